@@ -81,7 +81,20 @@ export default {
       comment: 'infra/index.ts is how the tests reach the adapters and the runtime.',
       severity: 'error',
       from: { path: '^(core|gateway|processors|connectors|infra/adapters)/' },
-      to: { path: '^infra/(runtime/|index[.]ts$)' },
+      to: { path: '^infra/(runtime/|tools/|index[.]ts$)' },
+    },
+    {
+      name: 'nothing-imports-tools',
+      comment: 'A command that is not a role of the product is loaded by the command line, when it runs.',
+      severity: 'error',
+      from: { path: '^infra/', pathNot: '^infra/(tools/|runtime/cli[.]ts$)' },
+      to: { path: '^infra/tools/' },
+    },
+    {
+      name: 'the-command-line-loads-a-tool-when-it-runs',
+      severity: 'error',
+      from: { path: '^infra/runtime/cli[.]ts$' },
+      to: { path: '^infra/tools/', dynamic: false, dependencyTypesNot: ['type-only'] },
     },
     {
       name: 'console-imports-nothing-of-ours',

@@ -29,6 +29,9 @@ export function deliveryBody(delivery: Delivery): DeliveryBody {
 /** `deliveryBody` as text. The event, its larger part, is copied from the log instead of being serialized again. */
 export function deliveryJson(delivery: Delivery): string {
   const { id, rule_id, destination_id, attempts, replay } = delivery;
-  const about = JSON.stringify({ rule_id, destination_id, attempt: attempts.length + 1, replay });
-  return `{"id":${JSON.stringify(id)},"type":"event","event":${eventJson(delivery)},${about.slice(1)}`;
+  const attempt = attempts.length + 1;
+  const about = JSON.stringify({ id, type: 'event', rule_id, destination_id, attempt, replay });
+  // In a string its quotes would be escaped.
+  const at = about.indexOf(',"rule_id":');
+  return `${about.slice(0, at)},"event":${eventJson(delivery)}${about.slice(at)}`;
 }

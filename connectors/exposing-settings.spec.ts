@@ -1,7 +1,6 @@
-import { exposuresOf } from '@tributary/core';
+import { exposuresOf, isObject } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { CONNECTOR_KINDS } from './registry.ts';
-import { isObject } from './settings.ts';
 
 /** Settings that change neither which party receives the secrets nor how they travel. A new setting is decided upon here. */
 const INDIFFERENT: Readonly<Record<string, readonly string[]>> = {
@@ -11,7 +10,7 @@ const INDIFFERENT: Readonly<Record<string, readonly string[]>> = {
   redis: ['database', 'stream', 'max_length', 'remember_hours'],
   elasticsearch: ['index'],
   postgres: ['database', 'table', 'create_table'],
-  s3: ['prefix', 'batch_size', 'batch_seconds'],
+  s3: ['prefix', 'path', 'batch_size', 'batch_bytes', 'batch_seconds'],
   'segment-braze': ['app_id'],
   'segment-drip': ['accountId'],
   'segment-mixpanel': ['sourceName', 'strictMode'],

@@ -36,7 +36,7 @@ export class PasswordInClear extends TributaryError {
   readonly retryable = false;
 }
 
-/** The egress guard refused an address: a literal one, or all addresses of a name. */
+/** The egress guard refused a literal address, or a name of this machine. */
 export class AddressRefused extends TributaryError {
   readonly code = 'address_refused';
   readonly retryable = false;
@@ -91,15 +91,21 @@ const RESETS = new Set(['ECONNRESET', 'EPIPE', 'ECONNABORTED', 'UND_ERR_SOCKET']
 /** Codes of malformed requests, which no retry changes. */
 const MALFORMED = new Set(['UND_ERR_INVALID_ARG', 'UND_ERR_NOT_SUPPORTED']);
 
+/**
+ * Also the reason of a name with refused addresses only: a tenant cannot find out by it which names the resolver of the
+ * installation knows.
+ */
+const NO_ADDRESS = 'the name has no address that may be reached';
+
 const REASONS = new Map([
   ['ECONNREFUSED', 'connection refused'],
   ['ETIMEDOUT', 'connection timed out'],
   ['UND_ERR_CONNECT_TIMEOUT', 'connection timed out'],
   ['EHOSTUNREACH', 'host unreachable'],
   ['ENETUNREACH', 'network unreachable'],
-  ['ENOTFOUND', 'name not resolved'],
-  ['ENODATA', 'name not resolved'],
-  ['EAI_AGAIN', 'name not resolved'],
+  ['ENOTFOUND', NO_ADDRESS],
+  ['ENODATA', NO_ADDRESS],
+  ['EAI_AGAIN', NO_ADDRESS],
   ['UND_ERR_CLOSED', 'stopped'],
   ['UND_ERR_DESTROYED', 'stopped'],
 ]);

@@ -1,6 +1,8 @@
-import type { ConnectorDescription, JsonObject } from '@tributary/core';
+import { type ConnectorDescription, type JsonObject, objectIn } from '@tributary/core';
 import { CONNECTOR_KINDS } from './registry.ts';
-import { isObject } from './settings.ts';
+import { DEFINITIONS } from './segment/connector.ts';
+import { DEDUPLICATION } from './segment/deduplication.ts';
+import { VENDOR_ANSWERS } from './segment/vendor-answers.ts';
 
 /** The reference of every kind of destination, in Markdown, made from the descriptions: `docs/reference/connectors.md`. */
 export function describeConnectors(): string {
@@ -9,8 +11,11 @@ export function describeConnectors(): string {
   const [sections, packSections] = [own, ofPack].map((kinds) =>
     kinds.map(({ description }) => describeConnector(description)).join('\n\n'),
   );
-  return `${[INTRODUCTION, sections, PACK, packSections].join('\n\n')}\n`;
+  return `${[INTRODUCTION, repeatsTable(), sections, PACK, answersTable(), packSections].join('\n\n')}\n`;
 }
+
+/** The day on which the documents of the vendors were read last. */
+const VENDORS_READ_ON = '2026-11-29';
 
 const INTRODUCTION = [
   '# Destinations and their connectors',
@@ -20,13 +25,60 @@ const INTRODUCTION = [
 
 const PACK = [
   '## Destinations of the Segment pack',
-  "The destinations below are those of Segment's open pack of actions. An event is converted to the form that Segment's own libraries send, with `message_id` as `messageId`; each preset whose condition it meets, and each of the `actions` of the settings, makes a request of it. An event that matches none is delivered without a request.",
-  'A delivery with several actions is retried as a whole when one of them has to be retried. Most of these services recognize a repeated event by its `messageId`. A response of 408, 425, 429 or 5xx and a broken connection are retried; other refusals, and an event that an action cannot be made of (a required field is missing), are dead, with the reason.',
-  'The pack is foreign code, large, and leaks memory: it runs in separate processes, one for each workspace that uses it and at most eight (beyond that workspaces share). A process starts with a delivery, ends after a minute without any, has no environment and no network, and may neither write files nor start processes. Its requests are sent by the processor, through the same guard against private addresses as all others, without following redirects. When a process ends, its deliveries are retried in a new one; when it is killed because one delivery blocks it, the others run again at once, which does not count as an attempt. It is replaced after 20,000 events. The `mapping` of an action has at most 16 KiB and 12 levels.',
+  "These are destinations of Segment's open pack of actions (`@segment/action-destinations`). An event is converted to the form that Segment's libraries send, with `message_id` as `messageId`; each preset whose condition it meets, and each of the `actions`, makes a request of it. An event that matches none, or of which no action makes a request, is `unwanted`: nothing is sent.",
+  'Each destination also has the settings `presets` (those that run; absent: all) and `actions`, further ones with a mapping of your own: `{ "action", "subscribe", "mapping" }`, where `subscribe` says for which events, for example `type = "track" and event = "Order Placed"`, and `mapping` is in the form of Segment\'s mapping kit, of at most 16 KiB and 12 levels. A `subscribe` that the pack would not understand is refused when it is saved: `and` and `or` together need parentheses, which it does not nest. Where there is no connection test it is always `ok`, and errors show with the first delivery.',
+  'A delivery with several actions is retried as a whole. Its `messageId` is the [key of deduplication](#deliveries-that-arrive-twice) of the vendor, unless the mapping gives another value. 429 sets the pace of the destination; 408, 425, 5xx and a broken connection are retried; other refusals are dead. So is a 2xx whose body says that nothing was stored, as in [the table below](#answers-that-say-not-stored). An event that lacks what an action requires is dead with the reason `not sent: ...`, which does not count for the health. Status and start of the answer are kept with each attempt.',
+  'The pack is foreign code: it runs in separate processes, one for each workspace that uses it and at most eight, without environment, network, files and child processes. The processor sends its requests through the guard against private addresses, without following redirects. When a process ends, its deliveries are retried in a new one, without counting as an attempt where another delivery blocked it. It ends after a minute without deliveries, and is replaced after 20,000 events.',
 ].join('\n\n');
 
+/** How destinations of our own kinds recognize a delivery that arrives twice. */
+const REPEATS: Readonly<Record<string, string>> = {
+  webhook: '`webhook-id` and `idempotency-key`, for the receiver to check',
+  ndjson: 'none; each line has the `id`',
+  kafka: 'none; each record has the header `delivery-id`',
+  redis: 'the `id`, within `remember_hours`',
+  elasticsearch: '`_id`',
+  postgres: '`delivery_id`',
+  s3: 'the key of the object, for the same deliveries; each line has the `id`',
+};
+
+function repeatsTable(): string {
+  const own = CONNECTOR_KINDS.flatMap(({ description: { type } }) =>
+    isOfPack({ type }) ? [] : [`| \`${type}\` | ${REPEATS[type] ?? 'none'} |`],
+  );
+  const pack = DEFINITIONS.map(
+    ({ type, destination }) => `| \`${type}\` | ${keyOf(DEDUPLICATION[destination])} |`,
+  );
+  return [
+    '## Deliveries that arrive twice',
+    "A delivery whose answer was lost is sent again, under the same id: at each attempt, and in each replay without `new_ids`. This is the key by which a destination recognizes it; destinations without one receive it twice. Of destinations of Segment's pack it is the `message_id` of the event (followed by `:1`, `:2`, ... for the further outputs of a transformation), otherwise the id of the delivery.",
+    `The vendors' documents were read on ${VENDORS_READ_ON}. "Not documented": the pack sends the id, and whether the vendor drops a repetition by it is not said.`,
+    ['| type | key |', '|---|---|', ...own, ...pack].join('\n'),
+  ].join('\n\n');
+}
+
+function keyOf(deduplication: (typeof DEDUPLICATION)[keyof typeof DEDUPLICATION]): string {
+  if (deduplication === undefined) return 'none';
+  const { key, document } = deduplication;
+  return document === undefined ? `${key}; not documented` : `${key} ([source](${document}))`;
+}
+
+/** What the vendors of the pack say in an answer of 2xx. */
+function answersTable(): string {
+  const rows = DEFINITIONS.map(({ type, destination }) => {
+    const { refusals = 'not documented: the status counts', document = '' } = VENDOR_ANSWERS[destination];
+    const sources = document.split(', ').map((link) => (link === '' ? '' : `[source](${link})`));
+    return `| \`${type}\` | ${refusals} | ${sources.join(', ')} |`;
+  });
+  return [
+    '### Answers that say "not stored"',
+    `Bodies with a status of 2xx by which a delivery is dead. The documents were read on ${VENDORS_READ_ON}.`,
+    ['| type | what the body has | |', '|---|---|---|', ...rows].join('\n'),
+  ].join('\n\n');
+}
+
 /** A section below that one, rather than beside it. */
-function isOfPack({ type }: ConnectorDescription): boolean {
+function isOfPack({ type }: Pick<ConnectorDescription, 'type'>): boolean {
   return type.startsWith('segment-');
 }
 
@@ -34,30 +86,35 @@ function describeConnector(description: ConnectorDescription): string {
   const { type, title, settingsSchema, secrets } = description;
   const { properties, required } = settingsSchema;
   const needed = new Set(Array.isArray(required) ? required : []);
-  const rows = Object.entries(isObject(properties) ? properties : {}).map(([name, schema]) =>
-    describeSetting(name, isObject(schema) ? schema : {}, needed.has(name), secrets.includes(name)),
-  );
-  const table = ['| setting | type | | what |', '|---|---|---|---|', ...rows].join('\n');
+  const rows = Object.entries(objectIn(properties))
+    .filter(([name]) => !isOfPack(description) || !IN_PACK.has(name))
+    .map(([name, schema]) =>
+      describeSetting(name, objectIn(schema), needed.has(name), secrets.includes(name)),
+    );
   const level = isOfPack(description) ? '###' : '##';
-  return [`${level} ${title} (\`${type}\`)`, description.description, table].join('\n\n');
+  return [`${level} ${title} (\`${type}\`)`, textOf(description), rows.join('\n')].join('\n\n');
+}
+
+/** Settings of every destination of the pack, which `PACK` describes. */
+const IN_PACK = new Set(['presets', 'actions']);
+
+/** The description; of a destination of the pack only its presets, as `PACK` says what holds for all. */
+function textOf({ type, description, hasTest }: ConnectorDescription): string {
+  if (!isOfPack({ type })) return description;
+  const [, presets = ''] = description.split('\n\n');
+  return `Presets${hasTest ? '' : ' (no connection test)'}:\n\n${presets}`;
 }
 
 function describeSetting(name: string, schema: JsonObject, required: boolean, secret: boolean): string {
   const marks = [
-    required ? 'required' : 'optional',
+    ...(required ? ['required'] : []),
     ...(schema.default === undefined ? [] : [`default \`${JSON.stringify(schema.default)}\``]),
     ...(secret ? ['secret'] : []),
   ];
   const choices = Array.isArray(schema.enum)
     ? ` One of ${schema.enum.map((value) => `\`${value}\``).join(', ')}.`
     : '';
-  const cells = [
-    `\`${name}\``,
-    describeType(schema),
-    marks.join(', '),
-    `${schema.description ?? ''}${choices}`,
-  ];
-  return `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`;
+  return `- \`${name}\` (${[describeType(schema), ...marks].join(', ')}): ${schema.description ?? ''}${choices}`;
 }
 
 function describeType(schema: JsonObject): string {

@@ -1,4 +1,4 @@
-import type { Json, JsonObject } from '@tributary/core';
+import { isObject, type Json, type JsonObject, objectIn } from '@tributary/core';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 
 /** A finding about settings. The path is a JSON pointer below them. */
@@ -26,7 +26,7 @@ export function createSettingsReader<Settings>(
 }
 
 function defaultsOf({ properties }: JsonObject): JsonObject {
-  const entries = Object.entries(isObject(properties) ? properties : {});
+  const entries = Object.entries(objectIn(properties));
   return Object.fromEntries(
     entries.flatMap(([name, schema]): [string, Json][] =>
       isObject(schema) && schema.default !== undefined ? [[name, schema.default]] : [],
@@ -92,13 +92,9 @@ export const passwordField: JsonObject = {
 
 /** Names of the settings that a schema marks `writeOnly`: they are sealed at rest and never returned by the API. */
 export function secretNames({ properties }: JsonObject): readonly string[] {
-  return Object.entries(isObject(properties) ? properties : {}).flatMap(([name, schema]) =>
+  return Object.entries(objectIn(properties)).flatMap(([name, schema]) =>
     isObject(schema) && schema.writeOnly === true ? [name] : [],
   );
-}
-
-export function isObject(value: Json | undefined): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /**

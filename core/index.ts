@@ -20,6 +20,7 @@ export {
   type AuditEntry,
   applyWithAudit,
 } from './catalog/audit-log.ts';
+export * from './catalog/audited-calls.ts';
 export * from './catalog/catalog.ts';
 export * from './catalog/conflict-causes.ts';
 export * from './catalog/entities.ts';
@@ -83,16 +84,34 @@ export type { FailureGroup } from './delivery/failure-group.ts';
 export * from './delivery/health-history.ts';
 export * from './delivery/replay.ts';
 export * from './delivery/retry-schedule.ts';
+export * from './delivery/stored-attempts.ts';
 export * from './delivery/stored-delivery.ts';
+export * from './delivery/stored-outcome.ts';
 export * from './event/event.ts';
 export * from './event/event-trace.ts';
+export {
+  asWritten,
+  expectedEvent,
+  type Transformed,
+  type TransformedEvents,
+  type TrialEvent,
+  transformedFrom,
+  trialEvent,
+} from './event/transformed-events.ts';
+export * from './funnel/bytes.ts';
 export * from './funnel/count-records.ts';
+export * from './funnel/count-written.ts';
 export * from './funnel/documents.ts';
 export * from './funnel/notes.ts';
 export * from './funnel/reading.ts';
+export * from './limits/disk-level.ts';
 export * from './limits/fair-budget.ts';
+export * from './limits/leaky-shares.ts';
 export * from './limits/quotas.ts';
 export * from './limits/rate-limiter.ts';
+export * from './limits/storage-budget.ts';
+export * from './limits/thread-turns.ts';
+export * from './log/clocks.ts';
 export * from './log/dead-letter.ts';
 export * from './log/event-log.ts';
 export * from './log/layout.ts';
@@ -101,10 +120,14 @@ export * from './log/record-layout.ts';
 export * from './log/stage.ts';
 export * from './log/stage-load.ts';
 export * from './log/topics.ts';
+export * from './notices/addresses.ts';
+export * from './notices/confirmation-token.ts';
 export {
   alertMail,
+  confirmationMail,
   deletionMail,
   destinationMail,
+  digestMail,
   type Mail,
   type Mailer,
   type MailSendResult,
@@ -126,6 +149,7 @@ export * from './profiles/apply-write.ts';
 export {
   attributeOf,
   attributeTree,
+  isTimedValue,
   NULL_HANDLINGS,
   type NullHandling,
   visibleAttributes,
@@ -142,20 +166,33 @@ export {
 export { isPhoneCountry } from './profiles/identity/phone-number.ts';
 export * from './profiles/identity/profile-settings.ts';
 export * from './profiles/linking.ts';
-export { distinctIdentities, freshProfile } from './profiles/merge.ts';
+export { isRef } from './profiles/links.ts';
+export { distinctIdentities, freshProfile, withNextVersion } from './profiles/merge.ts';
 export * from './profiles/profile.ts';
+export {
+  type Charged,
+  chargeOf,
+  DEFAULT_PROFILE_BOUNDS,
+  MAX_PROFILE_BOUNDS,
+  type ProfileBounds,
+  type ProfileExcess,
+} from './profiles/profile-bounds.ts';
 export * from './profiles/profile-operation.ts';
 export * from './profiles/profile-store.ts';
 export * from './profiles/record.ts';
 export { competingClaimWrite, isSetAside } from './profiles/shared-identities.ts';
 export {
+  type AppliedSplit,
   applySplit,
   applyUnlink,
+  asPart,
+  partUnlinked,
   type SplitProfile,
   unlinkingOf,
 } from './profiles/unlink-split.ts';
 export { evaluateFilter, type FilterResult, filterFault, MAX_FILTER_LENGTH } from './rules/filter.ts';
-export { FilterBudget, MAX_FILTER_WORK } from './rules/filter-evaluator.ts';
+export { FilterBudget, MAX_FILTER_WORK, MS_PER_FILTER_WORK } from './rules/filter-evaluator.ts';
+export { integrationFor, mayExclude } from './rules/integrations.ts';
 export * from './rules/match.ts';
 export * from './security/confinement.ts';
 export * from './security/scram.ts';

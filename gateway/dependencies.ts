@@ -2,6 +2,7 @@ import type {
   CanonicalEvent,
   Catalog,
   Clock,
+  ConfirmationClaim,
   ConnectorCatalog,
   ConnectorDestination,
   Contract,
@@ -18,11 +19,14 @@ import type {
   Logger,
   Metrics,
   NullHandling,
+  ProfileBounds,
   ProfileStore,
   RateLimiter,
+  ReadDiskLevel,
   RecordProfileOperation,
-  RequestDeletionNotice,
+  RequestMail,
   Sandbox,
+  StorageBudgets,
   SystemView,
   TokenBuckets,
   Tracing,
@@ -41,6 +45,8 @@ export interface Limits {
   readonly events?: TokenBuckets;
   /** All other calls, by credential. */
   readonly calls?: RateLimiter;
+  /** Whether that holds for the client keys of the profile API, too. Default true. */
+  readonly limitsClientKeys?: boolean;
 }
 
 /** Memory budgets of all requests together, bytes. */
@@ -78,7 +84,15 @@ export interface GatewayDependencies {
   readonly profiles: ProfileStore;
   /** Whether `null` in a write removes an attribute. Default `unset`. */
   readonly profileNulls?: NullHandling;
-  readonly requestDeletionNotice: RequestDeletionNotice;
+  /** Bounds on the size of a profile. Absent: `DEFAULT_PROFILE_BOUNDS`. */
+  readonly profileBounds?: ProfileBounds;
+  readonly requestMail: RequestMail;
+  /** Whether an address for notices has to be confirmed by a link. Default true. */
+  readonly confirmsAddresses?: boolean;
+  /** What the token of such a link claims; undefined where it was not signed by this installation, or has expired. */
+  confirmationOf(token: string): ConfirmationClaim | undefined;
+  /** Characters of large profiles that one organization may read and rewrite a second. Default: see `ProfileCharges`. */
+  readonly largeProfileRate?: number;
   readonly recordProfileOperation: RecordProfileOperation;
   readonly liveTail: LiveTail;
   readonly liveLimits: LiveLimits;
@@ -104,6 +118,10 @@ export interface GatewayDependencies {
   /** The ids of the organizations and workspaces that may use a declared topic; absent for a topic of all tenants. */
   readonly topicTenants: ReadonlyMap<string, ReadonlySet<string>>;
   readonly limits?: Limits;
+  /** The level of the fullest disk that events are kept on, as measured last. Default: enough. */
+  readonly diskLevel?: ReadDiskLevel;
+  /** Absent: no workspace has a budget of bytes. */
+  readonly budgets?: StorageBudgets;
   /** Default: parts of the heap. */
   readonly memory?: MemoryBounds;
   /** Origin at which browsers reach the gateway. Absent: the scheme and host of each request. */

@@ -73,7 +73,6 @@ export { openSqliteVolumeCounters } from './adapters/volume-counters/sqlite/inde
 export const runCli: typeof import('./runtime/cli.ts').runCli = async (args, environment) =>
   (await import('./runtime/cli.ts')).runCli(args, environment);
 export { prepareQuickstart } from './runtime/commands/quickstart.ts';
-export { rotateSecrets, SecretsUnreadable, secretsByKey } from './runtime/commands/secrets.ts';
 export { describeConfig, readConfig } from './runtime/config/config.ts';
 export { DEVELOPER, openDevIssuer } from './runtime/issuer/dev-issuer.ts';
 export {

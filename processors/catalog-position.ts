@@ -8,7 +8,7 @@ import {
 } from '@tributary/core';
 
 /** The catalog position that the writer of an entry had applied. Throws `InvalidInput` for an entry without one. */
-export function catalogPositionOf(entry: LogEntry): number {
+export function catalogPositionOf(entry: Pick<LogEntry, 'headers'>): number {
   const text = entry.headers[HEADER.catalogPosition];
   if (text === undefined || !/^\d{1,15}$/.test(text)) throw new InvalidInput('no catalog position');
   return Number(text);
@@ -20,7 +20,7 @@ export function catalogPositionOf(entry: LogEntry): number {
  */
 export async function awaitCatalog(
   catalog: Catalog,
-  entries: readonly LogEntry[],
+  entries: readonly Pick<LogEntry, 'headers'>[],
   timeoutMs: number,
 ): Promise<void> {
   let needed = 0;
@@ -36,7 +36,7 @@ export async function awaitFact(catalog: Catalog, entry: LogEntry, timeoutMs: nu
 }
 
 /** Whether the writer of an entry had applied more of the catalog than this process: `awaitCatalog` would wait. */
-export function isAhead(entry: LogEntry, catalog: Catalog): boolean {
+export function isAhead(entry: Pick<LogEntry, 'headers'>, catalog: Catalog): boolean {
   return catalogPositionOf(entry) > catalog.position;
 }
 

@@ -133,6 +133,6 @@ describe('RecordedEvent', () => {
     expect(countedHeader(event, countedEvent(event))).toEqual({});
     const one = new RecordedEvent(recorded(event));
     expect(one.name).toBe(event.event);
-    expect(one.counted.name).toHaveLength(200);
+    expect(one.counted.kind.name).toHaveLength(200);
   });
 });

@@ -5,12 +5,14 @@ import {
   ENVIRONMENTS,
   EVENT_TYPES,
   type EventVerdict,
+  eventKind,
   eventName,
   HEADER,
   type Headers,
   InvalidInput,
   type Json,
   type LogEntry,
+  mayExclude,
   parseObject,
   type RuleSubject,
   subjectOf,
@@ -56,11 +58,12 @@ export class RecordedEvent implements EventIdentity, RuleSubject {
   constructor(entry: LogEntry) {
     this.#entry = entry;
     const counted = countedEventIn(entry.headers) ?? countedEvent(this.event, entry.headers[HEADER.keyId]);
+    const { workspaceId, environment, type, name } = counted.kind;
     this.message_id = counted.messageId;
-    this.workspace_id = counted.workspaceId;
-    this.environment = counted.environment;
-    this.type = counted.type;
-    this.name = this.#event === undefined ? counted.name : eventName(this.#event);
+    this.workspace_id = workspaceId;
+    this.environment = environment;
+    this.type = type;
+    this.name = this.#event === undefined ? name : eventName(this.#event);
     this.counted = counted;
   }
 
@@ -72,6 +75,11 @@ export class RecordedEvent implements EventIdentity, RuleSubject {
   get event(): CanonicalEvent {
     this.#event ??= eventOf(this.#entry);
     return this.#event;
+  }
+
+  /** Undefined also where they cannot exclude a destination. */
+  get integrations(): CanonicalEvent['integrations'] {
+    return mayExclude(this.text) ? this.event.integrations : undefined;
   }
 
   /** As `subjectOf`; the key of a record of `validate` ends with it. */
@@ -102,17 +110,25 @@ export function verdictIn(headers: Headers): EventVerdict | undefined {
   };
 }
 
-/** Headers of an output record about `event`; `cause` are the headers of the record that it was made from. */
-export function eventHeaders(event: EventIdentity, cause: Headers, catalogPosition: number): Headers {
-  const traceparent = cause[HEADER.traceparent];
-  return {
+/**
+ * Headers of an output record about `event`; `cause` are the headers of the record that it was made from. The caller adds to
+ * the object: a copy for each addition would be most of what a stage allocates for an event.
+ */
+export function eventHeaders(
+  event: EventIdentity,
+  cause: Headers,
+  catalogPosition: number,
+): Record<string, string> {
+  const headers: Record<string, string> = {
     [HEADER.catalogPosition]: String(catalogPosition),
     [HEADER.messageId]: event.message_id,
     [HEADER.workspaceId]: event.workspace_id,
     [HEADER.type]: event.type,
     [HEADER.environment]: event.environment,
-    ...(traceparent === undefined ? {} : { [HEADER.traceparent]: traceparent }),
   };
+  const traceparent = cause[HEADER.traceparent];
+  if (traceparent !== undefined) headers[HEADER.traceparent] = traceparent;
+  return headers;
 }
 
 /** Characters of the header at most, the size of an event. Violations that do not fit are left out. */
@@ -178,29 +194,36 @@ export function shorten(text: string, length: number): string {
  * the funnel keeps names, as `count` and the rules need the whole.
  */
 export function countedHeader(event: CanonicalEvent, counted: CountedEvent): Headers {
-  return counted.name === eventName(event) ? { [HEADER.countedAs]: countedText(counted) } : {};
+  return counted.kind.name === eventName(event) ? { [HEADER.countedAs]: countedText(counted) } : {};
 }
 
-export function countedText({ source, key, type, receivedAt, name }: CountedEvent): string {
+export function countedText({ kind: { source, key, type, name }, receivedAt }: CountedEvent): string {
   return `${source}|${key}|${type}|${receivedAt}|${name}`;
 }
 
-/** The parts that the header has; undefined without it. */
+/** An event by the parts that the header has; undefined without it. */
 export function countedIn(
   headers: Headers,
-): Omit<CountedEvent, 'messageId' | 'workspaceId' | 'environment'> | undefined {
-  const [source, key, typeText, receivedAt, ...name] = headers[HEADER.countedAs]?.split('|') ?? [];
-  const type = EVENT_TYPES.find((known) => known === typeText);
-  if (source === undefined || key === undefined || type === undefined) return undefined;
-  return { source, key, type, name: name.join('|'), receivedAt: Number(receivedAt) };
+  messageId: string,
+  workspaceId: string,
+  environment: CanonicalEvent['environment'],
+): CountedEvent | undefined {
+  const text = headers[HEADER.countedAs] ?? '';
+  const keyAt = text.indexOf('|') + 1;
+  const typeAt = text.indexOf('|', keyAt) + 1;
+  const timeAt = text.indexOf('|', typeAt) + 1;
+  const nameAt = text.indexOf('|', timeAt) + 1;
+  const type = EVENT_TYPES.find((known) => text.startsWith(known, typeAt));
+  if (nameAt === 0 || type === undefined) return undefined;
+  const [source, key, name] = [text.slice(0, keyAt - 1), text.slice(keyAt, typeAt - 1), text.slice(nameAt)];
+  const kind = eventKind({ workspaceId, environment, source, key, type, name });
+  return { messageId, kind, receivedAt: Number(text.slice(timeAt, nameAt - 1)) };
 }
 
 /** The event of an accepted or rejected record by its headers alone; undefined where they do not have it. */
 export function countedEventIn(headers: Headers): CountedEvent | undefined {
-  const counted = countedIn(headers);
   const environment = ENVIRONMENTS.find((known) => known === headers[HEADER.environment]);
   const { [HEADER.messageId]: messageId, [HEADER.workspaceId]: workspaceId } = headers;
-  if (counted === undefined || environment === undefined) return undefined;
-  if (messageId === undefined || workspaceId === undefined) return undefined;
-  return { messageId, workspaceId, environment, ...counted };
+  if (messageId === undefined || workspaceId === undefined || environment === undefined) return undefined;
+  return countedIn(headers, messageId, workspaceId, environment);
 }

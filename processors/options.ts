@@ -1,4 +1,10 @@
-import { DEFAULT_EXPIRY_MS, DEFAULT_RETRY_STEPS, type NullHandling } from '@tributary/core';
+import {
+  DEFAULT_EXPIRY_MS,
+  DEFAULT_PROFILE_BOUNDS,
+  DEFAULT_RETRY_STEPS,
+  type NullHandling,
+  type ProfileBounds,
+} from '@tributary/core';
 import { type AlertLimits, DEFAULT_ALERT_LIMITS } from './deliver/health/evaluation.ts';
 import { type BreakerOptions, DEFAULT_BREAKER } from './deliver/policy/circuit-breaker.ts';
 import { DEFAULT_FAILURE_LIMITS, type FailureLimits } from './route/failure-watch.ts';
@@ -40,8 +46,14 @@ export interface PipelineOptions {
   readonly profileWriters: number;
   /** Whether a trait of `null` removes the attribute. */
   readonly profileNulls: NullHandling;
+  /** Bounds on the size of a profile. */
+  readonly profileBounds: ProfileBounds;
   /** Delay of the retry of a mail that the mail server refused for now. */
   readonly mailRetryMs: number;
+  /** Least time between two mails of an organization to one address; notices in between become one mail. */
+  readonly mailEveryMs: number;
+  /** Mails of an organization in an hour, in each process; what is beyond waits for the next mail. */
+  readonly mailsPerHour: number;
   /** Retention of the topics: mails are dead-lettered before it ends. */
   readonly retentionMs: number;
   /** How long a `message_id` is remembered at least, ms. */
@@ -73,14 +85,17 @@ export interface PipelineOptions {
 
 export const DEFAULT_PIPELINE: PipelineOptions = {
   catalogWaitMs: 5_000,
-  batchEntries: 1_000,
+  batchEntries: 500,
   historyEntries: 200,
   profileWriters: 64,
   profileNulls: 'unset',
+  profileBounds: DEFAULT_PROFILE_BOUNDS,
   mailRetryMs: 10 * 60_000,
+  mailEveryMs: 60_000,
+  mailsPerHour: 60,
   retentionMs: 7 * 24 * 3_600_000,
   dedupeWindowMs: 24 * 3_600_000,
-  windowBytes: 4 * 1024 * 1024,
+  windowBytes: 1024 * 1024,
   windowShare: 1 / 8,
   slowTransformationMs: 200,
   slowRequestMs: 500,

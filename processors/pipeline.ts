@@ -2,9 +2,11 @@ import {
   type BatchStage,
   type Catalog,
   type Clock,
+  type ConfirmationClaim,
   type ConnectorCatalog,
   type ConnectorDestination,
   type ContractEvaluator,
+  countingIn,
   type Deduplicator,
   type Destination,
   type EventLog,
@@ -19,33 +21,37 @@ import {
   type ProfileStore,
   parseRetrySchedule,
   REPLAY_TICK_MS,
+  type ReadDiskLevel,
   type RetrySchedule,
+  retryDelays,
   retryTopic,
   type Sandbox,
   type Source,
   type Stage,
+  type StorageBudgets,
   TOPIC,
   type Tracing,
   type VolumeCounters,
 } from '@tributary/core';
 import { audit } from './audit/audit.ts';
 import { count } from './count/count.ts';
+import { DeliveryReads } from './deliver/delivery-reads.ts';
 import { createDestinationRegistry } from './deliver/destination-registry.ts';
 import { Sender } from './deliver/sender.ts';
 import { deliver, deliverSlow, retrySources } from './deliver/stage.ts';
-import { EventLoopMonitor } from './fairness/event-loop-monitor.ts';
 import { FairShare, THREAD_TIME, type ThreadTime } from './fairness/fair-share.ts';
-import { SATURATED_FACTOR } from './fairness/fair-share-window.ts';
 import { PartitionWindows } from './fairness/partition-windows.ts';
 import { type RunPiece, SlowQueueScheduler, yielding } from './fairness/slow-queue-scheduler.ts';
 import { TimeoutWheel } from './fairness/timeout-wheel.ts';
+import { waitClock } from './fairness/wait-clock.ts';
 import { countsSource, funnel } from './funnel/funnel.ts';
 import { history } from './history/history.ts';
 import { live } from './live/live.ts';
-import { mail, mailRetries } from './mail/mail.ts';
+import { mail, mailSources } from './mail/mail.ts';
 import { notice } from './notice/notice.ts';
 import { DEFAULT_PIPELINE, type PipelineOptions, type StageName } from './options.ts';
 import { profile } from './profile/profile.ts';
+import { RecordReader } from './record-reader.ts';
 import { dedupeRedrives } from './redrive/redrive-dedupe.ts';
 import { replay } from './replay/replay.ts';
 import { FailureWatch } from './route/failure-watch.ts';
@@ -73,6 +79,8 @@ export interface PipelineDependencies {
   readonly profiles: ProfileStore;
   /** Absent without a configured mail server: mails wait in their topic. */
   readonly mailer?: Mailer;
+  /** The link that confirms an address for notices. Absent without a public URL: these mails wait. */
+  readonly confirmationLink?: (claim: ConfirmationClaim) => string;
   readonly sandbox: Sandbox;
   /** For the slow queue, so that slow programs do not delay quick ones. */
   readonly slowSandbox: Sandbox;
@@ -87,8 +95,12 @@ export interface PipelineDependencies {
   readonly elapsed: Clock;
   /** Default: from the operating system. */
   readonly threadTime?: ThreadTime;
-  /** Whether this process is saturated. Default: by the utilization of its event loop. */
-  readonly saturated?: () => boolean;
+  /** For waits for destinations. Default: `waitClock` of this thread. */
+  readonly waited?: Clock;
+  /** The level of the fullest disk that events are kept on, as measured last. Default: enough. */
+  readonly diskLevel?: ReadDiskLevel;
+  /** Absent: no workspace has a budget of bytes. */
+  readonly budgets?: Pick<StorageBudgets, 'verdictOf' | 'add'>;
   readonly logger: Logger;
   readonly metrics: Metrics;
   /** Absent: no spans are recorded. */
@@ -108,11 +120,13 @@ export function createPipeline(dependencies: PipelineDependencies): readonly Sta
   const received = dependencies.receivedTopics;
   const { receivedSlow, accepted, rejected, violations, eventsSlow, deliveries, deliveriesSlow, outcomes } =
     TOPIC;
-  const { deliveriesDead: dead, funnelCounts } = TOPIC;
-  const settled = [...schedule.map(({ label }) => retryTopic(label)), dead, outcomes, funnelCounts];
-  const { historyEntries, mailRetryMs } = options;
-  const historySources = [violations, dead, outcomes, TOPIC.replays, TOPIC.profileOperations];
-  const mails = [TOPIC.mail, mailRetries(mailRetryMs, dependencies.mailer !== undefined)];
+  const { deliveriesDead: dead, funnelCounts, profilesSlow } = TOPIC;
+  const retries = retryDelays(schedule).map(({ label }) => retryTopic(label));
+  const settled = [...retries, dead, outcomes, funnelCounts];
+  const { historyEntries } = options;
+  const { replays, replaysWaiting, profileOperations } = TOPIC;
+  const historySources = [violations, dead, outcomes, ...retries, replays, profileOperations];
+  const mails = mailSources(options, dependencies.mailer !== undefined);
   const { tracing } = dependencies;
   const stages: readonly Stage[] = [
     batch('validate', received, [receivedSlow, accepted, rejected, violations, funnelCounts], steps.validate),
@@ -126,11 +140,14 @@ export function createPipeline(dependencies: PipelineDependencies): readonly Sta
     batch('count', [accepted, rejected], [], steps.count),
     batch('funnel', [countsSource], [], steps.funnel),
     batch('live', [accepted, rejected], [], steps.live),
-    batch('profile', [accepted], [TOPIC.profileOperations], steps.profile),
-    batch('history', historySources, [], steps.history, historyEntries),
+    batch('profile', [accepted, profilesSlow], [profilesSlow, TOPIC.profileOperations], steps.profile),
+    // It begins a topic at its first record: what it repeats changes nothing.
+    { ...batch('history', historySources, [], steps.history, historyEntries), startsAtFirst: true },
     { ...batch('audit', [TOPIC.catalog], [], steps.audit, historyEntries), neverQuarantines: true },
-    // One at a time: a sent mail is committed before the next one is sent.
-    { ...batch('mail', mails, [TOPIC.mailRetry, TOPIC.poison], steps.mail, 1), repeats: 'visible' },
+    {
+      ...batch('mail', mails, [TOPIC.mail, TOPIC.mailRetry, TOPIC.poison], steps.mail, MAIL_ENTRIES),
+      repeats: 'visible',
+    },
     flow('route', [accepted], [deliveries, dead, eventsSlow, funnelCounts], steps.route),
     {
       ...flow(
@@ -141,7 +158,12 @@ export function createPipeline(dependencies: PipelineDependencies): readonly Sta
       ),
       commitPauseMs: SLOW_COMMIT_PAUSE_MS,
     },
-    flow('replay', [TOPIC.catalog, replaySteps], [TOPIC.replays, eventsSlow, receivedSlow], steps.replay),
+    flow(
+      'replay',
+      [TOPIC.catalog, ...replaySteps],
+      [replays, replaysWaiting, eventsSlow, receivedSlow],
+      steps.replay,
+    ),
     batch('notice', [TOPIC.catalog], [TOPIC.mail, deliveries], steps.notice, historyEntries),
     {
       ...flow('deliver', [deliveries], [deliveriesSlow, ...settled], steps.deliver.handle),
@@ -154,15 +176,23 @@ export function createPipeline(dependencies: PipelineDependencies): readonly Sta
     },
   ];
   // Release 0.1.0 does not know the topic of the funnel counts and refuses a log with unread records of it. So that a
-  // rollback stays possible, counts are dropped until `tributary upgrade` has given the catalog an installation id.
-  const isCounting = () => dependencies.catalog.state.installation !== undefined;
-  const counting = stages.map((stage) => ({ ...stage, isCounting }));
+  // rollback stays possible, counts are dropped until `tributary upgrade` has given the catalog an installation id. Release 0.2.0
+  // does not know deflated ones.
+  const isCounting = () => countingIn(dependencies.catalog.state);
+  const { budgets } = dependencies;
+  const counting = stages.map((stage) => ({
+    ...stage,
+    isCounting,
+    ...(budgets && { committed: budgets.add.bind(budgets) }),
+  }));
   return tracing === undefined ? counting : counting.map((stage) => traced(stage, tracing));
 }
 
 /** The functions of the stages. Stages of one concern share its state within the process. */
 function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly schedule: RetrySchedule }) {
   const { catalog, clock, elapsed, logger, metrics, catalogWaitMs } = parts;
+  const records = new RecordReader(parts.log);
+  const reads = new DeliveryReads(records);
   const failures = new FailureWatch({ catalog, clock, logger, limits: parts.failures });
   const routing = (sandbox: Sandbox, runPiece: RunPiece) => {
     const transformer = new Transformer({
@@ -175,11 +205,13 @@ function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly 
       runPiece,
       refusal: (transformation) => refusalOf(catalog.state.transformation(transformation.id)),
     });
-    return { catalog, transformer, metrics, catalogWaitMs, tracing: parts.tracing };
+    const { budgets, tracing, retentionMs } = parts;
+    return { catalog, transformer, metrics, catalogWaitMs, records, clock, retentionMs, budgets, tracing };
   };
-  const windows = (slowAfterMs: number) =>
-    new PartitionWindows(elapsed, { windowBytes: parts.windowBytes, share: parts.windowShare, slowAfterMs });
-  const delivery = createDelivery(parts);
+  const { windowBytes, windowShare: share, waited = waitClock() } = parts;
+  const windows = (now: Clock, slowAfterMs: number) =>
+    new PartitionWindows(now, { windowBytes, share, slowAfterMs });
+  const delivery = createDelivery({ ...parts, waited }, reads);
   const threadTime = parts.threadTime ?? THREAD_TIME;
   const shares = {
     validate: new FairShare(elapsed, threadTime),
@@ -187,7 +219,7 @@ function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly 
   };
   // One for all slow queues of the process, as they share a thread with each other and with the quick stages.
   const scheduler = new SlowQueueScheduler(elapsed, () => shares.validate.isBusy || shares.route.isBusy);
-  const quick = deliver(delivery, windows(parts.slowRequestMs));
+  const quick = deliver(delivery, windows(waited, parts.slowRequestMs));
   const slowRoute = routeSlow(routing(parts.slowSandbox, scheduler.runPiece), scheduler);
   return {
     validate: validate({ ...parts, threadTime }, shares.validate),
@@ -195,40 +227,61 @@ function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly 
     count: count(parts),
     funnel: funnel(parts),
     live: live(parts),
-    history: history(parts),
+    history: history({ ...parts, records }),
     audit: audit(parts),
     profile: profile(parts),
     mail: mail(parts),
-    route: route(routing(parts.sandbox, yielding), windows(parts.slowTransformationMs), shares.route),
-    routeSlow: dedupeRedrives(parts, 'route.slow', TOPIC.eventsSlow, slowRoute),
+    route: route(
+      routing(parts.sandbox, yielding),
+      windows(elapsed, parts.slowTransformationMs),
+      shares.route,
+    ),
+    routeSlow: dedupeRedrives({ ...parts, reads }, 'route.slow', TOPIC.eventsSlow, slowRoute),
     replay: replay(parts, scheduler),
     notice: notice(parts),
-    deliver: { ...quick, handle: dedupeRedrives(parts, 'deliver', TOPIC.deliveries, quick.handle) },
+    deliver: {
+      ...quick,
+      handle: dedupeRedrives({ ...parts, reads }, 'deliver', TOPIC.deliveries, quick.handle),
+    },
     deliverSlow: deliverSlow(delivery, slowDeliveryWindows(parts)),
-    deliverRetry: deliver(delivery, windows(parts.slowRequestMs)),
-    retries: retrySources(parts.schedule, delivery.registry),
+    deliverRetry: deliver(delivery, windows(waited, parts.slowRequestMs)),
+    retries: retrySources(parts.schedule),
   };
 }
 
 /** Shared by the deliver stages: limits and circuit breakers belong to a destination, not to a stage. */
 function createDelivery(
-  parts: PipelineDependencies & PipelineOptions & { readonly schedule: RetrySchedule },
+  parts: PipelineDependencies &
+    PipelineOptions & { readonly schedule: RetrySchedule; readonly waited: Clock },
+  reads: DeliveryReads,
 ) {
-  const { catalog, clock, elapsed, metrics, schedule, expiryMs, keptAttempts, catalogWaitMs } = parts;
-  const eventLoop = new EventLoopMonitor(elapsed);
-  const saturated = parts.saturated ?? (() => eventLoop.saturated);
-  const timeouts = new TimeoutWheel(elapsed, () => (saturated() ? SATURATED_FACTOR : 1));
+  const { catalog, clock, metrics, schedule, expiryMs, keptAttempts, catalogWaitMs } = parts;
+  const { retentionMs, budgets, tracing } = parts;
   const registry = createDestinationRegistry({
     ...parts,
+    reads,
     current: (id) => catalog.state.destination(id),
-    saturated,
-    timeouts,
+    timeouts: new TimeoutWheel(parts.waited),
+    slowAfterMs: parts.slowRequestMs,
     defaultLimits: { maxConcurrency: parts.maxRequests, perSecond: parts.requestsPerSecond },
     alertLimits: parts.condition,
   });
   const policy = { schedule, expiryMs };
-  const sender = new Sender({ catalog, registry, timeouts, clock, metrics, policy, keptAttempts });
-  return { catalog, catalogWaitMs, registry, sender, policy, clock, metrics, saturated };
+  const sender = new Sender({ catalog, registry, clock, metrics, policy, keptAttempts });
+  return {
+    catalog,
+    catalogWaitMs,
+    registry,
+    sender,
+    policy,
+    clock,
+    metrics,
+    reads,
+    retentionMs,
+    budgets,
+    storesHere: (type: string) => parts.connectors.descriptions.get(type)?.storesHere === true,
+    tracing,
+  };
 }
 
 /** Windows of `deliver.slow`: a destination may have half of the window while others come, and is never too slow. */
@@ -236,22 +289,23 @@ function slowDeliveryWindows({
   elapsed,
   windowBytes,
 }: Pick<PipelineDependencies & PipelineOptions, 'elapsed' | 'windowBytes'>) {
-  const slowAfterMs = Number.POSITIVE_INFINITY;
-  const share = { share: 1 / 2, evenParts: 1, seenMs: 60_000 };
-  return new PartitionWindows(elapsed, { windowBytes, ...share, slowAfterMs });
+  return new PartitionWindows(elapsed, { windowBytes, share: 1 / 2, evenParts: 1, seenMs: 60_000 });
 }
 
-/** The first step of a replay is due at once, each further one a tick after the one before. */
-const replaySteps: Source = {
-  topic: TOPIC.replays,
-  dueAt: ({ timestamp }) => timestamp + REPLAY_TICK_MS,
-};
+/** A tick after the step before it, and longer where the replay waits for the next hour. */
+const replaySteps: readonly Source[] = [
+  { topic: TOPIC.replays, dueAt: (appendedAt) => appendedAt + REPLAY_TICK_MS },
+  { topic: TOPIC.replaysWaiting, dueAt: (appendedAt) => appendedAt + 60_000 },
+];
 
 /**
  * Each event of the slow queue may count something for hundreds of rules: where every one were a commit of its own, their
  * counts, dead letters and commits would take as much of the thread as the quick stages.
  */
 const SLOW_COMMIT_PAUSE_MS = 100;
+
+/** Entries in a batch of `mail`: notices that are read together become one mail for each organization and address. */
+const MAIL_ENTRIES = 200;
 
 /** Entries in a batch of `validate.slow`, each of which may take milliseconds of a fraction of a thread. */
 const SLOW_ENTRIES = 100;

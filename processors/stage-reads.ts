@@ -1,4 +1,4 @@
-import { retryTopic, type StageReads, TOPIC } from '@tributary/core';
+import { retryLabels, retryTopic, type StageReads, TOPIC } from '@tributary/core';
 import type { StageName } from './options.ts';
 
 /** The settings that determine the topics that stages read. */
@@ -16,17 +16,24 @@ export function stageReads({ receivedTopics, retrySteps }: ReadTopics): readonly
     count: [accepted, rejected],
     funnel: [TOPIC.funnelCounts],
     live: [accepted, rejected],
-    profile: [accepted],
-    history: [TOPIC.violations, TOPIC.deliveriesDead, TOPIC.outcomes, TOPIC.replays, TOPIC.profileOperations],
+    profile: [accepted, TOPIC.profilesSlow],
+    history: [
+      TOPIC.violations,
+      TOPIC.deliveriesDead,
+      TOPIC.outcomes,
+      ...retryLabels(retrySteps).map(retryTopic),
+      TOPIC.replays,
+      TOPIC.profileOperations,
+    ],
     audit: [TOPIC.catalog],
     mail: [TOPIC.mail, TOPIC.mailRetry],
     route: [accepted],
     'route.slow': [TOPIC.eventsSlow],
-    replay: [TOPIC.catalog, TOPIC.replays],
+    replay: [TOPIC.catalog, TOPIC.replays, TOPIC.replaysWaiting],
     notice: [TOPIC.catalog],
     deliver: [TOPIC.deliveries],
     'deliver.slow': [TOPIC.deliveriesSlow],
-    'deliver.retry': retrySteps.map(retryTopic),
+    'deliver.retry': retryLabels(retrySteps).map(retryTopic),
   };
   return Object.entries(topics).map(([stage, reads]) => ({ stage, topics: reads }));
 }

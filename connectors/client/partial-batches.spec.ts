@@ -109,6 +109,7 @@ test('a busy destination is not asked on, and the rest waits for its Retry-After
   const busy: DeliveryResult = {
     outcome: 'retry',
     status: 429,
+    throttled: true,
     reason: 'answered 429',
     response: 'slow down',
     afterMs: 7_000,
@@ -118,7 +119,7 @@ test('a busy destination is not asked on, and the rest waits for its Retry-After
     [0, 1, 2, 3],
     [0, 1],
   ]);
-  const rest = { outcome: 'retry', reason: 'not reached: answered 429', afterMs: 7_000 };
+  const rest = { outcome: 'retry', reason: 'not reached: answered 429', throttled: true, afterMs: 7_000 };
   expect(results).toEqual([busy, busy, rest, rest]);
 });
 

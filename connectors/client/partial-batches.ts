@@ -81,8 +81,13 @@ export async function sendInParts(
       parts.push(...partsOf([...first], 1), ...rest);
       continue;
     }
-    const after = result.afterMs === undefined ? {} : { afterMs: result.afterMs };
-    notReached = { outcome: 'retry', reason: `not reached: ${result.reason}`, ...after };
+    const { afterMs, throttled } = result;
+    notReached = {
+      outcome: 'retry',
+      reason: `not reached: ${result.reason}`,
+      ...(afterMs === undefined ? {} : { afterMs }),
+      ...(throttled === undefined ? {} : { throttled }),
+    };
     break;
   }
   return batch.map((delivery) => results.get(delivery) ?? notReached);

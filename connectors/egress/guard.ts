@@ -4,7 +4,7 @@ import type { Metrics } from '@tributary/core';
 import { buildConnector } from 'undici';
 import { AddressRefused } from '../failures.ts';
 import { type AllowedRanges, mayReach } from './address-ranges.ts';
-import type { Resolve } from './name-lookups.ts';
+import { LOCAL_NAME, type Resolve } from './name-lookups.ts';
 import { inspectReads, normalizeHeads } from './response-heads.ts';
 import { inspectResponses, limitBytes } from './response-inspection.ts';
 
@@ -20,8 +20,9 @@ export interface EgressTarget {
  *
  * - A name is resolved once for each connection, or once for connections that begin during the look-up, and the connection
  *   uses an address of that result: DNS rebinding gains nothing.
- * - Of several addresses the refused ones are skipped. With none left the connection fails with `AddressRefused`, and no
- *   packet is sent.
+ * - Of several addresses the refused ones are skipped. With none left the connection fails as it does for a name that is
+ *   not resolved (`ENOTFOUND`), so the caller cannot find out which names resolve to private addresses; no packet is sent.
+ * - A literal address that is refused, and `localhost`, fail with `AddressRefused`.
  * - Callers must not follow redirects or use proxies: these would bypass the guard.
  */
 export interface EgressGuard {
@@ -56,12 +57,18 @@ export function createEgressGuard(options: EgressGuardOptions): EgressGuard {
     return new AddressRefused('address not allowed');
   };
 
+  const refuseName = (hostname: string): Error => {
+    const refusal = refuse();
+    if (LOCAL_NAME.test(hostname)) return refusal;
+    return Object.assign(new Error('no allowed address'), { code: 'ENOTFOUND' });
+  };
+
   const lookupAllowed: LookupFunction = (hostname, { all }, callback) => {
     resolve(hostname).then(
       (addresses) => {
         const reachable = addresses.filter(({ address }) => mayReach(address, allowed));
         const [first] = reachable;
-        if (first === undefined) callback(refuse(), []);
+        if (first === undefined) callback(refuseName(hostname), []);
         else if (all === true) callback(null, reachable);
         else callback(null, first.address, first.family);
       },

@@ -27,7 +27,7 @@ const HOSTS_FILE = '/etc/hosts';
 const HOSTS_MS = 10_000;
 
 /** Names that the system resolves without a query. */
-const LOCAL = /(?:^|\.)localhost\.?$/i;
+export const LOCAL_NAME = /(?:^|\.)localhost\.?$/i;
 
 const bySystem: Resolve = (hostname) => lookup(hostname, { all: true, order: 'verbatim' });
 
@@ -61,7 +61,7 @@ export function createNameLookups({
   }
 
   async function look(hostname: string): Promise<readonly LookupAddress[]> {
-    if (LOCAL.test(hostname) || (await isInHosts(hostname))) return system(hostname);
+    if (LOCAL_NAME.test(hostname) || (await isInHosts(hostname))) return system(hostname);
     const found = (await ask(hostname)) ?? [];
     return found.length > 0 ? found : bySystemQueue(hostname);
   }

@@ -36,7 +36,12 @@ test('an existing document is delivered; a transient error is retried', () => {
   expect(classifyItem(item(409, 'version_conflict_engine_exception'), [])).toMatchObject({
     outcome: 'delivered',
   });
-  for (const status of [0, 408, 429, 500, 503]) {
+  expect(classifyItem(item(429, 'es_rejected_execution_exception'), [])).toMatchObject({
+    outcome: 'retry',
+    throttled: true,
+  });
+  for (const status of [0, 408, 500, 503]) {
+    expect(classifyItem(item(status), [])).not.toHaveProperty('throttled');
     expect(classifyItem(item(status), [])).toMatchObject({ outcome: 'retry' });
   }
   for (const status of [400, 403, 404]) {

@@ -3,9 +3,11 @@ import {
   type Connector,
   canonicalTime,
   type DeliveryResult,
+  isObject,
   type Json,
   type JsonObject,
   newId,
+  objectIn,
 } from '@tributary/core';
 import type { Agent } from 'undici';
 import { type ConnectorCall, createClientConnector } from '../client/client-connector.ts';
@@ -15,7 +17,7 @@ import { testResultOf } from '../failures.ts';
 import { type HttpRequest, httpClient, sendRequest } from '../http/client.ts';
 import { classifyResponse, EXCERPT_BYTES, excerptOf, mayConcernSome, secretTexts } from '../http/response.ts';
 import type { ConnectorContext, ConnectorKind } from '../kind.ts';
-import { isObject, memoizeByObject } from '../settings.ts';
+import { memoizeByObject } from '../settings.ts';
 import { description, type ElasticsearchSettings, MAX_BATCH, readSettings } from './settings.ts';
 
 export const elasticsearch: ConnectorKind = { description, create: createElasticsearchConnector };
@@ -132,7 +134,8 @@ function authorizationOf({ api_key, username, password }: ElasticsearchSettings)
   return `Basic ${Buffer.from(`${username}:${password ?? ''}`).toString('base64')}`;
 }
 
-const RETRYABLE_STATUSES = new Set([408, 425, 429]);
+const RETRYABLE_STATUSES = new Set([408, 425]);
+const TOO_MANY_REQUESTS = 429;
 /** The document exists: the delivery was sent before. */
 const CONFLICT = 409;
 
@@ -161,8 +164,8 @@ function parsed(response: Uint8Array): JsonObject | undefined {
 
 function itemOf(item: Json): BulkItem {
   const action = isObject(item) ? Object.values(item)[0] : undefined;
-  const { status, error } = isObject(action) ? action : {};
-  const { type, reason } = isObject(error) ? error : {};
+  const { status, error } = objectIn(action);
+  const { type, reason } = objectIn(error);
   return {
     status: typeof status === 'number' ? status : 0,
     type: typeof type === 'string' && /^[a-z_]{1,80}$/.test(type) ? type : undefined,
@@ -176,6 +179,8 @@ export function classifyItem({ status, type, reason }: BulkItem, secrets: readon
   const shown = reason === undefined ? {} : { response: excerptOf(Buffer.from(reason), secrets) };
   const passes = RETRYABLE_STATUSES.has(status) || status >= 500 || status === 0;
   const why = type === undefined ? `answered ${status}` : `answered ${status} ${type}`;
+  if (status === TOO_MANY_REQUESTS)
+    return { outcome: 'retry', throttled: true, reason: why, status, ...shown };
   return { outcome: passes ? 'retry' : 'dead', reason: why, status, ...shown };
 }
 

@@ -19,7 +19,7 @@ test.each([200, 201, 202, 204, 299])('%d is delivered', (status) => {
   expect(answer(status)).toEqual({ outcome: 'delivered', status, response: 'why' });
 });
 
-test.each([408, 425, 429, 500, 502, 503, 504, 599])('%d is tried again', (status) => {
+test.each([408, 425, 500, 502, 503, 504, 599])('%d is tried again', (status) => {
   expect(answer(status)).toEqual({ outcome: 'retry', status, response: 'why', reason: `answered ${status}` });
 });
 
@@ -37,6 +37,20 @@ test('a refusal of the body may be the fault of some in a batch; one of the plac
   ];
   expect(blaming.filter((status) => mayConcernSome(answer(status)))).toEqual([400, 409, 413, 422, 499, 500]);
   expect(mayConcernSome({ outcome: 'dead', reason: 'address not allowed' })).toBe(false);
+});
+
+test('429, and 503 with Retry-After, ask for fewer requests', () => {
+  expect(answer(429)).toEqual({
+    outcome: 'retry',
+    throttled: true,
+    status: 429,
+    response: 'why',
+    reason: 'answered 429',
+  });
+  expect(answer(503, '5')).toMatchObject({ outcome: 'retry', throttled: true, afterMs: 5_000 });
+  expect(answer(503)).not.toHaveProperty('throttled');
+  expect(answer(503, 'nonsense')).not.toHaveProperty('throttled');
+  expect(answer(500, '3')).not.toHaveProperty('throttled');
 });
 
 test('Retry-After counts on 429 and 503 alone', () => {
@@ -63,8 +77,8 @@ test.each(['ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET'])('%s is a reset', (code) => 
 
 test.each([
   ['ECONNREFUSED', 'connection refused'],
-  ['ENOTFOUND', 'name not resolved'],
-  ['EAI_AGAIN', 'name not resolved'],
+  ['ENOTFOUND', 'the name has no address that may be reached'],
+  ['EAI_AGAIN', 'the name has no address that may be reached'],
   ['UND_ERR_CONNECT_TIMEOUT', 'connection timed out'],
   ['DEPTH_ZERO_SELF_SIGNED_CERT', 'certificate not accepted (DEPTH_ZERO_SELF_SIGNED_CERT)'],
   ['CERT_HAS_EXPIRED', 'certificate not accepted (CERT_HAS_EXPIRED)'],

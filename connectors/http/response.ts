@@ -10,20 +10,22 @@ export interface HttpResponse {
   readonly excerpt: string;
 }
 
-const RETRYABLE_STATUSES = new Set([408, 425, 429]);
-const STATUSES_WITH_RETRY_AFTER = new Set([429, 503]);
+const RETRYABLE_STATUSES = new Set([408, 425]);
+const TOO_MANY_REQUESTS = 429;
+/** With a `Retry-After` these ask for fewer requests; 503 without one is a failure. */
+const STATUSES_ABOUT_THE_RATE = new Set([TOO_MANY_REQUESTS, 503]);
 
 /** The result of the deliveries of a request, from its response. `now` is epoch ms. */
 export function classifyResponse(response: HttpResponse, now: number): DeliveryResult {
   const { status } = response;
   const shown = { status, ...(response.excerpt === '' ? {} : { response: response.excerpt }) };
   if (status >= 200 && status < 300) return { outcome: 'delivered', ...shown };
-  if (RETRYABLE_STATUSES.has(status) || (status >= 500 && status < 600)) {
-    const says = STATUSES_WITH_RETRY_AFTER.has(status) ? response.retryAfter : undefined;
-    const afterMs = says === undefined ? undefined : parseRetryAfter(says, now);
-    const after = afterMs === undefined ? {} : { afterMs };
-    return { outcome: 'retry', reason: `answered ${status}`, ...shown, ...after };
-  }
+  const says = STATUSES_ABOUT_THE_RATE.has(status) ? response.retryAfter : undefined;
+  const afterMs = says === undefined ? undefined : parseRetryAfter(says, now);
+  const retry = { outcome: 'retry', reason: `answered ${status}`, ...shown } as const;
+  if (afterMs !== undefined) return { ...retry, throttled: true, afterMs };
+  if (status === TOO_MANY_REQUESTS) return { ...retry, throttled: true };
+  if (RETRYABLE_STATUSES.has(status) || (status >= 500 && status < 600)) return retry;
   const reason = status < 400 ? 'redirects are not followed' : `answered ${status}`;
   return { outcome: 'dead', reason, ...shown };
 }

@@ -17,8 +17,8 @@ const MAX_UNASKED_BYTES = 1_024 * 1_024;
 export interface TopicClient {
   /** The last error of a connection. */
   readonly lastFailure: Error | undefined;
-  /** Resolves once all in-sync replicas have the records (`acks=all`). */
-  send(topic: string, messages: Message[]): Promise<void>;
+  /** Resolves to the brokers' throttle time, ms, once all in-sync replicas have the records (`acks=all`). */
+  send(topic: string, messages: Message[]): Promise<number>;
   /** Rejects where the topic does not exist. */
   checkTopic(topic: string): Promise<void>;
   close(): Promise<void>;
@@ -38,6 +38,7 @@ export function openTopicClient(
   const { brokers, tls, ca } = settings;
   const connections = new Connections(egress);
   let isClosed = false;
+  let throttleMs = 0;
   const kafka = new Kafka({
     clientId: 'tributary',
     brokers: [...brokers],
@@ -53,7 +54,9 @@ export function openTopicClient(
       socket.setKeepAlive(true, KEEP_ALIVE_MS);
       socket.once(tls ? 'secureConnect' : 'connect', onConnect);
       const bounded = limitBytes(socket, MAX_UNASKED_BYTES);
-      const answers = checkResponses(socket);
+      const answers = checkResponses(socket, (ms) => {
+        throttleMs = Math.max(throttleMs, ms);
+      });
       return inspectResponses(socket, function* inspect(chunk) {
         for (const some of bounded(chunk)) yield* answers(some);
       });
@@ -74,7 +77,9 @@ export function openTopicClient(
     async send(topic, messages) {
       connected ??= producer.connect();
       await connected;
+      throttleMs = 0;
       await producer.send({ topic, messages, acks: -1, timeout: timeoutMs });
+      return throttleMs;
     },
     async checkTopic(topic) {
       const admin = kafka.admin();

@@ -47,8 +47,10 @@ async function sendPart(
   call: ConnectorCall,
 ): Promise<PartResult> {
   try {
-    await untilAborted(client.send(topic, part.map(messageOf)), call.deadline);
-    return delivered;
+    const throttleMs = await untilAborted(client.send(topic, part.map(messageOf)), call.deadline);
+    return throttleMs > 0
+      ? { ...delivered, result: { outcome: 'delivered', afterMs: throttleMs } }
+      : delivered;
   } catch (error) {
     return refusedRecords(error) ?? failedWith(call.failed(error));
   }

@@ -82,16 +82,20 @@ const LAYOUTS: ReadonlyMap<number, readonly Layout[]> = new Map<number, readonly
 const UNSUPPORTED_VERSION = 35;
 const MAY_BE_UNSUPPORTED = new Set([17, 18]);
 
+const PRODUCE = 0;
+
 interface Asked {
   readonly api: number;
+  readonly version: number;
   readonly layout: Layout;
 }
 
 /**
  * Passes complete responses to kafkajs one by one: each belongs to a request, and its lists fit into it. kafkajs waits for
- * any announced length, allocates any announced list, and prepares connections to every announced broker.
+ * any announced length, allocates any announced list, and prepares connections to every announced broker. Calls
+ * `onThrottled` with the throttle time of a response to a produce request, ms, unless it is 0.
  */
-export function checkResponses(socket: Socket): ResponseFilter {
+export function checkResponses(socket: Socket, onThrottled: (ms: number) => void = () => {}): ResponseFilter {
   const came = new MessageBuffer();
   const asked = new Map<number, Asked>();
   let isBare = false;
@@ -100,7 +104,8 @@ export function checkResponses(socket: Socket): ResponseFilter {
     const [api, version] = request.length < 12 ? [] : [request.readInt16BE(4), request.readInt16BE(6)];
     const layout = api === undefined ? undefined : LAYOUTS.get(api)?.[version ?? -1];
     isBare = layout === undefined || api === undefined;
-    if (layout !== undefined && api !== undefined) asked.set(request.readInt32BE(8), { api, layout });
+    if (layout !== undefined && api !== undefined)
+      asked.set(request.readInt32BE(8), { api, version: version ?? 0, layout });
   };
   const writeNoted = (data: unknown, ...rest: unknown[]) => {
     if (Buffer.isBuffer(data)) note(data);
@@ -123,7 +128,10 @@ export function checkResponses(socket: Socket): ResponseFilter {
       MAY_BE_UNSUPPORTED.has(request.api) &&
       response.length >= 10 &&
       response.readInt16BE(8) === UNSUPPORTED_VERSION;
-    if (!isUnsupported) endOf(response, 8, request.layout);
+    const end = isUnsupported ? 0 : endOf(response, 8, request.layout);
+    // The last field, since version 1.
+    const throttleMs = request.api === PRODUCE && request.version > 0 ? response.readInt32BE(end - 4) : 0;
+    if (throttleMs > 0) onThrottled(throttleMs);
   };
 
   return function* inspect(chunk) {

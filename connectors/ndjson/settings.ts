@@ -70,5 +70,6 @@ export const description: ConnectorDescription = {
   exposing: [],
   maxBatch: MAX_BATCH,
   hasTest: true,
+  storesHere: true,
   check: settingsFaults,
 };

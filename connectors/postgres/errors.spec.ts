@@ -18,7 +18,16 @@ test.each([
   expect(classifyPostgresFailure(refusal(code), undefined)).toEqual({ outcome: 'dead', reason });
 });
 
-test.each(['53300', '53100', '57P01', '57P03', '40P01', '25006', '55P03'])('%s: tried again', (code) => {
+test.each(['53300', '53400'])('%s, too many connections: asks for fewer', (code) => {
+  const reason = `the server answered ${code}`;
+  expect(classifyPostgresFailure(refusal(code), undefined)).toEqual({
+    outcome: 'retry',
+    throttled: true,
+    reason,
+  });
+});
+
+test.each(['53100', '57P01', '57P03', '40P01', '25006', '55P03'])('%s: tried again', (code) => {
   const reason = `the server answered ${code}`;
   expect(classifyPostgresFailure(refusal(code), undefined)).toEqual({ outcome: 'retry', reason });
 });

@@ -56,6 +56,9 @@ const REFUSALS_OF_ROWS: readonly (readonly [prefix: string, reason: string])[] =
   ['54', 'a value is not taken'],
 ];
 
+/** Too many connections: of the server, or of a limit in its configuration. */
+const ABOUT_THE_RATE = new Set(['53300', '53400']);
+
 /** Transient errors: connections, transactions, resources, locks, operator intervention, system, internal errors. */
 const TRANSIENT = /^(08|25|40|53|55|57|58|F0|HV|XX)/;
 
@@ -87,6 +90,8 @@ export function classifyPostgresFailure(
 ): DeliveryResult | undefined {
   const sqlState = sqlStateOf(error);
   if (sqlState !== undefined) {
+    if (ABOUT_THE_RATE.has(sqlState))
+      return { outcome: 'retry', throttled: true, reason: `the server answered ${sqlState}` };
     const refusal = REFUSALS.find(([prefix]) => sqlState.startsWith(prefix))?.[1];
     return refusal === undefined
       ? { outcome: 'retry', reason: `the server answered ${sqlState}` }

@@ -1,11 +1,11 @@
-import { readDelivery } from '@tributary/core';
+import { type Delivery, readDelivery } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { COLUMNS, insertValues } from './table.ts';
 
 const text = (timestamp: string, id: string) =>
   `{"id":"d","workspace_id":"w","destination_id":"p","rule_id":"r","message_id":"m","created_at":"2024-01-01T00:00:00.000Z","attempts":[],"redrives":0,"event":{"type":"track","timestamp":"${timestamp}","properties":{"id":${id}}}}`;
 const column = (name: string, of: string) =>
-  insertValues([readDelivery(of)])[COLUMNS.findIndex(([known]) => known === name)]?.[0];
+  insertValues([readDelivery(of) as Delivery])[COLUMNS.findIndex(([known]) => known === name)]?.[0];
 
 it('an event keeps the digits of its numbers', () => {
   expect(column('event', text('2024-01-01T00:00:00.000Z', '3412589630147852369'))).toContain(

@@ -21,11 +21,17 @@ test.each([
   ["OOM command not allowed when used memory > 'maxmemory'.", 'the server answered OOM'],
   ['LOADING Redis is loading the dataset in memory', 'the server answered LOADING'],
   ["READONLY You can't write against a read only replica.", 'the server answered READONLY'],
-  ['ERR max number of clients reached', 'too many clients'],
-  ['ERR max daily request limit exceeded', 'too many requests'],
   ['upstream failure', 'the server answered an error of its own'],
 ])('%s: tried again', (message, reason) => {
   expect(classifyRedisFailure(reply(message), undefined)).toEqual({ outcome: 'retry', reason });
+});
+
+test.each([
+  ['ERR max number of clients reached', 'too many clients'],
+  ['ERR max daily request limit exceeded', 'too many requests'],
+])('%s: asks for fewer', (message, reason) => {
+  const throttled = { outcome: 'retry', throttled: true, reason };
+  expect(classifyRedisFailure(reply(message), undefined)).toEqual(throttled);
 });
 
 test('an entry may be at fault where the error does not concern the server', () => {

@@ -134,8 +134,9 @@ export function mayConcernEntries(error: unknown): boolean {
 }
 
 function classifyReply(message: string): DeliveryResult {
-  if (message.includes('max number of clients')) return { outcome: 'retry', reason: 'too many clients' };
-  if (isClientLimit(message)) return { outcome: 'retry', reason: 'too many requests' };
+  if (message.includes('max number of clients'))
+    return { outcome: 'retry', throttled: true, reason: 'too many clients' };
+  if (isClientLimit(message)) return { outcome: 'retry', throttled: true, reason: 'too many requests' };
   const cause = causeIn(message);
   const refusal = REFUSALS.get(cause);
   return refusal === undefined

@@ -21,6 +21,26 @@ describe('a put that the service refused', () => {
   });
 
   it.each([
+    ['SlowDown', 503],
+    ['RequestThrottled', 400],
+    ['TooManyRequestsException', 403],
+    ['Error', 429],
+  ])('for its rate asks for fewer: %s (%d)', (name, status) => {
+    expect(classifyS3Failure(answered(name, status), undefined, 0)).toMatchObject({
+      outcome: 'retry',
+      throttled: true,
+      status,
+    });
+  });
+
+  it.each([
+    ['InternalError', 500],
+    ['ServiceUnavailable', 503],
+  ])('as the service failed is no matter of the rate: %s', (name, status) => {
+    expect(classifyS3Failure(answered(name, status), undefined, 0)).not.toHaveProperty('throttled');
+  });
+
+  it.each([
     ['AccessDenied', 403],
     ['NoSuchBucket', 404],
     ['InvalidArgument', 400],

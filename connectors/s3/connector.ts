@@ -1,6 +1,6 @@
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
-import { type Connector, type DeliveryResult, nameId } from '@tributary/core';
+import { type Connector, type Delivery, type DeliveryResult, nameId } from '@tributary/core';
 import {
   type ConnectorCall,
   createClientConnector,
@@ -15,19 +15,19 @@ import { classifyNetworkFailure, DELIVERED } from '../failures.ts';
 import { classifyResponse, mayConcernSome } from '../http/response.ts';
 import type { ConnectorContext, ConnectorKind } from '../kind.ts';
 import type { BucketClient } from './client.ts';
+import { pathOf } from './object-path.ts';
 import { description, readSettings, type S3Settings } from './settings.ts';
 
 export const s3: ConnectorKind = { description, create: createS3Connector };
 
-const MAX_BYTES = 16 * 1_024 * 1_024;
 const MAX_CLIENTS = 100;
 
 export function createS3Connector(context: ConnectorContext): Connector {
   return createClientConnector<S3Settings, BucketClient>(context, {
     readSettings,
-    limits: ({ batch_size, batch_seconds }) => ({
+    limits: ({ batch_size, batch_bytes, batch_seconds }) => ({
       events: batch_size,
-      bytes: MAX_BYTES,
+      bytes: batch_bytes,
       ms: batch_seconds * 1_000,
     }),
     async open(settings) {
@@ -40,10 +40,12 @@ export function createS3Connector(context: ConnectorContext): Connector {
 
     send(client, settings, batch, call) {
       const probe = createProbe(call, () => putNothing(client, settings, call.deadline));
-      return sendInParts(batch, {
-        send: (part) => sendPart(client, settings, part, call, probe),
-        hasTimeToHalve: call.hasTimeToHalve,
-      });
+      return sendByPath(batch, settings, (path, ofPath) =>
+        sendInParts(ofPath, {
+          send: (part) => sendPart(client, `${settings.prefix}/${path}`, part, call, probe),
+          hasTimeToHalve: call.hasTimeToHalve,
+        }),
+      );
     },
 
     async test(client, settings, { deadline }) {
@@ -53,16 +55,47 @@ export function createS3Connector(context: ConnectorContext): Connector {
   });
 }
 
+/** Objects of one batch that are put at a time. */
+const PUTS_AT_ONCE = 8;
+
+/** Sends the deliveries of each path together, and returns a result for each delivery, in the order of the batch. */
+async function sendByPath(
+  batch: Part,
+  { path }: S3Settings,
+  send: (path: string, deliveries: Part) => Promise<readonly DeliveryResult[]>,
+): Promise<readonly DeliveryResult[]> {
+  const paths = new Map<string, [Delivery, ...Delivery[]]>();
+  for (const delivery of batch) {
+    const own = pathOf(path, delivery.event);
+    const known = paths.get(own);
+    if (known === undefined) paths.set(own, [delivery]);
+    else known.push(delivery);
+  }
+  const results = new Map<Delivery, DeliveryResult>();
+  const groups = [...paths];
+  for (let at = 0; at < groups.length; at += PUTS_AT_ONCE)
+    await Promise.all(
+      groups.slice(at, at + PUTS_AT_ONCE).map(async ([own, deliveries]) => {
+        const sent = await send(own, deliveries);
+        for (const [i, delivery] of deliveries.entries()) {
+          const result = sent[i];
+          if (result !== undefined) results.set(delivery, result);
+        }
+      }),
+    );
+  return batch.map((delivery) => results.get(delivery) ?? { outcome: 'retry', reason: 'not reached' });
+}
+
 async function sendPart(
   client: BucketClient,
-  { prefix }: S3Settings,
+  folder: string,
   part: Part,
   { deadline, failed }: ConnectorCall,
   probe: Probe,
 ): Promise<PartResult> {
   try {
     const body = await objectBody(part, () => !deadline.aborted);
-    await untilAborted(client.put(objectKey(prefix, part), body, deadline.signal), deadline);
+    await untilAborted(client.put(objectKey(folder, part), body, deadline.signal), deadline);
     return { result: DELIVERED, mayBeSplit: false };
   } catch (error) {
     const result = failed(error);
@@ -85,11 +118,9 @@ function testKey(prefix: string): string {
 }
 
 /** The key of an object, independent of the order of its deliveries. */
-function objectKey(prefix: string, deliveries: Part): string {
-  const [oldest = ''] = deliveries.map(({ created_at }) => created_at).sort();
-  const hour = oldest.slice(0, 13).replace(/[-T]/g, '/');
+function objectKey(folder: string, deliveries: Part): string {
   const id = nameId(...deliveries.map((delivery) => delivery.id).sort());
-  return `${prefix}/${hour}/${id}.ndjson.gz`;
+  return `${folder}/${id}.ndjson.gz`;
 }
 
 async function objectBody(deliveries: Part, isWanted: () => boolean): Promise<Uint8Array> {
@@ -101,7 +132,7 @@ async function objectBody(deliveries: Part, isWanted: () => boolean): Promise<Ui
 
 /**
  * Codes of transient errors, whatever their status: the object was damaged on its way, concurrent writes to the same key, a
- * wrong clock of this machine, throttling.
+ * wrong clock of this machine.
  */
 const TRANSIENT = new Set([
   'BadDigest',
@@ -109,14 +140,22 @@ const TRANSIENT = new Set([
   'IncompleteBody',
   'OperationAborted',
   'RequestExpired',
-  'RequestThrottled',
   'RequestTimeTooSkewed',
   'RequestTimeout',
+  'XAmzContentSHA256Mismatch',
+]);
+
+/** Codes of requests that the service refuses for their rate, whatever their status. */
+const ABOUT_THE_RATE = new Set([
+  'BandwidthLimitExceeded',
+  'RequestLimitExceeded',
+  'RequestThrottled',
+  'RequestThrottledException',
   'SlowDown',
+  'ThrottledException',
   'Throttling',
   'ThrottlingException',
   'TooManyRequestsException',
-  'XAmzContentSHA256Mismatch',
 ]);
 
 /** Error names of the client for a response without a code. */
@@ -135,8 +174,7 @@ export function classifyS3Failure(
   if (status !== undefined && error instanceof Error) {
     const answer = { status, retryAfter: retryAfterOf(error), excerpt: '' };
     const ofStatus = classifyResponse(answer, now);
-    const passes = ofStatus.outcome === 'dead' && TRANSIENT.has(error.name);
-    const verdict = passes ? ({ ...ofStatus, outcome: 'retry' } as const) : ofStatus;
+    const verdict = ofCode(ofStatus, error.name);
     const code = /^[A-Za-z]{3,60}$/.test(error.name) && !NO_CODES.has(error.name) ? ` ${error.name}` : '';
     if (verdict.outcome === 'delivered')
       return { outcome: 'retry', reason: 'the answer is not whole', status };
@@ -145,6 +183,13 @@ export function classifyS3Failure(
   const network = classifyNetworkFailure(error);
   if (network !== undefined) return network;
   return lastFailure === undefined ? undefined : classifyNetworkFailure(lastFailure);
+}
+
+/** The verdict of the status, unless the service's code says more. */
+function ofCode(ofStatus: DeliveryResult, code: string): DeliveryResult {
+  if (ofStatus.outcome === 'delivered') return ofStatus;
+  if (ABOUT_THE_RATE.has(code)) return { ...ofStatus, outcome: 'retry', throttled: true };
+  return TRANSIENT.has(code) ? { ...ofStatus, outcome: 'retry' } : ofStatus;
 }
 
 function statusOf(error: unknown): number | undefined {

@@ -1,8 +1,11 @@
 import { type ConnectorDescription, type JsonObject, namesParty } from '@tributary/core';
 import { createSettingsReader, type SettingsFault, secretNames } from '../settings.ts';
+import { DEFAULT_PATH, pathFault } from './object-path.ts';
 
 /** Deliveries of one object at most. */
 const MAX_BATCH = 10_000;
+/** Bytes of JSON of one object at most. */
+const MAX_BYTES = 16 * 1_024 * 1_024;
 
 /** The settings as users write them. */
 const settingsSchema = {
@@ -42,6 +45,15 @@ const settingsSchema = {
       default: 'tributary',
       pattern: '^[A-Za-z0-9_=-][A-Za-z0-9_=.-]{0,99}(/[A-Za-z0-9_=-][A-Za-z0-9_=.-]{0,99}){0,7}$',
     },
+    path: {
+      type: 'string',
+      title: 'Path',
+      description:
+        'What stands between the prefix and the name of an object. `{date}` (2026-03-01), `{year}`, `{month}`, `{day}` and `{hour}` are of the time (UTC) at which the event was received; `{event}` is its name, or its type where it has none, `{type}` and `{environment}` are its own. A batch becomes one object for each path.',
+      examples: ['dt={date}/hour={hour}/event={event}'],
+      default: DEFAULT_PATH,
+      maxLength: 300,
+    },
     path_style: {
       type: 'boolean',
       title: 'Bucket in the path',
@@ -74,13 +86,22 @@ const settingsSchema = {
       maximum: MAX_BATCH,
       default: 1_000,
     },
+    batch_bytes: {
+      type: 'integer',
+      title: 'Bytes an object',
+      description:
+        'Bytes of JSON, before compression, that one object holds at most; a single delivery may be larger.',
+      minimum: 1_024,
+      maximum: MAX_BYTES,
+      default: MAX_BYTES,
+    },
     batch_seconds: {
       type: 'integer',
       title: 'Seconds an object',
       description:
-        'How long the first delivery of an object may wait for others; never longer than the shortest step of retries.',
+        'How long the first delivery of an object may wait for others. Up to the shortest step of retries (10) it waits in the process; a longer time is an interval, such as the full hours of 3600, at whose end its deliveries are put.',
       minimum: 0,
-      maximum: 60,
+      maximum: 3_600,
       default: 5,
     },
   },
@@ -92,17 +113,24 @@ export interface S3Settings {
   readonly region: string;
   readonly bucket: string;
   readonly prefix: string;
+  readonly path: string;
   readonly path_style: boolean;
   readonly access_key_id: string;
   readonly secret_access_key: string;
   readonly batch_size: number;
+  readonly batch_bytes: number;
   readonly batch_seconds: number;
 }
 
 /** Checks that JSON Schema cannot express. Paths are JSON pointers below the settings. */
-function settingsFaults({ endpoint }: JsonObject): readonly SettingsFault[] {
-  if (typeof endpoint !== 'string' || URL.parse(endpoint) !== null) return [];
-  return [{ path: '/endpoint', message: 'must be an absolute URL' }];
+function settingsFaults({ endpoint, path }: JsonObject): readonly SettingsFault[] {
+  const message = typeof path === 'string' ? pathFault(path) : undefined;
+  return [
+    ...(typeof endpoint !== 'string' || URL.parse(endpoint) !== null
+      ? []
+      : [{ path: '/endpoint', message: 'must be an absolute URL' }]),
+    ...(message === undefined ? [] : [{ path: '/path', message }]),
+  ];
 }
 
 export const readSettings = createSettingsReader<S3Settings>(settingsSchema, settingsFaults);
@@ -111,9 +139,10 @@ export const description: ConnectorDescription = {
   type: 's3',
   title: 'S3 objects',
   description: [
-    'Puts a batch of deliveries as one object of lines of JSON, gzip-compressed: `<prefix>/<YYYY>/<MM>/<DD>/<HH>/<id>.ndjson.gz`. A line is `{ "id", "type": "event", "event", "rule_id", "destination_id", "attempt" }`. For AWS and compatible services.',
-    'The key is derived from the deliveries in the object: the hour (UTC) is that of the oldest, the id is made from their ids. The same deliveries sent again replace their object instead of adding one. After a crash, or where the put takes longer than half a second and another process continues, they may be sent in another batch, and then a delivery is in two objects, under the same `id`; with a `batch_size` of 1 it is always in one.',
-    '429, 5xx and a broken connection are retried. An object that is refused because of its size or its content is put again in parts, where the bucket accepts others (which is tested with an empty object under the key of the connection test). A bucket that does not exist, refused credentials and a missing permission are dead; so are redirects to another region.',
+    'Puts a batch of deliveries as one object of lines of JSON, gzip-compressed: `<prefix>/<path>/<id>.ndjson.gz`, by default `tributary/<YYYY>/<MM>/<DD>/<HH>/<id>.ndjson.gz`. A line is `{ "id", "type": "event", "event", "rule_id", "destination_id", "attempt" }`. For AWS and compatible services.',
+    'An object holds at most `batch_size` deliveries and `batch_bytes`; one that is full is put at once, any other after `batch_seconds`. Above the shortest step of retries (10 s) these are intervals, counted from 1970 (3600: the full hours): deliveries that did not fill an object within half a second wait in the log until the end of the interval in which their rule made them, and are put then (2 % and three seconds later). Each process, and each path, has objects of its own.',
+    'The key is derived from the deliveries in the object: the path is that of each of them, with the time at which its event was received, and the id is made from their ids. So a delivery that is retried, redriven or replayed lands in the hour of its event, in an object of its own name, also where that hour is over. The same deliveries sent again replace their object instead of adding one. After a crash, or where the put takes longer than half a second and another process continues, they may be sent in another batch, and then a delivery is in two objects, under the same `id`; with a `batch_size` of 1 it is always in one.',
+    '`SlowDown` and 429 set the pace of the destination; other 5xx and a broken connection are retried. An object that is refused because of its size or its content is put again in parts, where the bucket accepts others (which is tested with an empty object under the key of the connection test). A bucket that does not exist, refused credentials and a missing permission are dead; so are redirects to another region.',
     'The connection test puts an empty object, `<prefix>/.connection-test`, the same every time.',
   ].join('\n\n'),
   settingsSchema,

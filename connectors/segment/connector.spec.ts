@@ -1,18 +1,123 @@
+import type { CanonicalEvent } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { classifyActions } from './connector.ts';
+import { classifyActions, segmentEvent } from './connector.ts';
 
-const NOTHING_SEEN = { failure: undefined, status: undefined, retryAfter: undefined };
+const answered = (status: number, excerpt = '', retryAfter?: string) => ({
+  answer: { status, excerpt, retryAfter, refusal: undefined },
+});
 
-describe('the failure of an action', () => {
+describe('the result of the actions', () => {
   it('is tried again where the pack waited no longer, although the call had time left', () => {
     const error = { name: 'TimeoutError', message: 'timed out' };
-    const verdict = classifyActions([{ action: 'track', error }], NOTHING_SEEN, [], 0);
+    const verdict = classifyActions([{ action: 'track', requests: 1, error }], [{}], [], 0);
     expect(verdict).toEqual({ outcome: 'retry', reason: 'timed out' });
   });
 
-  it('is dead where the action itself failed, as it would again', () => {
-    const error = { name: 'PayloadValidationError', message: 'no email' };
-    const verdict = classifyActions([{ action: 'track', error }], NOTHING_SEEN, [], 0);
-    expect(verdict).toMatchObject({ outcome: 'dead', reason: 'track failed (PayloadValidationError)' });
+  it('for the rate asks for fewer requests; that of another action beside it uses a retry step', () => {
+    const busy = { action: 'track', requests: 1, error: { name: 'HTTPError', status: 429, message: 'no' } };
+    const down = {
+      action: 'identify',
+      requests: 1,
+      error: { name: 'HTTPError', status: 500, message: 'no' },
+    };
+    const verdict = classifyActions([busy], [answered(429, '', '4')], [], 0);
+    expect(verdict).toMatchObject({ outcome: 'retry', throttled: true, afterMs: 4_000 });
+    const both = classifyActions([busy, down], [answered(429, '', '4'), answered(500)], [], 0);
+    expect(both).toMatchObject({ outcome: 'retry', status: 500 });
+    expect(both).not.toHaveProperty('throttled');
+  });
+
+  it('was the answer 400 of the vendor, which was not asked: what the pack refuses is dead with its reason', () => {
+    const error = { name: 'PayloadValidationError', status: 400, message: 'no email of key-77' };
+    const refused = { action: 'track', requests: 0, error };
+    expect(classifyActions([refused], [], ['key-77'], 0)).toEqual({
+      outcome: 'dead',
+      reason: 'not sent: track: no email of *** (PayloadValidationError)',
+      local: true,
+    });
+    const sent = { action: 'identify', requests: 1, error: { name: 'HTTPError', status: 403, message: '' } };
+    // The word of the vendor goes before a refusal of ours, and counts for its health.
+    expect(classifyActions([refused, sent], [answered(403, 'no')], [], 0)).toEqual({
+      outcome: 'dead',
+      reason: 'identify answered 403',
+      status: 403,
+      response: 'no',
+    });
+  });
+
+  it('was delivered where no action made a request', () => {
+    expect(classifyActions([], [], [], 0)).toEqual({
+      outcome: 'unwanted',
+      reason: 'not sent: no action takes it',
+    });
+    expect(classifyActions([{ action: 'session', requests: 0 }], [], [], 0)).toEqual({
+      outcome: 'unwanted',
+      reason: 'not sent: session made no request of it',
+    });
+    const [silent, loud] = [
+      { action: 'session', requests: 0 },
+      { action: 'track', requests: 2 },
+    ];
+    const both = classifyActions([loud, silent], [answered(200, 'a'), answered(202, 'b')], [], 0);
+    expect(both).toEqual({ outcome: 'delivered', status: 202, response: 'b', recorded: true });
+  });
+
+  it('is what the pack reads in an answer of 2xx', () => {
+    const error = { name: 'IntegrationError', status: 422, message: 'no such list' };
+    const verdict = classifyActions([{ action: 'add', requests: 1, error }], [answered(200, '{}')], [], 0);
+    expect(verdict).toMatchObject({ outcome: 'dead', reason: 'add: no such list (IntegrationError)' });
+    expect(verdict).not.toHaveProperty('local');
+  });
+});
+
+describe('the event that the pack gets', () => {
+  const event: CanonicalEvent = {
+    message_id: 'm',
+    type: 'page',
+    name: 'Sale',
+    category: 'Shop',
+    user_id: 'u',
+    properties: { shelf: 4 },
+    integrations: { All: false, Amplitude: { session_id: 5 } },
+    timestamp: '2026-01-02T03:04:00.000Z',
+    received_at: '2026-01-02T03:04:05.000Z',
+    environment: 'production',
+    workspace_id: 'w1',
+  };
+  const call = {
+    type: 'page',
+    messageId: 'm',
+    name: 'Sale',
+    category: 'Shop',
+    userId: 'u',
+    properties: { shelf: 4 },
+    integrations: { All: false, Amplitude: { session_id: 5 } },
+    timestamp: '2026-01-02T03:04:00.000Z',
+    receivedAt: '2026-01-02T03:04:05.000Z',
+  };
+
+  it('was without channel and original time, which stood in its context: it is the call that was sent', () => {
+    const segment = {
+      channel: 'web',
+      timestamp: '2026-01-02T02:00:00Z',
+      sentAt: '2026-01-02T02:00:05Z',
+      userId: 'of no one',
+      context: { segment: 'theirs' },
+      batch: { sequence: 1 },
+    };
+    const tributary = { changed: [], context: { tributary: 'theirs too' } };
+    expect(segmentEvent({ ...event, context: { ip: '::1', segment, tributary } })).toEqual({
+      ...call,
+      channel: 'web',
+      originalTimestamp: '2026-01-02T02:00:00Z',
+      sentAt: '2026-01-02T02:00:05Z',
+      context: { ip: '::1', segment: 'theirs', tributary: 'theirs too' },
+    });
+  });
+
+  it('is complete where the platform API took it', () => {
+    expect(segmentEvent(event)).toEqual({ ...call, context: {} });
+    for (const segment of ['text', null, ['list']])
+      expect(segmentEvent({ ...event, context: { segment } })).toEqual({ ...call, context: {} });
   });
 });

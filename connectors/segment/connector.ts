@@ -1,9 +1,16 @@
 import {
   type CanonicalEvent,
   type Connector,
+  type ConnectorDestination,
   type Delivery,
   type DeliveryResult,
+  integrationFor,
+  isObject,
+  isUuid,
+  type Json,
   type JsonObject,
+  nameId,
+  objectIn,
   withDoubles,
 } from '@tributary/core';
 import { type Agent, type Dispatcher, request } from 'undici';
@@ -11,15 +18,17 @@ import { type ConnectorCall, createClientConnector } from '../client/client-conn
 import { ANNOUNCED_STATUS } from '../egress/response-heads.ts';
 import { Stopped, testResultOf } from '../failures.ts';
 import { httpClient } from '../http/client.ts';
-import { classifyResponse, excerptOf, secretTexts } from '../http/response.ts';
+import { classifyResponse, excerptOf, type HttpResponse, secretTexts } from '../http/response.ts';
 import type { ConnectorContext, ConnectorKind } from '../kind.ts';
 import { memoizeByObject } from '../settings.ts';
+import { DEDUPLICATION } from './deduplication.ts';
 import definitions from './definitions.json' with { type: 'json' };
 import type { Chosen, Definition } from './definitions.ts';
 import type { ActionOutcome, HttpAnswer, HttpSent } from './messages.ts';
 import { PackHost } from './pack-host.ts';
 import type { Job } from './pack-process.ts';
 import { createSegmentReader, describeDestination, type SegmentSettings } from './settings.ts';
+import { type Refusal, refusalIn } from './vendor-answers.ts';
 
 /** Read from a file: the pack itself is loaded by a process of its own, at the first delivery. */
 export const DEFINITIONS = definitions as readonly unknown[] as readonly Definition[];
@@ -65,28 +74,27 @@ export function createSegmentConnector(
 
   const run = async (task: Job['task'], agent: Agent, secrets: readonly string[], call: ConnectorCall) => {
     const { workspaceId } = call.destination;
-    const seen: { -readonly [Name in keyof NetworkOutcome]: NetworkOutcome[Name] } = {
-      failure: undefined,
-      status: undefined,
-      retryAfter: undefined,
-    };
+    const sentRequests: SentRequest[] = [];
     // Aborts requests that are still under way when the job has ended or its process was lost.
     const over = new AbortController();
     const signal = AbortSignal.any([call.deadline.signal, over.signal]);
     const send = async (sent: HttpSent) => {
+      const about: SentRequest = {};
+      sentRequests.push(about);
       try {
-        const answer = await forwardRequest(agent, { ...sent, url: rewriteUrl(sent.url) }, signal);
-        seen.status = answer.status;
-        seen.retryAfter = answer.headers.find(([name]) => name === 'retry-after')?.[1];
+        const keyed =
+          task.op === 'run' ? withKeyInBody(sent, destination, String(task.event.messageId)) : sent;
+        const answer = await forwardRequest(agent, { ...keyed, url: rewriteUrl(sent.url) }, signal);
+        about.answer = readAnswer(destination, answer, secrets);
         return answer;
       } catch (error) {
-        seen.failure = call.failed(error);
+        about.failure = call.failed(error);
         throw error;
       }
     };
     try {
       const outcomes = await host.run(workspaceId, { task, send }, signal);
-      return classifyActions(outcomes, seen, secrets, context.clock());
+      return classifyActions(outcomes, sentRequests, secrets, context.clock());
     } catch (error) {
       return call.failed(error);
     } finally {
@@ -101,15 +109,17 @@ export function createSegmentConnector(
 
     async send(agent, settings, batch, call) {
       const secrets = secretsOf(settings);
-      const tasks = batch.map((delivery) => taskOf(destination, definition, settings, delivery));
+      const tasks = batch.map((delivery) => taskOf(definition, settings, delivery, call.destination));
       return Promise.all(tasks.map((task) => run(task, agent, secrets, call)));
     },
 
     async test(agent, settings, call) {
       const secrets = secretsOf(settings);
-      return testResultOf(
-        await run({ op: 'test', destination, settings: settings.own }, agent, secrets, call),
-      );
+      const task = { op: 'test', destination, settings: settings.own } as const;
+      const result = await run(task, agent, secrets, call);
+      // Some tests look at the settings alone, and a good answer is of no interest.
+      if (result.outcome !== 'delivered' && result.outcome !== 'unwanted') return testResultOf(result);
+      return result.status === undefined ? { ok: true } : { ok: true, status: result.status };
     },
   });
 
@@ -124,20 +134,50 @@ export function createSegmentConnector(
 }
 
 function taskOf(
-  destination: Chosen,
-  { presets }: Definition,
+  { destination, type, title, presets }: Definition,
   { own, presets: chosen, actions }: SegmentSettings,
-  { event }: Delivery,
+  delivery: Delivery,
+  { id, name = '' }: ConnectorDestination,
 ): Job['task'] {
-  const names = chosen ?? presets.map(({ name }) => name);
+  const names = chosen ?? presets.map((preset) => preset.name);
+  const event: JsonObject = { ...segmentEvent(delivery.event), messageId: messageIdOf(delivery) };
+  const integrations = objectIn(event.integrations);
+  const options = integrationFor(integrations, { id, name, type });
   return {
     op: 'run',
     destination,
     settings: own,
     presets: names,
     subscriptions: actions,
-    event: segmentEvent(event),
+    // Presets read the options of a destination under the name that it has at Segment.
+    event: isObject(options)
+      ? { ...event, integrations: { ...integrations, [`Actions ${title}`]: options } }
+      : event,
   };
+}
+
+/**
+ * The id by which a vendor recognizes the event: its message id, the same at every attempt and in every replay without
+ * `new_ids`. The further outputs of a transformation, and a replay with new ids, are events of their own.
+ */
+function messageIdOf({ message_id, index, replay, idempotency_key }: Delivery): string {
+  const output = index === 0 ? message_id : `${message_id}:${index}`;
+  return replay === undefined || idempotency_key !== undefined ? output : `${output}:${replay}`;
+}
+
+/** The request with the id as the vendor's key of deduplication in its body, where the pack has no field for that. */
+function withKeyInBody(sent: HttpSent, destination: Chosen, messageId: string): HttpSent {
+  const member = DEDUPLICATION[destination]?.member;
+  if (member === undefined || sent.body === '') return sent;
+  const body = JSON.parse(Buffer.from(sent.body, 'base64').toString('utf8')) as Json;
+  const keyOf = (at: number) => {
+    if (member !== 'uuid') return at === 0 ? messageId : `${messageId}:${at}`;
+    return at === 0 && isUuid(messageId) ? messageId.toLowerCase() : nameId('message', messageId, String(at));
+  };
+  const keyed = (event: Json, at: number) => (isObject(event) ? { [member]: keyOf(at), ...event } : event);
+  const { batch } = objectIn(body);
+  const whole = Array.isArray(batch) ? { ...objectIn(body), batch: batch.map(keyed) } : keyed(body, 0);
+  return { ...sent, body: Buffer.from(JSON.stringify(whole)).toString('base64') };
 }
 
 /** Segment's names of our fields. */
@@ -146,18 +186,45 @@ const NAMES: Readonly<Record<string, string>> = {
   user_id: 'userId',
   anonymous_id: 'anonymousId',
   group_id: 'groupId',
+  previous_id: 'previousId',
   received_at: 'receivedAt',
 };
 
 /** Our own fields, unknown to the pack. */
 const OURS = new Set(['environment', 'workspace_id', 'source_id']);
 
-/** An event as Segment's libraries send it. Numbers become doubles, as actions compute with them. */
-function segmentEvent(event: CanonicalEvent): JsonObject {
+/**
+ * The call that the event was made from, as Segment's libraries send it: with the fields that ingestion keeps in
+ * `context.segment`, and without its notes. Numbers become doubles, as actions compute with them. An identify has its traits
+ * in `context.traits` too, where presets read them.
+ */
+export function segmentEvent(event: CanonicalEvent): JsonObject {
   const entries = Object.entries(event).flatMap(([name, value]) =>
     OURS.has(name) || value === undefined ? [] : [[NAMES[name] ?? name, value] as const],
   );
-  return withDoubles({ context: {}, integrations: {}, ...Object.fromEntries(entries) });
+  const { segment, tributary, ...context } = event.context ?? {};
+  const { context: moved, batch: _, timestamp: sentTime, type: sentType, ...fields } = objectIn(segment);
+  return withDoubles({
+    integrations: {},
+    ...(sentTime === undefined ? {} : { originalTimestamp: sentTime }),
+    ...fields,
+    ...Object.fromEntries(entries),
+    ...convertedBefore(event, sentType),
+    context: {
+      ...(event.type === 'identify' && event.traits !== undefined ? { traits: event.traits } : {}),
+      ...context,
+      ...objectIn(objectIn(tributary).context),
+      ...objectIn(moved),
+    },
+  });
+}
+
+/** Release 0.2.0 stored a screen as a page, and an alias as an identify with `context.alias`. */
+function convertedBefore({ type, context }: CanonicalEvent, sentType: Json | undefined): JsonObject {
+  if (type === 'page' && sentType === 'screen') return { type: sentType };
+  if (type !== 'identify' || sentType !== 'alias') return {};
+  const { previous_id: previousId } = objectIn(context?.alias);
+  return previousId === undefined ? { type: sentType } : { type: sentType, previousId };
 }
 
 /** Bytes of a response body that are passed to the pack at most. */
@@ -215,53 +282,129 @@ async function forwardRequest(
   return { status: statusCode, headers: pairs, body: Buffer.concat(chunks).toString('base64') };
 }
 
-/** The network errors and responses of an event's actions. */
-interface NetworkOutcome {
-  /** The result of the last request without a response. */
-  readonly failure: DeliveryResult | undefined;
-  /** The status of the last response. */
-  readonly status: number | undefined;
-  readonly retryAfter: string | undefined;
+/** A request of an action: its answer, or why there is none. */
+interface SentRequest {
+  answer?: VendorAnswer;
+  failure?: DeliveryResult;
 }
 
-/** The result of a delivery, the worst result of its actions. `now` is epoch ms. */
+interface VendorAnswer extends HttpResponse {
+  /** Set where an answer of 2xx says that nothing was stored. */
+  readonly refusal: Refusal | undefined;
+}
+
+function readAnswer(
+  destination: Chosen,
+  { status, headers, body }: HttpAnswer,
+  secrets: readonly string[],
+): VendorAnswer {
+  const bytes = Buffer.from(body, 'base64');
+  const isOk = status >= 200 && status < 300;
+  return {
+    status,
+    retryAfter: headers.find(([name]) => name === 'retry-after')?.[1],
+    excerpt: excerptOf(bytes, secrets),
+    refusal: isOk ? refusalIn(destination, bytes) : undefined,
+  };
+}
+
+/**
+ * The result of a delivery, the worst result of its actions, which made `sentRequests` one after the other. `now` is epoch
+ * ms.
+ */
 export function classifyActions(
   outcomes: readonly ActionOutcome[],
-  seen: NetworkOutcome,
+  sentRequests: readonly SentRequest[],
   secrets: readonly string[],
   now: number,
 ): DeliveryResult {
-  const failed = outcomes.flatMap(({ action, error }) =>
-    error === undefined ? [] : [classifyActionError(action, error, seen, secrets, now)],
-  );
-  const worst = failed.find(({ outcome }) => outcome === 'retry') ?? failed[0];
-  if (worst !== undefined) return worst;
-  const status = seen.status === undefined ? {} : { status: seen.status };
-  return outcomes.length === 0
-    ? { outcome: 'delivered', response: 'no action takes this event' }
-    : { outcome: 'delivered', ...status };
+  let at = 0;
+  const results = outcomes.map((outcome) => {
+    const own = sentRequests.slice(at, at + outcome.requests);
+    at += outcome.requests;
+    return classifyAction(outcome, own, secrets, now);
+  });
+  const failed = results.filter(({ outcome }) => outcome === 'retry' || outcome === 'dead');
+  const retried = failed.filter(({ outcome }) => outcome === 'retry');
+  // A failure uses a retry step also beside a refusal for the rate, and the vendor's word goes before a refusal of ours.
+  const worst =
+    retried.find((result) => !('throttled' in result)) ??
+    retried[0] ??
+    failed.find((result) => !('local' in result)) ??
+    failed[0];
+  if (worst !== undefined) {
+    if (!('throttled' in worst) || failed.length === outcomes.length) return worst;
+    // The actions that succeeded are repeated with the refused one: as rarely as after a failure.
+    const { throttled: _, ...retry } = worst;
+    return retry;
+  }
+  const delivered = results.findLast(({ outcome }) => outcome === 'delivered');
+  return delivered ?? results[0] ?? { outcome: 'unwanted', reason: 'not sent: no action takes it' };
+}
+
+function classifyAction(
+  { action, error }: ActionOutcome,
+  requests: readonly SentRequest[],
+  secrets: readonly string[],
+  now: number,
+): DeliveryResult {
+  if (error !== undefined) return classifyActionError(action, error, requests, secrets, now);
+  const refused = requests.find(({ answer }) => answer?.refusal !== undefined)?.answer;
+  if (refused?.refusal !== undefined) return classifyRefusal(action, refused, refused.refusal, now);
+  const last = requests.at(-1)?.answer;
+  if (last === undefined) return { outcome: 'unwanted', reason: `not sent: ${action} made no request of it` };
+  const { status, excerpt } = last;
+  return { outcome: 'delivered', status, ...(excerpt === '' ? {} : { response: excerpt }), recorded: true };
+}
+
+/** An answer of 2xx whose body says that nothing was stored counts as the status in the body, else as one of 400. */
+function classifyRefusal(
+  action: string,
+  { status, retryAfter, excerpt }: VendorAnswer,
+  { says, code = 400 }: Refusal,
+  now: number,
+): DeliveryResult {
+  const verdict = classifyResponse({ status: Math.max(400, code), retryAfter, excerpt }, now);
+  return {
+    ...asFailure(verdict),
+    status,
+    reason: `${action} answered ${status}, but stored nothing: ${says}`,
+  };
+}
+
+type FailedResult = Extract<DeliveryResult, { outcome: 'retry' | 'dead' }>;
+
+function asFailure(result: DeliveryResult): FailedResult {
+  if (result.outcome === 'retry' || result.outcome === 'dead') return result;
+  throw new Error('a refusal was classified as a success');
 }
 
 function classifyActionError(
   action: string,
   { name, status, message }: NonNullable<ActionOutcome['error']>,
-  seen: NetworkOutcome,
+  requests: readonly SentRequest[],
   secrets: readonly string[],
   now: number,
 ): DeliveryResult {
-  const excerpt = excerptOf(Buffer.from(message), secrets);
-  if (status !== undefined && status >= 300) {
-    const verdict = classifyResponse({ status, retryAfter: seen.retryAfter, excerpt }, now);
-    return 'reason' in verdict ? { ...verdict, reason: `${action} ${verdict.reason}` } : verdict;
+  const last = requests.at(-1);
+  if (last?.failure !== undefined) return last.failure;
+  if (last?.answer !== undefined && last.answer.status >= 300) {
+    const verdict = asFailure(classifyResponse(last.answer, now));
+    return { ...verdict, reason: `${action} ${verdict.reason}` };
   }
-  if (seen.failure !== undefined) return seen.failure;
   // The pack has its own timeout, which may be shorter than the deadline of the call.
   if (name === 'TimeoutError') return { outcome: 'retry', reason: 'timed out' };
   const why = /^[A-Za-z]{1,60}$/.test(name) ? name : 'Error';
-  // Actions are deterministic: a retry would fail in the same way.
+  const said = excerptOf(Buffer.from(message), secrets);
+  const reason = said === '' ? `${action} failed (${why})` : `${action}: ${said} (${why})`;
+  // Actions are deterministic: without an answer a retry would fail in the same way.
+  if (last?.answer === undefined)
+    return name === 'RetryableError'
+      ? { outcome: 'retry', reason: `not sent: ${reason}` }
+      : { outcome: 'dead', reason: `not sent: ${reason}`, local: true };
+  // The action read a refusal in an answer of 2xx.
   return {
-    outcome: 'dead',
-    reason: `${action} failed (${why})`,
-    ...(excerpt === '' ? {} : { response: excerpt }),
+    ...asFailure(classifyResponse({ ...last.answer, status: Math.max(400, status ?? 0) }, now)),
+    reason,
   };
 }

@@ -49,9 +49,11 @@ export interface HttpAnswer {
   readonly body: string;
 }
 
-/** The outcome of an action that an event matched. */
+/** The outcome of an action that an event matched. Actions run one after the other. */
 export interface ActionOutcome {
   readonly action: string;
+  /** Requests that it made. */
+  readonly requests: number;
   /** Absent after success. */
   readonly error?: { readonly name: string; readonly status?: number; readonly message: string };
 }

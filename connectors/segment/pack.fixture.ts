@@ -27,7 +27,13 @@ export const SAMPLES: Readonly<
         body: {
           api_key: KEY,
           events: [
-            { user_id: 'u-1', device_id: 'a-1', event_type: 'Tea Poured', event_properties: { cups: 2 } },
+            {
+              user_id: 'u-1',
+              device_id: 'a-1',
+              insert_id: 'm-1',
+              event_type: 'Tea Poured',
+              event_properties: { cups: 2 },
+            },
           ],
         },
       },

@@ -7,6 +7,7 @@ import {
   type Delivery,
   type JsonObject,
   NO_METRICS,
+  nameId,
 } from '@tributary/core';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
@@ -19,6 +20,7 @@ import { CHOSEN, type Chosen } from './definitions.ts';
 import { KEY, SAMPLES, SECRET } from './pack.fixture.ts';
 import { PackHost } from './pack-host.ts';
 import { describeDestination } from './settings.ts';
+import { VENDOR_ANSWERS } from './vendor-answers.ts';
 
 interface Request {
   readonly method: string | undefined;
@@ -59,6 +61,7 @@ const IDENTIFY: CanonicalEvent = {
   type: 'identify',
   traits: { email: 'ann@example.com', name: 'Ann' },
 };
+const UUID = nameId('message', 'm-1', '0');
 let host: PackHost;
 let open: Connector[];
 let rewritten: (url: URL) => string;
@@ -114,10 +117,70 @@ describe('the requests that reach each destination', () => {
     ] as const) {
       requests.length = 0;
       const results = await connector.deliver(destinationFor(destination), [delivery(event)], unhurried);
-      expect(results).toMatchObject([{ outcome: 'delivered' }]);
+      expect(results).toMatchObject([{ outcome: expected.length > 0 ? 'delivered' : 'unwanted' }]);
       expect(requests).toMatchObject(expected.map((sent) => ({ method: 'POST', ...sent })));
       for (const { headers } of requests) expect(headers['user-agent']).toBe('Segment (Actions)');
     }
+  });
+});
+
+describe('properties and traits with the names that objects inherit are sent like others', () => {
+  const names = Object.getOwnPropertyNames(Object.prototype).filter((name) => name !== '__proto__');
+  const values = ['McLaren', null, { constructor: null }];
+  test.each(CHOSEN)('%s', async (destination) => {
+    const connector = connect(destination);
+    for (const value of values) {
+      const odd = Object.fromEntries([...names, 'then', 'length'].map((name) => [name, value]));
+      const events = [
+        { ...EVENT, properties: { ...EVENT.properties, ...odd } },
+        { ...IDENTIFY, traits: { ...IDENTIFY.traits, ...odd } },
+      ];
+      for (const event of events) {
+        const isTaken = event.type !== 'track' || SAMPLES[destination].track.length > 0;
+        expect(
+          await connector.deliver(destinationFor(destination), [delivery(event)], unhurried),
+        ).toMatchObject([{ outcome: isTaken ? 'delivered' : 'unwanted' }]);
+      }
+    }
+  });
+});
+
+const SCREEN: CanonicalEvent = {
+  ...common,
+  type: 'screen',
+  name: 'Kettle',
+  category: 'Kitchen',
+  properties: { cups: 3 },
+};
+const ALIAS: CanonicalEvent = { ...common, type: 'alias', previous_id: 'u-0' };
+
+describe('a screen and an alias were a page and an identify, so no preset for them ran', () => {
+  const sentBefore = { channel: 'mobile', category: 'Kitchen', integrations: { All: true } };
+  const before = {
+    screen: { ...SCREEN, type: 'page', context: { segment: { ...sentBefore, type: 'screen' } } },
+    alias: {
+      ...common,
+      type: 'identify',
+      context: { alias: { previous_id: 'u-0' }, segment: { type: 'alias' } },
+    },
+  } as const;
+  test.each<[string, Chosen, CanonicalEvent, JsonObject]>([
+    ['screen', 'amplitude', SCREEN, { events: [{ event_type: 'Viewed Kettle' }] }],
+    ['screen', 'customerio', SCREEN, { action: 'screen', name: 'Kettle' }],
+    ['screen', 'posthog', SCREEN, { batch: [{ event: '$screen', properties: { $screen_name: 'Kettle' } }] }],
+    ['screen', 'pushwoosh', SCREEN, { events: [{ name: 'Kettle' }] }],
+    ['screen stored by 0.2.0', 'customerio', before.screen, { action: 'screen', name: 'Kettle' }],
+    ['alias', 'customerio', ALIAS, { action: 'merge', primary: { id: 'u-1' }, secondary: { id: 'u-0' } }],
+    ['alias', 'encharge', ALIAS, { type: 'alias', userId: 'u-1', previousUserId: 'u-0' }],
+    ['alias stored by 0.2.0', 'encharge', before.alias, { type: 'alias', previousUserId: 'u-0' }],
+  ])('%s, at %s', async (_, destination, event, body) => {
+    const results = await connect(destination).deliver(
+      destinationFor(destination),
+      [delivery(event)],
+      unhurried,
+    );
+    expect(results).toMatchObject([{ outcome: 'delivered', status: 200 }]);
+    expect(requests).toMatchObject([{ body }]);
   });
 });
 
@@ -128,6 +191,7 @@ test.each(DEFINITIONS)('the settings of $type can be stated, and no key is shown
   expect(validate(settings), JSON.stringify(validate.errors)).toBe(true);
   expect(validate({ ...settings, other: 1 })).toBe(false);
   expect(validate({ ...settings, presets: ['no such preset'] })).toBe(false);
+  expect(validate({ ...settings, actions: [{ action: 'none', subscribe: 'type = "page"' }] })).toBe(false);
   const keys = Object.entries(settings).filter(([, value]) => value === KEY || value === SECRET);
   expect([...secrets]).toEqual(expect.arrayContaining(keys.map(([name]) => name)));
 });
@@ -146,10 +210,80 @@ test('presets can be chosen, and actions added with a mapping of their own', asy
     unhurried,
   );
   expect(results).toEqual([
-    { outcome: 'delivered', status: 200 },
-    { outcome: 'delivered', response: 'no action takes this event' },
+    { outcome: 'delivered', status: 200, response: '{}', recorded: true },
+    { outcome: 'unwanted', reason: 'not sent: no action takes it' },
   ]);
   expect(requests).toMatchObject([{ body: { eventName: 'Poured', userId: 'a-1' } }]);
+});
+
+test('options of the producer for a destination, by its name, reached no preset', async () => {
+  const event = { ...EVENT, integrations: { All: false, Ours: { session_id: 8 } } };
+  const ours = { ...destinationFor('amplitude'), name: 'Ours' };
+  await connect('amplitude').deliver(ours, [delivery(event)], unhurried);
+  expect(requests).toMatchObject([{ body: { events: [{ session_id: 8 }] } }]);
+});
+
+describe('a retry that a vendor took for another event carries its key of deduplication', () => {
+  const own = (action: string, mapping: JsonObject) => ({
+    presets: [],
+    actions: [{ action, subscribe: 'type = "track"', mapping }],
+  });
+  const user = { '@path': '$.userId' };
+  test.each<[Chosen, CanonicalEvent, string, unknown]>([
+    ['amplitude', EVENT, 'events.0.insert_id', 'm-1'],
+    ['amplitude', { ...EVENT, event: 'Order Completed' }, 'events.0.insert_id', 'm-1'],
+    ['customerio', EVENT, 'id', 'm-1'],
+    ['encharge', EVENT, 'messageId', 'm-1'],
+    ['iterable', EVENT, 'id', 'm-1'],
+    ['mixpanel', EVENT, '0.properties.$insert_id', 'm-1'],
+    ['posthog', EVENT, 'batch.0.uuid', UUID],
+    ['posthog', { ...EVENT, message_id: UUID }, 'batch.0.uuid', UUID],
+    ['posthog', IDENTIFY, 'uuid', UUID],
+    ['schematic', EVENT, 'idempotency_key', 'm-1'],
+    ['usermaven', EVENT, 'event_id', 'm-1'],
+  ])('%s', async (destination, event, path, key) => {
+    await connect(destination).deliver(destinationFor(destination), [delivery(event)], unhurried);
+    const [{ body } = { body: undefined }] = requests;
+    const valueAt = (value: unknown, name: string) => (value as JsonObject | undefined)?.[name];
+    expect(path.split('.').reduce(valueAt, body)).toBe(key);
+  });
+
+  test('Amplitude, by an action with a key of its own, which stays', async () => {
+    const mapping = { event_type: 'E', user_id: user, insert_id: { '@path': '$.properties.cups' } };
+    const settings = { ...SAMPLES.amplitude.settings, ...own('logEventV2', mapping) };
+    await connect('amplitude').deliver(destinationFor('amplitude', settings), [delivery()], unhurried);
+    expect(requests).toMatchObject([{ body: { events: [{ insert_id: '2' }] } }]);
+  });
+
+  test('an iterable purchase without its order has the id of the message, and one with it that of the order', async () => {
+    const mapping = {
+      id: { '@path': '$.properties.order_id' },
+      user: { userId: user },
+      items: [{ id: 'i', name: 'n', price: 1, quantity: 1 }],
+      total: 1,
+    };
+    const settings = { ...SAMPLES.iterable.settings, ...own('trackPurchase', mapping) };
+    const bought = { ...EVENT, properties: { order_id: 'o-5' } };
+    await connect('iterable').deliver(
+      destinationFor('iterable', settings),
+      [delivery(), delivery(bought)],
+      unhurried,
+    );
+    expect(requests.map(({ body }) => (body as JsonObject).id).sort()).toEqual(['m-1', 'o-5']);
+  });
+
+  test('the outputs of one transformation, and a replay with new ids, are events of their own', async () => {
+    const sent = [
+      delivery(),
+      { ...delivery(), index: 1 },
+      { ...delivery(), replay: 'r-1' },
+      { ...delivery(), index: 2, replay: 'r-1', idempotency_key: 'x1' },
+    ];
+    for (const one of sent) await connect('mixpanel').deliver(destinationFor('mixpanel'), [one], unhurried);
+    expect(requests.map(({ body }) => body)).toMatchObject(
+      ['m-1', 'm-1:1', 'm-1:r-1', 'm-1:2'].map(($insert_id) => [{ properties: { $insert_id } }]),
+    );
+  });
 });
 
 describe('verdicts', () => {
@@ -173,8 +307,107 @@ describe('verdicts', () => {
       [delivery(bare), delivery()],
       unhurried,
     );
-    expect(results).toMatchObject([{ outcome: 'dead' }, { outcome: 'delivered' }]);
+    expect(results).toMatchObject([
+      { outcome: 'dead', reason: expect.stringMatching(/^not sent: .*email/), local: true },
+      { outcome: 'delivered' },
+    ]);
     expect(requests).toHaveLength(1);
+  });
+
+  test('a subscription and an action that 0.2.0 took, and that take nothing, were delivered', async () => {
+    const actions = [
+      { action: 'trackEvent', subscribe: 'type == "track"' },
+      { action: 'trackEvent', subscribe: 'banana' },
+    ];
+    const settings = { ...SAMPLES.iterable.settings, presets: [], actions };
+    expect(
+      await connect('iterable').deliver(destinationFor('iterable', settings), [delivery()], unhurried),
+    ).toEqual([{ outcome: 'unwanted', reason: 'not sent: no action takes it' }]);
+    // A preset of the pack for an action that it does not have.
+    const { settings: own } = SAMPLES.amplitude;
+    const session = { ...own, presets: ['Browser Session Tracking'] };
+    expect(
+      await connect('amplitude').deliver(destinationFor('amplitude', session), [delivery()], unhurried),
+    ).toEqual([{ outcome: 'unwanted', reason: 'not sent: no action takes it' }]);
+    expect(requests).toEqual([]);
+  });
+
+  /** What the documents of `VENDOR_ANSWERS` call a refusal, and an answer of a vendor that stored the event. */
+  const BODIES: Readonly<Partial<Record<Chosen, { stored: string; refused: readonly string[] }>>> = {
+    amplitude: {
+      stored: '{"code":200,"events_ingested":1,"payload_size_bytes":50,"server_upload_time":1396381378123}',
+      refused: ['{"code":400,"error":"Invalid"}', '{"code":200,"events_ingested":0}'],
+    },
+    braze: {
+      stored: '{"message":"success","events_processed":1}',
+      refused: [
+        '{"message":"success","errors":[{"type":"bad","input_array":"events","index":0}]}',
+        '{"message":"Valid data must be provided"}',
+      ],
+    },
+    customerio: { stored: '{}', refused: ['{"errors":[{"reason":"invalid","field":"name"}]}'] },
+    iterable: {
+      stored: '{"msg":"","code":"Success","params":null}',
+      refused: ['{"msg":"no","code":"BadParams"}', '{"successCount":0,"failCount":1}'],
+    },
+    mixpanel: {
+      stored: '{"code":200,"num_records_imported":1,"status":"OK"}',
+      refused: [
+        '0',
+        '{"status":0,"error":"token missing"}',
+        '{"code":200,"num_records_imported":0,"status":"OK"}',
+        '{"code":400,"failed_records":[{"index":0}]}',
+        '{"code":200,"num_records_imported":1,"failed_records":[{"index":0}]}',
+      ],
+    },
+    posthog: {
+      stored: '{"status":"Ok"}',
+      refused: ['{"status":"Ok","quota_limited":["events"]}'],
+    },
+    pushwoosh: {
+      stored: '{"status_code":200,"status_message":"OK","response":null}',
+      refused: ['{"status_code":210,"status_message":"no such event"}'],
+    },
+  };
+
+  test.each(CHOSEN.map((destination) => [destination, BODIES[destination]] as const))(
+    'an answer of %s that says "not stored" with a status of 2xx was delivered',
+    async (destination, bodies) => {
+      // A vendor with a document has bodies here, and one without is believed by its status.
+      expect(bodies === undefined).toBe(VENDOR_ANSWERS[destination].document === undefined);
+      const connector = connect(destination);
+      const answerOf = async (body: string, status = 200) => {
+        answering.with = (response) => void response.writeHead(status).end(body);
+        const event = SAMPLES[destination].track.length > 0 ? EVENT : IDENTIFY;
+        const [result] = await connector.deliver(destinationFor(destination), [delivery(event)], unhurried);
+        return result;
+      };
+      expect(await answerOf(bodies?.stored ?? '{"error":"?"}')).toMatchObject({
+        outcome: 'delivered',
+        response: bodies?.stored ?? '{"error":"?"}',
+      });
+      for (const body of bodies?.refused ?? [])
+        for (const status of [200, 201, 207])
+          expect(await answerOf(body, status)).toMatchObject({
+            outcome: 'dead',
+            status,
+            reason: expect.stringContaining(`answered ${status}, but stored nothing`),
+            response: body,
+          });
+    },
+  );
+
+  test('a status of the rate or of an outage in the body of a 200 is tried again', async () => {
+    const results = [];
+    for (const code of [429, 503]) {
+      answering.with = (response) => void response.writeHead(200).end(JSON.stringify({ status_code: code }));
+      const sent = connect('pushwoosh').deliver(destinationFor('pushwoosh'), [delivery()], unhurried);
+      results.push(...(await sent));
+    }
+    expect(results).toMatchObject([
+      { outcome: 'retry', throttled: true },
+      { outcome: 'retry', status: 200 },
+    ]);
   });
 
   test('a redirect is not followed, and an address that is refused is not reached', async () => {

@@ -11,7 +11,9 @@ export interface PackDefinition {
     readonly testAuthentication?: unknown;
   };
   readonly presets?: readonly PackPreset[];
-  readonly actions: Readonly<Record<string, { readonly title: string }>>;
+  readonly actions: Readonly<
+    Record<string, { readonly title: string; readonly fields?: Readonly<Record<string, unknown>> }>
+  >;
 }
 
 export interface PackField {

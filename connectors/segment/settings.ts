@@ -1,7 +1,14 @@
-import { type ConnectorDescription, deeperThan, type JsonObject, namesParty } from '@tributary/core';
-import { createSettingsReader, isObject, type SettingsFault, secretNames } from '../settings.ts';
+import {
+  type ConnectorDescription,
+  deeperThan,
+  isObject,
+  type JsonObject,
+  namesParty,
+} from '@tributary/core';
+import { createSettingsReader, type SettingsFault, secretNames } from '../settings.ts';
 import type { Definition } from './definitions.ts';
 import type { Subscription } from './messages.ts';
+import { subscriptionFault } from './subscription.ts';
 
 /** The settings as users write them: the destination's own, and which of its actions run for which events. */
 function settingsSchemaOf({ properties, required, presets, actions }: Definition): JsonObject {
@@ -89,6 +96,17 @@ export function createSegmentReader(
 const MAX_BYTES = 16 * 1_024;
 const MAX_DEPTH = 12;
 
+/** The faults of settings that are saved. Those that 0.2.0 took may have subscriptions that take no event. */
+function settingsFaults(settings: JsonObject): readonly SettingsFault[] {
+  const { actions } = settings;
+  const subscriptions = (Array.isArray(actions) ? actions : []).flatMap((action, index): SettingsFault[] => {
+    const subscribe = isObject(action) ? action.subscribe : undefined;
+    const message = typeof subscribe === 'string' ? subscriptionFault(subscribe) : undefined;
+    return message === undefined ? [] : [{ path: `/actions/${index}/subscribe`, message }];
+  });
+  return [...subscriptions, ...mappingFaults(settings)];
+}
+
 /** Checks of the mappings that JSON Schema cannot express. Paths are JSON pointers below the settings. */
 export function mappingFaults({ actions }: JsonObject): readonly SettingsFault[] {
   if (!Array.isArray(actions)) return [];
@@ -111,7 +129,9 @@ const NO_TEST =
   'The pack cannot test its settings: the connection test is always `ok`, and errors show with the first delivery.';
 
 export function describeDestination(definition: Definition): ConnectorDescription {
-  const { type, title, presets } = definition;
+  const { type, title, actions } = definition;
+  // The pack lists presets of actions that it has for browsers alone; settings of 0.2.0 may name them.
+  const presets = definition.presets.filter(({ action }) => actions.includes(action));
   const settingsSchema = settingsSchemaOf(definition);
   const rows = presets.map(({ name, subscribe, action }) => `- ${name} (\`${action}\`): \`${subscribe}\``);
   return {
@@ -128,7 +148,7 @@ export function describeDestination(definition: Definition): ConnectorDescriptio
     maxBatch: 1,
     hasTest: definition.hasTest,
     presets,
-    actions: definition.actions,
-    check: mappingFaults,
+    actions,
+    check: settingsFaults,
   };
 }

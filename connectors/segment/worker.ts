@@ -3,6 +3,7 @@ import dgram from 'node:dgram';
 import { writeFileSync } from 'node:fs';
 import { Socket } from 'node:net';
 import type { JsonObject } from '@tributary/core';
+import { withKey } from './deduplication.ts';
 import type { ActionOutcome, FromPack, HttpAnswer, Subscription, ToPack } from './messages.ts';
 import {
   loadDefinition,
@@ -29,7 +30,7 @@ const BODILESS = new Set([101, 204, 205, 304]);
 /** The `fetch` of this process: requests are sent by the parent process. */
 class ForwardedFetch {
   readonly #post: (message: FromPack) => void;
-  readonly #job = new AsyncLocalStorage<number>();
+  readonly #job = new AsyncLocalStorage<{ readonly job: number; requests: number }>();
   readonly #waiting = new Map<number, PromiseWithResolvers<HttpAnswer>>();
   #requests = 0;
 
@@ -39,18 +40,25 @@ class ForwardedFetch {
 
   /** Requests of `work` belong to the job. */
   runAs<T>(job: number, work: () => Promise<T>): Promise<T> {
-    return this.#job.run(job, work);
+    return this.#job.run({ job, requests: 0 }, work);
+  }
+
+  /** Requests of the current job so far. */
+  get requests(): number {
+    return this.#job.getStore()?.requests ?? 0;
   }
 
   readonly fetch: typeof globalThis.fetch = async (input, init) => {
-    const job = this.#job.getStore();
-    if (job === undefined) throw new TypeError('a request outside of a job');
+    const current = this.#job.getStore();
+    if (current === undefined) throw new TypeError('a request outside of a job');
+    const { job } = current;
     const asked = new Request(input, init);
     const body = Buffer.from(await asked.arrayBuffer()).toString('base64');
     const request = ++this.#requests;
     const answered = Promise.withResolvers<HttpAnswer>();
     this.#waiting.set(request, answered);
     const sent = { method: asked.method, url: asked.url, headers: [...asked.headers], body };
+    current.requests += 1;
     this.#post({ op: 'request', job, request, sent });
     const answer = await answered.promise;
     const content = BODILESS.has(answer.status) ? null : Buffer.from(answer.body, 'base64');
@@ -95,13 +103,15 @@ async function run(
   const outcomes: ActionOutcome[] = [];
   const presets = presetsOf(definition).filter(({ name }) => message.presets.includes(name));
   for (const subscription of [...presets, ...message.subscriptions]) {
-    const outcome = await runAction(running, subscription, message.event, message.settings);
+    const fields = definition.actions[subscription.partnerAction]?.fields;
+    const keyed = withKey(subscription, fields, message.destination);
+    const outcome = await runAction(running, keyed, message.event, message.settings);
     if (outcome !== undefined) outcomes.push(outcome);
   }
   return outcomes;
 }
 
-/** Undefined where the event does not match the action's condition. */
+/** Undefined where the event does not match the action's condition, or there is no such action. */
 async function runAction(
   running: PackDestination,
   subscription: Subscription,
@@ -109,12 +119,20 @@ async function runAction(
   settings: JsonObject,
 ): Promise<ActionOutcome | undefined> {
   const action = subscription.partnerAction;
+  const before = forwarded.requests;
+  const outcome = () => ({ action, requests: forwarded.requests - before });
   try {
     const [result] = await running.onSubscription(subscription, event, settings, NO_AUTH);
-    return result?.output === 'not subscribed' ? undefined : { action };
+    return isNotRun(result?.output) ? undefined : outcome();
   } catch (error) {
-    return { action, error: errorOf(error) };
+    return { ...outcome(), error: errorOf(error) };
   }
+}
+
+/** The pack reports a condition that it cannot parse, and an action that it does not have, as a result. */
+function isNotRun(output: unknown): boolean {
+  if (typeof output !== 'string') return output === undefined;
+  return output === 'not subscribed' || /^(?:Invalid|Failed to validate) subscription/.test(output);
 }
 
 function presetsOf({ presets = [] }: PackDefinition): readonly Subscription[] {
@@ -127,9 +145,9 @@ async function test({ running }: Started, settings: JsonObject): Promise<readonl
   const action = 'test';
   try {
     await running.testAuthentication(settings);
-    return [{ action }];
+    return [{ action, requests: forwarded.requests }];
   } catch (error) {
-    return [{ action, error: errorOf(error) }];
+    return [{ action, requests: forwarded.requests, error: errorOf(error) }];
   }
 }
 

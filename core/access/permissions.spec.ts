@@ -67,7 +67,7 @@ describe('the permission table', () => {
 
   it('leaves of an archived workspace the operations that read and archive it', () => {
     const open = operations.filter((operation) => permissionOf(operation).archived);
-    expect(open.toSorted()).toEqual(['workspaces.archive', 'workspaces.read']);
+    expect(open.toSorted()).toEqual(['audit-log.list', 'workspaces.archive', 'workspaces.read']);
   });
 
   it('lets client keys call the profile API and nothing else', () => {

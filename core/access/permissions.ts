@@ -47,6 +47,7 @@ export const PERMISSIONS = {
   'organizations.update': governs,
   'profile-settings.read': belongs,
   'profile-settings.update': governs,
+  'organization-notice-addresses.confirm': governs,
   'organization-members.list': belongs,
   'organization-members.create': governs,
   'organization-members.read': belongs,
@@ -131,13 +132,14 @@ export const PERMISSIONS = {
   'alerts.update': writes,
   'alerts.delete': writes,
   'alerts.dry-run': reads,
+  'notice-addresses.confirm': writes,
   'replays.list': reads,
   'replays.create': writes,
   'replays.read': reads,
   'replays.cancel': writes,
   'event-volume.read': reads,
   'funnel.read': reads,
-  'audit-log.list': administers,
+  'audit-log.list': { ...administers, archived: true },
   'me.read': { credentials: PEOPLE },
   'system.read': { credentials: PEOPLE, operator: true },
   'profiles.write': { credentials: PROFILE_CALLERS, scope: 'profile.write' },
@@ -174,7 +176,7 @@ const KIND_NAMES: Readonly<Record<CredentialKind, string>> = {
 };
 
 /** The lowest role or the scope that a type of credential needs, in words; empty where it does not suffice. */
-export function conditionOf(kind: CredentialKind, permission: Permission): string {
+function conditionOf(kind: CredentialKind, permission: Permission): string {
   const { credentials, role, organizationRole, scope, grant, self, archived, operator } = permission;
   if (permission.public) return 'yes, and without a credential';
   if (!credentials.includes(kind)) return '';

@@ -106,7 +106,7 @@ function added(before: SeriesPoint | undefined, { start, counts }: FunnelRow): S
     start,
     received: (before?.received ?? 0) + Math.max(0, of('received') - of('duplicate')),
     violations: (before?.violations ?? 0) + of('rejected') + of('warned'),
-    deliveries: (before?.deliveries ?? 0) + of('created') + (counts[REDRIVEN] ?? 0),
+    deliveries: (before?.deliveries ?? 0) + of('created') + (counts[REDRIVEN] ?? 0) - of('unwanted'),
     delivered: (before?.delivered ?? 0) + of('delivered_first') + of('delivered_later'),
     dead: DEAD.reduce((sum, text) => sum + (counts[text] ?? 0), before?.dead ?? 0),
   };

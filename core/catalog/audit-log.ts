@@ -10,8 +10,11 @@ import { keyCreatorOf, keysCreatedBy } from './fold/member-facts.ts';
 import type { Members } from './fold/members.ts';
 import type { CatalogState } from './fold/state.ts';
 
-/** The author of a change: a user, a key, a stage of the pipeline, or an operator on the command line. */
-export const AUDIT_ACTOR_TYPES = ['account', 'api_key', 'client_key', 'stage', 'operator'] as const;
+/**
+ * The author of a change: a user, a key, a stage of the pipeline, an operator on the command line, or the reader of a mail
+ * that opened the link in it.
+ */
+export const AUDIT_ACTOR_TYPES = ['account', 'api_key', 'client_key', 'stage', 'operator', 'link'] as const;
 type AuditActorType = (typeof AUDIT_ACTOR_TYPES)[number];
 
 export interface AuditActor {
@@ -116,7 +119,7 @@ function idOf({ type, entity, at, from }: Fact, position: number, scope: string,
 /** The fields of an author without an e-mail address and a key prefix. */
 const NO_PERSON = { email: null, key_prefix: null };
 
-/** The author in `by`: an account id, or `key:`, `stage:` or `operator:` with an id or name. */
+/** The author in `by`: an account id, or `key:`, `stage:`, `operator:` or `link:` with an id or name. */
 function actorOf(state: CatalogState, by: string): AuditActor {
   const colon = by.indexOf(':');
   const [prefix, id] = [by.slice(0, Math.max(0, colon)), by.slice(colon + 1)];
@@ -124,7 +127,8 @@ function actorOf(state: CatalogState, by: string): AuditActor {
     const key = state.entity('api_key', state.workspaceOf(id) ?? '', id);
     return { type: 'api_key', id, ...NO_PERSON, key_prefix: key?.key_prefix ?? null };
   }
-  if (prefix === 'stage' || prefix === 'operator') return { type: prefix, id, ...NO_PERSON };
+  if (prefix === 'stage' || prefix === 'operator' || prefix === 'link')
+    return { type: prefix, id, ...NO_PERSON };
   return { type: 'account', id: by, ...NO_PERSON, email: state.account(by)?.email ?? null };
 }
 

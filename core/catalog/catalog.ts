@@ -88,6 +88,11 @@ export interface CatalogView {
    * the catalog.
    */
   readonly installation: string | undefined;
+  /**
+   * Whether records may refer to others, and counts be deflated: no process is left, or comes back, of a release that cannot
+   * read them.
+   */
+  readonly refersToRecords: boolean;
   /** The topics that were grown, or are about to be. */
   readonly layouts: ReadonlyMap<string, TopicLayout>;
   readonly organizationCount: number;
@@ -165,4 +170,9 @@ export interface CatalogView {
   contractVersion(workspaceId: string, id: string, version: number): Contract | undefined;
   /** Older versions of contracts that may still evaluate events. */
   pastContracts(workspaceId: string): Iterable<Contract>;
+}
+
+/** The organization of a workspace, as the owner of a share; the workspace itself where the catalog does not know it. */
+export function organizationOf(state: Pick<CatalogView, 'workspace'>, workspaceId: string): string {
+  return state.workspace(workspaceId)?.organization_id ?? workspaceId;
 }

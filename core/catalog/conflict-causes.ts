@@ -8,6 +8,8 @@ export interface ConflictCause {
   readonly kind: WorkspaceEntityKind | 'workspace' | 'organization_member' | 'workspace_member' | 'region';
   /** The id of the entity; of a region, its code: the region still holds profiles. */
   readonly id: string;
+  /** Its name, of a member the address; absent for what has none, or is gone. */
+  readonly name?: string;
 }
 
 /** Enough to act on: after these are resolved, the next refusal names more. */
@@ -47,14 +49,14 @@ function referrersOf(state: CatalogView, fact: Fact): readonly ConflictCause[] {
   });
 }
 
-function causes<Entity extends { readonly id: string }>(
+function causes<Entity extends { readonly id: string; readonly name: string }>(
   kind: ConflictCause['kind'],
   entities: Iterable<Entity>,
   isCause: (entity: Entity) => boolean,
 ): readonly ConflictCause[] {
   const found: ConflictCause[] = [];
   for (const entity of entities) {
-    if (isCause(entity)) found.push({ kind, id: entity.id });
+    if (isCause(entity)) found.push({ kind, id: entity.id, name: entity.name });
     if (found.length === MAX_CAUSES) break;
   }
   return found;
@@ -87,7 +89,7 @@ export function contractOfPair(
   { workspace_id, event_type, event_name }: Pick<Contract, 'workspace_id' | 'event_type' | 'event_name'>,
 ): readonly ConflictCause[] {
   const active = state.contractAt(workspace_id, event_type, event_name, Number.MAX_SAFE_INTEGER);
-  return active?.event_name === event_name ? [{ kind: 'contract', id: active.id }] : [];
+  return active?.event_name === event_name ? [{ kind: 'contract', id: active.id, name: active.name }] : [];
 }
 
 function memberOf<M extends Member>(
@@ -102,7 +104,7 @@ function memberOf<M extends Member>(
     accountId === undefined
       ? members.list(scopeId).find((member) => member.email === email)
       : members.ofAccount(accountId, scopeId);
-  return known === undefined ? [] : [{ kind, id: known.id }];
+  return known === undefined ? [] : [{ kind, id: known.id, name: email }];
 }
 
 /** The destination and transformation of a rule that its workspace lacks, or has only as a draft. */
@@ -117,7 +119,8 @@ function unusableReferences(state: CatalogView, fact: Fact): readonly ConflictCa
     found.push({ kind: 'destination', id: destination_id });
   if (transformation_id === null) return found;
   const transformation = state.entity('transformation', workspace_id, transformation_id);
-  if (transformation === undefined || (enabled === true && transformation.status === 'draft'))
-    found.push({ kind: 'transformation', id: transformation_id });
+  if (transformation === undefined) found.push({ kind: 'transformation', id: transformation_id });
+  else if (enabled === true && transformation.status === 'draft')
+    found.push({ kind: 'transformation', id: transformation_id, name: transformation.name });
   return found;
 }

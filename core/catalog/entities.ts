@@ -24,12 +24,23 @@ export interface Account extends StoredEntity {
   readonly email_issued_at?: string;
 }
 
-export interface Organization extends StoredEntity {
+/**
+ * An entity with a mail address for notices. `confirmation`: the id of the request to confirm that address by a link, as
+ * long as no link has confirmed it; null or absent: a link had when it was set, or it was set by 0.2.0, which asked for no
+ * confirmation. Read it by `isConfirmedAddress`.
+ */
+export interface Addressed {
+  readonly confirmation?: string | null | undefined;
+}
+
+export interface Organization extends StoredEntity, Addressed {
   readonly name: string;
   /** The organization's number in the profile API. */
   readonly org_id: number;
   readonly regions: readonly string[];
   readonly notification_email: string | null;
+  /** Addresses that a link confirmed, for every entity of the organization. */
+  readonly confirmed_addresses?: readonly string[];
   /** Absent: `NO_PROFILE_SETTINGS`. */
   readonly profile_settings?: ProfileSettings;
   /**
@@ -39,7 +50,7 @@ export interface Organization extends StoredEntity {
   readonly created_by?: string;
 }
 
-export interface Workspace extends StoredEntity {
+export interface Workspace extends StoredEntity, Addressed {
   readonly name: string;
   readonly organization_id: string;
   readonly region: string;
@@ -49,8 +60,16 @@ export interface Workspace extends StoredEntity {
    * `notification_email`.
    */
   readonly alerts?: Alerts | null;
+  /** Budgets that an operator gave it in place of the installation's. */
+  readonly storage?: StorageException;
   /** See `Organization.created_by`. */
   readonly created_by?: string;
+}
+
+/** Bytes; null: unlimited. Absent: as the installation. */
+export interface StorageException {
+  readonly bytes_per_hour?: number | null;
+  readonly bytes_held?: number | null;
 }
 
 interface KeyFields extends StoredEntity {
@@ -137,7 +156,7 @@ export interface Transformation extends StoredEntity {
   readonly created_by: string;
 }
 
-export interface Destination extends StoredEntity {
+export interface Destination extends StoredEntity, Addressed {
   readonly workspace_id: string;
   readonly name: string;
   /** The connector's type. */
@@ -231,7 +250,7 @@ export interface Replay extends StoredEntity {
 }
 
 /** Tells when numbers of a workspace are not as they should be (docs/reference/alert-kinds.md). */
-export interface Alert extends StoredEntity, AlertRule {
+export interface Alert extends StoredEntity, AlertRule, Addressed {
   readonly workspace_id: string;
   readonly name: string;
   readonly enabled: boolean;

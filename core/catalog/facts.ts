@@ -35,15 +35,18 @@ export interface FactData {
     readonly organization?: Draft<Omit<Organization, 'org_id'>>;
     readonly owner?: Membership;
   };
-  /** Without `alerts`, the stored ones stay. */
-  'workspace.updated': Pick<Workspace, 'name' | 'region' | 'alerts'>;
+  /** Without `alerts`, `confirmation` and `storage`, the stored ones stay. */
+  'workspace.updated': Pick<Workspace, 'name' | 'region' | 'alerts' | 'confirmation' | 'storage'>;
   'workspace.archived': Record<string, never>;
   'organization.created': {
     readonly organization: Draft<Omit<Organization, 'org_id'>>;
     readonly owner: Membership;
   };
-  /** Without `profile_settings`, the stored ones stay. */
-  'organization.updated': Pick<Organization, 'name' | 'regions' | 'notification_email' | 'profile_settings'>;
+  /** Optional fields that are absent stay as they are stored. */
+  'organization.updated': Pick<
+    Organization,
+    'name' | 'regions' | 'notification_email' | 'profile_settings' | 'confirmation' | 'confirmed_addresses'
+  >;
   'organization_member.added': NewMember<OrganizationMember>;
   'organization_member.updated': Pick<OrganizationMember, 'role'>;
   /** Also removes the member from the organization's workspaces. */
@@ -95,9 +98,12 @@ export interface KeysDecision {
 
 /**
  * Facts of version 2. Facts about members also decide about the member's keys; in version 1 all keys stay. Keys are
- * created only while the author is an admin at the position of the fact (`missing` otherwise).
+ * created only while the author is an admin at the position of the fact (`missing` otherwise). An installation of version 2
+ * has no process of a release that cannot read records that refer to others; one of version 1 becomes one by a second fact with
+ * its id.
  */
 interface FactDataV2 {
+  'installation.created': FactData['installation.created'];
   'organization_member.updated': FactData['organization_member.updated'] & KeysDecision;
   'organization_member.removed': KeysDecision;
   'workspace_member.updated': FactData['workspace_member.updated'] & KeysDecision;
@@ -129,7 +135,10 @@ interface Versioned<Version extends number, Type extends FactType, Data> {
   readonly entity: string;
   readonly expected_version?: number;
   readonly data: Data;
-  /** The author: an account id, `key:<id>` of an API key, `stage:<name>` or `operator:<command>`. */
+  /**
+   * The author: an account id, `key:<id>` of an API key, `stage:<name>`, `operator:<command>`, or `link:<id>` for the
+   * reader of a mail that opened its link.
+   */
   readonly by: string;
   readonly from: FactOrigin;
   /** ISO 8601 */
@@ -137,6 +146,7 @@ interface Versioned<Version extends number, Type extends FactType, Data> {
 }
 
 const TYPES_OF_V2: Readonly<Record<keyof FactDataV2, true>> = {
+  'installation.created': true,
   'organization_member.updated': true,
   'organization_member.removed': true,
   'workspace_member.updated': true,

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import type { Fact } from './facts.ts';
 import {
   account,
   apiKey,
@@ -48,6 +49,7 @@ const HISTORY = [
   clientKey('ck1', 'h3'),
   fact('installation.created', 'i1', {}),
   fact('installation.created', 'i2', {}),
+  { ...fact('installation.created', 'i1', {}), v: 2 } as Fact,
 ];
 
 /** Digest of the rows of `HISTORY` by version of the fold. */
@@ -55,6 +57,7 @@ const DIGESTS: Readonly<Record<number, string>> = {
   2: '7ea8e503219def0df0caa766332faf3c81d343fe74a637361f812f449ffdaafd',
   3: '7db807a8ea6c3b44e3154db928943357e58891b3bdb5c0c65938b263dda9abb8',
   4: '1c1cecd4f1a781af429f75f6ba11427d5f0e3eb6aa2e403db11fc824bb8a5094',
+  5: '81679ba26bb99c0bde8b3c36595c36c73560b8a40d0b6897b5d9584dac183c1c',
 };
 
 function restored(state: CatalogState): CatalogState {
@@ -66,7 +69,7 @@ function restored(state: CatalogState): CatalogState {
 describe('the rows of a state', () => {
   it('give back all that can be looked up', () => {
     const state = restored(foldAll(HISTORY).state);
-    expect(state.installation).toBe('i1');
+    expect([state.installation, state.refersToRecords]).toEqual(['i1', true]);
     expect(state.account('a1')?.email).toBe('a@example.com');
     expect(state.workspacesOf('a1').map(({ id }) => id)).toEqual([WORKSPACE]);
     expect(state.keyByHash('h1')?.key.id).toBe('k1');

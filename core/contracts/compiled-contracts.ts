@@ -1,5 +1,5 @@
-import { LRUCache } from 'lru-cache';
 import type { Contract } from '../catalog/entities.ts';
+import { SharedCache } from '../limits/shared-cache.ts';
 
 export interface CompiledContractsBounds {
   /** Contracts of one workspace kept at most. */
@@ -10,51 +10,36 @@ export interface CompiledContractsBounds {
 }
 
 /**
- * A cache of compiled contracts, by the contract as an object that never changes. A workspace that exceeds its share
- * evicts its own, the least recently used first; where all together exceed the bound, the heaviest workspace evicts one
- * of its own. So no workspace makes the contracts of a lighter one compile again.
+ * A cache of compiled contracts, by the contract as an object that never changes. No workspace makes the contracts of a
+ * lighter one compile again: see `SharedCache`.
  */
 export class CompiledContracts<Compiled extends object> {
-  readonly #bounds: CompiledContractsBounds;
+  readonly #maxBytesEach: number;
   readonly #weigh: (compiled: Compiled) => number;
-  readonly #workspaces = new Map<string, LRUCache<Contract, Compiled>>();
+  readonly #cache: SharedCache<Compiled, Contract>;
 
   /** `weigh`: bytes of heap of one compiled contract. */
-  constructor(bounds: CompiledContractsBounds, weigh: (compiled: Compiled) => number) {
-    this.#bounds = bounds;
+  constructor(
+    { maxEach, maxBytesEach, maxBytes }: CompiledContractsBounds,
+    weigh: (compiled: Compiled) => number,
+  ) {
+    this.#maxBytesEach = maxBytesEach;
     this.#weigh = weigh;
+    this.#cache = new SharedCache(maxBytes, { max: maxEach, maxWeight: maxBytesEach });
   }
 
   /** Weight of all kept contracts, bytes. */
   get bytes(): number {
-    let sum = 0;
-    for (const { calculatedSize } of this.#workspaces.values()) sum += calculatedSize;
-    return sum;
+    return this.#cache.weight;
   }
 
   get(contract: Contract): Compiled | undefined {
-    return this.#workspaces.get(contract.workspace_id)?.get(contract);
+    return this.#cache.get(contract.workspace_id, contract);
   }
 
   /** A contract heavier than the share of its workspace counts as the whole share: it is kept, alone. */
   set(contract: Contract, compiled: Compiled): void {
-    const { maxEach, maxBytesEach, maxBytes } = this.#bounds;
-    let own = this.#workspaces.get(contract.workspace_id);
-    if (own === undefined) {
-      own = new LRUCache({ max: maxEach, maxSize: maxBytesEach });
-      this.#workspaces.set(contract.workspace_id, own);
-    }
-    own.set(contract, compiled, { size: Math.min(Math.ceil(this.#weigh(compiled)), maxBytesEach) });
-    while (this.bytes > maxBytes) this.#evictOne();
-  }
-
-  #evictOne(): void {
-    let heaviest: [string, LRUCache<Contract, Compiled>] | undefined;
-    for (const entry of this.#workspaces)
-      if (heaviest === undefined || entry[1].calculatedSize > heaviest[1].calculatedSize) heaviest = entry;
-    if (heaviest === undefined) return;
-    const [workspaceId, own] = heaviest;
-    own.pop();
-    if (own.size === 0) this.#workspaces.delete(workspaceId);
+    const weight = Math.min(Math.ceil(this.#weigh(compiled)), this.#maxBytesEach);
+    this.#cache.add(contract.workspace_id, contract, compiled, weight);
   }
 }

@@ -17,7 +17,7 @@ export interface ContractTerms {
  */
 export interface ContractVerdict {
   readonly outcome: 'accepted' | 'warned' | 'omitted' | 'rejected';
-  /** Violations to record, with what was done about each; at most `MAX_VIOLATIONS`. */
+  /** The violations found, with what was done about each; at most `MAX_VIOLATIONS`. */
   readonly violations: readonly (SchemaViolation & Pick<Violation, 'action'>)[];
   /** The subject without its undeclared fields; only when `omitted`. */
   readonly subject?: JsonObject;

@@ -276,6 +276,18 @@ describe('a hostile event', () => {
   });
 });
 
+it.each([
+  ['\\Aab\\z', ['ab'], ['xab', 'abx', 'AabZ']],
+  ['\\A[a-z]+\\Z', ['ab'], ['1ab', 'ab1', 'AabZ']],
+  ['^(\\d{2}|x)\\Z', ['12', 'x'], ['12Z', 'x ']],
+  ['[\\Z]', ['Z'], ['a']],
+])('a pattern with the anchors of other languages matched nothing: %s', (pattern, fitting, others) => {
+  const outcomeOf = (a: string) =>
+    evaluate({ schema_definition: { properties: { a: { pattern } } } }, { a }).outcome;
+  expect(fitting.map(outcomeOf)).toEqual(fitting.map(() => 'accepted'));
+  expect(others.map(outcomeOf)).toEqual(others.map(() => 'rejected'));
+});
+
 describe('for any JSON', () => {
   const definitions: readonly JsonObject[] = [
     schema_definition,

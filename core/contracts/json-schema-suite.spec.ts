@@ -68,7 +68,7 @@ const REFUSALS: readonly RegExp[] = [
   /^must name a \$dynamicAnchor that stands once in this schema$/,
   /^must be one of the known formats: /,
   /^must run in linear time: /,
-  /^must name JSON Schema draft-07 or 2020-12$/,
+  /^must name JSON Schema draft-07, 2019-09 or 2020-12$/,
   /^is not a keyword of JSON Schema$/,
   /^points at nothing that is a schema$/,
   /^must not stand where contains applies too$/,
@@ -132,8 +132,8 @@ function run(draft: Draft, $schema: string) {
 const row = (name: string, { right, refused, different }: Figures) =>
   `| ${name} | ${right} | ${refused} | ${different} |`;
 
-/** The rows of the guide: the whole draft, and each file of the suite with deviations. */
-function rows(figures: ReadonlyMap<string, Figures>): readonly string[] {
+/** A row for the draft, which the guide has, and one for each file of the suite with deviations. */
+function rows(draft: Draft, figures: ReadonlyMap<string, Figures>): readonly string[] {
   const whole: Figures = { right: 0, refused: 0, different: 0 };
   for (const { right, refused, different } of figures.values()) {
     whole.right += right;
@@ -141,7 +141,7 @@ function rows(figures: ReadonlyMap<string, Figures>): readonly string[] {
     whole.different += different;
   }
   const others = [...figures].filter(([, { refused, different }]) => refused + different > 0);
-  return [row('all', whole), ...others.map(([file, of]) => row(`\`${file.replace('.json', '')}\``, of))];
+  return [row(draft, whole), ...others.map(([file, of]) => row(`\`${file.replace('.json', '')}\``, of))];
 }
 
 function contractOf(schema_definition: JsonObject, id: string): Contract {
@@ -179,13 +179,10 @@ describe.each(DRAFTS)('the test suite of JSON Schema %s', (draft, $schema) => {
   });
 
   it('comes to the figures of the guide', () => {
-    const table = rows(result.figures).join('\n');
-    console.info(`JSON Schema ${draft}: right, refused, different\n${table}`);
-    const guide = readFileSync(new URL('docs/reference/contract-keywords.md', ROOT), 'utf8').replace(
-      / +\|/g,
-      ' |',
-    );
-    expect(guide.split(`\n### ${draft}\n`)[1]?.split('\n#')[0]).toContain(`\n${table}\n`);
+    const [whole, ...files] = rows(draft, result.figures);
+    console.info(`JSON Schema: right, refused, different\n${[whole, ...files].join('\n')}`);
+    const guide = readFileSync(new URL('docs/reference/contract-keywords.md', ROOT), 'utf8');
+    expect(guide.replaceAll(/ +\|/g, ' |')).toContain(`\n${whole}\n`);
   });
 
   it('gets the same answers by way of an event', () => {

@@ -36,7 +36,7 @@ export interface Violation extends SchemaViolation {
   readonly received_at: string;
 }
 
-/** Violations recorded of one event at most. */
+/** Violations found in one event at most; fewer are recorded. */
 export const MAX_VIOLATIONS = 100;
 
 export function violationId(violation: Omit<Violation, 'id'>): string {

@@ -4,14 +4,34 @@ import type { Delivery } from './delivery.ts';
 
 /** The result of one delivery. `reason` is shown to users: short, no secrets. */
 export type DeliveryResult =
-  | { readonly outcome: 'delivered'; readonly status?: number; readonly response?: string }
+  | {
+      readonly outcome: 'delivered';
+      readonly status?: number;
+      readonly response?: string;
+      /** The delay that the destination requested before the next request (Kafka's throttle time), ms. */
+      readonly afterMs?: number;
+      /** The attempt is recorded with its answer, even where it is the first: the vendor's word is worth keeping. */
+      readonly recorded?: true;
+    }
+  /** Nothing was sent, as the settings select nothing of the event. */
+  | {
+      readonly outcome: 'unwanted';
+      readonly reason: string;
+      readonly status?: number;
+      readonly response?: string;
+    }
   | {
       readonly outcome: 'retry';
       readonly reason: string;
       readonly status?: number;
       readonly response?: string;
-      /** The delay that the destination requested (`Retry-After`), ms. */
+      /** The delay that the destination requested before the next request (`Retry-After`), ms. */
       readonly afterMs?: number;
+      /**
+       * Refused for the rate of requests alone (429 and the like): nothing is wrong with the delivery or the destination,
+       * which gets fewer requests a second.
+       */
+      readonly throttled?: true;
       /** The connection was reset before an answer: worth one immediate retry. */
       readonly reset?: boolean;
     }
@@ -20,11 +40,15 @@ export type DeliveryResult =
       readonly reason: string;
       readonly status?: number;
       readonly response?: string;
+      /** Refused here, before anything was sent: no sign of the destination's health. */
+      readonly local?: true;
     };
 
 /** A destination as a connector gets it. Settings hold unsealed secrets: never log them. */
 export interface ConnectorDestination {
   readonly id: string;
+  /** Absent: that of no stored destination. */
+  readonly name?: string;
   readonly workspaceId: string;
   readonly version: number;
   readonly settings: JsonObject;
@@ -136,6 +160,8 @@ export interface ConnectorDescription {
   readonly maxBatch: number;
   /** Whether the connection test asks the destination; otherwise it succeeds without a check. */
   readonly hasTest: boolean;
+  /** Whether deliveries are kept on the disk of the process that delivers: their bytes count for the workspace. */
+  readonly storesHere?: true;
   /** Predefined mappings that settings choose from, where the connector has them. */
   readonly presets?: readonly ConnectorPreset[];
   /** Actions that settings may map events to, where the connector has them. */

@@ -1,6 +1,5 @@
-import { type CanonicalEvent, type Environment, type JsonObject, subjectOf } from '../event/event.ts';
-import type { HistoryEntry } from '../ports/history.ts';
-import { failureGroupOf } from './failure-group.ts';
+import { type CanonicalEvent, type Environment, subjectOf } from '../event/event.ts';
+import { nameId } from '../primitives/ids.ts';
 
 /** One attempt to deliver. */
 export interface DeliveryAttempt {
@@ -13,10 +12,25 @@ export interface DeliveryAttempt {
   readonly duration_ms: number;
   /** Repeated without a wait after a reset connection: no step of the retry schedule. */
   readonly at_once?: true;
+  /** Refused for the rate of requests: no step of the retry schedule. Of several in a row the first and the last stay. */
+  readonly throttled?: true;
 }
 
-/** One event on its way to one destination: the value of an entry on `deliveries*`. */
-export interface Delivery {
+/**
+ * Where the log holds an event that is too large to be copied into every record about it: a record whose value is the
+ * event, or a delivery that carries it.
+ */
+export interface EventReference {
+  /** Text of `formatPosition`. */
+  readonly position: string;
+  /** Bytes of the event as JSON. */
+  readonly bytes: number;
+  /** When that record was appended, epoch ms: its topic's retention counts from here. */
+  readonly timestamp: number;
+}
+
+/** A delivery without its event, or with a reference to it. */
+export interface DeliveryEnvelope {
   /**
    * UUIDv5 of (rule, environment:message_id:index), and of the replay where it is part of one; the same on every attempt.
    * The idempotency key, unless that is another.
@@ -42,11 +56,27 @@ export interface Delivery {
   readonly redrives: number;
   /** Id of its replay; absent on a delivery that no replay created. */
   readonly replay?: string;
+  /** In place of the event. */
+  readonly event_at?: EventReference;
+  /** ISO 8601: when the event was received. Only beside `event_at`, where no header says so. */
+  readonly received_at?: string;
+}
+
+/** One event on its way to one destination: the value of an entry on `deliveries*`. */
+export interface Delivery extends DeliveryEnvelope {
   readonly event: CanonicalEvent;
 }
 
-/** `discarded`: it was dead, and a member with the permission decided to leave it so. */
-type DeliveryStatus = 'retrying' | 'delivered' | 'dead' | 'discarded';
+/** Whether the event is at hand. */
+export function hasEvent(delivery: DeliveryEnvelope): delivery is Delivery {
+  return 'event' in delivery;
+}
+
+/**
+ * - `unwanted`: nothing was sent, as the settings of the destination select nothing of the event.
+ * - `discarded`: it was dead, and a member with the permission decided to leave it so.
+ */
+type DeliveryStatus = 'retrying' | 'delivered' | 'unwanted' | 'dead' | 'discarded';
 
 /** The verdict of the contract that evaluated an accepted event. */
 export interface EventVerdict {
@@ -61,6 +91,7 @@ export interface EventVerdict {
  * `rule`: the rule was deleted, disabled or narrowed while the delivery was under way.
  */
 export const DEAD_CAUSES = [
+  'over_budget',
   'filter_failed',
   'filter_not_evaluated',
   'transformation',
@@ -73,11 +104,15 @@ export type DeadCause = (typeof DEAD_CAUSES)[number];
 
 /** Value on `deliveries.outcomes` and `deliveries.dead`: the delivery and its outcome. */
 export interface DeliveryOutcome {
-  readonly delivery: Delivery;
+  readonly delivery: DeliveryEnvelope;
   readonly status: DeliveryStatus;
-  /** Why it is retrying or dead. */
+  /** Why it is retrying, unwanted or dead. */
   readonly reason?: string;
   readonly cause?: DeadCause;
+  /** Of `over_budget`: the ids of the other rules that it stands for, where these were matched before. */
+  readonly rules?: readonly string[];
+  /** Of `over_budget`, for an event that no rule was matched with: it stands for all rules of that time, epoch ms. */
+  readonly rules_at?: number;
   /** After a failed transformation: the verdict of the event's contract, which a redrive passes to the transformation. */
   readonly contract?: EventVerdict;
   /** ISO 8601 */
@@ -101,12 +136,20 @@ export function deliveryKey({ destination_id, event }: Pick<Delivery, 'destinati
 
 /** The same for an event of which only the subject is known. */
 export function deliveryKeyOf(destinationId: string, subject: string): string {
-  return `${destinationId}:${subject}`;
+  const short = subject.length > LONGEST_SUBJECT ? `${HASHED_SUBJECT}${nameId('subject', subject)}` : subject;
+  return `${destinationId}:${short}`;
 }
+
+/** The start of a hashed subject. */
+export const HASHED_SUBJECT = '~';
+
+/** Characters of a subject in a key. A longer one is hashed: each of the many deliveries of an event has it. */
+const LONGEST_SUBJECT = 128;
 
 const STATUS_RANK: Readonly<Record<DeliveryStatus, number>> = {
   retrying: 0,
   delivered: 1,
+  unwanted: 1,
   dead: 1,
   discarded: 2,
 };
@@ -124,50 +167,3 @@ export function outcomeVersion(outcome: Pick<DeliveryOutcome, 'delivery' | 'stat
 export const MAX_CONCURRENCY = 100;
 export const MIN_CALLS_PER_SECOND = 0.01;
 export const MAX_CALLS_PER_SECOND = 10_000;
-
-/** An outcome in lists, without its event. */
-export interface ListedOutcome extends Omit<DeliveryOutcome, 'delivery'> {
-  readonly delivery: Omit<Delivery, 'event'>;
-}
-
-/**
- * The history entry of an outcome. `at` is when the event was received, because a redrive gives the delivery a new
- * `created_at` and lists must not reorder. Facets are limited to those that lists filter by, because each adds index
- * rows to every put; `cause` is only filtered among dead deliveries.
- */
-export function historyEntryOfOutcome(outcome: DeliveryOutcome): HistoryEntry {
-  const { event, ...delivery } = outcome.delivery;
-  const listed: ListedOutcome = { ...outcome, delivery };
-  const group = failureGroupOf(outcome);
-  return {
-    kind: 'delivery',
-    id: delivery.id,
-    workspaceId: delivery.workspace_id,
-    at: Date.parse(event.received_at),
-    version: outcomeVersion(outcome),
-    facets: {
-      status: outcome.status,
-      destination_id: delivery.destination_id,
-      rule_id: delivery.rule_id,
-      ...(outcome.cause === undefined ? {} : { cause: outcome.cause }),
-    },
-    ...(group === undefined ? {} : { group }),
-    body: listed as unknown as JsonObject,
-    detail: { event } as unknown as JsonObject,
-  };
-}
-
-export function listedOutcomeOf({ body }: HistoryEntry): ListedOutcome {
-  return body as unknown as ListedOutcome;
-}
-
-/**
- * The complete outcome of an entry that was read with its detail. Entries of older releases hold the event in the
- * body.
- */
-export function outcomeOfEntry({ body, detail }: HistoryEntry): DeliveryOutcome {
-  const outcome = body as unknown as DeliveryOutcome;
-  if (detail === undefined) return outcome;
-  const { event } = detail as unknown as { readonly event: CanonicalEvent };
-  return { ...outcome, delivery: { ...outcome.delivery, event } };
-}

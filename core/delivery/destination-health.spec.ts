@@ -1,10 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import {
   addLatencies,
+  failedShare,
   type HealthReport,
   latencyBucket,
   latencyPercentile,
   mergeHealth,
+  presentState,
 } from './destination-health.ts';
 
 const NOW = Date.parse('2026-01-01T00:01:00Z');
@@ -98,5 +100,47 @@ describe('mergeHealth', () => {
       p50_ms: null,
     });
     expect(merged?.last_errors.map(({ reason }) => reason)).toEqual(['e1', 'e1', 'e2', 'e2', 'e3']);
+  });
+});
+
+describe('the present state', () => {
+  const none = { delivered: 0, failed: 0, throttled: 0 };
+  const stateOf = (fields: Partial<HealthReport>, retrying = 0) =>
+    presentState({ enabled: true }, mergeHealth([report(fields)]), retrying);
+
+  it.each([
+    ['a destination that refuses everything was healthy for minutes', 'failing', { dead: 1 }, 0],
+    ['every attempt is to be repeated', 'failing', { retry: 4 }, 4],
+    ['after a minute without an attempt', 'failing', { recent: { ...none, failed: 4 } }, 4],
+    ['some of the attempts fail', 'failing', { delivered: 97, dead: 1, retry: 2 }, 2],
+    ['its circuit is open', 'failing', { circuit: 'open', delivered: 5 }, 0],
+    ['it refuses one event of a thousand', 'healthy', { delivered: 999, dead: 1 }, 0],
+    ['it recovered within the last minute', 'healthy', { delivered: 1, recent: { ...none, failed: 9 } }, 8],
+    ['it recovered, and has little traffic', 'healthy', { recent: { ...none, delivered: 3 } }, 0],
+    ['all wait for an attempt in an hour', 'retrying', {}, 4],
+    ['it asks to wait', 'retrying', { throttled: 1 }, 1],
+    ['it refuses most for their rate', 'retrying', { throttled: 9, delivered: 4 }, 0],
+    ['it refuses some for their rate', 'healthy', { throttled: 3, delivered: 4 }, 3],
+    ['one waits for minutes', 'behind', { delivered: 60, waiting: 1, oldest_waiting_at: NOW - 61_000 }, 0],
+    ['it receives less than comes', 'behind', { delivered: 60, put_off: 61 }, 0],
+    ['the first request takes long', 'behind', { under_way: 1 }, 0],
+    ['at rest', 'no_traffic', {}, 0],
+  ] as const)('%s: %s', (_when, state, fields, retrying) => {
+    expect(stateOf(fields, retrying)).toBe(state);
+  });
+
+  it('without a report, or switched off, no figure counts', () => {
+    const failing = mergeHealth([report({ dead: 9 })]);
+    expect(presentState({ enabled: true, paused: true }, failing, 9)).toBe('paused');
+    expect(presentState({ enabled: false, paused: true }, failing, 9)).toBe('disabled');
+    expect(presentState({ enabled: true }, undefined, 0)).toBe('no_traffic');
+    expect(presentState({ enabled: true }, undefined, 1)).toBe('retrying');
+  });
+
+  it('the share that failed is of all processes, and of none of the attempts without any', () => {
+    const merged = mergeHealth([report({ delivered: 6 }), report({ process: 'p2', retry: 1, dead: 1 })]);
+    expect(merged && failedShare(merged)).toBe(0.25);
+    const quiet = mergeHealth([report({ throttled: 3 })]);
+    expect(quiet && failedShare(quiet)).toBeNull();
   });
 });

@@ -12,6 +12,13 @@ export interface HealthError {
   readonly status?: number;
 }
 
+/** Attempts that ended, by result: `failed` without those that were refused for their rate. */
+export interface RecentAttempts {
+  readonly delivered: number;
+  readonly failed: number;
+  readonly throttled: number;
+}
+
 /** The metrics of one process for one destination. Times are epoch ms of that process. */
 export interface HealthReport {
   readonly workspace_id: string;
@@ -25,11 +32,17 @@ export interface HealthReport {
   readonly delivered: number;
   readonly retry: number;
   readonly dead: number;
+  /** Attempts that the destination refused for their rate; absent in reports of 0.2.0. */
+  readonly throttled?: number;
+  /** Requests a second that the refusals led to; absent where there were none. */
+  readonly pace?: number;
   /**
    * Deliveries put off without an attempt, also those found expired: the circuit breaker admitted no request, the wait for
    * one was too long, or the slow queue's window had no room. Not those of a paused or unreachable destination.
    */
   readonly put_off: number;
+  /** Attempts of the last five minutes; absent in reports of 0.2.0. */
+  readonly recent?: RecentAttempts;
   /** Durations of the attempts. */
   readonly latency: LatencyCounts;
   /** Queued deliveries, deliveries in requests, and since when the oldest queued one waits. */
@@ -49,9 +62,12 @@ export interface DestinationHealth {
   readonly at: number;
   readonly processes: number;
   readonly delivered_per_second: number;
-  /** Attempts that did not deliver. */
+  /** Attempts that did not deliver, without those that were refused for their rate. */
   readonly failed_per_second: number;
+  readonly throttled_per_second: number;
   readonly put_off_per_second: number;
+  /** Requests a second of all processes that were refused some for their rate; null where none was. */
+  readonly pace_per_second: number | null;
   /** Null when no attempt ended. */
   readonly p50_ms: number | null;
   readonly p99_ms: number | null;
@@ -64,6 +80,8 @@ export interface DestinationHealth {
   readonly circuit_since: number;
   readonly last_delivered_at: number | null;
   readonly last_errors: readonly HealthError[];
+  /** Attempts of the last minute; of the last five where it had none. */
+  readonly recent: RecentAttempts;
 }
 
 /** Errors that are kept of a destination. */
@@ -87,13 +105,16 @@ export function mergeHealth(reports: readonly HealthReport[]): DestinationHealth
   const waits = reports.flatMap(({ at, oldest_waiting_at: oldest }) =>
     oldest === null ? [] : [at - oldest],
   );
+  const paces = reports.filter(({ pace }) => pace !== undefined);
   const delivered = reports.flatMap(({ last_delivered_at: last }) => (last === null ? [] : [last]));
   return {
     at: Math.max(...reports.map(({ at }) => at)),
     processes: reports.length,
     delivered_per_second: perSecond((report) => report.delivered),
     failed_per_second: perSecond((report) => report.retry + report.dead),
+    throttled_per_second: perSecond((report) => report.throttled ?? 0),
     put_off_per_second: perSecond((report) => report.put_off),
+    pace_per_second: paces.length === 0 ? null : round(sum(paces, ({ pace = 0 }) => pace)),
     p50_ms: latencyPercentile(latency, 0.5) ?? null,
     p99_ms: latencyPercentile(latency, 0.99) ?? null,
     waiting: sum(reports, ({ waiting }) => waiting),
@@ -106,11 +127,85 @@ export function mergeHealth(reports: readonly HealthReport[]): DestinationHealth
       .flatMap((report) => report.last_errors)
       .sort((a, b) => b.at - a.at)
       .slice(0, MAX_LAST_ERRORS),
+    recent: recentAttempts(reports),
   };
+}
+
+function recentAttempts(reports: readonly HealthReport[]): RecentAttempts {
+  const added = (of: (report: HealthReport) => RecentAttempts): RecentAttempts => ({
+    delivered: sum(reports, (report) => of(report).delivered),
+    failed: sum(reports, (report) => of(report).failed),
+    throttled: sum(reports, (report) => of(report).throttled),
+  });
+  const ofMinute = ({ delivered, retry, dead, throttled = 0 }: HealthReport): RecentAttempts => ({
+    delivered,
+    failed: retry + dead,
+    throttled,
+  });
+  const minute = added(ofMinute);
+  const isEmpty = minute.delivered + minute.failed + minute.throttled === 0;
+  return isEmpty ? added((report) => report.recent ?? ofMinute(report)) : minute;
 }
 
 function sum(reports: readonly HealthReport[], of: (report: HealthReport) => number): number {
   return reports.reduce((total, report) => total + of(report), 0);
+}
+
+/**
+ * What the last minutes of a destination were:
+ * - `failing`: its circuit is open, or some of the attempts failed (`FAILING_SHARE`);
+ * - `retrying`: nothing arrived, and deliveries wait for their next attempt; or most were refused for their rate;
+ * - `behind`: what is delivered arrives, but deliveries wait too long, or more are put off than delivered;
+ * - `no_traffic`: nothing was attempted, and nothing waits.
+ */
+export const PRESENT_STATES = [
+  'healthy',
+  'failing',
+  'retrying',
+  'behind',
+  'no_traffic',
+  'paused',
+  'disabled',
+] as const;
+export type PresentState = (typeof PRESENT_STATES)[number];
+
+/** A smaller part of failed attempts is that of single events which a destination refuses. */
+const FAILING_SHARE = 0.01;
+/** A queued delivery that waited for longer makes its destination `behind`, ms. */
+const BEHIND_MS = 60_000;
+
+/** The part of the recent attempts that failed, without those that were refused for their rate; null without attempts. */
+export function failedShare({
+  recent: { delivered, failed },
+}: Pick<DestinationHealth, 'recent'>): number | null {
+  return shareOf(failed, delivered + failed);
+}
+
+/** A part of a whole with four digits, 0 and 1 only where it is exactly that; null of nothing. */
+export function shareOf(part: number, whole: number): number | null {
+  if (whole === 0) return null;
+  const share = part / whole;
+  return share === 0 || share === 1
+    ? share
+    : Math.min(0.9999, Math.max(0.0001, Math.round(share * 10_000) / 10_000));
+}
+
+/** `health`: undefined where no process reports. `retrying`: the deliveries that wait for their next attempt. */
+export function presentState(
+  { enabled, paused = false }: { readonly enabled: boolean; readonly paused?: boolean | undefined },
+  health: DestinationHealth | undefined,
+  retrying: number,
+): PresentState {
+  if (!enabled) return 'disabled';
+  if (paused) return 'paused';
+  if (health === undefined) return retrying > 0 ? 'retrying' : 'no_traffic';
+  const { delivered, throttled } = health.recent;
+  if (health.circuit === 'open' || (failedShare(health) ?? 0) >= FAILING_SHARE) return 'failing';
+  if (throttled > delivered || (delivered === 0 && retrying > 0)) return 'retrying';
+  const isLate = (health.oldest_waiting_ms ?? 0) > BEHIND_MS;
+  if (isLate || health.put_off_per_second > health.delivered_per_second) return 'behind';
+  if (delivered > 0) return 'healthy';
+  return health.waiting + health.under_way > 0 ? 'behind' : 'no_traffic';
 }
 
 /** To a hundredth. */
@@ -161,14 +256,14 @@ function middleOf(bucket: number): number {
 
 /**
  * Why a destination is bad: its circuit is open; most attempts fail; more deliveries are postponed than delivered;
- * queued deliveries have waited too long; it answered `410 Gone` and was paused.
+ * queued deliveries have waited too long; it answered `410 Gone` and was paused; it refuses more for the rate than it takes.
  */
-export const BAD_REASONS = ['circuit_open', 'failing', 'behind', 'waiting', 'gone'] as const;
+export const BAD_REASONS = ['circuit_open', 'failing', 'behind', 'waiting', 'gone', 'rate_limited'] as const;
 export type BadReason = (typeof BAD_REASONS)[number];
 
 export type DestinationState = 'well' | 'bad';
 
-/** The last reported state of a destination. Absent: nothing was reported yet, so it is well. */
+/** The state of a destination that notices reported last. Absent: none was, so it is well. */
 export interface ReportedCondition {
   readonly state: DestinationState;
   /** Rate limit of reports: the time up to which earlier reports have used it, epoch ms. */
@@ -181,7 +276,7 @@ type HealthChangeError = Pick<HealthError, 'reason' | 'status'> & {
   readonly at: string;
 };
 
-/** A change of a destination from well to bad or back, as the catalog stores it and notices report it. */
+/** A change of a destination from well to bad or back, held back as `AlertLimits` say, as notices report it. */
 export interface HealthChange {
   /** A UUID: the id of all its notices. */
   readonly id: string;

@@ -4,6 +4,7 @@ import {
   type HealthReport,
   type LatencyCounts,
   latencyPercentile,
+  shareOf,
   worstCircuit,
 } from './destination-health.ts';
 
@@ -19,7 +20,8 @@ export interface HealthSample {
   readonly dead: number;
   /**
    * Deliveries put off without an attempt, also those found expired: the circuit breaker admitted no request, the wait for
-   * one was too long, or the slow queue's window had no room. Not those of a paused or unreachable destination.
+   * one was too long, or the slow queue's window had no room; and attempts that were refused for their rate. Not those of
+   * a paused or unreachable destination.
    */
   readonly put_off: number;
   readonly latency: LatencyCounts;
@@ -68,8 +70,7 @@ export function isQuiet({ delivered, retry, dead, put_off, waiting, circuit }: H
 
 /** The attempts of a sample and what part of them delivered; null without attempts. */
 export function successRate({ delivered, retry, dead }: HealthSample): number | null {
-  const attempts = delivered + retry + dead;
-  return attempts === 0 ? null : Math.round((delivered / attempts) * 10_000) / 10_000;
+  return shareOf(delivered, delivered + retry + dead);
 }
 
 /** The percentiles of a sample, ms; null without attempts. */

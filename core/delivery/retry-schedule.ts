@@ -1,4 +1,3 @@
-import { murmur2 } from '../log/record-layout.ts';
 import { InvalidInput } from '../primitives/errors.ts';
 
 /** One retry topic: its step as written in the schedule (`label`, of `deliveries.retry.<label>`) and how long a record waits there, ms. */
@@ -13,8 +12,8 @@ export type RetrySchedule = readonly [RetryStep, ...RetryStep[]];
 export const DEFAULT_RETRY_STEPS = ['10s', '1m', '10m', '1h', '6h'] as const;
 export const DEFAULT_EXPIRY_MS = 24 * 3_600_000;
 
-/** A wait is lengthened by this share at most, and never shortened. */
-export const MAX_JITTER = 0.2;
+/** A retry topic for waits that are shorter than the schedule's, unless it begins with as short a step itself. */
+const SHORT_STEP: RetryStep = { label: '1s', ms: 1_000 };
 
 const UNIT_MS = new Map([
   ['ms', 1],
@@ -47,12 +46,26 @@ export function parseRetrySchedule(steps: readonly string[]): RetrySchedule {
   return [first, ...rest];
 }
 
+/** The delays of all retry topics of a schedule. Every record of one topic waits equally long, so they are due in order. */
+export function retryDelays(schedule: RetrySchedule): RetrySchedule {
+  return schedule[0].ms > SHORT_STEP.ms ? [SHORT_STEP, ...schedule] : schedule;
+}
+
+/** The labels of the retry topics of a schedule; none without steps. */
+export function retryLabels(steps: readonly string[]): readonly string[] {
+  return steps.length === 0 ? [] : retryDelays(parseRetrySchedule(steps)).map(({ label }) => label);
+}
+
+/** A wait made of several may end so much later, as a share of what is left of it; or by `LATE_MS`. */
+const LATE_SHARE = 0.02;
+const LATE_MS = 1_000;
+
 /**
- * When a record of a retry topic may be tried, epoch ms: its delay after the log took it, lengthened by up to
- * `MAX_JITTER`. The jitter is derived from the id: every process and every replay waits the same time, while deliveries
- * that failed together come back at different times.
+ * The delay to take next where a record must not be tried within the next `ms`: the longest that is no longer, or the one
+ * that ends hardly later. When the record comes back too early, it takes another one. The shortest where all are longer.
  */
-export function dueAt(entryTimestamp: number, delayMs: number, deliveryId: string): number {
-  const spread = (murmur2(Buffer.from(deliveryId, 'utf8')) >>> 0) / 2 ** 32;
-  return entryTimestamp + delayMs + Math.floor(delayMs * MAX_JITTER * spread);
+export function hopStep(delays: RetrySchedule, ms: number): RetryStep {
+  const atMost = ms + Math.max(LATE_MS, ms * LATE_SHARE);
+  const whole = delays.find((step) => step.ms >= ms && step.ms <= atMost);
+  return whole ?? delays.findLast((step) => step.ms <= ms) ?? delays[0];
 }

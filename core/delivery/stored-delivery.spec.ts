@@ -30,7 +30,7 @@ const { event: EVENT, ...ENVELOPE } = WHOLE;
 const TEXT = JSON.stringify(WHOLE);
 
 /** Whether the event was left as text: then the trailing space is still there. */
-const leavesText = (text: string) => eventJson(readDelivery(text)).includes(' ');
+const leavesText = (text: string) => eventJson(readDelivery(text) as Delivery).includes(' ');
 
 describe('a delivery is read', () => {
   it('as it was written, whatever its event holds', () => {
@@ -39,7 +39,7 @@ describe('a delivery is read', () => {
     fc.assert(
       fc.property(properties, fc.string(), (held, id) => {
         const written = { ...WHOLE, id, message_id: id, event: { ...EVENT, properties: held, event: id } };
-        const read = readDelivery(JSON.stringify(written));
+        const read = readDelivery(JSON.stringify(written)) as Delivery;
         expect(read).toEqual(written);
         expect(eventJson(read)).toBe(JSON.stringify(written.event));
       }),
@@ -148,8 +148,9 @@ describe('the text of a delivery', () => {
   });
 
   it('of a delivery that was made here has its event last', () => {
-    const { event, ...rest } = readDelivery(EXACT_TEXT);
-    const text = deliveryText({ event, ...rest });
+    const { event, ...rest } = readDelivery(EXACT_TEXT) as Delivery;
+    const made: Delivery = { event, ...rest };
+    const text = deliveryText(made);
     expect(parseExact(text)).toEqual({ ...rest, event });
     expect(text).toContain('"big":12345678901234567890');
     expect(text.endsWith(`"event":${JSON.stringify(event)}}`)).toBe(true);

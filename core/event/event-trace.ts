@@ -41,7 +41,8 @@ export interface Reevaluated extends Omit<ContractStep, 'reevaluated' | 'violati
  * One delivery of an event.
  *
  * - `pending`: no attempt has ended; the delivery waits for `stage`.
- * - `delivered` with `first_try`: a first attempt that succeeds leaves no record, so `attempts` is empty.
+ * - `delivered` with `first_try`: a first attempt that succeeds leaves no record, so `attempts` is empty, unless its answer
+ *   is recorded.
  * - `unknown`: the log was not read completely, or a stage dead-lettered the delivery.
  */
 export interface DeliveryTrace {
@@ -74,10 +75,14 @@ export interface RuleTrace {
   readonly transformation_id: string | null;
   /**
    * Why the current version of the rule does not match; absent when it does. `not_at_the_time`: it matches now, but was
-   * changed since and has no deliveries of the event.
+   * changed since and has no deliveries of the event. `over_budget`: no rule was applied, as the workspace was over a budget;
+   * one of them has the dead delivery.
    */
-  readonly mismatch?: Mismatch | { readonly because: 'not_at_the_time' };
-  /** The rule was changed after the event was accepted: only deliveries show whether it matched at the time. */
+  readonly mismatch?: Mismatch | { readonly because: 'not_at_the_time' | 'over_budget' };
+  /**
+   * The rule or its destination was made or changed after the event was accepted: only deliveries show whether the rule
+   * matched at the time.
+   */
   readonly changed_since: boolean;
   /** The stage in which the event waits for the rule's transformation. */
   readonly stage?: TraceStage;
@@ -114,10 +119,10 @@ export interface EventTrace {
 
 /**
  * - `under_way`: a stage, an attempt or a retry is still to come.
- * - `delivered`: all deliveries were delivered.
+ * - `delivered`: all deliveries that were wanted were delivered.
  * - `dead`: a delivery is dead, and nothing is under way.
  * - `discarded`: a dead delivery was discarded, and nothing is under way.
- * - `not_forwarded`: there is nothing to deliver.
+ * - `not_forwarded`: there is nothing to deliver, or nothing of it was wanted.
  * - `rejected`: the contract rejected the event.
  * - `failed`: a stage dead-lettered the event.
  * - `unknown`: the log was not read completely.
@@ -146,7 +151,7 @@ export function statusOf({ contract, accepted, stage, poisoned, rules, scan }: E
   if (is('unknown')) return 'unknown';
   if (is('dead')) return 'dead';
   if (is('discarded')) return 'discarded';
-  return deliveries.length > 0 ? 'delivered' : 'not_forwarded';
+  return is('delivered') ? 'delivered' : 'not_forwarded';
 }
 
 /** The first stage that an event waits for; undefined when it waits for none. */

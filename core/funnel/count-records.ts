@@ -1,17 +1,24 @@
+import { deflateRawSync, inflateRawSync } from 'node:zlib';
 import type { LogEntry } from '../log/event-log.ts';
-import type { OutputRecord } from '../log/stage.ts';
+import type { Counting, OutputRecord } from '../log/stage.ts';
 import { TOPIC } from '../log/topics.ts';
 import {
+  type BytesIncrement,
+  type FunnelBatch,
   type FunnelIncrement,
   funnelLatencyBucket,
   MAX_FUNNEL_SAMPLES,
   measureText,
+  type ScopeBytes,
 } from '../ports/funnel-store.ts';
 import { InvalidInput } from '../primitives/errors.ts';
 import { parseObject } from '../primitives/json.ts';
-import type { CountedEvent, FunnelNote, LeftOutRule, StageNote } from './notes.ts';
+import { PathMap } from '../primitives/path-map.ts';
+import { BytesTally } from './bytes.ts';
+import type { CountedEvent, FunnelNote, LeftOutNote, LeftOutRule, StageNote } from './notes.ts';
 
 const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
 
 /** Characters of a record of counts, about: far below what a log takes. */
 const RECORD_CHARS = 48 * 1024;
@@ -36,15 +43,21 @@ type StoredCell = readonly [
   latencies?: Readonly<Record<string, number>>,
 ];
 
-/** The sum of the notes of one commit for a cell and its measures. */
+/** The sum of the notes of a tally for a cell and its measures. */
 class Sum {
+  /** An event of the cell. */
+  readonly event: CountedEvent;
   count = 0;
   latencies: Record<string, number> | undefined;
   /** The last ids, as a ring. */
   readonly #samples: string[] = [];
   #next = 0;
 
-  add(messageId: string, count: number): void {
+  constructor(event: CountedEvent) {
+    this.event = event;
+  }
+
+  add(messageId: string, count = 1): void {
     this.count += count;
     this.#samples[this.#next] = messageId;
     this.#next = (this.#next + 1) % MAX_FUNNEL_SAMPLES;
@@ -56,6 +69,10 @@ class Sum {
     this.latencies[bucket] = (this.latencies[bucket] ?? 0) + 1;
   }
 
+  get minute(): number {
+    return minuteOf(this.event) * MINUTE_MS;
+  }
+
   /** Oldest first. */
   get samples(): readonly string[] {
     const samples = this.#samples;
@@ -64,82 +81,53 @@ class Sum {
   }
 }
 
-/** The sums of events that are alike, by rule, destination and measures. */
-interface Alike {
-  readonly event: CountedEvent;
-  readonly minute: number;
-  readonly sums: Map<string, { readonly note: FunnelNote; readonly sum: Sum }>;
-}
+/** The counts of entries that are committed together: their notes summed up by cell, and their bytes. */
+export class Tally {
+  readonly bytes = new BytesTally();
+  readonly #places = new PathMap<unknown, Sum>();
+  readonly #sums = new Map<Sum, FunnelNote>();
+  readonly #leftOut = new Map<Sum, readonly LeftOutRule[]>();
 
-/** Adds up the notes of a commit. */
-class Tally {
-  readonly #alike = new Map<string, Alike>();
-  readonly #leftOut = new Map<
-    readonly LeftOutRule[],
-    Map<number, { readonly event: CountedEvent; readonly sum: Sum }>
-  >();
-  #lastEvent: CountedEvent | undefined;
-  #last: Alike | undefined;
+  static of(notes: Iterable<StageNote>): Tally {
+    const tally = new Tally();
+    for (const note of notes) tally.add(note);
+    return tally;
+  }
 
   add(note: StageNote): void {
-    if ('leftOut' in note) this.#addLeftOut(note.event, note.leftOut);
+    if ('scope' in note) this.bytes.add(note);
+    else if ('leftOut' in note) this.#addLeftOut(note);
     else this.#addNote(note);
   }
 
   #addNote(note: FunnelNote): void {
-    const { event, rule, destination, measures, count = 1, latencyMs } = note;
-    const { sums } = this.#alikeOf(event);
-    const key = rule === '' ? measures : `${rule} ${destination} ${measures}`;
-    let found = sums.get(key);
-    if (found === undefined) {
-      found = { note, sum: new Sum() };
-      sums.set(key, found);
-    }
-    found.sum.add(event.messageId, count);
-    if (latencyMs !== undefined) found.sum.addLatency(latencyMs);
-  }
-
-  /** The notes of an event follow each other. */
-  #alikeOf(event: CountedEvent): Alike {
-    if (event === this.#lastEvent && this.#last !== undefined) return this.#last;
-    const { workspaceId, environment, source, key, type, name } = event;
-    const minute = minuteOf(event);
-    const text = `${workspaceId} ${environment} ${source} ${key} ${minute} ${type} ${name}`;
-    let alike = this.#alike.get(text);
-    if (alike === undefined) {
-      alike = { event, minute, sums: new Map() };
-      this.#alike.set(text, alike);
-    }
-    this.#lastEvent = event;
-    this.#last = alike;
-    return alike;
+    const { event, rule, destination, measures, count, latencyMs } = note;
+    const place = this.#places.at(event.kind).at(minuteOf(event)).at(measures).at(rule).at(destination);
+    place.value ??= this.#begin(event, this.#sums, note);
+    place.value.add(event.messageId, count);
+    if (latencyMs !== undefined) place.value.addLatency(latencyMs);
   }
 
   /** A list belongs to one workspace, environment and type. */
-  #addLeftOut(event: CountedEvent, list: readonly LeftOutRule[]): void {
-    let minutes = this.#leftOut.get(list);
-    if (minutes === undefined) {
-      minutes = new Map();
-      this.#leftOut.set(list, minutes);
-    }
-    const minute = minuteOf(event);
-    let found = minutes.get(minute);
-    if (found === undefined) {
-      found = { event, sum: new Sum() };
-      minutes.set(minute, found);
-    }
-    found.sum.add(event.messageId, 1);
+  #addLeftOut({ event, leftOut: list }: LeftOutNote): void {
+    const place = this.#places.at(list).at(minuteOf(event));
+    place.value ??= this.#begin(event, this.#leftOut, list);
+    place.value.add(event.messageId);
+  }
+
+  #begin<Of>(event: CountedEvent, sums: Map<Sum, Of>, of: Of): Sum {
+    const sum = new Sum(event);
+    sums.set(sum, of);
+    return sum;
   }
 
   *cells(): Iterable<StoredCell> {
-    for (const { event, minute, sums } of this.#alike.values()) {
-      const { workspaceId, environment, source, key, type, name } = event;
-      for (const { note, sum } of sums.values()) {
-        const { rule, destination, measures } = note;
-        const dimensions = [workspaceId, environment, source, key, type, name, rule, destination] as const;
-        const cell = [...dimensions, minute, measures, sum.count, sum.samples] as const;
-        yield sum.latencies === undefined ? cell : [...cell, sum.latencies];
-      }
+    for (const [{ event, minute, count, samples, latencies }, note] of this.#sums) {
+      const { workspaceId, environment, source, key, type, name } = event.kind;
+      const { rule, destination, measures } = note;
+      const dimensions = [workspaceId, environment, source, key, type, name, rule, destination] as const;
+      const cell = [...dimensions, minute, measures, count, samples] as const;
+      yield latencies === undefined ? cell : [...cell, latencies];
     }
     yield* this.#leftOutCells();
   }
@@ -147,20 +135,17 @@ class Tally {
   /** Events of many names leave out the same rules: these are summed over the lists. */
   #leftOutCells(): Iterable<StoredCell> {
     const cells = new Map<string, StoredCell>();
-    for (const [list, minutes] of this.#leftOut) {
-      for (const [minute, { event, sum }] of minutes) {
-        const { workspaceId, environment, type } = event;
-        const { count, samples } = sum;
-        for (const { rule, destination, because } of list) {
-          const text = `${workspaceId} ${environment} ${type} ${minute} ${rule} ${because}`;
-          const known = cells.get(text);
-          cells.set(text, [
-            ...([workspaceId, environment, '', '', type, null, rule, destination, minute] as const),
-            measureText('filtered', because),
-            count + (known?.[10] ?? 0),
-            known === undefined ? samples : lastSamples([...known[11], ...samples]),
-          ]);
-        }
+    for (const [{ event, minute, count, samples }, list] of this.#leftOut) {
+      const { workspaceId, environment, type } = event.kind;
+      for (const { rule, destination, because } of list) {
+        const text = `${workspaceId} ${environment} ${type} ${minute} ${rule} ${because}`;
+        const known = cells.get(text);
+        cells.set(text, [
+          ...([workspaceId, environment, '', '', type, null, rule, destination, minute] as const),
+          measureText('filtered', because),
+          count + (known?.[10] ?? 0),
+          known === undefined ? samples : lastSamples([...known[11], ...samples]),
+        ]);
       }
     }
     return cells.values();
@@ -172,39 +157,115 @@ export function lastSamples(samples: readonly string[]): readonly string[] {
   return samples.length <= MAX_FUNNEL_SAMPLES ? samples : samples.slice(-MAX_FUNNEL_SAMPLES);
 }
 
+/** In minutes, which the key of a map can be without memory of its own. */
 function minuteOf({ receivedAt }: CountedEvent): number {
-  return receivedAt - (receivedAt % MINUTE_MS);
+  return Math.floor(receivedAt / MINUTE_MS);
 }
 
-/** The records of `funnel.counts` that a commit appends for the notes of its entries. */
-export function countRecords(notes: Iterable<StageNote>): readonly OutputRecord[] {
-  const tally = new Tally();
-  for (const note of notes) tally.add(note);
+/** Beside a release that does not know counts, or deflated ones, none are recorded that it cannot read. */
+export function countingIn({
+  installation,
+  refersToRecords,
+}: {
+  readonly installation: string | undefined;
+  readonly refersToRecords: boolean;
+}): Counting {
+  if (installation === undefined) return false;
+  return refersToRecords ? true : 'plain';
+}
+
+/**
+ * The records of `funnel.counts` that a commit appends for its entries and for its bytes. The bytes of the tallies, and of
+ * the counts, which are written for a workspace as well, are added to `bytes`.
+ */
+export function countRecords(
+  tallies: readonly Tally[],
+  bytes: BytesTally = new BytesTally(),
+  counting: Counting = true,
+): readonly OutputRecord[] {
   const records: OutputRecord[] = [];
   let cells: string[] = [];
   let chars = 0;
+  let ofScopes: string[] = [];
   const end = () => {
-    if (cells.length === 0) return;
-    const value = `{"v":${VERSION},"cells":[${cells.join(',')}]}`;
+    if (cells.length === 0 && ofScopes.length === 0) return;
+    const scopes = ofScopes.length === 0 ? '' : `,"bytes":[${ofScopes.join(',')}]`;
+    const text = `{"v":${VERSION},"cells":[${cells.join(',')}]${scopes}}`;
+    const value = counting === 'plain' ? text : packed(text);
     records.push({ topic: TOPIC.funnelCounts, key: 'funnel', value, headers: {} });
     cells = [];
+    ofScopes = [];
     chars = 0;
   };
-  for (const cell of tally.cells()) {
-    const text = JSON.stringify(cell);
+  const add = (list: () => string[], text: string) => {
     if (chars + text.length > RECORD_CHARS) end();
-    cells.push(text);
+    list().push(text);
     chars += text.length;
+  };
+  for (const tally of tallies) {
+    for (const one of tally.bytes) bytes.add(one);
+    for (const cell of tally.cells()) {
+      const text = JSON.stringify(cell);
+      bytes.written(cell[0], Buffer.byteLength(text));
+      add(() => cells, text);
+    }
   }
+  for (const { scope, received, written } of bytes)
+    add(() => ofScopes, JSON.stringify([scope, received, written] satisfies StoredBytes));
   end();
   return records;
 }
 
+/** A record of more characters is compressed: the ids in it repeat from cell to cell. */
+const PACKED_CHARS = 4 * 1024;
+
+function packed(text: string): string {
+  if (text.length <= PACKED_CHARS) return text;
+  const deflated = deflateRawSync(text, { level: 1 }).toString('base64');
+  return `{"v":${VERSION},"deflated":"${deflated}"}`;
+}
+
+function unpacked(value: string): Record<string, unknown> {
+  const record = parseObject(value);
+  if (typeof record.deflated !== 'string') return record;
+  try {
+    const text = inflateRawSync(Buffer.from(record.deflated, 'base64'), {
+      maxOutputLength: 16 * RECORD_CHARS,
+    });
+    return parseObject(text.toString());
+  } catch (error) {
+    throw new InvalidInput('counts that are not compressed as they should be', { cause: error });
+  }
+}
+
 /** The counts in a record. Throws `InvalidInput` for a record that a later version wrote, or another program. */
-export function incrementsIn({ value }: Pick<LogEntry, 'value'>): readonly FunnelIncrement[] {
-  const { v, cells } = parseObject(value) as { readonly v?: unknown; readonly cells?: readonly StoredCell[] };
-  if (v !== VERSION || !Array.isArray(cells)) throw new InvalidInput('no record of counts');
-  return cells.map(incrementOf);
+export function incrementsIn(entry: Pick<LogEntry, 'value'>): readonly FunnelIncrement[] {
+  return countsIn(entry).increments;
+}
+
+/** Bytes in a record: an array, as cells are. Records of earlier releases have none. */
+type StoredBytes = readonly [scope: string, received: number, written: number];
+
+function countsIn({ value }: Pick<LogEntry, 'value'>): {
+  readonly increments: readonly FunnelIncrement[];
+  readonly bytes: readonly ScopeBytes[];
+} {
+  const record = unpacked(value) as {
+    readonly v?: unknown;
+    readonly cells?: readonly StoredCell[];
+    readonly bytes?: readonly StoredBytes[];
+  };
+  const { v, cells, bytes = [] } = record;
+  if (v !== VERSION || !Array.isArray(cells) || !Array.isArray(bytes))
+    throw new InvalidInput('no record of counts');
+  return { increments: cells.map(incrementOf), bytes: bytes.map(bytesOf) };
+}
+
+function bytesOf(stored: StoredBytes): ScopeBytes {
+  if (!Array.isArray(stored) || typeof stored[1] !== 'number' || typeof stored[2] !== 'number')
+    throw new InvalidInput('no bytes of a scope');
+  const [scope, received, written] = stored;
+  return { scope, received, written };
 }
 
 function incrementOf(cell: StoredCell): FunnelIncrement {
@@ -231,18 +292,34 @@ function incrementOf(cell: StoredCell): FunnelIncrement {
 
 /**
  * The counts in some records, those of the same cell, minute and measures added up: of a workspace with a thousand rules
- * each commit of `route` counts a thousand cells, the same in all.
+ * each commit of `route` counts a thousand cells, the same in all. Bytes are those of the hour in which the log appended
+ * their record.
  */
-export function summedIncrementsIn(entries: readonly Pick<LogEntry, 'value'>[]): readonly FunnelIncrement[] {
-  if (entries.length === 1) return entries.flatMap(incrementsIn);
+export function summedCountsIn(
+  entries: readonly Pick<LogEntry, 'value' | 'timestamp'>[],
+): Required<Pick<FunnelBatch, 'increments' | 'bytes'>> {
   const summed = new Map<string, FunnelIncrement>();
-  for (const entry of entries)
-    for (const increment of incrementsIn(entry)) {
+  const hours = new Map<string, BytesIncrement>();
+  for (const entry of entries) {
+    const { increments, bytes } = countsIn(entry);
+    for (const increment of increments) {
       const key = sameCell(increment);
       const known = summed.get(key);
       summed.set(key, known === undefined ? increment : added(known, increment));
     }
-  return [...summed.values()];
+    const hour = entry.timestamp - (entry.timestamp % HOUR_MS);
+    for (const { scope, received, written } of bytes) {
+      const key = `${hour} ${scope}`;
+      const known = hours.get(key);
+      hours.set(key, {
+        scope,
+        hour,
+        received: received + (known?.received ?? 0),
+        written: written + (known?.written ?? 0),
+      });
+    }
+  }
+  return { increments: [...summed.values()], bytes: [...hours.values()] };
 }
 
 /** The name comes last, as it may hold anything. */

@@ -1,5 +1,11 @@
-import type { Environment, EventType } from '../event/event.ts';
 import {
+  ENVIRONMENT_CODES,
+  ENVIRONMENT_OF_CODE,
+  EVENT_TYPE_CODES,
+  EVENT_TYPE_OF_CODE,
+} from '../event/event.ts';
+import {
+  type BytesIncrement,
   FUNNEL_INTERVALS,
   type FunnelBatch,
   type FunnelDimension,
@@ -7,6 +13,7 @@ import {
   type FunnelIncrement,
   type FunnelLatencies,
   MAX_FUNNEL_NAMES,
+  type ScopeBytes,
 } from '../ports/funnel-store.ts';
 import { OTHER_NAME } from '../ports/volume-counters.ts';
 import { lastSamples } from './count-records.ts';
@@ -22,7 +29,10 @@ const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
 
 /** `samples`: the message ids of an hour, apart from its counts, as most queries need only these. */
-export const FUNNEL_DOCUMENTS = [...FUNNEL_INTERVALS, 'samples'] as const;
+const CELL_DOCUMENTS = [...FUNNEL_INTERVALS, 'samples'] as const;
+/** The bytes of a scope; those of all scopes in an interval are read at once. */
+const BYTES_DOCUMENTS = ['bytes_hour', 'bytes_day'] as const;
+export const FUNNEL_DOCUMENTS = [...CELL_DOCUMENTS, ...BYTES_DOCUMENTS] as const;
 export type FunnelDocumentKind = (typeof FUNNEL_DOCUMENTS)[number];
 
 interface Keeping {
@@ -37,6 +47,8 @@ const KEEPING: Readonly<Record<FunnelDocumentKind, Keeping>> = {
   hour: { ms: HOUR_MS, keptMs: 32 * DAY_MS },
   day: { ms: DAY_MS, keptMs: 33 * DAY_MS },
   samples: { ms: HOUR_MS, keptMs: 8 * DAY_MS },
+  bytes_hour: { ms: HOUR_MS, keptMs: 3 * HOUR_MS },
+  bytes_day: { ms: DAY_MS, keptMs: 33 * DAY_MS },
 };
 
 /** The length of an interval of these documents, ms. */
@@ -66,10 +78,6 @@ export interface FunnelDocument extends FunnelDocumentKey {
   readonly value: string;
 }
 
-const ENVIRONMENT_CODES: Readonly<Record<Environment, string>> = { production: 'p', development: 'd' };
-const TYPE_CODES: Readonly<Record<EventType, string>> = { track: 't', identify: 'i', page: 'p', group: 'g' };
-const ENVIRONMENT_OF = new Map(Object.entries(ENVIRONMENT_CODES).map(([word, code]) => [code, word]));
-const TYPE_OF = new Map(Object.entries(TYPE_CODES).map(([word, code]) => [code, word]));
 const ALL_NAMES = '*';
 /** The field of the document that counts the names of a day. */
 const NAMES_FIELD = '#names';
@@ -130,14 +138,17 @@ export function documentName({ workspaceId, kind, start, field }: FunnelDocument
 }
 
 /** The documents that a batch may change, to be read before `applyIncrements`. */
-export function documentsOf({ increments }: FunnelBatch, now: number): readonly FunnelDocumentKey[] {
+export function documentsOf(
+  { increments, bytes = [] }: Pick<FunnelBatch, 'increments' | 'bytes'>,
+  now: number,
+): readonly FunnelDocumentKey[] {
   const keys = new Map<string, FunnelDocumentKey>();
   const add = (key: FunnelDocumentKey) => void keys.set(documentName(key), key);
   for (const increment of increments) {
     const { workspaceId, name, minute } = increment;
     const fields = [allField(increment)];
     if (name !== undefined) fields.push(nameField(increment, name), nameField(increment, OTHER));
-    for (const kind of FUNNEL_DOCUMENTS) {
+    for (const kind of CELL_DOCUMENTS) {
       const start = startOf(kind, minute);
       if (isExpired(kind, start, now)) continue;
       for (const field of fields) add({ workspaceId, kind, start, field });
@@ -147,6 +158,7 @@ export function documentsOf({ increments }: FunnelBatch, now: number): readonly 
     }
     add(namesKey(workspaceId, minute));
   }
+  for (const increment of bytes) for (const key of bytesKeys(increment, now)) add(key);
   return [...keys.values()];
 }
 
@@ -156,7 +168,7 @@ export function documentsOf({ increments }: FunnelBatch, now: number): readonly 
  * batch is counted in the same way.
  */
 export function applyIncrements(
-  { increments }: Pick<FunnelBatch, 'increments'>,
+  { increments, bytes = [] }: Pick<FunnelBatch, 'increments' | 'bytes'>,
   stored: ReadonlyMap<string, string>,
   now: number,
 ): readonly FunnelDocument[] {
@@ -166,7 +178,7 @@ export function applyIncrements(
     const name = nameOf(increment, documents, now);
     const fields = name === undefined ? [] : [nameField(increment, name)];
     fields.push(allField(increment));
-    for (const kind of FUNNEL_DOCUMENTS) {
+    for (const kind of CELL_DOCUMENTS) {
       const start = startOf(kind, minute);
       if (isExpired(kind, start, now)) continue;
       for (const field of fields) {
@@ -178,12 +190,41 @@ export function applyIncrements(
       if (kind !== 'day' || name === undefined) continue;
       const field = byNameField(increment, name);
       const content = documents.content({ workspaceId, kind, start, field }) as StoredCounts;
-      const cellKey = `${TYPE_CODES[increment.type]}|||||${name}`;
+      const cellKey = `${EVENT_TYPE_CODES[increment.type]}|||||${name}`;
       content[cellKey] ??= {};
       addCounts(content[cellKey], increment);
     }
   }
+  for (const increment of bytes)
+    for (const key of bytesKeys(increment, now)) addBytes(documents.content(key), increment);
   return documents.documents();
+}
+
+/** The workspace of documents of bytes, in place of an id: all scopes together. */
+const ALL_SCOPES = '*';
+
+function bytesKeys({ scope, hour }: BytesIncrement, now: number): readonly FunnelDocumentKey[] {
+  return BYTES_DOCUMENTS.flatMap((kind) => {
+    const start = startOf(kind, hour);
+    return isExpired(kind, start, now) ? [] : [{ workspaceId: ALL_SCOPES, kind, start, field: scope }];
+  });
+}
+
+/** A document of bytes has two numbers and no cells. */
+function addBytes(content: Record<string, unknown>, { received, written }: BytesIncrement): void {
+  content.received = Number(content.received ?? 0) + received;
+  content.written = Number(content.written ?? 0) + written;
+}
+
+/** The documents of bytes of an interval: all fields of this workspace. */
+export function bytesOfAll(interval: 'hour' | 'day', start: number): Omit<FunnelDocumentKey, 'field'> {
+  return { workspaceId: ALL_SCOPES, kind: `bytes_${interval}`, start };
+}
+
+/** The bytes in a document of them. */
+export function bytesIn({ field, value }: Pick<FunnelDocument, 'field' | 'value'>): ScopeBytes {
+  const { received = 0, written = 0 } = JSON.parse(value) as Partial<ScopeBytes>;
+  return { scope: field, received, written };
 }
 
 /** The name to count under; undefined where the increment has none. */
@@ -207,7 +248,7 @@ function namesKey(workspaceId: string, minute: number): FunnelDocumentKey {
 /** The cell of an increment, made where it is missing; one of many shares a cell with others. */
 function cellIn(content: Cells<unknown>, increment: FunnelIncrement): Record<string, unknown> {
   const { source, key, rule, destination } = increment;
-  const type = TYPE_CODES[increment.type];
+  const type = EVENT_TYPE_CODES[increment.type];
   let cellKey = [type, source, key, rule, destination].join('|');
   const known = content[cellKey];
   if (known !== undefined) return known;
@@ -246,7 +287,7 @@ function allField({ environment }: Pick<FunnelIncrement, 'environment'>): string
 }
 
 function nameField({ environment, type }: Pick<FunnelIncrement, 'environment' | 'type'>, name: string) {
-  return `${ENVIRONMENT_CODES[environment]}${TYPE_CODES[type]}${name}`;
+  return `${ENVIRONMENT_CODES[environment]}${EVENT_TYPE_CODES[type]}${name}`;
 }
 
 function byNameField({ environment, type }: Pick<FunnelIncrement, 'environment' | 'type'>, name: string) {
@@ -270,7 +311,7 @@ export function fieldsToRead(
   const environments = codesOf(ENVIRONMENT_CODES, filter.environment);
   if (filter.name !== undefined) {
     const { name } = filter;
-    return environments.flatMap((e) => codesOf(TYPE_CODES, filter.type).map((t) => `${e}${t}${name}`));
+    return environments.flatMap((e) => codesOf(EVENT_TYPE_CODES, filter.type).map((t) => `${e}${t}${name}`));
   }
   if (!groupBy.includes('name')) return environments.map((environment) => `${environment}${ALL_NAMES}`);
   const isOfNames = NOT_BY_NAME.every((each) => filter[each] === undefined && !groupBy.includes(each));
@@ -287,7 +328,7 @@ function codesOf(codes: Readonly<Record<string, string>>, word: string | undefin
 
 /** Whether a document is that of one name; the others are the sum of all names, and their number. */
 export function isNameField(field: string): boolean {
-  return TYPE_OF.has(field.charAt(1));
+  return EVENT_TYPE_OF_CODE.has(field.charAt(1));
 }
 
 /** One cell of a stored document. */
@@ -301,12 +342,12 @@ export function* cellsIn<Value>(
   { field, value }: Pick<FunnelDocument, 'field' | 'value'>,
   filter: FunnelFilter,
 ): Iterable<StoredCell<Value>> {
-  const environment = ENVIRONMENT_OF.get(field.charAt(0));
+  const environment = ENVIRONMENT_OF_CODE.get(field.charAt(0));
   if (environment === undefined || !takes(filter.environment, environment)) return;
   const ofName = isNameField(field) ? field.slice(2) : undefined;
   for (const [text, values] of Object.entries(JSON.parse(value) as Cells<Value>)) {
     const [code = '', source = '', key = '', rule = '', destination = '', ...rest] = text.split('|');
-    const type = TYPE_OF.get(code);
+    const type = EVENT_TYPE_OF_CODE.get(code);
     if (type === undefined) continue;
     const name = ofName ?? rest.join('|');
     const dimensions = { environment, source, key, type, name, rule, destination };

@@ -1,17 +1,23 @@
 import type { CanonicalEvent } from '../event/event.ts';
 import { eventName } from '../event/event.ts';
-import { MAX_FUNNEL_NAME_LENGTH } from '../ports/funnel-store.ts';
+import { MAX_FUNNEL_NAME_LENGTH, type ScopeBytes } from '../ports/funnel-store.ts';
+import { PathMap } from '../primitives/path-map.ts';
 
-/** An event as the funnel counts it: the part of a cell that is the same in all notes of the event. */
-export interface CountedEvent {
-  readonly messageId: string;
+/** The part of a cell that is the same in all notes of an event. Events that are alike share the object: see `eventKind`. */
+export interface EventKind {
   readonly workspaceId: string;
   readonly environment: CanonicalEvent['environment'];
   readonly source: string;
   readonly key: string;
   readonly type: CanonicalEvent['type'];
   readonly name: string;
-  /** `received_at`, epoch ms. */
+}
+
+/** An event as the funnel counts it. */
+export interface CountedEvent {
+  readonly messageId: string;
+  readonly kind: EventKind;
+  /** `received_at` by `receptionTime`, epoch ms. */
   readonly receivedAt: number;
 }
 
@@ -45,21 +51,43 @@ export interface LeftOutNote {
   readonly leftOut: readonly LeftOutRule[];
 }
 
-/** A count that a stage adds to its commit. */
-export type StageNote = FunnelNote | LeftOutNote;
+/** A count that a stage adds to its commit, or bytes that no stage wrote. */
+export type StageNote = FunnelNote | LeftOutNote | ScopeBytes;
 
-/** `key`: the id of its write key, where it is known. */
-export function countedEvent(event: CanonicalEvent, key = ''): CountedEvent {
-  return {
-    messageId: event.message_id,
+/** `key`: the id of its write key, where it is known. `receivedAt`: where it is not `received_at`. */
+export function countedEvent(
+  event: CanonicalEvent,
+  key = '',
+  receivedAt = Date.parse(event.received_at),
+): CountedEvent {
+  const kind = eventKind({
     workspaceId: event.workspace_id,
     environment: event.environment,
     source: event.source_id ?? '',
     key,
     type: event.type,
     name: countedName(eventName(event)),
-    receivedAt: Date.parse(event.received_at),
-  };
+  });
+  return { messageId: event.message_id, kind, receivedAt };
+}
+
+/** Kinds of events that are shared; one more begins anew, and events before and after have different objects. */
+const MAX_KINDS = 10_000;
+
+let kinds = new PathMap<string, EventKind>();
+let sharedKinds = 0;
+
+/** The object that all events of this kind share, so that it is compared and looked up by identity. */
+export function eventKind(kind: EventKind): EventKind {
+  const { workspaceId, environment, source, key, type, name } = kind;
+  const place = kinds.at(workspaceId).at(environment).at(source).at(key).at(type).at(name);
+  if (place.value !== undefined) return place.value;
+  if (++sharedKinds > MAX_KINDS) {
+    kinds = new PathMap();
+    sharedKinds = 0;
+  }
+  place.value = kind;
+  return kind;
 }
 
 /** The name as the funnel has it: names of producers may be as long as an event. */

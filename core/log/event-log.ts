@@ -159,6 +159,12 @@ export interface EventLog {
    */
   read(topic: string, partition: number, from: number, options?: ReadOptions): Promise<ReadResult>;
 
+  /**
+   * How far the clock of this machine is ahead of those that stamp the records, ms; below 0 it is behind. Undefined while it
+   * is not known. Absent where the records are stamped on this machine.
+   */
+  clockAheadMs?(): number | undefined;
+
   /** The offset of the next record of the partition. */
   end(topic: string, partition: number): Promise<number>;
 

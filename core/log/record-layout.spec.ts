@@ -53,6 +53,8 @@ describe('partitionOf', () => {
   it('masks the sign and divides, as Kafka does', () => {
     expect(partitionOf('21', 12)).toBe((-973932308 & 0x7fffffff) % 12);
     expect(partitionOf('abc', 1000)).toBe(107);
+    for (const key of ['é', 'é'.repeat(1_365), 'é'.repeat(1_366), 'k'.repeat(10_000)])
+      expect(partitionOf(key, 1000)).toBe((murmur2(Buffer.from(key)) & 0x7fffffff) % 1000);
   });
 
   it('is a partition of the topic, always the same for a key', () => {

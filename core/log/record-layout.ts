@@ -74,8 +74,7 @@ const M = 0x5bd1e995;
 const SEED = 0x9747b28c;
 
 /** murmur2 as in Kafka's clients, so that any client computes the same partition for a key. */
-export function murmur2(bytes: Uint8Array): number {
-  const length = bytes.length;
+export function murmur2(bytes: Uint8Array, length = bytes.length): number {
   let h = SEED ^ length;
   let i = 0;
   for (; i + 4 <= length; i += 4) {
@@ -99,7 +98,15 @@ export function murmur2(bytes: Uint8Array): number {
   return h | 0;
 }
 
+/** Bytes of a UTF-16 code unit in UTF-8, at most. */
+const UNIT_BYTES = 3;
+/** The bytes of a key, which are needed only for its hash. */
+const scratch = Buffer.alloc(4096);
+
 /** The partition of a key, as Kafka's default partitioner: `toPositive(murmur2(utf8(key))) % partitions`. */
 export function partitionOf(key: string, partitions: number): number {
-  return partitions === 1 ? 0 : (murmur2(Buffer.from(key, 'utf8')) & 0x7fffffff) % partitions;
+  if (partitions === 1) return 0;
+  const isShort = key.length * UNIT_BYTES <= scratch.length;
+  const hash = isShort ? murmur2(scratch, scratch.write(key)) : murmur2(Buffer.from(key));
+  return (hash & 0x7fffffff) % partitions;
 }

@@ -46,7 +46,7 @@ const HEADROOM = 0.8;
 
 /** Topics whose records wait in them on purpose, so that their lag is no backlog. */
 export function isDelayedTopic(topic: string): boolean {
-  return topic.startsWith('deliveries.retry.') || topic === 'mail.retry' || topic === 'replays';
+  return topic.startsWith('deliveries.retry.') || topic === 'mail.retry' || topic.startsWith('replays');
 }
 
 /**

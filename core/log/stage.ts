@@ -1,4 +1,5 @@
 import type { StageNote } from '../funnel/notes.ts';
+import type { ScopeBytes } from '../ports/funnel-store.ts';
 import type { LogEntry, NewEntry } from './event-log.ts';
 
 /** A record that a stage emits. It becomes visible together with the position after its cause, or never. */
@@ -10,11 +11,13 @@ export interface OutputRecord extends NewEntry {
 export interface Source {
   readonly topic: string;
   /**
-   * When the entry is due, epoch ms. The partition waits for its first entry, so a later due time delays the entries
-   * behind it. Evaluated again every second while the first entry waits, so it may become earlier. Absent: due at
-   * once.
+   * When an entry is due that was appended at this time; both epoch ms. It depends on nothing else and never decreases, so
+   * due times are in the order of the log: no due entry is behind one that is not. A record with a wait of its own takes
+   * several waits: see `hopStep`. Absent: due at once.
    */
-  dueAt?(entry: LogEntry): number;
+  dueAt?(appendedAt: number): number;
+  /** The first offset of a partition that is not processed. Absent: all are. */
+  end?(partition: number): number;
 }
 
 export interface Batch {
@@ -54,9 +57,12 @@ export interface StageContext {
   count?(note: StageNote): void;
 }
 
+/** Whether counts are recorded; `plain`: without deflating them. */
+export type Counting = boolean | 'plain';
+
 /** The context of one entry of a flow stage, with the callbacks for its result. */
 export interface FlowContext extends StageContext {
-  /** Bytes of the entry's value in UTF-8. */
+  /** Bytes of the entry: of its value in UTF-8, its key and its headers. */
   readonly bytes: number;
   /** The entry is done, with these output records. */
   done(outputRecords: readonly OutputRecord[]): void;
@@ -83,7 +89,9 @@ interface StageBase {
    * Whether the counts of the next commit are appended (see `StageContext.count`); otherwise they are dropped. Default:
    * they are.
    */
-  isCounting?(): boolean;
+  isCounting?(): Counting;
+  /** Called with the bytes of each commit, once it is durable. */
+  committed?(bytes: Iterable<ScopeBytes>): void;
 }
 
 /**
@@ -138,15 +146,14 @@ export interface FlowStage extends StageBase {
 
 export type Stage = BatchStage | FlowStage;
 
-/** Turns an async function of an entry into the handler of a flow stage. */
+/** Turns a function of an entry into the handler of a flow stage. An entry that needs no wait costs no promise. */
 export function asyncHandler(
-  work: (entry: LogEntry, context: FlowContext) => Promise<readonly OutputRecord[]>,
+  work: (entry: LogEntry, context: FlowContext) => readonly OutputRecord[] | Promise<readonly OutputRecord[]>,
 ): FlowStage['handle'] {
   return (entry, context) => {
-    work(entry, context).then(
-      (outputRecords) => context.done(outputRecords),
-      (thrown) => context.failed(thrown),
-    );
+    const worked = work(entry, context);
+    if ('then' in worked) worked.then(context.done.bind(context), context.failed.bind(context));
+    else context.done(worked);
   };
 }
 

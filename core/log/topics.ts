@@ -1,3 +1,5 @@
+import { retryLabels } from '../delivery/retry-schedule.ts';
+
 /** The layout of a topic. */
 export interface TopicSpec {
   readonly name: string;
@@ -31,10 +33,14 @@ export const TOPIC = {
   outcomes: 'deliveries.outcomes',
   /** Internal: progress of replays. */
   replays: 'replays',
+  /** Internal: replays that wait, as their workspace is over its budget of the hour. */
+  replaysWaiting: 'replays.waiting',
   profileChanges: 'profiles.changes',
+  /** Internal: events for the profiles of organizations over their share of the stage `profile`. */
+  profilesSlow: 'profiles.slow',
   /** Internal: counts of events by the stages, for the funnel. */
   funnelCounts: 'funnel.counts',
-  /** Internal: operations on profiles, for the audit log. */
+  /** Internal: operations on profiles, and calls that are summed up, for the audit log. */
   profileOperations: 'profiles.operations',
   /** Internal: mails to send. */
   mail: 'mail',
@@ -77,15 +83,17 @@ export function declareTopics(options: TopicOptions): ReadonlyMap<string, TopicS
     TOPIC.deliveriesDead,
     TOPIC.outcomes,
     TOPIC.replays,
+    TOPIC.replaysWaiting,
     TOPIC.profileChanges,
+    TOPIC.profilesSlow,
   ];
-  const unordered = [TOPIC.deliveriesSlow, ...options.retrySteps.map(retryTopic), TOPIC.poison];
+  const unordered = [TOPIC.deliveriesSlow, ...retryLabels(options.retrySteps).map(retryTopic), TOPIC.poison];
   const single = { partitions: 1, packed: false, fixed: true } as const;
   const specs: TopicSpec[] = [
     ...received.map((name) => ({ name, partitions, packed: true, retentionMs })),
     ...derived.map((name) => ({ name, partitions, packed: false, retentionMs })),
     ...unordered.map((name) => ({ name, partitions, packed: false, retentionMs, unordered: true as const })),
-    // Few records, one at a time: the mail server must not be flooded.
+    // Few records, with one owner, which knows what each organization was sent.
     ...[TOPIC.mail, TOPIC.mailRetry].map((name) => ({ name, retentionMs, ...single })),
     // Few records, and the two records of a call stay in order.
     { name: TOPIC.profileOperations, retentionMs, ...single },
@@ -112,6 +120,8 @@ export const HEADER = {
    * tried, or postponed without a request, and is therefore shown as retrying: `retrying`. Not on a deferred one.
    */
   outcome: 'outcome',
+  /** On a delivery or mail in a retry topic that is to be tried after further waits only: from when on, epoch ms. */
+  notBefore: 'not-before',
   /** On a deferred delivery in a retry topic: its scheduled slot, epoch ms. */
   scheduledAt: 'turn',
   /** Beside `scheduledAt`: since when the delivery has been deferred, epoch ms. */
@@ -131,11 +141,13 @@ export const HEADER = {
   rules: 'rules',
   /** On `events.slow`, where rules still have to be matched: one of `MATCH`. */
   match: 'match',
+  /** Beside `match` with `at`: when the rules were to be matched, epoch ms; rules that were created later are none of them. */
+  rulesAt: 'rules-at',
   /**
    * Beside `rules`: the number of rules that share the output bound of the event, where that is more than are listed.
    */
   rulesSharing: 'rules-sharing',
-  /** On `events.slow`: the event's offset on `events.accepted`, by which each partition stays in order. */
+  /** On `events.slow` and `profiles.slow`: the event's offset on `events.accepted`, by which each partition stays in order. */
   acceptedOffset: 'accepted-offset',
   /**
    * On a delivery: the version of the rule that created or redrove it; `0` where the rule was deleted by then. While
@@ -175,15 +187,12 @@ export const HEADER = {
    * below before they are handed the record.
    */
   after: 'after',
-  /**
-   * On `events.slow`, for a redriven event: the destination of its delivery, in case the rule was deleted. On a
-   * deferred delivery: the destination that deferred it.
-   */
+  /** On `events.slow`, for a redriven event: the destination of its delivery, in case the rule was deleted. */
   destinationId: 'destination-id',
 } as const;
 
 /**
- * Which rules of an event on `events.slow` are matched before they are applied: all enabled ones, the named ones, or
- * the named one and the enabled ones after it.
+ * Which rules of an event on `events.slow` are matched before they are applied: all enabled ones, the named ones, the named
+ * one and the enabled ones after it, or the named one and all enabled ones of a time (see `HEADER.rulesAt`).
  */
-export const MATCH = { all: 'all', named: 'named', from: 'from' } as const;
+export const MATCH = { all: 'all', named: 'named', from: 'from', at: 'at' } as const;

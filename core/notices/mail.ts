@@ -1,6 +1,7 @@
 import type { AlertWatch, WatchedEvents } from '../alerts/alert.ts';
 import type { Organization } from '../catalog/entities.ts';
 import type { BadReason } from '../delivery/destination-health.ts';
+import { iso } from '../primitives/time.ts';
 import type { AlertNotice, DeletionNotice, DestinationNotice } from './notices.ts';
 
 /** One mail, as plain text to one address. */
@@ -53,6 +54,7 @@ const WORDS: Readonly<Record<BadReason, string>> = {
   behind: 'more deliveries are postponed than delivered',
   waiting: 'deliveries wait too long for a request',
   gone: 'it answered 410 Gone and was paused',
+  rate_limited: 'it refuses most requests for their rate',
 };
 
 /** The mail about one health change of a destination: what, since when, last errors. No link, setting or event. */
@@ -160,6 +162,75 @@ function line({ at, reason }: DestinationNotice['turn']['last_errors'][number]):
 /** Sanitises names chosen by users and destinations: on one line, bounded, and not shown as a link. */
 function plain(text: string): string {
   return shortened(oneLine(text), NAME_LENGTH).replaceAll('://', ': //');
+}
+
+/** Notices that a digest lists, and that it has in full, the newest in both cases. */
+export const DIGEST_LISTED = 50;
+const DIGEST_FULL = 10;
+
+interface DigestContent {
+  readonly id: string;
+  /** The mails that it replaces, oldest first, at least one. */
+  readonly mails: readonly Mail[];
+  /** Notices of which only the number is known. */
+  readonly more: number;
+}
+
+/** One mail in place of several to the same address: what each reports, and the newest in full. */
+export function digestMail(
+  { id, mails, more }: DigestContent,
+  to: string,
+  organization: Pick<Organization, 'name' | 'org_id'>,
+): Mail {
+  const listed = mails.slice(-DIGEST_LISTED);
+  const unlisted = mails.length - listed.length + more;
+  const total = mails.length + more;
+  const full = mails.slice(-DIGEST_FULL);
+  const name = plain(organization.name);
+  const text = [
+    `${total} notices of ${name} (orgId ${organization.org_id}) in one mail, as they came within a short time.`,
+    '',
+    ...(unlisted === 0 ? [] : [`  and ${unlisted} more before these:`]),
+    ...listed.map(({ at, subject }) => `  ${iso(at)}  ${subject}`),
+    '',
+    ...(full.length === mails.length ? [] : [`The newest ${full.length} in full:`, '']),
+    ...full.flatMap((mail) => [`--- ${mail.subject}`, '', mail.text]),
+  ].join('\n');
+  const at = Math.max(...mails.map((mail) => mail.at));
+  return { id, at, to, subject: `${total} notices of ${name}`, text };
+}
+
+const CONFIRMATION_NAME_LENGTH = 40;
+
+/**
+ * The mail with the link that confirms its address. Its reader may not know the sender: of what users chose it has only the
+ * letters and digits of the organization's name, so it carries no message and no other link.
+ */
+export function confirmationMail(
+  {
+    id,
+    at,
+    link,
+    validDays,
+  }: Pick<Mail, 'id' | 'at'> & { readonly link: string; readonly validDays: number },
+  to: string,
+  organization: Pick<Organization, 'name'>,
+): Mail {
+  const letters = organization.name.replace(/[^\p{L}\p{N}]+/gu, ' ').trim();
+  const text = [
+    'This address was set to receive notices of an organization on a Tributary server:',
+    '',
+    `  ${shortened(letters, CONFIRMATION_NAME_LENGTH)}`,
+    '',
+    'To receive them, open this link and confirm the address there:',
+    '',
+    `  ${link}`,
+    '',
+    `It is valid for ${validDays} days. Until then no other mail is sent to this address; if you do not expect`,
+    'notices, ignore this mail.',
+    '',
+  ].join('\n');
+  return { id, at, to, subject: 'Confirm this address for notices', text };
 }
 
 const SUBJECT_NAME_LENGTH = 100;

@@ -29,6 +29,8 @@ export const FUNNEL_MEASURES = [
   'redriven',
   'delivered_first',
   'delivered_later',
+  /** Nothing was sent: the destination's settings select nothing of the event. */
+  'unwanted',
   'retried',
   /** Reason: one of `DEAD_CAUSES`. */
   'dead',
@@ -84,12 +86,29 @@ export interface FunnelIncrement extends FunnelCell {
 /** Counts by bucket of `funnelLatencyBucket`. */
 export type FunnelLatencies = Readonly<Record<string, number>>;
 
+/** The bytes of a scope: a workspace, or an organization for the changes of its profiles. */
+export interface ScopeBytes {
+  readonly scope: string;
+  /** Received from producers. */
+  readonly received: number;
+  /** Appended to the log by stages and by profile writes. */
+  readonly written: number;
+}
+
+/** Bytes to add to a scope. */
+export interface BytesIncrement extends ScopeBytes {
+  /** Start of the hour in which the log appended them, epoch ms. */
+  readonly hour: number;
+}
+
 export interface FunnelBatch extends CountedPartition {
   /** The applied offset that this batch starts from, as returned by `applied`. */
   readonly from: number;
   /** The applied offset after the batch. Lower than `from` in the first batch of a replaced topic. */
   readonly to: number;
   readonly increments: readonly FunnelIncrement[];
+  /** Default: none. */
+  readonly bytes?: readonly BytesIncrement[];
 }
 
 export type FunnelFilter = Readonly<Partial<Record<FunnelDimension, string>>>;
@@ -138,13 +157,13 @@ export const MAX_FUNNEL_NAME_LENGTH = 200;
 export const MAX_FUNNEL_SAMPLES = 10;
 
 /**
- * The counts of events by outcome.
+ * The counts of events by outcome, and of the bytes that were written for them.
  *
  * Promises: a batch that is applied twice counts once. Counts and applied offset of a partition change together, and a
  * failover that loses the last counts loses the offset too. All batches of a workspace come from one partition.
  *
- * Kept: minutes for at least an hour, hours and days for at least 31 days, samples for at least seven days. Counts of
- * an older time are dropped.
+ * Kept: minutes for at least an hour, hours and days for at least 31 days, samples for at least seven days; bytes by the
+ * hour for at least two hours, by the day for at least 31 days. Counts of an older time are dropped.
  *
  * Errors: `Fenced` when the stored offset is not `batch.from` (nothing was applied; call `applied` again),
  * `Unavailable` when the store does not answer (the batch may have been applied; call `applied` again).
@@ -159,6 +178,8 @@ export interface FunnelStore {
   read(query: FunnelQuery): Promise<readonly FunnelRow[]>;
   /** Message ids, newest hour first, each once. */
   samples(query: FunnelSampleQuery): Promise<readonly string[]>;
+  /** The bytes of all scopes in one hour or day, by its start, in one read. Scopes without any are absent. */
+  bytes(interval: 'hour' | 'day', start: number): Promise<readonly ScopeBytes[]>;
   close(): Promise<void>;
 }
 

@@ -1,3 +1,5 @@
+import { STORAGE_BUDGETS } from '../limits/storage-budget.ts';
+
 export type Labels = Readonly<Record<string, string>>;
 
 /**
@@ -204,7 +206,27 @@ export const METRICS = {
   tributary_events_diverted_total: {
     kind: 'counter',
     help: 'Events that a stage sent to its slow queue because their workspace exceeded its share of the stage.',
-    labels: { stage: 'validate, route' },
+    labels: { stage: 'validate, route, profile' },
+  },
+  tributary_events_over_budget_total: {
+    kind: 'counter',
+    help: 'Events that became one dead delivery because their workspace was over a budget of bytes.',
+    labels: { budget: STORAGE_BUDGETS.join(', ') },
+  },
+  tributary_storage_refused_total: {
+    kind: 'counter',
+    help: 'Requests that were refused because their workspace or organization was over a budget of bytes.',
+    labels: { budget: STORAGE_BUDGETS.join(', ') },
+  },
+  tributary_storage_over_budget: {
+    kind: 'gauge',
+    help: 'Workspaces and organizations that are over a budget of bytes, as this process knows them.',
+    labels: { budget: STORAGE_BUDGETS.join(', ') },
+  },
+  tributary_storage_largest_bytes: {
+    kind: 'gauge',
+    help: 'Bytes of the workspace or organization that has most, in the current hour and over the retention of the log.',
+    labels: { budget: 'bytes_per_hour, bytes_held' },
   },
   tributary_events_replayed_total: { kind: 'counter', help: 'Events that replays sent again.' },
   tributary_redrives_repeated_total: {
@@ -228,7 +250,10 @@ export const METRICS = {
   tributary_profile_identities_left_out_total: {
     kind: 'counter',
     help: 'Identities of events that were not linked.',
-    labels: { reason: 'another_person, unlinked, deleted, too_many, shared', type: 'of the identity' },
+    labels: {
+      reason: 'another_person, unlinked, deleted, too_many, shared, too_large',
+      type: 'of the identity',
+    },
   },
   tributary_profile_identities_set_aside_total: {
     kind: 'counter',
@@ -246,8 +271,10 @@ export const METRICS = {
   },
   tributary_mails_total: {
     kind: 'counter',
-    help: 'Attempts to send a mail.',
-    labels: { outcome: 'sent, later, waiting, refused, expired, no_address, duplicate' },
+    help: 'Attempts to send a mail, and notices that become none.',
+    labels: {
+      outcome: 'sent, slow, later, waiting, gathered, refused, expired, no_address, duplicate',
+    },
   },
   tributary_transformation_runs_total: {
     kind: 'counter',
@@ -282,7 +309,11 @@ export const METRICS = {
   tributary_deliveries_total: {
     kind: 'counter',
     help: 'Delivery attempts, and deliveries that are retried later without an attempt because the circuit is open or the queue is too long. Deliveries postponed because the destination is paused or unreachable are not counted.',
-    labels: { outcome: 'delivered, retry, dead; without an attempt: circuit_open, deferred', connector },
+    labels: {
+      outcome:
+        'delivered, retry, dead, throttled (refused for the rate); without an attempt: circuit_open, deferred',
+      connector,
+    },
   },
   tributary_delivery_request_duration_seconds: {
     kind: 'histogram',
@@ -292,12 +323,17 @@ export const METRICS = {
   tributary_destination_deliveries_per_second: {
     kind: 'gauge',
     help: 'Deliveries to a destination per second over the last minute.',
-    labels: { destination, outcome: 'delivered, retry, dead, not_attempted' },
+    labels: { destination, outcome: 'delivered, retry, dead, throttled, not_attempted' },
   },
   tributary_destination_attempt_quantile_seconds: {
     kind: 'gauge',
     help: 'Duration of the delivery attempts of the last minute in this process; of `other`, that of its slowest destination.',
     labels: { destination, quantile: '0.5, 0.99' },
+  },
+  tributary_destination_pace_per_second: {
+    kind: 'gauge',
+    help: 'Requests per second that this process makes at most to a destination that refused some for their rate; 0 while it refused none.',
+    labels: { destination },
   },
   tributary_destination_deliveries_pending: {
     kind: 'gauge',
@@ -353,6 +389,11 @@ export const METRICS = {
     help: 'Unix time at which an engine last answered or refused; it does not advance while the engine hangs.',
     labels: { engine: 'kafka, redis, elasticsearch', part: 'main, stages' },
   },
+  tributary_clock_ahead_seconds: {
+    kind: 'gauge',
+    help: 'How far the clock of the machine is ahead of those of the brokers, by the stamps of records that it appended; below 0 it is behind. Beyond 5 s it is wrong, and hours are counted by the brokers.',
+    labels: { engine: 'kafka', part: 'main, stages' },
+  },
   tributary_data_folder_free_bytes: {
     kind: 'gauge',
     help: 'Space on the disk of the data folder that the user of the process may still use.',
@@ -363,7 +404,22 @@ export const METRICS = {
   },
   tributary_data_folder_reserve_bytes: {
     kind: 'gauge',
-    help: 'Free space below which the process is not ready, see TRIBUTARY_DISK_RESERVE; below half of it events are answered with 503.',
+    help: 'Free space of the disk of the data folder that is kept, see TRIBUTARY_DISK_RESERVE; below 20 % of it events are answered with 503.',
+  },
+  tributary_broker_disk_free_bytes: {
+    kind: 'gauge',
+    help: 'Free space on the fullest disk of a broker of Kafka. Absent where the brokers do not tell it: before Kafka 3.3, or without the right DESCRIBE on the cluster.',
+    labels: { broker: 'its id' },
+  },
+  tributary_broker_disk_size_bytes: {
+    kind: 'gauge',
+    help: 'Size of that disk.',
+    labels: { broker: 'its id' },
+  },
+  tributary_broker_disk_reserve_bytes: {
+    kind: 'gauge',
+    help: 'Free space of that disk that is kept, see TRIBUTARY_DISK_RESERVE; below 20 % of it events are answered with 503.',
+    labels: { broker: 'its id' },
   },
   tributary_build_info: {
     kind: 'gauge',

@@ -1,32 +1,64 @@
-import { hash, randomUUID } from 'node:crypto';
+import { hash, randomFillSync } from 'node:crypto';
 import { validate, version } from 'uuid';
 
 /** Largest 12-bit counter within one millisecond; above it the generator runs ahead of the clock by a millisecond. */
 const MAX_COUNTER = 0xfff;
 
+const DIGITS = Buffer.from('0123456789abcdef', 'latin1');
+/** Where the digits of an id are in its text: those of the time, of the counter, and the random ones. */
+const TIME_AT = [0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12];
+const COUNTER_AT = [15, 16, 17];
+const RANDOM_AT = [20, 21, 22, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35];
+/** The digit of the variant has two random bits. */
+const VARIANT_AT = 19;
+/** Random bytes that are drawn at once; an id takes one for each digit. */
+const DRAWN_BYTES = 4096;
+
 /**
  * UUIDs of version 7 (RFC 9562, method 1: a counter in `rand_a`): sortable by time and strictly increasing
- * within one generator. The 62 random bits come from `crypto.randomUUID`: its pooled entropy makes an id cost
- * a fifth of `v7` of the `uuid` package, and each request creates two ids.
+ * within one generator. The digits are written into one buffer, because each request and each event needs an id: it takes half
+ * the time of an id that is put together of `crypto.randomUUID`, and leaves no other text behind.
  */
 export function createUuidV7(now: () => number): () => string {
+  const text = Buffer.from('00000000-0000-7000-8000-000000000000', 'latin1');
+  const random = Buffer.alloc(DRAWN_BYTES);
+  let used = DRAWN_BYTES;
   let lastMs = -1;
   let counter = 0;
-  let prefix = '';
   return () => {
     const ms = now();
     if (ms > lastMs) startMillisecond(ms);
     else if (counter < MAX_COUNTER) counter++;
     else startMillisecond(lastMs + 1);
-    return `${prefix}7${counter.toString(16).padStart(3, '0')}${randomUUID().slice(18)}`;
+    writeNumber(COUNTER_AT, counter);
+    if (used + RANDOM_AT.length >= DRAWN_BYTES) {
+      randomFillSync(random);
+      used = 0;
+    }
+    for (const at of RANDOM_AT) text[at] = digitOf(random[used++] ?? 0);
+    text[VARIANT_AT] = digitOf(0b1000 | ((random[used++] ?? 0) & 0b11));
+    return text.toString('latin1');
   };
 
   function startMillisecond(ms: number): void {
     lastMs = ms;
     counter = 0;
-    const hex = ms.toString(16).padStart(12, '0');
-    prefix = `${hex.slice(0, 8)}-${hex.slice(8)}-`;
+    writeNumber(TIME_AT, ms);
   }
+
+  /** As hexadecimal digits. */
+  function writeNumber(places: readonly number[], number: number): void {
+    let rest = number;
+    for (let i = places.length - 1; i >= 0; i--) {
+      text[places[i] ?? 0] = digitOf(rest % 16);
+      rest = Math.floor(rest / 16);
+    }
+  }
+}
+
+/** The code of the digit for the last four bits of a number. */
+function digitOf(bits: number): number {
+  return DIGITS[bits & 0xf] ?? 0;
 }
 
 /** A new UUIDv7: sortable by time, monotonic within this process. */

@@ -4,7 +4,8 @@ import { describe, expect, it } from 'vitest';
 import { applyWrite } from './apply-write.ts';
 import { attributeTree } from './attributes.ts';
 import { freshProfile } from './merge.ts';
-import { MAX_PROFILE_BYTES, MAX_PROFILE_IDENTITIES, type NewAttribute, type Profile } from './profile.ts';
+import { MAX_PROFILE_IDENTITIES, type NewAttribute, type Profile } from './profile.ts';
+import { DEFAULT_PROFILE_BOUNDS, MAX_PROFILE_BOUNDS } from './profile-bounds.ts';
 import type { ProfileWrite } from './profile-store.ts';
 import { withoutOrigins } from './registers.ts';
 import { identity, mergeProfiles, profile, SCOPE, World, write } from './world.fixture.ts';
@@ -184,9 +185,12 @@ describe('applyWrite', () => {
     const { profile: full } = changed([fresh()], write(cookies(MAX_PROFILE_IDENTITIES)));
     expect(apply([full], write(['crm:a']))).toEqual({ kind: 'refused', reason: 'too_many_identities' });
     const heavy = (bytes: number) =>
-      write(['email:a@x'], { attributes: [{ path: ['d', 'n'], value: 'é'.repeat(bytes / 2) }] });
-    expect(apply([fresh()], heavy(MAX_PROFILE_BYTES))).toEqual({ kind: 'refused', reason: 'too_large' });
-    expect(apply([fresh()], heavy(MAX_PROFILE_BYTES - 1_000)).kind).toBe('changed');
+      write(['email:a@x'], {
+        attributes: [0, 1, 2, 3, 4].map((n) => ({ path: ['d', `${n}`], value: 'é'.repeat(bytes / 10) })),
+      });
+    const { bytes } = DEFAULT_PROFILE_BOUNDS;
+    expect(apply([fresh()], heavy(bytes))).toMatchObject({ kind: 'refused', reason: 'too_large' });
+    expect(apply([fresh()], heavy(bytes - 1_000)).kind).toBe('changed');
   });
 
   // Comparing each pair would take four times the time limit of a test.
@@ -194,6 +198,7 @@ describe('applyWrite', () => {
     const { ts: _, ...many } = write(['email:a@x'], {
       attributes: attributes(12_000),
       preferences: preferences(8_000),
+      bounds: MAX_PROFILE_BOUNDS,
     });
     let { profile: held } = changed([fresh()], many);
     for (let again = 0; again < 4; again++) held = changed([held], many).profile;
@@ -204,7 +209,7 @@ describe('applyWrite', () => {
 
   it('refuses what cannot fit before it merges it, be it written or folded in', () => {
     const refused = { kind: 'refused', reason: 'too_large' };
-    expect(apply([fresh()], write(['email:a@x'], { attributes: attributes(40_000) }))).toEqual(refused);
+    expect(apply([fresh()], write(['email:a@x'], { attributes: attributes(40_000) }))).toMatchObject(refused);
     const heavy = (ucid: string) =>
       profile(ucid, { attributes: attributes(20_000, ucid).map((one) => ({ ...one, ts: 1 })) });
     const unread = {
@@ -214,7 +219,7 @@ describe('applyWrite', () => {
       },
     };
     const others = [heavy('u-2'), heavy('u-3'), unread];
-    expect(apply([fresh(), ...others], write(['email:a@x']))).toEqual(refused);
+    expect(apply([fresh(), ...others], write(['email:a@x']))).toMatchObject(refused);
   });
 });
 

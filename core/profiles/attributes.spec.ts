@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import type { JsonObject } from '../event/event.ts';
 import { attributeTree, joinAttributes, stampAttributes, visibleAttributes } from './attributes.ts';
 import type { ProfileAttribute } from './profile.ts';
 import { newerOf } from './registers.ts';
@@ -118,8 +119,9 @@ describe('attributes', () => {
         fc.array(attribute, { maxLength: 8 }),
         attribute,
         fc.nat(5),
-        (some, { path, value }, now) => {
+        (some, { path, value: generated }, now) => {
           const held = join(some);
+          const value = JSON.stringify(generated) === '{}' ? generated : 'new';
           const [stamped] = stampAttributes(held, [{ path, value }], undefined, now);
           expect(stamped?.ts).toBeGreaterThanOrEqual(now);
           expect(visibleAttributes(joinAttributes(held, stamped ? [stamped] : []))).toContainEqual(stamped);
@@ -144,7 +146,8 @@ describe('attributes', () => {
         fc.array(attribute, { maxLength: 4 }),
         (some, others) => {
           const held = join(some);
-          const written = others.map(({ path, value }) => ({ path, value }));
+          // Other values than the held ones: a category that is a value, and is written once more, stays as it is.
+          const written = others.map((one) => ({ path: one.path, value: isEmpty(one) ? {} : 'new' }));
           const expected = written.map((one) =>
             held
               .filter((other) => startsWith(place(one), place(other)) || startsWith(place(other), place(one)))
@@ -154,5 +157,40 @@ describe('attributes', () => {
         },
       ),
     );
+  });
+});
+
+describe('an object that is written where events have attributes', () => {
+  const group = (name: string, value: string, ts: number, order: number): ProfileAttribute => ({
+    path: ['groups', 'g', name],
+    value,
+    ts,
+    order,
+  });
+  const held = joinAttributes([], [group('name', 'Acme', 3, 1), group('plan', 'pro', 5, 2)]);
+  const written = (value: JsonObject, ts?: number) =>
+    joinAttributes(
+      held,
+      stampAttributes(
+        held,
+        [{ path: ['groups', 'g'], value, ...(ts === undefined ? {} : { ts }) }],
+        undefined,
+        9,
+      ),
+    );
+
+  it('hid or was hidden: the record that was read changes nothing, and later events one attribute only', () => {
+    expect(written({ name: 'Acme', plan: 'pro' }, 5)).toBe(held);
+    const changed = written({ name: 'Acme', plan: 'free' }, 5);
+    expect(attributeTree(changed)).toEqual({ groups: { g: { name: 'Acme', plan: 'free' } } });
+    const later = joinAttributes(changed, [group('name', 'Acme Ltd', 6, 3)]);
+    expect(attributeTree(later)).toEqual({ groups: { g: { name: 'Acme Ltd', plan: 'free' } } });
+  });
+
+  it('has no other members afterwards', () => {
+    expect(attributeTree(written({ plan: 'free', seats: 2 }))).toEqual({
+      groups: { g: { plan: 'free', seats: 2 } },
+    });
+    expect(attributeTree(written({ plan: 'free' }, 4))).toEqual({ groups: { g: { plan: 'pro' } } });
   });
 });

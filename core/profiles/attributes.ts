@@ -1,6 +1,6 @@
-import type { Json, JsonObject } from '../event/event.ts';
+import { isObject, type Json, type JsonObject } from '../event/event.ts';
 import type { NewAttribute, ProfileAttribute, Register } from './profile.ts';
-import { afterReplaced, compareText, keptIfSame, newerOf } from './registers.ts';
+import { afterReplaced, compareText, isSameValue, keptIfSame, newerOf } from './registers.ts';
 
 /*
  * Attributes are registers by path, and one path may be a prefix of another: a category that was written as one
@@ -49,7 +49,8 @@ export function joinAttributes(
 /**
  * Sets the time of each written attribute: its own, else `ts`, else one later than what it replaces in `held`. With
  * the same time as what it replaces, an attribute without an order is placed after that: a record that was read,
- * changed and written back has the times that it was shown with.
+ * changed and written back has the times that it was shown with. Of such a record a value that was not changed stays as
+ * it is held, although the record shows its category with a newer time, or without one where the category is a value.
  */
 export function stampAttributes(
   held: readonly ProfileAttribute[],
@@ -61,12 +62,18 @@ export function stampAttributes(
     return written.map(({ ts: own = ts ?? now, ...attribute }) => ({ ...attribute, ts: own }));
   }
   const times = new PathTimes(held);
-  return written.map(({ ts: own = ts, ...attribute }) => {
-    const { order, ...unordered } = attribute;
-    if (own === undefined) return { ...unordered, ts: Math.max(now, times.newestReplacedBy(attribute) + 1) };
-    const stamped = { ...attribute, ts: own };
-    return order === undefined ? afterReplaced(stamped, times.registerAt(attribute)) : stamped;
-  });
+  return written
+    .flatMap((attribute) => times.asHeld(attribute))
+    .map(({ ts: own = ts, ...attribute }): ProfileAttribute => {
+      const { order, ...unordered } = attribute;
+      const register = times.registerAt(attribute);
+      if (order === undefined && register !== undefined && times.isShownAt(attribute, register, own))
+        return { ...register, path: attribute.path };
+      if (own === undefined)
+        return { ...unordered, ts: Math.max(now, times.newestReplacedBy(attribute) + 1) };
+      const stamped = { ...attribute, ts: own };
+      return order === undefined ? afterReplaced(stamped, register) : stamped;
+    });
 }
 
 /** The attributes with a current value, in the same order; without unsets and hidden ones. */
@@ -186,6 +193,35 @@ export class PathTimes {
     return isEmptyObject(value) ? at?.emptyRegister : at?.ownRegister;
   }
 
+  /**
+   * The attribute by the paths that are held: an object where attributes of events are below its path is written member by
+   * member, without those that it does not have.
+   */
+  asHeld(attribute: NewAttribute): readonly NewAttribute[] {
+    const { value } = attribute;
+    if (attribute.unset === true || !isObject(value) || isEmptyObject(value)) return [attribute];
+    let at: Node | undefined = this.#root;
+    for (const name of attribute.path) at = at?.inner.get(name);
+    if (at === undefined || at.inner.size === 0) return [attribute];
+    const { inner } = at;
+    const below = (name: string) => ({ ...attribute, path: [...attribute.path, name] });
+    const missing = [...inner.keys()].filter((name) => !Object.hasOwn(value, name));
+    return [
+      ...Object.entries(value).flatMap(([name, member]) => this.asHeld({ ...below(name), value: member })),
+      ...missing.map((name): NewAttribute => ({ ...below(name), value: null, unset: true })),
+    ];
+  }
+
+  /** Whether a record shows this value, with this time for its category or as a category without a time. */
+  isShownAt(attribute: NewAttribute, held: Register, ts: number | undefined): boolean {
+    const { path } = attribute;
+    const shown =
+      path.length === 1 && !isEmptyObject(held.value)
+        ? undefined
+        : this.#root.inner.get(path[0] ?? '')?.newest;
+    return ts === shown && isSameValue(held, attribute) && this.newestReplacedBy(attribute) === held.ts;
+  }
+
   /** The newest time at the attribute's path, at its prefixes and below it; -Infinity without any. */
   newestReplacedBy({ path, value }: Pick<ProfileAttribute, 'path' | 'value'>): number {
     let newest = Number.NEGATIVE_INFINITY;
@@ -203,6 +239,13 @@ export class PathTimes {
 function node(): Node {
   const never = Number.NEGATIVE_INFINITY;
   return { own: never, empty: never, newest: never, inner: new Map() };
+}
+
+/** Whether the value is one with its time: an object with `value` and a `_ts` alone. */
+export function isTimedValue(
+  value: Json,
+): value is JsonObject & { readonly value: Json; readonly _ts: Json } {
+  return isObject(value) && '_ts' in value && 'value' in value && Object.keys(value).length === 2;
 }
 
 /** Whether the value is an empty object. */

@@ -1,5 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { MAX_VALUE_BYTES, type NewEntry } from '../log/event-log.ts';
+import { organizationScope, recordBytes } from '../funnel/bytes.ts';
+import { summedCountsIn } from '../funnel/count-records.ts';
+import { type EventLog, MAX_VALUE_BYTES, type NewEntry } from '../log/event-log.ts';
+import { TOPIC } from '../log/topics.ts';
+import { Unavailable } from '../primitives/errors.ts';
 import { publishProfileChanges } from './changes.ts';
 import { freshProfile } from './merge.ts';
 import type { Profile } from './profile.ts';
@@ -12,16 +16,23 @@ const PROFILE: Profile = {
 };
 const CHANGE = { org: 7, region: 'eu', ucid: 'u1', version: 3, at: 1_000, linked: [] } as const;
 
-function published() {
+function published(failures: (Error | undefined)[] = [], isCounting = true) {
   const appended: { readonly topic: string; readonly entries: readonly NewEntry[] }[] = [];
-  const publish = publishProfileChanges({
-    async append(topic, entries) {
+  const counts: NewEntry[] = [];
+  const append: EventLog['append'] = async (topic, entries) => {
+    if (topic !== TOPIC.funnelCounts) {
       appended.push({ topic, entries });
       return [];
-    },
-  });
+    }
+    const failure = failures.shift();
+    if (failure !== undefined) throw failure;
+    counts.push(...entries);
+    return [];
+  };
+  const publish = publishProfileChanges({ append }, () => isCounting);
   const values = () => appended.flatMap(({ entries }) => entries.map(({ value }) => JSON.parse(value)));
-  return { publish, appended, values };
+  const bytes = () => summedCountsIn(counts.map((entry) => ({ ...entry, timestamp: 0 }))).bytes;
+  return { publish, appended, values, bytes, counts };
 }
 
 describe('the records of profile changes on the log', () => {
@@ -50,5 +61,26 @@ describe('the records of profile changes on the log', () => {
     expect(Buffer.byteLength(appended[0]?.entries[0]?.value ?? '')).toBeLessThan(MAX_VALUE_BYTES);
     expect(values()).toMatchObject([{ kind: 'written', ucid: 'u1', version: 3, too_large: true }]);
     expect(values()[0]).not.toHaveProperty('record');
+  });
+
+  it('filled a disk unseen: their bytes are counted for the organization, once where counting failed before', async () => {
+    const { publish, appended, bytes } = published([new Unavailable('the log does not answer')]);
+    const change = { ...CHANGE, kind: 'written', profile: PROFILE } as const;
+    await publish([change, { ...change, org: 9, version: 4 }]);
+    expect(bytes()).toEqual([]);
+    await publish([{ ...change, version: 5 }]);
+    const entries = appended.flatMap((each) => each.entries);
+    expect(appended).toHaveLength(2);
+    const [first, other, last] = entries.map(recordBytes);
+    expect(bytes()).toEqual([
+      { scope: organizationScope(7), hour: 0, received: 0, written: (first ?? 0) + (last ?? 0) },
+      { scope: organizationScope(9), hour: 0, received: 0, written: other },
+    ]);
+  });
+
+  it('are not counted before the upgrade from a release without the topic of the counts is finished', async () => {
+    const { publish, counts } = published([], false);
+    await publish([{ ...CHANGE, kind: 'written', profile: PROFILE }]);
+    expect(counts).toEqual([]);
   });
 });

@@ -1,4 +1,7 @@
+import { BytesTally, organizationScope, recordBytes } from '../funnel/bytes.ts';
+import { countWritten } from '../funnel/count-written.ts';
 import { type EventLog, MAX_VALUE_BYTES, type NewEntry } from '../log/event-log.ts';
+import type { Counting } from '../log/stage.ts';
 import { TOPIC } from '../log/topics.ts';
 import type { Profile } from './profile.ts';
 import type { ProfileChange, PublishProfileChanges } from './profile-store.ts';
@@ -35,10 +38,24 @@ export interface ProfileChangeValue {
   readonly too_large?: true;
 }
 
-/** Appends changes to `profiles.changes`, in order, with the profile's ucid as key. */
-export function publishProfileChanges(log: Pick<EventLog, 'append'>): PublishProfileChanges {
+/**
+ * Appends changes to `profiles.changes`, in order, with the profile's ucid as key, then counts their bytes, by
+ * organization.
+ */
+export function publishProfileChanges(
+  log: Pick<EventLog, 'append'>,
+  isCounting: () => Counting = () => true,
+): PublishProfileChanges {
+  const count = countWritten(log, isCounting);
   return async (changes) => {
-    await log.append(TOPIC.profileChanges, changes.map(entryOf));
+    const entries = changes.map(entryOf);
+    await log.append(TOPIC.profileChanges, entries);
+    const bytes = new BytesTally();
+    for (const [at, { org }] of changes.entries()) {
+      const entry = entries[at];
+      if (entry !== undefined) bytes.written(organizationScope(org), recordBytes(entry));
+    }
+    await count(bytes);
   };
 }
 

@@ -56,7 +56,7 @@ class Profiles {
 
   put(written: ProfileWrite): void {
     const linking = linkingOf(written, { owners: written.identities.map((one) => this.#ownerOf(one)) });
-    if (linking.kind === 'refused') return;
+    if (linking.kind !== 'linked') return;
     const fresh = () => freshProfile(SCOPE, `u${String(this.#made++).padStart(4, '0')}`, NOW);
     const [first = fresh(), ...others] = linking.profiles;
     const applied = applyWrite([first, ...others], linking.identities, written, NOW);

@@ -33,6 +33,7 @@ describe('the profile write of an event', () => {
       ts: Date.parse('2020-01-01T00:00:00Z'),
       receivedAt: Date.parse('2026-01-01T10:00:00.250Z'),
       happenedAt: Date.parse('2020-01-01T00:00:00Z'),
+      order: 0,
       linking: 'keep-people-apart',
     });
   });
@@ -153,6 +154,9 @@ describe('the profile write of an event', () => {
       expect(alias({ user_id: 'u', context: { alias: { previous_id } } })).not.toHaveProperty(
         'previousIdentity',
       );
+    const own = { type: 'alias', user_id: 'u', previous_id: 'old', context: {} } as const;
+    expect(alias(own)).toMatchObject({ previousIdentity });
+    expect(alias({ type: 'alias', user_id: 'u' })).not.toHaveProperty('previousIdentity');
     for (const context of [{ alias: 'old' }, { alias: null }, { alias: ['old'] }, {}])
       expect(alias({ user_id: 'u', context })).not.toHaveProperty('previousIdentity');
   });

@@ -1,4 +1,4 @@
-import type { CanonicalEvent, Json, JsonObject } from '../event/event.ts';
+import { type CanonicalEvent, isObject, type JsonObject } from '../event/event.ts';
 import { attributeOf, type NullHandling } from './attributes.ts';
 import type { IsBlocked } from './identity/blocked-identities.ts';
 import {
@@ -38,7 +38,7 @@ interface EventWriteOptions {
 }
 
 /**
- * Builds the profile write of an identify or group event. Traits of an identify event go to the category `traits`,
+ * Builds the profile write of an identify, alias or group event. Traits of a person go to the category `traits`,
  * those of a group event to `groups` below the group's id; a group without traits is written as an empty object. A
  * trait of `null` removes the attribute, as in Segment's and RudderStack's libraries, unless `nulls` keeps it.
  *
@@ -86,6 +86,7 @@ export function eventWrite(
     linking: 'keep-people-apart',
     receivedAt,
     happenedAt,
+    order: offset,
     ...(previousIdentity === undefined ? {} : { previousIdentity }),
     ...(olderSpellings.length === 0 ? {} : { olderSpellings }),
   };
@@ -101,18 +102,24 @@ function happenedAtOf({ timestamp }: CanonicalEvent, receivedAt: number): number
   return written >= 0 ? Math.min(written, receivedAt) : receivedAt;
 }
 
+/** An alias may have traits of its user, as some libraries send them. */
+function isOfPerson({ type }: CanonicalEvent): boolean {
+  return type === 'identify' || type === 'alias';
+}
+
 /**
- * The previous id of an alias: an identify event with a text in `context.alias.previous_id`. Undefined where the
- * event has no user, or the id is the user's own or that of the event's device.
+ * The previous id of an alias. An identify event with a text in `context.alias.previous_id` counts as one: release 0.2.0
+ * made it of an alias. Undefined where the event has no user, or the id is the user's own or that of the event's device.
  */
 function formerIdentityIn(
-  { type, context }: CanonicalEvent,
+  event: CanonicalEvent,
   identities: readonly Identity[],
 ): PreviousIdentity | undefined {
   const user = identities.find((identity) => identity.type === USER);
-  if (type !== 'identify' || user === undefined) return undefined;
-  const alias = context?.alias;
-  const previous = isObject(alias) ? alias.previous_id : undefined;
+  if (!isOfPerson(event) || user === undefined) return undefined;
+  const alias = event.context?.alias;
+  const converted = isObject(alias) ? alias.previous_id : undefined;
+  const previous = event.type === 'alias' ? event.previous_id : converted;
   const asUser = normaliseIdentity(USER, previous);
   const asDevice = normaliseIdentity(DEVICE, previous);
   if (asUser.kind !== 'identity' || asDevice.kind !== 'identity') return undefined;
@@ -122,27 +129,17 @@ function formerIdentityIn(
   return isNothingNew ? undefined : { asUser: asUser.identity, asDevice: asDevice.identity };
 }
 
-function isObject(value: Json | undefined): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
 /** The identifiers of the event, the most specific first. */
-function namesIn({
-  type,
-  user_id,
-  anonymous_id,
-  traits,
-}: CanonicalEvent): readonly (readonly [string, unknown])[] {
+function namesIn(event: CanonicalEvent): readonly (readonly [string, unknown])[] {
+  const { user_id, anonymous_id, traits } = event;
   const own = [[USER, user_id] as const, [DEVICE, anonymous_id] as const];
-  if (type !== 'identify') return own;
+  if (!isOfPerson(event)) return own;
   return [...own, ['email', traits?.email], ['cellphone', traits?.phone]];
 }
 
-function attributesIn(
-  { type, group_id, traits = {} }: CanonicalEvent,
-  nulls: NullHandling,
-): readonly NewAttribute[] {
-  if (type === 'identify') return attributesBelow([TRAITS], traits, nulls);
+function attributesIn(event: CanonicalEvent, nulls: NullHandling): readonly NewAttribute[] {
+  const { group_id, traits = {} } = event;
+  if (isOfPerson(event)) return attributesBelow([TRAITS], traits, nulls);
   if (typeof group_id !== 'string' || group_id === '') return [];
   const group = [GROUPS, attributeName(group_id)];
   const ofGroup = attributesBelow(group, traits, nulls);

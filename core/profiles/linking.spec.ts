@@ -17,7 +17,7 @@ const apart = { linking: 'keep-people-apart' } as const;
 /** Ucids of the linked profiles, admitted identities, and reasons for the others. */
 function link(written: ProfileWrite, owners: readonly IdentityOwner[], named?: Profile | 'gone') {
   const linking = linkingOf(written, { owners, named });
-  if (linking.kind === 'refused') return linking.reason;
+  if (linking.kind !== 'linked') return linking.kind === 'detach' ? linking : linking.reason;
   return {
     profiles: linking.profiles.map(({ ucid }) => ucid),
     in: linking.identities.map(({ type, value }) => `${type}:${value}`),
@@ -115,11 +115,17 @@ describe('an event', () => {
       in: ['anonymous_id:b'],
       out: ['email:ada@x another_person'],
     });
-    const joining = write(['anonymous_id:a', 'email:ada@x', 'anonymous_id:b'], apart);
-    expect(link(joining, [live(anonymous), live(ada), live(eve)])).toEqual({
+    const joining = write(['anonymous_id:a', 'email:ada@x', 'cellphone:b'], apart);
+    expect(
+      link(joining, [
+        live(anonymous),
+        live(ada),
+        live({ ...eve, identities: held('user_id:eve', 'cellphone:b') }),
+      ]),
+    ).toEqual({
       profiles: ['1', '2'],
       in: ['anonymous_id:a', 'email:ada@x'],
-      out: ['anonymous_id:b another_person'],
+      out: ['cellphone:b another_person'],
     });
   });
 
@@ -127,7 +133,7 @@ describe('an event', () => {
     expect(link(write(['user_id:new'], apart), [live(eve)])).toMatchObject({ profiles: ['3'], out: [] });
   });
 
-  it('with a former id of its user merges them, unless that id is already another user’s', () => {
+  it('with a former id of its user merges them, unless the new id was known before', () => {
     const renamed = write(['user_id:new', 'user_id:ada'], apart);
     expect(link(renamed, [unowned, live(ada)])).toEqual({
       profiles: ['2'],

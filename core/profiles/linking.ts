@@ -1,9 +1,12 @@
 import { identityHash, identityKey } from './identity/identity.ts';
 import { DEFAULT_LIMITS, IdentityCounts, PERSON } from './identity/identity-limits.ts';
-import type { Identity, Profile } from './profile.ts';
+import { hasAlias, type Relinking, relink, takenByAlias } from './links.ts';
+import { mergeContent } from './merge.ts';
+import type { HeldIdentity, Identity, Profile } from './profile.ts';
+import { DEFAULT_PROFILE_BOUNDS, fitsMerged } from './profile-bounds.ts';
 import type { LeftOut, OlderSpelling, ProfileWrite, ProfileWriteOutcome } from './profile-store.ts';
 import { compareText } from './registers.ts';
-import { isSetAside, sharedByMerge, unknownClaimant } from './shared-identities.ts';
+import { aliasOf, isSetAside, sharedByMerge, unknownClaimant } from './shared-identities.ts';
 
 /**
  * The owner of an identity, as a store found it. An identity that is claimed for a profile that is not stored yet is
@@ -36,15 +39,15 @@ type Linking =
       readonly identities: readonly Identity[];
       readonly leftOut: readonly LeftOut[];
     }
+  /** An event shows that these identities of the profile are somebody else's: take them out, then link again. */
+  | { readonly kind: 'detach'; readonly profile: Profile; readonly identities: readonly HeldIdentity[] }
   | Extract<ProfileWriteOutcome, { kind: 'refused' }>;
 
 /**
- * Adds the previous id of an alias to the identities. `owners` are those of the write's identities, `former` that of
- * the previous id as a `user_id`.
- *
- * If a profile has that `user_id`, it is meant. Otherwise the id counts as a device id, which aliases mostly contain:
- * as a `user_id` it would merge everybody who used that device. An owner that was deleted after the event was a user
- * too; the id then counts as a `user_id`, unless the event's own user has a profile.
+ * Adds the previous id of an alias to the identities: as a `user_id`, which records do not show until an event or a call is
+ * about it, and as a device id, which aliases mostly contain. `owners` are those of the write's identities, `former` that of
+ * the previous id as a `user_id`; where it was deleted after the event, the id is left out, or the event is not written at
+ * all because its own user has no profile.
  */
 function resolvePreviousId(
   write: ProfileWrite,
@@ -54,8 +57,8 @@ function resolvePreviousId(
   const { previousIdentity, ...rest } = write;
   if (previousIdentity === undefined) return write;
   const { asUser, asDevice } = previousIdentity;
-  if (former.kind === 'live') return { ...rest, identities: [...write.identities, asUser] };
-  if (!wasDeletedAfter(write, former)) return { ...rest, identities: [...write.identities, asDevice] };
+  if (!wasDeletedAfter(write, former))
+    return { ...rest, identities: [...write.identities, asUser, asDevice] };
   const isKnown = write.identities.some(({ type }, at) => type === PERSON && owners[at]?.kind === 'live');
   return isKnown ? rest : { ...rest, identities: [...write.identities, asUser] };
 }
@@ -110,13 +113,15 @@ function olderSpellingsOf(olderSpellings: readonly OlderSpelling[], one: Identit
  */
 export function linkingOf(write: ProfileWrite, { owners, named }: FoundOwners): Linking {
   if (named === 'gone') return { kind: 'refused', reason: 'unknown_ucid' };
-  if (write.claimedBy !== undefined) return ownerAlone(owners[0]);
+  if (write.claimedBy !== undefined) return claimLinking(write, write.claimedBy, owners[0]);
   if (isOfSomebodyDeleted(write, owners)) return { kind: 'refused', reason: 'nothing_left' };
   if (write.linking === 'merge') {
     const shared = sharedByMerge(write, liveOwners(owners), named);
     if (shared !== undefined) return { kind: 'refused', reason: 'shared_identity', ...shared };
   }
-  const merged = new MergeSet(write, named);
+  const relinking = relinkingOf(write, owners);
+  if (relinking.kind === 'detach') return relinking;
+  const merged = new MergeSet(write, named, relinking.apart);
   const identities: Identity[] = [];
   const leftOut: LeftOut[] = [];
   for (const [at, identity] of write.identities.entries()) {
@@ -158,11 +163,21 @@ export function leftOutOf(
   return [...leftOut, ...old.map((identity) => ({ identity, why: 'too_many' as const }))];
 }
 
-/** An identity claim is written to the identity's owner and never creates a profile. */
-function ownerAlone(owner: IdentityOwner | undefined): Linking {
-  return owner?.kind === 'live'
-    ? { kind: 'linked', profiles: [owner.profile], identities: [], leftOut: [] }
-    : { kind: 'refused', reason: 'nothing_left' };
+/**
+ * A competing claim is written to the identity's owner and never creates a profile. The first alias of a previous id parts it
+ * from the user of a later one.
+ */
+function claimLinking(write: ProfileWrite, claimant: string, owner: IdentityOwner | undefined): Linking {
+  if (owner?.kind !== 'live') return { kind: 'refused', reason: 'nothing_left' };
+  const { profile } = owner;
+  const [previous] = write.identities;
+  const identities =
+    previous?.type === PERSON && hasAlias(profile)
+      ? takenByAlias(profile, previous, aliasOf(write, claimant))
+      : [];
+  return identities.length > 0
+    ? { kind: 'detach', profile, identities }
+    : { kind: 'linked', profiles: [profile], identities: [], leftOut: [] };
 }
 
 function liveOwners(owners: readonly IdentityOwner[]): readonly (Profile | undefined)[] {
@@ -177,10 +192,55 @@ function detailsOf(
   owner: IdentityOwner | undefined,
 ): Pick<LeftOut, 'claimant' | 'owner'> {
   if (owner?.kind !== 'live') return {};
-  if (why === 'shared') return { owner: owner.profile.ucid };
+  if (why === 'shared' || why === 'too_large') return { owner: owner.profile.ucid };
   if (why !== 'another_person') return {};
   const claimant = unknownClaimant(write, identity, owner.profile);
   return claimant === undefined ? {} : { claimant };
+}
+
+const NOTHING_APART = { kind: 'linked', apart: new Set<Identity>() } as const;
+
+/** Follows the links of an event. What may not be linked whatever the times, is no link. */
+function relinkingOf(write: ProfileWrite, owners: readonly IdentityOwner[]): Relinking {
+  if (write.linking === 'merge' || isOfOneProfile(write, owners)) return NOTHING_APART;
+  const profiles = new Map<string, Profile>();
+  const [principal, ...others] = write.identities.map((identity, at) => {
+    const found = owners[at];
+    if (found?.kind !== 'live') return { identity, found, owner: undefined };
+    const owner = profiles.get(found.profile.ucid) ?? found.profile;
+    profiles.set(owner.ucid, owner);
+    return { identity, found, owner };
+  });
+  if (principal === undefined) return NOTHING_APART;
+  const named = others.filter(({ identity, found, owner }) => {
+    if (wasDeletedAfter(write, found)) return false;
+    if (owner === undefined || owner.ucid === principal.owner?.ucid) return true;
+    return (
+      !isSetAside(owner, identity, write.limits) && !areUnlinked(owner, principal.owner, principal.identity)
+    );
+  });
+  // Without a time it happens now, after all others.
+  return relink(write, principal, named, {
+    ts: write.ts ?? Number.MAX_SAFE_INTEGER,
+    order: write.order ?? 0,
+  });
+}
+
+/** Nearly every event: all its identities have the same owner or none yet, and no alias matters. */
+function isOfOneProfile({ identities }: ProfileWrite, [first, ...others]: readonly IdentityOwner[]): boolean {
+  const owner = first?.kind === 'live' ? first.profile : undefined;
+  if (owner !== undefined && identities[0]?.type === PERSON && hasAlias(owner)) return false;
+  return others.every(
+    (other, at) =>
+      identities[at + 1]?.type !== PERSON && (other.kind !== 'live' || other.profile.ucid === owner?.ucid),
+  );
+}
+
+function areUnlinked(one: Profile, other: Profile | undefined, identity: Identity): boolean {
+  return (
+    isUnlinkedFrom(one, other?.identities ?? [identity]) ||
+    (other !== undefined && isUnlinkedFrom(other, one.identities))
+  );
 }
 
 /** The profiles that a write merges, collected identity by identity. */
@@ -189,16 +249,15 @@ class MergeSet {
   readonly #members = new Map<string, Profile>();
   /** Admitted identities without an owner. */
   readonly #added: Identity[] = [];
-  /** All `user_id`s of the write. A profile with only other `user_id`s is another person. */
-  readonly #person: ReadonlySet<string>;
-  #hasPerson = false;
+  /** Identities of an event that belong to somebody else. */
+  readonly #apart: ReadonlySet<Identity>;
   #hasUnlinked = false;
   readonly #counts: IdentityCounts;
 
-  constructor(write: ProfileWrite, named: Profile | undefined) {
+  constructor(write: ProfileWrite, named: Profile | undefined, apart: ReadonlySet<Identity>) {
     this.#write = write;
+    this.#apart = apart;
     this.#counts = new IdentityCounts(write.limits ?? DEFAULT_LIMITS);
-    this.#person = new Set(write.identities.filter(({ type }) => type === PERSON).map(({ value }) => value));
     if (named !== undefined) this.#join(named);
   }
 
@@ -213,14 +272,23 @@ class MergeSet {
     }
     const { profile } = owner;
     if (this.#members.has(profile.ucid)) return 'admitted';
-    if (this.#write.linking === 'keep-people-apart' && this.#isAnother(profile, identity))
+    if (this.#apart.has(identity))
       return isSetAside(profile, identity, this.#write.limits) ? 'shared' : 'another_person';
     if (this.#write.linking === 'keep-people-apart' && isSetAside(profile, identity, this.#write.limits))
       return 'shared';
     if (this.#isBlocked(identity, profile)) return 'unlinked';
     if (!this.#counts.hasRoomFor(identitiesOf(profile, identity))) return 'too_many';
+    if (this.#write.linking === 'keep-people-apart' && !this.#fits(profile)) return 'too_large';
     this.#join(profile, identity);
     return 'admitted';
+  }
+
+  /** Whether the members and this profile are within the bounds as one profile. */
+  #fits(profile: Profile): boolean {
+    if (this.#members.size === 0) return true;
+    const all = [...this.#members.values(), profile];
+    const merged = () => all.reduce((one, other) => mergeContent(one, other));
+    return fitsMerged(all, merged, this.#write.bounds ?? DEFAULT_PROFILE_BOUNDS);
   }
 
   profiles(): readonly Profile[] {
@@ -243,20 +311,10 @@ class MergeSet {
     );
   }
 
-  #isAnother(profile: Profile, { type, value }: Identity): boolean {
-    const persons = profile.identities.filter((identity) => identity.type === PERSON);
-    if (persons.length === 0) return false;
-    if (this.#hasPerson) return true;
-    // The profile may not list the `user_id` yet that is claimed for it.
-    if (this.#person.size === 0 || (type === PERSON && this.#person.has(value))) return false;
-    return !persons.some((person) => this.#person.has(person.value));
-  }
-
   #join(profile: Profile, identity?: Identity): void {
     this.#members.set(profile.ucid, profile);
     this.#counts.add(identity === undefined ? profile.identities : identitiesOf(profile, identity));
     this.#hasUnlinked ||= profile.unlinked !== undefined;
-    this.#hasPerson ||= profile.identities.some(({ type }) => type === PERSON);
   }
 }
 

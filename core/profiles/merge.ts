@@ -1,4 +1,3 @@
-import { joinAttributes } from './attributes.ts';
 import {
   HASHED_EMAIL,
   hasSpellings,
@@ -7,8 +6,10 @@ import {
   newerSpelling,
   RAW_EMAIL,
 } from './identity/identity.ts';
+import { firstAlias, joinMentions, lastMention, withNamed } from './links.ts';
+import { joinValues } from './parts.ts';
 import type { HeldIdentity, Identity, Profile, ProfileScope, UnlinkedIdentity } from './profile.ts';
-import { compareText, joinNamed, keptIfSame, smallerOrigin, withOrigins } from './registers.ts';
+import { compareText, keptIfSame, smallerOrigin, withOrigins } from './registers.ts';
 import { joinShared } from './shared-identities.ts';
 
 /** A profile before its first write; version 0 as nothing is stored. */
@@ -38,16 +39,26 @@ export function mergeContent(survivor: Profile, other: Profile): Profile {
   if (survivor.ucid === other.ucid) return survivor;
   const mine = survivor.linked.length === 0 ? withOrigins(survivor) : survivor;
   const theirs = withOrigins(other);
-  const both = withContent(withSharedOf(survivor, other), {
+  const joined = withContent(withSharedOf(survivor, other), {
     created_ts: Math.min(survivor.created_ts, other.created_ts),
     identities: joinIdentities(mine.identities, theirs.identities),
-    attributes: joinAttributes(mine.attributes, theirs.attributes),
-    preferences: joinNamed(mine.preferences, theirs.preferences),
-    consents: joinNamed(mine.consents, theirs.consents),
+    ...joinValues(withHidden(mine), withHidden(theirs), true),
     linked: joinUcids(survivor.linked, [other.ucid, ...other.linked]),
   });
+  const both =
+    other.elsewhere === undefined && joined.elsewhere === undefined
+      ? joined
+      : withNamed(joined, other.elsewhere ?? []);
   if (survivor.unlinked === undefined && other.unlinked === undefined) return both;
   return withoutLiftedBlocks({ ...both, unlinked: joinUnlinked(survivor.unlinked, other.unlinked) });
+}
+
+/** Releases before 0.3 kept no hidden values where they merged. */
+export function withHidden(
+  profile: Profile,
+): Pick<Profile, 'attributes' | 'preferences' | 'consents' | 'hidden'> {
+  if (profile.linked.length === 0 || profile.hidden !== undefined) return profile;
+  return { ...profile, hidden: { attributes: [], preferences: [], consents: [], partial: true } };
 }
 
 function withSharedOf(survivor: Profile, { shared }: Profile): Profile {
@@ -59,7 +70,7 @@ function withSharedOf(survivor: Profile, { shared }: Profile): Profile {
 type Content = Pick<
   Profile,
   'created_ts' | 'identities' | 'attributes' | 'preferences' | 'consents' | 'linked'
->;
+> & { readonly hidden?: Profile['hidden'] | undefined };
 
 /** The profile with this content, or itself when nothing differs. */
 export function withContent(profile: Profile, content: Content): Profile {
@@ -69,8 +80,12 @@ export function withContent(profile: Profile, content: Content): Profile {
     content.attributes === profile.attributes &&
     content.preferences === profile.preferences &&
     content.consents === profile.consents &&
-    content.linked === profile.linked;
-  return same ? profile : { ...profile, ...content };
+    content.linked === profile.linked &&
+    content.hidden === profile.hidden;
+  if (same) return profile;
+  const { hidden, ...rest } = content;
+  const { hidden: _, ...others } = profile;
+  return hidden === undefined ? { ...others, ...rest } : { ...others, ...rest, hidden };
 }
 
 /** The next version of a changed profile; `before` itself when nothing changed. */
@@ -133,10 +148,39 @@ export function withoutOlderSpellings(identities: readonly HeldIdentity[]): read
 
 function mergedIdentity(held: HeldIdentity, other: HeldIdentity): HeldIdentity {
   const { type, value } = isPlainer(other, held) ? other : held;
-  const ts = Math.max(held.ts, other.ts);
+  // What one side has pinned stays pinned.
+  const by = held.by === undefined || other.by === undefined ? undefined : joinMentions(held.by, other.by);
+  const newest = Math.max(held.ts, other.ts);
+  const ts = by === undefined ? newest : lastMention(by, newest);
   const from = smallerOrigin(held, other);
-  if (type === held.type && ts === held.ts && from === held.from) return held;
-  return { type, value, ts, ...(from === undefined ? {} : { from }) };
+  const since = earlierSince(held, other);
+  const alias = firstAlias(held.alias, other.alias);
+  if (
+    type === held.type &&
+    ts === held.ts &&
+    from === held.from &&
+    by === held.by &&
+    since === held.since &&
+    alias === held.alias
+  )
+    return held;
+  // Without spreads, which cost more than the rest of the merge.
+  const merged: { -readonly [Name in keyof HeldIdentity]: HeldIdentity[Name] } = { type, value, ts };
+  if (from !== undefined) merged.from = from;
+  if (by !== undefined) merged.by = by;
+  if (since !== undefined) merged.since = since;
+  if (alias !== undefined) merged.alias = alias;
+  return merged;
+}
+
+/** When the first event was about a user; a user that was known before all events stays so. */
+function earlierSince(held: HeldIdentity, other: HeldIdentity): HeldIdentity['since'] {
+  if (held.since === undefined) return held.by === undefined ? undefined : other.since;
+  if (other.since === undefined) return held.since;
+  return other.since[0] - held.since[0] < 0 ||
+    (other.since[0] === held.since[0] && other.since[1] < held.since[1])
+    ? other.since
+    : held.since;
 }
 
 function isPlainer(identity: Identity, other: Identity): boolean {

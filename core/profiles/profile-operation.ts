@@ -1,4 +1,5 @@
 import type { AuditActor, AuditEntry } from '../catalog/audit-log.ts';
+import type { AuditedCalls } from '../catalog/audited-calls.ts';
 import type { Catalog, CatalogView } from '../catalog/catalog.ts';
 import type { FactOrigin } from '../catalog/facts.ts';
 import type { EventLog, NewEntry } from '../log/event-log.ts';
@@ -8,10 +9,11 @@ import { identityHash } from './identity/identity.ts';
 import type { Identity, ProfileScope } from './profile.ts';
 
 /** Operations on profiles that the audit log lists: the verb of its entries. */
-type ProfileOperationName = 'deleted' | 'unlinked' | 'split' | 'set_aside';
+type ProfileOperationName = 'deleted' | 'unlinked' | 'split' | 'set_aside' | 'not_extended';
 
 /**
- * A call of the profile API that removes something from profiles, as a record of `profiles.operations`. It holds the
+ * A call of the profile API that removes something from profiles, or a decision of the stage `profile` that the
+ * organization has to know, as a record of `profiles.operations`. It holds the
  * types of identities, counts and ucids, but no identity values: an erased identity must not stay in a log.
  */
 export interface ProfileOperation {
@@ -29,6 +31,8 @@ export interface ProfileOperation {
   /** The caller: an account id, `key:<id>` of a client key, or `stage:<name>`. */
   readonly by: string;
   readonly from: FactOrigin;
+  /** Of `not_extended`: the bound that the profile would exceed, and an event that it was not extended by. */
+  readonly excess?: { readonly bound: string; readonly limit?: number; readonly message_id: string };
   /** Absent in the first record, which is written before the change. */
   readonly outcome?: ProfileOperationOutcome;
 }
@@ -63,13 +67,46 @@ export function setAsideOperation(
   };
 }
 
-export function operationEntry(operation: ProfileOperation, catalogPosition: number): NewEntry {
+const DAY_MS = 24 * 3_600_000;
+
+/**
+ * The operation that leaves a profile as it is, because an event would make it, or a merge of it with another one, too
+ * large. Its id is the same for all events of a day (UTC) that meet the same bound.
+ */
+export function notExtendedOperation(
+  { org, region }: ProfileScope,
+  excess: { readonly of: string; readonly limit?: number; readonly ucid?: string },
+  event: { readonly messageId: string; readonly at: number; readonly identityTypes: readonly string[] },
+  recorded: Pick<ProfileOperation, 'organization_id' | 'at' | 'by' | 'from'>,
+): ProfileOperation {
+  const { of, limit, ucid } = excess;
+  const day = Math.floor(event.at / DAY_MS);
+  return {
+    ...recorded,
+    id: nameId('not extended', org, region, ucid ?? '', of, day),
+    name: 'not_extended',
+    regions: [region],
+    identity_types: event.identityTypes,
+    requested: 1,
+    excess: {
+      bound: `profile_${of}`,
+      ...(limit === undefined ? {} : { limit }),
+      message_id: event.messageId,
+    },
+    outcome: { ucids: ucid === undefined ? [] : [ucid], not_found: 0, complete: true },
+  };
+}
+
+export function operationEntry(
+  operation: ProfileOperation | AuditedCalls,
+  catalogPosition: number,
+): NewEntry {
   const headers = { [HEADER.catalogPosition]: String(catalogPosition) };
   return { key: operation.organization_id, value: JSON.stringify(operation), headers };
 }
 
 /** Resolves once the record is durable. `Unavailable` when that is not known; record it again. */
-export type RecordProfileOperation = (operation: ProfileOperation) => Promise<void>;
+export type RecordProfileOperation = (operation: ProfileOperation | AuditedCalls) => Promise<void>;
 
 /** Appends operations to `profiles.operations`, from which the `history` stage makes entries of the audit log. */
 export function recordProfileOperations(
@@ -96,6 +133,7 @@ export function auditEntriesOf(operation: ProfileOperation, state: CatalogView):
     requested,
     at,
     from,
+    excess,
     outcome,
   } = operation;
   const ucids = outcome?.ucids ?? [];
@@ -106,6 +144,7 @@ export function auditEntriesOf(operation: ProfileOperation, state: CatalogView):
     changed: outcome === undefined ? null : ucids.length,
     not_found: outcome?.not_found ?? null,
     status: outcome === undefined ? 'begun' : outcome.complete ? 'done' : 'incomplete',
+    ...excess,
   };
   const actor = actorOf(operation, state);
   return (ucids.length === 0 ? [id] : ucids).map((entity, nth) => ({

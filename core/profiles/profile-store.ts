@@ -1,6 +1,7 @@
 import { InvalidInput, Unavailable } from '../primitives/errors.ts';
 import type { IdentityLimits } from './identity/identity-limits.ts';
 import type { Identity, NewAttribute, NewNamed, Profile, ProfileScope } from './profile.ts';
+import type { Charged, ProfileBounds, ProfileExcess } from './profile-bounds.ts';
 
 /** One write to a profile. */
 export interface ProfileWrite extends ProfileScope {
@@ -15,10 +16,16 @@ export interface ProfileWrite extends ProfileScope {
   readonly ts?: number;
   /**
    * `merge`: all owners of the identities are merged; an explicit call states that they are one person.
-   * `keep-people-apart`: for events, which are no proof of that. Two profiles that both have a `user_id` are never
-   * merged; an identity with another owner stays there and is left out, in the order of `identities`.
+   * `keep-people-apart`: for events, which are no proof of that. The first of `identities` is what the event is about; the
+   * links to the others count by their times (`links.ts`), and what belongs to another user is left out. The order of such
+   * writes does not matter, nor how often each is repeated.
    */
   readonly linking: 'merge' | 'keep-people-apart';
+  /**
+   * The caller may read the profile. Then a write of nothing but what its record shows leaves the times of its identities as
+   * they are; to another caller that would confirm a guess.
+   */
+  readonly isByReader?: true;
   /** When the data was received, epoch ms. Absent: now. */
   readonly receivedAt?: number;
   /**
@@ -26,6 +33,8 @@ export interface ProfileWrite extends ProfileScope {
    * bring the deleted profile back.
    */
   readonly happenedAt?: number;
+  /** The offset of the event, which orders the links of events of the same time. */
+  readonly order?: number;
   /** The user's previous id from an alias; it comes after `identities`. */
   readonly previousIdentity?: PreviousIdentity;
   /**
@@ -34,9 +43,11 @@ export interface ProfileWrite extends ProfileScope {
   readonly olderSpellings?: readonly OlderSpelling[];
   /** The organization's limits. Absent: `DEFAULT_LIMITS`. */
   readonly limits?: IdentityLimits;
+  /** The installation's bounds on the size of a profile. Absent: `DEFAULT_PROFILE_BOUNDS`. */
+  readonly bounds?: ProfileBounds;
   /**
-   * A write that only records that this user (see `LeftOut.claimant`) came with its one identity. The owner of the
-   * identity stores that; without an owner the write is refused with `nothing_left`.
+   * A write that only records that this user (see `LeftOut.claimant`) came with its one identity, at `ts` and `order`. The
+   * owner of the identity stores that; without an owner the write is refused with `nothing_left`.
    */
   readonly claimedBy?: string;
 }
@@ -57,23 +68,27 @@ export interface PreviousIdentity {
   readonly asDevice: Identity;
 }
 
-export type ProfileWriteOutcome =
-  | {
-      readonly kind: 'written';
-      readonly profile: Profile;
-      /** Identities of the write that were not linked to the profile, with the reason. */
-      readonly leftOut: readonly LeftOut[];
-    }
-  /**
-   * Nothing was changed. With `shared_identity`: the identities that would merge too many users, and the competing
-   * claims that the caller then records for owners of identities that are not set aside yet.
-   */
-  | {
-      readonly kind: 'refused';
-      readonly reason: ProfileRefusal;
-      readonly identities?: readonly Identity[];
-      readonly competingClaims?: readonly CompetingClaim[];
-    };
+export type ProfileWriteOutcome = Charged &
+  (
+    | {
+        readonly kind: 'written';
+        readonly profile: Profile;
+        /** Identities of the write that were not linked to the profile, with the reason. */
+        readonly leftOut: readonly LeftOut[];
+      }
+    /**
+     * Nothing was changed. With `shared_identity`: the identities that would merge too many users, and the competing
+     * claims that the caller then records for owners of identities that are not set aside yet.
+     */
+    | {
+        readonly kind: 'refused';
+        readonly reason: ProfileRefusal;
+        readonly identities?: readonly Identity[];
+        readonly competingClaims?: readonly CompetingClaim[];
+        /** With `too_large`. */
+        readonly excess?: ProfileExcess;
+      }
+  );
 
 export interface LeftOut {
   readonly identity: Identity;
@@ -83,14 +98,16 @@ export interface LeftOut {
    * - `deleted`: its owner was deleted after the event.
    * - `too_many`: there is no room, or others of its type are newer.
    * - `shared`: it came with too many different users, so it is set aside and links nothing.
+   * - `too_large`: its owner and the other profiles of the event would be too large as one, so they are not merged.
    */
-  readonly why: 'another_person' | 'unlinked' | 'deleted' | 'too_many' | 'shared';
+  readonly why: 'another_person' | 'unlinked' | 'deleted' | 'too_many' | 'shared' | 'too_large';
   /**
    * With `another_person`, where the owner has not recorded this user yet: a hash of the `user_id` that came with the
-   * identity. The caller records it by `claimedBy`, so that an identity of too many users is detected.
+   * identity. The caller records it by `claimedBy`, so that an identity of too many users is detected, and the first alias of
+   * a previous id is known to its owner.
    */
   readonly claimant?: string;
-  /** With `shared`: the ucid of the owner. */
+  /** With `shared` and `too_large`: the ucid of the owner. */
   readonly owner?: string;
 }
 
@@ -104,7 +121,8 @@ export interface CompetingClaim {
 /**
  * - `unknown_ucid`: no profile has it, or it was deleted.
  * - `too_many_identities`, `too_large`: the profile would exceed a bound of `identity/identity-limits.ts` or
- *   `profile.ts`. With `keep-people-apart`, identities over the bound are left out instead.
+ *   `profile-bounds.ts`. With `keep-people-apart`, identities over a bound are left out instead, and so are those that
+ *   would merge profiles into one that is too large.
  * - `shared_identity`: an explicit write would merge more different `user_id`s than one identity may.
  * - `nothing_left`: the user of an event or all its identities were deleted after it, or all are left out.
  * - `too_old`: received longer ago than deletions are remembered.
@@ -144,31 +162,44 @@ export interface ProfileDeletion {
   readonly ucids: readonly string[];
 }
 
-export interface ProfileDeletionOutcome {
+export interface ProfileDeletionOutcome extends Charged {
   /** Ucids of the deleted profiles, each once, without those that were merged into them. */
   readonly deleted: readonly string[];
   /** Indexes of the given `identities` or `ucids` that matched nothing. */
   readonly notFound: readonly number[];
 }
 
-/** Identities to unlink from the one profile that has them. */
+/**
+ * Identities to unlink from the one profile that has them. Where they are all of a part with values of its own, the part
+ * becomes a profile again, as by a split; else they have no owner afterwards.
+ */
 export interface ProfileUnlink extends ProfileScope {
   /** At least one, normalised, without repetitions. */
   readonly identities: readonly Identity[];
   /** The ucid of the profile, or of one that was merged into it. Absent: the owner of the identities. */
   readonly ucid?: string;
+  /** See `ProfileWrite.bounds`. */
+  readonly bounds?: ProfileBounds;
 }
 
-export type ProfileUnlinkOutcome =
-  | {
-      readonly kind: 'unlinked';
-      /** As it is afterwards. */
-      readonly profile: Profile;
-      /** Indexes of identities that the profile did not have. They are blocked too. */
-      readonly notHeld: readonly number[];
-    }
-  /** Nothing was changed. */
-  | { readonly kind: 'refused'; readonly reason: UnlinkRefusal };
+export type ProfileUnlinkOutcome = Charged &
+  (
+    | {
+        readonly kind: 'unlinked';
+        /** As it is afterwards. */
+        readonly profile: Profile;
+        /** Indexes of identities that the profile did not have. They are blocked too. */
+        readonly notHeld: readonly number[];
+        /** The identities are a profile of their own now, with what their own sources said: see `ProfileSplitOutcome`. */
+        readonly split?: {
+          readonly ucid: string;
+          readonly kept: UnattributedValues;
+          readonly lost: LostValues;
+        };
+      }
+    /** Nothing was changed. `elsewhere`: with `several_profiles`, the indexes of identities of other profiles than the first. */
+    | { readonly kind: 'refused'; readonly reason: UnlinkRefusal; readonly elsewhere?: readonly number[] }
+  );
 
 /**
  * `no_profile`: no profile has any of the identities, or the ucid. `several_profiles`: they belong to several profiles.
@@ -182,25 +213,34 @@ export interface ProfileSplit extends ProfileScope {
   readonly ucid: string;
 }
 
-export type ProfileSplitOutcome =
-  | {
-      readonly kind: 'split';
-      /** The profile of the ucid after the split. */
-      readonly profile: Profile;
-      /** The profile that it was merged into, after the split. */
-      readonly survivor: Profile;
-      readonly kept: UnattributedValues;
-    }
-  /** Nothing was changed. */
-  | { readonly kind: 'refused'; readonly reason: SplitRefusal };
+export type ProfileSplitOutcome = Charged &
+  (
+    | {
+        readonly kind: 'split';
+        /** The profile of the ucid after the split. */
+        readonly profile: Profile;
+        /** The profile that it was merged into, after the split. */
+        readonly survivor: Profile;
+        readonly kept: UnattributedValues;
+        readonly lost: LostValues;
+      }
+    /** Nothing was changed. */
+    | { readonly kind: 'refused'; readonly reason: SplitRefusal }
+  );
 
-/** Values that the survivor keeps because they were written after the merge, so their origin is unknown. */
+/** Values that the survivor keeps because calls wrote them after the merge that name no part or several. */
 export interface UnattributedValues {
   readonly attributes: readonly (readonly string[])[];
   readonly preferences: readonly string[];
   readonly consents: readonly string[];
   readonly identityTypes: readonly string[];
 }
+
+/**
+ * Values that one of the two has after a split, and of which the other may have had an older one, which was not kept: a release
+ * before 0.3 merged them, or there were too many.
+ */
+export type LostValues = Omit<UnattributedValues, 'identityTypes'>;
 
 /**
  * `unknown_ucid`: no profile has it. `not_merged`: it is not merged into another. `unknown_origin`: no value is known
@@ -251,7 +291,7 @@ export type PublishProfileChanges = (changes: readonly ProfileChange[]) => Promi
  * - A deletion removes the whole profile, with everything merged into it, or nothing. Deleted identities are
  *   remembered with their time for the configured retention: data received before the deletion is not written, and
  *   later data makes a new profile.
- * - An unlink removes an identity from its profile in one commit; then the identity has no owner. No event that is
+ * - An unlink removes an identity from its profile in one commit; then the identity has no owner, or is a profile of its own. No event that is
  *   written afterwards brings it back to that profile, whenever it happened and with whichever other identities,
  *   until a write with `merge` does. It may be linked to another profile. The record of its deletion is kept.
  * - A split undoes a merge in one commit of the survivor: before, the ucid leads to the survivor; after, to a profile

@@ -39,16 +39,58 @@ export interface Register {
    */
   readonly unset?: true;
   /**
-   * The ucid of the profile that it was written to before a merge. Absent in a profile without merges, and on values
-   * written after the merge. The last criterion when two registers are compared.
+   * The part of the profile that it belongs to: the `refOf` of the identity that events were about, or the ucid of the profile
+   * before a merge. Absent in a profile of one part, for what its pinned identities say, and on values that were written after
+   * a merge by a call that names no part. The last criterion when two registers are compared.
    */
   readonly from?: string;
 }
 
+/**
+ * When an identity was named, by the `refOf` of the principals of these events (`links.ts`); its own, where it was the
+ * principal itself.
+ */
+export type Mentions = Readonly<Record<string, Mention>>;
+
+/** The first and the last time, epoch ms, and the offset of the first event, which orders events of the same time. */
+export type Mention = readonly [first: number, last: number, order: number];
+
 export interface HeldIdentity extends Identity {
+  /** When it was named last. */
   readonly ts: number;
-  /** See `Register.from`. An identity keeps it when it is written again, because it has one owner at a time. */
+  /** The ucid of the profile before a merge. An identity keeps it when it is written again, as it has one owner at a time. */
   readonly from?: string;
+  /** By which principals of the profile it was named. Absent: it is pinned, no event takes it away. */
+  readonly by?: Mentions;
+  /**
+   * Of a user: the time and the offset of the first event about it. Absent with `by`: no event is about it, an alias names it;
+   * absent without: it was known before all events.
+   */
+  readonly since?: readonly [ts: number, order: number];
+  /** Of a user: the first alias that named it as a previous id. */
+  readonly alias?: FirstAlias;
+}
+
+/** The time, epoch ms, and the offset of an alias, and the `refOf` of its user, whose profile may be another one. */
+export type FirstAlias = readonly [ts: number, order: number, by: string];
+
+/** An identity of another profile that principals of this one named. */
+export interface NamedElsewhere {
+  /** Its `refOf`. */
+  readonly ref: string;
+  readonly by: Mentions;
+}
+
+/**
+ * Values of parts of a profile that newer values of other parts hide: a part that is taken out has them again. Present in a
+ * profile of several parts.
+ */
+export interface HiddenValues {
+  readonly attributes: readonly ProfileAttribute[];
+  readonly preferences: readonly NamedRegister[];
+  readonly consents: readonly NamedRegister[];
+  /** Some were lost: by a merge in 0.2.0, or because there were too many. */
+  readonly partial?: true;
 }
 
 /** An identity that was unlinked from a profile: no event links it again, an explicit write does. */
@@ -98,6 +140,9 @@ export interface Profile extends ProfileScope {
   readonly attributes: readonly ProfileAttribute[];
   readonly preferences: readonly NamedRegister[];
   readonly consents: readonly NamedRegister[];
+  /** Absent when empty. Sorted by `ref`. */
+  readonly elsewhere?: readonly NamedElsewhere[];
+  readonly hidden?: HiddenValues;
   /** Ucids that were merged into this one: they lead to it until they are split off. */
   readonly linked: readonly string[];
 }

@@ -108,4 +108,16 @@ describe('the record of a profile', () => {
       expect((object as { polluted?: true }).polluted).toBeUndefined();
     }
   });
+
+  it('shows a value with `value` and `_ts` of its own so that it can be written back, and no consent `_ts` of 0.2.0', () => {
+    const value = { value: 1, _ts: 'x' };
+    const { profile: shown, consent } = recordOf(
+      profile({
+        attributes: [{ path: ['traits', 'odd'], value, ts: 3 }],
+        consents: [{ name: '_ts', value: '1790000000000', ts: 3 }],
+      }),
+    );
+    expect(shown).toEqual({ traits: { odd: { value, _ts: '3' }, _ts: '3' } });
+    expect(consent).toEqual({});
+  });
 });

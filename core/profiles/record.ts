@@ -1,9 +1,17 @@
-import type { Json, JsonObject } from '../event/event.ts';
-import { attributeTree, joinAttributes, stampAttributes, visibleAttributes } from './attributes.ts';
+import { isObject, type Json, type JsonObject } from '../event/event.ts';
+import {
+  attributeTree,
+  isTimedValue,
+  joinAttributes,
+  stampAttributes,
+  visibleAttributes,
+} from './attributes.ts';
 import { namespaceOf } from './identity/identity.ts';
+import { DEVICE, PERSON } from './identity/identity-limits.ts';
+import { sameIdentity } from './links.ts';
 import { withoutOlderSpellings } from './merge.ts';
-import type { NamedRegister, Profile, ProfileAttribute } from './profile.ts';
-import type { ProfileWrite } from './profile-store.ts';
+import type { HeldIdentity, Identity, NamedRegister, Profile, ProfileAttribute } from './profile.ts';
+import type { ProfileSearch, ProfileWrite } from './profile-store.ts';
 import { joinNamed, stampNamed } from './registers.ts';
 
 /** A profile as the profile API shows it. Times inside of it are texts of epoch ms. */
@@ -65,7 +73,9 @@ export function recordOfWrite(
 }
 
 function categoriesOf(attributes: readonly ProfileAttribute[]): JsonObject {
-  const tree = attributeTree(attributes);
+  const tree = attributeTree(
+    attributes.some(({ value }) => isTimedValue(value)) ? attributes.map(asShown) : attributes,
+  );
   const times = new Map<string, number>();
   // Includes the times of unsets, so that a record that is changed and written back with the shown time wins.
   const unsets = attributes.filter(({ unset }) => unset === true);
@@ -81,9 +91,10 @@ function categoriesOf(attributes: readonly ProfileAttribute[]): JsonObject {
   );
 }
 
-function identityMapOf({ identities, linked }: Profile): JsonObject {
+function identityMapOf(profile: Profile): JsonObject {
+  const { identities, linked } = profile;
   const byNamespace = new Map<string, Json[]>();
-  for (const { type, value, ts } of withoutOlderSpellings(identities)) {
+  for (const { type, value, ts } of withoutOlderSpellings(identities.filter(isShown(profile)))) {
     const namespace = namespaceOf(type);
     const items = byNamespace.get(namespace) ?? [];
     // Reserved words are no valid types, so a type may be a property name.
@@ -94,15 +105,45 @@ function identityMapOf({ identities, linked }: Profile): JsonObject {
   return Object.fromEntries(byNamespace);
 }
 
+/**
+ * The previous id of an alias is a `user_id` and an `anonymous_id`, as no alias says which. It is shown as the user's once an
+ * event or a call is about that user, else as that of a device.
+ */
+function isShown(profile: Profile): (identity: Identity) => boolean {
+  const users = profile.identities.filter(({ type }) => type === PERSON);
+  if (users.length < 2) return () => true;
+  const said = new Set(users.filter((one) => !isPreviousId(one)).map(({ value }) => value));
+  return ({ type, value }) => (type === PERSON ? said.has(value) : type !== DEVICE || !said.has(value));
+}
+
+/** A user that only aliases named. */
+function isPreviousId({ type, by, since }: HeldIdentity): boolean {
+  return type === PERSON && since === undefined && by !== undefined && Object.keys(by).length > 0;
+}
+
+/** Whether a search by these finds the profile: not by a previous id that no event or call was about as a user. */
+export function isFoundBy(
+  profile: Profile,
+  { identities, ucids }: Pick<ProfileSearch, 'identities' | 'ucids'>,
+): boolean {
+  if (!profile.identities.some(isPreviousId)) return true;
+  if (ucids.some((ucid) => ucid === profile.ucid || profile.linked.includes(ucid))) return true;
+  const shown = profile.identities.filter((one) => !isPreviousId(one));
+  return identities.some((sought) => shown.some(sameIdentity(sought)));
+}
+
+/** A value that would be read as one with a time is shown with its time, so that it can be written back. */
+function asShown(attribute: ProfileAttribute): ProfileAttribute {
+  const { value, ts } = attribute;
+  return isTimedValue(value) ? { ...attribute, value: { value, _ts: String(ts) } } : attribute;
+}
+
+/** Without those of the name `_ts`, as which 0.2.0 stored the time of a map. */
 function presentOf(registers: readonly NamedRegister[]): readonly NamedRegister[] {
-  return registers.filter(({ unset }) => unset !== true);
+  return registers.filter(({ name, unset }) => unset !== true && name !== '_ts');
 }
 
 /** The register's value holds the other fields. */
 function preferenceOf({ value, ts }: NamedRegister): Json {
   return isObject(value) ? { ...value, _ts: String(ts) } : value;
-}
-
-function isObject(value: Json): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) && !JSON.isRawJSON(value);
 }

@@ -22,9 +22,17 @@ function textOf({ value, unset }: Pick<Register, 'value' | 'unset'>): string {
   return unset === true ? '' : canonicalJson(value);
 }
 
+/** Whether both have the same value, or both none. */
+export function isSameValue(
+  left: Pick<Register, 'value' | 'unset'>,
+  right: Pick<Register, 'value' | 'unset'>,
+): boolean {
+  return textOf(left) === textOf(right);
+}
+
 /** Raises the order of a written register so that it wins over a held one of the same time and another value. */
 export function afterReplaced<T extends Register>(written: T, held: Register | undefined): T {
-  if (held?.ts !== written.ts || textOf(held) === textOf(written)) return written;
+  if (held?.ts !== written.ts || isSameValue(held, written)) return written;
   return { ...written, order: (held.order ?? NO_ORDER) + 1 };
 }
 
@@ -48,7 +56,10 @@ export function joinNamed(
   );
 }
 
-/** Sets the time of each written register, like `stampAttributes`. */
+/**
+ * Sets the time of each written register, like `stampAttributes`. A preference that is written back as a record shows it
+ * keeps its origin.
+ */
 export function stampNamed(
   held: readonly NamedRegister[],
   written: readonly NewNamed[],
@@ -58,36 +69,49 @@ export function stampNamed(
   const byName = new Map(held.map((register) => [register.name, register]));
   return written.map(({ ts: own = ts, ...register }) => {
     const replaced = byName.get(register.name);
+    if (replaced !== undefined && own === replaced.ts && saysTheSame(replaced, register)) return replaced;
     const stamp = own ?? Math.max(now, (replaced?.ts ?? Number.NEGATIVE_INFINITY) + 1);
     return afterReplaced({ ...register, ts: stamp }, replaced);
   });
 }
 
+/** The value of a preference is an object with its origin, and the value proper. */
+function saysTheSame(
+  left: Pick<Register, 'value' | 'unset'>,
+  right: Pick<Register, 'value' | 'unset'>,
+): boolean {
+  const content = ({ value, unset }: Pick<Register, 'value' | 'unset'>) => ({
+    ...(unset === undefined ? {} : { unset }),
+    value: typeof value === 'object' && value !== null && 'value' in value ? (value.value ?? null) : value,
+  });
+  return isSameValue(content(left), content(right));
+}
+
 /*
- * Origins record which profile a value came from. A profile without merges has none: all its values are its own. The
- * first merge sets them on both sides, so a value without an origin in a merged profile was written after the merge.
+ * Origins record which part of a profile a value came from (`Register.from`). A profile without merges and without values of
+ * its devices has none. The first merge sets them on both sides.
  */
 
 type Origin = Pick<Register | HeldIdentity, 'from'>;
-type Lists = Pick<Profile, 'identities' | 'attributes' | 'preferences' | 'consents'>;
 
 /** Sets this profile's ucid as the origin of all values without one, before a merge. */
-export function withOrigins<T extends Profile>(profile: T): T {
+export function withOrigins(profile: Profile): Profile {
   const { ucid } = profile;
-  const named = <Item extends Origin>(items: readonly Item[]): readonly Item[] =>
-    items.every(({ from }) => from !== undefined)
-      ? items
-      : items.map((item) => (item.from === undefined ? { ...item, from: ucid } : item));
-  return { ...profile, ...mapLists(profile, named) };
+  const named = <Item extends Origin>(item: Item): Item =>
+    item.from === undefined ? { ...item, from: ucid } : item;
+  const marked = mapRegisters(profile, named);
+  return { ...marked, identities: profile.identities.map(named) };
 }
 
-/** The profile without origins, or itself where it has none. Nothing can be split off it any more. */
+/** The profile without origins and hidden values, or itself where it has none. Nothing can be taken out of it any more. */
 export function withoutOrigins(profile: Profile): Profile {
-  const { identities, attributes, preferences, consents } = profile;
+  const { identities, attributes, preferences, consents, hidden } = profile;
   const hasOrigins = [identities, attributes, preferences, consents].some((items) =>
     items.some(({ from }) => from !== undefined),
   );
-  return hasOrigins ? { ...profile, ...mapLists(profile, (items) => items.map(withoutOrigin)) } : profile;
+  if (!hasOrigins && hidden === undefined) return profile;
+  const { hidden: _, ...rest } = mapRegisters(profile, withoutOrigin);
+  return { ...rest, identities: identities.map(withoutOrigin) };
 }
 
 export function withoutOrigin<Item extends Origin>(item: Item): Item {
@@ -96,7 +120,7 @@ export function withoutOrigin<Item extends Origin>(item: Item): Item {
   return rest as Item;
 }
 
-/** Selects one of two equal values: the one with an origin, else with the smaller ucid, else `left`. */
+/** Selects one of two equal values: the one with an origin, else with the smaller one, else `left`. */
 export function byOrigin<Item extends Origin>(left: Item, right: Item): Item {
   return smallerOrigin(left, right) === left.from ? left : right;
 }
@@ -107,15 +131,23 @@ export function smallerOrigin({ from: left }: Origin, { from: right }: Origin): 
   return left <= right ? left : right;
 }
 
-export function mapLists(
-  { identities, attributes, preferences, consents }: Lists,
-  map: <Item extends Origin>(items: readonly Item[]) => readonly Item[],
-): Lists {
+type Values = Pick<Profile, 'attributes' | 'preferences' | 'consents' | 'hidden'>;
+
+/** Maps all registers, hidden ones too. */
+export function mapRegisters<Holder extends Values>(
+  holder: Holder,
+  map: <Item extends Register>(item: Item) => Item,
+): Holder {
+  const mapped = ({ attributes, preferences, consents }: Omit<Values, 'hidden'>) => ({
+    attributes: attributes.map(map),
+    preferences: preferences.map(map),
+    consents: consents.map(map),
+  });
+  const { hidden } = holder;
   return {
-    identities: map(identities),
-    attributes: map(attributes),
-    preferences: map(preferences),
-    consents: map(consents),
+    ...holder,
+    ...mapped(holder),
+    ...(hidden === undefined ? {} : { hidden: { ...hidden, ...mapped(hidden) } }),
   };
 }
 

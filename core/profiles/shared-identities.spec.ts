@@ -1,27 +1,17 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { IdentityLimits } from './identity/identity-limits.ts';
-import type { ProfileWrite } from './profile-store.ts';
 import { competingClaimWrite, isSetAside } from './shared-identities.ts';
 import { identity, mergeProfiles, profile, World, write } from './world.fixture.ts';
 
 const limits: IdentityLimits = { types: [], user_ids: 3 };
 const event = { linking: 'keep-people-apart', limits } as const;
 
-/** Writes an event as the profile stage does. */
-function send(world: World, written: ProfileWrite) {
-  const outcome = world.upsert(written);
-  if (outcome.kind === 'written')
-    for (const { identity: one, claimant } of outcome.leftOut)
-      if (claimant !== undefined) world.upsert(competingClaimWrite(written, { identity: one, claimant }));
-  return outcome;
-}
-
 describe('an identity of many users', () => {
   const shared = identity('email:lobby@hotel.example');
   const guests = (world: World, count: number) => {
     for (let n = 0; n < count; n++)
-      send(world, write([`user_id:guest-${n}`, 'email:lobby@hotel.example'], event));
+      world.send(write([`user_id:guest-${n}`, 'email:lobby@hotel.example'], { ...event, ts: n }));
   };
 
   it('stayed with the first one for good, with all events that had no user_id', () => {
@@ -29,21 +19,21 @@ describe('an identity of many users', () => {
     guests(world, 4);
     const owner = world.ownerOf(shared);
     expect(owner && isSetAside(owner, shared, limits)).toBe(true);
-    const late = send(world, write(['anonymous_id:d', 'email:lobby@hotel.example'], event));
+    const late = world.send(write(['anonymous_id:d', 'email:lobby@hotel.example'], event));
     expect(late).toMatchObject({ leftOut: [{ identity: shared, why: 'shared', owner: owner?.ucid }] });
     expect(world.ownerOf(identity('anonymous_id:d'))?.ucid).not.toBe(owner?.ucid);
     // Events of all users are still written; those of the owner with all their identities.
-    expect(send(world, write(['user_id:guest-9', 'email:lobby@hotel.example'], event))).toMatchObject({
+    expect(world.send(write(['user_id:guest-9', 'email:lobby@hotel.example'], event))).toMatchObject({
       kind: 'written',
     });
-    const own = send(world, write(['user_id:guest-0', 'email:lobby@hotel.example'], event));
+    const own = world.send(write(['user_id:guest-0', 'email:lobby@hotel.example'], event));
     expect(own).toMatchObject({ profile: { ucid: owner?.ucid }, leftOut: [] });
   });
 
   it('up to the bound merges as before, and repeated users count once', () => {
     const world = new World();
     for (let again = 0; again < 5; again++) guests(world, 3);
-    expect(send(world, write(['anonymous_id:d', 'email:lobby@hotel.example'], event))).toMatchObject({
+    expect(world.send(write(['anonymous_id:d', 'email:lobby@hotel.example'], event))).toMatchObject({
       profile: { ucid: world.ownerOf(shared)?.ucid },
       leftOut: [],
     });
@@ -110,7 +100,7 @@ describe('an identity of many users', () => {
       fc.property(users, (list) => {
         const world = new World();
         for (const user of ['first', ...list, ...list])
-          send(world, write([`user_id:${user}`, 'email:lobby@hotel.example'], event));
+          world.send(write([`user_id:${user}`, 'email:lobby@hotel.example'], event));
         const owner = world.ownerOf(shared);
         const different = new Set(['first', ...list]).size;
         expect(owner && isSetAside(owner, shared, limits)).toBe(different > 3);

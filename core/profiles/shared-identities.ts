@@ -1,8 +1,9 @@
 import { identityHash } from './identity/identity.ts';
 import { DEFAULT_LIMITS, type IdentityLimits, PERSON } from './identity/identity-limits.ts';
-import type { Identity, Profile, ProfileScope, SharedIdentity } from './profile.ts';
+import { firstAlias } from './links.ts';
+import type { FirstAlias, Identity, Profile, ProfileScope, SharedIdentity } from './profile.ts';
 import type { CompetingClaim, ProfileWrite } from './profile-store.ts';
-import { compareText } from './registers.ts';
+import { compareText, keptIfSame } from './registers.ts';
 
 /*
  * An address that a form fills in for everybody, or the id of a shared device, links people who have nothing to do
@@ -32,17 +33,43 @@ export function isSetAside(
   return new Set([...claimants, ...claimantsIn(profile)]).size > bound;
 }
 
-/** The hash of the write's user, where the owner of the identity has not recorded it yet. */
+/**
+ * The hash of the write's user, where the owner of the identity has not recorded it yet. Of a previous id it records the user
+ * of the first alias, whether it counts or not.
+ */
 export function unknownClaimant(write: ProfileWrite, identity: Identity, owner: Profile): string | undefined {
   const user = write.identities.find(({ type }) => type === PERSON);
-  if (user === undefined || identity.type === PERSON) return undefined;
+  if (user === undefined || user === identity) return undefined;
   const claimant = claimantOf(write, user.value);
-  return claimantsOn(owner, identity).includes(claimant) ? undefined : claimant;
+  const isKnown =
+    identity.type === PERSON
+      ? withAlias(owner, identity, aliasOf(write, claimant)) === owner
+      : claimantsOn(owner, identity).includes(claimant);
+  return isKnown ? undefined : claimant;
+}
+
+/** The alias of a write, or of the claim of one. */
+export function aliasOf(
+  { ts = Number.MAX_SAFE_INTEGER, order = 0 }: Pick<ProfileWrite, 'ts' | 'order'>,
+  claimant: string,
+): FirstAlias {
+  return [ts, order, claimant];
+}
+
+function withAlias(profile: Profile, previous: Identity, alias: FirstAlias): Profile {
+  const identities = profile.identities.map((one) => {
+    const first =
+      one.type === previous.type && one.value === previous.value ? firstAlias(one.alias, alias) : undefined;
+    return first === undefined || first === one.alias ? one : { ...one, alias: first };
+  });
+  return keptIfSame(profile.identities, identities) === profile.identities
+    ? profile
+    : { ...profile, identities };
 }
 
 /** The write that records a competing claim with the owner of the identity. */
 export function competingClaimWrite(
-  { org, region, limits }: Pick<ProfileWrite, 'org' | 'region' | 'limits'>,
+  { org, region, limits, ts, order }: Pick<ProfileWrite, 'org' | 'region' | 'limits' | 'ts' | 'order'>,
   { identity, claimant }: CompetingClaim,
 ): ProfileWrite {
   return {
@@ -54,20 +81,21 @@ export function competingClaimWrite(
     consents: [],
     linking: 'keep-people-apart',
     ...(limits === undefined ? {} : { limits }),
+    ...(ts === undefined ? {} : { ts }),
+    ...(order === undefined ? {} : { order }),
     claimedBy: claimant,
   };
 }
 
 /**
- * Records a user that came with the identity; returns the profile itself where that is known, or the identity is
- * already set aside.
+ * Records a user that came with the identity of the write; returns the profile itself where that is known, or the identity
+ * is already set aside.
  */
-export function withClaimant(
-  profile: Profile,
-  identity: Identity,
-  claimant: string,
-  limits: IdentityLimits | undefined,
-): Profile {
+export function withClaim(profile: Profile, write: ProfileWrite, claimant: string): Profile {
+  const { limits } = write;
+  const [identity] = write.identities;
+  if (identity === undefined) return profile;
+  if (identity.type === PERSON) return withAlias(profile, identity, aliasOf(write, claimant));
   if (claimantsIn(profile).includes(claimant) || isSetAside(profile, identity, limits)) return profile;
   const claimants = claimantsOn(profile, identity);
   if (claimants.includes(claimant)) return profile;

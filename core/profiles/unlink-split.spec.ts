@@ -4,8 +4,8 @@ import { applyWrite } from './apply-write.ts';
 import { attributeTree } from './attributes.ts';
 import { mergeContent } from './merge.ts';
 import { MAX_PROFILE_BYTES, type Profile } from './profile.ts';
+import { MAX_PROFILE_BOUNDS } from './profile-bounds.ts';
 import { recordOf } from './record.ts';
-import { withoutOrigins } from './registers.ts';
 import { competingClaimWrite } from './shared-identities.ts';
 import { applySplit, applyUnlink } from './unlink-split.ts';
 import { identity, profile, World, write } from './world.fixture.ts';
@@ -43,8 +43,8 @@ describe('a split', () => {
       kept: { attributes: [['d', 'late']], preferences: [], consents: [], identityTypes: [] },
     });
     expect([idsOf(left), idsOf(back)]).toEqual([['user_id:ann'], ['cookie:b', 'user_id:bob']]);
-    // The survivor's own city was older and was replaced.
-    expect(attributeTree(left.attributes)).toEqual({ d: { pet: 'cat', late: 'who' } });
+    // The survivor's own city was older and was hidden.
+    expect(attributeTree(left.attributes)).toEqual({ d: { city: 'Bonn', pet: 'cat', late: 'who' } });
     expect(attributeTree(back.attributes)).toEqual({ d: { city: 'Rome' }, e: { x: '1', gone: 'y' } });
     expect(back).toMatchObject({ linked: [], preferences: [{ name: 'mail' }], consents: [{ unset: true }] });
     expect(left).toMatchObject({ linked: [], preferences: [], consents: [] });
@@ -111,23 +111,39 @@ describe('a split', () => {
     });
   });
 
-  it('a newer value has no origin, the same value written again keeps it, and records show none', () => {
+  it('names what a merge of 0.2.0 may have lost: the values that only one of the two has', () => {
+    const from = 'u-2';
+    const old = profile('u-1', {
+      linked: ['u-2'],
+      identities: [
+        { ...identity('cookie:1'), ts: 1, from: 'u-1' },
+        { ...identity('cookie:2'), ts: 1, from },
+      ],
+      attributes: [{ ...at(['d', 'n'], 'x', 5), from: 'u-1' }],
+      consents: [{ name: 'ads', value: 'yes', ts: 5, from }],
+    });
+    const lost = { attributes: [['d', 'n']], preferences: [], consents: ['ads'] };
+    expect(applySplit(old, 'u-2', 9)).toMatchObject({ lost });
+    const later = applyWrite(
+      [old],
+      [identity('cookie:1')],
+      write(['cookie:1'], { consents: [{ name: 'ads', value: 'no', ts: 7 }] }),
+      8,
+    );
+    if (later.kind !== 'changed') throw new Error(later.kind);
+    expect(applySplit(later.profile, 'u-2', 9)).toMatchObject({ lost: { ...lost, consents: [] } });
+  });
+
+  it('gives a ucid what was written about its identities after the merge, and records show no origins', () => {
     const world = merged();
     const again = world.upsert(write(['cookie:b'], { attributes: [at(['e', 'x'], '1', 3)], ts: 20 }));
     world.upsert(write(['cookie:b'], { attributes: [at(['e', 'gone'], 'new', 30)] }));
     if (again.kind === 'refused') throw new Error('it was refused');
     expect(JSON.stringify(recordOf(again.profile))).not.toContain('from');
     const { back, left, applied } = split(world, 'u-00002');
-    expect(attributeTree(back.attributes)).toEqual({ d: { city: 'Rome' }, e: { x: '1' } });
-    expect(attributeTree(left.attributes)).toMatchObject({ e: { gone: 'new' } });
-    expect(applied).toMatchObject({
-      kept: {
-        attributes: [
-          ['d', 'late'],
-          ['e', 'gone'],
-        ],
-      },
-    });
+    expect(attributeTree(back.attributes)).toEqual({ d: { city: 'Rome' }, e: { x: '1', gone: 'new' } });
+    expect(attributeTree(left.attributes)).toEqual({ d: { city: 'Bonn', pet: 'cat', late: 'who' } });
+    expect(applied).toMatchObject({ kept: { attributes: [['d', 'late']] } });
     // An identity has one owner, so the profile's own identity stays linked for any number of writes.
     expect(idsOf(back)).toEqual(['cookie:b', 'user_id:bob']);
   });
@@ -137,7 +153,7 @@ describe('a split', () => {
       Array.from({ length: count }, (_, n) => at(['d', `${name}${n}`], 'x'.repeat(470), 1));
     const one = profile('018f0000-0000-7000-8000-000000000001', { attributes: many('a', 980) });
     const other = profile('018f0000-0000-7000-8000-000000000002', { attributes: many('b', 970) });
-    const applied = applyWrite([one, other], [], write([]), 1);
+    const applied = applyWrite([one, other], [], write([], { bounds: MAX_PROFILE_BOUNDS }), 1);
     if (applied.kind !== 'changed') throw new Error(applied.kind);
     expect(Buffer.byteLength(JSON.stringify(mergeContent(one, other)))).toBeGreaterThan(MAX_PROFILE_BYTES);
     expect(Buffer.byteLength(applied.text)).toBeLessThanOrEqual(MAX_PROFILE_BYTES);
@@ -150,7 +166,11 @@ describe('a split', () => {
     const wide = mergeContent({ ...one, attributes: many('a', 1_810) }, held);
     expect(Buffer.byteLength(JSON.stringify(wide))).toBeLessThan(MAX_PROFILE_BYTES);
     expect(
-      applyUnlink(wide, ids.slice(0, 300).concat(ids.map((id) => ({ ...id, type: 'other' }))), 2),
+      applyUnlink(
+        wide,
+        { identities: ids.slice(0, 300).concat(ids.map((id) => ({ ...id, type: 'other' }))) },
+        2,
+      ),
     ).toMatchObject({ kind: 'changed' });
   });
 
@@ -176,14 +196,14 @@ describe('a split', () => {
     fc.assert(
       fc.property(fc.array(operation, { maxLength: 30 }), (operations) => {
         const world = new World();
-        const writtenTo = new Map<string, string>();
+        const writtenTo = new Set<string>();
         for (const [n, one] of operations.entries()) {
           const mark = `m${n}`;
           if (one.kind === 'write') {
             const { linking, ts } = one;
             const attributes = [at(['marks', mark], mark, ts), at(['d', one.place], mark, ts)];
             const outcome = world.upsert(write(one.who, { linking, ts, attributes }));
-            if (outcome.kind === 'written') writtenTo.set(mark, outcome.profile.ucid);
+            if (outcome.kind === 'written') writtenTo.add(mark);
           } else {
             const linked = world.profiles.flatMap((each) => each.linked);
             const ucid = linked[one.which % Math.max(1, linked.length)];
@@ -192,12 +212,11 @@ describe('a split', () => {
         }
         const owned = world.profiles.flatMap(idsOf);
         expect(new Set(owned).size).toBe(owned.length);
-        for (const [mark, ucid] of writtenTo) {
-          const root = world.rootOf(ucid);
+        for (const mark of writtenTo) {
           const holders = world.profiles.filter(({ attributes }) =>
             attributes.some(({ path }) => path[1] === mark),
           );
-          expect(holders.map((holder) => holder.ucid)).toEqual([root]);
+          expect(holders).toHaveLength(1);
         }
         for (const each of world.profiles) {
           const marks = new Set(
@@ -205,7 +224,7 @@ describe('a split', () => {
           );
           for (const { path, value } of each.attributes)
             if (path[0] === 'd') expect(marks.has(String(value))).toBe(true);
-          if (each.linked.length === 0) expect(withoutOrigins(each)).toBe(each);
+          for (const ucid of each.linked) expect(world.rootOf(ucid)).toBe(each.ucid);
         }
       }),
     );
@@ -228,9 +247,11 @@ describe('a split', () => {
               { linking: 'keep-people-apart' },
             ),
           );
-        expect(world.rootOf('u-00002')).not.toBe(world.rootOf('u-00001'));
+        const ownersOf = () =>
+          ['anonymous_id:1', 'anonymous_id:2'].map((one) => world.ownerOf(identity(one))?.ucid);
+        expect(new Set(ownersOf()).size).toBe(2);
         world.upsert(write(['anonymous_id:1', 'anonymous_id:2']));
-        expect(world.rootOf('u-00002')).toBe(world.rootOf('u-00001'));
+        expect(new Set(ownersOf()).size).toBe(1);
       }),
     );
   });

@@ -10,7 +10,8 @@ import {
 import { freshProfile, mergeContent, withNextVersion } from './merge.ts';
 import type { Identity, Profile, ProfileScope } from './profile.ts';
 import type { ProfileWrite, ProfileWriteOutcome } from './profile-store.ts';
-import { type AppliedSplit, applySplit, applyUnlink, unlinkingOf } from './unlink-split.ts';
+import { competingClaimWrite } from './shared-identities.ts';
+import { type AppliedSplit, applySplit, applyUnlink, asPart, unlinkingOf } from './unlink-split.ts';
 
 export const SCOPE: ProfileScope = { org: 1, region: 'eu' };
 
@@ -72,8 +73,13 @@ export class World {
         : (this.#profiles.get(this.rootOf(written.ucid)) ?? ('gone' as const));
     const linking = linkingOf(written, { owners, named });
     if (linking.kind === 'refused') return linking;
+    if (linking.kind === 'detach') {
+      const part = asPart(linking.profile, linking.identities, this.#nextUcid());
+      this.#put(applySplit(part.profile, part.ucid, now, 'event'));
+      return this.upsert(asked, now);
+    }
     const [survivor = freshProfile(SCOPE, this.#nextUcid(), now), ...others] = linking.profiles;
-    const applied = applyWrite([survivor, ...others], linking.identities, written, now);
+    const applied = applyWrite([survivor, ...others], linking.identities, written, now, linking.leftOut);
     if (applied.kind === 'refused') return applied;
     for (const { ucid } of others) this.#profiles.delete(ucid);
     this.#profiles.set(survivor.ucid, applied.profile);
@@ -86,11 +92,18 @@ export class World {
     };
   }
 
+  /** Writes an event as the stage does, with the claims of its user on what others own. */
+  send(event: ProfileWrite): ProfileWriteOutcome {
+    const outcome = this.upsert(event);
+    for (const claim of claimsOf(event, outcome)) this.upsert(claim);
+    return outcome;
+  }
+
   /** Unlinks the identity; returns its profile, if there is one. */
   unlink(one: Identity, now = 1): Profile | undefined {
     const unlinking = unlinkingOf({}, [this.ownerOf(one)], undefined);
     if (unlinking.kind === 'refused') return undefined;
-    const applied = applyUnlink(unlinking.profile, [one], now);
+    const applied = applyUnlink(unlinking.profile, { identities: [one] }, now);
     if (applied.kind === 'refused') return undefined;
     this.#profiles.set(applied.profile.ucid, applied.profile);
     this.#claims.delete(identityKey(one));
@@ -102,12 +115,16 @@ export class World {
     const merged = this.#profiles.get(this.rootOf(ucid));
     if (merged === undefined) throw new Error(`${ucid} is not there`);
     const applied = applySplit(merged, ucid, now);
-    if (applied.kind === 'refused') return applied;
+    if (applied.kind === 'split') this.#put(applied);
+    return applied;
+  }
+
+  #put(applied: AppliedSplit): void {
+    if (applied.kind === 'refused') throw new Error(applied.reason);
     for (const { profile } of [applied.survivor, applied.apart]) {
       this.#profiles.set(profile.ucid, profile);
       for (const one of profile.identities) this.#claims.set(identityKey(one), profile.ucid);
     }
-    return applied;
   }
 
   /** All profiles merged into one. */
@@ -119,6 +136,14 @@ export class World {
   #nextUcid(): string {
     return `u-${String(++this.#made).padStart(5, '0')}`;
   }
+}
+
+/** The writes that the stage makes behind that of an event. */
+export function claimsOf(event: ProfileWrite, outcome: ProfileWriteOutcome): readonly ProfileWrite[] {
+  if (outcome.kind === 'refused') return [];
+  return outcome.leftOut.flatMap(({ identity: one, claimant }) =>
+    claimant === undefined ? [] : [competingClaimWrite(event, { identity: one, claimant })],
+  );
 }
 
 /** `other` merged into `survivor`; `survivor` itself when it has all of that already. */

@@ -1,30 +1,7 @@
 import { type ASTNode, Environment, type ParseResult } from '@marcbachmann/cel-js';
 
-/**
- * The language of filters: the Common Expression Language with the variable `event`. Numbers in events are doubles,
- * while those in filters are mostly written as integers; so arithmetic accepts both and gives a double, as
- * comparisons do in CEL.
- */
-export function filterLanguage(limits: {
-  readonly maxAstNodes: number;
-  readonly maxDepth: number;
-}): Environment {
-  const language = new Environment({ limits, homogeneousAggregateLiterals: false });
-  language.registerVariable('event', 'map');
-  for (const [left, right] of MIXED) {
-    for (const [operator, apply] of ARITHMETIC)
-      language.registerOperator(`${left} ${operator} ${right}: double`, (a: unknown, b: unknown) =>
-        apply(Number(a), Number(b)),
-      );
-    // The library also registers the other order and `!=`.
-    if (right === 'double')
-      language.registerOperator(`${left} == ${right}`, (a: unknown, b: unknown) => Number(a) === Number(b));
-  }
-  language.registerOperator('double % double: double', (a: unknown, b: unknown) =>
-    remainder(Number(a), Number(b)),
-  );
-  return language;
-}
+/** Bounds of a filter, checked by the parser. */
+const LIMITS = { maxAstNodes: 200, maxDepth: 32 };
 
 const MIXED = [
   ['int', 'double'],
@@ -33,26 +10,48 @@ const MIXED = [
   ['double', 'uint'],
 ] as const;
 
-const ARITHMETIC: readonly (readonly [string, (a: number, b: number) => number])[] = [
-  ['+', (a, b) => a + b],
-  ['-', (a, b) => a - b],
-  ['*', (a, b) => a * b],
-  ['/', (a, b) => a / b],
-  ['%', remainder],
+/** Conversions of CEL that the library does not have. */
+const CONVERSIONS = [
+  'int(uint): int',
+  'int(google.protobuf.Timestamp): int',
+  'string(google.protobuf.Timestamp): string',
+  'string(google.protobuf.Duration): string',
+  'timestamp(google.protobuf.Timestamp): google.protobuf.Timestamp',
+  'duration(google.protobuf.Duration): google.protobuf.Duration',
 ];
 
-function remainder(a: number, b: number): number {
-  if (b === 0) throw new Error('modulo by zero');
-  return a % b;
+/**
+ * The language of filters: the Common Expression Language with the variable `event`. The library parses and checks an
+ * expression, and `filter-evaluator.ts` evaluates it; so of operators and functions only the types count here. Numbers in
+ * events are doubles, while those in filters are mostly written as integers: arithmetic accepts both and gives a double,
+ * as comparisons do in CEL.
+ */
+export const filterLanguage: Environment = languageOfFilters();
+
+function languageOfFilters(): Environment {
+  const language = new Environment({ limits: LIMITS, homogeneousAggregateLiterals: false });
+  language.registerVariable('event', 'map');
+  for (const [left, right] of MIXED) {
+    for (const operator of ['+', '-', '*', '/', '%'])
+      language.registerOperator(`${left} ${operator} ${right}: double`, notEvaluated);
+    // The library also registers the other order and `!=`.
+    if (right === 'double') language.registerOperator(`${left} == ${right}`, notEvaluated);
+  }
+  language.registerOperator('double % double: double', notEvaluated);
+  for (const operator of ['<', '<=', '>', '>='])
+    language.registerOperator(`bytes ${operator} bytes: bool`, notEvaluated);
+  for (const signature of CONVERSIONS) language.registerFunction(signature, notEvaluated);
+  return language;
 }
 
-/**
- * Parses a filter, or throws the parser's errors. Reserved words of CEL are allowed as field names
- * (`event.properties.in`), and integers beyond a double are rounded, as in events.
- */
-export function parseFilter(language: Environment, filter: string): ParseResult {
+function notEvaluated(): never {
+  throw new Error('the library only checks filters');
+}
+
+/** Parses a filter, or throws the parser's errors. Keywords are allowed as field names (`event.properties.in`). */
+export function parseFilter(filter: string): ParseResult {
   const stand = standIn(filter);
-  const parsed = language.parse(
+  const parsed = filterLanguage.parse(
     filter.replace(WORDS, (text, word?: string) => (word ? `.${stand}${word}` : text)),
   );
   if (parsed.ast !== undefined) restore(parsed.ast, stand);
@@ -71,11 +70,16 @@ function standIn(filter: string): string {
 }
 
 function restore(node: ASTNode, stand: string): void {
-  if ((node.op === '.' || node.op === '.?') && node.args[1].startsWith(stand))
+  if (node.op === '.' && node.args[1].startsWith(stand))
     (node.args as [ASTNode, string])[1] = node.args[1].slice(stand.length);
-  if (node.op === 'value' && typeof node.args === 'bigint')
-    (node as { args: unknown }).args = BigInt(Number(node.args));
+  if (node.op === '+' && isDuration(node.args[0])) (node.args as ASTNode[]).reverse();
   for (const part of partsOf(node)) restore(part, stand);
+}
+
+/** Of a duration and a time the library takes the sum for a duration, but not of a time and a duration. */
+function isDuration({ op, args }: ASTNode): boolean {
+  if (op === 'call') return args[0] === 'duration';
+  return (op === '+' || op === '-') && args.every(isDuration);
 }
 
 /** The sub-expressions of an expression. */

@@ -1,16 +1,21 @@
-import type { ASTNode } from '@marcbachmann/cel-js';
-import { LRUCache } from 'lru-cache';
-import type { CanonicalEvent } from '../event/event.ts';
+import type { ASTNode, ParseResult } from '@marcbachmann/cel-js';
+import { type CanonicalEvent, EVENT_FIELDS, fieldFor } from '../event/event.ts';
+import { SharedCache } from '../limits/shared-cache.ts';
 import { messageOf } from '../primitives/errors.ts';
-import { FilterBudget, type RunnableFilter, runMetered, runnable } from './filter-evaluator.ts';
-import { filterLanguage, parseFilter, partsOf } from './filter-language.ts';
+import {
+  FilterBudget,
+  isAvailable,
+  QUANTIFIERS,
+  type RunnableFilter,
+  runMetered,
+  runnable,
+} from './filter-evaluator.ts';
+import { parseFilter, partsOf } from './filter-language.ts';
 
 /** Bound on the characters of a filter. */
 export const MAX_FILTER_LENGTH = 1_000;
 
-const MAX_NODES = 200;
 const MAX_LOOPS = 4;
-const MAX_DEPTH = 32;
 /** Bound on the characters of cached compiled filters, which take about 100 bytes each. */
 const KEPT_CHARACTERS = 1024 * 1024;
 /** Fixed weight of a compiled filter, in characters. */
@@ -24,14 +29,10 @@ const MESSAGE_LENGTH = 300;
  */
 export type FilterResult = 'matched' | 'not matched' | 'not evaluated' | { readonly failed: string };
 
-const language = filterLanguage({ maxAstNodes: MAX_NODES, maxDepth: MAX_DEPTH });
-
 type Compiled = { readonly run: RunnableFilter } | { readonly fault: string };
 
-const compiled = new LRUCache<string, Compiled>({
-  maxSize: KEPT_CHARACTERS,
-  sizeCalculation: (_, filter) => LEAST_WEIGHT + filter.length,
-});
+/** By organization: to compile 200 filters of 300 characters anew takes 100 ms an event, to evaluate them 1 ms. */
+const compiled = new SharedCache<Compiled>(KEPT_CHARACTERS);
 
 /**
  * Evaluates a rule's filter, an expression of the Common Expression Language (CEL) over `event`, the canonical event.
@@ -48,7 +49,7 @@ export function evaluateFilter(
   const { stackTraceLimit } = Error;
   try {
     Error.stackTraceLimit = 0; // stacks are the most expensive part of a failing loop round, and unused
-    const answer = runMetered(known.run, filter.length, event, budget);
+    const answer = runMetered(known.run, event, budget);
     if (typeof answer === 'boolean') return answer ? 'matched' : 'not matched';
     return budget.isSpent ? 'not evaluated' : { failed: 'it gives neither true nor false' };
   } catch (error) {
@@ -58,31 +59,76 @@ export function evaluateFilter(
   }
 }
 
-/** Why a text is not a valid filter, for users; undefined when it is. */
+/**
+ * Why a text is not a valid filter for a new rule, for users; undefined when it is. A name that no event has is a fault
+ * here only: a stored filter may have one where it does no harm.
+ */
 export function filterFault(filter: string): string | undefined {
-  if (filter.length > MAX_FILTER_LENGTH) return `has more than ${MAX_FILTER_LENGTH} characters`;
+  const made = compile(filter);
+  if ('fault' in made) return made.fault;
+  return unknownName(parseFilter(filter).ast);
+}
+
+function compiledOf(filter: string, budget: FilterBudget): Compiled {
+  const known = compiled.get(budget.owner, filter);
+  if (known !== undefined) return known;
+  budget.compiledCharacters += filter.length;
+  const made = compile(filter);
+  compiled.add(budget.owner, filter, made, LEAST_WEIGHT + filter.length);
+  return made;
+}
+
+/** Checks the bounds of a stored filter too: it may be older than a bound. */
+function compile(filter: string): Compiled {
+  if (filter.length > MAX_FILTER_LENGTH) return { fault: `has more than ${MAX_FILTER_LENGTH} characters` };
   try {
-    const parsed = parseFilter(language, filter);
-    const { valid, type, error } = parsed.check();
-    if (!valid) return firstLine(error);
-    if (type !== 'bool' && type !== 'dyn') return `gives ${type}, not true or false`;
-    if (givesNumber(parsed.ast)) return 'gives a number, not true or false';
-    if (loopsIn(parsed.ast) > MAX_LOOPS) return `has more than ${MAX_LOOPS} loops`;
-    return faultIn(parsed.ast, OUTSIDE);
+    const parsed = parseFilter(filter);
+    const fault = faultOf(parsed);
+    return fault === undefined ? { run: runnable(parsed.ast) } : { fault };
   } catch (error) {
-    return firstLine(error);
+    return { fault: firstLine(error) };
   }
 }
 
-/** Checks the bounds too: a stored filter may be older than a bound. */
-function compiledOf(filter: string, budget: FilterBudget): Compiled {
-  const known = compiled.get(filter);
-  if (known !== undefined) return known;
-  budget.compiledCharacters += filter.length;
-  const fault = filterFault(filter);
-  const made = fault === undefined ? { run: runnable(filter) } : { fault };
-  compiled.set(filter, made);
-  return made;
+function faultOf(parsed: ParseResult): string | undefined {
+  const { valid, type, error } = parsed.check();
+  if (!valid) return withSuggestion(firstLine(error));
+  if (type !== 'bool' && type !== 'dyn') return `gives ${type}, not true or false`;
+  if (givesNumber(parsed.ast)) return 'gives a number, not true or false';
+  if (loopsIn(parsed.ast) > MAX_LOOPS) return `has more than ${MAX_LOOPS} loops`;
+  return faultIn(parsed.ast, OUTSIDE);
+}
+
+/** The fault of a name that no event has: the first of the filter. */
+function unknownName(node: ASTNode): string | undefined {
+  const name = nameOfEvent(node);
+  if (name !== undefined && !EVENT_FIELDS.includes(name))
+    return `event has no ${name}: ${suggestionFor(name)}`;
+  for (const part of partsOf(node)) {
+    const fault = unknownName(part);
+    if (fault !== undefined) return fault;
+  }
+  return undefined;
+}
+
+/** The name of `event.name` and `event["name"]`. */
+function nameOfEvent(node: ASTNode): string | undefined {
+  if (node.op !== '.' && node.op !== '[]') return undefined;
+  const [object, key] = node.args;
+  if (object.op !== 'id' || object.args !== 'event') return undefined;
+  const name = typeof key === 'string' ? key : key.args;
+  return typeof name === 'string' && (node.op === '.' || (key as ASTNode).op === 'value') ? name : undefined;
+}
+
+function withSuggestion(fault: string): string {
+  const [, name] = /^Unknown variable: (\w+)$/.exec(fault) ?? [];
+  return name === undefined ? fault : `${fault}; ${suggestionFor(name)}`;
+}
+
+function suggestionFor(name: string): string {
+  const field = fieldFor(name);
+  if (EVENT_FIELDS.includes(field)) return `did you mean event.${field}?`;
+  return `did you mean event.properties.${name} or event.traits.${name}?`;
 }
 
 function firstLine(error: unknown): string {
@@ -96,25 +142,10 @@ interface Scope {
 const OUTSIDE: Scope = { perItem: false };
 const PER_ITEM: Scope = { perItem: true };
 
-/** Functions with time linear in their arguments. */
-const FUNCTIONS = new Set([
-  'has',
-  'size',
-  'int',
-  'double',
-  'string',
-  'bool',
-  'timestamp',
-  'duration',
-  'type',
-]);
 /** Functions that return a number, a time or a duration. */
-const SMALL = new Set(['size', 'int', 'double', 'timestamp', 'duration']);
-const METHODS = new Set(['size', 'lowerAscii', 'upperAscii', 'trim']);
+const SMALL = new Set(['size', 'int', 'uint', 'double', 'timestamp', 'duration']);
 /** Text searches: linear only when the searched text is a literal of the filter. */
 const SEARCHES = new Set(['startsWith', 'endsWith', 'contains']);
-/** Methods that evaluate their second argument once for each item. */
-const QUANTIFIERS = new Set(['exists', 'exists_one', 'all']);
 
 const A_NUMBER = 'has a number where it must say true or false';
 
@@ -131,10 +162,10 @@ function faultIn(node: ASTNode, scope: Scope): string | undefined {
       return scope.perItem && node.args === 'event' ? 'looks at event in each round of a loop' : undefined;
     case 'call': {
       const [name, args] = node.args;
-      return FUNCTIONS.has(name) ? firstFault(args, scope) : `${name} is not available in a filter`;
+      return isAvailable(node) ? firstFault(args, scope) : notAvailable(name);
     }
     case 'rcall':
-      return faultOfMethod(...node.args, scope);
+      return isAvailable(node) ? faultOfMethod(...node.args, scope) : notAvailable(node.args[0]);
     case '.':
     case '.?':
       return faultIn(node.args[0], scope);
@@ -154,8 +185,12 @@ function faultIn(node: ASTNode, scope: Scope): string | undefined {
         ? firstFault(node.args, scope)
         : '+ adds numbers: one side must be one that the filter spells out or works out';
     default:
-      return firstFault(node.args, scope);
+      return isAvailable(node) ? firstFault(node.args, scope) : notAvailable(node.op);
   }
+}
+
+function notAvailable(operation: string): string {
+  return `${operation} is not available in a filter`;
 }
 
 function faultOfMethod(
@@ -166,12 +201,11 @@ function faultOfMethod(
 ): string | undefined {
   const inTarget = faultIn(target, scope);
   if (inTarget !== undefined) return inTarget;
-  if (METHODS.has(name)) return firstFault(args, scope);
   if (SEARCHES.has(name))
     return args.every(({ op }) => op === 'value')
       ? undefined
       : `${name} looks for a text that the filter must spell out`;
-  if (!QUANTIFIERS.has(name)) return `${name} is not available in a filter`;
+  if (!QUANTIFIERS.has(name)) return firstFault(args, scope);
   const [, body] = args;
   if (args.length !== 2 || body === undefined) return `${name} takes a name and a condition`;
   if (buildsOfEvent(target)) return 'loops over a list that it makes of the event';
@@ -182,7 +216,7 @@ function faultOfMethod(
 function isSmall({ op, args }: ASTNode): boolean {
   switch (op) {
     case 'value':
-      return typeof args === 'number' || typeof args === 'bigint';
+      return typeof args === 'number' || typeof args === 'bigint' || isUnsigned(args);
     case '-_':
     case '-':
     case '*':
@@ -198,6 +232,11 @@ function isSmall({ op, args }: ASTNode): boolean {
     default:
       return false;
   }
+}
+
+/** The parser has unsigned integers as objects, and bytes as `Uint8Array`. */
+function isUnsigned(literal: unknown): boolean {
+  return typeof literal === 'object' && literal !== null && !(literal instanceof Uint8Array);
 }
 
 /** Whether an expression can only give a number, a time or a duration, whatever the event. */

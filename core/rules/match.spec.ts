@@ -125,14 +125,18 @@ describe('destinationMismatch', () => {
   const destination: Destination = { ...kept, name: 'd', type: 'webhook', settings: {}, enabled: true };
 
   it('is open to all environments unless it names some', () => {
-    expect(destinationMismatch(destination, 'development')).toBeUndefined();
+    expect(destinationMismatch(destination, { environment: 'development' })).toBeUndefined();
     const narrow = { ...destination, environments: ['production'] } as const;
-    expect(destinationMismatch(narrow, 'production')).toBeUndefined();
-    expect(destinationMismatch(narrow, 'development')).toEqual({ because: 'destination_environment' });
+    expect(destinationMismatch(narrow, { environment: 'production' })).toBeUndefined();
+    expect(destinationMismatch(narrow, { environment: 'development' })).toEqual({
+      because: 'destination_environment',
+    });
   });
 
   it('is closed while disabled and when it is gone', () => {
     for (const closed of [undefined, { ...destination, enabled: false }])
-      expect(destinationMismatch(closed, 'production')).toEqual({ because: 'destination_disabled' });
+      expect(destinationMismatch(closed, { environment: 'production' })).toEqual({
+        because: 'destination_disabled',
+      });
   });
 });

@@ -1,6 +1,6 @@
-import type { CatalogView } from '../catalog/catalog.ts';
+import { type CatalogView, organizationOf } from '../catalog/catalog.ts';
 import type { Destination, Rule } from '../catalog/entities.ts';
-import type { Delivery } from '../delivery/delivery.ts';
+import { type Delivery, type DeliveryEnvelope, hasEvent } from '../delivery/delivery.ts';
 import {
   type CanonicalEvent,
   ENVIRONMENTS,
@@ -8,12 +8,14 @@ import {
   EVENT_TYPES,
   type EventType,
   eventName,
+  type JsonObject,
 } from '../event/event.ts';
 import type { Headers } from '../log/event-log.ts';
 import { HEADER } from '../log/topics.ts';
 import { isNotice } from '../notices/notices.ts';
 import { evaluateFilter } from './filter.ts';
 import { FilterBudget } from './filter-evaluator.ts';
+import { excludes } from './integrations.ts';
 
 /** Why a rule does not match an event, in the order of the checks. */
 export const MISMATCHES = [
@@ -26,6 +28,7 @@ export const MISMATCHES = [
   'filter_not_evaluated',
   'destination_disabled',
   'destination_environment',
+  'integrations',
 ] as const;
 
 /** `message` only for a filter that failed or was not evaluated. */
@@ -130,14 +133,15 @@ function contentMismatch(rule: Rule, subject: RuleSubject, budget?: FilterBudget
   }
 }
 
-/** Why a rule's destination receives no events of an environment; undefined when it does. */
+/** Why a rule's destination does not receive an event; undefined when it does. */
 export function destinationMismatch(
   destination: Destination | undefined,
-  environment: Environment,
+  event: Pick<CanonicalEvent, 'environment'> & { readonly integrations?: JsonObject | undefined },
 ): Mismatch | undefined {
   if (destination?.enabled !== true) return { because: 'destination_disabled' };
   const open = destination.environments ?? ENVIRONMENTS;
-  return open.includes(environment) ? undefined : { because: 'destination_environment' };
+  if (!open.includes(event.environment)) return { because: 'destination_environment' };
+  return excludes(event.integrations, destination) ? { because: 'integrations' } : undefined;
 }
 
 /** Bound on the filter's work for a delivery in flight: a tenth of the bound for all filters of an event. */
@@ -167,19 +171,38 @@ export function ruleEventText({ type, name }: Pick<RuleSubject, 'type' | 'name'>
  * transformation changed the event; one that fails cancels nothing. The transformation is not run again.
  */
 export function cancelledByRule(
-  delivery: Delivery,
+  delivery: DeliveryEnvelope,
   headers: Headers,
   workspaceId: string,
-  state: Pick<CatalogView, 'entity'>,
+  state: Pick<CatalogView, 'entity' | 'workspace'>,
 ): string | undefined {
   const rule = state.entity('rule', workspaceId, delivery.rule_id);
   if (headers[HEADER.ruleVersion] === String(rule?.version ?? 0)) return undefined;
-  if (rule === undefined) return isNotice(delivery) ? undefined : 'the rule was deleted';
+  if (rule === undefined)
+    return hasEvent(delivery) && isNotice(delivery) ? undefined : 'the rule was deleted';
   if (!rule.enabled) return 'the rule is disabled';
   if (rule.destination_id !== delivery.destination_id) return 'the rule forwards to another destination';
+  // Evaluated once the event was read, see `needsEventToMatch`.
+  if (!hasEvent(delivery)) return undefined;
   const { rule: matched, event } = matchable(rule, delivery, headers[HEADER.ruleEvent]);
-  const because = mismatchOfContent(matched, event, new FilterBudget(FILTER_WORK))?.because;
+  const because = mismatchOfContent(
+    matched,
+    event,
+    new FilterBudget(organizationOf(state, workspaceId), FILTER_WORK),
+  )?.because;
   return because !== undefined && because in REASONS ? REASONS[because as keyof typeof REASONS] : undefined;
+}
+
+/** Whether `cancelledByRule` decides about the delivery only with its event, which is elsewhere. */
+export function needsEventToMatch(
+  delivery: DeliveryEnvelope,
+  headers: Headers,
+  workspaceId: string,
+  state: Pick<CatalogView, 'entity'>,
+): boolean {
+  if (hasEvent(delivery)) return false;
+  const rule = state.entity('rule', workspaceId, delivery.rule_id);
+  return headers[HEADER.ruleVersion] !== String(rule?.version ?? 0);
 }
 
 /** The parts of a rule that can be matched with a delivery, and the event as the rule matched it. */

@@ -10,7 +10,7 @@ import {
   type Permission,
   permissionOf,
 } from '@tributary/core';
-import type { FastifyRequest } from 'fastify';
+import type { FastifyRequest, preValidationHookHandler } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { invalidRequest, permissionDenied } from '../errors/api-error.ts';
@@ -57,12 +57,18 @@ export const accessPlugin = fastifyPlugin<GatewayDependencies>(async (app, depen
   for (const property of ['caller', 'workspace', 'role', 'organization', 'organizationRole'])
     app.decorateRequest(property);
   app.addHook('onRoute', (route) => {
-    const operation = route.config?.operation;
+    const { operation, sdk } = route.config ?? {};
     if (operation === undefined || !(operation in PERMISSIONS)) {
       throw new Error(
         `route ${String(route.method)} ${route.url} names no operation of the permission table`,
       );
     }
+    if (!sdk || permissionOf(operation).public) return;
+    const admitByBody: preValidationHookHandler = (request, _reply, done) => {
+      if (isAdmitted(request)) done();
+      else admit(request, { operation, sdk }, keyInBody(request), done);
+    };
+    route.preValidation = [admitByBody, ...[route.preValidation ?? []].flat()];
   });
 
   function admit(
@@ -102,12 +108,6 @@ export const accessPlugin = fastifyPlugin<GatewayDependencies>(async (app, depen
     }
     const route = { operation, sdk: sdk === true };
     admit(request, route, credentialOf(request, route), done);
-  });
-  app.addHook('preValidation', (request, _reply, done) => {
-    if (isAdmitted(request)) return done();
-    const { operation, sdk } = request.routeOptions.config;
-    if (operation === undefined || permissionOf(operation).public) return done();
-    admit(request, { operation, sdk: sdk === true }, keyInBody(request), done);
   });
 });
 

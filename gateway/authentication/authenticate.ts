@@ -29,7 +29,8 @@ type Authenticate = (request: FastifyRequest, credential: string | undefined) =>
 /**
  * Verifies bearer credentials. A known key, the case of all ingestion, is found synchronously: the hot path awaits no
  * promise and passes no throttle. For other credentials, an address with too many failures gets 429 instead of 401. Valid
- * credentials are accepted from such an address too, as a broken producer may share it with the people repairing it.
+ * credentials are accepted from such an address too, as a broken producer may share it with the people repairing it. A
+ * revoked or expired key is no guess: it gets 401 however often, as SDKs drop their events at 401 and retry at 429.
  */
 export function createAuthenticate(dependencies: AuthenticationDependencies): Authenticate {
   const { catalog, identity, clock } = dependencies;
@@ -42,10 +43,15 @@ export function createAuthenticate(dependencies: AuthenticationDependencies): Au
       ? callerOfNewKey(token, request.clientAddress)
       : callerOfIdToken(token, request));
     if (caller !== undefined) return caller;
+    if (isKnownKey(token)) throw notAuthenticated(reasonOf(token, request));
     const wait = failures.waitOf(request.clientAddress);
     if (wait > 0) throw tooManyRequests(wait);
     failures.note(request.clientAddress);
     throw notAuthenticated(reasonOf(token, request));
+  }
+
+  function isKnownKey(token: string | undefined): boolean {
+    return token?.startsWith(KEY_START) === true && catalog.state.keyByHash(hashKey(token)) !== undefined;
   }
 
   function reasonOf(token: string | undefined, { headers, routeOptions }: FastifyRequest): Challenge {

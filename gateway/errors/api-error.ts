@@ -82,6 +82,8 @@ export function methodNotAllowed(): ApiError {
  * Why a change conflicts with the current state: the catalog's reasons, and
  *
  * - `not_dead`: the delivery is not dead, or no longer.
+ * - `event_not_kept`: the log no longer has the event of the delivery.
+ * - `test_failed`: enabled rules use the transformation, and its test fails.
  * - `unusable`: this release has no connector for the destination, or no key opens its secrets.
  * - `not_merged`: the ucid belongs to a profile of its own.
  * - `unknown_origin`: no part of the merged profile is known to come from the ucid.
@@ -90,14 +92,23 @@ export function methodNotAllowed(): ApiError {
 type ConflictCode =
   | ConflictReason
   | 'not_dead'
+  | 'event_not_kept'
+  | 'test_failed'
   | 'unusable'
   | 'not_merged'
   | 'unknown_origin'
   | 'upgrade_pending';
 
-/** 409. `causes` names the entities that prevent the change, if any. */
-export function conflict(reason: ConflictCode, causes: readonly ConflictCause[] = []): ApiError {
-  return new ApiError(409, 'conflict', { fields: { reason, causes } });
+/** 409. `causes` names the entities that prevent the change, if any; `details` say more of the reason. */
+export function conflict(
+  reason: ConflictCode,
+  causes: readonly ConflictCause[] = [],
+  details?: readonly ErrorDetail[],
+): ApiError {
+  return new ApiError(409, 'conflict', {
+    fields: { reason, causes },
+    ...(details === undefined ? {} : { details }),
+  });
 }
 
 export function versionMismatch(): ApiError {

@@ -23,13 +23,20 @@ export function describeValidation(
   const details = new Map<string, ErrorDetail>();
   for (const finding of findings) {
     if (details.size === MAX_DETAILS) break;
-    const detail = describe(finding);
+    const detail = isRepeated(finding, context)
+      ? { path: finding.instancePath, message: 'is given more than once' }
+      : describe(finding);
     if (detail === undefined) continue;
     const path =
       context === 'querystring' || context === 'headers' ? detail.path.replace(/^\//, '') : detail.path;
     if (!details.has(path)) details.set(path, { path, message: detail.message });
   }
   return [...details.values()];
+}
+
+/** The values of a query are texts, and lists where a name is given several times. */
+function isRepeated({ keyword, params }: FastifySchemaValidationError, context: string | undefined): boolean {
+  return context === 'querystring' && keyword === 'type' && params.type === 'string';
 }
 
 function describe({ keyword, instancePath, params }: FastifySchemaValidationError): ErrorDetail | undefined {

@@ -1,12 +1,15 @@
-import type {
-  DeadLetterRecord,
-  Delivery,
-  DeliveryTrace,
-  EventLog,
-  EventTrace,
-  RuleTrace,
+import {
+  attemptsIn,
+  type DeadLetterRecord,
+  type Delivery,
+  type DeliveryTrace,
+  type EventLog,
+  type EventTrace,
+  type NewEntry,
+  type RuleTrace,
+  readDeliveryReference,
+  TOPIC,
 } from '@tributary/core';
-import { TOPIC } from '@tributary/core';
 import type { LogScan, ScanEnd } from './log-scan.ts';
 import { CLOCK_SKEW_MS, type ReceivedEvent } from './received-event.ts';
 
@@ -17,11 +20,14 @@ interface DeadLetters {
   readonly complete: boolean;
 }
 
-/** Finds the dead-letter records of the event and of its deliveries. */
+const NO_IDS: ReadonlySet<string> = new Set();
+
+/** Finds the dead-letter records of the event and of its deliveries, which may be keyed by these ids. */
 export async function findDeadLetters(
   scan: LogScan,
   log: EventLog,
   { entry, event }: ReceivedEvent,
+  deliveryIds: ReadonlySet<string> = NO_IDS,
 ): Promise<DeadLetters> {
   const topic = TOPIC.poison;
   const partitions = log.topics.get(topic)?.partitions ?? 0;
@@ -30,9 +36,9 @@ export async function findDeadLetters(
   const messageId = JSON.stringify(JSON.stringify(event.message_id)).slice(1, -1);
   const scanPartition = async (partition: number): Promise<ScanEnd> => {
     const from = await log.offsetAt(topic, partition, entry.timestamp - CLOCK_SKEW_MS);
-    return scan.visit({ topic, partition, from }, ({ value }) => {
-      if (value.includes(messageId) && value.includes(event.workspace_id))
-        records.push(JSON.parse(value) as DeadLetterRecord);
+    return scan.visit({ topic, partition, from }, ({ key, value }) => {
+      const isNamed = value.includes(messageId) && value.includes(event.workspace_id);
+      if (isNamed || deliveryIds.has(key)) records.push(JSON.parse(value) as DeadLetterRecord);
       return undefined;
     });
   };
@@ -57,7 +63,8 @@ export async function withDeadLetters(
     deliveries.some(({ first_try, status }) => first_try || status === 'retrying'),
   );
   if (!isUndecided && !isConcluded) return { rules };
-  const deadLetters = await findDeadLetters(scan, log, received);
+  const ids = new Set(rules.flatMap(({ deliveries }) => deliveries.map(({ id }) => id)));
+  const deadLetters = await findDeadLetters(scan, log, received, ids);
   const checked = rules.map((rule) => ({
     ...rule,
     deliveries: rule.deliveries.map((delivery) => unlessDeadLettered(delivery, deadLetters)),
@@ -66,7 +73,7 @@ export async function withDeadLetters(
     deliveries.filter(({ status }) => status === 'unknown'),
   );
   const ofDelivery = deadLetters.records.find(({ entry }) =>
-    unknown.some(({ id }) => entry.value.includes(id)),
+    unknown.some(({ id }) => entry.key === id || entry.value.includes(id)),
   );
   const record = ofDelivery ?? (isUndecided ? deadLetters.records[0] : undefined);
   return { rules: checked, ...failedStage(record) };
@@ -75,7 +82,9 @@ export async function withDeadLetters(
 function unlessDeadLettered(delivery: DeliveryTrace, { records, complete }: DeadLetters): DeliveryTrace {
   if (delivery.status === 'retrying') return unlessRetryDeadLettered(delivery, records);
   if (!delivery.first_try) return delivery;
-  const isDelivered = complete && !records.some(({ entry }) => entry.value.includes(delivery.id));
+  const isDelivered =
+    complete &&
+    !records.some(({ entry: { key, value } }) => key === delivery.id || value.includes(delivery.id));
   return isDelivered ? delivery : { ...delivery, status: 'unknown', first_try: false };
 }
 
@@ -89,7 +98,7 @@ function unlessRetryDeadLettered(
 ): DeliveryTrace {
   const lastAttemptAt = delivery.attempts.at(-1)?.at ?? '';
   const isDeadLettered = records.some(({ entry }) => {
-    const logged = deliveryIn(entry.value);
+    const logged = deliveryIn(entry);
     return logged?.id === delivery.id && (logged.attempts.at(-1)?.at ?? '') >= lastAttemptAt;
   });
   if (!isDeadLettered) return delivery;
@@ -98,8 +107,13 @@ function unlessRetryDeadLettered(
 }
 
 /** Undefined for an entry of another topic, and for one that is not valid JSON. */
-function deliveryIn(value: string): Pick<Delivery, 'id' | 'attempts'> | undefined {
+function deliveryIn({
+  key,
+  value,
+}: Pick<NewEntry, 'key' | 'value'>): Pick<Delivery, 'id' | 'attempts'> | undefined {
   try {
+    const reference = readDeliveryReference(value);
+    if (reference !== undefined) return { id: key, attempts: attemptsIn(reference.attempts) };
     const { id, attempts } = JSON.parse(value) as Partial<Delivery>;
     return id === undefined || !Array.isArray(attempts) ? undefined : { id, attempts };
   } catch {

@@ -1,16 +1,23 @@
 import {
   type CanonicalEvent,
-  type Delivery,
+  type DeliveryEnvelope,
   type DeliveryOutcome,
   type DeliveryTrace,
   type EventLog,
-  eventKey,
+  HASHED_SUBJECT,
+  HEADER,
   type History,
+  hasEvent,
   isNotice,
   type LogEntry,
   outcomeOfEntry,
   partitionOf,
   partitionsOfKey,
+  readDeliveryEntry,
+  readDeliveryReference,
+  readOutcome,
+  recordsOutcome,
+  referencedOutcome,
   retryTopic,
   TOPIC,
   type TraceStage,
@@ -23,7 +30,7 @@ const RETRY_TOPICS = retryTopic('');
 
 /** A delivery as route appended it. */
 export interface LoggedDelivery {
-  readonly delivery: Delivery;
+  readonly delivery: DeliveryEnvelope;
   readonly entry: LogEntry;
 }
 
@@ -69,7 +76,7 @@ export async function findDeliveries(
       return scan.visit({ topic, partition, from }, (entry) => {
         if (!isEntryOf(entry, event))
           return !slow && isOfLaterEvent(log, entry, accepted, event) ? 'enough' : undefined;
-        const delivery = JSON.parse(entry.value) as Delivery;
+        const delivery = readDeliveryEntry(entry);
         if (delivery.replay === undefined) byId.set(delivery.id, { delivery, entry });
         return hasAll(byId) ? 'enough' : undefined;
       });
@@ -81,16 +88,27 @@ export async function findDeliveries(
 /** Whether an entry is the first delivery of a later event of the same partition. Redrives, replays and notices are in no order. */
 function isOfLaterEvent(log: EventLog, entry: LogEntry, accepted: LogEntry, event: CanonicalEvent): boolean {
   if (entry.timestamp < accepted.timestamp + CLOCK_SKEW_MS) return false;
-  const delivery = JSON.parse(entry.value) as Delivery;
-  const { redrives, replay, created_at, event: other } = delivery;
-  if (redrives > 0 || replay !== undefined || isNotice(delivery) || other.environment !== event.environment)
+  const delivery = readDeliveryEntry(entry);
+  const { redrives, replay, created_at, workspace_id, destination_id, environment } = delivery;
+  const receivedAt = receivedAtOf(delivery, entry);
+  if (redrives > 0 || replay !== undefined || receivedAt === undefined || environment !== event.environment)
     return false;
   const partitions = log.topics.get(TOPIC.accepted)?.partitions ?? 1;
+  const subject = entry.key.slice(destination_id.length + 1);
+  // Its partition of accepted events is unknown.
+  if (subject.startsWith(HASHED_SUBJECT)) return false;
   return (
-    partitionOf(eventKey(other), partitions) === accepted.position.partition &&
-    Date.parse(other.received_at) > Date.parse(event.received_at) + CLOCK_SKEW_MS &&
+    partitionOf(`${workspace_id}:${subject}`, partitions) === accepted.position.partition &&
+    receivedAt > Date.parse(event.received_at) + CLOCK_SKEW_MS &&
     Date.parse(created_at) > accepted.timestamp
   );
+}
+
+/** Undefined for a notice. */
+function receivedAtOf(delivery: DeliveryEnvelope, { headers }: LogEntry): number | undefined {
+  if (hasEvent(delivery)) return isNotice(delivery) ? undefined : Date.parse(delivery.event.received_at);
+  const [, , , receivedAt] = headers[HEADER.countedAs]?.split('|') ?? [];
+  return receivedAt === undefined ? undefined : Number(receivedAt);
 }
 
 /**
@@ -125,7 +143,7 @@ export async function traceDelivery(
   const queue = await queueOf(scan, log, logged);
   if (queue !== undefined && queue !== 'timed out')
     return outcomeOr(await outcomeIn(scan, sources, workspaceId, delivery.id), pendingAt(queue));
-  const unindexed = await unindexedOutcome(scan, log, entry.key, delivery.id);
+  const unindexed = await unindexedOutcome(scan, log, logged);
   const indexed = await outcomeIn(scan, sources, workspaceId, delivery.id);
   const outcome = unindexed.newest ?? (indexed === 'unanswered' ? undefined : indexed);
   if (outcome !== undefined) return unindexed.complete ? outcome : { ...outcome, status: 'unknown' };
@@ -162,12 +180,12 @@ function traceOfOutcome(outcome: DeliveryOutcome): DeliveryTrace {
   };
 }
 
-function idsOf({ id, index, destination_id, created_at }: Delivery) {
+function idsOf({ id, index, destination_id, created_at }: DeliveryEnvelope) {
   return { id, index, destination_id, created_at };
 }
 
 /**
- * The stage of the queue that a delivery waits in: the slow queue or a retry topic, all keyed as `deliveries` is. A delivery may move from the slow queue to a retry topic meanwhile, so retry topics are read before
+ * The stage of the queue that a delivery waits in: the slow queue or a retry topic, keyed as `deliveries` is or by its id. A delivery may move from the slow queue to a retry topic meanwhile, so retry topics are read before
  * and after the slow queue.
  */
 async function queueOf(
@@ -196,13 +214,15 @@ async function findWaiting(
   { delivery, entry }: LoggedDelivery,
 ): Promise<ScanEnd> {
   let ended: ScanEnd = 'end';
-  for (const partition of partitionsOfKey(entry.key, specOf(log, topic))) {
+  for (const partition of partitionsOfDelivery(log, topic, { delivery, entry })) {
     const [since, consumed] = await Promise.all([
       log.offsetAt(topic, partition, entry.timestamp - CLOCK_SKEW_MS),
       log.positionOf(stage, topic, partition),
     ]);
     const end = await scan.visit({ topic, partition, from: Math.max(since, consumed ?? 0) }, (waiting) =>
-      isEntryOf(waiting, delivery) && waiting.value.includes(delivery.id) ? 'enough' : undefined,
+      waiting.key === delivery.id || (isEntryOf(waiting, delivery) && waiting.value.includes(delivery.id))
+        ? 'enough'
+        : undefined,
     );
     if (end === 'enough') return end;
     if (end === 'timed out') ended = end;
@@ -210,28 +230,53 @@ async function findWaiting(
   return ended;
 }
 
+/** Where records of a delivery may be: keyed as its record on `deliveries`, or by its id. */
+function partitionsOfDelivery(
+  log: EventLog,
+  topic: string,
+  { delivery, entry }: LoggedDelivery,
+): ReadonlySet<number> {
+  const spec = specOf(log, topic);
+  return new Set([...partitionsOfKey(entry.key, spec), ...partitionsOfKey(delivery.id, spec)]);
+}
+
 /** The newest outcome that the history stage has not consumed yet; `complete` when all of them were read. */
 async function unindexedOutcome(
   scan: LogScan,
   log: EventLog,
-  key: string,
-  id: string,
+  logged: LoggedDelivery,
 ): Promise<{ readonly newest: DeliveryTrace | undefined; readonly complete: boolean }> {
   let newest: { readonly at: number; readonly trace: DeliveryTrace } | undefined;
   let complete = true;
-  const partitions = [TOPIC.outcomes, TOPIC.deliveriesDead].flatMap((topic) =>
-    partitionsOfKey(key, specOf(log, topic)).map((partition) => ({ topic, partition })),
+  const { id } = logged.delivery;
+  const retryTopics = [...log.topics.keys()].filter((topic) => topic.startsWith(RETRY_TOPICS));
+  const partitions = [TOPIC.outcomes, TOPIC.deliveriesDead, ...retryTopics].flatMap((topic) =>
+    [...partitionsOfDelivery(log, topic, logged)].map((partition) => ({ topic, partition })),
   );
   for (const { topic, partition } of partitions) {
     const from = (await log.positionOf('history', topic, partition)) ?? (await log.first(topic, partition));
-    const end = await scan.visit({ topic, partition, from }, ({ value, timestamp }) => {
-      if (!value.includes(id)) return undefined;
-      const outcome = JSON.parse(value) as DeliveryOutcome;
-      if (outcome.delivery.id === id && (newest === undefined || timestamp >= newest.at))
+    const end = await scan.visit({ topic, partition, from }, (entry) => {
+      const outcome = outcomeInRecord(entry, logged.delivery);
+      const { timestamp } = entry;
+      if (outcome?.delivery.id === id && (newest === undefined || timestamp >= newest.at))
         newest = { at: timestamp, trace: traceOfOutcome(outcome) };
       return undefined;
     });
     complete &&= end !== 'timed out';
   }
   return { newest: newest?.trace, complete };
+}
+
+/** The outcome in a record that is about this delivery. */
+function outcomeInRecord(
+  { key, value, timestamp, position }: LogEntry,
+  delivery: DeliveryEnvelope,
+): DeliveryOutcome | undefined {
+  if (key === delivery.id) {
+    const reference = readDeliveryReference(value);
+    if (reference !== undefined)
+      return recordsOutcome(reference) ? referencedOutcome(reference, delivery, timestamp) : undefined;
+  }
+  if (position.topic.startsWith(RETRY_TOPICS) || !value.includes(delivery.id)) return undefined;
+  return readOutcome(value);
 }

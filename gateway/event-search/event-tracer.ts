@@ -7,6 +7,7 @@ import {
   HEADER,
   type History,
   type LogEntry,
+  organizationOf,
   type ScanCoverage,
 } from '@tributary/core';
 import type { ContractDependencies } from '../ingestion/contract-check.ts';
@@ -62,7 +63,8 @@ export class EventTracer {
    * - `Unavailable` when the log does not respond, or when this process's catalog is behind the event's.
    */
   trace(query: TraceQuery, disconnected: AbortSignal): Promise<TraceResult> {
-    return this.#semaphore.run(query.workspaceId, disconnected, async () => {
+    const owner = organizationOf(this.#sources.catalog.state, query.workspaceId);
+    return this.#semaphore.run(owner, disconnected, async () => {
       const scan = new LogScan(this.#sources.log, BUDGET_MS, () => performance.now());
       const received = await findReceived(scan, this.#sources, query);
       const path = received && (await pathOf(scan, this.#sources, received));

@@ -1,16 +1,18 @@
 import {
   type CanonicalEvent,
-  type Clock,
+  type Catalog,
   type Environment,
   type EventLog,
-  EventLoopYielder,
   type EventType,
   HEADER,
   type LogEntry,
+  organizationOf,
   type RejectedEvent,
+  recordChars,
   TOPIC,
 } from '@tributary/core';
 import { FairSemaphore } from '../limits/fair-semaphore.ts';
+import { TENANT_TURNS } from '../limits/tenant-turns.ts';
 
 /** Bounds of one scan. */
 export interface ScanBudget {
@@ -26,6 +28,8 @@ export const SCAN_BUDGET: ScanBudget = {
   maxMs: 3_000,
 };
 
+/** How long a scan may wait for its turns in addition, as a multiple of its time. */
+const MAX_EXTENSION = 3;
 /** Scans of one process at a time, as each holds a read's bytes; and those that wait, in all and of one workspace. */
 const CONCURRENCY = { concurrency: 2, maxWaiting: 8, maxWaitingPerOwner: 4, retryAfterSeconds: 3 };
 /** Bytes of one read: the embedded log reads on the thread that serves requests, for some ms at most. */
@@ -76,17 +80,20 @@ type Visitor = (event: CanonicalEvent) => Promise<void> | undefined;
 /**
  * Finds the recent events of a workspace that were accepted or rejected, beginning with the end of every partition.
  * Received events that are not validated yet are not included. The log is shared by all workspaces and has no index for
- * this, so a scan is bounded in entries, bytes and time, yields to the event loop, and reports its coverage.
+ * this, so a scan is bounded in entries, bytes and time, takes turns with other organizations, and reports its coverage.
  */
 export class RecentEvents {
   readonly #log: EventLog;
-  readonly #clock: Clock;
+  readonly #catalog: Pick<Catalog, 'state'>;
   readonly #budget: ScanBudget;
   readonly #semaphore = new FairSemaphore(CONCURRENCY);
 
-  constructor(log: EventLog, clock: Clock, budget: ScanBudget = SCAN_BUDGET) {
+  constructor(
+    { log, catalog }: { log: EventLog; catalog: Pick<Catalog, 'state'> },
+    budget: ScanBudget = SCAN_BUDGET,
+  ) {
     this.#log = log;
-    this.#clock = clock;
+    this.#catalog = catalog;
     this.#budget = budget;
   }
 
@@ -97,12 +104,17 @@ export class RecentEvents {
    * the log does not answer.
    */
   scan(query: RecentEventsQuery, visitor: Visitor, disconnected: AbortSignal): Promise<Coverage> {
-    return this.#semaphore.run(query.workspaceId, disconnected, () =>
-      this.#scan(query, new Scan(query, visitor, this.#budget, this.#clock)),
+    const owner = organizationOf(this.#catalog.state, query.workspaceId);
+    return this.#semaphore.run(owner, disconnected, () =>
+      this.#scan(owner, query, new Scan(query, visitor, this.#budget)),
     );
   }
 
-  async #scan({ since, outcome, limit, isNewest }: RecentEventsQuery, scan: Scan): Promise<Coverage> {
+  async #scan(
+    owner: string,
+    { since, outcome, limit, isNewest }: RecentEventsQuery,
+    scan: Scan,
+  ): Promise<Coverage> {
     const firstRange = isNewest === true ? Math.min(limit, FIRST_RANGE) : FIRST_RANGE;
     const topics = outcome === undefined ? [TOPIC.accepted, TOPIC.rejected] : [TOPIC[outcome]];
     let open = await Promise.all(
@@ -112,18 +124,10 @@ export class RecentEvents {
         ),
       ),
     );
-    const thread = new EventLoopYielder(() => performance.now());
     for (; open.length > 0; open = open.filter(({ isDone }) => !isDone)) {
       for (const partition of open) {
-        for await (const entries of partition.nextRange(READ_BYTES)) {
-          for (const entry of entries) {
-            const continues = scan.take(entry);
-            if (scan.visiting !== undefined) await scan.visiting;
-            if (!continues) return scan.coverage;
-            if (thread.isYieldDue) await thread.yield();
-          }
-          await thread.yield();
-        }
+        for await (const entries of partition.nextRange(READ_BYTES))
+          if (!(await TENANT_TURNS.runSteps(owner, scan.takeEach(entries)))) return scan.coverage;
       }
       if (scan.endRound()) return scan.coverage;
     }
@@ -136,8 +140,8 @@ class Scan {
   readonly #query: RecentEventsQuery;
   readonly #visitor: Visitor;
   readonly #budget: ScanBudget;
-  readonly #clock: Clock;
-  readonly #deadline: number;
+  #deadline: number;
+  #extensionLeft: number;
   #events = 0;
   #oldest: string | null = null;
   #newest: string | null = null;
@@ -146,14 +150,14 @@ class Scan {
   #bytes = 0;
   #stoppedBy: Coverage['stoppedBy'] = null;
   /** The visitor's promise for the last event, if it returned one. */
-  visiting: Promise<void> | undefined;
+  #visiting: Promise<void> | undefined;
 
-  constructor(query: RecentEventsQuery, visitor: Visitor, budget: ScanBudget, clock: Clock) {
+  constructor(query: RecentEventsQuery, visitor: Visitor, budget: ScanBudget) {
     this.#query = query;
     this.#visitor = visitor;
     this.#budget = budget;
-    this.#clock = clock;
-    this.#deadline = clock() + budget.maxMs;
+    this.#deadline = performance.now() + budget.maxMs;
+    this.#extensionLeft = budget.maxMs * MAX_EXTENSION;
   }
 
   get coverage(): Coverage {
@@ -168,17 +172,43 @@ class Scan {
     };
   }
 
+  /**
+   * A step takes one entry, and gives the promise of its visitor. The result is false when the scan ends with one of them.
+   * `from`: since when it waits for its turn.
+   */
+  *takeEach(
+    entries: readonly LogEntry[],
+    from = performance.now(),
+  ): Generator<Promise<void> | undefined, boolean> {
+    let waitsFrom: number | undefined = from;
+    for (const entry of entries) {
+      if (waitsFrom !== undefined) this.#extendBy(performance.now() - waitsFrom);
+      const continues = this.#take(entry);
+      waitsFrom = this.#visiting === undefined ? performance.now() : undefined;
+      yield this.#visiting;
+      if (!continues) return false;
+    }
+    return true;
+  }
+
+  /** Time in which others had the thread is not part of the budget, up to a bound. */
+  #extendBy(ms: number): void {
+    const granted = Math.min(Math.max(ms, 0), this.#extensionLeft);
+    this.#extensionLeft -= granted;
+    this.#deadline += granted;
+  }
+
   /** False when the scan ends with this entry. */
-  take(entry: LogEntry): boolean {
+  #take(entry: LogEntry): boolean {
     this.#records++;
-    this.#bytes += entry.value.length;
-    this.visiting = undefined;
+    this.#bytes += recordChars(entry);
+    this.#visiting = undefined;
     const event = this.#eventIn(entry);
     if (event !== undefined && entry.headers[HEADER.outcome] === 'omitted') this.#omitted++;
     if (event !== undefined && !this.#visit(event)) this.#stoppedBy = 'events';
     else if (this.#records >= this.#budget.maxRecords) this.#stoppedBy = 'records';
     else if (this.#bytes >= this.#budget.maxBytes) this.#stoppedBy = 'bytes';
-    else if (this.#clock() >= this.#deadline) this.#stoppedBy = 'time';
+    else if (performance.now() >= this.#deadline) this.#stoppedBy = 'time';
     return this.#stoppedBy === null;
   }
 
@@ -205,7 +235,7 @@ class Scan {
     const { received_at: at } = event;
     if (this.#oldest === null || at < this.#oldest) this.#oldest = at;
     if (this.#newest === null || at > this.#newest) this.#newest = at;
-    this.visiting = this.#visitor(event);
+    this.#visiting = this.#visitor(event);
     return this.#query.isNewest === true || this.#events < this.#query.limit;
   }
 }

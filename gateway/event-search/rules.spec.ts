@@ -106,6 +106,7 @@ it('an event that waited in the slow queue has the delivery that was made then, 
     entities: () => [rule],
     enabledRules: () => [rule],
     entity: () => destination,
+    workspace: () => undefined,
   } as unknown as CatalogView;
   const at = (ms: number) => new Date(Date.parse(AT) + ms).toISOString();
   const delivery = (message: string, ms: number): Delivery => {

@@ -6,13 +6,13 @@ import {
   deliveryKey,
   destinationMismatch,
   type EventLog,
-  EventLoopYielder,
   FilterBudget,
   HEADER,
   type LogEntry,
   MATCH,
   matchRules,
   mismatchOf,
+  organizationOf,
   partitionsOfKey,
   type Rule,
   type RuleMatch,
@@ -20,6 +20,7 @@ import {
   TOPIC,
   type TransformationResult,
 } from '@tributary/core';
+import { TENANT_TURNS } from '../limits/tenant-turns.ts';
 import { isEntryOf, specOf } from './accepted-event.ts';
 import {
   type DeliverySources,
@@ -30,9 +31,6 @@ import {
 } from './deliveries.ts';
 import type { LogScan } from './log-scan.ts';
 import { CLOCK_SKEW_MS } from './received-event.ts';
-
-/** How long matching rules may block the event loop before it yields, ms. */
-const SLICE_MS = 2;
 
 /** An accepted event, as route reads it. */
 interface AcceptedEvent {
@@ -52,7 +50,8 @@ export async function traceRules(
 ): Promise<readonly RuleTrace[]> {
   const { log, state } = sources;
   const { event } = accepted;
-  const matches = await matchesOf(state, event);
+  const owner = organizationOf(state, event.workspace_id);
+  const matches = await TENANT_TURNS.runSteps(owner, matchesOf(state, event));
   const evaluated = state
     .entities('rule', event.workspace_id)
     .map((rule) => evaluateRule(rule, state, accepted, matches));
@@ -62,12 +61,26 @@ export async function traceRules(
   const slow = missing.length > 0 ? await slowQueueOf(scan, log, accepted) : NOT_IN_SLOW_QUEUE;
   const fromSlowQueue = missing.filter(({ rule }) => names(slow.passed, rule));
   const found = merged(direct, await deliveriesOf(scan, log, accepted, fromSlowQueue, true));
-  return Promise.all(
-    evaluated.map(async ({ rule, mayHaveDeliveries, trace }) => {
+  const traces = await Promise.all(
+    evaluated.map(async ({ rule, mayHaveDeliveries, mayBeChanged, trace }) => {
       if (!mayHaveDeliveries) return { ...trace, transformation: 'unknown' as const, deliveries: [] };
       const outcome = await outcomeOfRule(scan, sources, accepted, rule, found, slow);
-      return correctedByDeliveries({ ...trace, ...outcome.trace }, outcome.complete);
+      const corrected = { ...trace, ...outcome.trace };
+      return mayBeChanged ? correctedByDeliveries(corrected, outcome.complete) : corrected;
     }),
+  );
+  return withOverBudget(traces);
+}
+
+/** One rule has the dead delivery of an event whose workspace was over a budget; the other rules were not applied. */
+function withOverBudget(traces: readonly RuleTrace[]): readonly RuleTrace[] {
+  if (!traces.some(({ deliveries }) => causeBefore(deliveries) === 'over_budget')) return traces;
+  return traces.map((trace) =>
+    trace.mismatch === undefined &&
+    trace.stage === undefined &&
+    (trace.deliveries.length === 0 || causeBefore(trace.deliveries) === 'over_budget')
+      ? { ...trace, transformation: 'unknown', mismatch: { because: 'over_budget' } }
+      : trace,
   );
 }
 
@@ -75,6 +88,8 @@ interface EvaluatedRule {
   readonly rule: Rule;
   /** The rule matches, or matched in an earlier version. */
   readonly mayHaveDeliveries: boolean;
+  /** The rule or its destination was changed after the event was accepted, as far as clocks that differ can tell. */
+  readonly mayBeChanged: boolean;
   readonly trace: Omit<RuleTrace, 'transformation' | 'deliveries'>;
 }
 
@@ -84,20 +99,19 @@ interface Matches {
   readonly firstNotEvaluated: string | undefined;
 }
 
-/** Matches rules as route does. Yields to the event loop: a filter that is new to this process is compiled first. */
-async function matchesOf(state: CatalogView, event: CanonicalEvent): Promise<Matches> {
-  const budget = new FilterBudget();
-  const thread = new EventLoopYielder(() => performance.now(), SLICE_MS);
+/** Matches rules as route does, a rule a step: a filter that is new to this process is compiled first. */
+function* matchesOf(state: CatalogView, event: CanonicalEvent): Generator<undefined, Matches> {
+  const budget = new FilterBudget(organizationOf(state, event.workspace_id));
   const byRule = new Map<string, RuleMatch>();
   let firstNotEvaluated: string | undefined;
   for (const rule of state.enabledRules(event.workspace_id)) {
-    if (thread.isYieldDue) await thread.yield();
+    yield;
     const [match] = matchRules([rule], event, budget);
     if (match === undefined) continue;
     byRule.set(rule.id, match);
     if (match.mismatch?.because !== 'filter_not_evaluated') continue;
     const destination = state.entity('destination', rule.workspace_id, rule.destination_id);
-    if (destinationMismatch(destination, event.environment) === undefined) firstNotEvaluated ??= rule.id;
+    if (destinationMismatch(destination, event) === undefined) firstNotEvaluated ??= rule.id;
   }
   return { byRule, firstNotEvaluated };
 }
@@ -110,16 +124,17 @@ function evaluateRule(
 ): EvaluatedRule {
   const destination = state.entity('destination', rule.workspace_id, rule.destination_id);
   const match = matches.byRule.get(rule.id);
-  const closed = destinationMismatch(destination, event.environment);
+  const closed = destinationMismatch(destination, event);
   const mismatch = (match === undefined ? mismatchOf(rule, event) : match.mismatch) ?? closed;
-  const isChanged = [rule.updated_at, destination?.updated_at ?? ''].some(
-    (at) => Date.parse(at) >= entry.timestamp - CLOCK_SKEW_MS,
-  );
+  const changedSince = (time: number) =>
+    [rule, destination].some((one) => one !== undefined && Date.parse(one.updated_at) > time);
+  const mayBeChanged = changedSince(entry.timestamp - CLOCK_SKEW_MS);
   const isDead = mismatch?.because === 'filter_failed' || rule.id === matches.firstNotEvaluated;
   const existed = Date.parse(rule.created_at) <= entry.timestamp + CLOCK_SKEW_MS;
   return {
     rule,
-    mayHaveDeliveries: existed && (mismatch === undefined || isChanged || isDead),
+    mayHaveDeliveries: existed && (mismatch === undefined || mayBeChanged || isDead),
+    mayBeChanged,
     trace: {
       rule_id: rule.id,
       name: rule.name,
@@ -127,7 +142,7 @@ function evaluateRule(
       destination_id: rule.destination_id,
       transformation_id: rule.transformation_id,
       ...(mismatch === undefined ? {} : { mismatch }),
-      changed_since: isChanged,
+      changed_since: changedSince(entry.timestamp),
     },
   };
 }
@@ -212,7 +227,8 @@ export async function slowQueueOf(
 const ALL = '*';
 
 function rulesOf({ headers }: LogEntry): readonly string[] {
-  return headers[HEADER.match] === MATCH.all ? [ALL] : (headers[HEADER.rules] ?? '').split(',');
+  const match = headers[HEADER.match];
+  return match === MATCH.all || match === MATCH.at ? [ALL] : (headers[HEADER.rules] ?? '').split(',');
 }
 
 function names(rules: readonly string[], { id }: Rule): boolean {
@@ -249,7 +265,7 @@ async function outcomeOfRule(
   const transformation = isWaiting ? 'unknown' : transformationResult(rule, deliveries, complete);
   return {
     trace: {
-      ...(isWaiting || slow.redriven.includes(rule.id) ? { stage: 'route.slow' as const } : {}),
+      ...(isWaiting || names(slow.redriven, rule) ? { stage: 'route.slow' as const } : {}),
       transformation,
       deliveries,
     },
@@ -257,11 +273,10 @@ async function outcomeOfRule(
   };
 }
 
-/** For a rule that was changed since: the deliveries show whether the rule matched at the time. */
+/** For a rule that may have been changed since: the deliveries show whether the rule matched at the time. */
 function correctedByDeliveries(trace: RuleTrace, isComplete: boolean): RuleTrace {
-  if (!trace.changed_since) return trace;
   const { mismatch, ...matched } = trace;
-  const undecided = causeOfFilter(trace.deliveries);
+  const undecided = causeBefore(trace.deliveries);
   if (undecided !== undefined)
     return mismatch?.because === undecided ? trace : { ...matched, mismatch: { because: undecided } };
   if (trace.deliveries.length > 0 || trace.stage !== undefined) return matched;
@@ -269,12 +284,13 @@ function correctedByDeliveries(trace: RuleTrace, isComplete: boolean): RuleTrace
   return { ...trace, mismatch: { because: 'not_at_the_time' } };
 }
 
-/** Set when a delivery is dead because the filter could not decide. */
-function causeOfFilter(
+/** Set when a delivery is dead because its rule was not decided. */
+function causeBefore(
   deliveries: readonly DeliveryTrace[],
-): 'filter_failed' | 'filter_not_evaluated' | undefined {
+): 'filter_failed' | 'filter_not_evaluated' | 'over_budget' | undefined {
   for (const { cause } of deliveries)
-    if (cause === 'filter_failed' || cause === 'filter_not_evaluated') return cause;
+    if (cause === 'filter_failed' || cause === 'filter_not_evaluated' || cause === 'over_budget')
+      return cause;
   return undefined;
 }
 
@@ -285,7 +301,7 @@ function transformationResult(
   isComplete: boolean,
 ): TransformationResult {
   if (deliveries.some(({ cause }) => cause === 'transformation')) return 'failed';
-  if (causeOfFilter(deliveries) !== undefined) return 'unknown';
+  if (causeBefore(deliveries) !== undefined) return 'unknown';
   if (rule.transformation_id === null) return deliveries.length > 0 ? 'none' : 'unknown';
   if (deliveries.length > 0) return 'outputs';
   return isComplete ? 'dropped' : 'unknown';

@@ -1,5 +1,6 @@
 import { EVENT_TYPES, type EventType, iso, type WriteKey } from '@tributary/core';
 import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv';
+import type { TSchema } from 'typebox';
 import type { GatewayDependencies } from '../dependencies.ts';
 import type { ErrorDetail } from '../errors/api-error.ts';
 import { describeValidation } from '../errors/validation.ts';
@@ -7,7 +8,7 @@ import { detailOf } from '../request-body/parse-json.ts';
 import type { TolerantBody } from '../request-body/tolerant-json.ts';
 import { DOCUMENTED } from '../resources/documented.ts';
 import { type ShapedEvent, shapeEvent } from './canonical-event.ts';
-import { batchItems, type EventBody } from './event-schemas.ts';
+import { batchItems, type EventBody, type ItemSchemas, typesIn } from './event-schemas.ts';
 import { TOO_LARGE } from './ingest.ts';
 
 /** An item of a batch that is rejected, with the reason. Other items are accepted. */
@@ -42,17 +43,23 @@ export interface BatchOptions {
 type BatchReader = (items: readonly unknown[], key: WriteKey, options?: BatchOptions) => ReadBatch;
 
 const ajv = new Ajv({ allErrors: true, allowUnionTypes: true, keywords: [DOCUMENTED] });
-const validators = new Map<EventType, ValidateFunction<EventBody>>();
+const validators = new Map<TSchema, ValidateFunction<EventBody>>();
 
 /** Compiled for the first item of its type, as compiling takes long compared with the rest of a start. */
-function validatorOf(type: EventType): ValidateFunction<EventBody> {
-  const validate = validators.get(type) ?? ajv.compile<EventBody>(batchItems[type]);
-  validators.set(type, validate);
+function validatorOf(schema: TSchema): ValidateFunction<EventBody> {
+  let validate = validators.get(schema);
+  if (validate === undefined) {
+    validate = ajv.compile<EventBody>(schema);
+    validators.set(schema, validate);
+  }
   return validate;
 }
 
 /** Validates the items of a batch, each by the schema of its type. */
-export function createBatchReader({ clock }: Pick<GatewayDependencies, 'clock'>): BatchReader {
+export function createBatchReader(
+  { clock }: Pick<GatewayDependencies, 'clock'>,
+  schemas: ItemSchemas = batchItems,
+): BatchReader {
   return (items, key, { receivedAt = iso(clock()), isExact = false, itemFaults, sent } = {}) => {
     const events: BatchEvent[] = [];
     const rejected: RejectedItem[] = [];
@@ -63,12 +70,13 @@ export function createBatchReader({ clock }: Pick<GatewayDependencies, 'clock'>)
         return;
       }
       const type = typeOf(item);
-      if (type === undefined) {
-        const message = `must be one of ${EVENT_TYPES.join(', ')}`;
+      const schema = type && schemas[type];
+      if (type === undefined || schema === undefined) {
+        const message = `must be one of ${typesIn(schemas)}`;
         rejected.push({ index, error: 'invalid request', details: [{ path: '/type', message }] });
         return;
       }
-      const validate = validatorOf(type);
+      const validate = validatorOf(schema);
       if (!validate(item)) {
         rejected.push({
           index,

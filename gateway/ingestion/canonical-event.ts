@@ -1,8 +1,10 @@
 import {
   type CanonicalEvent,
   canonicalTime,
+  contractSubject,
   type EventType,
   eventKey,
+  isObject,
   type JsonObject,
   MAX_CANONICAL_EVENT_BYTES,
   MAX_EVENT_BYTES,
@@ -56,23 +58,31 @@ export function shapeEvent(
     return refuse('/user_id', 'user_id or anonymous_id is required');
   }
   if (isExact) {
-    const rawField = (['properties', 'traits', 'context'] as const).find((name) =>
+    const rawField = (['properties', 'traits', 'context', 'integrations'] as const).find((name) =>
       JSON.isRawJSON(body[name]),
     );
     if (rawField !== undefined) return refuse(`/${rawField}`, 'must be an object or null');
   }
+  const { traits, context } = type === 'identify' || type === 'alias' ? withTraitsInOnePlace(body) : body;
   const sentTime = body.timestamp ?? receivedAt;
   const timestamp = sentTime === receivedAt ? receivedAt : canonicalTime(sentTime);
   if (timestamp === undefined) return refuse('/timestamp', 'must be an ISO 8601 time');
+  const describes = contractSubject(type);
+  const isView = type === 'page' || type === 'screen';
   const event = {
     message_id: body.message_id ?? newId(),
     type,
-    ...named(type, body),
+    event: type === 'track' ? (body.event ?? '') : undefined,
+    name: isView ? (body.name ?? undefined) : undefined,
+    category: isView ? (body.category ?? undefined) : undefined,
+    group_id: type === 'group' ? (body.group_id ?? '') : undefined,
+    previous_id: type === 'alias' ? (body.previous_id ?? undefined) : undefined,
     user_id: userId,
     anonymous_id: anonymousId,
-    ...described(type, body),
-    context:
-      timestamp === sentTime ? (body.context ?? undefined) : withNote(body.context, { timestamp: sentTime }),
+    properties: describes === 'properties' ? (body.properties ?? undefined) : undefined,
+    traits: describes === 'traits' ? (traits ?? undefined) : undefined,
+    context: timestamp === sentTime ? (context ?? undefined) : withNote(context, { timestamp: sentTime }),
+    integrations: body.integrations ?? undefined,
     timestamp,
     received_at: receivedAt,
     environment: key.environment,
@@ -95,16 +105,15 @@ export function shapeEvent(
   };
 }
 
-function named(type: EventType, body: EventBody): { event?: string; name?: string; group_id?: string } {
-  if (type === 'track') return { event: body.event ?? '' };
-  if (type === 'group') return { group_id: body.group_id ?? '' };
-  return type === 'page' && body.name != null ? { name: body.name } : {};
-}
-
-function described(type: EventType, body: EventBody): { properties?: JsonObject; traits?: JsonObject } {
-  if (type === 'track' || type === 'page')
-    return body.properties == null ? {} : { properties: body.properties };
-  return body.traits == null ? {} : { traits: body.traits };
+/**
+ * RudderStack's SDKs send the traits of an identify or alias in `context.traits`, others beside their own. The event has them in
+ * `traits` alone, where contracts check them: what a contract omits must not be delivered as a copy. Of a trait in both
+ * places that of `traits` counts.
+ */
+function withTraitsInOnePlace({ traits, context }: EventBody): Pick<EventBody, 'traits' | 'context'> {
+  const { traits: copied, ...others } = context ?? {};
+  if (!isObject(copied)) return { traits: traits ?? null, context: context ?? null };
+  return { traits: { ...copied, ...traits }, context: others };
 }
 
 function refuse(path: string, message: string): RefusedEvent {

@@ -21,7 +21,7 @@ function setUp() {
       : { outcome: 'accepted', violations: [] };
   };
   const checkBatch = createBatchContractCheck({
-    catalog: { state: { contractAt: () => ({}) }, position: 0 },
+    catalog: { state: { contractAt: () => ({}), workspace: () => undefined }, position: 0 },
     evaluateLight: evaluate,
   } as never);
   return { evaluated, checkBatch };

@@ -2,13 +2,14 @@ import {
   type CanonicalEvent,
   type Contract,
   type ContractVerdict,
-  EventLoopYielder,
   eventName,
   MAX_EVENTS_A_TASK,
+  organizationOf,
   Unavailable,
 } from '@tributary/core';
 import type { GatewayDependencies } from '../dependencies.ts';
-import { FairSemaphore } from '../limits/fair-semaphore.ts';
+import { tooManyRequests } from '../errors/api-error.ts';
+import { PRODUCER_TURNS, TENANT_TURNS } from '../limits/tenant-turns.ts';
 import type { BatchEvent, ReadBatch, RejectedItem } from './batch.ts';
 
 export type ContractDependencies = Pick<GatewayDependencies, 'catalog' | 'contracts' | 'evaluateLight'>;
@@ -28,10 +29,12 @@ export function contractFor(
 export async function evaluateContract(
   contract: Contract,
   event: CanonicalEvent,
-  { contracts, evaluateLight }: Omit<ContractDependencies, 'catalog'>,
+  { catalog, contracts, evaluateLight }: ContractDependencies,
   disconnected?: AbortSignal,
+  turns = TENANT_TURNS,
 ): Promise<ContractVerdict> {
-  const verdict = evaluateLight(contract, event);
+  const owner = organizationOf(catalog.state, contract.workspace_id);
+  const verdict = await turns.run(owner, () => evaluateLight(contract, event));
   if (verdict !== undefined) return verdict;
   const options = disconnected === undefined ? {} : { disconnected };
   const [answer] = await contracts.evaluate(contract, [event], options);
@@ -39,13 +42,7 @@ export async function evaluateContract(
   return answer;
 }
 
-/** One batch at a time, so that all together block the event loop no longer than one. Connections bound how many wait. */
-const CONCURRENCY = {
-  concurrency: 1,
-  maxWaiting: Number.POSITIVE_INFINITY,
-  maxWaitingPerOwner: Number.POSITIVE_INFINITY,
-  retryAfterSeconds: 1,
-};
+const RETRY_AFTER_SECONDS = 1;
 
 /**
  * Moves the events that their contract blocks to the rejected items.
@@ -60,13 +57,10 @@ type BatchContractCheck = (
 ) => Promise<ReadBatch>;
 
 /**
- * A contract may take some ms for an event and a batch has thousands, so a batch is evaluated for some ms at a time, in
- * turn with other batches, and other requests are served in between. Contracts that would block the event loop to compile
- * are left to the contract workers.
+ * A contract may take some ms for an event and a batch has thousands, so batches are evaluated in turns of organizations, and
+ * other requests are served in between. Contracts that would block the event loop to compile are left to the contract workers.
  */
 export function createBatchContractCheck(dependencies: ContractDependencies): BatchContractCheck {
-  const semaphore = new FairSemaphore(CONCURRENCY);
-  const thread = new EventLoopYielder(() => performance.now());
   return async (batch, workspaceId, disconnected) => {
     const blocked = new Map<BatchEvent, RejectedItem>();
     const forWorkers = new Map<Contract, BatchEvent[]>();
@@ -86,15 +80,15 @@ export function createBatchContractCheck(dependencies: ContractDependencies): Ba
         else others.push(shaped);
       }
     };
-    const remaining = batch.events.values();
-    let next = remaining.next();
-    const evaluateSome = async () => {
-      for (; next.done !== true; next = remaining.next()) {
-        if (thread.isYieldDue) return thread.yield();
-        evaluate(next.value);
+    const evaluating = function* () {
+      for (const shaped of batch.events) {
+        if (disconnected.aborted) throw tooManyRequests(RETRY_AFTER_SECONDS);
+        evaluate(shaped);
+        yield undefined;
       }
     };
-    while (next.done !== true) await semaphore.run(workspaceId, disconnected, evaluateSome);
+    const owner = organizationOf(dependencies.catalog.state, workspaceId);
+    await PRODUCER_TURNS.runSteps(owner, evaluating());
     for (const [contract, events] of forWorkers) {
       for (let at = 0; at < events.length; at += MAX_EVENTS_A_TASK) {
         const some = events.slice(at, at + MAX_EVENTS_A_TASK);

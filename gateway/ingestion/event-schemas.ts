@@ -1,8 +1,12 @@
-import { type EventType, type JsonObject, VIOLATION_KINDS } from '@tributary/core';
+import { EVENT_TYPES, type EventType, type JsonObject, VIOLATION_KINDS } from '@tributary/core';
 import { type Static, type TSchema, Type } from 'typebox';
 import { documentedAs } from '../resources/documented.ts';
 import { closed, listOf, nullable, oneOf } from '../resources/schemas.ts';
 import { DATE_OR_TIME } from '../resources/values.ts';
+
+/** The types of the platform API's own events; the Segment API takes all. */
+export const NATIVE_TYPES = ['track', 'identify', 'page', 'group'] as const satisfies readonly EventType[];
+type NativeType = (typeof NATIVE_TYPES)[number];
 
 /** One event as a producer sends it. `null` means the same as absent. */
 export interface EventBody {
@@ -14,8 +18,11 @@ export interface EventBody {
   readonly event?: string;
   readonly properties?: JsonObject | null;
   readonly name?: string | null;
+  readonly category?: string | null;
   readonly traits?: JsonObject | null;
   readonly group_id?: string;
+  readonly previous_id?: string | null;
+  readonly integrations?: JsonObject | null;
 }
 
 const MAX_MESSAGE_ID = 100;
@@ -41,7 +48,7 @@ const common = {
   context: optionalObject('Circumstances: device, location, library.'),
 };
 
-const fields: Readonly<Record<EventType, Readonly<Record<string, TSchema>>>> = {
+const fields: Readonly<Record<NativeType, Readonly<Record<string, TSchema>>>> = {
   track: { event: text('The name of the event.'), properties: optionalObject('Facts about the action.') },
   identify: { traits: optionalObject('Facts about the user.') },
   page: {
@@ -63,7 +70,7 @@ const SUBJECT = {
 };
 
 /** The body of one event of a type. */
-export const eventBodies: Readonly<Record<EventType, TSchema>> = {
+export const eventBodies: Readonly<Record<NativeType, TSchema>> = {
   track: eventBody('track', 'TrackEvent', {
     event: 'Order Placed',
     user_id: 'ada',
@@ -78,23 +85,44 @@ export const eventBodies: Readonly<Record<EventType, TSchema>> = {
   group: eventBody('group', 'GroupEvent', { user_id: 'ada', group_id: 'engines', traits: { plan: 'pro' } }),
 };
 
-function eventBody(type: EventType, title: string, example: EventBody): TSchema {
+function eventBody(type: NativeType, title: string, example: EventBody): TSchema {
   return closed({ ...fields[type], ...common }, { title, examples: [example], ...documentedAs(SUBJECT) });
 }
 
-/** One event with its `type`, as an item of a batch. */
-export const batchItems: Readonly<Record<EventType, TSchema>> = {
-  track: batchItem('track'),
-  identify: batchItem('identify'),
-  page: batchItem('page'),
-  group: batchItem('group'),
+/** The schemas of items of a batch, by their `type`. */
+export type ItemSchemas = Readonly<Partial<Record<EventType, TSchema>>>;
+
+/** One event of the platform API with its `type`. */
+export const batchItems: ItemSchemas = Object.fromEntries(
+  NATIVE_TYPES.map((type) => [type, itemOf(type, fields[type])]),
+);
+
+const view = { ...fields.page, category: optionalText('Its category.', { minLength: 0 }) };
+
+/** An event of any type, with the fields that calls of the Segment API have besides. */
+export const callItems: Readonly<Record<EventType, TSchema>> = {
+  track: callItem('track', fields.track),
+  identify: callItem('identify', fields.identify),
+  page: callItem('page', view),
+  screen: callItem('screen', view),
+  group: callItem('group', fields.group),
+  alias: callItem('alias', {
+    ...fields.identify,
+    previous_id: optionalText('The id of the user before.'),
+  }),
 };
 
-function batchItem(type: EventType): TSchema {
-  return Type.Object(
-    { type: Type.Literal(type), ...fields[type], ...common },
-    { additionalProperties: false },
-  );
+function callItem(type: EventType, own: Readonly<Record<string, TSchema>>): TSchema {
+  return itemOf(type, { ...own, integrations: optionalObject('Which destinations receive it.') });
+}
+
+function itemOf(type: EventType, own: Readonly<Record<string, TSchema>>): TSchema {
+  return Type.Object({ type: Type.Literal(type), ...own, ...common }, { additionalProperties: false });
+}
+
+/** The types of items that schemas take, in words. */
+export function typesIn(schemas: ItemSchemas): string {
+  return EVENT_TYPES.filter((type) => schemas[type] !== undefined).join(', ');
 }
 
 /** Events of one batch at most. */

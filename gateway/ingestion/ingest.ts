@@ -58,10 +58,10 @@ function bytesOf(events: readonly ShapedEvent[]): number {
 
 /**
  * Adds the client's address as `context.ip` to events without one; `null` counts as one. Events stay unchanged when the
- * connection has ended, as its address is unknown then.
+ * address is unknown: the connection has ended, or a proxy does not say for which client it calls.
  */
 function withAddress(events: readonly ShapedEvent[], address: IpAddress): readonly ShapedEvent[] {
-  if (address === UNKNOWN) return events;
+  if (address === UNKNOWN || address.isProxy === true) return events;
   const { text: ip } = address;
   return events.map((shaped) => {
     const { event, text } = shaped;
@@ -82,8 +82,12 @@ export function createIngest({
   catalog,
   metrics,
   tracing,
+  budgets,
   ...dependencies
-}: Pick<GatewayDependencies, 'log' | 'catalog' | 'metrics' | 'clock' | 'logger' | 'tracing'>): Ingest {
+}: Pick<
+  GatewayDependencies,
+  'log' | 'catalog' | 'metrics' | 'clock' | 'logger' | 'tracing' | 'budgets'
+>): Ingest {
   const reportUndeclaredTopic = createUndeclaredTopicReport({ ...dependencies, metrics });
   const unconfirmedEvents = unconfirmedOf(log);
   const shared = new WeakMap<WriteKey, { position: number; headers: Headers }>();
@@ -133,11 +137,13 @@ export function createIngest({
     const headers = headersFor(key, traceparent);
     const entries = events.map(({ key: entryKey, text }) => ({ key: entryKey, value: text, headers }));
     const owners = workspaceOwners(request, key.workspace_id);
+    const bytes = bytesOf(events);
     let permit: Permit | undefined;
     try {
-      permit = unconfirmedEvents.take(owners, bytesOf(events));
+      permit = unconfirmedEvents.take(owners, bytes);
       const tooLarge = await appendAll(log, key.pubsub_topic, entries);
       const { environment } = key;
+      budgets?.add([{ scope: key.workspace_id, received: bytes, written: 0 }]);
       metrics.count('tributary_events_received_total', { environment }, events.length - tooLarge.length);
       span?.end();
       return tooLarge;
@@ -157,16 +163,13 @@ export function createIngest({
  * Appends entries; when the topic refuses them for their size, in halves. Returns the indices of entries that are refused
  * alone. Entries of a refused half may be durable and are appended again: validate drops the duplicates.
  */
-async function appendAll(
+function appendAll(
   log: EventLog,
   topic: string,
   entries: readonly NewEntry[],
   first = 0,
 ): Promise<readonly number[]> {
-  try {
-    await log.append(topic, entries);
-    return [];
-  } catch (error) {
+  return log.append(topic, entries).then(noIndices, async (error) => {
     if (!(error instanceof TooLarge)) throw error;
     if (entries.length === 1) return [first];
     const middle = entries.length >> 1;
@@ -174,7 +177,11 @@ async function appendAll(
       ...(await appendAll(log, topic, entries.slice(0, middle), first)),
       ...(await appendAll(log, topic, entries.slice(middle), first + middle)),
     ];
-  }
+  });
+}
+
+function noIndices(): readonly number[] {
+  return [];
 }
 
 /** A topic is logged at most this often, ms: its producers keep retrying. */

@@ -3,7 +3,7 @@ import type { FastifyRequest } from 'fastify';
 import { ApiError, invalidRequest } from '../errors/api-error.ts';
 import { describeValidation } from '../errors/validation.ts';
 import { shapeEvent } from './canonical-event.ts';
-import { batchItems, type EventBody } from './event-schemas.ts';
+import { callItems, type EventBody } from './event-schemas.ts';
 
 /** The entity of a workspace for which an event is tried. */
 export type TriedBy = Pick<
@@ -21,7 +21,7 @@ export function readTrialEvent(
   const type = EVENT_TYPES.find((known) => known === item.type);
   if (type === undefined)
     throw invalidRequest({ path: '/type', message: `must be one of ${EVENT_TYPES.join(', ')}` });
-  const validate = request.compileValidationSchema(batchItems[type]);
+  const validate = request.compileValidationSchema(callItems[type]);
   if (!validate(item)) throw invalidRequest(...describeValidation(validate.errors ?? [], 'body'));
   const shaped = shapeEvent(type, item as EventBody, trialKey(triedBy), receivedAt);
   if (!shaped.ok)

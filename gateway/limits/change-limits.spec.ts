@@ -2,9 +2,12 @@ import {
   applyFact,
   CatalogState,
   type Fact,
+  NO_METRICS,
   QUOTA_NAMES,
   QUOTAS,
   type Quotas,
+  type ScopeBytes,
+  type StorageVerdict,
   Unavailable,
   type Verdict,
 } from '@tributary/core';
@@ -138,6 +141,30 @@ describe('a change', () => {
     });
     await send(update, { scope: 'another workspace' });
     expect(await send(remove)).toMatchObject({ applied: true });
+  });
+
+  it('filled the disk past all budgets: a large one counts, and is refused beyond a budget', async () => {
+    const counted: ScopeBytes[] = [];
+    let over: StorageVerdict;
+    const budgets = { verdictOf: () => over, verdictOfProfiles: () => over, add() {} } as never;
+    const count = async (bytes: Iterable<ScopeBytes>) => void counted.push(...bytes);
+    const { send } = new Log().gateway({ storage: { budgets, metrics: NO_METRICS, count } });
+    const update = { ...about, type: 'source.updated', entity: 's', data: { name: 'x' } } as const;
+    const remove = { ...about, type: 'source.deleted', entity: 's', data: {} } as const;
+    await send(source('s'), { bytes: 5_000 });
+    await send(update, { bytes: 7_000, scope: 'o' });
+    expect(counted).toEqual([
+      { scope: 'w', received: 0, written: 5_000 },
+      { scope: expect.stringMatching(/^org:/), received: 0, written: 7_000 },
+    ]);
+    over = { action: 'refuse', budget: 'disk_share', used: 2, limit: 1, retryAfterMs: 60_000 };
+    for (const scope of ['w', 'o'])
+      await expect(send(update, { bytes: 7_000, scope })).rejects.toMatchObject({
+        status: 429,
+        fields: { quota: 'disk_share' },
+      });
+    await send(update, { bytes: 300 });
+    expect(await send(remove, { bytes: 7_000 })).toMatchObject({ applied: true });
   });
 
   it('counts for its account over all workspaces, and by its size', async () => {

@@ -1,7 +1,9 @@
 import {
   type CatalogView,
+  type CountWritten,
   exceededQuota,
   type Fact,
+  organizationScope,
   type Quotas,
   type QuotaUse,
   quotaUses,
@@ -9,6 +11,7 @@ import {
   type Verdict,
 } from '@tributary/core';
 import { ApiError } from '../errors/api-error.ts';
+import { type Budgeted, refuseChangeOverBudget } from './storage-budgets.ts';
 
 export interface ChangeRates {
   /** Changes a minute of one workspace, or of an organization outside of its workspaces. */
@@ -21,6 +24,8 @@ export interface ChangeLimitsOptions {
   readonly quotas: Quotas;
   /** Absent: unlimited. */
   readonly rates?: ChangeRates;
+  /** Absent: changes count for no budget of bytes. */
+  readonly storage?: Budgeted & { readonly count: CountWritten };
   /** A monotonic clock, ms. */
   readonly elapsed: () => number;
 }
@@ -37,6 +42,8 @@ export interface Change {
 
 /** A fact counts as one change for each started block of this size, as the log keeps all of it. */
 const BYTES_OF_A_CHANGE = 16 * 1024;
+/** A change of this size, bytes, takes part in budgets of bytes. A rule that is disabled and a name are smaller. */
+const LARGE_CHANGE = 1_024;
 /** Concurrent quota-relevant appends of one scope: the number by which several gateways can exceed a quota. */
 const APPENDS_PER_SCOPE = 4;
 /** Removals are not rate limited: each was counted when it was added, and must always be possible. */
@@ -53,14 +60,16 @@ const REMOVES = /\.(revoked|removed|deleted|archived|cancelled)$/;
 export class ChangeLimits {
   readonly #quotas: Quotas;
   readonly #rates: ChangeRates | undefined;
+  readonly #storage: ChangeLimitsOptions['storage'];
   readonly #ofScopes: TokenBuckets;
   readonly #ofAccounts: TokenBuckets;
   /** Amounts that appends in flight add, by quota and scope. */
   readonly #pending = new Map<string, number>();
   readonly #appends = new ScopedConcurrency();
 
-  constructor({ quotas, rates, elapsed }: ChangeLimitsOptions) {
+  constructor({ quotas, rates, storage, elapsed }: ChangeLimitsOptions) {
     this.#quotas = quotas;
+    this.#storage = storage;
     this.#rates = rates;
     const bucketsOf = (perMinute = 1) =>
       new TokenBuckets({ perSecond: perMinute / 60, burst: perMinute, clock: elapsed });
@@ -68,8 +77,25 @@ export class ChangeLimits {
     this.#ofAccounts = bucketsOf(rates?.perAccount);
   }
 
-  /** Appends a change. 429 above a rate, 409 above a quota. `state` is called each time the current state is needed. */
+  /**
+   * Appends a change. 429 above a rate, and for a large change beyond a budget of bytes; 409 above a quota. `state` is called
+   * each time the current state is needed.
+   */
   async admit(change: Change, state: () => CatalogView, append: () => Promise<Verdict>): Promise<Verdict> {
+    const { fact, bytes, scope } = change;
+    const isLarge = !REMOVES.test(fact.type) && bytes >= LARGE_CHANGE;
+    const bytesScope = isLarge && scope !== undefined ? bytesScopeOf(scope, state()) : undefined;
+    const storage = bytesScope === undefined ? undefined : this.#storage;
+    if (storage === undefined || bytesScope === undefined) return this.#admit(change, state, append);
+    refuseChangeOverBudget(storage, bytesScope);
+    const verdict = await this.#admit(change, state, append);
+    const counted = [{ scope: bytesScope, received: 0, written: bytes }];
+    storage.budgets?.add(counted);
+    await storage.count(counted);
+    return verdict;
+  }
+
+  async #admit(change: Change, state: () => CatalogView, append: () => Promise<Verdict>): Promise<Verdict> {
     const { fact } = change;
     if (!REMOVES.test(fact.type)) this.#consumeRates(change);
     // Evaluated again after waiting: the state may have changed meanwhile.
@@ -105,6 +131,13 @@ export class ChangeLimits {
       else this.#pending.delete(name);
     }
   }
+}
+
+/** The scope that the bytes of a change count for; undefined where its workspace or organization is not known. */
+function bytesScopeOf(scope: string, state: CatalogView): string | undefined {
+  if (state.workspace(scope) !== undefined) return scope;
+  const organization = state.organization(scope);
+  return organization && organizationScope(organization.org_id);
 }
 
 function nameOf({ quota, scope }: QuotaUse): string {

@@ -5,9 +5,9 @@ import { FairSemaphore } from './fair-semaphore.ts';
 const STAYS = new AbortController().signal;
 
 /** Tasks that start when admitted by the semaphore and end when the test releases them. */
-function setUp(maxWaiting = 20, maxWaitingPerOwner = 4) {
+function setUp(maxWaiting = 20, maxWaitingPerOwner = 4, concurrency = 2) {
   const semaphore = new FairSemaphore({
-    concurrency: 2,
+    concurrency,
     maxWaiting,
     maxWaitingPerOwner,
     retryAfterSeconds: 2,
@@ -58,6 +58,24 @@ describe('a fair semaphore', () => {
     await nextTurn();
     expect(started).toEqual(['a', 'a', 'b']);
   });
+
+  it.each([1, 2])(
+    'let a third owner wait for all tasks of two others, %s at a time: they take turns',
+    async (concurrency) => {
+      const limits = { concurrency, maxWaiting: 20, maxWaitingPerOwner: 10, retryAfterSeconds: 1 };
+      const semaphore = new FairSemaphore(limits);
+      const started: string[] = [];
+      const tasks = ['a', 'b', 'a', 'b', 'a', 'b', 'a', 'b', 'a', 'b', 'c'].map((owner) =>
+        semaphore.run(owner, STAYS, async () => {
+          started.push(owner);
+          await nextTurn();
+        }),
+      );
+      await Promise.all(tasks);
+      expect(started.indexOf('c')).toBeLessThanOrEqual(concurrency + 2);
+      expect(started).toHaveLength(tasks.length);
+    },
+  );
 
   it('runs no task of a client that has disconnected', async () => {
     const { started, run } = setUp();

@@ -12,18 +12,19 @@ export interface SemaphoreLimits {
 }
 
 interface Waiter {
-  readonly owner: string;
   start(): void;
 }
 
 /**
- * Bounds how many tasks run at a time. The others wait, first in, first out, but owners without a running task go first:
- * an owner with many tasks does not keep the others waiting.
+ * Bounds how many tasks run at a time. The others wait by owner, first in, first out, and their owners take turns, those
+ * without a running task first: owners with many tasks do not keep the others waiting.
  */
 export class FairSemaphore {
   readonly #limits: SemaphoreLimits;
   readonly #running: string[] = [];
-  #waiting: readonly Waiter[] = [];
+  /** By owner. The first owner is next; one that has started a task is moved behind the others. */
+  readonly #lines = new Map<string, Set<Waiter>>();
+  #waiting = 0;
 
   constructor(limits: SemaphoreLimits) {
     this.#limits = limits;
@@ -43,31 +44,43 @@ export class FairSemaphore {
 
   async #wait(owner: string, disconnected: AbortSignal): Promise<void> {
     const { maxWaiting, maxWaitingPerOwner, retryAfterSeconds } = this.#limits;
-    const own = this.#waiting.filter((other) => other.owner === owner);
-    if (disconnected.aborted || this.#waiting.length >= maxWaiting || own.length >= maxWaitingPerOwner)
+    const line = this.#lines.get(owner) ?? new Set<Waiter>();
+    if (disconnected.aborted || this.#waiting >= maxWaiting || line.size >= maxWaitingPerOwner)
       throw tooManyRequests(retryAfterSeconds);
     await new Promise<void>((start, reject) => {
       const leave = () => {
-        this.#waiting = this.#waiting.filter((other) => other !== waiter);
+        this.#remove(owner, line, waiter);
         reject(tooManyRequests(retryAfterSeconds));
       };
       const waiter: Waiter = {
-        owner,
         start: () => {
           disconnected.removeEventListener('abort', leave);
           start();
         },
       };
       disconnected.addEventListener('abort', leave, { once: true });
-      this.#waiting = [...this.#waiting, waiter];
+      line.add(waiter);
+      this.#lines.set(owner, line);
+      this.#waiting += 1;
     });
   }
 
+  #remove(owner: string, line: Set<Waiter>, waiter: Waiter): void {
+    if (!line.delete(waiter)) return;
+    this.#waiting -= 1;
+    if (line.size === 0) this.#lines.delete(owner);
+  }
+
   #startNext(): void {
-    const next = this.#waiting.find(({ owner }) => !this.#running.includes(owner)) ?? this.#waiting[0];
-    if (next === undefined) return;
-    this.#waiting = this.#waiting.filter((other) => other !== next);
-    this.#running.push(next.owner);
+    const owners = [...this.#lines.keys()];
+    const owner = owners.find((one) => !this.#running.includes(one)) ?? owners[0];
+    const line = owner === undefined ? undefined : this.#lines.get(owner);
+    const [next] = line ?? [];
+    if (owner === undefined || line === undefined || next === undefined) return;
+    this.#lines.delete(owner);
+    this.#lines.set(owner, line);
+    this.#remove(owner, line, next);
+    this.#running.push(owner);
     next.start();
   }
 }

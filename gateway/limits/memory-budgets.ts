@@ -1,6 +1,6 @@
 import { getHeapStatistics } from 'node:v8';
 import { FairBudget, Overloaded, type Permit } from '@tributary/core';
-import type { FastifyRequest } from 'fastify';
+import type { FastifyRequest, onSendHookHandler } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { unavailable } from '../errors/api-error.ts';
@@ -51,7 +51,7 @@ export const responseMemoryPlugin = fastifyPlugin<Pick<GatewayDependencies, 'mem
         },
       };
     });
-    app.addHook('onSend', (request, reply, payload, done) => {
+    const countResponse: onSendHookHandler = (request, reply, payload, done) => {
       const isText = typeof payload === 'string' || Buffer.isBuffer(payload);
       if (!isText || payload.length <= UNCOUNTED_BYTES || request.method !== 'GET')
         return done(null, payload);
@@ -61,6 +61,10 @@ export const responseMemoryPlugin = fastifyPlugin<Pick<GatewayDependencies, 'mem
       } catch (error) {
         done(error as Error);
       }
+    };
+    app.addHook('onRoute', (route) => {
+      if ([route.method].flat().includes('GET'))
+        route.onSend = [...[route.onSend ?? []].flat(), countResponse];
     });
   },
 );

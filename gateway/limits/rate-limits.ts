@@ -3,6 +3,8 @@ import fastifyPlugin from 'fastify-plugin';
 import type { Caller } from '../authentication/caller.ts';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { tooManyRequests } from '../errors/api-error.ts';
+import { refuseEventsOverBudget } from './storage-budgets.ts';
+import { countProducerCall } from './tenant-turns.ts';
 
 /** A failing limiter is logged at most this often, ms. */
 const LOG_EVERY_MS = 10_000;
@@ -15,7 +17,6 @@ export const rateLimitsPlugin = fastifyPlugin<
   Pick<GatewayDependencies, 'limits' | 'metrics' | 'logger' | 'clock'>
 >(async (app, { limits, metrics, logger, clock }) => {
   const limiter: RateLimiter | undefined = limits?.calls;
-  if (limiter === undefined) return;
   let loggedAt = Number.NEGATIVE_INFINITY;
 
   async function waitOf(caller: Caller, of: RateLimiter): Promise<number> {
@@ -42,8 +43,14 @@ export const rateLimitsPlugin = fastifyPlugin<
   app.addHook('onRequest', (request, _reply, done) => {
     const { operation } = request.routeOptions.config;
     // The path of events awaits no promise.
-    if (operation === undefined || operation === 'events.ingest' || permissionOf(operation).public) done();
-    else checkCallRate(request.caller, limiter).then(() => done(), done);
+    if (operation === 'events.ingest') {
+      countProducerCall();
+      return done();
+    }
+    if (limiter === undefined || operation === undefined || permissionOf(operation).public) return done();
+    const { caller } = request;
+    if (caller.kind === 'client_key' && limits?.limitsClientKeys === false) return done();
+    checkCallRate(caller, limiter).then(() => done(), done);
   });
 });
 
@@ -53,13 +60,14 @@ function nameOf(caller: Caller): string {
 
 /**
  * Consumes the event quota of a write key, once per event and before validation, as refused events cost work as well. 429
- * when the quota is exceeded; then nothing is consumed and no event may be accepted.
+ * when the quota is exceeded, or a budget of bytes of the workspace; then nothing is consumed and no event may be accepted.
  */
 export function consumeEventQuota(
-  { limits }: Pick<GatewayDependencies, 'limits'>,
+  { limits, budgets, metrics }: Pick<GatewayDependencies, 'limits' | 'budgets' | 'metrics'>,
   key: WriteKey,
   events: number,
 ): void {
+  refuseEventsOverBudget({ budgets, metrics }, key.workspace_id);
   const wait = events === 0 ? 0 : (limits?.events?.take(key.id, events) ?? 0);
   if (wait > 0) throw tooManyRequests(Math.ceil(wait / 1_000));
 }

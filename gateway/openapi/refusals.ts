@@ -49,7 +49,7 @@ export const REFUSALS: Readonly<Record<number, Refusal>> = {
     error: 'conflict',
     fields: {
       reason: 'in_use',
-      causes: [{ kind: 'rule', id: '0198c5a2-7c1e-7b3a-9f60-2d1c5e8a4b70' }],
+      causes: [{ kind: 'rule', id: '0198c5a2-7c1e-7b3a-9f60-2d1c5e8a4b70', name: 'Orders to the CRM' }],
     },
   },
   412: {
@@ -72,7 +72,7 @@ export const REFUSALS: Readonly<Record<number, Refusal>> = {
   429: {
     name: 'TooManyRequests',
     description:
-      'The credential called too often, an address failed to authenticate too often, there were too many changes, or too many streams are open. Where a bound of a workspace, organization or account was reached, `quota` names it and `limit` is what it allows.',
+      'The credential called too often, an address failed to authenticate too often, there were too many changes, or too many streams are open. Where a bound of a workspace, organization or account was reached, `quota` names it and `limit` is what it allows. Of a budget of bytes `error` is `storage budget exceeded`, and `used` what is used of it.',
     error: 'too many requests',
     retryAfter: true,
   },

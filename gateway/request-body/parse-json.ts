@@ -40,7 +40,7 @@ export function parseJson(body: Buffer, form: BodyForm = 'strict', exactFrom = 0
   } catch {
     return refuse(isWhole ? 'is not valid JSON' : 'is not valid UTF-8');
   }
-  const isFaulty = !isWhole || holdsFault(value, text);
+  const isFaulty = !isWhole || holdsFault(value, body, text);
   const isExact = form !== 'strict' && (census.hasLongNumber || (census.isTiny && mayUnderflow(text)));
   if (!isFaulty && !isExact) return { ok: true, value };
   const read = readTolerantly(body, form === 'items' || form === 'tolerant items', exactFrom);
@@ -60,13 +60,13 @@ function refuse(message: string): ParsedJson {
 /** The counts of the last body. One shared object, as every body is counted. */
 const census = { members: 0, isTiny: false, hasLongNumber: false, hasFault: false };
 
-function holdsFault(value: unknown, text: string): boolean {
+function holdsFault(value: unknown, body: Buffer, text: string): boolean {
   census.members = 0;
   census.isTiny = false;
   census.hasLongNumber = false;
   census.hasFault = false;
   count(value, 0);
-  if (census.hasFault || census.members !== membersInText(text)) return true;
+  if (census.hasFault || census.members !== membersInText(body)) return true;
   return text.includes('\\') && SURROGATE_ESCAPE.test(text) && !isWellFormed(value);
 }
 
@@ -113,36 +113,26 @@ const DIGIT_9 = 57;
 /** From this many digits and points a double may not hold a number. */
 const LONG_NUMBER = 16;
 
-/** Counts the members of all objects in valid JSON text: the colons outside of strings. Records long numbers in `census`. */
-function membersInText(text: string): number {
+/** Counts the members of all objects in valid JSON: the colons outside of strings. Records long numbers in `census`. */
+function membersInText(json: Buffer): number {
   let members = 0;
-  for (let i = 0; i < text.length; i++) {
-    const code = text.charCodeAt(i);
+  let digits = 0;
+  for (let i = 0; i < json.length; i++) {
+    const code = json[i] ?? 0;
+    if ((code >= DIGIT_0 && code <= DIGIT_9) || code === POINT) {
+      digits++;
+      if (digits === LONG_NUMBER) census.hasLongNumber = true;
+      continue;
+    }
+    digits = 0;
     if (code === COLON) members++;
-    else if (code === QUOTE) i = endOfString(text, i);
-    else if (isDigit(code)) i = endOfDigits(text, i);
+    else if (code === QUOTE) i = endOfString(json, i);
   }
   return members;
 }
 
-function endOfDigits(text: string, start: number): number {
-  let end = start;
-  for (let code = text.charCodeAt(end + 1); isDigit(code) || code === POINT; code = text.charCodeAt(end + 1))
-    end++;
-  if (end - start >= LONG_NUMBER - 1) census.hasLongNumber = true;
+function endOfString(json: Buffer, start: number): number {
+  let end = start + 1;
+  while (end < json.length && json[end] !== QUOTE) end += json[end] === BACKSLASH ? 2 : 1;
   return end;
-}
-
-const isDigit = (code: number) => code >= DIGIT_0 && code <= DIGIT_9;
-
-function endOfString(text: string, start: number): number {
-  let end = text.indexOf('"', start + 1);
-  while (end !== -1 && isEscaped(text, end)) end = text.indexOf('"', end + 1);
-  return end === -1 ? text.length : end;
-}
-
-function isEscaped(text: string, at: number): boolean {
-  let backslashes = 0;
-  while (text.charCodeAt(at - 1 - backslashes) === BACKSLASH) backslashes++;
-  return backslashes % 2 === 1;
 }

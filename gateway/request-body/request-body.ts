@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import type { Readable } from 'node:stream';
 import { getHeapStatistics } from 'node:v8';
 import { FairBudget, type Permit } from '@tributary/core';
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { bodyTooLarge, invalidRequest, unavailable, unsupportedMediaType } from '../errors/api-error.ts';
@@ -51,7 +51,8 @@ type BodyDependencies = Pick<GatewayDependencies, 'metrics' | 'memory'>;
 /** The budget of a body above `UNCOUNTED_BYTES`, reserved until the request ends. */
 interface BodyMemory {
   readonly permit: Permit;
-  readonly disconnected: AbortSignal;
+  /** Of a compressed body. */
+  readonly disconnected: AbortSignal | undefined;
   /** Set while the body is being read. */
   reading: BodyReading | undefined;
 }
@@ -97,18 +98,19 @@ export const bodyPlugin = fastifyPlugin<BodyDependencies>(async (app, { metrics,
   const limitsOf = (request: FastifyRequest) => (isAuthenticated(request) ? authenticated : unauthenticated);
 
   /** Opens the budget of a body that may grow beyond `UNCOUNTED_BYTES`, until the response is sent. */
-  function openBodyMemory(request: FastifyRequest, reply: FastifyReply): Error | null {
+  function openBodyMemory(request: FastifyRequest, reply: FastifyReply): Error | undefined {
     const { 'content-length': length, 'transfer-encoding': chunked } = request.headers;
-    if (length === undefined && chunked === undefined) return null;
-    if (Number(length) <= UNCOUNTED_BYTES && !isCompressed(request)) return null;
+    if (length === undefined && chunked === undefined) return undefined;
+    if (Number(length) <= UNCOUNTED_BYTES && !isCompressed(request)) return undefined;
     if (Number(length) > maxBytesOf(request)) return bodyTooLarge();
     const permit = limitsOf(request).budget.open(ownersOf(request), {
       mayEnd: () => request.bodyMemory?.reading !== undefined,
       onEnded: () => request.bodyMemory?.reading?.stop(outOfMemory('ended')),
     });
-    request.bodyMemory = { permit, disconnected: disconnectSignal(reply), reading: undefined };
+    const disconnected = isCompressed(request) ? disconnectSignal(reply) : undefined;
+    request.bodyMemory = { permit, disconnected, reading: undefined };
     reply.raw.once('close', permit.release);
-    return null;
+    return undefined;
   }
 
   function outOfMemory(reason: 'share' | 'ended'): Error {
@@ -123,10 +125,13 @@ export const bodyPlugin = fastifyPlugin<BodyDependencies>(async (app, { metrics,
   }
 
   async function inflated(request: FastifyRequest, body: Buffer): Promise<Buffer> {
-    const { bodyMemory } = request;
-    if (!isCompressed(request) || bodyMemory === undefined || body.length === 0) return body;
-    const owner = ownersOf(request).slice(0, 2).join(' ');
-    const text = await limitsOf(request).inflation.run(owner, bodyMemory.disconnected, () =>
+    const disconnected = request.bodyMemory?.disconnected;
+    if (disconnected === undefined || body.length === 0) return body;
+    // The organization, where that is known.
+    const owner = ownersOf(request)
+      .slice(0, isAuthenticated(request) ? 1 : 2)
+      .join(' ');
+    const text = await limitsOf(request).inflation.run(owner, disconnected, () =>
       inflate(body, encodingsOf(request), maxBytesOf(request)),
     );
     const refusal = reserve(request, text.length);
@@ -178,11 +183,12 @@ export const bodyPlugin = fastifyPlugin<BodyDependencies>(async (app, { metrics,
     );
     if (bodyMemory !== undefined) bodyMemory.reading = reading;
   });
-  app.addHook('preParsing', (request, reply, payload, done) => {
-    done(
-      isSupported(encodingsOf(request)) ? openBodyMemory(request, reply) : unsupportedMediaType(),
-      payload,
-    );
+  // The last hook before the body is read: one of `preParsing` costs each request two closures more.
+  const admitBody: onRequestHookHandler = (request, reply, done) => {
+    done(isSupported(encodingsOf(request)) ? openBodyMemory(request, reply) : unsupportedMediaType());
+  };
+  app.addHook('onRoute', (route) => {
+    route.onRequest = [...[route.onRequest ?? []].flat(), admitBody];
   });
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('application/json', app.parseBody);

@@ -1,7 +1,16 @@
-import type { Alerts, CatalogView } from '@tributary/core';
+import {
+  type Addressed,
+  type Alerts,
+  type CatalogView,
+  isConfirmedAddress,
+  isConfirmedByLink,
+  newId,
+  type Workspace,
+} from '@tributary/core';
 import { type Static, Type } from 'typebox';
+import type { GatewayDependencies } from '../dependencies.ts';
 import { invalidRequest } from '../errors/api-error.ts';
-import { closed, nullable, optional } from './schemas.ts';
+import { closed, nullable, oneOf, optional } from './schemas.ts';
 import { email, readEmail } from './values.ts';
 
 const channel = Type.String({
@@ -27,6 +36,64 @@ export const alertsResource = Type.Object({
   destination_id: nullable(channel),
   email: nullable(email),
 });
+
+const ADDRESS_STATES = ['confirmed', 'pending'] as const;
+
+/** Whether an address for notices is confirmed. */
+export const addressStatus = (description: string) => oneOf(ADDRESS_STATES, description);
+
+export const emailStatus = nullable(
+  addressStatus(
+    '`pending`: until the link that was sent to the address is confirmed, notices go as if it were not set. Null without an address.',
+  ),
+);
+
+interface AddressIn extends Addressed {
+  readonly email: string | null | undefined;
+  readonly organizationId: string;
+  readonly workspaceId?: string;
+}
+
+export function statusOf(state: CatalogView, { email, ...address }: AddressIn): Static<typeof emailStatus> {
+  if (email == null) return null;
+  return isConfirmedAddress(state, { email, ...address }) ? 'confirmed' : 'pending';
+}
+
+/** The status of an address that is set in a workspace. */
+export function statusIn(
+  state: CatalogView,
+  workspaceId: string,
+  email: string | null | undefined,
+  { confirmation }: Addressed,
+): Static<typeof emailStatus> {
+  const organizationId = state.workspace(workspaceId)?.organization_id ?? '';
+  return statusOf(state, { email, confirmation, organizationId, workspaceId });
+}
+
+/** The address of an entity of a workspace. */
+export function addressIn(
+  { id: workspaceId, organization_id: organizationId }: Pick<Workspace, 'id' | 'organization_id'>,
+  of: { readonly email: string | null } | null,
+) {
+  return { email: of?.email, organizationId, workspaceId };
+}
+
+/**
+ * The fields of a fact that sets an address, beside the address: with another address than before, the request to confirm it,
+ * unless a link has. Also for that of a member, who needs no link, but may be removed later.
+ */
+export function confirmationOf(
+  { catalog, confirmsAddresses = true }: Pick<GatewayDependencies, 'catalog' | 'confirmsAddresses'>,
+  { email, organizationId }: Omit<AddressIn, 'confirmation'>,
+  stored?: AddressIn['email'],
+  { confirmation }: Addressed = {},
+): Addressed {
+  if (email == null || email === stored)
+    return email == null && confirmation != null ? { confirmation: null } : {};
+  if (confirmsAddresses && !isConfirmedByLink(catalog.state, organizationId, email))
+    return { confirmation: newId() };
+  return confirmation == null ? {} : { confirmation: null };
+}
 
 /**
  * The alerts of a body in their stored form; null when the body has none. 400 for an invalid address, for a missing

@@ -9,7 +9,8 @@ import {
   type WorkspaceEntities,
   type WorkspaceEntityKind,
 } from '@tributary/core';
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyReply, FastifyRequest, onSendHookHandler } from 'fastify';
+import fastifyPlugin from 'fastify-plugin';
 import { accountOf, authorOf } from '../authentication/caller.ts';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { conflict, notFound, payloadTooLarge, versionMismatch } from '../errors/api-error.ts';
@@ -113,12 +114,13 @@ export interface Proposer {
  *
  * Errors: 409 with the reason when the fold refuses it, or with the quota when that is full; 412 when the version that the
  * caller named is not current; 429 for too many changes; 413 when the fact is larger than a log record, which a body
- * within its limit can become (`1e20` is written as a 1 and twenty zeros).
+ * within its limit can become (`1e20` is written as a 1 and twenty zeros). `refusalOf`: the 409, where the caller knows more.
  */
 export async function propose(
   request: FastifyRequest,
   dependencies: ProposalDependencies,
   proposal: Proposal,
+  refusalOf = ({ reason, causes }: Refused) => conflict(reason, causes),
 ): Promise<void> {
   const proposer = {
     by: authorOf(request.caller),
@@ -129,7 +131,7 @@ export async function propose(
   const refused = await proposeAs(proposer, dependencies, proposal);
   if (refused === undefined) return;
   if (refused.reason === 'version' && namesVersion(request)) throw versionMismatch();
-  throw conflict(refused.reason, refused.causes);
+  throw refusalOf(refused);
 }
 
 /** Why the fold refused a fact. */
@@ -186,6 +188,24 @@ export function namesVersion(request: FastifyRequest): boolean {
 function tagsOf(request: FastifyRequest): readonly string[] {
   return (request.headers['if-match'] ?? '').split(',').map((tag) => tag.trim());
 }
+
+/** Answers 304 to a `GET` with an `If-None-Match` for the version that it would be answered. Other routes have no hook for it. */
+export const conditionalReadsPlugin = fastifyPlugin(async (app) => {
+  app.addHook('onRoute', (route) => {
+    if ([route.method].flat().some((method) => method === 'GET' || method === 'HEAD'))
+      route.onSend = [...[route.onSend ?? []].flat(), answerNotModified];
+  });
+});
+
+const answerNotModified: onSendHookHandler = (request, reply, payload, done) => {
+  const known = request.headers['if-none-match'];
+  const version =
+    known === undefined ? undefined : TAG.exec(String(reply.getHeader('etag')))?.groups?.version;
+  const isKnown = (tag: string) => tag.trim() === '*' || TAG.exec(tag.trim())?.groups?.version === version;
+  if (version === undefined || !known?.split(',').some(isKnown)) return done(null, payload);
+  reply.code(304).removeHeader('content-type').removeHeader('content-length');
+  done(null, null);
+};
 
 /**
  * 412 unless `If-Match`, if the request has one, names the current version. Weak tags are accepted: the version is that of

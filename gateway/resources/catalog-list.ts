@@ -72,11 +72,15 @@ type ListQuery = Readonly<Record<string, string | undefined>>;
 /** A list of catalog entities: its query parameters, and how a page is read. */
 export interface CatalogList<Item extends Created, Own extends TProperties> {
   readonly querystring: ReturnType<typeof closed<typeof pageQuery & Own>>;
-  /** The items of the requested page. Sets the headers `Link` and, where it was asked for, `X-Total-Count`. */
+  /**
+   * The items of the requested page. Sets the headers `Link` and, where it was asked for, `X-Total-Count`. `isSelected`: a
+   * filter of the route's own.
+   */
   read(
     request: Pick<FastifyRequest, 'query' | 'url'>,
     reply: Pick<FastifyReply, 'header'>,
     listing: Listing<Item> & { readonly size?: number },
+    isSelected?: (item: Item) => boolean,
   ): readonly Item[];
 }
 
@@ -118,11 +122,15 @@ function createList<Item extends Created, Own extends TProperties>({
   });
 
   /** Undefined when all items match. */
-  function filterOf(query: ListQuery): ((item: Item) => boolean) | undefined {
+  function filterOf(
+    query: ListQuery,
+    isSelected: ((item: Item) => boolean) | undefined,
+  ): ((item: Item) => boolean) | undefined {
     const conditions: ((item: Item) => boolean)[] = Object.entries(filters).flatMap(([name, { matches }]) => {
       const value = query[name];
       return value === undefined ? [] : [(item: Item) => matches(item, value)];
     });
+    if (isSelected !== undefined) conditions.push(isSelected);
     if (query.q !== undefined) {
       const part = query.q.toLowerCase();
       conditions.push((item) => textOf(item).toLowerCase().includes(part));
@@ -136,11 +144,11 @@ function createList<Item extends Created, Own extends TProperties>({
 
   return {
     querystring: querystring as unknown as CatalogList<Item, Own>['querystring'],
-    read(request, reply, listing) {
+    read(request, reply, listing, isSelected) {
       const query = request.query as ListQuery;
       const { limit, cursor } = pageRequest(query);
       const order = orderOf(query.sort);
-      const matches = filterOf(query);
+      const matches = filterOf(query, isSelected);
       const after = cursor === undefined ? undefined : decodePosition(cursor, order);
       const items: Item[] = [];
       let last: Item | undefined;

@@ -127,13 +127,13 @@ export const errorBody = Type.Object(
           path: Type.String({ description: 'JSON pointer into the body, or the name of a parameter.' }),
           message: Type.String(),
         }),
-        'The faults, on 400 and 413.',
+        'The faults, on 400 and 413; on 409 `test_failed` how the test failed.',
       ),
     ),
     reason: Type.Optional(
       Type.String({
         description:
-          'Why, on 409 `conflict`: `taken`, `in_use`, `missing` (what it names is gone, archived or a draft), `last_owner`, `version` (it was changed at the same time), `not_dead`, `unusable`, `not_merged`, `unknown_origin` or `upgrade_pending` (the operator has not finished an upgrade).',
+          'Why, on 409 `conflict`: `taken`, `in_use`, `missing` (what it names is gone, archived or a draft), `last_owner`, `test_failed` (of a transformation that enabled rules use; `details` say how), `version` (it was changed at the same time), `not_dead`, `event_not_kept`, `unusable`, `not_merged`, `unknown_origin` or `upgrade_pending` (the operator has not finished an upgrade).',
         examples: ['in_use'],
       }),
     ),
@@ -142,6 +142,12 @@ export const errorBody = Type.Object(
         Type.Object({
           kind: Type.String({ examples: ['rule'] }),
           id: Type.String({ description: 'The id of a resource of this kind; of a `region` its code.' }),
+          name: Type.Optional(
+            Type.String({
+              description: 'Its name, of a member the address.',
+              examples: ['Orders to the CRM'],
+            }),
+          ),
         }),
         'The entities that prevent the change, on 409 `conflict`: at most ten.',
       ),

@@ -38,6 +38,13 @@ export function parseInteger(text: string | undefined, { name, min, max, fallbac
   return value;
 }
 
+/** The fault of an event name that is meant as a pattern; undefined for others. */
+export function patternFault(name: string, instead: string): string | undefined {
+  return /^\*|\*$/.test(name)
+    ? `"${name}" is compared as it is: names have no wildcards; ${instead}`
+    : undefined;
+}
+
 /** Ids that one parameter may name. */
 const MAX_IDS = 100;
 const UUID = '[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[1-8][0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}';

@@ -29,7 +29,7 @@ const word = (description: string) => Type.String({ minLength: 1, maxLength: 200
 const auditQuery = closed({
   ...pageQuery,
   actor: Type.Optional(word('Id of the account, key or stage that did it.')),
-  entity_type: Type.Optional(oneOf([...AUDITED_TYPES, 'profile'])),
+  entity_type: Type.Optional(oneOf([...AUDITED_TYPES, 'profile', 'delivery'])),
   entity_id: Type.Optional(word('The id of the changed entity.')),
   action: Type.Optional(word('`created`, `updated`, `joined`, `revoked`, `archived`, `deleted`, ...')),
   since: Type.Optional(timeText('ISO 8601; from then on.')),
@@ -55,7 +55,7 @@ const auditResource = Type.Object(
     before: nullable(freeObject('The entity before the change, secrets masked; null when there was none.')),
     after: nullable(
       freeObject(
-        'The entity after the change, secrets masked; null when there is none. For a profile: counts of the request and its result.',
+        'The entity after the change, secrets masked; null when there is none. For profiles and deliveries: counts of the request and its result; writes, redrives and discards of one caller are one entry a minute.',
       ),
     ),
     address: nullable(Type.String({ description: 'Where the request came from; null for a stage.' })),

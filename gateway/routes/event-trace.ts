@@ -78,7 +78,7 @@ const delivery = Type.Object(
     index: Type.Integer({ description: 'Which output of the transformation; 0 without one.' }),
     destination_id: uuid,
     status: oneOf(
-      ['pending', 'retrying', 'delivered', 'dead', 'discarded', 'unknown'],
+      ['pending', 'retrying', 'delivered', 'unwanted', 'dead', 'discarded', 'unknown'],
       '`unknown` when the log was not read completely, or a stage dead-lettered the delivery.',
     ),
     stage,
@@ -103,11 +103,11 @@ const rule = Type.Object(
     }),
     destination_id: uuid,
     matched: nullable(Type.Boolean({ description: 'Null when it is unknown.' })),
-    because: nullable(oneOf([...MISMATCHES, 'not_at_the_time'], 'Why it did not match.')),
+    because: nullable(oneOf([...MISMATCHES, 'not_at_the_time', 'over_budget'], 'Why it did not match.')),
     message: nullable(Type.String({ description: 'How the filter failed.' })),
     changed_since: Type.Boolean({
       description:
-        'The rule was changed after the event was accepted: its deliveries show whether it matched.',
+        'The rule or its destination was made or changed after the event was accepted: the deliveries show whether the rule matched.',
     }),
     stage,
     transformation_id: nullable(uuid),

@@ -1,4 +1,4 @@
-import { EVENT_TYPES, type EventType, iso, permissionOf, type WriteKey } from '@tributary/core';
+import { iso, permissionOf, type WriteKey } from '@tributary/core';
 import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
 import { wrongKind } from '../authentication/refusal-reasons.ts';
 import type { GatewayDependencies } from '../dependencies.ts';
@@ -15,6 +15,7 @@ import {
   eventBodies,
   type IngestQuery,
   ingestQuery,
+  NATIVE_TYPES,
   receivedAnswer,
   unconfirmedAnswer,
   unconfirmedBatchAnswer,
@@ -22,6 +23,7 @@ import {
 import { createIngest, TOO_LARGE } from '../ingestion/ingest.ts';
 import { disconnectSignal } from '../limits/fair-semaphore.ts';
 import { consumeEventQuota } from '../limits/rate-limits.ts';
+import { PRODUCER_TURNS } from '../limits/tenant-turns.ts';
 import { errorAnswers } from '../resources/schemas.ts';
 
 /** A number keeps its digits within `properties`, `traits` and `context`: no field of an event is a number. */
@@ -34,7 +36,7 @@ const CALLS = {
   identify: { operationId: 'sendIdentify', summary: 'Send who somebody is' },
   page: { operationId: 'sendPage', summary: 'Send what somebody viewed' },
   group: { operationId: 'sendGroup', summary: 'Send the group somebody belongs to' },
-} as const satisfies Record<EventType, object>;
+} as const satisfies Record<(typeof NATIVE_TYPES)[number], object>;
 
 /** `POST /workspaces/:workspaceId/events/{track,identify,page,group,batch}`: 202 once the log confirmed. */
 export const eventRoutes: FastifyPluginAsync<GatewayDependencies> = async (app, dependencies) => {
@@ -42,7 +44,7 @@ export const eventRoutes: FastifyPluginAsync<GatewayDependencies> = async (app, 
   const readBatch = createBatchReader(dependencies);
   const checkBatch = createBatchContractCheck(dependencies);
 
-  for (const type of EVENT_TYPES) {
+  for (const type of NATIVE_TYPES) {
     app.post<{ Body: EventBody; Querystring: IngestQuery }>(
       `/workspaces/:workspaceId/events/${type}`,
       {
@@ -59,13 +61,19 @@ export const eventRoutes: FastifyPluginAsync<GatewayDependencies> = async (app, 
         consumeEventQuota(dependencies, key, 1);
         const isExact = request.tolerantBody !== undefined;
         const receivedAt = iso(dependencies.clock());
-        const shaped = shapeEvent(type satisfies EventType, request.body, key, receivedAt, isExact);
+        const shaped = shapeEvent(type, request.body, key, receivedAt, isExact);
         if (!shaped.ok) throw refused(shaped.error, shaped.details);
         if (request.query.check === 'contract') {
           const contract = contractFor(shaped.event, dependencies);
           const verdict =
             contract &&
-            (await evaluateContract(contract, shaped.event, dependencies, disconnectSignal(reply)));
+            (await evaluateContract(
+              contract,
+              shaped.event,
+              dependencies,
+              disconnectSignal(reply),
+              PRODUCER_TURNS,
+            ));
           if (verdict?.outcome === 'rejected') throw blocked(verdict.violations);
         }
         const { message_id } = shaped.event;

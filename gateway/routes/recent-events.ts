@@ -70,9 +70,10 @@ function withinSize(events: readonly CanonicalEvent[]): readonly CanonicalEvent[
 /** `GET /workspaces/:workspaceId/recent-events`: events to try filters, transformations and contracts with. */
 export const recentEventRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (
   app,
-  { log, clock },
+  dependencies,
 ) => {
-  const recent = new RecentEvents(log, clock);
+  const { clock } = dependencies;
+  const recent = new RecentEvents(dependencies);
   app.get(
     '/workspaces/:workspaceId/recent-events',
     {

@@ -22,12 +22,14 @@ import { clientKeyRoutes } from './keys/client-keys.ts';
 import { writeKeyRoutes } from './keys/write-keys.ts';
 import { liveRoutes } from './live-events.ts';
 import { memberRoutes } from './members/members.ts';
+import { noticeAddressRoutes } from './notice-addresses.ts';
 import { organizationRoutes } from './organizations/organizations.ts';
 import { profileSettingsRoutes } from './organizations/profile-settings.ts';
 import { recentEventRoutes } from './recent-events.ts';
 import { replayRoutes } from './replays/routes.ts';
 import { sourceRoutes } from './sources.ts';
 import { meRoutes, systemRoutes } from './system.ts';
+import { storageRoutes } from './workspaces/storage.ts';
 import { workspaceRoutes } from './workspaces/workspaces.ts';
 
 /** The resources of the platform API. */
@@ -37,7 +39,9 @@ export const routes: FastifyPluginAsync<GatewayDependencies> = async (app, depen
     profileSettingsRoutes,
     clientKeyRoutes,
     memberRoutes,
+    noticeAddressRoutes,
     workspaceRoutes,
+    storageRoutes,
     apiKeyRoutes,
     writeKeyRoutes,
     sourceRoutes,

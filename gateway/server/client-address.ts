@@ -30,7 +30,8 @@ export function trustedProxies(proxies: readonly string[] | number): IsTrustedPr
 
 /**
  * The address of the client. `X-Forwarded-For` is read backwards from the entry of the nearest proxy, as long as each hop
- * is trusted: entries before the first untrusted hop may be forged. An entry that is not an address ends the walk.
+ * is trusted: entries before the first untrusted hop may be forged. An entry that is not an address (empty, `unknown`)
+ * ends the walk with the address of the proxy that wrote it, marked as a proxy's: the entry before it may be forged.
  */
 export function clientAddress(
   {
@@ -46,8 +47,9 @@ export function clientAddress(
   if (forwarded === undefined) return address;
   const entries = String(forwarded).split(',').toReversed();
   for (const [hop, entry] of entries.entries()) {
-    const before = isTrusted(address, hop) ? parseForwardedAddress(entry) : undefined;
-    if (before === undefined) return address;
+    if (!isTrusted(address, hop)) return address;
+    const before = parseForwardedAddress(entry);
+    if (before === undefined) return { ...address, isProxy: true };
     address = before;
   }
   return address;

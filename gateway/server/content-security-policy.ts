@@ -4,7 +4,7 @@ export function contentSecurityPolicy(directives: Readonly<Record<string, readon
     'default-src': ["'none'"],
     ...directives,
     'base-uri': ["'none'"],
-    'form-action': ["'none'"],
+    'form-action': directives['form-action'] ?? ["'none'"],
   };
   return Object.entries(all)
     .map(([name, sources]) => `${name} ${sources.join(' ')}`)

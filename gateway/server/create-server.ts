@@ -1,9 +1,10 @@
-import type { Server } from 'node:http';
+import type { IncomingMessage, Server } from 'node:http';
 import AjvCompiler from '@fastify/ajv-compiler';
 import SerializerSelector from '@fastify/fast-json-stringify-compiler';
 import { newId } from '@tributary/core';
 import Fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
+import { answerError, type ErrorDetail, invalidRequest } from '../errors/api-error.ts';
 import { MAX_BODY_BYTES } from '../request-body/request-body.ts';
 import { DOCUMENTED } from '../resources/documented.ts';
 import { clientAddress, type IsTrustedProxy, trustedProxies } from './client-address.ts';
@@ -93,10 +94,30 @@ export function createServer(options: ServerOptions = {}): FastifyInstance {
   app.addHook('onRequest', (request, reply, done) => {
     reply.header('x-request-id', request.id).headers(headers);
     connections?.onRequest(reply.raw);
-    done();
+    const fault = framingFault(request.raw);
+    if (fault === undefined) return done();
+    reply.header('connection', 'close');
+    answerError(reply, invalidRequest(fault));
   });
   app.register(closeSoon);
   return app;
+}
+
+/**
+ * What a proxy in front may have read differently from Node, so that the bytes behind the request could belong to another
+ * one: chunks in HTTP/1.0, and several `Host` headers.
+ */
+function framingFault({ httpVersion, headers, rawHeaders }: IncomingMessage): ErrorDetail | undefined {
+  if (httpVersion === '1.0' && headers['transfer-encoding'] !== undefined)
+    return { path: 'Transfer-Encoding', message: 'is not possible in HTTP/1.0' };
+  let hosts = 0;
+  for (let at = 0; at < rawHeaders.length; at += 2) if (isHost(rawHeaders[at])) hosts += 1;
+  return hosts > 1 ? { path: 'Host', message: 'is sent more than once' } : undefined;
+}
+
+/** By the length first: this is asked of every header of every request. */
+function isHost(name: string | undefined): boolean {
+  return name?.length === 4 && name.toLowerCase() === 'host';
 }
 
 /**

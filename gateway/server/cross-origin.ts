@@ -1,7 +1,7 @@
 import cors, { type FastifyCorsOptions } from '@fastify/cors';
-import { EVENT_TYPES } from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
+import { NATIVE_TYPES } from '../ingestion/event-schemas.ts';
 
 /** Web origins, `*` for any; none when empty. */
 export interface CrossOriginOptions {
@@ -16,7 +16,7 @@ const PRIVATE_NETWORK_ALLOWED = 'access-control-allow-private-network';
 
 const ANY: readonly string[] = ['*'];
 const INGESTION = new RegExp(
-  `^/api/v1/workspaces/[^/]+/events/(${[...EVENT_TYPES, 'batch'].join('|')})/?(\\?|$)`,
+  `^/api/v1/workspaces/[^/]+/events/(${[...NATIVE_TYPES, 'batch'].join('|')})/?(\\?|$)`,
 );
 
 /** The paths of SDKs made for Segment or RudderStack. */

@@ -6,6 +6,8 @@ export interface IpAddress {
   readonly text: string;
   /** 4 bytes, or 8 groups of 16 bits. */
   readonly numbers: readonly number[];
+  /** The address is that of a trusted proxy that does not say for which client it calls. */
+  readonly isProxy?: true;
 }
 
 /** 64:ff9b::/96: IPv4 addresses behind a translator (RFC 6052). */

@@ -14,7 +14,7 @@ describe('the methods of a path', () => {
     ['/sources', ['GET', 'HEAD', 'POST']],
     ['/sources/?limit=1', ['GET', 'HEAD', 'POST']],
     ['/sources/1', ['PUT']],
-    ['/sources/redrive', ['POST', 'PUT']],
+    ['/sources/redrive', ['POST']],
     ['/sources/1/more', []],
     ['/sources/', ['GET', 'HEAD', 'POST']],
     ['/aXb', []],

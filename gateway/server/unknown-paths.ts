@@ -16,16 +16,20 @@ export const unknownPathsPlugin = fastifyPlugin(async (app) => {
   }
 
   app.addHook('onRoute', ({ url, method }) => allowed.add(url, method));
-  app.addHook('onRequest', (request, reply, done) => {
-    if (request.is404) refuse(request, reply);
-    else done();
+  // In a scope of its own, so that the hook is not run for requests that have a route.
+  await app.register(async (scope) => {
+    scope.addHook('onRequest', async (request, reply) => refuse(request, reply));
+    scope.setNotFoundHandler(refuse);
   });
-  app.setNotFoundHandler(refuse);
 });
 
 /** The methods of each path. */
 export class AllowedMethods {
-  readonly #routes: { readonly path: RegExp; readonly methods: readonly string[] }[] = [];
+  readonly #routes: {
+    readonly path: RegExp;
+    readonly parameters: number;
+    readonly methods: readonly string[];
+  }[] = [];
 
   /** `url`: a route pattern with `:parameters`. Patterns with a `*` match any path and are ignored. */
   add(url: string, methods: string | readonly string[]): void {
@@ -33,13 +37,22 @@ export class AllowedMethods {
     const segments = url
       .split('/')
       .map((segment) => (segment.startsWith(':') ? '[^/]+' : segment.replaceAll(/[^\w-]/g, '\\$&')));
-    this.#routes.push({ path: new RegExp(`^${segments.join('/')}/?$`), methods: [methods].flat() });
+    const parameters = url.split(':').length - 1;
+    this.#routes.push({
+      path: new RegExp(`^${segments.join('/')}/?$`),
+      parameters,
+      methods: [methods].flat(),
+    });
   }
 
-  /** The methods of a URL's path, sorted; none for an unknown path. */
+  /** The methods of a URL's path, sorted; none for an unknown path. Of several patterns that with the fewest parameters counts. */
   of(url: string): readonly string[] {
     const [path = ''] = url.split('?', 1);
-    const methods = this.#routes.filter((route) => route.path.test(path)).flatMap((route) => route.methods);
+    const matching = this.#routes.filter((route) => route.path.test(path));
+    const fewest = Math.min(...matching.map(({ parameters }) => parameters));
+    const methods = matching
+      .filter(({ parameters }) => parameters === fewest)
+      .flatMap((route) => route.methods);
     return [...new Set(methods)].sort();
   }
 }

@@ -4,13 +4,14 @@ import {
   type KeyUse,
   type LogEntry,
   type Metrics,
+  PathMap,
   parseObject,
   type RejectedEvent,
   TOPIC,
   type VolumeCounters,
   type VolumeIncrement,
 } from '@tributary/core';
-import { countedIn, RecordedEvent } from '../event-record.ts';
+import { countedEventIn, RecordedEvent } from '../event-record.ts';
 import { type Counting, countOnce } from './count-once.ts';
 
 export interface CountDependencies {
@@ -39,32 +40,39 @@ export interface Tally {
 
 /** Accepted events by hour of reception, and uses of write keys by accepted and rejected events. */
 export function tally(topic: string, entries: readonly LogEntry[]): Tally {
-  const increments = new Map<string, VolumeIncrement>();
+  const increments = new Increments();
   const uses = new Map<string, KeyUse>();
   for (const entry of entries) {
     const event = topic === TOPIC.rejected ? undefined : new RecordedEvent(entry);
     const receivedAt = event?.counted.receivedAt ?? rejectedAt(entry);
-    if (event !== undefined) addEvent(increments, event);
+    if (event !== undefined) increments.add(event);
     const keyId = entry.headers[HEADER.keyId];
     if (keyId !== undefined && (uses.get(keyId)?.at ?? 0) < receivedAt) {
       uses.set(keyId, { keyId, at: receivedAt });
     }
   }
-  return { increments: [...increments.values()], keyUses: [...uses.values()] };
+  return { increments: increments.all, keyUses: [...uses.values()] };
 }
 
 /** When a rejected event was received, epoch ms. */
 function rejectedAt({ headers, value }: LogEntry): number {
-  const known = countedIn(headers);
+  const known = countedEventIn(headers);
   if (known !== undefined) return known.receivedAt;
   return Date.parse((parseObject(value) as unknown as RejectedEvent).event.received_at);
 }
 
-function addEvent(increments: Map<string, VolumeIncrement>, event: RecordedEvent): void {
-  const { workspace_id: workspaceId, environment, type: eventType, name } = event;
-  const { receivedAt } = event.counted;
-  const hour = receivedAt - (receivedAt % HOUR_MS);
-  const key = JSON.stringify([workspaceId, environment, eventType, name, hour]);
-  const count = (increments.get(key)?.count ?? 0) + 1;
-  increments.set(key, { workspaceId, environment, eventType, eventName: name, hour, count });
+class Increments {
+  readonly all: (VolumeIncrement & { count: number })[] = [];
+  readonly #places = new PathMap<string | number, { count: number }>();
+
+  add({ workspace_id: workspaceId, environment, type: eventType, name, counted }: RecordedEvent): void {
+    const hour = counted.receivedAt - (counted.receivedAt % HOUR_MS);
+    const place = this.#places.at(workspaceId).at(environment).at(eventType).at(name).at(hour);
+    if (place.value === undefined) {
+      const increment = { workspaceId, environment, eventType, eventName: name, hour, count: 0 };
+      this.all.push(increment);
+      place.value = increment;
+    }
+    place.value.count += 1;
+  }
 }

@@ -1,7 +1,10 @@
 import { type DeliveryResult, HEADER, iso } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { PartitionWindows } from '../fairness/partition-windows.ts';
+import { defer } from './defer.ts';
 import {
+  BUSY,
+  DESTINATION,
   deferredTask,
   delivery,
   FRESH,
@@ -15,7 +18,7 @@ import {
 import { deliverSlow } from './stage.ts';
 
 describe('deferral of deliveries that a destination has no room for', () => {
-  it('is deferred once it would wait for longer than the shortest retry topic', async () => {
+  it('is deferred once it would wait for longer than the first retry step', async () => {
     const { begin, time, deferred } = setUpHanging();
     const begun = [begin('1'), begin('2')];
     await turn();
@@ -34,10 +37,10 @@ describe('deferral of deliveries that a destination has no room for', () => {
     void begin('2');
     await turn();
     time.elapsed += 10_000;
-    const slots = Array.from({ length: 9 }, (_, n) => deferred(taskOf(delivery(`${n}`))));
+    const slots = Array.from({ length: 12 }, (_, n) => deferred(taskOf(delivery(`${n}`))));
     expect(slots.map((one) => (one?.outcome.kind === 'deferred' ? one.outcome.label : ''))).toEqual([
-      ...Array(4).fill('10s'),
-      ...Array(5).fill('1m'),
+      ...Array(10).fill('10s'),
+      ...Array(2).fill('1m'),
     ]);
     time.now += 60_000;
     const again = deferred(deferredTask(delivery('x'), START + 100_000, START));
@@ -68,7 +71,7 @@ describe('deferral of deliveries that a destination has no room for', () => {
     await turn();
     time.elapsed += 12_001;
     expect(await second).toMatchObject([
-      { topic: 'deliveries.retry.10s', value, headers: { [HEADER.deferredSince]: `${START}` } },
+      { topic: 'deliveries.retry.1s', value, headers: { [HEADER.deferredSince]: `${START}` } },
     ]);
     release[0]?.(OK);
     expect((await first).outcome).toEqual({ kind: 'delivered' });
@@ -91,17 +94,41 @@ describe('deferral of deliveries that a destination has no room for', () => {
     expect(waited(day)).toMatchObject({ kind: 'dead', cause: 'expired' });
   });
 
+  it('waits for as long as the destination asked, however short the queue is', () => {
+    const { stage, registry } = setUp(() => OK);
+    const queue = registry.queueOf(DESTINATION.id);
+    const asked = (ms: number) => defer(stage, taskOf(delivery('1')), DESTINATION, queue, START + ms).outcome;
+    expect(asked(14_000)).toEqual({ kind: 'deferred', label: '10s', slot: START + 14_000, since: START });
+    expect(asked(60_000)).toMatchObject({ label: '1m', slot: START + 60_000 });
+  });
+
   it('an overloaded process deferred deliveries that it alone delayed: they wait', async () => {
-    const { begin, time, deferred, load } = setUpHanging();
+    const { begin, time, deferred } = setUpHanging();
     const begun = Array.from({ length: 100 }, (_, n) => begin(`${n}`));
     await turn();
     time.elapsed += 1_000;
     expect(deferred(taskOf(delivery('x')))).toBeDefined();
-    load.saturated = true;
+    time.busy = 1_000;
     expect(deferred(taskOf(delivery('x')))).toBeUndefined();
-    time.elapsed += 2_000; // a slow call is not the process's fault
+    time.elapsed += 1_000; // a slow call is not the process's fault
     expect(deferred(taskOf(delivery('x')))).toBeDefined();
     expect(begun).toHaveLength(100);
+  });
+
+  it('requests that last long deferred a backlog by minutes, while one at a time was sent after a refusal for the rate', async () => {
+    const { begin, time, deferred, release, registry } = setUpHanging(16);
+    registry.queueOf(DESTINATION.id);
+    // Sixteen at a time from then on.
+    time.elapsed += 5_000;
+    for (let n = 0; n < 16; n++) void begin(`${n}`);
+    await turn();
+    time.elapsed += 600;
+    for (const [n, done] of release.splice(0).entries()) done(n < 15 ? OK : BUSY);
+    await turn();
+    for (let n = 0; n < 60; n++) void begin(`later ${n}`);
+    await turn();
+    // About fourteen a second.
+    expect(deferred(taskOf(delivery('next')))).toBeUndefined();
   });
 
   it('no more calls start in a second than a destination accepts', async () => {

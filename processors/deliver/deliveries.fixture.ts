@@ -4,6 +4,7 @@ import {
   type Delivery,
   type DeliveryResult,
   type Destination,
+  deliveryKey,
   deliveryText,
   HEADER,
   type Headers,
@@ -12,9 +13,11 @@ import {
   NO_METRICS,
   parseRetrySchedule,
   type StageContext,
+  TOPIC,
 } from '@tributary/core';
-import { SATURATED_FACTOR } from '../fairness/fair-share-window.ts';
+import { onTestFinished } from 'vitest';
 import { TimeoutWheel } from '../fairness/timeout-wheel.ts';
+import { DeliveryReads } from './delivery-reads.ts';
 import { DestinationRegistry, type RegistryDependencies } from './destination-registry.ts';
 import type { DestinationReport } from './health/reporter.ts';
 import { type DeliveryTask, RETRYING, readTask } from './outcome.ts';
@@ -25,6 +28,8 @@ import { type DeliverDependencies, deferral } from './stage.ts';
 /** Deliveries, a destination and a scripted connector for the specs of this folder. */
 export const START = Date.parse('2026-01-01T00:00:00Z');
 export const OK: DeliveryResult = { outcome: 'delivered', status: 200 };
+/** A refusal for the rate. */
+export const BUSY: DeliveryResult = { outcome: 'retry', reason: 'HTTP 429', status: 429, throttled: true };
 export const DOWN: DeliveryResult = { outcome: 'retry', reason: 'HTTP 503', status: 503 };
 
 export const DESTINATION: Destination = {
@@ -55,7 +60,7 @@ export function delivery(id: string, fields: Partial<Delivery> = {}): Delivery {
     event: {
       message_id: id,
       type: 'identify',
-      user_id: 'u',
+      user_id: `u${id}`,
       timestamp: iso(START),
       received_at: iso(START),
       environment: 'production',
@@ -74,6 +79,7 @@ export function quietReport(id: string, fields: Partial<DestinationReport>): Des
     delivered: 0,
     retry: 0,
     dead: 0,
+    throttled: 0,
     put_off: 0,
     latency: [],
     waiting: 0,
@@ -94,7 +100,8 @@ export const POSTPONED: Headers = { ...FRESH, [HEADER.outcome]: RETRYING };
 
 export function taskOf(one: Delivery, headers: Headers = POSTPONED): DeliveryTask {
   const value = deliveryText(one);
-  return readTask({ value, headers }, value.length);
+  const position = { topic: TOPIC.deliveries, partition: 0, offset: 0, index: 0 };
+  return readTask({ key: deliveryKey(one), value, headers, position, timestamp: START }, value.length);
 }
 
 /** A task of a delivery that was deferred until its slot, since then. */
@@ -113,10 +120,10 @@ export function setUp(
   }: { size?: () => number; holdMs?: number; maxConcurrency?: number; perSecond?: number } = {},
 ) {
   const calls: { ids: string[]; version: number; signal: AbortSignal }[] = [];
-  const time = { now: START, elapsed: 0 };
+  /** `busy`: the part of `elapsed` in which the thread was busy. */
+  const time = { now: START, elapsed: 0, busy: 0 };
   const known = new Map([[DESTINATION.id, DESTINATION]]);
   const errors: string[] = [];
-  const load = { saturated: false };
   const answered410: [id: string, version: number][] = [];
   let unsealed = 0;
   const connector: Connector = {
@@ -130,9 +137,14 @@ export function setUp(
   };
   const clock = () => time.now;
   const elapsed = () => time.elapsed;
-  const saturated = () => load.saturated;
+  const waited = () => time.elapsed - time.busy;
   const policy = { schedule: parseRetrySchedule(['10s', '1m', '10m', '1h', '6h']), expiryMs: 24 * 3_600_000 };
-  const timeouts = new TimeoutWheel(elapsed, () => (load.saturated ? SATURATED_FACTOR : 1));
+  const reads = new DeliveryReads({ read: async () => undefined, eventText: async () => undefined });
+  const timeouts = new TimeoutWheel(waited);
+  // Requests that a test leaves unanswered end with it: their timer would go on by the fake clocks of later tests.
+  onTestFinished(() => {
+    time.elapsed = Number.POSITIVE_INFINITY;
+  });
   const dependencies: RegistryDependencies = {
     connectors: {
       descriptions: new Map(),
@@ -147,13 +159,15 @@ export function setUp(
     current: (id) => known.get(id),
     clock,
     elapsed,
+    waited,
     timeouts,
+    slowAfterMs: 500,
     metrics: NO_METRICS,
     logger: { ...NO_LOGGER, error: (_about: object, message: string) => void errors.push(message) },
     breaker: { ...DEFAULT_BREAKER, consecutiveFailures: 3 },
     schedule: policy.schedule,
     limitsOf: () => ({ maxConcurrency, perSecond }),
-    saturated,
+    reads,
     noteUse: () => {},
     noteAnswered410: (id: string, version: number) => void answered410.push([id, version]),
   };
@@ -169,7 +183,6 @@ export function setUp(
   const sender = new Sender({
     catalog,
     registry,
-    timeouts,
     clock,
     metrics: NO_METRICS,
     policy,
@@ -183,7 +196,9 @@ export function setUp(
     policy,
     clock,
     metrics: NO_METRICS,
-    saturated,
+    reads,
+    retentionMs: 7 * 24 * 3_600_000,
+    storesHere: () => false,
   };
   const { signal } = new AbortController();
   /** As the slow stage sends. */
@@ -211,7 +226,6 @@ export function setUp(
     known,
     errors,
     answered410,
-    load,
     dependencies,
     registry,
     sender,

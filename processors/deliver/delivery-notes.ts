@@ -1,21 +1,38 @@
-import { type CountedEvent, countedEvent, isNotice, measureText, type StageNote } from '@tributary/core';
+import {
+  type CountedEvent,
+  countedEvent,
+  HEADER,
+  hasEvent,
+  isNotice,
+  measureText,
+  type StageNote,
+} from '@tributary/core';
 import { countedIn } from '../event-record.ts';
 import { type DeliveryTask, isDeliveredFirst, type Settled } from './outcome.ts';
 
 type ReadDelivery = Pick<DeliveryTask, 'delivery' | 'headers'>;
 
-/** The funnel note of a delivery that left its stage; undefined while it only moves on. */
-export function settledNote(task: DeliveryTask, settled: Settled, now: number): StageNote | undefined {
+/**
+ * The funnel note of a delivery that left its stage; undefined while it only moves on, and `unread` where it is counted by fields
+ * of its event, which the delivery refers to.
+ */
+export function settledNote(
+  task: DeliveryTask,
+  settled: Settled,
+  now: number,
+): StageNote | 'unread' | undefined {
   const measures = measuresOf(task, settled);
-  return measures === undefined
-    ? undefined
-    : deliveryNote(task, measures, isTimed(measures, task) ? now : undefined);
+  if (measures === undefined) return undefined;
+  const note = deliveryNote(task, measures, isTimed(measures, task) ? now : undefined);
+  return note === undefined && !hasEvent(task.delivery) ? 'unread' : note;
 }
 
 function measuresOf(task: DeliveryTask, { delivery, outcome }: Settled): string | undefined {
   switch (outcome.kind) {
     case 'delivered':
       return isDeliveredFirst(task, delivery) ? 'delivered_first' : 'delivered_later';
+    case 'unwanted':
+      return 'unwanted';
     case 'retry':
       return 'retried';
     case 'dead':
@@ -48,10 +65,13 @@ function deliveryNote(read: ReadDelivery, measures: string, deliveredAt?: number
 
 /** From the header of route; a delivery without one is a notice, was redriven, or is of an earlier release. */
 function countedOf({ delivery, headers }: ReadDelivery): CountedEvent | undefined {
-  const known = countedIn(headers);
-  if (known !== undefined) {
-    const { message_id: messageId, workspace_id: workspaceId, environment } = delivery;
-    return { messageId, workspaceId, environment, ...known };
-  }
-  return isNotice(delivery) ? undefined : countedEvent(delivery.event);
+  const { message_id, workspace_id, environment } = delivery;
+  const known = countedIn(headers, message_id, workspace_id, environment);
+  if (known !== undefined) return known;
+  if (!hasEvent(delivery) || isNotice(delivery)) return undefined;
+  return countedEvent(delivery.event);
+}
+
+export function isCountedByHeaders({ headers }: ReadDelivery): boolean {
+  return headers[HEADER.countedAs] !== undefined;
 }

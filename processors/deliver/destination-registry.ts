@@ -14,6 +14,7 @@ import type { AlertLimits } from './health/evaluation.ts';
 import { type DestinationReport, HealthReporter } from './health/reporter.ts';
 import { HealthCounts, type HealthIncrement } from './health/tally.ts';
 import { hasOwnLimits, type RequestLimits, requestLimits } from './policy/admission.ts';
+import { DivertedSubjects } from './policy/diverted-subjects.ts';
 
 /** A queue is dropped once it was idle for this long, ms; its circuit is closed by then. */
 const FORGET_AFTER_MS = 10 * 60_000;
@@ -36,10 +37,13 @@ interface Registered {
 export class DestinationRegistry {
   readonly #dependencies: RegistryDependencies;
   readonly #registered = new Map<string, Registered>();
+  /** Subjects of destinations with deliveries in the slow queue. */
+  readonly diverted: DivertedSubjects;
   #sweeping: NodeJS.Timeout | undefined;
 
   constructor(dependencies: RegistryDependencies) {
     this.#dependencies = dependencies;
+    this.diverted = new DivertedSubjects(dependencies.elapsed);
   }
 
   get size(): number {
@@ -62,17 +66,11 @@ export class DestinationRegistry {
     if (known !== undefined && known.version === version) return known.queue;
     const resolver = new DestinationResolver(this.#dependencies, id);
     const counts = known?.counts ?? new HealthCounts();
-    const queue = new DestinationQueue(this.#dependencies, resolver, counts);
+    const queue = new DestinationQueue(this.#dependencies, resolver, this.diverted, counts);
     this.#registered.set(id, { version, queue, counts });
     this.#dependencies.noteUse();
     this.#sweepLater();
     return queue;
-  }
-
-  /** Whether a deferred delivery of the destination may come before its slot, see `DestinationQueue.recall`. */
-  recall(id: string): boolean {
-    const destination = this.current(id);
-    return destination?.enabled === true && destination.paused !== true && this.queueOf(id).recall();
   }
 
   /** The health of all destinations, as seen by this process. */

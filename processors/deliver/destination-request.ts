@@ -1,73 +1,171 @@
 import {
   type BatchLimits,
   type Delivery,
+  type DeliveryEnvelope,
   type DeliveryResult,
+  type Destination,
+  HEADER,
+  hasEvent,
   isSampled,
   type Span,
+  type StageContext,
   type Tracing,
   Unavailable,
   underIdempotencyKey,
 } from '@tributary/core';
 import type { Timeout } from '../fairness/timeout-wheel.ts';
 import type { NoTarget, Target } from './destination-resolver.ts';
-import type { Answer } from './outcome.ts';
-import type { RequestLimits } from './policy/admission.ts';
+import { type Answer, type DeliveryTask, isThrottled, type Settled } from './outcome.ts';
+import type { AdmittedRequest } from './policy/admission.ts';
 
 /** The end of one attempt to deliver. */
 export type Attempt =
   | ({ readonly kind: 'answered' } & Answer)
   /** The delivery's rule would not make it any more: no request was made. */
   | { readonly kind: 'stopped'; readonly reason: string }
+  /** The log no longer has the event: no request was made. */
+  | { readonly kind: 'no-event' }
   | { readonly kind: 'circuit-open' }
   /** No request began in time. */
   | { readonly kind: 'not-begun' }
   | NoTarget;
 
+/** How long a delivery may wait for its request to begin. */
+export interface QueueWait {
+  readonly ms: number;
+  /** Whether it may wait for longer in a batch that is kept open for more deliveries. */
+  readonly mayWaitInOpenBatch: boolean;
+  /** How long it waits for others in a batch that is not full, ms. Default: as long as the batch is kept open. */
+  readonly collectMs?: number | undefined;
+}
+
+/** The queue of a destination, see `DestinationQueue`. */
+export interface DeliveryQueue {
+  enqueue(items: readonly QueueItem[]): void;
+  enqueueAgain(item: QueueItem): boolean;
+  cancel(item: QueueItem): void;
+  noteNotAttempted(): void;
+  circuitOpenMs(): number;
+}
+
+/** Follows the attempts of queued deliveries. */
+export interface Attempts {
+  /** Why the rule of the delivery stops it; asked when its request begins. */
+  stopReason(item: QueueItem): string | undefined;
+  /** An attempt ended. The delivery ends, or is queued again. */
+  attempted(item: QueueItem, attempt: Attempt): void;
+  /** The request of the delivery takes long. */
+  tookLong(item: QueueItem): void;
+}
+
+/** Gets the end of a delivery that was queued, once: its outcome, or an error. */
+export interface Ends<Context extends StageContext = StageContext> {
+  settled(item: QueueItem<Context>, settled: Settled): void;
+  failed(item: QueueItem<Context>, error: unknown): void;
+}
+
 /** A delivery in the queue of its destination, or in a request. */
-export class QueueItem {
+export class QueueItem<Context extends StageContext = StageContext> {
+  readonly task: DeliveryTask;
+  readonly queue: DeliveryQueue;
+  readonly destination: Destination;
+  readonly context: Context;
+  readonly wait: QueueWait;
+  readonly attempts: Attempts;
+  ends: Ends<Context>;
   /** With the attempts made so far. */
-  delivery: Delivery;
-  readonly bytes: number;
-  /** Why the delivery's rule stops it; evaluated when its request begins. */
-  readonly stopReason: () => string | undefined;
-  /** The trace context of its record. */
-  readonly traceparent: string | undefined;
-  /** Ms of a monotonic clock. */
+  delivery: DeliveryEnvelope;
+  /** The same with its event, where that was read for the request. */
+  loaded: DeliveryEnvelope | undefined;
+  /** When it was queued first: ms of a monotonic clock, and of the clock of waits. */
   enqueuedAt = 0;
-  /** Until its request begins. */
-  timeout: Timeout | undefined;
+  waitedFrom = 0;
   request: DestinationRequest | undefined;
+  /** Not before: it was refused for its rate while others were accepted. Ms of a monotonic clock. */
+  notBefore = 0;
+  /** Until then. */
+  aloneTimeout: Timeout | undefined;
+  /** Whether its attempt repeats the one before at once. */
+  isRepeated = false;
   isCancelled = false;
-  #attempt: PromiseWithResolvers<Attempt> | undefined;
+  /** Whether it has ended. */
+  isOver = false;
+  /** Whether its stage goes on without it where its request takes long. */
+  mayLeave: boolean;
 
   constructor(
-    delivery: Delivery,
-    bytes: number,
-    stopReason: () => string | undefined,
-    traceparent?: string | undefined,
+    task: DeliveryTask,
+    queue: DeliveryQueue,
+    destination: Destination,
+    context: Context,
+    wait: QueueWait,
+    attempts: Attempts,
+    ends: Ends<Context>,
+    mayLeave: boolean,
   ) {
-    this.delivery = delivery;
-    this.bytes = bytes;
-    this.stopReason = stopReason;
-    this.traceparent = traceparent;
+    this.task = task;
+    this.queue = queue;
+    this.destination = destination;
+    this.context = context;
+    this.wait = wait;
+    this.attempts = attempts;
+    this.ends = ends;
+    this.mayLeave = mayLeave;
+    this.delivery = task.delivery;
   }
 
-  /** A new attempt, which `settle` or `fail` ends. */
-  attempt(): Promise<Attempt> {
-    this.#attempt = Promise.withResolvers<Attempt>();
-    return this.#attempt.promise;
+  /** Of its destination and subject: requests with one key follow each other. */
+  get key(): string {
+    return this.task.key;
   }
 
+  get bytes(): number {
+    return this.task.bytes;
+  }
+
+  /** Until when it waits for others in a batch that is not full, ms of a monotonic clock; undefined: as batches are kept open. */
+  get collectedUntil(): number | undefined {
+    const { collectMs } = this.wait;
+    return collectMs === undefined ? undefined : this.enqueuedAt + collectMs;
+  }
+
+  /** Whether it leaves for the slow queue, with the later ones of its subject, where no request begins in time. */
+  get isQuick(): boolean {
+    return !this.wait.mayWaitInOpenBatch && this.wait.collectMs === undefined;
+  }
+
+  /** Whether its last attempt was refused for its rate. */
+  get isRefused(): boolean {
+    return this.delivery.attempts.at(-1)?.throttled === true;
+  }
+
+  /** The delivery as the request carries it. */
+  get sent(): DeliveryEnvelope {
+    return this.loaded ?? this.delivery;
+  }
+
+  /** Ends an attempt. */
   settle(attempt: Attempt): void {
-    this.request = undefined;
-    this.timeout?.cancel();
-    this.#attempt?.resolve(attempt);
+    this.#leaveRequest();
+    try {
+      this.attempts.attempted(this, attempt);
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  /** Ends the delivery with its outcome. */
+  end(settled: Settled): void {
+    if (this.isOver) return;
+    this.isOver = true;
+    this.ends.settled(this, settled);
   }
 
   fail(error: unknown): void {
-    this.request = undefined;
-    this.timeout?.cancel();
-    this.#attempt?.reject(error);
+    this.#leaveRequest();
+    if (this.isOver) return;
+    this.isOver = true;
+    this.ends.failed(this, error);
   }
 
   /** Its stage left the partition. A request is aborted once that is so for all deliveries it carries. */
@@ -79,6 +177,12 @@ export class QueueItem {
     request.awaited -= 1;
     if (request.awaited === 0) request.controller.abort();
   }
+
+  #leaveRequest(): void {
+    this.request = undefined;
+    this.loaded = undefined;
+    this.aloneTimeout?.cancel();
+  }
 }
 
 export function cancelled(): Unavailable {
@@ -86,16 +190,20 @@ export function cancelled(): Unavailable {
 }
 
 /** One request to a destination, under way. */
-export interface DestinationRequest {
-  readonly batch: readonly QueueItem[];
+export interface DestinationRequest extends AdmittedRequest {
+  batch: readonly QueueItem[];
+  /** Of all deliveries with which it began. */
+  readonly keys: ReadonlySet<string>;
   readonly target: Target;
-  readonly limits: RequestLimits;
   /** Deliveries of the batch that were not cancelled. */
   awaited: number;
   readonly controller: AbortController;
-  /** Epoch ms, and ms of a monotonic clock. */
+  /** Epoch ms. */
   readonly startedAt: number;
-  readonly began: number;
+  /** When it began, by the clock of waits; ms. */
+  readonly waitedFrom: number;
+  /** Until it takes long. */
+  readonly slowTimeout: Timeout;
 }
 
 export interface Gathered<Item> {
@@ -106,7 +214,9 @@ export interface Gathered<Item> {
 }
 
 /** The queued items, oldest first, that the next request carries: up to the first limit that is reached. */
-export function gather<Item extends Pick<QueueItem, 'bytes' | 'enqueuedAt'>>(
+export function gather<
+  Item extends Pick<QueueItem, 'bytes' | 'enqueuedAt'> & Partial<Pick<QueueItem, 'collectedUntil'>>,
+>(
   queued: Iterable<Item>,
   { events, bytes = Number.POSITIVE_INFINITY, ms = 0 }: BatchLimits,
   now: number,
@@ -121,9 +231,9 @@ export function gather<Item extends Pick<QueueItem, 'bytes' | 'enqueuedAt'>>(
     batchBytes += item.bytes;
   }
   full ||= batch.length >= events || batchBytes >= bytes;
-  const [first] = batch;
-  const waitMs = full || first === undefined ? 0 : Math.max(0, first.enqueuedAt + ms - now);
-  return { batch, waitMs };
+  if (full || batch.length === 0) return { batch, waitMs: 0 };
+  const due = Math.min(...batch.map((item) => item.collectedUntil ?? item.enqueuedAt + ms));
+  return { batch, waitMs: Math.max(0, due - now) };
 }
 
 export const CONNECTOR_FAILED: DeliveryResult = { outcome: 'retry', reason: 'the connector failed' };
@@ -138,7 +248,7 @@ export async function resultsOf(
   tracing?: Tracing | undefined,
 ): Promise<readonly DeliveryResult[]> {
   const { connector, destination } = target;
-  const deliveries = batch.map(({ delivery }) => underIdempotencyKey(delivery));
+  const deliveries = batch.map(({ sent }) => underIdempotencyKey(withItsEvent(sent)));
   const deliver = async (options: Parameters<typeof connector.deliver>[2]) => {
     try {
       const results = await connector.deliver(destination, deliveries, options);
@@ -160,11 +270,13 @@ export async function resultsOf(
   return results;
 }
 
-function requestSpan(
-  tracing: Tracing,
-  { traceparent, delivery }: QueueItem,
-  { type }: Target,
-): Span | undefined {
+function withItsEvent(delivery: DeliveryEnvelope): Delivery {
+  if (hasEvent(delivery)) return delivery;
+  throw new Error(`the event of the delivery ${delivery.id} was not read`);
+}
+
+function requestSpan(tracing: Tracing, { task, delivery }: QueueItem, { type }: Target): Span | undefined {
+  const traceparent = task.headers[HEADER.traceparent];
   if (!isSampled(traceparent)) return undefined;
   return tracing.begin(`request ${type}`, {
     kind: 'client',
@@ -183,7 +295,25 @@ function endSpan(span: Span | undefined, result: DeliveryResult): void {
     'tributary.outcome': result.outcome,
     ...(result.status === undefined ? {} : { 'http.response.status_code': result.status }),
   });
-  span.end(result.outcome === 'delivered' ? undefined : result.reason);
+  span.end(result.outcome === 'delivered' || result.outcome === 'unwanted' ? undefined : result.reason);
+}
+
+/**
+ * The results with refusals of deliveries that had been refused before, although the destination accepted others since, at
+ * `acceptedAt` (epoch ms), as failures of those deliveries: they use their retry steps.
+ */
+export function failedIfRefusedAgain(
+  results: readonly DeliveryResult[],
+  batch: readonly Pick<QueueItem, 'delivery'>[],
+  acceptedAt: number,
+): readonly DeliveryResult[] {
+  return results.map((result, at) => {
+    const last = batch[at]?.delivery.attempts.at(-1);
+    if (result.outcome !== 'retry' || !isThrottled(result) || last?.throttled !== true) return result;
+    if (acceptedAt <= Date.parse(last.at) + last.duration_ms) return result;
+    const { throttled: _, ...failed } = result;
+    return failed;
+  });
 }
 
 const HTTP_GONE = 410;

@@ -1,7 +1,15 @@
-import { type Delivery, HEADER, type Headers, TOPIC } from '@tributary/core';
+import {
+  type Delivery,
+  HEADER,
+  type Headers,
+  hasEvent,
+  iso,
+  parseRetrySchedule,
+  TOPIC,
+} from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { taskOf } from './deliveries.fixture.ts';
-import { type Outcome, outputRecords, withAttempt } from './outcome.ts';
+import { afterFailure, type Outcome, outputRecords, readTask, withAttempt } from './outcome.ts';
 
 const NOW = Date.parse('2026-01-01T00:01:00Z');
 const CAUSE = { [HEADER.catalogPosition]: '4', [HEADER.messageId]: 'm1', [HEADER.traceparent]: 't' };
@@ -76,6 +84,20 @@ describe('the records of a settled delivery', () => {
     });
   });
 
+  it('name the time before which it is not tried, where its retry topic ends earlier', () => {
+    const step = { kind: 'retry', label: '10s', notBefore: NOW + 14_000, reason: 'HTTP 500' } as const;
+    const waited = {
+      ...CAUSE,
+      [HEADER.notBefore]: '1',
+      [HEADER.scheduledAt]: '2',
+      [HEADER.deferredSince]: '3',
+    };
+    const [late] = recordsOf(tried(1, 'retry'), { ...step, endsEarly: true }, waited, NOW);
+    const retrying = { ...CAUSE, [HEADER.outcome]: 'retrying' };
+    expect(late?.headers).toEqual({ ...retrying, [HEADER.notBefore]: `${NOW + 14_000}` });
+    expect(recordsOf(tried(1, 'retry'), step, waited, NOW)[0]?.headers).toEqual(retrying);
+  });
+
   it('are a dead delivery with the cause and every attempt', () => {
     const step = { kind: 'dead', cause: 'expired', reason: 'expired; last failure: HTTP 500' } as const;
     const [dead, ...rest] = recordsOf(tried(3, 'retry'), step, CAUSE, NOW);
@@ -87,7 +109,43 @@ describe('the records of a settled delivery', () => {
   });
 });
 
+it.each([
+  ['small', 'x', true],
+  ['large', 'x'.repeat(2_000), false],
+])(
+  'a delivery of a %s event that was not tried is deferred by a record that needs no other',
+  (_size, text, isCopied) => {
+    const event = { ...FRESH.event, properties: { text } };
+    const task = taskOf({ ...FRESH, event }, CAUSE);
+    const deferred = { kind: 'deferred', label: '10s', slot: NOW + 20_000, since: NOW } as const;
+    const [record] = outputRecords(task, { delivery: task.delivery, outcome: deferred }, NOW, 'references');
+    if (record === undefined) throw new Error('no record');
+    const position = { topic: record.topic, partition: 0, offset: 3, index: 0 };
+    const again = readTask({ ...record, position, timestamp: NOW }, 0);
+    expect(again).toMatchObject({ delivery: { id: 'd1', rule_id: 'rule' }, slot: NOW + 20_000 });
+    expect([hasEvent(again.delivery), again.delivery.event_at === undefined]).toEqual([isCopied, isCopied]);
+    expect(record.value.length).toBeLessThan(1_000);
+  },
+);
+
 describe('withAttempt', () => {
+  it('of refusals for the rate in a row the first and the last stay, and none uses a retry step', () => {
+    const busy = (startedAt: number) =>
+      ({
+        result: { outcome: 'retry', reason: 'HTTP 429', throttled: true },
+        startedAt,
+        durationMs: 1,
+      }) as const;
+    const down = { result: { outcome: 'retry', reason: 'HTTP 500' }, startedAt: NOW, durationMs: 1 } as const;
+    let delivery = tried(1, 'retry');
+    for (let n = 0; n < 70; n++) delivery = withAttempt(delivery, busy(NOW + n), false, 50);
+    delivery = withAttempt(delivery, down, false, 50);
+    expect(delivery.attempts.map(({ throttled }) => throttled)).toEqual([undefined, true, true, undefined]);
+    expect(delivery.attempts[2]?.at).toBe(iso(NOW + 69));
+    const policy = { schedule: parseRetrySchedule(['10s', '1m', '10m']), expiryMs: 24 * 3_600_000 };
+    expect(afterFailure(delivery, down.result, policy, NOW)).toMatchObject({ kind: 'retry', label: '1m' });
+  });
+
   it('keeps the latest attempts and short texts', () => {
     const call = {
       result: { outcome: 'dead', reason: 'r'.repeat(5_000), status: 400, response: 'b'.repeat(5_000) },

@@ -1,59 +1,139 @@
 import {
-  type Delivery,
+  boundedText,
+  type CatalogView,
   type DeliveryAttempt,
+  type DeliveryEnvelope,
   type DeliveryOutcome,
+  type DeliveryReference,
   type DeliveryResult,
   type Destination,
-  deliveryKey,
+  deliveryReferenceText,
   deliveryText,
+  EMBEDDED_EVENT_BYTES,
+  eventJson,
+  formatPosition,
   HEADER,
   type Headers,
+  hasEvent,
+  isNotice,
   iso,
+  isSampled,
   type LogEntry,
   type OutputRecord,
+  type OverBudget,
+  type Position,
   type RetrySchedule,
-  readDelivery,
+  readDeliveryEntry,
+  referencedDelivery,
   retryTopic,
   TOPIC,
+  withBoundedTexts,
   withFields,
+  withReference,
 } from '@tributary/core';
 import { shorten } from '../event-record.ts';
 import { disabledBecause, pausedBecause } from './destination-resolver.ts';
-import { type Failure, type NextStep, nextStep, pausedStep } from './policy/retry-schedule.ts';
+import { type Failure, type NextStep, nextStep, pausedStep, stepOfAtLeast } from './policy/retry-schedule.ts';
 
 /** Value of the `outcome` header on records of deliveries that were tried or postponed. */
 export const RETRYING = 'retrying';
 
+/** The record that holds a delivery: those of its later attempts refer to it. */
+interface DeliveryRecord {
+  readonly position: Position;
+  /** When it was appended, epoch ms. */
+  readonly timestamp: number;
+}
+
 /** A delivery read from the log. */
 export interface DeliveryTask {
-  readonly delivery: Delivery;
-  /** Value, headers and size of the delivery's record; `value` is the delivery as text. */
-  readonly value: string;
+  readonly delivery: DeliveryEnvelope;
+  /** Key and value of the record that was read; no value where the delivery has changed since. */
+  readonly key: string;
+  readonly value: string | undefined;
   readonly headers: Headers;
+  /** Bytes of the record and of the event that it refers to. */
   readonly bytes: number;
+  readonly record: DeliveryRecord;
   /** Its scheduled slot and since when its destination has had no room for it, where it was deferred; epoch ms. */
   readonly slot: number | undefined;
   readonly deferredSince: number | undefined;
 }
 
-/** Throws `InvalidInput` for a record that is no delivery. */
-export function readTask(
-  { value, headers }: Pick<LogEntry, 'value' | 'headers'>,
+/** The task of a record that holds its delivery. Throws `InvalidInput` for a record that is no delivery. */
+export function readTask(entry: LogEntry, bytes: number): DeliveryTask {
+  return taskOf(entry, readDeliveryEntry(entry), entry.headers, bytes, entry);
+}
+
+/**
+ * The delivery with this id in a record that references point to. A large event in there is left to be read when the
+ * request begins. Undefined where the log no longer has that record, or another one at its position, as after its topic was
+ * made anew.
+ */
+export function heldDelivery(holder: LogEntry | undefined, id: string): DeliveryEnvelope | undefined {
+  const delivery = holder && withoutLargeEvent(readDeliveryEntry(holder), holder);
+  return delivery?.id === id ? delivery : undefined;
+}
+
+/** The task of a record that refers to another one, `holder`, which holds the delivery; undefined as `heldDelivery`. */
+export function followedTask(
+  entry: LogEntry,
   bytes: number,
+  reference: DeliveryReference,
+  holder: LogEntry | undefined,
+): DeliveryTask | undefined {
+  const held = heldDelivery(holder, entry.key);
+  if (holder === undefined || held === undefined) return undefined;
+  const retrying = reference.next_ms === undefined ? {} : { [HEADER.outcome]: RETRYING };
+  const headers = { ...ownHeaders(holder.headers), ...retrying, ...entry.headers };
+  return taskOf(entry, referencedDelivery(reference, held), headers, bytes, holder);
+}
+
+function taskOf(
+  { key, value }: LogEntry,
+  delivery: DeliveryEnvelope,
+  headers: Headers,
+  bytes: number,
+  { position, timestamp }: DeliveryRecord,
 ): DeliveryTask {
   return {
-    delivery: readDelivery(value),
+    delivery,
+    key,
     value,
     headers,
-    bytes,
+    bytes: bytes + (delivery.event_at?.bytes ?? 0),
+    record: { position, timestamp },
     slot: timeIn(headers[HEADER.scheduledAt]),
     deferredSince: timeIn(headers[HEADER.deferredSince]),
   };
 }
 
+/** The delivery with a reference in place of an event that is too large to be kept or copied. */
+function withoutLargeEvent(
+  delivery: DeliveryEnvelope,
+  { position, timestamp }: DeliveryRecord,
+): DeliveryEnvelope {
+  if (!hasEvent(delivery)) return delivery;
+  const text = eventJson(delivery);
+  if (text.length <= EMBEDDED_EVENT_BYTES) return delivery;
+  // Whether a delivery is a notice is read from its event.
+  if (text.includes(`"anonymous_id":"${delivery.rule_id}"`) && isNotice(delivery)) return delivery;
+  return withReference(delivery, {
+    position: formatPosition(position),
+    timestamp,
+    bytes: Buffer.byteLength(text),
+  });
+}
+
+/** The headers that are about the delivery and not about the record: where it waited, and which redrive it began. */
+function ownHeaders(headers: Headers): Headers {
+  const { [HEADER.redriveOf]: _, ...rest } = withoutWaits(headers);
+  return rest;
+}
+
 /** The task with the attempts that were made of it elsewhere. */
-export function withDelivery(task: DeliveryTask, delivery: Delivery): DeliveryTask {
-  return { ...task, delivery, value: deliveryText(delivery) };
+export function withDelivery(task: DeliveryTask, delivery: DeliveryEnvelope): DeliveryTask {
+  return { ...task, delivery, value: undefined };
 }
 
 /**
@@ -69,19 +149,23 @@ export function isFirstTry(task: DeliveryTask): boolean {
   return isUntried(task) && task.delivery.redrives === 0;
 }
 
-function timeIn(text: string | undefined): number | undefined {
+/** Epoch ms. */
+export function timeIn(text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
   const time = Number(text);
   return Number.isFinite(time) ? time : undefined;
 }
 
-/** Characters of a reason and of a destination's response that are kept with an attempt. */
+/** Characters of a reason and of a destination's response that an attempt begins with; see also `withBoundedTexts`. */
 const REASON_LENGTH = 500;
 const RESPONSE_LENGTH = 1_000;
 
 /** How a delivery leaves its stage. */
 export type Outcome =
-  | { readonly kind: 'delivered' }
+  /** `recorded`: also where the first attempt delivered it. */
+  | { readonly kind: 'delivered'; readonly recorded?: true }
+  /** Nothing was sent: the settings of the destination select nothing of the event. */
+  | { readonly kind: 'unwanted'; readonly reason: string }
   /** To the slow queue: no request could begin in time, or one takes longer than its stage may wait. */
   | { readonly kind: 'slow' }
   /** To the retry topic of this label until its slot: its destination has had no room for it `since` then. Epoch ms. */
@@ -93,7 +177,7 @@ export type Outcome =
 
 /** A delivery with its attempts, and its outcome. */
 export interface Settled {
-  readonly delivery: Delivery;
+  readonly delivery: DeliveryEnvelope;
   readonly outcome: Outcome;
 }
 
@@ -114,12 +198,38 @@ export interface Answer {
   readonly durationMs: number;
 }
 
-/** The delivery with one more attempt; only the latest `kept` attempts stay. */
-export function withAttempt(delivery: Delivery, answer: Answer, atOnce: boolean, kept: number): Delivery {
-  return withFields(delivery, { attempts: [...delivery.attempts, attemptOf(answer, atOnce)].slice(-kept) });
+/** An answer to a request that was made. */
+type Attempted = Answer & { readonly result: Exclude<DeliveryResult, { outcome: 'unwanted' }> };
+
+/**
+ * The delivery with one more attempt; only the latest `kept` attempts stay, and of a row of throttled ones the first and
+ * the last.
+ */
+export function withAttempt<D extends DeliveryEnvelope>(
+  delivery: D,
+  answer: Attempted,
+  atOnce: boolean,
+  kept: number,
+): D {
+  const before = delivery.attempts.slice(-2);
+  const isOneOfMany =
+    isThrottled(answer.result) && before.length === 2 && before.every(({ throttled }) => throttled === true);
+  const earlier = isOneOfMany ? delivery.attempts.slice(0, -1) : delivery.attempts;
+  const attempts = [...earlier, attemptOf(answer, atOnce)].slice(-kept);
+  return withFields(delivery, { attempts: withBoundedTexts(attempts) });
 }
 
-function attemptOf({ result, startedAt, durationMs }: Answer, atOnce: boolean): DeliveryAttempt {
+/** Whether anything left for the destination: only then its answer says something about the destination. */
+export function wasSent(result: DeliveryResult): result is Exclude<DeliveryResult, { outcome: 'unwanted' }> {
+  return result.outcome !== 'unwanted' && !(result.outcome === 'dead' && result.local === true);
+}
+
+/** Whether a destination refused a request for its rate. */
+export function isThrottled(result: DeliveryResult): boolean {
+  return result.outcome === 'retry' && result.throttled === true;
+}
+
+function attemptOf({ result, startedAt, durationMs }: Attempted, atOnce: boolean): DeliveryAttempt {
   return {
     at: iso(startedAt),
     outcome: result.outcome,
@@ -128,12 +238,13 @@ function attemptOf({ result, startedAt, durationMs }: Answer, atOnce: boolean): 
     ...(result.response === undefined ? {} : { response: shorten(result.response, RESPONSE_LENGTH) }),
     duration_ms: Math.round(durationMs),
     ...(atOnce ? { at_once: true as const } : {}),
+    ...(isThrottled(result) ? { throttled: true as const } : {}),
   };
 }
 
 /** After a failed attempt, which the delivery holds already. */
 export function afterFailure(
-  delivery: Delivery,
+  delivery: DeliveryEnvelope,
   result: Failure,
   { schedule, expiryMs }: RetryPolicy,
   now: number,
@@ -151,14 +262,15 @@ export function afterFailure(
  * lasted, as a delivery that waited in a backlog grew old without any.
  */
 export function postponed(
-  delivery: Delivery,
+  delivery: DeliveryEnvelope,
   reason: string,
   policy: RetryPolicy,
   now: number,
   troubleMs = Number.POSITIVE_INFINITY,
 ): Settled {
   const ageMs = Math.max(0, now - Date.parse(delivery.created_at));
-  const failure: Failure = { outcome: 'retry', reason, afterMs: Math.min(ageMs, troubleMs) };
+  const { ms: afterMs } = stepOfAtLeast(policy.schedule, Math.min(ageMs, troubleMs));
+  const failure: Failure = { outcome: 'retry', reason, afterMs };
   const outcome = afterFailure(delivery, failure, policy, now);
   if (outcome === 'again-now') throw new Error('no connection was reset');
   return { delivery, outcome };
@@ -166,16 +278,42 @@ export function postponed(
 
 /**
  * The destination is paused: the delivery waits as long as that takes. It keeps its attempts, and its time to expire
- * begins anew each time, so that it has all of it once the destination is resumed.
+ * begins anew each time, so that it has all of it once the destination is resumed. Of a workspace that is over a budget of
+ * bytes it waits as long as after a long pause, so that it is rewritten as rarely.
  */
 export function postponedWhilePaused(
-  delivery: Delivery,
+  delivery: DeliveryEnvelope,
   destination: Pick<Destination, 'updated_at' | 'paused_because'>,
   { schedule }: RetryPolicy,
   now: number,
+  isOverBudget = false,
 ): Settled {
-  const { label, ms } = pausedStep(schedule, now - Date.parse(destination.updated_at));
-  const reason = pausedBecause(destination);
+  const pausedMs = isOverBudget ? Number.POSITIVE_INFINITY : now - Date.parse(destination.updated_at);
+  return asWhilePaused(delivery, pausedBecause(destination), schedule, pausedMs, now);
+}
+
+/**
+ * The destination keeps deliveries on the disk of this process, and the workspace is over a budget of bytes: the delivery waits
+ * as for one that is paused for long.
+ */
+export function postponedOverBudget(
+  delivery: DeliveryEnvelope,
+  over: OverBudget,
+  { schedule }: RetryPolicy,
+  now: number,
+): Settled {
+  const reason = `the workspace is over its budget ${over.budget}`;
+  return asWhilePaused(delivery, reason, schedule, Number.POSITIVE_INFINITY, now);
+}
+
+function asWhilePaused(
+  delivery: DeliveryEnvelope,
+  reason: string,
+  schedule: RetrySchedule,
+  pausedMs: number,
+  now: number,
+): Settled {
+  const { label, ms } = pausedStep(schedule, pausedMs);
   return {
     delivery: withFields(delivery, { created_at: iso(now) }),
     outcome: { kind: 'retry', label, notBefore: now + ms, reason },
@@ -183,7 +321,10 @@ export function postponedWhilePaused(
 }
 
 /** The destination was deleted or disabled. */
-export function deadWithDestination(delivery: Delivery, destination: Destination | undefined): Settled {
+export function deadWithDestination(
+  delivery: DeliveryEnvelope,
+  destination: Destination | undefined,
+): Settled {
   return {
     delivery,
     outcome: { kind: 'dead', cause: 'destination', reason: disabledBecause(destination) },
@@ -191,23 +332,204 @@ export function deadWithDestination(delivery: Delivery, destination: Destination
 }
 
 /** The delivery's rule would not make it any more. */
-export function stopped(delivery: Delivery, reason: string): Settled {
+export function stopped(delivery: DeliveryEnvelope, reason: string): Settled {
   return { delivery, outcome: { kind: 'dead', cause: 'rule', reason } };
+}
+
+/** The log no longer has the event of the delivery. */
+export function withoutItsEvent(delivery: DeliveryEnvelope): Settled {
+  const reason = 'expired: its event is no longer kept in the log';
+  return { delivery, outcome: { kind: 'dead', cause: 'expired', reason } };
+}
+
+/** The outcome of a delivery that the log no longer has: history knows the rest of it. */
+export function withoutItsHolder(
+  { key, headers }: LogEntry,
+  { of, created_ms, attempts }: DeliveryReference,
+  now: number,
+): OutputRecord {
+  const { [HEADER.workspaceId]: workspaceId = '' } = headers;
+  const dead: DeliveryReference = {
+    of,
+    created_ms,
+    attempts,
+    status: 'dead',
+    cause: 'expired',
+    reason: 'expired: its record is no longer kept in the log',
+    at_ms: now,
+  };
+  return {
+    topic: TOPIC.deliveriesDead,
+    key,
+    value: JSON.stringify(dead),
+    headers: { [HEADER.workspaceId]: workspaceId, ...sampledTrace(headers), [HEADER.outcome]: 'dead' },
+  };
+}
+
+/** The event of the delivery will not be kept for as long as the delivery waits: its workspace is over a budget. */
+export function notKeptLonger(delivery: DeliveryEnvelope, { budget }: OverBudget): Settled {
+  const reason = `expired: its event is too old to wait on, and the workspace is over its budget ${budget}`;
+  return { delivery, outcome: { kind: 'dead', cause: 'expired', reason } };
 }
 
 /** Whether the first attempt delivered it, and nothing was recorded of it before. */
 export function isDeliveredFirst(
   { headers }: Pick<DeliveryTask, 'headers'>,
-  { attempts, redrives }: Delivery,
+  { attempts, redrives }: DeliveryEnvelope,
 ): boolean {
   return attempts.length <= 1 && redrives === 0 && headers[HEADER.outcome] !== RETRYING;
 }
 
 /**
- * The records that a settled delivery becomes. None for one that is delivered by its first attempt: these are too many
- * to list.
+ * How a delivery is recorded: by references to the record that holds it, or `whole`, until no process of a release is left
+ * that cannot read references.
+ */
+export type RecordForm = 'references' | 'whole';
+
+export function recordForm({ refersToRecords }: Pick<CatalogView, 'refersToRecords'>): RecordForm {
+  return refersToRecords ? 'references' : 'whole';
+}
+
+/**
+ * The records that a settled delivery becomes. None for one that is delivered by its first attempt, unless the answer is
+ * worth a record: these are too many to list.
  */
 export function outputRecords(
+  task: DeliveryTask,
+  settled: Settled,
+  now: number,
+  form: RecordForm = 'whole',
+): readonly OutputRecord[] {
+  const { delivery, outcome } = settled;
+  if (outcome.kind === 'delivered' && outcome.recorded !== true && isDeliveredFirst(task, delivery))
+    return [];
+  return form === 'whole' ? wholeRecords(task, settled, now) : referringRecords(task, settled, now);
+}
+
+/** Their size does not depend on the event. */
+function referringRecords(
+  task: DeliveryTask,
+  { delivery, outcome }: Settled,
+  now: number,
+): readonly OutputRecord[] {
+  const about = (topic: string, more: ReferenceMore, ofRecord: Headers): OutputRecord => ({
+    topic,
+    key: delivery.id,
+    value: deliveryReferenceText(formatPosition(task.record.position), delivery, more),
+    headers: { [HEADER.workspaceId]: delivery.workspace_id, ...sampledTrace(task.headers), ...ofRecord },
+  });
+  /** History knows a delivery once it was tried; before that, its record says all there is to know of it. */
+  const moved = (topic: string, waits: Headers): OutputRecord =>
+    delivery.attempts.length > 0
+      ? about(topic, {}, { ...retryingIn(task.headers), ...waits })
+      : {
+          topic,
+          key: task.key,
+          value: deliveryText(withoutLargeEvent(delivery, task.record)),
+          headers: { ...task.headers, ...waits },
+        };
+  const settledAs = (topic: string, status: 'delivered' | 'unwanted' | 'dead', more: ReferenceMore = {}) => [
+    about(topic, { status, at_ms: now, ...more }, { [HEADER.outcome]: status }),
+  ];
+  switch (outcome.kind) {
+    case 'delivered':
+      return settledAs(TOPIC.outcomes, 'delivered');
+    case 'unwanted':
+      return settledAs(TOPIC.outcomes, 'unwanted', reasonBeside(delivery, outcome.reason));
+    case 'slow': {
+      // A record that is small is copied, so that the slow queue need not read it elsewhere.
+      const value = recordValueOf(task, delivery);
+      if (value !== undefined && value.length <= COPIED_BYTES)
+        return [{ topic: TOPIC.deliveriesSlow, key: task.key, value, headers: task.headers }];
+      return [moved(TOPIC.deliveriesSlow, {})];
+    }
+    case 'deferred':
+      // Not shown as retrying: nothing is wrong with the delivery.
+      return [moved(retryTopic(outcome.label), deferral(outcome))];
+    case 'retry': {
+      // The stage `history` reads the retry topics.
+      const { reason, label, notBefore, endsEarly } = outcome;
+      const waiting = { next_ms: notBefore, ...reasonBeside(delivery, reason) };
+      return [
+        about(
+          retryTopic(label),
+          waiting,
+          endsEarly === true ? { [HEADER.notBefore]: String(notBefore) } : {},
+        ),
+      ];
+    }
+    case 'dead': {
+      const { reason, cause } = outcome;
+      return settledAs(TOPIC.deliveriesDead, 'dead', { cause, ...reasonBeside(delivery, reason) });
+    }
+  }
+}
+
+type ReferenceMore = Omit<DeliveryReference, 'of' | 'created_ms' | 'attempts'>;
+
+/** The reason, where it is not that of the last attempt. */
+function reasonBeside({ attempts }: DeliveryEnvelope, reason: string): { readonly reason?: string } {
+  const shown = boundedText(reason);
+  return attempts.at(-1)?.reason === shown ? {} : { reason: shown };
+}
+
+/** The trace context, which the headers of the holder have too, of a delivery whose spans are recorded. */
+function sampledTrace({ [HEADER.traceparent]: traceparent }: Headers): Headers {
+  return traceparent !== undefined && isSampled(traceparent) ? { [HEADER.traceparent]: traceparent } : {};
+}
+
+function retryingIn({ [HEADER.outcome]: outcome }: Headers): Headers {
+  return outcome === RETRYING ? { [HEADER.outcome]: RETRYING } : {};
+}
+
+/** The value of the delivery's record, unless the delivery changed. */
+function recordValueOf(
+  { delivery: read, value }: DeliveryTask,
+  delivery: DeliveryEnvelope,
+): string | undefined {
+  return delivery === read ? value : undefined;
+}
+
+/** A delivery with an event of `EMBEDDED_EVENT_BYTES`. */
+const COPIED_BYTES = 2 * EMBEDDED_EVENT_BYTES;
+
+function deferral({ slot, since }: Extract<Outcome, { kind: 'deferred' }>): Headers {
+  return { [HEADER.scheduledAt]: String(slot), [HEADER.deferredSince]: String(since) };
+}
+
+/** A share of the retention: what is older is not referred to any more, so that retention removes nothing that waits. */
+const REFERRED_SHARE = 1 / 4;
+
+/**
+ * Whether a delivery that goes on waiting refers to a record that retention may remove while it waits. Then the record of its
+ * next attempt holds the delivery with its event.
+ */
+export function isHolderOld(
+  { record, delivery }: Pick<DeliveryTask, 'record' | 'delivery'>,
+  { outcome }: Settled,
+  now: number,
+  retentionMs: number,
+): boolean {
+  if (outcome.kind !== 'retry' && outcome.kind !== 'deferred') return false;
+  const oldest = Math.min(record.timestamp, delivery.event_at?.timestamp ?? record.timestamp);
+  return now - oldest > retentionMs * REFERRED_SHARE;
+}
+
+/** Whether a record of this time may be referred to. */
+export function mayReferTo(timestamp: number, now: number, retentionMs: number): boolean {
+  return now - timestamp <= retentionMs * REFERRED_SHARE;
+}
+
+/** As `outputRecords`, for a delivery that needs a new holder; it has its event. */
+export function renewedRecords(task: DeliveryTask, settled: Settled, now: number): readonly OutputRecord[] {
+  const { outcome } = settled;
+  const waiting = wholeRecords(task, settled, now).filter(({ topic }) => topic !== TOPIC.outcomes);
+  if (outcome.kind !== 'retry') return waiting;
+  const [shown] = referringRecords(task, settled, now);
+  return shown === undefined ? waiting : [...waiting, { ...shown, topic: TOPIC.outcomes }];
+}
+
+function wholeRecords(
   task: DeliveryTask,
   { delivery, outcome }: Settled,
   now: number,
@@ -215,60 +537,52 @@ export function outputRecords(
   const { headers } = task;
   const record = (topic: string, recordHeaders: Headers): OutputRecord => ({
     topic,
-    key: deliveryKey(delivery),
-    value: delivery === task.delivery ? task.value : deliveryText(delivery),
+    key: task.key,
+    value: recordValueOf(task, delivery) ?? deliveryText(delivery),
     headers: recordHeaders,
   });
+  const outcomeRecord = (topic: string, value: DeliveryOutcome): OutputRecord => ({
+    topic,
+    key: task.key,
+    value: JSON.stringify(value),
+    headers: { ...withoutCount(withoutWaits(headers)), [HEADER.outcome]: value.status },
+  });
   switch (outcome.kind) {
-    case 'delivered': {
-      if (isDeliveredFirst(task, delivery)) return [];
-      return [outcomeRecord(TOPIC.outcomes, { delivery, status: 'delivered', at: iso(now) }, headers)];
+    case 'delivered':
+      return [outcomeRecord(TOPIC.outcomes, { delivery, status: 'delivered', at: iso(now) })];
+    case 'unwanted': {
+      const { reason } = outcome;
+      return [outcomeRecord(TOPIC.outcomes, { delivery, status: 'unwanted', reason, at: iso(now) })];
     }
     case 'slow':
       return [record(TOPIC.deliveriesSlow, headers)];
-    case 'deferred': {
+    case 'deferred':
       // No outcome record: nothing is wrong with the delivery, so it is shown as pending.
-      const scheduled = {
-        [HEADER.scheduledAt]: String(outcome.slot),
-        [HEADER.deferredSince]: String(outcome.since),
-        [HEADER.destinationId]: delivery.destination_id,
-      };
-      return [record(retryTopic(outcome.label), { ...headers, ...scheduled })];
-    }
+      return [record(retryTopic(outcome.label), { ...headers, ...deferral(outcome) })];
     case 'retry': {
-      const { reason, label, notBefore } = outcome;
+      const { reason, label, notBefore, endsEarly } = outcome;
       const retrying = { delivery, status: 'retrying', reason, at: iso(now) } as const;
       return [
-        record(retryTopic(label), { ...withoutSlot(headers), [HEADER.outcome]: RETRYING }),
-        outcomeRecord(TOPIC.outcomes, { ...retrying, next_attempt_at: iso(notBefore) }, headers),
+        record(retryTopic(label), {
+          ...withoutWaits(headers),
+          [HEADER.outcome]: RETRYING,
+          ...(endsEarly === true ? { [HEADER.notBefore]: String(notBefore) } : {}),
+        }),
+        outcomeRecord(TOPIC.outcomes, { ...retrying, next_attempt_at: iso(notBefore) }),
       ];
     }
     case 'dead': {
       const { reason, cause } = outcome;
       const dead = { delivery, status: 'dead', reason, cause, at: iso(now) } as const;
-      return [outcomeRecord(TOPIC.deliveriesDead, dead, headers)];
+      return [outcomeRecord(TOPIC.deliveriesDead, dead)];
     }
   }
 }
 
-/** A delivery that was tried has used its slot. */
-function withoutSlot(headers: Headers): Headers {
-  const {
-    [HEADER.scheduledAt]: _,
-    [HEADER.deferredSince]: __,
-    [HEADER.destinationId]: ___,
-    ...rest
-  } = headers;
+/** A delivery that was tried has waited. */
+function withoutWaits(headers: Headers): Headers {
+  const { [HEADER.scheduledAt]: _, [HEADER.deferredSince]: __, [HEADER.notBefore]: ___, ...rest } = headers;
   return rest;
-}
-
-function outcomeRecord(topic: string, value: DeliveryOutcome, headers: Headers): OutputRecord {
-  return {
-    topic,
-    key: deliveryKey(value.delivery),
-    value: JSON.stringify(value),
-    headers: { ...withoutCount(withoutSlot(headers)), [HEADER.outcome]: value.status },
-  };
 }
 
 /** An outcome has its event at hand. */

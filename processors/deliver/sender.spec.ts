@@ -1,6 +1,17 @@
 import { type DeliveryResult, iso } from '@tributary/core';
-import { describe, expect, it } from 'vitest';
-import { DESTINATION, DOWN, delivery, FRESH, OK, START, setUp, taskOf, turn } from './deliveries.fixture.ts';
+import { describe, expect, it, vi } from 'vitest';
+import {
+  BUSY,
+  DESTINATION,
+  DOWN,
+  delivery,
+  FRESH,
+  OK,
+  START,
+  setUp,
+  taskOf,
+  turn,
+} from './deliveries.fixture.ts';
 import { DEFAULT_BREAKER } from './policy/circuit-breaker.ts';
 
 describe('Sender', () => {
@@ -11,6 +22,39 @@ describe('Sender', () => {
     expect(done.map(({ outcome }) => outcome.kind)).toEqual(Array(4).fill('delivered'));
     expect(done[0]?.delivery.attempts).toMatchObject([{ at: iso(START), outcome: 'delivered', status: 200 }]);
     expect(unsealings()).toBe(1);
+  });
+
+  it('what never left counted for the health of the destination', async () => {
+    const remote = { answer: { outcome: 'unwanted', reason: 'not sent' } as DeliveryResult };
+    const { run, registry } = setUp(() => remote.answer);
+    expect(await run(delivery('1'))).toMatchObject({
+      outcome: { kind: 'unwanted' },
+      delivery: { attempts: [] },
+    });
+    remote.answer = { outcome: 'dead', reason: 'not sent: no email', local: true };
+    expect(await run(delivery('2'))).toMatchObject({
+      outcome: { kind: 'dead', reason: 'not sent: no email' },
+    });
+    expect(registry.health()).toMatchObject([{ delivered: 0, dead: 0, last_errors: [] }]);
+  });
+
+  it('what never left closed the circuit of a destination that was down', async () => {
+    const remote = { answer: DOWN as DeliveryResult };
+    const { run, registry, time } = setUp(() => remote.answer);
+    const notSent: DeliveryResult = { outcome: 'unwanted', reason: 'not sent' };
+    // Three failures in a row open it, also with events between them of which nothing is sent.
+    for (const [n, answer] of [DOWN, DOWN, notSent, DOWN].entries()) {
+      remote.answer = answer;
+      await run(delivery(`${n}`));
+    }
+    expect(registry.health()).toMatchObject([{ circuit: 'open' }]);
+    time.elapsed += DEFAULT_BREAKER.coolDownMs;
+    remote.answer = notSent;
+    await run(delivery('probe'));
+    expect(registry.health()).toMatchObject([{ circuit: 'half-open' }]);
+    remote.answer = OK;
+    expect(await run(delivery('again'))).toMatchObject({ outcome: { kind: 'delivered' } });
+    expect(registry.health()).toMatchObject([{ circuit: 'closed' }]);
   });
 
   it('makes no more calls at a time than allowed, and fills the next while all are busy', async () => {
@@ -95,6 +139,65 @@ describe('Sender', () => {
       label: '10s',
       notBefore: START + 10_000,
       reason: 'ECONNRESET',
+    });
+  });
+
+  it('a refusal for the rate used a retry step: the delivery is sent again once its destination takes it', async () => {
+    const remote: { answer: DeliveryResult } = { answer: BUSY };
+    const { calls, time, run } = setUp(() => remote.answer);
+    const sent = run(delivery('1'));
+    await vi.waitFor(() => expect(calls).toHaveLength(1));
+    await turn();
+    remote.answer = OK;
+    time.elapsed += 1_000;
+    // The queue has a timer of its own for the wait.
+    await vi.waitFor(() => expect(calls).toHaveLength(2), 5_000);
+    const { delivery: tried, outcome } = await sent;
+    expect(outcome).toEqual({ kind: 'delivered' });
+    expect(tried.attempts).toMatchObject([{ outcome: 'retry', throttled: true }, { outcome: 'delivered' }]);
+    expect(tried.attempts[1]).not.toHaveProperty('throttled');
+  });
+
+  it('a delivery that is always refused for the rate was sent before all others, at a falling pace: it uses retry steps', async () => {
+    const { calls, time, run } = setUp(({ id }) => (id === 'refused' ? BUSY : OK));
+    const order = ['refused', ...Array.from({ length: 40 }, (_, n) => `${n}`)];
+    const sent = order.map((id) => run(delivery(id)));
+    let done = 0;
+    for (const one of sent) void one.then(() => done++);
+    await vi.waitFor(
+      () => {
+        time.now += 50;
+        time.elapsed += 50;
+        expect(done).toBe(order.length);
+      },
+      { interval: 50, timeout: 9_000 },
+    );
+    const [refused, ...others] = await Promise.all(sent);
+    expect(others.every(({ outcome }) => outcome.kind === 'delivered')).toBe(true);
+    expect(refused).toMatchObject({
+      outcome: { kind: 'retry', label: '10s', reason: 'HTTP 429' },
+      delivery: { attempts: [{ throttled: true }, { outcome: 'retry', status: 429 }] },
+    });
+    expect(refused?.delivery.attempts[1]).not.toHaveProperty('throttled');
+    expect(calls).toHaveLength(order.length + 1);
+    expect(calls.findLastIndex(({ ids }) => ids.includes('refused'))).toBeGreaterThan(10);
+  });
+
+  it('a delivery whose destination asks for a long wait leaves for the slow queue with its attempt, at once', async () => {
+    const { calls, run } = setUp(() => ({ ...BUSY, afterMs: 60_000 }));
+    const { delivery: tried, outcome } = await run(delivery('1'));
+    expect(outcome).toEqual({ kind: 'slow' });
+    expect(tried.attempts).toMatchObject([{ status: 429, throttled: true }]);
+    expect(calls).toHaveLength(1);
+  });
+
+  it('a delivery that is refused for the rate for a day expires', async () => {
+    const { run } = setUp(() => BUSY);
+    const old = await run(delivery('1', { created_at: iso(START - 24 * 3_600_000) }));
+    expect(old.outcome).toEqual({
+      kind: 'dead',
+      cause: 'expired',
+      reason: 'expired; last failure: HTTP 429',
     });
   });
 

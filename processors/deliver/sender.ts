@@ -2,25 +2,23 @@ import {
   type Catalog,
   type Clock,
   cancelledByRule,
-  type Delivery,
   type DeliveryAttempt,
+  type DeliveryEnvelope,
   type Destination,
-  HEADER,
   iso,
   type Metrics,
   type StageContext,
   withFields,
 } from '@tributary/core';
 import { LRUCache } from 'lru-cache';
-import type { TimeoutWheel } from '../fairness/timeout-wheel.ts';
-import type { DestinationQueue, QueueWait } from './destination-queue.ts';
 import type { DestinationRegistry } from './destination-registry.ts';
-import { type Attempt, QueueItem } from './destination-request.ts';
+import { type Attempt, type Attempts, type Ends, QueueItem, type QueueWait } from './destination-request.ts';
 import {
   afterFailure,
   DELIVERED,
   type DeliveryTask,
   isFirstTry,
+  isThrottled,
   isUntried,
   type Outcome,
   postponed,
@@ -30,24 +28,17 @@ import {
   SLOW,
   stopped,
   withAttempt,
+  withoutItsEvent,
 } from './outcome.ts';
 
 export interface SenderDependencies {
   readonly catalog: Pick<Catalog, 'state'>;
   readonly registry: DestinationRegistry;
-  readonly timeouts: TimeoutWheel;
   readonly clock: Clock;
   readonly metrics: Metrics;
   readonly policy: RetryPolicy;
   /** Attempts that a delivery keeps. */
   readonly keptAttempts: number;
-}
-
-/** A delivery from its queue to its outcome. */
-interface PendingDelivery {
-  readonly item: QueueItem;
-  readonly settled: Promise<Settled>;
-  cancel(): void;
 }
 
 /**
@@ -58,7 +49,7 @@ interface PendingDelivery {
  * One that was left to the slow queue is finished by the slow stage that attached to it; without one its delivery is
  * sent again by the next process that takes its record.
  */
-export class Sender {
+export class Sender implements Attempts {
   readonly #dependencies: SenderDependencies;
   readonly #inFlight = new InFlightRegistry();
 
@@ -70,57 +61,25 @@ export class Sender {
    * Sends a delivery and waits for its outcome, however long its request takes; `slow` where no request began within the
    * wait. Rejects with `Unavailable` when the context's signal is aborted.
    */
-  async send(
+  send(
     task: DeliveryTask,
     destination: Destination,
-    { signal }: StageContext,
+    context: StageContext,
     wait: QueueWait,
   ): Promise<Settled> {
-    const sending = this.#begin(task, destination, wait);
-    const unregister = onAbort(signal, sending.cancel);
-    try {
-      return await sending.settled;
-    } finally {
-      unregister();
-    }
+    return this.#send(task, destination, context, wait, false);
   }
 
-  /**
-   * As `send`, but `slow` after `slowAfterMs`. A request under way continues for the slow stage, which attaches to it; no
-   * request begins later, as the slow stage may be another process's. While the stage stops no delivery waits behind
-   * this one, so it stays.
-   */
-  async sendQuickly(
+  /** As `send`, but `slow` as well once its request takes long: see `tookLong`. */
+  sendQuickly(
     task: DeliveryTask,
     destination: Destination,
-    { signal, stopping }: StageContext,
-    slowAfterMs: number,
+    context: StageContext,
+    ms: number,
+    collectMs?: number,
   ): Promise<Settled> {
-    const { delivery } = task;
-    const slow: Settled = { delivery, outcome: SLOW };
-    // The partition began anew, and its record was taken again before it came to the slow queue.
-    if (this.#inFlight.has(delivery)) return slow;
-    const { item, settled, cancel } = this.#begin(task, destination, {
-      ms: slowAfterMs,
-      mayWaitInOpenBatch: false,
-    });
-    const left = Promise.withResolvers<Settled>();
-    const unregister = onAbort(signal, cancel);
-    const startTimeout = () =>
-      this.#dependencies.timeouts.start(slowAfterMs, () => {
-        if (item.request === undefined) timeout = startTimeout();
-        else if (stopping?.aborted !== true) {
-          this.#inFlight.add(delivery, settled, cancel);
-          left.resolve(slow);
-        }
-      });
-    let timeout = startTimeout();
-    try {
-      return await Promise.race([settled, left.promise]);
-    } finally {
-      timeout.cancel();
-      unregister();
-    }
+    if (this.isUnderWay(task.delivery)) return Promise.resolve({ delivery: task.delivery, outcome: SLOW });
+    return this.#send(task, destination, context, { ms, mayWaitInOpenBatch: false, collectMs }, true);
   }
 
   /**
@@ -139,71 +98,103 @@ export class Sender {
     }
   }
 
-  #begin(task: DeliveryTask, destination: Destination, wait: QueueWait): PendingDelivery {
-    const { registry, catalog } = this.#dependencies;
-    const queue = registry.queueOf(destination.id);
-    const stopReason = () =>
-      cancelledByRule(item.delivery, task.headers, destination.workspace_id, catalog.state);
-    const traceparent = task.headers[HEADER.traceparent];
-    const item: QueueItem = new QueueItem(task.delivery, task.bytes, stopReason, traceparent);
-    const settled = this.#untilSettled(task, destination, queue, item, wait);
-    return { item, settled, cancel: () => queue.cancel(item) };
+  /** Whether a request for the delivery continues for the slow stage. */
+  isUnderWay(delivery: DeliveryEnvelope): boolean {
+    return this.#inFlight.has(delivery);
   }
 
-  /** One attempt, and one more at once after a reset connection. */
-  async #untilSettled(
+  #send(
     task: DeliveryTask,
     destination: Destination,
-    queue: DestinationQueue,
-    item: QueueItem,
+    context: StageContext,
     wait: QueueWait,
+    mayLeave: boolean,
   ): Promise<Settled> {
-    const first = this.#settle(task, destination, queue, await queue.attempt(item, wait));
-    if (first.outcome !== 'again-now') return { ...first, outcome: first.outcome };
-    item.delivery = first.delivery;
-    const second = this.#settle(task, destination, queue, await queue.attempt(item, wait), first.delivery);
-    if (second.outcome !== 'again-now') return { ...second, outcome: second.outcome };
-    throw new Error(
-      'the second attempt requested a third at once: only the first may be repeated without a delay',
-    );
+    const { promise, resolve, reject } = Promise.withResolvers<Settled>();
+    const ends = endsOf(resolve, reject);
+    const queue = this.#dependencies.registry.queueOf(destination.id);
+    const item = new QueueItem(task, queue, destination, context, wait, this, ends, mayLeave);
+    queue.enqueue([item]);
+    const unregister = onAbort(context.signal, () => {
+      if (item.ends === ends) queue.cancel(item);
+    });
+    return promise.finally(unregister);
   }
 
-  /** The outcome of an attempt; `repeated` is the delivery whose first attempt is repeated at once. */
+  /** Part of `Attempts`. */
+  stopReason({ sent, task: { headers }, destination }: QueueItem): string | undefined {
+    return cancelledByRule(sent, headers, destination.workspace_id, this.#dependencies.catalog.state);
+  }
+
+  /**
+   * Part of `Attempts`: the delivery of a quick stage is `slow`. Its request continues for the slow stage, which attaches to it. While
+   * the quick stage stops, no delivery waits behind this one, so it stays.
+   */
+  tookLong(item: QueueItem): void {
+    const { ends, context, task } = item;
+    if (!item.mayLeave || context.stopping?.aborted === true) return;
+    item.mayLeave = false;
+    const { promise, resolve, reject } = Promise.withResolvers<Settled>();
+    item.ends = endsOf(resolve, reject);
+    this.#inFlight.add(task.delivery, promise, () => item.queue.cancel(item));
+    ends.settled(item, { delivery: task.delivery, outcome: SLOW });
+  }
+
+  /**
+   * Part of `Attempts`: one more attempt at once after a reset connection, and further ones while the destination refuses them for
+   * its rate and the wait lasts.
+   */
+  attempted(item: QueueItem, attempt: Attempt): void {
+    const { delivery, outcome, isThrottled } = this.#settle(item, attempt);
+    const { isRepeated } = item;
+    item.delivery = delivery;
+    item.isRepeated = outcome === 'again-now';
+    if (outcome === 'again-now') {
+      if (isRepeated) throw new Error('an attempt that was repeated at once requested another one at once');
+      item.queue.enqueue([item]);
+    } else if (isThrottled !== true || !item.queue.enqueueAgain(item)) item.end({ delivery, outcome });
+  }
+
+  /** The outcome of an attempt. */
   #settle(
-    task: DeliveryTask,
-    destination: Destination,
-    queue: DestinationQueue,
+    { task, queue, destination, delivery, isRepeated }: QueueItem,
     attempt: Attempt,
-    repeated?: Settled['delivery'],
-  ): Omit<Settled, 'outcome'> & { readonly outcome: Settled['outcome'] | 'again-now' } {
+  ): {
+    readonly delivery: DeliveryEnvelope;
+    readonly outcome: Outcome | 'again-now';
+    /** Refused for its rate, so that it may be sent again without a wait in a retry topic. */
+    readonly isThrottled?: boolean;
+  } {
     const { clock, policy, metrics, keptAttempts } = this.#dependencies;
     const now = clock();
-    const delivery = repeated ?? task.delivery;
+    const isFirst = delivery === task.delivery;
     /** Its time to expire begins with its first attempt. */
     const begun = () =>
-      repeated === undefined && isUntried(task) ? withFields(delivery, { created_at: iso(now) }) : delivery;
+      isFirst && isUntried(task) ? withFields(delivery, { created_at: iso(now) }) : delivery;
     switch (attempt.kind) {
       case 'answered': {
         const { result } = attempt;
-        const isDelivered = result.outcome === 'delivered';
-        // Nothing is recorded of it, so its attempt need not be either.
-        if (isDelivered && repeated === undefined && isFirstTry(task))
-          return { delivery, outcome: DELIVERED };
-        const tried = withAttempt(
-          isDelivered ? delivery : begun(),
-          attempt,
-          repeated !== undefined,
-          keptAttempts,
-        );
-        return {
-          delivery: tried,
-          outcome: isDelivered ? DELIVERED : afterFailure(tried, result, policy, now),
-        };
+        if (result.outcome === 'unwanted')
+          return { delivery, outcome: { kind: 'unwanted', reason: result.reason } };
+        const answered = { ...attempt, result };
+        if (result.outcome === 'delivered') {
+          const isRecorded = result.recorded === true;
+          // Nothing is recorded of it, so its attempt need not be either.
+          if (!isRecorded && isFirst && isFirstTry(task)) return { delivery, outcome: DELIVERED };
+          const tried = withAttempt(delivery, answered, isRepeated, keptAttempts);
+          return { delivery: tried, outcome: isRecorded ? { kind: 'delivered', recorded: true } : DELIVERED };
+        }
+        const tried = withAttempt(begun(), answered, isRepeated, keptAttempts);
+        const outcome = afterFailure(tried, result, policy, now);
+        const isRetried = outcome !== 'again-now' && outcome.kind === 'retry';
+        return { delivery: tried, outcome, isThrottled: isRetried && isThrottled(result) };
       }
       case 'not-begun':
         return { delivery, outcome: SLOW };
       case 'stopped':
         return stopped(delivery, attempt.reason);
+      case 'no-event':
+        return withoutItsEvent(delivery);
       case 'circuit-open':
         metrics.count('tributary_deliveries_total', { outcome: 'circuit_open', connector: destination.type });
         queue.noteNotAttempted();
@@ -222,6 +213,10 @@ export class Sender {
       }
     }
   }
+}
+
+function endsOf(settled: (settled: Settled) => void, failed: (error: unknown) => void): Ends {
+  return { settled: (_, outcome) => settled(outcome), failed: (_, error) => failed(error) };
 }
 
 /** Deliveries that are kept for the slow queue; the oldest beyond are forgotten and begun again. */
@@ -250,7 +245,7 @@ interface InFlight {
 class InFlightRegistry {
   readonly #deliveries = new LRUCache<string, InFlight>({ max: KEPT });
 
-  add(delivery: Delivery, settled: Promise<Settled>, cancel: () => void): void {
+  add(delivery: DeliveryEnvelope, settled: Promise<Settled>, cancel: () => void): void {
     const ended = settled.then(({ delivery: { attempts, created_at }, outcome }) => ({
       attempts,
       created_at,
@@ -261,12 +256,12 @@ class InFlightRegistry {
     this.#deliveries.set(attemptKey(delivery), { ended, cancel });
   }
 
-  has(delivery: Delivery): boolean {
+  has(delivery: DeliveryEnvelope): boolean {
     return this.#deliveries.size > 0 && this.#deliveries.has(attemptKey(delivery));
   }
 
   /** This very attempt of the delivery, once; undefined when it is not known. */
-  take(delivery: Delivery): InFlight | undefined {
+  take(delivery: DeliveryEnvelope): InFlight | undefined {
     const key = attemptKey(delivery);
     const inFlight = this.#deliveries.get(key);
     this.#deliveries.delete(key);
@@ -275,7 +270,7 @@ class InFlightRegistry {
 }
 
 /** A delivery's id is the same after each retry and redrive, whose attempts must not be mixed up. */
-function attemptKey({ id, redrives, created_at, attempts }: Delivery): string {
+function attemptKey({ id, redrives, created_at, attempts }: DeliveryEnvelope): string {
   return `${id}:${redrives}:${created_at}:${attempts.length}:${attempts.at(-1)?.at ?? ''}`;
 }
 
@@ -286,7 +281,7 @@ function attemptKey({ id, redrives, created_at, attempts }: Delivery): string {
 const callbacks = new WeakMap<AbortSignal, Set<() => void>>();
 
 /** Calls `callback` once the signal is aborted, at once where it is already. Returns the end of the registration. */
-function onAbort(signal: AbortSignal, callback: () => void): () => void {
+export function onAbort(signal: AbortSignal, callback: () => void): () => void {
   if (signal.aborted) {
     callback();
     return () => {};

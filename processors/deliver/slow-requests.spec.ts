@@ -1,8 +1,8 @@
 import { iso } from '@tributary/core';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { DESTINATION, delivery, OK, START, setUp, setUpHanging, taskOf, turn } from './deliveries.fixture.ts';
 import type { DestinationQueue } from './destination-queue.ts';
-import { type Attempt, QueueItem } from './destination-request.ts';
+import { type Attempt, type Attempts, type Ends, QueueItem } from './destination-request.ts';
 
 describe('a request that takes too long for its stage', () => {
   it('is attached to by the slow stage: one call is made', async () => {
@@ -104,8 +104,8 @@ describe('a request that takes too long for its stage', () => {
   });
 
   it('a request that found no room to start is slow for the stage that attaches', async () => {
-    const { calls, leaveToSlowQueue, attach, sendQuickly } = setUpHanging(16);
-    const filling = Array.from({ length: 16 }, (_, i) =>
+    const { calls, leaveToSlowQueue, attach, sendQuickly } = setUpHanging(4);
+    const filling = Array.from({ length: 4 }, (_, i) =>
       sendQuickly(taskOf(delivery(`f${i}`)), undefined, 100_000),
     );
     await turn();
@@ -115,11 +115,49 @@ describe('a request that takes too long for its stage', () => {
   });
 });
 
+it('deliveries left for the slow queue while the thread was busy: a request and a wait in the queue take no time of its own', async () => {
+  const { calls, time, release, sendQuickly, registry } = setUpHanging(1);
+  const sent = ['1', '2', '3'].map((id) => sendQuickly(taskOf(delivery(id))));
+  for (const id of ['1', '2', '3']) {
+    await vi.waitFor(() => expect(calls.at(-1)?.ids).toEqual([id]));
+    time.elapsed += 60_000;
+    time.busy += 60_000;
+    await new Promise((resolve) => setTimeout(resolve, 60)); // longer than the interval of timeouts
+    expect(registry.queueOf('destination').isSlow()).toBe(false);
+    release.shift()?.(OK);
+  }
+  expect((await Promise.all(sent)).map(({ outcome }) => outcome.kind)).toEqual(Array(3).fill('delivered'));
+});
+
+it('a request that takes long makes its destination slow: deliveries that wait for it leave at once, and later ones for a while', async () => {
+  const { time, release, sendQuickly, registry } = setUpHanging(1);
+  const first = sendQuickly(taskOf(delivery('1')));
+  await turn();
+  time.elapsed += 400;
+  const second = sendQuickly(taskOf(delivery('2')));
+  time.elapsed += 101;
+  expect((await Promise.all([first, second])).map(({ outcome }) => outcome.kind)).toEqual(['slow', 'slow']);
+  const queue = registry.queueOf('destination');
+  time.elapsed += 60_000;
+  expect(queue.isSlow()).toBe(true);
+  release[0]?.(OK);
+  await turn();
+  expect(queue.isSlow()).toBe(false);
+});
+
 function attempt(queue: DestinationQueue, id: string): Promise<Attempt> {
-  return queue.attempt(new QueueItem(delivery(id), 500, () => undefined), {
-    ms: 12_000,
-    mayWaitInOpenBatch: true,
-  });
+  const { promise, resolve, reject } = Promise.withResolvers<Attempt>();
+  const attempts: Attempts = {
+    stopReason: () => undefined,
+    attempted: (_, ended) => resolve(ended),
+    tookLong: () => {},
+  };
+  const ends: Ends = { settled: () => {}, failed: (_, error) => reject(error) };
+  const context = { signal: new AbortController().signal };
+  const wait = { ms: 12_000, mayWaitInOpenBatch: true };
+  const task = taskOf(delivery(id));
+  queue.enqueue([new QueueItem(task, queue, DESTINATION, context, wait, attempts, ends, false)]);
+  return promise;
 }
 
 describe('the registry of a process', () => {
@@ -150,7 +188,7 @@ describe('the registry of a process', () => {
     await attempt(registry.queueOf('destination'), '1');
     time.elapsed += 29 * 60_000;
     registry.sweep();
-    expect(registry.queueOf('destination').waitForDestinationMs()).toBeGreaterThan(50_000);
+    expect(registry.queueOf('destination').waitMs()).toBeGreaterThan(50_000);
     time.elapsed += 2 * 60_000;
     registry.sweep();
     expect(registry.size).toBe(0);
@@ -161,9 +199,9 @@ describe('the registry of a process', () => {
       id === '1' ? { outcome: 'retry', reason: 'HTTP 429', afterMs: 30 * 60_000 } : OK,
     );
     await attempt(registry.queueOf('destination'), '1');
-    expect(registry.queueOf('destination').waitForDestinationMs()).toBeGreaterThan(50_000);
+    expect(registry.queueOf('destination').waitMs()).toBeGreaterThan(50_000);
     known.set('destination', { ...DESTINATION, version: 2 });
-    expect(registry.queueOf('destination').waitForDestinationMs()).toBe(0);
+    expect(registry.queueOf('destination').waitMs()).toBe(0);
     expect(await attempt(registry.queueOf('destination'), '2')).toMatchObject({ result: OK });
     expect(registry.size).toBe(1);
   });

@@ -108,9 +108,9 @@ describe('the window of a partition', () => {
   });
 
   describe('with a queue pressure', () => {
-    const pressureOf = ({ waitMs = 0, saturated = false } = {}): QueuePressure => ({
+    const pressureOf = ({ waitMs = 0, isSlow = false } = {}): QueuePressure => ({
       waitMs: () => waitMs,
-      saturated: () => saturated,
+      isSlow: () => isSlow,
     });
 
     it('lets a key wait that work would wait for, unless nothing of it would wake it', () => {
@@ -121,14 +121,14 @@ describe('the window of a partition', () => {
       expect(window.decide('a', 10, 0, pressureOf({ waitMs: 251 }))).toBe('wait');
     });
 
-    it('calls no key slow for a delay of the process itself, unless it takes several times as long', () => {
+    it('called a key slow for time of its work in the window: it is slow by its queue alone', () => {
       const window = windowOf();
-      const saturated = pressureOf({ saturated: true });
       const work = window.begin('a', 10, 0);
-      expect(window.decide('a', 10, 2_000, saturated)).toBe('admit');
-      expect(window.decide('a', 10, 2_001, saturated)).toBe('slow');
-      window.end(work, 2_000, saturated);
-      expect(window.decide('a', 10, 2_001, saturated)).toBe('admit');
+      expect(window.decide('a', 10, 60_000, pressureOf())).toBe('admit');
+      window.end(work, 60_000, pressureOf());
+      expect(window.remembered).toBe(0);
+      expect(window.decide('a', 10, 60_000, pressureOf())).toBe('admit');
+      expect(window.decide('a', 10, 60_000, pressureOf({ isSlow: true }))).toBe('slow');
     });
 
     it('sends a key to the slow queue that takes up the room of others, and not one that is alone', () => {
@@ -137,11 +137,11 @@ describe('the window of a partition', () => {
       expect(window.decide('a', 10, 0, pressureOf(), 7_900)).toBe('admit');
       for (let key = 0; key < 11; key++) window.decide(`b${key}`, 10, 0);
       expect(window.decide('a', 10, 0, pressureOf(), 1_900)).toBe('admit');
-      expect(window.decide('a', 10, 0, pressureOf({ saturated: true }), 2_000)).toBe('slow');
+      expect(window.decide('a', 10, 0, pressureOf(), 2_000)).toBe('slow');
       // No other keys were seen for a while.
       window.end(work, 0);
       window.begin('a', 10, 20_000);
-      expect(window.decide('a', 10, 20_000, pressureOf({ saturated: true }), 2_000)).toBe('admit');
+      expect(window.decide('a', 10, 20_000, pressureOf(), 2_000)).toBe('admit');
     });
   });
 

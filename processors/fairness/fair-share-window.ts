@@ -3,7 +3,7 @@ export interface WindowOptions {
   readonly windowBytes: number;
   /** Share of the window that one key may fill. */
   readonly share: number;
-  /** A key whose oldest work is older than this is slow, ms. */
+  /** A key whose oldest work is older than this is slow, ms, where no queue pressure tells. */
   readonly slowAfterMs: number;
   /**
    * How long a key stays slow after work of it took longer than that, ms: at first, and at most. Doubles each time it is
@@ -30,12 +30,9 @@ export const DEFAULT_WINDOW: Omit<WindowOptions, 'windowBytes'> = {
 export interface QueuePressure {
   /** How long work that begins now would wait in that queue, ms. */
   waitMs(): number;
-  /** Whether this process is saturated. Then waits are not the key's fault. */
-  saturated(): boolean;
+  /** Whether the key is slow, by what its requests take. */
+  isSlow(): boolean;
 }
-
-/** While the process is saturated, work may take so many times as long before its key is slow. */
-export const SATURATED_FACTOR = 4;
 
 /** Work under way, from `begin` to `end`. */
 export interface WindowWork {
@@ -53,7 +50,7 @@ interface KeyLoad {
 }
 
 /** When a key was slow last. */
-interface Slowness {
+export interface Slowness {
   readonly until: number;
   readonly forMs: number;
 }
@@ -94,9 +91,9 @@ export class FairShareWindow {
   /**
    * Decides where work of this size goes now.
    *
-   * - `slow`: to the slow queue. The key was slow a while ago, as each try may delay the window's commits; or its oldest
-   *   work takes too long; or, with a queue pressure, it takes up the room of other keys (`waitingBytes` are those of
-   *   this key in the window that have not begun).
+   * - `slow`: to the slow queue. The key is slow by its queue pressure, or it takes up the room of other keys (`waitingBytes`
+   *   are those of this key in the window that have not begun). Without a queue pressure: its oldest work takes too long, or
+   *   it was slow a while ago, as each try may delay the window's commits.
    * - `wait`: for earlier work of its key, which fills its share, or for the queue behind the window.
    * - `admit`: at once. Always so for a key without work under way, however large the one piece: its large events
    *   would never be tried otherwise.
@@ -109,10 +106,9 @@ export class FairShareWindow {
     waitingBytes = 0,
   ): 'admit' | 'slow' | 'wait' {
     this.#see(key, now);
-    if (this.#wasSlow(key, now)) return 'slow';
     const load = this.#loads.get(key);
+    if (pressure?.isSlow() ?? this.#isSlow(key, load, now)) return 'slow';
     if (load === undefined) return 'admit';
-    if (this.#tookLong(load.oldest, now, pressure)) return 'slow';
     if (pressure !== undefined && load.bytes + waitingBytes + bytes > this.#mostBytes()) return 'slow';
     if (load.bytes + bytes > this.shareBytes) return 'wait';
     return pressure !== undefined && pressure.waitMs() > this.#options.slowAfterMs / 2 ? 'wait' : 'admit';
@@ -137,17 +133,20 @@ export class FairShareWindow {
   end(work: WindowWork, now: number, pressure?: QueuePressure): void {
     const load = this.#loads.get(work.key);
     if (load === undefined || !load.underWay.delete(work)) return;
-    if (this.#tookLong(work, now, pressure)) this.#remember(work.key, work.startedAt, now);
+    if (pressure === undefined && this.#tookLong(work, now)) this.#remember(work.key, work.startedAt, now);
     load.bytes -= work.bytes;
     if (load.underWay.size === 0) this.#loads.delete(work.key);
     else if (load.oldest === work) load.oldest = load.order.next().value ?? work;
   }
 
-  #tookLong({ startedAt }: WindowWork, now: number, pressure: QueuePressure | undefined): boolean {
-    const { slowAfterMs } = this.#options;
-    const tookMs = now - startedAt;
-    if (tookMs <= slowAfterMs) return false;
-    return tookMs > slowAfterMs * (pressure?.saturated() === true ? SATURATED_FACTOR : 1);
+  #isSlow(key: string, load: KeyLoad | undefined, now: number): boolean {
+    const slowness = this.#slowness.get(key);
+    if (slowness !== undefined && now < slowness.until) return true;
+    return load !== undefined && this.#tookLong(load.oldest, now);
+  }
+
+  #tookLong({ startedAt }: WindowWork, now: number): boolean {
+    return now - startedAt > this.#options.slowAfterMs;
   }
 
   /** Bytes that one key may hold: its share, or some times an even part where fewer keys share the window. */
@@ -166,25 +165,27 @@ export class FairShareWindow {
     this.#seen.add(key);
   }
 
-  /**
-   * A single hiccup, also one of this process, is forgiven soon; a key that is slow at each new try is tried ever less
-   * often. Work that began before the key was found slow adds nothing.
-   */
   #remember(key: string, startedAt: number, now: number): void {
-    const { slowForMs, slowForAtMostMs } = this.#options;
-    const known = this.#slowness.get(key);
-    if (known !== undefined && startedAt < known.until - known.forMs) return;
-    const again = known !== undefined && !isForgotten(known, now);
-    const forMs = again ? Math.min(known.forMs * 2, slowForAtMostMs) : slowForMs;
-    for (const [other, slowness] of this.#slowness)
-      if (isForgotten(slowness, now)) this.#slowness.delete(other);
-    this.#slowness.set(key, { until: now + forMs, forMs });
+    const slowness = slownessAfter(this.#slowness.get(key), startedAt, now, this.#options);
+    for (const [other, known] of this.#slowness) if (isForgotten(known, now)) this.#slowness.delete(other);
+    this.#slowness.set(key, slowness);
   }
+}
 
-  #wasSlow(key: string, now: number): boolean {
-    const slowness = this.#slowness.get(key);
-    return slowness !== undefined && now < slowness.until;
-  }
+/**
+ * The slowness of a key after slow work. A single hiccup is forgiven soon; a key that is slow at each new try is tried ever less
+ * often. Work that began before the key was found slow adds nothing.
+ */
+export function slownessAfter(
+  known: Slowness | undefined,
+  startedAt: number,
+  now: number,
+  { slowForMs, slowForAtMostMs }: Pick<WindowOptions, 'slowForMs' | 'slowForAtMostMs'> = DEFAULT_WINDOW,
+): Slowness {
+  if (known !== undefined && startedAt < known.until - known.forMs) return known;
+  const isAgain = known !== undefined && !isForgotten(known, now);
+  const forMs = isAgain ? Math.min(known.forMs * 2, slowForAtMostMs) : slowForMs;
+  return { until: now + forMs, forMs };
 }
 
 /** The key was quick for as long as it had been treated as slow. */

@@ -20,6 +20,16 @@ const BUSY_MS = 1_000;
 /** Workspaces with expensive events that are remembered. */
 const REMEMBERED = 10_000;
 
+/** Output records of an event that are free of charge. */
+const ORDINARY_RECORDS = 10;
+/** Processor time of a further one in the stages behind, ms: a delivery with its attempt and outcome, a violation; their history. */
+const MS_PER_RECORD_BEHIND = 0.1;
+
+/** What an event that becomes so many records costs the stages behind, beyond an ordinary one, ms. */
+export function recordsBehindMs(records: number): number {
+  return Math.max(0, records - ORDINARY_RECORDS) * MS_PER_RECORD_BEHIND;
+}
+
 interface Tenant {
   /** Processor time beyond its share, ms; leaks with the time that is available to the thread. */
   level: number;

@@ -9,7 +9,7 @@ import {
 } from './fair-share-window.ts';
 
 /** An entry of a quick key may wait so many times as long as work may take: a burst is soon over. */
-const WAIT_FACTOR = 10;
+export const WAIT_FACTOR = 10;
 
 /** Interval at which waits are checked, ms: each may last this much longer. */
 const CHECK_MS = 25;
@@ -21,7 +21,7 @@ const CHECK_MS = 25;
 const LOOK_PAST_MS = 100;
 
 /** Pressure of work without a slow queue: it is rejected only for taking up the room of others. */
-const NO_PRESSURE: QueuePressure = { waitMs: () => 0, saturated: () => false };
+const NO_PRESSURE: QueuePressure = { waitMs: () => 0, isSlow: () => false };
 
 /** Permission to work on an entry, until `release`. */
 export interface Permit {
@@ -42,8 +42,6 @@ interface Waiter {
 interface Waiters {
   readonly line: Denque<Waiter>;
   bytes: number;
-  /** The waits of all earlier waiters count from this time, ms. */
-  countedFrom: number;
 }
 
 interface Partition {
@@ -60,7 +58,7 @@ export class PartitionWindows {
   readonly #partitions = new Map<string, Partition[]>();
   #checking: NodeJS.Timeout | undefined;
 
-  /** `elapsed`: ms of a monotonic clock. */
+  /** `elapsed`: ms of a monotonic clock, such as a `waitClock`. */
   constructor(elapsed: Clock, options: Partial<WindowOptions> & Pick<WindowOptions, 'windowBytes'>) {
     this.#elapsed = elapsed;
     this.#options = { ...DEFAULT_WINDOW, ...options };
@@ -94,7 +92,7 @@ export class PartitionWindows {
     const partition = this.#partitionOf(entry);
     const now = this.#elapsed();
     const decision = partition.window.decide(key, bytes, now, NO_PRESSURE);
-    return decision === 'slow' ? undefined : this.#permit(partition, key, bytes, now, undefined);
+    return decision === 'slow' ? undefined : this.#permit(partition, key, bytes, now, NO_PRESSURE);
   }
 
   /**
@@ -120,11 +118,7 @@ export class PartitionWindows {
 
   #wait({ waiters: byKey }: Partition, key: string, waiter: Waiter): void {
     const known = byKey.get(key);
-    const waiters = known ?? {
-      line: new Denque<Waiter>(),
-      bytes: 0,
-      countedFrom: Number.NEGATIVE_INFINITY,
-    };
+    const waiters = known ?? { line: new Denque<Waiter>(), bytes: 0 };
     if (known === undefined) byKey.set(key, waiters);
     if (waiter.pressure !== undefined) this.#checkSoon();
     waiters.line.push(waiter);
@@ -175,7 +169,7 @@ export class PartitionWindows {
     }, CHECK_MS).unref();
   }
 
-  /** Rejects waiters that waited too long, unless the process is saturated. Returns whether some still wait. */
+  /** Rejects waiters that waited too long. Returns whether some still wait. */
   #rejectOld({ waiters: byKey }: Partition): boolean {
     let someWait = false;
     const now = this.#elapsed();
@@ -184,12 +178,7 @@ export class PartitionWindows {
       // Later waiters came later: most checks end at the first.
       for (let first = line.peekFront(); first !== undefined; first = line.peekFront()) {
         const { bytes, since, pressure, resolve } = first;
-        const waitedMs = now - Math.max(since, waiters.countedFrom);
-        if (pressure === undefined || waitedMs < this.slowAfterMs * WAIT_FACTOR) break;
-        if (pressure.saturated()) {
-          waiters.countedFrom = now;
-          break;
-        }
+        if (pressure === undefined || now - since < this.slowAfterMs * WAIT_FACTOR) break;
         line.shift();
         waiters.bytes -= bytes;
         resolve(undefined);

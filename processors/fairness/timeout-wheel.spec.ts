@@ -37,18 +37,3 @@ it('takes a timeout that is started by another one, and delays none behind a can
   expect(await check(249)).toEqual(['second']);
   expect(await check(250)).toEqual(['second', 'again']);
 });
-
-it('gets longer while the process is saturated, also when it was started before', async () => {
-  const time = { now: 0, factor: 4 };
-  const wheel = new TimeoutWheel(
-    () => time.now,
-    () => time.factor,
-  );
-  const fired = Promise.withResolvers<void>();
-  wheel.start(100, fired.resolve);
-  time.now = 399;
-  await new Promise((resolve) => setTimeout(resolve, 60));
-  expect(await Promise.race([fired.promise.then(() => 'fired'), Promise.resolve('pending')])).toBe('pending');
-  time.factor = 1;
-  await fired.promise;
-});

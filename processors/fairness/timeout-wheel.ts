@@ -30,21 +30,15 @@ export class Timeout {
   }
 }
 
-/**
- * Timeouts by a monotonic clock, with one timer for all of them: thousands of deliveries wait at a time, and all
- * timeouts get longer while the process is saturated.
- */
+/** Timeouts by a monotonic clock, with one timer for all of them: thousands of deliveries wait at a time. */
 export class TimeoutWheel {
   readonly #elapsed: Clock;
-  readonly #factor: () => number;
   /** Queues by duration, ms, each in the order of starts. */
   readonly #lines = new Map<number, Denque<Timeout>>();
   #timer: NodeJS.Timeout | undefined;
 
-  /** `factor`: read at each check; all timeouts take so many times as long. Default 1. */
-  constructor(elapsed: Clock, factor: () => number = () => 1) {
+  constructor(elapsed: Clock) {
     this.#elapsed = elapsed;
-    this.#factor = factor;
   }
 
   /** Calls `onTimeout` once `ms` have passed, unless the timeout is cancelled before. */
@@ -60,15 +54,15 @@ export class TimeoutWheel {
   #checkLater(): void {
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined;
-      this.#check(this.#elapsed(), this.#factor());
+      this.#check(this.#elapsed());
       if (this.#lines.size > 0) this.#checkLater();
     }, CHECK_MS).unref();
   }
 
-  #check(now: number, factor: number): void {
+  #check(now: number): void {
     for (const [ms, line] of this.#lines) {
       for (let first = line.peekFront(); first !== undefined; first = line.peekFront()) {
-        if (!first.isOver && now - first.startedAt < ms * factor) break;
+        if (!first.isOver && now - first.startedAt < ms) break;
         line.shift();
         first.fire();
       }

@@ -5,7 +5,7 @@ import {
   type FunnelStore,
   type Metrics,
   type Source,
-  summedIncrementsIn,
+  summedCountsIn,
   TOPIC,
 } from '@tributary/core';
 import { type Counting, countOnce } from '../count/count-once.ts';
@@ -31,18 +31,18 @@ const GATHER_MS = 1_000;
 /** The records of counts. Those of one second are due at its end. */
 export const countsSource: Source = {
   topic: TOPIC.funnelCounts,
-  dueAt: ({ timestamp }) => timestamp - (timestamp % GATHER_MS) + GATHER_MS,
+  dueAt: (appendedAt) => appendedAt - (appendedAt % GATHER_MS) + GATHER_MS,
 };
 
 /** The increments of `funnel`: summed from records, added to the store. */
-export function funnelCounting(store: FunnelStore): Counting<Pick<FunnelBatch, 'increments'>> {
+export function funnelCounting(store: FunnelStore): Counting<Pick<FunnelBatch, 'increments' | 'bytes'>> {
   return {
     store,
     // Each of the two steps takes 10 to 20 ms for a workspace with hundreds of rules: other stages run in between.
     async tally(_topic, entries) {
-      const increments = summedIncrementsIn(entries);
+      const counts = summedCountsIn(entries);
       await nextTurn();
-      return { increments };
+      return counts;
     },
   };
 }

@@ -1,4 +1,11 @@
-import { type Delivery, type DeliveryOutcome, type LogEntry, outcomeVersion, TOPIC } from '@tributary/core';
+import {
+  type Delivery,
+  type DeliveryOutcome,
+  historyEntryOfOutcome,
+  type LogEntry,
+  outcomeVersion,
+  TOPIC,
+} from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { historyEntryOf, latest } from './history.ts';
 
@@ -82,8 +89,8 @@ describe('historyEntryOf', () => {
 
   it('lists an outcome by status and destination', () => {
     const dead = outcome({ status: 'dead', cause: 'expired', reason: 'expired' }, { attempts: [ATTEMPT] });
-    const { event, ...delivery } = dead.delivery;
-    expect(historyEntryOf(TOPIC.deliveriesDead, entry(dead))).toEqual({
+    const { event, ...delivery } = dead.delivery as Delivery;
+    expect(historyEntryOfOutcome(dead)).toEqual({
       kind: 'delivery',
       id: 'd1',
       workspaceId: 'w1',
@@ -104,12 +111,12 @@ describe('historyEntryOf', () => {
   });
 
   it('a redrive, which sets created_at again, does not move the delivery in lists', () => {
-    const first = historyEntryOf(TOPIC.deliveriesDead, entry(outcome({})));
+    const first = historyEntryOfOutcome(outcome({}));
     const redriven = outcome(
       { status: 'delivered' },
       { redrives: 1, created_at: '2026-01-02T00:00:00.000Z' },
     );
-    const second = historyEntryOf(TOPIC.outcomes, entry(redriven));
+    const second = historyEntryOfOutcome(redriven);
     expect(second.at).toBe(first.at);
     expect(second.version).toBeGreaterThan(first.version);
   });
@@ -117,9 +124,9 @@ describe('historyEntryOf', () => {
 
 describe('latest', () => {
   it('keeps the highest version of an id, the later of equal ones', () => {
-    const dead = historyEntryOf(TOPIC.deliveriesDead, entry(outcome({}, { attempts: [ATTEMPT] })));
-    const retrying = historyEntryOf(TOPIC.outcomes, entry(outcome({ status: 'retrying', reason: 'a' })));
-    const again = historyEntryOf(TOPIC.outcomes, entry(outcome({ status: 'retrying', reason: 'b' })));
+    const dead = historyEntryOfOutcome(outcome({}, { attempts: [ATTEMPT] }));
+    const retrying = historyEntryOfOutcome(outcome({ status: 'retrying', reason: 'a' }));
+    const again = historyEntryOfOutcome(outcome({ status: 'retrying', reason: 'b' }));
     expect(latest([dead, retrying])).toEqual([dead]);
     expect(latest([retrying, again])).toEqual([again]);
   });

@@ -1,12 +1,18 @@
 import {
   type AuditEntry,
+  type AuditedCalls,
   auditEntriesOf,
+  auditEntryOfCalls,
   type BatchStage,
   type Catalog,
   type CatalogView,
-  type DeliveryOutcome,
+  compactHistoryEntry,
+  type DeliveryEnvelope,
+  HEADER,
+  type Headers,
   type History,
   type HistoryEntry,
+  hasEvent,
   historyEntryOfOutcome,
   historyEntryOfReplay,
   InvalidInput,
@@ -14,20 +20,30 @@ import {
   type JsonObject,
   type LogEntry,
   type Metrics,
+  outcomeOfEntry,
   type ProfileOperation,
   parseExact,
   parseObject,
   type ReplayStep,
+  readDeliveryReference,
+  readOutcome,
+  recordsOutcome,
+  referencedOutcome,
+  retryTopic,
   TOPIC,
   type Violation,
 } from '@tributary/core';
-import { timeOf } from '../event-record.ts';
+import { heldDelivery } from '../deliver/outcome.ts';
+import { countedEventIn, timeOf } from '../event-record.ts';
+import { positionIn, type RecordReader } from '../record-reader.ts';
 
 export interface HistoryDependencies {
   /** For the actors of profile operations. */
   readonly catalog: Pick<Catalog, 'state'>;
   readonly history: History;
   readonly metrics: Metrics;
+  /** For deliveries that records refer to; history itself has those that the log no longer has. */
+  readonly records: Pick<RecordReader, 'read'>;
 }
 
 /**
@@ -36,8 +52,10 @@ export interface HistoryDependencies {
  */
 export function history(dependencies: HistoryDependencies): BatchStage['process'] {
   return async (batch) => {
-    const { state } = dependencies.catalog;
-    const entries = batch.entries.flatMap((entry) => historyEntriesOf(batch.topic, entry, state));
+    const { topic } = batch;
+    const entries = isAboutDeliveries(topic)
+      ? await deliveryEntriesOf(dependencies, batch.entries)
+      : batch.entries.flatMap((entry) => historyEntriesOf(topic, entry, dependencies.catalog.state));
     await dependencies.history.put(latest(entries));
     dependencies.metrics.count('tributary_history_entries_total', { topic: batch.topic }, entries.length);
     return [];
@@ -47,8 +65,10 @@ export function history(dependencies: HistoryDependencies): BatchStage['process'
 /** The history entries of a record of any topic that the stage reads. Throws `InvalidInput` for an invalid record. */
 function historyEntriesOf(topic: string, entry: LogEntry, state: CatalogView): readonly HistoryEntry[] {
   if (topic !== TOPIC.profileOperations) return [historyEntryOf(topic, entry)];
-  const operation = parseObject(entry.value) as unknown as ProfileOperation;
+  const operation = parseObject(entry.value) as unknown as ProfileOperation | AuditedCalls;
   if (typeof operation.id !== 'string' || !isUuid(operation.id)) throw new InvalidInput('no operation id');
+  if ('kind' in operation)
+    return [auditHistoryEntry(auditEntryOfCalls(operation, state), operation.until === null ? 1 : 2)];
   const version = operation.outcome === undefined ? 1 : 2;
   return auditEntriesOf(operation, state).map((each) => auditHistoryEntry(each, version));
 }
@@ -71,22 +91,65 @@ export function auditHistoryEntry(entry: AuditEntry, version: number): HistoryEn
   };
 }
 
-/**
- * The history entry of a record of `violations`, `deliveries.dead`, `deliveries.outcomes` or `replays`. Throws `InvalidInput`
- * for an invalid record.
- */
+/** The history entry of a record of `violations` or `replays`. Throws `InvalidInput` for an invalid record. */
 export function historyEntryOf(topic: string, entry: LogEntry): HistoryEntry {
   const body = parseObject(entry.value, parseExact);
   if (topic === TOPIC.replays) return historyEntryOfReplay(body as unknown as ReplayStep);
-  return topic === TOPIC.violations
-    ? violationEntry(body as unknown as Violation & JsonObject)
-    : historyEntryOfOutcome(outcomeIn(body));
+  return violationEntry(body as unknown as Violation & JsonObject);
 }
 
-function outcomeIn(body: Record<string, unknown>): DeliveryOutcome {
-  const outcome = body as unknown as DeliveryOutcome;
-  timeOf(outcome.delivery.event.received_at);
-  return outcome;
+function isAboutDeliveries(topic: string): boolean {
+  return topic === TOPIC.outcomes || topic === TOPIC.deliveriesDead || topic.startsWith(retryTopic(''));
+}
+
+/** The history entries of records of `deliveries.outcomes`, `deliveries.dead` and the retry topics. */
+async function deliveryEntriesOf(
+  dependencies: DeliverySources,
+  entries: readonly LogEntry[],
+): Promise<readonly HistoryEntry[]> {
+  const all = await Promise.all(entries.map((entry) => deliveryEntryOf(dependencies, entry)));
+  return all.filter((entry) => entry !== undefined);
+}
+
+type DeliverySources = Pick<HistoryDependencies, 'records'> & {
+  readonly history: Pick<History, 'get'>;
+};
+
+/**
+ * Undefined for a record that shows nothing new: a delivery that waits without having been tried, and one whose outcome is
+ * a record of its own.
+ */
+export async function deliveryEntryOf(
+  { records, history: known }: DeliverySources,
+  entry: LogEntry,
+): Promise<HistoryEntry | undefined> {
+  const reference = readDeliveryReference(entry.value);
+  if (reference === undefined) {
+    if (entry.position.topic.startsWith(retryTopic(''))) return undefined;
+    const outcome = readOutcome(entry.value);
+    const { delivery } = outcome;
+    const at = receivedAt(delivery, entry.headers);
+    return hasEvent(delivery) ? historyEntryOfOutcome(outcome) : compactHistoryEntry(outcome, at);
+  }
+  const { key: id, headers, timestamp } = entry;
+  const outcomeOf = (delivery: DeliveryEnvelope) => referencedOutcome(reference, delivery, timestamp);
+  if (!recordsOutcome(reference)) return undefined;
+  const workspaceId = headers[HEADER.workspaceId] ?? '';
+  const holder = await records.read(positionIn(reference.of), workspaceId);
+  const held = heldDelivery(holder, id);
+  if (holder !== undefined && held !== undefined)
+    return compactHistoryEntry(outcomeOf(held), receivedAt(held, holder.headers));
+  const before = await known.get('delivery', workspaceId, id);
+  if (before === undefined) throw new InvalidInput(`the delivery ${id} at ${reference.of} is no longer kept`);
+  return compactHistoryEntry(outcomeOf(outcomeOfEntry(before).delivery), before.at);
+}
+
+function receivedAt(delivery: DeliveryEnvelope, headers: Headers): number {
+  if (hasEvent(delivery)) return timeOf(delivery.event.received_at);
+  if (delivery.received_at !== undefined) return timeOf(delivery.received_at);
+  const counted = countedEventIn(headers);
+  if (counted === undefined) throw new InvalidInput('no time of the event');
+  return counted.receivedAt;
 }
 
 function violationEntry(violation: Violation & JsonObject): HistoryEntry {

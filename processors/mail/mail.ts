@@ -1,21 +1,14 @@
 import {
-  type AlertNotice,
-  alertMail,
-  alertRecipients,
   type BatchStage,
   type Catalog,
-  type CatalogView,
   type Clock,
+  type ConfirmationClaim,
+  confirmationMail,
   type Deduplicator,
-  type DeletionNotice,
-  type DestinationNotice,
   deadLetterOf,
-  deletionMail,
-  destinationMail,
+  digestMail,
   HEADER,
-  InvalidInput,
   iso,
-  isUuid,
   type LogEntry,
   type Logger,
   type Mail,
@@ -23,21 +16,23 @@ import {
   type MailSendResult,
   type Metrics,
   messageOf,
-  noticeRecipients,
+  nameId,
   type OutputRecord,
-  parseObject,
   type Source,
   TOPIC,
   Unavailable,
 } from '@tributary/core';
-import { awaitCatalog } from '../catalog-position.ts';
-import { timeOf } from '../event-record.ts';
+import { awaitCatalog, catalogPositionOf } from '../catalog-position.ts';
+import { gatheredValue, type QueuedNotice, type QueuedRecord, queuedRecordOf } from './queued-notice.ts';
+import { MailShares, type SharedMail } from './shares.ts';
 
 export interface MailDependencies {
   readonly catalog: Catalog;
   readonly deduplicator: Deduplicator;
   /** Absent without a configured mail server: mails wait. */
   readonly mailer?: Mailer | undefined;
+  /** The link that confirms an address. Absent without a public URL: these mails wait. */
+  readonly confirmationLink?: ((claim: ConfirmationClaim) => string) | undefined;
   /** Epoch ms. */
   readonly clock: Clock;
   /** Ms of a monotonic clock. */
@@ -47,203 +42,438 @@ export interface MailDependencies {
   readonly catalogWaitMs: number;
   /** Retention of the mail topics, ms: mails that cannot be sent are dead-lettered before it ends. */
   readonly retentionMs: number;
+  /** Delay of the retry of a mail that the server refused for now, ms. */
+  readonly mailRetryMs: number;
+  /** Least time between two mails of an organization to an address, ms. */
+  readonly mailEveryMs: number;
+  /** Mails of an organization in an hour. */
+  readonly mailsPerHour: number;
 }
 
-/** The outcome of a mail, which is counted, and its output records. */
-interface HandledMail {
-  readonly outcome: 'sent' | 'later' | 'waiting' | 'refused' | 'expired' | 'no_address' | 'duplicate';
-  readonly outputRecords: readonly OutputRecord[];
-}
-
-/** Interval of warnings that mails wait for a mail server, ms. */
+/** Interval of warnings that mails wait for a setting, ms. */
 const WARN_EVERY_MS = 3_600_000;
+/** Mails that are sent at the same time, each on a connection of its own. */
+const CONNECTIONS = 4;
+/** A mail that takes longer no longer delays the batch. It goes on, and its retry finds out whether it was sent. */
+const PATIENCE_MS = 5_000;
+/** Mails that take longer than that, over all organizations: at most one each. */
+const MAX_SLOW = 12;
+/** How long the second and later mails of organizations in a batch may begin, ms. */
+const LATER_TURNS_MS = 1_000;
+const DAY_MS = 24 * 3_600_000;
+const LINK_DAYS = 3;
+
+/** A notice with the record that it was read from. */
+interface Taken {
+  readonly notice: QueuedNotice;
+  readonly record: QueuedRecord;
+}
+
+/** The notices of an organization to an address, oldest first, at least one: they are one mail. */
+interface Group extends SharedMail {
+  readonly taken: Taken[];
+  /** Notices of which only the number is known. */
+  more: number;
+}
+
+/** Outcomes, which are counted: of a mail, and of a notice that becomes none. */
+type Outcome =
+  | 'sent'
+  | 'slow'
+  | 'later'
+  | 'waiting'
+  | 'gathered'
+  | 'refused'
+  | 'expired'
+  | 'no_address'
+  | 'duplicate';
+
+/** `unavailable`: the server does not respond, and notices have expired. `slow`: it has not decided yet. */
+type Verdict =
+  | MailSendResult
+  | { readonly kind: 'unavailable'; readonly reason: string }
+  | { readonly kind: 'slow' };
 
 /**
- * The stage `mail`: sends queued mails one after the other.
+ * The stage `mail`: sends queued notices.
  *
+ * - The notices of an organization to an address that are read at a time are one mail. It is sent at once, and the next one
+ *   not before `mailEveryMs`, within the organization's share: notices in between wait on the retry topic, as one record.
+ * - Organizations take turns: while one has a mail under way its others wait, and no batch waits for a slow mail.
  * - While the server does not respond, the stage pauses, as for any engine.
  * - A mail that is refused for now goes to the retry topic and delays no other.
- * - A mail that is refused for good, or that expired for whatever reason, is dead-lettered: retention never drops a mail
+ * - A mail that is refused for good, or that expired for whatever reason, is dead-lettered: retention never drops a notice
  *   silently.
- * - After a crash between the server's response and the commit a mail is sent again, with the same `Message-ID`.
+ * - The notices of a sent mail are marked, and a notice with a mark is not sent again. So a repeated batch repeats a mail only
+ *   after a crash between the server's response and its marks, with the same `Message-ID` where the notices are the same.
  */
 export function mail(dependencies: MailDependencies): BatchStage['process'] {
   const sender = new MailSender(dependencies);
-  return async ({ entries }) => {
-    const outputRecords: OutputRecord[] = [];
-    for (const entry of entries) {
-      const result = await sender.handle(entry);
-      dependencies.metrics.count('tributary_mails_total', { outcome: result.outcome });
-      outputRecords.push(...result.outputRecords);
-    }
-    return outputRecords;
-  };
+  return ({ entries }) => sender.process(entries);
 }
 
 class MailSender {
   readonly #parts: MailDependencies;
-  #warnedAt = Number.NEGATIVE_INFINITY;
+  readonly #shares: MailShares;
+  /** Organizations with a mail that takes long. */
+  readonly #slow = new Set<string>();
+  readonly #warnedAt = new Map<string, number>();
 
   constructor(parts: MailDependencies) {
     this.#parts = parts;
+    const { mailEveryMs: everyMs, mailsPerHour: perHour, elapsed } = parts;
+    this.#shares = new MailShares({ everyMs, perHour, elapsed });
   }
 
-  async handle(entry: LogEntry): Promise<HandledMail> {
-    const { catalog, catalogWaitMs, logger, mailer } = this.#parts;
-    const notice = mailNoticeOf(entry);
-    const about = { notice: notice.id, organization: notice.organizationId };
-    await awaitCatalog(catalog, [entry], catalogWaitMs);
-    if (!(await this.#isFirst(notice, entry))) return { outcome: 'duplicate', outputRecords: [] };
-    const composed = notice.compose(catalog.state);
-    if (composed === undefined) {
-      logger.info(about, 'a mail is dropped: there is no address for it');
-      return { outcome: 'no_address', outputRecords: [] };
+  async process(entries: readonly LogEntry[]): Promise<readonly OutputRecord[]> {
+    const { catalog, catalogWaitMs, clock } = this.#parts;
+    const records = entries.map(queuedRecordOf);
+    await awaitCatalog(catalog, entries, catalogWaitMs);
+    const now = clock();
+    const early = records.filter(({ notBefore }) => notBefore > now);
+    const due = await this.#withoutRepeated(records.filter(({ notBefore }) => notBefore <= now));
+    const sent = await this.#sendInTurns(this.#grouped(due));
+    return [...early.map(passedOn), ...sent];
+  }
+
+  /**
+   * The notices that were not queued before at another position, and were not sent before. Claims are made once mails can be
+   * sent: until then records move to other positions.
+   */
+  async #withoutRepeated(records: readonly QueuedRecord[]): Promise<readonly Taken[]> {
+    const queued = records.filter(
+      ({ entry, isGathered }) =>
+        this.#parts.mailer !== undefined && entry.position.topic === TOPIC.mail && !isGathered,
+    );
+    const claims = queued.flatMap(({ entry: { position }, notices }) =>
+      notices.map((notice) => ({ ...messageOfNotice('mail', notice), position })),
+    );
+    const isFirst = await this.#parts.deduplicator.claim(claims);
+    const repeated = new Set(queued.filter((_record, index) => isFirst[index] !== true));
+    const taken = records
+      .filter((record) => !repeated.has(record))
+      .flatMap((record) => record.notices.map((notice) => ({ notice, record })));
+    const wasSent = await Promise.all(taken.map(({ notice }) => this.#wasSent(notice)));
+    const left = taken.filter((_each, index) => wasSent[index] !== true);
+    this.#count('duplicate', repeated.size + taken.length - left.length);
+    return left;
+  }
+
+  async #wasSent(notice: QueuedNotice): Promise<boolean> {
+    const { deduplicator } = this.#parts;
+    const topics = [TOPIC.mail, TOPIC.mailRetry];
+    return (await deduplicator.winner(messageOfNotice('mail-sent', notice), topics)) !== undefined;
+  }
+
+  /** The mark is a repeatable effect behind the mail: without it, a repeated batch sends the mail again. */
+  async #markSent({ taken }: Group): Promise<void> {
+    const { deduplicator, logger } = this.#parts;
+    const claims = taken.map(({ notice, record: { entry } }) => ({
+      ...messageOfNotice('mail-sent', notice),
+      position: entry.position,
+    }));
+    await deduplicator.claim(claims).catch((error: unknown) => {
+      logger.warn({ error: messageOf(error) }, 'a sent mail cannot be marked; it may be sent again');
+    });
+  }
+
+  #grouped(taken: readonly Taken[]): readonly Group[] {
+    const { catalog, logger } = this.#parts;
+    const groups = new Map<string, Group>();
+    const counted = new Set<QueuedRecord>();
+    const seen = new Set<string>();
+    for (const each of taken) {
+      const { notice, record } = each;
+      const { id, organizationId, isLink } = notice;
+      if (seen.has(id)) {
+        this.#count('duplicate');
+        continue;
+      }
+      seen.add(id);
+      const to = notice.recipient(catalog.state);
+      if (to === null) {
+        this.#count('no_address');
+        const about = { notice: id, organization: organizationId };
+        logger.info(about, 'a mail is dropped: there is no confirmed address for it');
+        continue;
+      }
+      const name = JSON.stringify([organizationId, isLink, to]);
+      const group: Group = groups.get(name) ?? { organizationId, isLink, to, taken: [], more: 0 };
+      groups.set(name, group);
+      group.taken.push(each);
+      if (!counted.has(record)) group.more += record.more;
+      counted.add(record);
     }
+    const ofGroups = [...groups.values()];
+    for (const group of ofGroups)
+      group.taken.sort((a, b) => Date.parse(a.notice.at) - Date.parse(b.notice.at));
+    return ofGroups;
+  }
+
+  async #sendInTurns(groups: readonly Group[]): Promise<readonly OutputRecord[]> {
+    const { elapsed, logger, mailer } = this.#parts;
     if (mailer === undefined) {
-      this.#warnOfWaiting();
-      return this.#isExpired(notice)
-        ? this.#deadLetter(entry, 'expired', 'there was no mail server')
-        : { outcome: 'waiting', outputRecords: [retryRecord(entry, 'waiting')] };
+      if (groups.length > 0 && this.#mayWarn('no mail server'))
+        logger.warn({}, 'mails wait to be sent: set TRIBUTARY_SMTP_URL and TRIBUTARY_MAIL_FROM');
+      return groups.flatMap((group) =>
+        this.#kept(group, 'waiting', 'there was no mail server', waitingRecord),
+      );
     }
-    const verdict = await this.#send(mailer, composed, notice);
-    if (verdict.kind === 'unavailable') return this.#deadLetter(entry, 'expired', verdict.reason);
-    if (verdict.kind === 'sent') {
-      logger.info(about, 'mail sent');
-      return { outcome: 'sent', outputRecords: [] };
-    }
-    const { reason } = verdict;
-    if (verdict.kind === 'refused') return this.#deadLetter(entry, 'refused', reason);
-    if (this.#isExpired(notice)) return this.#deadLetter(entry, 'expired', reason);
-    logger.warn({ ...about, reason }, 'the mail server refuses a mail for now; it is retried later');
-    return { outcome: 'later', outputRecords: [retryRecord(entry, 'later')] };
+    const outputRecords: OutputRecord[] = [];
+    const left = inTurns(groups);
+    const busy = new Set<string>();
+    const startedAt = elapsed();
+    let failure: { readonly error: unknown } | undefined;
+    const next = () => {
+      const mayBegin = ({ turn, group }: Turn) =>
+        !busy.has(group.organizationId) && (turn === 0 || elapsed() - startedAt < LATER_TURNS_MS);
+      const index = left.findIndex(mayBegin);
+      return index < 0 ? undefined : left.splice(index, 1)[0]?.group;
+    };
+    const work = async () => {
+      for (let group = next(); group !== undefined && failure === undefined; group = next()) {
+        busy.add(group.organizationId);
+        try {
+          outputRecords.push(...(await this.#attempt(mailer, group)));
+        } catch (error) {
+          failure = { error };
+        } finally {
+          busy.delete(group.organizationId);
+        }
+      }
+    };
+    await Promise.all(Array.from({ length: CONNECTIONS }, work));
+    if (failure !== undefined) throw failure.error;
+    return [...outputRecords, ...left.flatMap(({ group }) => this.#gathered(group))];
   }
 
-  /** `unavailable`: the server does not respond, and the mail has expired. Before that, rejects as the mailer does. */
-  async #send(
-    mailer: Mailer,
-    mail: Mail,
-    notice: MailNotice,
-  ): Promise<MailSendResult | { readonly kind: 'unavailable'; readonly reason: string }> {
+  async #attempt(mailer: Mailer, group: Group): Promise<readonly OutputRecord[]> {
+    const { logger, mailRetryMs } = this.#parts;
+    const isSlow = this.#slow.has(group.organizationId) || this.#slow.size >= MAX_SLOW;
+    if (isSlow || !this.#shares.allows(group)) return this.#gathered(group);
+    const composed = this.#compose(group);
+    if (composed === undefined) return this.#gathered(group);
+    const sending = this.#send(mailer, composed, group);
+    const verdict = await unlessSlow(sending);
+    const about = aboutGroup(group);
+    switch (verdict.kind) {
+      case 'sent':
+        this.#count('sent');
+        logger.info(about, 'mail sent');
+        return [];
+      case 'slow':
+        this.#continue(sending, group);
+        logger.warn(about, 'the mail server takes long for a mail; others do not wait for it');
+        return this.#retried(group, 'slow', 'the mail server took too long');
+      case 'refused':
+        return [this.#deadLetter(group, 'refused', verdict.reason)];
+      case 'unavailable':
+        return this.#retried(group, 'later', verdict.reason);
+      case 'later':
+        logger.warn(
+          { ...about, reason: verdict.reason },
+          'the mail server refuses a mail for now; it is retried later',
+        );
+        return this.#retried(group, 'later', verdict.reason, this.#parts.clock() + mailRetryMs);
+    }
+  }
+
+  /** Rejects as the mailer does, unless notices have expired meanwhile. */
+  async #send(mailer: Mailer, composed: Mail, group: Group): Promise<Verdict> {
     try {
-      return await mailer.send(mail);
+      const result = await mailer.send(composed);
+      this.#shares.count(group);
+      if (result.kind === 'sent') await this.#markSent(group);
+      return result;
     } catch (error) {
-      if (!(error instanceof Unavailable && this.#isExpired(notice))) throw error;
+      const hasExpired = group.taken.some(({ notice }) => this.#isExpired(notice));
+      if (!(error instanceof Unavailable && hasExpired)) throw error;
       return { kind: 'unavailable', reason: messageOf(error) };
     }
   }
 
-  /** Deduplicates mails by their notice. A mail of the retry topic was claimed before. */
-  async #isFirst(notice: MailNotice, { position }: LogEntry): Promise<boolean> {
-    if (position.topic !== TOPIC.mail) return true;
-    const dedupeClaim = {
-      workspaceId: notice.organizationId,
-      environment: 'production',
-      messageId: `mail:${notice.id}`,
-      position,
-    } as const;
-    const [first] = await this.#parts.deduplicator.claim([dedupeClaim]);
-    return first === true;
+  /** A mail that takes long ends by itself; its marks tell the retry of its notices that they were sent. */
+  #continue(sending: Promise<Verdict>, group: Group): void {
+    const about = aboutGroup(group);
+    const { logger } = this.#parts;
+    this.#slow.add(group.organizationId);
+    sending
+      .then(
+        ({ kind }) => logger.info({ ...about, outcome: kind }, 'a slow mail has ended'),
+        (error: unknown) => logger.warn({ ...about, error: messageOf(error) }, 'a slow mail has failed'),
+      )
+      .finally(() => this.#slow.delete(group.organizationId));
   }
 
-  #isExpired({ at }: MailNotice): boolean {
+  /** One mail for all notices; undefined where that is not possible yet. */
+  #compose({ organizationId, isLink, to, taken, more }: Group): Mail | undefined {
+    const { catalog, clock, confirmationLink, logger } = this.#parts;
+    const organization = catalog.state.organization(organizationId);
+    const [first] = taken;
+    if (organization === undefined || first === undefined) return undefined;
+    const { id, at } = first.notice;
+    if (isLink) {
+      if (confirmationLink === undefined) {
+        if (this.#mayWarn('no public URL'))
+          logger.warn({}, 'mails that confirm an address wait to be sent: set TRIBUTARY_PUBLIC_URL');
+        return undefined;
+      }
+      // By the day, so that a mail that is sent again has the same link.
+      const expiresAt = Math.ceil(clock() / DAY_MS) * DAY_MS + LINK_DAYS * DAY_MS;
+      const link = confirmationLink({ id, organizationId, email: to, expiresAt });
+      return confirmationMail({ id, at: Date.parse(at), link, validDays: LINK_DAYS }, to, organization);
+    }
+    const mails = taken.flatMap(({ notice }) => notice.compose(catalog.state, to) ?? []);
+    const [only] = mails;
+    if (only !== undefined && mails.length === 1 && more === 0) return only;
+    const digestId = nameId('mail digest', ...mails.map((each) => each.id), more);
+    return digestMail({ id: digestId, mails, more }, to, organization);
+  }
+
+  #gathered(group: Group): readonly OutputRecord[] {
+    return this.#retried(group, 'gathered', 'the organization is beyond its share of mails');
+  }
+
+  #retried(group: Group, why: Retry, reason: string, notBefore?: number): readonly OutputRecord[] {
+    return this.#kept(group, why, reason, (kept) => retryRecord(entryFor(kept), why, notBefore));
+  }
+
+  /** The record that is handled again later, and a dead letter of those notices that have expired. */
+  #kept(
+    group: Group,
+    why: Outcome,
+    reason: string,
+    recordOf: (kept: Group) => OutputRecord,
+  ): readonly OutputRecord[] {
+    const expired = group.taken.filter(({ notice }) => this.#isExpired(notice));
+    const kept = group.taken.filter((each) => !expired.includes(each));
+    if (kept.length === 0) return [this.#deadLetter(group, 'expired', reason)];
+    this.#count(why);
+    const retried = recordOf({ ...group, taken: kept });
+    if (expired.length === 0) return [retried];
+    return [this.#deadLetter({ ...group, taken: expired, more: 0 }, 'expired', reason), retried];
+  }
+
+  #isExpired({ at }: QueuedNotice): boolean {
     return this.#parts.clock() - Date.parse(at) > mailExpiryMs(this.#parts.retentionMs);
   }
 
-  #deadLetter(entry: LogEntry, outcome: 'refused' | 'expired', reason: string): HandledMail {
+  #deadLetter(group: Group, outcome: 'refused' | 'expired', reason: string): OutputRecord {
     const { logger, clock } = this.#parts;
+    const entry = entryFor(group);
     const error = `mail ${outcome}: ${reason}`;
-    logger.error({ position: entry.position, error }, 'a mail is dead-lettered');
-    return { outcome, outputRecords: [deadLetterOf('mail', entry, error, iso(clock()))] };
+    this.#count(outcome);
+    logger.error({ position: entry.position, ...aboutGroup(group), error }, 'a mail is dead-lettered');
+    return deadLetterOf('mail', entry, error, iso(clock()));
   }
 
-  #warnOfWaiting(): void {
+  #count(outcome: Outcome, by = 1): void {
+    if (by > 0) this.#parts.metrics.count('tributary_mails_total', { outcome }, by);
+  }
+
+  /** Once an hour for each reason. */
+  #mayWarn(reason: string): boolean {
     const now = this.#parts.elapsed();
-    if (now - this.#warnedAt < WARN_EVERY_MS) return;
-    this.#warnedAt = now;
-    this.#parts.logger.warn({}, 'mails wait to be sent: set TRIBUTARY_SMTP_URL and TRIBUTARY_MAIL_FROM');
+    if (now - (this.#warnedAt.get(reason) ?? Number.NEGATIVE_INFINITY) < WARN_EVERY_MS) return false;
+    this.#warnedAt.set(reason, now);
+    return true;
   }
 }
 
-/** A notice that becomes a mail. */
-interface MailNotice {
-  /** A UUID: repeated notices with the same id are one mail. */
-  readonly id: string;
-  /** ISO 8601 */
-  readonly at: string;
-  readonly organizationId: string;
-  /** The mail to the current recipient; undefined without one. */
-  compose(state: CatalogView): Mail | undefined;
+function messageOfNotice(kind: 'mail' | 'mail-sent', { id, organizationId }: QueuedNotice) {
+  return { workspaceId: organizationId, environment: 'production', messageId: `${kind}:${id}` } as const;
 }
 
-/**
- * The notice of a record. The writer guarantees the fields; only those that decide about recipient and deduplication are
- * checked. Throws `InvalidInput`.
- */
-function mailNoticeOf(entry: LogEntry): MailNotice {
-  const value = parseObject(entry.value);
-  const { id, organization_id: organizationId, at } = value;
-  if (typeof id !== 'string' || !isUuid(id)) throw new InvalidInput('no notice id');
-  if (typeof organizationId !== 'string') throw new InvalidInput('no organization');
-  if (typeof at !== 'string') throw new InvalidInput('no time');
-  timeOf(at);
-  const compose = composerOf(value);
-  return { id, at, organizationId, compose };
+function aboutGroup({ organizationId, taken }: Group): Readonly<Record<string, unknown>> {
+  return { notice: taken[0]?.notice.id, notices: taken.length, organization: organizationId };
 }
 
-function composerOf(value: Record<string, unknown>): MailNotice['compose'] {
-  if (value.kind === 'destination') return ofDestination(value);
-  return value.kind === 'alert' ? ofAlert(value) : ofDeletion(value);
+interface Turn {
+  readonly group: Group;
+  /** How many mails of the same organization come before. */
+  readonly turn: number;
 }
 
-function ofDeletion(value: Record<string, unknown>): MailNotice['compose'] {
-  if (!Array.isArray(value.regions) || typeof value.counts !== 'object') throw new InvalidInput('no counts');
-  const notice = value as unknown as DeletionNotice;
-  return (state) => {
-    const organization = state.organization(notice.organization_id);
-    const to = organization?.notification_email ?? null;
-    return organization === undefined || to === null ? undefined : deletionMail(notice, to, organization);
-  };
+/** First one mail of each organization, then the second ones, and so on. */
+function inTurns(groups: readonly Group[]): Turn[] {
+  const turns = new Map<string, number>();
+  const each = groups.map((group) => {
+    const turn = turns.get(group.organizationId) ?? 0;
+    turns.set(group.organizationId, turn + 1);
+    return { group, turn };
+  });
+  return each.sort((a, b) => a.turn - b.turn);
 }
 
-function ofDestination(value: Record<string, unknown>): MailNotice['compose'] {
-  const notice = value as unknown as Partial<DestinationNotice>;
-  const { workspace, destination, turn } = notice;
-  if (typeof workspace?.id !== 'string' || typeof destination?.id !== 'string' || typeof turn !== 'object')
-    throw new InvalidInput('no destination');
-  return (state) => {
-    const current = state.entity('destination', workspace.id, destination.id);
-    const to = current === undefined ? null : noticeRecipients(state, current).email;
-    return to === null ? undefined : destinationMail(notice as DestinationNotice, to);
-  };
+/** The verdict, or `slow` where it takes too long. Rejects as `sending` does until then. */
+async function unlessSlow(sending: Promise<Verdict>): Promise<Verdict> {
+  let timer: NodeJS.Timeout | undefined;
+  const slow = new Promise<Verdict>((resolve) => {
+    timer = setTimeout(() => resolve({ kind: 'slow' }), PATIENCE_MS);
+  });
+  try {
+    return await Promise.race([sending, slow]);
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
-function ofAlert(value: Record<string, unknown>): MailNotice['compose'] {
-  const notice = value as unknown as Partial<AlertNotice>;
-  const { workspace, alert, turn } = notice;
-  if (typeof workspace?.id !== 'string' || typeof alert?.id !== 'string' || typeof turn !== 'object')
-    throw new InvalidInput('no alert');
-  return (state) => {
-    const current = state.entity('alert', workspace.id, alert.id);
-    const to = current === undefined ? null : alertRecipients(state, current).email;
-    return to === null ? undefined : alertMail(notice as AlertNotice, to);
-  };
-}
+/** Why notices are on the retry topic. Value of the `outcome` header. */
+type Retry = 'slow' | 'later' | 'gathered';
 
-/** Why a mail is retried: the server refused it for now, or there is none. Value of the `outcome` header. */
-export type Retry = 'later' | 'waiting';
-
-/** The record of the retry topic: the mail unchanged. */
-function retryRecord({ key, value, headers }: LogEntry, why: Retry): OutputRecord {
-  return { topic: TOPIC.mailRetry, key, value, headers: { ...headers, [HEADER.outcome]: why } };
-}
-
-/** The retry topic: mails are due after `retryMs`, or at once where they waited for a mail server and there is one now. */
-export function mailRetries(retryMs: number, hasMailer: boolean): Source {
+/** The entry that stands for the notices of a group: that of a single notice unchanged. */
+function entryFor({ taken, more }: Pick<Group, 'taken' | 'more'>): LogEntry {
+  const [first] = taken;
+  if (first === undefined) throw new Error('a mail without notices');
+  const { entry, notices, isGathered } = first.record;
+  if (taken.length === 1 && notices.length === 1 && more === 0 && !isGathered) return entry;
+  const positions = taken.map(({ record }) => catalogPositionOf(record.entry));
+  const value = gatheredValue(
+    taken.map(({ notice }) => notice),
+    more,
+  );
   return {
-    topic: TOPIC.mailRetry,
-    dueAt: ({ timestamp, headers }) =>
-      hasMailer && headers[HEADER.outcome] === 'waiting' ? timestamp : timestamp + retryMs,
+    ...entry,
+    value,
+    headers: { ...entry.headers, [HEADER.catalogPosition]: String(Math.max(...positions)) },
   };
+}
+
+/** Without a mail server, records wait in the retry topic, whose delay is short as soon as there is one. */
+function waitingRecord({ taken, more }: Pick<Group, 'taken' | 'more'>): OutputRecord {
+  const { key, headers } = entryFor({ taken, more });
+  const value = gatheredValue(
+    taken.map(({ notice }) => notice),
+    more,
+  );
+  return { topic: TOPIC.mailRetry, key, value, headers };
+}
+
+function retryRecord(
+  { key, value, headers }: LogEntry,
+  why: Retry,
+  notBefore: number | undefined,
+): OutputRecord {
+  const { [HEADER.notBefore]: _earlier, ...others } = headers;
+  const later = notBefore === undefined ? {} : { [HEADER.notBefore]: String(notBefore) };
+  return { topic: TOPIC.mailRetry, key, value, headers: { ...others, [HEADER.outcome]: why, ...later } };
+}
+
+/** A record that is due and not to be tried yet. */
+function passedOn({ entry: { key, value, headers } }: QueuedRecord): OutputRecord {
+  return { topic: TOPIC.mailRetry, key, value, headers };
+}
+
+interface MailDelays {
+  readonly mailEveryMs: number;
+  /** While there is no mail server. */
+  readonly mailRetryMs: number;
+}
+
+/** The topics of mails. Mails on the retry topic wait longer while there is no mail server. */
+export function mailSources({ mailEveryMs, mailRetryMs }: MailDelays, hasMailer: boolean): readonly Source[] {
+  const delayMs = hasMailer ? mailEveryMs : mailRetryMs;
+  return [{ topic: TOPIC.mail }, { topic: TOPIC.mailRetry, dueAt: (appendedAt) => appendedAt + delayMs }];
 }
 
 /** Part of the retention that a mail may wait; the rest is a reserve for times without processors. */

@@ -1,9 +1,13 @@
 import {
+  type Addressed,
+  type AddressedEntity,
   type AlertNotice,
   alertRecipients,
   type BatchStage,
   type Catalog,
+  type CatalogEntry,
   type Clock,
+  type ConfirmationNotice,
   type DestinationNotice,
   deliveryKey,
   type Fact,
@@ -33,7 +37,8 @@ const MAX_AGE_MS = 24 * 60 * 60_000;
 
 /**
  * The stage `notice`: notices about destinations whose health changed, and about alerts that fire or recover. Such a fact of
- * the catalog becomes a mail, a delivery to a destination, or both. The records are committed with the position behind the
+ * the catalog becomes a mail, a delivery to a destination, or both. A fact that sets an address for notices, which is to be
+ * confirmed, becomes a mail with a link to that address. The records are committed with the position behind the
  * fact, so there is one notice for each change, whichever process detected it and whatever crashed.
  */
 export function notice(dependencies: NoticeDependencies): BatchStage['process'] {
@@ -56,8 +61,14 @@ async function noticeRecords(
   entry: LogEntry,
 ): Promise<readonly OutputRecord[]> {
   const fact = factIn(entry);
-  if (fact?.type !== 'destination.turned' && fact?.type !== 'alert.turned') return [];
   const { catalog, clock, catalogWaitMs, metrics, logger } = dependencies;
+  const link = linkRequestIn(fact);
+  if (link !== undefined) {
+    if (clock() - timeOf(link.at) > MAX_AGE_MS) return [];
+    await awaitFact(catalog, entry, catalogWaitMs);
+    return linkRecords(catalog, link);
+  }
+  if (fact?.type !== 'destination.turned' && fact?.type !== 'alert.turned') return [];
   if (clock() - timeOf(fact.at) > MAX_AGE_MS) return [];
   await awaitFact(catalog, entry, catalogWaitMs);
   const addressed =
@@ -119,6 +130,67 @@ function aboutAlert(
     turn,
   };
   return { notice, to: alertRecipients(state, alert) };
+}
+
+/** The request to confirm an address that a fact has set. */
+interface LinkRequest {
+  readonly id: string;
+  readonly type: AddressedEntity['type'];
+  readonly entity: string;
+  readonly at: string;
+}
+
+function linkRequestIn(fact: CatalogEntry | undefined): LinkRequest | undefined {
+  switch (fact?.type) {
+    case 'organization.created':
+      return linkRequest('organization', fact, fact.data.organization);
+    case 'organization.updated':
+      return linkRequest('organization', fact, fact.data);
+    case 'workspace.updated':
+      return linkRequest('workspace', fact, fact.data);
+    case 'destination.created':
+    case 'destination.updated':
+      return linkRequest('destination', fact, fact.data);
+    case 'alert.created':
+    case 'alert.updated':
+      return linkRequest('alert', fact, fact.data);
+    default:
+      return undefined;
+  }
+}
+
+function linkRequest(
+  type: LinkRequest['type'],
+  { entity, at }: Pick<Fact, 'entity' | 'at'>,
+  { confirmation }: Addressed,
+): LinkRequest | undefined {
+  return confirmation == null ? undefined : { id: confirmation, type, entity, at };
+}
+
+/** The record of the mail with the link; none where the fold refused the fact, or a later one has changed the address. */
+function linkRecords(
+  { state, position }: Catalog,
+  { id, type, entity: entityId, at }: LinkRequest,
+): readonly OutputRecord[] {
+  const workspaceId = type === 'workspace' ? entityId : (state.workspaceOf(entityId) ?? '');
+  const workspace = state.workspace(workspaceId);
+  const organizationId = type === 'organization' ? entityId : workspace?.organization_id;
+  const entity =
+    type === 'organization'
+      ? state.organization(entityId)
+      : type === 'workspace'
+        ? workspace
+        : state.entity(type, workspaceId, entityId);
+  if (organizationId === undefined || entity?.confirmation !== id) return [];
+  const notice: ConfirmationNotice = {
+    kind: 'confirmation',
+    id,
+    at,
+    organization_id: organizationId,
+    of: { type, id: entityId, workspace_id: type === 'organization' ? null : workspaceId },
+  };
+  const headers = { [HEADER.catalogPosition]: String(position) };
+  return [{ topic: TOPIC.mail, key: organizationId, value: JSON.stringify(notice), headers }];
 }
 
 /** The record of the mail has no address: it is looked up when the mail is sent, so that none is in the log. */

@@ -1,4 +1,5 @@
 import {
+  type Charged,
   combinable,
   combined,
   competingClaimWrite,
@@ -7,6 +8,7 @@ import {
   isSetAside,
   type Logger,
   type Metrics,
+  type ProfileExcess,
   type ProfileScope,
   type ProfileStore,
   type ProfileWrite,
@@ -18,6 +20,8 @@ export interface ProfileWriterDependencies {
   readonly profiles: Pick<ProfileStore, 'upsert'>;
   readonly logger: Logger;
   readonly metrics: Metrics;
+  /** Charges the organization for what a write has read and rewritten. */
+  readonly charge: (scope: ProfileScope, outcome: Charged) => void;
 }
 
 /** An identity that no longer merges profiles, and the profile that owns it. */
@@ -29,8 +33,33 @@ export interface SetAside {
   readonly at: number | undefined;
 }
 
-/** Reported identities that this process remembers. */
+/** A profile that was left as it is, because an event would make it, or a merge of it, too large. */
+export interface NotExtended {
+  readonly scope: ProfileScope;
+  /** `merge`: the profiles of an event would be too large as one. */
+  readonly excess: {
+    readonly of: ProfileExcess['of'] | 'merge';
+    readonly limit?: number;
+    readonly ucid?: string;
+  };
+  readonly event: {
+    readonly messageId: string;
+    readonly at: number;
+    readonly identityTypes: readonly string[];
+  };
+}
+
+/** What the organization has to know of the written events. */
+export interface Findings {
+  /** The number of events that were written, from the first on. */
+  written: number;
+  readonly setAside: SetAside[];
+  readonly notExtended: NotExtended[];
+}
+
+/** Reported identities and profiles that this process remembers. */
 const MAX_REPORTED = 10_000;
+const DAY_MS = 24 * 3_600_000;
 
 /** Writes events to the profile store. Logs what the store refused with the ids of events, never with identities. */
 export class ProfileWriter {
@@ -42,32 +71,76 @@ export class ProfileWriter {
   }
 
   /**
-   * Writes the events of one subject in order. Returns the identities that too many users were found to share. After
-   * `Unavailable` all events must be repeated.
+   * Writes the events of one subject in order. Returns the identities that too many users were found to share, and the
+   * profiles that would have become too large. Ends early once `isOver` says so. After `Unavailable` all events must be
+   * repeated.
    */
-  async write(events: readonly WriteOfEvent[]): Promise<readonly SetAside[]> {
-    const setAside: SetAside[] = [];
+  async write(events: readonly WriteOfEvent[], isOver: () => boolean = () => false): Promise<Findings> {
+    const findings: Findings = { written: 0, setAside: [], notExtended: [] };
     for (const group of combinable(events)) {
       const [first, ...others] = group;
       if (first === undefined) continue;
+      if (isOver()) break;
       const write = combined(
         first.write,
         others.map((other) => other.write),
       );
-      const outcome = await this.#parts.profiles.upsert(write);
+      const outcome = await this.#upsert(write);
       // The combined write may exceed a limit that the single ones do not.
       if (outcome.kind === 'refused' && others.length > 0) {
         for (const event of group) {
-          const one = await this.#parts.profiles.upsert(event.write);
-          this.#report(one, [event]);
-          setAside.push(...(await this.#sharedBy(event.write, one)));
+          const one = await this.#upsert(event.write);
+          await this.#report(one, event.write, [event], findings);
         }
       } else {
-        this.#report(outcome, group);
-        setAside.push(...(await this.#sharedBy(write, outcome)));
+        await this.#report(outcome, write, group, findings);
       }
+      findings.written += group.length;
     }
-    return setAside;
+    return findings;
+  }
+
+  async #upsert(write: ProfileWrite): Promise<ProfileWriteOutcome> {
+    const outcome = await this.#parts.profiles.upsert(write);
+    this.#parts.charge(write, outcome);
+    return outcome;
+  }
+
+  /** The profiles that an event did not extend; each is reported once a day by each process. */
+  #notExtendedBy(
+    { org, region, identities, receivedAt = 0 }: ProfileWrite,
+    outcome: ProfileWriteOutcome,
+    messageId: string,
+  ): readonly NotExtended[] {
+    const scope = { org, region };
+    const event = (types: readonly Identity[]) => ({
+      messageId,
+      at: receivedAt,
+      identityTypes: [...new Set(types.map(({ type }) => type))].sort(),
+    });
+    const found: NotExtended[] = [];
+    if (outcome.kind === 'refused') {
+      const { excess } = outcome;
+      if (excess !== undefined) found.push({ scope, excess, event: event(identities) });
+    } else {
+      for (const { identity, why, owner } of outcome.leftOut)
+        if (why === 'too_large' && owner !== undefined)
+          found.push({
+            scope,
+            excess: { of: 'merge', ucid: owner },
+            event: event([identity]),
+          });
+    }
+    return found.filter(({ excess, event: { at } }) =>
+      this.#isFirst([org, region, excess.ucid ?? '', excess.of, Math.floor(at / DAY_MS)].join(' ')),
+    );
+  }
+
+  #isFirst(key: string): boolean {
+    if (this.#reported.has(key)) return false;
+    if (this.#reported.size >= MAX_REPORTED) this.#reported.clear();
+    this.#reported.add(key);
+    return true;
   }
 
   /**
@@ -79,9 +152,7 @@ export class ProfileWriter {
     const found: SetAside[] = [];
     for (const { identity, claimant, owner } of outcome.leftOut) {
       if (claimant !== undefined) {
-        const recorded = await this.#parts.profiles.upsert(
-          competingClaimWrite(write, { identity, claimant }),
-        );
+        const recorded = await this.#upsert(competingClaimWrite(write, { identity, claimant }));
         if (recorded.kind === 'written' && isSetAside(recorded.profile, identity, write.limits))
           found.push({ scope: write, ucid: recorded.profile.ucid, identity, at: write.receivedAt });
       } else if (owner !== undefined) {
@@ -92,10 +163,7 @@ export class ProfileWriter {
   }
 
   #isNew(scope: ProfileScope, ucid: string, identity: Identity): boolean {
-    const key = `${ucid} ${identityKey(identity)}`;
-    if (this.#reported.has(key)) return false;
-    if (this.#reported.size >= MAX_REPORTED) this.#reported.clear();
-    this.#reported.add(key);
+    if (!this.#isFirst(`${ucid} ${identityKey(identity)}`)) return false;
     const { logger, metrics } = this.#parts;
     const { type } = identity;
     metrics.count('tributary_profile_identities_set_aside_total', { type });
@@ -106,7 +174,18 @@ export class ProfileWriter {
     return true;
   }
 
-  #report(outcome: ProfileWriteOutcome, events: readonly WriteOfEvent[]): void {
+  async #report(
+    outcome: ProfileWriteOutcome,
+    write: ProfileWrite,
+    events: readonly WriteOfEvent[],
+    findings: Findings,
+  ): Promise<void> {
+    this.#log(outcome, events);
+    findings.notExtended.push(...this.#notExtendedBy(write, outcome, events[0]?.messageId ?? ''));
+    findings.setAside.push(...(await this.#sharedBy(write, outcome)));
+  }
+
+  #log(outcome: ProfileWriteOutcome, events: readonly WriteOfEvent[]): void {
     const { logger, metrics } = this.#parts;
     const result = outcome.kind === 'refused' ? outcome.reason : outcome.kind;
     metrics.count('tributary_profile_events_total', { outcome: result }, events.length);
@@ -120,7 +199,7 @@ export class ProfileWriter {
     for (const { identity, why } of outcome.leftOut) {
       const labels = { reason: why, type: identity.type };
       metrics.count('tributary_profile_identities_left_out_total', labels);
-      const level = why === 'too_many' ? 'warn' : 'debug';
+      const level = why === 'too_many' || why === 'too_large' ? 'warn' : 'debug';
       logger[level]({ ...labels, messages }, 'an identity of an event was not linked');
     }
   }

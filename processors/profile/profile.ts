@@ -2,6 +2,8 @@ import {
   type BatchStage,
   type CanonicalEvent,
   type Catalog,
+  type Charged,
+  type Clock,
   eventWrite,
   HEADER,
   identityReadingOf,
@@ -11,8 +13,11 @@ import {
   type Metrics,
   mayHoldExactNumbers,
   type NullHandling,
+  notExtendedOperation,
   type OutputRecord,
   operationEntry,
+  type ProfileBounds,
+  type ProfileScope,
   type ProfileStore,
   parseExact,
   profileRulesOf,
@@ -22,7 +27,8 @@ import {
 } from '@tributary/core';
 import { awaitCatalog } from '../catalog-position.ts';
 import { eventOf } from '../event-record.ts';
-import { ProfileWriter, type SetAside } from './profile-writer.ts';
+import { OrganizationShares } from './organization-shares.ts';
+import { type Findings, ProfileWriter } from './profile-writer.ts';
 
 export interface ProfileDependencies {
   readonly catalog: Catalog;
@@ -32,64 +38,140 @@ export interface ProfileDependencies {
   readonly catalogWaitMs: number;
   /** Subjects of a partition that are written concurrently. */
   readonly profileWriters: number;
+  /** Ms of a monotonic clock. */
+  readonly elapsed: Clock;
   readonly profileNulls: NullHandling;
+  readonly profileBounds: ProfileBounds;
 }
+
+/** Subjects of an organization with large profiles that are written concurrently. */
+const LARGE_WRITERS = 4;
+
+/** Entries of `profiles.slow` in a batch: each may take several ms, and other organizations over their share wait for it. */
+const SLOW_ENTRIES = 100;
+
+/** An event with its entry. */
+interface EntryWrite extends WriteOfEvent {
+  readonly entry: LogEntry;
+}
+
+/** The events of one organization in a batch, by subject and in order. */
+type OrganizationEvents = Map<string, EntryWrite[]>;
 
 /**
  * The stage `profile`: writes identify and group events to profiles, those of one subject in order and different subjects
- * concurrently. Events of other environments than production are only counted: profiles have no environment, and the
+ * concurrently. Profiles are a function of the set of these events and their times, so batches, partitions and repetitions
+ * decide nothing (`core/profiles/links.ts`). Events of other environments than production are only counted: profiles have no environment, and the
  * `user_id` "1" of a test may be a customer's. Idempotent: a repeated event writes the same values with the same times.
- * Emits audit records about identities that too many users share.
+ * Emits audit records about identities that too many users share, and about profiles that are full.
+ *
+ * The organizations of a batch are written side by side. Events of one over its share are diverted to `profiles.slow`, which
+ * the stage reads beside the accepted events, so that a large profile delays only its own organization.
  */
 export function profile(dependencies: ProfileDependencies): BatchStage['process'] {
-  const { catalog, catalogWaitMs, metrics, profileWriters } = dependencies;
-  const writer = new ProfileWriter(dependencies);
-  return async ({ entries }, { signal }) => {
+  const { catalog, catalogWaitMs, metrics, elapsed } = dependencies;
+  const shares = new OrganizationShares(elapsed);
+  const charge = ({ org }: ProfileScope, outcome: Charged) => shares.charge(String(org), outcome);
+  const writer = new ProfileWriter({ ...dependencies, charge });
+  return async ({ topic, entries: all }, { signal, endBatch }) => {
+    const isSlow = topic === TOPIC.profilesSlow;
+    const entries = isSlow && endBatch !== undefined ? all.slice(0, SLOW_ENTRIES) : all;
+    if (entries.length < all.length) endBatch?.(entries.length);
     const profileEvents = entries.filter(isProfileEvent);
     const production = profileEvents.filter(isOfProduction);
     const others = profileEvents.length - production.length;
     if (others > 0) metrics.count('tributary_profile_events_total', { outcome: 'not_production' }, others);
     if (production.length === 0) return [];
     await awaitCatalog(catalog, production, catalogWaitMs);
-    const subjects = new Map<string, WriteOfEvent[]>();
-    const aliases = new Map<string, WriteOfEvent[]>();
+    const diverted: LogEntry[] = [];
+    const organizations = new Map<string, OrganizationEvents>();
     for (const entry of production) {
+      const organization = organizationOf(entry, catalog);
+      if (!isSlow && organization !== undefined && shares.goesToSlowQueue(organization)) {
+        diverted.push(entry);
+        continue;
+      }
       const write = writeOf(entry, dependencies);
       if (write === undefined) continue;
-      const group = write.write.previousIdentity === undefined ? subjects : aliases;
-      const known = group.get(entry.key);
-      if (known === undefined) group.set(entry.key, [write]);
-      else known.push(write);
+      const key = String(write.write.org);
+      const subjects: OrganizationEvents = organizations.get(key) ?? new Map();
+      organizations.set(key, subjects);
+      const events = subjects.get(entry.key);
+      if (events === undefined) subjects.set(entry.key, [write]);
+      else events.push(write);
     }
-    // Aliases last: another subject's event of the batch may create the profile that an alias refers to.
     const outputRecords: OutputRecord[] = [];
-    for (const group of [subjects, aliases])
-      await forEachConcurrently([...group.values()], profileWriters, signal, async (events) => {
-        for (const setAside of await writer.write(events))
-          outputRecords.push(...recordOf(setAside, dependencies));
+    const begun = Array.from(organizations, async ([organization, subjects]) => {
+      const isOver = isSlow ? () => false : () => shares.goesToSlowQueue(organization);
+      const writers = () => (shares.hasLarge(organization) ? LARGE_WRITERS : dependencies.profileWriters);
+      await forEachConcurrently([...subjects.values()], writers, signal, async (events) => {
+        const findings = await writer.write(events, isOver);
+        outputRecords.push(...recordsOf(findings, dependencies));
+        const left = events.slice(findings.written);
+        diverted.push(...left.map(({ entry }) => entry));
       });
-    return outputRecords;
+    });
+    const ended = await Promise.allSettled(begun);
+    for (const one of ended) if (one.status === 'rejected') throw one.reason;
+    if (isSlow) for (const entry of production) shares.caughtUp(organizationOf(entry, catalog) ?? '');
+    if (diverted.length > 0)
+      metrics.count('tributary_events_diverted_total', { stage: 'profile' }, diverted.length);
+    // In their order: those of a subject stay in order.
+    diverted.sort(
+      (one, other) =>
+        one.position.offset - other.position.offset || one.position.index - other.position.index,
+    );
+    for (const entry of diverted) shares.divert(organizationOf(entry, catalog) ?? '');
+    return [...diverted.map(toSlowQueue), ...outputRecords];
   };
 }
 
-function recordOf(
-  { scope, ucid, identity, at }: SetAside,
+/** The organization of an event by its headers; undefined where these do not tell. */
+function organizationOf({ headers }: LogEntry, { state }: Catalog): string | undefined {
+  const workspace = state.workspace(headers[HEADER.workspaceId] ?? '');
+  const organization = state.organization(workspace?.organization_id ?? '');
+  return organization === undefined ? undefined : String(organization.org_id);
+}
+
+/** The event unchanged, with its offset among the accepted events, which orders values of the same time. */
+function toSlowQueue({ key, value, headers, position }: LogEntry): OutputRecord {
+  return {
+    topic: TOPIC.profilesSlow,
+    key,
+    value,
+    headers: { ...headers, [HEADER.acceptedOffset]: String(position.offset) },
+  };
+}
+
+function recordsOf(
+  { setAside, notExtended }: Findings,
   { catalog }: ProfileDependencies,
 ): readonly OutputRecord[] {
-  const organization = catalog.state.organizationByOrgId(scope.org);
-  if (organization === undefined) return [];
-  const operation = setAsideOperation(scope, ucid, identity, {
-    organization_id: organization.id,
-    at: iso(at ?? 0),
+  const recorded = ({ org }: ProfileScope, at: number) => ({
+    organization_id: catalog.state.organizationByOrgId(org)?.id ?? '',
+    at: iso(at),
     by: 'stage:profile',
     from: { address: '', request_id: '' },
   });
-  return [{ topic: TOPIC.profileOperations, ...operationEntry(operation, catalog.position) }];
+  const operations = [
+    ...setAside.map(({ scope, ucid, identity, at = 0 }) =>
+      setAsideOperation(scope, ucid, identity, recorded(scope, at)),
+    ),
+    ...notExtended.map(({ scope, excess, event }) =>
+      notExtendedOperation(scope, excess, event, recorded(scope, event.at)),
+    ),
+  ];
+  return operations.flatMap((operation) =>
+    operation.organization_id === ''
+      ? []
+      : [{ topic: TOPIC.profileOperations, ...operationEntry(operation, catalog.position) }],
+  );
 }
 
 /** By the headers alone, so that other events, the majority, are not parsed. */
 function isProfileEvent({ headers }: LogEntry): boolean {
-  return headers[HEADER.type] === 'identify' || headers[HEADER.type] === 'group';
+  const { [HEADER.type]: type } = headers;
+  return type === 'identify' || type === 'group' || type === 'alias';
 }
 
 /** By the headers. An event without an environment counts as a test. */
@@ -100,8 +182,8 @@ function isOfProduction({ headers }: LogEntry): boolean {
 /** Undefined where the event has no identity, or its workspace does not exist. */
 function writeOf(
   entry: LogEntry,
-  { catalog, metrics, profileNulls }: ProfileDependencies,
-): WriteOfEvent | undefined {
+  { catalog, metrics, profileNulls, profileBounds: bounds }: ProfileDependencies,
+): EntryWrite | undefined {
   const event = eventOf(entry);
   const count = (outcome: string) => metrics.count('tributary_profile_events_total', { outcome });
   const workspace = catalog.state.workspace(event.workspace_id);
@@ -113,14 +195,18 @@ function writeOf(
   const { isBlocked, limits } = profileRulesOf(organization.profile_settings);
   const { write, skipped } = eventWrite(withDigits(event, entry), {
     scope: { org: organization.org_id, region: workspace.region },
-    offset: entry.position.offset,
+    offset: Number(entry.headers[HEADER.acceptedOffset] ?? entry.position.offset),
     nulls: profileNulls,
     reading: identityReadingOf(organization.profile_settings),
     isBlocked,
   });
   for (const reason of skipped) metrics.count('tributary_profile_identities_skipped_total', { reason });
   if (write !== undefined)
-    return { messageId: event.message_id, write: limits === undefined ? write : { ...write, limits } };
+    return {
+      entry,
+      messageId: event.message_id,
+      write: { ...write, bounds, ...(limits === undefined ? {} : { limits }) },
+    };
   count('nobody');
   return undefined;
 }
@@ -138,14 +224,17 @@ function withDigits(event: CanonicalEvent, { value }: LogEntry): CanonicalEvent 
  */
 async function forEachConcurrently<T>(
   items: readonly T[],
-  atOnce: number,
+  atOnce: () => number,
   signal: AbortSignal,
   work: (item: T) => Promise<void>,
 ): Promise<void> {
   const failures: unknown[] = [];
   const waiting = items.values();
-  const worker = async () => {
-    for (const item of waiting) {
+  const worker = async (_: unknown, nth: number) => {
+    // The bound may be lowered meanwhile; the first worker always goes on.
+    while (nth === 0 || nth < atOnce()) {
+      const { done, value: item } = waiting.next();
+      if (done === true) return;
       try {
         signal.throwIfAborted();
         await work(item);
@@ -155,6 +244,6 @@ async function forEachConcurrently<T>(
       if (failures.length > 0) return;
     }
   };
-  await Promise.all(Array.from({ length: Math.min(atOnce, items.length) }, worker));
+  await Promise.all(Array.from({ length: Math.min(atOnce(), items.length) }, worker));
   if (failures.length > 0) throw failures[0];
 }

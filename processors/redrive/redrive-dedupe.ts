@@ -2,14 +2,17 @@ import {
   type DedupeClaim,
   type Deduplicator,
   ENVIRONMENTS,
+  type FlowContext,
   type FlowStage,
   HEADER,
   InvalidInput,
   type LogEntry,
   type Metrics,
+  recordBytes,
   TOPIC,
 } from '@tributary/core';
-import { redrivenNote } from '../deliver/delivery-notes.ts';
+import { isCountedByHeaders, redrivenNote } from '../deliver/delivery-notes.ts';
+import type { DeliveryReads } from '../deliver/delivery-reads.ts';
 import { readTask } from '../deliver/outcome.ts';
 import type { StageName } from '../options.ts';
 
@@ -19,6 +22,8 @@ const MAX_DEDUPE_CLAIMS = 500;
 export interface DedupeRedrivesDependencies {
   readonly deduplicator: Pick<Deduplicator, 'claim'>;
   readonly metrics: Metrics;
+  /** For the events by which redriven deliveries are counted. */
+  readonly reads: Pick<DeliveryReads, 'taskWithEvent'>;
 }
 
 /**
@@ -29,26 +34,28 @@ export interface DedupeRedrivesDependencies {
  * Only entries of `topic` claim. Their header is removed, so that no output record claims a second time.
  */
 export function dedupeRedrives(
-  { deduplicator, metrics }: DedupeRedrivesDependencies,
+  { deduplicator, metrics, reads }: DedupeRedrivesDependencies,
   stage: StageName,
   topic: string,
   handle: FlowStage['handle'],
 ): FlowStage['handle'] {
   const claims = new SharedDedupeClaims(deduplicator);
   return (entry, context) => {
-    const { [HEADER.redriveOf]: death, ...headers } = entry.headers;
+    const death = entry.headers[HEADER.redriveOf];
     if (death === undefined) return handle(entry, context);
+    const { [HEADER.redriveOf]: _, ...headers } = entry.headers;
     const unmarked = { ...entry, headers };
     if (entry.position.topic !== topic) return handle(unmarked, context);
+    const { [HEADER.workspaceId]: scope } = headers;
+    // The gateway appended it, and no stage.
+    if (scope !== undefined) context.count?.({ scope, received: 0, written: recordBytes(entry) });
     claims
       .claim(dedupeClaimOf(entry, death))
       .then((won) => {
         if (won) {
           // The stage route counts the redrive of a delivery whose rule is applied again.
-          const note =
-            topic === TOPIC.deliveries ? redrivenNote(readTask(unmarked, context.bytes)) : undefined;
-          if (note !== undefined) context.count?.(note);
-          return handle(unmarked, context);
+          if (topic !== TOPIC.deliveries) return handle(unmarked, context);
+          return countRedriven(reads, unmarked, context).then(() => handle(unmarked, context));
         }
         metrics.count('tributary_redrives_repeated_total', { stage });
         return context.done([]);
@@ -56,6 +63,17 @@ export function dedupeRedrives(
       .catch((thrown) => context.failed(thrown));
     return undefined;
   };
+}
+
+async function countRedriven(
+  reads: Pick<DeliveryReads, 'taskWithEvent'>,
+  entry: LogEntry,
+  context: FlowContext,
+): Promise<void> {
+  const read = readTask(entry, context.bytes);
+  const task = isCountedByHeaders(read) ? read : await reads.taskWithEvent(read);
+  const note = task && redrivenNote(task);
+  if (note !== undefined) context.count?.(note);
 }
 
 /** In a namespace apart from the workspace's message ids. Throws `InvalidInput` where a header is missing. */

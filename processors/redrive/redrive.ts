@@ -64,17 +64,11 @@ export function redrive(options: RedriveOptions): BatchStage {
   return {
     kind: 'batch',
     name: REDRIVE,
-    reads: [
-      {
-        topic: TOPIC.poison,
-        dueAt: ({ position: { partition, offset } }) =>
-          offset <= (last.get(partition) ?? -1) ? 0 : Number.MAX_SAFE_INTEGER,
-      },
-    ],
+    reads: [{ topic: TOPIC.poison, end: (partition) => (last.get(partition) ?? -1) + 1 }],
     writes: [...new Set([TOPIC.poison, ...stages.flatMap(({ writes }) => writes)])],
     // One at a time: a mail or a delivery is not repeated because another record of the batch fails.
     maxEntries: 1,
-    isCounting: () => stages.every((stage) => stage.isCounting?.() !== false),
+    isCounting: () => stages[0]?.isCounting?.() ?? true,
     repeats: 'visible',
     // Redriven records are dropped from the topic: without a known position it begins at the first record kept.
     startsAtFirst: true,

@@ -15,6 +15,7 @@ import {
   REPLAY_START_DEADLINE_MS,
   type Replay,
   type ReplayStep,
+  type StorageBudgets,
   TOPIC,
 } from '@tributary/core';
 import { awaitCatalog, awaitFact, factIn } from '../catalog-position.ts';
@@ -32,6 +33,10 @@ export interface ReplayDependencies extends ReevaluationDependencies {
   readonly logger: Logger;
   readonly metrics: Metrics;
   readonly catalogWaitMs: number;
+  /** Absent: no workspace has a budget. */
+  readonly budgets?: Pick<StorageBudgets, 'verdictOf'>;
+  /** Retention of the topics, ms. */
+  readonly retentionMs: number;
 }
 
 interface SteppingDependencies extends ReplayDependencies {
@@ -40,10 +45,10 @@ interface SteppingDependencies extends ReplayDependencies {
 }
 
 /**
- * The stage `replay`. A fact of the catalog begins a replay; each record of `replays` is a step: it reads the next accepted
- * events of the replay's time range, sends those that match its rules to the slow queue of route, and emits the next step,
- * which is due a tick later. A replay of rejected events sends those that pass their contract now to the slow queue of
- * validate. Output records are committed with the step, so no crash repeats an event.
+ * The stage `replay`. A fact of the catalog begins a replay; each record of `replays` or `replays.waiting` is a step: it reads
+ * the next accepted events of the replay's time range, sends those that match its rules to the slow queue of route, and emits
+ * the next step, which is due a tick later. A replay of rejected events sends those that pass their contract now to the slow
+ * queue of validate. Output records are committed with the step, so no crash repeats an event.
  */
 export function replay(dependencies: ReplayDependencies, scheduler: SlowQueueScheduler): FlowStage['handle'] {
   const reads = createReadBudgets(dependencies.elapsed);
@@ -78,22 +83,35 @@ async function continueReplay(
   const asked = catalog.state.entity('replay', step.workspace_id, step.replay_id);
   const position = catalog.position;
   if (asked === undefined) throw new InvalidInput('no such replay');
-  const { next, events } = await stepAfter(dependencies, asked, step);
-  metrics.count('tributary_events_replayed_total', {}, events.length);
+  const result = await stepAfter(dependencies, asked, step);
   const at = iso(clock());
+  if (result === 'wait')
+    return [{ ...stepRecord({ ...step, at }, asked, position), topic: TOPIC.replaysWaiting }];
+  const { next, events } = result;
+  metrics.count('tributary_events_replayed_total', {}, events.length);
   return [...events, stepRecord({ ...next, number: step.number + 1, at }, asked, position)];
 }
 
-/** The result of a step; the replay ends where it was cancelled or its rule was deleted. */
+/**
+ * The result of a step; the replay ends where it was cancelled or its rule was deleted. Of a workspace that is over its
+ * budget of the hour it waits for the next one; over another budget it ends, as its steps take space too.
+ */
 async function stepAfter(
   dependencies: SteppingDependencies,
   asked: Replay,
   step: ReplayStep,
-): Promise<StepResult> {
+): Promise<StepResult | 'wait'> {
   const { catalog } = dependencies;
   if (asked.status === 'cancelled') return { next: { ...step, status: 'cancelled' }, events: [] };
   if (asked.rule_id !== null && catalog.state.entity('rule', asked.workspace_id, asked.rule_id) === undefined)
     return { next: { ...step, status: 'failed', reason: 'the rule was deleted' }, events: [] };
+  const over = dependencies.budgets?.verdictOf(asked.workspace_id);
+  if (over?.budget === 'bytes_per_hour' || over?.budget === 'organization_bytes_per_hour') return 'wait';
+  if (over !== undefined)
+    return {
+      next: { ...step, status: 'failed', reason: `the workspace is over its budget ${over.budget}` },
+      events: [],
+    };
   return nextStep(dependencies, asked, step);
 }
 

@@ -4,9 +4,11 @@ import {
   type DedupeClaim,
   type Deduplicator,
   destinationMismatch,
+  EMBEDDED_EVENT_BYTES,
   eventKey,
   eventName,
   HEADER,
+  hasName,
   InvalidInput,
   isUndecided,
   type LogEntry,
@@ -19,6 +21,8 @@ import {
   type Replay,
   type ReplayStep,
   type Rule,
+  referenceTo,
+  referredEventText,
   TOPIC,
 } from '@tributary/core';
 import { eventHeaders, eventOf } from '../event-record.ts';
@@ -35,8 +39,7 @@ function takesHeaders({ workspace_id, environments, contract_id }: Replay, { hea
 function takesEvent({ event_types, event_names, source_id }: Replay, event: CanonicalEvent): boolean {
   if (!isIn(event_types, event.type)) return false;
   if (source_id !== undefined && event.source_id !== source_id) return false;
-  const isNamed = event.type === 'track' || event.type === 'page';
-  return isIn(event_names, isNamed ? eventName(event) : undefined);
+  return isIn(event_names, hasName(event.type) ? eventName(event) : undefined);
 }
 
 /** An empty list matches everything. */
@@ -44,11 +47,15 @@ function isIn(list: readonly string[] = [], value: string | undefined): boolean 
   return list.length === 0 || (value !== undefined && list.includes(value));
 }
 
-/** The record for the slow queue of route, with the rules that match the event; undefined where none does. */
+/**
+ * The record for the slow queue of route, with the rules that match the event; undefined where none does. It refers to a
+ * large event where the entry `mayRefer` to.
+ */
 export function toRoute(
   { state, position }: Pick<Catalog, 'state' | 'position'>,
   replay: Replay,
   entry: LogEntry,
+  mayRefer: (entry: LogEntry) => boolean,
 ): OutputRecord | undefined {
   if (!takesHeaders(replay, entry)) return undefined;
   const event = eventOf(entry);
@@ -66,7 +73,11 @@ export function toRoute(
     [HEADER.replay]: replay.id,
     ...(replay.new_ids === false ? { [HEADER.replayIds]: 'first' } : {}),
   };
-  return { topic: TOPIC.eventsSlow, key: entry.key, value: entry.value, headers };
+  const isReferred = mayRefer(entry) && entry.value.length > EMBEDDED_EVENT_BYTES;
+  const value = isReferred
+    ? referredEventText({ event_at: referenceTo(entry, entry.value), received_at: event.received_at })
+    : entry.value;
+  return { topic: TOPIC.eventsSlow, key: entry.key, value, headers };
 }
 
 function rulesOf(state: Catalog['state'], { rule_id, workspace_id }: Replay): readonly Rule[] {
@@ -77,7 +88,7 @@ function rulesOf(state: Catalog['state'], { rule_id, workspace_id }: Replay): re
 
 function isOpen(state: Catalog['state'], rule: Rule, event: CanonicalEvent): boolean {
   const destination = state.entity('destination', rule.workspace_id, rule.destination_id);
-  return destinationMismatch(destination, event.environment) === undefined;
+  return destinationMismatch(destination, event) === undefined;
 }
 
 /** The result of a replay for one entry: its output record, or why there is none. */

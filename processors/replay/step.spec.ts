@@ -72,7 +72,15 @@ const catalog = { state: {}, position: 0 } as unknown as Catalog;
 const stepWith = async (log: ReturnType<typeof logOf>) =>
   (
     await nextStep(
-      { log, catalog, clock: () => 0, reads: createReadBudgets(() => 0), ...TURNS, ...UNUSED },
+      {
+        log,
+        catalog,
+        clock: () => 0,
+        retentionMs: 1,
+        reads: createReadBudgets(() => 0),
+        ...TURNS,
+        ...UNUSED,
+      },
       REPLAY,
       STEP,
     )
@@ -122,6 +130,7 @@ describe('a step of a replay', () => {
       },
       catalog: { state, position: 0 } as unknown as Catalog,
       clock: () => 0,
+      retentionMs: 1,
       reads: createReadBudgets(() => 0),
       ...TURNS,
       ...UNUSED,

@@ -4,7 +4,6 @@ import {
   type DedupeClaim,
   type EventLog,
   EventLoopYielder,
-  HEADER,
   iso,
   type LogEntry,
   type OutputRecord,
@@ -12,8 +11,10 @@ import {
   type Replay,
   type ReplayCursor,
   type ReplayStep,
+  recordChars,
   TOPIC,
 } from '@tributary/core';
+import { mayReferTo, recordForm } from '../deliver/outcome.ts';
 import type { SlowQueueScheduler } from '../fairness/slow-queue-scheduler.ts';
 import {
   compare,
@@ -41,6 +42,8 @@ interface StepDependencies extends ReevaluationDependencies {
   readonly clock: Clock;
   /** Ms of a monotonic clock. */
   readonly elapsed: Clock;
+  /** Retention of the topics, ms. */
+  readonly retentionMs: number;
   readonly reads: ReadBudgets;
   /** Runs the filters of the rules. */
   readonly scheduler: SlowQueueScheduler;
@@ -201,7 +204,10 @@ function selectorOf(
   if (step.phase === 'mark') return mark(replay, dedupeClaims);
   if (step.phase === 'compare') return compare(replay, dedupeClaims);
   if (replay.outcome === 'rejected') return reevaluate(dependencies, replay, step);
-  return (entry) => toRoute(dependencies.catalog, replay, entry);
+  const { catalog, clock, retentionMs } = dependencies;
+  const refers = recordForm(catalog.state) === 'references';
+  const mayRefer = ({ timestamp }: LogEntry) => refers && mayReferTo(timestamp, clock(), retentionMs);
+  return (entry) => toRoute(catalog, replay, entry, mayRefer);
 }
 
 /** The progress of a step. */
@@ -232,7 +238,7 @@ async function readPartition(
         if (thread.isYieldDue) return at + index;
         next = entry.position.offset + 1;
         readEntries += 1;
-        allowance.readBytes -= entry.value.length;
+        allowance.readBytes -= recordChars(entry);
         note(reading, reading.select(entry));
       }
       return read.entries.length;
@@ -260,7 +266,7 @@ function note(reading: Reading, selection: Selection): void {
   }
   const { allowance, events } = reading;
   allowance.events -= 1;
-  allowance.bytes -= selection.value.length + (selection.headers[HEADER.rules]?.length ?? 0);
+  allowance.bytes -= recordChars(selection);
   events.push(selection);
 }
 

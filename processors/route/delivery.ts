@@ -1,21 +1,25 @@
 import {
+  briefDeliveryText,
   type CanonicalEvent,
   type DeadCause,
-  type Delivery,
+  type DeliveryEnvelope,
   type DeliveryOutcome,
   deliveryId,
   deliveryKeyOf,
   deliveryTextOf,
+  type EventReference,
   HEADER,
-  type Headers,
   iso,
   type LogEntry,
   MATCH,
   type Mismatch,
   type OutputRecord,
+  type ReferredEvent,
   type Rule,
+  referredEventText,
   ruleEventText,
   type StageContext,
+  type StageNote,
   subjectOf,
   TOPIC,
   withEventText,
@@ -30,7 +34,12 @@ import {
 
 /** An event in route. */
 export interface Routed {
+  /** Its value is the event, also where the record refers to that. */
   readonly entry: LogEntry;
+  /** The value of the record. */
+  readonly recorded: string;
+  /** Where the event is for those that refer to it; undefined where each of its records has to have a copy. */
+  readonly eventAt: EventReference | undefined;
   readonly source: RecordedEvent;
   readonly redrives: number;
   /** Number of matching rules with a transformation, over all records of the event. */
@@ -41,6 +50,8 @@ export interface Routed {
   readonly catalogPosition: number;
   /** The context of its entry. */
   readonly context: StageContext;
+  /** Counted at the end alone: of an entry that is repeated, an earlier run may not be over. */
+  readonly notes: StageNote[];
 }
 
 /** The part of a rule that a delivery needs. */
@@ -50,7 +61,7 @@ type RuleOfDelivery = Pick<Rule, 'id' | 'destination_id'>;
  * A delivery without its event. `created_at` is the timestamp of the routed entry, so that a repetition gives the same
  * bytes.
  */
-function envelopeOf(routed: Routed, rule: RuleOfDelivery, index: number): Omit<Delivery, 'event'> {
+function envelopeOf(routed: Routed, rule: RuleOfDelivery, index: number): DeliveryEnvelope {
   const { entry, source, redrives, replay } = routed;
   return {
     id: deliveryId(rule.id, source, index, replay),
@@ -76,7 +87,7 @@ function keyOf({ entry, source }: Routed, rule: RuleOfDelivery, index: number) {
 /** The delivery of the event as it was received, which is not parsed for it. */
 export function toDeliver(routed: Routed, rule: Rule): OutputRecord {
   const { subject, text } = routed.source;
-  return deliveryRecord(routed, rule, { identity: routed.source, subject, text, index: 0 });
+  return deliveryRecord(routed, rule, { identity: routed.source, subject, text, index: 0 }, routed.eventAt);
 }
 
 /** The delivery of the n-th event that the rule's transformation returned. */
@@ -102,23 +113,33 @@ function deliveryRecord(
   routed: Routed,
   rule: Rule,
   { identity, subject, text, index }: DeliveredEvent,
+  eventAt?: EventReference,
 ): OutputRecord {
+  const envelope = envelopeOf(routed, rule, index);
+  const headers = headersOf(routed, identity);
+  addRuleHeaders(headers, rule, routed.source);
+  headers[HEADER.countedAs] = routed.entry.headers[HEADER.countedAs] ?? countedText(routed.source.counted);
   return {
     topic: TOPIC.deliveries,
     key: deliveryKeyOf(rule.destination_id, subject),
-    value: deliveryTextOf(envelopeOf(routed, rule, index), text),
-    headers: {
-      ...headersOf(routed, identity),
-      ...ruleHeaders(rule, routed.source),
-      [HEADER.countedAs]: countedText(routed.source.counted),
-    },
+    value: eventAt === undefined ? deliveryTextOf(envelope, text) : briefDeliveryText(envelope, eventAt),
+    headers,
   };
 }
 
+/** Characters of an event's name in a header of its deliveries. */
+const LONGEST_RULE_EVENT = 200;
+
 /** Headers by which deliver decides whether a rule that changed would still make the delivery. */
-function ruleHeaders({ version, transformation_id }: Rule, source: RecordedEvent): Headers {
-  const made = { [HEADER.ruleVersion]: String(version) };
-  return transformation_id === null ? made : { ...made, [HEADER.ruleEvent]: ruleEventText(source) };
+function addRuleHeaders(
+  headers: Record<string, string>,
+  { version, transformation_id }: Rule,
+  source: RecordedEvent,
+): void {
+  headers[HEADER.ruleVersion] = String(version);
+  // A longer name would be repeated by each of the event's many deliveries; without it, no name cancels them.
+  if (transformation_id !== null && source.name.length <= LONGEST_RULE_EVENT)
+    headers[HEADER.ruleEvent] = ruleEventText(source);
 }
 
 /** A dead delivery of a failed transformation, with the event before it: it can be redriven and is never delivered. */
@@ -143,11 +164,22 @@ export function undecided(
   );
 }
 
+/** A dead delivery of an event whose workspace is over a budget, on behalf of all rules that it was not applied to. */
+export function overBudget(
+  routed: Routed,
+  first: RuleOfDelivery,
+  reason: string,
+  others: Pick<DeliveryOutcome, 'rules' | 'rules_at'>,
+): OutputRecord {
+  return deadBeforeDelivery(routed, first, reason, 'over_budget', others);
+}
+
 function deadBeforeDelivery(
   routed: Routed,
   rule: RuleOfDelivery,
   reason: string,
   cause: DeadCause,
+  more: Pick<DeliveryOutcome, 'rules' | 'rules_at'> = {},
 ): OutputRecord {
   const delivery = deliveryAsReceived(routed, rule);
   const contract = verdictIn(routed.entry.headers);
@@ -156,6 +188,7 @@ function deadBeforeDelivery(
     status: 'dead',
     reason,
     cause,
+    ...more,
     ...(contract === undefined ? {} : { contract }),
     at: delivery.created_at,
   });
@@ -181,22 +214,27 @@ function settledOnRedrive(routed: Routed, rule: Rule, reason: string): OutputRec
   });
 }
 
+/** The value of a record in the slow queue: it refers to an event that its other records refer to as well. */
+function valueInSlowQueue({ recorded, eventAt, source }: Routed): string {
+  if (eventAt === undefined) return recorded;
+  return referredEventText({ event_at: eventAt, received_at: iso(source.counted.receivedAt) });
+}
+
 /** The event for the slow queue, with all rules still to be matched. */
-export function toSlowQueueUnmatched({ entry, catalogPosition }: Routed): OutputRecord {
+export function toSlowQueueUnmatched(routed: Routed): OutputRecord {
+  const { entry, catalogPosition } = routed;
   const headers = {
     ...entry.headers,
     [HEADER.catalogPosition]: String(catalogPosition),
     [HEADER.match]: MATCH.all,
     [HEADER.acceptedOffset]: String(entry.position.offset),
   };
-  return { topic: TOPIC.eventsSlow, key: entry.key, value: entry.value, headers };
+  return { topic: TOPIC.eventsSlow, key: entry.key, value: valueInSlowQueue(routed), headers };
 }
 
 /** The event for the slow queue, with the ids of the matching rules that are still to be applied. */
-export function toSlowQueue(
-  { entry, catalogPosition, sharing }: Routed,
-  rules: readonly Rule[],
-): OutputRecord {
+export function toSlowQueue(routed: Routed, rules: readonly Rule[]): OutputRecord {
+  const { entry, catalogPosition, sharing } = routed;
   const { topic, offset } = entry.position;
   // A record that was in the slow queue before is out of order there; and these rules have been matched.
   const { [HEADER.acceptedOffset]: _passed, [HEADER.match]: _matched, ...known } = entry.headers;
@@ -207,12 +245,56 @@ export function toSlowQueue(
     [HEADER.rules]: rules.map((rule) => rule.id).join(','),
     ...(topic === TOPIC.accepted ? { [HEADER.acceptedOffset]: String(offset) } : {}),
   };
-  return { topic: TOPIC.eventsSlow, key: entry.key, value: entry.value, headers };
+  return { topic: TOPIC.eventsSlow, key: entry.key, value: valueInSlowQueue(routed), headers };
 }
 
 /** The event keeps the digits that the producer sent. */
-function deliveryAsReceived(routed: Routed, rule: RuleOfDelivery): Delivery {
-  return withEventText(envelopeOf(routed, rule, 0), routed.source.text);
+function deliveryAsReceived(routed: Routed, rule: RuleOfDelivery): DeliveryEnvelope {
+  const { eventAt, source } = routed;
+  const envelope = envelopeOf(routed, rule, 0);
+  if (eventAt === undefined) return withEventText(envelope, source.text);
+  return { ...envelope, event_at: eventAt, received_at: iso(source.counted.receivedAt) };
+}
+
+/**
+ * The dead deliveries of an event that is no longer kept where its record in the slow queue refers to: one for each rule
+ * that it was to be redriven for.
+ */
+export function withoutEvent(
+  entry: LogEntry,
+  { event_at, received_at }: ReferredEvent,
+  rules: readonly RuleOfDelivery[],
+): readonly OutputRecord[] {
+  const { [HEADER.redriveOf]: _, ...headers } = entry.headers;
+  const workspace_id = headers[HEADER.workspaceId] ?? '';
+  const environment = headers[HEADER.environment] === 'development' ? 'development' : 'production';
+  const message_id = headers[HEADER.messageId] ?? '';
+  const replay = headers[HEADER.replay];
+  return rules.map((rule) => {
+    const delivery: DeliveryEnvelope = {
+      id: deliveryId(rule.id, { environment, message_id }, 0, replay),
+      workspace_id,
+      environment,
+      destination_id: rule.destination_id,
+      rule_id: rule.id,
+      message_id,
+      index: 0,
+      created_at: iso(entry.timestamp),
+      attempts: [],
+      redrives: Number(headers[HEADER.redrives] ?? 0),
+      ...(replay === undefined ? {} : { replay }),
+      event_at,
+      received_at,
+    };
+    const outcome: DeliveryOutcome = {
+      delivery,
+      status: 'dead',
+      reason: 'expired: its event is no longer kept in the log',
+      cause: 'expired',
+      at: delivery.created_at,
+    };
+    return { topic: TOPIC.deliveriesDead, key: delivery.id, value: JSON.stringify(outcome), headers };
+  });
 }
 
 function outcomeRecord(topic: string, routed: Routed, outcome: DeliveryOutcome): OutputRecord {
@@ -224,7 +306,8 @@ function outcomeRecord(topic: string, routed: Routed, outcome: DeliveryOutcome):
   };
 }
 
-function headersOf({ entry, catalogPosition, replay }: Routed, event: EventIdentity): Headers {
+function headersOf({ entry, catalogPosition, replay }: Routed, event: EventIdentity): Record<string, string> {
   const headers = eventHeaders(event, entry.headers, catalogPosition);
-  return replay === undefined ? headers : { ...headers, [HEADER.replay]: replay };
+  if (replay !== undefined) headers[HEADER.replay] = replay;
+  return headers;
 }

@@ -5,8 +5,6 @@ import {
   type OutputRecord,
   type Rule,
   type RuleSubject,
-  type StageContext,
-  type StageNote,
   TOPIC,
 } from '@tributary/core';
 import type { Routed } from './delivery.ts';
@@ -40,13 +38,13 @@ function noteOf(
   return { event: counted, rule: id, destination: destination_id, measures };
 }
 
-/** A rule that was applied, and the deliveries that it made. */
-export function appliedNotes(routed: Routed, rule: CountedRule, applied: AppliedRule): readonly StageNote[] {
+/** Notes a rule that was applied, and the deliveries that it made. */
+export function noteApplied(routed: Routed, rule: CountedRule, applied: AppliedRule): void {
   const { outputRecords, result } = applied;
   const created = outputRecords.reduce((sum, { topic }) => sum + (topic === TOPIC.deliveries ? 1 : 0), 0);
   const measures = created === 1 ? `${result}+created` : result;
-  const note = noteOf(routed, rule, `${beginningText(routed)}+${measures}`);
-  return created > 1 ? [note, { ...noteOf(routed, rule, 'created'), count: created }] : [note];
+  routed.notes.push(noteOf(routed, rule, `${beginningText(routed)}+${measures}`));
+  if (created > 1) routed.notes.push({ ...noteOf(routed, rule, 'created'), count: created });
 }
 
 function beginningText(routed: Routed): string {
@@ -55,19 +53,24 @@ function beginningText(routed: Routed): string {
 }
 
 /**
- * A rule that takes the event not, or no more. The first time it is filtered out; of a redrive or a replay, for which the
+ * Notes a rule that takes the event not, or no more. The first time it is filtered out; of a redrive or a replay, for which the
  * rule was counted as matched or filtered out before, it is the end. `dead`: the cause of a dead delivery of it.
  */
-export function notTakenNote(routed: Routed, rule: CountedRule, because: string, dead?: string): StageNote {
+export function noteNotTaken(routed: Routed, rule: CountedRule, because: string, dead?: string): void {
   const measures = isFirstMatch(routed)
     ? measureText('filtered', because)
     : `${beginningText(routed)}+${dead === undefined ? 'dropped' : measureText('failed', because)}`;
-  return noteOf(routed, rule, dead === undefined ? measures : `${measures}+${measureText('dead', dead)}`);
+  const all = dead === undefined ? measures : `${measures}+${measureText('dead', dead)}`;
+  routed.notes.push(noteOf(routed, rule, all));
 }
 
-/** Counts at the end alone: of an entry that is repeated, an earlier run may not be over. */
-export function countAll(context: StageContext, ...lists: readonly (readonly StageNote[])[]): void {
-  for (const notes of lists) for (const note of notes) context.count?.(note);
+/** The output records of an event that is done, with which its notes are counted. */
+export function counted(
+  { context, notes }: Routed,
+  outputRecords: readonly OutputRecord[],
+): readonly OutputRecord[] {
+  for (const note of notes) context.count?.(note);
+  return outputRecords;
 }
 
 /** The fields of an event that the lists of rules refer to. */

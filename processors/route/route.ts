@@ -1,7 +1,12 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import {
   asyncHandler,
   type Catalog,
+  type Clock,
+  type DeliveryOutcome,
   destinationMismatch,
+  EMBEDDED_EVENT_BYTES,
+  EventLoopYielder,
   type FlowStage,
   HEADER,
   InvalidInput,
@@ -13,18 +18,25 @@ import {
   measureText,
   messageOf,
   type OutputRecord,
+  type OverBudget,
+  type ReferredEvent,
   type Rule,
+  readReferredEvent,
+  recordChars,
+  referenceTo,
   type Span,
   type StageContext,
-  type StageNote,
+  type StorageBudgets,
   type Tracing,
   type Transformation,
   type TransformationContext,
+  type TransformedEvents,
   transformationInput,
 } from '@tributary/core';
-import { awaitCatalog, catalogPositionOf } from '../catalog-position.ts';
+import { awaitCatalog, catalogPositionOf, isAhead } from '../catalog-position.ts';
+import { mayReferTo, recordForm } from '../deliver/outcome.ts';
 import { RecordedEvent, verdictIn } from '../event-record.ts';
-import type { FairShare } from '../fairness/fair-share.ts';
+import { type FairShare, recordsBehindMs } from '../fairness/fair-share.ts';
 import type { PartitionWindows } from '../fairness/partition-windows.ts';
 import {
   downstreamMs,
@@ -32,20 +44,31 @@ import {
   type RunPiece,
   type SlowQueueScheduler,
 } from '../fairness/slow-queue-scheduler.ts';
+import { WorkspaceSlots } from '../fairness/workspace-slots.ts';
+import type { RecordReader } from '../record-reader.ts';
 import {
   droppedOnRedrive,
   failedTransformation,
+  overBudget,
   type Routed,
   toDeliver,
   toDeliverTransformed,
   toSlowQueue,
   toSlowQueueUnmatched,
+  withoutEvent,
 } from './delivery.ts';
-import { type Matching, matchAgain, matchAll, matchOf, stillTakes } from './matching.ts';
-import type { TransformedEvents } from './output.ts';
+import {
+  type Matching,
+  type MatchingSteps,
+  matchAgain,
+  matchAll,
+  matchOf,
+  rulesAtOf,
+  rulesInQuestion,
+  stillTaking,
+} from './matching.ts';
 import { shareOf } from './output-limits.ts';
-import { type Applied, applyInPieces } from './pieces.ts';
-import { type AppliedRule, appliedNotes, type CountedRule, countAll, notTakenNote } from './route-notes.ts';
+import { type AppliedRule, type CountedRule, counted, noteApplied, noteNotTaken } from './route-notes.ts';
 import type { EventLimits, Transformer } from './transformer.ts';
 
 export interface RouteDependencies {
@@ -53,6 +76,13 @@ export interface RouteDependencies {
   readonly transformer: Transformer;
   readonly metrics: Metrics;
   readonly catalogWaitMs: number;
+  /** Absent: no workspace has a budget. */
+  readonly budgets?: Pick<StorageBudgets, 'verdictOf'> | undefined;
+  /** Reads events that records refer to. */
+  readonly records: Pick<RecordReader, 'eventText'>;
+  readonly clock: Clock;
+  /** Retention of the topics, ms. */
+  readonly retentionMs: number;
   /** Absent: no spans are recorded. */
   readonly tracing?: Tracing | undefined;
 }
@@ -67,24 +97,54 @@ export function route(
   share: FairShare,
 ): FlowStage['handle'] {
   const { catalog, metrics, catalogWaitMs } = dependencies;
-  return asyncHandler(async (entry, context) => {
-    await awaitCatalog(catalog, [entry], catalogWaitMs);
+  const begin = (entry: LogEntry, context: StageContext) => {
     const subject = routed(dependencies, entry, context, { redrives: 0, sharing: 0 });
     const { workspace_id } = subject.source;
-    if (share.goesToSlowQueue(workspace_id)) {
-      metrics.count('tributary_events_diverted_total', { stage: 'route' });
-      return [toSlowQueueUnmatched(subject)];
-    }
-    const { rules, outputRecords, notes, filterMs } = matchAll(subject, { state: catalog.state, metrics });
-    share.charge(workspace_id, filterMs);
+    const over = dependencies.budgets?.verdictOf(workspace_id);
+    if (over !== undefined)
+      return counted(subject, deadOverBudget(dependencies, subject, over, MATCH.all, []));
+    if (share.goesToSlowQueue(workspace_id)) return diverted(subject);
+    return match(subject, matchAll(subject, { state: catalog.state, metrics }));
+  };
+  type Made = readonly OutputRecord[] | Promise<readonly OutputRecord[]>;
+  const match = (subject: Routed, matching: MatchingSteps): Made => {
+    const step = matching.next();
+    if (step.done === true) return apply(subject, step.value);
+    share.charge(subject.source.workspace_id, step.value);
+    // Other events of the workspace may have used up its share meanwhile.
+    return nextTurn().then(() =>
+      share.goesToSlowQueue(subject.source.workspace_id) ? diverted(subject) : match(subject, matching),
+    );
+  };
+  const diverted = (subject: Routed) => {
+    metrics.count('tributary_events_diverted_total', { stage: 'route' });
+    return [toSlowQueueUnmatched(subject)];
+  };
+  const apply = (subject: Routed, { rules, outputRecords, filterMs }: Matching) => {
+    const { workspace_id } = subject.source;
+    // Before the deliveries are made: the events behind this one are admitted meanwhile.
+    share.charge(workspace_id, filterMs + recordsBehindMs(rules.length));
     const sharing = sharingOf(rules);
-    const applied = await applyRules(dependencies, { ...subject, sharing }, rules, windows);
-    const all =
-      outputRecords.length === 0 ? applied.outputRecords : [...outputRecords, ...applied.outputRecords];
-    share.charge(workspace_id, writingMs(all));
-    countAll(context, notes, applied.notes);
-    return all;
-  });
+    const sharer = sharing === 0 ? subject : { ...subject, sharing };
+    return whenDone(applyRules(dependencies, sharer, rules, windows), (applied) => {
+      const all = outputRecords.length === 0 ? applied : [...outputRecords, ...applied];
+      share.charge(workspace_id, writingMs(all));
+      return counted(subject, all);
+    });
+  };
+  return asyncHandler((entry, context) =>
+    isAhead(entry, catalog)
+      ? awaitCatalog(catalog, [entry], catalogWaitMs).then(() => begin(entry, context))
+      : begin(entry, context),
+  );
+}
+
+/** Continues at once with a value, or later with that of a promise. */
+function whenDone<Value, Next>(
+  value: Value | Promise<Value>,
+  next: (value: Value) => Next,
+): Next | Promise<Next> {
+  return value instanceof Promise ? value.then(next) : next(value);
 }
 
 /** Processor time of one character of a delivery, ms: to serialize, append, read, sign and send it. */
@@ -93,7 +153,7 @@ const WRITING_MS_PER_CHARACTER = 20e-6;
 /** Processor time of output records in route and in the stages behind it, ms. */
 function writingMs(outputRecords: readonly OutputRecord[]): number {
   let characters = 0;
-  for (const { value } of outputRecords) characters += value.length;
+  for (const outputRecord of outputRecords) characters += recordChars(outputRecord);
   return characters * WRITING_MS_PER_CHARACTER;
 }
 
@@ -106,50 +166,134 @@ export function routeSlow(
   dependencies: RouteDependencies,
   scheduler: SlowQueueScheduler,
 ): FlowStage['handle'] {
+  const referred = new WorkspaceSlots(REFERRED_AT_ONCE);
   return asyncHandler(async (entry, context) => {
     await awaitCatalog(dependencies.catalog, [entry], dependencies.catalogWaitMs);
-    const redrives = numberIn(entry, HEADER.redrives) ?? 0;
-    const subject = routed(dependencies, entry, context, { redrives, sharing: 0 });
-    const { workspace_id } = subject.source;
-    const match = matchOf(entry);
-    const named = (match === MATCH.all ? [] : rulesNamed(entry)).map((id) => ({
-      id,
-      rule: dependencies.catalog.state.entity('rule', workspace_id, id),
-    }));
-    const isAskedFor = redrives > 0 || subject.replay !== undefined;
-    const rules = named.flatMap(({ rule }) =>
-      rule !== undefined && (isAskedFor || stillTakes(rule, subject.source)) ? [rule] : [],
-    );
-    const notTaken = named.flatMap(({ rule }) => (rule === undefined || rules.includes(rule) ? [] : [rule]));
-    const ofDeleted = named.flatMap(({ id, rule }) => (rule === undefined ? [withoutRule(subject, id)] : []));
-    const matched =
-      match === undefined
-        ? { rules, outputRecords: [], notes: [] }
-        : await scheduler.run(
-            workspace_id,
-            () => matchSlow(dependencies, subject, match, rules),
-            ({ outputRecords }) => downstreamMs(outputRecords),
-          );
-    const sharing = numberIn(entry, HEADER.rulesSharing) ?? sharingOf(matched.rules);
-    const applied = await applyRules(dependencies, { ...subject, sharing }, matched.rules, undefined);
-    const left = notTaken.map((rule) => notTakenNote(subject, rule, 'disabled'));
-    countAll(context, left, ...ofDeleted.map(({ notes }) => notes), matched.notes, applied.notes);
-    return [
-      ...ofDeleted.flatMap(({ outputRecords }) => outputRecords),
-      ...matched.outputRecords,
-      ...applied.outputRecords,
-    ];
+    const reference = readReferredEvent(entry.value);
+    if (reference === undefined) return routeSlowly(dependencies, scheduler, entry, context);
+    return referred.run(entry.headers[HEADER.workspaceId] ?? '', async () => {
+      const { event_at } = reference;
+      const text = await dependencies.records.eventText(event_at, entry.headers[HEADER.workspaceId] ?? '');
+      if (text === undefined) return withoutItsEvent(dependencies, entry, reference);
+      return routeSlowly(dependencies, scheduler, { ...entry, value: text }, context, {
+        recorded: entry.value,
+        eventAt: event_at,
+      });
+    });
   });
 }
 
-function matchSlow(
+/** Events of one workspace that route's slow queue reads where their records refer to, at a time: they are in memory. */
+const REFERRED_AT_ONCE = 8;
+
+async function routeSlowly(
+  dependencies: RouteDependencies,
+  scheduler: SlowQueueScheduler,
+  entry: LogEntry,
+  context: StageContext,
+  recorded?: Recorded,
+): Promise<readonly OutputRecord[]> {
+  const redrives = numberIn(entry, HEADER.redrives) ?? 0;
+  const subject = routed(dependencies, entry, context, { redrives, sharing: 0 }, recorded);
+  const { workspace_id } = subject.source;
+  const match = matchOf(entry);
+  const named = (match === MATCH.all ? [] : rulesNamed(entry)).map((id) => ({
+    id,
+    rule: dependencies.catalog.state.entity('rule', workspace_id, id),
+  }));
+  const isAskedFor = redrives > 0 || subject.replay !== undefined;
+  const known = named.flatMap(({ rule }) => (rule === undefined ? [] : [rule]));
+  const rules = isAskedFor ? known : stillTaking(known, subject.source, dependencies.catalog.state);
+  const notTaken = known.filter((rule) => !rules.includes(rule));
+  // Of several rules with one dead delivery, the first one has it.
+  const ofDeleted = named.flatMap(({ id, rule }, at) =>
+    rule === undefined && (at === 0 || match === undefined || redrives === 0) ? withoutRule(subject, id) : [],
+  );
+  const over = dependencies.budgets?.verdictOf(workspace_id);
+  if (over !== undefined && (rules.length > 0 || match === MATCH.all || match === MATCH.at)) {
+    return counted(subject, [...ofDeleted, ...deadOverBudget(dependencies, subject, over, match, rules)]);
+  }
+  const matched =
+    match === undefined
+      ? { rules, outputRecords: [] }
+      : await matchSlow(dependencies, subject, match, rules, scheduler);
+  const sharing = numberIn(entry, HEADER.rulesSharing) ?? sharingOf(matched.rules);
+  const applied = await applyRules(dependencies, { ...subject, sharing }, matched.rules, undefined);
+  for (const rule of notTaken) noteNotTaken(subject, rule, 'disabled');
+  return counted(subject, [...ofDeleted, ...matched.outputRecords, ...applied]);
+}
+
+/**
+ * The log no longer has the event. A redriven delivery becomes dead again; of a replay, whose record was not read for as long
+ * as the log keeps events, nothing is made.
+ */
+function withoutItsEvent(
+  { catalog }: RouteDependencies,
+  entry: LogEntry,
+  reference: ReferredEvent,
+): readonly OutputRecord[] {
+  if ((numberIn(entry, HEADER.redrives) ?? 0) === 0)
+    throw new InvalidInput(`the event at ${reference.event_at.position} is no longer kept`);
+  const workspaceId = entry.headers[HEADER.workspaceId] ?? '';
+  const rules = rulesNamed(entry).map(
+    (id) =>
+      catalog.state.entity('rule', workspaceId, id) ?? {
+        id,
+        destination_id: entry.headers[HEADER.destinationId] ?? '',
+      },
+  );
+  return withoutEvent(entry, reference, rules);
+}
+
+/**
+ * The result for an event of a workspace that is over a budget: one dead delivery on behalf of all rules that it waits for,
+ * which are matched when it is redriven. So nothing is lost, and nothing multiplies: the ids of hundreds of rules are listed
+ * only where the record of the event had to list them too.
+ */
+function deadOverBudget(
+  { catalog, metrics, clock }: RouteDependencies,
+  subject: Routed,
+  { budget, used, limit }: OverBudget,
+  match: keyof typeof MATCH | undefined,
+  named: readonly Rule[],
+): readonly OutputRecord[] {
+  metrics.count('tributary_events_over_budget_total', { budget });
+  const [first, ...others] = rulesInQuestion(subject, match, named, catalog.state);
+  if (first === undefined) return [];
+  noteNotTaken(subject, first, 'over_budget', 'over_budget');
+  const reason = `the workspace is over its budget ${budget}: ${used} of ${limit} bytes`;
+  return [overBudget(subject, first, reason, standsFor(subject, match, others, clock()))];
+}
+
+/** The rules that a dead delivery stands for, beside its own. */
+function standsFor(
+  { entry }: Routed,
+  match: keyof typeof MATCH | undefined,
+  others: readonly Rule[],
+  now: number,
+): Pick<DeliveryOutcome, 'rules' | 'rules_at'> {
+  if (match === MATCH.at) return { rules_at: rulesAtOf(entry) };
+  if (others.length === 0) return {};
+  return match === MATCH.all ? { rules_at: now } : { rules: others.map(({ id }) => id) };
+}
+
+async function matchSlow(
   { catalog, metrics }: RouteDependencies,
   subject: Routed,
   match: keyof typeof MATCH,
   named: readonly Rule[],
-): Omit<Matching, 'filterMs'> {
+  scheduler: SlowQueueScheduler,
+): Promise<Pick<Matching, 'rules' | 'outputRecords'>> {
   const parts = { state: catalog.state, metrics };
-  return match === MATCH.all ? matchAll(subject, parts) : matchAgain(subject, match, named, parts);
+  const matching = match === MATCH.all ? matchAll(subject, parts) : matchAgain(subject, match, named, parts);
+  for (;;) {
+    const step = await scheduler.run(
+      subject.source.workspace_id,
+      () => matching.next(),
+      ({ done, value }) => (done === true ? downstreamMs(value.outputRecords) : 0),
+    );
+    if (step.done === true) return step.value;
+  }
 }
 
 /** Why a transformation must not run; undefined where it may. */
@@ -160,15 +304,34 @@ export function refusalOf(transformation: Transformation | undefined): string | 
   return `its transformation is in error: ${transformation.last_error ?? 'unknown'}`;
 }
 
+/** The value of a record, and the reference in it. */
+type Recorded = Pick<Routed, 'recorded' | 'eventAt'>;
+
 function routed(
-  { catalog }: RouteDependencies,
+  { catalog, clock, retentionMs }: RouteDependencies,
   entry: LogEntry,
   context: StageContext,
   counts: Pick<Routed, 'redrives' | 'sharing'>,
+  { recorded, eventAt = undefined }: Partial<Recorded> = {},
 ): Routed {
   const catalogPosition = Math.max(catalog.position, catalogPositionOf(entry));
   const source = new RecordedEvent(entry);
-  return { entry, source, ...counts, replay: entry.headers[HEADER.replay], catalogPosition, context };
+  const { value } = entry;
+  const isReferred =
+    value.length > EMBEDDED_EVENT_BYTES &&
+    recordForm(catalog.state) === 'references' &&
+    mayReferTo(eventAt?.timestamp ?? entry.timestamp, clock(), retentionMs);
+  return {
+    entry,
+    recorded: recorded ?? value,
+    eventAt: isReferred ? (eventAt ?? referenceTo(entry, value)) : undefined,
+    source,
+    ...counts,
+    replay: entry.headers[HEADER.replay],
+    catalogPosition,
+    context,
+    notes: [],
+  };
 }
 
 /** Number of rules that share the limits of one event. */
@@ -189,12 +352,13 @@ function numberIn(entry: LogEntry, header: string): number | undefined {
   return Number(text);
 }
 
-async function applyRules(
+/** At once where no rule has a transformation. */
+function applyRules(
   dependencies: RouteDependencies,
   routed: Routed,
   rules: readonly Rule[],
   windows: PartitionWindows | undefined,
-): Promise<{ readonly outputRecords: readonly OutputRecord[]; readonly notes: readonly StageNote[] }> {
+): readonly OutputRecord[] | Promise<readonly OutputRecord[]> {
   const { transformer } = dependencies;
   const eventLimits: EventLimits = { pendingEvent: { isDone: false }, share: shareOf(routed.sharing) };
   const limits = {
@@ -202,40 +366,156 @@ async function applyRules(
     slowAfterMs: windows?.slowAfterMs ?? Number.POSITIVE_INFINITY,
   };
   const apply = (rule: Rule) => applyRule(dependencies, routed, rule, windows, eventLimits);
-  const { outputRecords, notes, left } = await applyInPieces(routed, rules, apply, limits).finally(() =>
-    transformer.release(eventLimits.pendingEvent),
-  );
-  if (left.length > 0) outputRecords.push(toSlowQueue(routed, left));
-  for (const { topic } of outputRecords)
-    dependencies.metrics.count('tributary_events_routed_total', { topic });
-  return { outputRecords, notes };
+  const applied = new RulesInPieces(routed, rules, apply, limits).run();
+  const piece =
+    applied instanceof Promise
+      ? applied.finally(() => transformer.release(eventLimits.pendingEvent))
+      : applied;
+  return whenDone(piece, ({ outputRecords, left }) => {
+    const all = left.length === 0 ? outputRecords : [...outputRecords, toSlowQueue(routed, left)];
+    for (const { topic } of all) dependencies.metrics.count('tributary_events_routed_total', { topic });
+    return all;
+  });
+}
+
+/** Rules of one event that run concurrently: each may hold outputs up to its limits. */
+const AT_ONCE = 8;
+
+/** Characters of output records after which the remaining rules become a record of the slow queue. */
+const COMMIT_CHARS = 4 * 1024 * 1024;
+
+/** Work on one event after which others get the thread, ms; the stage counts and appends what was made in the same slice. */
+const SLICE_MS = 2;
+
+/**
+ * The result of a rule for an event, the reason why its destination takes none, or `slow` where its transformation has
+ * used up its share of the window.
+ */
+export type Applied = AppliedRule | { readonly notTaken: Mismatch['because'] } | 'slow';
+
+/** The output records of some rules, in their order, and the rules that are still to be applied. */
+interface Piece {
+  readonly outputRecords: readonly OutputRecord[];
+  readonly left: readonly Rule[];
+}
+
+const NONE: OutputRecord[] = [];
+
+/**
+ * Applies rules until their output records suffice for one commit, or until it took long; at once as long as no rule has to
+ * wait. The other rules become a record of the slow queue, so the memory of an event is bounded however many rules match it.
+ * A class, as its functions for each event would be a good part of what route allocates.
+ */
+export class RulesInPieces {
+  readonly #routed: Routed;
+  readonly #rules: readonly Rule[];
+  readonly #apply: (rule: Rule) => Applied | Promise<Applied>;
+  readonly #elapsed: Clock;
+  readonly #until: number;
+  readonly #thread: EventLoopYielder;
+  readonly #slow: Rule[] = [];
+  #outputRecords = NONE;
+  #chars = 0;
+  #at = 0;
+
+  constructor(
+    routed: Routed,
+    rules: readonly Rule[],
+    apply: (rule: Rule) => Applied | Promise<Applied>,
+    { elapsed, slowAfterMs }: { readonly elapsed: Clock; readonly slowAfterMs: number },
+  ) {
+    this.#routed = routed;
+    this.#rules = rules;
+    this.#apply = apply;
+    this.#elapsed = elapsed;
+    this.#until = elapsed() + slowAfterMs;
+    this.#thread = new EventLoopYielder(elapsed, SLICE_MS);
+  }
+
+  run(): Piece | Promise<Piece> {
+    for (let rule = this.#rules[0]; rule !== undefined && this.#hasMore; rule = this.#rules[this.#at]) {
+      if (this.#at > 0 && this.#thread.isYieldDue) return this.#continue();
+      const made = this.#apply(rule);
+      if (made instanceof Promise) return this.#continue(made);
+      this.#add(rule, made);
+    }
+    return this.#piece;
+  }
+
+  /** `begun`: of the next rule. */
+  async #continue(begun?: Promise<Applied>): Promise<Piece> {
+    let first = begun;
+    do {
+      if (first === undefined && this.#thread.isYieldDue) await this.#thread.yield();
+      const together = this.#rules.slice(this.#at, this.#at + AT_ONCE);
+      // Async, as a throw of one must not leave the others without a handler.
+      const applying = together.map(async (rule, i) => (i === 0 && first) || this.#apply(rule));
+      const applied = await Promise.all(applying);
+      first = undefined;
+      for (const [i, made] of applied.entries()) {
+        const rule = together[i];
+        if (rule !== undefined) this.#add(rule, made);
+      }
+    } while (this.#hasMore);
+    return this.#piece;
+  }
+
+  get #hasMore(): boolean {
+    return this.#at < this.#rules.length && this.#chars < COMMIT_CHARS && this.#elapsed() < this.#until;
+  }
+
+  get #piece(): Piece {
+    const left = this.#at < this.#rules.length ? this.#rules.slice(this.#at) : [];
+    return { outputRecords: this.#outputRecords, left: [...this.#slow, ...left] };
+  }
+
+  #add(rule: Rule, made: Applied): void {
+    this.#at += 1;
+    if (made === 'slow') this.#slow.push(rule);
+    else if ('notTaken' in made) noteNotTaken(this.#routed, rule, made.notTaken);
+    else {
+      noteApplied(this.#routed, rule, made);
+      // Most events have one, for which a list that grows has room for many.
+      if (this.#outputRecords.length === 0) this.#outputRecords = [...made.outputRecords];
+      else this.#outputRecords.push(...made.outputRecords);
+      for (const outputRecord of made.outputRecords) this.#chars += recordChars(outputRecord);
+    }
+  }
 }
 
 /**
- * Applies one rule. Where its destination is disabled, or not for the event's environment, it makes no deliveries: enabling
+ * Applies one rule. Where its destination is disabled, or not for the event, it makes no deliveries: enabling
  * the destination affects later events only. A redriven event is shown as retrying, so it becomes dead again.
  */
-async function applyRule(
+function applyRule(
   { catalog, transformer, tracing }: RouteDependencies,
   routed: Routed,
   rule: Rule,
   windows: PartitionWindows | undefined,
   eventLimits: EventLimits,
-): Promise<Applied> {
+): Applied | Promise<Applied> {
   const destination = catalog.state.entity('destination', rule.workspace_id, rule.destination_id);
-  const closed = destinationMismatch(destination, routed.source.environment);
+  const closed = destinationMismatch(destination, routed.source);
   if (closed !== undefined) return withoutDestination(routed, rule, closed);
   if (rule.transformation_id === null) {
-    return { outputRecords: [toDeliver(routed, rule)], result: 'passed' };
+    const passed = () => ({ outputRecords: [toDeliver(routed, rule)], result: 'passed' });
+    // In the slow queue in turns: a hundred rules without filters were the work of a hundred deliveries at once.
+    if (windows !== undefined) return passed();
+    return transformer.runPiece(rule.workspace_id, passed, ({ outputRecords }) =>
+      downstreamMs(outputRecords),
+    );
   }
   const transformation = catalog.state.entity('transformation', rule.workspace_id, rule.transformation_id);
   const refusal = refusalOf(transformation);
   if (transformation === undefined || refusal !== undefined)
     return failed(routed, rule, 'refused', refusal ?? TRANSFORMATION_DELETED);
   const run = { transformer, tracing, routed, rule, transformation, eventLimits };
-  if (windows === undefined) return transform(run, undefined);
-  const bytes = Buffer.byteLength(routed.entry.value);
-  const permit = await windows.enter(routed.entry, transformation.id, bytes);
+  return windows === undefined ? transform(run, undefined) : transformInWindow(run, windows);
+}
+
+async function transformInWindow(run: TransformationRun, windows: PartitionWindows): Promise<Applied> {
+  const { entry } = run.routed;
+  const permit = await windows.enter(entry, run.transformation.id, Buffer.byteLength(entry.value));
   if (permit === undefined) return 'slow';
   try {
     return await transform(run, windows.slowAfterMs);
@@ -251,23 +531,27 @@ function failed(routed: Routed, rule: CountedRule, kind: string, reason: string)
 }
 
 /** A redriven event is shown as retrying, so it becomes dead again; its destination may not be in the entry. */
-function withoutRule(
-  routed: Routed,
-  id: string,
-): { readonly outputRecords: readonly OutputRecord[]; readonly notes: readonly StageNote[] } {
+function withoutRule(routed: Routed, id: string): readonly OutputRecord[] {
   const rule = { id, destination_id: routed.entry.headers[HEADER.destinationId] ?? '' };
-  if (routed.redrives === 0) return { outputRecords: [], notes: [notTakenNote(routed, rule, 'disabled')] };
+  if (routed.redrives === 0) {
+    noteNotTaken(routed, rule, 'disabled');
+    return [];
+  }
   const applied = failed(routed, rule, 'refused', 'the rule was deleted');
-  return { outputRecords: applied.outputRecords, notes: appliedNotes(routed, rule, applied) };
+  noteApplied(routed, rule, applied);
+  return applied.outputRecords;
 }
 
 function withoutDestination(routed: Routed, rule: Rule, { because }: Mismatch): Applied {
   if (routed.redrives === 0) return { notTaken: because };
-  const reason =
-    because === 'destination_disabled'
-      ? 'the destination is disabled'
-      : `the destination is not for ${routed.source.environment}`;
-  return failed(routed, rule, 'refused', reason);
+  return failed(routed, rule, 'refused', closedReason(because, routed.source.environment));
+}
+
+function closedReason(because: Mismatch['because'], environment: string): string {
+  if (because === 'integrations') return 'the `integrations` of the event exclude the destination';
+  return because === 'destination_disabled'
+    ? 'the destination is disabled'
+    : `the destination is not for ${environment}`;
 }
 
 interface TransformationRun extends Pick<RouteDependencies, 'transformer' | 'tracing'> {
@@ -325,7 +609,7 @@ async function deliveriesOf(
       const index = outputRecords.length + piece.length;
       const outputRecord = toDeliverTransformed(routed, rule, event, index);
       piece.push(outputRecord);
-      chars += outputRecord.value.length;
+      chars += recordChars(outputRecord);
     }
     return piece;
   };

@@ -8,9 +8,9 @@ import {
   type RunCounts,
   type RunTally,
   type Transformation,
+  type Transformed,
   type VolumeCounters,
 } from '@tributary/core';
-import type { Transformed } from './output.ts';
 
 /** Interval of writes to the counters, ms: a process that dies loses the counts since the last one. */
 const FLUSH_EVERY_MS = 1_000;

@@ -1,16 +1,18 @@
-import type {
-  CanonicalEvent,
-  Clock,
-  Sandbox,
-  SandboxInput,
-  StageContext,
-  Transformation,
+import {
+  type CanonicalEvent,
+  type Clock,
+  type Sandbox,
+  type SandboxInput,
+  type SandboxResult,
+  type StageContext,
+  type Transformation,
+  type Transformed,
+  transformedFrom,
 } from '@tributary/core';
 import { LRUCache } from 'lru-cache';
-import { type RunPiece, SMALL_CHARS } from '../fairness/slow-queue-scheduler.ts';
+import { pieceOf, type RunPiece, SMALL_CHARS } from '../fairness/slow-queue-scheduler.ts';
 import { TimeoutWheel } from '../fairness/timeout-wheel.ts';
 import { type FailureWatch, messageWithoutValues } from './failure-watch.ts';
-import { type Transformed, transformedFrom, transformedInPieces } from './output.ts';
 import {
   CallSize,
   charsOf,
@@ -290,6 +292,24 @@ export class Transformer {
       batch[index]?.resolve(outcome);
     });
   }
+}
+
+/** As `transformedFrom`, for large outputs, in several pieces of work. */
+async function transformedInPieces(
+  source: CanonicalEvent,
+  result: SandboxResult & { readonly ok: true },
+  text: string,
+  runPiece: RunPiece,
+): Promise<Transformed> {
+  const events: CanonicalEvent[] = [];
+  while (events.length < result.outputs.length) {
+    const outputs = pieceOf(result.outputs, events.length);
+    const read = () => transformedFrom(source, { ...result, outputs }, text);
+    const piece = await runPiece(source.workspace_id, read);
+    if (!piece.ok) return piece;
+    events.push(...piece.events);
+  }
+  return { ok: true, events, isLarge: true };
 }
 
 /** The message of the last failed run, with values of its event masked: it is kept longer than the event. */

@@ -65,7 +65,7 @@ describe('evaluationRecords', () => {
     const [accepted, ...rest] = evaluationRecords({
       entry: entryOf(odd, { [HEADER.traceparent]: 'trace', [HEADER.keyId]: 'k1' }),
       event: EVENT,
-      counted: { ...COUNTED, source: 'web', key: 'k1' },
+      counted: { ...COUNTED, kind: { ...COUNTED.kind, source: 'web', key: 'k1' } },
     });
     expect(rest).toEqual([]);
     expect(accepted).toEqual({
@@ -132,5 +132,97 @@ describe('evaluationRecords', () => {
     const [first, second] = outputRecords.slice(1).map(({ value }) => JSON.parse(value));
     expect(first.path.length).toBeLessThan(600);
     expect(first.id).not.toBe(second.id);
+  });
+
+  describe('an event with 100 violations was written to the log fifty times over', () => {
+    const bytesOf = (records: readonly { key: string; value: string; headers: object }[]) =>
+      records.reduce(
+        (sum, { key, value, headers }) =>
+          sum + Buffer.byteLength(key + value) + Buffer.byteLength(JSON.stringify(headers)),
+        0,
+      );
+    const times = (count: number, path: (n: number) => string, action: 'warned' | 'blocked' = 'warned') =>
+      Array.from({ length: count }, (_, n) => violation(path(n), action));
+
+    it.each([
+      [37, '17 more violations of this event are not recorded'],
+      [100, 'at least 80 more violations of this event are not recorded'],
+    ])('of %i violations 20 are recorded, and one more states: %s', (count, message) => {
+      const [, ...recorded] = judgement({ outcome: 'warned', violations: times(count, (n) => `/f${n}`) });
+      const found = recorded.map(({ value }) => JSON.parse(value));
+      expect(found.slice(0, 20).map(({ path }) => path)).toEqual(
+        times(20, (n) => `/f${n}`).map((v) => v.path),
+      );
+      expect(found.slice(20)).toMatchObject([{ kind: 'schema', path: '', message, action: 'warned' }]);
+      expect(new Set(found.map(({ id }) => id)).size).toBe(21);
+    });
+
+    it('20 violations are recorded as they are', () => {
+      expect(judgement({ outcome: 'warned', violations: times(20, (n) => `/f${n}`) })).toHaveLength(21);
+    });
+
+    it.each([
+      ['nested', (n: number) => `/${'a/'.repeat(240)}${n}`],
+      ['in lists', (n: number) => `/list/${n}/items/${n}`],
+      ['beyond ASCII', (n: number) => `/${'\u{1f600}é'.repeat(200)}${n}`],
+      ['control characters', (n: number) => `/${'\u0001'.repeat(600)}${n}`],
+    ])('their bytes are bounded: %s', (_, path) => {
+      for (const [outcome, action] of [
+        ['warned', 'warned'],
+        ['rejected', 'blocked'],
+      ] as const) {
+        const long = { ...EVENT, event: 'é'.repeat(9_000), user_id: 'u'.repeat(12_000) };
+        const records = evaluationRecords({
+          entry: entryOf(JSON.stringify(long)),
+          event: long,
+          counted: countedEvent(long),
+          contract: CONTRACT,
+          verdict: { outcome, violations: times(100, path, action) },
+        });
+        const [event, ...recorded] = records;
+        expect(recorded.length).toBeGreaterThan(1);
+        expect(bytesOf(recorded)).toBeLessThan(40 * 1024);
+        // The event, its key, and the violations once more, in the header or in the rejected event.
+        expect(bytesOf(event === undefined ? [] : [event])).toBeLessThan(30_000 + 12_000 + 30 * 1024);
+        expect(JSON.parse(recorded.at(-1)?.value ?? '').message).toContain('more violations');
+      }
+    });
+  });
+});
+
+describe('an event whose contract omits undeclared fields', () => {
+  const accepted = (context: CanonicalEvent['context'], contract = CONTRACT) => {
+    const event: CanonicalEvent = { ...EVENT, ...(context === undefined ? {} : { context }) };
+    const verdict: ContractVerdict = { outcome: 'accepted', violations: [] };
+    const entry = entryOf(JSON.stringify(event));
+    const [first] = evaluationRecords({ entry, event, counted: COUNTED, contract, verdict });
+    return { value: first?.value ?? '', received: entry.value };
+  };
+
+  it('kept copies that no contract checks: properties and traits of context.segment, and of its batch', () => {
+    const { value } = accepted({
+      ip: '1.2.3.4',
+      segment: { traits: { pin: 1 }, channel: 'web', batch: { properties: { pin: 2 }, sequence: 4 } },
+    });
+    expect(JSON.parse(value).context).toEqual({
+      ip: '1.2.3.4',
+      segment: { channel: 'web', batch: { sequence: 4 } },
+    });
+    expect(value).not.toContain('pin');
+  });
+
+  it('has its received bytes where there is no copy, or where the contract is not enforced', () => {
+    for (const context of [undefined, {}, { segment: { channel: 'web' } }, { segment: ['traits'] }]) {
+      const { value, received } = accepted(context);
+      expect(value).toBe(received);
+    }
+    const copy = { segment: { traits: { pin: 1 } } };
+    for (const contract of [
+      { ...CONTRACT, enforcement_mode: 'allow' } as const,
+      { ...CONTRACT, undeclared_fields: 'allow' } as const,
+    ]) {
+      const { value, received } = accepted(copy, contract);
+      expect(value).toBe(received);
+    }
   });
 });

@@ -1,5 +1,6 @@
 import {
   type BatchStage,
+  BytesTally,
   type CanonicalEvent,
   type Catalog,
   type Clock,
@@ -20,18 +21,21 @@ import {
   type OutputRecord,
   type Position,
   parsePosition,
+  receptionTime,
+  recordChars,
   type StageContext,
   type StageNote,
+  type StorageBudgets,
   TOPIC,
   Unavailable,
 } from '@tributary/core';
 import { awaitCatalog, catalogPositionOf } from '../catalog-position.ts';
 import { eventHeaders, eventOf } from '../event-record.ts';
-import { type FairShare, SliceCosts, type ThreadTime } from '../fairness/fair-share.ts';
+import { type FairShare, recordsBehindMs, SliceCosts, type ThreadTime } from '../fairness/fair-share.ts';
 import { downstreamMs, type SlowQueueScheduler } from '../fairness/slow-queue-scheduler.ts';
 import { type Evaluated, evaluateAt, evaluationRecords } from './evaluation.ts';
 
-/** Characters of output records after which a batch ends: an event of 300 bytes may have a hundred violations. */
+/** Characters of output records after which a batch ends: the violations of an event may be ten times its size. */
 const BATCH_CHARS = 4 * 1024 * 1024;
 
 export interface ValidateDependencies {
@@ -42,6 +46,8 @@ export interface ValidateDependencies {
   /** ms of a monotonic clock. */
   readonly elapsed: Clock;
   readonly catalogWaitMs: number;
+  /** Absent: no workspace has a budget of bytes. */
+  readonly budgets?: Pick<StorageBudgets, 'verdictOf'> | undefined;
 }
 
 /** A received event, and the received position, by which it is deduplicated. */
@@ -63,7 +69,7 @@ interface Candidate extends Received {
  * - An event claims its message id only where its contract accepts it. A rejected event never claims the id, so that a
  *   corrected event can have it; repeats of a rejected event are dropped.
  * - Deterministic: a message id is claimed by a position, and the contract belongs to a catalog position, so a repeated
- *   batch has the same output records.
+ *   batch has the same output records, apart from violations of a workspace that is over a budget by then.
  * - The next batch of the partition waits for this one; the thread is yielded to other work meanwhile.
  * - Events of a workspace beyond its fair share go to `validate.slow`, which uses the same catalog position and the same
  *   position for deduplication, so that an event is emitted once, by either stage.
@@ -76,7 +82,7 @@ export function validate(
   return async (batch, context): Promise<readonly OutputRecord[]> => {
     const { signal, endBatch } = context;
     await awaitCatalog(catalog, batch.entries, catalogWaitMs);
-    const notes: StageNote[] = [];
+    const received = new BytesTally();
     const taken: (Candidate | OutputRecord)[] = [];
     const thread = new EventLoopYielder(elapsed);
     const costs = new SliceCosts(share, elapsed, dependencies.threadTime.cpu);
@@ -93,12 +99,14 @@ export function validate(
       if (share.goesToSlowQueue(event.workspace_id)) {
         const outputRecord = toSlowQueue(entry, event);
         taken.push(outputRecord);
-        notes.push(receivedNote(entry, event));
-        chars += outputRecord.value.length;
+        context.count?.(receivedNote(entry, event));
+        chars += recordChars(outputRecord);
         diverted += 1;
       } else {
+        countReceived(received, entry, event);
         const candidate = candidateOf(dependencies, { entry, event, position: entry.position });
         costs.note(event.workspace_id);
+        share.charge(event.workspace_id, recordsBehindMs(candidate.outputRecords.length));
         taken.push(candidate);
         chars += charsOf(candidate.outputRecords);
       }
@@ -106,11 +114,16 @@ export function validate(
     }
     costs.end();
     const { outputRecords, results } = await withoutRepeats(dependencies, taken);
-    for (const result of results) notes.push(resultNote(result, 'received+'));
-    for (const one of notes) context.count?.(one);
+    for (const result of results) context.count?.(resultNote(result, 'received+'));
+    for (const bytes of received) context.count?.(bytes);
     if (diverted > 0) metrics.count('tributary_events_diverted_total', { stage: 'validate' }, diverted);
     return outputRecords;
   };
+}
+
+/** Counts an event once: by the stage that decides about it, so that what waits in the slow queue is not processed yet. */
+function countReceived(bytes: BytesTally, { key, value }: LogEntry, { workspace_id }: CanonicalEvent): void {
+  bytes.received(workspace_id, Buffer.byteLength(value) + key.length);
 }
 
 interface SlowDependencies extends ValidateDependencies {
@@ -131,6 +144,7 @@ export function validateSlow(
     const { signal, endBatch } = context;
     await awaitCatalog(catalog, batch.entries, catalogWaitMs);
     const taken: Candidate[] = [];
+    const bytes = new BytesTally();
     let chars = 0;
     for (const [index, entry] of batch.entries.entries()) {
       const event = eventOf(entry);
@@ -142,9 +156,11 @@ export function validateSlow(
       );
       if (signal.aborted) throw new Unavailable('the partition was lost');
       taken.push(candidate);
+      if (!isReevaluated(entry)) countReceived(bytes, entry, event);
       chars += charsOf(candidate.outputRecords);
       if (isFull(chars, index + 1, endBatch)) break;
     }
+    for (const one of bytes) context.count?.(one);
     const kept = await withoutReevaluated(reevaluations, taken);
     const { outputRecords, results } = await withoutRepeats(dependencies, kept);
     // A re-evaluated event that was accepted meanwhile is not counted again.
@@ -181,9 +197,19 @@ function isRejected({ evaluation }: Candidate): boolean {
 function candidateOf(dependencies: ValidateDependencies, received: Received): Candidate {
   const { entry, event, position } = received;
   const found = evaluateAt(dependencies, event, catalogPositionOf(entry));
-  const known = { entry, event, position, counted: countedEvent(event, entry.headers[HEADER.keyId]) };
+  const known = { entry, event, position, counted: countedEventOf(entry, event) };
   const evaluation: Evaluated =
-    found === undefined ? known : { ...known, contract: found.contract, verdict: found.verdict };
+    found === undefined
+      ? known
+      : {
+          ...known,
+          contract: found.contract,
+          verdict: found.verdict,
+          over:
+            found.verdict.violations.length === 0
+              ? undefined
+              : dependencies.budgets?.verdictOf(event.workspace_id),
+        };
   return { ...received, evaluation, outputRecords: evaluationRecords(evaluation) };
 }
 
@@ -221,8 +247,14 @@ async function withoutRepeats(
 }
 
 /** An event that `validate.slow` decides about. */
-function receivedNote({ headers }: LogEntry, event: CanonicalEvent): StageNote {
-  return beforeRules(countedEvent(event, headers[HEADER.keyId]), 'received');
+function receivedNote(entry: LogEntry, event: CanonicalEvent): StageNote {
+  return beforeRules(countedEventOf(entry, event), 'received');
+}
+
+function countedEventOf({ position, headers, timestamp }: LogEntry, event: CanonicalEvent): CountedEvent {
+  const record = position.topic === TOPIC.receivedSlow ? 'later' : 'received';
+  const receivedAt = receptionTime(Date.parse(event.received_at), timestamp, record);
+  return countedEvent(event, headers[HEADER.keyId], receivedAt);
 }
 
 function resultNote({ candidate: { evaluation }, outcome }: Result, also = ''): StageNote {
@@ -260,7 +292,7 @@ function dedupeClaimOf(candidate: Candidate): DedupeClaim {
 
 function charsOf(outputRecords: readonly OutputRecord[]): number {
   let chars = 0;
-  for (const { value } of outputRecords) chars += value.length;
+  for (const outputRecord of outputRecords) chars += recordChars(outputRecord);
   return chars;
 }
 

@@ -16,17 +16,36 @@ interface Rules {
 
 const INTRODUCTION = [
   '# Metrics',
-  'Every process reports its own at `/metrics` of its admin port (`TRIBUTARY_ADMIN_PORT`), for Prometheus, computed at most once a second; add up the values of several processes, except for lag. Made from `core/ports/observability.ts`; `test/architecture/metrics.spec.ts` keeps it up to date, and writes it anew when run with `-u`. A metric exists from its first use on; histograms are in seconds. Besides these there are the metrics of the process, `process_…` and `nodejs_…`. [infra/deploy/alerts.yaml](../../infra/deploy/alerts.yaml) has alert rules.',
+  'Every process reports its own at `/metrics` of its admin port (`TRIBUTARY_ADMIN_PORT`), for Prometheus, computed at most once a second; add up the values of several processes, except for lag. Made from `core/ports/observability.ts` by `test/architecture/metrics.spec.ts` with `-u`. A metric exists from its first use on; histograms are in seconds. There are also `process_…` and `nodejs_…`. [infra/deploy/alerts.yaml](../../infra/deploy/alerts.yaml) has alert rules.',
 ];
+
+const ALL = Object.entries<MetricDescription>(METRICS);
+const labelled = (label: string, meaning: string) => `\`${label}\`: ${meaning}`;
+
+/** Labels that mean the same in several metrics, which are explained once. */
+const COMMON = [
+  ...new Set(
+    ALL.flatMap(([, { labels = {} }]) =>
+      Object.entries(labels).map(([label, text]) => labelled(label, text)),
+    ),
+  ),
+].filter(
+  (one, at, every) =>
+    every.findIndex((other) => other.split(':')[0] === one.split(':')[0]) === at &&
+    ALL.filter(([, { labels = {} }]) =>
+      Object.entries(labels).some(([label, text]) => labelled(label, text) === one),
+    ).length > 2,
+);
 
 /** Every metric with its labels, in Markdown. */
 function describeMetrics(): string {
-  const rows = Object.entries<MetricDescription>(METRICS).map(([name, { kind, help, labels = {} }]) => {
-    const described = Object.entries(labels).map(([label, meaning]) => `\`${label}\`: ${meaning}`);
-    return `| \`${name}\` | ${kind} | ${help} | ${described.join('; ')} |`;
+  const rows = ALL.map(([name, { kind, help, labels = {} }]) => {
+    const described = Object.entries(labels).map(([label, text]) =>
+      COMMON.includes(labelled(label, text)) ? `\`${label}\`` : labelled(label, text),
+    );
+    return `- \`${name}\` (${kind}): ${[help, ...(described.length > 0 ? [`Labels: ${described.join('; ')}`] : [])].join(' ')}`;
   });
-  const table = ['| name | kind | what it is | labels |', '|---|---|---|---|', ...rows];
-  return `${[...INTRODUCTION, table.join('\n')].join('\n\n')}\n`;
+  return `${[...INTRODUCTION, `A label without an explanation is one of these:\n\n${COMMON.map((one) => `- ${one}`).join('\n')}`, rows.join('\n')].join('\n\n')}\n`;
 }
 
 it('docs/reference/metrics.md is made of the catalogue', async () => {

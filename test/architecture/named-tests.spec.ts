@@ -12,6 +12,7 @@ describe('a row of a document that names a test', () => {
     expect(faults(`${file} "is good where the test, its group or its row is there"`)).toBe(0);
     expect(faults(`${file} "a row of a document that names a test"`)).toBe(0);
     expect(faults(`${file} "none"`)).toBe(0);
+    expect(faults(`${file} "is good where the…"`)).toBe(0);
     expect(faults(`${file} "is a fault where it names %s: %s"`)).toBe(0);
   });
 
@@ -21,6 +22,8 @@ describe('a row of a document that names a test', () => {
     ['no title', file],
     ['a title that is not there', `${file} "is good where there ${'is'} no test"`],
     ['a part of a title', `${file} "is good where the test"`],
+    ['fewer than three words of a title', `${file} "is good…"`],
+    ['the beginning of no title', `${file} "was good where…"`],
     ['a text that is no title', `${file} "# A table"`],
     ['a file that is not there', '`test/architecture/gone.spec.ts` "none"'],
     ['a file without tests', '`test/architecture/named-tests.ts` "../../"'],

@@ -51,10 +51,13 @@ function isTest(reference: string): boolean {
   }
 }
 
-/** Whether the title is the first argument of a call or the first cell of a row. */
+/** The beginning of a title, of three words at least. */
+const BEGINNING = /^(?<words>\S+(?: \S+){2,})…$/;
+
+/** Whether the title, or one that begins so, is the first argument of a call or the first cell of a row. */
 function isTitle(title: string, source: string): boolean {
-  return ["'", '"', '`'].some((quote) => {
-    const parts = source.split(`${quote}${title}${quote}`);
-    return parts.some((before, at) => /[([]\s*$/.test(before) && /^\s*,/.test(parts[at + 1] ?? ''));
-  });
+  const { words } = BEGINNING.exec(title)?.groups ?? {};
+  const text = (words ?? title).replaceAll(/[\\^$.*+?()[\]{}|]/g, String.raw`\$&`);
+  const rest = words === undefined ? '' : String.raw`(?:(?!\1)[^\\\n]|\\.)*`;
+  return new RegExp(`[([]\\s*(['"\`])${text}${rest}\\1\\s*,`).test(source);
 }

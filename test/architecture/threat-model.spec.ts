@@ -1,14 +1,29 @@
 import { describe, expect, it } from 'vitest';
-import { documentAt, faultsOf, rowsOf } from './named-tests.ts';
+import { ATTACKS } from '../flows/tenants/attacks.ts';
+import { documentAt, faultsOf, rowsBelow, rowsOf } from './named-tests.ts';
 
 const text = documentAt('docs/threat-model.md');
+const SHARED = 'What tenants share';
 
 describe('the threat model', () => {
   it('names for each line a test that exists', () => {
     const rows = rowsOf(text);
     expect(rows.length).toBeGreaterThan(50);
     expect(faultsOf(rows)).toEqual([]);
-    expect(rows.filter(({ line }) => !/^\| +[STRIDE] +\|/.test(line))).toEqual([]);
+    const shared = new Set(rowsBelow(SHARED, text).map(({ line }) => line));
+    const threats = rows.filter(({ line }) => !shared.has(line));
+    expect(threats.filter(({ line }) => !/^\| +[STRIDE] +\|/.test(line))).toEqual([]);
+  });
+
+  it('names a bound of one tenant for each thing that tenants share', () => {
+    const rows = rowsBelow(SHARED, text);
+    expect(rows.length).toBeGreaterThan(20);
+    expect(rows.filter(({ line }) => !/^\|[^|]*\w[^|]*\|[^|]*\w[^|]*\|[^|]*\|$/.test(line))).toEqual([]);
+  });
+
+  it('had things that tenants share whose worst use no test measured from beside', () => {
+    const shared = rowsBelow(SHARED, text).map(({ line }) => line.split('|')[1]?.trim());
+    expect(ATTACKS.flatMap(({ rows }) => rows).sort()).toEqual(shared.sort());
   });
 
   it('has every room', () => {

@@ -49,15 +49,15 @@ const SAMPLE_MS = 250;
 
 /** Resolves when a processor has worked a backlog off. `sample` is called on the way. */
 export async function workedOff(processor: ServerProcess, sample: () => void = () => {}): Promise<void> {
-  while ((await lagOf(processor)) !== 0) {
+  while ((await lagOf(await adminOf(processor))) !== 0) {
     sample();
     await sleep(SAMPLE_MS);
   }
 }
 
-/** Lag in records, summed over all stages of a processor; undefined until it has joined their groups. */
-async function lagOf(processor: ServerProcess): Promise<number | undefined> {
-  const text = await scrape(await adminOf(processor));
+/** Lag in records, summed over all stages of a process by its admin port; undefined until it has joined their groups. */
+export async function lagOf(adminUrl: string): Promise<number | undefined> {
+  const text = await scrape(adminUrl);
   const lags = [...text.matchAll(/^tributary_stage_lag_records\{[^}]*\} (\d+)/gm)].map(([, lag]) =>
     Number(lag),
   );

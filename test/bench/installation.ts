@@ -41,6 +41,7 @@ export function onEngines({ kafka, redis }: BenchEngines): Wiring {
         env: {
           KAFKA_BROKERS: kafka.url,
           REDIS_URL: redis.url,
+          ELASTICSEARCH_URL: 'none',
           TRIBUTARY_PREFIX: prefix,
           TRIBUTARY_DATA_DIR: folder,
           TRIBUTARY_DEV_ISSUER: '1',

@@ -4,6 +4,7 @@ import { startTributary } from '../helpers/tributary.ts';
 import { catalogRows } from './catalog-row.ts';
 import { drainRows, scalingRows, startPair } from './cluster-rows.ts';
 import { contractRow } from './contract-rows.ts';
+import { costRows } from './cost-rows.ts';
 import { deliverRows } from './deliver-rows.ts';
 import { destinationRows } from './destination-rows.ts';
 import { LazyEngines } from './engines.ts';
@@ -48,6 +49,7 @@ const kafka = async () => onEngines(await engines.get());
 
 const EMBEDDED_SUITES: Readonly<Record<string, Suite>> = {
   gateway: () => gatewayRows({ ...load, wiring: EMBEDDED }),
+  cost: () => costRows({ events: quick ? 40_000 : 200_000 }),
   deliver: () => deliverRows({ rounds, events: quick ? 5_000 : 20_000 }),
   destinations: () =>
     destinationRows({

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import type { BenchEngines } from './engines.ts';
 
 /** `getconf CLK_TCK` of every Linux in use. */
@@ -15,6 +15,22 @@ export function cpuSeconds(pid: number): number {
   } catch {
     return 0;
   }
+}
+
+/** The processor time of each thread of a process so far, us, by its id. */
+export function threadMicroseconds(
+  pid: number,
+): ReadonlyMap<string, { readonly name: string; readonly us: number }> {
+  const folder = `/proc/${pid}/task`;
+  return new Map(
+    readdirSync(folder).map((id) => {
+      const name = readFileSync(`${folder}/${id}/comm`, 'utf8').trim();
+      return [
+        id,
+        { name, us: Number(readFileSync(`${folder}/${id}/schedstat`, 'utf8').split(' ')[0]) / 1_000 },
+      ];
+    }),
+  );
 }
 
 /** Processor time per event, where `seconds` were used for all of them. */

@@ -140,6 +140,7 @@ export class Installation {
       KAFKA_BROKERS: this.kafka.url,
       KAFKA_SESSION_TIMEOUT: `${this.#options.sessionTimeoutMs}ms`,
       REDIS_URL: this.redis.url,
+      ELASTICSEARCH_URL: 'none',
       SCHEMA_REGISTRY_URL: this.#registry.url,
       TRIBUTARY_PREFIX: this.prefix,
       TRIBUTARY_DATA_DIR: this.dataFolder,

@@ -202,7 +202,7 @@ function verifyFunnel({ accepted, rejected, deliveries, funnel }: Evidence): rea
     finding('funnel: created', sum('created'), deliveries.length, []),
     finding(
       'funnel: delivered or dead',
-      sum('delivered_first', 'delivered_later', 'dead'),
+      sum('delivered_first', 'delivered_later', 'unwanted', 'dead'),
       deliveries.length,
       [],
     ),

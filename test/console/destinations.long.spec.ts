@@ -171,7 +171,7 @@ describe.skipIf(chromiumPath === undefined)('the pages of destinations', () => {
     await takePictures(page, 'destination-delete');
     watch.expectStatus(409);
     await dialog.getByRole('button', { name: 'Delete' }).click();
-    await dialog.getByText('Something else uses it.').waitFor();
+    await dialog.getByText('It is in use. Change first: rule "To the paused one".').waitFor();
     await dialog.getByRole('button', { name: 'Cancel' }).click();
     await page.getByRole('tab', { name: 'Rules' }).click();
     await page.getByRole('table', { name: 'Rules' }).getByText('To the paused one').waitFor();

@@ -43,7 +43,7 @@ describe.skipIf(chromiumPath === undefined)('event search', () => {
     await page.getByRole('combobox', { name: 'Type' }).click();
     await page.getByRole('option', { name: 'identify' }).click();
     await expect.poll(() => new URL(page.url()).searchParams.get('type')).toBe('identify');
-    await page.getByText('No event of the last 24 hours matches this filter.').waitFor();
+    await page.getByText('No event of the last 24 hours that matches was found.').waitFor();
     await page.getByLabel('Event name').fill('');
     await table.getByRole('link', { name: 'identify' }).first().click();
     await page.getByRole('heading', { level: 1, name: 'identify' }).waitFor();
@@ -69,7 +69,7 @@ describe.skipIf(chromiumPath === undefined)('event search', () => {
   it('shows why each rule matched or not, and the output of the transformation', async () => {
     const messageId = await send({ arr_delay: 1, dep_delay: 90 });
     const { page } = await app.open(`/events/${messageId}`);
-    await page.getByText('Every delivery that a rule made of it arrived.').waitFor();
+    await page.getByText('Every delivery of it that its destination takes arrived.').waitFor();
     const rules = page.getByRole('table', { name: 'Rules' });
     await rules.getByRole('row', { name: /Late ones to the webhook.*Demo webhook.*Yes/ }).waitFor();
     await page.getByRole('button', { name: /Delivered.*Demo webhook/ }).click();
@@ -128,7 +128,7 @@ describe.skipIf(chromiumPath === undefined)('event search', () => {
     await expectAccessible(page);
     await send({ arr_delay: 1, dep_delay: 0 }, messageId);
     await page.getByRole('heading', { level: 1, name: 'Flight Departed' }).waitFor();
-    await page.getByText('Every delivery that a rule made of it arrived.').waitFor();
+    await page.getByText('Every delivery of it that its destination takes arrived.').waitFor();
   });
 
   it('states why it has no result, and continues', async () => {

@@ -169,7 +169,7 @@ describe.skipIf(chromiumPath === undefined)('the page of sources and keys', () =
     await page.getByRole('row').filter({ hasText: 'Till' }).getByRole('button', { name: 'Delete' }).click();
     const dialog = page.getByRole('dialog', { name: 'Delete the source "Till"?' });
     await dialog.getByRole('button', { name: 'Delete' }).click();
-    await dialog.getByRole('alert').getByText('Something else uses it').waitFor();
+    await dialog.getByRole('alert').getByText('It is in use. Change first: write key').waitFor();
     await dialog.getByRole('button', { name: 'Cancel' }).click();
     await page.getByRole('link', { name: 'Show keys of Till' }).click();
     await page.getByRole('table', { name: 'Write keys' }).getByRole('link', { name: 'till' }).waitFor();

@@ -188,7 +188,7 @@ describe.skipIf(chromiumPath === undefined)('a newcomer with a browser alone', (
           await page.reload();
           await page.getByRole('tab', { name: 'Violations', selected: true }).waitFor();
           await page
-            .getByText(/^(No violation|\d+ violations? in 24 hours)$/)
+            .getByText(/^(No violation is recorded|\d+ violations? in 24 hours)$/)
             .first()
             .waitFor();
           return await violation.count();

@@ -21,7 +21,7 @@ describe.skipIf(chromiumPath === undefined)('the page of the system', () => {
 
   it('shows stages, processes, engines and versions of the running server', async () => {
     const { page } = await app.open('~/system');
-    await page.getByText('All is well').waitFor();
+    await page.getByText('Nothing needs attention').waitFor();
     await rowOf(page, 'Processes', 'ready').waitFor();
     await rowOf(page, 'Engines', 'sqlite').waitFor();
     await page.getByRole('button', { name: 'deliver', exact: true }).click();
@@ -101,18 +101,18 @@ describe.skipIf(chromiumPath === undefined)('the page of the system', () => {
       await page.goto(`${app.tributary.url}/console/system`);
       await page.getByText(REQUEST_ID).waitFor();
       await refused.end();
-      await page.getByText('All is well').waitFor();
+      await page.getByText('Nothing needs attention').waitFor();
     }
     const slow = await failures.hold(SYSTEM);
     await page.reload();
     await page.getByLabel('Loading').first().waitFor();
     await slow.end();
-    await page.getByText('All is well').waitFor();
+    await page.getByText('Nothing needs attention').waitFor();
   });
 
   it('can be used at 360 pixels', async () => {
     const { page } = await app.open('~/system', { width: 360, colorScheme: 'dark' });
-    await page.getByText('All is well').waitFor();
+    await page.getByText('Nothing needs attention').waitFor();
     expect(await page.evaluate<number>('document.documentElement.scrollWidth')).toBeLessThanOrEqual(360);
   });
 });

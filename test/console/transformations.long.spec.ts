@@ -63,7 +63,7 @@ describe.skipIf(chromiumPath === undefined)('transformations', () => {
     await page.getByRole('link', { name: 'Late ones to the webhook' }).waitFor();
     await expectAccessible(page);
     await page.getByRole('button', { name: 'Delete' }).click();
-    await page.getByRole('dialog').getByText('It is used by 1 rule').waitFor();
+    await page.getByRole('dialog').getByText('1 enabled rule uses it').waitFor();
   });
 
   it('are made from a recipe, run on a sample, mended and saved', async () => {

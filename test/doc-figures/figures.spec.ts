@@ -92,8 +92,8 @@ describe('docs/comparison.md', () => {
 
 describe('a figure', () => {
   it('that bench.md has in another number is another claim', () => {
-    const bench = at('docs/bench.md').replaceAll('| 11,900 events/s ', '| 12,900 events/s ');
-    expect(figureIn(bench, 'pipeline', FIGURES.pipeline ?? { section: '', pattern: /$^/ })).toBe('12,900');
+    const bench = at('docs/bench.md').replaceAll(/\| [\d,]+ events\/s /g, '| 1,234 events/s ');
+    expect(figureIn(bench, 'pipeline', FIGURES.pipeline ?? { section: '', pattern: /$^/ })).toBe('1,234');
   });
 
   it('a figure that bench.md does not have, or an invalid name, is an error', () => {

@@ -1,5 +1,13 @@
-import { type CanonicalEvent, type DeliveryOutcome, HEADER, receivedTopic, TOPIC } from '@tributary/core';
-import { entriesOf } from './log-of.ts';
+import {
+  type CanonicalEvent,
+  type DeliveryOutcome,
+  HEADER,
+  readDeliveryReference,
+  receivedTopic,
+  retryTopic,
+  TOPIC,
+} from '@tributary/core';
+import { entriesIn, entriesOf } from './log-of.ts';
 import type { Tributary } from './running-tributary.ts';
 
 /** The numbers of the funnel that the topics tell: counts by measure, and those with a reason as `<measure>/<reason>`. */
@@ -86,9 +94,13 @@ export async function totalsInTopics(tributary: Tributary): Promise<Totals> {
   }
   for (const { value } of await entriesOf(tributary, TOPIC.outcomes)) {
     const { status, reason } = JSON.parse(value) as DeliveryOutcome;
-    if (status === 'retrying' && reason !== 'redriven') add('retried');
     if (status === 'delivered' && reason === undefined) add('delivered_later');
+    if (status === 'unwanted') add('unwanted');
   }
+  // A record that waits several times is the same each time.
+  const retries = await entriesIn(tributary, (topic) => topic.startsWith(retryTopic('')));
+  const waits = new Map(retries.map(({ key, value }) => [`${key} ${value}`, readDeliveryReference(value)]));
+  for (const reference of waits.values()) if (reference?.next_ms !== undefined) add('retried');
   let deadInDeliver = 0;
   for (const { value } of await entriesOf(tributary, TOPIC.deliveriesDead)) {
     const { cause } = JSON.parse(value) as DeliveryOutcome;
@@ -96,7 +108,8 @@ export async function totalsInTopics(tributary: Tributary): Promise<Totals> {
     add(`dead/${cause}`);
     if (!CAUSES_OF_ROUTE.includes(cause)) deadInDeliver += 1;
   }
-  add('delivered_first', started - countOf(sums, 'delivered_later') - deadInDeliver);
+  const notFirst = countOf(sums, 'delivered_later') + countOf(sums, 'unwanted') + deadInDeliver;
+  add('delivered_first', started - notFirst);
   return Object.fromEntries([...sums].filter(([, count]) => count > 0));
 }
 

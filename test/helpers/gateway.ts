@@ -125,7 +125,7 @@ export async function openTestGateway(options: TestGatewayOptions = {}): Promise
   await opened.openProfiles();
   const dependencies = { ...opened.dependencies, clock: clock.now, ...options.dependencies };
   const routes: RouteOptions[] = [];
-  const app = createServer();
+  const app = createServer({ trustProxy: config.trustProxy });
   app.addHook('onRoute', (route) => {
     if (route.method !== 'HEAD' && route.config?.operation !== undefined) routes.push(route);
   });

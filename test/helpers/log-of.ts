@@ -3,9 +3,17 @@ import { openEventLog, readConfig } from '@tributary/infra';
 import type { Tributary } from './running-tributary.ts';
 
 /** All entries in a topic of a running Tributary, partition by partition. */
-export async function entriesOf(
-  { environment }: Pick<Tributary, 'environment'>,
+export function entriesOf(
+  tributary: Pick<Tributary, 'environment'>,
   topic: string,
+): Promise<readonly LogEntry[]> {
+  return entriesIn(tributary, (name) => name === topic);
+}
+
+/** The same for several topics. */
+export async function entriesIn(
+  { environment }: Pick<Tributary, 'environment'>,
+  isWanted: (topic: string) => boolean,
 ): Promise<readonly LogEntry[]> {
   const log = await openEventLog(readConfig(environment), {
     logger: NO_LOGGER,
@@ -14,13 +22,15 @@ export async function entriesOf(
   });
   try {
     const found: LogEntry[] = [];
-    for (let partition = 0; partition < (log.topics.get(topic)?.partitions ?? 0); partition++) {
-      const end = await log.end(topic, partition);
-      for (let from = 0; from < end; ) {
-        const { entries, next } = await log.read(topic, partition, from);
-        found.push(...entries);
-        if (next === from) break;
-        from = next;
+    for (const [topic, { partitions }] of log.topics) {
+      for (let partition = 0; isWanted(topic) && partition < partitions; partition++) {
+        const end = await log.end(topic, partition);
+        for (let from = 0; from < end; ) {
+          const { entries, next } = await log.read(topic, partition, from);
+          found.push(...entries);
+          if (next === from) break;
+          from = next;
+        }
       }
     }
     return found;

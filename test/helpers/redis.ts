@@ -22,6 +22,7 @@ export async function removeKeys(url: string, prefix: string): Promise<void> {
 /** One command from a new client. */
 export async function command(url: string, name: string, ...args: string[]): Promise<unknown> {
   const client = new Redis(asAnybody(url));
+  client.on('error', () => {}); // the failed command has the reason too
   try {
     return await client.call(name, ...args);
   } finally {

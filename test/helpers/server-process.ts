@@ -4,6 +4,8 @@ import { inherited } from './child-environment.ts';
 import { pidOf } from './pid-of.ts';
 
 const MAIN = fileURLToPath(new URL('../../infra/runtime/main.ts', import.meta.url));
+/** As the script `infra/runtime/tributary` starts Node. */
+const NODE_FLAGS = ['--max-semi-space-size=16', '--disable-warning=ExperimentalWarning'];
 const START_TIMEOUT_MS = 150_000;
 
 /** A command of `tributary` in a separate process, with the given environment and no other; `main` is of another release. */
@@ -16,7 +18,7 @@ export class ServerProcess {
 
   constructor(command: readonly string[], env: Readonly<Record<string, string>>, main = MAIN) {
     const drain = main === MAIN ? { TRIBUTARY_DRAIN: '0s' } : {};
-    this.#child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', main, ...command], {
+    this.#child = spawn(process.execPath, [...NODE_FLAGS, main, ...command], {
       env: { ...inherited(), HOST: '127.0.0.1', PORT: '0', ...drain, ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
     });

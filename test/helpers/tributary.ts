@@ -14,6 +14,9 @@ export interface StartOptions {
   readonly folder?: string;
 }
 
+/** The address of the owner that the development issuer signs in. */
+export const OWNER = 'dev@tributary.localhost';
+
 /** Whether this test run is on the engines; else everything is in one process on SQLite. */
 export const onCluster = process.env.TRIBUTARY_TEST_WIRING === 'cluster';
 

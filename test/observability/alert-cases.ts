@@ -19,6 +19,10 @@ export const HEALTHY: SeriesValues = {
   'tributary_data_folder_free_bytes{instance="g"}': '45000000000x150',
   'tributary_data_folder_size_bytes{instance="g"}': '100000000000x150',
   'tributary_data_folder_reserve_bytes{instance="g"}': '1000000000x150',
+  'tributary_broker_disk_free_bytes{broker="2",instance="g"}': '45000000000x150',
+  'tributary_broker_disk_size_bytes{broker="2",instance="g"}': '100000000000x150',
+  'tributary_broker_disk_reserve_bytes{broker="2",instance="g"}': '5000000000x150',
+  'tributary_storage_over_budget{budget="bytes_per_hour",instance="g"}': NONE,
   'tributary_http_requests_total{operation="events.ingest",status="202"}': BUSY,
   'tributary_http_requests_total{operation="events.ingest",status="503"}': NONE,
   'tributary_http_requests_total{operation="events.ingest",status="429"}': NONE,
@@ -154,9 +158,31 @@ export const CASES: readonly AlertCase[] = [
     firesAfter: 2,
   },
   {
+    alert: 'TributaryWorkspaceOverBudget',
+    fault: { 'tributary_storage_over_budget{budget="bytes_per_hour",instance="g"}': becomes(0, 1) },
+    quietAfter: 1,
+    firesAfter: 4,
+  },
+  {
     alert: 'TributaryDiskFillsUp',
     fault: {
       'tributary_data_folder_free_bytes{instance="g"}': `45000000000x${START} 45000000000-600000000x60`,
+    },
+    quietAfter: 30,
+    firesAfter: 55,
+  },
+  {
+    alert: 'TributaryBrokerDiskNearlyFull',
+    fault: {
+      'tributary_broker_disk_free_bytes{broker="2",instance="g"}': becomes(5_500_000_000, 4_900_000_000),
+    },
+    quietAfter: -2,
+    firesAfter: 2,
+  },
+  {
+    alert: 'TributaryBrokerDiskFillsUp',
+    fault: {
+      'tributary_broker_disk_free_bytes{broker="2",instance="g"}': `45000000000x${START} 45000000000-600000000x60`,
     },
     quietAfter: 30,
     firesAfter: 55,

@@ -58,10 +58,10 @@ describe.skipIf(program === undefined)('analytics.js, unmodified, on a page in C
       expectAll(events, name, ROUNDS);
       for (const event of events ?? []) {
         expect(event.anonymous_id).toMatch(/^[0-9a-f-]{36}$/);
+        expect(event.integrations).toMatchObject({ All: true, Elsewhere: false });
         expect(event.context).toMatchObject({
           userAgent: expect.stringContaining('Chrom'),
           page: { url: site.url, title: 'Shop' },
-          segment: { integrations: { All: true, Elsewhere: false } },
         });
       }
     },

@@ -23,7 +23,7 @@ describe('an SDK from npm, unmodified, while the server is killed and started ag
     expectAll(events, name, ROUNDS);
     for (const event of events ?? []) {
       expect(event.anonymous_id).toBe(`${name}-device`);
-      expect(event.context?.segment).toMatchObject({
+      expect(event).toMatchObject({
         integrations: { All: true, Elsewhere: false },
         ...(event.type === 'page' ? { category: 'Docs' } : {}),
       });

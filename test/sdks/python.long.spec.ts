@@ -27,7 +27,7 @@ describe.skipIf(python === undefined)(
       expectAll(events, name, ROUNDS);
       for (const event of events ?? []) {
         expect(event.anonymous_id).toBe(`${name}-device`);
-        expect(event.context?.segment).toMatchObject({ integrations: { All: true, Elsewhere: false } });
+        expect(event).toMatchObject({ integrations: { All: true, Elsewhere: false } });
       }
     });
   },

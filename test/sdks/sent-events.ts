@@ -1,4 +1,4 @@
-import { type CanonicalEvent, EVENT_TYPES } from '@tributary/core';
+import type { CanonicalEvent } from '@tributary/core';
 import { expect } from 'vitest';
 import { SENT_WITHIN_MS } from './through-restart.ts';
 
@@ -13,11 +13,11 @@ const HAPPENED = Date.parse('2026-01-02T03:04:05.678Z');
 
 /** The calls that every SDK supports; each spec checks further calls of its SDK itself. */
 export function expectAll(events: readonly CanonicalEvent[] | undefined, name: string, rounds: number): void {
-  const expected = EVENT_TYPES.flatMap((type) =>
+  const expected = Object.entries(FIELDS).flatMap(([type, fields]) =>
     Array.from({ length: rounds }, (_, round) => ({
       type,
       user_id: `${name}-user`,
-      ...FIELDS[type]?.(round),
+      ...fields(round),
       context: { app: { name: 'Shop', version: '1.2' } },
     })),
   );
@@ -31,12 +31,13 @@ export function expectAll(events: readonly CanonicalEvent[] | undefined, name: s
     expect(late).toBeGreaterThanOrEqual(-1);
     expect(late).toBeLessThan(SENT_WITHIN_MS);
     const { timestamp: original, originalTimestamp } = Object(context?.segment);
-    // An event that was received in the millisecond of its sending needs no correction, and has only one time.
-    expect(Date.parse(original ?? originalTimestamp ?? timestamp)).toBe(HAPPENED);
+    // An event that needs no correction has only one time: it was received in the millisecond of its sending, or has an
+    // `originalTimestamp` too, which RudderStack's SDK for Node sets to the time of the call.
+    expect([original, originalTimestamp, timestamp].map((time) => Date.parse(time))).toContain(HAPPENED);
     expect(context).toMatchObject({ library: { name: expect.any(String), version: expect.any(String) } });
   }
 }
 
 function orderOf({ type, properties, traits }: CanonicalEvent): number {
-  return EVENT_TYPES.indexOf(type) * 1_000_000 + Number((properties ?? traits)?.round);
+  return Object.keys(FIELDS).indexOf(type) * 1_000_000 + Number((properties ?? traits)?.round);
 }

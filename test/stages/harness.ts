@@ -3,8 +3,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import {
   type CanonicalEvent,
+  type ConfirmationClaim,
   type Connector,
   type ConnectorCatalog,
+  type ConnectorDescription,
   type ContractVerdict,
   type Delivery,
   type DeliveryResult,
@@ -27,6 +29,7 @@ import {
   type Sandbox,
   type SandboxInput,
   type SandboxResult,
+  type ScopeBytes,
   type Stage,
   type StageNote,
   TOPIC,
@@ -105,6 +108,15 @@ export class RecordedFunnel implements FunnelStore {
   async samples() {
     return [];
   }
+  /** Of all hours together. */
+  async bytes() {
+    const sums = new Map<string, ScopeBytes>();
+    for (const { scope, received, written } of this.batches.flatMap(({ bytes = [] }) => bytes)) {
+      const known = sums.get(scope) ?? { received: 0, written: 0 };
+      sums.set(scope, { scope, received: known.received + received, written: known.written + written });
+    }
+    return [...sums.values()];
+  }
   async close(): Promise<void> {}
 }
 
@@ -128,6 +140,9 @@ function scriptedSandbox(world: World): Sandbox {
   };
 }
 
+/** The type of destinations that keep their deliveries on the disk of the process. */
+export const STORED_HERE = 'stored here';
+
 export function scriptedConnectors(world: Pick<World, 'deliver'>): ConnectorCatalog {
   const connector: Connector = {
     batchLimits: () => ({ events: 10 }),
@@ -135,7 +150,18 @@ export function scriptedConnectors(world: Pick<World, 'deliver'>): ConnectorCata
     deliver: (_destination, deliveries) => Promise.all(deliveries.map((delivery) => world.deliver(delivery))),
     async close() {},
   };
-  return { descriptions: new Map(), connector: () => connector, async close() {} };
+  const here: ConnectorDescription = {
+    type: STORED_HERE,
+    title: '',
+    description: '',
+    settingsSchema: {},
+    secrets: [],
+    exposing: [],
+    maxBatch: 10,
+    hasTest: true,
+    storesHere: true,
+  };
+  return { descriptions: new Map([[here.type, here]]), connector: () => connector, async close() {} };
 }
 
 export function passing({ event }: SandboxInput): SandboxResult {
@@ -155,8 +181,10 @@ export function setUp(
     readonly log?: PipelineDependencies['log'];
     readonly profiles?: ProfileStore;
     readonly mailer?: Mailer;
+    readonly confirmationLink?: (claim: ConfirmationClaim) => string;
     readonly logger?: Logger;
     readonly metrics?: Metrics;
+    readonly budgets?: PipelineDependencies['budgets'];
   } = {},
 ) {
   const world: World = {
@@ -215,6 +243,8 @@ export function setUp(
     liveTail,
     profiles: shared.profiles ?? new RecordedProfiles(),
     ...(shared.mailer && { mailer: shared.mailer }),
+    ...(shared.confirmationLink && { confirmationLink: shared.confirmationLink }),
+    ...(shared.budgets && { budgets: shared.budgets }),
     sandbox: scriptedSandbox(world),
     slowSandbox: scriptedSandbox(world),
     connectors: scriptedConnectors(world),
@@ -227,7 +257,7 @@ export function setUp(
     clock,
     elapsed: () => time.elapsed,
     threadTime: { cpu: () => time.elapsed, available: () => time.elapsed },
-    saturated: () => false,
+    waited: () => time.elapsed,
     logger: shared.logger ?? NO_LOGGER,
     metrics: shared.metrics ?? NO_METRICS,
     receivedTopics: ['events.production', 'events.development'],

@@ -28,6 +28,9 @@ export class MemoryCatalog implements Catalog {
   readonly facts: Fact[] = [];
   position = 0;
 
+  /** The time of further facts. */
+  at = AT;
+
   constructor() {
     this.add('workspace.created', WORKSPACE, {
       workspace: { id: WORKSPACE, name: 'w', organization_id: ORGANIZATION, region: 'eu', status: 'active' },
@@ -36,9 +39,9 @@ export class MemoryCatalog implements Catalog {
   }
 
   /** Applies a fact; the test fails if the fold refuses it. */
-  add<T extends FactType>(type: T, entity: string, data: FactData[T]): void {
+  add<T extends FactType>(type: T, entity: string, data: FactData[T], v = 1): void {
     const from = { address: '', request_id: '' };
-    const verdict = this.#apply({ v: 1, type, entity, data, by: 'test', from, at: AT } as Fact);
+    const verdict = this.#apply({ v, type, entity, data, by: 'test', from, at: this.at } as Fact);
     if (!verdict.applied) throw new Error(`${type} was refused: ${verdict.conflict}`);
   }
 

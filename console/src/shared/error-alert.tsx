@@ -1,19 +1,8 @@
 import { Alert, Button, Code, Group, List, Stack, Text } from '@mantine/core';
 import { ApiError } from '../api/errors.ts';
+import { errorText } from './error-text.ts';
 
 const MAX_FAULTS = 10;
-
-/** The reasons of a conflict that a person can resolve. */
-const REASONS: Readonly<Record<string, string>> = {
-  taken: 'Something else has this already.',
-  in_use: 'Something else uses it.',
-  missing: 'It names something that is gone, archived or a draft.',
-  last_owner: 'An organization needs an owner. Make somebody else an owner first.',
-  version: 'It was changed at the same time. Load it again.',
-  not_merged: 'It is a profile of its own already.',
-  unknown_origin: 'Nothing of the profile is known to have come from it.',
-  upgrade_pending: 'The operator has not finished an upgrade.',
-};
 
 interface Props {
   readonly error: unknown;
@@ -22,7 +11,7 @@ interface Props {
 
 /** The failure in the words of the API, with the id of the request. */
 export function ErrorAlert({ error, retry }: Props) {
-  const { title, hint } = describe(error);
+  const { title, hint } = errorText(error);
   return (
     <Alert color="red" title={title} role="alert">
       <Stack gap="xs" align="flex-start">
@@ -51,38 +40,4 @@ export function ErrorAlert({ error, retry }: Props) {
       </Stack>
     </Alert>
   );
-}
-
-function describe(error: unknown): { readonly title: string; readonly hint?: string | undefined } {
-  if (!(error instanceof ApiError)) return { title: error instanceof Error ? error.message : String(error) };
-  const title = error.message;
-  switch (error.status) {
-    case 0:
-      return { title, hint: 'Is it running, and can this browser reach it?' };
-    case 403:
-      return { title, hint: sentence(error.missing) ?? 'Your role does not allow this, or it is not there.' };
-    case 409:
-      return { title, hint: conflictOf(error) };
-    case 429:
-      return { title, hint: `Too many requests.${waitOf(error)}` };
-    case 503:
-      return { title, hint: `Something it depends on does not answer. Nothing is lost.${waitOf(error)}` };
-    default:
-      return { title };
-  }
-}
-
-function sentence(text: string | undefined): string | undefined {
-  return text === undefined ? undefined : `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
-}
-
-/** The reason of a conflict, with the entities that prevent the change by kind and id. */
-function conflictOf({ reason = '', body: { causes, quota, limit } }: ApiError): string {
-  if (typeof quota === 'string') return `At most ${limit}: ${quota.replaceAll('_', ' ')}.`;
-  const named = (Array.isArray(causes) ? causes : []).map(({ kind, id }) => `${kind} ${id}`);
-  return [REASONS[reason] ?? reason, ...(named.length === 0 ? [] : [named.join(', ')])].join(' ');
-}
-
-function waitOf({ retryAfterS }: ApiError): string {
-  return retryAfterS === undefined ? '' : ` Try again in ${retryAfterS} s.`;
 }

@@ -1,5 +1,5 @@
 /** The types of events, as the API names them. */
-export const EVENT_TYPES = ['track', 'identify', 'page', 'group'] as const;
+export const EVENT_TYPES = ['track', 'identify', 'page', 'screen', 'group', 'alias'] as const;
 export type EventType = (typeof EVENT_TYPES)[number];
 
 export const ENVIRONMENTS = ['production', 'development'] as const;
@@ -17,7 +17,7 @@ export function isEnvironment(value: unknown): value is Environment {
 export interface EventFields {
   readonly messageId: string;
   readonly type: string;
-  /** Name of a track or page event, otherwise empty. */
+  /** Name of a track, page or screen event, otherwise empty. */
   readonly name: string;
   /** The user or the anonymous visitor that it is about. */
   readonly subject: string;
@@ -31,7 +31,7 @@ export function eventFieldsOf(event: Readonly<Record<string, unknown>>): EventFi
   return {
     messageId: text('message_id'),
     type: text('type'),
-    name: text('type') === 'page' ? text('name') : text('event'),
+    name: text('type') === 'page' || text('type') === 'screen' ? text('name') : text('event'),
     subject: text('user_id') || text('anonymous_id'),
     environment: text('environment'),
     receivedAt: text('received_at') || undefined,
@@ -45,7 +45,12 @@ export function eventTitle({ type, name }: Pick<EventFields, 'type' | 'name'>): 
 
 /** The part of an event that contracts validate. */
 export function payloadOf(type: string): 'properties' | 'traits' {
-  return type === 'identify' || type === 'group' ? 'traits' : 'properties';
+  return type === 'identify' || type === 'group' || type === 'alias' ? 'traits' : 'properties';
+}
+
+/** Whether events of this type have a name. */
+export function hasName(type: string): boolean {
+  return payloadOf(type) === 'properties';
 }
 
 /** Fields that the server adds to an event; a producer may not send them. */

@@ -25,6 +25,21 @@ function fold(...facts: readonly Fact[]): { state: CatalogState; verdicts: reado
   return foldAll([workspace(), ...facts]);
 }
 
+describe('an installation', () => {
+  const named = (id: string, v: 1 | 2) => ({ ...fact('installation.created', id, {}), v }) as Fact;
+
+  it('that an older release named is upgraded by a second fact with its id, once, and never gets another id', () => {
+    const { state, verdicts } = fold(named('i', 1), named('other', 2), named('i', 2), named('i', 2));
+    expect(verdicts.slice(2)).toEqual([conflict('taken'), { applied: true, position: 3 }, conflict('taken')]);
+    expect([state.installation, state.refersToRecords]).toEqual(['i', true]);
+    expect(fold(named('i', 1)).state.refersToRecords).toBe(false);
+    expect(fold(named('new', 2), named('i', 1)).state).toMatchObject({
+      installation: 'new',
+      refersToRecords: true,
+    });
+  });
+});
+
 describe('accounts', () => {
   const created = fact('account.created', OWNER, { id: OWNER, issuer: 'i', subject: 's', email: null });
   const told = (email: string, version?: number) => ({

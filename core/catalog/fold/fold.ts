@@ -18,7 +18,7 @@ import { adoptGrowth, announceGrowth } from './topic-facts.ts';
  * Must be raised whenever the same facts would give another state, or the rows of a state change their form: a
  * snapshot of another version is ignored.
  */
-export const FOLD_VERSION = 4;
+export const FOLD_VERSION = 5;
 
 /** Thrown for a fact of an unknown type or version. The process becomes unready; it never skips a fact. */
 export class UnknownFact extends Error {
@@ -44,9 +44,7 @@ function decide(state: CatalogState, fact: Fact, position: number): ConflictReas
   const kept = { id: fact.entity, version: 1, created_at: fact.at, updated_at: fact.at };
   switch (fact.type) {
     case 'installation.created':
-      if (state.installation !== undefined) return 'taken';
-      state.putInstallation(fact.entity);
-      return undefined;
+      return createInstallation(state, fact);
     case 'account.created':
       if (state.account(fact.entity) !== undefined) return 'taken';
       state.putAccount({ ...fact.data, ...kept });
@@ -160,6 +158,18 @@ function decide(state: CatalogState, fact: Fact, position: number): ConflictReas
     default:
       throw new UnknownFact(fact);
   }
+}
+
+function createInstallation(
+  state: CatalogState,
+  { v, entity }: Fact & { type: 'installation.created' },
+): ConflictReason | undefined {
+  const { installation, refersToRecords } = state;
+  const isUpgrade = v === 2 && !refersToRecords && entity === installation;
+  if (installation !== undefined && !isUpgrade) return 'taken';
+  state.putInstallation(entity);
+  if (v === 2) state.putFormat('references');
+  return undefined;
 }
 
 function updateAccount(

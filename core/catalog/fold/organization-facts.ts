@@ -40,6 +40,7 @@ export function updateOrganization(
   if (stored === undefined) return 'missing';
   if (expected_version !== undefined && expected_version !== stored.version) return 'version';
   const { name, regions, notification_email, profile_settings = stored.profile_settings } = data;
+  const { confirmation = stored.confirmation, confirmed_addresses = stored.confirmed_addresses } = data;
   for (const { region } of state.workspacesIn(entity, 'active').newestFirst())
     if (!regions.includes(region)) return 'in_use';
   const settings = profile_settings === undefined ? {} : { profile_settings };
@@ -48,6 +49,8 @@ export function updateOrganization(
     regions,
     notification_email,
     ...settings,
+    ...(confirmation === undefined ? {} : { confirmation }),
+    ...(confirmed_addresses === undefined ? {} : { confirmed_addresses }),
     version: stored.version + 1,
     updated_at: at,
   };
@@ -83,8 +86,15 @@ export function updateWorkspace(
   if (stored?.status !== 'active') return 'missing';
   if (expected_version !== undefined && expected_version !== stored.version) return 'version';
   const { name, region, alerts = stored.alerts } = data;
+  const { confirmation = stored.confirmation, storage = stored.storage } = data;
   if (!state.organization(stored.organization_id)?.regions.includes(region)) return 'missing';
-  const changed = { name, region, ...(alerts === undefined ? {} : { alerts }) };
+  const changed = {
+    name,
+    region,
+    ...(alerts === undefined ? {} : { alerts }),
+    ...(confirmation === undefined ? {} : { confirmation }),
+    ...(storage === undefined ? {} : { storage }),
+  };
   state.putWorkspace({ ...stored, ...changed, version: stored.version + 1, updated_at: at });
   return undefined;
 }

@@ -45,6 +45,8 @@ import {
 export class CatalogState implements CatalogView {
   /** One id at most. */
   readonly #installation = new Set<string>();
+  /** Forms of records that all processes of the installation can read. */
+  readonly #formats = new Set<string>();
   readonly #layouts = new Map<string, TopicLayout>();
   readonly #accounts = new Map<string, Account>();
   /** Ids of accounts by e-mail address, in the order in which they got the address. */
@@ -81,6 +83,14 @@ export class CatalogState implements CatalogView {
 
   putInstallation(id: string): void {
     this.#installation.add(id);
+  }
+
+  get refersToRecords(): boolean {
+    return this.#formats.has('references');
+  }
+
+  putFormat(name: 'references'): void {
+    this.#formats.add(name);
   }
 
   get layouts(): ReadonlyMap<string, TopicLayout> {
@@ -378,6 +388,7 @@ export class CatalogState implements CatalogView {
   tables(): Readonly<Record<string, Table>> {
     return {
       installation: this.#installation,
+      formats: this.#formats,
       layouts: this.#layouts,
       accounts: this.#accounts,
       accountsOfEmail: this.#accountsOfEmail,

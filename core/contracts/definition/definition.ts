@@ -1,6 +1,6 @@
 import { Ajv } from 'ajv';
 import { Ajv2020, type ErrorObject } from 'ajv/dist/2020.js';
-import type { Json, JsonObject } from '../../event/event.ts';
+import { isObject, type Json, type JsonObject } from '../../event/event.ts';
 import type { SchemaFault } from '../contract.ts';
 import { uniqueItemsKeyword } from '../evaluation/ajv-keywords.ts';
 import { messageFor } from '../evaluation/schema-violations.ts';
@@ -28,7 +28,7 @@ export function readDefinition(
   if (typeof bytes !== 'number') return { faults: [bytes] };
   const dialect = dialectOf(definition);
   if (dialect === undefined)
-    return { faults: [{ path: '/$schema', message: 'must name JSON Schema draft-07 or 2020-12' }] };
+    return { faults: [{ path: '/$schema', message: 'must name JSON Schema draft-07, 2019-09 or 2020-12' }] };
   const schema = fromShortForm(definition);
   const faults = shapeFaults(schema, dialect);
   return faults.length > 0 ? { faults } : { read: { schema, dialect, bytes } };
@@ -92,10 +92,6 @@ function flaggedAsRequired(properties: JsonObject): string[] {
 function withoutFlag(property: JsonObject): JsonObject {
   if (typeof property.required !== 'boolean') return property;
   return Object.fromEntries(Object.entries(property).filter(([name]) => name !== 'required'));
-}
-
-function isObject(value: Json | undefined): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** The keywords of a schema whose values have a wrong shape by the meta-schema; one fault for each path. */

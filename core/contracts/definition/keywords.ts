@@ -91,6 +91,8 @@ const DRAFT_2020_12_DIALECT: Dialect = { name: '2020-12', keywords: DRAFT_2020_1
 const BY_SCHEMA: ReadonlyMap<string, Dialect> = new Map([
   ['json-schema.org/draft-07/schema', { name: 'draft-07', keywords: DRAFT_07 }],
   ['json-schema.org/draft/2020-12/schema', DRAFT_2020_12_DIALECT],
+  // The keywords that the two share have one meaning, and others have faults.
+  ['json-schema.org/draft/2019-09/schema', DRAFT_2020_12_DIALECT],
 ]);
 
 /** The dialect named by `$schema`, 2020-12 when there is none; undefined when it is another one. */

@@ -127,6 +127,10 @@ const NO_SPACE = [
 /** `.` excludes every line terminator in ECMAScript, in RE2 the line feed alone. */
 const NO_TERMINATOR = '[^\\n\\r\\x{2028}\\x{2029}]';
 
+/** The end of the text in other languages, whose patterns users bring along; RE2 has `\A` and `\z` itself. */
+const END_ELSEWHERE = '\\Z';
+const END = '\\z';
+
 const MEMBERS = new Map([
   ['\\s', SPACE],
   ['\\S', NO_SPACE],
@@ -136,7 +140,7 @@ const MEMBERS = new Map([
 const PIECE = /\\[\s\S]|[\s\S]/g;
 
 /**
- * Spells out `\s`, `\S` and `.`, which ECMAScript defines otherwise than RE2. A hyphen beside such a class, as in
+ * Spells out `\s`, `\S` and `.`, which ECMAScript defines otherwise than RE2, and takes `\Z` for an end. A hyphen beside such a class, as in
  * `[\s-x]`, remains a character, as in ECMAScript.
  */
 function withEcmaScriptClasses(source: string): string {
@@ -148,6 +152,8 @@ function withEcmaScriptClasses(source: string): string {
     if (members !== undefined) {
       if (inClass && before === '-') written[written.length - 1] = '\\-';
       written.push(inClass ? members : `[${members}]`);
+    } else if (piece === END_ELSEWHERE && !inClass) {
+      written.push(END);
     } else if (inClass && piece === '-' && (before === SPACE || before === NO_SPACE)) {
       written.push('\\-');
     } else {

@@ -1,6 +1,6 @@
 import { Ajv2020, type ErrorObject } from 'ajv/dist/2020.js';
 import { _Code } from 'ajv/dist/compile/codegen/code.js';
-import type { Json, JsonObject } from '../../event/event.ts';
+import { isObject, type Json, type JsonObject, objectIn } from '../../event/event.ts';
 import { DRAFT_2020_12, type SchemaNode, type SchemaPart } from '../definition/keywords.ts';
 import type { SchemaDocument } from '../definition/schema-document.ts';
 import { sizeFactor, WORK_PER_CALL, workOfSchema, workPerFieldOf } from '../work.ts';
@@ -185,10 +185,6 @@ function reference(node: SchemaNode): string {
   return `#/$defs/${nameOf(node)}`;
 }
 
-function isObject(value: Json | undefined): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
 function listOf(value: Json | undefined): readonly Json[] {
   return Array.isArray(value) ? value : [];
 }
@@ -217,7 +213,7 @@ function withProtoDeclared(members: ReadonlyMap<string, Json>): JsonObject {
     ...schema,
     properties: Object.fromEntries(declared.filter(([name]) => name !== '__proto__')),
     patternProperties: {
-      ...(isObject(patternProperties) ? patternProperties : {}),
+      ...objectIn(patternProperties),
       ...Object.fromEntries(proto),
     },
   };

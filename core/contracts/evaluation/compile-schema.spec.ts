@@ -336,13 +336,20 @@ describe('the weight of a compiled schema', () => {
       return { properties: { a: { enum: values } } };
     };
     const definitions = Array.from({ length: 10 }, (__, of) => ofOne(of));
-    const shared = new SharedParts();
-    compileSchema(ofOne(10), shared);
-    const before = heapInUse();
-    const schemas = definitions.map((definition) => compileSchema(definition, shared).schema);
-    const held = heapInUse() - before;
+    // Other specs share this heap, and what they left may be collected in between: the middle of three runs decides.
+    const runs = Array.from({ length: 3 }, () => {
+      const shared = new SharedParts();
+      compileSchema(ofOne(10), shared);
+      const before = heapInUse();
+      const schemas = definitions.map((definition) => compileSchema(definition, shared).schema);
+      const held = heapInUse() - before;
+      return { held, weight: schemas.reduce((sum, schema) => sum + (schema?.weight ?? 0), 0) };
+    });
+    const [, { held, weight } = { held: Number.NaN, weight: Number.NaN }] = runs.sort(
+      (a, b) => a.held - b.held,
+    );
     expect(held).toBeGreaterThan(1024 * 1024);
-    expect(schemas.reduce((sum, schema) => sum + (schema?.weight ?? 0), 0)).toBeGreaterThan(held);
+    expect(weight).toBeGreaterThan(held);
   });
 });
 
@@ -375,4 +382,23 @@ describe('a hostile schema', () => {
     expect(schema?.meter.left).toBe(MAX_WORK);
     expect(() => schema?.checker.errors(deep)).toThrow(schema?.meter.exhausted.message);
   });
+});
+
+it('a schema of 2019-09 was refused, while an import took it: it is read as 2020-12', () => {
+  const definition = {
+    $schema: 'https://json-schema.org/draft/2019-09/schema',
+    properties: { a: { type: 'string' } },
+    dependentRequired: { a: ['b'] },
+    unevaluatedProperties: false,
+  };
+  const { schema, faults } = compileSchema(definition);
+  expect(faults).toEqual([]);
+  const faultsOf = (subject: JsonObject) => {
+    schema?.meter.reset();
+    return schema?.checker.errors(subject).length;
+  };
+  expect([faultsOf({}), faultsOf({ a: 'x' }), faultsOf({ c: 1 })]).toEqual([0, 1, 1]);
+  expect(compileSchema({ ...definition, $recursiveRef: '#' }).faults).toMatchObject([
+    { path: '/$recursiveRef' },
+  ]);
 });

@@ -53,6 +53,15 @@ export function checkSchema(definition: JsonObject): readonly SchemaFault[] {
   return compileSchema(definition, new SharedParts(), { maxCompileWork: MAX_COMPILE_WORK }).faults;
 }
 
+/** The faults of a definition that show without compiling it as a whole. */
+export function schemaFaults(definition: JsonObject): readonly SchemaFault[] {
+  const shape = readDefinition(definition, MAX_SCHEMA_BYTES);
+  if ('faults' in shape) return shape.faults;
+  const shared = new SharedParts();
+  const tools = { pattern: (source: string) => shared.pattern(source), maxCompileWork: MAX_COMPILE_WORK };
+  return readDocument(shape.read.schema, shape.read.dialect, tools).faults;
+}
+
 /**
  * Compiles a `schema_definition` of either form, or returns its faults. Never throws for any JSON object. Schemas that
  * share their parts must evaluate one after the other.

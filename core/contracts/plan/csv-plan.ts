@@ -1,7 +1,16 @@
-import { EVENT_TYPES, type EventType, type Json, type JsonObject } from '../../event/event.ts';
+import {
+  EVENT_TYPES,
+  type EventType,
+  hasName,
+  isObject,
+  type Json,
+  type JsonObject,
+  objectIn,
+} from '../../event/event.ts';
 import { fromShortForm, MAX_SCHEMA_DEPTH } from '../definition/definition.ts';
 import { canonicalJson, deeperThan, isList } from '../json-values.ts';
 import { type Row, readRows, writeRows } from './csv-rows.ts';
+import { leftOut, mended, typeOfWord } from './payload-schema.ts';
 import { normalSchema } from './schema-walk.ts';
 import {
   finished,
@@ -13,7 +22,6 @@ import {
   type ReadingSteps,
   tooMany,
 } from './tracking-plan.ts';
-import { isObject } from './type-model.ts';
 
 type CsvRow = Omit<Row, 'line'>;
 
@@ -68,7 +76,7 @@ function fieldRows(schema: JsonObject, path: string): readonly CsvRow[] {
   const required = new Set(schema.required !== undefined && isList(schema.required) ? schema.required : []);
   return Object.entries(schema.properties).flatMap(([name, field]) => {
     const own = path === '' ? escapedName(name) : `${path}.${escapedName(name)}`;
-    return valueRows(isObject(field) ? field : {}, own, required.has(name));
+    return valueRows(objectIn(field), own, required.has(name));
   });
 }
 
@@ -131,7 +139,8 @@ export function* readCsvPlan(text: string): ReadingSteps {
 /** One event as described by its rows. */
 interface EventTable {
   readonly location: string;
-  readonly type: EventType;
+  /** Undefined for a type that is none: its rows are left out. */
+  readonly type: EventType | undefined;
   readonly name: string;
   description: string | undefined;
   labels: JsonObject;
@@ -144,20 +153,30 @@ interface Field {
   readonly members: Map<string, Field>;
 }
 
+/** What was found wrong so far, and what was left out. */
+interface Remarks {
+  readonly faults: PlanRemark[];
+  readonly notes: PlanRemark[];
+}
+
 function* readTable(rows: readonly Row[]): ReadingSteps {
-  const faults: PlanRemark[] = [];
-  const notes: PlanRemark[] = [];
+  const [faults, notes]: [PlanRemark[], PlanRemark[]] = [[], []];
+  const remarks = { faults, notes };
   const events = new Map<string, EventTable>();
   let last: EventTable | undefined;
   for (const row of rows) {
-    last = eventOf(row, last, events, faults, notes);
-    if (last !== undefined) addRow(row, last, faults);
+    last = eventOf(row, last, events, notes);
+    addRow(row, last, faults);
     yield;
   }
   if (events.size > MAX_PLAN_CONTRACTS) return tooMany('', MAX_PLAN_CONTRACTS);
   const contracts: ImportedContract[] = [];
   for (const { location, type, name, description, labels, root } of events.values()) {
-    const schema = root.row?.schema === undefined ? objectSchema(root, faults) : schemaCell(root, faults);
+    if (type === undefined) continue;
+    const lost: string[] = [];
+    const read = root.row?.schema === undefined ? objectSchema(root, remarks) : schemaCell(root, remarks);
+    const schema = mended(read, lost);
+    for (const what of lost) notes.push({ path: location, message: leftOut(what) });
     contracts.push({
       location,
       event_type: type,
@@ -175,26 +194,21 @@ function eventOf(
   row: Row,
   last: EventTable | undefined,
   events: Map<string, EventTable>,
-  faults: PlanRemark[],
   notes: PlanRemark[],
-): EventTable | undefined {
+): EventTable {
   if (row.event === undefined && row.type === undefined && row.property !== undefined && last !== undefined)
     return last;
   const word = (row.type ?? 'track').trim().toLowerCase();
-  const type = word === 'screen' ? 'page' : EVENT_TYPES.find((known) => known === word);
-  if (type === undefined) {
-    faults.push({
-      path: `line ${row.line}`,
-      message: `has the event type ${JSON.stringify(row.type)}, which must be track, identify, page, group or screen`,
-    });
-    return undefined;
-  }
-  const name = type === 'identify' || type === 'group' ? '' : (row.event ?? '');
+  const type = EVENT_TYPES.find((known) => known === word);
+  const name = type === undefined || hasName(type) ? (row.event ?? '') : '';
   const key = `${word} ${name}`;
   const known = events.get(key);
   if (known !== undefined) return known;
-  if (word === 'screen')
-    notes.push({ path: `line ${row.line}`, message: 'becomes a contract for pages, which screens are here' });
+  if (type === undefined)
+    notes.push({
+      path: `line ${row.line}`,
+      message: `is left out: its event type ${JSON.stringify(row.type)} is none of ${EVENT_TYPES.join(', ')}`,
+    });
   const made: EventTable = {
     location: `line ${row.line}`,
     type,
@@ -235,7 +249,7 @@ function labelsIn(cell: string): JsonObject {
   return Object.fromEntries(pairs);
 }
 
-function schemaCell({ row, members }: Field, faults: PlanRemark[]): JsonObject {
+function schemaCell({ row, members }: Field, { faults }: Remarks): JsonObject {
   const fault = (message: string) => {
     faults.push({ path: `line ${row?.line}`, message });
     return {};
@@ -252,13 +266,13 @@ function schemaCell({ row, members }: Field, faults: PlanRemark[]): JsonObject {
   return isObject(schema) ? schema : fault('has a JSON Schema that is not an object');
 }
 
-function objectSchema({ row, members }: Field, faults: PlanRemark[]): JsonObject {
+function objectSchema({ row, members }: Field, remarks: Remarks): JsonObject {
   const others = row?.others === undefined ? undefined : isYes(row.others);
   const rest = others === undefined ? {} : { additionalProperties: others };
   if (members.size === 0) return rest;
   const named = [...members].map(([part, field]) => [unescapedName(part), field] as const);
   const required = named.filter(([, field]) => isYes(field.row?.required)).map(([name]) => name);
-  const properties = named.map(([name, field]): [string, Json] => [name, fieldSchema(field, faults)]);
+  const properties = named.map(([name, field]): [string, Json] => [name, fieldSchema(field, remarks)]);
   return {
     properties: Object.fromEntries(properties),
     ...(required.length === 0 ? {} : { required }),
@@ -270,31 +284,38 @@ function isYes(cell: string | undefined): boolean {
   return cell !== undefined && /^\s*(required|true|yes|y|x|1)\s*$/i.test(cell);
 }
 
-/** Data types in small letters and without spaces. */
+/** Data types in small letters and without spaces; `typeOfWord` knows others. */
 const TYPES: ReadonlySet<string> = new Set([
-  ...['null', 'boolean', 'integer', 'number', 'string', 'object', 'array', 'any', 'datetime'],
+  ...['null', 'boolean', 'integer', 'number', 'string', 'object', 'array'],
 ]);
 
-function fieldSchema(field: Field, faults: PlanRemark[]): JsonObject {
+function fieldSchema(field: Field, remarks: Remarks): JsonObject {
   const { row, members } = field;
-  if (row?.schema !== undefined) return schemaCell(field, faults);
-  const fault = (message: string) => void faults.push({ path: `line ${row?.line}`, message });
+  if (row?.schema !== undefined) return schemaCell(field, remarks);
+  const fault = (message: string) => void remarks.faults.push({ path: `line ${row?.line}`, message });
   const items = members.get('$');
   const named = new Map([...members].filter(([name]) => name !== '$'));
   const types = typesIn(row?.dataType, items === undefined ? (named.size > 0 ? 'object' : 'any') : 'array');
-  const wrong = types.find((type) => !TYPES.has(type));
-  if (wrong !== undefined) fault(`has the data type ${JSON.stringify(row?.dataType)}, which is not known`);
   if (named.size > 0 && !types.includes('object'))
     fault('has properties of its own, so its data type must be object');
   if (items !== undefined && !types.includes('array'))
     fault('has items of its own, so its data type must be array');
-  const type = types.length === 1 ? (types[0] ?? 'any') : types;
+  const known = types.map((word): JsonObject | undefined =>
+    TYPES.has(word) ? { type: word } : word === 'any' ? {} : typeOfWord(word),
+  );
+  if (known.includes(undefined))
+    remarks.notes.push({
+      path: `line ${row?.line}`,
+      message: `the data type ${JSON.stringify(row?.dataType)} is left out: it is not known`,
+    });
+  const several = known.map((one) => one?.type);
   return {
-    ...(type === 'any' ? {} : type === 'datetime' ? { type: 'string', format: 'date-time' } : { type }),
+    ...(known.length === 1 ? known[0] : {}),
+    ...(known.length > 1 && several.every((type) => type !== undefined) ? { type: several } : {}),
     ...(row?.propertyDescription === undefined ? {} : { description: row.propertyDescription }),
     ...permitted(row?.permitted),
-    ...objectSchema({ row, members: named }, faults),
-    ...(items === undefined ? {} : { items: fieldSchema(items, faults) }),
+    ...objectSchema({ row, members: named }, remarks),
+    ...(items === undefined ? {} : { items: fieldSchema(items, remarks) }),
   };
 }
 

@@ -153,7 +153,6 @@ describe('a plan of Segment', () => {
         faults: [],
         notes: [
           { path: `${location}/1`, message: `is left out: ${location}/0 is a newer version of the event` },
-          { path: `${location}/2`, message: 'becomes a contract for pages, which screens are here' },
           { path: `${location}/3`, message: 'is left out: a contract is for one type of event' },
         ],
         contracts: [
@@ -171,7 +170,7 @@ describe('a plan of Segment', () => {
           },
           {
             location: `${location}/2`,
-            event_type: 'page',
+            event_type: 'screen',
             event_name: 'Home',
             description: null,
             schema_definition: {},
@@ -208,6 +207,43 @@ describe('a plan of Segment', () => {
     expect(readPlan({ display_name: 'Shop', rules }).contracts).toMatchObject([
       { location: '/rules/events/0', event_type: 'track', event_name: 'Order Placed', description: 'Paid.' },
     ]);
+  });
+});
+
+describe('the rules beside the events of a plan', () => {
+  const of = (properties: object) => ({
+    $schema: 'http://json-schema.org/draft-07/schema#',
+    type: 'object',
+    properties: { context: {}, traits: {}, properties: {}, ...properties },
+  });
+  const email = { type: 'object', properties: { email: { type: 'string' } } };
+
+  it('were dropped without a word', () => {
+    const rules = {
+      global: of({ context: { required: ['library'] } }),
+      events: [{ name: 'Order Placed', rules: of({}), version: 1 }],
+      identify: of({ traits: email }),
+      group: of({ traits: email }),
+      identify_traits: [],
+      aliases: { x: 1 },
+    };
+    expect(readPlan({ display_name: 'Shop', rules })).toMatchObject({
+      faults: [],
+      notes: [
+        { path: '/rules/aliases', message: 'is left out: it is no list of rules' },
+        { path: '/rules/global', message: 'is left out: a contract is for one type of event' },
+      ],
+      contracts: [
+        { location: '/rules/events/0', event_type: 'track', event_name: 'Order Placed' },
+        { location: '/rules/identify', event_type: 'identify', event_name: '', schema_definition: email },
+        { location: '/rules/group', event_type: 'group', event_name: '', schema_definition: email },
+      ],
+    });
+  });
+
+  it('that say nothing make no contract and no note', () => {
+    const rules = { global: of({}), identify: of({}), group: of({}), events: [{ name: 'A', rules: {} }] };
+    expect(readPlan({ rules })).toMatchObject({ faults: [], notes: [], contracts: [{ event_name: 'A' }] });
   });
 });
 
@@ -255,11 +291,86 @@ describe('a plan of RudderStack', () => {
     ]);
   });
 
-  it('with an unknown event type is refused', () => {
-    for (const eventType of ['alias', 'constructor'])
-      expect(readPlan({ events: [{ name: 'x', eventType, rules: {} }] }).faults).toEqual([
-        { path: '/events/0/type', message: 'must be track, identify, page, group or screen' },
-      ]);
+  it('with one rule of an unknown event type could not be used: the rule is left out', () => {
+    for (const eventType of ['any', 'delete', 'constructor']) {
+      const events = [
+        { name: 'x', eventType, rules: {} },
+        { name: 'y', eventType: 'track', rules: {} },
+      ];
+      const message = `is left out: its type "${eventType}" is none of track, identify, page, screen, group, alias`;
+      expect(readPlan({ events })).toMatchObject({
+        faults: [],
+        notes: [{ path: '/events/0', message }],
+        contracts: [{ event_name: 'y' }],
+      });
+    }
+  });
+
+  it('loses what one property cannot say, with a note, and no more', () => {
+    const properties = {
+      anything: { type: 'any', description: 'What it is.' },
+      at: { type: 'date-time' },
+      count: { type: ['integer', 'null'] },
+      ahead: { type: 'string', pattern: '(?=x)y' },
+      colour: { type: 'string', format: 'color' },
+      choice: { enum: 'a|b' },
+      lines: {
+        type: 'array',
+        items: { type: 'object', properties: { sku: { type: 'sku' }, 'a.b': { $ref: '#/no' } } },
+      },
+    };
+    const rules = {
+      type: 'object',
+      properties: { properties: { type: 'object', properties, required: ['at'] } },
+    };
+    const { contracts, notes, faults } = readPlan({ events: [{ name: 'x', eventType: 'track', rules }] });
+    expect(faults).toEqual([]);
+    expect(contracts[0]?.schema_definition).toEqual({
+      type: 'object',
+      properties: {
+        anything: { description: 'What it is.' },
+        at: { type: 'string', format: 'date-time' },
+        count: { type: ['integer', 'null'] },
+        ahead: { type: 'string' },
+        colour: { type: 'string' },
+        choice: {},
+        lines: { type: 'array', items: { type: 'object', properties: { sku: {}, 'a.b': {} } } },
+      },
+      required: ['at'],
+    });
+    expect(checkSchema(contracts[0]?.schema_definition ?? {})).toEqual([]);
+    expect(notes.map(({ message }) => message.split(' is left out: it must')[0]).sort()).toEqual([
+      '`$ref` of `lines.a.b` is left out: it points at nothing that is a schema',
+      '`enum` of `choice`',
+      '`format` of `colour`',
+      '`pattern` of `ahead`',
+      '`type` of `anything`',
+      '`type` of `lines.sku`',
+    ]);
+    const csv =
+      'Event Name,Property Name,Data Type,Permitted Values\nA,p,any,\nA,q,sku,\nA,r,"date-time, null",(?=x)y\nA,s,date-time,';
+    expect(readPlan(csv)).toMatchObject({
+      faults: [],
+      notes: [
+        { path: 'line 3', message: 'the data type "sku" is left out: it is not known' },
+        {
+          path: 'line 2',
+          message: expect.stringMatching('`pattern` of `r` is left out: it must run in linear time'),
+        },
+      ],
+      contracts: [
+        {
+          schema_definition: {
+            properties: {
+              p: {},
+              q: {},
+              r: { type: ['string', 'null'] },
+              s: { type: 'string', format: 'date-time' },
+            },
+          },
+        },
+      ],
+    });
   });
 });
 
@@ -294,8 +405,11 @@ describe('a table', () => {
       'plan,free|pro,yes,identify,,me',
     ].join('\n');
     expect(readPlan(text)).toEqual({
-      faults: [{ path: 'line 4', message: 'has the data type "free|pro", which is not known' }],
-      notes: [{ path: 'line 1', message: 'the column `Owner` is left out' }],
+      faults: [],
+      notes: [
+        { path: 'line 1', message: 'the column `Owner` is left out' },
+        { path: 'line 4', message: 'the data type "free|pro" is left out: it is not known' },
+      ],
       contracts: [
         expect.objectContaining({
           event_type: 'track',
@@ -320,21 +434,24 @@ describe('a table', () => {
     const head = 'Event Type,Event Name,Property Name,Data Type,JSON Schema\n';
     const faultsOf = (text: string) => readPlan(text).faults;
     const words = 'constructor,Event Type,Event Name,Property Name,Data Type\n';
-    expect(faultsOf(`${words},constructor,A,p,\n,,A,p,toString`).map(({ path }) => path)).toEqual([
-      'line 2',
-      'line 3',
+    const read = readPlan(`${words},constructor,A,p,\n,,,q,string\n,,B,p,toString`);
+    expect(read.faults).toEqual([]);
+    expect(read.notes.slice(1)).toEqual([
+      {
+        path: 'line 2',
+        message:
+          'is left out: its event type "constructor" is none of track, identify, page, screen, group, alias',
+      },
+      { path: 'line 4', message: 'the data type "toString" is left out: it is not known' },
     ]);
+    expect(read.contracts).toMatchObject([{ event_name: 'B' }]);
     expect(faultsOf('a,b\n')).toEqual([
       { path: 'line 1', message: 'must name the columns `Event Name` and `Property Name`' },
     ]);
     expect(faultsOf(`${head}"open`)).toMatchObject([{ message: expect.stringContaining('is not CSV') }]);
     expect(
-      faultsOf(`${head}alias,X,,,\ntrack,A,p,,{\ntrack,A,p,,\ntrack,B,q,string,\ntrack,B,q.r,,`),
+      faultsOf(`${head}merge,X,,,\ntrack,A,p,,{\ntrack,A,p,,\ntrack,B,q,string,\ntrack,B,q.r,,`),
     ).toEqual([
-      {
-        path: 'line 2',
-        message: 'has the event type "alias", which must be track, identify, page, group or screen',
-      },
       { path: 'line 4', message: 'describes the same as line 3' },
       { path: 'line 3', message: 'has a JSON Schema that is not JSON' },
       { path: 'line 5', message: 'has properties of its own, so its data type must be object' },

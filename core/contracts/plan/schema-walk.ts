@@ -1,8 +1,7 @@
-import type { Json, JsonObject } from '../../event/event.ts';
+import { isObject, type Json, type JsonObject } from '../../event/event.ts';
 import { fromShortForm } from '../definition/definition.ts';
 import { DRAFT_07, DRAFT_2020_12, isExtension, type Keyword } from '../definition/keywords.ts';
 import { isList } from '../json-values.ts';
-import { isObject } from './type-model.ts';
 
 const KEYWORDS: ReadonlyMap<string, Keyword> = new Map([...DRAFT_07, ...DRAFT_2020_12]);
 
@@ -10,7 +9,7 @@ const KEYWORDS: ReadonlyMap<string, Keyword> = new Map([...DRAFT_07, ...DRAFT_20
 export function mapSchemas(schema: JsonObject, change: (schema: JsonObject) => JsonObject): JsonObject {
   const inner = (value: Json) => (isObject(value) ? mapSchemas(value, change) : value);
   const members = Object.entries(schema).map(([name, value]): [string, Json] => {
-    const holds = KEYWORDS.get(name)?.holds ?? 'nothing';
+    const holds = holdsOf(name);
     if (holds === 'nothing') return [name, value];
     if (isList(value)) return [name, value.map(inner)];
     if (holds === 'map' && isObject(value))
@@ -18,6 +17,11 @@ export function mapSchemas(schema: JsonObject, change: (schema: JsonObject) => J
     return [name, inner(value)];
   });
   return change(Object.fromEntries(members));
+}
+
+/** What a keyword holds, in either dialect. */
+export function holdsOf(name: string): Keyword['holds'] {
+  return KEYWORDS.get(name)?.holds ?? 'nothing';
 }
 
 export function isKeyword(name: string): boolean {

@@ -1,7 +1,6 @@
 import { type Contract, ENFORCEMENT_MODES, UNDECLARED_FIELDS } from '../../catalog/entities.ts';
-import { EVENT_TYPES, type EventType, type Json, type JsonObject } from '../../event/event.ts';
+import { EVENT_TYPES, type EventType, isObject, type Json, type JsonObject } from '../../event/event.ts';
 import { below, isList } from '../json-values.ts';
-import { isObject } from './type-model.ts';
 
 /** A contract as a plan has it: the fields that its author wrote, and the version for readers. */
 export type PlanContract = Pick<

@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import type { Contract } from '../../catalog/entities.ts';
-import type { CanonicalEvent, Json, JsonObject } from '../../event/event.ts';
+import { type CanonicalEvent, isObject, type Json, type JsonObject } from '../../event/event.ts';
 import { createContractEvaluator } from '../evaluator.ts';
 import { canonicalJson } from '../json-values.ts';
 import { planContract } from './plan.fixture.ts';
-import { isObject, type TypeModel, typeModelOf } from './type-model.ts';
+import { type TypeModel, typeModelOf } from './type-model.ts';
 
 const RUNS = 400;
 /** The linter takes an object with this member for a promise. */

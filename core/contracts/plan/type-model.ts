@@ -1,4 +1,4 @@
-import type { Json, JsonObject } from '../../event/event.ts';
+import { isObject, type Json, type JsonObject, objectIn } from '../../event/event.ts';
 import { fromShortForm } from '../definition/definition.ts';
 import { canonicalJson, isList } from '../json-values.ts';
 
@@ -78,7 +78,7 @@ class ModelReader {
     for (const keyword of ['anyOf', 'oneOf'] as const)
       if (isList(schema[keyword] ?? null)) models.push(anyOfModels(listOf(schema[keyword]).map(inner)));
     // Their fields are declared, whether or not their condition holds.
-    for (const part of [schema.then, schema.else, ...Object.values(objectOf(schema.dependentSchemas))])
+    for (const part of [schema.then, schema.else, ...Object.values(objectIn(schema.dependentSchemas))])
       if (part !== undefined) models.push(fieldsOnly(inner(part)));
     const model = models.reduce(allOfModels);
     return PARTIAL.some((keyword) => schema[keyword] !== undefined) ? { ...model, isPartial: true } : model;
@@ -88,7 +88,7 @@ class ModelReader {
     const types = typesIn(schema.type);
     const values = schema.const === undefined ? schema.enum : [schema.const];
     const required = new Set(listOf(schema.required));
-    const named = Object.entries(objectOf(schema.properties));
+    const named = Object.entries(objectIn(schema.properties));
     const rest = restOf(schema, inner);
     const items = Array.isArray(schema.items) || schema.prefixItems !== undefined ? undefined : schema.items;
     return {
@@ -137,7 +137,7 @@ function restOf(
   schema: JsonObject,
   inner: (part: Json | undefined) => TypeModel,
 ): TypeModel | false | undefined {
-  if (Object.keys(objectOf(schema.patternProperties)).length > 0) return { ...ANY, isPartial: true };
+  if (Object.keys(objectIn(schema.patternProperties)).length > 0) return { ...ANY, isPartial: true };
   const others = schema.additionalProperties ?? schema.unevaluatedProperties;
   if (others !== undefined && others !== false) return inner(others);
   return others === false || schema.properties !== undefined ? false : undefined;
@@ -306,14 +306,6 @@ function tighter(one: TypeModel['bounds'], other: TypeModel['bounds']): TypeMode
     else bounds[name] = /min/i.test(name) ? Math.max(ours, theirs) : Math.min(ours, theirs);
   }
   return bounds;
-}
-
-export function isObject(value: Json | undefined): value is JsonObject {
-  return typeof value === 'object' && value !== null && !isList(value);
-}
-
-function objectOf(value: Json | undefined): JsonObject {
-  return isObject(value) ? value : {};
 }
 
 function listOf(value: Json | undefined): readonly Json[] {

@@ -1,7 +1,15 @@
-import { contractSubject, type EventType, type Json, type JsonObject } from '../../event/event.ts';
+import {
+  contractSubject,
+  EVENT_TYPES,
+  hasName,
+  isObject,
+  type Json,
+  type JsonObject,
+  objectIn,
+} from '../../event/event.ts';
 import { MAX_SCHEMA_BYTES } from '../definition/definition.ts';
-import { isList } from '../json-values.ts';
-import { payloadSchema, subjectSchema } from './payload-schema.ts';
+import { below, isList } from '../json-values.ts';
+import { leftOut, payloadSchema, saysSomethingOfCall, subjectSchema } from './payload-schema.ts';
 import {
   type ImportedContract,
   labelsOf,
@@ -11,7 +19,6 @@ import {
   type ReadingSteps,
   tooMany,
 } from './tracking-plan.ts';
-import { isObject } from './type-model.ts';
 
 /** A rule of a plan, as Segment's Public API and typewriter have it. */
 export function segmentRule(contract: PlanContract): JsonObject {
@@ -60,24 +67,22 @@ interface Rule {
  */
 export function* readVendorPlan(document: JsonObject): ReadingSteps {
   const faults: PlanRemark[] = [];
-  const notes: PlanRemark[] = [];
+  const notes: PlanRemark[] = [...notesOfRules(document)];
   const lists = ruleListsOf(document);
   if (lists === undefined) return { contracts: [], notes, faults: [{ path: '', message: NO_PLAN }] };
   if (lists.reduce((sum, { items }) => sum + items.length, 0) > MAX_PLAN_RULES)
     return tooMany(lists[0]?.location ?? '', MAX_PLAN_RULES);
-  const rules = lists.flatMap(({ items, location, type }) =>
-    items.flatMap((item, at) => readRule(item, `${location}/${at}`, type, faults) ?? []),
+  const rules = lists.flatMap(({ items, location, type, isWhole }) =>
+    items.flatMap((item, at) => {
+      const rule = readRule(item, isWhole ? location : `${location}/${at}`, type, faults);
+      if (rule === undefined || !isWhole) return rule ?? [];
+      return saysSomethingOfCall(rule.schema) ? { ...rule, schemaLocation: location } : [];
+    }),
   );
   const newest = newestOf(rules, notes);
-  const pages = new Set(newest.filter(({ type }) => type === 'page').map(({ name }) => name));
   const contracts: ImportedContract[] = [];
   for (const rule of newest) {
-    if (rule.type === 'screen' && pages.has(rule.name))
-      notes.push({
-        path: rule.location,
-        message: 'is left out: screens are pages here, and there is a page of its name',
-      });
-    else contracts.push(...(contractOf(rule, faults, notes) ?? []));
+    contracts.push(...(contractOf(rule, notes) ?? []));
     yield;
   }
   return { contracts, notes, faults };
@@ -90,6 +95,8 @@ interface RuleList {
   readonly items: readonly Json[];
   readonly location: string;
   readonly type: string | undefined;
+  /** The one item is at the location itself: the schema of all events of its type. */
+  readonly isWhole?: true;
 }
 
 function ruleListsOf(document: JsonObject): readonly RuleList[] | undefined {
@@ -101,18 +108,39 @@ function ruleListsOf(document: JsonObject): readonly RuleList[] | undefined {
   if (events !== undefined && isList(events))
     return [{ items: events, location: `${location}/events`, type: undefined }];
   if (!isObject(rules)) return undefined;
-  const lists = (
-    [
-      ['events', undefined],
-      ['identify_traits', 'identify'],
-      ['group_traits', 'group'],
-    ] as const
-  ).flatMap(([name, type]): RuleList[] => {
-    const items = rules[name];
-    if (items === undefined || items === null) return [];
-    return [{ items: isList(items) ? items : [items], location: `${location}/rules/${name}`, type }];
+  const lists = Object.entries(rules).flatMap(([name, items]): RuleList[] => {
+    const type = MEMBERS_OF_RULES.get(name);
+    const at = `${location}/rules/${name}`;
+    if (type === undefined || items === null) return [];
+    if (isList(items)) return [{ items, location: at, type: type === 'track' ? undefined : type }];
+    return [{ items: [isRule(items) ? items : { rules: items }], location: at, type, isWhole: true }];
   });
   return lists.length === 0 ? undefined : lists;
+}
+
+/** The lists and schemas in the rules of the Config API, with the event type that each is for. */
+const MEMBERS_OF_RULES: ReadonlyMap<string, string> = new Map([
+  ['events', 'track'],
+  ['identify', 'identify'],
+  ['identify_traits', 'identify'],
+  ['group', 'group'],
+  ['group_traits', 'group'],
+  ['global', 'common'],
+]);
+
+function isRule(item: Json): boolean {
+  return isObject(item) && ['rules', 'jsonSchema', 'name', 'key'].some((name) => Object.hasOwn(item, name));
+}
+
+/** What the rules of a plan have beside the lists that are read. */
+function notesOfRules(document: JsonObject): readonly PlanRemark[] {
+  const data = isObject(document.data) ? document.data : undefined;
+  const { rules } = data ?? document;
+  if (!isObject(rules)) return [];
+  const location = data === undefined ? '/rules' : '/data/rules';
+  return Object.keys(rules)
+    .filter((name) => !MEMBERS_OF_RULES.has(name))
+    .map((name) => ({ path: below(location, name), message: 'is left out: it is no list of rules' }));
 }
 
 /** Characters of a rule's schema: the maximum of a contract's schema, and as much for content beside it. */
@@ -142,7 +170,7 @@ function readRule(
     name,
     version: typeof version === 'number' ? version : 1,
     description: typeof description === 'string' ? description : undefined,
-    labels: isObject(labels) ? labels : {},
+    labels: objectIn(labels),
     schema,
   };
 }
@@ -169,38 +197,24 @@ function eventOf({ type, name }: Rule): string {
   return `${type} ${name}`;
 }
 
-/** Types of both products; screens are pages here. */
-const TYPES: ReadonlyMap<string, EventType> = new Map([
-  ['track', 'track'],
-  ['identify', 'identify'],
-  ['page', 'page'],
-  ['group', 'group'],
-  ['screen', 'page'],
-]);
-
-function contractOf(
-  rule: Rule,
-  faults: PlanRemark[],
-  notes: PlanRemark[],
-): readonly [ImportedContract] | undefined {
+function contractOf(rule: Rule, notes: PlanRemark[]): readonly [ImportedContract] | undefined {
   const note = (path: string, message: string) => void notes.push({ path, message });
   if (rule.type === 'common') return note(rule.location, 'is left out: a contract is for one type of event');
-  const type = TYPES.get(rule.type);
-  if (type === undefined) {
-    faults.push({ path: `${rule.location}/type`, message: 'must be track, identify, page, group or screen' });
-    return undefined;
-  }
-  if (rule.type === 'screen') note(rule.location, 'becomes a contract for pages, which screens are here');
+  const type = EVENT_TYPES.find((known) => known === rule.type);
+  if (type === undefined)
+    return note(
+      rule.location,
+      `is left out: its type ${JSON.stringify(rule.type)} is none of ${EVENT_TYPES.join(', ')}`,
+    );
   const { schema, description = '', lost } = subjectSchema(type, rule.schema);
-  for (const what of lost) note(rule.schemaLocation, `${what} is left out`);
-  const hasNames = contractSubject(type) === 'properties';
+  for (const what of lost) note(rule.schemaLocation, leftOut(what));
   const texts = Object.fromEntries(
     Object.entries(rule.labels).filter(([, value]) => typeof value === 'string'),
   );
   const contract = {
     location: rule.location,
     event_type: type,
-    event_name: hasNames ? rule.name : '',
+    event_name: hasName(type) ? rule.name : '',
     description: rule.description || description || null,
     schema_definition: Object.keys(texts).length === 0 ? schema : { ...schema, 'x-labels': texts },
   };

@@ -65,11 +65,10 @@ describe('a full profile', () => {
     const world = new World();
     for (const ts of [5, 6, 7])
       world.upsert(write(['user_id:u', `anonymous_id:${ts}`], { ...event, ts, ...limits }));
-    const before = world.profiles[0];
     const late = write(['user_id:u', 'anonymous_id:2'], { ...event, ts: 2, ...limits });
-    expect(world.upsert(late)).toEqual({
+    expect(world.upsert(late)).toMatchObject({
       kind: 'written',
-      profile: before,
+      profile: { identities: [{ value: '5' }, { value: '6' }, { value: '7' }, { value: 'u', ts: 7 }] },
       leftOut: [{ identity: { type: 'anonymous_id', value: '2' }, why: 'too_many' }],
     });
     expect(world.ownerOf({ type: 'anonymous_id', value: '2' })).toBeUndefined();

@@ -29,7 +29,7 @@ export interface IdentityLimits {
 /** The identity type that makes a profile a person's. */
 export const PERSON = 'user_id';
 /** The type whose oldest identities are dropped where all types together reach their bound. */
-const DEVICE = 'anonymous_id';
+export const DEVICE = 'anonymous_id';
 
 /** Namespaces that identify a person rather than a device or browser. */
 const STRONG: ReadonlySet<string> = new Set([PERSON, 'email', 'cellphone', 'phone']);

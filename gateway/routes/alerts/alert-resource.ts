@@ -6,6 +6,7 @@ import {
   type CatalogView,
   ENVIRONMENTS,
   EVENT_TYPES,
+  hasName,
   isTimeZone,
   type QuietHours,
   WEEKDAYS,
@@ -13,6 +14,7 @@ import {
 } from '@tributary/core';
 import { type Static, Type } from 'typebox';
 import { type ErrorDetail, invalidRequest } from '../../errors/api-error.ts';
+import { emailStatus, statusIn } from '../../resources/alerts.ts';
 import {
   closed,
   listOf,
@@ -26,7 +28,7 @@ import {
   uuid,
   version,
 } from '../../resources/schemas.ts';
-import { email, readEmail } from '../../resources/values.ts';
+import { email, patternFault, readEmail } from '../../resources/values.ts';
 
 const MAX_WATCHED_MINUTES = 1_440;
 const MAX_BACKLOG_MINUTES = 2_880;
@@ -210,6 +212,7 @@ export const alertResource = Type.Object(
     enabled: Type.Boolean(),
     destination_id: nullable(uuid),
     email: nullable(Type.String()),
+    email_status: emailStatus,
     state: oneOf(['ok', 'firing'], 'As it was reported last.'),
     state_since: nullable(time),
     measured: nullable(Type.Object({ ...numbers, from: time, until: time })),
@@ -261,9 +264,14 @@ export function ruleOf(
   body: Omit<RuleBody, 'days'>,
   state: Pick<CatalogView, 'entity'>,
   workspaceId: string,
+  stored?: Pick<Alert, 'watch'>,
 ): RuleFields {
   const { watch } = body;
   const faults: ErrorDetail[] = [...faultsOfFields(watch)];
+  const { event_name: name } = watch;
+  const isStored = stored !== undefined && 'event_name' in stored.watch && stored.watch.event_name === name;
+  const pattern = name == null || isStored ? undefined : patternFault(name, 'leave it out for all names');
+  if (pattern !== undefined) faults.push({ path: '/watch/event_name', message: pattern });
   const source = watch.source_id?.toLowerCase();
   if (source !== undefined && state.entity('source', workspaceId, source) === undefined)
     faults.push({ path: '/watch/source_id', message: 'is not a source of this workspace' });
@@ -296,7 +304,7 @@ function* faultsOfFields(watch: Static<typeof watchBody>): Iterable<ErrorDetail>
     yield { path: '/watch/minutes', message: `must be from ${least} to ${most}` };
   if (direction !== 'above' && tolerance != null && tolerance > 0.99)
     yield { path: '/watch/tolerance', message: 'must be at most 0.99, as a volume is never below 0' };
-  if (event_name != null && (event_type === 'identify' || event_type === 'group'))
+  if (event_name != null && event_type != null && !hasName(event_type))
     yield { path: '/watch/event_name', message: `${event_type} events have no name` };
 }
 
@@ -338,8 +346,9 @@ export function alertOf(
   body: Static<typeof alertBody>,
   state: Pick<CatalogView, 'entity'>,
   workspaceId: string,
+  stored?: Pick<Alert, 'watch'>,
 ): AlertFields {
-  const rule = ruleOf(body, state, workspaceId);
+  const rule = ruleOf(body, state, workspaceId, stored);
   const channel = body.destination_id?.toLowerCase() ?? null;
   const path = '/destination_id';
   if (channel !== null && channel === watchedDestination(rule.watch))
@@ -355,7 +364,7 @@ export function alertOf(
   };
 }
 
-export function presentAlert(alert: Alert): Static<typeof alertResource> {
+export function presentAlert(alert: Alert, state: CatalogView): Static<typeof alertResource> {
   const { condition } = alert;
   return {
     id: alert.id,
@@ -368,6 +377,7 @@ export function presentAlert(alert: Alert): Static<typeof alertResource> {
     enabled: alert.enabled,
     destination_id: alert.destination_id,
     email: alert.email,
+    email_status: statusIn(state, alert.workspace_id, alert.email, alert),
     state: condition?.state ?? 'ok',
     state_since: condition?.since ?? null,
     measured:

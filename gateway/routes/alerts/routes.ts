@@ -11,6 +11,7 @@ import {
 import { accountOf } from '../../authentication/caller.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { conflict, invalidRequest } from '../../errors/api-error.ts';
+import { addressIn, confirmationOf } from '../../resources/alerts.ts';
 import {
   checkVersion,
   deleteEntity,
@@ -70,7 +71,7 @@ export const alertRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async
     },
     async (request, reply) => {
       const found = alerts.read(request, reply, catalog.state.listing('alert', request.workspace.id));
-      return reply.code(200).send(found.map(presentAlert));
+      return reply.code(200).send(found.map((alert) => presentAlert(alert, catalog.state)));
     },
   );
 
@@ -95,11 +96,17 @@ export const alertRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async
         type: 'alert.created',
         entity: id,
         expected_version: 0,
-        data: { id, workspace_id: workspace.id, ...fields, created_by: accountOf(caller) },
+        data: {
+          id,
+          workspace_id: workspace.id,
+          ...fields,
+          ...confirmationOf(dependencies, addressIn(workspace, fields)),
+          created_by: accountOf(caller),
+        },
       });
       const alert = entityOf(request, dependencies, 'alert', id);
       tagVersion(reply, alert);
-      return reply.code(201).send(presentAlert(alert));
+      return reply.code(201).send(presentAlert(alert, catalog.state));
     },
   );
 
@@ -117,7 +124,7 @@ export const alertRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async
     async (request, reply) => {
       const alert = entityOf(request, dependencies, 'alert', request.params.alertId);
       tagVersion(reply, alert);
-      return reply.code(200).send(presentAlert(alert));
+      return reply.code(200).send(presentAlert(alert, catalog.state));
     },
   );
 
@@ -128,7 +135,7 @@ export const alertRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async
         operation: 'alerts.update',
         patched: (request) => {
           const { alertId } = request.params as { alertId: string };
-          return presentAlert(entityOf(request, dependencies, 'alert', alertId));
+          return presentAlert(entityOf(request, dependencies, 'alert', alertId), catalog.state);
         },
       },
       schema: {
@@ -142,7 +149,9 @@ export const alertRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async
     async (request, reply) => {
       const stored = entityOf(request, dependencies, 'alert', request.params.alertId);
       checkVersion(request, stored);
-      const fields = alertOf(request.body, catalog.state, request.workspace.id);
+      const named = alertOf(request.body, catalog.state, request.workspace.id, stored);
+      const address = addressIn(request.workspace, named);
+      const fields = { ...named, ...confirmationOf(dependencies, address, stored.email, stored) };
       if (!(await isAlready(request, dependencies, 'alert', stored, fields)))
         await propose(request, dependencies, {
           type: 'alert.updated',
@@ -152,7 +161,7 @@ export const alertRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async
         });
       const alert = entityOf(request, dependencies, 'alert', stored.id);
       tagVersion(reply, alert);
-      return reply.code(200).send(presentAlert(alert));
+      return reply.code(200).send(presentAlert(alert, catalog.state));
     },
   );
 

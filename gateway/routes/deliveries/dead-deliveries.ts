@@ -1,17 +1,20 @@
 import {
+  BytesTally,
   type DeliveryOutcome,
   deadDeliveryKey,
-  deliveryKey,
   HEADER,
   iso,
   type NewEntry,
   outcomeOfEntry,
+  recordBytes,
   TOPIC,
 } from '@tributary/core';
 import type { GatewayDependencies } from '../../dependencies.ts';
+import { refuseOutputOverBudget } from '../../limits/storage-budgets.ts';
 import { withCursor } from '../../resources/pagination.ts';
+import { keptOf } from './delivery-event.ts';
 import { type DeliveryFilter, historyQuery, selects } from './delivery-list.ts';
-import { canRedrive, headersOf, redriveOf } from './redrive.ts';
+import { canRedrive, headersOf, keyOf, redriveOf } from './redrive.ts';
 
 /** Deliveries that one call reads, at most, and those of one page. */
 const MAX_READ = 5_000;
@@ -29,7 +32,10 @@ interface Summary {
   readonly cursor: string | null;
 }
 
-type Dependencies = Pick<GatewayDependencies, 'log' | 'catalog' | 'history' | 'clock'>;
+type Dependencies = Pick<
+  GatewayDependencies,
+  'log' | 'catalog' | 'history' | 'clock' | 'budgets' | 'metrics'
+>;
 
 /** Redrives or discards the deliveries for which it is possible, and returns how many. */
 type Act = (outcomes: readonly DeliveryOutcome[]) => Promise<number>;
@@ -50,11 +56,19 @@ export class DeadDeliveries {
     this.#dependencies = dependencies;
   }
 
+  /** 429 where the workspace is over a budget of bytes, also in the middle of many. */
   readonly redrive: Act = async (outcomes) => {
-    const dead = outcomes.filter(
-      (outcome) =>
-        canRedrive(outcome, this.#dependencies.catalog.state) &&
-        !this.#redriven.has(deadDeliveryKey(outcome)),
+    const [first] = outcomes;
+    if (first !== undefined) refuseOutputOverBudget(this.#dependencies, first.delivery.workspace_id);
+    const possible = outcomes.filter((outcome) => canRedrive(outcome, this.#dependencies.catalog.state));
+    const kept = new Set(
+      await keptOf(
+        this.#dependencies.log,
+        possible.map(({ delivery }) => delivery),
+      ),
+    );
+    const dead = possible.filter(
+      (outcome) => kept.has(outcome.delivery) && !this.#redriven.has(deadDeliveryKey(outcome)),
     );
     const deaths = dead.map(deadDeliveryKey);
     for (const death of deaths) this.#redriven.add(death);
@@ -73,18 +87,22 @@ export class DeadDeliveries {
   };
 
   async #appendRedrives(dead: readonly DeliveryOutcome[]): Promise<void> {
-    const { log, catalog, clock } = this.#dependencies;
+    const { log, catalog, clock, budgets } = this.#dependencies;
     const redrives = dead.map((outcome) => redriveOf(outcome, clock(), catalog));
     const starts = Map.groupBy(redrives, ({ start }) => start.topic);
     for (const [topic, started] of starts) {
       const entries = started.map(({ start }): NewEntry => start.entry);
       await log.append(topic, entries);
     }
-    if (redrives.length > 0)
-      await log.append(
-        TOPIC.outcomes,
-        redrives.map(({ outcome }) => outcome),
-      );
+    if (redrives.length === 0) return;
+    await log.append(
+      TOPIC.outcomes,
+      redrives.map(({ outcome }) => outcome),
+    );
+    const bytes = new BytesTally();
+    for (const [at, { start, outcome }] of redrives.entries())
+      bytes.written(dead[at]?.delivery.workspace_id ?? '', recordBytes(start.entry) + recordBytes(outcome));
+    budgets?.add(bytes);
   }
 
   readonly discard: Act = async (outcomes) => {
@@ -131,7 +149,7 @@ function discardOf(dead: DeliveryOutcome, now: number, catalogPosition: number):
   const { delivery } = dead;
   const discarded: DeliveryOutcome = { ...dead, status: 'discarded', at: iso(now) };
   return {
-    key: deliveryKey(delivery),
+    key: keyOf(delivery),
     value: JSON.stringify(discarded),
     headers: { ...headersOf(delivery, catalogPosition), [HEADER.outcome]: 'discarded' },
   };

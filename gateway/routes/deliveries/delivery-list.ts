@@ -1,9 +1,9 @@
 import {
   DEAD_CAUSES,
+  type DeliveryOutcome,
   type History,
   type HistoryQuery,
-  type ListedOutcome,
-  listedOutcomeOf,
+  outcomeOfEntry,
 } from '@tributary/core';
 import { Type } from 'typebox';
 import { invalidRequest } from '../../errors/api-error.ts';
@@ -102,7 +102,7 @@ export function historyQuery(
 }
 
 /** The part of a filter that history cannot evaluate: the reason. */
-export function selects(filter: DeliveryFilter): (outcome: Pick<ListedOutcome, 'reason'>) => boolean {
+export function selects(filter: DeliveryFilter): (outcome: Pick<DeliveryOutcome, 'reason'>) => boolean {
   const part = filter.reason?.toLowerCase();
   return ({ reason }) => part === undefined || (reason ?? '').toLowerCase().includes(part);
 }
@@ -112,7 +112,7 @@ const MAX_READ = 2_000;
 const PAGE = 500;
 
 interface ListedPage {
-  readonly outcomes: readonly ListedOutcome[];
+  readonly outcomes: readonly DeliveryOutcome[];
   readonly next: string | undefined;
 }
 
@@ -128,14 +128,14 @@ export async function listOutcomes(
 ): Promise<ListedPage> {
   const query = historyQuery(workspaceId, filter, filter.status);
   const isSelected = selects(filter);
-  const outcomes: ListedOutcome[] = [];
+  const outcomes: DeliveryOutcome[] = [];
   let next = cursor;
   for (let readCount = 0; readCount < MAX_READ; ) {
     const wanted = limit - outcomes.length;
     const size = filter.reason === undefined ? wanted : Math.min(wanted, PAGE);
     const position = next === undefined ? {} : { cursor: next };
     const page = await withCursor(() => history.list({ ...query, limit: size, ...position }));
-    outcomes.push(...page.entries.map(listedOutcomeOf).filter(isSelected));
+    outcomes.push(...page.entries.map(outcomeOfEntry).filter(isSelected));
     readCount += size;
     next = page.next;
     if (next === undefined || outcomes.length >= limit || filter.reason === undefined) break;

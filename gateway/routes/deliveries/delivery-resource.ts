@@ -1,10 +1,9 @@
 import {
+  type CanonicalEvent,
   DEAD_CAUSES,
-  type Delivery,
   type DeliveryAttempt,
   type DeliveryOutcome,
   ENVIRONMENTS,
-  type ListedOutcome,
 } from '@tributary/core';
 import { type Static, Type } from 'typebox';
 import { pageQuery } from '../../resources/pagination.ts';
@@ -20,7 +19,7 @@ import {
 } from '../../resources/schemas.ts';
 import { filterBody, filterQuery } from './delivery-list.ts';
 
-const STATUSES = ['retrying', 'delivered', 'dead', 'discarded'] as const;
+const STATUSES = ['retrying', 'delivered', 'unwanted', 'dead', 'discarded'] as const;
 
 export const deliveryQuery = closed({
   ...pageQuery,
@@ -32,6 +31,10 @@ export const attempt = Type.Object(
   {
     at: time,
     outcome: oneOf(['delivered', 'retry', 'dead']),
+    throttled: Type.Boolean({
+      description:
+        'Whether the destination refused it for the rate of requests alone: it used no step of the retry schedule.',
+    }),
     reason: nullable(Type.String()),
     status: nullable(Type.Integer({ description: 'HTTP status, where there was one.' })),
     response: nullable(Type.String({ description: 'The start of the destination’s response.' })),
@@ -66,7 +69,11 @@ const deliveryListed = Type.Object(fields, { title: 'Delivery' });
 export const deliveryResource = Type.Object(
   {
     ...fields,
-    event: freeObject('The event as it is delivered.'),
+    event: nullable(
+      freeObject(
+        'The event as it is delivered; null where the log no longer has it: it cannot be sent again.',
+      ),
+    ),
   },
   { title: 'DeliveryWithEvent' },
 );
@@ -118,7 +125,7 @@ export const discarded = Type.Object(
   { title: 'Discarded' },
 );
 
-export function presentDelivery(outcome: ListedOutcome): Static<typeof deliveryListed> {
+export function presentDelivery(outcome: DeliveryOutcome): Static<typeof deliveryListed> {
   const { delivery, status, reason, cause, at, next_attempt_at } = outcome;
   return {
     id: delivery.id,
@@ -138,18 +145,20 @@ export function presentDelivery(outcome: ListedOutcome): Static<typeof deliveryL
   };
 }
 
-export function presentDeliveryDetail(outcome: DeliveryOutcome): Static<typeof deliveryResource> {
-  return { ...presentDelivery(outcome), event: eventOf(outcome.delivery) };
+export function presentDeliveryDetail(
+  outcome: DeliveryOutcome,
+  event: CanonicalEvent | undefined,
+): Static<typeof deliveryResource> {
+  const shown = (event ?? null) as unknown as Static<typeof deliveryResource>['event'];
+  return { ...presentDelivery(outcome), event: shown };
 }
 
-function eventOf({ event }: Delivery) {
-  return event as unknown as Static<typeof deliveryResource>['event'];
-}
-
-export function presentAttempt({ at, outcome, reason, status, response, duration_ms }: DeliveryAttempt) {
+export function presentAttempt(made: DeliveryAttempt) {
+  const { at, outcome, throttled, reason, status, response, duration_ms } = made;
   return {
     at,
     outcome,
+    throttled: throttled === true,
     reason: reason ?? null,
     status: status ?? null,
     response: response ?? null,

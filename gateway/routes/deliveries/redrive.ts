@@ -1,17 +1,21 @@
 import {
   type Catalog,
   type CatalogView,
-  type Delivery,
+  type DeliveryEnvelope,
   type DeliveryOutcome,
   deadDeliveryKey,
   deliveryKey,
+  deliveryText,
   type EventVerdict,
+  eventJson,
   eventKey,
   HEADER,
   type Headers,
+  hasEvent,
   iso,
   MATCH,
   type NewEntry,
+  referredEventText,
   TOPIC,
 } from '@tributary/core';
 
@@ -41,12 +45,20 @@ function isRuleEnabled({ delivery }: DeliveryOutcome, state: CatalogView): boole
   return state.entity('rule', workspace_id, rule_id)?.enabled === true;
 }
 
-/** The destination of the redrive. If the rule is applied again, that of its current version; undefined when it is deleted. */
-function destinationOf({ delivery, cause }: DeliveryOutcome, state: CatalogView): string | undefined {
+/**
+ * The destination of the redrive. If the rule is applied again, that of its current version; undefined when it is deleted. Of a
+ * delivery that stands for several rules, that of the first one that exists.
+ */
+function destinationOf(
+  { delivery, cause, rules: others, rules_at }: DeliveryOutcome,
+  state: CatalogView,
+): string | undefined {
   const { workspace_id, rule_id, destination_id } = delivery;
-  return isBeforeDelivery(cause)
-    ? state.entity('rule', workspace_id, rule_id)?.destination_id
-    : destination_id;
+  if (!isBeforeDelivery(cause)) return destination_id;
+  const rules = [rule_id, ...(others ?? [])].map((id) => state.entity('rule', workspace_id, id));
+  const first = rules.find((rule) => rule !== undefined);
+  return (first ?? (rules_at === undefined ? undefined : state.enabledRules(workspace_id)[0]))
+    ?.destination_id;
 }
 
 /** Causes before the delivery existed: the rule is applied again. */
@@ -55,8 +67,9 @@ function isBeforeDelivery(cause: DeliveryOutcome['cause']): boolean {
 }
 
 /** How the rule is matched again; undefined when it had matched. */
-function matchOf(cause: DeliveryOutcome['cause']): string | undefined {
-  if (cause === 'filter_failed') return MATCH.named;
+function matchOf(cause: DeliveryOutcome['cause'], rulesAt?: DeliveryOutcome['rules_at']): string | undefined {
+  if (rulesAt !== undefined) return MATCH.at;
+  if (cause === 'filter_failed' || cause === 'over_budget') return MATCH.named;
   return cause === 'filter_not_evaluated' ? MATCH.from : undefined;
 }
 
@@ -66,8 +79,8 @@ export function redriveOf(
   now: number,
   { state, position: catalogPosition }: Pick<Catalog, 'state' | 'position'>,
 ): Redrive {
-  const { delivery: dead, cause, contract } = outcome;
-  const delivery: Delivery = { ...dead, redrives: dead.redrives + 1, created_at: iso(now) };
+  const { delivery: dead, cause, contract, rules = [], rules_at } = outcome;
+  const delivery: DeliveryEnvelope = { ...dead, redrives: dead.redrives + 1, created_at: iso(now) };
   const headers = headersOf(delivery, catalogPosition);
   const begins = { ...headers, [HEADER.redriveOf]: deadDeliveryKey(outcome) };
   const retrying: DeliveryOutcome = {
@@ -79,10 +92,14 @@ export function redriveOf(
   };
   return {
     start: isBeforeDelivery(cause)
-      ? applyAgain(delivery, matchOf(cause), { ...begins, ...verdictHeaders(contract) })
+      ? applyAgain(delivery, rules, matchOf(cause, rules_at), {
+          ...begins,
+          ...verdictHeaders(contract),
+          ...(rules_at === undefined ? {} : { [HEADER.rulesAt]: String(rules_at) }),
+        })
       : deliverAgain(delivery, { ...begins, ...ruleHeaders(outcome, state) }),
     outcome: {
-      key: deliveryKey(delivery),
+      key: keyOf(delivery),
       value: JSON.stringify(retrying),
       headers: { ...headers, [HEADER.outcome]: 'retrying' },
     },
@@ -96,17 +113,25 @@ function ruleHeaders({ delivery, cause }: DeliveryOutcome, state: CatalogView): 
   return { [HEADER.ruleVersion]: String(rule?.version ?? 0) };
 }
 
-function applyAgain(delivery: Delivery, match: string | undefined, headers: Headers): Redrive['start'] {
+function applyAgain(
+  delivery: DeliveryEnvelope,
+  otherRules: readonly string[],
+  match: string | undefined,
+  headers: Headers,
+): Redrive['start'] {
   const redriven = {
     ...(match === undefined ? {} : { [HEADER.match]: match }),
-    [HEADER.rules]: delivery.rule_id,
+    [HEADER.rules]: [delivery.rule_id, ...otherRules].join(','),
     [HEADER.redrives]: String(delivery.redrives),
     [HEADER.destinationId]: delivery.destination_id,
   };
-  const value = JSON.stringify(delivery.event);
+  const { event_at, received_at = delivery.created_at } = delivery;
+  const [key, value] = hasEvent(delivery)
+    ? [eventKey(delivery.event), eventJson(delivery)]
+    : [delivery.id, event_at === undefined ? '' : referredEventText({ event_at, received_at })];
   return {
     topic: TOPIC.eventsSlow,
-    entry: { key: eventKey(delivery.event), value, headers: { ...headers, ...redriven } },
+    entry: { key, value, headers: { ...headers, ...redriven } },
   };
 }
 
@@ -120,22 +145,31 @@ function verdictHeaders(verdict: EventVerdict | undefined): Headers {
   };
 }
 
-function deliverAgain(delivery: Delivery, headers: Headers): Redrive['start'] {
-  const value = JSON.stringify(delivery);
+function deliverAgain(delivery: DeliveryEnvelope, headers: Headers): Redrive['start'] {
   return {
     topic: TOPIC.deliveries,
-    entry: { key: deliveryKey(delivery), value, headers: { ...headers, [HEADER.outcome]: 'retrying' } },
+    entry: {
+      key: keyOf(delivery),
+      value: deliveryText(delivery),
+      headers: { ...headers, [HEADER.outcome]: 'retrying' },
+    },
   };
 }
 
-export function headersOf({ event, replay, idempotency_key }: Delivery, catalogPosition: number): Headers {
+/** Key of the records of a delivery: its order is that of its subject where its event is at hand. */
+export function keyOf(delivery: DeliveryEnvelope): string {
+  return hasEvent(delivery) ? deliveryKey(delivery) : delivery.id;
+}
+
+export function headersOf(delivery: DeliveryEnvelope, catalogPosition: number): Headers {
+  const { message_id, workspace_id, environment, replay, idempotency_key } = delivery;
   return {
     ...(replay === undefined ? {} : { [HEADER.replay]: replay }),
     ...(idempotency_key === undefined ? {} : { [HEADER.replayIds]: 'first' }),
     [HEADER.catalogPosition]: String(catalogPosition),
-    [HEADER.messageId]: event.message_id,
-    [HEADER.workspaceId]: event.workspace_id,
-    [HEADER.type]: event.type,
-    [HEADER.environment]: event.environment,
+    [HEADER.messageId]: message_id,
+    [HEADER.workspaceId]: workspace_id,
+    ...(hasEvent(delivery) ? { [HEADER.type]: delivery.event.type } : {}),
+    [HEADER.environment]: environment,
   };
 }

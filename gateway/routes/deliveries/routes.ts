@@ -5,7 +5,9 @@ import type { GatewayDependencies } from '../../dependencies.ts';
 import { conflict, notFound } from '../../errors/api-error.ts';
 import { linkNext, pageRequest } from '../../resources/pagination.ts';
 import { errorAnswers, noBody, pathOf } from '../../resources/schemas.ts';
+import { SummedCalls } from '../../resources/summed-calls.ts';
 import { DeadDeliveries } from './dead-deliveries.ts';
+import { eventOf, isKept } from './delivery-event.ts';
 import { deliveryGroups, groupsOf, groupsQuery } from './delivery-groups.ts';
 import { filterOf, listOutcomes, statedOnce } from './delivery-list.ts';
 import {
@@ -24,8 +26,15 @@ const path = '/workspaces/:workspaceId/deliveries';
 
 /** `/workspaces/:workspaceId/deliveries`: retrying, dead and redriven deliveries; redriving and discarding them. */
 export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
-  const { history } = dependencies;
+  const { history, log } = dependencies;
   const dead = new DeadDeliveries(dependencies);
+  const summed = new SummedCalls(app, dependencies);
+  const audited = (request: FastifyRequest, name: 'redriven' | 'discarded') =>
+    summed.count(
+      request,
+      { name, entity: 'delivery' },
+      { scope_id: request.workspace.id, organization_id: request.workspace.organization_id },
+    );
 
   app.get(
     path,
@@ -76,7 +85,8 @@ export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
     },
     async (request, reply) => {
       const outcome = await outcomeNamed(request, request.params.deliveryId);
-      return reply.code(200).send(presentDeliveryDetail(outcome));
+      const event = await eventOf(log, outcome.delivery);
+      return reply.code(200).send(presentDeliveryDetail(outcome, event));
     },
   );
 
@@ -94,7 +104,11 @@ export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
     },
     async (request, reply) => {
       const outcome = await outcomeNamed(request, request.params.deliveryId);
+      if (outcome.status === 'dead' && !(await isKept(log, outcome.delivery)))
+        throw conflict('event_not_kept');
+      const noteChanged = await audited(request, 'redriven');
       if ((await dead.redrive([outcome])) === 0) throw conflict('not_dead');
+      noteChanged([outcome.delivery.id]);
       return reply.code(202).send({ redriven: 1, more: false, cursor: null });
     },
   );
@@ -112,9 +126,12 @@ export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
         response: { 202: redriven, ...errorAnswers },
       },
     },
-    async ({ query, body, workspace }, reply) => {
+    async (request, reply) => {
+      const { query, body, workspace } = request;
       const cursor = statedOnce('cursor', query.cursor, body?.cursor);
+      const noteChanged = await audited(request, 'redriven');
       const { done, ...rest } = await dead.toAll(dead.redrive, workspace.id, filterOf(query, body), cursor);
+      noteChanged([], done);
       return reply.code(202).send({ redriven: done, ...rest });
     },
   );
@@ -133,7 +150,11 @@ export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
     },
     async (request, reply) => {
       const outcome = await outcomeNamed(request, request.params.deliveryId);
-      if (outcome.status !== 'discarded' && (await dead.discard([outcome])) === 0) throw conflict('not_dead');
+      if (outcome.status !== 'discarded') {
+        const noteChanged = await audited(request, 'discarded');
+        if ((await dead.discard([outcome])) === 0) throw conflict('not_dead');
+        noteChanged([outcome.delivery.id]);
+      }
       return reply.code(202).send({ discarded: 1, more: false, cursor: null });
     },
   );
@@ -151,9 +172,12 @@ export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
         response: { 202: discarded, ...errorAnswers },
       },
     },
-    async ({ query, body, workspace }, reply) => {
+    async (request, reply) => {
+      const { query, body, workspace } = request;
       const cursor = statedOnce('cursor', query.cursor, body?.cursor);
+      const noteChanged = await audited(request, 'discarded');
       const { done, ...rest } = await dead.toAll(dead.discard, workspace.id, filterOf(query, body), cursor);
+      noteChanged([], done);
       return reply.code(202).send({ discarded: done, ...rest });
     },
   );

@@ -3,13 +3,17 @@ import {
   BAD_REASONS,
   type Destination,
   type DestinationHealth,
+  failedShare,
   type HealthResolution,
   type HealthSample,
   iso,
   mergeHealth,
+  PRESENT_STATES,
+  presentState,
   sampleLatency,
   startOf,
   successRate,
+  Unavailable,
 } from '@tributary/core';
 import { type Static, Type } from 'typebox';
 import type { GatewayDependencies } from '../../dependencies.ts';
@@ -25,7 +29,24 @@ import {
   uuid,
 } from '../../resources/schemas.ts';
 import { HOURS, hoursText, parseInteger } from '../../resources/values.ts';
-import { destinationLists } from './destination-resource.ts';
+import { destinationLists, pausedBecause } from './destination-resource.ts';
+
+const notice = Type.Object(
+  {
+    state: oneOf(['well', 'bad']),
+    because: nullable(
+      oneOf(
+        BAD_REASONS,
+        'Why it is bad: its circuit is open, most attempts fail, more deliveries are deferred than made, deliveries wait too long, it answered 410 Gone, or it refuses most requests for their rate.',
+      ),
+    ),
+    since: nullable(time),
+  },
+  {
+    description:
+      'What notices (mails, and deliveries to other destinations) reported last, in their words. They are held back: a change has to last for minutes, and after two of them one an hour is reported. `state` is the present.',
+  },
+);
 
 /** Rates are of the last minute, over all processes; null without data. */
 const destinationHealth = Type.Object(
@@ -35,16 +56,36 @@ const destinationHealth = Type.Object(
       description: 'Whether a delivering process reported it in the last two minutes.',
     }),
     at: nullable(time),
-    state: oneOf(['well', 'bad'], 'As alerts reported last.'),
-    because: nullable(
-      oneOf(
-        BAD_REASONS,
-        'Why it is unhealthy: its circuit is open, most attempts fail, more deliveries are deferred than made, deliveries wait too long, or it answered 410 Gone.',
-      ),
+    state: oneOf(
+      PRESENT_STATES,
+      'What the last minute was, or the last five where it had no attempt. `failing`: its circuit is open, or at least 1 % of the attempts failed; `retrying`: nothing arrived, and deliveries wait for their next attempt, or most were refused for their rate; `behind`: deliveries wait for over a minute, or more are deferred than made; `no_traffic`: nothing was attempted, and nothing waits.',
     ),
-    state_since: nullable(time),
+    failed_share: nullable(
+      Type.Number({
+        description:
+          'Which part of the attempts of that time failed, 0 to 1, without those refused for their rate; null without any.',
+      }),
+    ),
+    retrying: nullable(
+      Type.Integer({
+        description: 'Deliveries that wait for their next attempt; null while their history cannot be read.',
+      }),
+    ),
+    paused_because: pausedBecause,
+    notice,
     delivered_per_second: Type.Number(),
-    failed_per_second: Type.Number({ description: 'Attempts that did not deliver.' }),
+    failed_per_second: Type.Number({
+      description: 'Attempts that did not deliver, without those that were refused for their rate.',
+    }),
+    throttled_per_second: Type.Number({
+      description: 'Attempts that it refused for their rate, such as with 429.',
+    }),
+    pace_per_second: nullable(
+      Type.Number({
+        description:
+          'Requests per second that its refusals led to; null where it refused none for their rate.',
+      }),
+    ),
     put_off_per_second: Type.Number({ description: 'Deliveries that were deferred without an attempt.' }),
     p50_ms: nullable(Type.Number()),
     p99_ms: nullable(Type.Number()),
@@ -80,7 +121,9 @@ const healthBucket = Type.Object(
     delivered: Type.Integer({ description: 'Attempts that delivered.' }),
     retried: Type.Integer({ description: 'Attempts that failed and are repeated.' }),
     dead: Type.Integer({ description: 'Attempts that failed for good.' }),
-    put_off: Type.Integer({ description: 'Deliveries that were deferred without an attempt.' }),
+    put_off: Type.Integer({
+      description: 'Deliveries that were deferred without an attempt, and attempts refused for their rate.',
+    }),
     success_rate: nullable(
       Type.Number({ description: 'Which part of the attempts delivered, 0 to 1; null without any.' }),
     ),
@@ -101,7 +144,7 @@ const healthHistory = Type.Object(
     bucket: oneOf(['minute', 'hour'], `By the minute up to ${HOURS_BY_MINUTE} hours, else by the hour.`),
     buckets: listOf(
       healthBucket,
-      'Oldest first; those in which nothing happened are left out. A minute is added once it is over, and lost where the process that counted it was killed.',
+      'Oldest first; those in which nothing happened are left out. The current one grows every five seconds; those of a process that was killed are lost.',
     ),
   },
   { title: 'HealthHistory' },
@@ -122,20 +165,92 @@ function presentSample(sample: HealthSample): Static<typeof healthBucket> {
   };
 }
 
-/** `health`: undefined for a destination that no process reports: it has no deliveries, or no process delivers. */
+interface KnownHealth {
+  /** Undefined for a destination that no process reports: it has no deliveries, or no process delivers. */
+  readonly health: DestinationHealth | undefined;
+  /** Null while history cannot be read. */
+  readonly retrying: number | null;
+}
+
+/** Groups of retrying deliveries that are read, the largest first: more than a workspace has but for very many failures. */
+const MAX_GROUPS = 1_000;
+
+/** Reads how deliveries to some destinations of a workspace go, or to all; 503 while the board does not answer. */
+async function readHealth(
+  { healthBoard, history }: Pick<GatewayDependencies, 'healthBoard' | 'history'>,
+  workspaceId: string,
+  ids?: readonly string[],
+): Promise<(id: string) => KnownHealth> {
+  const [reports, retrying] = await Promise.all([
+    healthBoard.read(workspaceId, ids),
+    retryingOf(history, workspaceId, ids),
+  ]);
+  const byDestination = Map.groupBy(reports, ({ destination_id }) => destination_id);
+  return (id) => ({
+    health: mergeHealth(byDestination.get(id) ?? []),
+    retrying: retrying && (retrying.get(id) ?? 0),
+  });
+}
+
+/** Null while history does not answer: the board's figures are shown without it. */
+async function retryingOf(
+  history: GatewayDependencies['history'],
+  workspaceId: string,
+  ids: readonly string[] = [],
+): Promise<ReadonlyMap<string, number> | null> {
+  const [id] = ids;
+  const values = { status: 'retrying', ...(ids.length === 1 && id !== undefined && { destination_id: id }) };
+  try {
+    const { groups } = await history.groups({ kind: 'delivery', workspaceId, values, limit: MAX_GROUPS });
+    const counts = new Map<string, number>();
+    for (const { values, count } of groups) {
+      const of = values.destination_id ?? '';
+      counts.set(of, (counts.get(of) ?? 0) + count);
+    }
+    return counts;
+  } catch (error) {
+    if (error instanceof Unavailable) return null;
+    throw error;
+  }
+}
+
+/** The filter of lists by `state`; undefined where the query has none. */
+export async function stateFilter(
+  dependencies: Pick<GatewayDependencies, 'healthBoard' | 'history'>,
+  workspaceId: string,
+  states: string | undefined,
+): Promise<((destination: Destination) => boolean) | undefined> {
+  if (states === undefined) return undefined;
+  const wanted = new Set(states.split(','));
+  const known = await readHealth(dependencies, workspaceId);
+  return (destination) => {
+    const { health, retrying } = known(destination.id);
+    return wanted.has(presentState(destination, health, retrying ?? 0));
+  };
+}
+
 function presentHealth(
-  { id, condition }: Pick<Destination, 'id' | 'condition'>,
-  health: DestinationHealth | undefined,
+  destination: Destination,
+  { health, retrying }: KnownHealth,
 ): Static<typeof destinationHealth> {
+  const { id, condition, paused_because = null } = destination;
   return {
     id,
     active: health !== undefined,
     at: timeOf(health?.at),
-    state: condition?.state ?? 'well',
-    because: condition?.because ?? null,
-    state_since: condition?.since ?? null,
+    state: presentState(destination, health, retrying ?? 0),
+    failed_share: health === undefined ? null : failedShare(health),
+    retrying,
+    paused_because,
+    notice: {
+      state: condition?.state ?? 'well',
+      because: condition?.because ?? null,
+      since: condition?.since ?? null,
+    },
     delivered_per_second: health?.delivered_per_second ?? 0,
     failed_per_second: health?.failed_per_second ?? 0,
+    throttled_per_second: health?.throttled_per_second ?? 0,
+    pace_per_second: health?.pace_per_second ?? null,
     put_off_per_second: health?.put_off_per_second ?? 0,
     p50_ms: health?.p50_ms ?? null,
     p99_ms: health?.p99_ms ?? null,
@@ -181,16 +296,14 @@ export const destinationHealthRoutes: FastifyPluginAsyncTypebox<GatewayDependenc
     },
     async (request, reply) => {
       const { id: workspaceId } = request.workspace;
-      const page = destinationLists.read(request, reply, catalog.state.listing('destination', workspaceId));
-      const reports = await healthBoard.read(
-        workspaceId,
-        page.map(({ id }) => id),
-      );
-      const byDestination = Map.groupBy(reports, ({ destination_id }) => destination_id);
-      const health = page.map((destination) =>
-        presentHealth(destination, mergeHealth(byDestination.get(destination.id) ?? [])),
-      );
-      return reply.code(200).send(health);
+      const isSelected = await stateFilter(dependencies, workspaceId, request.query.state);
+      const listing = catalog.state.listing('destination', workspaceId);
+      const page = destinationLists.read(request, reply, listing, isSelected);
+      const ids = page.map(({ id }) => id);
+      const known = await readHealth(dependencies, workspaceId, ids);
+      return reply
+        .code(200)
+        .send(page.map((destination) => presentHealth(destination, known(destination.id))));
     },
   );
 
@@ -207,8 +320,8 @@ export const destinationHealthRoutes: FastifyPluginAsyncTypebox<GatewayDependenc
     },
     async (request, reply) => {
       const destination = entityOf(request, dependencies, 'destination', request.params.destinationId);
-      const reports = await healthBoard.read(request.workspace.id, [destination.id]);
-      return reply.code(200).send(presentHealth(destination, mergeHealth(reports)));
+      const known = await readHealth(dependencies, request.workspace.id, [destination.id]);
+      return reply.code(200).send(presentHealth(destination, known(destination.id)));
     },
   );
 

@@ -1,13 +1,15 @@
 import {
+  type CatalogView,
   type Destination,
   ENVIRONMENTS,
   type JsonObject,
   MAX_CALLS_PER_SECOND,
   MAX_CONCURRENCY,
   MIN_CALLS_PER_SECOND,
+  PRESENT_STATES,
 } from '@tributary/core';
 import { type Static, Type } from 'typebox';
-import { alertsBody, alertsResource } from '../../resources/alerts.ts';
+import { alertsBody, alertsResource, emailStatus, statusIn } from '../../resources/alerts.ts';
 import { byFlag, byId, byText, byWord, catalogList } from '../../resources/catalog-list.ts';
 import {
   closed,
@@ -68,6 +70,10 @@ export const destinationBody = closed(
   },
 );
 
+export const pausedBecause = nullable(
+  Type.Object({ reason: oneOf(['gone'], 'It answered 410 Gone.'), at: time }),
+);
+
 export const destinationResource = Type.Object(
   {
     ...resourceFields,
@@ -77,9 +83,10 @@ export const destinationResource = Type.Object(
     max_concurrency: Type.Union([concurrency, Type.Null()]),
     rate_limit_per_second: Type.Union([rate, Type.Null()]),
     paused: Type.Boolean(),
-    paused_because: nullable(Type.Object({ reason: oneOf(['gone'], 'It answered 410 Gone.'), at: time })),
+    paused_because: pausedBecause,
     environments: listOf(oneOf(ENVIRONMENTS)),
     alerts: nullable(alertsResource),
+    alerts_email_status: emailStatus,
     version,
     created_by: uuid,
     ...times,
@@ -104,6 +111,14 @@ export const destinationTestResult = Type.Object(
   { title: 'DestinationTrial' },
 );
 
+const STATES = PRESENT_STATES.join('|');
+
+const statesText = Type.String({
+  description: `Only those of these states of their health, separated by commas: ${PRESENT_STATES.join(', ')}.`,
+  pattern: `^(${STATES})(,(${STATES}))*$`,
+  examples: ['failing,retrying'],
+});
+
 export const destinationList = listOf(destinationResource);
 
 export const destinationLists = catalogList<Destination>()({
@@ -117,18 +132,15 @@ export const destinationLists = catalogList<Destination>()({
       ...byWord(ENVIRONMENTS, 'Only those that take events of this environment.', () => null),
       matches: ({ environments = ENVIRONMENTS }, value) => environments.some((one) => one === value),
     },
-    state: byWord(
-      ['well', 'bad'],
-      'Only of the health that was reported last.',
-      ({ condition }) => condition?.state ?? 'well',
-    ),
     created_by: byId('Only those that this account created.', ({ created_by }) => created_by),
   },
+  own: { state: Type.Optional(statesText) },
 });
 
 /** `generated`: secrets that were generated with the destination, shown only in this response. */
 export function presentDestination(
   destination: Destination,
+  state: CatalogView,
   secrets: readonly string[],
   generated: JsonObject = {},
 ): Static<typeof destinationResource> {
@@ -145,6 +157,7 @@ export function presentDestination(
     paused_because: destination.paused_because ?? null,
     environments: destination.environments ?? ENVIRONMENTS,
     alerts: destination.alerts ?? null,
+    alerts_email_status: statusIn(state, destination.workspace_id, destination.alerts?.email, destination),
     version: destination.version,
     created_by: destination.created_by,
     created_at: destination.created_at,

@@ -5,7 +5,7 @@ import { accountOf } from '../../authentication/caller.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { invalidRequest } from '../../errors/api-error.ts';
 import { disconnectSignal } from '../../limits/fair-semaphore.ts';
-import { alertsIn } from '../../resources/alerts.ts';
+import { addressIn, alertsIn, confirmationOf } from '../../resources/alerts.ts';
 import {
   checkVersion,
   deleteEntity,
@@ -15,6 +15,7 @@ import {
 } from '../../resources/catalog-entities.ts';
 import { errorAnswers, MAX_RESOURCE_BYTES, noBody, pathOf, removedAs } from '../../resources/schemas.ts';
 import { createDestinationTests } from './connection-test.ts';
+import { stateFilter } from './destination-health.ts';
 import {
   destinationBody,
   destinationList,
@@ -54,10 +55,15 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
     },
     async (request, reply) => {
       const listing = catalog.state.listing('destination', request.workspace.id);
-      const found = destinationLists.read(request, reply, listing);
+      const isSelected = await stateFilter(dependencies, request.workspace.id, request.query.state);
+      const found = destinationLists.read(request, reply, listing, isSelected);
       return reply
         .code(200)
-        .send(found.map((destination) => presentDestination(destination, secretsOf(destination.type))));
+        .send(
+          found.map((destination) =>
+            presentDestination(destination, catalog.state, secretsOf(destination.type)),
+          ),
+        );
     },
   );
 
@@ -79,6 +85,7 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
       const description = connectorOf(type);
       const id = newId();
       const configured = configurator.create(description, id, settings ?? {});
+      const alerts = alertsIn(request.body.alerts, catalog.state, request.workspace.id, id);
       await propose(request, dependencies, {
         type: 'destination.created',
         entity: id,
@@ -91,13 +98,16 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
           settings: configured.settings,
           ...switchesOf(request.body),
           ...limitsIn(request.body),
-          alerts: alertsIn(request.body.alerts, catalog.state, request.workspace.id, id),
+          alerts,
+          ...confirmationOf(dependencies, addressIn(request.workspace, alerts)),
           created_by: accountOf(request.caller),
         },
       });
       const destination = entityOf(request, dependencies, 'destination', id);
       tagVersion(reply, destination);
-      return reply.code(201).send(presentDestination(destination, description.secrets, configured.generated));
+      return reply
+        .code(201)
+        .send(presentDestination(destination, catalog.state, description.secrets, configured.generated));
     },
   );
 
@@ -115,7 +125,9 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
     async (request, reply) => {
       const destination = entityOf(request, dependencies, 'destination', request.params.destinationId);
       tagVersion(reply, destination);
-      return reply.code(200).send(presentDestination(destination, secretsOf(destination.type)));
+      return reply
+        .code(200)
+        .send(presentDestination(destination, catalog.state, secretsOf(destination.type)));
     },
   );
 
@@ -127,7 +139,7 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
         patched: (request) => {
           const { destinationId } = request.params as { destinationId: string };
           const stored = entityOf(request, dependencies, 'destination', destinationId);
-          return presentDestination(stored, secretsOf(stored.type));
+          return presentDestination(stored, catalog.state, secretsOf(stored.type));
         },
       },
       bodyLimit: MAX_RESOURCE_BYTES,
@@ -146,6 +158,7 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
       if (type !== stored.type)
         throw invalidRequest({ path: '/type', message: `must stay "${stored.type}"` });
       const description = connectorOf(type);
+      const alerts = alertsIn(request.body.alerts, catalog.state, stored.workspace_id, stored.id);
       await propose(request, dependencies, {
         type: 'destination.updated',
         entity: stored.id,
@@ -157,12 +170,13 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
           // A pause by the processors keeps its reason until a member resumes the destination.
           paused_because: request.body.paused === true ? (stored.paused_because ?? null) : null,
           ...limitsIn(request.body),
-          alerts: alertsIn(request.body.alerts, catalog.state, stored.workspace_id, stored.id),
+          alerts,
+          ...confirmationOf(dependencies, addressIn(request.workspace, alerts), stored.alerts?.email, stored),
         },
       });
       const destination = entityOf(request, dependencies, 'destination', stored.id);
       tagVersion(reply, destination);
-      return reply.code(200).send(presentDestination(destination, description.secrets));
+      return reply.code(200).send(presentDestination(destination, catalog.state, description.secrets));
     },
   );
 

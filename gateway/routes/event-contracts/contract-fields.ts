@@ -1,6 +1,7 @@
 import { type CatalogView, type Contract, type ContractWorkers, contractSubject } from '@tributary/core';
 import type { Static } from 'typebox';
 import { ApiError, type ErrorDetail, invalidRequest } from '../../errors/api-error.ts';
+import { patternFault } from '../../resources/values.ts';
 import type { contractBody } from './contract-resource.ts';
 
 /** The fields of a contract in a body, with defaults. */
@@ -16,10 +17,11 @@ interface SchemaCheck {
   readonly disconnected: AbortSignal;
 }
 
-/** 400 for an invalid schema, and for an event name with a type whose events have none. */
+/** 400 for an invalid schema, and as `nameFaults`. */
 export async function contractFields(
   body: Static<typeof contractBody>,
   { workspaceId, contracts, disconnected }: SchemaCheck,
+  stored?: Contract,
 ): Promise<ContractFields> {
   const fields: ContractFields = {
     name: body.name,
@@ -32,20 +34,24 @@ export async function contractFields(
   };
   const schemaFaults = await contracts.check(workspaceId, fields.schema_definition, { disconnected });
   const faults = [
-    ...nameFaults(fields),
+    ...nameFaults(fields, stored),
     ...schemaFaults.map(({ path, message }) => ({ path: `/schema_definition${path}`, message })),
   ];
   if (faults.length > 0) throw invalidRequest(...faults);
   return fields;
 }
 
-/** The fault of an event name with a type whose events have none. */
-export function nameFaults({
-  event_type,
-  event_name,
-}: Pick<ContractFields, 'event_type' | 'event_name'>): readonly ErrorDetail[] {
-  if (event_name === '' || contractSubject(event_type) === 'properties') return [];
-  return [{ path: '/event_name', message: `must be empty: ${event_type} events have no name` }];
+/** The fault of an event name with a type whose events have none, and of a pattern that is no stored contract's name. */
+export function nameFaults(
+  { event_type, event_name }: Pick<ContractFields, 'event_type' | 'event_name'>,
+  stored?: Pick<Contract, 'event_name'>,
+): readonly ErrorDetail[] {
+  const path = '/event_name';
+  if (event_name !== '' && contractSubject(event_type) !== 'properties')
+    return [{ path, message: `must be empty: ${event_type} events have no name` }];
+  const instead = 'the contract without a name is for all names that have none of their own';
+  const message = stored?.event_name === event_name ? undefined : patternFault(event_name, instead);
+  return message === undefined ? [] : [{ path, message }];
 }
 
 /** JSON bytes of a workspace's past contract versions that may still be evaluated: every process has them in memory. */

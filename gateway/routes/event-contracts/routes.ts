@@ -35,8 +35,8 @@ const path = '/workspaces/:workspaceId/event-contracts';
 
 /** `/workspaces/:workspaceId/event-contracts`: contracts, dry runs and inference. */
 export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
-  const { catalog, contracts, log, clock } = dependencies;
-  const recent = new RecentEvents(log, clock);
+  const { catalog, contracts, clock } = dependencies;
+  const recent = new RecentEvents(dependencies);
 
   app.get(
     path,
@@ -139,7 +139,7 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
     async (request, reply) => {
       const stored = contractNamed(request, request.params.contractId);
       checkVersion(request, stored);
-      const fields = await contractFields(request.body, schemaCheckOf(request, reply));
+      const fields = await contractFields(request.body, schemaCheckOf(request, reply), stored);
       if (isDryRun(request.query))
         return reply.code(200).send(await dryRun({ ...stored, ...fields }, request.query, contextOf(reply)));
       const wanted = { ...fields, status: 'active' } as const; // an archived contract refuses every change, also an empty one

@@ -4,7 +4,6 @@ import {
   eventName,
   FilterBudget,
   type FilterResult,
-  filterFault,
   MAX_FILTER_WORK,
 } from '@tributary/core';
 import type { Static } from 'typebox';
@@ -13,7 +12,7 @@ import type { RecentEvents } from '../../event-search/recent-events.ts';
 import { parseTime } from '../../resources/values.ts';
 import { EVENTS } from '../event-contracts/contract-resource.ts';
 import { presentCoverage } from '../event-contracts/dry-run.ts';
-import type { ruleDryRunBody, ruleDryRunResult } from './rule-resource.ts';
+import { type ruleDryRunBody, type ruleDryRunResult, selectionFaults } from './rule-resource.ts';
 
 type Result = Static<typeof ruleDryRunResult>;
 type Verdict = Result['examples'][number]['verdict'];
@@ -38,8 +37,8 @@ export async function dryRunOfFilter(
   { workspaceId, recent, now, disconnected }: DryRunContext,
 ): Promise<Result> {
   const { filter = null, event_types, event_names, environments } = body;
-  const fault = filter === null ? undefined : filterFault(filter);
-  if (fault !== undefined) throw invalidRequest({ path: '/filter', message: fault });
+  const faults = selectionFaults({ filter, event_names: event_names ?? [] });
+  if (faults.length > 0) throw invalidRequest(...faults);
   const [types, names] = [event_types ?? [], event_names ?? []];
   const wantedEnvironments = environments ?? ['production'];
   const query = {

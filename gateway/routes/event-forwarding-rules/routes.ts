@@ -4,10 +4,12 @@ import {
   destinationMismatch,
   ENVIRONMENTS,
   EVENT_TYPES,
+  FilterBudget,
   iso,
   matchRules,
   mismatchOf,
   newId,
+  organizationOf,
   type Rule,
 } from '@tributary/core';
 import type { Static } from 'typebox';
@@ -16,6 +18,7 @@ import type { GatewayDependencies } from '../../dependencies.ts';
 import { RecentEvents } from '../../event-search/recent-events.ts';
 import { readTrialEvent } from '../../ingestion/trial-event.ts';
 import { disconnectSignal } from '../../limits/fair-semaphore.ts';
+import { TENANT_TURNS } from '../../limits/tenant-turns.ts';
 import {
   checkVersion,
   deleteEntity,
@@ -69,8 +72,8 @@ const path = '/workspaces/:workspaceId/event-forwarding-rules';
 
 /** `/workspaces/:workspaceId/event-forwarding-rules`: rules that forward events to destinations. */
 export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
-  const { catalog, log, clock } = dependencies;
-  const recent = new RecentEvents(log, clock);
+  const { catalog, clock } = dependencies;
+  const recent = new RecentEvents(dependencies);
 
   app.get(
     path,
@@ -161,7 +164,7 @@ export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
       const stored = entityOf(request, dependencies, 'rule', request.params.ruleId);
       checkVersion(request, stored);
       const fields = ruleFields(request.body);
-      checkReferences(fields, request.workspace.id, catalog.state);
+      checkReferences(fields, request.workspace.id, catalog.state, stored);
       if (!(await isAlready(request, dependencies, 'rule', stored, fields)))
         await propose(request, dependencies, {
           type: 'rule.updated',
@@ -195,7 +198,10 @@ export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
         environment: environment ?? rule.environments[0] ?? 'production',
       };
       const destination = catalog.state.entity('destination', rule.workspace_id, rule.destination_id);
-      const mismatch = mismatchOf(rule, event) ?? destinationMismatch(destination, event.environment);
+      const ofRule = await TENANT_TURNS.run(request.workspace.organization_id, () =>
+        mismatchOf(rule, event, new FilterBudget(request.workspace.organization_id)),
+      );
+      const mismatch = ofRule ?? destinationMismatch(destination, event);
       return reply.code(200).send({
         matched: mismatch === undefined,
         because: mismatch?.because ?? null,
@@ -225,7 +231,9 @@ export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
         ...readTrialEvent(request, triedBy, body, now),
         environment: environment ?? 'production',
       };
-      return reply.code(200).send(verdictsOn(event, workspace.id));
+      const steps = verdictsOn(event, workspace.id);
+      const verdicts = await TENANT_TURNS.runSteps(workspace.organization_id, steps, disconnectSignal(reply));
+      return reply.code(200).send(verdicts);
     },
   );
 
@@ -263,23 +271,30 @@ export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
   );
 
   /** As route matches: the filters of the enabled rules share one budget, in their order; those of disabled ones another. */
-  function verdictsOn(event: CanonicalEvent, workspaceId: string): Static<typeof rulesTestResult> {
+  function* verdictsOn(
+    event: CanonicalEvent,
+    workspaceId: string,
+  ): Generator<undefined, Static<typeof rulesTestResult>> {
     const { state } = catalog;
-    const enabled = matchRules(state.enabledRules(workspaceId), event);
     const disabled = [...state.listing('rule', workspaceId, 'disabled').newestFirst()].reverse();
-    const all = [...enabled, ...matchRules(disabled, event)];
-    const verdicts = all.map(({ rule, mismatch: ofRule }) => {
-      const destination = state.entity('destination', workspaceId, rule.destination_id);
-      const mismatch = ofRule ?? destinationMismatch(destination, event.environment);
-      return {
-        rule_id: rule.id,
-        name: rule.name,
-        destination_id: rule.destination_id,
-        matched: mismatch === undefined,
-        because: mismatch?.because ?? null,
-        message: mismatch?.message ?? null,
-      };
-    });
+    const verdicts: Static<typeof rulesTestResult>['rules'][number][] = [];
+    for (const some of [state.enabledRules(workspaceId), disabled]) {
+      const budget = new FilterBudget(organizationOf(state, workspaceId));
+      for (const rule of some) {
+        const [match] = matchRules([rule], event, budget);
+        const destination = state.entity('destination', workspaceId, rule.destination_id);
+        const mismatch = match?.mismatch ?? destinationMismatch(destination, event);
+        verdicts.push({
+          rule_id: rule.id,
+          name: rule.name,
+          destination_id: rule.destination_id,
+          matched: mismatch === undefined,
+          because: mismatch?.because ?? null,
+          message: mismatch?.message ?? null,
+        });
+        yield;
+      }
+    }
     return { matched: verdicts.filter(({ matched }) => matched).length, rules: verdicts };
   }
 };

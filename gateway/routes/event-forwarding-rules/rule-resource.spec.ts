@@ -1,7 +1,7 @@
 import type { CatalogView } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { ApiError } from '../../errors/api-error.ts';
-import { checkReferences, ruleFields } from './rule-resource.ts';
+import { checkReferences, ruleFields, selectionFaults } from './rule-resource.ts';
 
 const minimal = { name: 'All', destination_id: 'DE' };
 
@@ -60,5 +60,17 @@ describe('checkReferences', () => {
     expect(pathsOf(named, state('draft'))).toEqual(['/transformation_id']);
     expect(pathsOf(named, state('error'))).toEqual(['/transformation_id']);
     expect(pathsOf({ ...named, enabled: false }, state('draft'))).toEqual([]);
+  });
+
+  it('a rule whose filter and names an earlier release took could not be disabled', () => {
+    const old = { ...minimal, filter: 'has(event.userId)', event_names: ['Order*'], enabled: false };
+    const faultsOf = (stored?: Parameters<typeof selectionFaults>[1]) =>
+      selectionFaults(ruleFields(old), stored).map(({ path }) => path);
+    expect(faultsOf()).toEqual(['/event_names/0', '/filter']);
+    expect(faultsOf({ filter: 'has(event.userId)', event_names: ['Order*'] })).toEqual([]);
+    expect(faultsOf({ filter: 'event.user_id == ""', event_names: [] })).toEqual([
+      '/event_names/0',
+      '/filter',
+    ]);
   });
 });

@@ -2,8 +2,8 @@ import {
   type CatalogView,
   ENVIRONMENTS,
   EVENT_TYPES,
-  type EventType,
   filterFault,
+  hasName,
   MAX_FILTER_LENGTH,
   MISMATCHES,
   type Rule,
@@ -24,7 +24,7 @@ import {
   uuid,
   version,
 } from '../../resources/schemas.ts';
-import { timeText } from '../../resources/values.ts';
+import { patternFault, timeText } from '../../resources/values.ts';
 import { coverage, EVENTS, SINCE } from '../event-contracts/contract-resource.ts';
 
 const MAX_EVENT_NAMES = 1_000;
@@ -41,7 +41,7 @@ export const ruleBody = closed(
         uniqueItems: true,
         maxItems: MAX_EVENT_NAMES,
         description:
-          'Names of track events and pages; `event_types` may then name no other type. Empty: all names. Default empty.',
+          'Names of track events, pages and screens; `event_types` may then name no other type. Empty: all names. Default empty.',
       }),
     ),
     environments: optional(
@@ -205,9 +205,6 @@ export const rulesTestResult = Type.Object(
   { title: 'RulesTrial' },
 );
 
-/** Event types with names. */
-const HAS_NAME: ReadonlySet<EventType> = new Set(['track', 'page']);
-
 /** The fields of a rule in a body, with defaults. */
 type RuleFields = Omit<Rule, 'id' | 'workspace_id' | 'created_by' | 'version' | 'created_at' | 'updated_at'>;
 
@@ -226,9 +223,14 @@ export function ruleFields(body: Static<typeof ruleBody>): RuleFields {
 
 /**
  * 400 when the rule refers to entities that its workspace does not have, is enabled with a transformation that is not
- * active, has names for types whose events have none, or has an invalid filter.
+ * active, has names for types whose events have none, or has an invalid filter or name that `stored` does not have.
  */
-export function checkReferences(rule: RuleFields, workspaceId: string, state: CatalogView): void {
+export function checkReferences(
+  rule: RuleFields,
+  workspaceId: string,
+  state: CatalogView,
+  stored?: Pick<Rule, 'filter' | 'event_names'>,
+): void {
   const faults: ErrorDetail[] = [];
   if (state.entity('destination', workspaceId, rule.destination_id) === undefined)
     faults.push({ path: '/destination_id', message: 'is not a destination of this workspace' });
@@ -241,15 +243,32 @@ export function checkReferences(rule: RuleFields, workspaceId: string, state: Ca
       faults.push({ path: '/transformation_id', message });
     }
   }
-  const nameless =
-    rule.event_names.length === 0 ? [] : rule.event_types.filter((type) => !HAS_NAME.has(type));
+  const nameless = rule.event_names.length === 0 ? [] : rule.event_types.filter((type) => !hasName(type));
   if (nameless.length > 0) {
     const message = `can match no ${nameless.join(' and no ')} event: these have no name; leave event_names empty, or make a rule of their own for them`;
     faults.push({ path: '/event_names', message });
   }
-  const fault = rule.filter == null ? undefined : filterFault(rule.filter);
-  if (fault !== undefined) faults.push({ path: '/filter', message: fault });
+  faults.push(...selectionFaults(rule, stored));
   if (faults.length > 0) throw invalidRequest(...faults);
+}
+
+/**
+ * The faults of the filter and the names of a rule, but for those that the stored rule has already: one that an earlier
+ * release took can still be renamed and disabled.
+ */
+export function selectionFaults(
+  { filter, event_names }: Pick<RuleFields, 'filter' | 'event_names'>,
+  stored?: Pick<Rule, 'filter' | 'event_names'>,
+): readonly ErrorDetail[] {
+  const faults: ErrorDetail[] = [];
+  for (const [at, name] of event_names.entries()) {
+    const message = patternFault(name, 'a filter such as event.event.startsWith("Order") selects by a part');
+    if (message !== undefined && stored?.event_names.includes(name) !== true)
+      faults.push({ path: `/event_names/${at}`, message });
+  }
+  const message = filter == null || filter === stored?.filter ? undefined : filterFault(filter);
+  if (message !== undefined) faults.push({ path: '/filter', message });
+  return faults;
 }
 
 export function presentRule(rule: Rule): Static<typeof ruleResource> {

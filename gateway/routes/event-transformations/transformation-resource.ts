@@ -1,15 +1,17 @@
 import {
   addCounts,
+  asWritten,
+  type CanonicalEvent,
   durationQuantile,
   type HourlyRuns,
   iso,
   type JsonObject,
-  parseExact,
   type RunCounts,
   SANDBOX_LOG_LEVELS,
   type SandboxResult,
   type Transformation,
   type TransformationVersion,
+  type TrialEvent,
 } from '@tributary/core';
 import { type Static, Type } from 'typebox';
 import {
@@ -35,7 +37,9 @@ const sourceCode = Type.String({
   description: 'JavaScript: `function transform(event, context)` returns the event, several, or null.',
 });
 
-const testInput = freeObject('Given to the function exactly as it stands here.');
+const testInput = freeObject(
+  'A canonical event. Fields that every event has are filled in where they are absent, and left out of the output.',
+);
 
 /** An object, an array of objects, or null. */
 const outputs = Type.Unsafe<JsonObject | readonly JsonObject[] | null>({
@@ -232,15 +236,33 @@ function presentCounts(counts: RunCounts) {
   return { runs, errors, dropped, fanned_out, outputs, p50_ms, p99_ms };
 }
 
+/** The run of a test: what the pipeline would deliver, or why it would not. */
+export type TrialRun = (
+  | {
+      readonly ok: true;
+      readonly events: readonly CanonicalEvent[];
+      readonly trial: TrialEvent;
+      readonly given: JsonObject;
+    }
+  | {
+      readonly ok: false;
+      readonly kind: string;
+      readonly message: string;
+      readonly line?: number;
+      readonly column?: number;
+    }
+) &
+  Pick<SandboxResult, 'logs' | 'durationMs' | 'loadMs'>;
+
 /** `output` has the form of `test_output`: one event, several, or null for none. */
-export function presentRun(result: SandboxResult): Static<typeof testResult> {
-  const { ok, durationMs, loadMs } = result;
-  const ran = { logs: [...result.logs], duration_ms: durationMs, compile_ms: loadMs, run_ms: durationMs };
-  if (!result.ok) {
-    const { line = null, column = null } = result;
-    return { ok, output: null, error: failureOf(result), line, column, ...ran };
+export function presentRun(run: TrialRun): Static<typeof testResult> {
+  const { ok, durationMs, loadMs } = run;
+  const ran = { logs: [...run.logs], duration_ms: durationMs, compile_ms: loadMs, run_ms: durationMs };
+  if (!run.ok) {
+    const { line = null, column = null } = run;
+    return { ok, output: null, error: failureOf(run), line, column, ...ran };
   }
-  const outputs = result.outputs.map((text) => parseExact<JsonObject>(text));
+  const outputs = run.events.map((event) => asWritten(event, run.given, run.trial));
   const output = outputs.length > 1 ? outputs : (outputs[0] ?? null);
   return { ok, output, error: null, line: null, column: null, ...ran };
 }
@@ -259,6 +281,6 @@ export function untestedBecause({
 }
 
 /** The error of a failed run: `<kind>: <message>`. */
-export function failureOf({ kind, message }: Extract<SandboxResult, { ok: false }>): string {
+export function failureOf({ kind, message }: { readonly kind: string; readonly message: string }): string {
   return `${kind}: ${message}`;
 }

@@ -1,19 +1,24 @@
-import { isDeepStrictEqual } from 'node:util';
 import {
+  type CanonicalEvent,
+  expectedEvent,
+  InvalidInput,
   type Json,
   type JsonObject,
   newId,
+  parseExact,
   type Sandbox,
   type SandboxProgram,
-  type SandboxResult,
   type Transformation,
+  type TrialEvent,
   transformationInput,
+  transformedFrom,
+  trialEvent,
 } from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import { invalidRequest } from '../../errors/api-error.ts';
+import { conflict, invalidRequest } from '../../errors/api-error.ts';
 import { checkVersion, entityOf, isAlready, propose } from '../../resources/catalog-entities.ts';
-import { failureOf, untestedBecause } from './transformation-resource.ts';
+import { failureOf, type TrialRun, untestedBecause } from './transformation-resource.ts';
 
 type Tested = Pick<Transformation, 'source_code' | 'test_input' | 'test_output'>;
 
@@ -42,26 +47,48 @@ export async function testStatusOf(
 }
 
 /** Evaluates the run of a test. Results are compared as JSON, regardless of the order of members. */
-export function evaluateRun(result: SandboxResult, output: JsonObject | readonly JsonObject[]): TestStatus {
-  const error = result.ok ? differenceFrom(result.outputs, output) : failureOf(result);
+export function evaluateRun(run: TrialRun, output: JsonObject | readonly JsonObject[]): TestStatus {
+  const error = run.ok ? differenceFrom(run, output) : failureOf(run);
   return error === undefined
     ? { status: 'active', test_error: null, last_error: null }
     : { status: 'draft', test_error: error.slice(0, MAX_ERROR), last_error: null };
 }
 
 function differenceFrom(
-  outputs: readonly string[],
+  { events, trial }: Extract<TrialRun, { ok: true }>,
   expected: JsonObject | readonly JsonObject[],
 ): string | undefined {
-  const actual = outputs.map((text) => JSON.parse(text) as Json);
-  // As JSON text and back: -0 is 0.
-  const wanted = JSON.parse(JSON.stringify(isList(expected) ? expected : [expected])) as Json[];
-  if (actual.length !== wanted.length)
-    return `output: returned ${count(actual.length)}, test_output has ${count(wanted.length)}`;
-  const difference = firstDifference(actual, wanted);
+  const wanted = isList(expected) ? expected : [expected];
+  if (events.length !== wanted.length)
+    return `output: returned ${count(events.length)}, test_output has ${count(wanted.length)}`;
+  let read: readonly CanonicalEvent[];
+  try {
+    read = wanted.map((event) => expectedEvent(event, trial));
+  } catch (error) {
+    if (!(error instanceof InvalidInput)) throw error;
+    return `test_output: ${error.message}`;
+  }
+  const [actual, compared] = [asJson(events), asJson(read)];
+  const difference = firstDifference(actual, compared);
   if (difference === undefined) return undefined;
   const shown = isList(expected) ? difference : difference.replace(/^\/0/, '');
-  return `output: differs from test_output${shown === '' ? '' : ` at ${shown}`}`;
+  const [returned, meant] = [valueAt(actual, difference), valueAt(compared, difference)];
+  return `output: differs from test_output${shown === '' ? '' : ` at ${shown}`}: returned ${returned}, expected ${meant}`;
+}
+
+/** As JSON text and back: -0 is 0. Numbers keep their digits. */
+function asJson(events: readonly CanonicalEvent[]): Json {
+  return parseExact<Json>(JSON.stringify(events));
+}
+
+const SHOWN_VALUE = 100;
+
+function valueAt(value: Json, pointer: string): string {
+  let found: Json | undefined = value;
+  for (const name of pointer.split('/').slice(1))
+    found = memberOf(found as Container, name.replaceAll('~1', '/').replaceAll('~0', '~'));
+  const text = found === undefined ? 'nothing' : JSON.stringify(found);
+  return text.length > SHOWN_VALUE ? `${text.slice(0, SHOWN_VALUE)}...` : text;
 }
 
 function isList(output: JsonObject | readonly JsonObject[]): output is readonly JsonObject[] {
@@ -72,32 +99,48 @@ function count(events: number): string {
   return events === 1 ? '1 event' : `${events} events`;
 }
 
-/** The time of a test whose event has no `received_at`. */
-const TEST_TIME = '2026-01-01T00:00:00.000Z';
+const NOT_RUN = { logs: [], durationMs: 0, loadMs: 0 };
 
-/** Runs a program once on an event, with a context like that of production. Deterministic for a given event. */
+/**
+ * Runs a program once on an event, with the rules of the pipeline and a context like that of production. Deterministic for
+ * a given event.
+ */
 export async function runOnce(
   sandbox: Sandbox,
   program: SandboxProgram,
   event: JsonObject,
   workspaceId: string,
-): Promise<SandboxResult> {
+): Promise<TrialRun> {
+  let trial: TrialEvent;
+  try {
+    trial = trialEvent(event, workspaceId);
+  } catch (error) {
+    if (!(error instanceof InvalidInput)) throw error;
+    return { ok: false, kind: 'input', message: error.message, ...NOT_RUN };
+  }
+  const { source } = trial;
   const context = {
     workspace_id: workspaceId,
     rule_id: null,
     rule_name: null,
-    environment: event.environment === 'production' ? 'production' : 'development',
+    environment: source.environment,
     contract: { outcome: 'accepted', id: null, version: null },
   } as const;
-  const { received_at, message_id } = event;
+  const { message_id } = event;
   const identity = {
     message_id: typeof message_id === 'string' ? message_id : '',
-    received_at: typeof received_at === 'string' ? received_at : TEST_TIME,
+    received_at: source.received_at,
   };
-  const input = transformationInput(JSON.stringify(event), context, identity);
-  const [result] = await sandbox.run(program, [input], { captureLogs: true });
+  const text = JSON.stringify(source);
+  const [result] = await sandbox.run(program, [transformationInput(text, context, identity)], {
+    captureLogs: true,
+  });
   if (result === undefined) throw new Error('the sandbox returned no result for the event');
-  return result;
+  const { logs, durationMs, loadMs } = result;
+  const outcome = transformedFrom(source, result, text);
+  return outcome.ok
+    ? { ok: true, events: outcome.events, trial, given: event, logs, durationMs, loadMs }
+    : { ...(result.ok ? {} : result), ...outcome, logs, durationMs, loadMs };
 }
 
 /** Makes a new program of the source each time, so that earlier runs do not influence a test. */
@@ -107,8 +150,8 @@ export function trialOf(source: string, workspaceId: string): SandboxProgram {
 
 /** JSON pointer to the first difference of two JSON values; undefined when they are equal. */
 export function firstDifference(actual: Json, expected: Json, path = ''): string | undefined {
-  if (isDeepStrictEqual(actual, expected)) return undefined;
-  if (!isContainer(actual) || !isContainer(expected)) return path;
+  if (!isContainer(actual) || !isContainer(expected))
+    return JSON.stringify(actual) === JSON.stringify(expected) ? undefined : path;
   if (Array.isArray(actual) !== Array.isArray(expected)) return path;
   for (const key of new Set([...Object.keys(expected), ...Object.keys(actual)])) {
     const pointer = `${path}/${key.replaceAll('~', '~0').replaceAll('/', '~1')}`;
@@ -117,13 +160,13 @@ export function firstDifference(actual: Json, expected: Json, path = ''): string
     const found = firstDifference(inActual, inExpected, pointer);
     if (found !== undefined) return found;
   }
-  return path;
+  return undefined;
 }
 
 type Container = readonly Json[] | { readonly [key: string]: Json };
 
 function isContainer(value: Json): value is Container {
-  return typeof value === 'object' && value !== null;
+  return typeof value === 'object' && value !== null && !JSON.isRawJSON(value);
 }
 
 function memberOf(container: Container, key: string): Json | undefined {
@@ -136,8 +179,8 @@ type Replacement = Pick<Transformation, 'source_code' | 'test_input' | 'test_out
 
 /**
  * Tests a transformation with other fields and replaces them; an unchanged one appends no fact. Returns the current
- * transformation. 412 and 409 as for every change, and 409 when it would no longer be `active` while an enabled rule uses
- * it.
+ * transformation. 412 and 409 as for every change, and 409 `test_failed` with the difference when it would no longer be
+ * `active` while an enabled rule uses it.
  */
 export async function replace(
   request: FastifyRequest,
@@ -148,11 +191,15 @@ export async function replace(
   checkVersion(request, stored);
   const data = { ...fields, ...(await testStatusOf(dependencies.sandbox, fields, request.workspace.id)) };
   if (!(await isAlready(request, dependencies, 'transformation', stored, data)))
-    await propose(request, dependencies, {
-      type: 'transformation.updated',
-      entity: stored.id,
-      expected_version: stored.version,
-      data,
-    });
+    await propose(
+      request,
+      dependencies,
+      { type: 'transformation.updated', entity: stored.id, expected_version: stored.version, data },
+      ({ reason, causes }) =>
+        // A transformation in use is refused for nothing but a test that fails.
+        reason === 'in_use'
+          ? conflict('test_failed', causes, [{ path: '/test_output', message: data.test_error ?? '' }])
+          : conflict(reason, causes),
+    );
   return entityOf(request, dependencies, 'transformation', stored.id);
 }

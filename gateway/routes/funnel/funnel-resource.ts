@@ -9,9 +9,13 @@ import {
   type FunnelRow,
   funnelLatencyQuantile,
   iso,
+  type SystemSnapshot,
 } from '@tributary/core';
 import { type Static, Type } from 'typebox';
 import { listOf, oneOf, time } from '../../resources/schemas.ts';
+
+/** A stage is behind if its oldest record is older than this, s. */
+const BEHIND_AFTER_S = 60;
 
 const latency = Type.Object(
   {
@@ -82,6 +86,15 @@ export const funnelAnswer = Type.Object(
       ),
     ),
     left_out: Type.Optional(Type.Integer({ description: 'Groups beyond `limit`; `totals` has them.' })),
+    behind: Type.Optional(
+      listOf(
+        Type.Object(
+          { stage: Type.String({ examples: ['funnel'] }), seconds: Type.Integer() },
+          { title: 'StageBehind' },
+        ),
+        `Stages of the installation that are stopped or too slow, with the age of their oldest record, from ${BEHIND_AFTER_S} s: what waits before them is not counted yet. Absent: none, or it is unknown.`,
+      ),
+    ),
   },
   {
     title: 'Funnel',
@@ -112,6 +125,14 @@ export const samplesAnswer = Type.Object(
   { message_ids: listOf(Type.String(), 'Newest hour first.') },
   { title: 'FunnelSamples', examples: [{ message_ids: ['order-8841'] }] },
 );
+
+/** The stages that are behind, if there are any. */
+export function presentBehind(stages: SystemSnapshot['stages']): Pick<Static<typeof funnelAnswer>, 'behind'> {
+  const behind = stages.flatMap(({ stage, load: { lagSeconds = 0 } }) =>
+    lagSeconds > BEHIND_AFTER_S ? [{ stage, seconds: Math.round(lagSeconds) }] : [],
+  );
+  return behind.length === 0 ? {} : { behind };
+}
 
 /** Totals and series of rows. */
 export function presentSums(rows: readonly FunnelRow[]) {

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   type Clock,
@@ -13,13 +14,16 @@ import {
   funnelKeptMs,
   funnelStepMs,
   iso,
+  type SystemSnapshot,
+  type SystemView,
+  Unavailable,
 } from '@tributary/core';
 import { Type } from 'typebox';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { invalidRequest } from '../../errors/api-error.ts';
 import { closed, errorAnswers, oneOf, pathOf } from '../../resources/schemas.ts';
 import { type IntegerRule, integerText, parseInteger, parseTime, timeText } from '../../resources/values.ts';
-import { funnelAnswer, presentGroups, presentSums, samplesAnswer } from './funnel-resource.ts';
+import { funnelAnswer, presentBehind, presentGroups, presentSums, samplesAnswer } from './funnel-resource.ts';
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
@@ -32,6 +36,9 @@ const MAX_RANGE_MS: Readonly<Record<FunnelInterval, number>> = {
 };
 const MAX_HOURS_BY_NAME_MS = 2 * DAY_MS;
 const DEFAULT_RANGE_MS = DAY_MS;
+
+/** How long an answer waits for the state of the stages, ms. */
+const STAGES_WITHIN_MS = 1_000;
 
 const GROUPS: IntegerRule = { name: 'limit', min: 1, max: 1_000, fallback: 100 };
 const SAMPLES: IntegerRule = { name: 'limit', min: 1, max: 100, fallback: 10 };
@@ -85,7 +92,7 @@ const samplesQuery = closed({
 /** `GET /workspaces/:workspaceId/funnel`: counts of events by outcome. */
 export const funnelRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (
   app,
-  { funnel, clock },
+  { funnel, clock, system },
 ) => {
   app.get(
     '/workspaces/:workspaceId/funnel',
@@ -111,7 +118,10 @@ export const funnelRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
       const whole = wholeIntervals(range, interval);
       checkRange(whole, interval, isByName);
       const asked = { workspaceId: workspace.id, interval, ...whole, filter };
-      const rows = await funnel.read({ ...asked, groupBy: isByName ? [] : groupBy });
+      const [rows, stages] = await Promise.all([
+        funnel.read({ ...asked, groupBy: isByName ? [] : groupBy }),
+        stagesOf(system),
+      ]);
       // A thousand names times thirty days would take seconds: of these there are totals alone.
       const groups = isByName ? await funnel.read({ ...asked, groupBy, summed: true }) : rows;
       return reply.code(200).send({
@@ -120,6 +130,7 @@ export const funnelRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
         interval,
         ...presentSums(rows),
         ...(groupBy.length === 0 ? {} : presentGroups(groups, groupBy, limit, isByName)),
+        ...presentBehind(stages),
       });
     },
   );
@@ -186,6 +197,18 @@ function checkRange({ from, to }: Range, interval: FunnelInterval, isByName: boo
   const most = longest >= DAY_MS ? `${longest / DAY_MS} days` : `${longest / HOUR_MS} hours`;
   const what = isByName ? `${interval}s by name` : `${interval}s`;
   throw invalidRequest({ path: 'from', message: `must be at most ${most} before \`to\` for ${what}` });
+}
+
+/** None where the log does not answer in time, which is no reason to withhold the counts. */
+function stagesOf(system: SystemView): Promise<SystemSnapshot['stages']> {
+  const known = system.read().then(
+    ({ stages }) => stages,
+    (error: unknown) => {
+      if (error instanceof Unavailable) return [];
+      throw error;
+    },
+  );
+  return Promise.race([known, sleep(STAGES_WITHIN_MS, [], { ref: false })]);
 }
 
 function readDimensions(text: string | undefined): readonly FunnelDimension[] {

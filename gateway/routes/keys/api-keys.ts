@@ -2,7 +2,9 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   type ApiKey,
   type CatalogView,
+  type Clock,
   iso,
+  isUsable,
   KEY_GRANTS,
   type KeyGrant,
   WORKSPACE_ROLES,
@@ -59,8 +61,11 @@ const apiKeyBody = closed(
   { title: 'ApiKeyBody', examples: [{ name: 'nightly export', role: 'viewer' }] },
 );
 
+const STATUSES = ['active', 'revoked', 'expired'] as const;
+
 const fields = {
   ...keyFields,
+  status: oneOf(STATUSES),
   role: oneOf(WORKSPACE_ROLES),
   may_manage: listOf(oneOf(KEY_GRANTS), 'What it does beyond the rest of its role.'),
   expires_at: nullable(time),
@@ -75,25 +80,31 @@ const createdApiKey = Type.Object({ ...fields, ...rawKey }, { title: 'CreatedApi
 
 const apiKeyList = listOf(apiKeyResource);
 
-const apiKeys = catalogList<ApiKey>()({
-  textOf: ({ name }) => name,
-  fields: ['name', 'created_at', 'updated_at'],
-  filters: {
-    status: byWord(['active', 'revoked'], 'Only of this status. Default: both.', ({ status }) => status),
-    role: byWord(WORKSPACE_ROLES, 'Only with this role.', ({ role }) => role),
-    created_by: byId('Only those that this account created.', ({ created_by }) => created_by),
-  },
-});
+const apiKeyLists = (clock: Clock) =>
+  catalogList<ApiKey>()({
+    textOf: ({ name }) => name,
+    fields: ['name', 'created_at', 'updated_at'],
+    filters: {
+      status: byWord(STATUSES, 'Only of this status. Default: all.', (key) => statusOf(key, clock())),
+      role: byWord(WORKSPACE_ROLES, 'Only with this role.', ({ role }) => role),
+      created_by: byId('Only those that this account created.', ({ created_by }) => created_by),
+    },
+  });
 
-/**
- * `uses`: the last uses of keys, epoch ms. The hash is not shown. By the spec the status is `active` until the key is
- * revoked; `expires_at` shows whether it has expired.
- */
-function presentApiKey(
-  key: ApiKey,
-  uses: ReadonlyMap<string, number>,
-  state: Pick<CatalogView, 'workspaceRole'>,
-): Static<typeof apiKeyResource> {
+function statusOf(key: ApiKey, now: number): (typeof STATUSES)[number] {
+  return key.status === 'active' && !isUsable(key, now) ? 'expired' : key.status;
+}
+
+interface Presented {
+  /** The last uses of keys, epoch ms. */
+  readonly uses: ReadonlyMap<string, number>;
+  readonly state: Pick<CatalogView, 'workspaceRole'>;
+  /** Epoch ms. */
+  readonly now: number;
+}
+
+/** The hash is not shown. */
+function presentApiKey(key: ApiKey, { uses, state, now }: Presented): Static<typeof apiKeyResource> {
   return {
     id: key.id,
     workspace_id: key.workspace_id,
@@ -101,7 +112,7 @@ function presentApiKey(
     key_prefix: key.key_prefix,
     role: key.role,
     may_manage: key.may_manage ?? [],
-    status: key.status,
+    status: statusOf(key, now),
     expires_at: key.expires_at,
     last_used_at: lastUse(uses, key.id),
     created_by: key.created_by,
@@ -115,7 +126,8 @@ const path = '/workspaces/:workspaceId/api-keys';
 
 /** `/workspaces/:workspaceId/api-keys`: the raw key is shown once; revocation is permanent. */
 export const apiKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
-  const { catalog } = dependencies;
+  const { catalog, clock } = dependencies;
+  const apiKeys = apiKeyLists(clock);
 
   app.get(
     path,
@@ -132,7 +144,8 @@ export const apiKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
     async (request, reply) => {
       const keys = apiKeys.read(request, reply, catalog.state.listing('api_key', request.workspace.id));
       const uses = await readLastUses(request, reply, dependencies, keys);
-      return reply.code(200).send(keys.map((key) => presentApiKey(key, uses, catalog.state)));
+      const shown = { uses, state: catalog.state, now: clock() };
+      return reply.code(200).send(keys.map((key) => presentApiKey(key, shown)));
     },
   );
 
@@ -152,7 +165,7 @@ export const apiKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
       const { name, role: wantedRole, may_manage, expires_at } = request.body;
       const role = wantedRole ?? 'editor';
       const grants = grantsOf(may_manage ?? [], role, request, catalog.state);
-      const expiry = expiryOf(expires_at ?? undefined, dependencies.clock());
+      const expiry = expiryOf(expires_at ?? undefined, clock());
       const { raw, fields } = makeKeyFields(keyOwnerOf(request), dependencies, 'api_key', name);
       await propose(request, dependencies, {
         v: 2,
@@ -162,7 +175,8 @@ export const apiKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
         data: { ...fields, role, expires_at: expiry, ...(grants.length > 0 && { may_manage: grants }) },
       });
       const key = entityOf(request, dependencies, 'api_key', fields.id);
-      return reply.code(201).send({ ...presentApiKey(key, NEVER_USED, catalog.state), key: raw });
+      const shown = { uses: NEVER_USED, state: catalog.state, now: clock() };
+      return reply.code(201).send({ ...presentApiKey(key, shown), key: raw });
     },
   );
 

@@ -234,8 +234,7 @@ function routesOf<M extends Member, Role extends string>(
           operation: operations.update,
           patched: (request) => {
             const { memberId } = request.params as { memberId: string };
-            const { role, version } = memberNamed(request, memberId);
-            return { role, version };
+            return present(memberNamed(request, memberId));
           },
         },
         schema: {

@@ -1,11 +1,18 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
-import { newId, ORGANIZATION_ROLES, type Organization, type OrganizationRole } from '@tributary/core';
+import {
+  type CatalogView,
+  newId,
+  ORGANIZATION_ROLES,
+  type Organization,
+  type OrganizationRole,
+} from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
 import { type Static, type TSchema, Type } from 'typebox';
 import { accountOf } from '../../authentication/caller.ts';
 import { NO_ORGANIZATION } from '../../authentication/refusal-reasons.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { conflict, permissionDenied } from '../../errors/api-error.ts';
+import { confirmationOf, emailStatus, statusOf } from '../../resources/alerts.ts';
 import { checkVersion, isUnchanged, propose, tagVersion } from '../../resources/catalog-entities.ts';
 import { catalogList } from '../../resources/catalog-list.ts';
 import {
@@ -80,6 +87,7 @@ const organizationResource = Type.Object(
     name,
     regions: listOf(Type.String()),
     notification_email: nullable(Type.String()),
+    notification_email_status: emailStatus,
     role: oneOf(ORGANIZATION_ROLES, 'The role of the caller.'),
     ...times,
   },
@@ -91,6 +99,7 @@ const organizationList = listOf(organizationResource);
 function presentOrganization(
   organization: Organization,
   role: OrganizationRole,
+  state: CatalogView,
 ): Static<typeof organizationResource> {
   return {
     id: organization.id,
@@ -98,6 +107,11 @@ function presentOrganization(
     name: organization.name,
     regions: organization.regions,
     notification_email: organization.notification_email,
+    notification_email_status: statusOf(state, {
+      email: organization.notification_email,
+      confirmation: organization.confirmation,
+      organizationId: organization.id,
+    }),
     role,
     created_at: organization.created_at,
     updated_at: organization.updated_at,
@@ -150,6 +164,7 @@ export const organizationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> 
       const id = newId();
       const accountId = accountOf(request.caller);
       const { name, regions, notification_email } = request.body;
+      const email = addressOf(notification_email);
       await propose(request, dependencies, {
         type: 'organization.created',
         entity: id,
@@ -159,7 +174,8 @@ export const organizationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> 
             id,
             name,
             regions: regions ?? [DEFAULT_REGION],
-            notification_email: addressOf(notification_email),
+            notification_email: email,
+            ...confirmationOf(dependencies, { email, organizationId: id }),
           },
           owner: { account_id: accountId, organization_id: id, role: 'owner' },
         },
@@ -183,14 +199,18 @@ export const organizationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> 
     },
     async ({ organization, organizationRole }, reply) => {
       tagVersion(reply, organization);
-      return reply.code(200).send(presentOrganization(organization, organizationRole));
+      return reply.code(200).send(presentOrganization(organization, organizationRole, catalog.state));
     },
   );
 
   app.put(
     '/organizations/:organizationId',
     {
-      config: { operation: 'organizations.update', patched: ({ organization }) => organization },
+      config: {
+        operation: 'organizations.update',
+        patched: ({ organization, organizationRole }) =>
+          presentOrganization(organizationNow(organization.id), organizationRole, catalog.state),
+      },
       schema: {
         operationId: 'replaceOrganization',
         summary: 'Replace an organization',
@@ -200,15 +220,22 @@ export const organizationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> 
       },
     },
     async (request, reply) => {
-      const stored = request.organization;
+      const stored = organizationNow(request.organization.id);
       checkVersion(request, stored);
       const { name, regions, notification_email } = request.body;
-      const fields = { name, regions, notification_email: addressOf(notification_email) };
+      const email = addressOf(notification_email);
+      const address = { email, organizationId: stored.id };
+      const fields = {
+        name,
+        regions,
+        notification_email: email,
+        ...confirmationOf(dependencies, address, stored.notification_email, stored),
+      };
       if (!(await isUnchanged(dependencies, stored, fields, () => catalog.state.organization(stored.id))))
         await replace(request, stored, fields);
       const organization = organizationNow(stored.id);
       tagVersion(reply, organization);
-      return reply.code(200).send(presentOrganization(organization, request.organizationRole));
+      return reply.code(200).send(presentOrganization(organization, request.organizationRole, catalog.state));
     },
   );
 
@@ -219,7 +246,7 @@ export const organizationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> 
   async function replace(
     request: FastifyRequest,
     stored: Organization,
-    data: Pick<Organization, 'name' | 'regions' | 'notification_email'>,
+    data: Pick<Organization, 'name' | 'regions' | 'notification_email' | 'confirmation'>,
   ): Promise<void> {
     const type = 'organization.updated';
     const removed = stored.regions.filter((region) => !data.regions.includes(region));
@@ -258,7 +285,7 @@ export const organizationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> 
   function present(organization: Organization, accountId: string) {
     const role = catalog.state.organizationRole(accountId, organization.id);
     if (role === undefined) throw permissionDenied(NO_ORGANIZATION);
-    return presentOrganization(organization, role);
+    return presentOrganization(organization, role, catalog.state);
   }
 };
 

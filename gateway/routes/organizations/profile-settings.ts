@@ -148,10 +148,11 @@ export const profileSettingsRoutes: FastifyPluginAsyncTypebox<GatewayDependencie
     {
       config: {
         operation: 'profile-settings.update',
-        patched: ({ organization: { version, profile_settings = NO_PROFILE_SETTINGS } }) => ({
-          ...profile_settings,
-          version,
-        }),
+        patched: ({ organization }) => {
+          const { version, profile_settings = NO_PROFILE_SETTINGS } =
+            catalog.state.organization(organization.id) ?? organization;
+          return { ...profile_settings, version };
+        },
       },
       schema: {
         operationId: 'replaceProfileSettings',
@@ -164,10 +165,10 @@ export const profileSettingsRoutes: FastifyPluginAsyncTypebox<GatewayDependencie
       },
     },
     async (request, reply) => {
-      const stored = request.organization;
+      const current = () => catalog.state.organization(request.organization.id);
+      const stored = current() ?? request.organization;
       checkVersion(request, stored);
       const profile_settings = readSettings(request.body);
-      const current = () => catalog.state.organization(stored.id);
       if (!(await isUnchanged(dependencies, stored, { profile_settings }, current))) {
         const { id: entity, version: expected_version, name, regions, notification_email } = stored;
         const data = { name, regions, notification_email, profile_settings };

@@ -54,6 +54,23 @@ describe('the attributes of a body', () => {
     ]);
   });
 
+  it('have a time of their own as an object with value and _ts, else that of the whole', () => {
+    const profile = {
+      _ts: 5,
+      home: { city: { value: null, _ts: '7' }, floor: 2 },
+      tier: 'x',
+      a: { b: 1, _ts: 6 },
+    };
+    expect(read(profile).attributes).toEqual([
+      { path: ['home', 'city'], value: null, unset: true, ts: 7 },
+      { path: ['home', 'floor'], value: 2, ts: 5 },
+      { path: ['tier'], value: 'x', ts: 5 },
+      { path: ['a', 'b'], value: 1, ts: 6 },
+    ]);
+    const [other] = read({ home: { city: { value: 1, _ts: 7, more: 2 } } }).attributes;
+    expect(other).toEqual({ path: ['home', 'city'], value: { value: 1, _ts: 7, more: 2 } });
+  });
+
   it.each([
     null,
     true,

@@ -1,6 +1,12 @@
-import { MAX_PROFILE_BYTES, MAX_PROFILE_IDENTITIES, type NewAttribute } from '@tributary/core';
+import {
+  MAX_PROFILE_BYTES,
+  MAX_PROFILE_IDENTITIES,
+  type NewAttribute,
+  type ProfileExcess,
+} from '@tributary/core';
 import type { Static } from 'typebox';
-import { type ApiError, invalidRequest, payloadTooLarge } from '../../errors/api-error.ts';
+import { ApiError, invalidRequest } from '../../errors/api-error.ts';
+import type { SentNamed } from './attributes.ts';
 import type { writeBody } from './schemas.ts';
 
 type Upsert = NonNullable<Static<typeof writeBody>['upsert']>;
@@ -29,14 +35,30 @@ export function refuseManyValues({ profile, mkt_preferences: preferences, consen
 /** 413 for values that are larger than a profile may be, without the times that a profile adds. */
 export function refuseHeavyValues(values: {
   readonly attributes: readonly NewAttribute[];
-  readonly preferences: readonly (readonly [string, string | null])[];
-  readonly consents: readonly (readonly [string, string | null])[];
+  readonly preferences: readonly SentNamed[];
+  readonly consents: readonly SentNamed[];
 }): void {
   if (Buffer.byteLength(JSON.stringify(values)) > MAX_PROFILE_BYTES) throw tooLarge();
 }
 
-export function tooLarge(): ApiError {
-  return payloadTooLarge('/upsert', `the profile would have more than ${MAX_PROFILE_BYTES} bytes`);
+const EXCESSES: Readonly<Record<ProfileExcess['of'], string>> = {
+  values:
+    'the profile would have more than {limit} attributes, preferences and consents, unset ones included',
+  bytes: 'the profile would have more than {limit} bytes',
+  value_bytes: 'a value of the profile would have more than {limit} bytes',
+};
+
+/**
+ * 413 with the bound as `quota`, such as `profile_values`, and its `limit`. `size`: what the profile would have; only for
+ * callers that may read it.
+ */
+export function tooLarge(
+  { of, limit, size }: ProfileExcess = { of: 'bytes', limit: MAX_PROFILE_BYTES, size: 0 },
+  mayRead = false,
+): ApiError {
+  const fields = { quota: `profile_${of}`, limit, ...(mayRead ? { size } : {}) };
+  const message = EXCESSES[of].replace('{limit}', String(limit));
+  return new ApiError(413, 'payload too large', { fields, details: [{ path: '/upsert', message }] });
 }
 
 function sizeOf(value: unknown): number {

@@ -20,7 +20,7 @@ import { deletionAnswer, deletionBody } from './schemas.ts';
 
 /** `POST /cdp/v1/users/_delete`. A 503 names the profiles that are deleted already: another call would not find them. */
 export const deletionRoute: FastifyPluginAsyncTypebox<ProfileCallOptions> = async (app, { calls }) => {
-  const { profiles, requestDeletionNotice, clock } = calls.dependencies;
+  const { profiles, requestMail, clock } = calls.dependencies;
 
   app.post(
     '/users/_delete',
@@ -69,8 +69,9 @@ export const deletionRoute: FastifyPluginAsyncTypebox<ProfileCallOptions> = asyn
         answerOf,
       });
       const answer = answerOf(outcome);
-      if (request.body.sendEmailNotification === true)
-        await requestDeletionNotice({
+      // A deletion that deleted nothing is no news to the organization.
+      if (request.body.sendEmailNotification === true && outcome.deleted.length > 0)
+        await requestMail({
           id: request.id,
           organization_id: organization.id,
           regions,

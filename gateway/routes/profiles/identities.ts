@@ -34,22 +34,6 @@ const FAULT_MESSAGES: Readonly<Record<IdentityFault, string>> = {
   placeholder: 'is a placeholder and identifies no person',
 };
 
-/** Parses the values of `search`, in order, and adds faults to `faults`. */
-export function readValues(
-  values: readonly NamedValue[],
-  faults: ErrorDetail[],
-  reading: IdentityReading,
-): readonly ParsedValue[] {
-  return values.flatMap((named): readonly ParsedValue[] => {
-    if (named.type === UCID) {
-      const ucid = readUcid(named, faults);
-      return ucid === undefined ? [] : [{ kind: 'ucid', ucid }];
-    }
-    const identity = readIdentity(named, faults, reading);
-    return identity === undefined ? [] : [{ kind: 'identity', identity, sent: named.value }];
-  });
-}
-
 /** Parses one value; undefined for a value that no profile can have. */
 export function parseValue({ type, value }: NamedValue, reading: IdentityReading): ParsedValue | undefined {
   if (type === UCID) return isUuid(value) ? { kind: 'ucid', ucid: value.toLowerCase() } : undefined;

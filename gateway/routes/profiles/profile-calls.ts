@@ -1,4 +1,5 @@
 import {
+  type Charged,
   type ClientKeyScope,
   type IdentityReading,
   identityReadingOf,
@@ -10,12 +11,14 @@ import {
   type ProfileOperationOutcome,
   TributaryError,
 } from '@tributary/core';
-import type { FastifyRequest } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { authorOf } from '../../authentication/caller.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { unavailable } from '../../errors/api-error.ts';
 import { UnconfirmedBytes } from '../../limits/memory-budgets.ts';
+import { refuseProfilesOverBudget } from '../../limits/storage-budgets.ts';
 import { type Admission, admit, type NamedRegion } from './admission.ts';
+import { ProfileCharges } from './charges.ts';
 
 /** A request of the profile API, whose body names the organization. */
 type ProfileRequest = FastifyRequest & { readonly body: { readonly orgId: number } };
@@ -44,10 +47,12 @@ export interface ProfileCallOptions {
 /** The steps that the calls of the profile API share. */
 export class ProfileCalls {
   readonly dependencies: GatewayDependencies;
+  readonly charges: ProfileCharges;
   readonly #unconfirmed = new UnconfirmedBytes();
 
   constructor(dependencies: GatewayDependencies) {
     this.dependencies = dependencies;
+    this.charges = new ProfileCharges(dependencies.largeProfileRate);
   }
 
   /** How the identities of a body are read, before it is known whether the caller is admitted. */
@@ -56,17 +61,29 @@ export class ProfileCalls {
     return identityReadingOf(state.organizationByOrgId(orgId)?.profile_settings);
   }
 
-  /** Errors: see `admit`. */
+  /** Errors: see `admit`; 429 for a write of an organization that is over a budget. */
   admit(request: ProfileRequest, scope: ClientKeyScope, regions: readonly NamedRegion[]): Admission {
     const access = { scope, orgId: request.body.orgId, regions };
-    return admit(request.caller, request.callHeaders, access, this.dependencies.catalog.state);
+    const admission = admit(request.caller, request.callHeaders, access, this.dependencies.catalog.state);
+    if (scope === 'profile.write') refuseProfilesOverBudget(this.dependencies, admission.organization.org_id);
+    return admission;
   }
 
-  /** Runs a write while its bytes count against the organization's share. `Overloaded` when the share is used up. */
-  async bounded<T>(request: FastifyRequest, { id }: Organization, write: () => Promise<T>): Promise<T> {
-    const permit = this.#unconfirmed.take([id], request.bodyBytes);
+  /**
+   * Runs a write while its bytes count against the organization's share, and charges it. `Overloaded` when the share is used
+   * up, 429 see `ProfileCharges`.
+   */
+  async bounded<T extends Charged>(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    organization: Organization,
+    write: () => Promise<T>,
+  ): Promise<T> {
+    const permit = this.#unconfirmed.take([organization.id], request.bodyBytes);
     try {
-      return await write();
+      const outcome = await this.charges.run(organization, reply, write);
+      this.charges.charge(organization, outcome);
+      return outcome;
     } finally {
       permit.release();
     }

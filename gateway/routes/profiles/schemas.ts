@@ -1,6 +1,6 @@
 import { type TSchema, Type } from 'typebox';
 import { documentedAs } from '../../resources/documented.ts';
-import { closed, freeObject, listOf, nullable, optional } from '../../resources/schemas.ts';
+import { closed, freeObject, listOf, optional } from '../../resources/schemas.ts';
 
 /** Values of one deletion, at most. */
 export const MAX_DELETED = 400;
@@ -30,8 +30,6 @@ function mapOf<Value>(values: TSchema, description: string, documented: object =
   } satisfies TSchema);
 }
 
-const textOrNull = nullable(Type.String());
-
 /** Documents the checks of `identities.ts`. */
 const IDENTITY_TYPES = { propertyNames: { pattern: '^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,99}$' } };
 const identityValue = Type.String({ ...documentedAs({ pattern: '\\S' }) });
@@ -42,18 +40,40 @@ const valuesByType = mapOf<readonly string[]>(
   IDENTITY_TYPES,
 );
 
+/** A value of a map of `upsert`: alone, or with its time. Beside it, what the record shows and no write sets. */
+export type SentValue =
+  | string
+  | null
+  | { readonly value: string | null; readonly _ts?: string | number; readonly [shown: string]: unknown };
+
+/** A map from name to value, as text or in the form of a record. `shown`: fields of a record that a write ignores. */
+function namedValues(description: string, shown: readonly string[]) {
+  const time = { type: ['string', 'integer'], description: 'Epoch ms.' };
+  return Type.Unsafe<Readonly<Record<string, SentValue | number>>>({
+    type: 'object',
+    properties: { _ts: time },
+    additionalProperties: {
+      type: ['string', 'null', 'object'],
+      properties: {
+        value: { type: ['string', 'null'] },
+        _ts: time,
+        ...Object.fromEntries(shown.map((field) => [field, { type: 'string' }])),
+      },
+      required: ['value'],
+      additionalProperties: false,
+    },
+    description: `${description} A value may have a time, as an object with \`value\` and \`_ts\`, the form of a record; \`_ts\` of the map is the time of the others. \`null\` takes the value away. The newest value counts.`,
+  });
+}
+
 const upsert = closed({
   profile: optional(
     freeObject(
-      'Attributes, by category. A category may say its time as `_ts`. `null` as a category or an attribute takes it away, unless the installation keeps nulls (`TRIBUTARY_PROFILE_NULLS`).',
+      'Attributes, by category. A category may say its time as `_ts`, an attribute too, as an object with `value` and `_ts` alone; `_ts` of the whole is the time of the others. `null` as a category or an attribute takes it away, unless the installation keeps nulls (`TRIBUTARY_PROFILE_NULLS`).',
     ),
   ),
-  mkt_preferences: optional(
-    mapOf<string | null>(textOrNull, 'Preference name to value. `null` takes the preference away.'),
-  ),
-  consent: optional(
-    mapOf<string | null>(textOrNull, 'Consent name to value. `null` takes the consent away.'),
-  ),
+  mkt_preferences: optional(namedValues('Preference name to value.', ['datasourceId', 'datasetId', 'type'])),
+  consent: optional(namedValues('Consent name to value.', [])),
 });
 
 /** Either `region` with `ids`, or `regions` with `search`. */
@@ -159,13 +179,29 @@ export const foundRecords = Type.Unsafe<unknown>(profileRecords);
 
 const ucids = listOf(Type.String());
 
+const rests = {
+  kept: optional(
+    listOf(
+      Type.String(),
+      'Values that name no part, written after the merge, which the survivor keeps: JSON pointers into its record, one for each type of identity. Only when `profile.read` is effective as well.',
+    ),
+  ),
+  lost: optional(
+    listOf(
+      Type.String(),
+      'Values that only one of the two has, while the other may have had an older one that was not kept: version 0.2.0 merged them, or there were too many. JSON pointers, as `kept`.',
+    ),
+  ),
+};
+
 export const unlinkAnswer = Type.Object(
   {
     ucids: listOf(
       Type.String(),
-      'The profile that was changed; empty when no profile has any of the identities.',
+      'The profile that was changed, then that of the identities where they became one; empty when no profile has any of them.',
     ),
     identitiesNotFound: listOf(Type.String(), 'The identities that the profile did not have, as sent.'),
+    ...rests,
   },
   { title: 'ProfileUnlink' },
 );
@@ -174,12 +210,7 @@ export const splitAnswer = Type.Object(
   {
     ucid: Type.String({ format: 'uuid', description: 'The profile that is one of its own again.' }),
     survivor: Type.String({ format: 'uuid', description: 'The profile that it was part of.' }),
-    kept: optional(
-      listOf(
-        Type.String(),
-        'Values of unknown origin, written after the merge, which the survivor keeps: JSON pointers into its record, one for each type of identity. Only when `profile.read` is effective as well.',
-      ),
-    ),
+    ...rests,
   },
   { title: 'ProfileSplit' },
 );

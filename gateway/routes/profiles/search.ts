@@ -6,17 +6,18 @@ import {
   type Identity,
   type IdentityReading,
   InvalidInput,
+  isFoundBy,
   type Profile,
   type ProfileSearch,
   type ProfileStore,
   recordOf,
 } from '@tributary/core';
 import type { Static } from 'typebox';
-import { type ErrorDetail, invalidRequest } from '../../errors/api-error.ts';
+import { invalidRequest } from '../../errors/api-error.ts';
 import { MAX_DETAILS } from '../../errors/validation.ts';
 import { errorAnswers } from '../../resources/schemas.ts';
 import { type NamedRegion, namesOf, regionsOf } from './admission.ts';
-import { countOf, readValues, valuesOf, withSpellings } from './identities.ts';
+import { countOf, nameFault, parseValue, valuesOf, withSpellings } from './identities.ts';
 import type { ProfileCallOptions } from './profile-calls.ts';
 import { foundRecords, MAX_SEARCHED, searchBody } from './schemas.ts';
 
@@ -42,15 +43,24 @@ export const searchRoute: FastifyPluginAsyncTypebox<ProfileCallOptions> = async 
       );
       const { organization } = calls.admit(request, 'profile.read', regions);
       const scope = { org: organization.org_id, regions: namesOf(regions) };
-      const found = await searchSpellings(profiles, { ...scope, ...search }, spellingsBeyond).catch(
-        (error: unknown) => {
-          throw error instanceof InvalidInput
-            ? invalidRequest({ path: '/search', message: error.message })
-            : error;
-        },
-      );
-      const memory = app.openResponseMemory(request, reply);
-      const [first, ...others] = await recordTexts(found, MAX_FOUND_BYTES, memory.resize);
+      const values = search.identities.length + search.ucids.length;
+      const find = async () => {
+        const found = await searchSpellings(profiles, { ...scope, ...search }, spellingsBeyond).catch(
+          (error: unknown) => {
+            if (!(error instanceof InvalidInput)) throw error;
+            calls.charges.chargeFound(organization, [MAX_FOUND_BYTES]);
+            throw invalidRequest({ path: '/search', message: error.message });
+          },
+        );
+        const memory = app.openResponseMemory(request, reply);
+        const sizes: number[] = [];
+        try {
+          return await recordTexts(found, MAX_FOUND_BYTES, memory.resize, sizes);
+        } finally {
+          calls.charges.chargeFound(organization, sizes);
+        }
+      };
+      const [first, ...others] = await calls.charges.run(organization, reply, find, values);
       const text = others.length === 0 ? first : Readable.from([first, ...others]);
       return reply.code(200).type('application/json; charset=utf-8').send(text);
     },
@@ -63,7 +73,8 @@ async function searchSpellings(
   search: ProfileSearch,
   spellingsBeyond: (found: readonly Profile[]) => readonly Identity[],
 ): Promise<readonly Profile[]> {
-  const found = await profiles.search(search);
+  if (search.identities.length + search.ucids.length === 0) return [];
+  const found = (await profiles.search(search)).filter((profile) => isFoundBy(profile, search));
   const identities = spellingsBeyond(found);
   if (identities.length === 0) return found;
   const more = await profiles.search({ ...search, identities, ucids: [] });
@@ -81,7 +92,7 @@ interface SearchRequest {
   spellingsBeyond(found: readonly Profile[]): readonly Identity[];
 }
 
-/** 400 for all faults of the body. */
+/** 400 for all faults of the body. A value that no profile can have is not searched for, and finds nothing. */
 export function readSearch(
   { regions, search }: Static<typeof searchBody>,
   reading: IdentityReading,
@@ -90,8 +101,8 @@ export function readSearch(
   if (count === 0) throw invalidRequest({ path: '/search', message: 'must not be empty' });
   if (count > MAX_SEARCHED)
     throw invalidRequest({ path: '/search', message: `must hold at most ${MAX_SEARCHED} values in all` });
-  const faults: ErrorDetail[] = [];
-  const parsed = readValues(valuesOf(search, '/search'), faults, reading);
+  const faults = Object.keys(search).flatMap((type) => nameFault(type, '/search'));
+  const parsed = valuesOf(search, '/search').flatMap((one) => parseValue(one, reading) ?? []);
   if (faults.length > 0) throw invalidRequest(...faults.slice(0, MAX_DETAILS));
   const named = parsed.flatMap((one) => (one.kind === 'identity' ? [one] : []));
   const spelled = (breadth: 'usual' | 'every', some = named) =>
@@ -122,12 +133,14 @@ const PIECE_BYTES = 256 * 1024;
 
 /**
  * The records of the profiles as a JSON list, in pieces; most responses are one piece. 400 when it would exceed
- * `maxBytes`, before the first byte is sent. `reserve` is called with the bytes so far before more are serialised.
+ * `maxBytes`, before the first byte is sent. `reserve` is called with the bytes so far before more are serialised; `sizes`
+ * gets the characters of each record.
  */
 export async function recordTexts(
   profiles: readonly Profile[],
   maxBytes = MAX_FOUND_BYTES,
   reserve: (bytes: number) => void = () => {},
+  sizes: number[] = [],
 ): Promise<readonly Buffer[]> {
   const pieces: Buffer[] = [];
   let piece = '[';
@@ -135,6 +148,7 @@ export async function recordTexts(
   const thread = new EventLoopYielder(() => performance.now(), SLICE_MS);
   for (const [at, profile] of profiles.entries()) {
     const text = JSON.stringify(recordOf(profile));
+    sizes.push(text.length);
     bytes += Buffer.byteLength(text);
     if (bytes > maxBytes)
       throw invalidRequest({

@@ -9,7 +9,6 @@ import {
   type ProfileUnlinkOutcome,
   type SplitRefusal,
   type UnattributedValues,
-  type UnlinkRefusal,
 } from '@tributary/core';
 import type { Static } from 'typebox';
 import { type ApiError, conflict, type ErrorDetail, invalidRequest } from '../../errors/api-error.ts';
@@ -17,13 +16,13 @@ import { MAX_DETAILS } from '../../errors/validation.ts';
 import { errorAnswers } from '../../resources/schemas.ts';
 import type { NamedRegion } from './admission.ts';
 import { refuseManyIdentities, tooLarge } from './bounds.ts';
-import { countOf, readIdentity, readUcid, UCID, valuesOf, withSpellings } from './identities.ts';
+import { countOf, nameFault, parseValue, readUcid, UCID, valuesOf, withSpellings } from './identities.ts';
 import type { ProfileCallOptions } from './profile-calls.ts';
 import { splitAnswer, splitBody, unlinkAnswer, unlinkBody } from './schemas.ts';
 
 /** `POST /cdp/v1/users/_unlink`. */
 export const unlinkRoute: FastifyPluginAsyncTypebox<ProfileCallOptions> = async (app, { calls }) => {
-  const { profiles } = calls.dependencies;
+  const { profiles, profileBounds } = calls.dependencies;
 
   app.post(
     '/users/_unlink',
@@ -33,16 +32,16 @@ export const unlinkRoute: FastifyPluginAsyncTypebox<ProfileCallOptions> = async 
         operationId: 'unlinkIdentities',
         summary: 'Remove identities from a profile',
         description:
-          'An extension of the specification. Removes the identities, all of one profile, so that they belong to no profile. No event links them to that profile again, whenever it happened; a write that names them together with an identity of the profile or its `ucid` does. With a `ucid`, identities that the profile does not have are blocked too. Values written before stay with the profile.',
+          'An extension of the specification. Removes the identities, all of one profile, so that they belong to no profile. No event links them to that profile again, whenever it happened; a write that names them together with an identity of the profile or its `ucid` does. With a `ucid`, identities that the profile does not have are blocked too. Where they are all that events or calls named of a part that was merged, or a device of events of its own, they become a profile again, with what their own sources said, as by a split: its ucid is the second of `ucids`. Else the values stay with the profile.',
         body: unlinkBody,
         response: { 200: unlinkAnswer, ...errorAnswers },
       },
     },
     async (request, reply) => {
       const { region, named, ...names } = readUnlink(request.body, calls.readingFor(request.body));
-      const { organization } = calls.admit(request, 'profile.write', [region]);
+      const { organization, mayRead } = calls.admit(request, 'profile.write', [region]);
       const scope = { org: organization.org_id, region: region.name };
-      const outcome = await calls.bounded(request, organization, () =>
+      const outcome = await calls.bounded(request, reply, organization, () =>
         calls.audited(request, {
           requested: {
             name: 'unlinked',
@@ -51,16 +50,27 @@ export const unlinkRoute: FastifyPluginAsyncTypebox<ProfileCallOptions> = async 
             identity_types: [...new Set(names.identities.map(({ type }) => type))].sort(),
             requested: named.length,
           },
-          run: () => profiles.unlink({ ...names, ...scope }),
+          async run(): Promise<ProfileUnlinkOutcome> {
+            // Values that no profile can have need no store.
+            if (names.identities.length === 0) return { kind: 'refused', reason: 'no_profile' };
+            return profiles.unlink({
+              ...names,
+              ...scope,
+              ...(profileBounds === undefined ? {} : { bounds: profileBounds }),
+            });
+          },
           resultOf: (result) => ({
-            ucids: unlinkAnswerOf(result, named).ucids,
+            ucids: unlinkAnswerOf(result, named, false).ucids,
             not_found: notFoundBy(result, named),
           }),
         }),
       );
-      const refusal = outcome.kind === 'refused' ? unlinkRefusal(outcome.reason, names) : undefined;
+      const refusal =
+        outcome.kind === 'refused' && names.identities.length > 0
+          ? unlinkRefusal(outcome, { ...names, named })
+          : undefined;
       if (refusal !== undefined) throw refusal;
-      return reply.code(200).send(unlinkAnswerOf(outcome, named));
+      return reply.code(200).send(unlinkAnswerOf(outcome, named, mayRead));
     },
   );
 };
@@ -77,7 +87,7 @@ export const splitRoute: FastifyPluginAsyncTypebox<ProfileCallOptions> = async (
         operationId: 'splitProfile',
         summary: 'Undo a merge of two profiles',
         description:
-          'An extension of the specification. The ucid, which became part of another profile, names a profile of its own again. It gets the identities and values that were written to it before the merge, as far as no newer one replaced them; the other one, the survivor, loses them and keeps everything else. Values written after the merge cannot be attributed: they stay and are listed as `kept`. No event makes them one again; a write that names identities of both does. 409 with the reason `not_merged` where the ucid is a profile of its own, as after a split that was done, and `unknown_origin` where nothing of the profile is known to have come from it: it was merged before version 0.2.0, everything was replaced since, or the profile is too large to keep origins.',
+          'An extension of the specification. The ucid, which became part of another profile, names a profile of its own again. Each of the two has what was written about its own identities, before the merge and after it, as if they had never been merged. Values that calls wrote after the merge with identities of both, or of neither, stay with the survivor and are listed as `kept`; values of which an older one may have been lost are listed as `lost`. No event makes them one again; a write that names identities of both does. 409 with the reason `not_merged` where the ucid is a profile of its own, as after a split that was done, and `unknown_origin` where nothing of the profile is known to have come from it: it was merged before version 0.2.0, or the profile is too large to keep origins.',
         body: splitBody,
         response: { 200: splitAnswer, ...errorAnswers },
       },
@@ -85,7 +95,7 @@ export const splitRoute: FastifyPluginAsyncTypebox<ProfileCallOptions> = async (
     async (request, reply) => {
       const { region, ucid } = readSplit(request.body);
       const { organization, mayRead } = calls.admit(request, 'profile.write', [region]);
-      const outcome = await calls.bounded(request, organization, () =>
+      const outcome = await calls.bounded(request, reply, organization, () =>
         calls.audited(request, {
           requested: {
             name: 'split',
@@ -110,6 +120,9 @@ export const splitRoute: FastifyPluginAsyncTypebox<ProfileCallOptions> = async (
 interface NamedIdentity {
   /** The values as sent. */
   readonly sent: ReadonlySet<string>;
+  /** JSON pointer to the first of them. */
+  readonly path: string;
+  /** None for a value that no profile can have. */
   readonly indexes: ReadonlySet<number>;
 }
 
@@ -120,20 +133,28 @@ interface UnlinkRequest extends Pick<ProfileUnlink, 'identities' | 'ucid'> {
   readonly named: readonly NamedIdentity[];
 }
 
-/** 400 for all faults of the body. */
+/** 400 for all faults of the body. A value that no profile can have is reported as not found. */
 export function readUnlink(body: Static<typeof unlinkBody>, reading: IdentityReading = {}): UnlinkRequest {
   refuseManyIdentities(countOf(body.ids), '/ids');
-  const faults: ErrorDetail[] = [];
-  const distinct = new Map<string, { readonly sent: Set<string>; readonly indexes: Set<number> }>();
+  const faults: ErrorDetail[] = Object.keys(body.ids).flatMap((type) =>
+    type === UCID
+      ? [{ path: below('/ids', type), message: 'is no identity: name the profile as /ucid' }]
+      : nameFault(type, '/ids'),
+  );
+  const distinct = new Map<
+    string,
+    NamedIdentity & { readonly sent: Set<string>; readonly indexes: Set<number> }
+  >();
   const identities: Identity[] = [];
   const indexOf = new Map<string, number>();
   for (const named of valuesOf(body.ids, '/ids')) {
-    const identity = readIdentity(named, faults, reading);
-    if (identity === undefined) continue;
-    const key = identityKey(identity);
-    const one = distinct.get(key) ?? { sent: new Set(), indexes: new Set() };
+    const parsed = parseValue(named, reading);
+    const identity = parsed?.kind === 'identity' ? parsed.identity : undefined;
+    const key = identity === undefined ? `?${named.type}=${named.value}` : identityKey(identity);
+    const one = distinct.get(key) ?? { sent: new Set(), path: named.path, indexes: new Set() };
     distinct.set(key, one);
     one.sent.add(named.value);
+    if (identity === undefined) continue;
     for (const spelling of withSpellings(identity, named.value, 'usual', reading)) {
       const spelled = identityKey(spelling);
       const index = indexOf.get(spelled) ?? identities.push(spelling) - 1;
@@ -157,13 +178,16 @@ export function readUnlink(body: Static<typeof unlinkBody>, reading: IdentityRea
 function unlinkAnswerOf(
   outcome: ProfileUnlinkOutcome,
   named: UnlinkRequest['named'],
+  mayRead: boolean,
 ): Static<typeof unlinkAnswer> {
-  return outcome.kind === 'unlinked'
-    ? {
-        ucids: [outcome.profile.ucid],
-        identitiesNotFound: notHeldOf(outcome.notHeld, named).flatMap(({ sent }) => [...sent]),
-      }
-    : { ucids: [], identitiesNotFound: named.flatMap(({ sent }) => [...sent]) };
+  if (outcome.kind === 'refused')
+    return { ucids: [], identitiesNotFound: named.flatMap(({ sent }) => [...sent]) };
+  const { profile, notHeld, split } = outcome;
+  return {
+    ucids: split === undefined ? [profile.ucid] : [profile.ucid, split.ucid],
+    identitiesNotFound: notHeldOf(notHeld, named).flatMap(({ sent }) => [...sent]),
+    ...(split !== undefined && mayRead ? restsOf(split) : {}),
+  };
 }
 
 /** The number of identities without a profile; 0 when the unlink was refused for another reason. */
@@ -179,17 +203,25 @@ function notHeldOf(notHeld: readonly number[], named: UnlinkRequest['named']): r
 }
 
 /** The error of a refusal; undefined when no profile has the identities, which is a successful response. */
-function unlinkRefusal(reason: UnlinkRefusal, names: Pick<UnlinkRequest, 'ucid'>): ApiError | undefined {
+function unlinkRefusal(
+  { reason, elsewhere = [] }: Extract<ProfileUnlinkOutcome, { kind: 'refused' }>,
+  { ucid, named }: Pick<UnlinkRequest, 'ucid' | 'named'>,
+): ApiError | undefined {
   switch (reason) {
     case 'no_profile':
-      return names.ucid === undefined
+      return ucid === undefined
         ? undefined
         : invalidRequest({ path: '/ucid', message: 'is not a profile of the region' });
     case 'several_profiles':
-      return invalidRequest({
-        path: '/ids',
-        message: 'belong to several profiles: unlink those of one profile at a time',
-      });
+      return invalidRequest(
+        ...named
+          .filter(({ indexes }) => elsewhere.some((index) => indexes.has(index)))
+          .slice(0, MAX_DETAILS)
+          .map(({ path }) => ({
+            path,
+            message: `belongs to another profile than ${ucid === undefined ? 'the first of the identities' : 'the ucid'}: unlink those of one profile at a time`,
+          })),
+      );
     case 'too_large':
       return tooLarge();
   }
@@ -209,12 +241,16 @@ function readSplit(body: Static<typeof splitBody>): SplitRequest {
   return { region: { name: body.region, path: '/region' }, ucid };
 }
 
-/** `kept` names attributes of the profile, so it is only for callers that may read them. */
+/** `kept` and `lost` name attributes of the profile, so they are only for callers that may read them. */
 function splitAnswerOf(
-  { profile, survivor, kept }: Extract<ProfileSplitOutcome, { kind: 'split' }>,
+  { profile, survivor, ...rests }: Extract<ProfileSplitOutcome, { kind: 'split' }>,
   mayRead: boolean,
 ): Static<typeof splitAnswer> {
-  return { ucid: profile.ucid, survivor: survivor.ucid, ...(mayRead ? { kept: pointersOf(kept) } : {}) };
+  return { ucid: profile.ucid, survivor: survivor.ucid, ...(mayRead ? restsOf(rests) : {}) };
+}
+
+function restsOf({ kept, lost }: Pick<Extract<ProfileSplitOutcome, { kind: 'split' }>, 'kept' | 'lost'>) {
+  return { kept: pointersOf(kept), lost: pointersOf({ ...lost, identityTypes: [] }) };
 }
 
 function splitRefusal(reason: SplitRefusal): ApiError {

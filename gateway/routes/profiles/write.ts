@@ -26,15 +26,15 @@ import {
 import type { FastifyRequest } from 'fastify';
 import type { Static } from 'typebox';
 import { authorOf, type Caller } from '../../authentication/caller.ts';
-import type { GatewayDependencies } from '../../dependencies.ts';
 import { type ApiError, type ErrorDetail, invalidRequest } from '../../errors/api-error.ts';
 import { MAX_DETAILS } from '../../errors/validation.ts';
 import { errorAnswers } from '../../resources/schemas.ts';
+import { SummedCalls } from '../../resources/summed-calls.ts';
 import { eitherRegions, type NamedRegion } from './admission.ts';
-import { readAttributes } from './attributes.ts';
+import { readAttributes, readNamed, type SentNamed } from './attributes.ts';
 import { refuseHeavyValues, refuseManyIdentities, refuseManyValues, tooLarge } from './bounds.ts';
 import { countOf, type NamedValue, readIdentity, readUcid, valuesOf, withSpellings } from './identities.ts';
-import type { ProfileCallOptions } from './profile-calls.ts';
+import type { ProfileCallOptions, ProfileCalls } from './profile-calls.ts';
 import { profileRecords, writeBody } from './schemas.ts';
 
 /** How deep the values of `upsert.profile` are: numbers keep their digits there and nowhere else. */
@@ -42,7 +42,8 @@ const IN_PROFILE = 3;
 
 /** `POST /cdp/v1/users`. */
 export const writeRoute: FastifyPluginAsyncTypebox<ProfileCallOptions> = async (app, { calls }) => {
-  const { profiles, profileNulls = 'unset', clock } = calls.dependencies;
+  const { profiles, profileNulls = 'unset', profileBounds, clock } = calls.dependencies;
+  const summed = new SummedCalls(app, calls.dependencies);
 
   app.post(
     '/users',
@@ -71,23 +72,30 @@ export const writeRoute: FastifyPluginAsyncTypebox<ProfileCallOptions> = async (
         ...write,
         org: organization.org_id,
         region: region.name,
-        preferences: preferences.map(([name, value]) =>
+        preferences: preferences.map(({ name, value, ...at }) =>
           value === null
-            ? { name, value, unset: true }
-            : { name, value: { ...originOf(request.caller), type: name, value } },
+            ? { name, value, unset: true, ...at }
+            : { name, value: { ...originOf(request.caller), type: name, value }, ...at },
         ),
-        consents: consents.map(([name, value]) =>
-          value === null ? { name, value, unset: true } : { name, value },
-        ),
+        consents: consents.map((consent) => (consent.value === null ? { ...consent, unset: true } : consent)),
         linking: 'merge',
+        ...(mayRead ? { isByReader: true } : {}),
         ...(limits === undefined ? {} : { limits }),
+        ...(profileBounds === undefined ? {} : { bounds: profileBounds }),
       };
-      const outcome = await calls.bounded(request, organization, () => profiles.upsert(written));
+      const { id } = organization;
+      const noteChanged = summed.countSoon(
+        request,
+        { name: 'written', entity: 'profile' },
+        { scope_id: id, organization_id: id },
+      );
+      const outcome = await calls.bounded(request, reply, organization, () => profiles.upsert(written));
       if (outcome.kind === 'refused') {
-        await writeClaims(request, calls.dependencies, organization, written, outcome.competingClaims ?? []);
-        throw refusalOf(outcome, request.body, limits);
+        await writeClaims(request, calls, organization, written, outcome.competingClaims ?? []);
+        throw refusalOf(outcome, { body: request.body, mayRead }, limits);
       }
       const { profile } = outcome;
+      noteChanged([profile.ucid]);
       return reply.code(200).send([mayRead ? recordOf(profile) : recordOfWrite(profile, written)]);
     },
   );
@@ -102,9 +110,8 @@ export interface WriteRequest {
   readonly olderSpellings?: readonly OlderSpelling[];
   readonly ucid?: string;
   readonly attributes: ProfileWrite['attributes'];
-  /** Names and values; `null` removes the preference. */
-  readonly preferences: readonly (readonly [string, string | null])[];
-  readonly consents: readonly (readonly [string, string | null])[];
+  readonly preferences: readonly SentNamed[];
+  readonly consents: readonly SentNamed[];
 }
 
 /**
@@ -142,8 +149,8 @@ export function readWrite(
   const ucid = body.ucid == null ? undefined : readUcid({ value: body.ucid, path: '/ucid' }, faults);
   const values = {
     attributes: readAttributes(upsert?.profile ?? {}, '/upsert/profile', faults, now, nulls),
-    preferences: Object.entries(upsert?.mkt_preferences ?? {}),
-    consents: Object.entries(upsert?.consent ?? {}),
+    preferences: readNamed(upsert?.mkt_preferences ?? {}, '/upsert/mkt_preferences', faults, now),
+    consents: readNamed(upsert?.consent ?? {}, '/upsert/consent', faults, now),
   };
   if (identities.length === 0 && ucid === undefined && faults.length === 0)
     faults.push({ path: namesIn(body), message: 'must hold an identifier when there is no ucid' });
@@ -202,8 +209,8 @@ function originOf(caller: Caller) {
 }
 
 function refusalOf(
-  { reason, identities = [] }: Extract<ProfileWriteOutcome, { kind: 'refused' }>,
-  body: Parameters<typeof pathOf>[0],
+  { reason, identities = [], excess }: Extract<ProfileWriteOutcome, { kind: 'refused' }>,
+  { body, mayRead }: { readonly body: Parameters<typeof pathOf>[0]; readonly mayRead: boolean },
   { user_ids }: Pick<IdentityLimits, 'user_ids'> = DEFAULT_LIMITS,
 ): ApiError {
   switch (reason) {
@@ -222,7 +229,7 @@ function refusalOf(
         message: `the profile would have more than ${MAX_PROFILE_IDENTITIES} identities, or more of a type than the organization allows`,
       });
     case 'too_large':
-      return tooLarge();
+      return tooLarge(excess, mayRead);
     case 'nothing_left':
     case 'too_old':
       throw new Error('a write that is no event was taken for one');
@@ -235,17 +242,13 @@ function refusalOf(
  */
 async function writeClaims(
   request: FastifyRequest,
-  {
-    profiles,
-    recordProfileOperation,
-    clock,
-    logger,
-    metrics,
-  }: Pick<GatewayDependencies, 'profiles' | 'recordProfileOperation' | 'clock' | 'logger' | 'metrics'>,
-  { id: organization_id }: Organization,
+  { dependencies, charges }: ProfileCalls,
+  organization: Organization,
   write: ProfileWrite,
   claims: readonly CompetingClaim[],
 ): Promise<void> {
+  const { profiles, recordProfileOperation, clock, logger, metrics } = dependencies;
+  const { id: organization_id } = organization;
   const recorded = {
     organization_id,
     at: iso(clock()),
@@ -256,6 +259,7 @@ async function writeClaims(
     for (const claim of claims) {
       const { identity } = claim;
       const claimed = await profiles.upsert(competingClaimWrite(write, claim));
+      charges.charge(organization, claimed);
       if (claimed.kind === 'refused' || !isSetAside(claimed.profile, identity, write.limits)) continue;
       metrics.count('tributary_profile_identities_set_aside_total', { type: identity.type });
       await recordProfileOperation(setAsideOperation(write, claimed.profile.ucid, identity, recorded));

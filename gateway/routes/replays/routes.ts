@@ -4,10 +4,11 @@ import type { Static } from 'typebox';
 import { accountOf } from '../../authentication/caller.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { invalidRequest } from '../../errors/api-error.ts';
+import { refuseOutputOverBudget } from '../../limits/storage-budgets.ts';
 import { entityOf, propose } from '../../resources/catalog-entities.ts';
 import { byId, byWord, catalogList } from '../../resources/catalog-list.ts';
 import { errorAnswers, noBody, pathOf } from '../../resources/schemas.ts';
-import { parseTime } from '../../resources/values.ts';
+import { parseTime, patternFault } from '../../resources/values.ts';
 import { presentReplay, replayBody, replayList, replayResource } from './replay-resource.ts';
 import { RunningReplays, stepsOf } from './running-replays.ts';
 
@@ -69,6 +70,7 @@ export const replayRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
     },
     async (request, reply) => {
       const { workspace, caller, body } = request;
+      refuseOutputOverBudget(dependencies, workspace.id);
       const id = newId();
       const rule_id = ruleNamed(workspace.id, body.rule_id);
       const narrowed = narrowedBy(workspace.id, body);
@@ -151,6 +153,10 @@ export const replayRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
       // An event that is accepted now is forwarded by every rule, and for the first time.
       const path = body.rule_id != null ? '/rule_id' : body.new_ids === true ? '/new_ids' : undefined;
       if (path !== undefined) throw invalidRequest({ path, message: 'is only for accepted events' });
+    }
+    for (const [at, name] of event_names?.entries() ?? []) {
+      const message = patternFault(name, 'name each event');
+      if (message !== undefined) throw invalidRequest({ path: `/event_names/${at}`, message });
     }
     const contract_id = idNamed('contract', workspaceId, body.contract_id);
     const source_id = idNamed('source', workspaceId, body.source_id);

@@ -1,7 +1,6 @@
 import type { JsonObject } from '@tributary/core';
 import type { RejectedItem } from '../../ingestion/batch.ts';
 import type { Fault } from '../../request-body/tolerant-json.ts';
-import { CALLS } from './sdk-call.ts';
 
 /**
  * A change of a call that was needed to accept it; `context.tributary.changed` of the event lists it. `path`: a JSON pointer
@@ -65,6 +64,7 @@ const NAMES: Readonly<Record<string, string>> = {
   user_id: 'userId',
   anonymous_id: 'anonymousId',
   group_id: 'groupId',
+  previous_id: 'previousId',
 };
 
 const SNAKE = new RegExp(Object.keys(NAMES).join('|'), 'g');
@@ -76,7 +76,7 @@ export function rejectedCall({ index, error, details }: RejectedItem): RejectedI
     error,
     details: details.map(({ path, message }) => ({
       path: inCamelCase(path),
-      message: path === '/type' ? `must be one of ${Object.keys(CALLS).join(', ')}` : inCamelCase(message),
+      message: inCamelCase(message),
     })),
   };
 }

@@ -37,11 +37,10 @@ describe('a call of the Segment API', () => {
 
   it('keeps every other field in context.segment, under its own name', () => {
     const rest = {
-      integrations: { All: true },
       channel: 'server',
       version: 2,
       _metadata: { nodeVersion: '24' },
-      category: 'Docs',
+      category: 'Not of a track',
       traits: { plan: 'pro' },
       groupId: 'not of a track',
     };
@@ -53,17 +52,13 @@ describe('a call of the Segment API', () => {
     });
   });
 
-  it('keeps the context fields of a producer that Tributary uses too', () => {
+  it('keeps the context field of a producer that Tributary uses too', () => {
     expect(
-      item({ type: 'alias', userId: 'u', previousId: 'p', context: { segment: 1, alias: 'x', os: 'y' } }),
+      item({ type: 'alias', userId: 'u', channel: 'web', context: { segment: 1, alias: 'x', os: 'y' } }),
     ).toEqual({
-      type: 'identify',
+      type: 'alias',
       user_id: 'u',
-      context: {
-        os: 'y',
-        alias: { previous_id: 'p' },
-        segment: { type: 'alias', context: { segment: 1, alias: 'x' } },
-      },
+      context: { os: 'y', alias: 'x', segment: { channel: 'web', context: { segment: 1 } } },
     });
   });
 
@@ -75,31 +70,33 @@ describe('a call of the Segment API', () => {
     });
   });
 
-  it('is a page of its name for a screen, marked as a screen, and keeps the name of the device', () => {
-    expect(item({ type: 'screen', userId: 'u', name: 'Home', context: { screen: { width: 320 } } })).toEqual({
-      type: 'page',
+  it.each(['page', 'screen'])('of type %s was a page, without a category', (type) => {
+    const context = { screen: { width: 320 } };
+    const view = { name: 'Shoes', category: 'Shop', properties: { shelf: 7 } };
+    expect(item({ type, userId: 'u', ...view, context })).toEqual({ type, user_id: 'u', ...view, context });
+    expect(item({ type, userId: 'u', category: 9 })).toEqual({ type, user_id: 'u', category: '9' });
+  });
+
+  it('of type alias was an identify, with the former id in its context', () => {
+    expect(item({ type: 'alias', userId: 'u', previousId: 17 })).toEqual({
+      type: 'alias',
       user_id: 'u',
-      name: 'Home',
-      context: { screen: { name: 'Home', width: 320 }, segment: { type: 'screen' } },
-    });
-    expect(item({ type: 'screen', userId: 'u' })).toEqual({
-      type: 'page',
-      user_id: 'u',
-      context: { screen: {}, segment: { type: 'screen' } },
+      previous_id: '17',
     });
   });
 
-  it('has the traits of an identify where RudderStack’s SDKs put them, unless it has its own', () => {
-    const context = { traits: { plan: 'pro' } };
-    expect(item({ type: 'identify', userId: 'u', context })).toEqual({
-      type: 'identify',
-      user_id: 'u',
-      traits: { plan: 'pro' },
-      context,
+  it('has its integrations over those of its batch; what is no object is kept apart', () => {
+    const track = { type: 'track', userId: 'u', event: 'E' };
+    const ours = { type: 'track', user_id: 'u', event: 'E' };
+    expect(item({ ...track, integrations: [] })).toEqual({ ...ours, integrations: {} });
+    expect(item({ ...track, integrations: true }, { integrations: { B: false } })).toEqual({
+      ...ours,
+      integrations: { B: false },
+      context: {
+        segment: { integrations: true },
+        tributary: { changed: [{ path: '/integrations', change: 'moved' }] },
+      },
     });
-    expect(item({ type: 'identify', userId: 'u', traits: {}, context })).toMatchObject({ traits: {} });
-    for (const type of ['track', 'group', 'alias'])
-      expect(item({ type, userId: 'u', context })).not.toHaveProperty('traits');
   });
 
   it('was refused for traits in its context that are no object', () => {
@@ -114,14 +111,6 @@ describe('a call of the Segment API', () => {
   it('names a changed id by the word it was sent under', () => {
     expect(item({ type: 'page', user_id: { a: 1 } })).toMatchObject({
       context: { tributary: { changed: [{ path: '/user_id', change: 'as_text' }] } },
-    });
-  });
-
-  it('is an identify for an alias, which names the former id of the user', () => {
-    expect(item({ type: 'alias', userId: 'u', previousId: 17 })).toEqual({
-      type: 'identify',
-      user_id: 'u',
-      context: { alias: { previous_id: '17' }, segment: { type: 'alias' } },
     });
   });
 
@@ -144,6 +133,45 @@ describe('a call of the Segment API', () => {
     });
   });
 
+  describe('of an archive', () => {
+    const past = {
+      originalTimestamp: '2015-02-23T22:28:55.387Z',
+      sentAt: '2015-02-23T22:28:55.111Z',
+      receivedAt: '2015-02-23T22:29:01.500Z',
+      timestamp: '2015-02-23T22:29:01.776Z',
+    };
+    const track = { type: 'track', userId: 'u', event: 'E' };
+
+    it.each([
+      ['all four times', past, past.timestamp],
+      ['no receivedAt', { ...past, receivedAt: undefined }, past.timestamp],
+      ['no originalTimestamp', { ...past, originalTimestamp: undefined }, past.timestamp],
+      ['a receivedAt that is null', { ...past, receivedAt: null }, past.timestamp],
+      ['no timestamp', { ...past, timestamp: undefined }, '2015-02-23T22:29:01.776Z'],
+      ['an unreadable timestamp', { ...past, timestamp: '11:12' }, '2015-02-23T22:29:01.776Z'],
+    ])('was stored with the current time: its corrected timestamp counts, with %s', (_, times, timestamp) => {
+      expect(item({ ...track, ...times })).toMatchObject({ timestamp });
+      expect(
+        item({ ...track, ...times, sentAt: undefined }, { sentAt: '2026-03-01T12:00:09Z' }),
+      ).toMatchObject({
+        timestamp: expect.stringMatching(/^2015-02-23T22:2/),
+      });
+    });
+
+    it('has the times as they were sent in context.segment, and lists those that cannot be read', () => {
+      const { timestamp: _, receivedAt, ...others } = past;
+      expect(item({ ...track, ...others, receivedAt, originalTimestamp: 'yesterday' })).toMatchObject({
+        context: {
+          segment: { sentAt: past.sentAt, receivedAt, originalTimestamp: 'yesterday' },
+          ...changed('time_unreadable', '/originalTimestamp'),
+        },
+      });
+      expect(item({ ...track, ...past })).toMatchObject({
+        context: { segment: { originalTimestamp: past.originalTimestamp, receivedAt } },
+      });
+    });
+  });
+
   it('has the context and integrations of its batch below its own', () => {
     const frame = { context: { ip: '1', os: 'a' }, integrations: { All: false, X: true } };
     expect(
@@ -155,7 +183,8 @@ describe('a call of the Segment API', () => {
       type: 'track',
       user_id: 'u',
       event: 'E',
-      context: { ip: '1', os: 'b', segment: { integrations: { All: false, X: false } } },
+      integrations: { All: false, X: false },
+      context: { ip: '1', os: 'b' },
     });
   });
 

@@ -1,16 +1,14 @@
-import { canonicalTime, type JsonObject, nameId } from '@tributary/core';
+import { canonicalTime, type EventType, isObject, type JsonObject, nameId } from '@tributary/core';
 import { withNote } from '../../ingestion/canonical-event.ts';
 import { type Change, noteOf } from './changes.ts';
-import { contextOf } from './event-context.ts';
+import { contextOf, merged } from './event-context.ts';
 import {
   CALL_FIELDS,
-  CALLS,
+  COMMON_FIELDS,
   type Fields,
   type Frame,
-  isObject,
-  isSdkCallType,
+  isCallType,
   objectOf,
-  type SdkCallType,
   textOf,
   withoutAbsent,
 } from './sdk-call.ts';
@@ -24,9 +22,6 @@ const MAX_MESSAGE_ID = 100;
  *
  * - fields that the event does not have are in `context.segment`, under their own names, and those of its batch in
  *   `context.segment.batch`;
- * - a `screen` is a page with `context.screen` (the device's screen stays beside it) and `context.segment.type`;
- * - an `alias` is an identify with `context.alias.previous_id` and `context.segment.type`;
- * - the traits of an identify are also found in `context.traits`, where RudderStack's SDKs have them;
  * - when `timestamp` is not as sent (corrected by `sentAt`, in another form, unreadable), `context.segment` has it as
  *   sent;
  * - values of the wrong type become text or move to `context.segment`, and `context.tributary.changed` lists them.
@@ -40,7 +35,7 @@ export function eventItem(
   receivedAt: string,
   before: readonly Change[] = [],
 ): unknown {
-  if (!isObject(sent) || !isSdkCallType(sent.type)) return sent;
+  if (!isObject(sent) || !isCallType(sent.type)) return sent;
   const { type } = sent;
   const changes = [...before];
   const sentName = (name: string) => (sent[name] === undefined ? (SNAKE_CASE[name] ?? name) : name);
@@ -52,16 +47,16 @@ export function eventItem(
   const sentAt = call.sentAt ?? frame.sentAt;
   const timestamp = timeOf(call, sentAt, receivedAt, changes);
   const context = contextOf(call, type, frame, {
-    previousId: CALL_FIELDS[type].includes('previousId') ? text('previousId') : undefined,
     times: timestamp === call.timestamp ? { sentAt } : { sentAt, timestamp: call.timestamp },
     moved: isLong ? { ...moved, messageId } : moved,
   });
   const item = {
-    type: CALLS[type],
+    type,
     message_id: isLong ? nameId('message', messageId) : messageId,
     user_id: text('userId'),
     anonymous_id: text('anonymousId'),
     ...partsOf(call, type, text),
+    integrations: merged(objectOf(frame.integrations), objectOf(call.integrations)),
     timestamp,
   };
   // After all fields are read, as reading a field may add a change.
@@ -71,11 +66,14 @@ export function eventItem(
   });
 }
 
+const OBJECTS: readonly string[] = ['properties', 'traits', 'context', 'integrations'];
+
 /** Separates fields that should be objects and are not from the call. */
-function withObjects(call: Fields, type: SdkCallType, changes: Change[]): { call: Fields; moved: Fields } {
-  const wrong = ['properties', 'traits', 'context'].filter(
+function withObjects(call: Fields, type: EventType, changes: Change[]): { call: Fields; moved: Fields } {
+  const wrong = OBJECTS.filter(
     (name) =>
-      (name === 'context' || CALL_FIELDS[type].includes(name)) && !isObject(objectOf(call[name] ?? {})),
+      (COMMON_FIELDS.includes(name) || CALL_FIELDS[type].includes(name)) &&
+      !isObject(objectOf(call[name] ?? {})),
   );
   if (wrong.length === 0) return { call, moved: {} };
   for (const name of wrong) changes.push({ path: `/${name}`, change: 'moved' });
@@ -86,17 +84,33 @@ function withObjects(call: Fields, type: SdkCallType, changes: Change[]): { call
   };
 }
 
-/** The time of the event: `timestamp`, else `originalTimestamp`, corrected to the server's clock if possible. */
-function timeOf(
-  { timestamp, originalTimestamp }: Fields,
-  sentAt: unknown,
-  receivedAt: string,
-  changes: Change[],
-): string | undefined {
-  const isKnown = readTime(timestamp) !== undefined;
-  if (!isKnown && timestamp != null) changes.push({ path: '/timestamp', change: 'time_unreadable' });
-  const happened = isKnown ? timestamp : originalTimestamp;
-  return correctedTime(happened, sentAt, receivedAt) ?? readTime(happened);
+/**
+ * The time of the event, by the server's clock if possible.
+ *
+ * - `timestamp` beside `originalTimestamp` or `receivedAt` was corrected by the server that received it first, as in
+ *   archives, webhooks and replays of Segment and RudderStack: it counts as it is.
+ * - `originalTimestamp` beside `receivedAt` is corrected by the times of that sending, not of this one.
+ * - Otherwise `timestamp`, else `originalTimestamp`, is by the client's clock, and is corrected by `sentAt`.
+ */
+function timeOf(call: Fields, sentAt: unknown, receivedAt: string, changes: Change[]): string | undefined {
+  const { timestamp, originalTimestamp } = call;
+  const timestampRead = timeIn(call, 'timestamp', changes);
+  const originalRead = timeIn(call, 'originalTimestamp', changes);
+  const receivedRead = timeIn(call, 'receivedAt', changes);
+  if (timestampRead !== undefined && (originalRead !== undefined || receivedRead !== undefined))
+    return timestampRead;
+  const happened = timestampRead === undefined ? originalTimestamp : timestamp;
+  const corrected =
+    receivedRead === undefined
+      ? correctedTime(happened, sentAt, receivedAt)
+      : correctedTime(happened, call.sentAt, receivedRead);
+  return corrected ?? timestampRead ?? originalRead;
+}
+
+function timeIn(call: Fields, name: string, changes: Change[]): string | undefined {
+  const time = readTime(call[name]);
+  if (time === undefined && call[name] != null) changes.push({ path: `/${name}`, change: 'time_unreadable' });
+  return time;
 }
 
 function readTime(time: unknown): string | undefined {
@@ -117,16 +131,18 @@ function isNamed(id: unknown): boolean {
 }
 
 /** The fields that depend on the type. */
-function partsOf(call: Fields, type: SdkCallType, text: (name: string) => string | undefined): Fields {
+function partsOf(call: Fields, type: EventType, text: (name: string) => string | undefined): Fields {
   const callFields = CALL_FIELDS[type];
   const of = (name: string, read: (name: string) => unknown) =>
     callFields.includes(name) ? read(name) : undefined;
   return {
     event: of('event', (name) => (call[name] === '' ? '' : text(name))),
     name: of('name', text),
+    category: of('category', text),
     group_id: of('groupId', text),
+    previous_id: of('previousId', text),
     properties: of('properties', (name) => objectOf(call[name])),
-    traits: of('traits', (name) => (type === 'identify' ? traitsOf(call[name], call) : objectOf(call[name]))),
+    traits: of('traits', (name) => objectOf(call[name])),
   };
 }
 
@@ -138,14 +154,6 @@ function textIn(call: Fields, name: string, sentName: string, changes: Change[])
   if (typeof value === 'object' && Object.keys(value).length === 0) return undefined;
   changes.push({ path: `/${sentName}`, change: 'as_text' });
   return JSON.stringify(value);
-}
-
-/** RudderStack's SDKs send the traits of an identify in the context, beside none or empty ones. */
-function traitsOf(traits: unknown, { context }: Fields): unknown {
-  const own = objectOf(traits);
-  if (isObject(own) && Object.keys(own).length > 0) return own;
-  const inContext = isObject(context) ? objectOf(context.traits) : undefined;
-  return isObject(inContext) ? inContext : own;
 }
 
 /** A time with a zone; without one the moment is unknown. */

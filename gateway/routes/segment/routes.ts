@@ -1,10 +1,11 @@
-import { iso, MAX_EVENT_BYTES, permissionOf, type WriteKey } from '@tributary/core';
+import { type EventType, isObject, iso, MAX_EVENT_BYTES, permissionOf, type WriteKey } from '@tributary/core';
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import { sdkCredentialOf } from '../../authentication/credentials.ts';
 import { wrongKind } from '../../authentication/refusal-reasons.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { ApiError, payloadTooLarge, permissionDenied, unsupportedMediaType } from '../../errors/api-error.ts';
 import { createBatchReader, itemsTooLarge, messageIds, type RejectedItem } from '../../ingestion/batch.ts';
+import { callItems } from '../../ingestion/event-schemas.ts';
 import { createIngest } from '../../ingestion/ingest.ts';
 import { consumeEventQuota } from '../../limits/rate-limits.ts';
 import { MAX_BODY_BYTES } from '../../request-body/request-body.ts';
@@ -21,7 +22,7 @@ import {
   settingsPath,
   takenAnswer,
 } from './schemas.ts';
-import { bytesOf, type Frame, frameOf, isObject, isTooLarge, type SdkCallType } from './sdk-call.ts';
+import { bytesOf, type Frame, frameOf, isTooLarge } from './sdk-call.ts';
 import { analyticsJsSettings, reachedAt, rudderSourceConfig } from './settings.ts';
 
 const ingestion = { operation: 'events.ingest', sdk: true, body: 'tolerant' } as const;
@@ -36,7 +37,7 @@ const OF_EACH_CALL = {
   screen: 'Send which screen of an app somebody viewed',
   group: 'Send the group somebody belongs to',
   alias: 'Send who somebody was before',
-} as const satisfies Record<SdkCallType, string>;
+} as const satisfies Record<EventType, string>;
 
 const BATCHES = [
   { url: '/v1/batch', operationId: 'sdkBatch', summary: 'Send calls of any types' },
@@ -62,7 +63,7 @@ const JSON_BY_ANOTHER_NAME =
 interface SentCalls {
   readonly calls: readonly unknown[];
   /** The type of the call by the path; undefined for a batch, in which each call has its type. */
-  readonly call: SdkCallType | undefined;
+  readonly call: EventType | undefined;
   readonly frame: Frame;
   readonly frameBytes: number;
 }
@@ -72,7 +73,7 @@ interface SentCalls {
  * of a batch are accepted and invalid ones listed; a batch of only invalid events is 400, as SDKs retry other errors.
  */
 export const segmentRoutes: FastifyPluginAsync<GatewayDependencies> = async (app, dependencies) => {
-  const readBatch = createBatchReader(dependencies);
+  const readBatch = createBatchReader(dependencies, callItems);
   const ingest = createIngest(dependencies);
   const limits = { eventBytes: MAX_EVENT_BYTES, bodyBytes: MAX_BODY_BYTES };
   // Requests without a preflight, as by `sendBeacon`, cannot have the content type of JSON.
@@ -137,7 +138,7 @@ export const segmentRoutes: FastifyPluginAsync<GatewayDependencies> = async (app
     );
   }
 
-  for (const [call, does] of Object.entries(OF_EACH_CALL) as [SdkCallType, string][]) {
+  for (const [call, does] of Object.entries(OF_EACH_CALL) as [EventType, string][]) {
     const operationId = `sdk${call.slice(0, 1).toUpperCase()}${call.slice(1)}`;
     for (const { url, ...names } of [
       { url: `/v1/${call}`, operationId, summary: does },

@@ -1,30 +1,20 @@
-import type { EventType } from '@tributary/core';
+import { EVENT_TYPES, type EventType, isObject } from '@tributary/core';
 
-/** The types of SDK calls, and their event types. */
-export const CALLS = {
-  track: 'track',
-  identify: 'identify',
-  page: 'page',
-  screen: 'page',
-  group: 'group',
-  alias: 'identify',
-} as const satisfies Record<string, EventType>;
-
-export type SdkCallType = keyof typeof CALLS;
-
-export function isSdkCallType(text: unknown): text is SdkCallType {
-  return typeof text === 'string' && Object.hasOwn(CALLS, text);
+export function isCallType(text: unknown): text is EventType {
+  return EVENT_TYPES.some((type) => type === text);
 }
 
 /** Fields of any call with a place in the canonical event. */
-export const COMMON_FIELDS = ['type', 'messageId', 'userId', 'anonymousId', 'timestamp', 'context'];
+export const COMMON_FIELDS = [
+  ...['type', 'messageId', 'userId', 'anonymousId', 'timestamp', 'context', 'integrations'],
+];
 
 /** Further such fields, by the type of the call. */
-export const CALL_FIELDS: Readonly<Record<SdkCallType, readonly string[]>> = {
+export const CALL_FIELDS: Readonly<Record<EventType, readonly string[]>> = {
   track: ['event', 'properties'],
   identify: ['traits'],
-  page: ['name', 'properties'],
-  screen: ['name', 'properties'],
+  page: ['name', 'category', 'properties'],
+  screen: ['name', 'category', 'properties'],
   group: ['groupId', 'traits'],
   alias: ['previousId', 'traits'],
 };
@@ -33,10 +23,6 @@ export const CALL_FIELDS: Readonly<Record<SdkCallType, readonly string[]>> = {
 export const DROPPED = ['writeKey'];
 
 export type Fields = Readonly<Record<string, unknown>>;
-
-export function isObject(value: unknown): value is Fields {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) && !JSON.isRawJSON(value);
-}
 
 /** PHP writes an empty object as an empty list. */
 export function objectOf(value: unknown): unknown {
@@ -67,15 +53,14 @@ export interface Frame {
 
 /** Reads the fields beside the calls of a batch. */
 export function frameOf(fields: Fields): Frame {
-  const { sentAt, context: stated, integrations, ...besides } = withoutAbsent(fields);
-  const isContext = isObject(objectOf(stated ?? {}));
-  const context = isContext ? stated : undefined;
-  const rest = isContext ? besides : { ...besides, context: stated };
-  const others = Object.entries(rest).filter(([name]) => !DROPPED.includes(name));
+  const { sentAt, ...besides } = withoutAbsent(fields);
+  const isShared = (name: string) =>
+    (name === 'context' || name === 'integrations') && isObject(objectOf(besides[name] ?? {}));
+  const others = Object.entries(besides).filter(([name]) => !DROPPED.includes(name) && !isShared(name));
   return {
     sentAt,
-    context,
-    integrations,
+    ...(isShared('context') ? { context: besides.context } : {}),
+    ...(isShared('integrations') ? { integrations: besides.integrations } : {}),
     ...(others.length === 0 ? {} : { others: Object.fromEntries(others) }),
   };
 }

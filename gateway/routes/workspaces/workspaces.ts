@@ -11,7 +11,15 @@ import { accountOf } from '../../authentication/caller.ts';
 import { NO_WORKSPACE } from '../../authentication/refusal-reasons.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { permissionDenied } from '../../errors/api-error.ts';
-import { alertsBody, alertsIn, alertsResource } from '../../resources/alerts.ts';
+import {
+  addressIn,
+  alertsBody,
+  alertsIn,
+  alertsResource,
+  confirmationOf,
+  emailStatus,
+  statusIn,
+} from '../../resources/alerts.ts';
 import {
   checkVersion,
   isUnchanged,
@@ -82,6 +90,7 @@ const workspaceResource = Type.Object(
     region: Type.String({ description: 'Where its profiles live.' }),
     status,
     alerts: nullable(alertsResource),
+    alerts_email_status: emailStatus,
     role: oneOf(WORKSPACE_ROLES, 'The role of the caller.'),
     ...times,
   },
@@ -105,6 +114,7 @@ function presentWorkspace(
     region: workspace.region,
     status: workspace.status,
     alerts: workspace.alerts ?? null,
+    alerts_email_status: statusIn(state, workspace.id, workspace.alerts?.email, workspace),
     role,
     created_at: workspace.created_at,
     updated_at: workspace.updated_at,
@@ -195,7 +205,10 @@ export const workspaceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
     {
       config: {
         operation: 'workspaces.update',
-        patched: ({ workspace }) => workspace,
+        patched: ({ workspace, role }) => {
+          if (role === undefined) throw permissionDenied(NO_WORKSPACE);
+          return presentWorkspace(workspaceNow(workspace.id), role, catalog.state);
+        },
       },
       schema: {
         operationId: 'replaceWorkspace',
@@ -206,12 +219,15 @@ export const workspaceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
       },
     },
     async (request, reply) => {
-      const { workspace: stored, role, body } = request;
+      const { workspace: before, role, body } = request;
       if (role === undefined) throw permissionDenied(NO_WORKSPACE);
+      const stored = workspaceNow(before.id);
       checkVersion(request, stored);
       const alerts = alertsIn(body.alerts, catalog.state, stored.id);
       const alertFields = alerts === null && stored.alerts === undefined ? {} : { alerts };
-      const fields = { name: body.name, region: body.region, ...alertFields };
+      const address = addressIn(stored, alerts);
+      const confirmation = confirmationOf(dependencies, address, stored.alerts?.email, stored);
+      const fields = { name: body.name, region: body.region, ...alertFields, ...confirmation };
       checkMove(request.caller, stored, fields.region, catalog.state);
       if (!(await isUnchanged(dependencies, stored, fields, () => catalog.state.workspace(stored.id))))
         await propose(request, dependencies, {

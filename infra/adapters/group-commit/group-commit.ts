@@ -55,6 +55,11 @@ export class GroupCommit<Request> {
     });
   }
 
+  /** Whether no request is queued or under way. */
+  get isIdle(): boolean {
+    return this.#queue.length === 0 && this.#inFlight === 0;
+  }
+
   /** Resolves when all accepted requests are settled. */
   async drained(): Promise<void> {
     while (this.#queue.length > 0 || this.#inFlight > 0) {

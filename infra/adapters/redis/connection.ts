@@ -112,6 +112,8 @@ export class RedisConnection {
   #evaluate(facts: readonly ServerFacts[]): void {
     const nodes = nodesOf(this.#address);
     for (const one of facts) {
+      // It knows neither its append-only file nor its replicas yet.
+      if (one.isLoading) throw new Unavailable(`Redis at ${nodes} loads its data`);
       const [fault, weakness] = [faultOf(one), weaknessOf(one)];
       if (fault !== undefined) throw new InvalidInput(`Redis at ${nodes}: ${fault}`);
       if (weakness !== undefined) this.#options.logger.warn({ nodes }, `Redis has ${weakness}`);
@@ -170,6 +172,7 @@ function factsOf(client: RedisClient): Promise<readonly ServerFacts[]> {
 interface ServerFacts {
   readonly maxmemoryPolicy: string | undefined;
   readonly isClusterNode: boolean;
+  readonly isLoading: boolean;
   readonly writesAppendOnlyFile: boolean;
   readonly replicas: number;
 }
@@ -184,6 +187,7 @@ function parseServerFacts(info: string): ServerFacts {
   return {
     maxmemoryPolicy: fields.get('maxmemory_policy'),
     isClusterNode: fields.get('cluster_enabled') === '1',
+    isLoading: fields.get('loading') === '1',
     writesAppendOnlyFile: fields.get('aof_enabled') === '1',
     replicas: Number(fields.get('connected_slaves') ?? 0),
   };

@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync, statSync } from 'node:fs';
+import { mkdirSync, readFileSync, statfsSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
@@ -28,7 +28,7 @@ export function openDatabase(file: string, options: OpenOptions = {}): DatabaseS
     try {
       // Needs an exclusive lock where the file is not in WAL mode yet, or is being opened or closed by another process.
       database.exec(
-        'PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 4000;',
+        `PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = ${walPagesBeside(file, 4_000)};`,
       );
     } catch (error) {
       database.close();
@@ -36,6 +36,26 @@ export function openDatabase(file: string, options: OpenOptions = {}): DatabaseS
     }
   }
   return database;
+}
+
+/** SQLite's default. */
+const PAGE_BYTES = 4_096;
+/** The part of a disk that one write-ahead log may take. A data folder has ten. */
+const WAL_PART = 1 / 256;
+const LEAST_WAL_PAGES = 250;
+
+/**
+ * The number of pages at which a write-ahead log is checkpointed: as wanted, and less on a small disk, as the file keeps the
+ * size that it once had.
+ */
+export function walPages(wanted: number, diskBytes: number): number {
+  return Math.min(wanted, Math.max(LEAST_WAL_PAGES, Math.floor((diskBytes * WAL_PART) / PAGE_BYTES)));
+}
+
+/** The same for the disk of an existing folder of the file. */
+export function walPagesBeside(file: string, wanted: number): number {
+  const { blocks, bsize } = statfsSync(dirname(file));
+  return walPages(wanted, blocks * bsize);
 }
 
 /** A name with which SQLite opens the file for writing and never creates it. */

@@ -4,11 +4,21 @@ import { join } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { inTransaction, openDatabase } from './database.ts';
+import { inTransaction, openDatabase, walPages } from './database.ts';
 import { WalCheckpointer, WriteAheadLog } from './wal-checkpointer.ts';
 
 const CHECKPOINT_PAGES = 200;
 const PAGE = 'x'.repeat(4_000);
+
+it('took 64 MiB of a disk of 1 GiB for one file: it is short on a small disk', () => {
+  const GIB = 2 ** 30;
+  expect([
+    walPages(16_000, GIB),
+    walPages(16_000, 100 * GIB),
+    walPages(2_000, GIB),
+    walPages(2_000, 0),
+  ]).toEqual([1_024, 16_000, 1_024, 250]);
+});
 
 describe('the write-ahead log', () => {
   let folder: string;

@@ -1,11 +1,12 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { Worker } from 'node:worker_threads';
+import { walPagesBeside } from './database.ts';
 
 export interface CheckpointOptions {
   readonly file: string;
   readonly busyTimeoutMs: number;
   /**
-   * Number of pages in the write-ahead log at which a checkpoint begins. Few large checkpoints cost less than many small
+   * Number of pages in the write-ahead log at which a checkpoint begins, less on a small disk. Few large checkpoints cost less than many small
    * ones, as a page that was written several times is copied once.
    */
   readonly checkpointPages: number;
@@ -31,8 +32,9 @@ export class WalCheckpointer {
 
   /** `database` is the writer's. */
   constructor(database: DatabaseSync, options: CheckpointOptions) {
-    this.#options = options;
-    database.exec(`PRAGMA wal_autocheckpoint = ${2 * options.checkpointPages}`);
+    const checkpointPages = walPagesBeside(options.file, options.checkpointPages);
+    this.#options = { ...options, checkpointPages };
+    database.exec(`PRAGMA wal_autocheckpoint = ${2 * checkpointPages}`);
     this.#wal = new WriteAheadLog(database);
   }
 

@@ -264,6 +264,16 @@ export const BOARDS: readonly Board[] = [
         'changes',
         'On SQLite only.',
       ),
+      {
+        title: 'Free disk space',
+        unit: 'bytes',
+        description:
+          'Of the data folders, and of the brokers of Kafka. Below half of the reserve events are refused.',
+        queries: [
+          { expr: 'tributary_data_folder_free_bytes', legend: '{{instance}}' },
+          { expr: 'max by (broker) (tributary_broker_disk_free_bytes)', legend: 'broker {{broker}}' },
+        ],
+      },
       panel('Open files', 'short', 'process_open_fds', '{{instance}}'),
       panel('Heap', 'bytes', 'nodejs_heap_size_used_bytes', '{{instance}}'),
     ],

@@ -1,12 +1,12 @@
 import type { Logger } from '@tributary/core';
 import { presentSystem } from '@tributary/gateway';
 import { stageReads } from '@tributary/processors';
-import { type Environment, readClusterConfig, warnOfSharedFolder } from '../config/config.ts';
+import { type Environment, readClusterConfig } from '../config/config.ts';
 import type { Config } from '../config/settings.ts';
 import { openDevIssuer } from '../issuer/dev-issuer.ts';
 import { openOidcIssuers } from '../issuer/oidc-issuers.ts';
 import { reportBuild } from '../observability/build-info.ts';
-import { watchDiskSpace } from '../observability/disk-space.ts';
+import { watchDisks } from '../observability/disks.ts';
 import { EngineHealth, watchConfiguredEngines } from '../observability/engine-health.ts';
 import { createLogger } from '../observability/logger.ts';
 import { createMetrics } from '../observability/metrics.ts';
@@ -29,7 +29,6 @@ import { openProcessBoard } from '../wiring/ports/shared-state.ts';
 export async function runGateway(environment: Environment): Promise<number> {
   const config = readClusterConfig(environment);
   const logger = createLogger(config.logLevel, { part: 'gateway' });
-  warnOfSharedFolder(config, logger);
   return reportErrors('gateway', () => {
     useDataFolder(config, logger);
     return runUntilSignalled({ logger, graceMs: config.shutdownGraceMs }, (cleanup, shutdown) =>
@@ -48,13 +47,21 @@ async function serve(
   const metrics = createMetrics({ processMetrics: true });
   reportBuild(metrics, 'gateway');
   const health = new EngineHealth({ metrics, part: 'main' });
-  const disk = cleanup.use(await watchDiskSpace(config, { logger, metrics }));
+  const disk = cleanup.use(
+    await watchDisks(config, { logger, metrics, brokers: { role: 'gateway', logger, metrics } }),
+  );
   const oidc = cleanup.use(openOidcIssuers(config, { logger, metrics }));
   const issuers = [...(config.devIssuer ? [openDevIssuer(config).trusted] : []), ...oidc.trusted];
   if (issuers.length === 0) logger.warn({}, 'no issuer is configured: ID tokens are refused');
-  const deadline = startDeadline(config.startTimeoutMs, logger);
+  const deadline = startDeadline(config.startTimeoutMs, logger, disk.level);
   const { dependencies, schemas, openProfiles } = cleanup.use(
-    await openGateway(config, issuers, { logger, metrics, health }),
+    await openGateway(config, issuers, {
+      logger,
+      metrics,
+      health,
+      diskLevel: disk.level,
+      diskRoom: disk.room,
+    }),
   );
   const { catalog, log } = dependencies;
   cleanup.use(watchConfiguredEngines(config, dependencies, health));

@@ -9,7 +9,7 @@ import {
 import type { Config } from '../config/settings.ts';
 import { openOidcIssuers } from '../issuer/oidc-issuers.ts';
 import { reportBuild } from '../observability/build-info.ts';
-import { watchDiskSpace } from '../observability/disk-space.ts';
+import { watchDisks } from '../observability/disks.ts';
 import { EngineHealth, watchConfiguredEngines } from '../observability/engine-health.ts';
 import { createMetrics } from '../observability/metrics.ts';
 import { catalogReadiness } from '../observability/operations.ts';
@@ -64,11 +64,20 @@ export async function runOneProcess(
   const metrics = createMetrics({ processMetrics: true });
   reportBuild(metrics, form.command);
   const health = new EngineHealth({ metrics, part: 'main' });
-  const disk = cleanup.use(await watchDiskSpace(config, { logger, metrics }));
+  const disk = cleanup.use(
+    await watchDisks(config, { logger, metrics, brokers: { role: 'gateway', logger, metrics } }),
+  );
   const oidc = cleanup.use(openOidcIssuers(config, { logger, metrics }));
   const issuers = [...form.issuers, ...oidc.trusted];
   const { dependencies, schemas, openProfiles } = cleanup.use(
-    await openGateway(config, issuers, { logger, metrics, health, liveLink: live }).catch((error) => {
+    await openGateway(config, issuers, {
+      logger,
+      metrics,
+      health,
+      liveLink: live,
+      diskLevel: disk.level,
+      diskRoom: disk.room,
+    }).catch((error) => {
       starting.log.reject(error);
       throw error;
     }),
@@ -90,17 +99,18 @@ export async function runOneProcess(
   const prepared = cleanup.use(
     await prepareServer(config, withLink(dependencies, form.developmentLink), operations, disk),
   );
-  await stages.running;
+  // On a full disk they may not be able to begin; what frees space is served meanwhile.
+  if (disk.level() !== 'full') await stages.running;
   const admin = cleanup.use(await startAdminServer(config, operations, logger));
   const server = await prepared.listen();
   await schemas.begin();
-  const deadline = startDeadline(config.startTimeoutMs, logger);
+  const deadline = startDeadline(config.startTimeoutMs, logger, disk.level);
   const check = cleanup.use(await checkStores(config, { catalog, log, logger }, deadline, openProfiles));
   const board = await openProcessBoard(config, logger);
   const reported = { role: form.command, config, logger, readiness, stages: () => stages.stages() };
   cleanup.use(reportProcess(board, reported));
   const address = { pid: process.pid, url: onThisMachine(server.url), adminUrl: onThisMachine(admin.url) };
-  cleanup.use(publishAddress(config.dataFolder, address));
+  cleanup.use(publishAddress(config.dataFolder, address, logger));
   shutdown.drain = () => drain(server, config.drainMs, logger);
   await form.announce({ server, admin, dependencies });
   return Promise.race([stages.failed, check.failed]);

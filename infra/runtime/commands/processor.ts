@@ -1,6 +1,6 @@
 import { type Logger, type NewEntry, NO_METRICS, TOPIC } from '@tributary/core';
 import { STAGE_NAMES } from '@tributary/processors/options';
-import { type Environment, readClusterConfig, warnOfSharedFolder } from '../config/config.ts';
+import { type Environment, readClusterConfig } from '../config/config.ts';
 import type { Config } from '../config/settings.ts';
 import { reportBuild } from '../observability/build-info.ts';
 import { watchDiskSpace } from '../observability/disk-space.ts';
@@ -25,7 +25,6 @@ export async function runProcessor(options: StagesOptions, environment: Environm
   const stages = chosenStages(options);
   const config = readClusterConfig(environment);
   const logger = createLogger(config.logLevel, { part: 'processor' });
-  warnOfSharedFolder(config, logger);
   return reportErrors('processor', () => {
     useDataFolder(config, logger);
     openSecrets(config); // reports faults of the keys before anything is started

@@ -28,7 +28,7 @@ describe('configuration', () => {
   });
 
   it('listens on every address if the roles are distributed, and on loopback if one process has all roles', () => {
-    const onKafka = { KAFKA_BROKERS: 'kafka:9092' };
+    const onKafka = { KAFKA_BROKERS: 'kafka:9092', REDIS_URL: 'none', ELASTICSEARCH_URL: 'none' };
     expect(readClusterConfig(onKafka).host).toBe('0.0.0.0');
     expect(readClusterConfig({ ...onKafka, HOST: '' }).host).toBe('0.0.0.0');
     expect(readClusterConfig({ ...onKafka, HOST: '10.0.0.7' }).host).toBe('10.0.0.7');
@@ -73,10 +73,51 @@ describe('configuration', () => {
     expect(readApiKey(both)).toEqual(refused('exclude each other'));
   });
 
-  it('refuses a misspelt variable instead of ignoring it', () => {
-    expect(() => readConfig({ TRIBUTARY_DATADIR: '/tmp' })).toThrow(
-      'TRIBUTARY_DATADIR is not a known variable',
+  it.each([
+    ['TRIBUTARY_DATADIR', 'TRIBUTARY_DATA_DIR'],
+    ['KAFKA_BROKER', 'KAFKA_BROKERS'],
+    ['REDIS_HOST', 'REDIS_URL'],
+    ['REDIS_SENTINEL_MASTER', 'REDIS_SENTINEL_PASSWORD'],
+    ['elasticsearch_url', 'ELASTICSEARCH_URL'],
+    ['ELASTIC_SEARCH_URL', 'ELASTICSEARCH_URL'],
+    ['SCHEMA_REGISTRY_URI', 'SCHEMA_REGISTRY_URL'],
+  ])('%s was ignored, and each process had stores of its own: refused', (name, meant) => {
+    expect(() => readConfig({ [name]: 'x' })).toThrow(
+      `${name} is not a known variable; did you mean ${meant}?`,
     );
+  });
+
+  it.each([
+    {
+      KAFKA_PORT: 'tcp://10.1.2.3:9092',
+      KAFKA_PORT_9092_TCP_ADDR: '10.1.2.3',
+      KAFKA_SERVICE_HOST: '10.1.2.3',
+    },
+    { REDIS_SERVICE_PORT_CLIENT: '6379', TRIBUTARY_GATEWAY_SERVICE_PORT: '8080' },
+    { KAFKA_HOME: '/opt/kafka', KAFKA_HEAP_OPTS: '-Xmx1g', REDIS_ENV_VERSION: '7', ELASTICSEARCH_HOME: '/x' },
+  ])('passes over what platforms and other tools set: %o', (environment) => {
+    expect(readConfig(environment)).toEqual(readConfig({}));
+  });
+
+  it.each([
+    ['KAFKA_SESSION_TIMEOUT', '1h', 'must be a number with a unit (ms, s, m, h, d) from 1s to 5m'],
+    [
+      'TRIBUTARY_DISK_RESERVE',
+      '9999999TiB',
+      'must be a number with a unit (MiB, GiB, TiB) from 0MiB to 1024TiB',
+    ],
+    ['PORT', '65536', 'must be a whole number from 0 to 65535'],
+  ])('said of %s=%s that it is out of bounds, and not of which', (name, value, fault) => {
+    expect(() => readConfig({ [name]: value })).toThrow(`${name} ${fault}`);
+  });
+
+  it('a role of a cluster without an engine that its siblings have kept stores of its own: it is told so, or refuses', () => {
+    const KAFKA_BROKERS = 'kafka:9092';
+    expect(() => readClusterConfig({ KAFKA_BROKERS })).toThrow(
+      /REDIS_URL is needed: .*\n.*ELASTICSEARCH_URL is needed/,
+    );
+    const told = readClusterConfig({ KAFKA_BROKERS, REDIS_URL: 'none', ELASTICSEARCH_URL: 'none' });
+    expect(told).toMatchObject({ redisUrl: undefined, elasticsearchUrl: undefined });
   });
 
   it.each([

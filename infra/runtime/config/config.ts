@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
-import { type Logger, MAX_JITTER, parseRetrySchedule } from '@tributary/core';
-import { NO_ISSUERS } from './issuer-settings.ts';
-import type { Parsed, Setting } from './setting.ts';
+import { parseRetrySchedule } from '@tributary/core';
+import { closest, distance } from 'fastest-levenshtein';
+import { NONE, type Parsed, type Setting } from './setting.ts';
 import { type Config, SETTINGS } from './settings.ts';
 
 /** The environment variables of a process. */
@@ -18,8 +18,14 @@ export class ConfigError extends Error {
   }
 }
 
-/** Prefixes of our variables, short of names that a platform sets for its services, e.g. `KAFKA_PORT`. */
-const OURS = ['TRIBUTARY_', 'KAFKA_TLS', 'KAFKA_SASL', 'REDIS_TLS_CA', 'ELASTICSEARCH_TLS'];
+/** Prefixes of our variables. An unknown name with one of them stops the start. */
+const OURS = ['TRIBUTARY_', 'KAFKA_', 'REDIS_', 'ELASTICSEARCH_', 'SCHEMA_REGISTRY_'];
+
+/** Names with such a prefix that Kubernetes, Docker or the engines' own tools set. */
+const OF_OTHERS = /_SERVICE_(HOST|PORT(_\w+)?)$|_PORT(_\d+_\w+)?$|_ENV_\w+$|_(HOME|OPTS|VERSION)$/;
+
+/** Names without such a prefix are taken for a misspelt one of ours up to this distance, e.g. `ELASTIC_SEARCH_URL`. */
+const MISSPELT = { distance: 2, length: 9 } as const;
 
 /** For commands that call a server. A server that is started in the same terminal accepts that it is there. */
 const API_KEY = 'TRIBUTARY_API_KEY';
@@ -105,15 +111,18 @@ function textOfFile(file: string): string | undefined {
 }
 
 function unknownNames(environment: Environment): readonly string[] {
-  const known = new Set(
-    [...Object.values<Setting<unknown>>(SETTINGS), { name: API_KEY, isSecret: true }].flatMap(
-      ({ name, isSecret }) => (isSecret ? [name, `${name}_FILE`] : [name]),
-    ),
+  const known = [...Object.values<Setting<unknown>>(SETTINGS), { name: API_KEY, isSecret: true }].flatMap(
+    ({ name, isSecret }) => (isSecret ? [name, `${name}_FILE`] : [name]),
   );
-  return Object.keys(environment)
-    .filter((name) => OURS.some((start) => name.startsWith(start)))
-    .filter((name) => !known.has(name))
-    .map((name) => `${name} is not a known variable`);
+  return Object.keys(environment).flatMap((name) => {
+    if (known.includes(name) || OF_OTHERS.test(name)) return [];
+    const upper = name.toUpperCase();
+    const nearest = closest(upper, known);
+    const isMisspelt =
+      OURS.some((start) => upper.startsWith(start)) ||
+      (upper.length >= MISSPELT.length && distance(upper, nearest) <= MISSPELT.distance);
+    return isMisspelt ? [`${name} is not a known variable; did you mean ${nearest}?`] : [];
+  });
 }
 
 /** The reference of all variables, as a Markdown table. */
@@ -221,7 +230,7 @@ function retentionFaults({
   if (retentionMs === undefined) return faults;
   if (retryExpiryMs !== undefined && retrySchedule !== undefined) {
     const longest = Math.max(...parseRetrySchedule(retrySchedule).map(({ ms }) => ms));
-    if (retentionMs < retryExpiryMs + longest * (1 + MAX_JITTER)) {
+    if (retentionMs < retryExpiryMs + longest) {
       faults.push(
         'TRIBUTARY_RETENTION must be longer than TRIBUTARY_RETRY_EXPIRY and the longest step of TRIBUTARY_RETRY_SCHEDULE together',
       );
@@ -265,21 +274,33 @@ export function readServeConfig(environment: Environment): Config {
     throw new ConfigError([
       'TRIBUTARY_DEV_ISSUER is for tributary dev: anyone with its key can sign in as any person',
     ]);
-  if (config.issuers.length === 0 && environment.TRIBUTARY_ISSUERS !== NO_ISSUERS)
-    throw new ConfigError([
-      `TRIBUTARY_ISSUERS names no issuer: name one, or say ${NO_ISSUERS} for API keys alone`,
-    ]);
+  if (config.issuers.length === 0 && environment.TRIBUTARY_ISSUERS !== NONE)
+    throw new ConfigError([`TRIBUTARY_ISSUERS names no issuer: name one, or say ${NONE} for API keys alone`]);
   return config;
 }
 
 /** The defaults of a role that is reached from other machines. */
 const CLUSTER_DEFAULTS = { HOST: '0.0.0.0' } as const;
 
-/** The configuration of a role that runs in several processes, which needs Kafka. */
+const NEEDS_KAFKA = {
+  kafkaBrokers:
+    'the processes of an installation meet on Kafka (without it, tributary serve or dev runs everything in one)',
+} as const;
+
+/** The configuration of a command that works on Kafka alone. */
+export function readKafkaCommandConfig(environment: Environment): Config {
+  return readConfig(environment, NEEDS_KAFKA);
+}
+
+/**
+ * The configuration of a role that runs in several processes, which needs every engine: a process on stores of its own has
+ * its own deduplication, counts and profiles.
+ */
 export function readClusterConfig(environment: Environment): Config {
   return readConfig(withDefaults(CLUSTER_DEFAULTS, environment), {
-    kafkaBrokers:
-      'the processes of an installation meet on Kafka (without it, tributary serve or dev runs everything in one)',
+    ...NEEDS_KAFKA,
+    redisUrl: `message ids and counts of all processes are there (or the word ${NONE}, where all of them share this data folder)`,
+    elasticsearchUrl: `profiles and history of all processes are there (or the word ${NONE}, where all of them share this data folder)`,
   });
 }
 
@@ -291,23 +312,4 @@ export function readCommandConfig(environment: Environment): Config {
   const config = readConfig({ LOG_LEVEL: 'warn', ...environment });
   const isOfDev = config.kafkaBrokers.length === 0 && config.secretKeys === '';
   return isOfDev ? readDevConfig(environment) : config;
-}
-
-/** Warns of stores in the data folder, because the processes of an installation may run on several machines. */
-export function warnOfSharedFolder(
-  { redisUrl, elasticsearchUrl, dataFolder: folder }: Config,
-  logger: Logger,
-): void {
-  if (elasticsearchUrl === undefined) {
-    logger.warn(
-      { folder },
-      'ELASTICSEARCH_URL is not set: profiles and history are kept in this folder, which all processes must share',
-    );
-  }
-  if (redisUrl === undefined) {
-    logger.warn(
-      { folder },
-      'REDIS_URL is not set: counts and message ids are kept in this folder, which all processes must share',
-    );
-  }
 }

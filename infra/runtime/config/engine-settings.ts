@@ -1,5 +1,5 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
-import { NULL_HANDLINGS, normalizeEmail } from '@tributary/core';
+import { DEFAULT_PROFILE_BOUNDS, MAX_PROFILE_BOUNDS, NULL_HANDLINGS, normalizeEmail } from '@tributary/core';
 import {
   duration,
   flag,
@@ -7,6 +7,7 @@ import {
   number,
   oneOf,
   optional,
+  orNone,
   type Parsed,
   pemFile,
   secret,
@@ -100,8 +101,8 @@ export const ENGINE_SETTINGS = {
   ),
   redisUrl: secret(
     'REDIS_URL',
-    optional(redisUrls()),
-    'Redis for deduplication, volume, the funnel and the live stream, as redis://[user:password@]host:port[/database] or rediss:// (TLS), comma-separated for the nodes of a cluster, or for the sentinels of REDIS_SENTINEL_PRIMARY; without it they are on SQLite.',
+    orNone(redisUrls()),
+    'Redis for deduplication, volume, the funnel and the live stream, as redis://[user:password@]host:port[/database] or rediss:// (TLS), comma-separated for the nodes of a cluster, or for the sentinels of REDIS_SENTINEL_PRIMARY; without it they are on SQLite. tributary gateway and tributary processor need it, or the word none where all processes share one data folder.',
   ),
   redisTlsCa: setting(
     'REDIS_TLS_CA_FILE',
@@ -129,8 +130,8 @@ export const ENGINE_SETTINGS = {
   elasticsearchUrl: setting(
     'ELASTICSEARCH_URL',
     '',
-    optional(elasticsearchUrls()),
-    'Elasticsearch for the profiles and the history (violations, deliveries, audit), as http:// or https:// (TLS) URLs, comma-separated for the nodes of a cluster; without it both are on SQLite.',
+    orNone(elasticsearchUrls()),
+    'Elasticsearch for the profiles and the history (violations, deliveries, audit), as http:// or https:// (TLS) URLs, comma-separated for the nodes of a cluster; without it both are on SQLite. tributary gateway and tributary processor need it, or the word none where all processes share one data folder.',
   ),
   profileShards: setting(
     'ELASTICSEARCH_PROFILE_SHARDS',
@@ -143,6 +144,18 @@ export const ENGINE_SETTINGS = {
     'unset',
     oneOf(NULL_HANDLINGS),
     'What null means as an attribute of a profile, in a write and as a trait of an event: unset takes the attribute away, keep stores null as its value. A preference or consent of null is always taken away.',
+  ),
+  profileValues: setting(
+    'TRIBUTARY_PROFILE_VALUES',
+    String(DEFAULT_PROFILE_BOUNDS.values),
+    number(1, MAX_PROFILE_BOUNDS.values),
+    'Attributes, preferences and consents of one profile, at most, unset ones included. A write beyond it is answered 413, and an event beyond it leaves the profile as it is. A profile that has more already takes writes that do not add to it. The same on every process.',
+  ),
+  profileBytes: setting(
+    'TRIBUTARY_PROFILE_BYTES',
+    String(DEFAULT_PROFILE_BOUNDS.bytes),
+    number(4_096, MAX_PROFILE_BOUNDS.bytes),
+    'The same for the bytes of one profile as it is stored, up to 1 MiB: every write rewrites all of it.',
   ),
   elasticsearchApiKey: secret(
     'ELASTICSEARCH_API_KEY',
@@ -305,6 +318,18 @@ export const MAIL_SETTINGS = {
     '',
     optional(address()),
     'The address mails come from, e.g. tributary@example.com.',
+  ),
+  mailEveryMs: setting(
+    'TRIBUTARY_MAIL_EVERY',
+    '1m',
+    duration(1_000, 3_600_000),
+    'Least time between two mails of an organization to the same address; notices in between become one mail.',
+  ),
+  mailsPerHour: setting(
+    'TRIBUTARY_MAILS_PER_HOUR',
+    '60',
+    number(3, 100_000),
+    'Mails of an organization in an hour, about; to one address a third of it. Notices beyond it wait and become one mail.',
   ),
 } as const;
 

@@ -1,6 +1,6 @@
 import { SIGNATURE_ALGORITHMS } from '@tributary/core';
 import { isSafeUrl } from '../issuer/fetch-keys.ts';
-import { type Parsed, setting } from './setting.ts';
+import { NONE, type Parsed, setting } from './setting.ts';
 
 /** An identity provider that people sign in with. */
 export interface IssuerSettings {
@@ -13,16 +13,13 @@ export interface IssuerSettings {
 
 const DEFAULT_ALGORITHMS = ['RS256', 'PS256', 'ES256', 'EdDSA'];
 
-/** The word for API keys alone, in place of a list. */
-export const NO_ISSUERS = 'none';
-
 /** The issuers of ID tokens that are accepted. */
 export const ISSUER_SETTINGS = {
   issuers: setting(
     'TRIBUTARY_ISSUERS',
     '',
     issuers(),
-    `OpenID Connect issuers whose ID tokens are taken, as a JSON list of \`{ "issuer": "https://...", "audiences": ["<client id>"] }\`; optional: \`algorithms\` (default ${DEFAULT_ALGORITHMS.join(', ')}; asymmetric ones alone) and \`email_domains\`, which lets in only people with a verified address there. The word ${NO_ISSUERS}: API keys alone.`,
+    `OpenID Connect issuers whose ID tokens are taken, as a JSON list of \`{ "issuer": "https://...", "audiences": ["<client id>"] }\`; optional: \`algorithms\` (default ${DEFAULT_ALGORITHMS.join(', ')}; asymmetric ones alone) and \`email_domains\`, which lets in only people with a verified address there. The word ${NONE}: API keys alone.`,
   ),
 } as const;
 
@@ -30,7 +27,7 @@ const FIELDS = ['issuer', 'audiences', 'algorithms', 'email_domains'];
 
 function issuers(): (value: string) => Parsed<readonly IssuerSettings[]> {
   return (value) => {
-    if (value === '' || value === NO_ISSUERS) return { ok: true, value: [] };
+    if (value === '' || value === NONE) return { ok: true, value: [] };
     const list = jsonOf(value);
     if (!Array.isArray(list)) return { ok: false, message: 'must be a JSON list of issuers' };
     const found: IssuerSettings[] = [];

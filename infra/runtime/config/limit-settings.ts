@@ -25,7 +25,13 @@ export const LIMIT_SETTINGS = {
     'TRIBUTARY_CALL_RATE',
     '',
     optional(rate(10_000_000)),
-    'Permitted calls a second of one credential, of everything but events, and at once as many as a minute allows; counted by all gateways together with REDIS_URL, else by each. Default: any number.',
+    'Permitted calls a second of one credential, of everything but events, and at once as many as a minute allows; counted by all gateways together with REDIS_URL, else by each. Default: 100 at each gateway, and any number for the client keys of the profile API.',
+  ),
+  largeProfileRate: setting(
+    'TRIBUTARY_LARGE_PROFILE_RATE',
+    '1048576',
+    number(65_536, 1_000_000_000),
+    'Characters of large profiles a second that one organization may rewrite through the API of one gateway, and 4 times as many at once; more is answered 429. What a call rewrites beyond 32 KiB counts, and a quarter of what a search reads beyond it.',
   ),
   corsOrigins: setting(
     'TRIBUTARY_CORS_ORIGINS',
@@ -43,7 +49,7 @@ export const LIMIT_SETTINGS = {
     'TRIBUTARY_PUBLIC_URL',
     '',
     optional(publicUrl()),
-    'Where browsers reach this server, such as https://events.example.com; the configuration of analytics.js names it. Default: the scheme and host of the request, which behind a TLS proxy are the inner ones unless TRUST_PROXY names the proxy.',
+    'Where browsers reach this server, such as https://events.example.com; the configuration of analytics.js names it, and mails with a link that confirms an address, which wait without it. Default: the scheme and host of the request, which behind a TLS proxy are the inner ones unless TRUST_PROXY names the proxy.',
   ),
   hstsMs: setting(
     'TRIBUTARY_HSTS',

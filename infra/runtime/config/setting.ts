@@ -73,22 +73,25 @@ export function rate(max: number): (value: string) => Parsed<number> {
   };
 }
 
-/** A number with a unit, e.g. `10s`, parsed into the unit whose factor is 1. */
+/** A number with a unit, e.g. `10s`, parsed into the unit whose factor is 1; `units` from the smallest. */
 function quantity(
   units: Readonly<Record<string, number>>,
   min: number,
   max: number,
 ): (value: string) => Parsed<number> {
+  const shown = (value: number) => {
+    const whole = Object.entries(units).filter(([, factor]) => value % factor === 0 && value >= factor);
+    const [unit, factor] = whole.at(-1) ?? Object.entries(units)[0] ?? ['', 1];
+    return `${value / factor}${unit}`;
+  };
+  const form = `must be a number with a unit (${Object.keys(units).join(', ')})`;
   return (value) => {
     const match = /^(\d{1,9})([A-Za-z]+)$/.exec(value);
     const factor = units[match?.[2] ?? ''];
     const parsed = Number(match?.[1]) * (factor ?? Number.NaN);
     return parsed >= min && parsed <= max
       ? { ok: true, value: parsed }
-      : {
-          ok: false,
-          message: `must be a number with a unit (${Object.keys(units).join(', ')}), within bounds`,
-        };
+      : { ok: false, message: `${form} from ${shown(min)} to ${shown(max)}` };
   };
 }
 
@@ -109,12 +112,25 @@ export function space(max: number): (value: string) => Parsed<number> {
   return quantity({ MiB: 2 ** 20, GiB: 2 ** 30, TiB: 2 ** 40 }, 0, max);
 }
 
+/** A number of bytes from 1 KiB up to `max`. */
+export function budget(max: number): (value: string) => Parsed<number> {
+  return quantity({ KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, TiB: 2 ** 40 }, 2 ** 10, max);
+}
+
 export function flag(): (value: string) => Parsed<boolean> {
   return (value) => {
     if (value === 'true' || value === '1') return { ok: true, value: true };
     if (value === 'false' || value === '0') return { ok: true, value: false };
     return { ok: false, message: 'must be true or false (1 or 0)' };
   };
+}
+
+/** Says that there is none, where an absence may be an oversight. */
+export const NONE = 'none';
+
+/** As `inner`, but undefined if the variable is `none` or absent. */
+export function orNone<T>(inner: (value: string) => Parsed<T>): (value: string) => Parsed<T | undefined> {
+  return (value) => (value === NONE ? { ok: true, value: undefined } : optional(inner)(value));
 }
 
 /** As `inner`, but undefined if the variable is absent. */

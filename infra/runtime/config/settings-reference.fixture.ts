@@ -45,13 +45,13 @@ const PARTS: readonly Part[] = [
 
 const INTRODUCTION = `# Settings
 
-Every setting of Tributary is an environment variable. \`tributary config\` prints the same table for the installed version.
-All commands read the whole environment once at their start: a value that cannot be used, or an unknown variable whose name begins
-with one of our prefixes, ends the start with exit code 2 and one line for each fault. A setting that holds a secret can be
-read from a file instead: \`<name>_FILE\` names the file. Where the default is \`-\`, the variable is not set, and the meaning says
-what happens then.
+Every setting is an environment variable, here with its default in brackets; without one the variable is not set. \`tributary config\`
+prints the same for the installed version. All commands read the whole environment at their start: a value that cannot be used, or
+an unknown variable whose name begins with \`TRIBUTARY_\` or the name of an engine, ends the start with exit code 2 and a line for each
+fault. Variables that Kubernetes and Docker set for services, and those of the engines' own tools (\`*_HOME\`, \`*_OPTS\`), are passed
+over. Of a setting marked as secret, \`<name>_FILE\` may name the file that holds it.
 
-This page is made from \`infra/runtime/config/settings.ts\`; \`infra/runtime/config/settings-reference.spec.ts\` holds it to the code.`;
+Made from \`infra/runtime/config/settings.ts\` by \`infra/runtime/config/settings-reference.spec.ts\` with \`-u\`.`;
 
 /** All settings in Markdown: \`docs/reference/settings.md\`. */
 export function describeSettings(): string {
@@ -66,18 +66,15 @@ export function describeSettings(): string {
 function describePart({ title, text, settings }: Part): string {
   const rows = Object.values(settings).map(
     ({ name, fallback, description }) =>
-      `| \`${name}\` | ${fallback === '' ? '-' : `\`${fallback}\``} | ${inMarkdown(description)} |`,
+      `- \`${name}\`${fallback === '' ? '' : ` (\`${fallback}\`)`}: ${inMarkdown(description.replace(/ Or `\w+_FILE`: the file that holds it\.$/, ' Secret.'))}`,
   );
-  const table = ['| variable | default | meaning |', '| --- | --- | --- |', ...rows].join('\n');
-  return [`## ${title}`, ...(text === undefined ? [] : [text]), table].join('\n\n');
+  return [`## ${title}`, ...(text === undefined ? [] : [text]), rows.join('\n')].join('\n\n');
 }
 
 /** Placeholders in angle brackets are no HTML. */
 function inMarkdown(description: string): string {
   return description
     .split('`')
-    .map((part, at) =>
-      at % 2 === 0 ? part.replaceAll('<', '&lt;').replaceAll('|', '\\|') : part.replaceAll('|', '\\|'),
-    )
+    .map((part, at) => (at % 2 === 0 ? part.replaceAll('<', '&lt;') : part))
     .join('`');
 }

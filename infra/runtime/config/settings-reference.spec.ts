@@ -4,7 +4,7 @@ import { describeSettings } from './settings-reference.fixture.ts';
 
 it('docs/reference/settings.md matches the code, with every setting once', async () => {
   const text = describeSettings();
-  const names = [...text.matchAll(/^\| `([A-Z_]+)` \|/gm)].map(([, name]) => name);
+  const names = [...text.matchAll(/^- `([A-Z_]+)`/gm)].map(([, name]) => name);
   expect(names.toSorted()).toEqual(
     Object.values(SETTINGS)
       .map(({ name }) => name)

@@ -16,6 +16,7 @@ import { ISSUER_SETTINGS } from './issuer-settings.ts';
 import { LIMIT_SETTINGS, QUOTA_SETTINGS, SANDBOX_SETTINGS } from './limit-settings.ts';
 import {
   attempt,
+  budget,
   duration,
   flag,
   list,
@@ -72,7 +73,19 @@ export const SETTINGS = {
     'TRIBUTARY_DISK_RESERVE',
     '',
     optional(space(2 ** 50)),
-    'Free space of the disk of the data folder, e.g. 2GiB, below which a process is not ready; below half of it events and profile writes are refused with 503, so that the stages can finish what was taken. Default: 5 % of the disk, and 1GiB at most; 0MiB switches it off.',
+    'Free space of the disk of the data folder, e.g. 2GiB, below which output and then (at 85 %) events of the organizations that use more than a fair share stop; below 20 % of it events and profile writes of everyone are refused with 503, so that the stages can finish what was taken; below 10 % the stages wait, and the rest is kept for removals and sign-in. Default: 25 % of the disk, and 5GiB at most; 0MiB switches it off.',
+  ),
+  bytesPerHour: setting(
+    'TRIBUTARY_WORKSPACE_BYTES_PER_HOUR',
+    '',
+    optional(budget(2 ** 60)),
+    'Bytes that stages may write to the log for one workspace in a clock hour, and profile writes for one organization, e.g. 64GiB. Beyond it events are answered 429 until the next hour, and those taken before become one dead delivery each, to be redriven. `tributary admin set-budget` sets another one for a workspace. Default: 64GiB, with KAFKA_BROKERS 256GiB.',
+  ),
+  bytesHeld: setting(
+    'TRIBUTARY_WORKSPACE_BYTES_HELD',
+    '',
+    optional(budget(2 ** 60)),
+    'The same for the bytes that the log keeps of one workspace over TRIBUTARY_RETENTION (33 days of it at most), received events included. Default: any number, but for a fair share while the reserve of the disk is touched.',
   ),
   logLevel: setting('LOG_LEVEL', 'info', oneOf(LOG_LEVELS), 'Least level that is logged.'),
   trustProxy: setting(
@@ -247,7 +260,7 @@ export const SETTINGS = {
     'TRIBUTARY_DRAIN',
     '5s',
     duration(0, 600_000),
-    'How long a gateway continues to serve after SIGTERM, while its /readyz answers 503, so that load balancers send requests elsewhere before it closes: longer than it takes them to notice. TRIBUTARY_SHUTDOWN_GRACE begins after it, so the supervisor must wait for both. 0s closes at once, which is the default of tributary dev; Ctrl-C always does.',
+    'How long a gateway continues to serve after SIGTERM or SIGHUP, while its /readyz answers 503, so that load balancers send requests elsewhere before it closes: longer than it takes them to notice. TRIBUTARY_SHUTDOWN_GRACE begins after it, so the supervisor must wait for both. 0s closes at once, which is the default of tributary dev; Ctrl-C always does.',
   ),
   shutdownGraceMs: setting(
     'TRIBUTARY_SHUTDOWN_GRACE',

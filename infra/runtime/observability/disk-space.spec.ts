@@ -1,9 +1,12 @@
+import { existsSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it, onTestFinished, vi } from 'vitest';
-import { type DiskSpace, levelOf, reserveOf, type SpaceLevel, watchDiskSpace } from './disk-space.ts';
+import type { DiskSpace } from '../process/ballast.ts';
+import { watchDiskSpace } from './disk-space.ts';
 import { createMetrics } from './metrics.ts';
 
-const GIB = 2 ** 30;
 const EMBEDDED = {
   dataFolder: '/data',
   diskReserveBytes: 100,
@@ -13,7 +16,7 @@ const EMBEDDED = {
 } as const;
 const READY = { ready: true, checks: { catalog: 'caught up' } } as const;
 
-async function watched(spaces: () => Promise<DiskSpace> | DiskSpace, config: Partial<typeof EMBEDDED> = {}) {
+async function watched(spaces: () => Promise<DiskSpace> | DiskSpace, config: object = {}) {
   const lines: [string, string][] = [];
   const note = (level: string) => (_fields: object, message: string) => lines.push([level, message]);
   const logger = { debug: note('debug'), info: note('info'), warn: note('warn'), error: note('error') };
@@ -26,40 +29,13 @@ async function watched(spaces: () => Promise<DiskSpace> | DiskSpace, config: Par
   return { watch, lines, metrics };
 }
 
-it.each([
-  [undefined, 100 * GIB, GIB],
-  [undefined, 10 * GIB, GIB / 2],
-  [7, GIB, 7],
-  [0, GIB, 0],
-])(
-  'the reserve is as configured, else a twentieth of the disk and 1 GiB at most: %s of %s',
-  (configured, size, reserve) => {
-    expect(reserveOf(configured, size)).toBe(reserve);
-  },
-);
-
-it('a level ends a tenth of the reserve above where it began, so that levels do not alternate', () => {
-  let level: SpaceLevel = 'enough';
-  const levels = [101, 99, 105, 109, 110, 99, 50, 49, 55, 59, 60, 100, 110].map((free) => {
-    level = levelOf(free, 100, level);
-    return level;
-  });
-  expect(levels.join(' ')).toBe(
-    'enough low low low enough low low exhausted exhausted exhausted low low enough',
-  );
-});
-
-it('nothing is refused without a reserve', () => {
-  expect(levelOf(0, 0, 'enough')).toBe('enough');
-});
-
-it('reports each change at once and a lasting one once a minute, and is ready again by itself', async () => {
+it('reports each worse level at once and a lasting one once a minute, and is never the reason for not being ready', async () => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] });
   onTestFinished(() => {
     vi.useRealTimers();
   });
-  let free = 1_000;
-  const { watch, lines, metrics } = await watched(() => ({ free, size: 2_000 }));
+  let free = 200;
+  const { watch, lines, metrics } = await watched(() => ({ free, size: 200 }));
   const pass = async (ms: number) => {
     await vi.advanceTimersByTimeAsync(ms);
   };
@@ -69,33 +45,69 @@ it('reports each change at once and a lasting one once a minute, and is ready ag
   });
   free = 90;
   await pass(10);
-  expect(watch.readiness(READY).ready).toBe(false);
-  expect(watch.isExhausted).toBe(false);
+  expect(watch.level()).toBe('scarce');
   await pass(59_000);
   expect(lines).toHaveLength(1);
   await pass(1_000);
   expect(lines).toHaveLength(2);
-  free = 10;
+  free = 70;
   await pass(10);
-  expect(watch.isExhausted).toBe(true);
-  free = 1_000;
+  expect(watch.level()).toBe('low');
+  free = 0;
   await pass(10);
-  expect(watch.readiness(READY).ready).toBe(true);
+  expect(watch.level()).toBe('full');
+  expect(watch.readiness(READY)).toEqual({
+    ready: true,
+    checks: { catalog: 'caught up', disk: expect.stringContaining('reads, removals and sign-in are served') },
+  });
+  free = 25;
+  await pass(10);
+  expect(watch.level()).toBe('exhausted');
+  free = 200;
+  await pass(10);
+  expect(watch.level()).toBe('enough');
   expect(watch.readiness({ ready: false, checks: {} }).ready).toBe(false);
   expect(
     lines.map(([level, text]) => `${level}: ${text.split(':').slice(0, 2).join(':').slice(0, 70)}`),
   ).toEqual([
-    expect.stringContaining('error: the disk of the data folder is nearly full: this process'),
-    expect.stringContaining('error: the disk of the data folder is nearly full: this process'),
+    expect.stringContaining('error: the disk of the data folder is nearly full: events of o'),
+    expect.stringContaining('error: the disk of the data folder is nearly full: events of o'),
+    expect.stringContaining('error: the disk of the data folder is nearly full: events of o'),
     expect.stringContaining('error: the disk of the data folder is nearly full: events are'),
     'info: the disk of the data folder has space again',
   ]);
   const values = (await metrics.snapshot()) as { name: string; values: { value: number }[] }[];
   expect(Object.fromEntries(values.map(({ name, values: [value] }) => [name, value?.value]))).toEqual({
-    tributary_data_folder_free_bytes: 1_000,
-    tributary_data_folder_size_bytes: 2_000,
+    tributary_data_folder_free_bytes: 200,
+    tributary_data_folder_size_bytes: 200,
     tributary_data_folder_reserve_bytes: 100,
   });
+});
+
+it('ballast that was given up counts as used, and is made again once there is space beyond the reserve', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'tributary-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const MIB = 2 ** 20;
+  let free = 60 * MIB;
+  const { watch } = await watched(() => ({ free, size: 64 * MIB }), {
+    dataFolder: folder,
+    diskReserveBytes: 8 * MIB,
+  });
+  const bytes = () => {
+    const ballast = join(folder, 'ballast');
+    if (!existsSync(ballast)) return 0;
+    return readdirSync(ballast).reduce((sum, name) => sum + statSync(join(ballast, name)).size, 0);
+  };
+  await vi.waitUntil(() => bytes() === 2 * MIB);
+  rmSync(join(folder, 'ballast'), { recursive: true });
+  free = 2 * MIB; // what the ballast has left
+  await vi.waitUntil(() => watch.level() === 'full');
+  expect(watch.isSpent()).toBe(true);
+  free = 9.8 * MIB; // less than the reserve and the ballast
+  await vi.waitUntil(() => watch.level() === 'scarce');
+  expect([watch.isSpent(), bytes()]).toEqual([false, 0]);
+  free = 11 * MIB;
+  await vi.waitUntil(() => bytes() === 2 * MIB);
 });
 
 it('a disk that cannot be asked changes nothing, and one that hangs is asked once', async () => {
@@ -113,10 +125,7 @@ it('a disk that cannot be asked changes nothing, and one that hangs is asked onc
 
 it('a process that keeps nothing in its data folder does not look at its disk', async () => {
   const engines = { kafkaBrokers: ['k'], redisUrl: 'r', elasticsearchUrl: ['e'] };
-  const { watch } = await watched(
-    () => ({ free: 0, size: 1 }),
-    engines as unknown as Partial<typeof EMBEDDED>,
-  );
+  const { watch } = await watched(() => ({ free: 0, size: 1 }), engines);
   expect(watch.readiness(READY)).toEqual(READY);
-  expect(watch.isExhausted).toBe(false);
+  expect(watch.level()).toBe('enough');
 });

@@ -1,4 +1,5 @@
 import {
+  CLOCK_TOLERANCE_MS,
   type EventLog,
   type History,
   type Metrics,
@@ -21,6 +22,8 @@ interface Known {
   /** Result of the last probe; undefined before the first. */
   answer?: 'answers' | { readonly error: string };
   failedWrite?: { readonly error: string; readonly at: number } | undefined;
+  /** How far the clock of this machine is ahead of that of the engine, ms. */
+  clockAheadMs?: number;
 }
 
 export interface EngineHealthOptions {
@@ -70,9 +73,17 @@ export class EngineHealth {
     this.#checked(engine);
   }
 
-  /** The state of each engine, by name: `answers`, or what is wrong. */
+  /** The clock of this machine was compared with that of the engine; `ms` below 0: it is behind. */
+  clockCompared(engine: string, ms: number): void {
+    this.#of(engine).clockAheadMs = ms;
+    this.#metrics.gauge('tributary_clock_ahead_seconds', ms / 1_000, { engine, part: this.#part });
+  }
+
+  /** The state of each engine, by name: `answers`, or what is wrong. A wrong clock of this machine is named beside it. */
   status(): Readonly<Record<string, string>> {
-    return Object.fromEntries([...this.#engines].map(([name, known]) => [name, this.#stateOf(known)]));
+    return Object.fromEntries(
+      [...this.#engines].map(([name, known]) => [name, `${this.#stateOf(known)}${clockFault(known)}`]),
+    );
   }
 
   /** Reports the gauges again, because the state also depends on time. */
@@ -109,6 +120,11 @@ export class EngineHealth {
     const labels = { engine, part: this.#part };
     this.#metrics.gauge('tributary_engine_up', state === 'answers' ? 1 : 0, labels);
   }
+}
+
+function clockFault({ clockAheadMs: ahead = 0 }: Known): string {
+  if (Math.abs(ahead) <= CLOCK_TOLERANCE_MS) return '';
+  return `; the clock of this machine is ${Math.round(Math.abs(ahead) / 1_000)} s ${ahead > 0 ? 'ahead of' : 'behind'} it`;
 }
 
 /** Wraps a port so that the outcome of each of these calls is reported. Errors are rethrown. */
@@ -207,7 +223,17 @@ export function watchConfiguredEngines(
 ): EngineWatch {
   return watchEngines(
     {
-      ...(kafkaBrokers.length === 0 ? {} : { kafka: { read: () => log.end(TOPIC.catalog, 0) } }),
+      ...(kafkaBrokers.length === 0
+        ? {}
+        : {
+            kafka: {
+              async read() {
+                const ahead = log.clockAheadMs?.();
+                if (ahead !== undefined) health.clockCompared('kafka', ahead);
+                await log.end(TOPIC.catalog, 0);
+              },
+            },
+          }),
       ...(redisUrl === undefined
         ? {}
         : {

@@ -22,6 +22,14 @@ it('every metric has a help text, and the values of several threads are added up
   expect(body).toContain('tributary_stage_commit_duration_seconds_bucket{le="0.005",stage="route"} 2\n');
 });
 
+it('named gauges of the process as counters, which promtool check metrics complains of', async () => {
+  const { body } = await exposition([await createMetrics({ processMetrics: true }).snapshot()]);
+  const types = [...body.matchAll(/^# TYPE (\S+) (\S+)$/gm)];
+  expect(types.length).toBeGreaterThan(20);
+  for (const [, name = '', type] of types)
+    expect([name, name.endsWith('_total')]).toEqual([name, type === 'counter']);
+});
+
 const collected = (body: string, part: string) =>
   Number(
     new RegExp(`^tributary_metrics_collected_timestamp_seconds\\{part="${part}"\\} (\\S+)$`, 'm').exec(

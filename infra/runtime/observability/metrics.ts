@@ -19,10 +19,16 @@ export interface PrometheusMetrics extends Metrics {
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
+/** Gauges of prom-client with the suffix of counters, which are the sums of others. */
+const MISNAMED = ['handles', 'requests', 'resources'].map((what) => `nodejs_active_${what}_total`);
+
 /** Registers each metric on its first use, with the labels of that use. */
 export function createMetrics(options: { readonly processMetrics: boolean }): PrometheusMetrics {
   const registry = new Registry();
-  if (options.processMetrics) collectDefaultMetrics({ register: registry });
+  if (options.processMetrics) {
+    collectDefaultMetrics({ register: registry });
+    for (const name of MISNAMED) registry.removeSingleMetric(name);
+  }
   const counters = new Map<string, Counter>();
   const gauges = new Map<string, Gauge>();
   const histograms = new Map<string, Histogram>();
@@ -33,29 +39,28 @@ export function createMetrics(options: { readonly processMetrics: boolean }): Pr
     labelNames: Object.keys(labels),
     registers: [registry],
   });
-  const obtain = <M>(known: Map<string, M>, name: string, make: () => M): M => {
-    const found = known.get(name) ?? make();
-    known.set(name, found);
-    return found;
+  const added = <M>(known: Map<string, M>, name: string, metric: M): M => {
+    known.set(name, metric);
+    return metric;
   };
 
   return {
     count(name, given, by = 1) {
       const labels: Labels = given ?? {};
-      obtain(counters, name, () => new Counter(shape(name, labels))).inc(labels, by);
+      (counters.get(name) ?? added(counters, name, new Counter(shape(name, labels)))).inc(labels, by);
     },
     gauge(name, value, labels = {}) {
-      obtain(gauges, name, () => new Gauge(shape(name, labels))).set(labels, value);
+      (gauges.get(name) ?? added(gauges, name, new Gauge(shape(name, labels)))).set(labels, value);
     },
     removeGauge(name, labels) {
       gauges.get(name)?.remove(labels);
     },
     observe(name, seconds, given) {
       const labels: Labels = given ?? {};
-      obtain(histograms, name, () => new Histogram({ ...shape(name, labels), buckets: SECONDS })).observe(
-        labels,
-        seconds,
-      );
+      const found =
+        histograms.get(name) ??
+        added(histograms, name, new Histogram({ ...shape(name, labels), buckets: SECONDS }));
+      found.observe(labels, seconds);
     },
     snapshot: () => registry.getMetricsAsJSON(),
   };

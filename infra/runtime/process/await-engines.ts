@@ -1,5 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { backoffMs, type Catalog, type Logger, messageOf, TributaryError } from '@tributary/core';
+import {
+  backoffMs,
+  type Catalog,
+  type Logger,
+  messageOf,
+  type ReadDiskLevel,
+  TributaryError,
+  UNLIMITED_DISK,
+} from '@tributary/core';
 import { translateSqliteError } from '../../adapters/sqlite/database.ts';
 import { OperatorError } from './lifecycle.ts';
 
@@ -16,11 +24,17 @@ export interface StartDeadline {
   /** By `performance.now()`, ms. */
   readonly at: number;
   readonly startTimeoutMs: number;
+  /** There is no deadline while the disk is full: another start would find it as full. */
+  readonly diskLevel?: ReadDiskLevel;
   readonly logger: Logger;
 }
 
-export function startDeadline(startTimeoutMs: number, logger: Logger): StartDeadline {
-  return { at: performance.now() + startTimeoutMs, startTimeoutMs, logger };
+export function startDeadline(
+  startTimeoutMs: number,
+  logger: Logger,
+  diskLevel = UNLIMITED_DISK,
+): StartDeadline {
+  return { at: performance.now() + startTimeoutMs, startTimeoutMs, diskLevel, logger };
 }
 
 const BACKOFF = { firstMs: 100, capMs: 2_000 };
@@ -33,7 +47,7 @@ const SHORTEST_CATCH_UP_MS = 1_000;
  */
 export async function untilAvailable<T>(
   what: string,
-  { at, startTimeoutMs, logger }: StartDeadline,
+  { at, startTimeoutMs, diskLevel = UNLIMITED_DISK, logger }: StartDeadline,
   attempt: () => Promise<T>,
 ): Promise<T> {
   for (let failures = 0; ; failures++) {
@@ -44,7 +58,7 @@ export async function untilAvailable<T>(
       const error = translateSqliteError(thrown);
       if (!(error instanceof TributaryError) || !error.retryable) throw error;
       const pauseMs = backoffMs(failures, BACKOFF);
-      if (performance.now() + pauseMs >= at) {
+      if (performance.now() + pauseMs >= at && diskLevel() !== 'full') {
         throw new NotStarted(
           `${what}: not possible within TRIBUTARY_START_TIMEOUT (${startTimeoutMs / 1000} s): ${messageOf(error)}`,
           { cause: error },

@@ -62,7 +62,8 @@ export function lockFile(file: string, inUse: (cause: unknown) => Error): { rele
   let database: DatabaseSync | undefined;
   try {
     database = new DatabaseSync(file, { timeout: 0 });
-    database.exec('BEGIN EXCLUSIVE');
+    // Without a journal in a file, which a full disk has no space for.
+    database.exec('PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE');
   } catch (error) {
     database?.close();
     if (isBusy(error)) throw inUse(error);
@@ -120,7 +121,7 @@ const MAX_PATHS = 10;
  * and those of the other entries are not changed.
  */
 const DATA_ENTRIES =
-  /^(log|crashes|dedupe|volume|funnel|history|health|profiles|ndjson|demo|lock\.db(-.*)?|moved\.json.*|backup\.lock(-.*)?|backup-staging|\.probe-.*|secret-keys\.(json|lock).*|dev-issuer\.json.*|quickstart\.json.*|server\.json.*|.*catalog\.snapshot.*)$/;
+  /^(log|ballast|crashes|dedupe|volume|funnel|history|health|profiles|ndjson|demo|lock\.db(-.*)?|moved\.json.*|backup\.lock(-.*)?|backup-staging|\.probe-.*|secret-keys\.(json|lock).*|dev-issuer\.json.*|quickstart\.json.*|server\.json.*|.*catalog\.snapshot.*)$/;
 
 interface Findings {
   /** Corrected paths, each with its former mode. */

@@ -26,7 +26,10 @@ export function translateFileError(error: unknown): unknown {
 /** Signals within this time count as one: the terminal sends Ctrl-C to npm as well, which passes it on. */
 const SAME_SIGNAL_MS = 1_000;
 
-type ShutdownSignal = 'SIGTERM' | 'SIGINT';
+/** SIGHUP, of a terminal or supervisor that goes away, as SIGTERM: nothing is read anew while a process runs. */
+const SIGNALS = ['SIGTERM', 'SIGHUP', 'SIGINT'] as const;
+
+type ShutdownSignal = (typeof SIGNALS)[number];
 
 export interface ShutdownOptions {
   readonly logger: Logger;
@@ -38,12 +41,12 @@ export interface ShutdownOptions {
 export interface Shutdown {
   /** True from the first signal on: the process reports that it is not ready. */
   hasBegun: boolean;
-  /** Runs at SIGTERM, before anything is closed, until load balancers have noticed. Set by the work once it is ready. */
+  /** Runs at SIGTERM and SIGHUP, before anything is closed, until load balancers have noticed. Set by the work once it is ready. */
   drain?: () => Promise<void>;
 }
 
 /**
- * Runs a process until SIGTERM or SIGINT, or until its work fails. At SIGTERM it drains first. Then everything that `work`
+ * Runs a process until a signal, or until its work fails. It drains first, but at SIGINT. Then everything that `work`
  * has opened is closed, in the reverse order: each part takes no more work and finishes what it has. A second signal, or
  * the end of the grace period, exits at once with code 1. Resolves to the exit code; rejects with the failure.
  */
@@ -59,7 +62,7 @@ export async function runUntilSignalled(
     const working = work(cleanup, shutdown);
     const signal = await Promise.race([signalled, working]);
     // SIGINT comes from a terminal, where no load balancer is in front.
-    if (signal === 'SIGTERM' && shutdown.drain !== undefined) await Promise.race([shutdown.drain(), working]);
+    if (signal !== 'SIGINT' && shutdown.drain !== undefined) await Promise.race([shutdown.drain(), working]);
   } catch (error) {
     // `reportErrors` says it in one line, without a log entry that says it again.
     if (!(error instanceof OperatorError))
@@ -78,11 +81,11 @@ export async function runUntilSignalled(
   return 0;
 }
 
-/** Resolves at the first SIGTERM or SIGINT; a later one exits the process. */
+/** Resolves at the first signal; a later one exits the process. */
 function firstSignal(logger: Logger, shutdown: Shutdown): Promise<ShutdownSignal> {
   return new Promise((resolve) => {
     let firstAt: number | undefined;
-    for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    for (const signal of SIGNALS) {
       process.on(signal, () => {
         firstAt ??= performance.now();
         if (performance.now() - firstAt >= SAME_SIGNAL_MS) endNow(logger, 'a second signal');

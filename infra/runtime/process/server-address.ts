@@ -1,5 +1,6 @@
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { type Logger, messageOf, NO_LOGGER } from '@tributary/core';
 
 /** Where the server of a data folder answers. */
 export interface ServerAddress {
@@ -13,10 +14,23 @@ export interface ServerAddress {
  * Writes the address of the server of a data folder, for commands beside it. The server holds the lock of the folder, so
  * there is one address. `close` removes it; a server that was killed leaves it, and `addressOf` does not return it.
  */
-export function publishAddress(folder: string, address: ServerAddress): { close(): void } {
+export function publishAddress(
+  folder: string,
+  address: ServerAddress,
+  logger: Pick<Logger, 'warn'> = NO_LOGGER,
+): { close(): void } {
   const file = fileIn(folder);
-  writeFileSync(`${file}.new`, JSON.stringify(address), { mode: 0o600 });
-  renameSync(`${file}.new`, file);
+  try {
+    writeFileSync(`${file}.new`, JSON.stringify(address), { mode: 0o600 });
+    renameSync(`${file}.new`, file);
+  } catch (error) {
+    // The disk may be full, and the server has to run nevertheless.
+    rmSync(`${file}.new`, { force: true });
+    logger.warn(
+      { file, error: messageOf(error) },
+      'the address of this server could not be written: commands beside it need its address in PORT',
+    );
+  }
   return { close: () => withdrawAddress(folder) };
 }
 

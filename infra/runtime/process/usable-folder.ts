@@ -1,12 +1,13 @@
 import { randomUUID } from 'node:crypto';
-import { mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { type Logger, messageOf } from '@tributary/core';
 import type { Config } from '../config/settings.ts';
+import { Ballast } from './ballast.ts';
 import { makeFolderPrivate } from './data-folder.ts';
 import { OperatorError } from './lifecycle.ts';
-import { refuseMovedFolder } from './moved-folder.ts';
+import { refuseMovedFolder } from './moved-installation.ts';
 
 /** The data folder cannot hold this process's data. The message names the folder, the reason and what to do. */
 export class FolderUnusable extends OperatorError {
@@ -25,7 +26,7 @@ const PROBE_BYTES = 64 * 1024;
  */
 export function useDataFolder(config: DataFolderConfig, logger: Logger): void {
   if (keepsDataHere(config)) {
-    provideFolder(config.dataFolder);
+    provideFolder(config.dataFolder, logger);
     refuseMovedFolder(config.dataFolder);
   }
   makeFolderPrivate(config.dataFolder, logger);
@@ -69,16 +70,37 @@ export function keepsDataHere({ kafkaBrokers, redisUrl, elasticsearchUrl }: Data
  * Creates the folder if only it is missing: a missing parent is more likely a mistyped path, or a disk that is not mounted.
  * Then tries what the stores need of it, in files of its own: to write, to lock and to share memory (SQLite's WAL).
  */
-function provideFolder(folder: string): void {
+function provideFolder(folder: string, logger: Logger): void {
+  makeRoomIn(folder);
   const probe = join(folder, `.probe-${randomUUID()}`);
   try {
     attempt(folder, () => makeFolder(folder));
     attempt(folder, () => writeFileSync(probe, Buffer.alloc(PROBE_BYTES, 1), { mode: 0o600, flush: true }));
     rmSync(probe);
     attempt(folder, () => probeDatabase(probe));
+  } catch (error) {
+    // What is there can still be read, and removed once some space is found.
+    if (!(isFull(error) && existsSync(join(folder, 'log')))) throw error;
+    logger.error(
+      { folder, error: messageOf(error) },
+      'the disk of the data folder is full: reads and removals are served as far as they find space; free some',
+    );
   } finally {
     removeProbe(folder, probe);
   }
+}
+
+/** A start on a full disk needs a few bytes: the stores open their files, and stages take their partitions. */
+function makeRoomIn(folder: string): void {
+  try {
+    new Ballast(folder).makeRoom();
+  } catch {
+    // The folder is missing, or cannot be used: reported by the probe.
+  }
+}
+
+function isFull(error: unknown): boolean {
+  return error instanceof FolderUnusable && reasonOf(error.cause, '') === FULL;
 }
 
 function makeFolder(folder: string): void {

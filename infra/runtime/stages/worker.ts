@@ -3,6 +3,8 @@ import {
   type Logger,
   type Metrics,
   messageOf,
+  NO_LOGGER,
+  NO_METRICS,
   type OwnedPartition,
   type OwnedPartitions,
   type ProcessStage,
@@ -10,6 +12,8 @@ import {
   type StageRun,
 } from '@tributary/core';
 import { InFlightTable } from '../../adapters/event-log/suspects/in-flight-table.ts';
+import type { DiskWatch } from '../observability/disk-space.ts';
+import { watchDisks } from '../observability/disks.ts';
 import { EngineHealth, watchConfiguredEngines } from '../observability/engine-health.ts';
 import { createLogger } from '../observability/logger.ts';
 import { createMetrics } from '../observability/metrics.ts';
@@ -51,8 +55,9 @@ parentPort?.on('message', async (message: ToStages) => {
 });
 
 try {
-  const deadline = startDeadline(start.config.startTimeoutMs, logger);
-  stages = await openStages(start, { logger, metrics, inFlight }, deadline);
+  const disk = await watchDisksOf(start);
+  const deadline = startDeadline(start.config.startTimeoutMs, logger, disk.level);
+  stages = await openStages(start, { logger, metrics, inFlight, disk }, deadline);
   const { readiness } = stages;
   const reportReadiness = () => send({ type: 'readiness', readiness: readiness() });
   reportReadiness();
@@ -69,6 +74,13 @@ try {
     'the stages failed',
   );
   send({ type: 'failed', message: messageOf(error) });
+}
+
+/** The main thread reports the disk of the data folder, and, where it has the gateway, those of the brokers. */
+function watchDisksOf({ config, liveLink }: StagesStart): Promise<DiskWatch> {
+  const quiet = { logger: NO_LOGGER, metrics: NO_METRICS };
+  const brokers = { role: 'processor', ...(liveLink === undefined ? { logger, metrics } : quiet) } as const;
+  return watchDisks(config, { ...quiet, restoresBallast: false, brokers });
 }
 
 /** The stages of this process and the ports they use. */
@@ -88,6 +100,7 @@ interface StagesTools {
   readonly metrics: Metrics;
   /** Records the entries in flight. */
   readonly inFlight: InFlightTable;
+  readonly disk: DiskWatch;
 }
 
 /** Opens every port of the pipeline, and runs all stages or the chosen ones. */
@@ -97,6 +110,7 @@ export async function openStages(
   deadline: StartDeadline,
 ): Promise<RunningStages> {
   const cleanup = new CleanupStack();
+  cleanup.use(tools.disk);
   try {
     return await open(start, tools, deadline, cleanup);
   } catch (error) {
@@ -107,14 +121,14 @@ export async function openStages(
 
 async function open(
   { config, stages, liveLink }: StagesStart,
-  { logger, metrics, inFlight }: StagesTools,
+  { logger, metrics, inFlight, disk }: StagesTools,
   deadline: StartDeadline,
   cleanup: CleanupStack,
 ): Promise<RunningStages> {
   const health = new EngineHealth({ metrics, part: 'stages' });
   const { log, catalog, counters, funnel, history, pipeline, openProfiles } = await openPipeline(
     config,
-    { logger, metrics, health, liveLink, inFlight },
+    { logger, metrics, health, liveLink, inFlight, disk },
     deadline,
     cleanup,
   );
@@ -134,7 +148,7 @@ async function open(
   const lagTools = { logger, metrics, stageMetrics: new StageMetrics(metrics, members), members };
   return {
     ended: Promise.race([Promise.all(runs.map((run) => run.ended)), check.failed]),
-    readiness: () => catalogReadiness(catalog, health.status()),
+    readiness: () => disk.readiness(catalogReadiness(catalog, health.status())),
     owned: () => chosen.map(({ name }, i) => ({ stage: name, topics: byTopic(runs[i]?.owned() ?? []) })),
     reportLag: () => reportLag(chosen, runs, lagTools),
     async stop() {

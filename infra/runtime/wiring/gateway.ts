@@ -2,16 +2,21 @@ import { randomBytes } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
 import type { MessagePort } from 'node:worker_threads';
 import {
+  countingIn,
+  countWritten,
   createLightEvaluator,
   type Logger,
   type Metrics,
   publishProfileChanges,
-  queueDeletionNotices,
+  queueMails,
+  type ReadDiskLevel,
+  type ReadDiskRoom,
   recordProfileOperations,
   TokenBuckets,
 } from '@tributary/core';
 import {
   ChangeLimits,
+  type ChangeLimitsOptions,
   type ConsoleOptions,
   createIdentityVerifier,
   type GatewayDependencies,
@@ -41,9 +46,16 @@ import {
   openReevaluations,
   openVolumeCounters,
 } from './ports/shared-state.ts';
-import { type LateProfiles, lateProfiles, openHistory, openProfileStore } from './ports/stores.ts';
+import {
+  type LateProfiles,
+  lateProfiles,
+  openHistory,
+  openProfileStore,
+  profileBoundsOf,
+} from './ports/stores.ts';
 import { type LateSchemas, lateSchemas, openValueFraming } from './schemas.ts';
 import { openSecrets } from './secrets.ts';
+import { watchBudgets } from './storage-budgets.ts';
 
 /** How long a write of the gateway's thread may wait for the stages, because it delays all answers, ms. */
 const MAX_BUSY_WAIT_MS = 25;
@@ -68,6 +80,9 @@ export interface GatewayTools {
   readonly health?: EngineHealth;
   /** Port to the stages of this process, for the live tail. */
   readonly liveLink?: MessagePort;
+  /** Default: the disk is not measured. */
+  readonly diskLevel?: ReadDiskLevel;
+  readonly diskRoom?: ReadDiskRoom;
 }
 
 /** Opens every port of the gateway. The engines need not answer yet. */
@@ -105,13 +120,17 @@ export async function openGateway(
 async function openDependencies(
   config: Config,
   issuers: readonly TrustedIssuer[],
-  { logger, metrics, liveLink: link, schemas }: GatewayTools & { schemas: LateSchemas },
+  { logger, metrics, liveLink: link, diskLevel, diskRoom, schemas }: GatewayTools & { schemas: LateSchemas },
   cleanup: CleanupStack,
 ): Promise<Omit<GatewayDependencies, 'profiles'> & { readonly profiles: LateProfiles }> {
   const clock = Date.now;
   const available = async <T extends { close(): Promise<void> }>(what: string, attempt: () => Promise<T>) =>
     cleanup.use(
-      await untilAvailable(`opening the ${what}`, startDeadline(config.startTimeoutMs, logger), attempt),
+      await untilAvailable(
+        `opening the ${what}`,
+        startDeadline(config.startTimeoutMs, logger, diskLevel),
+        attempt,
+      ),
     );
   // Expired records of the embedded log are dropped by the stages' thread.
   const log = await available('event log', () =>
@@ -124,28 +143,35 @@ async function openDependencies(
     }),
   );
   const catalog = cleanup.use(openCatalog(config, { log, logger }));
-  const publish = schemas.published(publishProfileChanges(log));
+  const publish = schemas.published(publishProfileChanges(log, () => countingIn(catalog.state)));
   // Retried, because other processes may be opening or closing the same folder.
   const profiles = lateProfiles(() =>
-    untilAvailable('opening the profiles', startDeadline(config.startTimeoutMs, logger), () =>
+    untilAvailable('opening the profiles', startDeadline(config.startTimeoutMs, logger, diskLevel), () =>
       openProfileStore(config, { logger, metrics, publish }),
     ),
   );
   cleanup.use(profiles.store);
+  const funnel = await available('funnel store', () =>
+    openFunnelStore(config, { logger, busyTimeoutMs: MAX_BUSY_WAIT_MS }),
+  );
+  const { budgets } = cleanup.use(watchBudgets(config, { funnel, catalog, diskRoom, metrics, logger }));
   const processBoard = await available('process board', () => openProcessBoard(config, logger));
   const tracing = await openConfiguredTracing(config, 'gateway', logger);
   if (tracing !== undefined) cleanup.use(tracing);
   return {
     log,
     catalog,
-    changeLimits: openChangeLimits(config),
+    changeLimits: openChangeLimits(config, {
+      budgets,
+      metrics,
+      count: countWritten(log, () => countingIn(catalog.state)),
+    }),
     isUpgradePending: () => isUpgradePending(catalog.state),
     counters: await available('volume counters', () =>
       openVolumeCounters(config, { logger, busyTimeoutMs: MAX_BUSY_WAIT_MS }),
     ),
-    funnel: await available('funnel store', () =>
-      openFunnelStore(config, { logger, busyTimeoutMs: MAX_BUSY_WAIT_MS }),
-    ),
+    funnel,
+    budgets,
     history: await available('history', () => openHistory(config, logger)),
     healthBoard: await available('health board', () => openHealthBoard(config, logger)),
     system: createSystemView(log, stageReads(readTopics(config)), processBoard),
@@ -153,7 +179,9 @@ async function openDependencies(
     deduplicator: await available('deduplicator', () => openDeduplicator(config, logger)),
     reevaluations: await available('deduplicator', () => openReevaluations(config, logger)),
     profiles,
-    requestDeletionNotice: queueDeletionNotices(log, catalog),
+    requestMail: queueMails(log, catalog),
+    // On a developer's own machine without a mail server there is nobody to ask.
+    confirmsAddresses: !config.devIssuer || config.smtpUrl !== undefined,
     recordProfileOperation: recordProfileOperations(log, catalog),
     liveTail: cleanup.use(await openGatewayLiveTail(config, { logger, link })),
     liveLimits: {
@@ -175,9 +203,12 @@ async function openDependencies(
     metrics,
     tracing,
     profileNulls: config.profileNulls,
+    profileBounds: profileBoundsOf(config),
+    largeProfileRate: config.largeProfileRate,
     dedicatedTopics: config.dedicatedTopics,
     topicTenants: config.topicTenants,
     limits: await openLimits(config, logger, cleanup),
+    ...(diskLevel && { diskLevel }),
     ...(config.publicUrl === undefined ? {} : { publicUrl: config.publicUrl }),
     ...(config.console ? { console: consoleOf(config, issuers) } : {}),
     guide: { folder: GUIDE_FOLDER },
@@ -202,12 +233,13 @@ function consoleOf({ issuers }: Config, trusted: readonly TrustedIssuer[]): Cons
   };
 }
 
-function openChangeLimits(config: Config): ChangeLimits {
+function openChangeLimits(config: Config, storage: ChangeLimitsOptions['storage']): ChangeLimits {
   // Per minute, as in the response headers.
   const [perScope, perAccount] = [config.changeRate * 60, config.accountChangeRate * 60];
   return new ChangeLimits({
     quotas: quotasOf(config),
     rates: { perScope, perAccount },
+    ...(storage && { storage }),
     elapsed: () => performance.now(),
   });
 }
@@ -216,10 +248,11 @@ function openChangeLimits(config: Config): ChangeLimits {
 const LARGEST_BATCH = 2_500;
 
 async function openLimits(config: Config, logger: Logger, cleanup: CleanupStack): Promise<Limits> {
-  const { eventRate } = config;
-  const calls = await openRateLimiter(config, logger);
+  const { callRate, eventRate } = config;
   return {
-    ...(calls === undefined ? {} : { calls: cleanup.use(calls) }),
+    calls: cleanup.use(await openRateLimiter(config, logger)),
+    // Servers look up and write any number of profiles.
+    limitsClientKeys: callRate !== undefined,
     ...(eventRate === undefined
       ? {}
       : {

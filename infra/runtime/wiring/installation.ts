@@ -11,9 +11,9 @@ import {
   TributaryError,
 } from '@tributary/core';
 import type { Config } from '../config/settings.ts';
-import { refuseUnfinishedMove } from '../move/unfinished.ts';
 import { catchUp, type StartDeadline, untilAvailable } from '../process/await-engines.ts';
 import { CleanupStack } from '../process/lifecycle.ts';
+import { refuseUnfinishedMove } from '../process/moved-installation.ts';
 import { receivedTopics } from './ports/event-log.ts';
 import { openStoreMarks, type StoreMarks } from './ports/stores.ts';
 
@@ -83,16 +83,19 @@ export function isUpgradePending(state: Pick<CatalogView, 'installation' | 'orga
   return state.installation === undefined && isOfOlderRelease(state, performance.timeOrigin);
 }
 
-/** Writes an installation id to the catalog. Of several that are proposed at once, the first is the one for all. */
+/**
+ * Writes an installation id to the catalog, or that the known one is of this release. Of several that are proposed at once, the
+ * first is the one for all.
+ */
 export async function nameInstallation(
   catalog: Catalog,
   deadline: StartDeadline,
   by: string,
 ): Promise<string> {
-  const id = newId();
+  const id = catalog.state.installation ?? newId();
   await untilAvailable('naming the installation', deadline, () =>
     catalog.propose({
-      v: 1,
+      v: 2,
       type: 'installation.created',
       entity: id,
       data: {},
@@ -155,6 +158,11 @@ export async function checkStores(
       await openProfiles();
       return checkLater([], '', logger, cleanup);
     }
+    if (!catalog.state.refersToRecords)
+      logger.warn(
+        {},
+        'the catalog was begun by an older release, which can still be gone back to: large events are copied for each delivery until `tributary upgrade` has been run, once no process of that release is left',
+      );
     const steps = [
       ...marks.others.map((mark) => ({ mark, use: async () => {} })),
       { mark: marks.profiles, use: openProfiles },

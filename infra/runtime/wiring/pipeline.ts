@@ -1,6 +1,8 @@
 import type { MessagePort } from 'node:worker_threads';
 import {
   type Catalog,
+  CONFIRMATION_PATH,
+  countingIn,
   createContractEvaluator,
   type EventLog,
   type FunnelStore,
@@ -11,9 +13,15 @@ import {
   type Stage,
   type VolumeCounters,
 } from '@tributary/core';
-import { createPipeline, DEFAULT_PIPELINE, RunMetrics } from '@tributary/processors';
+import {
+  createPipeline,
+  DEFAULT_PIPELINE,
+  type PipelineDependencies,
+  RunMetrics,
+} from '@tributary/processors';
 import type { InFlightTable } from '../../adapters/event-log/suspects/in-flight-table.ts';
 import type { Config } from '../config/settings.ts';
+import type { DiskWatch } from '../observability/disk-space.ts';
 import { type EngineHealth, watchedHistory, watchedProfiles } from '../observability/engine-health.ts';
 import { openConfiguredTracing } from '../observability/tracing.ts';
 import { type StartDeadline, startDeadline, untilAvailable } from '../process/await-engines.ts';
@@ -29,9 +37,10 @@ import {
   openStagesLiveTail,
   openVolumeCounters,
 } from './ports/shared-state.ts';
-import { lateProfiles, openHistory, openProfileStore } from './ports/stores.ts';
+import { lateProfiles, openHistory, openProfileStore, profileBoundsOf } from './ports/stores.ts';
 import { lateSchemas, openValueFraming } from './schemas.ts';
 import { openSecrets } from './secrets.ts';
+import { watchBudgets } from './storage-budgets.ts';
 
 export interface PipelineTools {
   readonly logger: Logger;
@@ -44,6 +53,8 @@ export interface PipelineTools {
   readonly dropExpired?: boolean;
   /** Records the entries that the stages have in flight. */
   readonly inFlight?: InFlightTable;
+  /** Default: the disk is not measured. */
+  readonly disk?: Pick<DiskWatch, 'level' | 'room' | 'isSpent'>;
 }
 
 /** The stages, and the ports that their runner needs as well. The catalog has not caught up yet. */
@@ -61,7 +72,7 @@ export interface OpenPipeline {
 /** Opens every port of the stages. `cleanup` closes those that were opened, also if this fails. */
 export async function openPipeline(
   config: Config,
-  { logger, metrics, health, liveLink: link, dropExpired = true, inFlight }: PipelineTools,
+  { logger, metrics, health, liveLink: link, dropExpired = true, inFlight, disk }: PipelineTools,
   deadline: StartDeadline,
   cleanup: CleanupStack,
 ): Promise<OpenPipeline> {
@@ -79,6 +90,7 @@ export async function openPipeline(
       dropExpired,
       role: 'processor',
       ...(inFlight && { inFlight }),
+      ...(disk && { space: { isFull: () => disk.level() === 'full', isSpent: disk.isSpent } }),
     }),
   );
   const catalog = cleanup.use(openCatalog(config, { log, logger }));
@@ -89,9 +101,9 @@ export async function openPipeline(
   const deduplicator = await available('deduplicator', () => openDeduplicator(config, logger));
   const reevaluations = await available('deduplicator', () => openReevaluations(config, logger));
   const history = await available('history', () => openHistory(config, logger));
-  const publish = schemas.published(publishProfileChanges(log));
+  const publish = schemas.published(publishProfileChanges(log, () => countingIn(catalog.state)));
   const profiles = lateProfiles(() =>
-    untilAvailable('opening the profiles', startDeadline(config.startTimeoutMs, logger), () =>
+    untilAvailable('opening the profiles', startDeadline(config.startTimeoutMs, logger, disk?.level), () =>
       openProfileStore(config, { logger, metrics, publish }),
     ),
   );
@@ -100,8 +112,10 @@ export async function openPipeline(
   if (tracing !== undefined) cleanup.use(tracing);
   const mailer = await openMailer(config);
   if (mailer !== undefined) cleanup.use(mailer);
+  const { budgets } = cleanup.use(watchBudgets(config, { funnel, catalog, diskRoom: disk?.room, logger }));
   const pipeline = createPipeline({
     log,
+    budgets,
     catalog,
     counters,
     funnel,
@@ -111,18 +125,23 @@ export async function openPipeline(
     history: health === undefined ? history : watchedHistory(history, config, health),
     profiles: health === undefined ? profiles.store : watchedProfiles(profiles.store, config, health),
     ...(mailer && { mailer }),
+    ...confirmationLinks(config),
     healthBoard: await available('health board', () => openHealthBoard(config, logger)),
     liveTail: await available('live tail', () => openStagesLiveTail(config, { logger, link })),
     ...localPorts(config, { logger, metrics }, cleanup),
+    ...(disk && { diskLevel: disk.level }),
     logger,
     metrics,
     tracing,
     receivedTopics: receivedTopics(config),
     options: {
+      mailEveryMs: config.mailEveryMs,
+      mailsPerHour: config.mailsPerHour,
       retrySteps: config.retrySchedule,
       expiryMs: config.retryExpiryMs,
       retentionMs: config.retentionMs,
       profileNulls: config.profileNulls,
+      profileBounds: profileBoundsOf(config),
       dedupeWindowMs: config.dedupeWindowMs,
       maxRequests: config.destinationConcurrency,
       requestsPerSecond: config.destinationRate,
@@ -136,6 +155,15 @@ export async function openPipeline(
   });
   const openProfiles = () => profiles.open();
   return { pipeline, log, catalog, counters, funnel, history, openProfiles };
+}
+
+/** Nothing where it is not known at which address browsers reach a gateway. */
+function confirmationLinks(config: Config): Pick<PipelineDependencies, 'confirmationLink'> {
+  const isOwnMachine = config.devIssuer && config.port !== 0;
+  const origin = config.publicUrl ?? (isOwnMachine ? `http://localhost:${config.port}` : undefined);
+  if (origin === undefined) return {};
+  const { signConfirmation } = openSecrets(config);
+  return { confirmationLink: (claim) => `${origin}${CONFIRMATION_PATH}?token=${signConfirmation(claim)}` };
 }
 
 /** The ports without an engine. */

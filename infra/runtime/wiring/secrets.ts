@@ -2,6 +2,7 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { existsSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import {
+  type ConfirmationClaim,
   type ConnectorDestination,
   type Destination,
   isSealed,
@@ -11,17 +12,22 @@ import {
   parseKeyRing,
   SECRET_KEY_BYTES,
   seal,
+  signConfirmation,
   unseal,
+  verifyConfirmation,
 } from '@tributary/core';
 import { ConfigError } from '../config/config.ts';
 import type { Config } from '../config/settings.ts';
 import { createOnce, lockFolder } from '../process/data-folder.ts';
 
-/** Seals and unseals the secret settings of destinations. */
+/** Seals and unseals the secret settings of destinations, and signs the links of mails. */
 export interface Secrets {
   seal(destinationId: string, settings: JsonObject, secrets: readonly string[]): JsonObject;
   /** Throws if no key opens a setting. */
   unseal(destination: Destination): ConnectorDestination;
+  signConfirmation(claim: ConfirmationClaim): string;
+  /** Undefined for a token that no key signed, and for one that has expired. */
+  confirmationOf(token: string): ConfirmationClaim | undefined;
 }
 
 export type KeySettings = Pick<Config, 'secretKeys' | 'devIssuer' | 'dataFolder'>;
@@ -44,12 +50,16 @@ export function openSecrets(config: KeySettings): Secrets {
           ? { ...seal(refresh(), { destinationId, path: `/${name}` }, value) }
           : value,
       ),
-    unseal: ({ id, workspace_id, version, settings }) => ({
+    unseal: ({ id, name, workspace_id, version, settings }) => ({
       id,
+      name,
       workspaceId: workspace_id,
       version,
       settings: mapSettings(settings, (name, value) => open(ring, refresh, id, name, value)),
     }),
+    signConfirmation: (claim) => signConfirmation(refresh(), claim),
+    confirmationOf: (token) =>
+      verifyConfirmation(ring, token, Date.now()) ?? verifyConfirmation(refresh(), token, Date.now()),
   };
 }
 

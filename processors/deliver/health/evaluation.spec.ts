@@ -16,7 +16,9 @@ const health = (fields: Partial<DestinationHealth> = {}): DestinationHealth => (
   processes: 1,
   delivered_per_second: 1,
   failed_per_second: 0,
+  throttled_per_second: 0,
   put_off_per_second: 0,
+  pace_per_second: null,
   p50_ms: null,
   p99_ms: null,
   waiting: 0,
@@ -26,6 +28,7 @@ const health = (fields: Partial<DestinationHealth> = {}): DestinationHealth => (
   circuit_since: 0,
   last_delivered_at: null,
   last_errors: [],
+  recent: { delivered: 60, failed: 0, throttled: 0 },
   ...fields,
 });
 const evaluated = (fields: Partial<DestinationHealth>) => evaluateHealth(health(fields), LIMITS);
@@ -35,6 +38,8 @@ describe('an evaluation of a destination', () => {
     ['circuit_open', { circuit: 'open' }],
     ['failing', { failed_per_second: 1.01 }],
     ['failing', { delivered_per_second: 0, failed_per_second: 0.02 }],
+    ['rate_limited', { throttled_per_second: 1.01 }],
+    ['rate_limited', { delivered_per_second: 0, throttled_per_second: 0.02 }],
     ['waiting', { oldest_waiting_ms: 60_001 }],
     ['behind', { put_off_per_second: 1.5 }],
   ] as const)('finds it bad: %s', (because, fields) => {

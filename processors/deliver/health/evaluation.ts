@@ -24,7 +24,10 @@ export const DEFAULT_ALERT_LIMITS: AlertLimits = {
   waitingMs: 60_000,
 };
 
-/** `failing`: more than half of the attempts of the last minute failed. As many as were delivered: `unknown`. */
+/**
+ * `failing`: more than half of the attempts of the last minute failed; `rate_limited`: the destination refused more of them
+ * for their rate than it took. As many as were delivered: `unknown`.
+ */
 export function evaluateHealth(
   health: DestinationHealth,
   { waitingMs }: Pick<AlertLimits, 'waitingMs'>,
@@ -32,10 +35,12 @@ export function evaluateHealth(
   const {
     delivered_per_second: delivered,
     failed_per_second: failed,
+    throttled_per_second: throttled,
     put_off_per_second: notAttempted,
   } = health;
   if (health.circuit === 'open') return { kind: 'bad', because: 'circuit_open' };
   if (failed > delivered) return { kind: 'bad', because: 'failing' };
+  if (throttled > delivered) return { kind: 'bad', because: 'rate_limited' };
   if ((health.oldest_waiting_ms ?? 0) > waitingMs) return { kind: 'bad', because: 'waiting' };
   if (notAttempted > delivered) return { kind: 'bad', because: 'behind' };
   const isWell = health.circuit === 'closed' && delivered > failed;

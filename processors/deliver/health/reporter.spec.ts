@@ -123,7 +123,7 @@ it('logs once that a board is down, and publishes nothing about deleted destinat
   expect([...shared.keys()]).toEqual(['a p1']);
 });
 
-it('records each minute once it has ended: all that was counted, the longest queue and the worst circuit', async () => {
+it('the failures of the current minute were missing in the history: each report adds what was counted since the last', async () => {
   const { state, recorded, counted, reporterOf } = setUp();
   const reporter = reporterOf('p1');
   const minute = Math.floor(NOW / 60_000) * 60_000;
@@ -133,44 +133,20 @@ it('records each minute once it has ended: all that was counted, the longest que
     await reporter.report([reportOf('a', { at, waiting: 0, oldest_waiting_at: null, ...fields })]);
   };
   await round(minute + 5_000, { delivered: 3, latency: [[4, 3]] }, { waiting: 9, oldest_waiting_at: minute });
-  await round(
-    minute + 10_000,
-    {
-      retry: 2,
-      latency: [
-        [4, 1],
-        [9, 1],
-      ],
-    },
-    { circuit: 'open' },
-  );
-  await round(minute + 15_000, { put_off: 7 }, {});
-  expect(recorded).toEqual([]);
-  await round(minute + 62_000, { delivered: 1 }, {});
+  await round(minute + 10_000, { dead: 2, latency: [[9, 2]] }, { circuit: 'open' });
+  const about = { workspace_id: 'w1', destination_id: 'a' };
+  const none = { delivered: 0, retry: 0, dead: 0, put_off: 0, waiting: 0, oldest_waiting_ms: 0 };
+  const first = { delivered: 3, latency: [[4, 3]], waiting: 9, oldest_waiting_ms: 5_000, circuit: 'closed' };
   expect(recorded).toEqual([
-    {
-      workspace_id: 'w1',
-      destination_id: 'a',
-      at: minute,
-      delivered: 3,
-      retry: 2,
-      dead: 0,
-      put_off: 7,
-      latency: [
-        [4, 4],
-        [9, 1],
-      ],
-      waiting: 9,
-      oldest_waiting_ms: 5_000,
-      circuit: 'open',
-    },
+    { ...about, ...none, ...first, at: minute },
+    { ...about, ...none, dead: 2, latency: [[9, 2]], circuit: 'open', at: minute },
   ]);
   state.down = true;
-  await round(minute + 125_000, {}, {});
+  await round(minute + 15_000, { delivered: 1 }, {});
   state.down = false;
-  await round(minute + 185_000, {}, {});
-  // The minute that the board did not take is not recorded again, and a quiet one is not recorded at all.
-  expect(recorded).toHaveLength(1);
+  await round(minute + 65_000, {}, {});
+  // What the board did not take is not recorded again, and a quiet round is not recorded at all.
+  expect(recorded).toHaveLength(2);
 });
 
 it('a destination added between reports was never reported', async () => {

@@ -1,5 +1,4 @@
 import {
-  addSamples,
   type Clock,
   type GaugeName,
   type HealthBoard,
@@ -97,37 +96,20 @@ interface ReportedGauge {
   readonly labels: Labels & { readonly destination: string };
 }
 
-/**
- * Collects what the reports of a minute say about each destination. Ended minutes are handed out once: those that the board
- * does not take are lost, as it may have taken them. A process that is killed loses its current minute.
- */
-class HealthRecorder {
-  /** By minute, then by destination. */
-  readonly #minutes = new Map<number, Map<string, HealthSample>>();
-
-  add(report: HealthReport, counts: HealthIncrement = NOTHING): void {
-    const { workspace_id, destination_id, waiting, oldest_waiting_at: oldest, circuit } = report;
-    const at = startOf(report.at, 'minute');
-    const oldest_waiting_ms = oldest === null ? 0 : Math.max(0, report.at - oldest);
-    const sample = { workspace_id, destination_id, at, ...counts, waiting, oldest_waiting_ms, circuit };
-    const samples = this.#minutes.get(at) ?? new Map<string, HealthSample>();
-    const before = samples.get(destination_id);
-    samples.set(destination_id, before === undefined ? sample : addSamples(before, sample));
-    this.#minutes.set(at, samples);
-  }
-
-  takeEnded(now: number): readonly HealthSample[] {
-    const ended = [...this.#minutes].filter(([at]) => at !== startOf(now, 'minute'));
-    for (const [at] of ended) this.#minutes.delete(at);
-    return ended.flatMap(([, samples]) => [...samples.values()]).filter((sample) => !isQuiet(sample));
-  }
-}
-
 const NOTHING: HealthIncrement = { delivered: 0, retry: 0, dead: 0, put_off: 0, latency: [] };
+
+/** What a report and the counts since the one before add to the minute of the report. */
+function sampleOf(report: HealthReport, counts: HealthIncrement = NOTHING): HealthSample {
+  const { workspace_id, destination_id, waiting, oldest_waiting_at: oldest, circuit } = report;
+  const at = startOf(report.at, 'minute');
+  const oldest_waiting_ms = oldest === null ? 0 : Math.max(0, report.at - oldest);
+  return { workspace_id, destination_id, at, ...counts, waiting, oldest_waiting_ms, circuit };
+}
 
 /**
  * Reports every few seconds on the destinations of this process, to the board and as metrics, and reads from the board
  * how many processes share the limits of each. A report that the board does not take is dropped: the next one replaces it.
+ * What it adds to the history is lost then, as the board may have taken it, and with a process that is killed.
  */
 export class HealthReporter {
   readonly #dependencies: HealthReporterDependencies;
@@ -136,7 +118,6 @@ export class HealthReporter {
   /** Gauges of the last report. */
   #reported: ReportedGauge[] = [];
   #processes: ReadonlyMap<string, number> = new Map();
-  readonly #recorder = new HealthRecorder();
   #isDown = false;
 
   constructor(dependencies: HealthReporterDependencies, reports: () => readonly DestinationReport[]) {
@@ -155,7 +136,7 @@ export class HealthReporter {
   }
 
   async report(reports: readonly DestinationReport[]): Promise<void> {
-    const { healthBoard, process, workspaceOf, logger, clock, takeCounts } = this.#dependencies;
+    const { healthBoard, process, workspaceOf, logger, takeCounts } = this.#dependencies;
     this.#measure(reports);
     if (healthBoard === undefined) return;
     const own = reports.flatMap((report): HealthReport[] => {
@@ -163,11 +144,12 @@ export class HealthReporter {
       return workspaceId === undefined ? [] : [{ ...report, workspace_id: workspaceId, process }];
     });
     const counts = takeCounts();
-    for (const report of own) this.#recorder.add(report, counts.get(report.destination_id));
-    const ended = this.#recorder.takeEnded(clock());
+    const samples = own
+      .map((report) => sampleOf(report, counts.get(report.destination_id)))
+      .filter((sample) => !isQuiet(sample));
     try {
       await healthBoard.report(own);
-      await healthBoard.record(ended);
+      await healthBoard.record(samples);
       this.#processes = await this.#sharers(healthBoard, own);
       this.#isDown = false;
     } catch (error) {
@@ -203,8 +185,8 @@ export class HealthReporter {
       const sum = (of: (report: DestinationReport) => number) =>
         together.reduce((total, report) => total + of(report), 0);
       const worst = (of: (report: DestinationReport) => number) => Math.max(0, ...together.map(of));
-      for (const counted of ['delivered', 'retry', 'dead', 'put_off'] as const) {
-        const perSecond = sum((report) => (report[counted] * 1_000) / report.window_ms);
+      for (const counted of ['delivered', 'retry', 'dead', 'throttled', 'put_off'] as const) {
+        const perSecond = sum((report) => ((report[counted] ?? 0) * 1_000) / report.window_ms);
         const outcome = counted === 'put_off' ? 'not_attempted' : counted;
         gauge('tributary_destination_deliveries_per_second', perSecond, { outcome });
       }
@@ -212,6 +194,10 @@ export class HealthReporter {
         const ms = worst(({ latency }) => latencyPercentile(latency, quantile) ?? 0);
         gauge('tributary_destination_attempt_quantile_seconds', ms / 1_000, { quantile: String(quantile) });
       }
+      gauge(
+        'tributary_destination_pace_per_second',
+        sum(({ pace = 0 }) => pace),
+      );
       gauge(
         'tributary_destination_deliveries_pending',
         sum(({ waiting }) => waiting),

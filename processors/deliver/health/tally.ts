@@ -7,20 +7,22 @@ import {
   latencyBucket,
   MAX_LAST_ERRORS,
 } from '@tributary/core';
+import { isThrottled } from '../outcome.ts';
 
-/** Window of the counts in a report, ms; it advances in steps of a twelfth. */
+/** Window of the counts in a report, and of its recent attempts, ms; they advance in steps of five seconds. */
 const HEALTH_WINDOW_MS = 60_000;
-const BUCKET_MS = HEALTH_WINDOW_MS / 12;
+const RECENT_MS = 5 * 60_000;
+const BUCKET_MS = 5_000;
 
 /** The part of a report that is counted; the rest is the state of the moment. */
 export type Tallied = Pick<
   HealthReport,
-  'window_ms' | 'delivered' | 'retry' | 'dead' | 'put_off' | 'latency' | 'last_delivered_at' | 'last_errors'
+  'window_ms' | Counted | 'throttled' | 'recent' | 'latency' | 'last_delivered_at' | 'last_errors'
 >;
 
 type Counted = 'delivered' | 'retry' | 'dead' | 'put_off';
 
-/** Counts since they were last taken. */
+/** Counts since they were last taken. A throttled attempt counts as a delivery that was put off. */
 export type HealthIncrement = Pick<HealthReport, Counted | 'latency'>;
 
 /** Counts the attempts at one destination, over all its queues, until they are taken. Bounded. */
@@ -28,13 +30,13 @@ export class HealthCounts {
   #counts = { delivered: 0, retry: 0, dead: 0, put_off: 0 };
   #latencies = new Map<number, number>();
 
-  attempted(outcome: DeliveryResult['outcome'], latency: number, times: number): void {
+  attempted(outcome: Exclude<Counted, 'put_off'>, latency: number, times: number): void {
     this.#counts[outcome] += times;
     this.#latencies.set(latency, (this.#latencies.get(latency) ?? 0) + times);
   }
 
-  noteNotAttempted(): void {
-    this.#counts.put_off += 1;
+  noteNotAttempted(times = 1): void {
+    this.#counts.put_off += times;
   }
 
   take(): HealthIncrement {
@@ -47,12 +49,12 @@ export class HealthCounts {
 
 interface Bucket {
   readonly number: number;
-  readonly counts: Record<Counted, number>;
+  readonly counts: Record<Counted | 'throttled', number>;
   readonly latencies: Map<number, number>;
 }
 
 /**
- * Counts the attempts at one destination in the last minute. Bounded: twelve buckets and a few errors. `elapsed` is ms of
+ * Counts the attempts at one destination in the last minutes. Bounded: sixty buckets and a few errors. `elapsed` is ms of
  * a monotonic clock, `now` epoch ms.
  */
 export class HealthTally {
@@ -70,12 +72,23 @@ export class HealthTally {
   }
 
   /** `times` attempts had this result; they count as one error. */
-  attempted(result: DeliveryResult, durationMs: number, now: number, elapsed: number, times = 1): void {
+  attempted(
+    result: Exclude<DeliveryResult, { outcome: 'unwanted' }>,
+    durationMs: number,
+    now: number,
+    elapsed: number,
+    times = 1,
+  ): void {
     const bucket = this.#bucketAt(elapsed);
-    bucket.counts[result.outcome] += times;
-    const latency = latencyBucket(durationMs);
-    bucket.latencies.set(latency, (bucket.latencies.get(latency) ?? 0) + times);
-    this.#sinceTaken.attempted(result.outcome, latency, times);
+    if (isThrottled(result)) {
+      bucket.counts.throttled += times;
+      this.#sinceTaken.noteNotAttempted(times);
+    } else {
+      bucket.counts[result.outcome] += times;
+      const latency = latencyBucket(durationMs);
+      bucket.latencies.set(latency, (bucket.latencies.get(latency) ?? 0) + times);
+      this.#sinceTaken.attempted(result.outcome, latency, times);
+    }
     if (result.outcome === 'delivered') this.#lastDeliveredAt = now;
     else {
       const { outcome, reason, status } = result;
@@ -91,14 +104,23 @@ export class HealthTally {
 
   tallied(elapsed: number): Tallied {
     this.#forget(elapsed);
-    const total = (counted: Counted) => this.#buckets.reduce((sum, { counts }) => sum + counts[counted], 0);
-    const latencies = this.#buckets.map((bucket): LatencyCounts => [...bucket.latencies]);
+    const oldest = bucketBefore(elapsed, HEALTH_WINDOW_MS);
+    const minute = this.#buckets.filter(({ number }) => number > oldest);
+    const total = (counted: keyof Bucket['counts'], buckets: readonly Bucket[] = minute) =>
+      buckets.reduce((sum, { counts }) => sum + counts[counted], 0);
+    const latencies = minute.map((bucket): LatencyCounts => [...bucket.latencies]);
     return {
       window_ms: Math.max(1, Math.min(HEALTH_WINDOW_MS, elapsed - this.#beganAt)),
       delivered: total('delivered'),
       retry: total('retry'),
       dead: total('dead'),
+      throttled: total('throttled'),
       put_off: total('put_off'),
+      recent: {
+        delivered: total('delivered', this.#buckets),
+        failed: total('retry', this.#buckets) + total('dead', this.#buckets),
+        throttled: total('throttled', this.#buckets),
+      },
       latency: addLatencies(latencies),
       last_delivered_at: this.#lastDeliveredAt,
       last_errors: this.#errors,
@@ -110,14 +132,19 @@ export class HealthTally {
     const last = this.#buckets.at(-1);
     if (last?.number === number) return last;
     this.#forget(elapsed);
-    const counts = { delivered: 0, retry: 0, dead: 0, put_off: 0 };
+    const counts = { delivered: 0, retry: 0, dead: 0, throttled: 0, put_off: 0 };
     const bucket: Bucket = { number, counts, latencies: new Map() };
     this.#buckets.push(bucket);
     return bucket;
   }
 
   #forget(elapsed: number): void {
-    const oldest = Math.floor(elapsed / BUCKET_MS) - HEALTH_WINDOW_MS / BUCKET_MS;
+    const oldest = bucketBefore(elapsed, RECENT_MS);
     this.#buckets = this.#buckets.filter(({ number }) => number > oldest);
   }
+}
+
+/** The number of the newest bucket before a window. */
+function bucketBefore(elapsed: number, windowMs: number): number {
+  return Math.floor(elapsed / BUCKET_MS) - windowMs / BUCKET_MS;
 }

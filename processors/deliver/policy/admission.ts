@@ -1,5 +1,6 @@
 import type { DeliveryResult, Destination } from '@tributary/core';
 import {
+  type BreakerEvent,
   type BreakerOptions,
   type BreakerState,
   breaker,
@@ -7,16 +8,20 @@ import {
   mayAttempt,
 } from './circuit-breaker.ts';
 import {
-  afterRequest,
-  afterRetryAfter,
-  allowedConcurrency,
-  type RateState,
-  rateWaitMs,
-  type SlowStart,
-  slowStartAfterFailure,
-  startSlowly,
-  UNLIMITED,
-} from './rate-limit.ts';
+  afterAccepted,
+  afterAskedToWait,
+  afterBegin,
+  afterFailedRequest,
+  afterRecovery,
+  afterRefusal,
+  idlePace,
+  isAlone,
+  isAtPace,
+  type Pace,
+  pacedConcurrency,
+  paceWaitMs,
+  requestsPerSecond,
+} from './pace.ts';
 
 /** Limits of one process on its requests to a destination. */
 export interface RequestLimits {
@@ -47,17 +52,22 @@ export function requestLimits(
   };
 }
 
-/**
- * Whether a request to a destination may begin: circuit breaker, rate limit and slow start together. Times are ms of a
- * monotonic clock.
- */
+/** A request as admission knows it. */
+export interface AdmittedRequest {
+  readonly limits: RequestLimits;
+  /** Ms of a monotonic clock. */
+  readonly began: number;
+  /** Whether it used the destination's pace in full. */
+  readonly atPace: boolean;
+}
+
+/** Whether a request to a destination may begin: circuit breaker and pace together. Times are ms of a monotonic clock. */
 export class Admission {
   readonly #options: BreakerOptions;
   #breaker: BreakerState;
   /** Since when the circuit is closed, or not. */
   #since: number;
-  #rate: RateState = UNLIMITED;
-  #slowStart: SlowStart | undefined;
+  #pace: Pace;
   /** When a reset connection last counted as a failure. */
   #resetAt = Number.NEGATIVE_INFINITY;
 
@@ -65,6 +75,7 @@ export class Admission {
     this.#options = options;
     this.#breaker = closedBreaker(now);
     this.#since = now;
+    this.#pace = idlePace(now);
   }
 
   /** The state of the circuit, and since when it is closed or not. */
@@ -80,51 +91,85 @@ export class Admission {
 
   /** Requests at a time now. */
   concurrency({ maxConcurrency }: RequestLimits, now: number): number {
-    return allowedConcurrency(this.#slowStart, maxConcurrency, now);
+    return pacedConcurrency(this.#pace, maxConcurrency, now);
   }
 
-  /** Wait of the next request for the rate limit, ms. */
+  /** Requests that may begin in a second; undefined: any number. */
+  perSecond(limits: Pick<RequestLimits, 'perSecond'>): number | undefined {
+    return requestsPerSecond(this.#pace, limits.perSecond);
+  }
+
+  /** The pace that the destination's refusals led to; undefined where it refused none. */
+  learnedPace(): number | undefined {
+    return this.perSecond({ perSecond: undefined });
+  }
+
+  /** How long the destination asked for no request, ms; 0 where it did not. */
+  heldMs(now: number): number {
+    return Math.max(0, this.#pace.heldUntil - now);
+  }
+
+  /** Wait of the next request for its pace, ms. */
   rateWaitMs({ perSecond }: RequestLimits, now: number): number {
-    return rateWaitMs(this.#rate, perSecond, now);
+    return paceWaitMs(this.#pace, perSecond, now);
   }
 
-  requestBegan({ perSecond }: RequestLimits, now: number): void {
+  requestBegan(limits: RequestLimits, now: number): AdmittedRequest {
     this.#move('attempt', now);
-    this.#rate = afterRequest(this.#rate, perSecond, now);
+    const atPace = isAtPace(this.#pace, now);
+    this.#pace = afterBegin(this.#pace, limits.perSecond, now);
+    return { limits, began: now, atPace };
   }
 
   /**
-   * A request that began at `beganAt` ended with these results, one a delivery. Not to be called for an aborted request.
-   * A destination that restarts resets all its connections: the requests under way fail together and count as one.
+   * A request ended with these results, one a delivery, without those of deliveries that are refused again and again while
+   * others are accepted. Not to be called for an aborted request. A refusal for the rate changes the pace alone: to the
+   * circuit the destination has answered. A destination that restarts resets all its connections: the requests under way
+   * fail together and count as one. Returns whether only the refused deliveries wait, and not the destination.
    */
   requestEnded(
     results: readonly DeliveryResult[],
-    { maxConcurrency }: RequestLimits,
-    beganAt: number,
+    { limits, began, atPace }: AdmittedRequest,
     now: number,
-  ): void {
+  ): boolean {
     const wasClosed = this.#breaker.kind === 'closed';
-    const answered = results.some(({ outcome }) => outcome !== 'retry');
-    let askedMs = 0;
-    for (const result of results)
-      if (result.outcome === 'retry') askedMs = Math.max(askedMs, result.afterMs ?? 0);
-    if (askedMs > 0) this.#rate = afterRetryAfter(this.#rate, askedMs, now);
-    const isReset = results.every((result) => result.outcome === 'retry' && result.reset === true);
-    if (!isReset || !wasClosed || beganAt >= this.#resetAt) {
-      this.#move(answered ? 'success' : 'failure', now);
+    const isThrottled = results.some((result) => result.outcome === 'retry' && result.throttled === true);
+    const isAccepted = results.length === 0 || results.some(({ outcome }) => outcome !== 'retry');
+    const isReset =
+      !isAccepted && results.every((result) => result.outcome === 'retry' && result.reset === true);
+    if (!isReset || !wasClosed || began >= this.#resetAt) {
+      this.#move(isAccepted || isThrottled ? 'success' : 'failure', now);
       if (isReset) this.#resetAt = now;
     }
-    if (!answered) {
-      const failure = { asked: askedMs > 0, beganAt, max: maxConcurrency };
-      this.#slowStart = slowStartAfterFailure(this.#slowStart, failure, now);
-    } else if (!wasClosed && this.#breaker.kind === 'closed') this.#slowStart = startSlowly(now);
-    else if (allowedConcurrency(this.#slowStart, maxConcurrency, now) >= maxConcurrency)
-      this.#slowStart = undefined;
+    const askedMs = Math.max(0, ...results.map(waitAskedFor));
+    if (isAccepted && results.length > 0) this.#pace = afterAccepted(this.#pace, atPace && !isThrottled, now);
+    const isRefusedAlone = isThrottled && isAlone(this.#pace);
+    if (isThrottled) this.#pace = afterRefusal(this.#pace, askedMs, began, now, atPace);
+    else if (askedMs > 0) this.#pace = afterAskedToWait(this.#pace, askedMs, now);
+    if (!isAccepted && !isThrottled)
+      this.#pace = afterFailedRequest(this.#pace, limits.maxConcurrency, began, now);
+    if (!wasClosed && this.#breaker.kind === 'closed') this.#pace = afterRecovery(this.#pace, now);
+    return isRefusedAlone;
   }
 
-  #move(event: 'attempt' | 'success' | 'failure' | 'tick', now: number): void {
+  /** A request ended without anything sent: a probe is still to be made. */
+  nothingSent(now: number): false {
+    this.#move('unsent', now);
+    return false;
+  }
+
+  /** Whether one request at a time is made, as the latest ones were refused for their rate. */
+  isRefused(): boolean {
+    return this.#pace.refusals > 0;
+  }
+
+  #move(event: BreakerEvent, now: number): void {
     const wasClosed = this.#breaker.kind === 'closed';
     this.#breaker = breaker(this.#breaker, event, now, this.#options);
     if ((this.#breaker.kind === 'closed') !== wasClosed) this.#since = now;
   }
+}
+
+function waitAskedFor(result: DeliveryResult): number {
+  return 'afterMs' in result ? (result.afterMs ?? 0) : 0;
 }

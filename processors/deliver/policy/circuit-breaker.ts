@@ -39,8 +39,8 @@ export type BreakerState =
   /** `probedAt`: when the one probe under way began; null when none is. */
   | { readonly kind: 'half-open'; readonly probedAt: number | null };
 
-/** `attempt`: a call begins. `success`, `failure`: it ended. `tick`: time passed. */
-export type BreakerEvent = 'attempt' | 'success' | 'failure' | 'tick';
+/** `attempt`: a call begins. `success`, `failure`: it ended; `unsent`: without a request. `tick`: time passed. */
+export type BreakerEvent = 'attempt' | 'success' | 'failure' | 'unsent' | 'tick';
 
 const NO_CALLS: Tally = { calls: 0, failures: 0 };
 
@@ -67,6 +67,8 @@ export function breaker(
 ): BreakerState {
   const current = afterTime(state, now, options);
   if (event === 'tick') return current;
+  if (event === 'unsent')
+    return current.kind === 'half-open' ? { kind: 'half-open', probedAt: null } : current;
   if (current.kind === 'closed')
     return event === 'attempt' ? current : afterCall(current, event, now, options);
   if (current.kind === 'open') return current;

@@ -1,4 +1,4 @@
-import type { RetrySchedule, RetryStep } from '@tributary/core';
+import { hopStep, type RetrySchedule, type RetryStep } from '@tributary/core';
 
 /** A delivery that its destination has no room for now. Times are epoch ms. */
 export interface SlotQuestion {
@@ -9,34 +9,47 @@ export interface SlotQuestion {
   readonly eachMs: number;
   /** Behind the slots of all deliveries deferred before. */
   readonly queueTail: number;
-  /** The slot of its first deferral. */
+  /** The slot of an earlier deferral, and since when the delivery has been deferred. */
   readonly slot: number | undefined;
-  readonly schedule: RetrySchedule;
+  readonly since: number;
+  /** Until when the destination asked to wait. */
+  readonly until?: number | undefined;
 }
 
+/** When the request of a deferred delivery is expected to begin, and the new queue tail. */
 export interface ScheduledSlot {
-  /** When its request is expected to begin; kept when it is deferred again. */
   readonly at: number;
-  /**
-   * The retry step in which the delivery waits: the longest that ends before its slot, so that the destination never runs
-   * idle. Where none does, the shortest, which ends after the slot.
-   */
-  readonly step: RetryStep;
   readonly queueTail: number;
 }
 
 /**
- * Schedules a delivery behind those deferred before it. The slot is an estimate: a delivery that comes back is sent as
- * soon as there is room, and one that finds none keeps its slot, so it is deferred ever more briefly and rarely.
+ * Schedules a delivery behind those deferred before it. One that comes back before its slot and finds no room keeps it,
+ * unless there is an earlier one: the destination has become quicker, or was idle. One that finds none at its slot gets a
+ * new one, at twice the time that it has waited at least: the destination is slower than estimated.
  */
 export function scheduleSlot(question: SlotQuestion): ScheduledSlot {
-  const { now, waitMs, eachMs, queueTail, slot, schedule } = question;
-  const at = slot ?? Math.max(queueTail, now + waitMs);
-  return {
+  const { now, waitMs, eachMs, queueTail, slot = now, since, until = now } = question;
+  const next = Math.max(queueTail, now + waitMs);
+  const at = Math.max(until, slot > now ? Math.min(slot, next) : Math.max(next, now + (now - since)));
+  return { at, queueTail: Math.max(queueTail, at + eachMs) };
+}
+
+/**
+ * The delay after which a deferred delivery comes back: the longest within half of the time to its slot, as the slot is an
+ * estimate, and the destination may have room much earlier. Where the destination asked for a longer wait, a delay that leads
+ * to its end, if need be a little later, so that few records are written for one wait.
+ */
+export function deferralDelay(
+  delays: RetrySchedule,
+  {
+    now,
     at,
-    step: schedule.findLast(({ ms }) => ms <= at - now) ?? schedule[0],
-    queueTail: slot === undefined ? at + eachMs : queueTail,
-  };
+    until = now,
+  }: { readonly now: number; readonly at: number; readonly until?: number | undefined },
+): RetryStep {
+  const askedMs = until - now;
+  const within = delays.findLast(({ ms }) => ms <= (at - now) / 2);
+  return within !== undefined && within.ms >= askedMs ? within : hopStep(delays, askedMs);
 }
 
 /** Weight of the newest request in the means. */
@@ -62,15 +75,16 @@ export interface QueueLoad {
 /** Estimates waits from the duration and size of a destination's requests. */
 export class WaitEstimate {
   #requestMs: number | undefined;
+  /** The geometric mean, which a few slow requests hardly change. */
+  #usualMs: number | undefined;
   #deliveries = 1;
 
-  get isKnown(): boolean {
-    return this.#requestMs !== undefined;
-  }
-
   requestEnded(durationMs: number, deliveries: number): void {
-    this.#deliveries = this.isKnown ? mean(this.#deliveries, deliveries) : deliveries;
+    const isFirst = this.#requestMs === undefined;
+    this.#deliveries = isFirst ? deliveries : mean(this.#deliveries, deliveries);
     this.#requestMs = this.#requestMs === undefined ? durationMs : mean(this.#requestMs, durationMs);
+    const log = Math.log(Math.max(1, durationMs));
+    this.#usualMs = Math.exp(this.#usualMs === undefined ? log : mean(Math.log(this.#usualMs), log));
   }
 
   /** Duration of a request, ms. One under way for longer than earlier ones counts before it ends. */
@@ -78,18 +92,29 @@ export class WaitEstimate {
     return Math.max(this.#requestMs ?? UNKNOWN_REQUEST_MS, oldestRequestMs);
   }
 
-  /** Share of one delivery in the wait of later ones, ms; `byRateAlone` leaves out the duration of requests. */
-  eachMs({ oldestRequestMs, concurrency, perSecond }: QueueLoad, byRateAlone = false): number {
-    const byRate = perSecond === undefined ? 0 : 1_000 / perSecond;
-    const byDuration = byRateAlone ? 0 : this.requestMs(oldestRequestMs) / concurrency;
-    return Math.max(byRate, byDuration) / this.#deliveries;
+  /** How long a new delivery would wait for its request to begin, ms. */
+  waitMs(load: QueueLoad): number {
+    return this.#waitMs(load, this.requestMs(load.oldestRequestMs));
   }
 
-  /** How long a new delivery would wait for its request to begin, ms. */
-  waitMs(load: QueueLoad, byRateAlone = false): number {
+  /**
+   * That wait, and the share of one delivery in the wait of later ones, if requests take as long as usual. Deliveries that are
+   * deferred in a hiccup would come back late by its duration. Without an earlier request the one under way counts.
+   */
+  usual(load: QueueLoad): { readonly waitMs: number; readonly eachMs: number } {
+    const requestMs = this.#usualMs ?? this.requestMs(load.oldestRequestMs);
+    return { waitMs: this.#waitMs(load, requestMs), eachMs: this.#eachMs(load, requestMs) };
+  }
+
+  #eachMs({ concurrency, perSecond }: QueueLoad, requestMs: number): number {
+    const byRate = perSecond === undefined ? 0 : 1_000 / perSecond;
+    return Math.max(byRate, requestMs / concurrency) / this.#deliveries;
+  }
+
+  #waitMs(load: QueueLoad, requestMs: number): number {
     const { queued, requests, concurrency, rateWaitMs } = load;
     const ahead = queued + Math.max(0, requests + 1 - concurrency) * this.#deliveries;
-    return rateWaitMs + ahead * this.eachMs(load, byRateAlone);
+    return rateWaitMs + ahead * this.#eachMs(load, requestMs);
   }
 }
 

@@ -6,13 +6,13 @@ import {
   parseRetrySchedule,
 } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { type NextStep, nextStep, pausedStep } from './retry-schedule.ts';
+import { type NextStep, nextStep, pausedStep, stepOfAtLeast } from './retry-schedule.ts';
 
 const schedule = parseRetrySchedule(DEFAULT_RETRY_STEPS);
 const createdAt = Date.parse('2026-03-01T00:00:00.000Z');
 const HOUR = 3_600_000;
 
-type Failure = Exclude<DeliveryResult, { outcome: 'delivered' }>;
+type Failure = Extract<DeliveryResult, { outcome: 'retry' | 'dead' }>;
 const busy: Failure = { outcome: 'retry', reason: 'status 503', status: 503 };
 
 function attempt(at: number, atOnce = false): DeliveryAttempt {
@@ -93,18 +93,33 @@ describe('Retry-After', () => {
   const after = (afterMs: number): Failure => ({ ...busy, outcome: 'retry', afterMs });
 
   it.each([
-    [0, '10s'],
-    [10_000, '10s'],
-    [10_001, '1m'],
-    [30 * 60_000, '1h'],
-    [6 * HOUR, '6h'],
-    [48 * HOUR, '6h'],
-  ])('of %i ms waits %s', (afterMs, label) => {
-    expect(ask(attempts(1), after(afterMs))).toMatchObject({ kind: 'retry', label });
+    [0, 10_000, '10s'],
+    [10_000, 10_000, '10s'],
+    [14_000, 14_000, '10s', true],
+    [30 * 60_000, 30 * 60_000, '10m', true],
+    [HOUR, HOUR, '1h'],
+    [48 * HOUR, HOUR, '1h'],
+  ])('of %i ms waits %d ms, first on %s', (afterMs, waitMs, label, endsEarly?: boolean) => {
+    const now = createdAt + 1_000;
+    const early = endsEarly === undefined ? {} : { endsEarly };
+    const step = { kind: 'retry', label, notBefore: now + waitMs, ...early };
+    expect(ask(attempts(1), after(afterMs))).toEqual(step);
   });
 
   it('never makes a wait shorter than the schedule would', () => {
     expect(ask(attempts(4), after(1_000))).toMatchObject({ label: '1h' });
+  });
+});
+
+describe('the first step of at least so long', () => {
+  it.each([
+    [0, '10s'],
+    [10_000, '10s'],
+    [10_001, '1m'],
+    [30 * 60_000, '1h'],
+    [48 * HOUR, '6h'],
+  ])('as %d ms is %s', (ms, label) => {
+    expect(stepOfAtLeast(schedule, ms).label).toBe(label);
   });
 });
 

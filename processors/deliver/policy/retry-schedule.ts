@@ -1,10 +1,18 @@
-import type { DeliveryAttempt, DeliveryResult, RetrySchedule, RetryStep } from '@tributary/core';
+import {
+  type DeliveryAttempt,
+  type DeliveryResult,
+  hopStep,
+  type RetrySchedule,
+  type RetryStep,
+  retryDelays,
+} from '@tributary/core';
+import { MAX_RETRY_AFTER_MS } from './pace.ts';
 
 /** A delivery waits at most this long while its destination is paused, ms: soon after a resume it is tried. */
 const LONGEST_HOLD_MS = 3_600_000;
 
 /** An attempt that did not deliver. */
-export type Failure = Exclude<DeliveryResult, { outcome: 'delivered' }>;
+export type Failure = Extract<DeliveryResult, { outcome: 'retry' | 'dead' }>;
 
 export interface RetryQuestion {
   /** Every attempt of the delivery, the one that just failed last. */
@@ -22,17 +30,21 @@ export interface RetryQuestion {
 export type NextStep =
   /** Try once more without waiting, and mark that attempt `at_once`. */
   | { readonly kind: 'again-now' }
-  /** Wait in the retry topic of this label. `notBefore` is epoch ms; `dueAt` may lengthen it. */
-  | { readonly kind: 'retry'; readonly label: string; readonly notBefore: number }
+  /** Wait in the retry topic of this label, which ends before `notBefore` (epoch ms) where `endsEarly`. */
+  | {
+      readonly kind: 'retry';
+      readonly label: string;
+      readonly notBefore: number;
+      readonly endsEarly?: true;
+    }
   | { readonly kind: 'dead'; readonly cause: 'destination' | 'expired'; readonly reason: string };
 
 /**
  * Decides what happens to a delivery whose last attempt failed.
  *
  * A first attempt that met a reset connection is repeated at once. Later waits follow the schedule and stay on its last
- * step until the delivery expires. A `Retry-After` is rounded up to a step, to the longest one when it asks for more. It
- * may skip steps, but never shortens the wait: a destination that always asks for a second must not get ten thousand
- * requests a day.
+ * step until the delivery expires. A `Retry-After` lengthens the wait to what it asks for, see `longestAskedMs`. It
+ * never shortens the wait: a destination that always asks for a second must not get ten thousand requests a day.
  */
 export function nextStep(question: RetryQuestion): NextStep {
   const { result, createdAt, now, schedule, expiryMs } = question;
@@ -43,15 +55,28 @@ export function nextStep(question: RetryQuestion): NextStep {
   const tried = question.attempts.filter((attempt) => Date.parse(attempt.at) >= createdAt);
   const repeated = question.attempts.at(-1)?.at_once === true;
   if (result.reset === true && tried.length <= 1 && !repeated) return { kind: 'again-now' };
-  const stepsTaken = tried.filter((attempt) => attempt.at_once !== true).length - 1;
-  const step = stepAfter(schedule, stepsTaken, result.afterMs ?? 0);
-  return { kind: 'retry', label: step.label, notBefore: now + step.ms };
+  const stepsTaken =
+    tried.filter(({ at_once, throttled }) => at_once !== true && throttled !== true).length - 1;
+  const longest = schedule.at(-1) ?? schedule[0];
+  const { ms: stepMs } = schedule[Math.max(0, stepsTaken)] ?? longest;
+  const waitMs = Math.max(stepMs, Math.min(result.afterMs ?? 0, longestAskedMs(schedule)));
+  const hop = hopStep(retryDelays(schedule), waitMs);
+  return {
+    kind: 'retry',
+    label: hop.label,
+    notBefore: now + waitMs,
+    ...(hop.ms < waitMs ? { endsEarly: true } : {}),
+  };
 }
 
-function stepAfter(schedule: RetrySchedule, stepsTaken: number, afterMs: number): RetryStep {
-  const longEnough = schedule.findIndex((step) => step.ms >= afterMs);
-  const asked = longEnough === -1 ? schedule.length - 1 : longEnough;
-  return schedule[Math.min(Math.max(stepsTaken, asked), schedule.length - 1)] ?? schedule[0];
+/** What a destination may ask a delivery to wait for, at most: as long as it holds back all requests, and the longest step. */
+export function longestAskedMs(schedule: RetrySchedule): number {
+  return Math.min(MAX_RETRY_AFTER_MS, (schedule.at(-1) ?? schedule[0]).ms);
+}
+
+/** The first step that is at least so long, else the longest. */
+export function stepOfAtLeast(schedule: RetrySchedule, ms: number): RetryStep {
+  return schedule.find((step) => step.ms >= ms) ?? schedule.at(-1) ?? schedule[0];
 }
 
 /**

@@ -144,7 +144,11 @@ describe('Dead deliveries, and destinations that are paused', () => {
     );
     expect(shown.paused_because).toMatchObject({ reason: 'gone' });
     const health = `./destinations/${destinationId}/health`;
-    expect(await tributary.owner.get(health)).toMatchObject({ state: 'bad', because: 'gone' });
+    expect(await tributary.owner.get(health)).toMatchObject({
+      state: 'paused',
+      paused_because: { reason: 'gone' },
+      notice: { state: 'bad', because: 'gone' },
+    });
     const before = webhook.calls.length;
     const second = await send('Second');
     await listed(`status=retrying&reason=it answered 410 Gone`, 2);

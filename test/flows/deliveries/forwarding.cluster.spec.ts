@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Webhook as StandardWebhook } from 'standardwebhooks';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../../helpers/client.ts';
 import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 import { startWebhook, type Webhook } from '../../helpers/webhook.ts';
@@ -176,47 +176,6 @@ describe('Forwarding', () => {
       (found) => found.length > 0,
     );
     expect(dead).toMatchObject({ reason: expect.stringContaining('address not allowed') });
-  });
-
-  it('a rule forwards the types and names that it lists, and all of them if it lists none', async () => {
-    const place = await startWebhook();
-    onTestFinished(() => place.close());
-    const made = await destination({ name: 'matched', type: 'webhook', settings: { url: place.url } });
-    const terms = {
-      'a type': { event_types: ['page'] },
-      'two types': { event_types: ['identify', 'group'] },
-      'a name': { event_names: ['Matched'] },
-      'a type and a name': { event_types: ['track'], event_names: ['Matched', 'Unheard Of'] },
-      nothing: {},
-    };
-    const rules = new Map<string, string>();
-    for (const [name, fields] of Object.entries(terms))
-      rules.set(name, (await rule({ destination_id: made.id, ...fields })).id);
-    const user_id = 'u-matched';
-    const batch = [
-      { type: 'track', event: 'Matched', user_id, message_id: 'track' },
-      { type: 'track', event: 'Other', user_id, message_id: 'other' },
-      { type: 'page', name: 'Matched', user_id, message_id: 'page' },
-      { type: 'identify', user_id, message_id: 'identify' },
-      { type: 'group', group_id: 'g', user_id, message_id: 'group' },
-    ];
-    await tributary.producer.post('./events/batch', { batch });
-    const expected = {
-      'a type': ['page'],
-      'two types': ['group', 'identify'],
-      'a name': ['page', 'track'],
-      'a type and a name': ['track'],
-      nothing: ['group', 'identify', 'other', 'page', 'track'],
-    };
-    await eventually(
-      () => place.deliveries().length,
-      (count) => count >= Object.values(expected).flat().length,
-    );
-    for (const [name, ids] of Object.entries(expected)) {
-      const taken = place.deliveries().filter(({ rule_id }) => rule_id === rules.get(name));
-      expect(taken.map(({ event }) => event.message_id).toSorted(), name).toEqual(ids);
-    }
-    for (const id of rules.values()) await tributary.owner.ok('DELETE', `./event-forwarding-rules/${id}`);
   });
 
   it('a disabled rule forwards nothing, and a change of a rule applies to the next event', async () => {

@@ -5,7 +5,7 @@ import { eventually } from '../../helpers/client.ts';
 import { entriesOf } from '../../helpers/log-of.ts';
 import { type MailServer, startMailServer } from '../../helpers/mail-server.ts';
 import { Receivers } from '../../helpers/receivers.ts';
-import { startTributary, type Tributary } from '../../helpers/tributary.ts';
+import { OWNER, startTributary, type Tributary } from '../../helpers/tributary.ts';
 import type { Webhook } from '../../helpers/webhook.ts';
 
 /** In each round all destinations turn unhealthy, or recover, and everything is killed. */
@@ -34,13 +34,15 @@ describe('Notices about destinations, killed', () => {
     env = {
       TRIBUTARY_ALERT_AFTER: '1s',
       TRIBUTARY_ALERT_EVERY: '100ms',
+      TRIBUTARY_MAIL_EVERY: '1s',
+      TRIBUTARY_MAILS_PER_HOUR: '1000',
       TRIBUTARY_RETRY_SCHEDULE: '400ms,800ms',
       TRIBUTARY_SMTP_URL: `smtp://127.0.0.1:${mails.port}`,
       TRIBUTARY_MAIL_FROM: 'tributary@example.com',
     };
     tributary = await startTributary({ env });
     const channel = await receivers.destinationAt(tributary, ops.url);
-    const alerts = { destination_id: channel, email: 'ops@example.com' };
+    const alerts = { destination_id: channel, email: OWNER };
     for (let n = 0; n < DESTINATIONS; n++) {
       const webhook = await receivers.open();
       const id = await receivers.destinationAt(tributary, webhook.url, { alerts });
@@ -83,23 +85,23 @@ describe('Notices about destinations, killed', () => {
       (count) => count >= ids.length,
     );
     await eventually(
-      () => new Set(mailIds()).size,
+      () => new Set(mailed()).size,
       (count) => count >= ids.length,
     );
 
-    const [told, mailed] = [toldByWebhook(), mailIds()];
-    const repeats = `repeated ${told.length - ids.length} webhooks and ${mailed.length - ids.length} mails`;
+    const told = toldByWebhook();
+    const repeats = `repeated ${told.length - ids.length} webhooks and ${mailed().length - ids.length} notices in mails`;
     console.log(`${turns.length} turns of ${DESTINATIONS} destinations, ${2 * ROUNDS} kills: ${repeats}`);
     expect(turns.length).toBeGreaterThanOrEqual(ROUNDS * DESTINATIONS);
     expect(new Set(told.map(([id]) => id))).toEqual(new Set(ids));
     // A notice repeated after a kill has the same id, and each kill repeats it at most once.
     expect(new Set(told.map((pair) => pair.join(' '))).size).toBe(ids.length);
-    expect(new Set(mailed).size).toBe(ids.length);
+    expect(new Set(mailed())).toEqual(new Set(turns.map(({ entity, data }) => `${entity} ${data.since}`)));
     for (const { id } of destinations) {
       const states = turns.filter(({ entity }) => entity === id).map(({ data }) => data.state);
       expect(states).toEqual(states.map((_, n) => (n % 2 === 0 ? 'bad' : 'well')));
     }
-    for (const times of [told.length, mailed.length])
+    for (const times of [told.length, mailed().length])
       expect(times).toBeLessThanOrEqual(ids.length + 2 * ROUNDS * DESTINATIONS);
   }, 900_000);
 
@@ -119,9 +121,11 @@ describe('Notices about destinations, killed', () => {
 
   async function inState(wanted: 'bad' | 'well'): Promise<number> {
     const states = await Promise.all(
-      destinations.map(({ id }) => tributary.owner.get<{ state: string }>(`./destinations/${id}/health`)),
+      destinations.map(({ id }) =>
+        tributary.owner.get<{ notice: { state: string } }>(`./destinations/${id}/health`),
+      ),
     );
-    return states.filter(({ state }) => state === wanted).length;
+    return states.filter(({ notice }) => notice.state === wanted).length;
   }
 
   /** The health changes in the catalog: of those proposed on the same state of a destination the first. */
@@ -142,5 +146,11 @@ describe('Notices about destinations, killed', () => {
   /** For each notice received: the id of its health change, and the id it was sent under. */
   const toldByWebhook = () =>
     ops.calls.map(({ headers, body }) => [body.event.message_id, String(headers['webhook-id'])] as const);
-  const mailIds = () => mails.taken.map(({ headers }) => headers['message-id']?.[0] ?? '');
+  /** Destination and time of each notice in the mails, alone or together with others. */
+  const mailed = () =>
+    mails.taken.flatMap(({ text }) =>
+      [...text.matchAll(/\(webhook, ([0-9a-f-]{36})\)\s+Since: +(\S+)/g)].map(
+        ([, id, since]) => `${id} ${since}`,
+      ),
+    );
 });

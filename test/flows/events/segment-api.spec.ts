@@ -1,12 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { gzipSync } from 'node:zlib';
 import type { CanonicalEvent, ProfileRecord } from '@tributary/core';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { eventually } from '../../helpers/client.ts';
 import { drained } from '../../helpers/drained.ts';
 import { openEventStream } from '../../helpers/event-stream.ts';
 import { openProfiles, type ProfileOrganization, sendTo } from '../../helpers/profile-client.ts';
 import { startTributary, type Tributary } from '../../helpers/tributary.ts';
+import { startWebhook } from '../../helpers/webhook.ts';
 
 /** A name used by no other test of this file. */
 const fresh = (name: string) => `${name}.${randomUUID()}`;
@@ -42,7 +43,7 @@ describe('The Segment API', () => {
     const common = { userId, timestamp, integrations: { All: true }, channel: 'server' };
     const batch = [
       { type: 'track', messageId: `${userId}-1`, event: 'Paid', properties: { total: 3 }, ...common },
-      { type: 'screen', messageId: `${userId}-2`, name: 'Basket', ...common },
+      { type: 'screen', messageId: `${userId}-2`, name: 'Basket', category: 'Shop', ...common },
     ];
     const context = { library: { name: 'by-hand', version: '1' } };
     expect(await post('/v1/batch', { batch, sentAt: sentAt.toISOString(), context })).toEqual(TAKEN);
@@ -50,19 +51,15 @@ describe('The Segment API', () => {
     const [paid, basket] = await eventually(seen, ({ length }) => length === 2);
     stream.close();
     const segment = {
-      integrations: { All: true },
       channel: 'server',
       sentAt: sentAt.toISOString(),
       timestamp,
     };
-    expect(paid).toMatchObject({ type: 'track', event: 'Paid', properties: { total: 3 } });
+    const { integrations } = common;
+    expect(paid).toMatchObject({ type: 'track', event: 'Paid', properties: { total: 3 }, integrations });
     expect(paid?.context).toEqual({ ...context, segment });
-    expect(basket).toMatchObject({ type: 'page', name: 'Basket', message_id: `${userId}-2` });
-    expect(basket?.context).toEqual({
-      ...context,
-      screen: { name: 'Basket' },
-      segment: { ...segment, type: 'screen' },
-    });
+    const view = { type: 'screen', name: 'Basket', category: 'Shop', message_id: `${userId}-2` };
+    expect(basket).toMatchObject({ ...view, integrations, context: { ...context, segment } });
     // The client's clock is an hour behind; the event happened five seconds before it was received.
     for (const { timestamp: at = '', received_at = '' } of [
       paid ?? {},
@@ -164,5 +161,34 @@ describe('The Segment API', () => {
         { traits: { name: 'Bob' } },
       ]);
     });
+  });
+
+  // Last: its contracts block the events of the others.
+  it('rejected a screen and an alias by the contracts for pages and identifies, and delivered them as these', async () => {
+    const { owner } = tributary;
+    const webhook = await startWebhook();
+    onTestFinished(() => webhook.close());
+    const settings = { url: webhook.url };
+    const made = await owner.post<{ id: string }>('./destinations', { name: 'd', type: 'webhook', settings });
+    const event_types = ['screen', 'alias'];
+    await owner.post('./event-forwarding-rules', { name: 'r', destination_id: made.id, event_types });
+    for (const event_type of ['page', 'identify'])
+      await owner.post('./event-contracts', {
+        name: event_type,
+        event_type,
+        event_name: '',
+        schema_definition: { required: ['never sent'] },
+        enforcement_mode: 'block',
+        undeclared_fields: 'allow',
+      });
+    const userId = fresh('u');
+    const screen = { userId, name: 'Till', category: 'Shop', properties: { lane: 4 } };
+    expect(await post('/v1/screen', screen)).toEqual(TAKEN);
+    expect(await post('/v1/alias', { userId, previousId: 'guest-7' })).toEqual(TAKEN);
+    await eventually(webhook.deliveries, ({ length }) => length === 2);
+    expect(webhook.deliveries().map(({ event }) => event)).toMatchObject([
+      { type: 'screen', name: 'Till', category: 'Shop', user_id: userId, properties: { lane: 4 } },
+      { type: 'alias', previous_id: 'guest-7', user_id: userId },
+    ]);
   });
 });

@@ -15,6 +15,7 @@ interface RuleWay {
   readonly matched: boolean | null;
   readonly because: string | null;
   readonly message: string | null;
+  readonly changed_since: boolean;
   readonly transformation: string;
   readonly deliveries: readonly DeliveryWay[];
 }
@@ -185,6 +186,18 @@ describe('Where is my event', () => {
     expect(dead?.attempts.every(({ status, response }) => status === 503 && response === 'not today')).toBe(
       true,
     );
+  });
+
+  it('a rule made just before the event was said to be changed after it: only a change after it is', async () => {
+    const fields = { name: 'just made', destination_id: destinationId, event_names: ['Prompt'] };
+    const id = await make('event-forwarding-rules', fields);
+    const messageId = await send('Prompt', PRICED);
+    const before = at(await settled(messageId, ['delivered']), 'just made');
+    expect(before).toMatchObject({ matched: true, changed_since: false, deliveries: [{ first_try: true }] });
+    const other = { ...fields, event_names: ['Another'] };
+    await tributary.owner.call('PUT', `./event-forwarding-rules/${id}`, { body: other });
+    const after = at((await ask(messageId)).body, 'just made');
+    expect(after).toMatchObject({ matched: true, changed_since: true });
   });
 
   it('never received: the answer is not found, with the range that was searched', async () => {

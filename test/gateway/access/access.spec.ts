@@ -116,19 +116,6 @@ describe('every route', () => {
   });
 });
 
-it('the gateway checks the credential first, then the workspace, then the body', async () => {
-  const stranger = (await test.signIn('stranger@example.com')).with({
-    workspaceId: String(owner.workspaceId),
-  });
-  const wrong = (client: InjectClient) => client.call('POST', './api-keys', { colour: 'red' });
-  expect(await wrong(stranger.with({ token: 'nonsense' }))).toMatchObject({
-    status: 401,
-    body: { error: 'not authenticated' },
-  });
-  expect(await wrong(stranger)).toMatchObject({ status: 403, body: { error: 'permission denied' } });
-  expect(await wrong(owner)).toMatchObject({ status: 400, body: { error: 'invalid request' } });
-});
-
 it('the gateway accepts only JSON on POST and PUT', async () => {
   const rename = { name: 'Renamed', region: 'eu' };
   const put = (headers: Record<string, string>) =>
@@ -143,14 +130,6 @@ it('the gateway accepts only JSON on POST and PUT', async () => {
     expect((await put({ 'content-type': type })).status).toBe(200);
     expect((await post({ 'content-type': type })).status).toBe(201);
   }
-});
-
-it('the API is served under the version in its path and under no other', async () => {
-  for (const path of ['/workspaces', '/api/workspaces', '/api/v2/workspaces', '/v1/workspaces'])
-    expect(
-      (await test.app.inject({ url: path, headers: { authorization: `Bearer ${owner.token}` } })).statusCode,
-    ).toBe(404);
-  expect((await owner.call('GET', '/workspaces')).status).toBe(200);
 });
 
 it('every error response has the id of the request, and no message of a library', async () => {
@@ -210,12 +189,18 @@ describe('failed authentication', () => {
     expect((await writeKey.call('POST', './events/track', { event: 'E', user_id: 'u' })).status).toBe(202);
   });
 
-  it('counts revoked keys', async () => {
-    const { id, key } = await owner.ok<{ id: string; key: string }>('POST', './api-keys', { name: 'x' });
-    await owner.ok('DELETE', `./api-keys/${id}`);
-    await fail(99);
-    expect((await asking(key)).status).toBe(401);
-    expect((await asking(key)).status).toBe(429);
+  it('answered a revoked key with 429 after a hundred calls, which SDKs retry: it is 401 however often', async () => {
+    const { id, key } = await owner.ok<{ id: string; key: string }>('POST', './event-keys', {
+      name: 'x',
+      environment: 'production',
+    });
+    await owner.ok('DELETE', `./event-keys/${id}`);
+    const track = () =>
+      owner.with({ token: key }).call('POST', './events/track', { event: 'E', user_id: 'u' });
+    for (let time = 0; time < 120; time++) expect((await track()).status).toBe(401);
+    await fail(100);
+    expect((await asking('nonsense')).status).toBe(429);
+    expect((await track()).status).toBe(401);
   });
 
   it('with invented keys causes a bounded number of catalog reads', async () => {

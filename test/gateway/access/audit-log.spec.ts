@@ -143,3 +143,15 @@ it('only admins read the audit log, each of their own workspace', async () => {
   expect(await other.ok('GET', './audit-log')).toEqual([]);
   expect((await other.with({ workspaceId: newId() }).call('GET', './audit-log')).status).toBe(403);
 });
+
+it('of an archived workspace could be read by nobody: its admins read it, without a key', async () => {
+  const client = await test.openWorkspace('archives@example.com');
+  const key = await client.withApiKey('admin');
+  await client.ok('DELETE', `/workspaces/${client.workspaceId}`);
+  expect((await client.call('GET', './audit-log')).status).toBe(200);
+  expect((await key.call('GET', './audit-log')).status).not.toBe(200);
+  const stranger = (await test.openWorkspace('stranger@example.com')).with({
+    workspaceId: client.workspaceId ?? '',
+  });
+  expect((await stranger.call('GET', './audit-log')).status).toBe(403);
+});

@@ -46,6 +46,7 @@ describe('organizations', () => {
       name: 'Flights',
       regions: ['eu', 'us-east-1'],
       notification_email: 'ops@example.com',
+      notification_email_status: 'confirmed', // without a mail server there is nobody to ask
       role: 'owner',
       created_at: expect.stringMatching(/Z$/),
       updated_at: expect.stringMatching(/Z$/),

@@ -29,8 +29,20 @@ export const WRITABLE_FIELDS: readonly WritableFields[] = [
   field(
     'organizations',
     'notification_email',
-    'an address that gets mails about deletions and destinations',
+    'an address that gets mails about deletions and destinations, once its owner confirmed it',
     OF_ORGANIZATION,
+  ),
+  field(
+    'organization-notice-addresses',
+    'email',
+    'a mail with a link to an address that is set there and not confirmed, within a share',
+    OF_ORGANIZATION,
+  ),
+  field(
+    'notice-addresses',
+    'email',
+    'a mail with a link to an address that is set there and not confirmed, within a share',
+    EDITOR,
   ),
   field(
     'profile-settings',
@@ -79,13 +91,13 @@ export const WRITABLE_FIELDS: readonly WritableFields[] = [
     `${OF_ORGANIZATION}; anybody else only as it is`,
   ),
   field('workspaces', 'alerts alerts.enabled', NOTHING, 'admin'),
+  field('workspaces', 'alerts.destination_id', 'sends notices to a destination of this workspace', 'admin'),
   field(
     'workspaces',
-    'alerts.destination_id',
-    'sends notices to a destination of this workspace; another’s is as good as missing',
+    'alerts.email',
+    'sends mails about its destinations to any address that its owner confirmed',
     'admin',
   ),
-  field('workspaces', 'alerts.email', 'sends mails about its destinations to any address', 'admin'),
   field(
     'workspace-members',
     'email',
@@ -124,12 +136,12 @@ export const WRITABLE_FIELDS: readonly WritableFields[] = [
     'a received topic that the operator declared, for this tenant or for all; others are as good as missing',
     'admin',
   ),
-  field('event-keys', 'source_id', 'a source of this workspace; another’s is as good as missing', 'admin'),
+  field('event-keys', 'source_id', 'a source of this workspace', 'admin'),
   field('event-keys', 'collect_ip', 'the addresses that the events of the key are sent from', 'admin'),
   field('sources', 'name type description', NOTHING, EDITOR),
   field(
     'events',
-    'event user_id anonymous_id properties traits context timestamp name group_id batch userId anonymousId previousId groupId sentAt integrations',
+    'event user_id anonymous_id properties traits context timestamp name group_id batch userId anonymousId previousId groupId sentAt integrations category',
     'destinations, by rules; profiles of the region of the workspace, by `identify` and `group` of production, which never make two users one',
     'write key',
   ),
@@ -174,18 +186,8 @@ export const WRITABLE_FIELDS: readonly WritableFields[] = [
     'which events of this workspace go where',
     EDITOR,
   ),
-  field(
-    'event-forwarding-rules',
-    'destination_id',
-    'a destination of this workspace; another’s is as good as missing',
-    EDITOR,
-  ),
-  field(
-    'event-forwarding-rules',
-    'transformation_id',
-    'a transformation of this workspace; another’s is as good as missing',
-    EDITOR,
-  ),
+  field('event-forwarding-rules', 'destination_id', 'a destination of this workspace', EDITOR),
+  field('event-forwarding-rules', 'transformation_id', 'a transformation of this workspace', EDITOR),
   field(
     'event-forwarding-rules',
     'event environment',
@@ -216,10 +218,15 @@ export const WRITABLE_FIELDS: readonly WritableFields[] = [
   field(
     'destinations',
     'alerts.destination_id',
-    'sends notices to another destination of this workspace; another workspace’s is as good as missing',
+    'sends notices to another destination of this workspace',
     EDITOR,
   ),
-  field('destinations', 'alerts.email', 'sends mails about this destination to any address', EDITOR),
+  field(
+    'destinations',
+    'alerts.email',
+    'sends mails about this destination to any address that its owner confirmed',
+    EDITOR,
+  ),
   field(
     'alerts',
     'name enabled environment time_zone quiet_hours quiet_hours.days quiet_hours.from quiet_hours.until days',
@@ -229,16 +236,16 @@ export const WRITABLE_FIELDS: readonly WritableFields[] = [
   field(
     'alerts',
     'watch watch.kind watch.source_id watch.event_type watch.event_name watch.destination_id watch.direction watch.tolerance watch.weeks watch.minutes watch.share watch.minimum',
-    'counts of this workspace; another’s sources and destinations are as good as missing',
+    'counts of this workspace',
     EDITOR,
   ),
+  field('alerts', 'destination_id', 'sends notices to a destination of this workspace', EDITOR),
   field(
     'alerts',
-    'destination_id',
-    'sends notices to a destination of this workspace; another workspace’s is as good as missing',
+    'email',
+    'sends mails about numbers of this workspace to any address that its owner confirmed',
     EDITOR,
   ),
-  field('alerts', 'email', 'sends mails about numbers of this workspace to any address', EDITOR),
   field(
     'tracking-plan',
     '?dry_run ?missing ?label',
@@ -251,8 +258,8 @@ export const WRITABLE_FIELDS: readonly WritableFields[] = [
     'which dead deliveries of this workspace are meant; ids and cursors of others match none of them',
     EDITOR,
   ),
-  field('replays', 'contract_id source_id', 'of this workspace; another’s is as good as missing', EDITOR),
-  field('replays', 'rule_id', 'a rule of this workspace; another’s is as good as missing', EDITOR),
+  field('replays', 'contract_id source_id', 'of this workspace', EDITOR),
+  field('replays', 'rule_id', 'a rule of this workspace', EDITOR),
   field(
     'replays',
     'outcome since until event_types event_names environments events_per_second new_ids',
@@ -279,7 +286,7 @@ export const WRITABLE_FIELDS: readonly WritableFields[] = [
   ),
   field(
     'profiles',
-    'upsert upsert.profile upsert.mkt_preferences upsert.consent',
+    'upsert upsert.profile upsert.mkt_preferences upsert.consent upsert.mkt_preferences._ts upsert.consent._ts',
     'values of that profile; a `_ts` in the future outlasts later writes',
     '`profile.write`; `profile.read` to see more of it than this',
   ),
@@ -293,13 +300,8 @@ export const WRITABLE_FIELDS: readonly WritableFields[] = [
 
 /** The writable fields as a table in Markdown. */
 export function describeWritableFields(): string {
-  const rows = WRITABLE_FIELDS.map(
-    ({ resource, fields, reaches, setBy }) =>
-      `| ${resource} | ${fields.map((name) => `\`${name}\``).join(', ')} | ${reaches} | ${setBy} |`,
-  );
-  return [
-    '| resource | field | what it lets one reach | who may set it |',
-    '|---|---|---|---|',
-    ...rows,
-  ].join('\n');
+  return WRITABLE_FIELDS.map(({ resource, fields, reaches, setBy }) => {
+    const names = fields.map((name) => `\`${name}\``).join(', ');
+    return `- ${resource}: ${names}: ${reaches} (${setBy})`;
+  }).join('\n');
 }

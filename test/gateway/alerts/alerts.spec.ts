@@ -80,6 +80,7 @@ describe('an alert', () => {
       enabled: true,
       destination_id: null,
       email: null,
+      email_status: null,
       state: 'ok',
       state_since: null,
       measured: null,
@@ -153,6 +154,9 @@ describe('an alert', () => {
     expect(await refusals({ watch: { kind: 'silence', event_type: 'identify', event_name: 'x' } })).toEqual([
       '/watch/event_name identify events have no name',
     ]);
+    expect(await refusals({ watch: { kind: 'silence', event_type: 'track', event_name: 'Order*' } })).toEqual(
+      [expect.stringMatching('^/watch/event_name "Order\\*" is compared as it is')],
+    );
     expect(await refusals({ watch: { kind: 'silence' }, time_zone: 'Mars/Olympus' })).toEqual([
       '/time_zone is not the name of a time zone',
     ]);

@@ -167,4 +167,35 @@ describe('the gateway’s thread', () => {
     expect(await trace()).toMatchObject({ status: 200 });
     expect(await longestTurn(() => Promise.all(times(4, trace)))).toBeLessThan(MAX_SLICE_MS);
   });
+
+  it.each([
+    'size(event.properties) < 0',
+    'type(event.properties) == list',
+    'event.properties.exists(key, key == "none")',
+    '"none" in event.properties',
+    '{"a": event.properties} == {"a": event}',
+    'string(event.properties) == "none"',
+    '[event.properties] == [event.properties.a]',
+  ])('was held by 13 tests of 200 rules with %s on an event of 4,050 keys', async (filter) => {
+    const tenant = await gateway.openWorkspace(`rules-${made++}@example.com`);
+    const { id: destination_id } = await tenant.ok<{ id: string }>('POST', './destinations', {
+      name: 'd',
+      type: 'webhook',
+      settings: { url: 'https://example.com/' },
+    });
+    for (let n = 0; n < 200; n++) {
+      const rule = {
+        name: `r${n}`,
+        destination_id,
+        filter: `${filter} || ${filter} || event.user_id == "${n}"`,
+      };
+      await tenant.ok('POST', './event-forwarding-rules', rule);
+    }
+    const viewer = await tenant.withApiKey('viewer');
+    const properties = Object.fromEntries(times(4_050, (at) => [at.toString(36), 1]));
+    const body = { event: { type: 'track', event: 'E', user_id: 'u', properties } };
+    const test = () => viewer.call('POST', './event-forwarding-rules/test', body);
+    expect(await test()).toMatchObject({ status: 200 });
+    expect(await longestTurn(() => Promise.all(times(13, test)))).toBeLessThan(MAX_SLICE_MS);
+  });
 });

@@ -119,7 +119,7 @@ describe('a transformation', () => {
   it('is a draft with the failure if its test fails', async () => {
     expect(await create({ ...doubling, test_output: event({ n: 5 }) })).toMatchObject({
       status: 'draft',
-      test_error: 'output: differs from test_output at /properties/n',
+      test_error: 'output: differs from test_output at /properties/n: returned 4, expected 5',
     });
     const throws = 'function transform() { throw new Error("boom"); }';
     expect(await create({ ...doubling, source_code: throws })).toMatchObject({
@@ -197,36 +197,26 @@ describe('a transformation', () => {
     const { id } = await create();
     const rule = await ruleNaming(id);
     const failing = { ...doubling, test_output: event({ n: 5 }) };
-    expect((await owner.call('PUT', `./event-transformations/${id}`, failing)).status).toBe(409);
-    expect((await owner.call('DELETE', `./event-transformations/${id}`)).status).toBe(409);
+    const causes = [{ kind: 'rule', id: rule.id, name: 'All' }];
+    const message = expect.stringMatching(/^output: differs from test_output at .*: returned 4, expected 5$/);
+    expect(await owner.call('PUT', `./event-transformations/${id}`, failing)).toMatchObject({
+      status: 409,
+      body: { reason: 'test_failed', causes, details: [{ path: '/test_output', message }] },
+    });
+    const untested = { name: doubling.name, source_code: doubling.source_code };
+    expect(await owner.call('PUT', `./event-transformations/${id}`, untested)).toMatchObject({
+      status: 409,
+      body: { reason: 'test_failed', causes, details: [{ message: expect.stringMatching(/^not tested: /) }] },
+    });
+    expect(await owner.call('DELETE', `./event-transformations/${id}`)).toMatchObject({
+      status: 409,
+      body: { reason: 'in_use', causes },
+    });
     expect(
       (await owner.call('PUT', `./event-transformations/${id}`, { ...doubling, name: 'D' })).status,
     ).toBe(200);
     await owner.ok('DELETE', `./event-forwarding-rules/${rule.id}`);
     expect((await owner.call('PUT', `./event-transformations/${id}`, failing)).status).toBe(200);
-  });
-
-  it('is active again after a PUT that follows failures in production', async () => {
-    const { id } = await create();
-    await ruleNaming(id);
-    const verdict = await test.dependencies.catalog.propose({
-      v: 1,
-      type: 'transformation.updated',
-      entity: id,
-      data: { status: 'error', last_error: 'threw: boom' },
-      by: 'stage:route',
-      from: { address: '', request_id: '' },
-      at: new Date().toISOString(),
-    });
-    expect(verdict.applied).toBe(true);
-    expect(await owner.ok('GET', `./event-transformations/${id}`)).toMatchObject({
-      status: 'error',
-      last_error: 'threw: boom',
-    });
-    expect(await owner.ok('PUT', `./event-transformations/${id}`, doubling)).toMatchObject({
-      status: 'active',
-      last_error: null,
-    });
   });
 
   it('is deleted once, and deleting it again has the same response', async () => {
@@ -274,10 +264,10 @@ describe('a test run', () => {
   it('runs another source on another event, and stores neither', async () => {
     const { id } = await create();
     const source_code =
-      'function transform(event, context) { console.log("saw", event.x); return [{ ...event, c: typeof context }, event]; }';
-    const other = { ...event({}), x: 1 };
+      'function transform(event, context) { console.log("saw", event.properties.x); return [{ ...event, context: { c: typeof context } }, event]; }';
+    const other = event({ x: 1 });
     const { body } = await run(id, { event: other, source_code });
-    expect(body).toMatchObject({ ok: true, output: [{ ...other, c: 'object' }, other] });
+    expect(body).toMatchObject({ ok: true, output: [{ ...other, context: { c: 'object' } }, other] });
     expect(JSON.stringify(body.logs)).toContain('saw');
     expect(await owner.ok('GET', `./event-transformations/${id}`)).toMatchObject({ ...doubling, version: 1 });
   });

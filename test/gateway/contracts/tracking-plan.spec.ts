@@ -168,17 +168,18 @@ describe('the plan of a workspace', () => {
     const csv = await text(
       'PUT',
       'tracking-plan',
-      'Event Name,Property Name,Data Type\nA,p,string\nA,q,text\n',
+      'Event Name,Property Name,Data Type\nA,p,string\nA,p.q,text\n',
     );
     expect([csv.status, JSON.parse(csv.body)]).toMatchObject([
       400,
-      { details: [{ path: 'line 3', message: 'has the data type "text", which is not known' }] },
+      { details: [{ path: 'line 2', message: expect.stringContaining('its data type must be object') }] },
     ]);
     expect(await plan()).toMatchObject({ contracts: [] });
+    const manyProperties = Object.fromEntries(Array.from({ length: 1_100 }, (_, at) => [`p${at}`, {}]));
     const faulty = {
       key: 'A',
       type: 'TRACK',
-      jsonSchema: { properties: { properties: { type: 'object', format: 'x' } } },
+      jsonSchema: { properties: { properties: { type: 'object', properties: manyProperties } } },
     };
     expect(await owner.call('PUT', './tracking-plan', { rules: [faulty] })).toMatchObject({
       status: 400,
@@ -186,6 +187,38 @@ describe('the plan of a workspace', () => {
         details: [{ path: '/rules/0', message: expect.stringContaining('the schema of its properties') }],
       },
     });
+  });
+
+  it('of which one property cannot be said was refused as a whole: it costs that property, with a note', async () => {
+    const jsonSchema = {
+      $schema: 'https://json-schema.org/draft/2019-09/schema',
+      properties: {
+        properties: { properties: { a: { type: 'any' }, b: { type: 'string', pattern: '(?!x)' } } },
+      },
+    };
+    const rules = [
+      { key: 'A', type: 'TRACK', jsonSchema },
+      { key: 'B', type: 'ANY', jsonSchema: {} },
+    ];
+    const imported = await owner.ok('PUT', './tracking-plan', { rules });
+    expect(imported).toMatchObject({
+      created: 1,
+      notes: [
+        {
+          path: '/rules/0/jsonSchema',
+          message: expect.stringMatching('^`type` of `a` is left out: it must'),
+        },
+        {
+          path: '/rules/0/jsonSchema',
+          message: expect.stringMatching('^`pattern` of `b` is left out: it must'),
+        },
+        { path: '/rules/1', message: expect.stringContaining('its type "any" is none of') },
+      ],
+    });
+    expect(await plan()).toMatchObject({
+      contracts: [{ event_name: 'A', schema_definition: { properties: { a: {}, b: { type: 'string' } } } }],
+    });
+    expect(await owner.ok('PUT', './tracking-plan', { rules })).toMatchObject({ unchanged: 1, updated: 0 });
   });
 
   it('has a version, which an import can require', async () => {

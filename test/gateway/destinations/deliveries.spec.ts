@@ -38,7 +38,7 @@ let received = Date.now() - 6 * 3_600_000;
 async function happened(fields: Outcome = {}, about: Partial<Delivery> = {}): Promise<Delivery> {
   const entry = entryOf(fields, about);
   await test.dependencies.history.put([entry]);
-  return outcomeOfEntry(entry).delivery;
+  return outcomeOfEntry(entry).delivery as Delivery;
 }
 
 /** A second after the previous one. */
@@ -73,7 +73,15 @@ describe('a delivery', () => {
       reason: 'gone',
       cause: 'destination',
       attempts: [
-        { at: created_at, outcome: 'dead', reason: 'gone', status: 410, response: null, duration_ms: 12 },
+        {
+          at: created_at,
+          outcome: 'dead',
+          throttled: false,
+          reason: 'gone',
+          status: 410,
+          response: null,
+          duration_ms: 12,
+        },
       ],
       created_at,
       updated_at: created_at,

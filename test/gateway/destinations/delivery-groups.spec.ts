@@ -29,7 +29,7 @@ let received = Date.now() - 6 * 3_600_000;
 async function happened(fields: Outcome = {}, about: Partial<Delivery> = {}): Promise<Delivery> {
   const entry = entryOf(fields, about);
   await test.dependencies.history.put([entry]);
-  return outcomeOfEntry(entry).delivery;
+  return outcomeOfEntry(entry).delivery as Delivery;
 }
 
 /** A second after the previous one. */

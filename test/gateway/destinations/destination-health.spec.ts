@@ -1,8 +1,8 @@
 import { join } from 'node:path';
-import type { HealthSample } from '@tributary/core';
+import { type HealthSample, Unavailable } from '@tributary/core';
 import { openSqliteHealthBoard } from '@tributary/infra';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
-import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import { InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
 
 let test: TestGateway;
 let owner: InjectClient;
@@ -24,6 +24,20 @@ it('reports the state of all of them at once, a page at a time', async () => {
   expect(all[0]).toEqual(await owner.ok('GET', `./destinations/${other.id}/health`));
   const some = await owner.call<{ id: string }[]>('GET', `./destinations/health?ids=${one.id}&count=true`);
   expect([some.body.map(({ id }) => id), some.headers['x-total-count']]).toEqual([[one.id], '1']);
+});
+
+it('is shown without the retrying deliveries while history does not answer', async () => {
+  const { id } = await create();
+  const { history } = test.dependencies;
+  const down: typeof history = Object.assign(Object.create(history), {
+    groups: () => Promise.reject(new Unavailable('down')),
+  });
+  const told = await openTestGateway({ folder: test.folder, dependencies: { history: down } });
+  const asking = new InjectClient(told.app, owner.token, owner.workspaceId);
+  const shown = { state: 'no_traffic', retrying: null };
+  expect(await asking.ok('GET', `./destinations/${id}/health`)).toMatchObject(shown);
+  expect(await asking.ok('GET', './destinations/health?state=no_traffic')).toMatchObject([shown]);
+  await told.close();
 });
 
 it('reports its history: by the minute for some hours, else by the hour', async () => {

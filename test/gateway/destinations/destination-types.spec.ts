@@ -78,6 +78,30 @@ it('the types of the Segment pack have presets and actions, and state if a conne
   expect(braze.connection_test).toBe(false);
 });
 
+it('a subscription that cannot be parsed, and an action that does not exist, were saved and took nothing', async () => {
+  const settings = { api_key: 'phc_1', project_id: '7', endpoint: 'https://eu.i.posthog.com' };
+  const body = (actions: readonly object[]) => ({
+    name: 'P',
+    type: 'segment-posthog',
+    settings: { ...settings, actions },
+  });
+  const good = { action: 'event', subscribe: 'type = "track" and event = "Sold"' };
+  const wrong = [
+    [[good, { ...good, subscribe: 'type == "track"' }], '/settings/actions/1/subscribe'],
+    [[{ ...good, action: 'sendEvent' }], '/settings/actions/0/action'],
+  ] as const;
+  const made = await owner.ok<{ id: string }>('POST', './destinations', body([good]));
+  for (const [actions, path] of wrong)
+    for (const [method, url] of [
+      ['POST', './destinations'],
+      ['PUT', `./destinations/${made.id}`],
+      ['PATCH', `./destinations/${made.id}`],
+    ] as const) {
+      const { status, body: refused } = await owner.call(method, url, body(actions));
+      expect([method, status, refused]).toMatchObject([method, 400, { details: [{ path }] }]);
+    }
+});
+
 it('the list is complete and accepts no query', async () => {
   expect((await viewer.call('GET', './destination-types?limit=1')).status).toBe(400);
 });

@@ -45,6 +45,7 @@ it('a destination shows its generated secret once', async () => {
     paused_because: null,
     environments: ['production', 'development'],
     alerts: null,
+    alerts_email_status: null,
     version: 1,
     created_by: expect.any(String),
     created_at: expect.any(String),
@@ -239,10 +240,13 @@ it('a destination sends no notices to an invalid address, to another workspace, 
     expect(await put(alerts)).toMatchObject({ status: 400, body: { details: [{ path }] } });
 });
 
-it('the health of a destination is its last reported state, whose changes create no version', async () => {
+it('the health of a destination has what notices reported last beside its present state, and is no version', async () => {
   const { id } = await create();
   const health = () => owner.ok('GET', `./destinations/${id}/health`);
-  expect(await health()).toMatchObject({ state: 'well', because: null, state_since: null });
+  expect(await health()).toMatchObject({
+    state: 'no_traffic',
+    notice: { state: 'well', because: null, since: null },
+  });
   const at = new Date(test.clock.now()).toISOString();
   const { catalog } = test.dependencies;
   await catalog.propose({
@@ -265,7 +269,10 @@ it('the health of a destination is its last reported state, whose changes create
     from: { address: '', request_id: '' },
     at,
   });
-  expect(await health()).toMatchObject({ state: 'bad', because: 'circuit_open', state_since: at });
+  expect(await health()).toMatchObject({
+    state: 'no_traffic',
+    notice: { state: 'bad', because: 'circuit_open', since: at },
+  });
   expect((await owner.call('GET', `./destinations/${id}`)).headers.etag).toBe('"1"');
 });
 
@@ -350,6 +357,18 @@ it('the health of a destination has the figures that the delivering processes re
     oldest_waiting_ms: 500,
     circuit: 'open',
     last_errors: [{ reason: 'answered 503', status: 503 }],
+    state: 'failing',
+    failed_share: 0.3333,
+    retrying: 0,
+    notice: { state: 'well' },
   });
+  const rested = await create();
+  const idsOf = async (state: string) =>
+    (await asking.ok<Destination[]>('GET', `./destinations?state=${state}`)).map((one) => one.id);
+  expect(await idsOf('failing,retrying')).toEqual([id]);
+  expect(await asking.ok('GET', './destinations/health?state=failing')).toMatchObject([{ id }]);
+  expect(await idsOf('no_traffic')).toContain(rested.id);
+  expect(await idsOf('no_traffic')).not.toContain(id);
+  expect((await asking.call('GET', './destinations?state=bad')).status).toBe(400);
   await told.close();
 });

@@ -89,10 +89,12 @@ it.each([
   [{ destination_id: 'x' }, '/destination_id'],
   [{ destination_id: randomUUID() }, '/destination_id'],
   [{ destination_id: null }, '/destination_id'],
-  [{ event_types: ['alias'] }, '/event_types/0'],
+  [{ event_types: ['delete'] }, '/event_types/0'],
   [{ event_types: 'track' }, '/event_types'],
   [{ event_types: ['track', 'track'] }, '/event_types'],
   [{ event_names: [''] }, '/event_names/0'],
+  [{ event_names: ['Paid', 'Order*'] }, '/event_names/1'],
+  [{ event_names: ['*'] }, '/event_names/0'],
   [{ event_types: ['group'], event_names: ['Acme'] }, '/event_names'],
   [{ event_types: ['track', 'identify'], event_names: ['Signed Up'] }, '/event_names'],
   [{ environments: [] }, '/environments'],
@@ -129,11 +131,11 @@ it('a rule can reference a draft only while it is disabled', async () => {
   expect(await owner.call('PUT', at, other)).toMatchObject({ status: 200, body: { name: 'Still off' } });
 });
 
-it('an enabled rule keeps its destination from being deleted', async () => {
-  const { id } = await create();
+it('an enabled rule keeps its destination from being deleted, and the refusal names it', async () => {
+  const { id } = await create({ name: 'To the files' });
   expect(await owner.call('DELETE', `./destinations/${destinationId}`)).toMatchObject({
     status: 409,
-    body: { error: 'conflict', reason: 'in_use', causes: [{ kind: 'rule', id }] },
+    body: { error: 'conflict', reason: 'in_use', causes: [{ kind: 'rule', id, name: 'To the files' }] },
   });
   await owner.ok('PUT', `./event-forwarding-rules/${id}`, rule({ enabled: false }));
   expect((await owner.call('DELETE', `./destinations/${destinationId}`)).status).toBe(200);
@@ -183,7 +185,8 @@ it('a rule has a filter, and an invalid filter is refused with the reason', asyn
   await owner.ok('PUT', `./event-forwarding-rules/${id}`, rule());
   expect(await owner.ok('GET', `./event-forwarding-rules/${id}`)).toMatchObject({ filter: null });
   for (const [bad, message] of [
-    ['total > 100', 'Unknown variable: total'],
+    ['total > 100', expect.stringContaining('Unknown variable: total; did you mean event.properties.total')],
+    ['event.anonymousId != ""', 'event has no anonymousId: did you mean event.anonymous_id?'],
     ['event.user_id.matches("a")', 'matches is not available in a filter'],
     ['1 + 1', 'gives int, not true or false'],
   ])
@@ -228,8 +231,15 @@ it('a dry run evaluates a filter on recent accepted events, counts the results, 
     ...{ events: 2, matched: 2 },
     coverage: { stopped_by: 'events' },
   });
-  const refused = await owner.call('POST', './event-forwarding-rules/dry-run', { filter: 'qty > 1' });
-  expect(refused).toMatchObject({ status: 400, body: { details: [{ path: '/filter' }] } });
+  for (const [refused, path] of [
+    [{ filter: 'qty > 1' }, '/filter'],
+    [{ filter: 'event.qty > 1' }, '/filter'],
+    [{ event_names: ['Sold*'] }, '/event_names/0'],
+  ] as const)
+    expect(await owner.call('POST', './event-forwarding-rules/dry-run', refused)).toMatchObject({
+      status: 400,
+      body: { details: [{ path }] },
+    });
 });
 
 it('a dry run ends if its filter takes too much work', async () => {

@@ -1,5 +1,5 @@
-import type { FunnelIncrement } from '@tributary/core';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type FunnelIncrement, Unavailable } from '@tributary/core';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
 
 const HOUR = 3_600_000;
@@ -20,6 +20,7 @@ interface Funnel {
   readonly series: readonly { readonly start: string; readonly counts: Counts }[];
   readonly groups?: readonly { readonly group: object; readonly totals: Counts }[];
   readonly left_out?: number;
+  readonly behind?: readonly object[];
 }
 
 let test: TestGateway;
@@ -69,7 +70,33 @@ afterAll(() => test.close());
 const read = (query = '') => owner.ok<Funnel>('GET', `./funnel${query}`);
 const at = (time: number) => new Date(time).toISOString();
 
+const UNKNOWN_LOAD = {
+  lagRecords: 0,
+  arrivalPerSecond: undefined,
+  drainPerSecond: undefined,
+  secondsToEmpty: undefined,
+  wantedProcesses: undefined,
+  capacityPerProcess: undefined,
+};
+
 describe('the funnel', () => {
+  it('names the stages that are stopped, as its numbers lack what waits before them', async () => {
+    const stageOf = (stage: string, lagSeconds: number | undefined) => ({
+      stage,
+      sample: { at: 0, members: undefined, partitions: [] },
+      load: { ...UNKNOWN_LOAD, lagSeconds },
+    });
+    const reading = vi.spyOn(test.dependencies.system, 'read').mockResolvedValue({
+      at: 0,
+      processes: [],
+      stages: [stageOf('validate', 0), stageOf('count', undefined), stageOf('funnel', 300.4)],
+    });
+    onTestFinished(() => reading.mockRestore());
+    expect((await read()).behind).toEqual([{ stage: 'funnel', seconds: 300 }]);
+    reading.mockRejectedValue(new Unavailable('the log does not answer'));
+    expect(await read()).toMatchObject({ totals: { received: 14 } });
+  });
+
   it('has the last day by hours, with totals, reasons and latency', async () => {
     expect(await read()).toEqual({
       from: at(hour - 24 * HOUR),

@@ -38,41 +38,46 @@ describe('the calls that the Segment spec shows', () => {
     '%s keeps all its fields',
     async (_, call) => {
       const [event] = await eventsOf(`/v1/${call.type}`, call);
-      expect(callIn(event, call)).toEqual(call);
+      expect(callIn(event, call)).toEqual(withTraitsInOnePlace(call));
     },
   );
 
   it('are taken all in one batch', async () => {
     const events = await eventsOf('/v1/batch', { batch: CALLS });
-    expect(events.map((event, at) => callIn(event, CALLS[at] ?? {}))).toEqual(CALLS);
+    expect(events.map((event, at) => callIn(event, CALLS[at] ?? {}))).toEqual(
+      CALLS.map(withTraitsInOnePlace),
+    );
   });
 });
+
+/** An identify has the traits of its context in `traits`. */
+function withTraitsInOnePlace(call: Fields): Fields {
+  const { traits: copied, ...context } = Object(call.context) as Fields;
+  if ((call.type !== 'identify' && call.type !== 'alias') || copied === undefined) return call;
+  return { ...call, traits: { ...Object(copied), ...Object(call.traits) }, context };
+}
 
 /** Rebuilds the call from the event alone; `call` gives the ids that it carried itself. */
 function callIn(event: CanonicalEvent | undefined, call: Fields): Fields {
   if (event === undefined) throw new Error('there is no event');
-  const {
-    segment = {},
-    alias,
-    screen,
-    ...context
-  } = (event.context ?? {}) as Readonly<Record<string, Fields>>;
-  const { type = event.type, timestamp = event.timestamp, context: theirs, ...rest } = segment;
-  const { name: _shown, ...device } = screen ?? {};
-  const whole = { ...context, ...(screen === undefined ? {} : { screen: device }), ...(theirs as object) };
+  const { segment = {}, ...context } = (event.context ?? {}) as Readonly<Record<string, Fields>>;
+  const { timestamp = event.timestamp, context: theirs, ...rest } = segment;
+  const whole = { ...context, ...(theirs as object) };
   return Object.fromEntries(
     Object.entries({
-      type,
+      type: event.type,
       messageId: call.messageId === undefined ? undefined : event.message_id,
       [call.user_id === undefined ? 'userId' : 'user_id']: event.user_id,
       anonymousId: event.anonymous_id,
       event: event.event,
       name: event.name,
+      category: event.category,
       groupId: event.group_id,
-      previousId: alias?.previous_id,
+      previousId: event.previous_id,
       properties: event.properties,
       traits: event.traits,
       timestamp,
+      integrations: event.integrations,
       context: Object.keys(whole).length === 0 ? undefined : whole,
       ...rest,
     }).filter(([, value]) => value !== undefined),

@@ -40,15 +40,33 @@ describe('a call of the Segment API', () => {
     }
   });
 
-  it('screen and alias become a page and an identify with the original type', async () => {
+  it('screen and alias became a page and an identify: they are types of their own', async () => {
     for (const path of ['/v1/screen', '/v1/s'])
       expect((await send(path, { userId: 'u', name: 'Home' })).events).toMatchObject([
-        { type: 'page', name: 'Home', context: { screen: { name: 'Home' }, segment: { type: 'screen' } } },
+        { type: 'screen', name: 'Home' },
       ]);
     for (const path of ['/v1/alias', '/v1/a'])
       expect((await send(path, { userId: 'u', previousId: 'p' })).events).toMatchObject([
-        { type: 'identify', context: { alias: { previous_id: 'p' }, segment: { type: 'alias' } } },
+        { type: 'alias', previous_id: 'p' },
       ]);
+  });
+
+  it('had its traits in two places of the event: those of the context are in `traits` alone', async () => {
+    const context = { ip: '192.0.2.3', traits: { plan: 'free', pin: 4711 } };
+    for (const [url, call] of [
+      ['/v1/identify', { userId: 'u', traits: { plan: 'pro' }, context }],
+      ['/v1/batch', { batch: [{ type: 'identify', userId: 'u', traits: { plan: 'pro' } }], context }],
+      ['/v1/alias', { userId: 'u', previousId: 'p', traits: { plan: 'pro' }, context }],
+    ] as const) {
+      const [event] = (await send(url, call)).events;
+      expect(event).toMatchObject({ traits: { plan: 'pro', pin: 4711 }, context: { ip: '192.0.2.3' } });
+      expect(JSON.stringify(event).match(/4711/g)).toHaveLength(1);
+    }
+    expect(
+      (await send('/v1/identify', { userId: 'u', context: { traits: { at: 1e21 } } })).events,
+    ).toMatchObject([{ traits: { at: 1e21 }, context: {} }]);
+    // The user's traits beside another call are no copy of its subject.
+    expect((await send('/v1/track', { ...track, context })).events).toMatchObject([{ context }]);
   });
 
   it('has the type of its path, whatever its body states', async () => {
@@ -220,14 +238,7 @@ describe('a batch', () => {
       ];
       const sent = await send(path, { batch, sentAt: new Date().toISOString() });
       expect(sent).toMatchObject(TAKEN);
-      expect(sent.events.map(({ type }) => type)).toEqual([
-        'track',
-        'identify',
-        'page',
-        'page',
-        'group',
-        'identify',
-      ]);
+      expect(sent.events.map(({ type }) => type)).toEqual(batch.map(({ type }) => type));
     },
   );
 
@@ -375,6 +386,32 @@ describe('the client’s address', () => {
     expect(await sendFrom({ collect_ip: true }, { ip: '0.0.0.0' })).toEqual(['0.0.0.0', '0.0.0.0']);
     expect(await sendFrom({ collect_ip: true }, { ip: null })).toEqual([null, null]);
   });
+
+  it.each(['203.0.113.8,', '203.0.113.8, unknown', '203.0.113.8, _hidden', ', ,'])(
+    'was that of a proxy that does not say for which client it calls: an event has none after %s',
+    async (forwarded) => {
+      const proxied = await openTestGateway({ env: { TRUST_PROXY: '10.0.0.0/8' } });
+      onTestFinished(() => proxied.close());
+      const { key: raw } = await (await proxied.openWorkspace()).ok<{ key: string }>('POST', './event-keys', {
+        name: 'pages',
+        environment: 'production',
+        collect_ip: true,
+      });
+      const append = vi.spyOn(proxied.dependencies.log, 'append');
+      for (const said of [forwarded, '203.0.113.8'])
+        await proxied.app.inject({
+          method: 'POST',
+          url: '/v1/track',
+          headers: { ...basic(raw), 'x-forwarded-for': said },
+          payload: track,
+          remoteAddress: '10.0.0.7',
+        });
+      const values = append.mock.calls
+        .flatMap(([, entries]) => entries)
+        .map(({ value }) => JSON.parse(value));
+      expect(values.map(({ context }) => context?.ip)).toEqual([undefined, '203.0.113.8']);
+    },
+  );
 
   it('is not added by another key', async () => {
     expect(await sendFrom({})).toEqual([undefined, undefined]);

@@ -15,26 +15,6 @@ const SEARCH = PROFILE_CALLS['profile.read'];
 const SECONDS = /^[1-9]\d*$/;
 
 describe('the profile API', () => {
-  it('is served under the version in its path and under no other', async () => {
-    const { gateway, client } = await open();
-    for (const url of [
-      '/cdp/users',
-      '/cdp/v2/users',
-      '/v1/users',
-      '/users',
-      '/api/v1/users',
-      '/api/v1/cdp/v1/users',
-    ])
-      expect((await gateway.app.inject({ method: 'POST', url, headers: client.headers })).statusCode).toBe(
-        404,
-      );
-    for (const method of ['GET', 'PUT', 'DELETE'] as const)
-      expect(
-        (await gateway.app.inject({ method, url: '/cdp/v1/users', headers: client.headers })).statusCode,
-      ).toBe(405);
-    expect((await client.call(...SEARCH)).status).toBe(200);
-  });
-
   it.each([
     ['could not remove an attribute, preference or consent', {}, { home: { floor: 2 }, plan: undefined }],
     [
@@ -66,6 +46,81 @@ describe('the profile API', () => {
       upsert: { profile: { home: { ...Object(written.profile.home), city: 'Pisa' } } },
     });
     expect(edited.profile.home).toMatchObject({ city: 'Pisa', floor: 2 });
+  });
+
+  it('took the time of a consent for a consent, and let an old value overwrite a newer opt-out', async () => {
+    const { client } = await open();
+    const ids = { AdId: 'opted-out' };
+    const [older, newer] = [1_790_000_000_000, 1_790_000_000_007];
+    const maps = (value: string, ts: number | string) => ({
+      profile: { _ts: ts, home: { city: value }, tier: value },
+      mkt_preferences: { _ts: ts, sms: value },
+      consent: { _ts: ts, ads: value },
+    });
+    const single = (value: string, ts: number | string) => ({
+      profile: { home: { city: { value, _ts: ts } }, tier: value, _ts: ts },
+      mkt_preferences: { sms: { value, _ts: ts } },
+      consent: { _ts: older + 1, ads: { value, _ts: ts } },
+    });
+    await client.write(ids, { upsert: maps('no', newer) });
+    for (const form of [maps, single])
+      for (const ts of [older, String(older)]) {
+        const { profile, consent, mkt_preferences } = await client.write(ids, { upsert: form('yes', ts) });
+        expect({ profile, consent, mkt_preferences }).toMatchObject({
+          profile: { home: { city: 'no', _ts: String(newer) }, tier: 'no' },
+          mkt_preferences: { sms: { type: 'sms', value: 'no', _ts: String(newer) } },
+          consent: { ads: { value: 'no', _ts: String(newer) } },
+        });
+        expect([Object.keys(profile), Object.keys(consent)]).toEqual([['home', 'tier'], ['ads']]);
+      }
+    for (const [upsert, path] of [
+      [{ consent: { _ts: 'noon' } }, '/upsert/consent/_ts'],
+      [{ consent: { ads: { value: 'yes', _ts: 1_790_000_000 } } }, '/upsert/consent/ads/_ts'],
+      [{ consent: { ads: { _ts: older } } }, '/upsert/consent/ads/value'],
+      [{ consent: { ads: { value: 'yes', type: 'x' } } }, '/upsert/consent/ads/type'],
+      [{ mkt_preferences: { sms: { value: 7 } } }, '/upsert/mkt_preferences/sms/value'],
+      [{ profile: { home: { city: { value: 'x', _ts: 'x' } } } }, '/upsert/profile/home/city/_ts'],
+    ] as const)
+      expect(await client.call('', { region: 'eu', ids, upsert })).toMatchObject({
+        status: 400,
+        body: { details: [{ path }] },
+      });
+  });
+
+  it('could not take a record back as it was read: times and origins of values changed', async () => {
+    const { owner, organization, client } = await open();
+    const ids = { AdId: 'read' };
+    await client.write(ids, {
+      upsert: {
+        profile: {
+          home: { city: 'Bari', floor: 3, _ts: 1_790_000_000_000 },
+          tier: 'gold',
+          tags: ['a'],
+          empty: {},
+        },
+        mkt_preferences: { sms: 'yes', mail: 'no' },
+        consent: { ads: 'no' },
+      },
+    });
+    await client.write(ids, { upsert: { profile: { home: { floor: 4, lift: null } } } });
+    const read = async () => {
+      const [record] = await client.search({ AdId: ['read'] });
+      if (record === undefined) throw new Error('no profile was found');
+      return record;
+    };
+    const before = await read();
+    const { profile, mkt_preferences, consent } = before;
+    const { key } = await makeClientKey(owner, organization.id, CLIENT_KEY_SCOPES);
+    await client.withKey(key).write(ids, { upsert: { profile, mkt_preferences, consent } });
+    expect(await read()).toEqual(before);
+    const edited = {
+      profile: { ...profile, tier: 'silver' },
+      consent: { ads: { ...Object(consent.ads), value: 'yes' } },
+    };
+    expect(await client.write(ids, { upsert: edited })).toMatchObject({
+      profile: { home: profile.home, tier: 'silver' },
+      consent: { ads: { value: 'yes' } },
+    });
   });
 
   it('limits the calls of a key if a limit is configured: 429 with Retry-After', async () => {
@@ -208,7 +263,7 @@ describe('the response to a search', () => {
 });
 
 describe('the mail about a deletion', () => {
-  it('is queued if the body requests it, with counts and without identities', async () => {
+  it('is queued if the body requests it and something was deleted, with counts and without identities', async () => {
     const { gateway, organization, client } = await open();
     const queued = async () => {
       const { entries } = await gateway.dependencies.log.read(TOPIC.mail, 0, 0, { maxBytes: 1e6 });
@@ -217,6 +272,7 @@ describe('the mail about a deletion', () => {
     await client.write({ AdId: 'a' });
     await client.delete({ AdId: ['a'] });
     await client.delete({ AdId: ['b'] }, { sendEmailNotification: false });
+    for (let n = 0; n < 3; n++) await client.delete({ AdId: ['b'] }, { sendEmailNotification: true });
     expect(await queued()).toEqual([]);
     await client.write({ AdId: 'a' });
     await client.delete({ AdId: ['a', 'b', ' a'] }, { sendEmailNotification: true });
@@ -232,9 +288,9 @@ describe('the mail about a deletion', () => {
     ]);
   });
 
-  it('is not lost if it cannot be queued: the 503 has the deleted profiles, and repeating the call queues it', async () => {
-    const requestDeletionNotice = () => Promise.reject(new Unavailable('the log is away'));
-    const { client } = await open({ dependencies: { requestDeletionNotice } });
+  it('is answered 503 with the deleted profiles if it cannot be queued', async () => {
+    const requestMail = () => Promise.reject(new Unavailable('the log is away'));
+    const { client } = await open({ dependencies: { requestMail } });
     const { ucid } = await client.write({ AdId: 'a' });
     const body = { region: 'eu', ids: { AdId: ['a', ' b'] } };
     const answer = await client.call('/_delete', { ...body, sendEmailNotification: true });

@@ -1,4 +1,11 @@
-import { PartialDeletion, type ProfileOperation, TOPIC, Unavailable } from '@tributary/core';
+import {
+  type AuditedCalls,
+  PartialDeletion,
+  type ProfileOperation,
+  type RecordProfileOperation,
+  TOPIC,
+  Unavailable,
+} from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import type { TestGateway } from '../../helpers/gateway.ts';
 import { makeClientKey } from '../../helpers/profile-client.ts';
@@ -22,12 +29,13 @@ describe('a profile', () => {
     });
     expect(await unlink({ ids, ucid })).toMatchObject({ status: 200, body: { ucids: [ucid] } });
     await client.write({ AdId: 'un-3' });
+    await client.write({ AdId: 'un-4' });
     for (const [body, path] of [
-      [{ ids: { AdId: ['un-1', 'un-3'] } }, '/ids'],
-      [{ ids: { AdId: ['un-3'] }, ucid }, '/ids'],
+      [{ ids: { AdId: ['un-4', 'other', 'un-3'] } }, '/ids/AdId/2'],
+      [{ ids: { AdId: ['un-3'] }, ucid }, '/ids/AdId/0'],
       [{ ids: {} }, '/ids'],
-      [{ ids: { AdId: ['null'] } }, '/ids/AdId/0'],
-      [{ ids: { ucid: [ucid] } }, '/ids/ucid/0'],
+      [{ ids: { linkedUcid: ['x'] } }, '/ids/linkedUcid'],
+      [{ ids: { ucid: [ucid] } }, '/ids/ucid'],
       [{ ids, ucid: organization.id }, '/ucid'],
       [{ ids, region: 'mars' }, '/region'],
     ] as const)
@@ -35,6 +43,22 @@ describe('a profile', () => {
     const { key } = await makeClientKey(owner, organization.id, ['profile.read', 'profile.delete']);
     expect((await unlink({ ids }, client.withKey(key, 'profile.read,profile.delete'))).status).toBe(403);
     expect((await unlink({ ids }, client.naming(1_000_000))).status).toBe(403);
+  });
+
+  it('kept an identity because of an impossible value beside it, which is not found', async () => {
+    const { client } = await open();
+    const { ucid } = await client.write({ email: 'kiosk@example.com', AdId: 'k' });
+    const unlink = (body: object) => client.call<unknown>('/_unlink', { region: 'eu', ...body });
+    const impossible = ['Unknown', 'x'.repeat(513)];
+    expect(await unlink({ ids: { email: [...impossible, 'kiosk@example.com'] } })).toMatchObject({
+      status: 200,
+      body: { ucids: [ucid], identitiesNotFound: impossible },
+    });
+    for (const body of [{ ids: { email: impossible } }, { ids: { email: impossible }, ucid }])
+      expect(await unlink(body)).toMatchObject({
+        status: 200,
+        body: { ucids: [], identitiesNotFound: impossible },
+      });
   });
 
   it('could not be separated again after a wrong merge', async () => {
@@ -45,7 +69,13 @@ describe('a profile', () => {
     );
     const bob = await client.write(
       { AdId: 'ad-bob' },
-      { upsert: { profile: { 'a/b': { '~': 1 } }, mkt_preferences: { sms: 'no' }, consent: { ads: 'no' } } },
+      {
+        upsert: {
+          profile: { 'a/b': { '~': 1 } },
+          mkt_preferences: { sms: 'no' },
+          consent: { ads: 'no', terms: 'no' },
+        },
+      },
     );
     await client.write(
       { email: 'ann@m.example', AdId: 'ad-bob', cellphone: '+39000' },
@@ -74,6 +104,7 @@ describe('a profile', () => {
         ucid: bob.ucid,
         survivor: ann.ucid,
         kept: ['/profile/late/x~1y', '/consent/terms', '/ids/cellphone'],
+        lost: [],
       },
     });
     expect(await split({})).toMatchObject({ status: 409, body: { reason: 'not_merged' } });
@@ -85,12 +116,19 @@ describe('a profile', () => {
     });
     expect(found).toMatchObject({
       mkt_preferences: { sms: { value: 'no' } },
-      consent: { ads: { value: 'no' } },
+      consent: { ads: { value: 'no' }, terms: { value: 'no' } },
     });
     const [left] = await client.search({ email: ['ann@m.example'] });
     expect(Object.keys(left?.profile ?? {}).sort()).toEqual(['home', 'late']);
     expect(Object.keys(left?.ids ?? {}).sort()).toEqual(['cellphone', 'email']);
 
+    await client.write({ email: 'ann@m.example', AdId: 'ad-bob' });
+    expect((await client.call('/_unlink', { region: 'eu', ids: { AdId: ['ad-bob'] } })).body).toEqual({
+      ucids: [ann.ucid, bob.ucid],
+      identitiesNotFound: [],
+      kept: [],
+      lost: [],
+    });
     await client.write({ email: 'ann@m.example', AdId: 'ad-bob' });
     const writer = await makeClientKey(owner, organization.id, ['profile.write']);
     expect((await split({}, client.withKey(writer.key, 'profile.write'))).body).toEqual({
@@ -103,7 +141,9 @@ describe('a profile', () => {
 describe('the audit log of deletions', () => {
   const recordsOf = async (gateway: TestGateway) => {
     const { entries } = await gateway.dependencies.log.read(TOPIC.profileOperations, 0, 0);
-    return entries.map(({ value }) => JSON.parse(value) as ProfileOperation);
+    return entries
+      .map(({ value }) => JSON.parse(value) as ProfileOperation | AuditedCalls)
+      .filter((record): record is ProfileOperation => !('kind' in record));
   };
 
   it('lacked the actor of a deletion: its start and end are recorded with counts and ucids, without values', async () => {
@@ -176,7 +216,8 @@ describe('the audit log of deletions', () => {
 
   it('causes a 503 with the deleted profiles if it cannot record the end, also if the engine stops answering', async () => {
     const records: ProfileOperation[] = [];
-    const recordProfileOperation = async (operation: ProfileOperation) => {
+    const recordProfileOperation: RecordProfileOperation = async (operation) => {
+      if ('kind' in operation) return;
       records.push(operation);
       if (operation.outcome !== undefined) throw new Unavailable('the log is away');
     };

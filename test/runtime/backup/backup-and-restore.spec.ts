@@ -1,14 +1,21 @@
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import type { AddressInfo } from 'node:net';
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
-import { gunzipSync, gzipSync } from 'node:zlib';
 import { declareTopics, NO_LOGGER, NO_METRICS, newId, receivedTopic } from '@tributary/core';
 import { openSqliteEventLog } from '@tributary/infra/adapters/event-log/sqlite';
-import S3rver from 's3rver';
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { openEntries } from '../../helpers/open-entries.ts';
 import { ranHere } from '../../helpers/run-cli.ts';
@@ -87,10 +94,16 @@ const backedUp = async (...options: readonly string[]) => {
 };
 const bytesIn = (output: string, words: string) =>
   Number(new RegExp(`([\\d.]+) MB ${words}`).exec(output)?.[1] ?? Number.NaN);
-const filesBelow = (path: string) =>
-  readdirSync(path, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile())
-    .map((entry) => join(entry.parentPath, entry.name));
+/** The folders of the finished backups, oldest first. */
+const backups = () =>
+  readdirSync(target)
+    .sort()
+    .map((name) => join(target, name));
+const segmentsOf = (at: string) =>
+  readdirSync(join(at, 'log', 'received'))
+    .filter((name) => name.endsWith('.db'))
+    .sort()
+    .map((name) => join(at, 'log', 'received', name));
 
 describe('A backup', () => {
   it('is restored with the same records, keys and modes, and opens', async () => {
@@ -108,29 +121,25 @@ describe('A backup', () => {
     expect(readdirSync(dirname(restored))).toEqual(['restored']);
   });
 
-  it('stores nothing again that is in the target, and does not read sealed segments', async () => {
+  it('links the sealed segments of the backup before, and does not read them', async () => {
     await append(4_000);
     const first = await backedUp();
     await append(10);
-    const segments = readdirSync(join(data, 'log', 'received'))
-      .filter((name) => name.endsWith('.db'))
-      .sort();
+    const [oldest = ''] = segmentsOf(data);
     // Its head, which identifies it, stays as it is; a reader of the rest would find the damage.
-    const oldest = join(data, 'log', 'received', segments[0] ?? '');
     const bytes = readFileSync(oldest);
     writeFileSync(oldest, Buffer.concat([bytes.subarray(0, -8_192), Buffer.alloc(8_192)]));
     const second = await backedUp();
-    expect(bytesIn(second, 'stored now')).toBeLessThan(bytesIn(first, 'stored now') / 4);
+    expect(bytesIn(second, 'copied')).toBeLessThan(bytesIn(first, 'copied') / 4);
     writeFileSync(oldest, bytes);
     const restored = join(folder, 'restored');
     await run('restore', target, '--data-dir', restored);
     expect(await records(restored)).toEqual(await records(data));
   });
 
-  it('stores a chunk again that was lost or truncated since', async () => {
+  it('copies a segment again that was lost or truncated since', async () => {
     await backedUp();
-    const chunks = filesBelow(join(target, 'chunks'));
-    const [cut = '', lost = ''] = chunks.sort((a, b) => statSync(b).size - statSync(a).size);
+    const [cut = '', lost = ''] = segmentsOf(backups()[0] ?? '');
     writeFileSync(cut, readFileSync(cut).subarray(0, 100));
     rmSync(lost);
     await backedUp();
@@ -166,51 +175,22 @@ describe('A backup', () => {
     expect(await backedUp()).toContain('not in it: notes.txt');
   });
 
-  it('removes older backups, and chunks that only they used', async () => {
-    await backedUp();
-    await append(100);
-    await backedUp();
-    await append(100);
-    const before = filesBelow(target).length;
-    expect(await backedUp('--keep', '1')).toContain('2 older backups removed');
-    expect(filesBelow(join(target, 'manifests'))).toHaveLength(1);
-    expect(filesBelow(target).length).toBeLessThan(before);
+  it('removes older backups, and leaves the files that the newest one shares with them', async () => {
+    for (let n = 0; n < 3; n++) {
+      await append(100);
+      await backedUp();
+    }
+    expect(backups()).toHaveLength(3);
+    expect(await backedUp('--keep', '1')).toContain('3 older backups removed');
+    expect(backups()).toHaveLength(1);
     expect(await run('restore', target, '--check')).toMatchObject({ code: 0 });
   });
 
-  it('is written to an S3 bucket and restored from it', async () => {
-    const server = new S3rver({
-      port: 0,
-      address: '127.0.0.1',
-      silent: true,
-      vhostBuckets: false,
-      directory: join(folder, 's3'),
-      configureBuckets: [{ name: 'backups', configs: [] }],
-    });
-    const { port } = (await server.run()) as AddressInfo;
-    onTestFinished(() => server.close());
-    const aws = {
-      AWS_ENDPOINT_URL_S3: `http://127.0.0.1:${port}`,
-      AWS_REGION: 'eu-central-1',
-      AWS_ACCESS_KEY_ID: 'S3RVER',
-      AWS_SECRET_ACCESS_KEY: 'S3RVER',
-    };
-    const at = (...command: readonly string[]) => ranHere(command, { ...environment, ...aws });
-    const first = await at('backup', 's3://backups/tributary/one');
-    expect(first, first.log).toMatchObject({ code: 0 });
-    const second = await at('backup', 's3://backups/tributary/one', '--keep', '1');
-    expect(bytesIn(second.output, 'stored now')).toBeLessThan(0.1);
-    expect(second.output).toContain('1 older backup removed');
-    expect((await at('restore', 's3://backups/tributary/one', '--list')).output.split('\n')).toHaveLength(2);
-    const restored = join(folder, 'restored');
-    expect(await at('restore', 's3://backups/tributary/one', '--data-dir', restored)).toMatchObject({
-      code: 0,
-    });
-    expect(await records(restored)).toEqual(await records(data));
-    expect(await at('backup', 's3://missing')).toMatchObject({
-      code: 1,
-      log: expect.stringMatching(/^[^\n]*NoSuchBucket[^\n]*\n$/),
-    });
+  it('is a data folder that other tools can copy', async () => {
+    await backedUp();
+    const copy = join(folder, 'copy');
+    cpSync(backups()[0] ?? '', copy, { recursive: true });
+    expect(await records(copy)).toEqual(await records(data));
   });
 });
 
@@ -260,41 +240,38 @@ describe('A command is refused in one line', () => {
 
   it('to restore an unfinished or missing backup', async () => {
     await backedUp();
-    rmSync(join(target, 'manifests'), { recursive: true });
+    renameSync(backups()[0] ?? '', join(target, 'unfinished'));
     await refused('an unfinished backup only', 'restore', target, '--data-dir', join(folder, 'restored'));
-    await refused(
-      'holds no backup',
-      'restore',
-      join(folder, 'nothing'),
-      '--data-dir',
-      join(folder, 'restored'),
-    );
-    await refused('is neither a folder nor s3', 'restore', 'gs://bucket', '--list');
+    mkdirSync(join(folder, 'nothing'));
+    const restored = join(folder, 'restored');
+    await refused('holds no backup', 'restore', join(folder, 'nothing'), '--data-dir', restored);
+    rmSync(join(folder, 'nothing'), { recursive: true });
+    for (const form of [['--list'], ['--check'], ['--data-dir', restored]])
+      await refused('ENOENT', 'restore', join(folder, 'nothing'), ...form);
+    await refused('is no folder', 'restore', 's3://bucket', '--list');
+    await refused('is no folder', 'backup', 's3://bucket/prefix');
     expect(readdirSync(folder).sort()).toEqual(['data', 'target']);
   });
 
-  it('to restore a damaged or lost chunk or a changed manifest, without creating the folder', async () => {
+  it('to restore a damaged or lost file or manifest, without creating the folder', async () => {
     await backedUp();
     const restored = join(folder, 'restored');
-    const [chunk = ''] = filesBelow(join(target, 'chunks')).sort(
-      (a, b) => statSync(b).size - statSync(a).size,
-    );
-    const content = readFileSync(chunk);
-    const changed = gunzipSync(content);
+    const [backup = ''] = backups();
+    const [file = ''] = segmentsOf(backup);
+    const content = readFileSync(file);
+    const changed = Buffer.from(content);
     changed[changed.length >> 1] = (changed[changed.length >> 1] ?? 0) ^ 1;
-    for (const damaged of [gzipSync(changed), content.subarray(0, content.length >> 1)]) {
-      writeFileSync(chunk, damaged);
+    for (const damaged of [changed, content.subarray(0, content.length >> 1)]) {
+      writeFileSync(file, damaged);
       await refused('is damaged', 'restore', target, '--data-dir', restored);
       await refused('is damaged', 'restore', target, '--check');
     }
-    rmSync(chunk);
+    rmSync(file);
     await refused('is missing', 'restore', target, '--data-dir', restored);
-    writeFileSync(chunk, content);
-    const [manifest = ''] = filesBelow(join(target, 'manifests'));
-    writeFileSync(
-      manifest,
-      readFileSync(manifest, 'utf8').replace('volume/installation', 'volume/somewhere-el'),
-    );
+    await refused('is missing', 'restore', target, '--check');
+    writeFileSync(file, content);
+    const manifest = join(backup, 'backup.json');
+    writeFileSync(manifest, readFileSync(manifest, 'utf8').slice(1));
     await refused('is damaged', 'restore', target, '--data-dir', restored);
     expect(readdirSync(folder)).not.toContain('restored');
     expect((await run('restore', target, '--list')).output).toContain('is damaged');
@@ -303,8 +280,18 @@ describe('A command is refused in one line', () => {
     expect(await run('restore', target, '--data-dir', restored)).toMatchObject({ code: 0 });
   });
 
+  it('to restore a target of 0.2.0', async () => {
+    mkdirSync(join(target, 'manifests'), { recursive: true });
+    await refused('holds backups of 0.2.0', 'restore', target, '--check');
+  });
+
   it('to back up into the data folder, into the target of another installation, or beside engines', async () => {
     await refused('is in the data folder', 'backup', join(data, 'backups'));
+    const other = join(folder, 'other');
+    mkdirSync(join(other, 'log', 'received'), { recursive: true });
+    symlinkSync(other, join(folder, 'link'));
+    await refused(`is in the data folder ${other}:`, 'backup', join(folder, 'link', 'a', 'b'));
+    expect(readdirSync(other)).toEqual(['log']);
     await backedUp();
     mark(newId());
     await refused('holds backups of the installation', 'backup', target);
@@ -321,10 +308,16 @@ describe('A command is refused in one line', () => {
     await backedUp();
     await refused('ENOTDIR', 'restore', target, '--data-dir', file);
     await refused('ENOTDIR', 'restore', target, '--data-dir', join(file, 'below'));
+    // Node's recursive mkdir does not end there.
+    await refused('ENOENT', 'backup', '/proc/x/y');
+    await refused('ENOENT', 'restore', target, '--data-dir', '/proc/x/y');
+    symlinkSync('nowhere', join(folder, 'dangling'));
+    for (const command of [['backup'], ['restore', '--list']])
+      await refused('is a link to nowhere, which does not exist', ...command, join(folder, 'dangling'));
   });
 
   it('to back up a folder that was never started', async () => {
-    rmSync(join(data, 'volume'), { recursive: true });
+    rmSync(join(data, 'log'), { recursive: true });
     await refused('holds no stores of Tributary', 'backup', target);
   });
 

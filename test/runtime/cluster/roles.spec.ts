@@ -326,6 +326,8 @@ describe('the roles of a cluster without Kafka', () => {
       onTestFinished(() => folder.remove());
       const server = new ServerProcess([role], {
         KAFKA_BROKERS: `127.0.0.1:${await freePort()}`,
+        REDIS_URL: 'none',
+        ELASTICSEARCH_URL: 'none',
         TRIBUTARY_DATA_DIR: folder.path,
         TRIBUTARY_DEV_ISSUER: '1',
         TRIBUTARY_START_TIMEOUT: '2s',

@@ -60,6 +60,13 @@ describe('tributary dev', () => {
     socket.destroy();
   });
 
+  it('was killed by the SIGHUP of a terminal that closes: it finishes its work, as at SIGTERM', async () => {
+    const { server } = await dev({ LOG_LEVEL: 'info' });
+    server.signal('SIGHUP');
+    expect(await server.ended()).toBe(0);
+    expect(server.log).toMatch(/"signal":"SIGHUP".*"message":"shutting down"/);
+  });
+
   it('ends with code 1 when it cannot finish its requests within the grace', async () => {
     const { server, url } = await dev({ TRIBUTARY_SHUTDOWN_GRACE: '300ms' });
     const socket = await endlessRequest(url);

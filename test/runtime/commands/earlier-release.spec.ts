@@ -1,12 +1,13 @@
 import { execFileSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { eventually } from '../../helpers/client.ts';
 import { startEmbedded } from '../../helpers/embedded.ts';
 import { temporaryFolder } from '../../helpers/folder.ts';
 import { openProfiles, sendTo } from '../../helpers/profile-client.ts';
+import { ranHere } from '../../helpers/run-cli.ts';
 import type { Tributary } from '../../helpers/running-tributary.ts';
 
 /**
@@ -67,6 +68,22 @@ describe('the data folder of an earlier release', () => {
     });
     const [contract] = await tributary.owner.get<readonly { id: string }[]>('./event-contracts');
     expect(await tributary.owner.get(`./event-contracts/${contract?.id}/violations`)).toHaveLength(5);
+  });
+
+  it('could not be backed up before its upgrade: it can, at rest and beside its process, and the copy is whole', async () => {
+    const copies = await temporaryFolder();
+    onTestFinished(() => copies.remove());
+    const [atRest, target] = [join(copies.path, 'at-rest'), join(copies.path, 'target')];
+    mkdirSync(atRest);
+    execFileSync('tar', ['-xzf', FOLDER_OF_0_1_0, '-C', atRest]);
+    for (const [n, TRIBUTARY_DATA_DIR] of [atRest, folder].entries()) {
+      expect(await ranHere(['backup', target], { TRIBUTARY_DATA_DIR })).toMatchObject({ code: 0 });
+      const restored = join(copies.path, `restored-${n}`);
+      expect(await ranHere(['restore', target, '--data-dir', restored], {})).toMatchObject({ code: 0 });
+      const key = 'quickstart.json';
+      expect(readFileSync(join(restored, key))).toEqual(readFileSync(join(TRIBUTARY_DATA_DIR, key)));
+      expect(readdirSync(join(restored, 'log'))).toEqual(readdirSync(join(TRIBUTARY_DATA_DIR, 'log')));
+    }
   });
 
   it('delivers none of its events again, and transforms and delivers new ones', async () => {

@@ -43,6 +43,8 @@ it('a password for brokers that are down is in no log, and in no last word', asy
     KAFKA_SASL_MECHANISM: 'plain',
     KAFKA_SASL_USERNAME: 'someone',
     KAFKA_SASL_PASSWORD: planted.make('the password'),
+    REDIS_URL: 'none',
+    ELASTICSEARCH_URL: 'none',
     TRIBUTARY_DEV_ISSUER: '1',
     TRIBUTARY_START_TIMEOUT: '1s',
   });

@@ -148,7 +148,10 @@ describe('tributary codegen', () => {
     const segment = await fileOf(
       '{"rules":[{"key":"Order Placed","type":"TRACK","jsonSchema":{"properties":{"id":{}}}}]}',
     );
-    for (const plan of [csv, segment]) {
+    const odd = await fileOf(
+      '{"rules":[{"key":"Order Placed","type":"TRACK","jsonSchema":{"properties":{"id":{"type":"any"}}}},{"key":"x","type":"ANY"}]}',
+    );
+    for (const plan of [csv, segment, odd]) {
       const { code, output } = await ranHere(['codegen', '--language', 'typescript', '--plan', plan], {});
       expect([code, output]).toEqual([0, expect.stringContaining('trackOrderPlaced(message: Message')]);
     }

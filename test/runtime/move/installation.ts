@@ -86,7 +86,6 @@ export async function answersOf(
   owner: Client,
   profiles: ProfileClient,
   subjects: {
-    readonly messageIds: readonly string[];
     readonly searches: readonly Readonly<Record<string, readonly string[]>>[];
   },
 ): Promise<Readonly<Record<string, unknown>>> {
@@ -137,11 +136,6 @@ export async function answersOf(
   );
   // Its attempts go on; which deliveries wait is the same.
   answers.retrying = retrying.map(({ id }) => id).sort();
-  for (const id of subjects.messageIds)
-    answers[`./events/${id}`] = await eventually(
-      () => owner.get<{ readonly looked: { readonly complete: boolean } }>(`./events/${id}`),
-      ({ looked }) => looked.complete,
-    );
   for (const search of subjects.searches)
     answers[`profiles ${JSON.stringify(search)}`] = await profiles.search(search, ['eu', 'us']);
   return answers;

@@ -82,14 +82,17 @@ async function fillAndFree(reserveMib: number): Promise<void> {
   const pauseMs = () => (!wasReserveReached && isNear() ? NEAR_PAUSE_MS : PAUSE_MS);
   const producers = Array.from({ length: 4 }, () => new Producer(producer, pauseMs));
   const refusals = () => producers.flatMap((each) => each.refusals);
+  // Before the server ends: a test that fails must not leave producers that fail as well.
+  onTestFinished(async () => {
+    await Promise.allSettled(producers.map((each) => each.stop()));
+  });
   const countTaken = () => producers.reduce((sum, { taken }) => sum + taken.size, 0);
   if (reserveMib > 0) {
     await eventually(
-      () => statusOf(url),
-      (status) => status === 503,
+      () => freeBytes(disk.path),
+      (free) => free < reserveMib * MIB,
       FULL_WITHIN_MS,
     );
-    expect(await statusOf(adminUrl)).toBe(503);
     wasReserveReached = true;
   }
   await eventually(refusals, (all) => all.length >= 10, FULL_WITHIN_MS);
@@ -102,13 +105,16 @@ async function fillAndFree(reserveMib: number): Promise<void> {
   }
   await sleep(3_000);
   expect((await operator.call('GET', './sources')).status).toBe(200);
-  for (const { status, retryAfter } of refusals())
-    expect([status, Number(retryAfter) >= 1]).toEqual([503, true]);
-  const countLogged = (text: string) => server.log.split(text).length - 1;
+  // 429 at first, while the workspace that uses most of the disk is refused, then 503.
+  for (const { status, retryAfter } of refusals()) {
+    expect([429, 503]).toContain(status);
+    expect(Number(retryAfter)).toBeGreaterThanOrEqual(1);
+  }
   if (reserveMib > 0) {
-    expect(countLogged('nearly full: this process is not ready')).toBe(1);
-    expect(countLogged('nearly full: events are answered with 503')).toBe(1);
-    expect(server.log).toMatch(/this process is not ready.*events are answered with 503/s);
+    // Between two looks at the disk it may fall through more than one level.
+    expect(server.log).toMatch(/nearly full: .*events are answered with 503/);
+    // A balancer must not take away the process that frees space.
+    expect([await statusOf(url), await statusOf(adminUrl)]).toEqual([200, 200]);
   }
   const metrics = await (await fetch(`${adminUrl}/metrics`)).text();
   const free = Number(/^tributary_data_folder_free_bytes (\S+)$/m.exec(metrics)?.[1]);
@@ -147,7 +153,7 @@ async function fillAndFree(reserveMib: number): Promise<void> {
 
 describe('a disk that fills up', () => {
   it.skipIf(noMounts !== undefined)(
-    'takes the process out of service before writes fail, loses nothing answered 202, and is back without a restart',
+    'refuses events before writes fail, loses nothing answered 202, and is back without a restart',
     () => fillAndFree(DISK_MIB / 8),
     ENDED_WITHIN_MS,
   );
@@ -158,14 +164,14 @@ describe('a disk that fills up', () => {
     ENDED_WITHIN_MS,
   );
 
-  it('is judged by the reserve: below it not ready, below half of it events are refused and the rest is served', async () => {
+  it('is judged by the reserve: below 20 % of it events are refused and the rest is served', async () => {
     const folder = await temporaryFolder();
     const freeMib = Math.ceil(freeBytes(folder.path) / MIB);
     const environment = serveEnvironment(join(folder.path, 'data'), {
-      TRIBUTARY_DISK_RESERVE: `${freeMib * 4}MiB`,
+      TRIBUTARY_DISK_RESERVE: `${freeMib * 7}MiB`,
     });
     const { server, url, adminUrl } = await startServing(environment);
-    expect([await statusOf(url), await statusOf(adminUrl)]).toEqual([503, 503]);
+    expect([await statusOf(url), await statusOf(adminUrl)]).toEqual([200, 200]);
     const { operator, producer } = await clientsOf(
       url,
       await admin<Initialized>(environment, 'init', '--no-owner'),
@@ -173,7 +179,7 @@ describe('a disk that fills up', () => {
     const { status, headers } = await producer.call('POST', './events/track', {
       body: { event: 'E', user_id: 'u' },
     });
-    expect([status, headers.get('retry-after')]).toEqual([503, '1']);
+    expect([status, headers.get('retry-after')]).toEqual([503, '5']);
     expect((await operator.call('GET', './event-keys')).status).toBe(200);
     expect(await server.stop()).toBe(0);
     await folder.remove();

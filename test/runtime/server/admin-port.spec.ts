@@ -131,6 +131,8 @@ describe('the admin port', () => {
       const port = await freePort();
       const server = new ServerProcess([role], {
         KAFKA_BROKERS: `127.0.0.1:${typeof brokers === 'object' ? brokers?.port : 0}`,
+        REDIS_URL: 'none',
+        ELASTICSEARCH_URL: 'none',
         TRIBUTARY_DATA_DIR: folder.path,
         TRIBUTARY_DEV_ISSUER: '1',
         TRIBUTARY_ADMIN_PORT: String(port),

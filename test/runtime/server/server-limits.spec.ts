@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type RateLimiter, TokenBuckets, Unavailable } from '@tributary/core';
 import { readConfig, startServer } from '@tributary/infra';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { Client } from '../../helpers/client.ts';
+import { Client, eventually } from '../../helpers/client.ts';
 import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
 
 type ServerSettings = Parameters<typeof startServer>[0];
@@ -248,6 +248,25 @@ describe('limits of a client', () => {
       const { url } = await serve({ trustProxy: 2 });
       for (let n = 0; n < 100; n++) expect(await guess(url, `10.0.0.${n}, 203.0.113.7, 192.0.2.1`)).toBe(401);
       expect(await guess(url, '10.9.9.9, 203.0.113.7, 192.0.2.9')).toBe(429);
+    });
+  });
+
+  describe('a request that a proxy may read differently', () => {
+    const BODY = '{"event":"Smuggled","user_id":"u"}';
+    const CHUNKED = `${BODY.length.toString(16)}\r\n${BODY}\r\n0\r\n\r\n`;
+
+    it.each([
+      ['chunks in HTTP/1.0', `POST /v1/track HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n${CHUNKED}`],
+      ['gzip in HTTP/1.0', `POST /v1/track HTTP/1.0\r\nTransfer-Encoding: gzip, chunked\r\n\r\n${CHUNKED}`],
+      ['two hosts', 'GET /v1/track HTTP/1.1\r\nHost: a.example\r\nHost: b.example\r\n\r\n'],
+      ['one host twice', 'GET /healthz HTTP/1.1\r\nHOST: a.example\r\nhost: a.example\r\n\r\n'],
+    ])('was carried out: %s is 400, and its connection ends', async (_, request) => {
+      const { port } = await serve();
+      const { socket, answer, isOver } = await open(port);
+      socket.write(`${request}GET /healthz HTTP/1.1\r\nHost: a.example\r\n\r\n`);
+      await eventually(isOver, (over) => over);
+      expect(answer()).toMatch(/^HTTP\/1\.1 400 /);
+      expect(answer().match(/HTTP\/1\.1/g)).toHaveLength(1);
     });
   });
 

@@ -116,10 +116,12 @@ describe('a notice of an alert', () => {
   });
 
   it('is a mail with the watched number and the measurement, on single lines', async () => {
-    const { run, turned, sent } = setUpAlert({ email: 'ops@example.com' });
-    for (const [seen, state] of (['firing', 'ok'] as const).entries())
+    const { run, time, turned, sent } = setUpAlert({ email: 'ops@example.com' });
+    for (const [seen, state] of (['firing', 'ok'] as const).entries()) {
       for (const outputRecord of await run('notice', [await turned(turnOf({ state }), seen)]))
         await run('mail', [handedOn(outputRecord, seen)]);
+      time.pass(60_000);
+    }
     expect(sent.map(({ to, subject }) => [to, subject])).toEqual([
       ['ops@example.com', 'Alert: Orders'],
       ['ops@example.com', 'Recovered: Orders'],

@@ -24,6 +24,33 @@ describe('deliver', () => {
     expect(await run('deliver', [await delivery('m')])).toEqual([]);
   });
 
+  it('an event that was never sent was delivered at the first attempt: it is unwanted', async () => {
+    const { run, delivery, world, history } = await setUpDelivery();
+    const reason = 'not sent: no action takes it';
+    world.deliver = () => ({ outcome: 'unwanted', reason });
+    const unwanted = await run('deliver', [await delivery('m1')]);
+    expect(topicsOf(unwanted)).toEqual([TOPIC.outcomes]);
+    expect(outcomeIn(unwanted[0]?.value)).toMatchObject({
+      status: 'unwanted',
+      reason,
+      delivery: { attempts: [] },
+    });
+
+    await run('history', [handedOn(unwanted[0], 0)]);
+    const page = await history.list({ kind: 'delivery', workspaceId: WORKSPACE, limit: 10 });
+    expect(page.entries).toMatchObject([{ facets: { status: 'unwanted' } }]);
+  });
+
+  it('an answer of 2xx that a vendor gave to the first attempt was not kept', async () => {
+    const { run, delivery, world } = await setUpDelivery();
+    world.deliver = () => ({ outcome: 'delivered', status: 202, response: 'queued', recorded: true });
+    const [delivered] = await run('deliver', [await delivery('m')]);
+    expect(outcomeIn(delivered?.value)).toMatchObject({
+      status: 'delivered',
+      delivery: { attempts: [{ outcome: 'delivered', status: 202, response: 'queued' }] },
+    });
+  });
+
   it('a retry that succeeds is recorded with every attempt', async () => {
     const { run, delivery, world, history } = await setUpDelivery();
     world.deliver = () => ({ outcome: 'retry', reason: 'HTTP 503', status: 503 });
@@ -108,8 +135,9 @@ describe('deliver', () => {
     });
     expect(topicsOf(await hanging)).toEqual([TOPIC.deliveriesSlow]);
     const slowly = run('deliver.slow', [handedOn(slow)]);
+    release[0]?.();
     await until(() => release.length === 2);
-    for (const go of release) go();
+    release[1]?.();
     expect(await slowly).toEqual([]);
   });
 

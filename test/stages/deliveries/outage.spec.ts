@@ -3,27 +3,27 @@ import {
   type LogEntry,
   type OutputRecord,
   parseRetrySchedule,
+  retryDelays,
   retryTopic,
   TOPIC,
 } from '@tributary/core';
 import { expect, it } from 'vitest';
 import { entryOf, event, handedOn, START, setUp } from '../harness.ts';
 
-const LADDER = parseRetrySchedule(['10s', '1m', '10m', '1h', '6h']);
+const LADDER = retryDelays(parseRetrySchedule(['10s', '1m', '10m', '1h', '6h']));
 const TICK_MS = process.env.TRIBUTARY_TEST_LONG === undefined ? 1_000 : 500;
 const MINUTE = 60_000;
 const EVENTS_A_SECOND = 4;
 /** The batch size of the scripted connector. */
 const BATCH = 10;
 
-/** Entries that wait until they are due, as in the retry topics; jitter delays them by up to a fifth. */
+/** Entries that wait until they are due, as in the retry topics. */
 class RetryTopics {
   readonly #waiting: { readonly at: number; readonly entry: LogEntry }[] = [];
   put(outputRecord: OutputRecord, now: number): void {
     const step = LADDER.find(({ label }) => retryTopic(label) === outputRecord.topic);
     if (step === undefined) return;
-    const spread = (this.#waiting.length % 10) / 50;
-    this.#waiting.push({ at: now + step.ms * (1 + spread), entry: handedOn(outputRecord) });
+    this.#waiting.push({ at: now + step.ms, entry: handedOn(outputRecord) });
   }
   due(now: number): readonly LogEntry[] {
     const due = this.#waiting.filter(({ at }) => at <= now).map(({ entry }) => entry);

@@ -29,7 +29,7 @@ async function setUpDead() {
 
 /** As written by the gateway. */
 function begun(outcome: DeliveryOutcome, offset: number, topic: string = TOPIC.deliveries): LogEntry {
-  const { delivery } = outcome;
+  const delivery = outcome.delivery as Delivery;
   const redrives = delivery.redrives + 1;
   const headers: Headers = {
     [HEADER.workspaceId]: WORKSPACE,

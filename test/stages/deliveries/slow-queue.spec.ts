@@ -1,4 +1,4 @@
-import { type DeliveryResult, HEADER, retryTopic, TOPIC } from '@tributary/core';
+import { type DeliveryResult, HEADER, type OutputRecord, retryTopic, TOPIC } from '@tributary/core';
 import { expect, it } from 'vitest';
 import { entryOf, event, setUp, until } from '../harness.ts';
 import { openLog, runOn } from '../on-log.ts';
@@ -94,7 +94,7 @@ it('a slow destination with a backlog delayed all others in the slow queue: its 
   // In order it would have come after a thousand of `a`, at ten in four seconds.
   expect(served.a).toBeLessThan(200);
   const aside = await Promise.all(
-    ['10s', '1m', '10m', '1h'].map((label) => log.end(`deliveries.retry.${label}`, 0)),
+    ['1s', '10s', '1m', '10m', '1h'].map((label) => log.end(`deliveries.retry.${label}`, 0)),
   );
   expect(aside.reduce((sum, count) => sum + count, 0)).toBeGreaterThan(700);
   expect(await log.end(TOPIC.outcomes, 0)).toBe(0);
@@ -106,7 +106,7 @@ it('a slow destination with a backlog delayed all others in the slow queue: its 
   while (!isStopped) await pass();
 });
 
-it('a quick destination was idle until the scheduled slots of its deferred deliveries, estimated while it was slow: they are recalled', async () => {
+it('a quick destination was idle until the scheduled slots of its deferred deliveries, estimated while it was slow', async () => {
   const { world, time, stages, deliveriesTo } = setUpTwoDestinations();
   const served = new Set<string>();
   const open: { readonly at: number; readonly answer: () => void }[] = [];
@@ -116,20 +116,70 @@ it('a quick destination was idle until the scheduled slots of its deferred deliv
       open.push({ at: time.elapsed + 100, answer: () => resolve(OK) });
     });
   const log = await openLog();
-  const aside = (await deliveriesTo('a', 1_500)).map((outputRecord, n) => ({
+  const deferred = (await deliveriesTo('a', 500)).map((outputRecord, n) => ({
     ...outputRecord,
-    headers: { ...outputRecord.headers, [HEADER.scheduledAt]: `${n * 10_000}`, [HEADER.destinationId]: 'a' },
+    headers: { ...outputRecord.headers, [HEADER.scheduledAt]: `${time.now + n * 10_000}` },
   }));
-  await log.append(retryTopic('1h'), aside);
+  await log.append(retryTopic('1s'), deferred);
   await runOn(log, stages, ['deliver', 'deliver.slow', 'deliver.retry']);
   await until(async () => {
     time.pass(20);
     for (const { answer } of open.filter(({ at }) => at <= time.elapsed)) answer();
     open.splice(0, open.length, ...open.filter(({ at }) => at > time.elapsed));
     await new Promise((resolve) => setTimeout(resolve, 5));
-    return served.size === 1_500;
+    return served.size === 500;
+  }, 25_000);
+  const waiting = await Promise.all(['1s', '10s', '1m'].map((label) => log.end(retryTopic(label), 0)));
+  expect(waiting).toEqual([500, 0, 0]);
+});
+
+it('deliveries of an idle destination waited behind 5,000 retries of another that were due in an hour', async () => {
+  const { world, time, stages, deliveriesTo } = setUpTwoDestinations();
+  const servedAfter: number[] = [];
+  let startedAt = 0;
+  const called = new Set<string>();
+  world.deliver = ({ event: { event: place } }) => {
+    called.add(place ?? '');
+    servedAfter.push(performance.now() - startedAt);
+    return OK;
+  };
+  const log = await openLog();
+  const withHeader = (header: string, at: number) => (outputRecord: OutputRecord) => ({
+    ...outputRecord,
+    headers: { ...outputRecord.headers, [header]: String(at) },
   });
-  // None came too early and had to be deferred again.
-  expect(await log.end(retryTopic('10s'), 0)).toBe(0);
-  expect(await log.end(retryTopic('1h'), 0)).toBe(1_500);
+  const later = (await deliveriesTo('a', 5_000)).map(withHeader(HEADER.notBefore, time.now + 3_600_000));
+  const deferred = (await deliveriesTo('b', 50)).map(withHeader(HEADER.scheduledAt, time.now + 12_000));
+  await log.append(retryTopic('1s'), later);
+  await runOn(log, stages, ['deliver', 'deliver.slow', 'deliver.retry']);
+  await log.append(retryTopic('1s'), deferred);
+  startedAt = performance.now();
+  await until(() => servedAfter.length === 50);
+  expect(called).toEqual(new Set(['b']));
+  console.log(`behind 5,000 retries of another: ${Math.round(Math.max(...servedAfter))} ms`);
+  expect(Math.max(...servedAfter)).toBeLessThan(5_000);
+  await until(async () => (await log.end(retryTopic('1h'), 0)) === 5_000);
+});
+
+it('deliveries of a quick destination waited behind due retries of one that does not respond', async () => {
+  const { world, time, stages, deliveriesTo } = setUpTwoDestinations();
+  let served = 0;
+  world.deliver = ({ event: { event: place } }) => {
+    if (place === 'a') return new Promise(() => {});
+    served += 1;
+    return OK;
+  };
+  const log = await openLog();
+  await log.append(retryTopic('1s'), await deliveriesTo('a', 2_000));
+  await log.append(retryTopic('1s'), await deliveriesTo('b', 50));
+  const runs = await runOn(log, stages, ['deliver', 'deliver.slow', 'deliver.retry']);
+  const startedAt = time.elapsed;
+  await until(async () => {
+    time.pass(25);
+    await new Promise((resolve) => setTimeout(resolve, 25));
+    return served === 50;
+  }, 25_000);
+  console.log(`behind 2,000 due retries of a destination that hangs: ${time.elapsed - startedAt} ms`);
+  expect(time.elapsed - startedAt).toBeLessThan(10_000);
+  await Promise.all([...runs.values()].map((run) => run.stop()));
 });

@@ -72,6 +72,15 @@ describe('validate, with a workspace whose contract is slow', () => {
     });
   });
 
+  it('the violations of an event cost the stages behind validate more than validate itself', async () => {
+    const { run, world, costly } = setUpCostly();
+    const violation = { kind: 'type', path: '/a', message: 'not a text', action: 'warned' } as const;
+    world.evaluate = () => ({ outcome: 'warned', violations: Array(20).fill(violation) });
+    const outputRecords = await run('validate', [quiet(0), ...costly(60, 1)]);
+    const slow = outputRecords.filter(({ topic }) => topic === TOPIC.receivedSlow);
+    expect(slow.length).toBeGreaterThan(30);
+  });
+
   it('an event moved to the slow queue is evaluated once, with any repetition and order of its copies', async () => {
     const { run, time, costly } = setUpCostly();
     const batch = [quiet(0), ...costly(300, 1)];
@@ -110,6 +119,24 @@ describe('validate, with a workspace whose contract is slow', () => {
         })),
       ),
     ).toEqual([]);
+  });
+
+  it('bytes of an event were counted as processed while it waited: the stage that decides about it counts them, once', async () => {
+    const { run, costly, notes } = setUpCostly();
+    const received = () =>
+      notes.filter((note) => typeof note === 'object' && 'received' in note).map(({ received }) => received);
+    const entries = costly(200, 1);
+    const slow = (await run('validate', [quiet(0), ...entries])).filter(
+      ({ topic }) => topic === TOPIC.receivedSlow,
+    );
+    await run('validate.slow', handed(slow));
+    const bytes = [quiet(0), ...entries].reduce((sum, { key, value }) => sum + key.length + value.length, 0);
+    expect(slow.length).toBeGreaterThan(0);
+    expect(received().length).toBeGreaterThan(2);
+    // The key of a record in the slow queue is longer.
+    const sum = received().reduce((all, one) => all + one, 0);
+    expect(sum).toBeGreaterThanOrEqual(bytes);
+    expect(sum).toBeLessThan(1.2 * bytes);
   });
 
   it('the slow queue evaluates as of the catalog position of the event', async () => {
@@ -175,8 +202,25 @@ describe('route, with a workspace whose filters are slow', () => {
     expect(topicsOf(await run('route', [quiet(60)]))).toEqual([]);
   });
 
+  it('a large event was copied into the slow queue: its record refers to it', async () => {
+    const { run, catalog } = setUpCostly();
+    catalog.add('installation.created', 'i', {}, 2);
+    const properties = { list, text: 'x'.repeat(20_000) };
+    await run('route', [quiet(0)]);
+    await run('route', [accepted(1)]);
+    const large = Array.from({ length: 50 }, (_, n) => accepted(2 + n, { properties }));
+    const slow = (await run('route', large)).filter(({ topic }) => topic === TOPIC.eventsSlow);
+    expect(slow.length).toBeGreaterThan(30);
+    for (const { value, headers } of slow) {
+      expect(value.length).toBeLessThan(300);
+      expect(JSON.parse(value).event_at.position).toContain(
+        `${TOPIC.accepted}/0/${headers[HEADER.acceptedOffset]}`,
+      );
+    }
+  });
+
   it('a redrive evaluates the rules that were not evaluated, up to its own budget', async () => {
-    const { run } = setUpCostly(60);
+    const { run } = setUpCostly(120);
     const redriven = (rule: string, match: string) =>
       entryOf(TOPIC.eventsSlow, 0, event('m', { properties: { list } }), {
         [HEADER.rules]: rule,
@@ -198,7 +242,7 @@ describe('route, with a workspace whose filters are slow', () => {
     expect(outcomes[1]).toMatchObject([TOPIC.deliveriesDead, { cause: 'filter_not_evaluated' }]);
     const next = Number(outcomes[1]?.[1].delivery.rule_id.slice(4));
     expect(next).toBeGreaterThan(Number(first.slice(4)) + 10);
-    const last = await run('route.slow', [redriven('rule0055', MATCH.from)]);
+    const last = await run('route.slow', [redriven('rule0115', MATCH.from)]);
     expect(topicsOf(last)).toEqual([TOPIC.outcomes]);
   });
 
@@ -236,6 +280,40 @@ describe('route, with a workspace whose filters are slow', () => {
     expect(again.map(({ value }) => JSON.parse(value))).toMatchObject([
       { reason, delivery: { rule_id: 'z1', redrives: 1 } },
     ]);
+  });
+});
+
+describe('route, with a workspace of many rules', () => {
+  function setUpRules(rules: number) {
+    const set = setUp();
+    set.catalog.addDestination('place');
+    for (let n = 0; n < rules; n++) set.catalog.addRule(`rule${String(n).padStart(4, '0')}`, 'place');
+    return set;
+  }
+  const accepted = (offset: number, fields: object = {}) =>
+    entryOf(TOPIC.accepted, offset, event(`m${offset}`, fields));
+  const events = (count: number) => Array.from({ length: count }, (_, n) => accepted(1 + n));
+
+  it.each([
+    [130, true],
+    [8, false],
+  ])(
+    'whose %d deliveries of an event cost the stages behind route more than route itself',
+    async (rules, isBeyond) => {
+      const { run } = setUpRules(rules);
+      await run('route', [accepted(0, { workspace_id: QUIET })]);
+      const slow = (await run('route', events(60))).filter(({ topic }) => topic === TOPIC.eventsSlow);
+      expect(slow.length > 40).toBe(isBeyond);
+      if (!isBeyond) expect(slow).toEqual([]);
+    },
+  );
+
+  it('whose deliveries were made at once in the slow queue too: they leave the thread to others', async () => {
+    const { run } = setUpRules(130);
+    const entry = entryOf(TOPIC.eventsSlow, 0, event('m'), { [HEADER.match]: MATCH.all });
+    const began = performance.now();
+    expect(await run('route.slow', [entry])).toHaveLength(130);
+    expect(performance.now() - began).toBeGreaterThan(35);
   });
 });
 

@@ -2,6 +2,7 @@ import {
   type CanonicalEvent,
   type Contract,
   type ContractVerdict,
+  countedEvent,
   countRecords,
   type Draft,
   Fenced,
@@ -10,10 +11,11 @@ import {
   type LogEntry,
   type SandboxResult,
   type StageNote,
+  Tally,
   TOPIC,
 } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { entryOf, event, handedOn, START, setUp, until } from '../harness.ts';
+import { entryOf, event, handedOn, setUp, until } from '../harness.ts';
 import { WORKSPACE } from '../memory-catalog.ts';
 import { openLog, runOn } from '../on-log.ts';
 
@@ -36,7 +38,7 @@ const RECEIVED_AT = Date.parse('2026-01-01T10:00:00.000Z');
 /** The sums of notes, by rule and measures. */
 function sums(notes: readonly StageNote[]): Record<string, number> {
   const found: Record<string, number> = {};
-  for (const { value } of countRecords(notes)) {
+  for (const { value } of countRecords([Tally.of(notes)])) {
     for (const [, , , , , , rule, , , measures, count] of JSON.parse(value).cells) {
       const key = rule === '' ? measures : `${rule} ${measures}`;
       found[key] = (found[key] ?? 0) + count;
@@ -78,7 +80,10 @@ describe('validate counts', () => {
       'received+accepted+warned/warned': 1,
     });
     expect(notes[0]).toMatchObject({
-      event: { source: 's1', key: 'k1', type: 'track', name: 'Order Placed', receivedAt: RECEIVED_AT },
+      event: {
+        kind: { source: 's1', key: 'k1', type: 'track', name: 'Order Placed' },
+        receivedAt: RECEIVED_AT,
+      },
     });
   });
 });
@@ -104,6 +109,14 @@ describe('route counts', () => {
       'development filtered/environment': 2,
       'filtered filtered/filter': 2,
     });
+  });
+
+  it('an event that its integrations exclude from a destination', async () => {
+    const { run, notes, catalog } = setUp();
+    catalog.addDestination('place');
+    catalog.addRule('all', 'place');
+    await run('route', [entryOf(TOPIC.accepted, 0, event('m1', { integrations: { All: false } }))]);
+    expect(sums(notes)).toEqual({ 'all filtered/integrations': 1 });
   });
 
   it('the results of a transformation: outputs, nothing, or an error', async () => {
@@ -170,16 +183,7 @@ describe('deliver counts', () => {
     await run('deliver', [handedOn(made)]);
     expect(notes).toEqual([
       {
-        event: {
-          messageId: 'm',
-          workspaceId: event('m').workspace_id,
-          environment: 'production',
-          source: 's1',
-          key: 'k1',
-          type: 'track',
-          name: 'Order Placed',
-          receivedAt: RECEIVED_AT,
-        },
+        event: countedEvent(event('m', { source_id: 's1' }), 'k1'),
         rule: 'rule',
         destination: 'place',
         measures: 'delivered_first',
@@ -196,6 +200,17 @@ describe('deliver counts', () => {
     world.deliver = () => ({ outcome: 'delivered' });
     await run('deliver.retry', [handedOn(again)]);
     expect(sums(notes)).toEqual({ 'rule retried': 2, 'rule delivered_later': 1 });
+  });
+
+  it('an event of which nothing was sent as unwanted, and a recorded first attempt as delivered', async () => {
+    const { run, notes, made, world } = await setUpDelivery();
+    world.deliver = () => ({ outcome: 'unwanted', reason: 'not sent: no action takes it' });
+    await run('deliver', [handedOn(made)]);
+    expect(sums(notes)).toEqual({ 'rule unwanted': 1 });
+    notes.splice(0);
+    world.deliver = () => ({ outcome: 'delivered', recorded: true });
+    await run('deliver', [handedOn(made)]);
+    expect(sums(notes)).toEqual({ 'rule delivered_first': 1 });
   });
 
   it('a dead delivery by its cause, and its redrive, which has no latency', async () => {
@@ -267,9 +282,13 @@ describe('on a log', () => {
   it('a store that was set back is given the records again', async () => {
     const { run, funnel } = setUp();
     const records = [0, 1, 2].map((offset) => {
-      const [record] = countRecords([
-        { event: countedEventOf(`m${offset}`), rule: '', destination: '', measures: 'received' },
-      ]);
+      const note = {
+        event: countedEvent(event(`m${offset}`)),
+        rule: '',
+        destination: '',
+        measures: 'received',
+      };
+      const [record] = countRecords([Tally.of([note])]);
       return entryOf(TOPIC.funnelCounts, offset, record?.value ?? '');
     });
     await run('funnel', records.slice(0, 2));
@@ -280,16 +299,3 @@ describe('on a log', () => {
     expect(funnel.offsets.get(`${TOPIC.funnelCounts}/0`)).toBe(3);
   });
 });
-
-function countedEventOf(messageId: string) {
-  return {
-    messageId,
-    workspaceId: 'w1',
-    environment: 'production' as const,
-    source: '',
-    key: '',
-    type: 'track' as const,
-    name: 'Paid',
-    receivedAt: START,
-  };
-}

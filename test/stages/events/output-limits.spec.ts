@@ -104,7 +104,7 @@ describe('one event over all rules of its workspace', () => {
 });
 
 describe('a batch of events with many violations', () => {
-  it('became a hundred times its size: the batch ends at the limit of one commit', async () => {
+  it('became ten times its size: the batch ends at the limit of one commit', async () => {
     const { stages, catalog, world } = setUp();
     catalog.add('contract.created', CONTRACT_ID, {
       id: CONTRACT_ID,
@@ -130,7 +130,7 @@ describe('a batch of events with many violations', () => {
       })),
     });
     const validate = stages.find((stage): stage is BatchStage => stage.name === 'validate');
-    const entries = Array.from({ length: 400 }, (_, n) =>
+    const entries = Array.from({ length: 1_200 }, (_, n) =>
       entryOf('events.production', n, event(`m${n}`), { [HEADER.catalogPosition]: String(catalog.position) }),
     );
     let done = 0;

@@ -1,4 +1,12 @@
-import { type Delivery, eventKey, HEADER, type OutputRecord, type ReplayStep, TOPIC } from '@tributary/core';
+import {
+  type Delivery,
+  eventKey,
+  HEADER,
+  type OutputRecord,
+  type ReplayStep,
+  type StorageVerdict,
+  TOPIC,
+} from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { entryOf, event, handedOn, setUp } from '../harness.ts';
 import { WORKSPACE } from '../memory-catalog.ts';
@@ -11,9 +19,12 @@ const A_STEP = 25;
 
 const stepIn = ({ value }: OutputRecord) => JSON.parse(value) as ReplayStep;
 
-async function setUpReplay(fields: { rule_id?: string | null; events?: number; new_ids?: boolean } = {}) {
+async function setUpReplay(
+  fields: { rule_id?: string | null; events?: number; new_ids?: boolean } = {},
+  shared: Parameters<typeof setUp>[1] = {},
+) {
   const log = await openLog();
-  const set = setUp({}, { log });
+  const set = setUp({}, { ...shared, log });
   set.catalog.addDestination('place');
   set.catalog.addRule('rule', 'place');
   const accept = (id: string, about: Parameters<typeof event>[1] = {}) => {
@@ -150,6 +161,25 @@ describe('a replay', () => {
       status: 'failed',
       reason: 'the rule was deleted',
     });
+  });
+
+  it('of a workspace over its budget wrote four steps a second: it waits a minute at a time, and goes on where it was', async () => {
+    const state: { over: StorageVerdict } = { over: undefined };
+    const { run, asked, drive, stages } = await setUpReplay(
+      {},
+      { budgets: { verdictOf: () => state.over, add() {} } },
+    );
+    let [step] = await run('replay', [asked()]);
+    state.over = { action: 'refuse', budget: 'bytes_per_hour', used: 2, limit: 1, retryAfterMs: 1 };
+    for (let minute = 0; minute < 3; minute++) {
+      const emitted = await run('replay', [handedOn(step)]);
+      expect(emitted.map(({ topic }) => topic)).toEqual([TOPIC.replaysWaiting]);
+      [step] = emitted;
+    }
+    const sources = stages.find(({ name }) => name === 'replay')?.reads ?? [];
+    expect(sources.find(({ topic }) => topic === TOPIC.replaysWaiting)?.dueAt?.(5)).toBe(60_005);
+    state.over = undefined;
+    expect((await drive(step)).last).toMatchObject({ status: 'finished', events: EVENTS });
   });
 
   it('for a named rule continues while that is disabled, and for no other', async () => {

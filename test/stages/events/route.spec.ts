@@ -63,6 +63,28 @@ describe('route', () => {
     expect(await run('route', [accepted('m')])).toEqual([]);
   });
 
+  it('delivered what the producer excluded from a destination: it makes nothing for it', async () => {
+    const { run, catalog, world } = setUpTransformed();
+    world.transform = () => outputs(event('m'));
+    catalog.addDestination('other', { name: 'The Other' });
+    catalog.addRule('plain', 'other');
+    const sent = (integrations: object, offset: number) => ({ ...event('m'), integrations, offset });
+    const entries = [
+      { All: false, 'The Other': {} },
+      { place: false, 'The Other': false },
+      { All: true },
+    ].map((integrations, at) => entryOf(TOPIC.accepted, at, sent(integrations, at)));
+    const outputRecords = await run('route', entries);
+    const pairs = outputRecords
+      .map(({ value }) => JSON.parse(value))
+      .map((made) => [made.rule_id, made.event.offset]);
+    expect(pairs).toEqual([
+      ['plain', 0],
+      ['plain', 2],
+      ['rule', undefined],
+    ]);
+  });
+
   it('makes a delivery of each output, none of a dropped event', async () => {
     const { run, world } = setUpTransformed();
     world.transform = (_source, { event: text, context }) => {

@@ -1,17 +1,21 @@
 import {
   type DeadLetterRecord,
   type DeletionNotice,
+  type DestinationNotice,
+  deadLetteredEntry,
   HEADER,
+  type LogEntry,
   type Mail,
   type MailSendResult,
   newId,
+  readDeadLetter,
   TOPIC,
   Unavailable,
 } from '@tributary/core';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { Told } from '../../helpers/recording-logger.ts';
-import { entryOf, handedOn, START, setUp } from '../harness.ts';
-import { MemoryCatalog, ORGANIZATION } from '../memory-catalog.ts';
+import { entryOf, handedOn, START, setUp, until } from '../harness.ts';
+import { MemoryCatalog, ORGANIZATION, WORKSPACE } from '../memory-catalog.ts';
 
 const ADDRESS = 'privacy@example.com';
 /** Three quarters of seven days. */
@@ -32,7 +36,7 @@ function notice(fields: Partial<DeletionNotice> = {}): DeletionNotice {
 
 /** The stage with a mail server that gives the scripted answer; `undefined`: none is configured. */
 function setUpMail(
-  answer: ((mail: Mail) => MailSendResult) | undefined,
+  answer: ((mail: Mail) => MailSendResult | Promise<MailSendResult>) | undefined,
   address: string | null = ADDRESS,
   options: Parameters<typeof setUp>[0] = {},
 ) {
@@ -56,6 +60,15 @@ function setUpMail(
   return { sent, run, time, stages, told, catalog, outcomes };
 }
 
+function addOrganization(catalog: MemoryCatalog, notification_email: string): string {
+  const id = newId();
+  catalog.add('organization.created', id, {
+    organization: { id, name: 'Other', regions: ['eu'], notification_email },
+    owner: { account_id: newId(), organization_id: id, role: 'owner' },
+  });
+  return id;
+}
+
 describe('mail', () => {
   it('reports to the organization’s current address how many profiles were deleted', async () => {
     const { run, sent, catalog, outcomes, told } = setUpMail(() => ({ kind: 'sent' }));
@@ -72,15 +85,31 @@ describe('mail', () => {
     expect(told.lines.join('\n')).not.toContain('@');
   });
 
-  it('sends a mail that was requested twice once, and a replay again under the same id', async () => {
+  it('sends a mail that was requested twice once, and a batch that is repeated after a kill not again', async () => {
     const { run, sent, outcomes } = setUpMail(() => ({ kind: 'sent' }));
     const asked = notice();
     await run('mail', [entryOf(TOPIC.mail, 0, asked)]);
     await run('mail', [entryOf(TOPIC.mail, 1, asked)]);
-    expect(sent).toHaveLength(1);
     await run('mail', [entryOf(TOPIC.mail, 0, asked)]);
-    expect(sent.map(({ id }) => id)).toEqual([asked.id, asked.id]);
-    expect(outcomes()).toEqual({ sent: 2, duplicate: 1 });
+    expect(sent.map(({ id }) => id)).toEqual([asked.id]);
+    expect(outcomes()).toEqual({ sent: 1, duplicate: 2 });
+  });
+
+  it('sends the mails of a batch that the server did not decide about, and no other, when it is repeated', async () => {
+    let isAway = true;
+    const { run, sent, catalog } = setUpMail(({ to }) => {
+      if (isAway && to !== ADDRESS) throw new Unavailable('nobody there');
+      return { kind: 'sent' };
+    });
+    const other = addOrganization(catalog, 'other@example.com');
+    const entries = [notice(), notice({ organization_id: other })].map((value, offset) =>
+      entryOf(TOPIC.mail, offset, value),
+    );
+    await expect(run('mail', entries)).rejects.toMatchObject({ code: 'unavailable' });
+    isAway = false;
+    expect(await run('mail', entries)).toEqual([]);
+    expect(sent.map(({ to }) => to)).toEqual([ADDRESS, 'other@example.com', 'other@example.com']);
+    expect(new Set(sent.map(({ id }) => id)).size).toBe(2);
   });
 
   it('waits while the server does not respond', async () => {
@@ -125,9 +154,12 @@ describe('mail', () => {
       const source = stages
         .find(({ name }) => name === 'mail')
         ?.reads.find(({ topic }) => topic === TOPIC.mailRetry);
-      expect(source?.dueAt?.(entry)).toBe(entry.timestamp + 10 * 60_000);
+      expect(source?.dueAt?.(5_000)).toBe(5_000 + 60_000);
+      const early = await run('mail', [entry]);
+      expect(early).toMatchObject([{ topic: TOPIC.mailRetry, value: entry.value }]);
+      time.pass(10 * 60_000);
     }
-    time.pass(EXPIRY_MS + 1);
+    time.pass(EXPIRY_MS);
     const [dead] = await run('mail', [entry]);
     expect(dead?.topic).toBe(TOPIC.poison);
     const poison = JSON.parse(dead?.value ?? '') as DeadLetterRecord;
@@ -153,6 +185,7 @@ describe('mail', () => {
     let entry = entryOf(TOPIC.mail, 0, notice());
     for (let round = 0; round < 13; round++) {
       const [again] = await run('mail', [entry]);
+      expect(again?.topic).toBe(TOPIC.mailRetry);
       entry = handedOn(again);
       time.pass(10 * 60_000);
     }
@@ -161,12 +194,13 @@ describe('mail', () => {
     expect(told.lines[0]).toContain('TRIBUTARY_SMTP_URL');
     const dueIn = (ofStages: typeof stages) => {
       const reads = ofStages.find(({ name }) => name === 'mail')?.reads;
-      const due = reads?.find(({ topic }) => topic === TOPIC.mailRetry)?.dueAt?.(entry) ?? 0;
-      return due - entry.timestamp;
+      return reads?.map(({ topic, dueAt }) => [topic, dueAt?.(5_000)]);
     };
-    expect(dueIn(stages)).toBe(10 * 60_000);
+    const dueIn10Minutes = [TOPIC.mailRetry, 5_000 + 10 * 60_000];
+    expect(dueIn(stages)).toEqual([[TOPIC.mail, undefined], dueIn10Minutes]);
     const later = setUpMail(() => ({ kind: 'sent' }));
-    expect(dueIn(later.stages)).toBe(0);
+    const dueInAMinute = [TOPIC.mailRetry, 5_000 + 60_000];
+    expect(dueIn(later.stages)).toEqual([[TOPIC.mail, undefined], dueInAMinute]);
     expect(await later.run('mail', [entry])).toEqual([]);
     expect(later.sent).toHaveLength(1);
     time.pass(EXPIRY_MS);
@@ -214,3 +248,154 @@ describe('mail', () => {
     expect(sent[0]?.text.split('\n')).toHaveLength(12);
   });
 });
+
+describe('many notices', () => {
+  const queuedFrom = (first: number, count: number, fields: Partial<DeletionNotice> = {}) =>
+    Array.from({ length: count }, (_, n) => entryOf(TOPIC.mail, first + n, notice(fields)));
+
+  it('that are read together are one mail with all of them', async () => {
+    const { run, sent, outcomes } = setUpMail(() => ({ kind: 'sent' }));
+    const entries = queuedFrom(0, 7, { counts: { requested: 9, deleted: 8, not_found: 1 } });
+    expect(await run('mail', entries)).toEqual([]);
+    expect(sent.map(({ subject }) => subject)).toEqual(['7 notices of o']);
+    expect(sent[0]?.text.match(/Profiles deleted in o: 8$/gm)).toHaveLength(14); // listed, and in full
+    expect(outcomes()).toEqual({ sent: 1 });
+    expect(await run('mail', entries)).toEqual([]);
+    expect(sent).toHaveLength(1);
+  });
+
+  it('were 600 mails: the first is sent at once, all others are one record and then one mail, which counts them', async () => {
+    const { run, sent, time } = setUpMail(() => ({ kind: 'sent' }));
+    expect(await run('mail', queuedFrom(0, 1))).toEqual([]);
+    const waiting: LogEntry[] = [];
+    for (let n = 0; n < 3; n++) {
+      const records = await run('mail', queuedFrom(1 + n * 200, 200));
+      expect(records.map(({ topic }) => topic)).toEqual([TOPIC.mailRetry]);
+      waiting.push(handedOn(records[0], n));
+    }
+    expect(sent).toHaveLength(1);
+    // Not due yet: still one record for all.
+    const again = await run('mail', waiting);
+    expect(again).toHaveLength(1);
+    time.pass(60_000);
+    expect(await run('mail', [handedOn(again[0])])).toEqual([]);
+    expect(sent.map(({ subject }) => subject)).toEqual(['Profiles deleted in o: 3', '600 notices of o']);
+    expect(sent[1]?.text).toContain('and 550 more before these');
+  });
+
+  it('of one organization get no more mails in an hour than its share, and none is lost', async () => {
+    const { run, sent, time } = setUpMail(() => ({ kind: 'sent' }), ADDRESS, { mailsPerHour: 12 });
+    let waiting: LogEntry[] = [];
+    let queued = 0;
+    const minute = async () => {
+      const records = await run('mail', [...waiting, ...queuedFrom(queued++, 1)].filter(onTopic(TOPIC.mail)));
+      const retried = waiting.length === 0 ? [] : await run('mail', waiting);
+      waiting = [...records, ...retried].map(handedOn);
+      time.pass(60_000);
+    };
+    for (let n = 0; n < 60; n++) await minute();
+    expect(sent.length).toBeGreaterThanOrEqual(3);
+    expect(sent.length).toBeLessThanOrEqual(4); // a third of the share, as there is one address
+    for (let n = 0; n < 60 && waiting.length > 0; n++) {
+      time.pass(60_000);
+      waiting = (await run('mail', waiting)).map(handedOn);
+    }
+    const reported = sent.map(({ subject }) => Number(/^(\d+) notices/.exec(subject)?.[1] ?? 1));
+    expect(reported.reduce((sum, count) => sum + count)).toBe(60);
+  });
+
+  it('to many addresses of one organization delay the notice of another by one mail', async () => {
+    const { run, sent, catalog, time } = setUpMail(() => {
+      time.pass(600);
+      return { kind: 'sent' };
+    });
+    const other = addOrganization(catalog, 'other@example.com');
+    const flood = Array.from({ length: 50 }, (_, n) => {
+      const id = newId();
+      const alerts = { enabled: true, destination_id: null, email: `${n}@flood.example` };
+      catalog.addDestination(id, { name: 'd', alerts });
+      return entryOf(TOPIC.mail, n, destinationNotice(id));
+    });
+    const records = await run('mail', [...flood, ...queuedFrom(50, 1, { organization_id: other })]);
+    expect(sent.slice(0, 2).map(({ to }) => to)).toEqual(['0@flood.example', 'other@example.com']);
+    expect(sent).toHaveLength(2); // the others did not begin within a second
+    expect(records).toHaveLength(49);
+  });
+
+  it('waited behind a mail whose server took 20 s: it no longer delays others, and is not sent twice', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const answers = Promise.withResolvers<MailSendResult>();
+    const { run, sent, catalog, outcomes } = setUpMail(({ to }) =>
+      to === ADDRESS ? answers.promise : { kind: 'sent' },
+    );
+    const other = addOrganization(catalog, 'other@example.com');
+    const [slow, next] = [notice(), notice()];
+    const first = run('mail', [
+      entryOf(TOPIC.mail, 0, slow),
+      entryOf(TOPIC.mail, 1, notice({ organization_id: other })),
+    ]);
+    await until(() => sent.length === 2);
+    await vi.advanceTimersByTimeAsync(5_000);
+    const [retried, ...rest] = await first;
+    expect(rest).toEqual([]);
+    // While it goes on, no other mail of the organization begins.
+    const [gathered] = await run('mail', [entryOf(TOPIC.mail, 2, next)]);
+    answers.resolve({ kind: 'sent' });
+    await until(() => outcomes().slow === 1);
+    vi.useRealTimers();
+    await until(async () => (await run('mail', [handedOn(retried)])).length === 0);
+    expect(sent.map(({ id }) => id)).toEqual([slow.id, sent[1]?.id]);
+    expect(gathered).toMatchObject({ topic: TOPIC.mailRetry, value: JSON.stringify(next) });
+  });
+
+  it('that expire while they wait are dead-lettered, and the newer ones of the same mail wait on', async () => {
+    const { run, time } = setUpMail(() => ({ kind: 'later', reason: '450' }));
+    const old = notice();
+    time.pass(EXPIRY_MS + 1);
+    const fresh = notice({ at: new Date(time.now).toISOString() });
+    const records = await run('mail', [entryOf(TOPIC.mail, 0, old), entryOf(TOPIC.mail, 1, fresh)]);
+    expect(records.map(({ topic }) => topic)).toEqual([TOPIC.poison, TOPIC.mailRetry]);
+    expect(JSON.parse(records[0]?.value ?? '')).toMatchObject({ entry: { value: JSON.stringify(old) } });
+    expect(records[1]?.value).toBe(JSON.stringify(fresh));
+  });
+
+  it('that a server refused for good are dead-lettered as one record, which a redrive sends', async () => {
+    let isRefusing = true;
+    const { run, sent } = setUpMail(() =>
+      isRefusing ? { kind: 'refused', reason: '550' } : { kind: 'sent' },
+    );
+    const [dead, ...rest] = await run('mail', queuedFrom(0, 3));
+    expect(rest).toEqual([]);
+    isRefusing = false;
+    const record = readDeadLetter(dead ?? { value: '' });
+    if (record === undefined) throw new Error('no dead letter');
+    expect(await run('mail', [deadLetteredEntry(record)])).toMatchObject([{ topic: TOPIC.mailRetry }]);
+    expect(sent).toHaveLength(1);
+  });
+});
+
+function destinationNotice(id: string): DestinationNotice {
+  const at = new Date(START).toISOString();
+  return {
+    kind: 'destination',
+    id: newId(),
+    at,
+    organization_id: ORGANIZATION,
+    workspace: { id: WORKSPACE, name: 'w' },
+    destination: { id, name: 'd', type: 'webhook' },
+    turn: {
+      state: 'bad',
+      because: 'failing',
+      since: at,
+      delivered_per_second: 0,
+      failed_per_second: 1,
+      oldest_waiting_ms: null,
+      last_errors: [],
+    },
+  };
+}
+
+function onTopic(topic: string) {
+  return ({ position }: LogEntry) => position.topic === topic;
+}

@@ -171,7 +171,9 @@ it('the first owner of a shared address got the events of all: past the limit it
   const { run, names, of, catalog } = await setUpStore();
   setProfiles(catalog, { ...NO_PROFILE_SETTINGS, max_user_ids_per_identity: 5 });
   const traits = { email: 'frontdesk@hotel.example' };
-  const guests = Array.from({ length: 8 }, (_, n) => identified(n, { user_id: `guest-${n}`, traits }));
+  const guests = Array.from({ length: 8 }, (_, n) =>
+    identified(n, { user_id: `guest-${n}`, traits, timestamp: `2026-01-01T09:59:0${n}.000Z` }),
+  );
   const emitted = [];
   // One subject after the other, so that the first guest gets the address; a part is repeated after a crash.
   for (const events of [guests.slice(0, 3), guests, guests.slice(5)])
@@ -192,4 +194,31 @@ it('the first owner of a shared address got the events of all: past the limit it
   await run('profile', [identified(20, { anonymous_id: 'lobby', traits })]);
   expect(await names('anonymous_id', 'lobby')).toEqual(['anonymous_id=lobby']);
   expect(await names('user_id', 'guest-7')).toEqual(['user_id=guest-7']);
+});
+
+it('let one person grow without bound: a full profile stays as it is, keeps its updates, and the audit log says so once', async () => {
+  const { run, of } = await setUpStore();
+  const traits = (from: number, count: number) =>
+    Object.fromEntries(Array.from({ length: count }, (_, n) => [`t${from + n}`, n]));
+  const emitted = [];
+  for (let part = 0; part < 9; part++) {
+    const event = { user_id: 'u', traits: traits(part * 240, 240) };
+    emitted.push(...(await run('profile', [identified(part, event)])));
+  }
+  const profile = await of('user_id', 'u');
+  expect(profile?.attributes).toHaveLength(8 * 240);
+  const again = identified(10, { user_id: 'u', traits: { t7: 'updated' } });
+  await run('profile', [again, identified(11, { user_id: 'u', traits: traits(5_000, 200) })]);
+  expect((await of('user_id', 'u'))?.attributes).toContainEqual(
+    expect.objectContaining({ path: ['traits', 't7'], value: 'updated' }),
+  );
+  expect(emitted.map(({ topic, value }) => ({ topic, ...JSON.parse(value) }))).toMatchObject([
+    {
+      topic: TOPIC.profileOperations,
+      name: 'not_extended',
+      identity_types: ['user_id'],
+      excess: { bound: 'profile_values', limit: 2_000, message_id: expect.any(String) },
+      outcome: { ucids: [profile?.ucid] },
+    },
+  ]);
 });

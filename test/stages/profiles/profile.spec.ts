@@ -170,20 +170,9 @@ describe('profile', () => {
     ).toEqual([
       [user('u'), undefined, undefined],
       [user('u'), user('ann'), device('ann')],
+      [user('u'), undefined, undefined],
     ]);
     expect(counts).toEqual({ 'tributary_profile_events_total{outcome=written}': 3 });
-  });
-
-  it('writes an alias after the other events of its batch, which may contain the former id', async () => {
-    const { profiles, run } = setUpProfiles();
-    const alias = { user_id: 'new', context: { alias: { previous_id: 'old' } } };
-    await run('profile', accepted(alias, { user_id: 'old' }));
-    expect(
-      profiles.writes.map(({ identities, previousIdentity }) => [...identities, previousIdentity?.asUser]),
-    ).toEqual([
-      [user('old'), undefined],
-      [user('new'), user('old')],
-    ]);
   });
 
   it('writes events one by one that are refused together', async () => {

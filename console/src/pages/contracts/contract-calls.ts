@@ -1,7 +1,8 @@
 import { api, dataOf, pageOf, type Schemas, type Versioned, versionedOf } from '../../api/client.ts';
 import { ApiError } from '../../api/errors.ts';
 import { workspacePath } from '../../frame/workspace.tsx';
-import { bodyOf, type Contract, type ContractValues, hasName } from './contract-values.ts';
+import { hasName } from '../../shared/event-fields.ts';
+import { bodyOf, type Contract, type ContractValues } from './contract-values.ts';
 import type { ContractListSearch } from './search.ts';
 
 /** Rows of a page of the list. One call counts the violations of all of them. */

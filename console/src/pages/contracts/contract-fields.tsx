@@ -2,8 +2,8 @@ import { NativeSelect, Paper, SimpleGrid, Stack, Textarea, TextInput } from '@ma
 import type { UseFormReturnType } from '@mantine/form';
 import { useMemo } from 'react';
 import { ApiError } from '../../api/errors.ts';
-import { EVENT_TYPES } from '../../shared/event-fields.ts';
-import { type ContractValues, hasName, schemaMarks } from './contract-values.ts';
+import { EVENT_TYPES, hasName } from '../../shared/event-fields.ts';
+import { type ContractValues, schemaMarks } from './contract-values.ts';
 import { SchemaEditor, type SchemaView } from './schema-editor/schema-editor.tsx';
 import { MODES, UNDECLARED } from './search.ts';
 

@@ -1,6 +1,7 @@
 import type { Schemas } from '../../api/client.ts';
 import type { Fault } from '../../api/errors.ts';
 import type { EditorMark } from '../../shared/code-editor.tsx';
+import { hasName } from '../../shared/event-fields.ts';
 import { isJsonObject, type Json, type JsonObject } from './schema-form/model.ts';
 
 export type Contract = Schemas['Contract'];
@@ -57,11 +58,6 @@ export function bodyOf({ schema_text, event_name, ...values }: ContractValues): 
     event_name: hasName(values.event_type) ? event_name : '',
     schema_definition: { ...definition },
   };
-}
-
-/** Whether events of this type have a name. */
-export function hasName(type: Contract['event_type']): boolean {
-  return type === 'track' || type === 'page';
 }
 
 export function textOf(definition: unknown): string {

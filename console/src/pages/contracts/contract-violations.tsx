@@ -76,7 +76,11 @@ export function ContractViolations({ contractId, search, onSearch }: Props) {
         label="Violations"
         hasText={false}
         filters={<Filters search={search} onSearch={onSearch} />}
-        empty={<EmptyState title="No violation">Every event that came in kept to this contract.</EmptyState>}
+        empty={
+          <EmptyState title="No violation is recorded">
+            Those of the last weeks stand here, once an event violates it.
+          </EmptyState>
+        }
       />
     </Stack>
   );

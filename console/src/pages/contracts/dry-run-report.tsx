@@ -21,7 +21,7 @@ export function DryRunReport({ result }: { readonly result: DryRun }) {
   if (events === 0)
     return (
       <Stack gap={4}>
-        <Text fw={600}>No event of this type and name was received lately.</Text>
+        <Text fw={600}>No recent event of this type and name was found.</Text>
         <Text size="sm">
           It cannot be said what the contract would do. <CoverageText coverage={coverage} />
         </Text>

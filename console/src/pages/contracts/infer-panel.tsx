@@ -15,10 +15,10 @@ import { useEffect, useRef, useState } from 'react';
 import { api, dataOf, type Schemas } from '../../api/client.ts';
 import { useWorkspaceId, workspacePath } from '../../frame/workspace.tsx';
 import { ErrorAlert } from '../../shared/error-alert.tsx';
-import { EVENT_TYPES } from '../../shared/event-fields.ts';
+import { EVENT_TYPES, hasName } from '../../shared/event-fields.ts';
 import { numberText, shareText } from '../../shared/quantities.ts';
 import { inferContract } from './contract-calls.ts';
-import { type Contract, type ContractValues, hasName, valuesOf } from './contract-values.ts';
+import { type Contract, type ContractValues, valuesOf } from './contract-values.ts';
 import { CoverageText } from './coverage-text.tsx';
 
 const WEEK_HOURS = 168;

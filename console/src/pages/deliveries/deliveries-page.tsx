@@ -11,7 +11,7 @@ import { DeliveryList } from './delivery-list.tsx';
 import { ReplayList } from './replays/replay-list.tsx';
 import { DELIVERY_TABS, type DeliveriesSearch } from './search.ts';
 
-/** Failed deliveries, all deliveries and replays, with the actions that send events again. */
+/** Failures in groups, deliveries one by one, and replays, with the actions that send events again. */
 export function DeliveriesPage() {
   const workspaceId = useWorkspaceId();
   const navigate = useNavigate();
@@ -50,7 +50,7 @@ export function DeliveriesPage() {
       <Tabs value={tab} onChange={choose} keepMounted={false}>
         <Tabs.List mb="md">
           <Tabs.Tab value="failures">Failures</Tabs.Tab>
-          <Tabs.Tab value="list">All deliveries</Tabs.Tab>
+          <Tabs.Tab value="list">One by one</Tabs.Tab>
           <Tabs.Tab value="replays">Replays</Tabs.Tab>
         </Tabs.List>
         {tab !== 'replays' && (

@@ -5,12 +5,12 @@ import { Deferred } from '../../shared/deferred.tsx';
 import { EmptyState } from '../../shared/empty-state.tsx';
 import { type EntityNames, useEntityNames } from '../../shared/entity-names.ts';
 import { TextLink } from '../../shared/links.tsx';
-import { numberText, plural } from '../../shared/quantities.ts';
+import { numberText } from '../../shared/quantities.ts';
 import { QueryState } from '../../shared/query-state.tsx';
 import { StatusLabel } from '../../shared/status-badge.tsx';
 import { Timestamp } from '../../shared/timestamp.tsx';
 import { BulkButtons } from './bulk-actions.tsx';
-import { ADVICE, CAUSE, STATUS } from './delivery-words.ts';
+import { ADVICE, CAUSE, STATUS, summaryOf } from './delivery-words.ts';
 import { type DeliveryGroup, groupsQuery } from './queries.ts';
 import type { DeliveriesSearch } from './search.ts';
 
@@ -89,13 +89,10 @@ export function DeliveryGroups({ workspaceId, search }: Props) {
 }
 
 function Summary({ groups, more }: { readonly groups: readonly DeliveryGroup[]; readonly more: boolean }) {
-  const of = (status: string) =>
-    groups.filter((group) => group.status === status).reduce((sum, { deliveries }) => sum + deliveries, 0);
   return (
     <>
       <Text size="sm" role="status">
-        {numberText(of('dead'))} dead and {numberText(of('retrying'))} retrying, in{' '}
-        {plural(groups.length, 'group')}.
+        {summaryOf(groups, more)}
       </Text>
       {more && (
         <Alert color="yellow" title="These are the largest groups">

@@ -23,7 +23,7 @@ interface Props {
   readonly onSearch: (search: DeliveriesSearch) => void;
 }
 
-/** Deliveries one by one, newest first, page by page. */
+/** Deliveries that have a record, one by one, newest first, page by page. */
 export function DeliveryList({ workspaceId, search, onSearch }: Props) {
   const mayEdit = useMay('editor');
   const query = useQuery({
@@ -52,6 +52,11 @@ export function DeliveryList({ workspaceId, search, onSearch }: Props) {
     <QueryState query={query}>
       {({ items: deliveries, nextCursor }) => (
         <Stack>
+          <Text size="sm" c="dimmed">
+            Listed are deliveries that were retried, died, or were not sent, and those with an answer worth
+            keeping, such as of Segment's pack. Of one that arrived at its first attempt no record is kept:
+            its event shows it.
+          </Text>
           {mayEdit && search.status === 'dead' && deliveries.length > 0 && (
             <Group>
               <Text size="sm">All dead deliveries of this filter, on all pages:</Text>
@@ -70,10 +75,7 @@ export function DeliveryList({ workspaceId, search, onSearch }: Props) {
                 {nextCursor !== undefined && ' Older ones are on the next page.'}
               </Text>
             ) : (
-              <EmptyState title="No delivery failed yet">
-                Deliveries stand here once one was retried or failed. Those that arrive at their first try are
-                not kept: search the event to see where it went.
-              </EmptyState>
+              <EmptyState title="No delivery is listed">Search an event to see where it went.</EmptyState>
             )
           ) : (
             <Deferred>

@@ -18,7 +18,7 @@ import { StatusLabel } from '../../shared/status-badge.tsx';
 import { Timestamp } from '../../shared/timestamp.tsx';
 import type { BulkAction } from './bulk-runs.ts';
 import { EntityLink } from './delivery-groups.tsx';
-import { ADVICE, CAUSE, OUTCOME, STATUS } from './delivery-words.ts';
+import { ADVICE, CAUSE, noAttemptText, OUTCOME, RATE_LIMITED, STATUS } from './delivery-words.ts';
 import { actOnOne, deliveryQuery } from './queries.ts';
 
 type DeliveryWithEvent = Schemas['DeliveryWithEvent'];
@@ -52,7 +52,7 @@ interface Props {
 }
 
 function Content({ workspaceId, delivery }: Props) {
-  const { id, status, reason, cause, attempts, event, next_attempt_at } = delivery;
+  const { id, status, reason, cause, event, next_attempt_at } = delivery;
   return (
     <Page
       title="Delivery"
@@ -83,7 +83,7 @@ function Content({ workspaceId, delivery }: Props) {
           <Title order={2} size="h4">
             Attempts
           </Title>
-          <Attempts attempts={attempts} />
+          <Attempts delivery={delivery} />
         </Stack>
         <Stack component="section" aria-label="Event">
           <Title order={2} size="h4">
@@ -159,8 +159,9 @@ function Fact({ title, children }: { readonly title: string; readonly children: 
   );
 }
 
-function Attempts({ attempts }: { readonly attempts: DeliveryWithEvent['attempts'] }) {
-  if (attempts.length === 0) return <Text c="dimmed">Nothing was sent to the destination yet.</Text>;
+function Attempts({ delivery }: { readonly delivery: DeliveryWithEvent }) {
+  const { attempts } = delivery;
+  if (attempts.length === 0) return <Text c="dimmed">{noAttemptText(delivery)}</Text>;
   return (
     <Table.ScrollContainer minWidth={640}>
       <Table aria-label="Attempts" verticalSpacing="sm">
@@ -174,7 +175,7 @@ function Attempts({ attempts }: { readonly attempts: DeliveryWithEvent['attempts
           </Table.Tr>
         </Table.Thead>
         <Table.Tbody>
-          {attempts.map(({ at, outcome, reason, status, response, duration_ms }, index) => (
+          {attempts.map(({ at, outcome, throttled, reason, status, response, duration_ms }, index) => (
             // biome-ignore lint/suspicious/noArrayIndexKey: attempts are only added
             <Table.Tr key={index}>
               <Table.Td>{index + 1}</Table.Td>
@@ -182,7 +183,7 @@ function Attempts({ attempts }: { readonly attempts: DeliveryWithEvent['attempts
                 <Timestamp value={at} />
               </Table.Td>
               <Table.Td>
-                <StatusLabel status={OUTCOME[outcome]} />
+                <StatusLabel status={throttled ? RATE_LIMITED : OUTCOME[outcome]} />
               </Table.Td>
               <Table.Td ta="right">{durationText(duration_ms)}</Table.Td>
               <Table.Td>

@@ -1,3 +1,4 @@
+import { numberText, plural } from '../../shared/quantities.ts';
 import type { Status } from '../../shared/status-badge.tsx';
 import type { Delivery, DeliveryGroup } from './queries.ts';
 
@@ -5,6 +6,11 @@ export const STATUS: Readonly<Record<Delivery['status'], Status>> = {
   dead: { label: 'Dead', tone: 'bad', detail: 'It failed for good. It can be redriven or discarded.' },
   retrying: { label: 'Retrying', tone: 'warning', detail: 'It is tried again by itself.' },
   delivered: { label: 'Delivered', tone: 'good' },
+  unwanted: {
+    label: 'Not sent',
+    tone: 'neutral',
+    detail: 'No action of the destination takes the event.',
+  },
   discarded: {
     label: 'Discarded',
     tone: 'neutral',
@@ -18,6 +24,29 @@ export const OUTCOME: Readonly<Record<Delivery['attempts'][number]['outcome'], S
   dead: { label: 'Failed for good', tone: 'bad' },
 };
 
+/** An attempt that was refused for the rate of requests. */
+export const RATE_LIMITED: Status = { label: 'Rate limited, sent again', tone: 'neutral' };
+
+/** `3 dead and 4 retrying, in 2 groups.` `more`: there are further groups. */
+export function summaryOf(
+  groups: readonly Pick<DeliveryGroup, 'status' | 'deliveries'>[],
+  more: boolean,
+): string {
+  const of = (status: string) =>
+    groups.filter((group) => group.status === status).reduce((sum, { deliveries }) => sum + deliveries, 0);
+  const which = more ? `the ${numberText(groups.length)} largest groups` : plural(groups.length, 'group');
+  return `${numberText(of('dead'))} dead and ${numberText(of('retrying'))} retrying, in ${which}.`;
+}
+
+/** Why a delivery has no attempt. */
+export function noAttemptText({ status, cause }: Pick<Delivery, 'status' | 'cause'>): string {
+  if (status === 'delivered') return 'Delivered at the first attempt, of which no record is kept.';
+  if (status === 'retrying') return 'Nothing was sent to the destination yet.';
+  return cause === 'expired'
+    ? 'Nothing was sent to the destination before its time was over.'
+    : 'Nothing was sent to the destination.';
+}
+
 type Cause = NonNullable<DeliveryGroup['cause']>;
 
 /** The cause of a dead delivery, in words. */
@@ -28,6 +57,7 @@ export const CAUSE: Readonly<Record<Cause, string>> = {
   filter_failed: 'The filter failed',
   filter_not_evaluated: 'The filter takes too much work',
   expired: 'It was tried for too long',
+  over_budget: 'The workspace was over a budget of bytes',
 };
 
 /** The remedy for a dead delivery, by its cause. */
@@ -38,4 +68,5 @@ export const ADVICE: Readonly<Record<Cause, string>> = {
   filter_failed: 'Mend the filter of the rule, then redrive: it is evaluated again.',
   filter_not_evaluated: 'Make the filter simpler, then redrive: it is evaluated again.',
   expired: 'See that the destination answers, then redrive.',
+  over_budget: 'Redrive within the budget: all rules are applied then.',
 };

@@ -1,7 +1,7 @@
 import { idIn, oneIn, type RawSearch, stated, textIn } from '../../shared/url-search.ts';
 
 export const DELIVERY_TABS = ['failures', 'list', 'replays'] as const;
-export const STATUSES = ['dead', 'retrying', 'delivered', 'discarded'] as const;
+export const STATUSES = ['dead', 'retrying', 'delivered', 'unwanted', 'discarded'] as const;
 export const CAUSES = [
   'destination',
   'transformation',
@@ -9,6 +9,7 @@ export const CAUSES = [
   'filter_failed',
   'filter_not_evaluated',
   'expired',
+  'over_budget',
 ] as const;
 
 /** The same filters for groups, the list, redrives and discards. */

@@ -5,7 +5,7 @@ import { useNavigate } from '@tanstack/react-router';
 import { api, dataOf, type Versioned } from '../../api/client.ts';
 import { ConfirmButton } from '../../shared/confirm-button.tsx';
 import { TextLink } from '../../shared/links.tsx';
-import { plural } from '../../shared/quantities.ts';
+import { usedByText } from '../../shared/used-by.ts';
 import { type Destination, destinationPath, destinationRulesQuery } from './queries.ts';
 
 interface Props {
@@ -36,10 +36,7 @@ export function DeleteDestination({ workspaceId, stored: { value: destination, e
       <Stack gap="xs">
         {using.length > 0 && (
           <>
-            <Text>
-              {plural(Number(rules?.total ?? using.length), 'rule')} to it, which must be deleted or deliver
-              elsewhere before it can be deleted:
-            </Text>
+            <Text>{usedByText(using, rules?.nextCursor !== undefined)}</Text>
             <List>
               {using.map(({ id, name }) => (
                 <List.Item key={id}>

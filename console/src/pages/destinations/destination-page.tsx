@@ -13,7 +13,7 @@ import { ConnectionTest } from './connection-test.tsx';
 import { DeleteDestination } from './delete-destination.tsx';
 import { DestinationRules } from './destination-rules.tsx';
 import { DestinationSettings } from './destination-settings.tsx';
-import { statusOf } from './destination-status.ts';
+import { statusOf, switchedText } from './destination-status.ts';
 import { HealthTab } from './health/health-tab.tsx';
 import {
   type Destination,
@@ -63,7 +63,7 @@ function Content({ workspaceId, stored }: Props) {
       description={
         <Group gap="sm" component="span">
           {type?.title ?? destination.type}
-          <StatusLabel status={statusOf(destination, health)} />
+          <StatusLabel status={statusOf(health)} />
         </Group>
       }
       actions={<Switches workspaceId={workspaceId} stored={stored} />}
@@ -113,7 +113,7 @@ function Switches({ workspaceId, stored }: Props) {
     onSuccess: (saved) => {
       queries.setQueryData(destinationQuery(workspaceId, destination.id).queryKey, saved);
       void queries.invalidateQueries({ queryKey: ['destinations', workspaceId] });
-      notifications.show({ message: messageOf(destination, saved.value) });
+      notifications.show({ message: switchedText(destination, saved.value) });
     },
     // Another person changed the destination: read it again, so that the person decides on its current state.
     onError: () => queries.invalidateQueries({ queryKey: ['destination', workspaceId, destination.id] }),
@@ -144,10 +144,4 @@ function Switches({ workspaceId, stored }: Props) {
       {change.error !== null && <ErrorAlert error={change.error} />}
     </Stack>
   );
-}
-
-function messageOf(before: Destination, after: Destination): string {
-  if (before.enabled !== after.enabled)
-    return after.enabled ? 'Enabled. Rules deliver to it again.' : 'Disabled. Nothing is delivered to it.';
-  return after.paused ? 'Paused. Deliveries wait.' : 'Resumed. Waiting deliveries are sent now.';
 }

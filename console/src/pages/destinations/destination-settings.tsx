@@ -4,6 +4,7 @@ import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { api, type Versioned, versionedOf } from '../../api/client.ts';
 import { useMay } from '../../frame/workspace.tsx';
+import { AddressStatus } from '../../shared/address-status.tsx';
 import { CopyField } from '../../shared/copy-field.tsx';
 import { ApiFormFrame } from '../../shared/forms/api-form-frame.tsx';
 import { type ApiForm, useEditForm } from '../../shared/forms/use-api-form.ts';
@@ -75,6 +76,11 @@ function Form({ workspaceId, stored, type }: Props) {
   });
   const latest = async (etag: string) =>
     stored.etag === etag ? stored.value : (await readDestination(workspaceId, stored.value.id)).value;
+  const sendLink = (email: string) =>
+    api.POST('/api/v1/workspaces/{workspaceId}/notice-addresses/links', {
+      params: { path: { workspaceId }, header },
+      body: { email },
+    });
   return (
     <ApiFormFrame
       state={state}
@@ -83,6 +89,11 @@ function Form({ workspaceId, stored, type }: Props) {
       renderValue={(field, value) => <Shown value={shownOf(root, field, value)} />}
     >
       <DestinationFields state={state} root={root} />
+      <AddressStatus
+        email={stored.value.alerts?.email}
+        status={stored.value.alerts_email_status}
+        sendLink={sendLink}
+      />
     </ApiFormFrame>
   );
 }

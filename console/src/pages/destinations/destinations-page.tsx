@@ -10,9 +10,9 @@ import { type Column, PagedList, restarted } from '../../shared/paged-list.tsx';
 import { durationText, perSecondText } from '../../shared/quantities.ts';
 import { StatusLabel } from '../../shared/status-badge.tsx';
 import { Timestamp } from '../../shared/timestamp.tsx';
-import { backlogOf, statusOf } from './destination-status.ts';
+import { backlogOf, STATE, statusOf } from './destination-status.ts';
 import { type Destination, type DestinationHealth, destinationTypesQuery } from './queries.ts';
-import type { DestinationListSearch } from './search.ts';
+import { type DestinationListSearch, HEALTH_STATES } from './search.ts';
 
 const PAGE_SIZE = 25;
 const REFETCH_MS = 10_000;
@@ -124,7 +124,7 @@ function columnsOf(workspaceId: string, titles: ReadonlyMap<string, string>): re
     },
     {
       title: 'Status',
-      cell: ({ destination, health }) => <StatusLabel status={statusOf(destination, health)} />,
+      cell: ({ health }) => <StatusLabel status={statusOf(health)} />,
     },
     {
       title: 'Delivered',
@@ -168,10 +168,7 @@ function Filters({ search, onSearch, titles }: FiltersProps) {
         aria-label="Health"
         placeholder="Any health"
         clearable
-        data={[
-          { value: 'well', label: 'Healthy' },
-          { value: 'bad', label: 'Unhealthy' },
-        ]}
+        data={HEALTH_STATES.map((value) => ({ value, label: STATE[value].label }))}
         value={search.state ?? null}
         onChange={change('state')}
       />

@@ -1,7 +1,8 @@
 import { listSearchOf } from '../../shared/paged-list.tsx';
 import { oneIn, type RawSearch, stated, textIn, wholeIn } from '../../shared/url-search.ts';
 
-export const HEALTH_STATES = ['well', 'bad'] as const;
+/** Those of running destinations: the others are switches. */
+export const HEALTH_STATES = ['healthy', 'failing', 'retrying', 'behind', 'no_traffic'] as const;
 export const SWITCHES = ['enabled', 'paused', 'disabled'] as const;
 export const DESTINATION_TABS = ['health', 'settings', 'rules'] as const;
 

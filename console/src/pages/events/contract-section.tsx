@@ -31,7 +31,8 @@ function Verdict({ workspaceId, trace: { contract, event } }: Props) {
   if (contract.contract_id === null)
     return (
       <Text size="sm">
-        No contract describes <b>{eventTitle(eventFieldsOf(event))}</b>, so every such event is accepted.{' '}
+        No contract described <b>{eventTitle(eventFieldsOf(event))}</b> when it was evaluated, so it was
+        accepted.{' '}
         <TextLink
           underline="always"
           to="/w/$workspaceId/contracts/new"
@@ -44,7 +45,8 @@ function Verdict({ workspaceId, trace: { contract, event } }: Props) {
       </Text>
     );
   const { violations } = contract;
-  if (violations.length === 0) return <Text size="sm">It conforms to its contract.</Text>;
+  if (violations.length === 0)
+    return <Text size="sm">It kept to its contract, version {contract.contract_version}.</Text>;
   const isRejected = contract.outcome === 'rejected';
   return (
     <Alert

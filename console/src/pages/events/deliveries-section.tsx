@@ -6,7 +6,7 @@ import { durationText, plural } from '../../shared/quantities.ts';
 import { StatusBadge } from '../../shared/status-badge.tsx';
 import { Timestamp } from '../../shared/timestamp.tsx';
 import type { EventTrace, TracedDelivery, TracedRule } from './event-calls.ts';
-import { CAUSE, DELIVERY_STATUS, WAITS_FOR } from './event-words.ts';
+import { CAUSE, DELIVERY_STATUS, noDeliveryText, WAITS_FOR } from './event-words.ts';
 import { RedriveButton } from './redrive-button.tsx';
 import { TransformationDiff } from './transformation-diff.tsx';
 
@@ -27,7 +27,7 @@ export function DeliveriesSection({ trace, destinations, opened, onOpen, ...prop
   if (deliveries.length === 0)
     return (
       <Text size="sm" c="dimmed">
-        {trace.status === 'under_way' ? 'None yet.' : 'None: no rule made a delivery of it.'}
+        {noDeliveryText(trace)}
       </Text>
     );
   return (

@@ -4,7 +4,7 @@ import { useNavigate, useParams, useSearch } from '@tanstack/react-router';
 import { type ReactNode, useEffect, useState } from 'react';
 import { CopyField } from '../../shared/copy-field.tsx';
 import { useEntityNames } from '../../shared/entity-names.ts';
-import { eventFieldsOf, eventTitle } from '../../shared/event-fields.ts';
+import { eventFieldsOf, eventTitle, isEventType } from '../../shared/event-fields.ts';
 import { TextLink } from '../../shared/links.tsx';
 import { Page } from '../../shared/page.tsx';
 import { ProfileLink } from '../../shared/profile-lookup.tsx';
@@ -14,7 +14,7 @@ import { ContractSection } from './contract-section.tsx';
 import { DeliveriesSection } from './deliveries-section.tsx';
 import { type EventTrace, isNotFound, traceQuery } from './event-calls.ts';
 import { stepsOf } from './event-path.ts';
-import { EVENT_STATUS, EVENT_STATUS_MEANS } from './event-words.ts';
+import { EVENT_STATUS, eventMeaning } from './event-words.ts';
 import { NotFoundYet } from './not-found-yet.tsx';
 import { PathTimeline } from './path-timeline.tsx';
 import { RulesSection } from './rules-section.tsx';
@@ -151,7 +151,7 @@ function Summary({ workspaceId, trace }: Omit<TraceProps, 'onRedriven'>) {
           {type}
         </Badge>
         {status === 'under_way' && <Loader size="xs" role="status" aria-label="Looking again by itself" />}
-        <Text size="sm">{EVENT_STATUS_MEANS[status]}</Text>
+        <Text size="sm">{eventMeaning(trace)}</Text>
       </Group>
       <Text size="sm" c="dimmed" style={{ overflowWrap: 'anywhere' }}>
         {subject !== '' && (
@@ -203,8 +203,7 @@ function subjectTypeOf({ user_id }: EventTrace['event']): 'user_id' | 'anonymous
 }
 
 function recentSearch(type: string, name: string) {
-  const known = (['track', 'identify', 'page', 'group'] as const).find((one) => one === type);
-  return { ...(known && { type: known }), ...(name !== '' && { name }) };
+  return { ...(isEventType(type) && { type }), ...(name !== '' && { name }) };
 }
 
 function textOf(value: unknown): string | undefined {

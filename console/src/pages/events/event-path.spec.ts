@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { EventTrace, TracedDelivery, TracedRule } from './event-calls.ts';
 import { stepsOf } from './event-path.ts';
+import { eventMeaning, noDeliveryText } from './event-words.ts';
 
 const AT = '2026-03-10T12:00:00.000Z';
 const POSITION = { topic: 't', partition: 0, offset: 1, index: 0 };
@@ -73,7 +74,14 @@ describe('the path of an event', () => {
   });
 
   it('states the duration of each step, and the result of deliveries', () => {
-    const attempt = { outcome: 'retry', reason: null, status: 500, response: null, duration_ms: 5 } as const;
+    const attempt = {
+      outcome: 'retry',
+      throttled: false,
+      reason: null,
+      status: 500,
+      response: null,
+      duration_ms: 5,
+    } as const;
     const delivery: TracedDelivery = {
       id: 'x',
       index: 0,
@@ -117,5 +125,28 @@ describe('the path of an event', () => {
     expect(titles(trace({ status: 'not_forwarded', accepted: ACCEPTED })).at(-1)).toBe(
       'No rules | No rule forwards events yet',
     );
+  });
+});
+
+describe('the sentences about an event', () => {
+  const unwanted = { status: 'unwanted' } as TracedDelivery;
+
+  it.each([
+    [[], 'It was accepted, and there is no rule.'],
+    [[rule({ matched: false, because: 'filter' })], 'It was accepted, and no rule forwards it.'],
+    [[rule({ transformation: 'dropped' })], 'It was accepted, and a transformation returned nothing for it.'],
+    [
+      [rule({ deliveries: [unwanted] }), rule({ transformation: 'dropped' })],
+      'It was accepted, and no action of its destination takes it, and a transformation returned nothing for it.',
+    ],
+  ])('no rule was said to forward an event that its transformation dropped', (rules, text) => {
+    expect(eventMeaning(trace({ status: 'not_forwarded', rules }))).toBe(text);
+  });
+
+  it('no rule was said to have made a delivery where not everything could be read', () => {
+    const looked = { ...trace({}).looked, complete: false };
+    expect(noDeliveryText(trace({ status: 'unknown', looked }))).toMatch(/^None was found/);
+    expect(noDeliveryText(trace({ status: 'not_forwarded' }))).toBe('None: no delivery was made of it.');
+    expect(noDeliveryText(trace({}))).toBe('None yet.');
   });
 });

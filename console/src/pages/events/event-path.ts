@@ -69,7 +69,7 @@ function contractStep(contract: NonNullable<EventTrace['contract']>, { contract:
     return {
       key: 'contract',
       title: 'No contract',
-      detail: 'Every event of its kind is accepted',
+      detail: 'None described it when it was evaluated',
       tone: 'neutral',
     };
   const { tone } = OUTCOME[outcome] ?? { tone: 'neutral' as const };

@@ -3,6 +3,7 @@ import { MagnifyingGlassIcon } from '@radix-ui/react-icons';
 import { useQuery } from '@tanstack/react-query';
 import { useNavigate, useParams, useSearch } from '@tanstack/react-router';
 import { type FormEvent, useState } from 'react';
+import { noneFoundText } from '../../shared/coverage.ts';
 import { EmptyState } from '../../shared/empty-state.tsx';
 import { ENVIRONMENTS, EVENT_TYPES, eventFieldsOf, eventTitle } from '../../shared/event-fields.ts';
 import { ButtonLink, TextLink } from '../../shared/links.tsx';
@@ -125,7 +126,11 @@ function RecentEvents() {
       <QueryState query={query} rows={8}>
         {({ events, coverage }) =>
           events.length === 0 ? (
-            <NoEvents workspaceId={workspaceId} isFiltered={Object.keys(search).length > 0} />
+            <NoEvents
+              workspaceId={workspaceId}
+              isFiltered={Object.keys(search).length > 0}
+              isComplete={coverage.complete}
+            />
           ) : (
             <>
               <EventTable workspaceId={workspaceId} events={events} />
@@ -147,11 +152,14 @@ function RecentEvents() {
 function NoEvents({
   workspaceId,
   isFiltered,
+  isComplete,
 }: {
   readonly workspaceId: string;
   readonly isFiltered: boolean;
+  readonly isComplete: boolean;
 }) {
-  if (isFiltered) return <Text c="dimmed">No event of the last 24 hours matches this filter.</Text>;
+  if (isFiltered || !isComplete)
+    return <Text c="dimmed">{noneFoundText('event of the last 24 hours that matches', isComplete)}</Text>;
   return (
     <EmptyState title="No events in the last 24 hours">
       <ButtonLink to="/w/$workspaceId/keys" params={{ workspaceId }}>

@@ -17,22 +17,44 @@ export const EVENT_STATUS: Readonly<Record<EventTrace['status'], Word>> = {
   unknown: { text: 'Unknown', tone: 'warning' },
 };
 
-/** The meaning of the status, in a sentence. */
-export const EVENT_STATUS_MEANS: Readonly<Record<EventTrace['status'], string>> = {
+const MEANS: Readonly<Record<Exclude<EventTrace['status'], 'not_forwarded'>, string>> = {
   under_way: 'It is still being processed. This page follows it.',
-  delivered: 'Every delivery that a rule made of it arrived.',
+  delivered: 'Every delivery of it that its destination takes arrived.',
   dead: 'At least one delivery failed for good. It can be redriven below.',
   discarded: 'Its dead deliveries were discarded and are not sent any more.',
-  not_forwarded: 'It was accepted, and no rule forwards it.',
   rejected: 'Its contract blocked it.',
   failed: 'A stage could not process it. An operator can redrive it.',
   unknown: 'Not everything could be read in time.',
 };
 
+/** The meaning of the status, in a sentence. */
+export function eventMeaning({ status, rules }: Pick<EventTrace, 'status' | 'rules'>): string {
+  if (status !== 'not_forwarded') return MEANS[status];
+  if (rules.length === 0) return 'It was accepted, and there is no rule.';
+  const why = [
+    ...(rules.some(({ deliveries }) => deliveries.length > 0)
+      ? ['no action of its destination takes it']
+      : []),
+    ...(rules.some(({ transformation }) => transformation === 'dropped')
+      ? ['a transformation returned nothing for it']
+      : []),
+  ];
+  return `It was accepted, and ${why.length === 0 ? 'no rule forwards it' : why.join(', and ')}.`;
+}
+
+/** Why an event has no delivery. */
+export function noDeliveryText({ status, looked }: Pick<EventTrace, 'status' | 'looked'>): string {
+  if (status === 'under_way') return 'None yet.';
+  return looked.complete && status !== 'unknown'
+    ? 'None: no delivery was made of it.'
+    : 'None was found, and not everything could be read.';
+}
+
 export const DELIVERY_STATUS: Readonly<Record<TracedDelivery['status'], Word>> = {
   pending: { text: 'Pending', tone: 'busy' },
   retrying: { text: 'Retrying', tone: 'warning' },
   delivered: { text: 'Delivered', tone: 'good' },
+  unwanted: { text: 'Not sent: no action takes it', tone: 'neutral' },
   dead: { text: 'Dead', tone: 'bad' },
   discarded: { text: 'Discarded', tone: 'neutral' },
   unknown: { text: 'Unknown', tone: 'warning' },
@@ -67,7 +89,9 @@ export const NOT_MATCHED: Readonly<Record<NonNullable<TracedRule['because']>, st
   filter_not_evaluated: 'The filters of the rules before it took all the time there is for one event.',
   destination_disabled: 'The destination is disabled.',
   destination_environment: 'The destination takes no events of this environment.',
+  integrations: 'The `integrations` of the event exclude the destination.',
   not_at_the_time: 'The rule did not match at that time, so it did not forward the event.',
+  over_budget: 'No rule was applied, as the workspace was over a budget of bytes.',
 };
 
 /** The cause of a dead delivery, in words. */
@@ -78,4 +102,5 @@ export const CAUSE: Readonly<Record<NonNullable<TracedDelivery['cause']>, string
   rule: 'The rule was changed',
   destination: 'The destination refused it',
   expired: 'The time for its retries was over',
+  over_budget: 'The workspace was over a budget of bytes',
 };

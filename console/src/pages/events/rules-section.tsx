@@ -90,7 +90,7 @@ function Why({ rule }: { readonly rule: TracedRule }) {
     because === null ? '' : NOT_MATCHED[because],
     rule.matched === true ? TRANSFORMED[transformation] : '',
     stage === null ? '' : `${WAITS_FOR[stage]}.`,
-    changed_since ? 'The rule was changed after the event was accepted.' : '',
+    changed_since ? 'The rule or its destination was made or changed after the event was accepted.' : '',
   ].filter((part) => part !== '');
   return (
     <>

@@ -2,6 +2,7 @@ import { Box, Fieldset, Stack, TagsInput, Text, TextInput } from '@mantine/core'
 import { useQueryClient } from '@tanstack/react-query';
 import { api, type Versioned, versionedOf } from '../../api/client.ts';
 import { type Organization, organizationQuery } from '../../frame/organization.ts';
+import { AddressStatus } from '../../shared/address-status.tsx';
 import { ApiFormFrame } from '../../shared/forms/api-form-frame.tsx';
 import { useEditForm } from '../../shared/forms/use-api-form.ts';
 import { notifyDone } from '../../shared/notify.ts';
@@ -47,6 +48,11 @@ export function OrganizationGeneral({ stored, isAdmin }: Props) {
     },
   });
   const { form } = state;
+  const sendLink = (email: string) =>
+    api.POST('/api/v1/organizations/{organizationId}/notice-addresses/links', {
+      params: { path: { organizationId: id } },
+      body: { email },
+    });
   const fields = (
     <Stack>
       <TextInput label="Name" withAsterisk {...form.getInputProps('name')} />
@@ -68,6 +74,11 @@ export function OrganizationGeneral({ stored, isAdmin }: Props) {
         label="E-mail address for notices"
         description="Gets notices of deleted profiles, and of unhealthy destinations where a workspace names nobody else."
         {...form.getInputProps('notification_email')}
+      />
+      <AddressStatus
+        email={stored.value.notification_email}
+        status={stored.value.notification_email_status}
+        sendLink={isAdmin ? sendLink : undefined}
       />
     </Stack>
   );

@@ -3,6 +3,7 @@ import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import { api, pageOf, type Versioned, versionedOf } from '../../api/client.ts';
 import { useMay, type Workspace, workspacePath } from '../../frame/workspace.tsx';
+import { AddressStatus } from '../../shared/address-status.tsx';
 import { ConfirmButton } from '../../shared/confirm-button.tsx';
 import { ApiFormFrame } from '../../shared/forms/api-form-frame.tsx';
 import { useEditForm } from '../../shared/forms/use-api-form.ts';
@@ -97,6 +98,11 @@ function GeneralForm({
     },
   });
   const { form } = state;
+  const sendLink = (email: string) =>
+    api.POST('/api/v1/workspaces/{workspaceId}/notice-addresses/links', {
+      params: { path, header },
+      body: { email },
+    });
   const fields = (
     <Stack>
       <TextInput label="Name" withAsterisk {...form.getInputProps('name')} />
@@ -126,6 +132,11 @@ function GeneralForm({
             label="E-mail address"
             description="Empty, and without a destination: the address of the organization."
             {...form.getInputProps('alerts.email')}
+          />
+          <AddressStatus
+            email={stored.value.alerts?.email}
+            status={stored.value.alerts_email_status}
+            sendLink={isAdmin ? sendLink : undefined}
           />
           <Select
             label="Destination"

@@ -2,6 +2,7 @@ import { Group, List, Skeleton, Stack, Text, ThemeIcon } from '@mantine/core';
 import { CheckIcon } from '@radix-ui/react-icons';
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
+import type { Schemas } from '../../api/client.ts';
 import { useEntityNames } from '../../shared/entity-names.ts';
 import { ErrorAlert } from '../../shared/error-alert.tsx';
 import type { Environment } from '../../shared/event-fields.ts';
@@ -9,11 +10,12 @@ import { TextLink } from '../../shared/links.tsx';
 import { numberText, plural } from '../../shared/quantities.ts';
 import { StatusBadge, type Tone } from '../../shared/status-badge.tsx';
 import { Timestamp } from '../../shared/timestamp.tsx';
+import { statusOf } from '../destinations/destination-status.ts';
 import { Card } from './card.tsx';
 import { NumberButton } from './number-button.tsx';
 import { deadQuery, type FunnelCounts, healthQuery, sourcesQuery } from './overview-calls.ts';
 import { silentSourcesOf } from './silent-sources.ts';
-import { UNHEALTHY } from './words.ts';
+import { hiddenByStages, summaryOf } from './summary.ts';
 
 const SHOWN_GROUPS = 3;
 
@@ -21,6 +23,7 @@ interface Props {
   readonly workspaceId: string;
   readonly environment: Environment | undefined;
   readonly totals: FunnelCounts;
+  readonly behind: NonNullable<Schemas['Funnel']['behind']>;
 }
 
 interface Item {
@@ -30,9 +33,9 @@ interface Item {
   readonly text: ReactNode;
 }
 
-/** Dead deliveries, unhealthy destinations, rejected events and silent sources, each with a link to its page. */
+/** Stages that are behind, dead deliveries, destinations in trouble, rejected events and silent sources, each with a link to its page. */
 export function AttentionCard(props: Props) {
-  const { workspaceId, environment, totals } = props;
+  const { workspaceId, environment, totals, behind } = props;
   const dead = useQuery(deadQuery(workspaceId));
   const health = useQuery(healthQuery(workspaceId));
   const sources = useQuery(sourcesQuery({ workspaceId, environment }));
@@ -40,9 +43,11 @@ export function AttentionCard(props: Props) {
   const failed = queries.find(({ error, data }) => error !== null && data === undefined);
   const silent = silentSourcesOf(sources.data?.groups ?? [], Date.now());
   const groups = dead.data?.groups ?? [];
+  const troubled = health.data?.troubled ?? [];
+  const summary = summaryOf(totals);
   const destinations = useEntityNames(workspaceId, 'destination', [
     ...groups.slice(0, SHOWN_GROUPS).map(({ destination_id }) => destination_id),
-    ...(health.data?.bad ?? []).map(({ id }) => id),
+    ...troubled.map(({ id }) => id),
   ]);
   const sourceNames = useEntityNames(
     workspaceId,
@@ -50,26 +55,27 @@ export function AttentionCard(props: Props) {
     silent.map(({ sourceId }) => sourceId),
   );
   const items: readonly Item[] = [
-    ...(health.data?.bad ?? []).map(({ id, because, state_since }) => ({
-      key: id,
+    ...hiddenByStages(behind).map(({ stage, text }) => ({
+      key: stage,
       tone: 'bad' as const,
-      word: UNHEALTHY[because ?? ''] ?? 'Unhealthy',
+      word: `Stage ${stage} is behind`,
+      text,
+    })),
+    ...troubled.map((one) => ({
+      key: one.id,
+      tone: statusOf(one).tone,
+      word: statusOf(one).label,
       text: (
         <>
           <TextLink
             underline="always"
             size="sm"
             to="/w/$workspaceId/destinations/$destinationId"
-            params={{ workspaceId, destinationId: id }}
+            params={{ workspaceId, destinationId: one.id }}
           >
-            {destinations.get(id) ?? 'A destination'}
+            {destinations.get(one.id) ?? 'A destination'}
           </TextLink>
-          {state_since !== null && (
-            <>
-              {' since '}
-              <Timestamp value={state_since} relative />
-            </>
-          )}
+          : {statusOf(one).detail}
         </>
       ),
     })),
@@ -188,10 +194,15 @@ export function AttentionCard(props: Props) {
         {isLoading && <Skeleton height={24} aria-label="Loading" />}
         {items.length === 0 && !isLoading && failed === undefined && (
           <Group gap="xs">
-            <ThemeIcon color="teal" radius="xl" size="sm" aria-hidden>
-              <CheckIcon />
-            </ThemeIcon>
-            <Text>Nothing: all events of this time were accepted, and what was sent arrived.</Text>
+            {summary.isCalm && (
+              <ThemeIcon color="teal" radius="xl" size="sm" aria-hidden>
+                <CheckIcon />
+              </ThemeIcon>
+            )}
+            <Text>
+              {summary.isCalm && 'Nothing. '}
+              {summary.text}
+            </Text>
           </Group>
         )}
       </Stack>

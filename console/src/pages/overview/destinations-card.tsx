@@ -5,12 +5,12 @@ import { useEntityNames } from '../../shared/entity-names.ts';
 import { ButtonLink, TextLink } from '../../shared/links.tsx';
 import { durationText, numberText } from '../../shared/quantities.ts';
 import { QueryState } from '../../shared/query-state.tsx';
-import { StatusBadge } from '../../shared/status-badge.tsx';
+import { StatusLabel } from '../../shared/status-badge.tsx';
+import { statusOf } from '../destinations/destination-status.ts';
 import { Card } from './card.tsx';
 import { type DestinationHealth, healthQuery } from './overview-calls.ts';
-import { UNHEALTHY } from './words.ts';
 
-/** Destinations with their health, unhealthy ones first. */
+/** Destinations with their health, those in trouble first. */
 export function DestinationsCard({ workspaceId }: { readonly workspaceId: string }) {
   const query = useQuery(healthQuery(workspaceId));
   return (
@@ -35,7 +35,7 @@ export function DestinationsCard({ workspaceId }: { readonly workspaceId: string
               <HealthTable workspaceId={workspaceId} destinations={shown} />
               {total !== String(shown.length) && (
                 <Text size="sm" c="dimmed" mt="xs">
-                  {shown.length} of {total}, unhealthy ones first.
+                  {shown.length} of {total}, those in trouble first.
                 </Text>
               )}
             </>
@@ -82,7 +82,7 @@ function HealthTable({ workspaceId, destinations }: TableProps) {
                 </TextLink>
               </Table.Td>
               <Table.Td>
-                <Health health={health} />
+                <StatusLabel status={statusOf(health)} />
               </Table.Td>
               <Table.Td ta="end">{health.active ? rateText(health.delivered_per_second) : '–'}</Table.Td>
               <Table.Td ta="end">{health.p99_ms === null ? '–' : durationText(health.p99_ms)}</Table.Td>
@@ -96,14 +96,6 @@ function HealthTable({ workspaceId, destinations }: TableProps) {
       </Table>
     </Table.ScrollContainer>
   );
-}
-
-function Health({ health: { state, because, active, circuit } }: { readonly health: DestinationHealth }) {
-  if (state === 'bad') return <StatusBadge tone="bad">{UNHEALTHY[because ?? ''] ?? 'Unhealthy'}</StatusBadge>;
-  if (circuit === 'open' || circuit === 'half-open')
-    return <StatusBadge tone="warning">Circuit {circuit}</StatusBadge>;
-  if (!active) return <StatusBadge tone="neutral">Nothing to deliver</StatusBadge>;
-  return <StatusBadge tone="good">Well</StatusBadge>;
 }
 
 function rateText(perSecond: number): string {

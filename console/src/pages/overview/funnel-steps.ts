@@ -76,9 +76,9 @@ export function funnelStepsOf(totals: FunnelCounts): readonly FunnelStep[] {
       title: 'Delivered',
       count: delivered,
       measures: ['delivered_first', 'delivered_later'],
-      left: part('dead'),
+      left: [...part('dead'), ...part('unwanted')],
       notes: part('retried'),
-      underWay: atLeast0(of('created') + redriven - delivered - deadOfDeliveries(totals)),
+      underWay: atLeast0(of('created') + redriven - delivered - of('unwanted') - deadOfDeliveries(totals)),
       counts: 'deliveries',
     },
   ];

@@ -2,6 +2,7 @@ import { queryOptions } from '@tanstack/react-query';
 import { api, dataOf, pageOf, type Schemas } from '../../api/client.ts';
 import { workspacePath } from '../../frame/workspace.tsx';
 import type { Environment } from '../../shared/event-fields.ts';
+import { needsAttention, TROUBLED, worstFirst } from '../destinations/destination-status.ts';
 import type { Measure, Range } from './search.ts';
 
 export type FunnelCounts = Schemas['FunnelCounts'];
@@ -17,6 +18,8 @@ const MAX_SOURCES = 20;
 /** Maximum number of contracts: those changed last. */
 const MAX_CONTRACTS = 100;
 export const MAX_DESTINATIONS = 8;
+/** Maximum number of destinations in trouble and paused ones. */
+const MAX_TROUBLED = 100;
 const MAX_GROUPS = 20;
 
 /** Poll intervals, ms. */
@@ -130,23 +133,37 @@ export function volumeQuery(scope: Scope, range: Range) {
   });
 }
 
-/** Unhealthy destinations first, then others by name. */
+export function storageQuery(workspaceId: string) {
+  return queryOptions({
+    queryKey: ['storage', workspaceId],
+    queryFn: ({ signal }) =>
+      dataOf(
+        api.GET('/api/v1/workspaces/{workspaceId}/storage', { params: workspacePath(workspaceId), signal }),
+      ),
+    refetchInterval: SOON_MS,
+  });
+}
+
+/** Destinations in trouble first, then others by name. */
 export function healthQuery(workspaceId: string) {
-  const read = (query: { readonly state?: 'bad'; readonly count?: 'true' }) =>
+  const read = (query: { readonly state?: string; readonly count?: 'true'; readonly limit: number }) =>
     pageOf(
       api.GET('/api/v1/workspaces/{workspaceId}/destinations/health', {
-        params: { ...workspacePath(workspaceId), query: { limit: MAX_DESTINATIONS, sort: 'name', ...query } },
+        params: { ...workspacePath(workspaceId), query: { sort: 'name', ...query } },
       }),
     );
   return queryOptions({
     queryKey: ['destinations', workspaceId, 'overview'],
     queryFn: async () => {
-      const [bad, all] = await Promise.all([read({ state: 'bad', count: 'true' }), read({ count: 'true' })]);
-      const others = all.items.filter(({ id }) => !bad.items.some((one) => one.id === id));
+      const [candidates, all] = await Promise.all([
+        read({ state: [...TROUBLED, 'paused'].join(','), limit: MAX_TROUBLED }),
+        read({ count: 'true', limit: MAX_DESTINATIONS }),
+      ]);
+      const troubled = worstFirst(candidates.items.filter(needsAttention));
+      const others = all.items.filter(({ id }) => !troubled.some((one) => one.id === id));
       return {
-        bad: bad.items,
-        badTotal: bad.total ?? String(bad.items.length),
-        shown: [...bad.items, ...others].slice(0, MAX_DESTINATIONS),
+        troubled,
+        shown: [...troubled, ...worstFirst(others)].slice(0, MAX_DESTINATIONS),
         total: all.total ?? String(all.items.length),
       };
     },

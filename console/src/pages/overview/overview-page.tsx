@@ -13,6 +13,7 @@ import { funnelQuery, isUnusedQuery } from './overview-calls.ts';
 import { SamplesDrawer } from './samples-drawer.tsx';
 import { type OverviewSearch, RANGES } from './search.ts';
 import { StatTiles } from './stat-tiles.tsx';
+import { StorageAlert } from './storage-alert.tsx';
 import { ViolationsCard } from './violations-card.tsx';
 import { VolumeCard } from './volume-card.tsx';
 
@@ -67,10 +68,16 @@ export function OverviewPage() {
       }
     >
       <QueryState query={query} rows={10}>
-        {({ totals }) => (
+        {({ totals, behind = [] }) => (
           <Stack gap="md">
+            <StorageAlert workspaceId={workspaceId} />
             <StatTiles workspaceId={workspaceId} environment={environment} totals={totals} />
-            <AttentionCard workspaceId={workspaceId} environment={environment} totals={totals} />
+            <AttentionCard
+              workspaceId={workspaceId}
+              environment={environment}
+              totals={totals}
+              behind={behind}
+            />
             <Grid gap="md">
               <Grid.Col span={{ base: 12, lg: 7 }}>
                 <VolumeCard workspaceId={workspaceId} environment={environment} range={range} by={by} />

@@ -23,6 +23,7 @@ export const MEASURES = [
   'redriven',
   'delivered_first',
   'delivered_later',
+  'unwanted',
   'retried',
   'dead',
 ] as const;

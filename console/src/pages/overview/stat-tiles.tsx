@@ -7,6 +7,7 @@ import { durationText, numberText, shareText, shortNumberText } from '../../shar
 import { minutesOf } from './minutes.ts';
 import { NumberButton } from './number-button.tsx';
 import { type FunnelCounts, minutesQuery } from './overview-calls.ts';
+import { deliveriesOf, deliveriesText } from './summary.ts';
 
 const MinutesChart = lazy(() =>
   import('./minutes-chart.tsx').then(({ MinutesChart }) => ({ default: MinutesChart })),
@@ -20,15 +21,8 @@ interface Props {
 
 /** The most important numbers of a workspace. */
 export function StatTiles({ workspaceId, environment, totals }: Props) {
-  const {
-    received = 0,
-    accepted = 0,
-    created = 0,
-    delivered_first = 0,
-    delivered_later = 0,
-    latency,
-  } = totals;
-  const delivered = delivered_first + delivered_later;
+  const { received = 0, accepted = 0, latency } = totals;
+  const { arrived } = deliveriesOf(totals);
   return (
     <SimpleGrid cols={{ base: 1, xs: 2, lg: 4 }}>
       <MinutesTile workspaceId={workspaceId} environment={environment} />
@@ -46,17 +40,15 @@ export function StatTiles({ workspaceId, environment, totals }: Props) {
         title="Deliveries"
         value={
           <NumberButton measure="delivered_first" size="xl">
-            {shortNumberText(delivered)}
+            {shortNumberText(arrived)}
           </NumberButton>
         }
       >
-        {created === 0
-          ? 'None was made'
-          : `${shareText(delivered, created)} of ${numberText(created)} arrived`}
+        {deliveriesText(totals)}
       </Tile>
       <Tile title="Received to delivered" value={latency === undefined ? '–' : durationText(latency.p50_ms)}>
         {latency === undefined
-          ? 'No delivery yet'
+          ? 'No delivery arrived in this time'
           : `Median; p95 ${durationText(latency.p95_ms)}, p99 ${durationText(latency.p99_ms)}`}
       </Tile>
     </SimpleGrid>

@@ -43,7 +43,7 @@ export function ViolationsCard({ workspaceId, environment, range }: Props) {
           return (
             <>
               {violated.length === 0 ? (
-                <Text c="dimmed">No event violated its contract in this time.</Text>
+                <Text c="dimmed">No violation was recorded in this time.</Text>
               ) : (
                 <Table aria-label="Top violations">
                   <Table.Thead>

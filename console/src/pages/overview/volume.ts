@@ -81,7 +81,9 @@ export function volumeOf(hourly: readonly EventVolume[], { range, by, now, hours
 }
 
 function labelOf(type: string, name: string): string {
-  return type === 'page' && name !== '' ? `page ${name}` : eventTitle({ type, name });
+  return (type === 'page' || type === 'screen') && name !== ''
+    ? `${type} ${name}`
+    : eventTitle({ type, name });
 }
 
 function emptyBars(range: Range, now: number, hours: number): Map<number, Record<string, number>> {

@@ -21,6 +21,7 @@ export const MEASURE: Readonly<Record<Measure, string>> = {
   redriven: 'sent again',
   delivered_first: 'delivered at the first attempt',
   delivered_later: 'delivered later',
+  unwanted: 'not sent: the destination takes none of it',
   retried: 'retries',
   dead: 'dead',
 };
@@ -34,7 +35,9 @@ const FILTERED: Readonly<Record<string, string>> = {
   filter_not_evaluated: 'filter not evaluated',
   destination_disabled: 'destination disabled',
   destination_environment: 'destination takes no such environment',
+  integrations: 'excluded by its integrations',
   disabled: 'rule disabled',
+  over_budget: 'workspace over a budget of bytes',
 };
 
 const KINDS: Readonly<Record<string, string>> = {
@@ -58,12 +61,3 @@ export function reasonText(measure: Measure, reason: string, contracts: Pick<Ent
   if (measure === 'dead' && reason in CAUSE) return CAUSE[reason as keyof typeof CAUSE].toLowerCase();
   return reason.replaceAll('_', ' ');
 }
-
-/** Why a destination is unhealthy. */
-export const UNHEALTHY: Readonly<Record<string, string>> = {
-  circuit_open: 'Circuit open',
-  failing: 'Most attempts fail',
-  behind: 'Behind',
-  waiting: 'Deliveries wait too long',
-  gone: 'Answered 410 Gone',
-};

@@ -125,12 +125,12 @@ function IdentityRow({ identity, mayWrite, scope, record, onChanged, onUnlinked 
               <Stack gap="xs">
                 <Code block>{value}</Code>
                 <List size="sm">
-                  <List.Item>It then belongs to no profile, and finds none.</List.Item>
+                  <List.Item>It then belongs to no profile, and finds none. Attributes stay.</List.Item>
                   <List.Item>
-                    No event brings it back to this profile. It may become another profile's.
+                    A merged profile, or a device with values of its own, becomes a profile again.
                   </List.Item>
                   <List.Item>
-                    Attributes stay: the profile does not record which identity they came with.
+                    No event brings it back to this profile. It may become another profile's.
                   </List.Item>
                   <List.Item>To undo it, add the identity to the profile again.</List.Item>
                 </List>
@@ -150,13 +150,8 @@ function SplitEffects({ ucid }: { readonly ucid: string }) {
         <Code>{ucid}</Code> becomes a profile of its own again.
       </Text>
       <List size="sm">
-        <List.Item>
-          It gets back the identities and values that were written to it before the merge.
-        </List.Item>
-        <List.Item>
-          Values written after the merge stay here. Of two values at one path the older one does not come
-          back.
-        </List.Item>
+        <List.Item>Each of the two has what was written about its own identities.</List.Item>
+        <List.Item>Values that calls wrote after the merge about both stay here.</List.Item>
         <List.Item>
           Events make the two no more one. To undo the split, add an identity of one to the other.
         </List.Item>
@@ -170,29 +165,40 @@ interface SplitDoneProps {
   readonly onLookUp: (lookup: ProfileLookup) => void;
 }
 
-function SplitDone({ split: { ucid, kept }, onLookUp }: SplitDoneProps) {
+function SplitDone({ split: { ucid, kept, lost }, onLookUp }: SplitDoneProps) {
   return (
     <Alert color="teal" title="Split off" role="status">
       <Stack gap="xs" align="flex-start">
         <Text size="sm">
           <Code>{ucid}</Code> is a profile of its own.
         </Text>
-        {kept != null && kept.length > 0 && (
-          <>
-            <Text size="sm">Written after the merge, so it stayed here:</Text>
-            <List size="sm">
-              {kept.map((pointer) => (
-                <List.Item key={pointer}>
-                  <Code>{pointer}</Code>
-                </List.Item>
-              ))}
-            </List>
-          </>
-        )}
+        <Pointers title="Written after the merge about both, so it stayed here:" pointers={kept} />
+        <Pointers title="One of the two may have had an older value, which was lost:" pointers={lost} />
         <Button size="xs" variant="light" onClick={() => onLookUp({ type: 'ucid', value: ucid })}>
           Open it
         </Button>
       </Stack>
     </Alert>
+  );
+}
+
+interface PointersProps {
+  readonly title: string;
+  readonly pointers: readonly string[] | null | undefined;
+}
+
+function Pointers({ title, pointers }: PointersProps) {
+  if (pointers == null || pointers.length === 0) return null;
+  return (
+    <>
+      <Text size="sm">{title}</Text>
+      <List size="sm">
+        {pointers.map((pointer) => (
+          <List.Item key={pointer}>
+            <Code>{pointer}</Code>
+          </List.Item>
+        ))}
+      </List>
+    </>
   );
 }

@@ -3,6 +3,7 @@ import { useDebouncedValue } from '@mantine/hooks';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import type { Schemas } from '../../api/client.ts';
 import { ApiError } from '../../api/errors.ts';
+import { noneFoundText } from '../../shared/coverage.ts';
 import { ErrorAlert } from '../../shared/error-alert.tsx';
 import { numberText, plural, shareText } from '../../shared/quantities.ts';
 import { type Status, StatusLabel } from '../../shared/status-badge.tsx';
@@ -81,8 +82,8 @@ function Outcome({ result }: { readonly result: Result }) {
   if (events === 0)
     return (
       <Text size="sm">
-        No event of these types, names and environments was accepted since{' '}
-        <Timestamp value={coverage.since} />. The rule can be saved all the same.
+        {noneFoundText('accepted event of these types, names and environments', coverage.complete)} The search
+        began at <Timestamp value={coverage.since} />. The rule can be saved all the same.
       </Text>
     );
   const part = (value: number) => (value / events) * 100;

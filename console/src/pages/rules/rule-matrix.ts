@@ -1,6 +1,6 @@
 import type { Schemas } from '../../api/client.ts';
-import type { Environment, EventType } from '../../shared/event-fields.ts';
-import { type EventKind, NAMED_TYPES, type Rule, selects } from './rule-selection.ts';
+import { type Environment, EVENT_TYPES, type EventType, hasName } from '../../shared/event-fields.ts';
+import { type EventKind, type Rule, selects } from './rule-selection.ts';
 
 export interface EventRow extends EventKind {
   /** Accepted events in the counted period; 0 for an event that only a rule names. */
@@ -19,9 +19,10 @@ export function eventRowsOf(volume: readonly Volume[], rules: readonly Rule[]): 
   }
   for (const { event_types, event_names } of rules)
     for (const name of event_names) {
-      const types = event_types.filter((type) => NAMED_TYPES.includes(type));
-      // A name without a type is of track events or of pages: of the received kinds, or else of track events.
-      const wanted = types.length > 0 ? types : NAMED_TYPES.filter((type) => rows.has(keyOf(type, name)));
+      const types = event_types.filter(hasName);
+      // A name without a type is of track events, pages or screens: of the received kinds, or else of track events.
+      const wanted =
+        types.length > 0 ? types : EVENT_TYPES.filter((type) => hasName(type) && rows.has(keyOf(type, name)));
       for (const type of wanted.length > 0 ? wanted : (['track'] as const))
         if (!rows.has(keyOf(type, name))) rows.set(keyOf(type, name), { type, name, events: 0 });
     }

@@ -1,5 +1,5 @@
 import type { Schemas } from '../../api/client.ts';
-import type { Environment, EventType } from '../../shared/event-fields.ts';
+import { type Environment, type EventType, hasName } from '../../shared/event-fields.ts';
 
 export type Rule = Schemas['Rule'];
 
@@ -11,9 +11,6 @@ export interface EventKind {
 }
 
 const SHOWN_NAMES = 3;
-
-/** Types whose events have names. */
-export const NAMED_TYPES: readonly EventType[] = ['track', 'page'];
 
 /** The events that a rule takes, in words. */
 export function selectionOf({ event_types, event_names }: Pick<Rule, 'event_types' | 'event_names'>): string {
@@ -32,5 +29,5 @@ export function selects(rule: Selecting, { type, name }: EventKind, environment:
   if (!environments.includes(environment)) return false;
   if (event_types.length > 0 && !event_types.includes(type)) return false;
   if (event_names.length === 0) return true;
-  return NAMED_TYPES.includes(type) && event_names.includes(name);
+  return hasName(type) && event_names.includes(name);
 }

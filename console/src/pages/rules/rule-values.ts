@@ -1,6 +1,6 @@
 import type { Schemas } from '../../api/client.ts';
-import type { Environment, EventType } from '../../shared/event-fields.ts';
-import { NAMED_TYPES, type Rule } from './rule-selection.ts';
+import { type Environment, type EventType, hasName } from '../../shared/event-fields.ts';
+import type { Rule } from './rule-selection.ts';
 
 /** The values of a rule's form, named as in the body. */
 export interface RuleValues {
@@ -69,7 +69,7 @@ export function selectionBodyOf({ event_types, event_names, environments, filter
 }
 
 export function ruleErrorsOf(values: RuleValues): Record<string, string> {
-  const nameless = values.event_types.filter((type) => !NAMED_TYPES.includes(type as EventType));
+  const nameless = values.event_types.filter((type) => !hasName(type));
   return {
     ...(values.name.trim() === '' ? { name: 'is required' } : {}),
     ...(values.destination_id === '' ? { destination_id: 'is required' } : {}),

@@ -35,6 +35,7 @@ const BECAUSE: Readonly<Record<NonNullable<Verdict['because']>, string>> = {
   filter_not_evaluated: 'The filter takes too much work',
   destination_disabled: 'The destination is disabled',
   destination_environment: 'The destination takes no events of this environment',
+  integrations: 'The integrations of the event exclude the destination',
 };
 
 /** Evaluates every rule on a recent or written event. Nothing is delivered. */

@@ -14,7 +14,7 @@ import { EnginesTable, VersionsTable } from './installation.tsx';
 import { ProcessesTable } from './processes-table.tsx';
 import type { SystemSearch } from './search.ts';
 import { StagesTable } from './stages-table.tsx';
-import { problemsOf, processesMatching, type System, stagesMatching } from './system-state.ts';
+import { calmText, problemsOf, processesMatching, type System, stagesMatching } from './system-state.ts';
 
 /** Poll interval, ms. The gateway reads the installation every two seconds at most. */
 const REFRESH_MS = 3_000;
@@ -96,12 +96,18 @@ function withOpened(
 
 function Problems({ system }: { readonly system: System }) {
   const problems = problemsOf(system);
-  if (problems.length === 0)
+  if (problems.length === 0) {
+    const { isCalm, text } = calmText(system);
     return (
-      <Alert color="teal" title="All is well" role="status">
-        Every process is ready, every engine answers, and no stage is behind.
+      <Alert
+        color={isCalm ? 'teal' : 'blue'}
+        title={isCalm ? 'Nothing needs attention' : 'No problem is known'}
+        role="status"
+      >
+        {text}
       </Alert>
     );
+  }
   return (
     <Stack gap="xs" component="section" aria-label="Needs attention">
       {problems.map(({ severity, title, text }) => (

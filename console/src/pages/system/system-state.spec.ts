@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import {
   byLag,
+  calmText,
   doesNotShrink,
   isBehind,
   ownershipOf,
@@ -65,9 +66,36 @@ const system = (changes: Partial<System> = {}): System => ({
 });
 
 describe('the problems of an installation', () => {
-  it('are empty where all is well', () => {
+  it('are empty where there is none', () => {
     expect(problemsOf(system())).toEqual([]);
   });
+
+  it.each([
+    [
+      'nothing is wrong',
+      {},
+      true,
+      /^1 of 1 process ready, 1 of 1 engine answer; no stage is behind by more than 1 min\.$/,
+    ],
+    ['no process reports', { processes: [] }, false, /^0 of 0 processes ready/],
+    [
+      'a lag grows',
+      {
+        stages: [
+          stage('route', { lag_records: 9, lag_seconds: 20, seconds_to_empty: null, drain_per_second: -1 }),
+        ],
+      },
+      false,
+      /more records arrive than are processed in route\.$/,
+    ],
+  ] as const)(
+    'every process was said to be ready and no stage behind: %s',
+    (_state, changes, isCalm, text) => {
+      const { processes, stages, ...rest } = { ...system(), ...changes };
+      const calm = calmText({ ...rest, processes: [...processes], stages: [...stages] });
+      expect(calm).toEqual({ isCalm, text: expect.stringMatching(text) });
+    },
+  );
 
   it('are engines, processes that are not ready and unowned partitions, then late, silent or mixed stages', () => {
     const orphaned = stage('deliver', {

@@ -14,6 +14,8 @@ export interface Problem {
 
 /** A stage is behind if its oldest record is older than this, s. */
 const BEHIND_AFTER_S = 60;
+/** A busy stage always has some records before it, s. */
+const BUSY_AFTER_S = 5;
 
 /** Retries and rate-limited replays stay in these topics until they are due. */
 const WAITS_ON_PURPOSE = /^(deliveries\.retry\..+|mail\.retry|replays)$/;
@@ -80,6 +82,27 @@ export function problemsOf(system: System): readonly Problem[] {
       text: `${versions.map(releaseOf).join(', ')}. Fine during a rolling update; finish it.`,
     });
   return [...errors, ...warnings];
+}
+
+/** The installation in a sentence where there is no problem; `isCalm`: it is all ready, and no lag grows. */
+export function calmText({ engines, processes, stages }: System): {
+  readonly isCalm: boolean;
+  readonly text: string;
+} {
+  const ready = processes.filter(({ state }) => state === 'ready').length;
+  const growing = stages
+    .filter((stage) => doesNotShrink(stage) && (stage.lag_seconds ?? 0) > BUSY_AFTER_S)
+    .map(({ stage }) => stage);
+  const isCalm = processes.length > 0 && ready === processes.length && growing.length === 0;
+  const answering = engines.filter(({ state }) => state === 'answers').length;
+  const lag =
+    growing.length > 0
+      ? `more records arrive than are processed in ${growing.join(', ')}`
+      : `no stage is behind by more than ${durationText(BEHIND_AFTER_S)}`;
+  return {
+    isCalm,
+    text: `${ready} of ${counted(processes.length, 'process', 'processes')} ready, ${answering} of ${counted(engines.length, 'engine')} answer; ${lag}.`,
+  };
 }
 
 function seenBy(engine: string, { engines }: System): string {

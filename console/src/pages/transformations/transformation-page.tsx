@@ -8,6 +8,7 @@ import { notifyDone } from '../../shared/notify.ts';
 import { Page } from '../../shared/page.tsx';
 import { plural } from '../../shared/quantities.ts';
 import { QueryState } from '../../shared/query-state.tsx';
+import { usedByText } from '../../shared/used-by.ts';
 import { TRANSFORMATION_TABS, type TransformationSearch } from './search.ts';
 import {
   deleteTransformation,
@@ -60,12 +61,12 @@ function Loaded({ stored }: { readonly stored: Versioned<Transformation> }) {
             <Text span size="sm">
               {usedBy.data.items.length === 0
                 ? 'used by no rule'
-                : `used by ${plural(usedBy.data.items.length, 'rule')}`}
+                : `used by ${plural(usedBy.data.items.length, 'rule')}${usedBy.data.nextCursor === undefined ? '' : ' and more'}`}
             </Text>
           )}
         </Group>
       }
-      actions={mayEdit && <DeleteButton stored={stored} rules={usedBy.data?.items.length} />}
+      actions={mayEdit && <DeleteButton stored={stored} rules={usedBy.data} />}
     >
       <StatusAlert transformation={stored.value} />
       <Tabs
@@ -127,8 +128,10 @@ function StatusAlert({ transformation }: { readonly transformation: Transformati
 
 interface DeleteProps {
   readonly stored: Versioned<Transformation>;
-  /** Number of rules that use it; undefined while that is unknown. */
-  readonly rules: number | undefined;
+  /** The rules that use it; undefined while they are not known. */
+  readonly rules:
+    | { readonly items: readonly { readonly enabled: boolean }[]; readonly nextCursor?: string | undefined }
+    | undefined;
 }
 
 function DeleteButton({ stored, rules }: DeleteProps) {
@@ -148,9 +151,8 @@ function DeleteButton({ stored, rules }: DeleteProps) {
         await queries.invalidateQueries({ queryKey: ['transformations', workspaceId] });
       }}
     >
-      {rules !== undefined && rules > 0
-        ? `It is used by ${plural(rules, 'rule')}, so this will be refused: take it out of these rules first, see "Used by".`
-        : 'Its code and all its versions go, and cannot be brought back. No rule uses it, so nothing is delivered differently.'}
+      Its code and all its versions go, and cannot be brought back.{' '}
+      {usedByText(rules?.items, rules?.nextCursor !== undefined)}
     </ConfirmButton>
   );
 }

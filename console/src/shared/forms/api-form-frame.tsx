@@ -79,7 +79,8 @@ function Failure<V extends FormValues>({
 }) {
   const marked = Object.keys(form.errors).length;
   const hasFaults = error instanceof ApiError && error.faults.length > 0;
-  if (!hasFaults) return <ErrorAlert error={error} />;
+  // The reason of a conflict concerns the whole, also where it marks a field.
+  if (!hasFaults || error.status === 409) return <ErrorAlert error={error} />;
   if (marked === 0 && otherFaults.length === 0) return null; // each marked field was edited since
   return (
     <Alert color="red" role="alert" title="Not saved">

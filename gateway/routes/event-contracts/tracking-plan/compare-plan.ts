@@ -2,14 +2,15 @@ import {
   type ComparedEvent,
   type Contract,
   type Environment,
-  EventLoopYielder,
   type History,
   OTHER_NAME,
+  organizationOf,
   PlanComparison,
   type VolumeCounters,
 } from '@tributary/core';
 import type { Static } from 'typebox';
 import type { RecentEventsQuery } from '../../../event-search/recent-events.ts';
+import { TENANT_TURNS } from '../../../limits/tenant-turns.ts';
 import { HOURS, lookBack, parseInteger, parseTime } from '../../../resources/values.ts';
 import { EVENTS } from '../contract-resource.ts';
 import { presentCoverage, type RecentEventsContext } from '../dry-run.ts';
@@ -63,12 +64,11 @@ export async function comparePlan(
     violations.set(contract.id, found.count);
     for (const path of found.undeclared) compared.addUndeclared(contract, path);
   });
-  const events: Static<typeof comparison>['events'][number][] = [];
-  const thread = new EventLoopYielder(() => performance.now());
-  for (const event of compared.result()) {
-    events.push(presentCompared(event, violations));
-    if (thread.isYieldDue) await thread.yield();
-  }
+  const events = await TENANT_TURNS.runSteps(
+    organizationOf(state, workspaceId),
+    presented(compared, violations),
+    disconnected,
+  );
   return {
     events,
     events_cut: compared.isCut || rows.some(({ eventName }) => eventName === OTHER_NAME),
@@ -105,6 +105,18 @@ async function eachOf<Item>(items: readonly Item[], work: (item: Item) => Promis
     for (const item of rest) await work(item);
   };
   await Promise.all(Array.from({ length: CONCURRENT_QUERIES }, worker));
+}
+
+function* presented(
+  compared: PlanComparison,
+  violations: ReadonlyMap<string, number>,
+): Generator<undefined, Static<typeof comparison>['events']> {
+  const events: Static<typeof comparison>['events'][number][] = [];
+  for (const event of compared.result()) {
+    events.push(presentCompared(event, violations));
+    yield;
+  }
+  return events;
 }
 
 function presentCompared(

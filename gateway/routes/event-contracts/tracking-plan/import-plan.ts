@@ -1,7 +1,6 @@
 import {
   type CatalogView,
   type Contract,
-  EventLoopYielder,
   type ImportedContract,
   type JsonObject,
   newId,
@@ -17,6 +16,7 @@ import { accountOf } from '../../../authentication/caller.ts';
 import type { GatewayDependencies } from '../../../dependencies.ts';
 import { ApiError, type ErrorDetail, invalidRequest } from '../../../errors/api-error.ts';
 import { describeValidation } from '../../../errors/validation.ts';
+import { TENANT_TURNS } from '../../../limits/tenant-turns.ts';
 import { entityOf, propose } from '../../../resources/catalog-entities.ts';
 import { checkPastVersions, nameFaults } from '../contract-fields.ts';
 import { contractBody } from '../contract-resource.ts';
@@ -42,24 +42,23 @@ export async function checkImport(
   { catalog, contracts }: Pick<GatewayDependencies, 'catalog' | 'contracts'>,
   disconnected: AbortSignal,
 ): Promise<CheckedImport> {
-  const { id: workspaceId } = request.workspace;
-  const thread = new EventLoopYielder(() => performance.now());
-  const reading = readPlanInSteps(document);
-  let step = reading.next();
-  for (; step.done !== true; step = reading.next()) if (thread.isYieldDue) await thread.yield();
-  const read = step.value;
+  const { id: workspaceId, organization_id } = request.workspace;
+  const read = await TENANT_TURNS.runSteps(organization_id, readPlanInSteps(document), disconnected);
   refuse(read.faults);
   const matcher = new PlanMatcher(activeContracts(catalog.state, workspaceId), options);
   const changes: PlanChange[] = [];
   const faults: ErrorDetail[] = [];
-  for (const contract of read.contracts) {
-    const change = matcher.match(contract);
-    if (change !== undefined) {
-      changes.push(change);
-      faults.push(...faultsOf(request, change));
+  const matching = function* () {
+    for (const contract of read.contracts) {
+      const change = matcher.match(contract);
+      if (change !== undefined) {
+        changes.push(change);
+        faults.push(...faultsOf(request, change));
+      }
+      yield;
     }
-    if (thread.isYieldDue) await thread.yield();
-  }
+  };
+  await TENANT_TURNS.runSteps(organization_id, matching(), disconnected);
   refuse([...matcher.faults, ...faults]);
   changes.push(...matcher.missing());
   const schemaFaults: PlanRemark[] = [];
@@ -94,7 +93,9 @@ function faultsOf(request: FastifyRequest, change: PlanChange): readonly ErrorDe
   const { location, fields } = change;
   const validate = request.compileValidationSchema(contractBody);
   const found = validate(fields) ? [] : describeValidation(validate.errors ?? [], 'body');
-  return [...found, ...nameFaults(fields)].map(({ path, message }) => at(location, path, message));
+  return [...found, ...nameFaults(fields, change.action === 'update' ? fields : undefined)].map(
+    ({ path, message }) => at(location, path, message),
+  );
 }
 
 /** A fault in a member of a contract: within its location where the document has the same members. */

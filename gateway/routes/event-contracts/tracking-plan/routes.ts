@@ -1,7 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   assemblePlan,
-  EventLoopYielder,
   hasLabel,
   type JsonObject,
   type PlanForm,
@@ -13,6 +12,7 @@ import type { GatewayDependencies } from '../../../dependencies.ts';
 import { invalidRequest } from '../../../errors/api-error.ts';
 import { RecentEvents } from '../../../event-search/recent-events.ts';
 import { disconnectSignal } from '../../../limits/fair-semaphore.ts';
+import { TENANT_TURNS } from '../../../limits/tenant-turns.ts';
 import { MAX_BODY_BYTES, TEXT_TYPE } from '../../../request-body/request-body.ts';
 import { checkVersion, tagVersion } from '../../../resources/catalog-entities.ts';
 import { errorAnswers, pathOf } from '../../../resources/schemas.ts';
@@ -41,8 +41,8 @@ export const trackingPlanRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> 
   app,
   dependencies,
 ) => {
-  const { catalog, counters, history, log, clock } = dependencies;
-  const recent = new RecentEvents(log, clock);
+  const { catalog, counters, history, clock } = dependencies;
+  const recent = new RecentEvents(dependencies);
   app.addContentTypeParser(TEXT_TYPE, app.parseBody);
 
   app.get(
@@ -68,12 +68,15 @@ export const trackingPlanRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> 
     },
     async (request, reply) => {
       const { format = 'tributary', label } = request.query;
-      const { id, name } = request.workspace;
+      const { id, name, organization_id } = request.workspace;
       const version = planVersion(catalog.state, id);
       const contracts = activeContracts(catalog.state, id).filter(
         (contract) => label === undefined || hasLabel(contract, label),
       );
-      const plan = await written(format, trackingPlanOf(name, version, contracts));
+      const plan = await TENANT_TURNS.runSteps(
+        organization_id,
+        written(format, trackingPlanOf(name, version, contracts)),
+      );
       tagVersion(reply, { version });
       if (typeof plan === 'string')
         return reply
@@ -156,13 +159,12 @@ export const trackingPlanRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> 
   );
 };
 
-/** A plan in a form; between contracts other requests have their turn. */
-async function written(form: PlanForm, plan: TrackingPlan): Promise<JsonObject | string> {
+/** A plan in a form, a contract a step. */
+function* written(form: PlanForm, plan: TrackingPlan): Generator<undefined, JsonObject | string> {
   const items: (JsonObject | string)[] = [];
-  const thread = new EventLoopYielder(() => performance.now());
   for (const contract of plan.contracts) {
     items.push(writeContract(form, contract));
-    if (thread.isYieldDue) await thread.yield();
+    yield;
   }
   return assemblePlan(form, plan, items);
 }

@@ -8,8 +8,11 @@ import {
 } from '../../redis/index.ts';
 import { DedupeClaimFormat, decideDedupeClaims, type StoredDedupeClaim } from './dedupe-claims.ts';
 
-/** Longer than the lag of replicas and of the append-only file, which is written every second, ms. */
-const RECENT_MS = 5_000;
+/**
+ * Longer than the time for which confirmed writes can still be lost, ms: the lag of replicas; the second of the append-only
+ * file; and, the longest, the 8 to 18 s that sentinels take to demote a replaced primary that returns and takes writes.
+ */
+const RECENT_MS = 30_000;
 const RECENT_LIMIT = 100_000;
 
 /** Dedupe claims are kept this much longer than the window at most, ms, as a replica's clock may be ahead. */
@@ -30,7 +33,8 @@ export interface RedisDeduplicatorOptions extends RedisAccess {
  * Calls are `Unavailable` while the server does not answer.
  *
  * Durability is that of Redis. With `appendfsync always`, a win is on disk when the call resolves. With `everysec`, or after
- * a failover to a replica, the dedupe claims of about the last second may be lost:
+ * a failover to a replica, the dedupe claims of about the last second may be lost; if a primary returns after its replacement,
+ * those that it takes until the sentinels demote it:
  * - A message that was claimed and not emitted yet is claimed again by the first position that asks, and emitted once.
  * - A message that was emitted could be emitted again by a repetition. To prevent that, this process repeats its recent
  *   wins after each reconnect before any other call. The remaining risk is a repetition that reaches another process

@@ -2,7 +2,7 @@ import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import type { Clock } from '@tributary/core';
-import { inTransaction, openDatabase } from '../../sqlite/database.ts';
+import { inTransaction, openDatabase, walPagesBeside } from '../../sqlite/database.ts';
 
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS windows (
@@ -149,9 +149,9 @@ export class DedupeClaimFiles {
 }
 
 /** Keys are random, so each batch changes many pages: a large cache and rare checkpoints write each page less often. */
+const CHECKPOINT_PAGES = 16_000;
 const CLAIMS_SCHEMA = `
   PRAGMA cache_size = -16000;
-  PRAGMA wal_autocheckpoint = 16000;
   CREATE TABLE IF NOT EXISTS claims (
     id BLOB PRIMARY KEY,
     winner TEXT NOT NULL
@@ -177,6 +177,7 @@ export class ClaimFile {
   constructor(path: string) {
     this.#database = openDatabase(path);
     this.#database.exec(CLAIMS_SCHEMA);
+    this.#database.exec(`PRAGMA wal_autocheckpoint = ${walPagesBeside(path, CHECKPOINT_PAGES)}`);
     this.#find = this.#database.prepare('SELECT winner FROM claims WHERE id = ?');
     this.#insert = this.#database.prepare(
       'INSERT INTO claims (id, winner) VALUES (?, ?) ON CONFLICT DO NOTHING',

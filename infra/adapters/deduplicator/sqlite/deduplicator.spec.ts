@@ -44,22 +44,26 @@ describe('claim files', () => {
   });
 
   it.runIf(existsSync('/proc/self/fd'))(
-    'are not held open by a process that only reads winners: removed files leave the disk',
+    'were opened for each winner: they are closed a moment after the last, so that removed files leave the disk',
     async () => {
       const [claiming, reading] = [opened(), opened()];
       await claim(claiming, 'a', 1);
+      const held = () =>
+        readdirSync('/proc/self/fd').flatMap((descriptor) => {
+          try {
+            const path = readlinkSync(join('/proc/self/fd', descriptor));
+            return path.startsWith(join(folder, 'claims-1.db')) ? [path] : [];
+          } catch {
+            return [];
+          }
+        });
+      const before = held().length;
       const message = { workspaceId: 'w', environment: 'production' as const, messageId: 'a' };
       expect(await reading.winner(message, ['t'])).toMatchObject({ offset: 1 });
+      expect(held().length).toBeGreaterThan(before);
       now += WINDOW_MS * 3;
       await claim(claiming, 'b', 1);
-      const held = readdirSync('/proc/self/fd').flatMap((descriptor) => {
-        try {
-          return [readlinkSync(join('/proc/self/fd', descriptor))];
-        } catch {
-          return [];
-        }
-      });
-      expect(held.filter((path) => path.startsWith(folder) && path.endsWith('(deleted)'))).toEqual([]);
+      await expect.poll(held).toEqual([]);
     },
   );
 

@@ -15,6 +15,9 @@ export interface SqliteDeduplicatorOptions {
   readonly busyTimeoutMs?: number;
 }
 
+/** How long files stay open after a winner was read. */
+const KEPT_OPEN_MS = 500;
+
 /**
  * A `Deduplicator` in files of one folder. A dedupe claim takes about 40 bytes on disk until it expires, and no memory
  * beyond a fixed page cache per file.
@@ -25,6 +28,12 @@ export function openSqliteDeduplicator(options: SqliteDeduplicatorOptions): Dedu
   const sources = new Sources(list);
   const files = new DedupeClaimFiles(list, options);
   let closed = false;
+  let closing: NodeJS.Timeout | undefined;
+  /** An open file would keep its disk space after another process removed it; opening one takes a millisecond. */
+  const closeSoon = () => {
+    clearTimeout(closing);
+    closing = setTimeout(() => files.close(), KEPT_OPEN_MS).unref();
+  };
   return {
     async claim(claimants: readonly DedupeClaim[]) {
       if (claimants.length === 0) return [];
@@ -49,14 +58,14 @@ export function openSqliteDeduplicator(options: SqliteDeduplicatorOptions): Dedu
           }
           return rejected === undefined ? undefined : sources.positionOf(rejected);
         } finally {
-          // An open file would keep its disk space after another process removed it.
-          files.close();
+          closeSoon();
         }
       });
     },
     async close() {
       if (closed) return;
       closed = true;
+      clearTimeout(closing);
       files.close();
       list.close();
     },

@@ -20,10 +20,12 @@ import {
   type ValueFraming,
 } from '@tributary/core';
 import { checkEntries } from '../append/record-packer.ts';
+import { type StageSpace, UNLIMITED_SPACE } from '../stage-runner/partition-loop.ts';
 import { SharedReads } from '../stage-runner/shared-reads.ts';
 import { type CrashWatch, crashWatch } from '../suspects/crash-watch.ts';
 import type { InFlightTable } from '../suspects/in-flight-table.ts';
 import { Appender } from './append/appender.ts';
+import { BrokerClock } from './client/broker-clock.ts';
 import { KafkaClient } from './client/client.ts';
 import { ClientPool } from './client/client-pool.ts';
 import type { KafkaConnection } from './client/connection.ts';
@@ -72,6 +74,8 @@ export interface KafkaEventLogOptions {
    * Records the entries that the stages have in flight, to be read after a crash of their thread. Default: a private one.
    */
   readonly inFlight?: InFlightTable;
+  /** Default: unlimited. */
+  readonly space?: StageSpace;
   /** How long a stage may take to finish its entries when it stops or a partition moves, ms. Default 10,000. */
   readonly stopGraceMs?: number;
   /** After so long without a heartbeat the partitions of a process go to others, ms. Default 6,000. */
@@ -128,6 +132,7 @@ class KafkaEventLog implements KafkaLog {
   readonly #runs = new Set<KafkaStageRun>();
   readonly #closing = new AbortController();
   readonly #crashes: CrashWatch;
+  readonly #clock: BrokerClock;
   readonly #positions: RecordedPositions;
   readonly #limits = new BatchLimits();
   #closed: Promise<void> | undefined;
@@ -136,9 +141,11 @@ class KafkaEventLog implements KafkaLog {
     const { connection, logger, topics, appendTimeoutMs = 10_000 } = options;
     const positions = positionsSpec(topics);
     this.#options = options;
+    this.#clock = new BrokerClock(logger);
     this.#framing = options.framing ?? PLAIN_FRAMING;
     this.#crashes = crashWatch(this, options.inFlight);
-    this.#appends = new KafkaClient({ connection, logger, requestTimeoutMs: appendTimeoutMs + 1_000 });
+    const clock = this.#clock;
+    this.#appends = new KafkaClient({ connection, logger, clock, requestTimeoutMs: appendTimeoutMs + 1_000 });
     this.#reads = new KafkaClient({ connection, logger });
     this.#layouts = new Layouts({
       topics: new Map([...topics, [positions.name, positions]]),
@@ -150,7 +157,7 @@ class KafkaEventLog implements KafkaLog {
     this.topics = this.#layouts.topics;
     this.#watches = new KafkaClient({ connection, logger });
     this.#transactionClients = new ClientPool(
-      () => new KafkaClient({ connection, logger, requestTimeoutMs: TRANSACTION_REQUEST_TIMEOUT_MS }),
+      () => new KafkaClient({ connection, logger, clock, requestTimeoutMs: TRANSACTION_REQUEST_TIMEOUT_MS }),
       logger,
     );
     const watcher = new Fetcher(this.#watches, () => WATCH_WAIT_MS);
@@ -245,7 +252,7 @@ class KafkaEventLog implements KafkaLog {
     this.#checkOpen();
     const bytes = checkEntries(specOf(this.topics, topic), entries);
     if (entries.length === 0) return [];
-    return this.#boundedAppends.append(topic, entries, bytes);
+    return await this.#boundedAppends.append(topic, entries, bytes);
   }
 
   followLayouts(source: LayoutSource): () => void {
@@ -297,6 +304,10 @@ class KafkaEventLog implements KafkaLog {
     return stored.get(`${name}/${partition}`);
   }
 
+  clockAheadMs(): number | undefined {
+    return this.#clock.aheadMs();
+  }
+
   async progress(stages: readonly StageReads[]): Promise<readonly StageProgress[]> {
     this.#checkOpen();
     return stageProgress(stages, { ...this.#checks(), client: this.#reads });
@@ -341,6 +352,7 @@ class KafkaEventLog implements KafkaLog {
       fetchBytes,
       maxUncommitted,
       crashes: this.#crashes,
+      space: this.#options.space ?? UNLIMITED_SPACE,
       backoff,
       clock,
       metrics,

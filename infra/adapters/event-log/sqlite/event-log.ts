@@ -20,6 +20,7 @@ import {
 } from '@tributary/core';
 import { translateSqliteError } from '../../sqlite/database.ts';
 import { checkEntries } from '../append/record-packer.ts';
+import { type StageSpace, UNLIMITED_SPACE } from '../stage-runner/partition-loop.ts';
 import { SharedReads } from '../stage-runner/shared-reads.ts';
 import { type CrashWatch, crashWatch } from '../suspects/crash-watch.ts';
 import type { InFlightTable } from '../suspects/in-flight-table.ts';
@@ -56,6 +57,8 @@ export interface SqliteEventLogOptions {
   readonly backoff?: { readonly firstMs: number; readonly capMs: number };
   /** Records which entries the stages are processing, to be read after a crash. Default: not recorded. */
   readonly inFlight?: InFlightTable;
+  /** Default: unlimited. */
+  readonly space?: StageSpace;
   /** How long `stop()` lets a stage finish the entries that it has, ms. Default 10,000. */
   readonly stopGraceMs?: number;
 }
@@ -126,7 +129,7 @@ export class SqliteEventLog implements EventLog {
     const spec = specOf(this.topics, topic);
     const bytes = checkEntries(spec, entries);
     if (entries.length === 0) return [];
-    return this.#groupOf(spec).writer.append(spec, entries, bytes);
+    return await this.#groupOf(spec).writer.append(spec, entries, bytes);
   }
 
   async read(topic: string, partition: number, from: number, options: ReadOptions = {}): Promise<ReadResult> {
@@ -221,6 +224,7 @@ export class SqliteEventLog implements EventLog {
       fetchBytes: READ_BYTES,
       maxUncommitted,
       crashes: this.#crashes,
+      space: this.#options.space ?? UNLIMITED_SPACE,
       stopGraceMs,
       clock: this.#clock,
       metrics,
@@ -247,7 +251,13 @@ export class SqliteEventLog implements EventLog {
   async dropExpired(): Promise<void> {
     this.#checkOpen();
     const now = this.#clock();
+    // First what is dropped without a write: it makes room for the rolls on a full disk.
+    this.#dropSealed(now);
     for (const { folder, segmentAgeMs } of this.#groups.values()) rollIdleSegment(folder, segmentAgeMs, now);
+    this.#dropSealed(now);
+  }
+
+  #dropSealed(now: number): void {
     const positions = this.#named('stages').reader.positions();
     for (const { name, folder, reader } of this.#groups.values()) {
       const { segments, keptFor } = dropExpired(folder, name, this.topics, positions, now);

@@ -14,7 +14,7 @@ import {
   type TopicSpec,
 } from '@tributary/core';
 import { type CommitThrottle, PartitionLost } from '../stage-runner/committer.ts';
-import { type OwnedPartition, PartitionLoop } from '../stage-runner/partition-loop.ts';
+import { type OwnedPartition, PartitionLoop, type StageSpace } from '../stage-runner/partition-loop.ts';
 import { entriesFrom, type SharedReads } from '../stage-runner/shared-reads.ts';
 import type { CrashWatch } from '../suspects/crash-watch.ts';
 import type { TopicGroupReader } from './topic-groups/topic-group-reader.ts';
@@ -45,6 +45,7 @@ export interface StageRunOptions {
   readonly fetchBytes: number;
   readonly maxUncommitted: number;
   readonly crashes: CrashWatch;
+  readonly space: StageSpace;
   readonly stopGraceMs: number;
   readonly clock: Clock;
   readonly metrics: Metrics;

@@ -6,7 +6,7 @@ import {
   type OutputRecord,
   POISON_ATTEMPTS,
   type StageContext,
-  type StageNote,
+  Tally,
   TooLarge,
 } from '@tributary/core';
 import type { Taken } from './cursor.ts';
@@ -72,14 +72,14 @@ class StageThrew extends Error {}
 /** The number of entries that were committed, from the first on. */
 async function workPart(stage: BatchStage, part: readonly Taken[], work: Work): Promise<number> {
   let entries = part.length;
-  const notes: StageNote[] = [];
+  const tally = new Tally();
   const outputRecords = await dispatch(stage, part, work, {
     endBatch(first) {
       entries = Math.max(1, Math.min(first, part.length));
     },
-    count: (note) => void notes.push(note),
+    count: (note) => tally.add(note),
   });
-  await commitPart(part.slice(0, entries), outputRecords, work, notes);
+  await commitPart(part.slice(0, entries), outputRecords, work, tally);
   return entries;
 }
 
@@ -112,13 +112,13 @@ async function commitPart(
   part: readonly Taken[],
   outputRecords: readonly OutputRecord[],
   work: Work,
-  notes: readonly StageNote[] = [],
+  tally?: Tally,
 ): Promise<void> {
   const last = part.at(-1);
   if (last === undefined) return;
   const { committer, signal } = work;
-  if (outputRecords.length === 0 && work.positionsMayWait) await committer.reach(last.after, signal, notes);
-  else await committer.commit(last.after, outputRecords, signal, notes);
+  if (outputRecords.length === 0 && work.positionsMayWait) await committer.reach(last.after, signal, tally);
+  else await committer.commit(last.after, outputRecords, signal, tally);
 }
 
 /**

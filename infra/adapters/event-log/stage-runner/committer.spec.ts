@@ -1,10 +1,15 @@
 import {
   Fenced,
+  HEADER,
   incrementsIn,
   NO_LOGGER,
   NO_METRICS,
   type OutputRecord,
+  recordBytes,
+  type ScopeBytes,
   type StageNote,
+  summedCountsIn,
+  Tally,
   TOPIC,
   Unavailable,
 } from '@tributary/core';
@@ -40,12 +45,14 @@ const never = new AbortController().signal;
 const NOTE: StageNote = {
   event: {
     messageId: 'm',
-    workspaceId: 'w',
-    environment: 'production',
-    source: '',
-    key: '',
-    type: 'track',
-    name: 'Paid',
+    kind: {
+      workspaceId: 'w',
+      environment: 'production',
+      source: '',
+      key: '',
+      type: 'track',
+      name: 'Paid',
+    },
     receivedAt: 0,
   },
   rule: '',
@@ -84,31 +91,66 @@ describe('the count of entries', () => {
   it('is one record of their commit, also of one that is repeated', async () => {
     const { committer, commits, counted } = setUpCounting([new Unavailable('x'), undefined]);
     const outputRecord = { topic: 'out', key: 'k', value: '1', headers: {} };
-    await committer.commit(at(3), [outputRecord], never, [NOTE, NOTE, NOTE]);
+    await committer.commit(at(3), [outputRecord], never, Tally.of([NOTE, NOTE, NOTE]));
     expect(commits[0]?.map(({ topic }) => topic)).toEqual(['out', TOPIC.funnelCounts]);
     expect(counted()).toEqual([3]);
   });
 
   it('waits for a commit as positions do, and is in it once', async () => {
     const { committer, counted } = setUpCounting([], { pauseAfter: () => 10, positionMs: 60_000 });
-    await committer.reach(at(1), never, [NOTE]);
-    await committer.reach(at(2), never, [NOTE]);
-    await committer.reach(at(3), never, [NOTE, NOTE]);
+    await committer.reach(at(1), never, Tally.of([NOTE]));
+    await committer.reach(at(2), never, Tally.of([NOTE]));
+    await committer.reach(at(3), never, Tally.of([NOTE, NOTE]));
     expect(counted()).toEqual([1]);
-    await committer.commit(at(4), [], never, [NOTE]);
+    await committer.commit(at(4), [], never, Tally.of([NOTE]));
     await committer.settle(never);
-    await committer.commit(at(5), [], never, []);
+    await committer.commit(at(5), [], never);
     expect(counted()).toEqual([1, 4, 0]);
   });
 
   it('is dropped with work that begins again, and of entries that were committed before', async () => {
     const { committer, counted } = setUpCounting([], { pauseAfter: () => 10, positionMs: 60_000 });
-    await committer.commit(at(1), [], never, [NOTE]);
-    await committer.reach(at(3), never, [NOTE, NOTE]);
+    await committer.commit(at(1), [], never, Tally.of([NOTE]));
+    await committer.reach(at(3), never, Tally.of([NOTE, NOTE]));
     committer.forget();
-    await committer.commit(at(1), [], never, [NOTE]);
-    await committer.commit(at(2), [], never, [NOTE]);
+    await committer.commit(at(1), [], never, Tally.of([NOTE]));
+    await committer.commit(at(2), [], never, Tally.of([NOTE]));
     expect(counted()).toEqual([1, 1]);
+  });
+
+  it('and of bytes is in the commit that writes them, once through a repetition, and reported when it is durable', async () => {
+    const commits: (readonly OutputRecord[])[] = [];
+    const answers = [new Unavailable('x'), undefined];
+    const reported: ScopeBytes[] = [];
+    const committer = new Committer({
+      stage: 's',
+      topic: 't',
+      partition: 0,
+      committed: at(0),
+      backoff: { firstMs: 1, capMs: 1 },
+      metrics: NO_METRICS,
+      logger: NO_LOGGER,
+      onCommitted: (bytes) => void reported.push(...bytes),
+      commit: async (_from, _to, outputRecords) => {
+        expect(reported).toEqual([]);
+        const answer = answers.shift();
+        if (answer) throw answer;
+        commits.push(outputRecords);
+      },
+    });
+    const written = { topic: 'out', key: 'k', value: '"é"', headers: { [HEADER.workspaceId]: 'w' } };
+    await committer.commit(
+      at(3),
+      [written, written],
+      never,
+      Tally.of([{ scope: 'w', received: 5, written: 0 }]),
+    );
+    await committer.commit(at(3), [written], never);
+    expect(commits).toHaveLength(1);
+    const counts = commits.flat().filter(({ topic }) => topic === TOPIC.funnelCounts);
+    const { bytes } = summedCountsIn(counts.map((record) => ({ ...record, timestamp: 0 })));
+    expect(bytes).toEqual([{ scope: 'w', hour: 0, received: 5, written: 2 * recordBytes(written) }]);
+    expect(reported).toEqual([{ scope: 'w', received: 5, written: 2 * recordBytes(written) }]);
   });
 });
 

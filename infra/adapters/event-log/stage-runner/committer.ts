@@ -1,5 +1,6 @@
 import {
   type Backoff,
+  BytesTally,
   backoffMs,
   countRecords,
   Fenced,
@@ -8,7 +9,8 @@ import {
   messageOf,
   type OutputRecord,
   type Position,
-  type StageNote,
+  type Stage,
+  type Tally,
   TributaryError,
 } from '@tributary/core';
 import { type Cursor, compareCursors } from './cursor.ts';
@@ -44,22 +46,25 @@ export interface CommitterOptions {
   /** See `FlowStage.commitPauseMs`. */
   readonly leastPauseMs?: number | undefined;
   /** See `Stage.isCounting`. */
-  readonly isCounting?: (() => boolean) | undefined;
+  readonly isCounting?: Stage['isCounting'];
+  /** See `Stage.committed`. */
+  readonly onCommitted?: Stage['committed'];
   readonly backoff: Backoff;
   readonly metrics: Metrics;
   readonly logger: Logger;
 }
 
-const NO_NOTES: readonly StageNote[] = [];
-
-/** Commits one partition, one commit at a time. The counts of its entries are appended by the same commits. */
+/**
+ * Commits one partition, one commit at a time. The counts of its entries and of the bytes that it writes for each workspace
+ * are appended by the same commits.
+ */
 export class Committer {
   readonly #options: CommitterOptions;
   #committed: Cursor;
   /** Behind the committed position, without output records in between. */
   #reached: Cursor | undefined;
   /** Counts of the entries between the two. */
-  #reachedNotes = NO_NOTES;
+  #reachedTallies: Tally[] = [];
   /** Until when commits pause, by `performance.now()`. */
   #pausedUntil = 0;
   #positionPausedUntil = 0;
@@ -100,10 +105,10 @@ export class Committer {
   }
 
   /** Moves to a position without output records, which is stored now, with the next commit, or by `settle`. */
-  async reach(to: Cursor, signal: AbortSignal, notes = NO_NOTES): Promise<void> {
+  async reach(to: Cursor, signal: AbortSignal, tally?: Tally): Promise<void> {
     if (compareCursors(to, this.#committed) <= 0) return;
     this.#reached = to;
-    if (notes.length > 0) this.#reachedNotes = [...this.#reachedNotes, ...notes];
+    if (tally !== undefined) this.#reachedTallies.push(tally);
     if (this.positionPauseMs() === 0) await this.settle(signal);
     else this.#pausedUntil = performance.now() + this.#lastPauseMs;
   }
@@ -116,7 +121,7 @@ export class Committer {
   /** The work begins again at the committed position. */
   forget(): void {
     this.#reached = undefined;
-    this.#reachedNotes = NO_NOTES;
+    this.#reachedTallies = [];
   }
 
   /**
@@ -128,10 +133,11 @@ export class Committer {
     to: Cursor,
     outputRecords: readonly OutputRecord[],
     signal: AbortSignal,
-    notes = NO_NOTES,
+    tally?: Tally,
   ): Promise<void> {
     if (compareCursors(to, this.#committed) <= 0) return;
-    const records = this.#withCounts(outputRecords, notes);
+    const bytes = new BytesTally();
+    const records = this.#withCounts(outputRecords, tally, bytes);
     const startedAt = performance.now();
     for (let repetition = 0; ; repetition++) {
       signal.throwIfAborted();
@@ -140,6 +146,7 @@ export class Committer {
         this.#committed = to;
         this.forget();
         this.#noteCommit(performance.now() - startedAt);
+        if (!bytes.isEmpty) this.#options.onCommitted?.(bytes);
         return;
       } catch (thrown) {
         await this.#pauseOrThrow(thrown, repetition, signal);
@@ -147,11 +154,18 @@ export class Committer {
     }
   }
 
-  /** The output records, and the counts of all entries since the last commit. */
-  #withCounts(outputRecords: readonly OutputRecord[], notes: readonly StageNote[]): readonly OutputRecord[] {
-    const all = this.#reachedNotes.length === 0 ? notes : [...this.#reachedNotes, ...notes];
-    if (all.length === 0 || this.#options.isCounting?.() === false) return outputRecords;
-    return [...outputRecords, ...countRecords(all)];
+  /** The output records, and the counts of all entries since the last commit. Their bytes are added to `bytes`. */
+  #withCounts(
+    outputRecords: readonly OutputRecord[],
+    tally: Tally | undefined,
+    bytes: BytesTally,
+  ): readonly OutputRecord[] {
+    bytes.writtenRecords(outputRecords);
+    const counting = this.#options.isCounting?.() ?? true;
+    if (counting === false) return outputRecords;
+    const tallies = tally === undefined ? this.#reachedTallies : [...this.#reachedTallies, tally];
+    const counts = countRecords(tallies, bytes, counting);
+    return counts.length === 0 ? outputRecords : [...outputRecords, ...counts];
   }
 
   #noteCommit(tookMs: number): void {

@@ -63,7 +63,7 @@ describe('flow window', () => {
     finish(3, COMMIT_BYTES + 1);
     finish(4, 1);
     const prefixes = Array.from({ length: 5 }, () => window.takeFinished());
-    expect(prefixes.map((prefix) => prefix?.count)).toEqual([2, 1, 1, 1, undefined]);
+    expect(prefixes.map((prefix) => prefix?.slots.length)).toEqual([2, 1, 1, 1, undefined]);
     for (const prefix of prefixes) if (prefix) window.release(prefix);
     expect([window.uncommitted, window.bytes]).toEqual([0, 0]);
   });
@@ -73,7 +73,9 @@ describe('flow window', () => {
     const slot = window.admit(after(0), 1);
     window.admit(after(1), 1);
     window.finish(slot, [outputRecord('x')]);
-    expect(window.takeFinished()?.outputRecords).toHaveLength(1);
+    const prefix = window.takeFinished();
+    expect(prefix?.outputRecords).toHaveLength(1);
+    if (prefix) window.release(prefix);
     expect(slot.outputRecords).toEqual([]);
   });
 
@@ -106,7 +108,7 @@ describe('flow window', () => {
           const prefix = window.takeFinished();
           if (!prefix) continue;
           values.push(...prefix.outputRecords.map(({ value }) => value));
-          committed += prefix.count;
+          committed += prefix.slots.length;
           expect(prefix.to).toEqual(after(committed - 1));
           window.release(prefix);
         }

@@ -1,4 +1,11 @@
-import type { FlowContext, LogEntry, OutputRecord, Position, StageNote } from '@tributary/core';
+import {
+  type FlowContext,
+  type LogEntry,
+  type OutputRecord,
+  type Position,
+  type StageNote,
+  Tally,
+} from '@tributary/core';
 import type { Cursor } from './cursor.ts';
 import { outputBytes } from './work.ts';
 
@@ -14,6 +21,7 @@ export const FINISHED_BYTES = 64;
 /** Approximate memory of one note of a finished entry until it is committed, bytes. */
 const NOTE_BYTES = 100;
 
+const NONE: readonly OutputRecord[] = [];
 const NO_NOTES: readonly StageNote[] = [];
 
 export interface FlowLimits {
@@ -38,14 +46,10 @@ export interface FinishedPrefix {
   readonly to: Cursor;
   /** In the order of the entries. */
   readonly outputRecords: readonly OutputRecord[];
-  readonly count: number;
+  readonly tally: Tally;
   readonly bytes: number;
-  /** The entries' slots, and the output records of each. */
+  /** Of the entries, with the output records and notes of each until the prefix is released. */
   readonly slots: readonly Slot[];
-  readonly emitted: readonly (readonly OutputRecord[])[];
-  /** The notes of all entries, and those of each. */
-  readonly notes: readonly StageNote[];
-  readonly noted: readonly (readonly StageNote[])[];
 }
 
 /**
@@ -124,9 +128,7 @@ export class FlowWindow {
   /** Takes the finished prefix out, up to one commit; its bytes count until it is released. */
   takeFinished(): FinishedPrefix | undefined {
     const outputRecords: OutputRecord[] = [];
-    const emitted: (readonly OutputRecord[])[] = [];
-    const notes: StageNote[] = [];
-    const noted: (readonly StageNote[])[] = [];
+    const tally = new Tally();
     const from = this.#head;
     let to: Cursor | undefined;
     let bytes = 0;
@@ -136,27 +138,26 @@ export class FlowWindow {
       this.#finishedOutputRecords -= slot.outputRecords.length;
       bytes += slot.bytes;
       to = slot.after;
-      emitted.push(slot.outputRecords);
-      for (const note of slot.notes) notes.push(note);
-      noted.push(slot.notes);
-      // The slot may stay in the list for long.
-      slot.outputRecords = [];
-      slot.notes = NO_NOTES;
+      for (const note of slot.notes) tally.add(note);
       this.#head++;
     }
     if (!to) return undefined;
-    const count = this.#head - from;
     const slots = this.#slots.slice(from, this.#head);
-    this.#finished -= count;
+    this.#finished -= slots.length;
     this.#compact();
-    return { to, outputRecords, count, bytes, slots, emitted, notes, noted };
+    return { to, outputRecords, tally, bytes, slots };
   }
 
   /** The prefix is committed. */
-  release(prefix: FinishedPrefix): void {
-    this.#uncommitted -= prefix.count;
-    this.#bytes -= prefix.bytes;
-    this.#finishedBytes -= prefix.bytes;
+  release({ slots, bytes }: FinishedPrefix): void {
+    this.#uncommitted -= slots.length;
+    this.#bytes -= bytes;
+    this.#finishedBytes -= bytes;
+    // The slots may stay in the list for long.
+    for (const slot of slots) {
+      slot.outputRecords = NONE;
+      slot.notes = NO_NOTES;
+    }
   }
 
   /** Removes taken slots in large steps, so that the cost of taking one does not grow with their number. */

@@ -69,9 +69,9 @@ function setUp({
     logger: NO_LOGGER,
   };
   const flow = new FlowWork(stage, work, 1_000);
-  const tryAdmit = (offset: number, value = 'x') => {
+  const tryAdmit = (offset: number, value = 'x', headers: LogEntry['headers'] = {}) => {
     const position = { topic: 't', partition: 0, offset, index: 0 };
-    const entry: LogEntry = { position, key: 'k', value, headers: {}, timestamp: 0 };
+    const entry: LogEntry = { position, key: 'k', value, headers, timestamp: 0 };
     return flow.tryAdmit({ entry, after: { offset: offset + 1, index: 0 } });
   };
   const admit = (offset: number, value?: string) => expect(tryAdmit(offset, value)).toBe(true);
@@ -152,6 +152,16 @@ describe('a flow stage on an engine that throttles commits', () => {
     end();
     await flow.drained();
   });
+});
+
+it('the window was filled by values alone: small records count with their headers', async () => {
+  const { promise: isOver, resolve: end } = Promise.withResolvers<void>();
+  const { flow, tryAdmit } = setUp({ windowBytes: 5_100, before: () => isOver });
+  const headers = { name: 'h'.repeat(1_000) };
+  const admitted = Array.from({ length: 20 }, (_, offset) => tryAdmit(offset, 'x', headers));
+  expect(admitted.filter(Boolean)).toHaveLength(5);
+  end();
+  await flow.drained();
 });
 
 it('a stage under backpressure is asked again although nothing changes', async () => {

@@ -4,7 +4,9 @@ import {
   messageOf,
   type OutputRecord,
   POISON_ATTEMPTS,
+  recordBytes,
   type StageNote,
+  Tally,
   TooLarge,
 } from '@tributary/core';
 import type { Cursor, Taken } from './cursor.ts';
@@ -33,13 +35,6 @@ const BACKPRESSURE_MS = 25;
 
 const NONE: readonly OutputRecord[] = [];
 const NO_NOTES: readonly StageNote[] = [];
-
-/** A finished entry with its output records and what it counts. */
-interface Finished {
-  readonly slot: Slot;
-  readonly outputRecords: readonly OutputRecord[];
-  readonly notes: readonly StageNote[];
-}
 
 /** The pause before a commit. */
 interface CommitPause {
@@ -85,7 +80,7 @@ export class FlowWork implements Dispatcher {
   /** Dispatches the entry if there is room; else `changed()` resolves when to try again. */
   tryAdmit(taken: Taken): boolean {
     this.ended.throwIfAborted();
-    const bytes = Buffer.byteLength(taken.entry.value);
+    const bytes = recordBytes(taken.entry);
     if (this.#waitingForEngine > 0 || !this.#window.hasRoom(bytes)) return false;
     const { topic, partition } = taken.entry.position;
     if (this.#stage.canAccept?.(topic, partition) === false) {
@@ -270,17 +265,12 @@ export class FlowWork implements Dispatcher {
     }
   }
 
-  async #commit({ to, outputRecords, slots, emitted, notes, noted }: FinishedPrefix): Promise<void> {
+  async #commit({ to, outputRecords, tally, slots }: FinishedPrefix): Promise<void> {
     try {
-      await this.#work.committer.commit(to, outputRecords, this.#work.signal, notes);
+      await this.#work.committer.commit(to, outputRecords, this.#work.signal, tally);
     } catch (thrown) {
       if (!(thrown instanceof TooLarge)) throw thrown;
-      const finished = slots.map((slot, i) => ({
-        slot,
-        outputRecords: emitted[i] ?? NONE,
-        notes: noted[i] ?? NO_NOTES,
-      }));
-      await this.#commitInHalves(finished, thrown);
+      await this.#commitInHalves(slots, thrown);
     }
   }
 
@@ -288,25 +278,25 @@ export class FlowWork implements Dispatcher {
    * An output record is larger than its topic takes, and nothing of these entries was committed. They are committed in
    * halves until the guilty one stands alone, which is dead-lettered. The stage does not get the others again.
    */
-  async #commitInHalves(finished: readonly Finished[], thrown: TooLarge): Promise<void> {
+  async #commitInHalves(slots: readonly Slot[], thrown: TooLarge): Promise<void> {
     const { committer, signal } = this.#work;
-    const [first] = finished;
+    const [first] = slots;
     if (first === undefined) return;
-    if (finished.length === 1) {
-      const { after, position } = first.slot;
+    if (slots.length === 1) {
+      const { after, position, outputRecords } = first;
       if (position === undefined) throw thrown;
-      const key = first.outputRecords[0]?.key ?? '';
+      const key = outputRecords?.[0]?.key ?? '';
       await committer.commit(after, [deadLetterTooLarge(this.#work, position, key, thrown)], signal);
       return;
     }
-    const middle = finished.length >> 1;
-    for (const half of [finished.slice(0, middle), finished.slice(middle)]) {
-      const to = half.at(-1)?.slot.after;
+    const middle = slots.length >> 1;
+    for (const half of [slots.slice(0, middle), slots.slice(middle)]) {
+      const to = half.at(-1)?.after;
       if (to === undefined) continue;
       try {
-        const outputRecords = half.flatMap((one) => one.outputRecords);
-        const notes = half.flatMap((one) => one.notes);
-        await committer.commit(to, outputRecords, signal, notes);
+        const outputRecords = half.flatMap((slot) => slot.outputRecords ?? NONE);
+        const tally = Tally.of(half.flatMap(({ notes }) => notes));
+        await committer.commit(to, outputRecords, signal, tally);
       } catch (again) {
         if (!(again instanceof TooLarge)) throw again;
         await this.#commitInHalves(half, again);

@@ -11,8 +11,14 @@ import {
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { crashWatch } from '../suspects/crash-watch.ts';
 import type { Cursor, Taken } from './cursor.ts';
-import { dueNow } from './due.ts';
-import { type FetchLimits, type OwnedPartition, PartitionLoop } from './partition-loop.ts';
+import { AppendTimes, appendTimes, dueNow } from './due.ts';
+import {
+  type FetchLimits,
+  type OwnedPartition,
+  PartitionLoop,
+  type StageSpace,
+  UNLIMITED_SPACE,
+} from './partition-loop.ts';
 import { pause } from './waiting.ts';
 
 const POSITION_MS = 120;
@@ -26,10 +32,17 @@ class ThrottledPartition implements OwnedPartition {
   readonly stored: number[] = [];
   end = async () => this.#written;
   #written = 0;
+  readonly #clock: () => number;
+  readonly #stamps: number[] = [];
   /** The number of commits in a row without an answer. */
   outages = 0;
 
+  constructor(clock: () => number) {
+    this.#clock = clock;
+  }
+
   write(entries: number): void {
+    for (let n = 0; n < entries; n++) this.#stamps.push(this.#clock());
     this.#written += entries;
   }
 
@@ -38,7 +51,9 @@ class ThrottledPartition implements OwnedPartition {
     while (from.offset >= this.#written && !signal.aborted && performance.now() < until)
       await pause(5, signal);
     const count = signal.aborted ? 0 : Math.min(maxEntries, this.#written - from.offset);
-    return Array.from({ length: Math.max(0, count) }, (_, n) => taken(from.offset + n));
+    return Array.from({ length: Math.max(0, count) }, (_, n) =>
+      taken(from.offset + n, this.#stamps[from.offset + n]),
+    );
   }
 
   async commit(_from: Cursor, to: Cursor): Promise<void> {
@@ -54,35 +69,54 @@ class ThrottledPartition implements OwnedPartition {
 /** A log without the topic of noted crashes. */
 const NO_NOTES = { topics: new Map(), read: async () => ({ entries: [], next: 0 }), end: async () => 0 };
 
-function taken(offset: number): Taken {
+function taken(offset: number, timestamp = 0): Taken {
   const position = { topic: 't', partition: 0, offset, index: 0 };
-  const entry: LogEntry = { position, key: '', value: '', headers: {}, timestamp: 0 };
+  const entry: LogEntry = { position, key: '', value: '', headers: {}, timestamp };
   return { entry, after: { offset: offset + 1, index: 0 } };
 }
 
 interface Setting {
-  readonly dueAt?: (entry: LogEntry) => number;
+  /** The entries from this offset on are never due. */
+  readonly end?: number;
+  /** Entries are due so long after they were appended, ms. */
+  readonly delayMs?: number;
+  readonly clock?: () => number;
   readonly repeats?: BatchStage['repeats'];
   readonly process?: (offsets: readonly number[]) => void;
+  readonly space?: StageSpace;
+  /** Topics to which it emits a record for each batch. */
+  readonly writes?: readonly string[];
 }
 
 /** A running stage without output records on such a partition, two entries at a time. */
-function atWork({ dueAt, repeats, process }: Setting = {}) {
-  const owned = new ThrottledPartition();
+function atWork({
+  end,
+  delayMs,
+  clock = Date.now,
+  repeats,
+  process,
+  space = UNLIMITED_SPACE,
+  writes = [],
+}: Setting = {}) {
+  const owned = new ThrottledPartition(clock);
   const handled: number[] = [];
-  const source = dueAt === undefined ? { topic: 't' } : { topic: 't', dueAt };
+  const source: Source = {
+    topic: 't',
+    ...(end === undefined ? {} : { end: () => end }),
+    ...(delayMs === undefined ? {} : { dueAt: (appendedAt) => appendedAt + delayMs }),
+  };
   const stage: BatchStage = {
     kind: 'batch',
     name: 's',
     reads: [source],
-    writes: [],
+    writes,
     maxEntries: 2,
     ...(repeats === undefined ? {} : { repeats }),
     process: async ({ entries }) => {
       const offsets = entries.map(({ position }) => position.offset);
       process?.(offsets);
       handled.push(...offsets);
-      return [];
+      return writes.map((topic) => ({ topic, key: 'k', value: '{}', headers: {} }));
     },
   };
   const [stopping, leaving] = [new AbortController(), new AbortController()];
@@ -92,11 +126,12 @@ function atWork({ dueAt, repeats, process }: Setting = {}) {
     owned,
     stopping: stopping.signal,
     crashes: crashWatch(NO_NOTES),
+    space,
     leaving: leaving.signal,
     backoff: { firstMs: 1, capMs: 1 },
     fetchBytes: 1_000_000,
     maxUncommitted: 1_000,
-    clock: Date.now,
+    clock,
     metrics: NO_METRICS,
     logger: NO_LOGGER,
   });
@@ -156,9 +191,7 @@ describe('positions without emissions, on an engine that throttles commits', () 
   });
 
   it('are stored while the next entry is not due for long', async () => {
-    const { owned, until } = atWork({
-      dueAt: ({ position }) => (position.offset < 6 ? 0 : Date.now() + 1e6),
-    });
+    const { owned, until } = atWork({ end: 6 });
     owned.write(7);
     await until(6);
     await expect.poll(() => owned.stored.at(-1)).toBe(6);
@@ -197,34 +230,96 @@ function entriesAt(...timestamps: number[]): { entry: LogEntry }[] {
   }));
 }
 
-const inTen: Source = { topic: 't', dueAt: (entry) => entry.timestamp + 10 };
+const inTen: Source = { topic: 't', dueAt: (appendedAt) => appendedAt + 10 };
 
 describe('due', () => {
   it('is every entry at once without a due time', () => {
-    expect(dueNow({ topic: 't' }, entriesAt(1, 2), 0, 0)).toEqual({ count: 2 });
+    expect(dueNow({ topic: 't' }, entriesAt(1, 2), [], 0)).toEqual({ count: 2 });
   });
 
   it('is the prefix whose time has come', () => {
-    expect(dueNow(inTen, entriesAt(1, 2, 3), 12, 12)).toEqual({ count: 2 });
+    expect(dueNow(inTen, entriesAt(1, 2, 3), [1, 2, 3], 12)).toEqual({ count: 2 });
+    expect(dueNow(inTen, entriesAt(3), [3], 12)).toEqual({ count: 0, wakeAt: 13 });
   });
 
-  it('is no entry while the first is not, also when one behind it is', () => {
-    expect(dueNow(inTen, entriesAt(9, 1), 12, 12)).toEqual({ count: 0, wakeAt: 19 });
+  it('is no entry from the end of the source on', () => {
+    const source: Source = { topic: 't', end: () => 1 };
+    expect(dueNow(source, entriesAt(1, 2), [], 9)).toEqual({ count: 1 });
+    expect(dueNow(source, entriesAt(1, 2).slice(1), [], 9)).toEqual({ count: 0, wakeAt: Infinity });
+  });
+});
+
+describe('when entries were appended', () => {
+  const UNKNOWN = { offset: 0, at: 0 };
+
+  it('is what their timestamps say', () => {
+    expect(appendTimes(entriesAt(1, 2, 2, 7), 9, UNKNOWN)).toEqual([1, 2, 2, 7]);
   });
 
-  it('is an entry whose source throws, so that the stage receives it', () => {
-    const throwing: Source = {
-      topic: 't',
-      dueAt: () => {
-        throw new Error('no due time');
+  it('is no later than for the entries behind them, though a clock was set back in between', () => {
+    expect(appendTimes(entriesAt(1, 9_000, 9_001, 3, 4), 10_000, UNKNOWN)).toEqual([1, 3, 3, 3, 4]);
+  });
+
+  it('is at most when they were read, and when the log was known to reach so far', () => {
+    expect(appendTimes(entriesAt(5_000, 6_000), 100, UNKNOWN)).toEqual([100, 100]);
+    expect(appendTimes(entriesAt(5_000, 6_000, 7_000), 100, { offset: 2, at: 40 })).toEqual([40, 40, 100]);
+  });
+
+  it('made each entry wait for a whole delay more after a clock was ahead: the end is asked for once', async () => {
+    const time = { now: 100, asked: 0 };
+    const times = new AppendTimes(
+      () => time.now,
+      async () => {
+        time.asked += 1;
+        return 3;
       },
-    };
-    expect(dueNow(throwing, entriesAt(1), 0, 0)).toEqual({ count: 1 });
-    expect(dueNow({ topic: 't', dueAt: () => Number.NaN }, entriesAt(1), 0, 0)).toEqual({ count: 1 });
+    );
+    expect(await times.of(entriesAt(5_000, 6_000))).toEqual([100, 100]);
+    time.now = 4_000;
+    expect(await times.of(entriesAt(0, 0, 7_000, 8_000).slice(2))).toEqual([100, 4_000]);
+    expect(time.asked).toBe(2);
+    expect(await times.of(entriesAt(5_000))).toEqual([4_000]);
+  });
+});
+
+describe('a full disk', () => {
+  it('was written until it had no byte left: no more entries are taken, and all of them later', async () => {
+    let isFull = true;
+    const { owned, handled, until } = atWork({ space: { isFull: () => isFull, isSpent: () => false } });
+    owned.write(4);
+    await sleep(50);
+    expect(handled).toEqual([]);
+    isFull = false;
+    await until(4);
   });
 
-  it('counts a timestamp of a clock that is ahead as the time of the read', () => {
-    expect(dueNow(inTen, entriesAt(5_000), 100, 109)).toEqual({ count: 0, wakeAt: 110 });
-    expect(dueNow(inTen, entriesAt(5_000), 100, 110)).toEqual({ count: 1 });
+  it('does not hold a stop up, and nothing is taken by it', async () => {
+    const { owned, handled, stop } = atWork({ space: { isFull: () => true, isSpent: () => false } });
+    owned.write(4);
+    await sleep(20);
+    await stop();
+    expect([handled, owned.committed.offset]).toEqual([[], 0]);
   });
+
+  it('keeps what is left for removals: output waits, and is committed once there is space', async () => {
+    let isSpent = true;
+    const space = { isFull: () => false, isSpent: () => isSpent };
+    const { owned, until } = atWork({ space, writes: ['out'] });
+    owned.write(2);
+    await until(2);
+    await sleep(20);
+    expect(owned.committed.offset).toBe(0);
+    isSpent = false;
+    await expect.poll(() => owned.committed.offset).toBe(2);
+  });
+});
+
+it('a partition waited for a day after a clock that was a day ahead was set right: now for one delay', async () => {
+  let aheadMs = 24 * 3_600_000;
+  const { owned, until } = atWork({ delayMs: 300, clock: () => Date.now() + aheadMs });
+  owned.write(1);
+  await sleep(100);
+  aheadMs = 0;
+  owned.write(2);
+  await until(3);
 });

@@ -3,6 +3,7 @@ import {
   type BatchStage,
   backoffMs,
   type Clock,
+  EventLoopYielder,
   type FlowStage,
   type Logger,
   type Metrics,
@@ -11,13 +12,14 @@ import {
   Rewind,
   type Source,
   type Stage,
+  Unavailable,
 } from '@tributary/core';
 import { type CrashWatch, PartitionSuspects, type Treatment } from '../suspects/crash-watch.ts';
 import type { InFlightEntries } from '../suspects/in-flight-table.ts';
 import { quarantineTaken, workBatch } from './batch-work.ts';
 import { type CommitThrottle, Committer } from './committer.ts';
 import { type Cursor, earlier, type Taken } from './cursor.ts';
-import { dueNow } from './due.ts';
+import { AppendTimes, dueNow } from './due.ts';
 import { FlowWork } from './flow-work.ts';
 import { pause, unlessAborted } from './waiting.ts';
 import { failureOf, type Work } from './work.ts';
@@ -29,6 +31,9 @@ const LONG_WAIT_MS = 1_000;
 
 /** How often an entry that waits for another partition is tried, ms. */
 const BARRIER_MS = 100;
+
+/** How often a partition looks for space while the disk is full, ms. */
+const FULL_MS = 250;
 
 /** How long a stop waits for the last position to be stored, ms; without it the next owner repeats the work. */
 const LAST_POSITION_MS = 2_000;
@@ -69,6 +74,16 @@ export interface OwnedPartition {
   readonly barrier?: EntryBarrier;
 }
 
+/** The space that the disk has for stages. Called for every entry. */
+export interface StageSpace {
+  /** Whether no more entries are to be taken; those in flight finish. */
+  isFull(): boolean;
+  /** Whether output records are not to be written either: what is left is kept for removals. */
+  isSpent(): boolean;
+}
+
+export const UNLIMITED_SPACE: StageSpace = { isFull: () => false, isSpent: () => false };
+
 export interface LoopOptions {
   readonly stage: Stage;
   readonly source: Source;
@@ -81,6 +96,7 @@ export interface LoopOptions {
   readonly fetchBytes: number;
   readonly maxUncommitted: number;
   readonly crashes: CrashWatch;
+  readonly space: StageSpace;
   readonly clock: Clock;
   readonly metrics: Metrics;
   readonly logger: Logger;
@@ -97,21 +113,29 @@ export class PartitionLoop {
   /** Restarts in a row without a commit in between. */
   #restarts = 0;
   #suspects: PartitionSuspects;
+  readonly #appendTimes: AppendTimes;
 
   constructor(options: LoopOptions) {
     this.#options = options;
     this.#writes = new Set(options.stage.writes);
-    const { owned, stage, crashes, backoff, metrics, logger } = options;
+    const { owned, stage, crashes, backoff, clock, metrics, logger } = options;
     this.#suspects = new PartitionSuspects(crashes.isolation, undefined, false);
+    const end = async () => owned.end?.();
+    this.#appendTimes = new AppendTimes(clock, () => this.#repeated('asking for the end', end));
     this.#committer = new Committer({
       stage: stage.name,
       topic: owned.topic,
       partition: owned.partition,
       committed: owned.committed,
-      commit: (from, to, outputRecords) => owned.commit(from, to, outputRecords),
+      commit: async (from, to, outputRecords) => {
+        if (outputRecords.length > 0 && options.space.isSpent())
+          throw new Unavailable('the disk is full: what is left of it is kept for removals');
+        await owned.commit(from, to, outputRecords);
+      },
       throttle: owned.throttle,
       leastPauseMs: stage.kind === 'flow' ? stage.commitPauseMs : undefined,
       isCounting: stage.isCounting?.bind(stage),
+      onCommitted: stage.committed?.bind(stage),
       backoff,
       metrics,
       logger,
@@ -214,6 +238,10 @@ export class PartitionLoop {
     for await (const ready of this.#ready(from, maxEntries)) {
       if (ready.length === 0) await this.#settle(work.signal, this.#options.stopping);
       for (let at = 0; at < ready.length && !this.#options.stopping.aborted; ) {
+        if (this.#options.space.isFull()) {
+          await this.#untilSpace(this.#options.stopping);
+          continue;
+        }
         const batch = this.#suspects.cut(this.#cutReplay(ready.slice(at, at + maxEntries)));
         await this.#suspects.released(this.#options.stopping);
         await this.#workBatch(stage, batch, work);
@@ -262,9 +290,13 @@ export class PartitionLoop {
   async #pullFlow(stage: FlowStage, from: Cursor, work: Work, own: AbortController): Promise<void> {
     const { stopping, leaving, maxUncommitted } = this.#options;
     const flow = new FlowWork(stage, work, maxUncommitted);
+    const thread = new EventLoopYielder(() => performance.now());
     try {
       for await (const ready of this.#ready(from, DEFAULT_BATCH_ENTRIES, flow.ended)) {
         for (const taken of ready) {
+          if (this.#options.space.isFull()) await this.#untilSpace(stopping);
+          // A stage may be done with each entry at once.
+          if (thread.isYieldDue) await thread.yield();
           const treatment = this.#suspects.treatmentOf(taken.entry);
           if (treatment === 'normal') {
             if (this.#suspects.isDispatchPaused) await this.#suspects.released(stopping);
@@ -311,16 +343,18 @@ export class PartitionLoop {
     const signal = ended ? AbortSignal.any([stopping, ended]) : stopping;
     let cursor = from;
     let waiting: readonly Taken[] = [];
-    let readAt = 0;
+    let appendedAt: readonly number[] = [];
     while (!signal.aborted) {
       if (waiting.length === 0) {
         waiting = await this.#fetch(cursor, maxEntries, signal);
-        readAt = clock();
+        appendedAt = source.dueAt === undefined ? [] : await this.#appendTimes.of(waiting);
         cursor = waiting.at(-1)?.after ?? cursor;
         if (waiting.length === 0) yield [];
         continue;
       }
-      const due = dueNow(source, waiting, readAt, clock());
+      const now = clock();
+      appendedAt = appendedAt.map((at) => Math.min(at, now));
+      const due = dueNow(source, waiting, appendedAt, now);
       if (due.wakeAt !== undefined) {
         const waitMs = due.wakeAt - clock();
         if (waitMs > LONG_WAIT_MS) {
@@ -329,7 +363,7 @@ export class PartitionLoop {
         }
         const { isBehind } = this.#committer;
         const positionMs = isBehind ? this.#committer.positionPauseMs() : LONG_WAIT_MS;
-        // Checked at least every second, as the clock may jump.
+        // At least every second, as the clock may jump.
         if (positionMs > 0) await pause(Math.min(waitMs, LONG_WAIT_MS, positionMs), signal);
         if (isBehind) yield [];
         continue;
@@ -338,11 +372,18 @@ export class PartitionLoop {
       if (open > 0) {
         yield waiting.slice(0, open);
         waiting = waiting.slice(open);
+        appendedAt = appendedAt.slice(open);
         continue;
       }
       await pause(BARRIER_MS, signal);
       if (this.#committer.isBehind && this.#committer.positionPauseMs() <= 0) yield [];
     }
+  }
+
+  /** Waits while the disk is full: entries stay in the log, and what was taken finishes in the space that is left. */
+  async #untilSpace(signal: AbortSignal): Promise<void> {
+    const { space } = this.#options;
+    while (space.isFull() && !signal.aborted) await pause(FULL_MS, signal);
   }
 
   /** How many of the first `count` entries need not wait for other partitions. */
@@ -362,18 +403,14 @@ export class PartitionLoop {
 
   async #fetch(from: Cursor, maxEntries: number, signal: AbortSignal): Promise<readonly Taken[]> {
     const { owned, stage, fetchBytes } = this.#options;
-    const fetched = await this.#repeated(
-      'fetch',
-      () => {
-        // A flow stage dispatches at once and pauses before it commits.
-        const gatherMs = stage.kind === 'batch' ? this.#committer.pauseMs() : 0;
-        const waitMs = this.#committer.isBehind ? this.#committer.positionPauseMs() : undefined;
-        const limits = { maxBytes: fetchBytes, maxEntries, gatherMs };
-        return owned.fetch(from, waitMs === undefined ? limits : { ...limits, waitMs }, signal);
-      },
-      signal,
-    );
-    return fetched ?? [];
+    const fetch = () => {
+      // A flow stage dispatches at once and pauses before it commits.
+      const gatherMs = stage.kind === 'batch' ? this.#committer.pauseMs() : 0;
+      const waitMs = this.#committer.isBehind ? this.#committer.positionPauseMs() : undefined;
+      const limits = { maxBytes: fetchBytes, maxEntries, gatherMs };
+      return owned.fetch(from, waitMs === undefined ? limits : { ...limits, waitMs }, signal);
+    };
+    return (await this.#repeated('fetch', fetch, signal)) ?? [];
   }
 
   /** The answer of the engine, requested again while it is `Unavailable`; undefined once the signal fired. */

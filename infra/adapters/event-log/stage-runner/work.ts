@@ -109,7 +109,8 @@ export function checkOutputRecords(
   for (const { topic, key, value } of outputRecords) {
     if (!writes.has(topic)) throw new Error(`output record to "${topic}", which the stage does not declare`);
     if (typeof key !== 'string') throw new Error(`output record without a key to "${topic}"`);
-    const size = Buffer.byteLength(value);
+    // A UTF-16 unit has three bytes of UTF-8 at most.
+    const size = value.length * 3 <= MAX_VALUE_BYTES ? 0 : Buffer.byteLength(value);
     // A dead letter is JSON within JSON, and is dead-lettered again where its redrive fails.
     if (size > MAX_VALUE_BYTES && topic !== TOPIC.poison)
       throw new Error(`output record of ${size} bytes to "${topic}" is too large`);

@@ -2,6 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
   applyIncrements,
+  bytesIn,
+  bytesOfAll,
   type Clock,
   type CountedPartition,
   documentName,
@@ -20,6 +22,7 @@ import {
   type Logger,
   readFunnel,
   readFunnelSamples,
+  type ScopeBytes,
   Unavailable,
 } from '@tributary/core';
 import { accessOf, type RedisAccess, type RedisClient, RedisConnection, Script } from '../../redis/index.ts';
@@ -151,6 +154,12 @@ class RedisFunnelStore implements FunnelStore {
 
   samples(query: FunnelSampleQuery): Promise<readonly string[]> {
     return readFunnelSamples(query, (range) => this.#documents(range));
+  }
+
+  async bytes(interval: 'hour' | 'day', start: number): Promise<readonly ScopeBytes[]> {
+    const hash = this.#keys.hash(bytesOfAll(interval, start));
+    const found = await this.#connection.call((client) => client.hgetall(hash));
+    return Object.entries(found).map(([field, value]) => bytesIn({ field, value }));
   }
 
   close(): Promise<void> {

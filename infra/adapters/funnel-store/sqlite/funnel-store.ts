@@ -2,6 +2,8 @@ import { join } from 'node:path';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import {
   applyIncrements,
+  bytesIn,
+  bytesOfAll,
   type Clock,
   type CountedPartition,
   documentName,
@@ -21,6 +23,7 @@ import {
   isNameField,
   readFunnel,
   readFunnelSamples,
+  type ScopeBytes,
 } from '@tributary/core';
 import { inTransaction, openDatabase, reading } from '../../sqlite/database.ts';
 
@@ -105,6 +108,12 @@ class SqliteFunnelStore implements FunnelStore {
 
   samples(query: FunnelSampleQuery): Promise<readonly string[]> {
     return readFunnelSamples(query, async (range) => this.#documents(range));
+  }
+
+  async bytes(interval: 'hour' | 'day', start: number): Promise<readonly ScopeBytes[]> {
+    const { kind, workspaceId } = bytesOfAll(interval, start);
+    const rows = reading(() => this.#statements.all.all(kind, start, workspaceId));
+    return rows.map(({ field, value }) => bytesIn({ field: String(field), value: String(value) }));
   }
 
   async close(): Promise<void> {

@@ -1,6 +1,8 @@
 import { type HistoryEntry, InvalidInput, Unavailable } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { bulksOf, type ItemAnswer, latest, outcomeOf } from './history-writer.ts';
+import type { ElasticsearchConnection } from '../../elasticsearch/index.ts';
+import { bulksOf, HistoryWriter, type ItemAnswer, latest, outcomeOf } from './history-writer.ts';
+import type { PeriodIndices } from './period-indices.ts';
 
 function dated(n: number, changes: Partial<HistoryEntry> = {}) {
   const entry: HistoryEntry = {
@@ -44,6 +46,34 @@ describe('bulk requests', () => {
         require_alias: true,
       },
     });
+  });
+});
+
+describe('puts of several partitions', () => {
+  it('filled the queue of the nodes: large ones are requests one after the other, and a small one waits for none', async () => {
+    const requests: { readonly size: number; end(): void }[] = [];
+    const bulk = async ({ operations }: { operations: readonly string[] }) => {
+      const size = operations.length / 2;
+      await new Promise<void>((end) => requests.push({ size, end }));
+      return { items: Array(size).fill({ index: { status: 200 } }) };
+    };
+    const writer = new HistoryWriter(
+      { call: (work: (client: object) => unknown) => work({ bulk }) } as unknown as ElasticsearchConnection,
+      { periodOf: async () => 'p', open: async () => {} } as unknown as PeriodIndices,
+    );
+    const put = (count: number) => writer.put(Array.from({ length: count }, (_, n) => dated(n).entry));
+    const sizes = () => requests.map(({ size }) => size).sort((x, y) => x - y);
+    const [first, second] = [put(200), put(210)];
+    const small = put(3);
+    await expect.poll(sizes).toEqual([3, 200]);
+    requests.find(({ size }) => size === 3)?.end();
+    await small;
+    expect(sizes()).toEqual([3, 200]);
+    requests.find(({ size }) => size === 200)?.end();
+    await first;
+    await expect.poll(sizes).toEqual([3, 200, 210]);
+    requests.find(({ size }) => size === 210)?.end();
+    await second;
   });
 });
 

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type HistoryEntry, InvalidInput, MAX_HISTORY_FACETS, Unavailable } from '@tributary/core';
 import { type ElasticsearchConnection, refused } from '../../elasticsearch/index.ts';
 import { documentId, documentOf } from './document.ts';
@@ -7,16 +8,25 @@ import type { PeriodIndices } from './period-indices.ts';
 const BULK_DOCUMENTS = 500;
 const BULK_CHARACTERS = 1_000_000;
 
+/** A smaller request waits for no other. */
+const LARGE_DOCUMENTS = 50;
+/** The longest rest after a large request, ms. */
+const LONGEST_REST_MS = 1_000;
+
 /** Bound of ids: a term of an index has at most 32,766 bytes. */
 const MAX_ID_LENGTH = 1_000;
 /** The largest time of a `Date`. */
 const MAX_TIME = 8.64e15;
 
-/** Puts each entry by its id into the index of its period. A lower version than the stored one is ignored. */
+/**
+ * Puts each entry by its id into the index of its period. A lower version than the stored one is ignored. Large requests are
+ * made one at a time, each followed by a rest of its own length: the same nodes write and search the profiles of others.
+ */
 export class HistoryWriter {
   readonly #connection: ElasticsearchConnection;
   readonly #indices: PeriodIndices;
   readonly #underWay = new Set<Promise<void>>();
+  #lastLarge: Promise<unknown> = Promise.resolve();
 
   constructor(connection: ElasticsearchConnection, indices: PeriodIndices) {
     this.#connection = connection;
@@ -38,7 +48,19 @@ export class HistoryWriter {
     for (const entry of entries) checkEntry(entry);
     const dated: DatedEntry[] = [];
     for (const entry of entries) dated.push({ entry, period: await this.#indices.periodOf(entry.at) });
-    for (const bulk of bulksOf(latest(dated))) await this.#send(bulk);
+    for (const bulk of bulksOf(latest(dated)))
+      await (bulk.entries.length < LARGE_DOCUMENTS ? this.#send(bulk) : this.#sendInTurn(bulk));
+  }
+
+  #sendInTurn(bulk: Bulk): Promise<void> {
+    let began = 0;
+    const done = this.#lastLarge.then(() => {
+      began = performance.now();
+      return this.#send(bulk);
+    });
+    const rest = () => sleep(Math.min(LONGEST_REST_MS, performance.now() - began), undefined, { ref: false });
+    this.#lastLarge = done.then(rest, rest);
+    return done;
   }
 
   async #send(bulk: Bulk): Promise<void> {

@@ -1,12 +1,15 @@
 import { join } from 'node:path';
 import type { Clock, History } from '@tributary/core';
 import { openDatabase, reading } from '../../sqlite/database.ts';
+import { WalCheckpointer } from '../../sqlite/wal-checkpointer.ts';
 import { HistoryReader } from './history-reader.ts';
 import { HistoryWriter } from './history-writer.ts';
 import { prepareSchema } from './schema.ts';
 
-/** Pages of the write-ahead log that one commit checkpoints, which blocks the thread: 1 MB. */
-const CHECKPOINT_PAGES = 250;
+/** WAL pages after which the checkpointer thread runs, 8 MB: entries with random ids change the same index pages again. */
+const MANY_PAGES = 2_000;
+/** WAL pages that it leaves to the thread of the puts. */
+const FEW_PAGES = 100;
 
 export interface SqliteHistoryOptions {
   /** Holds this store alone; several processes and threads may share it. */
@@ -26,19 +29,24 @@ export function openSqliteHistory({
   folder,
   clock,
   retentionMs,
-  busyTimeoutMs,
+  busyTimeoutMs = 5_000,
 }: SqliteHistoryOptions): History {
   const file = join(folder, 'history.db');
-  const writeConnection = openDatabase(file, busyTimeoutMs === undefined ? {} : { busyTimeoutMs });
+  const writeConnection = openDatabase(file, { busyTimeoutMs });
   try {
     prepareSchema(writeConnection, file);
-    writeConnection.exec(`PRAGMA wal_autocheckpoint = ${CHECKPOINT_PAGES}`);
   } catch (error) {
     writeConnection.close();
     throw error;
   }
   const readConnection = openDatabase(file, { readOnly: true });
-  const writer = new HistoryWriter(writeConnection, { clock, retentionMs });
+  const checkpointer = new WalCheckpointer(writeConnection, {
+    file,
+    busyTimeoutMs,
+    checkpointPages: MANY_PAGES,
+    inlinePages: FEW_PAGES,
+  });
+  const writer = new HistoryWriter(writeConnection, { clock, retentionMs }, checkpointer);
   const reader = new HistoryReader(readConnection);
   let closed: Promise<void> | undefined;
   return {
@@ -56,7 +64,8 @@ export function openSqliteHistory({
       return reading(() => reader.get(kind, workspaceId, id));
     },
     close() {
-      closed ??= writer.settled().then(() => {
+      closed ??= writer.settled().then(async () => {
+        await checkpointer.close();
         readConnection.close();
         writeConnection.close();
       });

@@ -1,4 +1,4 @@
-import { ENVIRONMENTS, type Environment, type LiveEvent, type TailLimits } from '@tributary/core';
+import { ENVIRONMENT_CODES, ENVIRONMENT_OF_CODE, type LiveEvent, type TailLimits } from '@tributary/core';
 import { type RedisClient, Script } from '../../redis/index.ts';
 import { idOf, type NumberedEvent } from '../feed/kept-events.ts';
 
@@ -11,9 +11,6 @@ interface Block {
   readonly count: number;
   readonly text: string;
 }
-
-const CODES: Readonly<Record<Environment, string>> = { production: 'p', development: 'd' };
-const ENVIRONMENT_OF = new Map(ENVIRONMENTS.map((environment) => [CODES[environment], environment]));
 
 /** The newest events that fit into the limits, at least one. */
 export function newestWithin<E extends LiveEvent>(events: readonly E[], limits: TailLimits): readonly E[] {
@@ -36,7 +33,7 @@ export function blocksOf(events: readonly LiveEvent[]): readonly Block[] {
   };
   for (const { environment, data } of events) {
     if (lines.length === BLOCK_EVENTS || characters + data.length > BLOCK_CHARACTERS) close();
-    lines.push(CODES[environment] + data);
+    lines.push(ENVIRONMENT_CODES[environment] + data);
     characters += data.length;
   }
   close();
@@ -52,7 +49,7 @@ export function eventsIn(id: string, fields: readonly string[]): readonly Number
   const first = Number(last) - lines.length + 1;
   return lines.map((line, index) => {
     const number = first + index;
-    const environment = ENVIRONMENT_OF.get(line.charAt(0)) ?? 'production';
+    const environment = ENVIRONMENT_OF_CODE.get(line.charAt(0)) ?? 'production';
     return { id: idOf(era, ms, number), era, number, environment, data: line.slice(1) };
   });
 }

@@ -21,6 +21,13 @@ const IDLE_MS = 60_000;
 /** Limits of one append to the log: changes, and characters of their profiles. A longer profile is appended alone. */
 const CHANGES_A_CALL = 500;
 const CHARACTERS_A_CALL = 1024 * 1024;
+/**
+ * After large profiles, the publisher pauses in proportion to them, so that writes to the same profile meanwhile are published
+ * as one: the log does not take 200 KB for each small write.
+ */
+const LARGE_CHARACTERS = 32 * 1024;
+const LARGE_CHARACTERS_A_MS = 1024;
+const LONGEST_PAUSE_MS = 1_000;
 /** Limits of the queue while the log does not answer. Beyond them the queued changes are left to the sweeper. */
 const MAX_QUEUED = 20_000;
 const MAX_QUEUED_CHARACTERS = 64 * 1024 * 1024;
@@ -52,7 +59,8 @@ export interface ChangePublisherOptions {
 }
 
 /**
- * Publishes the changes that this process commits, in the order of their commits. No profile is written again to mark its
+ * Publishes the changes that this process commits, in the order of their commits; of several writes to one profile, the last. No
+ * profile is written again to mark its
  * change as published: a profile names the publisher and the number of its change, and one small document of the publisher
  * holds the number up to which all changes are published. The sweeper compares the two after a crash.
  */
@@ -160,10 +168,18 @@ export class ChangePublisher {
 
   async #publish(): Promise<void> {
     let failures = 0;
-    while (this.#queue.length > 0) {
-      const batch = this.#nextBatch();
+    let large = 0;
+    for (;;) {
+      if (this.#queue.length === 0) {
+        if (large === 0 || this.#closed) return;
+        await this.#options.pause(Math.min(LONGEST_PAUSE_MS, large / LARGE_CHARACTERS_A_MS));
+        large = 0;
+        continue;
+      }
+      const { batch, superseded } = this.#nextBatch();
+      const published = batch.filter((one) => !superseded.has(one));
       try {
-        await this.#options.publish(batch.map(({ change }) => change));
+        if (published.length > 0) await this.#options.publish(published.map(({ change }) => change));
       } catch (error) {
         if (failures === 0)
           this.#options.logger.warn(
@@ -175,21 +191,30 @@ export class ChangePublisher {
         continue;
       }
       failures = 0;
+      for (const { characters } of published) if (characters > LARGE_CHARACTERS) large += characters;
       // Meanwhile changes may have been added to the queue, or the whole queue left to the sweeper.
-      const published = new Set(batch);
-      this.#queue = this.#queue.filter((one) => !published.has(one));
+      const done = new Set(batch);
+      this.#queue = this.#queue.filter((one) => !done.has(one));
       this.#queuedCharacters = this.#queue.reduce((sum, { characters }) => sum + characters, 0);
       for (const { ledger, n } of batch) ledger.end(n);
     }
   }
 
-  #nextBatch(): readonly QueuedChange[] {
+  /** The first changes of the queue, and the writes of it that a later change of the same profile covers. */
+  #nextBatch(): { readonly batch: readonly QueuedChange[]; readonly superseded: ReadonlySet<QueuedChange> } {
+    const superseded = new Set<QueuedChange>();
+    const later = new Set<string>();
+    for (const one of this.#queue.toReversed()) {
+      const { kind, ucid } = one.change;
+      if (kind === 'written' && later.has(ucid)) superseded.add(one);
+      later.add(ucid);
+    }
     let characters = 0;
     const end = this.#queue.findIndex((one, index) => {
-      characters += one.characters;
+      if (!superseded.has(one)) characters += one.characters;
       return index > 0 && (index >= CHANGES_A_CALL || characters > CHARACTERS_A_CALL);
     });
-    return end < 0 ? [...this.#queue] : this.#queue.slice(0, end);
+    return { batch: end < 0 ? [...this.#queue] : this.#queue.slice(0, end), superseded };
   }
 
   /** The queued changes stay open in their ledgers, which take no further changes. */

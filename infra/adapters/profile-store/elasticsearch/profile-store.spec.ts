@@ -1,6 +1,7 @@
 import {
   type Identity,
   InvalidInput,
+  MAX_PROFILE_BOUNDS,
   MAX_SEARCH_RESULT_CHARACTERS,
   NO_LOGGER,
   newId,
@@ -76,8 +77,12 @@ function setUp(publish: (changes: readonly ProfileChange[]) => Promise<void> = a
 const userOf = (n: number): Identity => ({ type: 'user_id', value: `u${n}` });
 
 function writeOf(n: number, value: string): ProfileWrite {
-  const attributes = [{ path: ['d', 'text'], value }] as const;
-  return { ...SCOPE, identities: [userOf(n)], attributes, preferences: [], consents: [], linking: 'merge' };
+  // One value may have a quarter of a profile's bytes.
+  const pieces = value.match(/.{1,200000}/g) ?? [];
+  const attributes = pieces.map((piece, at) => ({ path: ['d', `text${at}`], value: piece }));
+  const bounds = MAX_PROFILE_BOUNDS;
+  const values = { attributes, preferences: [], consents: [] };
+  return { ...SCOPE, identities: [userOf(n)], ...values, linking: 'merge', bounds };
 }
 
 const searchFor = (count: number) => ({
@@ -159,6 +164,26 @@ describe('a profile store on documents', () => {
     await store.close();
   });
 
+  it('published a long profile again for each small write to it: those that wait are one', async () => {
+    const published: ProfileChange[] = [];
+    const gate = Promise.withResolvers<void>();
+    const { documents, store } = setUp(async (changes) => {
+      await gate.promise;
+      published.push(...changes);
+    });
+    await store.upsert(writeOf(0, 'x'.repeat(100_000)));
+    await store.upsert(writeOf(1, 'short'));
+    for (let n = 0; n < 30; n++) await store.upsert(writeOf(0, `${n}${'y'.repeat(100_000)}`));
+    gate.resolve();
+    await expect.poll(() => published.length).toBe(3);
+    const [first, last] = published.filter(({ ucid }) => ucid === published[0]?.ucid);
+    expect(last?.version).toBe((first?.version ?? 0) + 30);
+    await store.close();
+    // Nothing is left to the sweeper.
+    const publishers = [...documents.stored].filter(([id]) => id.startsWith(publisherId('')));
+    expect(publishers.map(([, { source }]) => source.updated_ts)).toEqual([0]);
+  });
+
   it('bounds a group of writes of a long profile', async () => {
     const { documents, store } = setUp();
     await store.upsert(writeOf(1, 'x'.repeat(600_000)));
@@ -170,7 +195,7 @@ describe('a profile store on documents', () => {
       attributes: [{ path: ['d', `n${n}`], value: n }],
     }));
     await Promise.all(writes.map((write) => store.upsert(write)));
-    expect(version().profile.attributes).toHaveLength(13);
+    expect(version().profile.attributes).toHaveLength(15);
     expect(documents.reads.length - before).toBeGreaterThanOrEqual(4);
   });
 });

@@ -1,8 +1,10 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import {
   type Clock,
+  chargeOf,
   identityHash,
   isTooOld,
+  LeakyShares,
   type Logger,
   messageOf,
   newId,
@@ -124,6 +126,8 @@ function sweepEvery(everyMs: number, store: DocumentProfileStore, logger: Logger
 
 /** Identities of which the profile is cached; the table takes 96 MiB once it is full. */
 const CACHED_LOCATIONS = 2 ** 22;
+/** Characters of large profiles that an organization may read or rewrite a second in the requests that all share. */
+const LARGE_PER_SECOND = 64 * 1024;
 /** Profiles of which the durable version is known; about 200 bytes each. */
 const DURABLE_VERSIONS = 100_000;
 
@@ -146,19 +150,28 @@ export class DocumentProfileStore implements ProfileStore {
   readonly #sweeper: Sweeper;
   readonly #shards: WriteShards;
   readonly #running = new Set<Promise<unknown>>();
+  readonly #shares: LeakyShares;
   #closed: Promise<void> | undefined;
 
   constructor({ publish, locations, ...options }: DocumentStoreOptions) {
     const { documents, clock, pause, newUcid: newId, logger } = options;
+    this.#shares = new LeakyShares({
+      perSecond: LARGE_PER_SECOND,
+      burst: 0,
+      elapsed: () => performance.now(),
+    });
     this.#context = {
       ...options,
+      charge: (org, read, written) => this.#shares.charge(String(org), chargeOf(read, written).charge ?? 0),
       publisher: new ChangePublisher({ documents, publish, clock, pause, newId, logger }),
       locations: locations ?? new LocationTable(CACHED_LOCATIONS),
       durable: new DurableVersions(documents, clock, DURABLE_VERSIONS),
       background: (work) => void this.#track(work),
     };
     this.#sweeper = new Sweeper(this.#context, publish);
-    this.#shards = new WriteShards((writes) => this.#retry(() => attemptUpsert(writes, this.#context)));
+    this.#shards = new WriteShards((writes) =>
+      this.#retry(() => attemptUpsert(writes, this.#contextOf(writes[0]))),
+    );
   }
 
   upsert(write: ProfileWrite): Promise<ProfileWriteOutcome> {
@@ -171,7 +184,7 @@ export class DocumentProfileStore implements ProfileStore {
   }
 
   search(search: ProfileSearch): Promise<readonly Profile[]> {
-    return this.#run(() => this.#retry(() => attemptSearch(search, this.#context)));
+    return this.#run(() => this.#retry(() => attemptSearch(search, this.#contextOf(search))));
   }
 
   holdsProfiles(scope: ProfileScope | undefined): Promise<boolean> {
@@ -179,15 +192,15 @@ export class DocumentProfileStore implements ProfileStore {
   }
 
   delete(deletion: ProfileDeletion): Promise<ProfileDeletionOutcome> {
-    return this.#run(() => deleteProfiles(deletion, this.#context));
+    return this.#run(() => deleteProfiles(deletion, this.#contextOf(deletion)));
   }
 
   unlink(unlink: ProfileUnlink): Promise<ProfileUnlinkOutcome> {
-    return this.#run(() => this.#retry(() => attemptUnlink(unlink, this.#context)));
+    return this.#run(() => this.#retry(() => attemptUnlink(unlink, this.#contextOf(unlink))));
   }
 
   split(split: ProfileSplit): Promise<ProfileSplitOutcome> {
-    return this.#run(() => this.#retry(() => attemptSplit(split, this.#context)));
+    return this.#run(() => this.#retry(() => attemptSplit(split, this.#contextOf(split))));
   }
 
   /** Completes operations that were interrupted, also those of other processes. */
@@ -213,6 +226,23 @@ export class DocumentProfileStore implements ProfileStore {
       if (ucid !== undefined) return ucid;
     }
     return write.ucid ?? hashes[0] ?? '';
+  }
+
+  /** An organization that has read or rewritten large profiles lately has requests of its own. */
+  #contextOf({ org }: { readonly org: number }): OperationContext {
+    const { documents } = this.#context;
+    const owner = String(org);
+    if (documents.apartFor === undefined || !this.#shares.isInUse(owner)) return this.#context;
+    const apart = documents.apartFor(owner);
+    return {
+      ...this.#context,
+      documents: {
+        read: apart.read,
+        write: apart.write,
+        find: (query) => documents.find(query),
+        holdsLive: (scope) => documents.holdsLive(scope),
+      },
+    };
   }
 
   #retry<T>(attempt: Parameters<typeof retryOnConflict<T>>[1]): Promise<T> {

@@ -1,7 +1,10 @@
 import {
+  type AppliedSplit,
   applySplit,
   applyUnlink,
   applyWrite,
+  asPart,
+  chargeOf,
   deletionOf,
   freshProfile,
   type IdentityOwner,
@@ -10,11 +13,12 @@ import {
   leftOutOf,
   linkingOf,
   messageOf,
+  newId,
   type Profile,
-  type ProfileDeletion,
   type ProfileSplit,
   type ProfileUnlink,
   type ProfileWrite,
+  partUnlinked,
   resolveIdentities,
   unlinkingOf,
 } from '@tributary/core';
@@ -23,6 +27,7 @@ import { identityDigest } from './schema.ts';
 import type { IdentityClaimTarget, LiveProfile, StoredProfile, StoredProfiles } from './stored-profiles.ts';
 
 type Upsert = Extract<StoreRequest, { kind: 'upsert' }>;
+type Deletion = Extract<StoreRequest, { kind: 'delete' }>;
 
 /** Most deletions forgotten in one transaction: writes wait for it. */
 const FORGOTTEN_AT_ONCE = 100;
@@ -36,7 +41,7 @@ export function carryOut(stored: StoredProfiles, request: StoreRequest): StoreAn
     case 'upsert':
       return upsert(stored, request);
     case 'delete':
-      return remove(stored, request.deletion, request.now);
+      return remove(stored, request);
     case 'unlink':
       return unlink(stored, request.unlink, request.now);
     case 'split':
@@ -70,20 +75,40 @@ function upsert(
       named: write.ucid === undefined ? undefined : (named?.profile ?? 'gone'),
     });
     if (linking.kind === 'refused') return linking;
+    if (linking.kind === 'detach') {
+      const part = asPart(linking.profile, linking.identities, newId());
+      return {
+        kind: linking.kind,
+        ucid: part.ucid,
+        applied: applySplit(part.profile, part.ucid, now, 'event'),
+        of: linking.profile.ucid,
+      };
+    }
     const [survivor = freshProfile(write, ucid, now), ...others] = linking.profiles;
-    const applied = applyWrite([survivor, ...others], linking.identities, write, now);
+    const applied = applyWrite([survivor, ...others], linking.identities, write, now, linking.leftOut);
     return applied.kind === 'refused' ? applied : { ...applied, linking };
   });
-  if (decision.kind === 'refused' || decision.kind === 'failed') return decision;
-  const { profile, linking, dropped } = decision;
-  const leftOut = leftOutOf(linking, write, dropped);
   const byUcid = new Map(
     [named, ...found.map((owner) => owner?.stored)].filter(isLive).map((live) => [live.profile.ucid, live]),
   );
+  let read = 0;
+  for (const live of byUcid.values()) read += live.text.length;
+  if (decision.kind === 'failed') return decision;
+  if (decision.kind === 'refused') return { ...decision, ...chargeOf(read) };
+  if (decision.kind === 'detach') {
+    const { applied, of } = decision;
+    const live = byUcid.get(of);
+    if (live === undefined || applied.kind === 'refused')
+      throw new Error('a part of a profile was not found');
+    putSplit(stored, live, applied, decision.ucid);
+    return upsert(stored, { kind: 'upsert', write: requested, digests: hexDigests, ucid, now });
+  }
+  const { profile, linking, dropped } = decision;
+  const leftOut = leftOutOf(linking, write, dropped);
   const survivor = byUcid.get(profile.ucid);
   if (decision.kind === 'unchanged') {
     if (survivor === undefined) throw new Error('an unchanged profile was not found');
-    return { kind: 'written', profile: survivor.text, leftOut, changed: false };
+    return { kind: 'written', profile: survivor.text, leftOut, changed: false, ...chargeOf(read) };
   }
   const { text, change } = decision;
   const target = survivor ?? stored.create(profile, text);
@@ -107,7 +132,7 @@ function upsert(
     if (owner?.stored === target) stored.releaseIdentity(identity, target, owner.deletedAt);
   }
   stored.record(change);
-  return { kind: 'written', profile: text, leftOut, changed: true };
+  return { kind: 'written', profile: text, leftOut, changed: true, ...chargeOf(read, text.length) };
 }
 
 interface Sought {
@@ -131,24 +156,34 @@ function concernedBy(
 
 function remove(
   stored: StoredProfiles,
-  { org, regions, identities, ucids }: ProfileDeletion,
-  now: number,
+  { deletion: { org, regions, identities, ucids }, earlier, now }: Deletion,
 ): StoreAnswer {
   const scopes = regions.map((region) => ({ org, region }));
   const found = [
     ...identities.map((identity) =>
       scopes.map((scope) => stored.byIdentity(identityDigest(scope, identity))?.stored),
     ),
-    ...ucids.map((ucid) => scopes.map((scope) => liveIn(scope, stored.byUcid(ucid)))),
-  ].map((some) => some.filter(isLive));
-  const targets = [...new Set(found.flat())];
+    ...ucids.map((ucid) => {
+      const one = stored.byUcid(ucid);
+      return one?.kind === 'deleted' ? [one] : scopes.map((scope) => liveIn(scope, one));
+    }),
+  ];
+  const targets = [...new Set(found.flat().filter(isLive))];
+  const ids = new Set([...earlier, ...targets.map(({ id }) => id)]);
+  const read = targets.reduce((sum, { text }) => sum + text.length, 0);
   for (const live of targets) {
     stored.replaceWithTombstone(live, now);
     stored.record(deletionOf(live.profile, now));
   }
   const deleted = targets.map(({ profile }) => profile.ucid);
-  const notFound = [...found.entries()].filter(([, some]) => some.length === 0).map(([at]) => at);
-  return { kind: 'deleted', outcome: { deleted, notFound } };
+  const isMatch = (one: StoredProfile | undefined) => one !== undefined && ids.has(one.id);
+  const notFound = found.flatMap((some, at) => (some.some(isMatch) ? [] : [at]));
+  return {
+    kind: 'deleted',
+    outcome: { deleted, notFound },
+    ids: targets.map(({ id }) => id),
+    ...chargeOf(read),
+  };
 }
 
 function unlink(stored: StoredProfiles, request: ProfileUnlink, now: number): StoreAnswer {
@@ -163,19 +198,34 @@ function unlink(stored: StoredProfiles, request: ProfileUnlink, now: number): St
       named?.profile,
     );
     if (unlinking.kind === 'refused') return unlinking;
-    const applied = applyUnlink(unlinking.profile, request.identities, now);
+    const taken =
+      unlinking.notHeld.length > 0 ? undefined : partUnlinked(unlinking.profile, request.identities);
+    if (taken !== undefined) {
+      const part = asPart(unlinking.profile, taken, newId());
+      const applied = applySplit(part.profile, part.ucid, now);
+      if (applied.kind === 'split') return { ...applied, ucid: part.ucid, isRest: !part.isNamed };
+    }
+    const applied = applyUnlink(unlinking.profile, request, now);
     return applied.kind === 'refused' ? applied : { ...applied, notHeld: unlinking.notHeld };
   });
   if (decision.kind === 'failed') return decision;
-  if (decision.kind === 'refused') return { kind: 'not_unlinked', reason: decision.reason };
-  const { profile, text, change, notHeld } = decision;
   const target = named ?? owners.find(isLive);
+  const read = target?.text.length ?? 0;
+  if (decision.kind === 'refused') return { ...decision, kind: 'not_unlinked', ...chargeOf(read) };
   if (target === undefined) throw new Error('an unlinked profile was not found');
+  if (decision.kind === 'split') {
+    const { survivor, apart, kept, lost, ucid, isRest } = decision;
+    putSplit(stored, target, decision, ucid);
+    const [left, taken] = isRest ? [apart, survivor] : [survivor, apart];
+    const split = { ucid: taken.profile.ucid, kept, lost };
+    return { kind: 'unlinked', profile: left.text, notHeld: [], split, ...chargeOf(read, left.text.length) };
+  }
+  const { profile, text, change, notHeld } = decision;
   stored.replace(target, profile, text);
   for (const [at, identity] of request.identities.entries())
     if (owners[at] !== undefined) stored.releaseIdentity(identity, target, found[at]?.deletedAt);
   stored.record(change);
-  return { kind: 'unlinked', profile: text, notHeld };
+  return { kind: 'unlinked', profile: text, notHeld, ...chargeOf(read, text.length) };
 }
 
 function split(stored: StoredProfiles, request: ProfileSplit, now: number): StoreAnswer {
@@ -183,13 +233,23 @@ function split(stored: StoredProfiles, request: ProfileSplit, now: number): Stor
   if (merged === undefined) return { kind: 'not_split', reason: 'unknown_ucid' };
   const decision = decided(() => applySplit(merged.profile, request.ucid, now));
   if (decision.kind === 'failed') return decision;
-  if (decision.kind === 'refused') return { kind: 'not_split', reason: decision.reason };
-  const { survivor, apart, kept } = decision;
+  const read = merged.text.length;
+  if (decision.kind === 'refused') return { kind: 'not_split', reason: decision.reason, ...chargeOf(read) };
+  const { survivor, apart, kept, lost } = decision;
+  putSplit(stored, merged, decision, request.ucid);
+  return { kind: 'split', profile: apart.text, survivor: survivor.text, kept, lost, ...chargeOf(read) };
+}
+
+function putSplit(
+  stored: StoredProfiles,
+  merged: LiveProfile,
+  { survivor, apart }: Extract<AppliedSplit, { kind: 'split' }>,
+  ucid: string,
+): void {
   stored.replace(merged, survivor.profile, survivor.text);
   stored.splitOff(apart.profile, apart.text);
-  stored.record(survivor.change, request.ucid);
+  stored.record(survivor.change, ucid);
   stored.record(apart.change);
-  return { kind: 'split', profile: apart.text, survivor: survivor.text, kept };
 }
 
 function ownerOf(owner: IdentityClaimTarget | undefined): IdentityOwner {

@@ -28,8 +28,10 @@ export function* outboxRows(changes: readonly OutboxChange[]): Generator<readonl
   if (row.length > 0) yield row;
 }
 
-/** Largest batch, characters; a single change may be larger. */
-const BATCH_CHARACTERS = 1024 * 1024;
+/** Largest batch, characters; a single change may be larger. It is read and written as records in the thread of callers. */
+const BATCH_CHARACTERS = 256 * 1024;
+/** Profiles of this length are published at a bounded rate. */
+const LARGE_CHARACTERS = 32 * 1024;
 /** Most changes of a batch. They are read in the thread that answers callers, which this many occupy for about 1 ms. */
 const BATCH_CHANGES = 50;
 
@@ -38,6 +40,8 @@ export interface UnpublishedChanges {
   readonly changes: readonly ProfileChange[];
   /** The number of the last change that they cover. */
   readonly upTo: number;
+  /** Characters of the large profiles among them. */
+  readonly large: number;
 }
 
 interface Numbered {
@@ -78,7 +82,7 @@ export class Outbox {
   after(number: number, published: ReadonlyMap<string, number>): UnpublishedChanges | undefined {
     return reading(() => {
       const changesByUcid = new Map<string, ProfileChange>();
-      let [upTo, count, characters] = [number, 0, 0];
+      let [upTo, count, characters, large] = [number, 0, 0, 0];
       for (const { at, change, weight } of this.#rowsAfter(number)) {
         if (++count > BATCH_CHANGES) break;
         if (change.kind === 'written' && change.version <= (published.get(change.ucid) ?? 0)) {
@@ -90,6 +94,7 @@ export class Outbox {
           const text = change.kind === 'deleted' ? '' : this.#textOf(change.ucid);
           characters += weight + text.length;
           if (upTo !== number && characters > BATCH_CHARACTERS) break;
+          if (text.length > LARGE_CHARACTERS) large += text.length;
           const current = text === '' ? undefined : (parseExact(text) as Profile);
           const profile = current?.ucid === change.ucid ? current : undefined;
           const all = mergedChange(before, change, profile);
@@ -101,7 +106,7 @@ export class Outbox {
         }
         upTo = at;
       }
-      return upTo === number ? undefined : { changes: [...changesByUcid.values()], upTo };
+      return upTo === number ? undefined : { changes: [...changesByUcid.values()], upTo, large };
     });
   }
 

@@ -1,7 +1,9 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import {
+  type Charged,
   type Clock,
   forgetDeletionsBefore,
   identitiesToLookUp,
@@ -10,6 +12,7 @@ import {
   type Metrics,
   messageOf,
   newId,
+  PartialDeletion,
   type Profile,
   type ProfileDeletion,
   type ProfileDeletionOutcome,
@@ -24,9 +27,11 @@ import {
   type ProfileWriteOutcome,
   type PublishProfileChanges,
   parseExact,
+  TributaryError,
   Unavailable,
 } from '@tributary/core';
 import { openDatabase, translateSqliteError } from '../../sqlite/database.ts';
+import { deletionParts } from '../deletion-parts.ts';
 import { Outbox } from './outbox.ts';
 import { ProfileReader } from './profile-reader.ts';
 import { ProfileWriter } from './profile-writer.ts';
@@ -34,6 +39,10 @@ import { Publisher, PublisherLease } from './publisher.ts';
 import { identityDigest, prepareSchema } from './schema.ts';
 
 const READ_CACHE_KIB = 16 * 1024;
+/** Profiles of this length are read one in each turn of the event loop. */
+const LARGE_CHARACTERS = 32 * 1024;
+/** The owner of the store's own requests to the writer. */
+const STORE = 'store';
 
 export interface SqliteProfileStoreOptions {
   /** A folder of its own; several processes and threads may share it. */
@@ -69,6 +78,7 @@ class SqliteProfileStore implements ProfileStore {
   readonly #forgetTimer: NodeJS.Timeout | undefined;
   readonly #running = new Set<Promise<unknown>>();
   #closed: Promise<void> | undefined;
+  #lastLarge: Promise<unknown> = Promise.resolve();
 
   constructor(options: SqliteProfileStoreOptions) {
     this.#options = options;
@@ -85,7 +95,7 @@ class SqliteProfileStore implements ProfileStore {
       lease,
       publish,
       remove: async (upTo) => {
-        await this.#writer.ask({ kind: 'published', upTo });
+        await this.#writer.ask(STORE, { kind: 'published', upTo });
       },
       logger,
       metrics,
@@ -101,14 +111,16 @@ class SqliteProfileStore implements ProfileStore {
       const digests = identitiesToLookUp(write).map((identity) =>
         identityDigest(write, identity).toString('hex'),
       );
-      const answer = await this.#writer.ask({ kind: 'upsert', write, digests, ucid: newId(), now });
+      const request = { kind: 'upsert', write, digests, ucid: newId(), now } as const;
+      const answer = await this.#writer.ask(ownerOf(write), request);
       if (answer.kind === 'refused') return answer;
       if (answer.kind !== 'written') throw new Error(`an upsert was answered with ${answer.kind}`);
       if (answer.changed) this.#publisher.wake();
       return {
         kind: 'written',
-        profile: parseExact(answer.profile) as Profile,
+        profile: await this.#profileOf(answer.profile),
         leftOut: answer.leftOut,
+        ...chargedBy(answer),
       };
     });
   }
@@ -124,39 +136,59 @@ class SqliteProfileStore implements ProfileStore {
   delete(deletion: ProfileDeletion): Promise<ProfileDeletionOutcome> {
     return this.#during(async () => {
       const now = this.#options.clock();
-      const answer = await this.#writer.ask({ kind: 'delete', deletion, now });
-      if (answer.kind !== 'deleted') throw new Error(`a deletion was answered with ${answer.kind}`);
-      if (answer.outcome.deleted.length > 0) this.#publisher.wake();
-      return answer.outcome;
+      const deleted: string[] = [];
+      const earlier: number[] = [];
+      const notFound: number[] = [];
+      let charge = 0;
+      try {
+        for (const { first, part } of deletionParts(deletion)) {
+          const request = { kind: 'delete', deletion: part, earlier, now } as const;
+          const answer = await this.#writer.ask(ownerOf(deletion), request);
+          if (answer.kind !== 'deleted') throw new Error(`a deletion was answered with ${answer.kind}`);
+          deleted.push(...answer.outcome.deleted);
+          earlier.push(...answer.ids);
+          notFound.push(...answer.outcome.notFound.map((at) => first + at));
+          charge += answer.charge ?? 0;
+        }
+      } catch (error) {
+        // A repeated call could not tell which profiles this one has deleted.
+        throw error instanceof TributaryError && error.retryable && deleted.length > 0
+          ? new PartialDeletion(error.message, { deleted, notFound }, { cause: error })
+          : error;
+      } finally {
+        if (deleted.length > 0) this.#publisher.wake();
+      }
+      return { deleted, notFound, ...(charge > 0 ? { charge } : {}) };
     });
   }
 
   unlink(unlink: ProfileUnlink): Promise<ProfileUnlinkOutcome> {
     return this.#during(async () => {
-      const answer = await this.#writer.ask({ kind: 'unlink', unlink, now: this.#options.clock() });
-      if (answer.kind === 'not_unlinked') return { kind: 'refused', reason: answer.reason };
+      const request = { kind: 'unlink', unlink, now: this.#options.clock() } as const;
+      const answer = await this.#writer.ask(ownerOf(unlink), request);
+      if (answer.kind === 'not_unlinked') return { ...answer, kind: 'refused' };
       if (answer.kind !== 'unlinked') throw new Error(`an unlink was answered with ${answer.kind}`);
       this.#publisher.wake();
-      return {
-        kind: 'unlinked',
-        profile: parseExact(answer.profile) as Profile,
-        notHeld: answer.notHeld,
-      };
+      return { ...answer, profile: await this.#profileOf(answer.profile) };
     });
   }
 
   split(split: ProfileSplit): Promise<ProfileSplitOutcome> {
     return this.#during(async () => {
-      const answer = await this.#writer.ask({ kind: 'split', split, now: this.#options.clock() });
-      if (answer.kind === 'not_split') return { kind: 'refused', reason: answer.reason };
+      const request = { kind: 'split', split, now: this.#options.clock() } as const;
+      const answer = await this.#writer.ask(ownerOf(split), request);
+      if (answer.kind === 'not_split')
+        return { kind: 'refused', reason: answer.reason, ...chargedBy(answer) };
       if (answer.kind !== 'split') throw new Error(`a split was answered with ${answer.kind}`);
       this.#publisher.wake();
-      const { profile, survivor, kept } = answer;
+      const { profile, survivor, kept, lost } = answer;
       return {
         kind: 'split',
-        profile: parseExact(profile) as Profile,
-        survivor: parseExact(survivor) as Profile,
+        profile: await this.#profileOf(profile),
+        survivor: await this.#profileOf(survivor),
         kept,
+        lost,
+        ...chargedBy(answer),
       };
     });
   }
@@ -181,7 +213,7 @@ class SqliteProfileStore implements ProfileStore {
     try {
       for (let count = 1; count > 0 && this.#closed === undefined; ) {
         const before = forgetDeletionsBefore(clock(), retentionMs);
-        const answer = await this.#writer.ask({ kind: 'forget', before });
+        const answer = await this.#writer.ask(STORE, { kind: 'forget', before });
         count = answer.kind === 'done' ? answer.count : 0;
       }
     } catch (error) {
@@ -190,6 +222,15 @@ class SqliteProfileStore implements ProfileStore {
         'removing the traces of deleted profiles failed; it is tried again later',
       );
     }
+  }
+
+  /** The answers of a group arrive together: to read and answer 16 large profiles at once blocked the thread for 160 ms. */
+  async #profileOf(text: string): Promise<Profile> {
+    if (text.length > LARGE_CHARACTERS) {
+      this.#lastLarge = this.#lastLarge.then(() => nextTurn());
+      await this.#lastLarge;
+    }
+    return parseExact(text) as Profile;
   }
 
   async #during<T>(call: () => Promise<T>): Promise<T> {
@@ -202,6 +243,15 @@ class SqliteProfileStore implements ProfileStore {
       this.#running.delete(done);
     }
   }
+}
+
+/** The owner of a request to the writer: its organization. */
+function ownerOf({ org }: { readonly org: number }): string {
+  return String(org);
+}
+
+function chargedBy({ charge }: Charged): Charged {
+  return charge === undefined ? {} : { charge };
 }
 
 function openReads(file: string, busyTimeoutMs: number, lease: PublisherLease): DatabaseSync {

@@ -1,12 +1,15 @@
 import { Worker } from 'node:worker_threads';
 import {
+  type Charged,
   InvalidInput,
   type LeftOut,
   type Logger,
+  type LostValues,
   type ProfileDeletion,
   type ProfileDeletionOutcome,
   type ProfileSplit,
   type ProfileUnlink,
+  type ProfileUnlinkOutcome,
   type ProfileWrite,
   type ProfileWriteOutcome,
   type SplitRefusal,
@@ -35,13 +38,14 @@ interface QueuedRequest {
 }
 
 /**
- * Sends write requests to a thread of their own, where concurrent requests share one transaction and one fsync. The thread
+ * Sends write requests to a thread of their own, where concurrent requests share one transaction and one fsync. Each owner
+ * has groups of its own, which the thread carries out in turns: what one owner has queued delays no other. The thread
  * starts with the first request, and again if it dies.
  */
 export class ProfileWriter {
   readonly #options: WriterOptions;
   readonly #logger: Logger;
-  readonly #groups: GroupCommit<QueuedRequest>;
+  readonly #groups = new Map<string, GroupCommit<QueuedRequest>>();
   readonly #pending = new Map<number, Pending>();
   #thread: Worker | undefined;
   #lastId = 0;
@@ -49,22 +53,20 @@ export class ProfileWriter {
   constructor(options: WriterOptions, logger: Logger) {
     this.#options = options;
     this.#logger = logger;
-    this.#groups = new GroupCommit({
-      maxInFlight: MAX_IN_FLIGHT,
-      eagerRequests: EAGER_REQUESTS,
-      maxUnconfirmedBytes: MAX_UNCONFIRMED_BYTES,
-      maxGroupBytes: MAX_GROUP_BYTES,
-      commit: (group) => this.#commit(group),
-    });
   }
 
   /**
    * Resolves when the request is durable. Rejects with `Overloaded` or `InvalidInput` (nothing was written), or
-   * `Unavailable` (the outcome is unknown).
+   * `Unavailable` (the outcome is unknown). Requests of one owner are carried out in the order of the calls.
    */
-  async ask(request: StoreRequest): Promise<StoreAnswer> {
+  async ask(owner: string, request: StoreRequest): Promise<StoreAnswer> {
     const queued: QueuedRequest = { text: JSON.stringify(request) };
-    await this.#groups.add(queued, queued.text.length);
+    const groups = this.#groupsOf(owner);
+    try {
+      await groups.add(queued, queued.text.length);
+    } finally {
+      if (groups.isIdle && this.#groups.get(owner) === groups) this.#groups.delete(owner);
+    }
     const { answer } = queued;
     if (answer === undefined) throw new Unavailable('the thread gave no answer');
     if (answer.kind === 'failed') throw new InvalidInput(answer.error);
@@ -73,7 +75,11 @@ export class ProfileWriter {
 
   /** Waits for the requests under way, then ends the thread. */
   async close(): Promise<void> {
-    await this.#groups.drained();
+    while (this.#groups.size > 0)
+      for (const [owner, groups] of this.#groups) {
+        await groups.drained();
+        this.#groups.delete(owner);
+      }
     const thread = this.#thread;
     if (!thread) return;
     const exited = new Promise((resolve) => thread.once('exit', resolve));
@@ -81,13 +87,27 @@ export class ProfileWriter {
     await exited;
   }
 
-  async #commit(group: readonly QueuedRequest[]): Promise<void> {
+  #groupsOf(owner: string): GroupCommit<QueuedRequest> {
+    const known = this.#groups.get(owner);
+    if (known !== undefined) return known;
+    const groups = new GroupCommit<QueuedRequest>({
+      maxInFlight: MAX_IN_FLIGHT,
+      eagerRequests: EAGER_REQUESTS,
+      maxUnconfirmedBytes: MAX_UNCONFIRMED_BYTES,
+      maxGroupBytes: MAX_GROUP_BYTES,
+      commit: (group) => this.#commit(owner, group),
+    });
+    this.#groups.set(owner, groups);
+    return groups;
+  }
+
+  async #commit(owner: string, group: readonly QueuedRequest[]): Promise<void> {
     const answers = await new Promise<readonly StoreAnswer[]>((resolve, reject) => {
       const id = ++this.#lastId;
       this.#pending.set(id, { resolve, reject });
       this.#thread ??= this.#start();
       const requests = `[${group.map(({ text }) => text).join(',')}]`;
-      this.#post(this.#thread, { kind: 'group', id, requests });
+      this.#post(this.#thread, { kind: 'group', id, owner, requests });
     });
     for (const [at, queued] of group.entries()) {
       const answer = answers[at];
@@ -139,7 +159,13 @@ export type StoreRequest =
       readonly ucid: string;
       readonly now: number;
     }
-  | { readonly kind: 'delete'; readonly deletion: ProfileDeletion; readonly now: number }
+  /** `earlier`: ids of profiles that earlier requests of the same call have deleted. */
+  | {
+      readonly kind: 'delete';
+      readonly deletion: ProfileDeletion;
+      readonly earlier: readonly number[];
+      readonly now: number;
+    }
   | { readonly kind: 'unlink'; readonly unlink: ProfileUnlink; readonly now: number }
   | { readonly kind: 'split'; readonly split: ProfileSplit; readonly now: number }
   /** Changes up to this number were published. */
@@ -147,31 +173,39 @@ export type StoreRequest =
   /** Forgets some of the deletions before this time, epoch ms. */
   | { readonly kind: 'forget'; readonly before: number };
 
-export type StoreAnswer =
+export type StoreAnswer = Charged &
   /** `profile` is JSON. */
-  | {
-      readonly kind: 'written';
-      readonly profile: string;
-      readonly leftOut: readonly LeftOut[];
-      readonly changed: boolean;
-    }
-  | Extract<ProfileWriteOutcome, { kind: 'refused' }>
-  | { readonly kind: 'deleted'; readonly outcome: ProfileDeletionOutcome }
-  /** `profile` is JSON. */
-  | { readonly kind: 'unlinked'; readonly profile: string; readonly notHeld: readonly number[] }
-  | { readonly kind: 'not_unlinked'; readonly reason: UnlinkRefusal }
-  /** `profile` and `survivor` are JSON. */
-  | {
-      readonly kind: 'split';
-      readonly profile: string;
-      readonly survivor: string;
-      readonly kept: UnattributedValues;
-    }
-  | { readonly kind: 'not_split'; readonly reason: SplitRefusal }
-  /** How many deletions were forgotten, or changes removed from the outbox. */
-  | { readonly kind: 'done'; readonly count: number }
-  /** This request alone failed; nothing of it was written. */
-  | { readonly kind: 'failed'; readonly error: string };
+  (
+    | {
+        readonly kind: 'written';
+        readonly profile: string;
+        readonly leftOut: readonly LeftOut[];
+        readonly changed: boolean;
+      }
+    | Extract<ProfileWriteOutcome, { kind: 'refused' }>
+    /** `ids`: of the deleted profiles. */
+    | { readonly kind: 'deleted'; readonly outcome: ProfileDeletionOutcome; readonly ids: readonly number[] }
+    /** `profile` is JSON. */
+    | (Omit<Extract<ProfileUnlinkOutcome, { kind: 'unlinked' }>, 'profile'> & { readonly profile: string })
+    | {
+        readonly kind: 'not_unlinked';
+        readonly reason: UnlinkRefusal;
+        readonly elsewhere?: readonly number[];
+      }
+    /** `profile` and `survivor` are JSON. */
+    | {
+        readonly kind: 'split';
+        readonly profile: string;
+        readonly survivor: string;
+        readonly kept: UnattributedValues;
+        readonly lost: LostValues;
+      }
+    | { readonly kind: 'not_split'; readonly reason: SplitRefusal }
+    /** How many deletions were forgotten, or changes removed from the outbox. */
+    | { readonly kind: 'done'; readonly count: number }
+    /** This request alone failed; nothing of it was written. */
+    | { readonly kind: 'failed'; readonly error: string }
+  );
 
 export interface WriterOptions {
   readonly file: string;
@@ -180,7 +214,8 @@ export interface WriterOptions {
 
 export type ThreadRequest =
   /** `requests`: JSON of a list of `StoreRequest`s, as one text crosses threads faster than many objects. */
-  { readonly kind: 'group'; readonly id: number; readonly requests: string } | { readonly kind: 'close' };
+  | { readonly kind: 'group'; readonly id: number; readonly owner: string; readonly requests: string }
+  | { readonly kind: 'close' };
 
 export type ThreadReply =
   /** `answers`: in the order of the requests; all of them are durable. */

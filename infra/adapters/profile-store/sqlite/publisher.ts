@@ -9,6 +9,12 @@ const POLL_MS = 100;
 const REPORT_MS = 5_000;
 /** Pause between two rounds, ms. Removing published changes is a commit, which splits the groups of writes. */
 const BATCH_PAUSE_MS = 50;
+/**
+ * A round with large profiles is followed by a pause in proportion to them, so that writes to the same profile meanwhile are
+ * published as one: neither the log nor the thread pays 200 KB for each small write.
+ */
+const LARGE_CHARACTERS_A_MS = 1024;
+const LONGEST_PAUSE_MS = 1_000;
 /** Published changes are removed at the latest after so many: this bounds what a crash publishes again. */
 const REMOVE_EVERY = 500;
 /** Profiles of which the published version is known. */
@@ -66,9 +72,10 @@ export class Publisher {
     let failures = 0;
     while (!this.#closing.signal.aborted) {
       try {
-        await this.#publishAll();
+        const large = await this.#publishAll();
         failures = 0;
-        await this.#pause(BATCH_PAUSE_MS);
+        const pauseMs = Math.min(LONGEST_PAUSE_MS, large / LARGE_CHARACTERS_A_MS);
+        await this.#pause(Math.max(BATCH_PAUSE_MS, pauseMs));
         await this.#waitForWake(POLL_MS);
       } catch (error) {
         this.#options.logger.warn(
@@ -83,9 +90,11 @@ export class Publisher {
     clearInterval(reporting);
   }
 
-  async #publishAll(): Promise<void> {
+  /** Returns the characters of the large profiles that were published. */
+  async #publishAll(): Promise<number> {
     const { outbox, lease, publish } = this.#options;
-    if (!this.#hasChanges() || !lease.acquire()) return;
+    let large = 0;
+    if (!this.#hasChanges() || !lease.acquire()) return large;
     const version = outbox.version();
     await this.#removePublished();
     const nextChanges = () => outbox.after(this.#publishedUpTo, this.#versions);
@@ -95,6 +104,7 @@ export class Publisher {
       next = nextChanges()
     ) {
       if (next.changes.length > 0) await publish(next.changes);
+      large += next.large;
       this.#noteVersions(next);
       this.#publishedUpTo = next.upTo;
       // Yields to callers in this thread.
@@ -103,6 +113,7 @@ export class Publisher {
     }
     await this.#removePublished();
     this.#seenVersion = version;
+    return large;
   }
 
   #noteVersions({ changes }: UnpublishedChanges): void {

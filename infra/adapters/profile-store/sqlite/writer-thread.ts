@@ -1,3 +1,4 @@
+import { dirname, join } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { backoffMs, messageOf, parseExact } from '@tributary/core';
@@ -23,8 +24,12 @@ const CACHE_KIB = 64 * 1024;
 const MANY_PAGES = 16_000;
 /** WAL pages that it leaves to this thread, which writes may wait for. */
 const FEW_PAGES = 500;
-/** Target length of one transaction, ms: other processes wait for the file. One write of a large profile takes 25 ms. */
-const TRANSACTION_MS = 100;
+/** Target length of one transaction, ms: later requests wait for its end, and other processes for the file. */
+const TRANSACTION_MS = 30;
+/** Time that one owner may use of it while others wait, ms. A write of a profile of 256 KiB takes 5 ms. */
+const TURN_MS = 5;
+/** How often the thread looks for further groups within a transaction, ms. */
+const POLL_MS = 1;
 
 /** Deletions within this time are erased together, ms. */
 const ERASE_AFTER_MS = 200;
@@ -81,6 +86,12 @@ class Erasure {
 
 const { file, busyTimeoutMs }: WriterOptions = workerData;
 const database = openDatabase(file, { busyTimeoutMs });
+/**
+ * Held while a thread waits for the write lock of the profiles: the gateway and the stages write in threads of their own.
+ * A busy writer finds it taken after each transaction, and waits until the other one has had its transaction.
+ */
+const turnstile = openDatabase(join(dirname(file), 'writing.db'), { busyTimeoutMs });
+turnstile.exec('PRAGMA busy_timeout = 0');
 database.exec(`PRAGMA busy_timeout = 0; PRAGMA cache_size = -${CACHE_KIB}; PRAGMA secure_delete = ON;`);
 const stored = new StoredProfiles(database);
 const checkpointer = new WalCheckpointer(database, {
@@ -93,63 +104,119 @@ const erasure = new Erasure(database);
 // A process that died may have left deletions unerased.
 erasure.schedule();
 
-type Group = Extract<ThreadRequest, { kind: 'group' }>;
+/** A group of requests, and the answers to those that are durable. */
+interface Job {
+  readonly id: number;
+  readonly requests: readonly StoreRequest[];
+  readonly answers: StoreAnswer[];
+  /** Requests that were carried out, durable or not. */
+  carriedOut: number;
+}
 
-port.on('message', async (first: ThreadRequest) => {
-  const requests = [first, ...queued()];
-  const groups = requests.filter((request) => request.kind === 'group');
-  if (groups.length > 0) commit(groups);
-  if (groups.length === requests.length) return;
+/** The jobs of each owner in their order. The owner of the next turn is first. */
+const waiting = new Map<string, Job[]>();
+let isWorking = false;
+let isClosing = false;
+
+port.on('message', (message: ThreadRequest) => {
+  accept(message);
+  if (!isWorking) work();
+});
+
+/** One transaction after the other until nothing waits. Timers and messages get their turn in between. */
+function work(): void {
+  acceptQueued();
+  isWorking = waiting.size > 0;
+  if (!isWorking) {
+    if (isClosing) void close();
+    return;
+  }
+  commitNext();
+  checkpointer.committed();
+  setImmediate(work);
+}
+
+async function close(): Promise<void> {
+  isClosing = false;
   // A running checkpointer would keep the log from being truncated.
   await checkpointer.close();
   erasure.eraseNow();
+  turnstile.close();
   database.close();
   port.close();
-});
+}
+
+function accept(message: ThreadRequest): void {
+  if (message.kind === 'close') {
+    isClosing = true;
+    return;
+  }
+  const { id, owner } = message;
+  const requests = parseExact(message.requests) as readonly StoreRequest[];
+  const job: Job = { id, requests, answers: [], carriedOut: 0 };
+  const jobs = waiting.get(owner);
+  if (jobs === undefined) waiting.set(owner, [job]);
+  else jobs.push(job);
+}
 
 /** Further messages in the queue: groups that waited together share transactions. */
-function* queued(): Generator<ThreadRequest> {
-  for (let next = receiveMessageOnPort(port); next !== undefined; next = receiveMessageOnPort(port)) {
-    yield next.message;
-  }
+function acceptQueued(): void {
+  for (let next = receiveMessageOnPort(port); next !== undefined; next = receiveMessageOnPort(port))
+    accept(next.message as ThreadRequest);
 }
 
-/** If a transaction fails, those before it stay committed. */
-function commit(groups: readonly Group[]): void {
-  const requests = groups.map((group) => parseExact(group.requests) as readonly StoreRequest[]);
-  const all = requests.flat();
-  const answers: StoreAnswer[] = [];
-  let failure: unknown;
+/**
+ * Carries out requests, one at least, in one transaction, the owners in turns. If it fails, all waiting groups do, as each
+ * would wait for the engine again; transactions before stay committed.
+ */
+function commitNext(): void {
+  const answered: (readonly [Job, StoreAnswer])[] = [];
   try {
-    while (answers.length < all.length) answers.push(...commitNext(all.slice(answers.length)));
+    inWriteTransaction(database, busyTimeoutMs, () => {
+      stored.begin();
+      const began = performance.now();
+      let polled = began;
+      for (let now = began; now - began < TRANSACTION_MS && waiting.size > 0; ) {
+        const [turn] = waiting;
+        if (turn === undefined) break;
+        const [owner, jobs] = turn;
+        const turnBegan = now;
+        for (let job = jobs[0]; job !== undefined; job = jobs[0]) {
+          const request = job.requests[job.carriedOut];
+          if (request !== undefined) {
+            answered.push([job, carryOut(stored, request)]);
+            job.carriedOut += 1;
+          }
+          if (job.carriedOut >= job.requests.length) jobs.shift();
+          now = performance.now();
+          if (now - polled >= POLL_MS) {
+            acceptQueued();
+            polled = now;
+          }
+          if (now - turnBegan >= (waiting.size > 1 ? TURN_MS : TRANSACTION_MS)) break;
+        }
+        waiting.delete(owner);
+        if (jobs.length > 0) waiting.set(owner, jobs);
+      }
+      stored.flush();
+    });
   } catch (error) {
-    stored.dropCache();
-    failure = error;
+    failAll(answered, error);
+    return;
   }
-  if (answers.some(deletedSomething)) erasure.schedule();
-  let end = 0;
-  for (const [at, { id }] of groups.entries()) {
-    const begin = end;
-    end += requests[at]?.length ?? 0;
-    if (end <= answers.length) reply({ kind: 'committed', id, answers: answers.slice(begin, end) });
-    else reply({ kind: 'failed', id, error: messageOf(failure) });
+  for (const [job, answer] of answered) {
+    job.answers.push(answer);
+    if (job.answers.length === job.requests.length)
+      reply({ kind: 'committed', id: job.id, answers: job.answers });
   }
-  checkpointer.committed();
+  if (answered.some(([, answer]) => deletedSomething(answer))) erasure.schedule();
 }
 
-/** Carries out the first requests, one at least, in one transaction. */
-function commitNext(requests: readonly StoreRequest[]): readonly StoreAnswer[] {
-  return inWriteTransaction(database, busyTimeoutMs, () => {
-    stored.begin();
-    const answers: StoreAnswer[] = [];
-    const until = performance.now() + TRANSACTION_MS;
-    for (const request of requests) {
-      answers.push(carryOut(stored, request));
-      if (performance.now() > until) break;
-    }
-    stored.flush();
-    return answers;
-  });
+function failAll(answered: readonly (readonly [Job, StoreAnswer])[], error: unknown): void {
+  stored.dropCache();
+  const jobs = new Set([...answered.map(([job]) => job), ...[...waiting.values()].flat()]);
+  waiting.clear();
+  for (const { id } of jobs) reply({ kind: 'failed', id, error: messageOf(error) });
 }
 
 function deletedSomething(answer: StoreAnswer): boolean {
@@ -160,15 +227,20 @@ function reply(message: ThreadReply): void {
   port.postMessage(message);
 }
 
-const BACKOFF = { firstMs: 0.2, capMs: 4 };
+const BACKOFF = { firstMs: 0.2, capMs: 1 };
 
 /**
- * Runs `work` in one write transaction. Blocks the thread while another process writes; `Unavailable` after
- * `busyTimeoutMs`. It polls every few ms: SQLite's own wait grows to 100 ms and seldom hits the moment between two
- * transactions of a busy writer.
+ * Runs `work` in one write transaction. Blocks the thread while another thread or process writes; `Unavailable` after
+ * `busyTimeoutMs`. It polls every ms: SQLite's own wait grows to 100 ms.
  */
 function inWriteTransaction<T>(database: DatabaseSync, busyTimeoutMs: number, work: () => T): T {
-  begin(database, busyTimeoutMs);
+  const deadline = performance.now() + busyTimeoutMs;
+  begin(turnstile, deadline);
+  try {
+    begin(database, deadline);
+  } finally {
+    turnstile.exec('ROLLBACK');
+  }
   try {
     const result = work();
     database.exec('COMMIT');
@@ -179,8 +251,7 @@ function inWriteTransaction<T>(database: DatabaseSync, busyTimeoutMs: number, wo
   }
 }
 
-function begin(database: DatabaseSync, busyTimeoutMs: number): void {
-  const deadline = performance.now() + busyTimeoutMs;
+function begin(database: DatabaseSync, deadline: number): void {
   for (let attempt = 0; ; attempt++) {
     try {
       database.exec('BEGIN IMMEDIATE');

@@ -1,8 +1,10 @@
 import {
   type CountedPartition,
-  ENVIRONMENTS,
+  ENVIRONMENT_CODES,
+  ENVIRONMENT_OF_CODE,
   type Environment,
-  EVENT_TYPES,
+  EVENT_TYPE_CODES,
+  EVENT_TYPE_OF_CODE,
   type EventType,
   MAX_NAMES,
   OTHER_NAME,
@@ -13,14 +15,6 @@ import { type RedisClient, Script } from '../../redis/index.ts';
 
 const HOUR_MS = 60 * 60 * 1000;
 const DAY_MS = 24 * HOUR_MS;
-
-const ENVIRONMENT_CODES: Readonly<Record<Environment, string>> = { production: 'p', development: 'd' };
-const TYPE_CODES: Readonly<Record<EventType, string>> = { track: 't', identify: 'i', page: 'p', group: 'g' };
-
-const ENVIRONMENT_OF = new Map(
-  ENVIRONMENTS.map((environment) => [ENVIRONMENT_CODES[environment], environment]),
-);
-const TYPE_OF = new Map(EVENT_TYPES.map((type) => [TYPE_CODES[type], type]));
 
 /** Number of characters of a field before the event's name. */
 export const FIELD_HEAD = 3;
@@ -46,7 +40,7 @@ export function expiryOf(day: number): number {
 /** One character each for hour of the day, environment and type, then the name. */
 export function fieldOf({ hour, environment, eventType, eventName }: VolumeIncrement): string {
   const ofDay = (hour - dayOf(hour) * DAY_MS) / HOUR_MS;
-  return `${ofDay.toString(36)}${ENVIRONMENT_CODES[environment]}${TYPE_CODES[eventType]}${eventName}`;
+  return `${ofDay.toString(36)}${ENVIRONMENT_CODES[environment]}${EVENT_TYPE_CODES[eventType]}${eventName}`;
 }
 
 /** A field of a day's run counts: the hour, epoch ms, and the measure. */
@@ -56,8 +50,8 @@ export function runField(hour: number, measure: string): string {
 
 /** Undefined for a field that this version does not know. */
 export function parseField(day: number, field: string): CountedField | undefined {
-  const environment = ENVIRONMENT_OF.get(field.charAt(1));
-  const eventType = TYPE_OF.get(field.charAt(2));
+  const environment = ENVIRONMENT_OF_CODE.get(field.charAt(1));
+  const eventType = EVENT_TYPE_OF_CODE.get(field.charAt(2));
   if (environment === undefined || eventType === undefined) return undefined;
   const hour = day * DAY_MS + Number.parseInt(field.charAt(0), 36) * HOUR_MS;
   return { hour, environment, eventType, eventName: field.slice(FIELD_HEAD) };

@@ -22,6 +22,7 @@ import {
 } from '../../../adapters/event-log/kafka/client/bearer-tokens.ts';
 import type { KafkaConnection, KafkaLog } from '../../../adapters/event-log/kafka/index.ts';
 import { openSqliteEventLog } from '../../../adapters/event-log/sqlite/index.ts';
+import type { StageSpace } from '../../../adapters/event-log/stage-runner/partition-loop.ts';
 import type { InFlightTable } from '../../../adapters/event-log/suspects/in-flight-table.ts';
 import type { Config } from '../../config/settings.ts';
 import { catchUp, type StartDeadline, untilAvailable } from '../../process/await-engines.ts';
@@ -36,6 +37,8 @@ export interface EventLogTools {
   readonly dropExpired?: boolean;
   /** Records the entries that its stages have in flight. */
   readonly inFlight?: InFlightTable;
+  /** The space that its stages have. Default: unlimited. */
+  readonly space?: StageSpace;
   /** Default `command`. */
   readonly role?: KafkaRole;
 }
@@ -51,7 +54,7 @@ export async function openEventLog(config: Config, tools: EventLogTools): Promis
 /** The log on Kafka, with the operations for operators. */
 export async function openOnKafka(
   config: Config,
-  { logger, metrics, framing, inFlight, role = 'command' }: EventLogTools,
+  { logger, metrics, framing, inFlight, space, role = 'command' }: EventLogTools,
 ): Promise<KafkaLog> {
   const { openKafkaEventLog } = await import('../../../adapters/event-log/kafka/index.ts');
   return openKafkaEventLog({
@@ -62,6 +65,7 @@ export async function openOnKafka(
     ...(config.replication === undefined ? {} : { replicationFactor: config.replication }),
     ...(framing === undefined ? {} : { framing }),
     ...(inFlight === undefined ? {} : { inFlight }),
+    ...(space && { space }),
     logger,
     metrics,
   });
@@ -69,7 +73,7 @@ export async function openOnKafka(
 
 async function openOnSqlite(
   config: Config,
-  { logger, metrics, dropExpired = true, inFlight }: EventLogTools,
+  { logger, metrics, dropExpired = true, inFlight, space }: EventLogTools,
 ): Promise<EventLog> {
   const log = await openSqliteEventLog({
     folder: embeddedFolders(config).log,
@@ -78,6 +82,7 @@ async function openOnSqlite(
     metrics,
     ...(dropExpired ? {} : { retentionEveryMs: false }),
     ...(inFlight === undefined ? {} : { inFlight }),
+    ...(space && { space }),
   });
   try {
     await log.createTopics();

@@ -129,13 +129,19 @@ export async function openProcessBoard(config: Config, logger: Logger): Promise<
   return openRedisProcessBoard({ ...redis, prefix: config.prefix, logger });
 }
 
-/** The rate limiter of calls: on Redis if it is configured (it need not answer), else in memory; none without a limit. */
-export async function openRateLimiter(config: Config, logger: Logger): Promise<RateLimiter | undefined> {
+/** Calls a second of a credential without a setting: a person or a script at work makes a few. */
+const DEFAULT_CALL_RATE = 100;
+
+/**
+ * The rate limiter of calls: on Redis if it is configured (it need not answer), else in memory. In memory also for the default
+ * rate, so that without a setting no call waits for Redis.
+ */
+export async function openRateLimiter(config: Config, logger: Logger): Promise<RateLimiter> {
   const { callRate, prefix } = config;
   const redis = redisAccess(config);
-  if (callRate === undefined) return undefined;
-  const perMinute = callRate * 60;
-  if (redis === undefined) return openMemoryRateLimiter({ perMinute, clock: () => performance.now() });
+  const perMinute = (callRate ?? DEFAULT_CALL_RATE) * 60;
+  if (redis === undefined || callRate === undefined)
+    return openMemoryRateLimiter({ perMinute, clock: () => performance.now() });
   const { openRedisRateLimiter } = await import('../../../adapters/rate-limiter/redis/index.ts');
   return openRedisRateLimiter({ ...redis, prefix, perMinute, logger });
 }
@@ -158,11 +164,14 @@ export async function openGatewayLiveTail(
   if (redis !== undefined) return openOnRedis(config, redis, logger);
   if (link !== undefined) {
     if (config.kafkaBrokers.length > 0)
-      logger.warn({}, 'REDIS_URL is not set: the live stream lacks the events that other processes work on');
+      logger.warn(
+        {},
+        'no Redis is used (REDIS_URL is none or not set): the live stream lacks the events that other processes work on',
+      );
     return openLinkedLiveTail({ port: link, logger });
   }
   if (config.kafkaBrokers.length === 0) return openInProcessLiveTail({ logger });
-  logger.warn({}, 'REDIS_URL is not set: there is no live stream of events');
+  logger.warn({}, 'no Redis is used (REDIS_URL is none or not set): there is no live stream of events');
   return NO_LIVE_TAIL;
 }
 

@@ -2,6 +2,7 @@ import {
   type History,
   type Logger,
   type Metrics,
+  type ProfileBounds,
   type ProfileStore,
   type PublishProfileChanges,
   type StoreMark,
@@ -44,6 +45,10 @@ export async function openProfileStore(
     logger,
     metrics,
   });
+}
+
+export function profileBoundsOf({ profileValues, profileBytes }: Config): ProfileBounds {
+  return { values: profileValues, bytes: profileBytes };
 }
 
 /** The profiles of a process that must not use the store before its installation is checked. */

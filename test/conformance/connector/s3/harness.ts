@@ -12,7 +12,12 @@ const BUCKET = 'customer-events';
 const KEY = 'S3RVER';
 
 /** A server in this process, with its objects in a temporary folder. It checks signatures. */
-export async function s3Harness(): Promise<ConnectorHarness> {
+export interface S3Harness extends ConnectorHarness {
+  /** The keys of all objects. */
+  objects(): Promise<readonly string[]>;
+}
+
+export async function s3Harness(): Promise<S3Harness> {
   const folder = await mkdtemp(join(tmpdir(), 'tributary-s3-'));
   const server = new S3rver({
     port: 0,
@@ -43,6 +48,8 @@ export async function s3Harness(): Promise<ConnectorHarness> {
     idempotent: true,
     network: { proxy, at },
     received: () => linesBelow(join(folder, BUCKET)),
+    objects: async () =>
+      (await objectsBelow(join(folder, BUCKET))).map((name) => name.replace(/\._S3rver_object$/, '')),
     fail: async () => proxy.set('refuse'),
     mend: async () => proxy.set('pass'),
     close: async () => {
@@ -53,9 +60,13 @@ export async function s3Harness(): Promise<ConnectorHarness> {
   };
 }
 
-async function linesBelow(folder: string): Promise<readonly ReceivedBody[]> {
+async function objectsBelow(folder: string): Promise<readonly string[]> {
   const files = await readdir(folder, { recursive: true });
-  const objects = files.filter((name) => name.includes('.ndjson.gz') && name.endsWith('_object'));
+  return files.filter((name) => name.includes('.ndjson.gz') && name.endsWith('_object'));
+}
+
+async function linesBelow(folder: string): Promise<readonly ReceivedBody[]> {
+  const objects = await objectsBelow(folder);
   const texts = await Promise.all(
     objects.map(async (name) => gunzipSync(await readFile(join(folder, name))).toString('utf8')),
   );

@@ -15,6 +15,7 @@ import {
 } from './harness.ts';
 
 const REFUSED: DeliveryResult = { outcome: 'dead', reason: 'address not allowed' };
+const NO_ADDRESS = 'the name has no address that may be reached';
 
 /** The timeout of a call where a test waits for it to expire, ms. */
 export const SHORT_MS = 700;
@@ -189,15 +190,20 @@ export function networkConformance(
         },
       );
 
+      const notReached = () => ({
+        result: { outcome: 'retry', reason: NO_ADDRESS },
+        tested: failedTest(NO_ADDRESS),
+      });
+
       it.each([
         ['loopback', at('127.0.0.1')],
         ['mapped loopback', at('::ffff:127.0.0.1')],
         ['the metadata service', at('169.254.169.254')],
         ['several refused ones', at('10.0.0.1', '::1', 'fd00::1')],
-      ])('a name that stands for %s is refused', async (_, addresses) => {
+      ])('a name that stands for %s was told apart from one without an address', async (_, addresses) => {
         const options = { egressAllow: [], resolve: async () => addresses };
         const told = await toldBy('looks-public.example', options);
-        expect(told).toEqual({ result: REFUSED, tested: refusedTest() });
+        expect(told).toMatchObject(notReached());
         expect(network.proxy.taken).toBe(0);
       });
 
@@ -208,7 +214,11 @@ export function networkConformance(
           return at('127.0.0.1');
         };
         const told = await toldBy('127.1', { egressAllow: [], resolve });
-        expect(told).toEqual({ result: REFUSED, tested: refusedTest() });
+        // A URL already has the address; for other drivers it is a name.
+        expect([
+          { result: REFUSED, tested: refusedTest() },
+          expect.objectContaining(notReached()),
+        ]).toContainEqual(told);
         expect(network.proxy.taken).toBe(0);
       });
 
@@ -227,15 +237,15 @@ export function networkConformance(
         await connector.deliver(where, [delivery()], unhurried);
         network.proxy.set('pass');
         const [result] = await connector.deliver(where, [delivery()], unhurried);
-        expect(result).toEqual(REFUSED);
+        expect(result).toMatchObject(notReached().result);
       });
 
       it('a name that is not resolved is tried again', async () => {
         const resolve = () =>
           Promise.reject(Object.assign(new Error('secret.example'), { code: 'ENOTFOUND' }));
         const { result, tested } = await toldBy('nowhere.example', { resolve });
-        expect(result).toMatchObject({ outcome: 'retry', reason: 'name not resolved' });
-        expect(tested).toEqual(failedTest('name not resolved'));
+        expect(result).toMatchObject({ outcome: 'retry', reason: NO_ADDRESS });
+        expect(tested).toEqual(failedTest(NO_ADDRESS));
       });
     });
   });

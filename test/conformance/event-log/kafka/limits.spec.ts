@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { type NewEntry, TooLarge } from '@tributary/core';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { engines } from '../../../helpers/engines.ts';
@@ -11,6 +12,9 @@ const LONG = Boolean(process.env.TRIBUTARY_TEST_LONG);
 const KIB = 1024;
 const brokers = engines()?.kafkaBrokers ?? '';
 const TOPIC_RESOURCE = 2;
+
+/** A text of which compression leaves three quarters: the limit is on the compressed batch. */
+const noise = (length: number) => randomBytes(length).toString('base64').slice(0, length);
 
 describe.skipIf(engines() === undefined)('an operator lowering max.message.bytes', () => {
   let installed: Installation;
@@ -36,7 +40,7 @@ describe.skipIf(engines() === undefined)('an operator lowering max.message.bytes
     const { log } = await installed.open();
     await eventually(
       () =>
-        log.append(topic, [{ key: 'k', value: `"${'-'.repeat(bytes + KIB)}"`, headers: {} }]).then(
+        log.append(topic, [{ key: 'k', value: `"${noise(2 * bytes)}"`, headers: {} }]).then(
           () => false,
           (error) => error instanceof TooLarge,
         ),
@@ -47,7 +51,7 @@ describe.skipIf(engines() === undefined)('an operator lowering max.message.bytes
 
   const large = (n: number, kib: number): NewEntry => ({
     key: `large${n}`,
-    value: JSON.stringify({ n, filling: 'x'.repeat(kib * KIB) }),
+    value: JSON.stringify({ n, filling: noise(kib * KIB) }),
     headers: {},
   });
   const withoutFilling = (values: readonly unknown[]) =>
@@ -78,14 +82,17 @@ describe.skipIf(engines() === undefined)('an operator lowering max.message.bytes
   it.runIf(LONG)('appends that are tried again in parts keep the order of their key', async () => {
     await lower(SOURCE, 30 * KIB);
     const { log } = await installed.open({ appendTimeoutMs: 10_000 });
-    const filling = 'x'.repeat(2 * KIB);
     const taken = (
       await Promise.all(
         numbers(200).map((n) =>
-          log.append(SOURCE, [{ key: 'k', value: JSON.stringify({ n, filling }), headers: {} }]).then(
-            () => [n],
-            () => [],
-          ),
+          log
+            .append(SOURCE, [
+              { key: 'k', value: JSON.stringify({ n, filling: noise(2 * KIB) }), headers: {} },
+            ])
+            .then(
+              () => [n],
+              () => [],
+            ),
         ),
       )
     ).flat();
@@ -129,10 +136,9 @@ describe.skipIf(engines() === undefined)('an operator lowering max.message.bytes
 
   it('many small records that are too large together are written in smaller batches, and none is dead-lettered', async () => {
     const { log } = await installed.open({ appendTimeoutMs: 10_000 });
-    const filling = 'x'.repeat(3 * KIB);
     const entries = numbers(120).map((n) => ({
       key: 'k',
-      value: JSON.stringify({ n, filling }),
+      value: JSON.stringify({ n, filling: noise(3 * KIB) }),
       headers: {},
     }));
     await log.append(SOURCE, entries);

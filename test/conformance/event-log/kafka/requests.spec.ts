@@ -337,3 +337,22 @@ describe.skipIf(engines() === undefined)('requests of our own on a broker', () =
     });
   });
 });
+
+describe.skipIf(engines() === undefined)('a broker', () => {
+  it('tells the free space of its disks', async () => {
+    const client = new KafkaClient({ connection, logger: NO_LOGGER });
+    try {
+      const [nodeId = -1] = await client.nodeIds();
+      const ofTopic = (topic: string) => client.logDirectories(nodeId, [{ topic, partitions: 3 }]);
+      expect(await ofTopic('no-such-topic')).toEqual([]);
+      const directories = await ofTopic('__consumer_offsets');
+      expect(directories.length).toBeGreaterThan(0);
+      for (const { free, size } of directories) {
+        expect(free).toBeGreaterThan(0);
+        expect(size).toBeGreaterThanOrEqual(free);
+      }
+    } finally {
+      await client.close();
+    }
+  });
+});

@@ -2,7 +2,9 @@ import { setImmediate, setTimeout } from 'node:timers/promises';
 import {
   asyncHandler,
   type BatchStage,
+  eventKind,
   type FlowStage,
+  HEADER,
   type OutputRecord,
   type StageNote,
   TOPIC,
@@ -28,21 +30,18 @@ export function copiesOf({ key, n }: Numbered): Numbered[] {
 }
 
 function outputRecord(topic: string, numbered: Numbered): OutputRecord {
-  return { topic, key: numbered.key, value: JSON.stringify(numbered), headers: {} };
+  return {
+    topic,
+    key: numbered.key,
+    value: JSON.stringify(numbered),
+    headers: { [HEADER.workspaceId]: 'w' },
+  };
 }
 
 /** Counts an entry, under the key in place of its event's name. */
 function noteOf(key: string, measures: string): StageNote {
-  const event = {
-    messageId: key,
-    workspaceId: 'w',
-    environment: 'production',
-    source: '',
-    key: '',
-    type: 'track',
-    name: key,
-    receivedAt: 0,
-  } as const;
+  const kind = { workspaceId: 'w', environment: 'production', source: '', key: '', type: 'track' } as const;
+  const event = { messageId: key, kind: eventKind({ ...kind, name: key }), receivedAt: 0 };
   return { event, rule: '', destination: '', measures };
 }
 

@@ -1,5 +1,5 @@
 import { setTimeout } from 'node:timers/promises';
-import { type EventLog, incrementsIn, TOPIC } from '@tributary/core';
+import { type EventLog, incrementsIn, recordBytes, summedCountsIn, TOPIC } from '@tributary/core';
 import { expect, it } from 'vitest';
 import { type Child, startChild } from '../programs/child-process.ts';
 import { copiesOf, type Numbered } from '../programs/copy-stages.ts';
@@ -146,6 +146,20 @@ async function expectEachOnce(log: EventLog, counts: ReadonlyMap<string, number>
   await expectCountedOnce(log, 'received', counts);
   const copies = [...expected].map(([key, { length }]) => [key, length] as const);
   await expectCountedOnce(log, 'created', new Map(copies.filter(([, count]) => count > 0)));
+  await expectBytesCountedOnce(log);
+}
+
+/** The bytes that the counts name are those of the output records and of the counts themselves. */
+async function expectBytesCountedOnce(log: EventLog): Promise<void> {
+  const counts = await readAll(log, TOPIC.funnelCounts);
+  const [counted, ...others] = summedCountsIn(counts.map((record) => ({ ...record, timestamp: 0 }))).bytes;
+  expect(others).toEqual([]);
+  const written = (await Promise.all([SOURCE, TARGET].map((topic) => readAll(log, topic)))).flat();
+  const cells = counts.flatMap(({ value }) => (JSON.parse(value) as { cells: unknown[] }).cells);
+  const sum = (bytes: readonly number[]) => bytes.reduce((all, each) => all + each, 0);
+  expect(counted?.written).toBe(
+    sum(written.map(recordBytes)) + sum(cells.map((cell) => Buffer.byteLength(JSON.stringify(cell)))),
+  );
 }
 
 /** Waits for the counts of the stages: they may be in a commit behind that of the last outputRecord. */

@@ -289,6 +289,47 @@ export function funnelStoreConformance(harness: FunnelStoreHarness): void {
       });
     });
 
+    describe('bytes', () => {
+      const OTHER = '0192f0c1-7c7b-7d53-8a55-1d0c5f1e2a02';
+      const bytes = (scope: string, hour: number, received: number, written: number) => ({
+        scope,
+        hour,
+        received,
+        written,
+      });
+      const sorted = async (interval: 'hour' | 'day', start: number) =>
+        [...(await store.bytes(interval, start))].sort((a, b) => (a.scope < b.scope ? -1 : 1));
+
+      it('are summed by scope, hour and day, and a batch that is applied twice counts once', async () => {
+        const hour = thisHour();
+        const day = hour - (hour % DAY_MS);
+        const first = batch(0, [increment()], {
+          bytes: [bytes(WORKSPACE_ID, hour, 3, 2 ** 40), bytes('org:7', hour, 0, 5)],
+        });
+        await store.apply(first);
+        await expect(store.apply(first)).rejects.toThrow(Fenced);
+        await store.apply(
+          batch(1, [], { bytes: [bytes(WORKSPACE_ID, hour, 1, 10), bytes(OTHER, hour, 2, 0)] }),
+        );
+        const expected = [
+          { scope: WORKSPACE_ID, received: 4, written: 2 ** 40 + 10 },
+          { scope: OTHER, received: 2, written: 0 },
+          { scope: 'org:7', received: 0, written: 5 },
+        ];
+        expect(await sorted('hour', hour)).toEqual(expected);
+        expect(await sorted('day', day)).toEqual(expected);
+        expect(await store.bytes('hour', hour - HOUR_MS)).toEqual([]);
+        expect(await received()).toBe(1);
+      });
+
+      it('of hours of one day are one sum of the day', async () => {
+        const day = thisHour() - (thisHour() % DAY_MS);
+        const hours = [day, day + HOUR_MS].map((hour) => bytes(OTHER, hour, 1, 2));
+        await store.apply(batch(0, [], { bytes: hours }));
+        expect(await sorted('day', day)).toEqual([{ scope: OTHER, received: 2, written: 4 }]);
+      });
+    });
+
     it('drops counts beyond the retention', async () => {
       let now = thisHour();
       await store.close();

@@ -6,6 +6,16 @@ import type { Stage } from './stage.ts';
 
 export function deleting(stage: Stage): void {
   describe('a deletion', () => {
+    it('of more values than are deleted at once finds each of them, also those of one profile', async () => {
+      const people = stage.people();
+      const names = Array.from({ length: 30 }, (_, n) => `cookie:c${n}`);
+      const one = await people.write(names, { ts: 1 });
+      const other = await people.write(['crm:x'], { ts: 1 });
+      const outcome = await people.delete([...names.slice(0, 20), 'crm:y9', 'crm:x', ...names.slice(20)]);
+      expect(outcome).toMatchObject({ notFound: [20] });
+      expect([...outcome.deleted].sort()).toEqual([one.ucid, other.ucid].sort());
+    });
+
     it('removes the whole record, including all profiles merged into it', async () => {
       const people = stage.people();
       const [first, second] = [

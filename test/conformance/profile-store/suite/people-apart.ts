@@ -1,4 +1,4 @@
-import { MAX_PROFILE_IDENTITIES } from '@tributary/core';
+import { DEFAULT_PROFILE_BOUNDS, MAX_PROFILE_IDENTITIES, recordOf } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { attribute, EVENT, identitiesOf, identity, treeOf } from './people.ts';
 import type { Stage } from './stage.ts';
@@ -29,7 +29,26 @@ export function peopleApart(stage: Stage): void {
       expect(identitiesOf(await people.find('user_id:ada'))).toEqual(['anonymous_id:device', 'user_id:ada']);
     });
 
-    it('that is an alias reads its former id as a user where one is known by it, else as a device', async () => {
+    it('that would merge two profiles into one that is too large is written to the first, and merges nothing', async () => {
+      const people = stage.people();
+      const heavy = (name: string) =>
+        [0, 1, 2].map((n) => attribute(`${name}-${n}`, 'x'.repeat(DEFAULT_PROFILE_BOUNDS.bytes / 5)));
+      const user = await people.write(['user_id:ada'], { ...EVENT, attributes: heavy('user') });
+      const device = await people.write(['anonymous_id:tablet'], { ...EVENT, attributes: heavy('device') });
+      const outcome = await people.upsert(['user_id:ada', 'anonymous_id:tablet', 'email:ada@x'], {
+        ...EVENT,
+        attributes: [attribute('plan', 'pro')],
+      });
+      expect(outcome).toMatchObject({
+        kind: 'written',
+        profile: { ucid: user.ucid, linked: [] },
+        leftOut: [{ identity: identity('anonymous_id:tablet'), why: 'too_large', owner: device.ucid }],
+      });
+      expect(await people.find('anonymous_id:tablet')).toEqual(device);
+      expect(treeOf(await people.find('email:ada@x')).d).toMatchObject({ plan: 'pro' });
+    });
+
+    it('that is an alias is about the former user in whatever order it arrives; the first alias of an id counts', async () => {
       const people = stage.people();
       const alias = (user: string, former: string) =>
         people.write([user], {
@@ -39,17 +58,65 @@ export function peopleApart(stage: Stage): void {
             asDevice: identity(`anonymous_id:${former}`),
           },
         });
+      const shownOf = async (text: string) => {
+        const found = await people.find(text);
+        if (found === undefined) return undefined;
+        const { linkedUcid: _, ...ids } = recordOf(found).ids;
+        return Object.values(ids)
+          .flat()
+          .map((one) => Object.values(Object(one))[0]);
+      };
       const ann = await people.write(['user_id:ann'], EVENT);
       const joined = await alias('user_id:anna', 'ann');
-      expect([joined.ucid, identitiesOf(joined)]).toEqual([ann.ucid, ['user_id:ann', 'user_id:anna']]);
-      expect(identitiesOf(await alias('user_id:bob', 'tablet'))).toEqual([
-        'anonymous_id:tablet',
-        'user_id:bob',
-      ]);
+      expect(joined.ucid).toBe(ann.ucid);
+      expect(await shownOf('user_id:anna')).toEqual(['ann', 'anna']);
+      await alias('user_id:bob', 'tablet');
+      expect(await shownOf('user_id:bob')).toEqual(['tablet', 'bob']);
       // A second user of that device is another person.
-      expect(identitiesOf(await alias('user_id:eve', 'tablet'))).toEqual(['user_id:eve']);
-      // Two people with known ids stay separate.
-      expect(identitiesOf(await alias('user_id:eve', 'ann'))).toEqual(['user_id:eve']);
+      await alias('user_id:eve', 'tablet');
+      expect(await shownOf('user_id:eve')).toEqual(['eve']);
+      await alias('user_id:eve', 'ann');
+      expect(await shownOf('user_id:eve')).toEqual(['eve']);
+      // The alias was read before the events of the former user.
+      await alias('user_id:dora', 'do');
+      await people.write(['user_id:do', 'anonymous_id:palm'], EVENT);
+      expect(await shownOf('anonymous_id:palm')).toEqual(['palm', 'do', 'dora']);
+      // Two people that were known before stay separate.
+      await people.write(['user_id:cy'], EVENT);
+      await people.write(['user_id:cyd'], EVENT);
+      await alias('user_id:cyd', 'cy');
+      expect([await shownOf('user_id:cy'), await shownOf('user_id:cyd')]).toEqual([['cy'], ['cy', 'cyd']]);
+      expect((await people.find('user_id:cy'))?.ucid).not.toBe((await people.find('user_id:cyd'))?.ucid);
+    });
+
+    it('of an earlier time takes a device, and what came by it alone, from the user who had it', async () => {
+      const people = stage.people();
+      const at = (ts: number) => ({ ...EVENT, ts });
+      await people.write(['user_id:lee', 'anonymous_id:tv'], {
+        ...at(9),
+        attributes: [attribute('n', 'lee', 9)],
+      });
+      await people.write(['anonymous_id:tv', 'email:tv@x'], {
+        ...at(1),
+        attributes: [attribute('cart', 'full', 1), attribute('n', 'nobody', 1)],
+      });
+      await people.write(['user_id:kim', 'anonymous_id:tv'], at(2));
+      const [kim, lee] = [await people.find('user_id:kim'), await people.find('user_id:lee')];
+      expect([treeOf(kim), identitiesOf(kim)]).toEqual([
+        { d: { cart: 'full', n: 'nobody' } },
+        ['anonymous_id:tv', 'email:tv@x', 'user_id:kim'],
+      ]);
+      expect([treeOf(lee), identitiesOf(lee)]).toEqual([{ d: { n: 'lee' } }, ['user_id:lee']]);
+      expect(kim?.identities.map(({ ts }) => ts)).toEqual([2, 1, 2]);
+      for (const one of [kim, lee])
+        for (const ucid of [one?.ucid ?? '', ...(one?.linked ?? [])])
+          expect(await people.through(stage.other()).findUcid(ucid)).toEqual(one);
+      // Repeated, all of it changes nothing.
+      await people.write(['user_id:lee', 'anonymous_id:tv'], at(9));
+      await people.write(['user_id:kim', 'anonymous_id:tv'], at(2));
+      expect(await people.search(['user_id:kim', 'user_id:lee'])).toEqual(
+        [kim, lee].toSorted((a, b) => ((a?.ucid ?? '') < (b?.ucid ?? '') ? -1 : 1)),
+      );
     });
 
     it('that is an alias restores no user who was deleted after it, under neither id', async () => {

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe } from 'vitest';
+import { anyOrder } from './any-order.ts';
 import { crashes } from './crashes.ts';
 import { crowds } from './crowds.ts';
 import { deleting } from './deleting.ts';
@@ -31,6 +32,7 @@ export function profileStoreConformance(harness: ProfileStoreHarness): void {
     crowds(stage);
     publishing(stage);
     together(stage);
+    anyOrder(stage);
     lifetime(stage);
     crashes(stage);
   });

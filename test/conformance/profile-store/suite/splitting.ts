@@ -35,6 +35,7 @@ export function splitting(stage: Stage): void {
         profile: bob,
         survivor: ann,
         kept: { attributes: [['d', 'late']], preferences: [], consents: [], identityTypes: [] },
+        lost: { attributes: [], preferences: [], consents: [] },
       });
       expect([ann?.ucid, identitiesOf(ann), treeOf(ann)]).toEqual([
         first.ucid,
@@ -44,7 +45,7 @@ export function splitting(stage: Stage): void {
       expect([bob?.ucid, identitiesOf(bob), treeOf(bob)]).toEqual([
         second.ucid,
         ['cookie:b', 'user_id:bob'],
-        { d: { age: 41 } },
+        { d: { age: 41, city: 'Rome' } },
       ]);
       expect(bob).toMatchObject({ consents: [{ name: 'ads', value: 'no', ts: 3 }], linked: [] });
       expect(bob?.version).toBeGreaterThan(one.version);
@@ -55,6 +56,64 @@ export function splitting(stage: Stage): void {
       expect(await elsewhere.findUcid(second.ucid)).toEqual(bob);
       expect(await elsewhere.findUcid(first.ucid)).toEqual(ann);
       expect(await elsewhere.search(['user_id:ann', 'user_id:bob'])).toEqual([ann, bob]);
+    });
+
+    it('lost the opt-out of one, where the other had opted in later: now each says what its own sources said', async () => {
+      const people = stage.people();
+      const said = (value: string, ts: number) => ({
+        consents: [{ name: 'ads', value, ts }],
+        preferences: [{ name: 'sms', value, ts }],
+        attributes: [attribute('n', value, ts)],
+      });
+      const saidBy = (profile: Profile | undefined) => [
+        profile?.consents.map(({ value }) => value),
+        profile?.preferences.map(({ value }) => value),
+        treeOf(profile).d,
+      ];
+      const none = { attributes: [], preferences: [], consents: [] };
+      for (const [n, of] of (['split', 'unlink', 'survivor'] as const).entries()) {
+        const [ann, bob] = [`user_id:ann${n}`, `user_id:bob${n}`];
+        const first = await people.write([ann], said('no', 3));
+        const second = await people.write([bob, `cookie:b${n}`], said('yes', 5));
+        await people.write([ann, bob]);
+        await people.write([`cookie:b${n}`], { attributes: [attribute('late', 'bob', 7)] });
+        await people.write([ann], { attributes: [attribute('late', 'ann', 6)] });
+        if (of === 'split')
+          expect(await people.split(second.ucid)).toMatchObject({ kind: 'split', lost: none });
+        else {
+          const names = of === 'unlink' ? [bob, `cookie:b${n}`] : [ann];
+          const outcome = await people.unlink(names);
+          const [left, out] = of === 'unlink' ? [first, second] : [second, first];
+          expect(outcome).toMatchObject({
+            kind: 'unlinked',
+            profile: { ucid: left.ucid },
+            split: { ucid: out.ucid, lost: none },
+          });
+        }
+        const [her, his] = [await people.find(ann), await people.find(bob)];
+        expect([her?.ucid, his?.ucid]).toEqual([first.ucid, second.ucid]);
+        expect(saidBy(her)).toEqual([['no'], ['no'], { n: 'no', late: 'ann' }]);
+        expect(saidBy(his)).toEqual([['yes'], ['yes'], { n: 'yes', late: 'bob' }]);
+        expect(await people.find(`cookie:b${n}`)).toEqual(his);
+        await people.upsert([ann, `cookie:b${n}`], EVENT);
+        expect((await people.find(`cookie:b${n}`))?.ucid).toBe(second.ucid);
+      }
+    });
+
+    it('gives a device back what events of it alone said, where it is unlinked from its user', async () => {
+      const people = stage.people();
+      await people.write(['anonymous_id:kiosk'], {
+        ...EVENT,
+        ts: 3,
+        attributes: [attribute('n', 'kiosk', 3)],
+      });
+      const user = { ...EVENT, ts: 5, attributes: [attribute('n', 'user', 5), attribute('own', 1, 5)] };
+      await people.write(['user_id:u', 'anonymous_id:kiosk'], user);
+      await people.unlink(['anonymous_id:kiosk']);
+      expect(treeOf(await people.find('anonymous_id:kiosk'))).toEqual({ d: { n: 'kiosk' } });
+      expect(treeOf(await people.find('user_id:u'))).toEqual({ d: { n: 'user', own: 1 } });
+      await people.write(['user_id:u', 'anonymous_id:kiosk'], { ...user, ts: 9 });
+      expect(identitiesOf(await people.find('user_id:u'))).toEqual(['user_id:u']);
     });
 
     it('is undone by no event, and by an explicit write; then it can be done again', async () => {
@@ -77,7 +136,7 @@ export function splitting(stage: Stage): void {
       expect([one.ucid, one.linked, one.unlinked]).toEqual([first.ucid, [second.ucid], undefined]);
       expect(one.version).toBeGreaterThan(bob?.version ?? 0);
       const again = await split(people, second.ucid);
-      expect([identitiesOf(again.profile), treeOf(again.profile)]).toEqual([identitiesOf(bob), {}]);
+      expect([identitiesOf(again.profile), treeOf(again.profile)]).toEqual([identitiesOf(bob), treeOf(bob)]);
       expect(again.kept.attributes).toEqual([['d', 'age']]);
     });
 
@@ -180,7 +239,7 @@ export function splitting(stage: Stage): void {
       expect(await people.find('user_id:bob')).toEqual(bob);
       for (const [n, outcome] of written.entries()) {
         if (outcome?.kind !== 'written') throw new Error(`${n} was refused`);
-        const holder = outcome.profile.ucid === second.ucid ? bob : ann;
+        const holder = n % 3 === 0 ? ann : bob;
         expect(holder?.attributes).toContainEqual(attribute(`n-${n}`, n, 100 + n));
         expect(await people.find(`cookie:s-${n}`)).toEqual(holder);
       }

@@ -73,6 +73,7 @@ export function unlinking(stage: Stage): void {
       expect(await people.unlink(['email:m@x', 'cookie:apart'])).toEqual({
         kind: 'refused',
         reason: 'several_profiles',
+        elsewhere: [1],
       });
       expect(await people.unlink(['cookie:apart'], { ucid: first.ucid })).toMatchObject({
         reason: 'several_profiles',

@@ -1,7 +1,8 @@
 import { hash } from 'node:crypto';
 import {
+  DEFAULT_PROFILE_BOUNDS,
   type Json,
-  MAX_PROFILE_BYTES,
+  MAX_PROFILE_BOUNDS,
   MAX_PROFILE_IDENTITIES,
   type NewAttribute,
   newId,
@@ -241,18 +242,71 @@ export function writing(stage: Stage): void {
 
     it('that would make a profile too large is refused, and changes nothing', async () => {
       const people = stage.people();
-      const [half, rest] = [0, 1].map((n) => attribute(`n-${n}`, 'é'.repeat(MAX_PROFILE_BYTES / 4 - 500)));
-      if (!half || !rest) throw new Error('there are two');
-      const made = await people.write(['email:a@x'], { attributes: [half], ts: 1 });
-      const other = await people.write(['email:b@x'], { attributes: [rest], ts: 1 });
-      const third = attribute('more', 'x'.repeat(MAX_PROFILE_BYTES / 2 + 2_000));
-      const refused = { kind: 'refused', reason: 'too_large' };
-      expect(await people.upsert(['email:a@x'], { attributes: [third] })).toEqual(refused);
+      const { bytes, values } = DEFAULT_PROFILE_BOUNDS;
+      const half = (name: string) =>
+        [0, 1, 2, 3].map((n) => attribute(`${name}-${n}`, 'é'.repeat(bytes / 16 - 20)));
+      const made = await people.write(['email:a@x'], { attributes: half('a'), ts: 1 });
+      const other = await people.write(['email:b@x'], { attributes: half('b'), ts: 1 });
+      const refused = { kind: 'refused', reason: 'too_large', excess: { of: 'bytes', limit: bytes } };
+      const both = ['email:a@x', 'email:b@x'];
+      expect(await people.upsert(['email:a@x'], { attributes: half('c') })).toMatchObject(refused);
+      expect(await people.upsert(both, { attributes: [attribute('n', 'x'.repeat(3_000))] })).toMatchObject(
+        refused,
+      );
+      const many = Array.from({ length: values + 1 }, (_, n) => attribute(`n-${n}`, 1));
+      expect(await people.upsert(['email:c@x'], { attributes: many })).toMatchObject({
+        excess: { of: 'values', limit: values, size: values + 1 },
+      });
+      const [first] = await people.search(both);
       expect(
-        await people.upsert(['email:a@x', 'email:b@x'], { attributes: [attribute('n', 'x'.repeat(3_000))] }),
-      ).toEqual(refused);
+        await people.upsert(['email:a@x'], { attributes: [attribute('v', 'x'.repeat(66_000))] }),
+      ).toMatchObject({
+        excess: { of: 'value_bytes', limit: bytes / 4, ucid: first?.ucid },
+      });
       expect(await people.find('email:a@x')).toEqual(made);
       expect(await people.find('email:b@x')).toEqual(other);
+      expect(await people.find('email:c@x')).toBeUndefined();
+    });
+
+    it('says what it cost beyond an ordinary one: what it read and rewrote', async () => {
+      const people = stage.people();
+      const many = Array.from({ length: 1_500 }, (_, n) => attribute(`name-${n}`, 'x'.repeat(50)));
+      expect(await people.upsert(['email:a@x'], { attributes: [attribute('n', 1)] })).not.toHaveProperty(
+        'charge',
+      );
+      const large = await people.upsert(['email:a@x'], { attributes: many });
+      const size = JSON.stringify(large.kind === 'written' ? large.profile : '').length - 32 * 1024;
+      const small = { attributes: [attribute('n', 2)] };
+      for (const outcome of [large, await people.upsert(['email:a@x'], small)])
+        expect(Math.abs((outcome.charge ?? 0) - size)).toBeLessThan(500);
+      const refused = await people.upsert(['email:a@x'], {
+        attributes: [attribute('v', 'x'.repeat(66_000))],
+      });
+      expect(refused).toMatchObject({ kind: 'refused', charge: expect.any(Number) });
+    });
+
+    it('to a profile that an earlier release let grow beyond the bounds is done where it does not grow', async () => {
+      const people = stage.people();
+      const many = Array.from({ length: 3_000 }, (_, n) => attribute(`n-${n}`, `value ${n}`));
+      const bounds = MAX_PROFILE_BOUNDS;
+      await people.write(['email:a@x', 'crm:a'], { attributes: many, ts: 1, bounds });
+      const change = (name: string, value: string) =>
+        people.upsert(['email:a@x'], { attributes: [attribute(name, value)], ts: 2 });
+      expect(await change('n-7', 'value 8')).toMatchObject({ kind: 'written' });
+      expect(await change('new', 'x')).toMatchObject({ reason: 'too_large' });
+      const unset = { ...attribute('n-8', 0), value: null, unset: true as const };
+      expect(await people.upsert(['email:a@x'], { attributes: [unset], ts: 3 })).toMatchObject({
+        kind: 'written',
+      });
+      const whole = many.map(({ path }) => ({ path, value: 'value' }));
+      expect(await people.upsert(['email:a@x'], { attributes: whole, ts: 4 })).toMatchObject({
+        kind: 'written',
+      });
+      await people.write(['email:b@x'], { attributes: [attribute('other', 1)], ts: 1 });
+      expect(await people.upsert(['email:a@x', 'email:b@x'])).toMatchObject({ reason: 'too_large' });
+      expect(await people.unlink(['crm:a', 'crm:b'])).toMatchObject({ kind: 'unlinked' });
+      expect(treeOf(await people.find('email:a@x')).d).toMatchObject({ 'n-7': 'value', 'n-2999': 'value' });
+      expect(await people.delete(['email:a@x'])).toMatchObject({ notFound: [] });
     });
 
     it('leaves the same behind, in whatever order several come', async () => {

@@ -1,4 +1,11 @@
-import { type Json, type Profile, type ProfileStore, visibleAttributes } from '@tributary/core';
+import {
+  type Identity,
+  isRef,
+  type Json,
+  type Profile,
+  type ProfileStore,
+  visibleAttributes,
+} from '@tributary/core';
 import type { WriterLine } from '../programs/writer.ts';
 import { groupOf, isMoving, type Operation, operationOf, PAIR, type Traffic } from './operations.ts';
 
@@ -119,7 +126,12 @@ async function claimFaults(
     if (profile === undefined) continue;
     const held = new Set(profile.identities.map(({ type, value }) => `${type}:${value}`));
     if (isMoving(traffic)) continue;
-    const missing = operation.write.identities.filter(({ type, value }) => !held.has(`${type}:${value}`));
+    // An event of an earlier time may have taken the device.
+    const isOwn =
+      operation.write.linking === 'merge' ? () => true : ({ type }: Identity) => type === 'user_id';
+    const missing = operation.write.identities
+      .filter(isOwn)
+      .filter(({ type, value }) => !held.has(`${type}:${value}`));
     if (missing.length > leftOut) faults.push(`${operation.id} lost ${missing.length} identities`);
   }
   return faults;
@@ -220,9 +232,8 @@ function attemptedOnce(lines: readonly WriterLine[]): (id: string) => boolean {
 }
 
 /**
- * Where values may be split off, a profile may hold less than a replay gives, but each value is in its own
- * place: the profile that the answered ucid resolves to now. The newest value of its group was never
- * replaced, so it must be present.
+ * Where values may be split off, a profile may hold less than a replay gives, but each value is in a profile of its group.
+ * The newest value of its group hides the others wherever it is, so it must be present.
  */
 function movingFaults(
   live: readonly Profile[],
@@ -239,16 +250,19 @@ function movingFaults(
       const before = newest.get(path);
       if (before === undefined || isNewer(value, before)) newest.set(path, value);
     }
+  const held = new Set(
+    live.flatMap((profile) =>
+      [...heldBy(profile).values()].map(({ path, value }) => `${path}=${String(value)}`),
+    ),
+  );
   const lost = writes.flatMap((written) => {
-    const profile = byUcid.get(written.ucid);
-    if (profile === undefined || !isOnce(written.operation.id)) return [];
-    const held = heldBy(profile);
+    if (!byUcid.has(written.ucid) || !isOnce(written.operation.id)) return [];
     return valuesOf(written)
       .filter((value) => newest.get(placeIn(written, value)) === value)
-      .filter(({ path, value }) => held.get(path)?.value !== value)
+      .filter(({ path, value }) => !held.has(`${path}=${String(value)}`))
       .map(({ path }) => `${written.operation.id} lost ${path}`);
   });
-  return [...lost, ...live.flatMap((profile) => strangersIn(profile, byId, byUcid, isOnce))];
+  return [...lost, ...live.flatMap((profile) => strangersIn(profile, byId, byUcid))];
 }
 
 /** Values in a profile that were written elsewhere, and partial writes. */
@@ -256,14 +270,14 @@ function strangersIn(
   profile: Profile,
   byId: ReadonlyMap<string, Written>,
   byUcid: ReadonlyMap<string, Profile>,
-  isOnce: (id: string) => boolean,
 ): readonly string[] {
   const held = heldBy(profile);
+  const groups = new Set(profile.identities.map(({ value }) => value.split('-')[1]));
   const strangers = [...held.values()].flatMap(({ path, ts, value }) => {
     const written = byId.get(String(value));
     if (written?.operation.write.ts !== ts) return [`${profile.ucid} has ${value} at ${ts} as ${path}`];
     const at = byUcid.get(written.ucid)?.ucid;
-    return at === profile.ucid || !isOnce(String(value))
+    return at === profile.ucid || groups.size === 0 || groups.has(groupOf(written.operation.write))
       ? []
       : [`${profile.ucid} has ${value} as ${path}, which was written to ${written.ucid}, now ${at}`];
   });
@@ -274,7 +288,7 @@ function strangersIn(
   });
   const owned = new Set([profile.ucid, ...profile.linked]);
   const unknown = [...profile.identities, ...profile.attributes].filter(
-    ({ from }) => from !== undefined && !owned.has(from),
+    ({ from }) => from !== undefined && !isRef(from) && !owned.has(from),
   );
   return [
     ...strangers,

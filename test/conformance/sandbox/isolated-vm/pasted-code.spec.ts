@@ -253,3 +253,162 @@ describe('web APIs as Node implements them', () => {
     await expectSeen(expression, JSON.parse(JSON.stringify(here)));
   });
 });
+
+describe('scripts of other systems', () => {
+  const EVENT = {
+    type: 'track',
+    event: 'Order Placed',
+    user_id: 'u1',
+    message_id: 'm1',
+    properties: { total: 12, email: 'a@example.com' },
+    context: { ip: '10.0.0.1' },
+  };
+  const run = async (source: string, event: object = EVENT) => {
+    const [result] = await sandbox.run(program(source), [{ ...input(1), event: JSON.stringify(event) }]);
+    if (result?.ok !== true) return messageIn(result);
+    return result.outputs.map((text) => JSON.parse(text));
+  };
+
+  it.each([
+    [
+      'RudderStack, an event',
+      `export function transformEvent(event, metadata) {
+        const meta = metadata(event);
+        log('of', meta.workspaceId);
+        if (event.userId !== 'u1') return;
+        event.properties.total *= 2;
+        delete event.context.ip;
+        return event;
+      }`,
+      [{ ...EVENT, properties: { ...EVENT.properties, total: 24 }, context: {} }],
+    ],
+    [
+      'RudderStack, an event that is dropped',
+      `export async function transformEvent(event) { if (event.messageId === 'm1') return; return event; }`,
+      [],
+    ],
+    [
+      'RudderStack, a batch',
+      `export function transformBatch(events, metadata) {
+        return events.flatMap((event) => [event, { ...event, userId: event.userId + '-copy' }]);
+      }`,
+      [EVENT, { ...EVENT, user_id: 'u1-copy' }],
+    ],
+    ['a default export of our own', 'export default function transform(event) { return event; }', [EVENT]],
+    [
+      'exports of our own',
+      `const KEEP = ['total'];
+      export const transform = (event) => ({ ...event, properties: { total: event.properties[KEEP[0]] } });
+      export { KEEP, KEEP as kept };
+      export default transform;`,
+      [{ ...EVENT, properties: { total: 12 } }],
+    ],
+    [
+      'Jitsu',
+      `export default async function (event, { log, props }) {
+        log.info('got', event.event);
+        if (!event.userId) return 'drop';
+        return { ...event, anonymousId: await event.userId, properties: {} };
+      }`,
+      [{ ...EVENT, anonymous_id: 'u1', properties: {} }],
+    ],
+    [
+      'Jitsu, an event that is changed in place',
+      'export default (event) => { event.properties = { n: 1 } }',
+      [{ ...EVENT, properties: { n: 1 } }],
+    ],
+    ['Jitsu, an event that is dropped', 'export default async (event) => "drop"', []],
+    [
+      'Segment',
+      `async function onTrack(event, settings) {
+        event.properties.who = event.userId;
+        return event;
+      }
+      async function onIdentify(event) { throw new DropEvent('no people'); }`,
+      [{ ...EVENT, properties: { ...EVENT.properties, who: 'u1' } }],
+    ],
+    ['Segment, an event that is dropped', `function onTrack(event) { throw new DropEvent('test'); }`, []],
+    ['Segment, an event without a handler', 'async function onPage(event) { return null; }', [EVENT]],
+  ])('run: %s', async (_, source, expected) => {
+    expect(await sandbox.check(program(source))).toBeUndefined();
+    expect(await run(source)).toEqual(expected);
+  });
+
+  // RudderStack has the traits of an identify in the context: a script that masks them there masked nothing.
+  it.each([
+    ['changes them in place', 'event.context.traits.email = "x"; return event;', { email: 'x', plan: 'pro' }],
+    ['removes them in place', 'delete event.context.traits.email; return event;', { plan: 'pro' }],
+    [
+      'replaces them',
+      'const { email, ...traits } = event.context.traits; return { ...event, context: { ...event.context, traits } };',
+      { plan: 'pro' },
+    ],
+    [
+      'copies the whole event first',
+      'const copy = JSON.parse(JSON.stringify(event)); copy.context.traits.email = "x"; copy.context.traits.n = 1; return copy;',
+      { email: 'x', plan: 'pro', n: 1 },
+    ],
+    [
+      'uses the other place',
+      'return { ...event, traits: { ...event.traits, plan: "free" } };',
+      { email: 'a@example.com', plan: 'free' },
+    ],
+    [
+      'removes one of the places',
+      'delete event.context.traits; return event;',
+      { email: 'a@example.com', plan: 'pro' },
+    ],
+  ])('have the traits of an identify in one place where the script %s', async (_, body, traits) => {
+    const identify = {
+      type: 'identify',
+      user_id: 'u1',
+      traits: { email: 'a@example.com', plan: 'pro' },
+      context: { ip: '10.0.0.1' },
+    };
+    for (const [source, returned] of [
+      [`export function transformEvent(event) { ${body} }`, [{ ...identify, traits }]],
+      [
+        `export async function transformBatch([event]) { const one = () => { ${body} }; return [one()]; }`,
+        [{ ...identify, traits }],
+      ],
+    ] as const)
+      expect(await run(source, identify)).toEqual(returned);
+  });
+
+  it('fail as others do, with the line', async () => {
+    expect(await run(`export function transformEvent(event) {\n  return event.properties.a.b;\n}`)).toMatch(
+      /Cannot read properties of undefined \(reading 'b'\) \(line 2\)/,
+    );
+    expect(await run(`async function onTrack(event) {\n  await fetch('https://a.example');\n}`)).toMatch(
+      /fetch is not defined \(line 2\)/,
+    );
+    expect(await run(`async function onTrack(event) { throw new ValidationError('bad'); }`)).toMatch(
+      /ValidationError: bad/,
+    );
+    expect(await run('function* transform(event) { yield event; }')).toMatch(/return an array of events/);
+    expect(await run('const transform = function* (event) { yield event; };')).toMatch(/iterator/);
+  });
+
+  it('that cannot be run say which line to change', async () => {
+    for (const [source, message, line] of [
+      [
+        '// PostHog\nexport function processEvent(event, { config }) { return event }',
+        /PostHog: write "function transform/,
+        2,
+      ],
+      [
+        'let returnEvent := event\nreturnEvent.properties.x := 1\nreturn returnEvent',
+        /Hog, the language of PostHog/,
+        1,
+      ],
+      ['import { f } from "lib";\nexport function transformEvent(e) { return e }', /import statement/, 1],
+    ] as const)
+      expect(await sandbox.check(program(source))).toMatchObject({
+        message: expect.stringMatching(message),
+        line,
+      });
+    expect(await run('function transform(events) {\n  return events.map((event) => event);\n}')).toMatch(
+      /name it transformBatch/,
+    );
+  });
+});

@@ -143,6 +143,21 @@ const MEMORY: readonly HostileSnippet[] = [
     does: 'const buffer = new ArrayBuffer(8, { maxByteLength: 2 ** 40 }); buffer.resize(2 ** 33); new Uint8Array(buffer).fill(1);',
     ends: ['threw', 'memory', 'timeout'],
   },
+  {
+    name: 'growable buffers outside the heap, each below its limit',
+    does: 'const all = []; for (let i = 0; i < 40; i++) { const one = new ArrayBuffer(8, { maxByteLength: 3e7 }); one.resize(3e7); all.push(new Uint8Array(one).fill(1)); }',
+    ends: ['threw'],
+  },
+  {
+    name: 'a growable buffer by the constructor of another buffer',
+    does: 'const Buffers = new Uint8Array(8).buffer.constructor; class Mine extends Buffers {} new Mine(3e8, { maxByteLength: 3e8 });',
+    ends: ['threw'],
+  },
+  {
+    name: 'segments, which copy their text outside the heap',
+    does: 'const all = []; const text = "ab ".repeat(3e5); for (;;) all.push(new Intl.Segmenter("sv", { granularity: "word" }).segment(text));',
+    ends: ['threw'],
+  },
   { name: 'a big integer', does: 'for (let n = 2n; ; ) n *= n;', ends: ['memory', 'timeout', 'threw'] },
   {
     name: 'an error with a huge message',

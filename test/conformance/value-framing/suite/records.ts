@@ -9,6 +9,7 @@ import {
   type JsonObject,
   type OutputRecord,
   publishProfileChanges,
+  TOPIC,
 } from '@tributary/core';
 import fc from 'fast-check';
 import { entryOf, setUp } from '../../../stages/harness.ts';
@@ -108,8 +109,8 @@ export async function profileChanges(): Promise<readonly string[]> {
   const large = { ...profile, attributes: [{ path: ['x'], value: 'x'.repeat(2 ** 20), ts: 1 }] };
   const values: string[] = [];
   const publish = publishProfileChanges({
-    append: async (_topic, entries) => {
-      values.push(...entries.map(({ value }) => value));
+    append: async (topic, entries) => {
+      if (topic === TOPIC.profileChanges) values.push(...entries.map(({ value }) => value));
       return [];
     },
   });

@@ -13,14 +13,14 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useNavigate, useSearch } from '@tanstack/react-router';
 import { lazy, type ReactNode, Suspense } from 'react';
 import { TextLink } from '../../../shared/links.tsx';
-import { durationText, numberText, perSecondText, shareText } from '../../../shared/quantities.ts';
+import { durationText, numberText, perSecondText } from '../../../shared/quantities.ts';
 import { QueryState } from '../../../shared/query-state.tsx';
 import { StatusLabel } from '../../../shared/status-badge.tsx';
 import { Timestamp } from '../../../shared/timestamp.tsx';
 import { backlogOf } from '../destination-status.ts';
 import { type DestinationHealth, destinationHealthQuery, healthHistoryQuery } from '../queries.ts';
 import { HISTORY_HOURS } from '../search.ts';
-import { circuitSpells, totalsOf } from './history-series.ts';
+import { circuitSpells, totalsOf, totalsText } from './history-series.ts';
 
 const HealthCharts = lazy(() =>
   import('./health-charts.tsx').then(({ HealthCharts }) => ({ default: HealthCharts })),
@@ -74,9 +74,7 @@ export function HealthTab({ workspaceId, destinationId }: Props) {
         <QueryState query={history} rows={6}>
           {(data) =>
             data.buckets.length === 0 ? (
-              <Text c="dimmed">
-                Nothing was delivered to it in this time. A minute appears here once it is over.
-              </Text>
+              <Text c="dimmed">Nothing was sent to it in this time.</Text>
             ) : (
               <Stack gap="lg">
                 <Totals totals={totalsOf(data)} />
@@ -115,6 +113,9 @@ function Now({ health }: { readonly health: DestinationHealth }) {
           {p50_ms === null || p99_ms === null ? '–' : `${durationText(p50_ms)} · ${durationText(p99_ms)}`}
         </HealthMetric>
         <HealthMetric title="Waiting">{active ? backlogOf(health) : '–'}</HealthMetric>
+        <HealthMetric title="Retrying">
+          {health.retrying === null ? '–' : numberText(health.retrying)}
+        </HealthMetric>
         <HealthMetric title="Under way">{active ? numberText(health.under_way) : '–'}</HealthMetric>
         <HealthMetric title="Circuit">
           {circuit === null ? '–' : circuit}
@@ -124,6 +125,14 @@ function Now({ health }: { readonly health: DestinationHealth }) {
             </Text>
           )}
         </HealthMetric>
+        {health.pace_per_second !== null && (
+          <HealthMetric title="Rate limited to">
+            {`${perSecondText(health.pace_per_second)} requests`}
+            <Text size="xs" c="dimmed">
+              {perSecondText(health.throttled_per_second)} refused
+            </Text>
+          </HealthMetric>
+        )}
         <HealthMetric title="Last delivered">
           <Timestamp value={last_delivered_at} relative />
         </HealthMetric>
@@ -186,20 +195,13 @@ function LastErrors({ errors }: { readonly errors: DestinationHealth['last_error
 }
 
 function Totals({ totals }: { readonly totals: ReturnType<typeof totalsOf> }) {
-  const { delivered, retried, dead, put_off, success } = totals;
-  return (
-    <Text size="sm">
-      {numberText(delivered)} delivered, {numberText(retried)} tried again, {numberText(dead)} dead,{' '}
-      {numberText(put_off)} deferred
-      {success === null ? '.' : `: ${shareText(success, 1)} of the attempts succeeded.`}
-    </Text>
-  );
+  return <Text size="sm">{totalsText(totals)}</Text>;
 }
 
 const AT = new Intl.DateTimeFormat(undefined, { dateStyle: 'short', timeStyle: 'short' });
 
 function Spells({ spells }: { readonly spells: ReturnType<typeof circuitSpells> }) {
-  if (spells.length === 0) return <Text size="sm">The circuit was closed all the time.</Text>;
+  if (spells.length === 0) return <Text size="sm">The circuit did not open in this time.</Text>;
   return (
     <Stack gap={4}>
       {spells.slice(0, SHOWN_SPELLS).map(({ from, until, state }) => (

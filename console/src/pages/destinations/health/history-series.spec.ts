@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import type { Schemas } from '../../../api/client.ts';
-import { circuitSpells, pointsOf, totalsOf } from './history-series.ts';
+import { circuitSpells, pointsOf, totalsOf, totalsText } from './history-series.ts';
 
 type Bucket = Schemas['HealthBucket'];
 
@@ -43,6 +43,17 @@ it('sums what happened', () => {
   const buckets = [bucket('10:00', { delivered: 3, dead: 1 }), bucket('10:02', { delivered: 2, retried: 2 })];
   expect(totalsOf({ buckets })).toEqual({ delivered: 5, retried: 2, dead: 1, put_off: 0, success: 5 / 8 });
   expect(totalsOf({ buckets: [] }).success).toBeNull();
+});
+
+it.each([
+  [{ dead: 5 }, '0 delivered, 0 tried again, 5 dead, 0 deferred: 0 % of the attempts delivered.'],
+  [
+    { delivered: 99_999, retried: 1 },
+    '99,999 delivered, 1 tried again, 0 dead, 0 deferred: > 99.9 % of the attempts delivered.',
+  ],
+  [{ put_off: 4 }, '0 delivered, 0 tried again, 0 dead, 4 deferred: no attempt ended.'],
+])('says what part of the attempts delivered, and 100 % of all only: %j', (counts, text) => {
+  expect(totalsText(totalsOf({ buckets: [bucket('10:00', counts)] }))).toBe(text);
 });
 
 it('joins neighbouring minutes of an open circuit', () => {

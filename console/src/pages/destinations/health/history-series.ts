@@ -1,4 +1,5 @@
 import type { Schemas } from '../../../api/client.ts';
+import { numberText, shareText } from '../../../shared/quantities.ts';
 
 type History = Schemas['HealthHistory'];
 type Bucket = Schemas['HealthBucket'];
@@ -87,6 +88,14 @@ export function totalsOf({ buckets }: Pick<History, 'buckets'>): Totals {
     put_off: sum((bucket) => bucket.put_off),
     success: attempts === 0 ? null : delivered / attempts,
   };
+}
+
+/** The totals in a sentence. Attempts that were refused for their rate are among the deferred ones. */
+export function totalsText({ delivered, retried, dead, put_off, success }: Totals): string {
+  const counts = `${numberText(delivered)} delivered, ${numberText(retried)} tried again, ${numberText(dead)} dead, ${numberText(put_off)} deferred`;
+  return success === null
+    ? `${counts}: no attempt ended.`
+    : `${counts}: ${shareText(success, 1)} of the attempts delivered.`;
 }
 
 /** A period in which the circuit was not closed. */

@@ -4,7 +4,6 @@ import {
   partitionOf,
   type TopicSpec,
   type TributaryError,
-  Unavailable,
 } from '@tributary/core';
 
 /** The entries of one `append` that go to one partition, in their order. */
@@ -18,75 +17,77 @@ export interface Part {
   readonly bytes: number;
 }
 
+/** Told of the progress of an `append`. */
+export interface AppendWatcher {
+  /** The caller has its answer. */
+  answered(request: AppendRequest): void;
+  /** The outcome of every part is known, or known to stay unknown. */
+  settled(request: AppendRequest): void;
+}
+
 export interface AppendRequestOptions {
   readonly spec: TopicSpec;
   readonly entries: readonly NewEntry[];
-  /** A part that was not sent after so long is not sent any more, ms. */
-  readonly timeoutMs: number;
-  /** After so long the caller gets an answer, even if the outcome is unknown, ms. */
-  readonly answerWithinMs: number;
-  /** The caller has its answer. */
-  readonly onAnswered: (request: AppendRequest) => void;
-  /** The outcome of every part is known, or known to stay unknown. */
-  readonly onSettled: () => void;
+  /** That count against the bound of unconfirmed bytes. */
+  readonly bytes: number;
+  /** A part that was not sent until then is not sent any more, by `performance.now()`. */
+  readonly sendUntil: number;
+  readonly watcher: AppendWatcher;
 }
 
 /** One `append` in progress: cut into a part a partition, answered once all parts are durable. */
 export class AppendRequest {
-  /** By `performance.now()`. */
+  readonly bytes: number;
   readonly sendUntil: number;
   readonly parts: readonly Part[];
   /** The position of each entry, once all are durable; rejects as soon as one is not known to be. */
   readonly appended: Promise<readonly Position[]>;
-  readonly #options: AppendRequestOptions;
+  readonly #watcher: AppendWatcher;
+  readonly #topic: string;
   readonly #positions: Position[];
-  readonly #timer: NodeJS.Timeout;
   #left: number;
   #resolve: (positions: readonly Position[]) => void = () => {};
   #reject: (reason: TributaryError) => void = () => {};
 
-  constructor(options: AppendRequestOptions) {
-    const { spec, entries, timeoutMs, answerWithinMs } = options;
-    this.#options = options;
-    this.sendUntil = performance.now() + timeoutMs;
+  constructor({ spec, entries, bytes, sendUntil, watcher }: AppendRequestOptions) {
+    this.bytes = bytes;
+    this.sendUntil = sendUntil;
     this.parts = this.#partsOf(spec, entries);
+    this.#watcher = watcher;
+    this.#topic = spec.name;
     this.#left = this.parts.length;
     this.#positions = new Array(entries.length);
     this.appended = new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
     });
-    this.#timer = setTimeout(() => {
-      this.#answer();
-      this.#reject(new Unavailable(`Kafka: not confirmed within ${answerWithinMs} ms`));
-    }, answerWithinMs);
   }
 
   /** Sets the position of the i-th entry of a part. */
   setPosition({ at, partition }: Part, i: number, offset: number, index: number): void {
-    this.#positions[at[i] ?? i] = { topic: this.#options.spec.name, partition, offset, index };
+    this.#positions[at[i] ?? i] = { topic: this.#topic, partition, offset, index };
   }
 
   /** All entries of one of the parts have their positions. */
   confirmed(): void {
     this.#left--;
     if (this.#left > 0) return;
-    this.#options.onSettled();
-    this.#answer();
+    this.#watcher.settled(this);
+    this.#watcher.answered(this);
     // Without effect where a part failed before.
     this.#resolve(this.#positions);
   }
 
   /** One of the parts is not known to be durable. */
   failed(reason: TributaryError): void {
-    this.#answer();
-    this.#reject(reason);
+    this.reject(reason);
     this.confirmed();
   }
 
-  #answer(): void {
-    clearTimeout(this.#timer);
-    this.#options.onAnswered(this);
+  /** Answers the caller while the outcome of a part is not known. */
+  reject(reason: TributaryError): void {
+    this.#watcher.answered(this);
+    this.#reject(reason);
   }
 
   #partsOf(spec: TopicSpec, entries: readonly NewEntry[]): readonly Part[] {

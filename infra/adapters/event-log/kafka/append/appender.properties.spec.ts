@@ -139,7 +139,11 @@ class Brokers {
         const log = this.logs.get(`${topic}/${partition}`) ?? [];
         this.logs.set(`${topic}/${partition}`, log);
         const baseOffset = `${log.length}`;
-        log.push(...messages.map(({ value }) => value.toString()));
+        log.push(
+          ...messages.map(({ value }) =>
+            Buffer.isBuffer(value) ? value.toString() : value.texts.join('\n'),
+          ),
+        );
         return { partition, errorCode: fate.how === 'taken late' ? TIMED_OUT : 0, baseOffset };
       }),
     }));

@@ -2,6 +2,7 @@ import {
   type NewEntry,
   Overloaded,
   type Position,
+  PUBLIC_SCHEMAS,
   type TooLarge,
   type TopicSpec,
   Unavailable,
@@ -10,7 +11,7 @@ import {
 import type { KafkaClient } from '../client/client.ts';
 import { failOn, translateKafkaError } from '../client/errors.ts';
 import type { ProduceAnswer } from '../client/protocol.ts';
-import { AppendRequest, type Part } from './append-request.ts';
+import { AppendRequest, type AppendWatcher, type Part } from './append-request.ts';
 import { Leader, PartitionGroup, PartitionQueue } from './queues.ts';
 
 export interface AppenderOptions {
@@ -44,11 +45,14 @@ const REJECTED_WITHIN_MS = 2_000;
  * caller repeats a failed append, which may be in the log already. A batch that a broker refuses for its size is not in
  * the log, and is sent again in parts.
  */
-export class Appender {
+export class Appender implements AppendWatcher {
   readonly #options: AppenderOptions;
   readonly #queues = new Map<string, PartitionQueue[]>();
   readonly #leaders = new Map<number, Leader>();
+  /** The oldest first. */
   readonly #unanswered = new Set<AppendRequest>();
+  /** Runs while an append is not answered. */
+  #overdueTimer: NodeJS.Timeout | undefined;
   #unconfirmedBytes = 0;
   #undispatched = 0;
 
@@ -68,18 +72,10 @@ export class Appender {
       return Promise.reject(new Overloaded(`${this.#unconfirmedBytes} bytes wait to be made durable`));
     }
     this.#unconfirmedBytes += bytes;
-    const request = new AppendRequest({
-      spec,
-      entries,
-      timeoutMs,
-      // An append queued behind others that wait for a silent broker does not wait for all of their timeouts.
-      answerWithinMs: timeoutMs + REJECTED_WITHIN_MS,
-      onAnswered: (answered) => this.#unanswered.delete(answered),
-      onSettled: () => {
-        this.#unconfirmedBytes -= bytes;
-      },
-    });
+    const sendUntil = performance.now() + timeoutMs;
+    const request = new AppendRequest({ spec, entries, bytes, sendUntil, watcher: this });
     this.#unanswered.add(request);
+    this.#overdueTimer ??= setTimeout(() => this.#rejectOverdue(), timeoutMs + REJECTED_WITHIN_MS);
     for (const part of request.parts) {
       const queue = this.#queueOf(spec, part.partition);
       queue.add(part);
@@ -95,6 +91,32 @@ export class Appender {
   async drained(): Promise<void> {
     while (this.#unanswered.size > 0)
       await Promise.allSettled([...this.#unanswered].map(({ appended }) => appended));
+  }
+
+  answered(request: AppendRequest): void {
+    this.#unanswered.delete(request);
+    if (this.#unanswered.size > 0) return;
+    clearTimeout(this.#overdueTimer);
+    this.#overdueTimer = undefined;
+  }
+
+  settled({ bytes }: AppendRequest): void {
+    this.#unconfirmedBytes -= bytes;
+  }
+
+  /** An append queued behind others that wait for a silent broker does not wait for all of their timeouts. */
+  #rejectOverdue(): void {
+    const now = performance.now();
+    this.#overdueTimer = undefined;
+    for (const request of this.#unanswered) {
+      const leftMs = request.sendUntil + REJECTED_WITHIN_MS - now;
+      if (leftMs > 0) {
+        this.#overdueTimer = setTimeout(() => this.#rejectOverdue(), leftMs);
+        return;
+      }
+      const withinMs = this.#options.timeoutMs + REJECTED_WITHIN_MS;
+      request.reject(new Unavailable(`Kafka: not confirmed within ${withinMs} ms`));
+    }
   }
 
   #queueOf(spec: TopicSpec, partition: number): PartitionQueue {
@@ -234,9 +256,10 @@ export class Appender {
       const { answer } = await client.produce(leader.nodeId, {
         acks: -1,
         timeout: timeoutMs,
-        compression: 0,
+        compression: 'large',
         topicData: [...byTopic].map(([topic, ofTopic]) => ({
           topic: nameOf(topic),
+          isPublic: PUBLIC_SCHEMAS.has(topic),
           partitions: ofTopic.map(({ queue, batches }) => ({
             partition: queue.partition,
             messages: batches[produce.round] ?? [],

@@ -9,8 +9,11 @@ import type { Part } from './append-request.ts';
 /** Bytes of entries in one group, at most; the part of one request alone may be larger. */
 const GROUP_BYTES = 4 * 1024 * 1024;
 
-/** Requests to one broker at the same time: it answers one after the other. */
-const MAX_IN_FLIGHT = 4;
+/**
+ * Requests to one broker at the same time. A broker reads the next request of a connection once it has answered the one
+ * before: a second request hides the round trip, further ones only cut the same entries into smaller groups.
+ */
+const MAX_IN_FLIGHT = 2;
 
 /** The queue of one partition, in the order of the appends. */
 export class PartitionQueue {
@@ -169,8 +172,8 @@ export class PartitionGroup {
 
   /** Confirms the parts that are durable and fails the others. */
   settle(): void {
-    const failure = this.#failure ?? new Unavailable(`Kafka: ${this.doing}: not confirmed`);
-    for (const part of this.confirmDurable()) part.request.failed(failure);
+    for (const { request } of this.confirmDurable())
+      request.failed(this.#failure ?? new Unavailable(`Kafka: ${this.doing}: not confirmed`));
   }
 
   /** Confirms the parts that are durable and returns the others. */

@@ -113,6 +113,14 @@ export class Brokers {
     return this.#guarded(doing, async () => call(await this.#broker(nodeId)));
   }
 
+  /** The ids of all brokers of the cluster. */
+  nodeIds(): Promise<readonly number[]> {
+    return this.#guarded('listing the brokers', async () => {
+      await this.#ready();
+      return this.#cluster.brokerPool.metadata?.brokers.map(({ nodeId }) => nodeId) ?? [];
+    });
+  }
+
   /** Waits for the answer to a request that was written to the connection already. */
   answered<T>(doing: string, answer: () => Promise<T>): Promise<T> {
     return this.#guarded(doing, answer);

@@ -1,6 +1,7 @@
 import assignerProtocol from 'kafkajs/src/consumer/assignerProtocol.js';
 import apiKeys from 'kafkajs/src/protocol/requests/apiKeys.js';
 import protocol from 'kafkajs/src/protocol/requests/index.js';
+import type { BrokerClock } from './broker-clock.ts';
 import { Brokers, type KafkaClientOptions, prepared, reconnecting } from './brokers.ts';
 import { protocolErrorOf } from './errors.ts';
 import type { KafkajsJoinAnswer, KafkajsJoinRequest } from './kafkajs-shapes.ts';
@@ -12,20 +13,24 @@ import type {
   JoinRequest,
   ListedOffsets,
   ListOffsetsRequest,
+  LogDirectory,
   MemberAssignment,
   OffsetCommitAnswer,
   OffsetCommitRequest,
   OffsetsOfTopic,
+  PartitionsOfTopic,
   ProduceAnswer,
   ProduceRequest,
   ProducerIdentity,
   TopicPartitions,
   TxnOffsetCommitRequest,
 } from './protocol.ts';
-import { FENCING_COMMIT_VERSION, FETCH, PRODUCE, TXN_OFFSET_COMMIT } from './requests.ts';
+import { FENCING_COMMIT_VERSION, FETCH, LOG_DIRECTORIES, PRODUCE, TXN_OFFSET_COMMIT } from './requests.ts';
 
 const { MemberAssignment: Assignment, MemberMetadata } = assignerProtocol;
 const METADATA_VERSION = 1;
+/** `logAppendTime` of topics whose records keep the times of their producers. */
+const NO_STAMP = -1;
 
 /**
  * All requests of the adapter to Kafka, as plain objects. A broker answers the requests of one connection one after the
@@ -37,14 +42,32 @@ const METADATA_VERSION = 1;
  */
 export class KafkaClient {
   readonly #brokers: Brokers;
+  readonly #clock: BrokerClock | undefined;
 
-  constructor(options: KafkaClientOptions) {
+  /** `clock`: learns from the stamps of appended records. */
+  constructor(options: KafkaClientOptions & { readonly clock?: BrokerClock }) {
     this.#brokers = new Brokers(options);
+    this.#clock = options.clock;
   }
 
   /** The node that leads a partition. */
   leaderId(topic: string, partition: number): Promise<number> {
     return this.#brokers.leaderId(topic, partition);
+  }
+
+  /** The ids of all brokers of the cluster. */
+  nodeIds(): Promise<readonly number[]> {
+    return this.#brokers.nodeIds();
+  }
+
+  /**
+   * The directories of a broker that hold some of these partitions. Needs the right DESCRIBE on the cluster, and a broker of
+   * Kafka 3.3 or newer.
+   */
+  logDirectories(nodeId: number, topics: readonly PartitionsOfTopic[]): Promise<readonly LogDirectory[]> {
+    return this.#brokers.withNode(nodeId, 'reading the free space of a broker', async (broker) =>
+      (await prepared(broker, apiKeys.DescribeLogDirs, LOG_DIRECTORIES, topics))(),
+    );
   }
 
   /** The next request looks leaders and coordinators up again. */
@@ -68,8 +91,16 @@ export class KafkaClient {
     const send = await this.#brokers.withNode(nodeId, 'appending', (broker) =>
       prepared(broker, apiKeys.Produce, PRODUCE, request),
     );
+    const [sentAt, sent] = [Date.now(), performance.now()];
     const answer = this.#brokers.answered('appending', send);
-    answer.catch(() => {}); // The caller handles the rejection.
+    answer.then(
+      ({ topics }) => {
+        const stampedAt = Number(topics[0]?.partitions[0]?.logAppendTime ?? NO_STAMP);
+        if (stampedAt !== NO_STAMP)
+          this.#clock?.note(nodeId, { sentAt, tookMs: performance.now() - sent, stampedAt });
+      },
+      () => {}, // The caller handles the rejection.
+    );
     return { answer };
   }
 

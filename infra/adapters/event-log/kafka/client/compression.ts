@@ -28,8 +28,8 @@ const DECOMPRESS = new Map<number, Decompress>([
 ]);
 
 /**
- * Tributary compresses nothing, but brokers do where a topic or the cluster has a `compression.type`, and so do tools
- * that copy topics.
+ * Tributary compresses with zstd and gzip alone, but brokers use others where a topic or the cluster has a
+ * `compression.type`, and so do tools that copy topics.
  */
 export function decompressed(codec: number, bytes: Buffer): Promise<Buffer> {
   const decompress = DECOMPRESS.get(codec);
@@ -43,7 +43,7 @@ CompressionCodecs[CompressionTypes.LZ4] = codecOf(fromLz4);
 CompressionCodecs[CompressionTypes.ZSTD] = codecOf(fromZstd);
 
 function codecOf(decompress: Decompress) {
-  const compress = () => Promise.reject(new Error('nothing is compressed here'));
+  const compress = () => Promise.reject(new Error('kafkajs compresses nothing here'));
   return () => ({ compress, decompress });
 }
 

@@ -26,9 +26,17 @@ export interface OffsetCommitAnswer {
   }[];
 }
 
+/** The value of a packed record, which is written without being joined before. */
+export interface PackedValue {
+  /** Joined by newlines. */
+  readonly texts: readonly string[];
+  /** Bytes of all of them with the newlines. */
+  readonly length: number;
+}
+
 export interface RecordToWrite {
   readonly key: string | null;
-  readonly value: Buffer;
+  readonly value: Buffer | PackedValue;
   readonly headers: Readonly<Record<string, string>>;
   /**
    * Epoch ms; default: the time of the request. Ascending within a batch, by less than `MAX_TIMESTAMP_SPAN_MS`. Topics
@@ -47,10 +55,12 @@ export interface ProduceRequest {
   readonly acks: -1;
   /** ms */
   readonly timeout: number;
-  /** 1: gzip. */
-  readonly compression: 0 | 1;
+  /** 1: gzip. `large`: large batches, by the codec of their topic. */
+  readonly compression: 0 | 1 | 'large';
   readonly topicData: readonly {
     readonly topic: string;
+    /** Whether programs other than Tributary read the topic, some of which know no zstd. */
+    readonly isPublic?: boolean;
     readonly partitions: readonly {
       readonly partition: number;
       readonly firstSequence?: number;
@@ -66,6 +76,8 @@ export interface ProduceAnswer {
       readonly partition: number;
       readonly errorCode: number;
       readonly baseOffset: string;
+      /** Epoch ms; -1 where the topic keeps the times of producers. */
+      readonly logAppendTime?: string;
     }[];
   }[];
 }
@@ -134,6 +146,19 @@ export interface FetchAnswer {
     readonly topicName: string;
     readonly partitions: readonly FetchedPartition[];
   }[];
+}
+
+/** The disk of one of a broker's log directories, bytes; -1 where its file system does not tell. */
+export interface LogDirectory {
+  /** Free space that the broker may use. */
+  readonly free: number;
+  readonly size: number;
+}
+
+/** Partitions of a topic, from 0 on. */
+export interface PartitionsOfTopic {
+  readonly topic: string;
+  readonly partitions: number;
 }
 
 /** The position of a group to store in a transaction, by a member of the group. */

@@ -1,5 +1,6 @@
+import apiKeys from 'kafkajs/src/protocol/requests/apiKeys.js';
 import protocol from 'kafkajs/src/protocol/requests/index.js';
-import { isAbortMarker, readBatches, roomFor, writeBatch } from '../records/record-batch.ts';
+import { isAbortMarker, type LargeCodec, readBatches, roomFor, writeBatch } from '../records/record-batch.ts';
 import { WireReader, WireWriter } from '../records/wire.ts';
 import { failOn } from './errors.ts';
 import type { Definition, KafkajsFetchAnswer, KafkajsRecord, MetadataRequest } from './kafkajs-shapes.ts';
@@ -7,7 +8,9 @@ import type {
   FetchAnswer,
   FetchedPartition,
   FetchRequest,
+  LogDirectory,
   OffsetsOfTopic,
+  PartitionsOfTopic,
   ProduceAnswer,
   ProduceRequest,
   RecordBatch,
@@ -61,22 +64,27 @@ export const PRODUCE: Definition<ProduceRequest, ProduceAnswer> = {
   versions: Produce.versions,
   protocol: (version) => (payload) => {
     const exchange = Produce.protocol(version)(payload);
-    return { ...exchange, request: { ...exchange.request, encode: async () => encodedProduce(payload) } };
+    const encode = async () => encodedProduce(payload, Number(version));
+    return { ...exchange, request: { ...exchange.request, encode } };
   },
 };
 
+/** The first version in which a broker takes batches compressed with zstd. */
+const ZSTD_VERSION = 7;
+
 /** In the layout of versions 3 to 7: the oldest with record batches, and the newest that kafkajs knows. */
-export function encodedProduce(request: ProduceRequest): Encoded {
+export function encodedProduce(request: ProduceRequest, version = ZSTD_VERSION): Encoded {
   const { transactionalId, acks, timeout, topicData, compression } = request;
-  const writer = new WireWriter(produceRoom(request));
+  const writer = writerOf(produceRoom(request));
   writeName(writer, transactionalId);
   writer.int16(acks);
   writer.int32(timeout);
   writer.int32(topicData.length);
   const timestamp = Date.now();
-  for (const { topic, partitions } of topicData) {
+  for (const { topic, isPublic, partitions } of topicData) {
     writeName(writer, topic);
     writer.int32(partitions.length);
+    const codec: LargeCodec = isPublic === true || version < ZSTD_VERSION ? 1 : 4;
     for (const { partition, messages, firstSequence = 0 } of partitions) {
       writer.int32(partition);
       writeBatch(writer, messages, {
@@ -85,11 +93,24 @@ export function encodedProduce(request: ProduceRequest): Encoded {
         firstSequence,
         transactional: transactionalId !== undefined,
         timestamp,
-        compression,
+        ...(compression === 'large' ? { large: codec } : { compression }),
       });
     }
   }
-  return encoded(writer);
+  const bytes = Buffer.from(writer.buffer.subarray(0, writer.at));
+  return { buf: bytes, buffer: bytes };
+}
+
+/** Room of the writer that all produce requests share; a larger request gets its own. */
+const SHARED_BYTES = 1024 * 1024;
+
+const shared = new WireWriter(SHARED_BYTES);
+
+/** A writer whose bytes must be copied before the next request. Writing to new memory of this size takes longer than the copy. */
+function writerOf(bytes: number): WireWriter {
+  if (bytes > SHARED_BYTES) return new WireWriter(bytes);
+  shared.at = 0;
+  return shared;
 }
 
 function produceRoom({ transactionalId = '', topicData }: ProduceRequest): number {
@@ -352,6 +373,69 @@ async function decodedTxnOffsetCommit(bytes: Buffer): Promise<object> {
     return { topic, partitions };
   });
   return { throttleTime: 0, clientSideThrottleTime, topics };
+}
+
+/** KIP-827: the oldest version that has the size and the free space of a directory. */
+const LOG_DIRECTORIES_VERSION = 4;
+
+/** DescribeLogDirs, which kafkajs does not have. */
+export const LOG_DIRECTORIES: Definition<readonly PartitionsOfTopic[], readonly LogDirectory[]> = {
+  versions: [String(LOG_DIRECTORIES_VERSION)],
+  protocol: ({ version }) => {
+    if (Number(version) < LOG_DIRECTORIES_VERSION)
+      throw new Error('the broker is older than Kafka 3.3 and does not tell the free space of its disks');
+    return (topics) => ({
+      request: {
+        apiKey: apiKeys.DescribeLogDirs,
+        apiName: 'DescribeLogDirs',
+        apiVersion: LOG_DIRECTORIES_VERSION,
+        encode: async () => encodedLogDirectories(topics),
+      },
+      response: { decode: decodedLogDirectories, parse: async (directories) => directories },
+    });
+  },
+};
+
+function encodedLogDirectories(topics: readonly PartitionsOfTopic[]): Encoded {
+  const room = topics.map(({ topic, partitions }) => FRAME_BYTES + Buffer.byteLength(topic) + 4 * partitions);
+  const writer = new WireWriter(room.reduce((sum, bytes) => sum + bytes, FRAME_BYTES));
+  writer.noTags(); // of the header
+  writer.compactArray(topics, ({ topic, partitions }) => {
+    writer.compactText(topic);
+    writer.compactArray([...Array(partitions).keys()], (partition) => writer.int32(partition));
+    writer.noTags();
+  });
+  writer.noTags();
+  return encoded(writer);
+}
+
+/** Directories that failed, or that hold none of the partitions that the request names, are left out. */
+export async function decodedLogDirectories(bytes: Buffer): Promise<readonly LogDirectory[]> {
+  const reader = new WireReader(bytes);
+  reader.skipTags(); // of the header
+  reader.int32(); // throttle time
+  failOn(reader.int16());
+  const directories = reader.compactArray(() => {
+    const errorCode = reader.int16();
+    reader.compactText(); // path
+    const topics = reader.compactArray(() => {
+      reader.compactText(); // topic
+      reader.compactArray(() => {
+        reader.int32(); // partition
+        reader.int64(); // size
+        reader.int64(); // lag of the offset
+        reader.bytes(1); // whether it is being moved here
+        reader.skipTags();
+      });
+      reader.skipTags();
+    });
+    const [size, free] = [Number(reader.int64()), Number(reader.int64())];
+    reader.skipTags();
+    return { errorCode, size, free, isOurs: topics.length > 0 };
+  });
+  return directories.flatMap(({ errorCode, size, free, isOurs }) =>
+    errorCode === 0 && isOurs ? [{ size, free }] : [],
+  );
 }
 
 function metadataOf(topics: readonly OffsetsOfTopic[]): readonly string[] {

@@ -37,6 +37,8 @@ declare module 'kafkajs/src/cluster/index.js' {
     };
     readonly brokerPool: {
       createBroker: (options: object) => KafkaBroker;
+      /** Null before the first connection. */
+      readonly metadata: { readonly brokers: readonly { readonly nodeId: number }[] } | null;
       /** One that is connected, else the first that can be. */
       findConnectedBroker(): Promise<KafkaBroker>;
     };
@@ -81,7 +83,13 @@ declare module 'kafkajs/src/network/connection.js' {
 declare module 'kafkajs/src/network/requestQueue/index.js' {
   export default class RequestQueue {
     readonly pending: readonly unknown[];
+    readonly inflight: ReadonlyMap<number, { readonly requestTimeout: number; timeoutRequest(): void }>;
+    readonly requestTimeout: number;
+    requestTimeoutIntervalId: NodeJS.Timeout;
     scheduleCheckPendingRequests: () => void;
+    scheduleRequestTimeoutCheck: () => void;
+    isConnected(): boolean;
+    destroy(): void;
   }
 }
 
@@ -129,6 +137,7 @@ declare module 'kafkajs/src/protocol/requests/index.js' {
 
 declare module 'kafkajs/src/protocol/requests/apiKeys.js' {
   const apiKeys: {
+    readonly DescribeLogDirs: number;
     readonly Fetch: number;
     readonly JoinGroup: number;
     readonly Metadata: number;

@@ -1,4 +1,11 @@
-import { Fenced, type Logger, type Metrics, type OutputRecord, Unavailable } from '@tributary/core';
+import {
+  Fenced,
+  type Logger,
+  type Metrics,
+  type OutputRecord,
+  recordChars,
+  Unavailable,
+} from '@tributary/core';
 import { type CommitThrottle, PartitionLost } from '../../stage-runner/committer.ts';
 import { type Cursor, compareCursors, type Taken } from '../../stage-runner/cursor.ts';
 import type { EntryBarrier, FetchLimits, OwnedPartition } from '../../stage-runner/partition-loop.ts';
@@ -249,7 +256,7 @@ export class KafkaPartition implements OwnedPartition {
 
 function weighsLess(taken: readonly Taken[], { maxEntries, maxBytes }: FetchLimits): boolean {
   if (taken.length >= maxEntries) return false;
-  return taken.reduce((sum, { entry }) => sum + entry.value.length, 0) < maxBytes;
+  return taken.reduce((sum, { entry }) => sum + recordChars(entry), 0) < maxBytes;
 }
 
 /** The index within a record, where it is not 0. */

@@ -11,7 +11,7 @@ import {
 } from '@tributary/core';
 import { PartitionLost } from '../../stage-runner/committer.ts';
 import type { Cursor } from '../../stage-runner/cursor.ts';
-import { PartitionLoop } from '../../stage-runner/partition-loop.ts';
+import { PartitionLoop, type StageSpace } from '../../stage-runner/partition-loop.ts';
 import { pause, unlessAborted } from '../../stage-runner/waiting.ts';
 import type { CrashWatch } from '../../suspects/crash-watch.ts';
 import { PositionUnknown } from '../positions/starting-point.ts';
@@ -28,6 +28,7 @@ export interface PartitionWorkOptions {
   readonly fetchBytes: number;
   readonly maxUncommitted: number;
   readonly crashes: CrashWatch;
+  readonly space: StageSpace;
   readonly backoff: Backoff;
   readonly clock: Clock;
   readonly metrics: Metrics;

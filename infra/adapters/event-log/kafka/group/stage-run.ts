@@ -12,6 +12,7 @@ import {
   type TopicSpec,
   type ValueFraming,
 } from '@tributary/core';
+import type { StageSpace } from '../../stage-runner/partition-loop.ts';
 import type { SharedReads } from '../../stage-runner/shared-reads.ts';
 import type { CrashWatch } from '../../suspects/crash-watch.ts';
 import { KafkaClient } from '../client/client.ts';
@@ -58,6 +59,7 @@ export interface KafkaStageRunOptions {
   readonly fetchBytes: number;
   readonly maxUncommitted: number;
   readonly crashes: CrashWatch;
+  readonly space: StageSpace;
   readonly backoff: Backoff;
   readonly clock: Clock;
   readonly metrics: Metrics;

@@ -1,5 +1,5 @@
 import type { OutputRecord, ValueFraming } from '@tributary/core';
-import { backoffMs, TooLarge, Unavailable } from '@tributary/core';
+import { backoffMs, PUBLIC_SCHEMAS, TooLarge, Unavailable } from '@tributary/core';
 import { type PartitionRecords, RecordPacker } from '../../append/record-packer.ts';
 import { pause } from '../../stage-runner/waiting.ts';
 import { groupByLeader } from '../client/brokers.ts';
@@ -164,9 +164,10 @@ export class Transactions {
           ...identity,
           acks: -1,
           timeout: TRANSACTION_TIMEOUT_MS,
-          compression: 0,
+          compression: 'large',
           topicData: [...byTopic].map(([topic, of]) => ({
             topic: nameOf(topic),
+            isPublic: PUBLIC_SCHEMAS.has(topic),
             partitions: of.map(({ records, batch }) => ({
               partition: records.partition,
               firstSequence: this.#nextSequence(records, batch.length),

@@ -40,8 +40,8 @@ export class BoundedAppends {
     this.#appendNow = appendNow;
   }
 
-  /** `bytes`: of the entries. Rejects as `EventLog.append`. */
-  async append(topic: string, entries: readonly NewEntry[], bytes: number): Promise<readonly Position[]> {
+  /** `bytes`: of the entries. Rejects as `EventLog.append`; throws `Unavailable` while the layout is not known. */
+  append(topic: string, entries: readonly NewEntry[], bytes: number): Promise<readonly Position[]> {
     const spec = specOf(this.#layouts.topics, topic);
     const isCareful = this.#layouts.needsCare(spec);
     const waiting = this.#waiting.get(topic);

@@ -1,7 +1,7 @@
 import type { Headers, TributaryError, ValueFraming } from '@tributary/core';
-import { pack, TooLarge, Unavailable } from '@tributary/core';
+import { TooLarge, Unavailable } from '@tributary/core';
 import type { PartitionRecords } from '../../append/record-packer.ts';
-import type { RecordToWrite } from '../client/protocol.ts';
+import type { PackedValue, RecordToWrite } from '../client/protocol.ts';
 
 /** Bytes of records in one batch, at most; a larger record goes alone. Kafka's default limit is 1 MiB. */
 const BATCH_BYTES = 768 * 1024;
@@ -22,9 +22,12 @@ export function batchesOf(
   let at = 0;
   let measured: { readonly headers: Headers; readonly bytes: number } | undefined;
   for (const [i, count] of records.counts.entries()) {
-    const text = pack(records.values.slice(at, at + count));
+    // Packed topics are not framed, as no other programs read them.
+    const value =
+      count === 1
+        ? framing.frame(records.topic, records.values[at] ?? '')
+        : packedValue(records.values.slice(at, at + count));
     at += count;
-    const value = framing.frame(records.topic, text);
     const key = records.keys[i] ?? '';
     const headers = records.headers[i] ?? {};
     // The records of one request share their headers.
@@ -40,6 +43,12 @@ export function batchesOf(
   }
   if (batch.length > 0) batches.push(batch);
   return batches;
+}
+
+function packedValue(texts: readonly string[]): PackedValue {
+  let length = texts.length - 1;
+  for (const text of texts) length += Buffer.byteLength(text);
+  return { texts, length };
 }
 
 /** The bytes of a batch, as `batchesOf` counts them. */

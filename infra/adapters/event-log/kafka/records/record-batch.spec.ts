@@ -1,5 +1,8 @@
-import { expect, it } from 'vitest';
+import { randomBytes } from 'node:crypto';
+import { PLAIN_FRAMING } from '@tributary/core';
+import { describe, expect, it } from 'vitest';
 import type { RecordToWrite } from '../client/protocol.ts';
+import { batchesOf } from './batches.ts';
 import { readBatches, roomFor, writeBatch } from './record-batch.ts';
 import { WireWriter } from './wire.ts';
 
@@ -34,10 +37,53 @@ it('gives records without a timestamp the time of the request', async () => {
   expect(batch?.records).toMatchObject([{ timestamp: AT }]);
 });
 
+it('joins the texts of a packed value by newlines, as `batchesOf` measures them', async () => {
+  const values = ['{"a":"é😀"}', '{}', '{"b":2}'];
+  const records = { topic: 'events.production', partition: 0, keys: [''], headers: [{}], values };
+  const [packed = []] = batchesOf({ ...records, counts: [3], lastBytes: 0 }, PLAIN_FRAMING);
+  const [batch] = await readBatches(await written(packed, 0));
+  expect(batch?.records.map(({ value }) => value?.toString())).toEqual([values.join('\n')]);
+});
+
 it('makes filler small', async () => {
   const filler = { key: null, value: Buffer.alloc(0), headers: {}, timestamp: AT };
   const bytes = await written(new Array<RecordToWrite>(100_000).fill(filler), 1);
   expect(bytes.length).toBeLessThan(400_000);
   const [batch] = await readBatches(bytes);
   expect(batch?.lastOffset).toBe(99_999);
+});
+
+describe('a large batch', () => {
+  const codecOf = (bytes: Buffer) => bytes.readInt16BE(21) & 0b111;
+  const large = async (records: readonly RecordToWrite[], codec: 1 | 4) => {
+    const writer = new WireWriter(roomFor(records) + 4);
+    writeBatch(writer, records, { ...NO_PRODUCER, transactional: true, timestamp: AT, large: codec });
+    return writer.buffer.subarray(4, writer.at);
+  };
+  const alike = Array.from({ length: 100 }, (_, n) => ({
+    key: `k${n}`,
+    value: Buffer.from(`{"n":${n},"text":"${'a text like all others '.repeat(10)}"}`),
+    headers: { n: String(n) },
+  }));
+
+  it.each([1, 4] as const)(
+    'took its whole size at the broker: it is compressed (codec %i)',
+    async (codec) => {
+      const bytes = await large(alike, codec);
+      expect([codecOf(bytes), bytes.length < 5_000]).toEqual([codec, true]);
+      const [batch] = await readBatches(bytes);
+      expect(batch?.isTransactional).toBe(true);
+      expect(batch?.records).toEqual(alike.map((record, offset) => ({ ...record, offset, timestamp: AT })));
+    },
+  );
+
+  it('is written as it is where compression saves next to nothing, and so is a small one', async () => {
+    const random = [{ key: null, value: randomBytes(40_000), headers: {} }];
+    for (const records of [random, alike.slice(0, 20)]) {
+      const bytes = await large(records, 4);
+      expect(codecOf(bytes)).toBe(0);
+      const [batch] = await readBatches(bytes);
+      expect(batch?.records.map(({ value }) => value)).toEqual(records.map(({ value }) => value));
+    }
+  });
 });

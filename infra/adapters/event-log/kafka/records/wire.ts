@@ -1,6 +1,8 @@
 /** Bytes of a length at most: values are bounded, so their lengths fit into 32 bits. */
 const LENGTH_BYTES = 5;
 
+const NEWLINE = 10;
+
 /** Up to this length, writing a text character by character is faster than `Buffer.write`. */
 const SHORT_TEXT = 32;
 
@@ -32,6 +34,14 @@ export class WireWriter {
 
   bytes(value: Buffer): void {
     this.at += value.copy(this.buffer, this.at);
+  }
+
+  /** Texts joined by newlines. */
+  lines(texts: readonly string[]): void {
+    for (let i = 0; i < texts.length; i++) {
+      if (i > 0) this.buffer[this.at++] = NEWLINE;
+      this.at += this.buffer.write(texts[i] ?? '', this.at);
+    }
   }
 
   /** VARINT, the length of a part of a record: zigzag, 7 bits a byte. Null has the length -1. */

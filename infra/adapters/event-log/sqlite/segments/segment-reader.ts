@@ -185,7 +185,7 @@ export class RecordsReader {
         const record = { topic, partition, offset, key, headers: this.#headers.read(text), timestamp };
         if (packed) takePacked(taken, record, value, offset === from.offset ? from.index : 0);
         else taken.push(takeSingle(record, value));
-        bytes += value.length;
+        bytes += key.length + text.length + value.length;
         records++;
         if (bytes >= maxBytes || taken.length >= maxEntries) break;
       }

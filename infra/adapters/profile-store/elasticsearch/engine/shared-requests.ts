@@ -85,6 +85,11 @@ export class SharedRequests<Item, Answer> {
     });
   }
 
+  /** Whether nothing is queued or under way. */
+  get isIdle(): boolean {
+    return this.#queue.length === 0 && this.#inFlight === 0;
+  }
+
   /** Starts requests at the end of this turn. */
   #schedule(): void {
     if (this.#scheduled || !this.#mayStart) return;

@@ -9,6 +9,7 @@ import {
   type ProfileScope,
   Unavailable,
 } from '@tributary/core';
+import { deletionParts } from '../../deletion-parts.ts';
 import {
   type DeletedDocument,
   type DocumentWrite,
@@ -31,9 +32,38 @@ type Target = ProfileScope & {
 
 type ProfileRoot = Extract<Root, { kind: 'profile' }>;
 
-/** Deletes the records of all identities and ucids of the request, each record on its own. Conflicting ones are retried. */
+/**
+ * Deletes the records of all identities and ucids of the request, a few at a time and each record on its own. Conflicting ones
+ * are retried.
+ */
 export async function deleteProfiles(
   deletion: ProfileDeletion,
+  context: OperationContext,
+): Promise<ProfileDeletionOutcome> {
+  const deleted: string[] = [];
+  const notFound: number[] = [];
+  const add = (outcome: ProfileDeletionOutcome, first: number) => {
+    deleted.push(...outcome.deleted);
+    notFound.push(...outcome.notFound.map((at) => first + at));
+  };
+  for (const { first, part } of deletionParts(deletion)) {
+    try {
+      add(await deletePart(part, new Set(deleted), context), first);
+    } catch (error) {
+      if (error instanceof PartialDeletion) add(error.outcome, first);
+      // A repeated call could not tell which records this one has deleted.
+      throw error instanceof Unavailable && deleted.length > 0
+        ? new PartialDeletion(error.message, { deleted, notFound }, { cause: error })
+        : error;
+    }
+  }
+  return { deleted, notFound };
+}
+
+/** `earlier`: ucids of the records that earlier parts have deleted. */
+async function deletePart(
+  deletion: ProfileDeletion,
+  earlier: ReadonlySet<string>,
   context: OperationContext,
 ): Promise<ProfileDeletionOutcome> {
   const targets = targetsOf(deletion);
@@ -56,7 +86,7 @@ export async function deleteProfiles(
         const group = found.get(root.ucid) ?? { root, targets: [] };
         group.targets.push(one);
         found.set(root.ucid, group);
-      } else if (root?.kind === 'deleted' && deleted.has(root.ucid)) {
+      } else if (root?.kind === 'deleted' && (deleted.has(root.ucid) || earlier.has(root.ucid))) {
         // The record was deleted by this call under another name, which was merged into it meanwhile.
         matched.add(one.at);
       } else if (root !== undefined) {
@@ -81,7 +111,6 @@ export async function deleteProfiles(
     for (const one of done) if (one.status === 'rejected') throw one.reason;
     return open.length === 0 ? undefined : CONFLICT;
   }).catch((error: unknown) => {
-    // A repeated call could not tell which records this one has deleted.
     throw error instanceof Unavailable && deleted.size > 0
       ? new PartialDeletion(error.message, outcome(), { cause: error })
       : error;

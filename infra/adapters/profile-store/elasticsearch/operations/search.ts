@@ -40,7 +40,10 @@ export async function attemptSearch(
     const piece = (await searchCached(values, context)) ?? (await searchByIdentityClaims(values, context));
     if (piece === CONFLICT) return CONFLICT;
     for (const [ucid, { profile, characters: added }] of piece) {
-      if (!found.has(ucid)) characters += added;
+      if (!found.has(ucid)) {
+        characters += added;
+        context.charge(org, added);
+      }
       found.set(ucid, profile);
     }
     checkFoundSize(characters);

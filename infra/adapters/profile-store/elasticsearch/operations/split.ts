@@ -1,10 +1,16 @@
 import {
   applySplit,
+  asPart,
+  changeOf,
+  chargeOf,
+  type HeldIdentity,
   identityHash,
   messageOf,
+  type Profile,
   type ProfileSplit,
   type ProfileSplitOutcome,
   type SplitProfile,
+  withNextVersion,
 } from '@tributary/core';
 import {
   type DocumentWrite,
@@ -23,14 +29,53 @@ import { type Root, View } from './view.ts';
 import { fencesOfFrozen } from './write-plan.ts';
 import { WriteSteps } from './write-steps.ts';
 
+/** Identities of a profile that are to become a profile of their own. */
+interface Taken {
+  readonly profile: Profile;
+  readonly identities: readonly HeldIdentity[];
+  readonly document: LiveDocument | RedirectDocument;
+  readonly cause: 'call' | 'event';
+}
+
+/**
+ * Takes identities out of their profile. They become a part of the profile first, which changes nothing else and ends the
+ * attempt as a conflict; then the part is split off. After a crash between the two the next attempt goes on.
+ */
+export async function attemptDetach(
+  { profile, identities, document, cause }: Taken,
+  view: View,
+  context: OperationContext,
+): Promise<(ProfileSplitOutcome & { readonly isNamed: boolean }) | Conflict> {
+  const part = asPart(profile, identities, context.newUcid());
+  const { org, region } = profile;
+  if (part.profile === profile) {
+    const outcome = await attemptSplit({ org, region, ucid: part.ucid }, context, { document, cause });
+    return outcome === CONFLICT ? CONFLICT : { ...outcome, isNamed: part.isNamed };
+  }
+  const steps = new WriteSteps(context, view);
+  if (!(await steps.fence(fencesOfFrozen(document, undefined, view), profile))) return CONFLICT;
+  if (!profile.linked.includes(part.ucid) && !(await steps.put(part.ucid, mergedSource(profile.ucid))))
+    return CONFLICT;
+  const next = withNextVersion(profile, part.profile, context.clock());
+  await steps.commit({
+    document,
+    deletions: document.content.deletions,
+    profile: next,
+    text: JSON.stringify(next),
+    change: changeOf(profile, next),
+  });
+  return CONFLICT;
+}
+
 /**
  * One attempt to undo a merge. The commit is the compare-and-set of the survivor, which does not list the ucid any more.
  * Before it, identity claims and redirects that lead through the ucid are pointed to where they belong afterwards: for as
- * long as the survivor lists the ucid, they still lead to the survivor.
+ * long as the survivor lists the ucid, they still lead to the survivor. `taken`: the survivor must still be this document.
  */
 export async function attemptSplit(
   split: ProfileSplit,
   context: OperationContext,
+  taken?: Pick<Taken, 'document' | 'cause'>,
 ): Promise<ProfileSplitOutcome | Conflict> {
   const { documents, locations, durable } = context;
   const { ucid } = split;
@@ -39,11 +84,14 @@ export async function attemptSplit(
   const root = view.rootOf(ucid);
   const document = documentIn(root, split);
   if (document === undefined) return refused('unknown_ucid');
+  if (taken !== undefined && !isSameVersion(document, taken.document)) return CONFLICT;
   const merged = document.content.profile;
-  const applied = applySplit(merged, ucid, context.clock());
+  const charged = chargeOf(document.stored.source.body.length);
+  context.charge(split.org, document.stored.source.body.length);
+  const applied = applySplit(merged, ucid, context.clock(), taken?.cause);
   if (applied.kind === 'refused') return refused(applied.reason);
 
-  const { survivor, apart, kept } = applied;
+  const { survivor, apart, kept, lost } = applied;
   const { deletions } = document.content;
   // Read before the fence, which proves that the survivor has not changed since: so these documents belong to this merge.
   const redirects = await redirectsToSurvivor(ucid, merged, documents);
@@ -63,7 +111,7 @@ export async function attemptSplit(
   durable.note(ucid, version);
   for (const identity of apart.profile.identities) locations.set(identityHash(split, identity), ucid);
   context.background(makeLive());
-  return { kind: 'split', profile: apart.profile, survivor: survivor.profile, kept };
+  return { kind: 'split', profile: apart.profile, survivor: survivor.profile, kept, lost, ...charged };
 
   async function refused(
     reason: Extract<ProfileSplitOutcome, { kind: 'refused' }>['reason'],
@@ -82,6 +130,14 @@ export async function attemptSplit(
       );
     }
   }
+}
+
+function isSameVersion(
+  one: LiveDocument | RedirectDocument,
+  other: LiveDocument | RedirectDocument,
+): boolean {
+  const [left, right] = [one.stored.version, other.stored.version];
+  return left.seqNo === right.seqNo && left.primaryTerm === right.primaryTerm;
 }
 
 type Merged = SplitProfile['profile'];

@@ -1,12 +1,15 @@
 import {
   applyUnlink,
+  chargeOf,
   identityHash,
   type Profile,
   type ProfileUnlink,
   type ProfileUnlinkOutcome,
+  partUnlinked,
   unlinkingOf,
 } from '@tributary/core';
 import { CONFLICT, type Conflict, type OperationContext } from './context.ts';
+import { attemptDetach } from './split.ts';
 import { type HashedIdentity, holds, type Root, View } from './view.ts';
 import { fencesOfFrozen } from './write-plan.ts';
 import { readIdentityClaims, releaseIdentityClaims, WriteSteps } from './write-steps.ts';
@@ -33,14 +36,36 @@ export async function attemptUnlink(
     identities.map(({ identity }, at) => ownerOf(identity, roots[at])),
     profileOf(named, unlink),
   );
-  if (unlinking.kind === 'refused') return refused(unlinking.reason);
+  if (unlinking.kind === 'refused') return refused(unlinking);
   const target = [named, ...roots].find(
     (root) => root?.kind === 'profile' && root.ucid === unlinking.profile.ucid,
   );
   if (target?.kind !== 'profile') throw new TypeError('a profile that is unlinked was not read');
   const { document } = target;
-  const applied = applyUnlink(unlinking.profile, unlink.identities, context.clock());
-  if (applied.kind === 'refused') return refused(applied.reason);
+  const taken = unlinking.notHeld.length > 0 ? undefined : partUnlinked(unlinking.profile, unlink.identities);
+  if (taken !== undefined) {
+    const split = await attemptDetach(
+      { profile: unlinking.profile, identities: taken, document, cause: 'call' },
+      view,
+      context,
+    );
+    if (split === CONFLICT) return CONFLICT;
+    if (split.kind === 'split') {
+      const [left, out] = split.isNamed ? [split.survivor, split.profile] : [split.profile, split.survivor];
+      const { kept, lost, charge } = split;
+      return {
+        kind: 'unlinked',
+        profile: left,
+        notHeld: [],
+        split: { ucid: out.ucid, kept, lost },
+        ...(charge === undefined ? {} : { charge }),
+      };
+    }
+  }
+  const applied = applyUnlink(unlinking.profile, unlink, context.clock());
+  const charged = chargeOf(document.stored.source.body.length);
+  context.charge(unlink.org, document.stored.source.body.length);
+  if (applied.kind === 'refused') return refused(applied);
 
   const identityClaims = await readIdentityClaims(
     identities.map(({ hash }) => hash),
@@ -52,13 +77,13 @@ export async function attemptUnlink(
   const { deletions } = document.content;
   if (!(await steps.commit({ document, deletions, profile, text, change }))) return CONFLICT;
   releaseIdentityClaims(identityClaims, { profile, deletions }, context);
-  return { kind: 'unlinked', profile, notHeld: unlinking.notHeld };
+  return { kind: 'unlinked', profile, notHeld: unlinking.notHeld, ...charged };
 
   async function refused(
-    reason: Extract<ProfileUnlinkOutcome, { kind: 'refused' }>['reason'],
+    refusal: Extract<ProfileUnlinkOutcome, { kind: 'refused' }>,
   ): Promise<ProfileUnlinkOutcome | Conflict> {
     const because = [named, ...roots].flatMap((root) => root ?? []);
-    return (await durable.ensureDurable(because)) === CONFLICT ? CONFLICT : { kind: 'refused', reason };
+    return (await durable.ensureDurable(because)) === CONFLICT ? CONFLICT : refusal;
   }
 }
 

@@ -1,5 +1,6 @@
 import {
   applyWrite,
+  chargeOf,
   forgetDeletionsBefore,
   type Identity,
   identitiesToLookUp,
@@ -12,6 +13,7 @@ import {
   type ProfileWriteOutcome,
 } from '@tributary/core';
 import { CONFLICT, type Conflict, type OperationContext } from './context.ts';
+import { attemptDetach } from './split.ts';
 import { holds, View } from './view.ts';
 import { planWrite, type WritePlan } from './write-plan.ts';
 import { readIdentityClaims, releaseIdentityClaims, WriteSteps } from './write-steps.ts';
@@ -40,8 +42,16 @@ export async function attemptUpsert(
     { write, identities, now, freshUcid: newUcid(), forgetBefore: forgetDeletionsBefore(now, retentionMs) },
     view,
   );
+  if (plan.kind === 'detach') {
+    await attemptDetach({ ...plan, cause: 'event' }, view, context);
+    return CONFLICT;
+  }
+  const read = charactersRead(plan);
+  context.charge(write.org, read);
   if (plan.kind === 'refused')
-    return (await durable.ensureDurable(plan.because)) === CONFLICT ? CONFLICT : [plan.outcome];
+    return (await durable.ensureDurable(plan.because)) === CONFLICT
+      ? CONFLICT
+      : [{ ...plan.outcome, ...chargeOf(read) }];
   if ((await durable.ensureDurable(plan.leftOutOwners)) === CONFLICT) return CONFLICT;
 
   // Fence out concurrent operations; then point the identity claims to the profile, and freeze the profiles that it absorbs.
@@ -52,7 +62,7 @@ export async function attemptUpsert(
   // Commit: one compare-and-set of the profile, with the waiting writes that concern it. If nothing changes, the profile
   // that the answer shows is made durable instead.
   const { ucid, document, deletions } = plan;
-  const { profile, text, change, dropped, outcomes } = combine(plan, others, now);
+  const { profile, text, change, dropped, outcomes } = combine(plan, others, now, read);
   if (change === undefined) {
     if (document !== undefined && (await durable.ensureOneDurable(ucid, document)) === CONFLICT)
       return CONFLICT;
@@ -64,6 +74,7 @@ export async function attemptUpsert(
     context,
   );
   if (!(await steps.commit({ document, deletions, profile, text, change }))) return CONFLICT;
+  context.charge(write.org, text.length);
 
   // Tidy up in the background. It is optional: the sweeper does it if this process dies.
   for (const { hash } of plan.held) view.remember(hash, ucid);
@@ -93,6 +104,7 @@ function combine(
   { applied, leftOut, deletions }: Extract<WritePlan, { kind: 'write' }>,
   others: readonly ProfileWrite[],
   now: number,
+  read: number,
 ): WriteGroup {
   const outcomes: ProfileWriteOutcome[] = [];
   let latest = applied;
@@ -100,25 +112,28 @@ function combine(
   const hasNoDeletions = Object.keys(deletions).length === 0;
   let characters = 0;
   for (const write of others) {
-    if (latest.kind === 'changed') characters += latest.text.length;
+    const size = latest.kind === 'changed' ? latest.text.length : read;
+    characters += size;
     if (!hasNoDeletions || characters > MAX_CHARACTERS || !concernsOnly(write, latest.profile)) break;
     const { profile } = latest;
     const linking = linkingOf(write, {
       owners: write.identities.map(() => ({ kind: 'live', profile })),
       named: write.ucid === undefined ? undefined : profile,
     });
-    if (linking.kind === 'refused' || linking.leftOut.length > 0) break;
+    if (linking.kind !== 'linked' || linking.leftOut.length > 0) break;
     const next = applyWrite([profile], linking.identities, write, now);
+    const charged = chargeOf(size, next.kind === 'changed' ? next.text.length : 0);
     if (next.kind === 'refused') {
-      outcomes.push(next);
+      outcomes.push({ ...next, ...charged });
       continue;
     }
     dropped.push(...next.dropped);
     const leftOut = leftOutOf(linking, write, next.dropped);
-    outcomes.push({ kind: 'written', profile: next.profile, leftOut });
+    outcomes.push({ kind: 'written', profile: next.profile, leftOut, ...charged });
     if (next.kind === 'changed') latest = { ...next, change: joined(latest, next.change) };
   }
-  const first = { kind: 'written', profile: applied.profile, leftOut } as const;
+  const written = applied.kind === 'changed' ? applied.text.length : 0;
+  const first = { kind: 'written', profile: applied.profile, leftOut, ...chargeOf(read, written) } as const;
   return {
     outcomes: [first, ...outcomes],
     profile: latest.profile,
@@ -127,6 +142,21 @@ function combine(
       ? { text: latest.text, change: latest.change }
       : { text: JSON.stringify(latest.profile) }),
   };
+}
+
+/** Characters of the documents that the plan rests on. */
+function charactersRead(plan: Exclude<WritePlan, { kind: 'detach' }>): number {
+  const roots = plan.kind === 'refused' ? plan.because : plan.leftOutOwners;
+  const documents = new Map(
+    roots.flatMap((root) => (root.kind === 'profile' ? [[root.ucid, root.document] as const] : [])),
+  );
+  if (plan.kind === 'write') {
+    if (plan.document !== undefined) documents.set(plan.ucid, plan.document);
+    for (const { ucid, document } of plan.joining) documents.set(ucid, document);
+  }
+  let characters = 0;
+  for (const { stored } of documents.values()) characters += stored.source.body.length;
+  return characters;
 }
 
 /** Whether the write concerns the profile and nothing else: no other owner, spelling or earlier name. */

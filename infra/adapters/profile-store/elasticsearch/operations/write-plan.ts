@@ -2,6 +2,7 @@ import {
   type AppliedWrite,
   applyWrite,
   freshProfile,
+  type HeldIdentity,
   type Identity,
   type IdentityOwner,
   identityKey,
@@ -61,6 +62,13 @@ export type WritePlan =
       /** Owners of the identities that were left out. The decision rests on them, so they must be durable. */
       readonly leftOutOwners: readonly Root[];
     }
+  /** Identities of the profile are somebody else's: `detach` them, then plan again. */
+  | {
+      readonly kind: 'detach';
+      readonly profile: Profile;
+      readonly identities: readonly HeldIdentity[];
+      readonly document: LiveDocument | RedirectDocument;
+    }
   | {
       readonly kind: 'refused';
       readonly outcome: Extract<ProfileWriteOutcome, { kind: 'refused' }>;
@@ -99,13 +107,14 @@ export function planWrite(planned: PlannedWrite, view: View): WritePlan {
     ...(namedRoot === undefined ? [] : [namedRoot]),
   ];
   if (linking.kind === 'refused') return { kind: 'refused', outcome: linking, because };
+  if (linking.kind === 'detach') return { ...linking, document: contentDocument(view, linking.profile.ucid) };
 
   const admitted = new Set<Identity>(linking.identities);
   const admittedFound = found.filter(({ identity }) => admitted.has(identity));
   const [survivor, ...others] = linking.profiles;
   const ucid = survivor?.ucid ?? absentUcid(admittedFound) ?? freshUcid;
   const profiles = [survivor ?? freshProfile(write, ucid, now), ...others] as const;
-  const applied = applyWrite(profiles, linking.identities, write, now);
+  const applied = applyWrite(profiles, linking.identities, write, now, linking.leftOut);
   if (applied.kind === 'refused') return { kind: 'refused', outcome: applied, because };
   const dropped = new Set(applied.dropped.map(identityKey));
   const held = admittedFound.filter(({ identity }) => !dropped.has(identityKey(identity)));

@@ -1,6 +1,7 @@
 import type { OutputLimits } from '../limits.ts';
 import type { Adopted, Answers, Failure, Inside } from '../protocol.ts';
 import type { FixedWorld, OwnGlobals } from './fixed-world.ts';
+import type { peerForms } from './peer-forms.ts';
 
 /** The kind and payload of an entry, both JSON, and the outputs. */
 type Answer = { readonly kind: string; readonly payload: string; readonly outputs: string };
@@ -22,6 +23,7 @@ export function bootstrap(
   fileName: string,
   world: FixedWorld,
   makeGlobals: () => OwnGlobals,
+  adapt: ReturnType<typeof peerForms>,
 ): Inside {
   const { parse, stringify } = JSON;
   const { isArray } = Array;
@@ -34,7 +36,10 @@ export function bootstrap(
   const charCodeAt = call.bind(String.prototype.charCodeAt) as (s: string, at: number) => number;
   const indexOf = call.bind(String.prototype.indexOf) as (s: string, what: string, from: number) => number;
 
+  const functionText = call.bind(Function.prototype.toString) as (found: object) => string;
+
   const BRACE = 123;
+  const LIST_ADVICE = '; transform gets one event: where it takes a list, name it transformBatch';
 
   /** Numbers for each event in the sizes: its characters, those of its context, its clock, its seed. */
   const PER_EVENT = 4;
@@ -42,6 +47,8 @@ export function bootstrap(
   interface Source {
     readonly evaluate: (surroundings?: object, link?: OwnGlobals['link']) => unknown;
     readonly usesGlobal: boolean;
+    /** Its parameter is called `events`: it was written for another system. */
+    readonly takesList?: boolean;
   }
   /** By the number of the program. */
   const sources: (Source | undefined)[] = [];
@@ -217,6 +224,8 @@ export function bootstrap(
       );
     }
     if (isArray(value)) return answerOfSeveral(value, given);
+    if (typeof (value as { readonly next?: unknown }).next === 'function')
+      return invalid('transform returned an iterator: return an array of events');
     const json = outputOf(value, given);
     return typeof json === 'string' ? { kind: '0', payload: `[${json.length}]`, outputs: json } : json;
   }
@@ -301,7 +310,9 @@ export function bootstrap(
           break;
         }
         waiting = false;
-        addAnswer(failed('threw', failureOf(thrown)));
+        const failure = failureOf(thrown);
+        const advice = source?.takesList === true ? LIST_ADVICE : '';
+        addAnswer(failed('threw', [failure[0] + advice, failure[1], failure[2]]));
         at = end;
         continue;
       }
@@ -326,9 +337,10 @@ export function bootstrap(
   ): (event: unknown, context: unknown) => unknown {
     const { evaluate, usesGlobal = false } = source ?? {};
     const found = usesGlobal ? evaluate?.(surroundings ?? globals.make(), globals.link) : evaluate?.();
-    if (typeof found !== 'function')
-      throw new TypeError('the source has no function transform(event, context)');
-    return found as (event: unknown, context: unknown) => unknown;
+    if (typeof found === 'function') return found as (event: unknown, context: unknown) => unknown;
+    const adapted = adapt((found ?? {}) as Parameters<typeof adapt>[0]);
+    if (adapted === undefined) throw new TypeError('the source has no function transform(event, context)');
+    return adapted;
   }
 
   function isThenable(value: unknown): boolean {
@@ -366,8 +378,9 @@ export function bootstrap(
       world.begin(0, 0);
       try {
         const source = { evaluate: found as Source['evaluate'], usesGlobal };
-        transformOf(source, surroundings);
-        sources[program] = source;
+        const written = substring(functionText(transformOf(source, surroundings)), 0, 100);
+        const takesList = indexOf(written, 'events', 0) === indexOf(written, '(', 0) + 1;
+        sources[program] = { ...source, takesList };
       } catch (thrown) {
         fault = failureOf(thrown);
       }

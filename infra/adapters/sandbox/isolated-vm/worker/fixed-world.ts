@@ -33,6 +33,10 @@ export function fixedWorld(ownFile: string): FixedWorld {
   const seen = new Set<unknown>();
   const allowed: unknown[] = [];
 
+  /** Characters that one event may segment, and those that it has segmented. */
+  const maxSegmented = 1_000_000;
+  let segmented = 0;
+
   let at = 0;
   let seed = 0;
   let isSeeded = false;
@@ -259,8 +263,47 @@ export function fixedWorld(ownFile: string): FixedWorld {
     return [wrapped, wrapped.drop(0)];
   }
 
+  /** Growable buffers are not allocated by the isolate's allocator, so their memory would escape the isolate's limit. */
+  function fixBuffers(): void {
+    const MachineBuffer = ArrayBuffer;
+    function FixedBuffer(length: number, options?: unknown): unknown {
+      if (new.target === undefined) throw new TypeError("Constructor ArrayBuffer requires 'new'");
+      if ((options as { maxByteLength?: unknown } | undefined)?.maxByteLength !== undefined)
+        throw new TypeError('an ArrayBuffer with maxByteLength is not available: make one of a fixed length');
+      return construct(MachineBuffer, [length], new.target);
+    }
+    for (const name of ownKeys(MachineBuffer)) {
+      const found = getOwnPropertyDescriptor(MachineBuffer, name);
+      if (found !== undefined) defineProperty(FixedBuffer, name, found);
+    }
+    put(MachineBuffer.prototype, 'constructor', FixedBuffer);
+    Reflect.deleteProperty(MachineBuffer.prototype, 'resize');
+    put(globalThis, 'ArrayBuffer', FixedBuffer);
+  }
+
+  /** Segments keep a copy of their text outside the heap. */
+  function fixSegments(): void {
+    const segmenter = Intl.Segmenter.prototype;
+    const { segment } = segmenter;
+    put(
+      segmenter,
+      'segment',
+      {
+        segment(this: Intl.Segmenter, given: unknown) {
+          const text = `${given as string}`;
+          segmented += text.length;
+          if (segmented > maxSegmented)
+            throw new RangeError(`an event may segment ${maxSegmented} characters at most`);
+          return apply(segment, this, [text]) as Intl.Segments;
+        },
+      }.segment,
+    );
+  }
+
   fixDate();
   fixFormats();
+  fixBuffers();
+  fixSegments();
   fixStacks();
   put(Math, 'random', { random }.random);
   remove();
@@ -271,6 +314,7 @@ export function fixedWorld(ownFile: string): FixedWorld {
       at = time;
       seed = start;
       isSeeded = false;
+      segmented = 0;
     },
     hasDrawn: () => isDrawn,
     forgetDraws() {

@@ -4,6 +4,15 @@ import type { WorkerSettings } from '../limits.ts';
 import type { Adopted, Inside, LoadFault, Stop, WorkerRequest } from '../protocol.ts';
 import { bootstrap } from './bootstrap.ts';
 import { fixedWorld, ownGlobals } from './fixed-world.ts';
+import {
+  adviceFor,
+  HANDLERS,
+  peerForms,
+  peerScope,
+  THEIR_FIELDS,
+  TO_TRANSFORM,
+  withoutExports,
+} from './peer-forms.ts';
 import { webApis } from './web-apis.ts';
 import { type WebHost, webHost } from './web-host.ts';
 import { webUrl } from './web-url.ts';
@@ -17,7 +26,6 @@ const OWN_FILE = 'sandbox.js';
 /** The user's source becomes the body of a strict function, so that it can be evaluated for each event. */
 const STRICT = `'use strict';\n`;
 const EVALUATES = `(function () { ${STRICT}`;
-const TO_TRANSFORM = `\n;return typeof transform === 'function' ? transform : undefined; })`;
 /** A source that refers to the global object gets a global object of its own for each event. */
 const USES_GLOBAL = /\b(?:this|self|globalThis|eval)\b/;
 /** How often a source is evaluated because it adds properties to its global object, and the most properties. */
@@ -89,11 +97,10 @@ export class Isolate {
     const number = this.#programs;
     this.#programs += 1;
     try {
-      // Compiled by itself first: a source that compiles alone cannot close the function around it.
-      (await isolate.compileScript(STRICT + source, ORIGIN)).release();
+      const code = await this.#compiling(source);
       const names = new Set<string>();
       for (let round = 1; ; round++) {
-        const { fault, globals } = await this.#adoptWith(number, source, names, limitMs);
+        const { fault, globals } = await this.#adoptWith(number, code, names, limitMs);
         const known = names.size;
         for (const name of globals) if (VARIABLE.test(name) && names.size < MAX_NAMES) names.add(name);
         // Evaluated again with variables for properties of `globalThis`: a library that registers itself there is used by
@@ -101,10 +108,24 @@ export class Isolate {
         if (names.size > known && round < MAX_ROUNDS) continue;
         if (fault === null) return number;
         const [message, line, column] = fault;
-        return { kind: 'compile', message, ...location(line, column) };
+        return { kind: 'compile', message, ...location(line, column), ...adviceFor(source) };
       }
     } catch (error) {
-      return faultOf(error, isolate.isDisposed, limits.eventMs, output.maxMessageChars);
+      const fault = faultOf(error, isolate.isDisposed, limits.eventMs, output.maxMessageChars);
+      return fault.kind === 'compile' ? { ...fault, ...adviceFor(source) } : fault;
+    }
+  }
+
+  /** The source, without its exports where it is a module. Compiled by itself, so that it cannot close the function around it. */
+  async #compiling(source: string): Promise<string> {
+    try {
+      (await this.#isolate.compileScript(STRICT + source, ORIGIN)).release();
+      return source;
+    } catch (error) {
+      if (!messageOf(error).startsWith("Unexpected token 'export'")) throw error;
+      const code = withoutExports(source);
+      (await this.#isolate.compileScript(STRICT + code, ORIGIN)).release();
+      return code;
     }
   }
 
@@ -116,7 +137,8 @@ export class Isolate {
   ): Promise<Adopted> {
     const usesGlobal = USES_GLOBAL.test(source);
     const [start, end] = usesGlobal ? wrapper(names) : ['', ''];
-    const text = start + EVALUATES + source + TO_TRANSFORM + end;
+    const [before, after] = peerScope(source);
+    const text = `${start}${before}${EVALUATES}${source}${TO_TRANSFORM}})${after}${end}`;
     const script = await this.#isolate.compileScript(text, ORIGIN);
     const evaluate = await script.run(this.#context, { reference: true });
     script.release();
@@ -243,7 +265,8 @@ function bootstrapSource(output: WorkerSettings['output']): string {
     const world = (${fixedWorld.toString()})(${JSON.stringify(OWN_FILE)});
     (${webApis.toString()})(host);
     (${webUrl.toString()})(host);
-    return (${bootstrap.toString()})(${JSON.stringify(output)}, ${JSON.stringify(FILE)}, world, ${ownGlobals.toString()});
+    return (${bootstrap.toString()})(${JSON.stringify(output)}, ${JSON.stringify(FILE)}, world, ${ownGlobals.toString()},
+      (${peerForms.toString()})(${JSON.stringify(HANDLERS)}, ${JSON.stringify(THEIR_FIELDS)}));
   })()`;
 }
 

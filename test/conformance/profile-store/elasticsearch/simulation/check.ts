@@ -1,4 +1,4 @@
-import type { IdentityLimits, Profile } from '@tributary/core';
+import { type IdentityLimits, isRef, type Profile } from '@tributary/core';
 import { published, toldApart } from './check-published.ts';
 import { foundByEveryIdentity, nameOf, nothingLeftHalf, oneOwner, overfull } from './check-state.ts';
 import { byMark, ownValues, registers } from './check-values.ts';
@@ -28,13 +28,13 @@ export async function violationsOf({
     ...oneOwner(live),
     ...(await foundByEveryIdentity(live, afterwards)),
     ...nothingLeftHalf(node),
-    ...marks(writes, live, leadsTo, moved, hasSplits(attempts)),
+    ...marks(writes, live, leadsTo, moved, hasSplits(attempts) || hasEvents(writes)),
     ...overfull(limits, live),
     ...unlinks(attempts, writes, live),
     ...splits(attempts, writes, live),
-    ...origins(writes, live),
+    ...origins(live),
     ...ownValues(writes),
-    ...registers(writes, live, hasSplits(attempts)),
+    ...registers(writes, live, hasSplits(attempts) || hasEvents(writes)),
     ...peopleApart(writes, live, hasSplits(attempts)),
     ...searches(attempts, live, moved, limits),
     ...deletions(attempts, live),
@@ -72,7 +72,7 @@ function marks(
   live: readonly Profile[],
   leadsTo: ReadonlyMap<string, string | undefined>,
   moved: Moved,
-  isSplit: boolean,
+  isMoving: boolean,
 ): readonly string[] {
   return [...byMark(writes)].flatMap(([mark, attempts]) => {
     const holders = live.filter(({ consents }) => consents.some(({ name }) => name === mark));
@@ -84,13 +84,15 @@ function marks(
     );
     const isKnown = attempts.every(({ answer }) => answer !== undefined);
     const misplaced = [...places].filter((ucid) => !expected.has(ucid));
-    // The values of a repeated write stay at their first location, and may be split off from there.
-    const isAnywhere = isSplit && attempts.length > 1 && [...expected].some((ucid) => places.has(ucid));
+    // A split, or an event of an earlier time, takes values with the identity that they are about.
+    const isAnywhere = isMoving && places.size > 0;
     return [
       ...[...expected]
         .filter((ucid) => !places.has(ucid) && !isAnywhere)
         .map((ucid) => `${mark} was answered, and ${ucid} is without it`),
-      ...(isKnown ? misplaced.map((ucid) => `${mark} is in ${ucid}, where no answer leads`) : []),
+      ...(isKnown && !isMoving
+        ? misplaced.map((ucid) => `${mark} is in ${ucid}, where no answer leads`)
+        : []),
       ...(attempts.length === 1 && holders.length > 1 ? [`${mark} is in ${[...places].join(', ')}`] : []),
       ...holders.flatMap((holder) => halves(mark, attempts, holder, moved)),
     ];
@@ -142,13 +144,18 @@ function namesMovedIn(
   writes: readonly WriteAttempt[],
 ): Moved {
   const unlinked = new Set(unlinksIn(attempts).map(({ identity }) => nameOf(identity)));
-  const isSplit = hasSplits(attempts);
+  const isSplit = hasSplits(attempts) || hasEvents(writes);
   const dropped = namesDroppedBy(limits, writes);
   return (name) => isSplit || unlinked.has(name) || dropped.has(name);
 }
 
 function splitsIn(attempts: readonly Attempt[]): readonly SplitAttempt[] {
   return attempts.filter((one): one is SplitAttempt => one.kind === 'split');
+}
+
+/** Whether an event of an earlier time may take identities to another profile. */
+function hasEvents(writes: readonly WriteAttempt[]): boolean {
+  return writes.some(({ write }) => write.linking === 'keep-people-apart');
 }
 
 function hasSplits(attempts: readonly Attempt[]): boolean {
@@ -179,23 +186,13 @@ function splits(
   });
 }
 
-/** A value's `from` is the ucid that answered its write, or absent. */
-function origins(writes: readonly WriteAttempt[], live: readonly Profile[]): readonly string[] {
-  const all = byMark(writes);
+/** A value's `from` is a ucid of its profile, or an identity that events were about. */
+function origins(live: readonly Profile[]): readonly string[] {
   return live.flatMap(({ ucid, linked, identities, attributes, preferences, consents }) => {
     const names = new Set([ucid, ...linked]);
-    const strangers = [...identities, ...attributes, ...preferences, ...consents].filter(
-      ({ from }) => from !== undefined && !names.has(from),
-    );
-    const wrong = consents.filter(({ name, from }) => {
-      const [only, ...others] = all.get(name) ?? [];
-      if (from === undefined || only?.answer?.kind !== 'written' || others.length > 0) return false;
-      return only.answer.profile.ucid !== from;
-    });
-    return [
-      ...strangers.map(({ from }) => `${ucid} has something from ${from}, which is no part of it`),
-      ...wrong.map(({ name, from }) => `${ucid} has ${name} from ${from}, where it was not written`),
-    ];
+    return [...identities, ...attributes, ...preferences, ...consents]
+      .filter(({ from }) => from !== undefined && !isRef(from) && !names.has(from))
+      .map(({ from }) => `${ucid} has something from ${from}, which is no part of it`);
   });
 }
 

@@ -1,0 +1,116 @@
+import { isObject, type Json, type JsonObject } from '@tributary/core';
+import type { Chosen } from './definitions.ts';
+
+/** What an answer of 2xx says against its status: that the vendor did not store the event. */
+export interface Refusal {
+  /** The part of the body that says so. */
+  readonly says: string;
+  /** The status in the body, where it has one. */
+  readonly code?: number;
+}
+
+interface VendorAnswers {
+  /** For documents: where the vendor says what the body of a 2xx means; undefined where nothing of that was found. */
+  readonly document?: string;
+  /** For documents: the bodies of a 2xx that say that nothing was stored. */
+  readonly refusals?: string;
+  readonly refusalIn?: (body: Json) => Refusal | undefined;
+}
+
+/**
+ * How to read an answer of 2xx, by vendor. Every body that its document calls a refusal must be read as one: deliveries
+ * would be shown as delivered, while nothing arrived. The reference has the day on which the documents were read.
+ */
+export const VENDOR_ANSWERS: Readonly<Record<Chosen, VendorAnswers>> = {
+  amplitude: {
+    document: 'https://amplitude.com/docs/apis/analytics/http-v2#response',
+    refusals: '`code` other than 200; `events_ingested` 0',
+    refusalIn: ofObject((body) => otherCode(body, 'code', 200) ?? noneCounted(body, 'events_ingested')),
+  },
+  braze: {
+    document: 'https://www.braze.com/docs/api/errors/',
+    refusals: '`message` other than `success`; `errors`',
+    refusalIn: ofObject((body) => otherText(body, 'message', 'success') ?? listed(body, 'errors')),
+  },
+  'canny-functions': {},
+  customerio: {
+    document: 'https://docs.customer.io/api/track/#tag/track_v2',
+    refusals: '`errors`, of a 207',
+    refusalIn: ofObject((body) => listed(body, 'errors')),
+  },
+  drip: {},
+  encharge: {},
+  iterable: {
+    document: 'https://api.iterable.com/api/docs#events_track',
+    refusals: '`code` other than `Success`; `failCount` above 0',
+    refusalIn: ofObject((body) => otherText(body, 'code', 'Success') ?? someCounted(body, 'failCount')),
+  },
+  mixpanel: {
+    document:
+      'https://docs.mixpanel.com/reference/import-events, https://docs.mixpanel.com/reference/track-event',
+    refusals: '`0`; `code` other than 200; `status` 0; `failed_records`; `num_records_imported` 0',
+    refusalIn: (body) =>
+      body === 0
+        ? { says: '0' }
+        : ofObject(
+            (members) =>
+              otherCode(members, 'code', 200) ??
+              noneCounted(members, 'status') ??
+              listed(members, 'failed_records') ??
+              noneCounted(members, 'num_records_imported'),
+          )(body),
+  },
+  outfunnel: {},
+  posthog: {
+    // The source of the service: the documents do not name the member.
+    document: 'https://github.com/PostHog/posthog/blob/master/rust/capture/src/api.rs',
+    refusals: '`quota_limited`',
+    refusalIn: ofObject((body) => listed(body, 'quota_limited')),
+  },
+  pushwoosh: {
+    document: 'https://docs.pushwoosh.com/developer/api-reference/events',
+    refusals: '`status_code` other than 200',
+    refusalIn: ofObject((body) => otherCode(body, 'status_code', 200)),
+  },
+  schematic: {},
+  usermaven: {},
+};
+
+/** The refusal in an answer of 2xx; undefined where the vendor stored the event, or does not say. */
+export function refusalIn(destination: Chosen, body: Uint8Array): Refusal | undefined {
+  const { refusalIn: read } = VENDOR_ANSWERS[destination];
+  if (read === undefined || body.length === 0) return undefined;
+  try {
+    return read(JSON.parse(new TextDecoder().decode(body)) as Json);
+  } catch {
+    return undefined;
+  }
+}
+
+function ofObject(read: (body: JsonObject) => Refusal | undefined): (body: Json) => Refusal | undefined {
+  return (body) => (isObject(body) ? read(body) : undefined);
+}
+
+function otherCode(body: JsonObject, name: string, right: number): Refusal | undefined {
+  const code = body[name];
+  return typeof code !== 'number' || code === right ? undefined : { says: `${name} ${code}`, code };
+}
+
+function otherText(body: JsonObject, name: string, right: string): Refusal | undefined {
+  const text = body[name];
+  return typeof text !== 'string' || text === right ? undefined : { says: `${name} ${JSON.stringify(text)}` };
+}
+
+function noneCounted(body: JsonObject, name: string): Refusal | undefined {
+  return body[name] === 0 ? { says: `${name} 0` } : undefined;
+}
+
+function someCounted(body: JsonObject, name: string): Refusal | undefined {
+  const count = body[name];
+  return typeof count === 'number' && count > 0 ? { says: `${name} ${count}` } : undefined;
+}
+
+function listed(body: JsonObject, name: string): Refusal | undefined {
+  const list = body[name];
+  return Array.isArray(list) && list.length > 0 ? { says: name } : undefined;
+}

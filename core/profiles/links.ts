@@ -1,0 +1,412 @@
+import { identityHash, identityKey } from './identity/identity.ts';
+import { DEVICE, PERSON } from './identity/identity-limits.ts';
+import { joinValues } from './parts.ts';
+import type {
+  FirstAlias,
+  HeldIdentity,
+  Identity,
+  Mention,
+  Mentions,
+  NamedElsewhere,
+  Profile,
+  ProfileScope,
+} from './profile.ts';
+import { compareText, keptIfSame, mapRegisters } from './registers.ts';
+
+/*
+ * Which identities events make one person is a function of the set of events, not of their arrival (decision 14).
+ *
+ * An event is about its first identity, the principal; it names the others. Each naming is a link with the time of the first
+ * such event. The links count in the order of their times, as if the events had been processed in that order: a link joins
+ * what it connects, unless both sides have a user already. Another user_id is named by an alias alone: of all aliases with
+ * the same previous id the first one counts, and joins its two users, unless events were about the new one before it. An event
+ * that arrives late may so take an identity, and all that came with it, to another profile.
+ *
+ * An event reads the profiles of its identities only, so whatever decides about a link is in the profile of one of its ends: a
+ * link that lost to earlier ones never counts again, and a previous id keeps its first alias although that may join nothing.
+ *
+ * Identities that an explicit call named together, or that a release before 0.3 stored, are pinned: no event parts them.
+ */
+
+/** Characters of a reference: among the identities of a profile, the chance of a collision is 1 in 10^16. */
+const REF_CHARACTERS = 12;
+
+/** Refers to an identity within its scope. */
+export function refOf(scope: ProfileScope, identity: Identity): string {
+  return identityHash(scope, identity).slice(0, REF_CHARACTERS);
+}
+
+/** Whether the origin of a value is an identity, not a ucid. */
+export function isRef(from: string): boolean {
+  return from.length === REF_CHARACTERS;
+}
+
+/** Merges two records of mentions; returns `left` itself when `right` adds nothing. */
+export function joinMentions(left: Mentions, right: Mentions): Mentions {
+  let joined: Record<string, Mention> | undefined;
+  for (const [ref, mention] of Object.entries(right)) {
+    const held = left[ref];
+    const [first, last, order] = held === undefined || isEarlier(mention, held) ? mention : held;
+    const newest = Math.max(last, held?.[1] ?? last, mention[1]);
+    if (held !== undefined && first === held[0] && order === held[2] && newest === held[1]) continue;
+    joined ??= { ...left };
+    joined[ref] = [first, newest, order];
+  }
+  return joined ?? left;
+}
+
+function isEarlier(one: Mention, other: Mention): boolean {
+  return one[0] < other[0] || (one[0] === other[0] && one[2] < other[2]);
+}
+
+/** The one that counts of two aliases of a previous id; `left` of equals. */
+export function firstAlias(
+  left: FirstAlias | undefined,
+  right: FirstAlias | undefined,
+): FirstAlias | undefined {
+  if (left === undefined || right === undefined) return left ?? right;
+  const order = right[0] - left[0] || right[1] - left[1] || compareText(right[2], left[2]);
+  return order < 0 ? right : left;
+}
+
+/** The time of the last mention; `otherwise` without any. */
+export function lastMention(by: Mentions, otherwise: number): number {
+  const times = Object.values(by).map(([, last]) => last);
+  return times.length === 0 ? otherwise : Math.max(...times);
+}
+
+/** Whether an identity is the same, an e-mail address raw or hashed. */
+export function sameIdentity(identity: Identity): (other: Identity) => boolean {
+  let key: string | undefined;
+  return (other) => {
+    if (other.type === identity.type) return other.value === identity.value;
+    if (!other.type.startsWith('email') || !identity.type.startsWith('email')) return false;
+    key ??= identityKey(identity);
+    return identityKey(other) === key;
+  };
+}
+
+/** The pinned identities of a profile; the first one stands for all. */
+function coreOf({ identities }: Profile): readonly HeldIdentity[] {
+  const core = identities.filter(({ by }) => by === undefined);
+  const user = core.findIndex(({ type }) => type === PERSON);
+  return user > 0 ? [...core.slice(user), ...core.slice(0, user)] : core;
+}
+
+export function hasUser({ identities }: Profile): boolean {
+  return identities.some(({ type }) => type === PERSON);
+}
+
+/**
+ * The profile with its pinned identities linked to each other instead, and their values marked: so an event joins it to a
+ * profile that it can be taken from again.
+ */
+export function unpinned(profile: Profile): Profile {
+  const core = coreOf(profile);
+  const [center] = core;
+  if (center === undefined) return profile;
+  const ref = refOf(profile, center);
+  const identities = profile.identities.map((identity) => {
+    if (identity.by !== undefined) return identity;
+    const own = { [refOf(profile, identity)]: [0, identity.ts, 0] } as const;
+    const known = identity.type === PERSON ? { since: identity.since ?? ([0, 0] as const) } : {};
+    return { ...identity, ...known, by: identity === center ? own : { ...own, [ref]: [0, 0, 0] as const } };
+  });
+  const isOfCenter = (from: string | undefined) => from === undefined || from === center.from;
+  const marked = mapRegisters(profile, (one) => (isOfCenter(one.from) ? { ...one, from: ref } : one));
+  const { hidden, ...values } = joinValues(marked, { attributes: [], preferences: [], consents: [] });
+  return { ...marked, ...values, ...(hidden === undefined ? {} : { hidden }), identities };
+}
+
+/** Adds what principals of the profile named; removes what the profile has by now. */
+export function withNamed(profile: Profile, named: readonly NamedElsewhere[]): Profile {
+  if (profile.elsewhere === undefined && named.length === 0) return profile;
+  const { elsewhere = [], ...rest } = profile;
+  const all = new Map(elsewhere.map((one) => [one.ref, one]));
+  for (const one of named) {
+    const held = all.get(one.ref);
+    const by = held === undefined ? one.by : joinMentions(held.by, one.by);
+    if (by !== held?.by) all.set(one.ref, { ref: one.ref, by });
+  }
+  const identities = profile.identities.map((identity) => {
+    const one = all.size === 0 ? undefined : all.get(refOf(profile, identity));
+    if (one === undefined) return identity;
+    all.delete(one.ref);
+    if (identity.by === undefined) {
+      const ts = lastMention(one.by, 0);
+      return ts > identity.ts ? { ...identity, ts } : identity;
+    }
+    const by = joinMentions(identity.by, one.by);
+    return by === identity.by ? identity : { ...identity, by, ts: lastMention(by, identity.ts) };
+  });
+  const left = newest([...all.values()]);
+  if (
+    keptIfSame(elsewhere, left) === elsewhere &&
+    keptIfSame(profile.identities, identities) === profile.identities
+  )
+    return profile;
+  return left.length === 0 ? { ...rest, identities } : { ...rest, identities, elsewhere: left };
+}
+
+/** Identities of others that a profile remembers to have been named; beyond, those that were not named for longest go. */
+const MAX_ELSEWHERE = 100;
+
+function newest(all: readonly NamedElsewhere[]): readonly NamedElsewhere[] {
+  const kept =
+    all.length <= MAX_ELSEWHERE
+      ? [...all]
+      : all.toSorted((a, b) => lastMention(b.by, 0) - lastMention(a.by, 0)).slice(0, MAX_ELSEWHERE);
+  return kept.sort((a, b) => compareText(a.ref, b.ref));
+}
+
+/** An identity of an event, and the live profile that has it. */
+export interface LinkedIdentity {
+  readonly identity: Identity;
+  readonly owner: Profile | undefined;
+}
+
+export type Relinking =
+  /** `apart`: identities that belong to somebody else. */
+  | { readonly kind: 'linked'; readonly apart: ReadonlySet<Identity> }
+  /** The identities do not belong to this profile any more; take them out first. */
+  | { readonly kind: 'detach'; readonly profile: Profile; readonly identities: readonly HeldIdentity[] };
+
+const NOBODY: ReadonlySet<Identity> = new Set();
+
+/** Decides what belongs together with the links of an event at this time. `named`: the identities behind the principal. */
+export function relink(
+  scope: ProfileScope,
+  principal: LinkedIdentity,
+  named: readonly LinkedIdentity[],
+  at: LinkTime,
+): Relinking {
+  const profiles = new Set([principal, ...named].flatMap(({ owner }) => owner ?? []));
+  if (isPlain(principal, named, profiles)) return { kind: 'linked', apart: NOBODY };
+  const graph = new Graph(scope);
+  for (const profile of profiles) graph.add(profile);
+  const about = graph.node(principal);
+  graph.isAbout(about, at);
+  for (const one of named) graph.link(about, graph.node(one), at);
+  graph.join();
+  for (const profile of profiles) {
+    const identities = graph.takenFrom(profile);
+    if (identities.length > 0) return { kind: 'detach', profile, identities };
+  }
+  const apart = named.filter((one) => !graph.areJoined(about, graph.node(one)));
+  return { kind: 'linked', apart: new Set(apart.map(({ identity }) => identity)) };
+}
+
+/** The identities that an alias by a user of another profile parts from this one, as it is the first of the previous id. */
+export function takenByAlias(
+  profile: Profile,
+  previous: Identity,
+  alias: FirstAlias,
+): readonly HeldIdentity[] {
+  const graph = new Graph(profile);
+  graph.add(profile);
+  graph.isAliased(graph.node({ identity: previous, owner: profile }), alias);
+  graph.join();
+  return graph.takenFrom(profile);
+}
+
+/** Nearly every event: all that it names is unknown, or of its own profile, or of nobody yet. */
+function isPlain(
+  principal: LinkedIdentity,
+  named: readonly LinkedIdentity[],
+  profiles: ReadonlySet<Profile>,
+): boolean {
+  if (profiles.size > 1 || named.some(({ identity }) => identity.type === PERSON)) return false;
+  const [profile] = profiles;
+  if (profile === undefined || principal.identity.type !== PERSON) return true;
+  return principal.owner === undefined ? !hasUser(profile) : !hasAlias(profile);
+}
+
+/** Whether the profile has several users: whether an alias joins them may depend on the times of further events. */
+export function hasAlias({ identities }: Profile): boolean {
+  return identities.filter(({ type }) => type === PERSON).length > 1;
+}
+
+interface Node {
+  readonly ref: string;
+  readonly isUser: boolean;
+  /** The place of its type in an event. */
+  readonly rank: number;
+  /** Of a user: when the first event was about it. Absent: no event is, an alias names it. */
+  since: LinkTime | undefined;
+  /** Of a user: the first alias of it that is known, also by a user who is not in the graph. */
+  alias: FirstAlias | undefined;
+  /** Towards the node that stands for all that are joined; itself where it is that. */
+  parent: Node;
+  /** Of the node that stands for others: whether there is a user among them. */
+  hasUser: boolean;
+}
+
+/** The order of links of the same time: the types of an event's identities, any other first. */
+const TYPES: readonly string[] = [PERSON, DEVICE, 'email', 'cellphone'];
+
+interface LinkTime {
+  readonly ts: number;
+  readonly order: number;
+}
+
+const BEFORE_ALL: LinkTime = { ts: Number.NEGATIVE_INFINITY, order: 0 };
+
+function isBefore(one: LinkTime, other: LinkTime): boolean {
+  return one.ts < other.ts || (one.ts === other.ts && one.order < other.order);
+}
+
+/** An alias joins its users unless events were about the new one before it; the old one may be no user at all. */
+function joinsUsers(from: Node, to: Node, [ts, order]: FirstAlias): boolean {
+  return to.since === undefined || (from.since !== undefined && !isBefore(from.since, { ts, order }));
+}
+
+interface Link extends LinkTime {
+  readonly from: Node;
+  readonly to: Node;
+}
+
+/** The identities of the profiles that an event touches, and all links between them. */
+class Graph {
+  readonly #nodes = new Map<string, Node>();
+  readonly #links: Link[] = [];
+  readonly #elsewhere: Profile[] = [];
+  readonly #scope: ProfileScope;
+
+  constructor(scope: ProfileScope) {
+    this.#scope = scope;
+  }
+
+  add(profile: Profile): void {
+    const refs = profile.identities.map((identity) => refOf(profile, identity));
+    for (const [at, identity] of profile.identities.entries()) this.#put(refs[at] ?? '', identity);
+    // What a principal named that the profile lost, by an unlink or a bound, is pinned to it.
+    const connected = new Graph(profile);
+    for (const [at, identity] of profile.identities.entries()) connected.#put(refs[at] ?? '', identity);
+    for (const [at, { by }] of profile.identities.entries())
+      for (const [ref, [ts, , order]] of Object.entries(by ?? {})) {
+        const [from, to] = [this.#nodes.get(ref), this.#nodes.get(refs[at] ?? '')];
+        if (from === undefined || to === undefined || from === to) continue;
+        this.#links.push({ from, to, ts, order });
+        connected.#union(connected.#nodes.get(ref), connected.#nodes.get(to.ref));
+      }
+    const center = this.#centerOf(profile);
+    for (const [at, { by }] of profile.identities.entries()) {
+      const ref = refs[at] ?? '';
+      const [own, main] = [connected.#nodes.get(ref), connected.#nodes.get(center?.ref ?? '')];
+      if (own === undefined || main === undefined) continue;
+      const isLinked = (from: string) => connected.#nodes.has(from);
+      if (by !== undefined && (root(own) === root(main) || Object.keys(by).every(isLinked))) continue;
+      this.#union(center, this.#nodes.get(ref));
+      connected.#union(main, own);
+    }
+    this.#elsewhere.push(profile);
+  }
+
+  node({ identity, owner }: LinkedIdentity): Node {
+    const scope = owner ?? this.#scope;
+    const ref = refOf(scope, identity);
+    const known = this.#nodes.get(ref);
+    if (known !== undefined) return known;
+    const node = this.#put(ref, owner === undefined ? { ...identity, by: {} } : identity);
+    // The profile may not list the identity yet.
+    if (owner !== undefined) this.#union(this.#centerOf(owner), node);
+    return node;
+  }
+
+  /** An event at this time is about the node. */
+  isAbout(node: Node, at: LinkTime): void {
+    if (node.since === undefined || isBefore(at, node.since)) node.since = at;
+  }
+
+  link(from: Node, to: Node, at: LinkTime): void {
+    this.#links.push({ from, to, ...at });
+  }
+
+  isAliased(previous: Node, alias: FirstAlias | undefined): void {
+    previous.alias = firstAlias(previous.alias, alias);
+  }
+
+  /** Joins what the links connect. Call once, after all links. */
+  join(): void {
+    for (const { elsewhere = [] } of this.#elsewhere)
+      for (const { ref, by } of elsewhere)
+        for (const [principal, [ts, , order]] of Object.entries(by)) {
+          const [from, to] = [this.#nodes.get(principal), this.#nodes.get(ref)];
+          if (from !== undefined && to !== undefined) this.#links.push({ from, to, ts, order });
+        }
+    const links = this.#links.toSorted(
+      (a, b) =>
+        a.ts - b.ts ||
+        a.order - b.order ||
+        a.to.rank - b.to.rank ||
+        compareText(a.from.ref, b.from.ref) ||
+        compareText(a.to.ref, b.to.ref),
+    );
+    for (const { from, to } of links)
+      if (!to.isUser && !(root(from).hasUser && root(to).hasUser)) this.#union(from, to);
+    for (const { from, to, ts, order } of links) if (to.isUser) this.isAliased(to, [ts, order, from.ref]);
+    for (const to of this.#nodes.values()) {
+      const from = to.alias === undefined ? undefined : this.#nodes.get(to.alias[2]);
+      if (from !== undefined && to.alias !== undefined && joinsUsers(from, to, to.alias))
+        this.#union(from, to);
+    }
+  }
+
+  areJoined(one: Node, other: Node): boolean {
+    return root(one) === root(other);
+  }
+
+  /** Identities of the profile that are not joined to what it is about, and belong together. */
+  takenFrom(profile: Profile): readonly HeldIdentity[] {
+    const nodes = profile.identities.map((identity) => this.#nodes.get(refOf(profile, identity)));
+    const center = this.#centerOf(profile);
+    const away = nodes.find((node) => node && center && root(node) !== root(center));
+    if (away === undefined) return [];
+    return profile.identities.filter((_, at) => {
+      const node = nodes[at];
+      return node !== undefined && root(node) === root(away);
+    });
+  }
+
+  #centerOf(profile: Profile): Node | undefined {
+    const center =
+      coreOf(profile)[0] ?? profile.identities.find(({ type }) => type === PERSON) ?? profile.identities[0];
+    return center === undefined ? undefined : this.#nodes.get(refOf(profile, center));
+  }
+
+  #put(
+    ref: string,
+    { type, by, since, alias }: Identity & Pick<HeldIdentity, 'by' | 'since' | 'alias'>,
+  ): Node {
+    const isUser = type === PERSON;
+    const known = since === undefined ? undefined : { ts: since[0], order: since[1] };
+    const node = {
+      ref,
+      isUser,
+      rank: TYPES.indexOf(type),
+      since: known ?? (by === undefined ? BEFORE_ALL : undefined),
+      alias,
+      hasUser: isUser,
+    } as Omit<Node, 'parent'> & { parent?: Node };
+    node.parent = node as Node;
+    this.#nodes.set(ref, node as Node);
+    return node as Node;
+  }
+
+  #union(one: Node | undefined, other: Node | undefined): void {
+    if (one === undefined || other === undefined) return;
+    const [kept, joined] = [root(one), root(other)];
+    if (kept === joined) return;
+    joined.parent = kept;
+    kept.hasUser ||= joined.hasUser;
+  }
+}
+
+function root(node: Node): Node {
+  let at = node;
+  while (at.parent !== at) {
+    at.parent = at.parent.parent;
+    at = at.parent;
+  }
+  return at;
+}

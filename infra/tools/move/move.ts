@@ -1,0 +1,217 @@
+import { existsSync } from 'node:fs';
+import type { Logger } from '@tributary/core';
+import { type Environment, readConfig } from '../../runtime/config/config.ts';
+import type { Config } from '../../runtime/config/settings.ts';
+import { createLogger } from '../../runtime/observability/logger.ts';
+import { startDeadline, untilAvailable } from '../../runtime/process/await-engines.ts';
+import { lockFolder } from '../../runtime/process/data-folder.ts';
+import { CleanupStack, OperatorError, reportErrors } from '../../runtime/process/lifecycle.ts';
+import { markAsMoved, movedMark, unfinishedMark } from '../../runtime/process/moved-installation.ts';
+import { refuseFolderOfOther } from '../../runtime/process/usable-folder.ts';
+import { engineStateOf, type MoveFacts, notesAbout, obstaclesTo } from './examination.ts';
+import { comparePartition, copyPartition, untilUnchanged } from './log-copy.ts';
+import { inMoveOrder, type MoveSource, openMoveSource, sourceFacts } from './source.ts';
+import { storeParts } from './store-copy.ts';
+import { type Attempt, engineFacts, type MoveTarget, openMoveTarget } from './target.ts';
+
+export interface MoveCommandOptions {
+  /** Prints what would be moved and what stands against it, and moves nothing. */
+  readonly check?: true;
+  /** Leaves out deletions of profiles that cannot be moved. */
+  readonly forgetDeletions?: true;
+}
+
+const TARGET = 'the engines that the data folder is moved to are Kafka, Redis and Elasticsearch';
+const print = (line: string) => process.stdout.write(`${line}\n`);
+
+/**
+ * `tributary move [--check] [--forget-deletions]`: moves the installation in the data folder, which no process may use, to
+ * Kafka, Redis and Elasticsearch; see docs/decisions/0046-move-to-a-cluster.md. Killed at any moment, it continues when it is
+ * called again.
+ */
+export async function move(options: MoveCommandOptions, environment: Environment): Promise<number> {
+  const config = readConfig(
+    { LOG_LEVEL: 'warn', ...environment },
+    { kafkaBrokers: TARGET, redisUrl: TARGET, elasticsearchUrl: TARGET },
+  );
+  const logger = createLogger(config.logLevel, { part: 'move' });
+  return reportErrors('move', async () => {
+    const { dataFolder } = config;
+    if (!existsSync(dataFolder)) throw new OperatorError(`${dataFolder} does not exist`);
+    refuseFolderOfOther(dataFolder);
+    const lock = lockFolder(dataFolder);
+    const cleanup = new CleanupStack();
+    try {
+      return await examineAndMove(config, options, logger, cleanup);
+    } finally {
+      await cleanup.close();
+      lock.release();
+    }
+  });
+}
+
+/** Returns the exit code. */
+async function examineAndMove(
+  config: Config,
+  { check, forgetDeletions }: MoveCommandOptions,
+  logger: Logger,
+  cleanup: CleanupStack,
+): Promise<number> {
+  const deadline = startDeadline(config.startTimeoutMs, logger);
+  const source = cleanup.use(await openMoveSource(config, deadline));
+  const installation = source.catalog?.installation;
+  const target = cleanup.use(await openMoveTarget(config, installation ?? '', deadline));
+  const facts = await untilAvailable('looking at the engines', deadline, async () => ({
+    ...sourceFacts(source, config, Date.now()),
+    folder: config.dataFolder,
+    prefix: config.prefix,
+    engines: await engineFacts(target, config, { installation, fingerprint: source.fingerprint }),
+  }));
+  const state = engineStateOf(facts);
+  if (state === 'finished') return reportFinished(config, facts);
+  const obstacles = obstaclesTo(
+    forgetDeletions ? { ...facts, forgottenDeletions: { count: 0, until: 0 } } : facts,
+  );
+  describe(source, facts);
+  for (const note of notesAbout(facts)) print(`note     ${note}`);
+  for (const obstacle of obstacles) print(`obstacle ${obstacle}`);
+  if (check) {
+    if (state === 'unfinished') print('an unfinished move would continue');
+    if (obstacles.length === 0) print('nothing stands against the move');
+    return obstacles.length === 0 ? 0 : 1;
+  }
+  if (obstacles.length > 0 || installation === undefined)
+    throw new OperatorError('nothing was moved: remove the obstacles, and run this again');
+  await copyAll({ config, source, target, installation, isUnfinished: state === 'unfinished', logger });
+  return 0;
+}
+
+function reportFinished(config: Config, { installation }: MoveFacts): number {
+  const mark = movedMark(config.dataFolder);
+  if (mark?.installation === installation) {
+    print(`the installation ${installation} was moved to ${mark?.to} at ${mark?.at}`);
+    return 0;
+  }
+  throw new OperatorError(
+    `the engines below the prefix "${config.prefix}" are those of the installation ${installation} already, and this folder is another copy of it: nothing was moved`,
+  );
+}
+
+/** Prints what is in the folder. */
+function describe(source: MoveSource, facts: MoveFacts): void {
+  const { partitions, positions, volume, history, profiles } = source;
+  const records = partitions.reduce((sum, { first, end }) => sum + end - first, 0);
+  const left = partitions.reduce((sum, { first }) => sum + first, 0);
+  const counts = profiles?.counts();
+  const entries = history?.counts().reduce((sum, { count }) => sum + count, 0) ?? 0;
+  print(`folder   ${facts.folder}, installation ${facts.installation ?? 'without an id'}`);
+  print(
+    `log      ${number(records)} records: the catalog, what stages have not done, and what that refers to; ${number(left)} before them are left behind`,
+  );
+  print(`stages   ${positions.length} positions`);
+  print(`counts   of ${volume?.applied().length ?? 0} partitions`);
+  print(`profiles ${number(counts?.live ?? 0)}, and ${number(counts?.deleted ?? 0)} remembered deletions`);
+  print(`history  ${number(entries)} entries`);
+}
+
+interface Move {
+  readonly config: Config;
+  readonly source: MoveSource;
+  readonly target: MoveTarget;
+  readonly installation: string;
+  readonly isUnfinished: boolean;
+  readonly logger: Logger;
+}
+
+/** Each step may be repeated; the marks of the stores are what a repetition, and every other process, goes by. */
+async function copyAll({ config, source, target, installation, isUnfinished, logger }: Move): Promise<void> {
+  const attempt: Attempt = (what, call) =>
+    untilAvailable(what, startDeadline(config.startTimeoutMs, logger), call);
+  const { marks, records, log } = target;
+  const unfinished = unfinishedMark(installation, source.fingerprint);
+  const [redisMark] = marks.others;
+  if (redisMark === undefined) throw new Error('there is no mark of Redis');
+
+  // From here on no process uses the engines.
+  for (const mark of [redisMark, marks.profiles]) {
+    const found = await attempt(`marking ${mark.store}`, () => mark.claim(unfinished));
+    if (found !== unfinished && found !== installation)
+      throw new OperatorError(`${mark.store} was taken by ${found} meanwhile: nothing was moved`);
+  }
+  if (isUnfinished) print('an unfinished move continues');
+  await attempt('preparing the topics', () => records.prepareTopics(config.createTopics));
+  if (config.createTopics) await attempt('creating the topics', () => log.createTopics());
+
+  const tools = { source, target, prefix: config.prefix, attempt, logger };
+  if (isUnfinished) await untilUnchanged(tools, source.partitions);
+  const parts = storeParts(tools);
+  for (const part of parts) {
+    const since = performance.now();
+    await part.copy();
+    print(`copied   ${part.name} (${seconds(since)})`);
+  }
+  for (const { spec, partitions } of inMoveOrder(source)) {
+    const since = performance.now();
+    const copied = await Promise.all(partitions.map((one) => copyPartition(tools, one)));
+    print(
+      `copied   ${spec.name}: ${number(copied.reduce((sum, one) => sum + one, 0))} records (${seconds(since)})`,
+    );
+  }
+  await attempt('storing the positions', () => log.importPositions(source.positions));
+
+  print('comparing everything');
+  const rows: Row[] = [];
+  for (const { spec, partitions } of inMoveOrder(source)) {
+    await Promise.all(partitions.map((one) => comparePartition(tools, one)));
+    const count = partitions.reduce((sum, { first, end }) => sum + end - first, 0);
+    rows.push({ name: spec.name, here: count, there: count });
+  }
+  for (const part of parts) rows.push({ name: part.name, ...(await part.compare()) });
+  print(table(rows));
+  const different = rows.filter(({ here, there }) => here !== there).map(({ name }) => name);
+  if (different.length > 0)
+    throw new OperatorError(
+      `the engines have other ${different.join(', ')} than the data folder: the move is not finished, and nothing starts on them`,
+    );
+
+  const altered = await attempt('altering the topics', () => log.alterTopics());
+  logger.info({ altered: altered.length }, 'topics keep their records as long as configured from now on');
+  // First, so that the installation never runs in two places.
+  markAsMoved(config.dataFolder, {
+    installation,
+    at: new Date().toISOString(),
+    to: `Kafka at ${config.kafkaBrokers.join(',')}, prefix "${config.prefix}"`,
+  });
+  for (const mark of [marks.profiles, redisMark])
+    await attempt(`marking ${mark.store}`, () => mark.replace(installation));
+  print(
+    `the installation ${installation} is moved: start gateways and processors with these settings; ${config.dataFolder} is marked, and does not start any more`,
+  );
+}
+
+interface Row {
+  readonly name: string;
+  readonly here: number;
+  readonly there: number;
+}
+
+function table(rows: readonly Row[]): string {
+  const cells = rows.map(({ name, here, there }) => [name, number(here), number(there)] as const);
+  const all = [['compared', 'data folder', 'engines'] as const, ...cells];
+  const [wide, wideHere, wideThere] = [0, 1, 2].map((at) =>
+    Math.max(...all.map((row) => (row[at] ?? '').length)),
+  );
+  return all
+    .map(([name, here, there]) =>
+      [name.padEnd(wide ?? 0), here.padStart(wideHere ?? 0), there.padStart(wideThere ?? 0)].join('  '),
+    )
+    .join('\n');
+}
+
+function number(value: number): string {
+  return value.toLocaleString('en');
+}
+
+function seconds(since: number): string {
+  return `${((performance.now() - since) / 1_000).toFixed(1)} s`;
+}

@@ -1,0 +1,115 @@
+import { NO_METRICS } from '@tributary/core';
+import { STAGE_NAMES } from '@tributary/processors';
+import { InvalidArgumentError } from 'commander';
+import type { KafkaLog, KnownPosition } from '../adapters/event-log/kafka/index.ts';
+import { type Environment, readKafkaCommandConfig } from '../runtime/config/config.ts';
+import { createLogger } from '../runtime/observability/logger.ts';
+import { startDeadline, untilAvailable } from '../runtime/process/await-engines.ts';
+import { reportErrors } from '../runtime/process/lifecycle.ts';
+import { openCatalogOfCommand, openOnKafka } from '../runtime/wiring/ports/event-log.ts';
+
+export interface PositionsOptions {
+  readonly stage?: string;
+  readonly topic?: string;
+  readonly partition?: string;
+  readonly to?: string;
+}
+
+/** The position at which a stage is to continue. */
+type Target = 'first' | 'end' | { readonly offset: number } | { readonly at: number };
+
+interface Choice {
+  readonly stage: string;
+  readonly topic: string;
+  readonly partition: number | undefined;
+  readonly to: Target;
+}
+
+/**
+ * `tributary positions`: prints the positions of the stages, by their consumer groups and by their own records. With
+ * `--stage S --topic T --to first|end|<offset>|<time> [--partition n]` it sets the position of partitions whose position is
+ * lost; running processes, which wait for it, poll every two seconds. Partitions with a position are not changed. Exit code
+ * 1 if no position was set.
+ */
+export async function positions(options: PositionsOptions, environment: Environment): Promise<number> {
+  const choice = choiceOf(options);
+  const config = readKafkaCommandConfig(environment);
+  const logger = createLogger(config.logLevel, { part: 'positions' });
+  return reportErrors('positions', async () => {
+    const log = await openOnKafka(config, { logger, metrics: NO_METRICS });
+    try {
+      const deadline = startDeadline(config.startTimeoutMs, logger);
+      await (await openCatalogOfCommand(log, deadline)).close();
+      const known = () => log.positionsOf(STAGE_NAMES);
+      if (choice !== undefined) return await set(log, choice);
+      process.stdout.write(table(await untilAvailable('reading the positions', deadline, known)));
+      return 0;
+    } finally {
+      await log.close();
+    }
+  });
+}
+
+function choiceOf({ stage, topic, partition, to }: PositionsOptions): Choice | undefined {
+  if (stage === undefined && topic === undefined && partition === undefined && to === undefined)
+    return undefined;
+  if (stage === undefined || topic === undefined || to === undefined)
+    throw new InvalidArgumentError('--stage, --topic and --to go together');
+  if (!STAGE_NAMES.some((name) => name === stage)) throw new InvalidArgumentError(`no stage "${stage}"`);
+  if (partition !== undefined && !/^\d{1,6}$/.test(partition))
+    throw new InvalidArgumentError('--partition is a number');
+  return {
+    stage,
+    topic,
+    partition: partition === undefined ? undefined : Number(partition),
+    to: targetOf(to),
+  };
+}
+
+function targetOf(to: string): Target {
+  if (to === 'first' || to === 'end') return to;
+  if (/^\d{1,15}$/.test(to)) return { offset: Number(to) };
+  const at = Date.parse(to);
+  if (Number.isNaN(at)) throw new InvalidArgumentError('--to is first, end, an offset, or a time (ISO 8601)');
+  return { at };
+}
+
+async function set(log: KafkaLog, { stage, topic, partition, to }: Choice): Promise<number> {
+  const count = log.topics.get(topic)?.partitions ?? 0;
+  const all = Array.from({ length: count }, (_, number) => number);
+  const chosen = partition === undefined ? all : all.filter((number) => number === partition);
+  if (chosen.length === 0) throw new InvalidArgumentError(`no topic "${topic}", or no such partition`);
+  let changed = 0;
+  for (const number of chosen) {
+    const stored = await log.positionOf(stage, topic, number);
+    if (stored !== undefined) {
+      process.stdout.write(`kept     ${topic}/${number} of ${stage}: its consumer group has ${stored}\n`);
+      continue;
+    }
+    const offset = await offsetOf(log, topic, number, to);
+    await log.setPosition({ stage, topic, partition: number }, offset);
+    changed++;
+    process.stdout.write(`set      ${topic}/${number} of ${stage} to ${offset}\n`);
+  }
+  return changed > 0 ? 0 : 1;
+}
+
+async function offsetOf(log: KafkaLog, topic: string, partition: number, to: Target): Promise<number> {
+  if (to === 'first') return log.first(topic, partition);
+  if (to === 'end') return log.end(topic, partition);
+  if ('offset' in to) return to.offset;
+  return Math.max(await log.first(topic, partition), await log.offsetAt(topic, partition, to.at));
+}
+
+function table(known: readonly KnownPosition[]): string {
+  const rows = known.map(({ stage, topic, partition, stored, recorded, end }) => [
+    stage,
+    `${topic}/${partition}`,
+    stored === undefined ? 'lost' : String(stored),
+    recorded === undefined ? '-' : String(recorded),
+    String(end),
+  ]);
+  const all = [['stage', 'partition', 'group', 'recorded', 'end'], ...rows];
+  const widths = [0, 1, 2, 3].map((column) => Math.max(...all.map((row) => row[column]?.length ?? 0)));
+  return `${all.map((row) => row.map((cell, i) => cell.padEnd(widths[i] ?? 0)).join('  ')).join('\n')}\n`;
+}

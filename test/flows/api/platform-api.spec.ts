@@ -1,0 +1,1062 @@
+import { randomUUID } from 'node:crypto';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { openDevIssuer } from '@tributary/infra';
+import { decodeJwt } from 'jose';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { Client, eventually } from '../../helpers/client.ts';
+import { type EventStream, openEventStream } from '../../helpers/event-stream.ts';
+import { openTestGateway } from '../../helpers/gateway.ts';
+import { onCluster, startTributary, type Tributary } from '../../helpers/tributary.ts';
+import { startWebhook, type Webhook } from '../../helpers/webhook.ts';
+
+type Shown = Readonly<Record<string, unknown>> & { readonly id: string };
+
+const UUID = expect.stringMatching(/^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/);
+const TIME = expect.stringMatching(/^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$/);
+const HOUR_MS = 3_600_000;
+const NOT_AUTHENTICATED = { status: 401, body: { error: 'not authenticated' } };
+const DENIED = { status: 403, body: { error: 'permission denied' } };
+const NOT_FOUND = { status: 404, body: { error: 'not found' } };
+const refusedFor = (path: string) => ({
+  status: 400,
+  body: { error: 'invalid request', details: [{ path }] },
+});
+
+const SAMPLE = { type: 'track', event: 'E', user_id: 'u' };
+const MARKING =
+  'function transform(event) { event.context = { ...event.context, marked: true }; return event; }';
+
+/** The calls of the specification below a workspace, in its order, with valid bodies; `{id}` is one of the list before it. */
+const CALLS: readonly (readonly [call: string, body?: object])[] = [
+  ['GET sources'],
+  ['GET api-keys'],
+  ['POST api-keys', { name: 'Server' }],
+  ['DELETE api-keys/{id}'],
+  ['POST events/track', { event: 'Called', user_id: 'u' }],
+  ['POST events/identify', { user_id: 'u' }],
+  ['POST events/page', { user_id: 'u' }],
+  ['POST events/group', { user_id: 'u', group_id: 'g' }],
+  ['GET event-keys'],
+  ['POST event-keys', { name: 'Site', environment: 'production' }],
+  ['DELETE event-keys/{id}'],
+  ['GET event-contracts'],
+  [
+    'POST event-contracts',
+    {
+      name: 'Signed Up',
+      event_type: 'track',
+      event_name: 'Signed Up',
+      description: 'A new account',
+      schema_definition: { properties: { plan: { type: 'string', required: true } } },
+      enforcement_mode: 'warn',
+      undeclared_fields: 'allow',
+    },
+  ],
+  ['GET event-contracts/{id}'],
+  ['PUT event-contracts/{id}', { name: 'New', event_type: 'track', event_name: 'N', schema_definition: {} }],
+  ['DELETE event-contracts/{id}'],
+  ['GET event-contracts/{id}/violations'],
+  ['GET event-transformations'],
+  [
+    'POST event-transformations',
+    {
+      name: 'Mark',
+      description: 'Marks an event',
+      source_code: MARKING,
+      test_input: SAMPLE,
+      test_output: { ...SAMPLE, context: { marked: true } },
+    },
+  ],
+  ['GET event-transformations/{id}'],
+  ['PUT event-transformations/{id}', { name: 'New', source_code: MARKING }],
+  ['DELETE event-transformations/{id}'],
+  ['GET event-forwarding-rules'],
+  [
+    'POST event-forwarding-rules',
+    {
+      name: 'Sign-ups',
+      destination_id: 'of the test',
+      event_types: ['track'],
+      event_names: ['Signed Up'],
+      transformation_id: null,
+      enabled: false,
+    },
+  ],
+  ['GET event-forwarding-rules/{id}'],
+  ['PUT event-forwarding-rules/{id}', { name: 'New', destination_id: 'of the test' }],
+  ['DELETE event-forwarding-rules/{id}'],
+  ['GET event-volume'],
+  ['GET events/live'],
+];
+const NAMES = CALLS.map(([call]) => call);
+const isIngestion = (call: string) => call.startsWith('POST events/');
+/** The lists whose objects have a GET of their own. */
+const READABLE = ['event-contracts', 'event-transformations', 'event-forwarding-rules'];
+
+let tributary: Tributary;
+let owner: Client;
+let producer: Client;
+/** A person with a workspace elsewhere. */
+let stranger: Client;
+/** The owner, without a workspace header. */
+let bare: Client;
+let webhook: Webhook;
+let live: EventStream;
+let destinationId: string;
+let mint: (email: string, at?: Date) => Promise<string>;
+/** By list: an object as it was created, as it is listed, and as it is read, if it can be. */
+const shown: Record<string, readonly Shown[]> = {};
+
+beforeAll(async () => {
+  tributary = await startTributary();
+  ({ owner, producer } = tributary);
+  mint = openDevIssuer({ dataFolder: tributary.folder, devIssuerKey: '' }).mint;
+  bare = new Client(tributary.url, tributary.idToken);
+  webhook = await startWebhook();
+  const { url, idToken: token, workspaceId } = tributary;
+  live = await openEventStream(url, { token, workspaceId });
+  const place = { name: 'Hook', type: 'webhook', settings: { url: webhook.url } };
+  destinationId = (await owner.post<Shown>('./destinations', place)).id;
+  const elsewhere = tributary.owner.with({ token: await mint('stranger@example.com') });
+  const { id } = await elsewhere.post<Shown>('/workspaces', { name: 'Elsewhere' });
+  stranger = elsewhere.with({ workspaceId: id });
+  for (const list of ['api-keys', 'event-keys', ...READABLE]) {
+    const created = await owner.post<Shown>(`./${list}`, bodyOf(`POST ${list}`));
+    const listed = (await owner.get<readonly Shown[]>(`./${list}`)).find(({ id }) => id === created.id);
+    if (listed === undefined) throw new Error(`${list} does not list what was created`);
+    const read = READABLE.includes(list) ? [await owner.get<Shown>(`./${list}/${created.id}`)] : [];
+    shown[list] = [created, listed, ...read];
+  }
+});
+afterAll(async () => {
+  live.close();
+  await tributary.remove();
+  await webhook.close();
+});
+
+/** The body of a call of the table, with the destination of this test. */
+function bodyOf(call: string, more: object = {}): object | undefined {
+  const body = CALLS.find(([name]) => name === call)?.[1];
+  if (body === undefined) return undefined;
+  return { ...body, ...('destination_id' in body ? { destination_id: destinationId } : {}), ...more };
+}
+
+let names = 0;
+/** Another object of the list; a name of events has only one contract. */
+const create = (list: string, more: object = {}) => {
+  const unique = list === 'event-contracts' ? { event_name: `Unique ${++names}` } : {};
+  return owner.post<Shown & { readonly key: string }>(
+    `./${list}`,
+    bodyOf(`POST ${list}`, { ...unique, ...more }),
+  );
+};
+
+/** Makes a call of the table in the workspace of the test, on its objects or on another one. */
+function make(call: string, client: Client, headers: Record<string, string> = {}, id?: string) {
+  const [method = '', path = ''] = call.split(' ');
+  const [list = ''] = path.split('/');
+  const at = `/workspaces/${tributary.workspaceId}/${path.replace('{id}', id ?? shown[list]?.[0]?.id ?? '')}`;
+  const body = bodyOf(call);
+  return client.call<Shown>(method, at, { headers, ...(body === undefined ? {} : { body }) });
+}
+
+type Field = readonly [statement: string, field: string, value?: unknown];
+/** Fields of every form in which an object is shown; without a value, they are as they were sent. */
+function haveFields(list: string, ...rows: readonly Field[]) {
+  it.each(rows.map(([statement, field, value]) => [statement, field, value] as const))(
+    '%s',
+    (_, field, value) => {
+      const sent = Object.entries(bodyOf(`POST ${list}`) ?? {}).find(([name]) => name === field)?.[1];
+      const wanted = value === undefined ? sent : typeof value === 'function' ? value() : value;
+      expect(wanted).toBeDefined();
+      for (const each of shown[list] ?? []) expect(each).toMatchObject({ [field]: wanted });
+    },
+  );
+}
+
+const prefixOf = (list: string, length: number) => String(shown[list]?.[0]?.key).slice(0, length);
+
+/** A field of a creation body: it is kept, a wrong value is refused with its path, and a missing one only if it is required. */
+function acceptFields(
+  list: string,
+  rows: readonly (readonly [
+    statement: string,
+    field: string,
+    value: unknown,
+    wrong: unknown,
+    isRequired: boolean,
+  ])[],
+) {
+  it.each(rows)('%s', async (_, field, value, wrong, isRequired) => {
+    const post = (changes: object) => {
+      const unique = list === 'event-contracts' ? { event_name: `Unique ${++names}` } : {};
+      return owner.call('POST', `./${list}`, { body: bodyOf(`POST ${list}`, { ...unique, ...changes }) });
+    };
+    expect(await post({ [field]: value })).toMatchObject({ status: 201, body: { [field]: value } });
+    expect(await post({ [field]: wrong })).toMatchObject(refusedFor(`/${field}`));
+    expect(await post({ [field]: undefined })).toMatchObject(
+      isRequired ? refusedFor(`/${field}`) : { status: 201 },
+    );
+  });
+}
+
+/** The event of that id as the live stream shows it. */
+async function seen(messageId: string) {
+  const [event] = await eventually(
+    () => live.events().filter(({ message_id }) => message_id === messageId),
+    ({ length }) => length > 0,
+  );
+  return event ?? {};
+}
+
+interface Volume {
+  readonly event_type: string;
+  readonly event_name: string;
+  readonly hour_bucket: string;
+  readonly event_count: number;
+}
+const volumeOf = async (type: string, name: string) =>
+  (await owner.get<readonly Volume[]>('./event-volume')).filter(
+    ({ event_type, event_name }) => event_type === type && event_name === name,
+  );
+const counted = (type: string, name: string, count: number) =>
+  eventually(
+    () => volumeOf(type, name),
+    (records) => records.reduce((sum, { event_count }) => sum + event_count, 0) === count,
+  );
+
+describe('What the service does', () => {
+  it.each<[string, () => Promise<string>]>([
+    ['authenticates callers with an ID token of the identity platform', async () => tributary.idToken],
+    ['authenticates callers with an API key', async () => (await create('api-keys')).key],
+  ])('%s', async (_, token) => {
+    expect(await make('GET sources', owner.with({ token: await token() }))).toMatchObject({ status: 200 });
+  });
+
+  it('scopes calls to a workspace by `X-Workspace-ID`', async () => {
+    expect((await make('GET sources', bare)).status).toBe(400);
+    expect((await make('GET sources', owner)).status).toBe(200);
+  });
+
+  it('manages long-lived API keys per workspace', async () => {
+    expect(shown['api-keys']?.[0]).toMatchObject({ expires_at: null });
+    expect(await stranger.get('./api-keys')).toEqual([]);
+  });
+
+  it.each([
+    ['collects, transforms, forwards, shows and counts a track event', 'track', { event: 'All' }, 'All'],
+    ['the same for an identify event', 'identify', { traits: { plan: 'all' } }, ''],
+    ['the same for a page event', 'page', { name: 'All' }, 'All'],
+    ['the same for a group event', 'group', { group_id: 'all' }, ''],
+  ])('%s', async (_, type, fields, name) => {
+    const { id: transformation_id } = await create('event-transformations');
+    const rule = await create('event-forwarding-rules', {
+      ...{ event_types: [type], event_names: [], transformation_id, enabled: true },
+    });
+    const before = (await volumeOf(type, name)).reduce((sum, { event_count }) => sum + event_count, 0);
+    const message_id = `all-${type}`;
+    await producer.post(`./events/${type}`, { ...fields, user_id: 'u-all', message_id });
+    expect(await seen(message_id)).toMatchObject({ type, ...fields, outcome: 'accepted' });
+    const deliveries = await eventually(
+      () => webhook.deliveries().filter(({ rule_id }) => rule_id === rule.id),
+      (found) => found.length > 0,
+    );
+    expect(deliveries[0]?.event).toMatchObject({ ...fields, message_id, context: { marked: true } });
+    await counted(type, name, before + 1);
+    await owner.ok('DELETE', `./event-forwarding-rules/${rule.id}`);
+  });
+});
+
+describe('Resources and their fields', () => {
+  describe('API key', () => {
+    haveFields(
+      'api-keys',
+      ['API key `id`: a UUID', 'id', UUID],
+      ['API key `workspace_id`: the owning workspace', 'workspace_id', () => tributary.workspaceId],
+      ['API key `name`: as it was sent', 'name'],
+      ['API key `key_prefix`: its first characters', 'key_prefix', () => prefixOf('api-keys', 14)],
+      ['API key `status`: active', 'status', 'active'],
+      ['API key `created_by`: a UUID', 'created_by', UUID],
+      ['API key `created_at`: ISO 8601', 'created_at', TIME],
+      ['API key `updated_at`: ISO 8601', 'updated_at', TIME],
+    );
+
+    it('API key `key`: the raw key, only in the response that creates it', () => {
+      const [created, listed] = shown['api-keys'] ?? [];
+      expect(created?.key).toEqual(expect.stringMatching(/^trb_api_\w+$/));
+      expect(listed).not.toHaveProperty('key');
+    });
+
+    it('API key `status`: revoked', async () => {
+      const { id } = await create('api-keys');
+      await owner.ok('DELETE', `./api-keys/${id}`);
+      const listed = (await owner.get<readonly Shown[]>('./api-keys')).find((key) => key.id === id);
+      expect(listed?.status).toBe('revoked');
+    });
+
+    it('stored only as a hash, and never returned by a list', async () => {
+      const { id, key } = await create('api-keys');
+      const list = JSON.stringify(await owner.get('./api-keys'));
+      expect(list).toContain(id);
+      expect(list).not.toContain(key);
+      expect(list).not.toContain('hash');
+      if (onCluster) return;
+      expect(isStored(id)).toBe(true);
+      expect(isStored(key)).toBe(false);
+    });
+  });
+
+  it('the creating account: that of the person, another for another person', async () => {
+    const own = shown['api-keys']?.[0]?.created_by;
+    for (const list of Object.keys(shown)) expect(shown[list]?.[1]?.created_by).toBe(own);
+    expect((await stranger.post<Shown>('./api-keys', { name: 'Theirs' })).created_by).not.toBe(own);
+  });
+
+  it('times: those of the creation and of the last change', async () => {
+    const { id, created_at, updated_at } = await create('event-contracts');
+    expect(updated_at).toBe(created_at);
+    expect(Math.abs(Date.parse(String(created_at)) - Date.now())).toBeLessThan(60_000);
+    await sleep(5);
+    const put = bodyOf('PUT event-contracts/{id}', { event_name: `Unique ${++names}` });
+    const changed = await owner.put<Shown>(`./event-contracts/${id}`, put);
+    expect(changed.created_at).toBe(created_at);
+    expect(Date.parse(String(changed.updated_at))).toBeGreaterThan(Date.parse(String(created_at)));
+  });
+
+  describe('Write key', () => {
+    haveFields(
+      'event-keys',
+      ['write key `id`: a UUID', 'id', UUID],
+      ['write key `workspace_id`: the owning workspace', 'workspace_id', () => tributary.workspaceId],
+      ['write key `name`: as it was sent', 'name'],
+      ['write key `key_prefix`: its first characters', 'key_prefix', () => prefixOf('event-keys', 18)],
+      ['write key `environment`: as it was sent', 'environment'],
+      ['write key `status`: active', 'status', 'active'],
+      ['write key `pubsub_topic`: the topic of its environment', 'pubsub_topic', 'events.production'],
+      ['write key `last_used_at`: null before the first event', 'last_used_at', null],
+      ['write key `created_by`: a UUID', 'created_by', UUID],
+      ['write key `created_at`: ISO 8601', 'created_at', TIME],
+      ['write key `updated_at`: ISO 8601', 'updated_at', TIME],
+    );
+
+    it('write key `last_used_at`: the time of the last event', async () => {
+      const { id, key } = await create('event-keys');
+      const before = Date.now();
+      await owner.with({ token: key }).post('./events/page', { user_id: 'u' });
+      const used = await eventually(
+        async () => (await owner.get<readonly Shown[]>('./event-keys')).find((each) => each.id === id),
+        (listed) => listed?.last_used_at !== null,
+      );
+      expect(used?.last_used_at).toEqual(TIME);
+      expect(Date.parse(String(used?.last_used_at))).toBeGreaterThanOrEqual(before);
+      expect(Date.parse(String(used?.last_used_at))).toBeLessThanOrEqual(Date.now());
+    });
+  });
+
+  describe('Event contract', () => {
+    haveFields(
+      'event-contracts',
+      ['contract `id`: a UUID', 'id', UUID],
+      ['contract `name`: as it was sent', 'name'],
+      ['contract `event_type`: as it was sent', 'event_type'],
+      ['contract `event_name`: as it was sent', 'event_name'],
+      ['contract `description`: as it was sent', 'description'],
+      ['contract `schema_definition`: field names to `type` and `required`', 'schema_definition'],
+      ['contract `enforcement_mode`: as it was sent', 'enforcement_mode'],
+      ['contract `undeclared_fields`: as it was sent', 'undeclared_fields'],
+      ['contract `status`: active', 'status', 'active'],
+    );
+
+    it('contract `status`: archived', async () => {
+      const { id } = await create('event-contracts');
+      await owner.ok('DELETE', `./event-contracts/${id}`);
+      expect(await owner.get(`./event-contracts/${id}`)).toMatchObject({ status: 'archived' });
+    });
+
+    it.each([
+      ['mode allow: informational; all events pass', 'allow', 'accepted', [], 2],
+      ['mode warn: events pass; violations are recorded', 'warn', 'warned', ['warned'], 2],
+      ['mode block: events that violate the schema are rejected', 'block', 'rejected', ['blocked'], 1],
+    ])('%s', async (_, enforcement_mode, outcome, actions, passed) => {
+      const event_name = `Mode ${enforcement_mode}`;
+      const undeclared_fields = enforcement_mode === 'allow' ? 'block' : 'allow';
+      const { id } = await create('event-contracts', { event_name, enforcement_mode, undeclared_fields });
+      const send = (message_id: string, properties: object) =>
+        producer.post('./events/track', { event: event_name, user_id: 'u', message_id, properties });
+      // The first event after the response is judged already.
+      await send(`bad ${outcome}`, { plan: 7, other: 1 });
+      await send(`good ${outcome}`, { plan: 'pro' });
+      expect((await seen(`bad ${outcome}`)).outcome).toBe(outcome);
+      expect(await seen(`good ${outcome}`)).toMatchObject({ outcome: 'accepted', violations: [] });
+      await counted('track', event_name, passed);
+      const recorded = await eventually(
+        () => owner.get<readonly Shown[]>(`./event-contracts/${id}/violations`),
+        ({ length }) => length >= actions.length,
+      );
+      const of = { message_id: `bad ${outcome}`, event_type: 'track', event_name, contract_id: id };
+      expect(recorded).toMatchObject(
+        actions.map((action) => ({ ...of, action, kind: 'type', path: '/plan', contract_version: 1 })),
+      );
+      expect(recorded).toHaveLength(actions.length);
+    });
+
+    it('undeclared_fields allow: fields that the schema does not declare pass', async () => {
+      await create('event-contracts', { event_name: 'Undeclared', enforcement_mode: 'block' });
+      const properties = { plan: 'pro', other: 1 };
+      const body = { event: 'Undeclared', user_id: 'u', message_id: 'undeclared', properties };
+      await producer.post('./events/track', body);
+      expect(await seen('undeclared')).toMatchObject({ outcome: 'accepted', properties });
+    });
+  });
+
+  describe('Event transformation', () => {
+    haveFields(
+      'event-transformations',
+      ['transformation `id`: a UUID', 'id', UUID],
+      ['transformation `name`: as it was sent', 'name'],
+      ['transformation `description`: as it was sent', 'description'],
+      ['transformation `source_code`: as it was sent', 'source_code'],
+      ['transformation `test_input`: as it was sent', 'test_input'],
+      ['transformation `test_output`: as it was sent', 'test_output'],
+      ['transformation `status`: active, as its test passes', 'status', 'active'],
+    );
+
+    it.each([
+      ['transformation `status`: draft without a test', { test_input: null, test_output: null }],
+      ['transformation `status`: draft if its output is not the expected one', { test_output: SAMPLE }],
+    ])('%s', async (_, changes) => {
+      expect(await create('event-transformations', changes)).toMatchObject({ status: 'draft' });
+    });
+
+    it('transformation `status`: error while it fails on events, and active again by a PUT', async () => {
+      const source_code =
+        'function transform(event) { if (event.properties) throw new Error("no"); return event; }';
+      const tested = { source_code, test_output: SAMPLE };
+      const { id } = await create('event-transformations', tested);
+      await create('event-forwarding-rules', {
+        event_names: ['Fails'],
+        transformation_id: id,
+        enabled: true,
+      });
+      const batch = Array.from({ length: 20 }, () => ({ ...SAMPLE, event: 'Fails', properties: {} }));
+      await producer.post('./events/batch', { batch });
+      const failing = await eventually(
+        () => owner.get<Shown>(`./event-transformations/${id}`),
+        ({ status }) => status === 'error',
+      );
+      expect(failing.last_error).toContain('no');
+      const put = bodyOf('POST event-transformations', tested);
+      expect(await owner.put(`./event-transformations/${id}`, put)).toMatchObject({
+        ...{ status: 'active', last_error: null },
+      });
+    });
+  });
+
+  describe('Forwarding rule', () => {
+    haveFields(
+      'event-forwarding-rules',
+      ['rule `name`: as it was sent', 'name'],
+      ['rule `destination_id`: a destination', 'destination_id'],
+      ['rule `event_types`: an array', 'event_types'],
+      ['rule `event_names`: an array', 'event_names'],
+      ['rule `transformation_id`: null', 'transformation_id'],
+      ['rule `enabled`: as it was sent', 'enabled'],
+    );
+
+    it.each<[string, () => object]>([
+      ['rule `event_names`: an empty array is accepted', () => ({ event_names: [] })],
+      [
+        'rule `transformation_id`: a transformation',
+        () => ({ transformation_id: shown['event-transformations']?.[0]?.id }),
+      ],
+      ['rule `enabled`: true', () => ({ enabled: true, event_names: ['Nobody sends this'] })],
+    ])('%s', async (_, changes) => {
+      expect(await create('event-forwarding-rules', changes())).toMatchObject(changes());
+    });
+  });
+
+  describe('Event volume record', () => {
+    it('its fields: `event_type`, `event_name`, `hour_bucket`, `event_count`', async () => {
+      const before = Date.now();
+      const batch = [1, 2, 3].map(() => ({ type: 'track', event: 'Counted', user_id: 'u' }));
+      await producer.post('./events/batch', { batch });
+      for (const record of await counted('track', 'Counted', 3)) {
+        expect(record).toEqual({
+          event_type: 'track',
+          event_name: 'Counted',
+          hour_bucket: expect.stringMatching(/^\d{4}-\d{2}-\d{2}T\d{2}:00:00\.000Z$/),
+          event_count: expect.toSatisfy(Number.isInteger),
+        });
+        const hour = Date.parse(record.hour_bucket);
+        expect(hour + HOUR_MS).toBeGreaterThan(before);
+        expect(hour).toBeLessThanOrEqual(Date.now());
+      }
+    });
+  });
+});
+
+describe('States and transitions', () => {
+  it.each([
+    ['an API key is active and shown once when it is created', 'api-keys'],
+    ['a write key is active and shown once when it is created', 'event-keys'],
+  ])('%s', async (_, list) => {
+    const { id, key, status } = await create(list);
+    expect(status).toBe('active');
+    expect(JSON.stringify(await owner.get(`./${list}`))).not.toContain(key);
+    expect((await owner.call('GET', `./${list}/${id}`)).status).toBe(405);
+  });
+
+  it.each([
+    ['a revoked API key: permanent, later requests get 401', 'api-keys', 'GET event-contracts', 200],
+    ['a revoked write key: permanent, later requests get 401', 'event-keys', 'POST events/page', 202],
+  ])('%s', async (_, list, call, accepted) => {
+    const { id, key } = await create(list);
+    const holder = owner.with({ token: key });
+    expect((await make(call, holder)).status).toBe(accepted);
+    for (const spelling of [id, id.toUpperCase()])
+      expect(await owner.call('DELETE', `./${list}/${spelling}`)).toMatchObject({
+        status: 200,
+        body: { id, status: 'revoked' },
+      });
+    expect(await make(call, holder)).toMatchObject(NOT_AUTHENTICATED);
+    for (const method of ['PUT', 'POST', 'PATCH'])
+      expect((await owner.call(method, `./${list}/${id}`, { body: { status: 'active' } })).status).toBe(405);
+    const listed = (await owner.get<readonly Shown[]>(`./${list}`)).find((each) => each.id === id);
+    expect(listed?.status).toBe('revoked');
+    expect(await make(call, holder)).toMatchObject(NOT_AUTHENTICATED);
+  });
+});
+
+describe('Endpoints', () => {
+  describe('Workspaces and others', () => {
+    it('GET workspaces: those of the caller, without a workspace header', async () => {
+      const mine = await bare.get<readonly Shown[]>('/workspaces');
+      expect(mine.map(({ id }) => id)).toEqual([tributary.workspaceId]);
+    });
+
+    it('POST workspaces: creates one, without a workspace header', async () => {
+      const ada = new Client(tributary.url, await mint('ada@example.com'));
+      const made = await ada.call<Shown>('POST', '/workspaces', { body: { name: 'Engines' } });
+      expect(made).toMatchObject({ status: 201, body: { id: UUID, name: 'Engines' } });
+      expect(await ada.get('/workspaces')).toMatchObject([{ id: made.body.id, name: 'Engines' }]);
+    });
+
+    it('organizations: without a workspace header', async () => {
+      const [organization] = await bare.get<readonly Shown[]>('/organizations');
+      expect(await bare.get(`/organizations/${organization?.id}`)).toMatchObject({ id: organization?.id });
+    });
+
+    it('GET sources: with an API key', async () => {
+      const { key } = await create('api-keys');
+      const made = await owner.post<Shown>('./sources', { name: 'Shop', type: 'web' });
+      expect(await owner.with({ token: key }).get('./sources')).toMatchObject([{ id: made.id }]);
+    });
+  });
+
+  describe('API keys', () => {
+    it.each([
+      ['GET api-keys: an array without `key`', 'api-keys'],
+      ['GET event-keys: an array without the raw key', 'event-keys'],
+    ])('%s', async (_, list) => {
+      const listed = await owner.get<readonly Shown[]>(`./${list}`);
+      expect(listed.length).toBeGreaterThan(1);
+      for (const key of listed) expect(Object.keys(key)).not.toContain('key');
+    });
+
+    it('POST api-keys: an API key with `key`', async () => {
+      expect(await make('POST api-keys', owner)).toMatchObject({
+        status: 201,
+        body: { id: UUID, key: expect.any(String) },
+      });
+    });
+
+    acceptFields('api-keys', [['POST api-keys: `name` is a string, required', 'name', 'Other', 7, true]]);
+
+    it.each(['api-keys', 'event-keys'])('DELETE %s/{keyId}: `status` is revoked', async (list) => {
+      const { id } = await create(list);
+      const answer = await owner.call('DELETE', `./${list}/${id}`);
+      expect(answer).toMatchObject({ status: 200, body: { id, status: 'revoked' } });
+    });
+
+    it.each(['api-keys', 'event-keys'])(
+      'DELETE %s/{keyId}: an unknown or foreign one is 404',
+      async (list) => {
+        const { id } = await stranger.post<Shown>(`./${list}`, bodyOf(`POST ${list}`));
+        for (const missing of [id, randomUUID(), 'no-id'])
+          expect(await owner.call('DELETE', `./${list}/${missing}`)).toMatchObject(NOT_FOUND);
+        const listed = (await stranger.get<readonly Shown[]>(`./${list}`)).find((each) => each.id === id);
+        expect(listed?.status).toBe('active');
+      },
+    );
+  });
+
+  describe('Event ingestion', () => {
+    const LEAST = { track: { event: 'Least' }, identify: {}, page: {}, group: { group_id: 'g' } } as const;
+    const TYPES = ['track', 'identify', 'page', 'group'] as const;
+    const send = (type: string, body: object, client = producer) =>
+      client.call('POST', `./events/${type}`, { body });
+
+    it.each([
+      ['POST events/track: records a user action', 'track', { event: 'Bought', properties: { total: 1.5 } }],
+      ['POST events/identify: associates traits with a user', 'identify', { traits: { plan: 'pro' } }],
+      ['POST events/page: records a page view', 'page', { name: 'Home', properties: { url: '/' } }],
+      ['POST events/group: associates a user with a group', 'group', { group_id: 'g1', traits: { size: 3 } }],
+    ])('%s', async (_, type, fields) => {
+      const message_id = `purpose-${type}`;
+      const common = {
+        ...{ user_id: 'u1', anonymous_id: 'a1', timestamp: '2026-01-02T03:04:05+02:00' },
+        context: { device: { type: 'phone' }, location: { country: 'IT' } },
+      };
+      expect(await send(type, { ...fields, ...common, message_id })).toMatchObject({
+        status: 202,
+        body: { message_id, status: 'received' },
+      });
+      expect(await seen(message_id)).toEqual({
+        ...{ type, message_id, ...fields, ...common },
+        ...{ environment: 'production', workspace_id: tributary.workspaceId },
+        timestamp: '2026-01-02T01:04:05.000Z',
+        context: { ...common.context, tributary: { timestamp: common.timestamp } },
+        received_at: TIME,
+        ...{ outcome: 'accepted', violations: [] },
+      });
+    });
+
+    it.each(TYPES)('%s: authorized by a bearer write key, and by nothing else', async (type) => {
+      const body = { ...LEAST[type], user_id: 'u' };
+      const { key } = await create('api-keys');
+      expect((await send(type, body)).status).toBe(202);
+      for (const client of [owner, owner.with({ token: key })])
+        expect(await send(type, body, client)).toMatchObject(DENIED);
+    });
+
+    it.each(TYPES)('%s: needs at least one of `user_id` and `anonymous_id`', async (type) => {
+      for (const ids of [{ user_id: 'u' }, { anonymous_id: 'a' }, { user_id: 'u', anonymous_id: 'a' }])
+        expect((await send(type, { ...LEAST[type], ...ids })).status).toBe(202);
+      for (const none of [{}, { user_id: null, anonymous_id: null }])
+        expect(await send(type, { ...LEAST[type], ...none })).toMatchObject({
+          status: 400,
+          body: { error: 'invalid request', details: [{ message: 'user_id or anonymous_id is required' }] },
+        });
+    });
+
+    /** As in the specification; a field that it marks `-` is `refused`, or `optional` where the service accepts it as well. */
+    const FIELDS = [
+      // field, value, wrong value, then track, identify, page, group
+      ['event', 'Least', 7, 'required', 'refused', 'refused', 'refused'],
+      ['user_id', 'u1', 7, 'optional', 'optional', 'optional', 'optional'],
+      ['anonymous_id', 'a1', 7, 'optional', 'optional', 'optional', 'optional'],
+      ['properties', { url: '/', n: 1 }, [], 'optional', 'refused', 'optional', 'refused'],
+      ['timestamp', '2026-01-02T03:04:05.678Z', 'now', 'optional', 'optional', 'optional', 'optional'],
+      ['context', { device: { id: 'd' } }, 'x', 'optional', 'optional', 'optional', 'optional'],
+      ['traits', { plan: 'pro' }, 'x', 'refused', 'optional', 'refused', 'optional'],
+      ['name', 'Home', 7, 'refused', 'refused', 'optional', 'refused'],
+      ['group_id', 'g1', 7, 'refused', 'refused', 'refused', 'required'],
+    ] as const;
+
+    it.each(
+      FIELDS.flatMap(([field, value, wrong, ...marks]) =>
+        marks.map((mark, at) => [field, TYPES[at] ?? 'track', mark, value, wrong] as const),
+      ),
+    )('`%s` of %s: %s', async (field, type, mark, value, wrong) => {
+      const message_id = `field-${field}-${type}`;
+      const { [field]: _, ...without }: Record<string, unknown> = {
+        ...LEAST[type],
+        ...(field === 'user_id' ? { anonymous_id: 'a' } : { user_id: 'u' }),
+      };
+      const answer = await send(type, { ...without, message_id, [field]: value });
+      if (mark === 'refused') return expect(answer).toMatchObject(refusedFor(`/${field}`));
+      expect(answer.status).toBe(202);
+      expect((await seen(message_id))[field]).toEqual(value);
+      expect(await send(type, { ...without, [field]: wrong })).toMatchObject(refusedFor(`/${field}`));
+      expect(await send(type, without)).toMatchObject(
+        mark === 'required' ? refusedFor(`/${field}`) : { status: 202 },
+      );
+    });
+
+    it('`timestamp`: by default the time of the server', async () => {
+      const before = Date.now();
+      await send('track', { ...LEAST.track, user_id: 'u', message_id: 'timeless' });
+      const after = Date.now();
+      const { timestamp, received_at } = await seen('timeless');
+      expect(timestamp).toEqual(TIME);
+      expect(timestamp).toBe(received_at);
+      expect(Date.parse(String(timestamp))).toBeGreaterThanOrEqual(before);
+      expect(Date.parse(String(timestamp))).toBeLessThanOrEqual(after);
+    });
+  });
+
+  describe('Write keys', () => {
+    acceptFields('event-keys', [
+      ['POST event-keys: `name` is a string', 'name', 'Other', 7, true],
+      ['POST event-keys: `environment` production', 'environment', 'production', 'staging', true],
+      ['POST event-keys: `environment` development', 'environment', 'development', null, true],
+    ]);
+  });
+
+  describe('Contracts', () => {
+    acceptFields('event-contracts', [
+      ['POST event-contracts: `name`', 'name', 'Other', 7, true],
+      ['POST event-contracts: `event_type`', 'event_type', 'page', 'delete', true],
+      ['POST event-contracts: `event_name`', 'event_name', 'Another', 7, false],
+      ['POST event-contracts: `description`', 'description', 'Text', 7, false],
+      [
+        'POST event-contracts: `schema_definition`',
+        'schema_definition',
+        { properties: { n: { type: 'integer', required: false }, s: { type: 'string' } } },
+        [],
+        true,
+      ],
+      ['POST event-contracts: `enforcement_mode`', 'enforcement_mode', 'block', 'strict', false],
+      ['POST event-contracts: `undeclared_fields`', 'undeclared_fields', 'allow', 'drop', false],
+    ]);
+
+    it('GET event-contracts/{contractId}/violations: an array, of this contract only', async () => {
+      const { id } = await create('event-contracts', { event_name: 'Violated' });
+      expect(await owner.get(`./event-contracts/${id}/violations`)).toEqual([]);
+      await producer.post('./events/track', { event: 'Violated', user_id: 'u', message_id: 'violated' });
+      const recorded = await eventually(
+        () => owner.get<readonly Shown[]>(`./event-contracts/${id}/violations`),
+        ({ length }) => length > 0,
+      );
+      expect(recorded).toMatchObject([{ contract_id: id, message_id: 'violated', path: '/plan' }]);
+    });
+  });
+
+  describe('Transformations', () => {
+    acceptFields('event-transformations', [
+      ['POST event-transformations: `name`', 'name', 'Other', 7, true],
+      ['POST event-transformations: `description`', 'description', 'Text', 7, false],
+      [
+        'POST event-transformations: `source_code`',
+        'source_code',
+        `${MARKING} // again`,
+        'function transform(',
+        true,
+      ],
+      ['POST event-transformations: `test_input`', 'test_input', { ...SAMPLE, user_id: 'v' }, 'x', false],
+      ['POST event-transformations: `test_output`', 'test_output', SAMPLE, 'x', false],
+    ]);
+  });
+
+  describe('Forwarding rules', () => {
+    acceptFields('event-forwarding-rules', [
+      ['POST event-forwarding-rules: `name`', 'name', 'Other', 7, true],
+      ['POST event-forwarding-rules: `event_types`', 'event_types', ['track', 'page'], 'track', false],
+      ['POST event-forwarding-rules: `event_names`', 'event_names', [], 'Signed Up', false],
+      ['POST event-forwarding-rules: `transformation_id`', 'transformation_id', null, randomUUID(), false],
+      ['POST event-forwarding-rules: `enabled`', 'enabled', false, 'yes', false],
+    ]);
+
+    it('POST event-forwarding-rules: `destination_id`', async () => {
+      const post = (more: object) =>
+        owner.call('POST', './event-forwarding-rules', {
+          body: bodyOf('POST event-forwarding-rules', more),
+        });
+      expect(await post({})).toMatchObject({ status: 201, body: { destination_id: destinationId } });
+      for (const destination_id of [undefined, null, 'x', randomUUID()])
+        expect(await post({ destination_id })).toMatchObject(refusedFor('/destination_id'));
+    });
+  });
+
+  describe.each(READABLE)('%s', (list) => {
+    it('POST creates one, GET reads it and lists it', async () => {
+      const created = await owner.call<Shown>('POST', `./${list}`, {
+        body: bodyOf(`POST ${list}`, list === 'event-contracts' ? { event_name: 'Read' } : {}),
+      });
+      expect(created).toMatchObject({ status: 201, body: { id: UUID } });
+      const read = await owner.call('GET', `./${list}/${created.body.id}`);
+      expect(read).toMatchObject({ status: 200, body: created.body });
+      expect(await owner.get(`./${list}`)).toContainEqual(created.body);
+    });
+
+    it('PUT replaces its fields, and those that it leaves out get their defaults', async () => {
+      const { id, name } = await create(list);
+      const body = bodyOf(`PUT ${list}/{id}`, list === 'event-contracts' ? { event_name: 'Put' } : {});
+      const put = await owner.call<Shown>('PUT', `./${list}/${id}`, { body });
+      const defaults = list === 'event-forwarding-rules' ? { event_names: [] } : { description: null };
+      expect(put).toMatchObject({ status: 200, body: { id, ...body, ...defaults } });
+      expect(put.body.name).not.toBe(name);
+      expect(await owner.get(`./${list}/${id}`)).toEqual(put.body);
+    });
+
+    it('DELETE takes it out of the list, and may be repeated', async () => {
+      const { id } = await create(list);
+      const first = await owner.call('DELETE', `./${list}/${id}`);
+      expect(first).toMatchObject({ status: 200, body: { id } });
+      expect((await owner.call('DELETE', `./${list}/${id}`)).body).toEqual(first.body);
+      const listed = await owner.get<readonly Shown[]>(`./${list}`);
+      expect(listed.map((each) => each.id)).not.toContain(id);
+    });
+
+    it.each(['GET', 'PUT', 'DELETE'])(
+      '%s of one that does not exist, or of another workspace, is 404',
+      async (method) => {
+        const { id } = await create(list);
+        const body = bodyOf(`PUT ${list}/{id}`);
+        const options = method === 'PUT' && body !== undefined ? { body } : {};
+        for (const [client, missing] of [
+          [owner, randomUUID()],
+          [owner, 'no-id'],
+          [stranger, id],
+        ] as const)
+          expect(await client.call(method, `./${list}/${missing}`, options)).toMatchObject(NOT_FOUND);
+      },
+    );
+  });
+
+  describe('Volume and live stream', () => {
+    it('GET event-volume: an array of hourly counts', async () => {
+      await producer.post('./events/page', { user_id: 'u', name: 'Counted page' });
+      await counted('page', 'Counted page', 1);
+    });
+
+    it('GET event-volume: `hours` looks back, 24 by default, only in the own workspace', async () => {
+      const test = await openTestGateway();
+      const person = await test.openWorkspace();
+      const hour = Math.floor(test.clock.now() / HOUR_MS) * HOUR_MS;
+      // Half past the hour, so that it does not change during the test.
+      test.clock.pass(hour + HOUR_MS / 2 - test.clock.now());
+      const workspaceId = String(person.workspaceId);
+      const ofTrack = { workspaceId, environment: 'production', eventType: 'track', count: 2 } as const;
+      const increments = [0, 1, 23, 24].map((ago) => ({
+        ...ofTrack,
+        eventName: `${ago}`,
+        hour: hour - ago * HOUR_MS,
+      }));
+      const range = { topic: 'events.accepted', partition: 0, from: 0, to: 9 };
+      await test.dependencies.counters.apply({ ...range, increments, keyUses: [] });
+      const hoursAgo = async (query: string) =>
+        (await person.ok<readonly Volume[]>('GET', `./event-volume${query}`)).map(
+          (record) => record.event_name,
+        );
+      expect(await hoursAgo('')).toEqual(['23', '1', '0']);
+      expect(await hoursAgo('?hours=1')).toEqual(['0']);
+      expect(await hoursAgo('?hours=2')).toEqual(['1', '0']);
+      expect(await hoursAgo('?hours=25')).toEqual(['24', '23', '1', '0']);
+      expect(await (await test.openWorkspace('other@example.com')).ok('GET', './event-volume')).toEqual([]);
+      await test.close();
+    });
+
+    it.each(['x', '1.5', '0', '-1', ''])('GET event-volume: `hours` is an integer, not %j', async (hours) => {
+      expect(await owner.call('GET', `./event-volume?hours=${hours}`)).toMatchObject(refusedFor('hours'));
+    });
+
+    it('GET events/live: Server-Sent Events of recent events', async () => {
+      expect(live.status).toBe(200);
+      expect(live.headers['content-type']).toMatch(/^text\/event-stream/);
+      await producer.post('./events/track', { event: 'Recent', user_id: 'u', message_id: 'recent' });
+      expect(await seen('recent')).toMatchObject({ type: 'track', event: 'Recent' });
+      const { url, idToken: token, workspaceId } = tributary;
+      const late = await openEventStream(url, { token, workspaceId });
+      await eventually(
+        () => late.events().some(({ message_id }) => message_id === 'recent'),
+        (found) => found,
+      );
+      late.close();
+    });
+  });
+});
+
+describe('Authentication', () => {
+  it.each(NAMES)('`Authorization` is required: %s', async (call) => {
+    const nobody = new Client(tributary.url, undefined, tributary.workspaceId);
+    const { status, body } = await make(call, nobody);
+    expect({ status, body }).toEqual(NOT_AUTHENTICATED);
+  });
+
+  it.each(NAMES.filter((call) => !isIngestion(call)))('`X-Workspace-ID` is required: %s', async (call) => {
+    expect(await make(call, bare)).toMatchObject({ status: 400, body: { error: 'invalid request' } });
+    expect((await make(call, bare, { 'x-workspace-id': 'no-uuid' })).status).toBe(400);
+    expect(await make(call, bare, { 'x-workspace-id': randomUUID() })).toMatchObject(DENIED);
+  });
+
+  it.each(NAMES.filter((call) => /^P(OS|U)T/.test(call)))('`Content-Type` is required: %s', async (call) => {
+    const client = isIngestion(call) ? producer : owner;
+    expect(await make(call, client, { 'content-type': 'text/plain' })).toMatchObject({
+      status: 415,
+      body: { error: 'unsupported media type' },
+    });
+  });
+
+  describe('an ID token', () => {
+    it('expires after an hour', async () => {
+      const { iat = 0, exp = 0 } = decodeJwt(tributary.idToken);
+      expect(exp - iat).toBe(3_600);
+      const minutesOld = async (minutes: number) => {
+        const token = await mint('minutes@example.com', new Date(Date.now() - minutes * 60_000));
+        return owner.with({ token }).call('GET', '/workspaces');
+      };
+      expect((await minutesOld(58)).status).toBe(200);
+      const { status, body } = await minutesOld(62);
+      expect({ status, body }).toEqual(NOT_AUTHENTICATED);
+    });
+
+    it('provisions an account on first use, and finds it again with a refreshed token', async () => {
+      const signedIn = async () => new Client(tributary.url, await mint('first@example.com'));
+      expect(await (await signedIn()).get('/workspaces')).toEqual([]);
+      const { id } = await (await signedIn()).post<Shown>('/workspaces', { name: 'First' });
+      expect(await (await signedIn()).get('/workspaces')).toMatchObject([{ id }]);
+    });
+
+    it('is verified with the identity platform: another signature is 401', async () => {
+      const [head, claims, signature = ''] = tributary.idToken.split('.');
+      const forged = [head, claims, signature.split('').reverse().join('')].join('.');
+      expect(await owner.with({ token: forged }).call('GET', '/workspaces')).toMatchObject(NOT_AUTHENTICATED);
+    });
+  });
+
+  it('an API key is scoped to one workspace', async () => {
+    const { key } = await create('api-keys');
+    const holder = owner.with({ token: key });
+    expect((await make('GET event-contracts', holder)).status).toBe(200);
+    const theirs = String((await stranger.get<readonly Shown[]>('/workspaces'))[0]?.id);
+    const elsewhere = holder.with({ workspaceId: theirs });
+    expect(await elsewhere.call('GET', './event-contracts')).toMatchObject(DENIED);
+  });
+
+  it('the token is verified first, then the membership, then the body', async () => {
+    const wrong = (client: Client) => client.call('POST', './api-keys', { body: { colour: 'red' } });
+    const outsider = owner.with({ token: await mint('outsider@example.com') });
+    expect(await wrong(outsider.with({ token: 'nonsense' }))).toMatchObject(NOT_AUTHENTICATED);
+    expect(await wrong(outsider)).toMatchObject(DENIED);
+    expect(await wrong(owner)).toMatchObject({ status: 400, body: { error: 'invalid request' } });
+  });
+});
+
+describe('Events', () => {
+  it.each(['screen', 'alias', 'Track', 'tracks'])('ingestion does not accept the type %s', async (type) => {
+    const body = { user_id: 'u', event: 'x' };
+    expect([404, 405]).toContain((await producer.call('POST', `./events/${type}`, { body })).status);
+    expect(await producer.post('./events/batch', { batch: [{ ...body, type }] })).toMatchObject({
+      accepted: 0,
+      rejected: [{ index: 0, details: [{ path: '/type' }] }],
+    });
+  });
+
+  it('contracts match by `event_type` and `event_name`', async () => {
+    const strict = { enforcement_mode: 'block' };
+    const made = [
+      await create('event-contracts', { ...strict, event_type: 'track', event_name: 'Matched' }),
+      await create('event-contracts', { ...strict, event_type: 'page', event_name: 'Matched' }),
+      await create('event-contracts', { ...strict, event_type: 'identify', event_name: '' }),
+      await create('event-contracts', { ...strict, event_type: 'group', event_name: '' }),
+    ];
+    const isBlocked = async (type: string, body: object) => {
+      const path = `./events/${type}?check=contract`;
+      const answer = await producer.call('POST', path, { body: { user_id: 'u', ...body } });
+      if (answer.status !== 202)
+        expect(answer).toMatchObject({ status: 400, body: { error: 'event blocked' } });
+      return answer.status === 400;
+    };
+    const good = { plan: 'pro' };
+    for (const [type, named] of [
+      ['track', { event: 'Matched' }],
+      ['page', { name: 'Matched' }],
+      ['identify', {}],
+      ['group', { group_id: 'g' }],
+    ] as const) {
+      expect(await isBlocked(type, named), type).toBe(true);
+      const subject = type === 'track' || type === 'page' ? { properties: good } : { traits: good };
+      expect(await isBlocked(type, { ...named, ...subject }), type).toBe(false);
+    }
+    expect(await isBlocked('track', { event: 'Not Matched' })).toBe(false);
+    expect(await isBlocked('page', { name: 'Not Matched' })).toBe(false);
+    for (const { id } of made) await owner.ok('DELETE', `./event-contracts/${id}`);
+  });
+
+  it('rules route by `event_types` and `event_names`, through their transformation', async () => {
+    const { id: transformation_id } = await create('event-transformations');
+    const RULES: readonly (readonly [fields: object, ids: readonly string[]])[] = [
+      [{ event_types: ['page'], event_names: [] }, ['routed-page']],
+      [
+        { event_types: [], event_names: [] },
+        ['group', 'identify', 'other', 'page', 'track'].map((id) => `routed-${id}`),
+      ],
+      [{ event_types: ['identify', 'group'], event_names: [] }, ['routed-group', 'routed-identify']],
+      [{ event_types: [], event_names: ['Routed'] }, ['routed-page', 'routed-track']],
+      [{ event_types: ['track'], event_names: ['Routed', 'Unheard'] }, ['routed-track']],
+      [{ event_types: ['track'], event_names: ['Routed'], transformation_id }, ['routed-track']],
+      [{ event_types: ['track'], event_names: ['Routed'], enabled: false }, []],
+    ];
+    const made: string[] = [];
+    for (const [fields] of RULES)
+      made.push((await create('event-forwarding-rules', { enabled: true, ...fields })).id);
+    const of = {
+      track: { event: 'Routed' },
+      identify: {},
+      page: { name: 'Routed' },
+      group: { group_id: 'g' },
+    };
+    for (const [type, fields] of Object.entries(of))
+      await producer.post(`./events/${type}`, { ...fields, user_id: 'u', message_id: `routed-${type}` });
+    await producer.post('./events/track', { event: 'Other', user_id: 'u', message_id: 'routed-other' });
+    const arrived = () => made.map((id) => webhook.deliveries().filter(({ rule_id }) => rule_id === id));
+    const expected = RULES.map(([, ids]) => ids);
+    await eventually(arrived, (found) => found.flat().length >= expected.flat().length);
+    expect(arrived().map((each) => each.map(({ event }) => event.message_id).toSorted())).toEqual(expected);
+    const isMarked = arrived().map((each) =>
+      each.some(({ event }) => JSON.stringify(event).includes('marked')),
+    );
+    expect(isMarked).toEqual(RULES.map(([fields]) => 'transformation_id' in fields));
+    for (const id of made) await owner.ok('DELETE', `./event-forwarding-rules/${id}`);
+  });
+});
+
+describe('Errors', () => {
+  it.each<[string, () => Promise<string>]>([
+    ['401: an invalid token', async () => 'nonsense'],
+    ['401: an API key that was never issued', async () => `trb_api_${'x'.repeat(49)}`],
+    ['401: an expired token', () => mint('late@example.com', new Date(Date.now() - 2 * HOUR_MS))],
+    [
+      '401: a revoked API key',
+      async () => {
+        const { id, key } = await create('api-keys');
+        await owner.ok('DELETE', `./api-keys/${id}`);
+        return key;
+      },
+    ],
+  ])('%s', async (_, token) => {
+    const { status, body } = await make('GET sources', owner.with({ token: await token() }));
+    expect({ status, body }).toEqual(NOT_AUTHENTICATED);
+  });
+
+  it.each(NAMES)('403 without access to the workspace: %s', async (call) => {
+    const outsider = owner.with({ token: await mint('stranger@example.com') });
+    const { status, body } = await make(call, outsider);
+    expect({ status, body }).toEqual(DENIED);
+  });
+
+  it.each(NAMES.filter((call) => !call.startsWith('GET')))(
+    '403 without the role for it: %s',
+    async (call) => {
+      const { key } = await create('api-keys', { role: 'viewer' });
+      const { status, body } = await make(call, owner.with({ token: key }));
+      expect({ status, body }).toEqual(DENIED);
+    },
+  );
+
+  it.each(NAMES.filter((call) => !isIngestion(call)))('403 for a write key: %s', async (call) => {
+    const { status, body } = await make(call, producer);
+    expect({ status, body }).toEqual(DENIED);
+  });
+});
+
+describe('Versioning', () => {
+  it.each(['/workspaces', '/api/workspaces', '/api/v2/workspaces', '/v1/workspaces'])(
+    'the version is a path segment: %s is 404',
+    async (path) => {
+      const headers = { authorization: `Bearer ${tributary.idToken}` };
+      expect((await fetch(tributary.url + path, { headers })).status).toBe(404);
+      expect((await fetch(`${tributary.url}/api/v1/workspaces`, { headers })).status).toBe(200);
+    },
+  );
+});
+
+/** Whether a file of the data folder contains the text. */
+function isStored(text: string): boolean {
+  return readdirSync(tributary.folder, { recursive: true, withFileTypes: true })
+    .filter((file) => file.isFile())
+    .some((file) => readFileSync(join(file.parentPath, file.name)).includes(text));
+}
