@@ -18,11 +18,12 @@ import { events, eventWith, filters, MOST_KEYS, mapOf, nested } from './filters.
 const FACTOR = 5;
 /** Processor time below which measuring is not exact, ms. */
 const FLOOR_MS = 0.3;
-const REPETITIONS = 5;
+/** Evaluations at most, of which the fastest counts: another load of the machine slows only some. */
+const REPETITIONS = 30;
 const RANDOM_FILTERS = 1_000;
 
-/** The counted work of a filter in ms, and the least processor time of several evaluations. */
-function timesOf(filter: string, event: CanonicalEvent) {
+/** Undefined where an evaluation took no longer than its counted work allows. */
+function excessOf(filter: string, event: CanonicalEvent): string | undefined {
   let tookMs = Number.POSITIVE_INFINITY;
   let countedMs = 0;
   for (let n = 0; n < REPETITIONS; n++) {
@@ -31,15 +32,8 @@ function timesOf(filter: string, event: CanonicalEvent) {
     evaluateFilter(filter, event, budget);
     tookMs = Math.min(tookMs, threadMs() - before);
     countedMs = (MAX_FILTER_WORK - budget.left) * MS_PER_FILTER_WORK;
-    if (tookMs < FLOOR_MS) break;
+    if (tookMs <= Math.max(FLOOR_MS, countedMs) * FACTOR) return undefined;
   }
-  return { tookMs, countedMs };
-}
-
-/** Undefined where the evaluation took no longer than its counted work allows. */
-function excessOf(filter: string, event: CanonicalEvent): string | undefined {
-  const { tookMs, countedMs } = timesOf(filter, event);
-  if (tookMs <= Math.max(FLOOR_MS, countedMs) * FACTOR) return undefined;
   return `took ${tookMs.toFixed(2)} ms, counted ${countedMs.toFixed(2)} ms`;
 }
 
