@@ -1,3 +1,3 @@
 /** The connectors: the code that sends to each kind of destination. */
-export type { Resolve } from './egress/name-lookups.ts';
+export type { Resolve } from './egress/guard.ts';
 export { type ConnectorsOptions, createConnectors } from './registry.ts';

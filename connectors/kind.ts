@@ -15,9 +15,9 @@ export interface ConnectorContext {
 }
 
 /**
- * One kind of destination. Its folder holds `settings.ts` (the JSON Schema of the settings, their TypeScript type and
- * the description for people) and `connector.ts` (the kind, sending, and the classification of failures). A driver that
- * is costly to load is in `client.ts`, which `connector.ts` imports on the first delivery.
+ * One kind of destination. Its `connector.ts` holds the JSON Schema of the settings, their TypeScript type and the
+ * description for people, then sending and the classification of failures. A driver that is costly to load is in
+ * `client.ts`, which `connector.ts` imports on the first delivery; settings that it reads too are in `settings.ts`.
  */
 export interface ConnectorKind {
   readonly description: ConnectorDescription;

@@ -12,8 +12,7 @@ import {
   NO_CONFINEMENT,
 } from '@tributary/core';
 import { parseRanges } from './egress/address-ranges.ts';
-import { createEgressGuard } from './egress/guard.ts';
-import { createNameLookups, type Resolve } from './egress/name-lookups.ts';
+import { createEgressGuard, createNameLookups, type Resolve } from './egress/guard.ts';
 import { elasticsearch } from './elasticsearch/connector.ts';
 import { kafka } from './kafka/connector.ts';
 import type { ConnectorKind } from './kind.ts';

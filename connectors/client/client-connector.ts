@@ -7,11 +7,9 @@ import type {
   DeliveryResult,
   JsonObject,
 } from '@tributary/core';
-import { classifyOwnError, NOT_VALID, STOPPED, testResultOf } from '../failures.ts';
+import { Closed, classifyOwnError, NOT_VALID, STOPPED, testResultOf } from '../failures.ts';
 import type { ConnectorContext } from '../kind.ts';
 import { type Deadline, Deadlines, untilAborted } from './deadlines.ts';
-import { DestinationClients } from './destination-clients.ts';
-import { type Part, partsOf } from './partial-batches.ts';
 
 /** An unused client of a destination is kept this long, ms. */
 const IDLE_MS = 3 * 60_000;
@@ -32,7 +30,7 @@ export interface ConnectorCall {
 }
 
 /** A kind of destination that is reached by a client; each destination has a client of its own. */
-export interface ClientKind<Settings, Client extends { close(): Promise<void> }> {
+interface ClientKind<Settings, Client extends { close(): Promise<void> }> {
   /** Undefined for settings that the schema refuses. */
   readSettings(settings: JsonObject): Settings | undefined;
   limits(settings: Settings): BatchLimits;
@@ -189,4 +187,263 @@ export function createProbe(call: ConnectorCall, sendNothing: () => Promise<unkn
     probed ??= probe();
     return probed;
   };
+}
+
+interface Closable {
+  close(): Promise<void>;
+}
+
+interface DestinationClientsOptions<C extends Closable> {
+  /** A client for one destination. It opens no connection before its first use. */
+  open(destination: ConnectorDestination): Promise<C>;
+  /** A client that was not used for so long is closed, ms. */
+  readonly idleMs: number;
+  /** Clients kept at most. Beyond it unused ones are closed; those in use are as many as the calls under way. */
+  readonly maxKept: number;
+}
+
+/** Closing a client is not awaited for longer, ms. Its connections have ended by then. */
+const CLOSED_WITHIN_MS = 1_000;
+
+interface ClientEntry<C> {
+  readonly client: Promise<C>;
+  /** The client once the promise has resolved: saves a turn of the event loop for each call. */
+  opened: C | undefined;
+  readonly version: number;
+  readonly idle: NodeJS.Timeout;
+  readonly ended: PromiseWithResolvers<void>;
+  users: number;
+  /** Takes no further calls; closed once its last call has ended. */
+  retired: boolean;
+}
+
+/**
+ * One client per destination, so that no destination waits for a connection that another one holds, also where both
+ * use the same host. New settings begin with new connections.
+ *
+ * A client is never closed while a call uses it. `close` waits for the calls under way, so each needs a deadline.
+ */
+export class DestinationClients<C extends Closable> {
+  readonly #options: DestinationClientsOptions<C>;
+  /** In the order of their last use, the earliest first. */
+  readonly #kept = new Map<string, ClientEntry<C>>();
+  readonly #ending = new Set<Promise<void>>();
+  #closed = false;
+
+  constructor(options: DestinationClientsOptions<C>) {
+    this.#options = options;
+  }
+
+  /** Clients that take further calls. */
+  get size(): number {
+    return this.#kept.size;
+  }
+
+  /**
+   * Runs `work` with the destination's client. Rejects with `Closed` after `close`. `discard` retires the client: calls
+   * that use it continue, the next one begins with a new client.
+   */
+  async use<T>(
+    destination: ConnectorDestination,
+    work: (client: C, discard: () => void) => Promise<T>,
+  ): Promise<T> {
+    if (this.#closed) throw new Closed('closed');
+    const entry = this.#entryFor(destination);
+    const discard = () => this.#retire(destination.id, entry);
+    entry.users += 1;
+    try {
+      return await work(entry.opened ?? (await this.#opened(entry, discard)), discard);
+    } finally {
+      entry.users -= 1;
+      if (!entry.retired) entry.idle.refresh();
+      else if (entry.users === 0) this.#end(entry);
+    }
+  }
+
+  /** Resolves once every call under way has ended and every client is closed. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    for (const [id, entry] of [...this.#kept]) this.#retire(id, entry);
+    await Promise.all(this.#ending);
+  }
+
+  async #opened(entry: ClientEntry<C>, discard: () => void): Promise<C> {
+    try {
+      entry.opened = await entry.client;
+      return entry.opened;
+    } catch (error) {
+      discard();
+      throw error;
+    }
+  }
+
+  #entryFor(destination: ConnectorDestination): ClientEntry<C> {
+    const { id, version } = destination;
+    const known = this.#kept.get(id);
+    if (known?.version === version) {
+      this.#kept.delete(id);
+      this.#kept.set(id, known);
+      return known;
+    }
+    if (known !== undefined) this.#retire(id, known);
+    else this.#makeRoom();
+    const entry: ClientEntry<C> = {
+      client: this.#options.open(destination),
+      opened: undefined,
+      version,
+      idle: setTimeout(() => this.#retireIdle(id, entry), this.#options.idleMs).unref(),
+      ended: Promise.withResolvers(),
+      users: 0,
+      retired: false,
+    };
+    this.#kept.set(id, entry);
+    return entry;
+  }
+
+  #makeRoom(): void {
+    while (this.#kept.size >= this.#options.maxKept) {
+      const longest = this.#unusedForTheLongest();
+      if (longest === undefined) return;
+      this.#retire(...longest);
+    }
+  }
+
+  /** The clients before it are in use: no more than there are calls under way. */
+  #unusedForTheLongest(): readonly [id: string, entry: ClientEntry<C>] | undefined {
+    for (const entry of this.#kept) if (entry[1].users === 0) return entry;
+    return undefined;
+  }
+
+  #retireIdle(id: string, entry: ClientEntry<C>): void {
+    if (entry.users === 0) this.#retire(id, entry);
+  }
+
+  #retire(id: string, entry: ClientEntry<C>): void {
+    if (entry.retired) return;
+    entry.retired = true;
+    clearTimeout(entry.idle);
+    if (this.#kept.get(id) === entry) this.#kept.delete(id);
+    const ended = entry.ended.promise.finally(() => this.#ending.delete(ended));
+    this.#ending.add(ended);
+    if (entry.users === 0) this.#end(entry);
+  }
+
+  /** A client whose opening failed has nothing to close; its calls were rejected with the error. */
+  #end({ client, ended }: ClientEntry<C>): void {
+    const closed = client.then(
+      (opened) => closeInTime(opened),
+      () => undefined,
+    );
+    closed.then(ended.resolve, ended.reject);
+  }
+}
+
+/** Resolves after `CLOSED_WITHIN_MS` at the latest; rejects as the close does. */
+async function closeInTime(client: Closable): Promise<void> {
+  const late = Promise.withResolvers<void>();
+  const timer = setTimeout(late.resolve, CLOSED_WITHIN_MS);
+  try {
+    await Promise.race([client.close(), late.promise]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** The deliveries of one request: at least one. */
+export type Part = readonly [Delivery, ...Delivery[]];
+
+/** The deliveries in order, in parts of `size` at most. */
+export function partsOf(deliveries: readonly Delivery[], size: number): readonly Part[] {
+  if (isPart(deliveries) && deliveries.length <= size) return [deliveries];
+  const parts: Part[] = [];
+  for (let at = 0; at < deliveries.length; at += size) {
+    const part = deliveries.slice(at, at + size);
+    if (isPart(part)) parts.push(part);
+  }
+  return parts;
+}
+
+function isPart(deliveries: readonly Delivery[]): deliveries is Part {
+  return deliveries.length > 0;
+}
+
+/** The result of one request. */
+export interface PartResult {
+  readonly result: DeliveryResult;
+  /**
+   * Whether some deliveries of the part may have caused the refusal while others are fine, so that it is worth sending in
+   * smaller parts. For a part of one: the refusal is about that delivery and not about the destination.
+   */
+  readonly mayBeSplit: boolean;
+}
+
+interface SendInPartsOptions {
+  send(part: Part): Promise<PartResult>;
+  /** Called at each refusal: whether there is time to continue by halves. Otherwise single deliveries are sent. */
+  hasTimeToHalve(): boolean;
+}
+
+/**
+ * After so many refusals in a row from the first request on, without a settled delivery, single deliveries from all over
+ * the batch are tried: up to three guilty deliveries spoil fewer parts than that. After as many refused single deliveries
+ * sending ends: a destination in trouble must not get hundreds of requests for one batch.
+ */
+const MAX_FRUITLESS = 7;
+
+/**
+ * Sends a batch and, where some of its deliveries may have caused a refusal, its parts, so that no delivery is dead or
+ * delayed because of another one. Larger parts go first: one accepted request settles the most deliveries.
+ *
+ * Ends at the first retryable refusal that is about the destination as a whole; deliveries that were not sent by then are
+ * retried. Returns a result for each delivery, in order.
+ */
+export async function sendInParts(
+  batch: Part,
+  { send, hasTimeToHalve }: SendInPartsOptions,
+): Promise<readonly DeliveryResult[]> {
+  const results = new Map<Delivery, DeliveryResult>();
+  let notReached: DeliveryResult = { outcome: 'retry', reason: 'not reached' };
+  let fruitless = 0;
+  let areSpread = false;
+  const parts = [batch];
+  // Parts are appended during the iteration.
+  for (const part of parts) {
+    const { result, mayBeSplit } = await send(part);
+    if (part.length > 1 && mayBeSplit) {
+      parts.push(...partsOf(part, hasTimeToHalve() ? Math.ceil(part.length / 2) : 1));
+    } else {
+      if (part === batch) return batch.map(() => result);
+      for (const delivery of part) results.set(delivery, result);
+      if (result.outcome !== 'retry') fruitless = Number.NEGATIVE_INFINITY;
+    }
+    if (result.outcome !== 'retry') continue;
+    fruitless += 1;
+    if (mayBeSplit && fruitless < MAX_FRUITLESS) continue;
+    if (mayBeSplit && !areSpread) {
+      areSpread = true;
+      fruitless = 0;
+      const unsettled = parts.splice(parts.indexOf(part) + 1);
+      const first = new Set(spread(unsettled.flat(), MAX_FRUITLESS));
+      const rest = unsettled
+        .map((some): readonly Delivery[] => some.filter((delivery) => !first.has(delivery)))
+        .filter(isPart);
+      parts.push(...partsOf([...first], 1), ...rest);
+      continue;
+    }
+    const { afterMs, throttled } = result;
+    notReached = {
+      outcome: 'retry',
+      reason: `not reached: ${result.reason}`,
+      ...(afterMs === undefined ? {} : { afterMs }),
+      ...(throttled === undefined ? {} : { throttled }),
+    };
+    break;
+  }
+  return batch.map((delivery) => results.get(delivery) ?? notReached);
+}
+
+/** At most `count` from all over the list. */
+function spread(deliveries: readonly Delivery[], count: number): readonly Delivery[] {
+  const stride = Math.max(1, Math.ceil(deliveries.length / count));
+  return deliveries.filter((_delivery, at) => at % stride === 0);
 }

@@ -7,8 +7,7 @@ import { createPostgresConnector } from '../postgres/connector.ts';
 import { createRedisConnector } from '../redis/connector.ts';
 import { createS3Connector } from '../s3/connector.ts';
 import { parseRanges } from './address-ranges.ts';
-import { createEgressGuard } from './guard.ts';
-import { createNameLookups } from './name-lookups.ts';
+import { createEgressGuard, createNameLookups } from './guard.ts';
 
 /** For each driver, the start of a response that never ends. */
 const BEGINNINGS = {

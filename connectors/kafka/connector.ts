@@ -1,8 +1,13 @@
 import type { Connector, Delivery, DeliveryResult } from '@tributary/core';
 import type { Message } from 'kafkajs';
-import { type ConnectorCall, createClientConnector } from '../client/client-connector.ts';
+import {
+  type ConnectorCall,
+  createClientConnector,
+  type Part,
+  type PartResult,
+  sendInParts,
+} from '../client/client-connector.ts';
 import { untilAborted } from '../client/deadlines.ts';
-import { type Part, type PartResult, sendInParts } from '../client/partial-batches.ts';
 import { deliveryJson } from '../delivery-body.ts';
 import { classifyNetworkFailure, codeOf, DELIVERED, RESET } from '../failures.ts';
 import type { ConnectorContext, ConnectorKind } from '../kind.ts';

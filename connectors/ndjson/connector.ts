@@ -1,13 +1,93 @@
-import { access, constants } from 'node:fs/promises';
-import { resolve } from 'node:path';
-import type { Connector, ConnectorDestination, Delivery, DeliveryResult } from '@tributary/core';
+import { constants } from 'node:fs';
+import { access, type FileHandle, lstat, mkdir, open, readdir } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import {
+  type Connector,
+  type ConnectorDescription,
+  type ConnectorDestination,
+  type Delivery,
+  type DeliveryResult,
+  iso,
+  type JsonObject,
+} from '@tributary/core';
 import { withDeadline } from '../client/deadlines.ts';
 import { deliveryJson } from '../delivery-body.ts';
 import { Closed, codeOf, FolderRefused, NOT_VALID, Stopped, TimedOut, testResultOf } from '../failures.ts';
 import type { ConnectorContext, ConnectorKind } from '../kind.ts';
-import { appendDurably, openFolders } from './files.ts';
-import { FolderWriter } from './folder-writer.ts';
-import { description, foldersOf, MAX_BATCH, readSettings } from './settings.ts';
+import { secretNames } from '../settings.ts';
+
+const MAX_DEPTH = 8;
+
+/** A segment of the path. It begins with a letter, a digit or `_`, so it is neither `..` nor hidden. */
+const PART = '[A-Za-z0-9_][A-Za-z0-9._-]*';
+
+/** Deliveries of one batch at most. */
+const MAX_BATCH = 500;
+
+/** The settings as users write them. */
+const settingsSchema = {
+  $schema: 'https://json-schema.org/draft/2020-12/schema',
+  type: 'object',
+  required: ['folder'],
+  additionalProperties: false,
+  properties: {
+    folder: {
+      type: 'string',
+      title: 'Folder',
+      description:
+        "Where to write: a relative path of letters, digits, `.`, `_`, `-` and `/`, below the workspace's own folder.",
+      examples: ['orders'],
+      maxLength: 200,
+      pattern: `^${PART}(/${PART})*$`,
+    },
+  },
+} as const satisfies JsonObject;
+
+const FOLDER = new RegExp(settingsSchema.properties.folder.pattern, 'u');
+const ONE_PART = new RegExp(`^${PART}$`, 'u');
+
+/** The settings as the connector uses them. */
+interface NdjsonSettings {
+  /** The segments of the path: at least one, none of them `..`. */
+  readonly parts: readonly string[];
+}
+
+/** Undefined for settings that `settingsSchema` or `settingsFaults` refuse. */
+export function readSettings(settings: JsonObject): NdjsonSettings | undefined {
+  const { folder } = settings;
+  if (typeof folder !== 'string' || !FOLDER.test(folder) || settingsFaults(settings).length > 0)
+    return undefined;
+  return { parts: folder.split('/') };
+}
+
+/** Checks that JSON Schema cannot express. Paths are JSON pointers below the settings. */
+function settingsFaults(settings: JsonObject): readonly { path: string; message: string }[] {
+  if (typeof settings.folder !== 'string' || settings.folder.split('/').length <= MAX_DEPTH) return [];
+  return [{ path: '/folder', message: `must have at most ${MAX_DEPTH} parts` }];
+}
+
+/** The folders of a destination below the data folder, outermost first; undefined for an invalid workspace id. */
+export function foldersOf(workspaceId: string, settings: NdjsonSettings): readonly string[] | undefined {
+  return ONE_PART.test(workspaceId) ? ['ndjson', workspaceId, ...settings.parts] : undefined;
+}
+
+const description: ConnectorDescription = {
+  type: 'ndjson',
+  title: 'NDJSON files',
+  description: [
+    'Appends each delivery as one line of JSON to files on the machine of the process that delivers: `<data folder>/ndjson/<workspace id>/<folder>/<YYYY-MM-DD>-<n>.ndjson`. Each workspace has its own folder.',
+    'A line is `{ "id", "type": "event", "event", "rule_id", "destination_id", "attempt" }`. A delivery counts as delivered once its line is on the disk (fsync). A file is followed by the next one at midnight UTC or before it would pass 64 MB; the names sort in the order of writing.',
+    'Files only grow, and written lines are never changed, so a reader may follow them. The same `id` appears again where the first delivery was not recorded: the process died, its partition moved to another one, or the write took longer than the 10 seconds of a call. Keep one line of each `id`. A line may be empty or invalid JSON after a crash or on a full disk: skip it, its delivery was not acknowledged and is written again. The last line is complete once its newline is there. A reader that removes files must leave the newest one.',
+    'A full disk and other errors of the file system are retried. A path with a symbolic link is refused, and the delivery is dead.',
+  ].join('\n\n'),
+  settingsSchema,
+  secrets: secretNames(settingsSchema),
+  exposing: [],
+  maxBatch: MAX_BATCH,
+  hasTest: true,
+  storesHere: true,
+  check: settingsFaults,
+};
 
 export const ndjson: ConnectorKind = { description, create: createNdjsonConnector };
 
@@ -106,4 +186,218 @@ export function classifyFailure(error: unknown): DeliveryResult | undefined {
   const code = codeOf(error);
   if (code === undefined) return undefined;
   return { outcome: 'retry', reason: REASONS.get(code) ?? `write failed (${code})` };
+}
+
+/** UTF-16 units of one group at most; a longer queue is written in several groups. */
+const MAX_GROUP_LENGTH = 8 * 1_024 * 1_024;
+
+interface Append {
+  readonly text: string;
+  readonly settle: (error?: unknown) => void;
+}
+
+/**
+ * Group commit for one folder: texts that are appended while a group is written form the next group, so that many callers
+ * share an fsync. Writes never overlap, and texts stay in order.
+ */
+export class FolderWriter {
+  readonly #write: (text: string) => Promise<void>;
+  #queue: Append[] = [];
+  #writing: Promise<void> | undefined;
+  #closed = false;
+
+  /** `write` resolves once its text is durable; it is never called before the last call has settled. */
+  constructor(write: (text: string) => Promise<void>) {
+    this.#write = write;
+  }
+
+  /**
+   * Resolves once the text is durable. Rejects with the error of `write` (part of the text may have been written), with
+   * `Closed`, or with the reason of `signal`: then the text is written only if its group had begun.
+   */
+  append(text: string, signal: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      if (this.#closed) return reject(new Closed('closed'));
+      const append: Append = { text, settle: (error) => (error === undefined ? resolve() : reject(error)) };
+      const leave = () => {
+        this.#queue = this.#queue.filter((queued) => queued !== append);
+        reject(signal.reason);
+      };
+      signal.addEventListener('abort', leave, { once: true });
+      this.#queue.push(append);
+      this.#writing ??= this.#writeAll();
+    });
+  }
+
+  /** Refuses further appends and resolves when all pending ones are settled. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.#writing;
+  }
+
+  async #writeAll(): Promise<void> {
+    while (this.#queue.length > 0) {
+      const group = this.#takeGroup();
+      try {
+        await this.#write(group.map(({ text }) => text).join(''));
+        for (const { settle } of group) settle();
+      } catch (error) {
+        for (const { settle } of group) settle(error);
+      }
+    }
+    this.#writing = undefined;
+  }
+
+  #takeGroup(): readonly Append[] {
+    let length = 0;
+    const beyond = this.#queue.findIndex(({ text }, index) => {
+      length += text.length;
+      return index > 0 && length > MAX_GROUP_LENGTH;
+    });
+    return this.#queue.splice(0, beyond === -1 ? this.#queue.length : beyond);
+  }
+}
+
+/**
+ * Appends lines to the current file of the folder `parts` below `root`; they are durable when it resolves. When it rejects,
+ * some may have been written. `now` is epoch ms.
+ *
+ * Stateless, without an open handle or a remembered size: between calls a crash, a full disk, another process or a reader
+ * that removes files may have changed the folder.
+ */
+export async function appendDurably(
+  root: string,
+  parts: readonly string[],
+  lines: string,
+  now: number,
+): Promise<void> {
+  const folders = await openFolders(root, parts);
+  const bytes = Buffer.from(lines);
+  const { handle, fresh, torn } = await openCurrentFile(folders.at(-1) ?? root, bytes.length, now);
+  try {
+    // Before the first byte: the name of a file with content is taken to be durable.
+    if (fresh) await syncFolders(folders);
+    // A newline ends the torn line, which is not repaired: written bytes never change. If another process was in the middle
+    // of its write, the newline becomes an empty line behind it.
+    await writeAll(handle, torn ? Buffer.concat([Buffer.from('\n'), bytes]) : bytes);
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+/** A single write where the system accepts it, so that lines of several processes do not mix. */
+async function writeAll(handle: FileHandle, bytes: Uint8Array): Promise<void> {
+  let written = 0;
+  while (written < bytes.length) {
+    written += (await handle.write(bytes, written)).bytesWritten;
+  }
+}
+
+/**
+ * Creates the nested folders `parts` below `root` where they are missing, and returns all their paths, `root` first.
+ * Throws `FolderRefused` where one is a symbolic link, and system errors.
+ */
+async function openFolders(root: string, parts: readonly string[]): Promise<readonly [string, ...string[]]> {
+  await mkdir(root, { recursive: true });
+  const folders: [string, ...string[]] = [root];
+  let path = root;
+  for (const part of parts) {
+    path = join(path, part);
+    await openFolder(path);
+    folders.push(path);
+  }
+  return folders;
+}
+
+async function openFolder(path: string): Promise<void> {
+  try {
+    await mkdir(path);
+  } catch (error) {
+    if (codeOf(error) !== 'EEXIST') throw error;
+    const found = await lstat(path);
+    if (found.isSymbolicLink()) throw new FolderRefused('a part of the folder is a symbolic link');
+  }
+}
+
+/** Makes the directory entries durable (fsync). */
+async function syncFolders(folders: readonly string[]): Promise<void> {
+  for (const folder of folders) {
+    const handle = await open(folder, 'r');
+    try {
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+  }
+}
+
+/** Maximum size of a file, unless a single write is larger. */
+export const MAX_FILE_BYTES = 64 * 1_024 * 1_024;
+
+const { O_RDWR, O_APPEND, O_CREAT, O_NOFOLLOW, O_NONBLOCK } = constants;
+const FLAGS = O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK;
+
+const NEWLINE = 0x0a;
+
+interface OpenFile {
+  readonly handle: FileHandle;
+  /** Whether the file is empty, so that its name may not be durable. */
+  readonly fresh: boolean;
+  /** Whether the file ends inside a line, after a crash or on a full disk. */
+  readonly torn: boolean;
+}
+
+/** Opens the file that the next `bytes` are appended to at the time `now` (epoch ms). */
+async function openCurrentFile(folder: string, bytes: number, now: number): Promise<OpenFile> {
+  const day = dayOf(now);
+  for (let n = latestNumber(await readdir(folder), day); ; n++) {
+    const handle = await openFile(join(folder, fileName(day, n)));
+    try {
+      const found = await handle.stat();
+      if (!found.isFile()) throw new FolderRefused('a name in the folder is no file');
+      const fresh = found.size === 0;
+      if (fresh || found.size + bytes <= MAX_FILE_BYTES) {
+        return { handle, fresh, torn: !fresh && !(await endsLine(handle, found.size)) };
+      }
+    } catch (error) {
+      await handle.close();
+      throw error;
+    }
+    await handle.close();
+  }
+}
+
+async function openFile(path: string): Promise<FileHandle> {
+  try {
+    return await open(path, FLAGS, 0o600);
+  } catch (error) {
+    if (codeOf(error) === 'ELOOP') throw new FolderRefused('a name in the folder is a symbolic link');
+    throw error;
+  }
+}
+
+async function endsLine(handle: FileHandle, size: number): Promise<boolean> {
+  const { buffer, bytesRead } = await handle.read(Buffer.alloc(1), 0, 1, size - 1);
+  return bytesRead === 1 && buffer[0] === NEWLINE;
+}
+
+const NAME = /^(\d{4}-\d{2}-\d{2})-(\d{6})\.ndjson$/;
+
+/** The UTC day of a time (epoch ms), `YYYY-MM-DD`. */
+export function dayOf(ms: number): string {
+  return iso(ms).slice(0, 10);
+}
+
+/** Names sort in the order of writing. `n` starts at 1 every day. */
+export function fileName(day: string, n: number): string {
+  return `${day}-${String(n).padStart(6, '0')}.ndjson`;
+}
+
+/** The number of a day's last file among the names of a folder; 1 without one. */
+export function latestNumber(names: readonly string[], day: string): number {
+  return names.reduce((latest, name) => {
+    const match = NAME.exec(name);
+    return match?.[1] === day ? Math.max(latest, Number(match[2])) : latest;
+  }, 1);
 }

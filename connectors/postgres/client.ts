@@ -9,11 +9,11 @@ import {
   limitBytes,
   MessageBuffer,
   type ResponseFilter,
-} from '../egress/response-inspection.ts';
+} from '../egress/response-heads.ts';
 import { PasswordInClear, ResponseRefused, ResponseTooLarge } from '../failures.ts';
 import { sqlStateOf } from './errors.ts';
 import type { PostgresSettings } from './settings.ts';
-import { createTable, insertStatement, insertValues } from './table.ts';
+import { createTable, insertStatement, insertValues } from './settings.ts';
 
 const IDLE_MS = 30_000;
 

@@ -3,10 +3,12 @@ import {
   type ConnectorCall,
   createClientConnector,
   createProbe,
+  type Part,
+  type PartResult,
   type Probe,
+  sendInParts,
 } from '../client/client-connector.ts';
 import { untilAborted } from '../client/deadlines.ts';
-import { type Part, type PartResult, sendInParts } from '../client/partial-batches.ts';
 import { DELIVERED } from '../failures.ts';
 import type { ConnectorContext, ConnectorKind } from '../kind.ts';
 import type { TableClient } from './client.ts';

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { AddressRefused } from '../failures.ts';
 import { classifyPostgresFailure, classifyRowRefusal, mayConcernRows, sqlStateOf } from './errors.ts';
 import type { PostgresSettings } from './settings.ts';
-import { createTable, insertStatement } from './table.ts';
+import { createTable, insertStatement } from './settings.ts';
 
 const refusal = (code: string) => Object.assign(new Error('a value: secret'), { code, severity: 'ERROR' });
 

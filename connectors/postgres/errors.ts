@@ -1,6 +1,6 @@
 import type { DeliveryResult } from '@tributary/core';
 import { classifyNetworkFailure, codeOf, RESET } from '../failures.ts';
-import { excerptOf, secretTexts } from '../http/response.ts';
+import { excerptOf, secretTexts } from '../http/client.ts';
 import type { PostgresSettings } from './settings.ts';
 
 /** The SQLSTATE of an error of the server; undefined for any other error. */

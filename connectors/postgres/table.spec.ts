@@ -1,6 +1,6 @@
 import { type Delivery, readDelivery } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { COLUMNS, insertValues } from './table.ts';
+import { COLUMNS, insertValues } from './settings.ts';
 
 const text = (timestamp: string, id: string) =>
   `{"id":"d","workspace_id":"w","destination_id":"p","rule_id":"r","message_id":"m","created_at":"2024-01-01T00:00:00.000Z","attempts":[],"redrives":0,"event":{"type":"track","timestamp":"${timestamp}","properties":{"id":${id}}}}`;

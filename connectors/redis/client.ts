@@ -3,7 +3,7 @@ import { MAX_CONCURRENCY } from '@tributary/core';
 import { AbstractConnector, Redis } from 'ioredis';
 import { Connections } from '../egress/connections.ts';
 import type { EgressGuard } from '../egress/guard.ts';
-import { inspectResponses, limitBytes, type ResponseFilter } from '../egress/response-inspection.ts';
+import { inspectResponses, limitBytes, type ResponseFilter } from '../egress/response-heads.ts';
 import { ResponseRefused, ResponseTooLarge } from '../failures.ts';
 import type { RedisSettings } from './settings.ts';
 

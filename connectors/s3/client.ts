@@ -7,8 +7,7 @@ import { NodeHttpHandler, type NodeHttpHandlerOptions } from '@smithy/node-http-
 import { MAX_CONCURRENCY } from '@tributary/core';
 import { Connections } from '../egress/connections.ts';
 import type { EgressGuard } from '../egress/guard.ts';
-import { normalizeHeads } from '../egress/response-heads.ts';
-import { inspectResponses, limitBytes } from '../egress/response-inspection.ts';
+import { inspectResponses, limitBytes, normalizeHeads } from '../egress/response-heads.ts';
 import type { S3Settings } from './settings.ts';
 
 /** The part of the driver that the connector uses. */

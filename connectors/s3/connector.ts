@@ -5,18 +5,19 @@ import {
   type ConnectorCall,
   createClientConnector,
   createProbe,
+  type Part,
+  type PartResult,
   type Probe,
+  sendInParts,
 } from '../client/client-connector.ts';
 import { type Deadline, untilAborted } from '../client/deadlines.ts';
-import { type Part, type PartResult, sendInParts } from '../client/partial-batches.ts';
 import { compressions } from '../client/thread-pool-queue.ts';
 import { deliveryJson } from '../delivery-body.ts';
 import { classifyNetworkFailure, DELIVERED } from '../failures.ts';
-import { classifyResponse, mayConcernSome } from '../http/response.ts';
+import { classifyResponse, mayConcernSome } from '../http/client.ts';
 import type { ConnectorContext, ConnectorKind } from '../kind.ts';
 import type { BucketClient } from './client.ts';
-import { pathOf } from './object-path.ts';
-import { description, readSettings, type S3Settings } from './settings.ts';
+import { description, pathOf, readSettings, type S3Settings } from './settings.ts';
 
 export const s3: ConnectorKind = { description, create: createS3Connector };
 

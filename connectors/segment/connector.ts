@@ -17,16 +17,15 @@ import { type Agent, type Dispatcher, request } from 'undici';
 import { type ConnectorCall, createClientConnector } from '../client/client-connector.ts';
 import { ANNOUNCED_STATUS } from '../egress/response-heads.ts';
 import { Stopped, testResultOf } from '../failures.ts';
-import { httpClient } from '../http/client.ts';
-import { classifyResponse, excerptOf, type HttpResponse, secretTexts } from '../http/response.ts';
+import { classifyResponse, excerptOf, type HttpResponse, httpClient, secretTexts } from '../http/client.ts';
 import type { ConnectorContext, ConnectorKind } from '../kind.ts';
 import { memoizeByObject } from '../settings.ts';
 import { DEDUPLICATION } from './deduplication.ts';
 import definitions from './definitions.json' with { type: 'json' };
 import type { Chosen, Definition } from './definitions.ts';
 import type { ActionOutcome, HttpAnswer, HttpSent } from './messages.ts';
-import { PackHost } from './pack-host.ts';
 import type { Job } from './pack-process.ts';
+import { PackHost } from './pack-process.ts';
 import { createSegmentReader, describeDestination, type SegmentSettings } from './settings.ts';
 import { type Refusal, refusalIn } from './vendor-answers.ts';
 

@@ -13,12 +13,11 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { sampleDelivery } from '../delivery.fixture.ts';
 import { parseRanges } from '../egress/address-ranges.ts';
-import { createEgressGuard } from '../egress/guard.ts';
-import { createNameLookups } from '../egress/name-lookups.ts';
+import { createEgressGuard, createNameLookups } from '../egress/guard.ts';
 import { createSegmentConnector, DEFINITIONS } from './connector.ts';
 import { CHOSEN, type Chosen } from './definitions.ts';
 import { KEY, SAMPLES, SECRET } from './pack.fixture.ts';
-import { PackHost } from './pack-host.ts';
+import { PackHost } from './pack-process.ts';
 import { describeDestination } from './settings.ts';
 import { VENDOR_ANSWERS } from './vendor-answers.ts';
 

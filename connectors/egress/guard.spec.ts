@@ -1,6 +1,6 @@
 import type { LookupAddress } from 'node:dns';
 import { describe, expect, it } from 'vitest';
-import { createNameLookups } from './name-lookups.ts';
+import { createNameLookups } from './guard.ts';
 
 const FOUND: readonly LookupAddress[] = [{ address: '192.0.2.1', family: 4 }];
 
