@@ -29,7 +29,7 @@ export {
   inFlightMemory,
   rangesInFlight,
   type SlotName,
-} from './adapters/event-log/suspects/index.ts';
+} from './adapters/event-log/stage-runner/index.ts';
 export { openRedisFunnelStore } from './adapters/funnel-store/redis/index.ts';
 export { openSqliteFunnelStore } from './adapters/funnel-store/sqlite/index.ts';
 export { GroupCommit } from './adapters/group-commit/group-commit.ts';

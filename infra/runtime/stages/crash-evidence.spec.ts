@@ -28,7 +28,7 @@ setTimeout(() => {
 `;
 
 async function ended(folder: string, how: 'fatal' | 'killed'): Promise<void> {
-  const urls = ['./crash-evidence.ts', '../../adapters/event-log/suspects/in-flight-table.ts'].map(
+  const urls = ['./crash-evidence.ts', '../../adapters/event-log/stage-runner/suspects.ts'].map(
     (path) => new URL(path, import.meta.url).href,
   );
   const options = ['--disable-warning=ExperimentalWarning', '--input-type=module', '-e', PROGRAM];

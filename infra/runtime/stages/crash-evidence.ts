@@ -16,7 +16,7 @@ import {
   rangesInFlight,
   type SlotName,
   usedMemory,
-} from '../../adapters/event-log/suspects/in-flight-table.ts';
+} from '../../adapters/event-log/stage-runner/suspects.ts';
 
 /** How often the table is written, ms. A heap takes longer to overflow. */
 const WRITE_EVERY_MS = 100;

@@ -1,11 +1,11 @@
 import { type MessagePort, Worker } from 'node:worker_threads';
 import { iso, type Logger, messageOf, type NewEntry, type ProcessStage } from '@tributary/core';
-import { crashEntries } from '../../adapters/event-log/suspects/crash-notes.ts';
 import {
+  crashEntries,
   inFlightMemory,
   rangesInFlight,
   type SlotName,
-} from '../../adapters/event-log/suspects/in-flight-table.ts';
+} from '../../adapters/event-log/stage-runner/suspects.ts';
 import type { Config } from '../config/settings.ts';
 import type { MetricsSnapshot } from '../observability/metrics.ts';
 import type { Readiness } from '../observability/operations.ts';

@@ -11,7 +11,7 @@ import {
   type Stage,
   type StageRun,
 } from '@tributary/core';
-import { InFlightTable } from '../../adapters/event-log/suspects/in-flight-table.ts';
+import { InFlightTable } from '../../adapters/event-log/stage-runner/suspects.ts';
 import type { DiskWatch } from '../observability/disk-space.ts';
 import { watchDisks } from '../observability/disks.ts';
 import { EngineHealth, watchConfiguredEngines } from '../observability/engine-health.ts';

@@ -19,7 +19,7 @@ import {
   type PipelineDependencies,
   RunMetrics,
 } from '@tributary/processors';
-import type { InFlightTable } from '../../adapters/event-log/suspects/in-flight-table.ts';
+import type { InFlightTable } from '../../adapters/event-log/stage-runner/suspects.ts';
 import type { Config } from '../config/settings.ts';
 import type { DiskWatch } from '../observability/disk-space.ts';
 import { type EngineHealth, watchedHistory, watchedProfiles } from '../observability/engine-health.ts';

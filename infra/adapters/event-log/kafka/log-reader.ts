@@ -1,5 +1,5 @@
 import type { ReadOptions, ReadResult, TopicSpec, ValueFraming } from '@tributary/core';
-import { pause } from '../stage-runner/waiting.ts';
+import { pause } from '../stage-runner/work.ts';
 import type { KafkaClient } from './client/client.ts';
 import { type Fetched, Fetcher, OffsetOutOfRange } from './client/fetcher.ts';
 import { offsetOf } from './client/offsets.ts';

@@ -1,6 +1,6 @@
 import { InvalidInput, LayoutMismatch, type Logger, type TopicSpec } from '@tributary/core';
 import type { Admin, ITopicConfig, ITopicMetadata } from 'kafkajs';
-import { pause } from '../stage-runner/waiting.ts';
+import { pause } from '../stage-runner/work.ts';
 import type { KafkaClient } from './client/client.ts';
 import { type KafkaConnection, withKafkaAdmin } from './client/connection.ts';
 import { protocolErrorOf } from './client/errors.ts';

@@ -19,11 +19,10 @@ import {
   Unavailable,
 } from '@tributary/core';
 import { translateSqliteError } from '../../sqlite/database.ts';
-import { checkEntries } from '../append/record-packer.ts';
-import { type StageSpace, UNLIMITED_SPACE } from '../stage-runner/partition-loop.ts';
-import { SharedReads } from '../stage-runner/shared-reads.ts';
-import { type CrashWatch, crashWatch } from '../suspects/crash-watch.ts';
-import type { InFlightTable } from '../suspects/in-flight-table.ts';
+import { checkEntries } from '../record-packer.ts';
+import { SharedReads, type StageSpace, UNLIMITED_SPACE } from '../stage-runner/partition-loop.ts';
+import type { InFlightTable } from '../stage-runner/suspects.ts';
+import { type CrashWatch, crashWatch } from '../stage-runner/suspects.ts';
 import { dropSegmentsBelow } from './segments/drop-below.ts';
 import { dropExpired } from './segments/retention.ts';
 import { createFirstSegment } from './segments/segment-file.ts';

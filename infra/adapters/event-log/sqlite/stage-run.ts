@@ -13,10 +13,15 @@ import {
   TOPIC,
   type TopicSpec,
 } from '@tributary/core';
-import { type CommitThrottle, PartitionLost } from '../stage-runner/committer.ts';
-import { type OwnedPartition, PartitionLoop, type StageSpace } from '../stage-runner/partition-loop.ts';
-import { entriesFrom, type SharedReads } from '../stage-runner/shared-reads.ts';
-import type { CrashWatch } from '../suspects/crash-watch.ts';
+import {
+  entriesFrom,
+  type OwnedPartition,
+  PartitionLoop,
+  type SharedReads,
+  type StageSpace,
+} from '../stage-runner/partition-loop.ts';
+import type { CrashWatch } from '../stage-runner/suspects.ts';
+import { type CommitThrottle, PartitionLost } from '../stage-runner/work.ts';
 import type { TopicGroupReader } from './topic-groups/topic-group-reader.ts';
 import type { TopicGroupWatch } from './topic-groups/topic-group-watch.ts';
 import type { TopicGroupWriter } from './topic-groups/topic-group-writer.ts';

@@ -9,14 +9,15 @@ import {
   Tally,
   TooLarge,
 } from '@tributary/core';
-import type { Taken } from './cursor.ts';
-import { pause, unlessAborted } from './waiting.ts';
+import type { Taken } from './work.ts';
 import {
   checkOutputRecords,
   deadLetter,
   deadLetterByPosition,
   failureOf,
+  pause,
   quarantine,
+  unlessAborted,
   type Work,
 } from './work.ts';
 

@@ -5,6 +5,7 @@ import {
   type Clock,
   EventLoopYielder,
   type FlowStage,
+  type LogEntry,
   type Logger,
   type Metrics,
   messageOf,
@@ -14,15 +15,22 @@ import {
   type Stage,
   Unavailable,
 } from '@tributary/core';
-import { type CrashWatch, PartitionSuspects, type Treatment } from '../suspects/crash-watch.ts';
-import type { InFlightEntries } from '../suspects/in-flight-table.ts';
 import { quarantineTaken, workBatch } from './batch-work.ts';
-import { type CommitThrottle, Committer } from './committer.ts';
-import { type Cursor, earlier, type Taken } from './cursor.ts';
-import { AppendTimes, dueNow } from './due.ts';
 import { FlowWork } from './flow-work.ts';
-import { pause, unlessAborted } from './waiting.ts';
-import { failureOf, type Work } from './work.ts';
+import type { InFlightEntries } from './suspects.ts';
+import { type CrashWatch, PartitionSuspects, type Treatment } from './suspects.ts';
+import {
+  type CommitThrottle,
+  Committer,
+  type Cursor,
+  compareCursors,
+  earlier,
+  failureOf,
+  pause,
+  type Taken,
+  unlessAborted,
+  type Work,
+} from './work.ts';
 
 const DEFAULT_BATCH_ENTRIES = 1_000;
 
@@ -84,7 +92,7 @@ export interface StageSpace {
 
 export const UNLIMITED_SPACE: StageSpace = { isFull: () => false, isSpent: () => false };
 
-export interface LoopOptions {
+interface LoopOptions {
   readonly stage: Stage;
   readonly source: Source;
   readonly owned: OwnedPartition;
@@ -432,5 +440,181 @@ export class PartitionLoop {
       }
     }
     return undefined;
+  }
+}
+
+type Dated = { readonly entry: Pick<LogEntry, 'position' | 'timestamp'> };
+
+/** All entries before this offset had been appended by this time, epoch ms. */
+interface KnownEnd {
+  readonly offset: number;
+  readonly at: number;
+}
+
+/**
+ * When entries that were read at `readAt` were appended, epoch ms: never decreasing, whatever the clocks did that stamped
+ * them. An entry was appended no later than those behind it, and than it was first known of.
+ */
+export function appendTimes(waiting: readonly Dated[], readAt: number, known: KnownEnd): readonly number[] {
+  const times = new Array<number>(waiting.length);
+  let latest = readAt;
+  for (let at = waiting.length - 1; at >= 0; at--) {
+    const entry = waiting[at]?.entry;
+    if (entry === undefined) continue;
+    if (entry.position.offset < known.offset) latest = Math.min(latest, known.at);
+    latest = Math.min(latest, entry.timestamp);
+    times[at] = latest;
+  }
+  return times;
+}
+
+/** The append times of the entries that one partition returns, as they are read. */
+export class AppendTimes {
+  readonly #clock: Clock;
+  readonly #end: () => Promise<number | undefined>;
+  #known: KnownEnd = { offset: 0, at: 0 };
+
+  /** `end`: the end of the partition; undefined where it is not known. */
+  constructor(clock: Clock, end: () => Promise<number | undefined>) {
+    this.#clock = clock;
+    this.#end = end;
+  }
+
+  /** Asks for the end of the partition where a clock was ahead that stamped entries. */
+  async of(waiting: readonly Dated[]): Promise<readonly number[]> {
+    const readAt = this.#clock();
+    const last = waiting.at(-1)?.entry.position.offset ?? 0;
+    const times = appendTimes(waiting, readAt, this.#known);
+    if (last >= this.#known.offset && waiting.some(({ entry }) => entry.timestamp > readAt)) {
+      const offset = await this.#end();
+      if (offset !== undefined) this.#known = { offset, at: this.#clock() };
+    }
+    return times;
+  }
+}
+
+interface Due {
+  /** How many entries from the first on are due. */
+  readonly count: number;
+  /** When the first is due; absent where it is. */
+  readonly wakeAt?: number;
+}
+
+/** `appendedAt`: the append times of the entries, see `appendTimes`. */
+export function dueNow(
+  source: Source,
+  waiting: readonly Dated[],
+  appendedAt: readonly number[],
+  now: number,
+): Due {
+  if (source.dueAt === undefined && source.end === undefined) return { count: waiting.length };
+  for (const [count, { entry }] of waiting.entries()) {
+    const due = dueAt(source, entry, appendedAt[count]);
+    if (due > now) return count === 0 ? { count, wakeAt: due } : { count };
+  }
+  return { count: waiting.length };
+}
+
+function dueAt(source: Source, { position, timestamp }: Dated['entry'], appendedAt = timestamp): number {
+  if (position.offset >= (source.end?.(position.partition) ?? Number.POSITIVE_INFINITY))
+    return Number.POSITIVE_INFINITY;
+  return source.dueAt?.(appendedAt) ?? 0;
+}
+
+/** Reads kept of a partition: one for each of the stages that read `events.accepted`. */
+const KEPT = 4;
+
+/** A read of a partition: all entries from one cursor to another, in order. */
+export interface Read {
+  readonly from: Cursor;
+  readonly after: Cursor;
+  readonly taken: readonly Taken[];
+}
+
+/** The entries of a read from the cursor on, which is within it. */
+export function entriesFrom({ taken }: Read, cursor: Cursor): readonly Taken[] {
+  const first = taken.findIndex(({ entry }) => compareCursors(entry.position, cursor) >= 0);
+  if (first === 0) return taken;
+  return first < 0 ? [] : taken.slice(first);
+}
+
+/**
+ * The last reads of one partition. Stages of a process that are near each other hold the same entries: of the four that read
+ * `events.accepted`, three find what the first has read and decoded.
+ */
+export class RecentReads {
+  #reads: readonly Read[] = [];
+  readonly #underWay = new Map<number, Promise<Read | undefined>>();
+
+  /** A read that has the entry at the cursor; undefined where none has. */
+  find(cursor: Cursor): Read | undefined {
+    return this.#reads.findLast(
+      ({ from, after }) => compareCursors(from, cursor) <= 0 && compareCursors(cursor, after) < 0,
+    );
+  }
+
+  add(read: Read): void {
+    this.#reads = [...this.#reads.slice(1 - KEPT), read];
+  }
+
+  /** A recent read that has the offset, or one that another stage waits for, else what `request` resolves to. */
+  async findOr(offset: number, request: () => Promise<Read | undefined>): Promise<Read | undefined> {
+    const found = this.find({ offset, index: 0 });
+    if (found !== undefined) return found;
+    const underWay = this.#underWay.get(offset);
+    if (underWay === undefined) return this.#request(offset, request);
+    // Where the other stage stopped or failed, this one has to request it too.
+    return (await underWay.catch(() => undefined)) ?? this.#request(offset, request);
+  }
+
+  clear(): void {
+    this.#reads = [];
+  }
+
+  async #request(offset: number, request: () => Promise<Read | undefined>): Promise<Read | undefined> {
+    const requested = request();
+    this.#underWay.set(offset, requested);
+    try {
+      const read = await requested;
+      if (read !== undefined) this.add(read);
+      return read;
+    } finally {
+      if (this.#underWay.get(offset) === requested) this.#underWay.delete(offset);
+    }
+  }
+}
+
+interface SharedTopic {
+  stages: number;
+  /** By partition. */
+  readonly reads: Map<number, RecentReads>;
+}
+
+/** Recent reads that the stages of a process share, of topics that more than one of them reads. */
+export class SharedReads {
+  readonly #topics = new Map<string, SharedTopic>();
+
+  /** A stage begins to read its topics; the function that is returned ends it. */
+  join(topics: readonly string[]): () => void {
+    const joined = topics.map((topic) => this.#of(topic));
+    for (const topic of joined) topic.stages++;
+    return () => {
+      for (const topic of joined) if (--topic.stages <= 1) topic.reads.clear();
+    };
+  }
+
+  /** Undefined where one stage alone reads the topic: no other would find what it has read. */
+  of(topic: string, partition: number): RecentReads | undefined {
+    const { stages, reads } = this.#of(topic);
+    if (stages <= 1) return undefined;
+    const known = reads.get(partition) ?? new RecentReads();
+    reads.set(partition, known);
+    return known;
+  }
+
+  #of(topic: string): SharedTopic {
+    const known = this.#topics.get(topic) ?? { stages: 0, reads: new Map() };
+    this.#topics.set(topic, known);
+    return known;
   }
 }

@@ -1,6 +1,30 @@
-import { Fenced, InvalidInput, Overloaded, Rewind, Unavailable } from '@tributary/core';
+import {
+  Fenced,
+  HEADER,
+  InvalidInput,
+  incrementsIn,
+  NO_LOGGER,
+  NO_METRICS,
+  type OutputRecord,
+  Overloaded,
+  Rewind,
+  recordBytes,
+  type ScopeBytes,
+  type StageNote,
+  summedCountsIn,
+  Tally,
+  TOPIC,
+  Unavailable,
+} from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { failureOf } from './work.ts';
+import {
+  type CommitThrottle,
+  Committer,
+  type Cursor,
+  failureOf,
+  PartitionLost,
+  sharedByCallers,
+} from './work.ts';
 
 describe('the failure of a stage', () => {
   it('follows from the code of a typed error, never from a message', () => {
@@ -12,5 +36,286 @@ describe('the failure of a stage', () => {
     expect(failureOf(new Error('unavailable'))).toBe('throw');
     expect(failureOf({ code: 'unavailable' })).toBe('throw');
     expect(failureOf(undefined)).toBe('throw');
+  });
+});
+
+const at = (offset: number, index = 0): Cursor => ({ offset, index });
+
+function setUp(answers: (Error | undefined)[], throttle?: CommitThrottle, leastPauseMs?: number) {
+  const calls: { from: Cursor; to: Cursor }[] = [];
+  const committer = new Committer({
+    stage: 's',
+    topic: 't',
+    partition: 0,
+    committed: at(5),
+    throttle,
+    leastPauseMs,
+    backoff: { firstMs: 1, capMs: 1 },
+    metrics: NO_METRICS,
+    logger: NO_LOGGER,
+    commit: async (from, to) => {
+      calls.push({ from, to });
+      const answer = answers.shift();
+      if (answer) throw answer;
+    },
+  });
+  return { committer, calls };
+}
+
+const never = new AbortController().signal;
+
+const NOTE: StageNote = {
+  event: {
+    messageId: 'm',
+    kind: {
+      workspaceId: 'w',
+      environment: 'production',
+      source: '',
+      key: '',
+      type: 'track',
+      name: 'Paid',
+    },
+    receivedAt: 0,
+  },
+  rule: '',
+  destination: '',
+  measures: 'received',
+};
+
+describe('the count of entries', () => {
+  function setUpCounting(answers: (Error | undefined)[], throttle?: CommitThrottle) {
+    const commits: (readonly OutputRecord[])[] = [];
+    const committer = new Committer({
+      stage: 's',
+      topic: 't',
+      partition: 0,
+      committed: at(0),
+      throttle,
+      backoff: { firstMs: 1, capMs: 1 },
+      metrics: NO_METRICS,
+      logger: NO_LOGGER,
+      commit: async (_from, _to, outputRecords) => {
+        const answer = answers.shift();
+        if (answer) throw answer;
+        commits.push(outputRecords);
+      },
+    });
+    const counted = () =>
+      commits.map((outputRecords) =>
+        outputRecords
+          .filter(({ topic }) => topic === TOPIC.funnelCounts)
+          .flatMap(incrementsIn)
+          .reduce((sum, { count }) => sum + count, 0),
+      );
+    return { committer, commits, counted };
+  }
+
+  it('is one record of their commit, also of one that is repeated', async () => {
+    const { committer, commits, counted } = setUpCounting([new Unavailable('x'), undefined]);
+    const outputRecord = { topic: 'out', key: 'k', value: '1', headers: {} };
+    await committer.commit(at(3), [outputRecord], never, Tally.of([NOTE, NOTE, NOTE]));
+    expect(commits[0]?.map(({ topic }) => topic)).toEqual(['out', TOPIC.funnelCounts]);
+    expect(counted()).toEqual([3]);
+  });
+
+  it('waits for a commit as positions do, and is in it once', async () => {
+    const { committer, counted } = setUpCounting([], { pauseAfter: () => 10, positionMs: 60_000 });
+    await committer.reach(at(1), never, Tally.of([NOTE]));
+    await committer.reach(at(2), never, Tally.of([NOTE]));
+    await committer.reach(at(3), never, Tally.of([NOTE, NOTE]));
+    expect(counted()).toEqual([1]);
+    await committer.commit(at(4), [], never, Tally.of([NOTE]));
+    await committer.settle(never);
+    await committer.commit(at(5), [], never);
+    expect(counted()).toEqual([1, 4, 0]);
+  });
+
+  it('is dropped with work that begins again, and of entries that were committed before', async () => {
+    const { committer, counted } = setUpCounting([], { pauseAfter: () => 10, positionMs: 60_000 });
+    await committer.commit(at(1), [], never, Tally.of([NOTE]));
+    await committer.reach(at(3), never, Tally.of([NOTE, NOTE]));
+    committer.forget();
+    await committer.commit(at(1), [], never, Tally.of([NOTE]));
+    await committer.commit(at(2), [], never, Tally.of([NOTE]));
+    expect(counted()).toEqual([1, 1]);
+  });
+
+  it('and of bytes is in the commit that writes them, once through a repetition, and reported when it is durable', async () => {
+    const commits: (readonly OutputRecord[])[] = [];
+    const answers = [new Unavailable('x'), undefined];
+    const reported: ScopeBytes[] = [];
+    const committer = new Committer({
+      stage: 's',
+      topic: 't',
+      partition: 0,
+      committed: at(0),
+      backoff: { firstMs: 1, capMs: 1 },
+      metrics: NO_METRICS,
+      logger: NO_LOGGER,
+      onCommitted: (bytes) => void reported.push(...bytes),
+      commit: async (_from, _to, outputRecords) => {
+        expect(reported).toEqual([]);
+        const answer = answers.shift();
+        if (answer) throw answer;
+        commits.push(outputRecords);
+      },
+    });
+    const written = { topic: 'out', key: 'k', value: '"é"', headers: { [HEADER.workspaceId]: 'w' } };
+    await committer.commit(
+      at(3),
+      [written, written],
+      never,
+      Tally.of([{ scope: 'w', received: 5, written: 0 }]),
+    );
+    await committer.commit(at(3), [written], never);
+    expect(commits).toHaveLength(1);
+    const counts = commits.flat().filter(({ topic }) => topic === TOPIC.funnelCounts);
+    const { bytes } = summedCountsIn(counts.map((record) => ({ ...record, timestamp: 0 })));
+    expect(bytes).toEqual([{ scope: 'w', hour: 0, received: 5, written: 2 * recordBytes(written) }]);
+    expect(reported).toEqual([{ scope: 'w', received: 5, written: 2 * recordBytes(written) }]);
+  });
+});
+
+describe('committer', () => {
+  it('repeats the very same commit until the engine answers', async () => {
+    const { committer, calls } = setUp([new Unavailable('x'), new Unavailable('y'), undefined]);
+    await committer.commit(at(7), [], never);
+    expect(calls).toEqual(Array(3).fill({ from: at(5), to: at(7) }));
+    expect(committer.committed).toEqual(at(7));
+  });
+
+  it('commits nothing for entries that were committed before', async () => {
+    const { committer, calls } = setUp([]);
+    expect(committer.isReplay({ topic: 't', partition: 0, offset: 4, index: 9 })).toBe(true);
+    expect(committer.isReplay({ topic: 't', partition: 0, offset: 5, index: 0 })).toBe(false);
+    await committer.commit(at(5), [], never);
+    expect(calls).toEqual([]);
+  });
+
+  it('moves inside a record', async () => {
+    const { committer, calls } = setUp([undefined]);
+    await committer.commit(at(5, 3), [], never);
+    expect(calls).toEqual([{ from: at(5), to: at(5, 3) }]);
+  });
+
+  it('loses the partition to a newer owner', async () => {
+    const { committer } = setUp([new Fenced('newer')]);
+    await expect(committer.commit(at(6), [], never)).rejects.toBeInstanceOf(PartitionLost);
+    expect(committer.committed).toEqual(at(5));
+  });
+
+  it('stops repeating once the process leaves', async () => {
+    const { committer } = setUp(Array(100).fill(new Unavailable('x')));
+    const leaving = new AbortController();
+    const committing = committer.commit(at(6), [], leaving.signal);
+    leaving.abort(new Error('leaving'));
+    await expect(committing).rejects.toThrow('leaving');
+  });
+
+  describe('on an engine that throttles commits', () => {
+    const throttle: CommitThrottle = { pauseAfter: () => 10, positionMs: 60_000 };
+
+    it('made a commit of each event of a slow queue: a stage names the least pause, of whatever engine', async () => {
+      for (const pauseAfter of [() => 0, () => 10]) {
+        const { committer } = setUp([], { pauseAfter, positionMs: 60_000 }, 5_000);
+        expect(committer.pauseMs()).toBe(0);
+        await committer.commit(at(6), [], never);
+        expect(committer.pauseMs()).toBeGreaterThan(4_000);
+      }
+      const { committer } = setUp([], { pauseAfter: () => 9_000, positionMs: 60_000 }, 5_000);
+      await committer.commit(at(6), [], never);
+      expect(committer.pauseMs()).toBeGreaterThan(8_000);
+    });
+
+    it('stores a position without emissions at once, and the next ones together', async () => {
+      const { committer, calls } = setUp([], throttle);
+      await committer.reach(at(6), never);
+      await committer.reach(at(7), never);
+      await committer.reach(at(8), never);
+      expect(calls.map(({ to }) => to)).toEqual([at(6)]);
+      expect(committer.isBehind).toBe(true);
+      await committer.settle(never);
+      expect(calls.map(({ to }) => to)).toEqual([at(6), at(8)]);
+      expect(committer.committed).toEqual(at(8));
+      expect(committer.isBehind).toBe(false);
+    });
+
+    it('stores the reached position with the next emissions', async () => {
+      const { committer, calls } = setUp([], throttle);
+      await committer.reach(at(6), never);
+      await committer.reach(at(7), never);
+      await committer.commit(at(9), [{ topic: 'out', key: '', value: '', headers: {} }], never);
+      await committer.settle(never);
+      expect(calls.map(({ to }) => to)).toEqual([at(6), at(9)]);
+    });
+
+    it('has reached no position once it restarts', async () => {
+      const { committer, calls } = setUp([], throttle);
+      await committer.reach(at(6), never);
+      await committer.reach(at(9), never);
+      committer.forget();
+      await committer.settle(never);
+      expect(calls.map(({ to }) => to)).toEqual([at(6)]);
+    });
+  });
+
+  it('stores every position at once without a throttle', async () => {
+    const { committer, calls } = setUp([]);
+    await committer.reach(at(6), never);
+    await committer.reach(at(7), never);
+    expect(calls.map(({ to }) => to)).toEqual([at(6), at(7)]);
+  });
+});
+
+/** A look-up whose runs end when the test says so. */
+function lookUp() {
+  const runs: PromiseWithResolvers<void>[] = [];
+  const call = sharedByCallers(() => {
+    const run = Promise.withResolvers<void>();
+    runs.push(run);
+    return run.promise;
+  });
+  const begun = () => new Promise(setImmediate);
+  return { runs, call, begun };
+}
+
+describe('a look-up shared by its callers', () => {
+  it('runs once for all that call before it begins', async () => {
+    const { runs, call, begun } = lookUp();
+    const calls = [call(), call(), call()];
+    await begun();
+    runs[0]?.resolve();
+    await Promise.all(calls);
+    expect(runs).toHaveLength(1);
+  });
+
+  it('runs once more for callers that arrive meanwhile: it may have passed their entries', async () => {
+    const { runs, call, begun } = lookUp();
+    const first = call();
+    await begun();
+    let isAnswered = false;
+    const later = [call(), call()].map(async (each) => {
+      await each;
+      isAnswered = true;
+    });
+    runs[0]?.resolve();
+    await first;
+    await begun();
+    expect(isAnswered).toBe(false);
+    runs[1]?.resolve();
+    await Promise.all(later);
+    expect(runs).toHaveLength(2);
+  });
+
+  it('fails the callers of a failed run, and none of later ones', async () => {
+    const { runs, call, begun } = lookUp();
+    const first = call();
+    await begun();
+    const second = call();
+    runs[0]?.reject(new Error('the broker is away'));
+    await expect(first).rejects.toThrow('the broker is away');
+    await begun();
+    runs[1]?.resolve();
+    await expect(second).resolves.toBeUndefined();
   });
 });

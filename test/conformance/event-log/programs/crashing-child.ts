@@ -5,7 +5,7 @@ import {
   inFlightMemory,
   rangesInFlight,
   type SlotName,
-} from '@tributary/infra/adapters/event-log/suspects';
+} from '@tributary/infra/adapters/event-log/stage-runner';
 import { tell } from '../../../helpers/child.ts';
 import type { EventLogHarness } from '../suite/harness.ts';
 import type { CrashingThreadData } from './crashing-thread.ts';

@@ -1,6 +1,6 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { asyncHandler, type BatchStage, type FlowStage, type LogEntry } from '@tributary/core';
-import { InFlightTable, type SlotName } from '@tributary/infra/adapters/event-log/suspects';
+import { InFlightTable, type SlotName } from '@tributary/infra/adapters/event-log/stage-runner';
 import { type EventLogHarness, type Medium, RECEIVED, SOURCE, TARGET } from '../suite/harness.ts';
 
 /** The thread's start data. */

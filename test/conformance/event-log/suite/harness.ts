@@ -1,6 +1,6 @@
 import type { Clock, EventLog, Metrics, TopicSpec } from '@tributary/core';
 import { declareTopics } from '@tributary/core';
-import type { InFlightTable } from '@tributary/infra/adapters/event-log/suspects';
+import type { InFlightTable } from '@tributary/infra/adapters/event-log/stage-runner';
 
 /** The location of a log's data, as JSON, so that a child process can open the same. */
 export type Medium = Readonly<Record<string, string>>;

@@ -1,6 +1,6 @@
 import type { TopicSpec, TributaryError, ValueFraming } from '@tributary/core';
 import { TooLarge, Unavailable } from '@tributary/core';
-import { type PackedEntry, type PartitionRecords, RecordPacker } from '../../append/record-packer.ts';
+import { type PackedEntry, type PartitionRecords, RecordPacker } from '../../record-packer.ts';
 import { translateKafkaError } from '../client/errors.ts';
 import type { RecordToWrite } from '../client/protocol.ts';
 import { batchesOf } from '../records/batches.ts';

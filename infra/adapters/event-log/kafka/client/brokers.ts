@@ -2,7 +2,7 @@ import { type Logger, Unavailable } from '@tributary/core';
 import Cluster from 'kafkajs/src/cluster/index.js';
 import loggers from 'kafkajs/src/loggers/index.js';
 import apiKeys from 'kafkajs/src/protocol/requests/apiKeys.js';
-import { unlessAborted } from '../../stage-runner/waiting.ts';
+import { unlessAborted } from '../../stage-runner/work.ts';
 import { clientOptions, connectionHint, type KafkaConnection } from './connection.ts';
 import { protocolErrorOf, translateKafkaError } from './errors.ts';
 import { mendConnections, Sockets } from './kafkajs-fixes.ts';

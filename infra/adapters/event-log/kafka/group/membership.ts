@@ -1,5 +1,5 @@
 import { type Backoff, backoffMs, type Logger, messageOf, Unavailable } from '@tributary/core';
-import { pause, unlessAborted } from '../../stage-runner/waiting.ts';
+import { pause, unlessAborted } from '../../stage-runner/work.ts';
 import type { KafkaClient } from '../client/client.ts';
 import { protocolErrorOf } from '../client/errors.ts';
 import type { GroupMember, JoinAnswer, MemberAssignment, TopicPartitions } from '../client/protocol.ts';

@@ -6,10 +6,15 @@ import {
   recordChars,
   Unavailable,
 } from '@tributary/core';
-import { type CommitThrottle, PartitionLost } from '../../stage-runner/committer.ts';
-import { type Cursor, compareCursors, type Taken } from '../../stage-runner/cursor.ts';
 import type { EntryBarrier, FetchLimits, OwnedPartition } from '../../stage-runner/partition-loop.ts';
-import { unlessAborted } from '../../stage-runner/waiting.ts';
+import {
+  type CommitThrottle,
+  type Cursor,
+  compareCursors,
+  PartitionLost,
+  type Taken,
+  unlessAborted,
+} from '../../stage-runner/work.ts';
 import type { KafkaClient } from '../client/client.ts';
 import { OffsetOutOfRange } from '../client/fetcher.ts';
 import { offsetOf } from '../client/offsets.ts';

@@ -1,7 +1,7 @@
 import type { TopicSpec, ValueFraming } from '@tributary/core';
-import type { Cursor, Taken } from '../../stage-runner/cursor.ts';
-import { entriesFrom, type Read, type RecentReads } from '../../stage-runner/shared-reads.ts';
-import { pause } from '../../stage-runner/waiting.ts';
+import { entriesFrom, type Read, type RecentReads } from '../../stage-runner/partition-loop.ts';
+import type { Cursor, Taken } from '../../stage-runner/work.ts';
+import { pause } from '../../stage-runner/work.ts';
 import type { Fetched, Fetcher } from '../client/fetcher.ts';
 import { type EntriesOf, entriesOf } from '../records/entries.ts';
 

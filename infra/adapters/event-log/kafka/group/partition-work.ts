@@ -9,11 +9,10 @@ import {
   type Stage,
   TributaryError,
 } from '@tributary/core';
-import { PartitionLost } from '../../stage-runner/committer.ts';
-import type { Cursor } from '../../stage-runner/cursor.ts';
 import { PartitionLoop, type StageSpace } from '../../stage-runner/partition-loop.ts';
-import { pause, unlessAborted } from '../../stage-runner/waiting.ts';
-import type { CrashWatch } from '../../suspects/crash-watch.ts';
+import type { CrashWatch } from '../../stage-runner/suspects.ts';
+import type { Cursor } from '../../stage-runner/work.ts';
+import { PartitionLost, pause, unlessAborted } from '../../stage-runner/work.ts';
 import { PositionUnknown } from '../positions/starting-point.ts';
 import type { KafkaPartition } from './owned-partition.ts';
 

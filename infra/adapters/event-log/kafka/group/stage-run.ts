@@ -12,9 +12,8 @@ import {
   type TopicSpec,
   type ValueFraming,
 } from '@tributary/core';
-import type { StageSpace } from '../../stage-runner/partition-loop.ts';
-import type { SharedReads } from '../../stage-runner/shared-reads.ts';
-import type { CrashWatch } from '../../suspects/crash-watch.ts';
+import type { SharedReads, StageSpace } from '../../stage-runner/partition-loop.ts';
+import type { CrashWatch } from '../../stage-runner/suspects.ts';
 import { KafkaClient } from '../client/client.ts';
 import type { ClientPool } from '../client/client-pool.ts';
 import type { KafkaConnection } from '../client/connection.ts';

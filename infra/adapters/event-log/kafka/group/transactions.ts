@@ -1,7 +1,7 @@
 import type { OutputRecord, ValueFraming } from '@tributary/core';
 import { backoffMs, PUBLIC_SCHEMAS, TooLarge, Unavailable } from '@tributary/core';
-import { type PartitionRecords, RecordPacker } from '../../append/record-packer.ts';
-import { pause } from '../../stage-runner/waiting.ts';
+import { type PartitionRecords, RecordPacker } from '../../record-packer.ts';
+import { pause } from '../../stage-runner/work.ts';
 import { groupByLeader } from '../client/brokers.ts';
 import type { KafkaClient } from '../client/client.ts';
 import type { ClientPool } from '../client/client-pool.ts';

@@ -1,6 +1,6 @@
 import { isPast, parseBounds } from '@tributary/core';
-import type { Taken } from '../../stage-runner/cursor.ts';
 import type { EntryBarrier } from '../../stage-runner/partition-loop.ts';
+import type { Taken } from '../../stage-runner/work.ts';
 
 export interface BoundsBarrierOptions {
   /** All visible records of the topic's partition below this offset are done by the stage, or not kept any more. */

@@ -11,7 +11,7 @@ import {
   type TopicSpec,
   Unavailable,
 } from '@tributary/core';
-import { sharedByCallers } from '../../stage-runner/waiting.ts';
+import { sharedByCallers } from '../../stage-runner/work.ts';
 import type { KafkaClient } from '../client/client.ts';
 import { appendedEnds, offsetAt } from '../client/offsets.ts';
 

@@ -5,8 +5,7 @@ import {
   type TopicSpec,
   Unavailable,
 } from '@tributary/core';
-import { type Cursor, compareCursors } from '../../stage-runner/cursor.ts';
-import { sharedByCallers } from '../../stage-runner/waiting.ts';
+import { type Cursor, compareCursors, sharedByCallers } from '../../stage-runner/work.ts';
 import type { KafkaClient } from '../client/client.ts';
 import type { Fetcher } from '../client/fetcher.ts';
 import { appendedEnds, storedOffsets } from '../client/offsets.ts';

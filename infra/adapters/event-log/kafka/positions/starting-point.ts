@@ -1,5 +1,5 @@
 import { type Stage, TOPIC, type TopicSpec, Unavailable } from '@tributary/core';
-import type { Cursor } from '../../stage-runner/cursor.ts';
+import type { Cursor } from '../../stage-runner/work.ts';
 import type { KafkaClient } from '../client/client.ts';
 import { appendedEnds, firstStamp, storedOffsets } from '../client/offsets.ts';
 import type { RecordedPositions, StagePartition } from './recorded-positions.ts';

@@ -1,6 +1,6 @@
 import type { Headers, TributaryError, ValueFraming } from '@tributary/core';
 import { TooLarge, Unavailable } from '@tributary/core';
-import type { PartitionRecords } from '../../append/record-packer.ts';
+import type { PartitionRecords } from '../../record-packer.ts';
 import type { PackedValue, RecordToWrite } from '../client/protocol.ts';
 
 /** Bytes of records in one batch, at most; a larger record goes alone. Kafka's default limit is 1 MiB. */

@@ -1,5 +1,5 @@
 import { HEADER, type Headers, type LogEntry, unpack, type ValueFraming } from '@tributary/core';
-import type { Cursor, Taken } from '../../stage-runner/cursor.ts';
+import type { Cursor, Taken } from '../../stage-runner/work.ts';
 import type { AbortedTransaction, RecordBatch, RecordRead } from '../client/protocol.ts';
 
 /** The part of a fetched partition that a read-committed reader sees. */

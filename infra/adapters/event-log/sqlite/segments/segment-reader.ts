@@ -1,8 +1,8 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { type Headers, type LogEntry, unpack } from '@tributary/core';
 import { openDatabase } from '../../../sqlite/database.ts';
-import type { Cursor, Taken } from '../../stage-runner/cursor.ts';
 import type { FetchLimits } from '../../stage-runner/partition-loop.ts';
+import type { Cursor, Taken } from '../../stage-runner/work.ts';
 import { HeadersReader } from './headers-reader.ts';
 import { recordsTable, segmentFile } from './segment-file.ts';
 

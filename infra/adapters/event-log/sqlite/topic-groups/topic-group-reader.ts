@@ -1,6 +1,6 @@
 import { reading } from '../../../sqlite/database.ts';
-import type { Cursor, Taken } from '../../stage-runner/cursor.ts';
 import type { FetchLimits } from '../../stage-runner/partition-loop.ts';
+import type { Cursor, Taken } from '../../stage-runner/work.ts';
 import { listSegments, publishNext, segmentExists } from '../segments/segment-file.ts';
 import { type SegmentHead, SegmentReader, type StageCursor } from '../segments/segment-reader.ts';
 

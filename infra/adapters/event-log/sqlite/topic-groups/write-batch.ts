@@ -6,8 +6,8 @@ import {
   type Position,
   type TopicSpec,
 } from '@tributary/core';
-import { type PackedEntry, type PartitionRecords, RecordPacker } from '../../append/record-packer.ts';
-import type { Cursor } from '../../stage-runner/cursor.ts';
+import { type PackedEntry, type PartitionRecords, RecordPacker } from '../../record-packer.ts';
+import type { Cursor } from '../../stage-runner/work.ts';
 
 /** Records of one partition, to be written in order. */
 export interface RecordsWrite {

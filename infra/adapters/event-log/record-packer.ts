@@ -117,7 +117,7 @@ function fits(records: PartitionRecords, last: number, bytes: number): boolean {
   return last >= 0 && records.lastBytes + bytes <= PACKED_RECORD_BYTES;
 }
 
-export function sameHeaders(a: Headers | undefined, b: Headers): boolean {
+function sameHeaders(a: Headers | undefined, b: Headers): boolean {
   if (a === b) return true;
   if (a === undefined) return false;
   const names = Object.keys(a);

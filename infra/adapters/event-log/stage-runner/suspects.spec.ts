@@ -1,9 +1,14 @@
-import type { LogEntry, NewEntry, ReadResult } from '@tributary/core';
-import { TOPIC } from '@tributary/core';
+import { type LogEntry, type NewEntry, type ReadResult, TOPIC } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { CrashNotes, crashEntries } from './crash-notes.ts';
-import { SuspectIsolation } from './crash-watch.ts';
-import { InFlightTable, inFlightMemory, rangesInFlight, type SlotName } from './in-flight-table.ts';
+import {
+  CrashNotes,
+  crashEntries,
+  InFlightTable,
+  inFlightMemory,
+  rangesInFlight,
+  type SlotName,
+  SuspectIsolation,
+} from './suspects.ts';
 
 const never = new AbortController().signal;
 

@@ -1,0 +1,7 @@
+export {
+  crashEntries,
+  InFlightTable,
+  inFlightMemory,
+  rangesInFlight,
+  type SlotName,
+} from './suspects.ts';

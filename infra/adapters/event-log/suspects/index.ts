@@ -1,2 +1,0 @@
-export { crashEntries } from './crash-notes.ts';
-export { InFlightTable, inFlightMemory, rangesInFlight, type SlotName } from './in-flight-table.ts';
