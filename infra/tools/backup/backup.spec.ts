@@ -9,8 +9,8 @@ import {
   removeSegment,
   roll,
   segmentFile,
-} from '../../adapters/event-log/sqlite/segments/segment-file.ts';
-import { createTopicTables } from '../../adapters/event-log/sqlite/segments/segment-writer.ts';
+} from '../../adapters/event-log/sqlite/segment-file.ts';
+import { createTopicTables } from '../../adapters/event-log/sqlite/segment-writer.ts';
 import { openDatabase } from '../../adapters/sqlite/database.ts';
 import { backUp } from './backup.ts';
 import { restoreBackup } from './restore.ts';

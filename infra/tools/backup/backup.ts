@@ -3,8 +3,8 @@ import { copyFile, link, realpath, rename, rm, stat, statfs } from 'node:fs/prom
 import { basename, dirname, join, resolve } from 'node:path';
 import { messageOf, Unavailable } from '@tributary/core';
 import { InvalidArgumentError } from 'commander';
-import { withDropLock } from '../../adapters/event-log/sqlite/segments/drop-below.ts';
-import { segmentFile } from '../../adapters/event-log/sqlite/segments/segment-file.ts';
+import { withDropLock } from '../../adapters/event-log/sqlite/retention.ts';
+import { segmentFile } from '../../adapters/event-log/sqlite/segment-file.ts';
 import { type Environment, readCommandConfig } from '../../runtime/config/config.ts';
 import type { Config } from '../../runtime/config/settings.ts';
 import { buildVersion } from '../../runtime/observability/build-info.ts';

@@ -9,7 +9,7 @@ import {
   listSegments,
   publishNext,
   segmentFile,
-} from '../../adapters/event-log/sqlite/segments/segment-file.ts';
+} from '../../adapters/event-log/sqlite/segment-file.ts';
 import { isBusy, openDatabase, translateSqliteError } from '../../adapters/sqlite/database.ts';
 import type { StoreFiles } from './stores.ts';
 

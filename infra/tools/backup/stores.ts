@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join, relative, sep } from 'node:path';
-import { TOPIC_GROUPS } from '../../adapters/event-log/sqlite/topic-groups/topic-groups.ts';
+import { TOPIC_GROUPS } from '../../adapters/event-log/sqlite/segment-file.ts';
 import { embeddedFolders } from '../../runtime/process/data-folder.ts';
 
 /** The parts of a data folder that a backup reads, as absolute paths. Only existing ones are listed. */

@@ -5,7 +5,7 @@ import { type CatalogView, type Destination, isSealed, NO_METRICS, type TopicSpe
 import { stageReads } from '@tributary/processors';
 import { exportedDedupeClaims } from '../../adapters/deduplicator/sqlite/index.ts';
 import { StoredLog, type StoredPartition } from '../../adapters/event-log/sqlite/index.ts';
-import { layoutFaults } from '../../adapters/event-log/sqlite/topic-groups/topic-groups.ts';
+import { layoutFaults } from '../../adapters/event-log/sqlite/segment-file.ts';
 import { openStoredFunnel } from '../../adapters/funnel-store/sqlite/index.ts';
 import { openStoredHistory } from '../../adapters/history/sqlite/index.ts';
 import { openProfileExport } from '../../adapters/profile-store/sqlite/index.ts';

@@ -1,6 +1,6 @@
 import { declareTopics } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { layoutFaults } from './topic-groups.ts';
+import { layoutFaults } from './segment-file.ts';
 
 const topics = (partitions: number, retrySteps: readonly string[], dedicated: readonly string[] = []) =>
   declareTopics({ partitions, retentionMs: 1, retrySteps, dedicated });

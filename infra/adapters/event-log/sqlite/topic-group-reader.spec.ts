@@ -4,11 +4,10 @@ import { join } from 'node:path';
 import { StatementSync } from 'node:sqlite';
 import { Unavailable } from '@tributary/core';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { openDatabase } from '../../../sqlite/database.ts';
-import { removeSegment } from '../segments/segment-file.ts';
-import { SegmentWriter } from '../segments/segment-writer.ts';
-import { TopicGroupReader } from './topic-group-reader.ts';
-import { TopicGroupWatch } from './topic-group-watch.ts';
+import { openDatabase } from '../../sqlite/database.ts';
+import { removeSegment } from './segment-file.ts';
+import { SegmentWriter } from './segment-writer.ts';
+import { TopicGroupReader, TopicGroupWatch } from './topic-group-reader.ts';
 
 const LIMITS = { maxBytes: 1_000_000, maxEntries: 1_000 };
 const SQLITE_IOERR = 10;

@@ -1,7 +1,7 @@
 import { DatabaseSync, StatementSync } from 'node:sqlite';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createRecordsTable, recordsTable } from './segment-file.ts';
-import { RecordsReader } from './segment-reader.ts';
+import { RecordsReader } from './topic-group-reader.ts';
 
 const BEGIN = { offset: 0, index: 0 };
 

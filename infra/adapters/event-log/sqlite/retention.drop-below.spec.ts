@@ -4,9 +4,8 @@ import { basename, join } from 'node:path';
 import { DatabaseSync, StatementSync } from 'node:sqlite';
 import { newId } from '@tributary/core';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { openDatabase } from '../../../sqlite/database.ts';
-import { TopicGroupReader } from '../topic-groups/topic-group-reader.ts';
-import { dropSegmentsBelow } from './drop-below.ts';
+import { openDatabase } from '../../sqlite/database.ts';
+import { dropSegmentsBelow } from './retention.ts';
 import {
   createFirstSegment,
   listSegments,
@@ -16,6 +15,7 @@ import {
   segmentFile,
 } from './segment-file.ts';
 import { createTopicTables } from './segment-writer.ts';
+import { TopicGroupReader } from './topic-group-reader.ts';
 
 const SEGMENTS = 3;
 const RECORDS = 10;

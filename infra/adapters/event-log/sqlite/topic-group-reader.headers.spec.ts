@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it, vi } from 'vitest';
-import { HeadersReader } from './headers-reader.ts';
+import { HeadersReader } from './topic-group-reader.ts';
 
 const alike = (id: string, type = 'track') => ({ 'catalog-position': '7', 'message-id': id, type });
 

@@ -2,10 +2,9 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { openDatabase } from '../../../sqlite/database.ts';
-import { SegmentWriter } from '../segments/segment-writer.ts';
-import { TopicGroupReader } from './topic-group-reader.ts';
-import { TopicGroupWatch } from './topic-group-watch.ts';
+import { openDatabase } from '../../sqlite/database.ts';
+import { SegmentWriter } from './segment-writer.ts';
+import { TopicGroupReader, TopicGroupWatch } from './topic-group-reader.ts';
 
 let folder: string;
 let writer: SegmentWriter;
