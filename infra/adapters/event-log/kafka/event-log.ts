@@ -23,30 +23,32 @@ import { checkEntries } from '../record-packer.ts';
 import { SharedReads, type StageSpace, UNLIMITED_SPACE } from '../stage-runner/partition-loop.ts';
 import type { InFlightTable } from '../stage-runner/suspects.ts';
 import { type CrashWatch, crashWatch } from '../stage-runner/suspects.ts';
-import { Appender } from './append/appender.ts';
-import { BrokerClock } from './client/broker-clock.ts';
-import { KafkaClient } from './client/client.ts';
-import { ClientPool } from './client/client-pool.ts';
-import type { KafkaConnection } from './client/connection.ts';
-import { Fetcher } from './client/fetcher.ts';
-import { offsetAt, offsetOf, storedOffsets } from './client/offsets.ts';
+import { Appender } from './appender.ts';
+import type { KafkaConnection } from './client/brokers.ts';
+import { BrokerClock, ClientPool, KafkaClient, offsetAt, offsetOf, storedOffsets } from './client/client.ts';
 import { KafkaStageRun } from './group/stage-run.ts';
-import { BoundedAppends } from './growth/bounded-appends.ts';
-import { growTopic, otherPartitions, partitionsInKafka } from './growth/broker-partitions.ts';
-import { Layouts } from './growth/layouts.ts';
-import { type ImportedPosition, importPositions } from './import/import-positions.ts';
-import { LogReader } from './log-reader.ts';
+import { BoundedAppends, Layouts } from './growth.ts';
+import { type ImportedPosition, importPositions } from './log-import.ts';
 import {
   type KnownPosition,
   knownPositions,
   positionsSpec,
   RecordedPositions,
   type StagePartition,
-} from './positions/recorded-positions.ts';
-import { stageProgress } from './positions/stage-progress.ts';
-import { BatchLimits } from './records/batches.ts';
-import { alterTopics, type TopicChecks, topicFaults } from './topic-checks.ts';
-import { createKafkaTopics, specOf } from './topics.ts';
+  stageProgress,
+} from './positions.ts';
+import { Fetcher, LogReader } from './reading.ts';
+import { BatchLimits } from './record-batch.ts';
+import {
+  alterTopics,
+  createKafkaTopics,
+  growTopic,
+  otherPartitions,
+  partitionsInKafka,
+  specOf,
+  type TopicChecks,
+  topicFaults,
+} from './topics.ts';
 
 export interface KafkaEventLogOptions {
   readonly connection: KafkaConnection;

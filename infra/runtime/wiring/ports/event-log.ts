@@ -15,11 +15,7 @@ import {
   type RewritableCatalog,
   removeSnapshots,
 } from '../../../adapters/catalog/log/index.ts';
-import {
-  renewedTokens,
-  requestToken,
-  signMskToken,
-} from '../../../adapters/event-log/kafka/client/bearer-tokens.ts';
+import { renewedTokens, requestToken, signMskToken } from '../../../adapters/event-log/kafka/client/sasl.ts';
 import type { KafkaConnection, KafkaLog } from '../../../adapters/event-log/kafka/index.ts';
 import { openSqliteEventLog } from '../../../adapters/event-log/sqlite/index.ts';
 import type { StageSpace } from '../../../adapters/event-log/stage-runner/partition-loop.ts';

@@ -1,29 +1,37 @@
+import { CLOCK_TOLERANCE_MS, type Logger, messageOf, Unavailable } from '@tributary/core';
 import assignerProtocol from 'kafkajs/src/consumer/assignerProtocol.js';
 import apiKeys from 'kafkajs/src/protocol/requests/apiKeys.js';
 import protocol from 'kafkajs/src/protocol/requests/index.js';
-import type { BrokerClock } from './broker-clock.ts';
-import { Brokers, type KafkaClientOptions, prepared, reconnecting } from './brokers.ts';
-import { protocolErrorOf } from './errors.ts';
-import type { KafkajsJoinAnswer, KafkajsJoinRequest } from './kafkajs-shapes.ts';
-import type {
-  FetchAnswer,
-  FetchRequest,
-  GroupMember,
-  JoinAnswer,
-  JoinRequest,
-  ListedOffsets,
-  ListOffsetsRequest,
-  LogDirectory,
-  MemberAssignment,
-  OffsetCommitAnswer,
-  OffsetCommitRequest,
-  OffsetsOfTopic,
-  PartitionsOfTopic,
-  ProduceAnswer,
-  ProduceRequest,
-  ProducerIdentity,
-  TopicPartitions,
-  TxnOffsetCommitRequest,
+import {
+  Brokers,
+  groupByLeader,
+  type KafkaClientOptions,
+  prepared,
+  reconnecting,
+  type TopicPartition,
+} from './brokers.ts';
+import {
+  type FetchAnswer,
+  type FetchRequest,
+  type GroupMember,
+  type JoinAnswer,
+  type JoinRequest,
+  type KafkajsJoinAnswer,
+  type KafkajsJoinRequest,
+  type ListedOffsets,
+  type ListOffsetsRequest,
+  type LogDirectory,
+  type MemberAssignment,
+  type OffsetCommitAnswer,
+  type OffsetCommitRequest,
+  type OffsetsOfTopic,
+  type PartitionsOfTopic,
+  type ProduceAnswer,
+  type ProduceRequest,
+  type ProducerIdentity,
+  protocolErrorOf,
+  type TopicPartitions,
+  type TxnOffsetCommitRequest,
 } from './protocol.ts';
 import { FENCING_COMMIT_VERSION, FETCH, LOG_DIRECTORIES, PRODUCE, TXN_OFFSET_COMMIT } from './requests.ts';
 
@@ -300,4 +308,233 @@ function errorOfPartition(thrown: unknown): unknown {
   const of = thrown instanceof Error && 'partitions' in thrown ? thrown.partitions : undefined;
   const first: unknown = Array.isArray(of) ? of[0] : undefined;
   return typeof first === 'object' && first !== null && 'error' in first ? first.error : thrown;
+}
+
+/** A client that was not used for so long is closed, ms. */
+const IDLE_MS = 30_000;
+
+type PooledClient = Pick<KafkaClient, 'close'>;
+
+interface IdleClient<Client> {
+  readonly client: Client;
+  /** By `performance.now()`. */
+  readonly since: number;
+}
+
+/**
+ * Clients with connections of their own, each for one caller at a time: brokers answer the requests of one connection one
+ * after the other, so transactions on the same connection would wait for each other. There are as many as there were
+ * calls at the same time lately, not as many as partitions.
+ */
+export class ClientPool<Client extends PooledClient = KafkaClient> {
+  readonly #create: () => Client;
+  readonly #logger: Logger;
+  readonly #open = new Set<Client>();
+  /** The one used last is at the end, and used next, so that the others become idle. */
+  #idle: IdleClient<Client>[] = [];
+  readonly #timer: NodeJS.Timeout;
+  #isClosed = false;
+
+  constructor(create: () => Client, logger: Logger) {
+    this.#create = create;
+    this.#logger = logger;
+    this.#timer = setInterval(() => this.#closeIdle(performance.now() - IDLE_MS), IDLE_MS / 2).unref();
+  }
+
+  /** Settles as the work does. `Unavailable` once the pool is closed. */
+  async use<T>(work: (client: Client) => Promise<T>): Promise<T> {
+    if (this.#isClosed) throw new Unavailable('the clients of Kafka are closed');
+    const client = this.#idle.pop()?.client ?? this.#create();
+    this.#open.add(client);
+    try {
+      return await work(client);
+    } finally {
+      if (!this.#isClosed) this.#idle.push({ client, since: performance.now() });
+    }
+  }
+
+  /** Requests in flight fail at once. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    clearInterval(this.#timer);
+    await Promise.all([...this.#open].map((client) => this.#close(client)));
+  }
+
+  #closeIdle(before: number): void {
+    const over = this.#idle.filter(({ since }) => since < before);
+    this.#idle = this.#idle.filter(({ since }) => since >= before);
+    for (const { client } of over) void this.#close(client);
+  }
+
+  async #close(client: Client): Promise<void> {
+    this.#open.delete(client);
+    try {
+      await client.close();
+    } catch (thrown) {
+      this.#logger.warn({ error: messageOf(thrown) }, 'a connection did not close');
+    }
+  }
+}
+
+const WARN_EVERY_MS = 60_000;
+
+/**
+ * Compares the clock of this machine with those of the brokers, by the times that they stamp on appended records. A clock
+ * that agrees with any broker is right.
+ */
+export class BrokerClock {
+  readonly #logger: Logger;
+  readonly #aheadOf = new Map<number, number>();
+  #warnedAt = Number.NEGATIVE_INFINITY;
+
+  constructor(logger: Logger) {
+    this.#logger = logger;
+  }
+
+  /**
+   * How far this clock is ahead, at least; below 0 it is behind; ms. A difference that the way of the request may explain
+   * is none. Undefined before the first append.
+   */
+  aheadMs(): number | undefined {
+    const [first, ...others] = this.#aheadOf.values();
+    if (first === undefined) return undefined;
+    return others.reduce((least, one) => (Math.abs(one) < Math.abs(least) ? one : least), first);
+  }
+
+  /** A broker stamped `stampedAt` on records that were sent at `sentAt` and confirmed within `tookMs`; epoch ms and ms. */
+  note(broker: number, { sentAt, tookMs, stampedAt }: Stamp): void {
+    const isAhead = sentAt > stampedAt;
+    this.#aheadOf.set(broker, isAhead ? sentAt - stampedAt : Math.min(sentAt + tookMs - stampedAt, 0));
+    const ahead = this.aheadMs() ?? 0;
+    const now = performance.now();
+    if (Math.abs(ahead) <= CLOCK_TOLERANCE_MS || now - this.#warnedAt < WARN_EVERY_MS) return;
+    this.#warnedAt = now;
+    this.#logger.warn(
+      { aheadMs: Math.round(ahead) },
+      'the clock of this machine differs from those of the brokers: set it, e.g. by NTP',
+    );
+  }
+}
+
+interface Stamp {
+  readonly sentAt: number;
+  readonly tookMs: number;
+  readonly stampedAt: number;
+}
+
+const READ_UNCOMMITTED = 0 as const;
+const READ_COMMITTED = 1 as const;
+/** Timestamps with a meaning of their own. */
+const LATEST = -1 as const;
+const EARLIEST = -2 as const;
+
+/**
+ * `end`: behind the last record; `first`: of the first record kept; `stable`: behind the last record that a read-committed
+ * reader gets to.
+ */
+export async function offsetOf(
+  client: KafkaClient,
+  topic: string,
+  partition: number,
+  which: 'first' | 'end' | 'stable',
+): Promise<number> {
+  const listed = await client.listOffsets(
+    { topic, partition },
+    {
+      isolationLevel: which === 'stable' ? READ_COMMITTED : READ_UNCOMMITTED,
+      topics: [{ topic, partitions: [{ partition, timestamp: which === 'first' ? EARLIEST : LATEST }] }],
+    },
+  );
+  return Number(listed[0]?.partitions[0]?.offset ?? 0);
+}
+
+/** The offset of the first record that its broker stamped at or after `ms`; the end where there is none. */
+export async function offsetAt(
+  client: KafkaClient,
+  topic: string,
+  partition: number,
+  ms: number,
+): Promise<number> {
+  // Listed first: a record that is appended between the two requests is behind it.
+  const end = await offsetOf(client, topic, partition, 'end');
+  const listed = await client.listOffsets(
+    { topic, partition },
+    {
+      isolationLevel: READ_UNCOMMITTED,
+      // Negative times have special meanings.
+      topics: [{ topic, partitions: [{ partition, timestamp: Math.max(0, Math.ceil(ms)) }] }],
+    },
+  );
+  const found = Number(listed[0]?.partitions[0]?.offset ?? -1);
+  return found < 0 ? end : found;
+}
+
+/** The broker's timestamp of the first record kept, epoch ms; undefined where there is none. */
+export async function firstStamp(
+  client: KafkaClient,
+  topic: string,
+  partition: number,
+): Promise<number | undefined> {
+  const listed = await client.listOffsets(
+    { topic, partition },
+    { isolationLevel: READ_UNCOMMITTED, topics: [{ topic, partitions: [{ partition, timestamp: 0 }] }] },
+  );
+  const stamp = Number(listed[0]?.partitions[0]?.timestamp ?? -1);
+  return stamp < 0 ? undefined : stamp;
+}
+
+/** The stable ends of many partitions, with one request a broker. By `topic/partition`. */
+export const stableEnds = (client: KafkaClient, partitions: readonly TopicPartition[]) =>
+  offsetsOf(client, partitions, READ_COMMITTED, LATEST);
+
+/** The ends of many partitions, records of open transactions included, with one request a broker. By `topic/partition`. */
+export const appendedEnds = (client: KafkaClient, partitions: readonly TopicPartition[]) =>
+  offsetsOf(client, partitions, READ_UNCOMMITTED, LATEST);
+
+/** The first kept offsets of many partitions, with one request a broker. By `topic/partition`. */
+export const firstOffsets = (client: KafkaClient, partitions: readonly TopicPartition[]) =>
+  offsetsOf(client, partitions, READ_UNCOMMITTED, EARLIEST);
+
+async function offsetsOf(
+  client: KafkaClient,
+  partitions: readonly TopicPartition[],
+  isolationLevel: 0 | 1,
+  timestamp: typeof EARLIEST | typeof LATEST,
+): Promise<ReadonlyMap<string, number>> {
+  const byLeader = await groupByLeader(client, partitions, (partition) => partition);
+  const ends = new Map<string, number>();
+  for (const led of byLeader.values()) {
+    const [one] = led;
+    if (!one) continue;
+    const listed = await client.listOffsets(one, {
+      isolationLevel,
+      topics: [...Map.groupBy(led, ({ topic }) => topic)].map(([topic, of]) => ({
+        topic,
+        partitions: of.map(({ partition }) => ({ partition, timestamp })),
+      })),
+    });
+    for (const { topic, partitions: answers } of listed)
+      for (const { partition, offset } of answers) ends.set(`${topic}/${partition}`, Number(offset));
+  }
+  return ends;
+}
+
+/** The stored positions of a group, by `topic/partition`; the stages may be further. */
+export async function storedOffsets(
+  client: KafkaClient,
+  groupId: string,
+  partitions: readonly { readonly topic: string; readonly partition: number }[],
+): Promise<ReadonlyMap<string, number>> {
+  const byTopic = Map.groupBy(partitions, ({ topic }) => topic);
+  const responses = await client.fetchOffsets(
+    groupId,
+    [...byTopic].map(([topic, of]) => ({ topic, partitions: of.map(({ partition }) => partition) })),
+  );
+  const stored = new Map<string, number>();
+  for (const { topic, partitions: answers } of responses) {
+    for (const { partition, offset } of answers) {
+      if (Number(offset) >= 0) stored.set(`${topic}/${partition}`, Number(offset));
+    }
+  }
+  return stored;
 }

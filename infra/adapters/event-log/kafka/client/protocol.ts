@@ -1,3 +1,6 @@
+import { InvalidInput, messageOf, TooLarge, TributaryError, Unavailable } from '@tributary/core';
+import kafkaErrors from 'kafkajs/src/protocol/error.js';
+
 /**
  * Requests and answers of `KafkaClient`: plain objects, named as in Kafka's protocol. Topics have their names in Kafka;
  * offsets that kafkajs encodes, and producer ids, are decimal texts.
@@ -234,3 +237,205 @@ export type ListedOffsets = readonly {
     readonly timestamp?: string;
   }[];
 }[];
+
+// The parts of kafkajs's protocol layer that `client/` uses; nothing outside of this folder imports them.
+
+export interface KafkaLogEntry {
+  readonly namespace: string;
+  readonly level: number;
+  readonly log: { readonly message: string };
+}
+
+/** A request with the decoder of its answer. */
+export interface Exchange<Answer> {
+  readonly request: {
+    readonly apiKey: number;
+    readonly apiName: string;
+    readonly apiVersion: number;
+    encode(): Promise<unknown>;
+  };
+  readonly response: {
+    decode(bytes: Buffer): Promise<Answer>;
+    /** Throws for the answer of a failure. */
+    parse(answer: Answer): Promise<Answer>;
+  };
+}
+
+/** Makes the exchange of one kind of request, in the newest version that both sides know. */
+export interface Definition<Payload, Answer> {
+  readonly versions: readonly string[];
+  protocol(chosen: { readonly version: string | number }): (payload: Payload) => Exchange<Answer>;
+}
+
+export interface MetadataRequest {
+  readonly topics: readonly string[];
+  readonly allowAutoTopicCreation: false;
+}
+
+export interface KafkajsRecord {
+  readonly offset: string;
+  readonly timestamp: string;
+  readonly key: Buffer | null;
+  readonly value: Buffer | null;
+  readonly headers: Readonly<Record<string, Buffer | readonly Buffer[] | null>>;
+  /** The same object for every record of one batch. */
+  readonly batchContext: {
+    readonly firstOffset: string;
+    readonly lastOffsetDelta: number;
+    readonly producerId: string;
+    readonly inTransaction: boolean;
+    readonly isControlBatch: boolean;
+  };
+}
+
+export interface KafkajsFetchAnswer {
+  readonly clientSideThrottleTime?: number;
+  readonly responses: readonly {
+    readonly topicName: string;
+    readonly partitions: readonly {
+      readonly partition: number;
+      readonly errorCode: number;
+      readonly highWatermark: string;
+      readonly abortedTransactions:
+        | readonly { readonly producerId: string; readonly firstOffset: string }[]
+        | null;
+      readonly messages: readonly KafkajsRecord[];
+    }[];
+  }[];
+}
+
+export interface KafkajsJoinRequest
+  extends Pick<JoinRequest, 'groupId' | 'memberId' | 'sessionTimeout' | 'rebalanceTimeout'> {
+  readonly groupProtocols: readonly { readonly name: string; readonly metadata: Buffer }[];
+}
+
+export interface KafkajsJoinAnswer {
+  readonly generationId: number;
+  readonly leaderId: string;
+  readonly memberId: string;
+  readonly members: readonly { readonly memberId: string; readonly memberMetadata: Buffer }[];
+}
+
+/** One broker; connects as needed. Each method throws for the answer of a failure. */
+export interface KafkaBroker {
+  readonly nodeId: number;
+  readonly connectionPool: {
+    send<Answer>(exchange: Exchange<Answer>): Promise<Answer>;
+  };
+  lookupRequest<Payload, Answer>(
+    apiKey: number,
+    definition: Definition<Payload, Answer>,
+  ): (payload: Payload) => Exchange<Answer>;
+  disconnect(): Promise<void>;
+  /** The request versions that the broker takes, by API key; null before it is asked. */
+  versions: object | null;
+  metadata(topics?: readonly string[]): Promise<unknown>;
+  /** The coordinator of a group (0) or of a transactional id (1). */
+  findGroupCoordinator(of: {
+    readonly groupId: string;
+    readonly coordinatorType: 0 | 1;
+  }): Promise<{ readonly coordinator: { readonly nodeId: number } }>;
+  joinGroup(request: KafkajsJoinRequest): Promise<KafkajsJoinAnswer>;
+  syncGroup(
+    request: GroupMember & {
+      readonly groupAssignment: readonly { readonly memberId: string; readonly memberAssignment: Buffer }[];
+    },
+  ): Promise<{ readonly memberAssignment: Buffer }>;
+  heartbeat(request: {
+    readonly groupId: string;
+    readonly memberId: string;
+    readonly groupGenerationId: number;
+  }): Promise<unknown>;
+  leaveGroup(request: { readonly groupId: string; readonly memberId: string }): Promise<unknown>;
+  describeGroups(request: { readonly groupIds: readonly string[] }): Promise<{
+    readonly groups: readonly { readonly members: readonly unknown[] }[];
+  }>;
+  offsetFetch(request: {
+    readonly groupId: string;
+    readonly topics: readonly {
+      readonly topic: string;
+      readonly partitions: readonly { readonly partition: number }[];
+    }[];
+  }): Promise<{ readonly responses: readonly OffsetsOfTopic[] }>;
+  listOffsets(
+    request: ListOffsetsRequest & { readonly replicaId: -1 },
+  ): Promise<{ readonly responses: ListedOffsets }>;
+  deleteRecords(request: {
+    readonly topics: readonly {
+      readonly topic: string;
+      readonly partitions: readonly { readonly partition: number; readonly offset: string }[];
+    }[];
+  }): Promise<unknown>;
+  initProducerId(request: {
+    readonly transactionalId: string;
+    /** ms */
+    readonly transactionTimeout: number;
+  }): Promise<{ readonly producerId: string; readonly producerEpoch: number }>;
+  addPartitionsToTxn(
+    request: ProducerIdentity & { readonly topics: readonly TopicPartitions[] },
+  ): Promise<unknown>;
+  addOffsetsToTxn(request: ProducerIdentity & { readonly groupId: string }): Promise<unknown>;
+  /** `transactionResult`: true to commit. */
+  endTxn(request: ProducerIdentity & { readonly transactionResult: boolean }): Promise<unknown>;
+}
+
+/** The protocol's name of an error, e.g. `NOT_COORDINATOR_FOR_GROUP`, also where kafkajs wrapped it. */
+export function protocolErrorOf(thrown: unknown): string | undefined {
+  for (let error = thrown; error instanceof Error; error = error.cause) {
+    if ('type' in error && typeof error.type === 'string') return error.type;
+  }
+  return undefined;
+}
+
+/** A batch is larger than `max.message.bytes` of its topic, or than a segment. */
+const TOO_LARGE = ['MESSAGE_TOO_LARGE', 'RECORD_LIST_TOO_LARGE'];
+
+/** Errors that no repetition heals. */
+const PERMANENT = ['INVALID_TOPIC_EXCEPTION'];
+
+/**
+ * An error of a Kafka client as an error of the port. `hint` is added where a broker closed the connection without an
+ * answer, see `connectionHint`.
+ */
+export function translateKafkaError(thrown: unknown, doing: string, hint?: string): TributaryError {
+  if (thrown instanceof TributaryError) return thrown;
+  const type = protocolErrorOf(thrown);
+  const message = `Kafka: ${doing}: ${type ?? brokerFault(thrown, hint)}`;
+  if (type !== undefined && TOO_LARGE.includes(type)) return new TooLarge(message, { cause: thrown });
+  if (type !== undefined && PERMANENT.includes(type)) return new InvalidInput(message, { cause: thrown });
+  return new Unavailable(message, { cause: thrown });
+}
+
+/** kafkajs's messages name neither the broker nor what an operator can check. */
+function brokerFault(thrown: unknown, hint: string | undefined): string {
+  for (let error = thrown; error instanceof Error; error = error.cause) {
+    const { broker, code } = error as { readonly broker?: unknown; readonly code?: unknown };
+    const name = typeof broker === 'string' ? `the broker ${broker}` : 'a broker';
+    const withHint = (words: string) => (hint === undefined ? words : `${words}; ${hint}`);
+    switch (error.name) {
+      case 'KafkaJSConnectionClosedError':
+        return withHint(`${name} closed the connection`);
+      case 'KafkaJSConnectionError':
+        if (/closed by the server/.test(error.message)) return withHint(`${name} closed the connection`);
+        if (/timeout/.test(error.message)) return withHint(`${name} did not accept a connection in time`);
+        if (/SSL|TLS|certificate|EPROTO|wrong version/i.test(`${error.message} ${code}`))
+          return withHint(`TLS with ${name} failed (${error.message.replace(/^[^:]*: /, '')})`);
+        return `${name} cannot be reached (${typeof code === 'string' ? code : error.message})`;
+      case 'KafkaJSRequestTimeoutError':
+        return `${name} did not answer in time`;
+      case 'KafkaJSSASLAuthenticationError':
+        return `the sign-in was refused (${error.message})`;
+      case 'KafkaJSBrokerNotFound':
+      case 'KafkaJSNoBrokerAvailableError':
+        return 'no broker is known that can be reached';
+      case 'KafkaJSGroupCoordinatorNotFound':
+        return 'no broker coordinates the group';
+    }
+  }
+  return messageOf(thrown);
+}
+
+/** Throws for an error code other than 0. */
+export function failOn(errorCode: number): void {
+  if (errorCode !== 0) throw kafkaErrors.createErrorFromCode(errorCode);
+}

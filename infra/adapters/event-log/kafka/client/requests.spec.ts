@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import protocol from 'kafkajs/src/protocol/requests/index.js';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { writeBatch } from '../records/record-batch.ts';
-import { crc32c, WireWriter } from '../records/wire.ts';
+import { crc32c, WireWriter, writeBatch } from '../record-batch.ts';
 import type { FetchAnswer, ProduceRequest, RecordToWrite } from './protocol.ts';
 import {
   decodedFetch,

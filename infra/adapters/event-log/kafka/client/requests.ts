@@ -1,14 +1,23 @@
 import apiKeys from 'kafkajs/src/protocol/requests/apiKeys.js';
 import protocol from 'kafkajs/src/protocol/requests/index.js';
-import { isAbortMarker, type LargeCodec, readBatches, roomFor, writeBatch } from '../records/record-batch.ts';
-import { WireReader, WireWriter } from '../records/wire.ts';
-import { failOn } from './errors.ts';
-import type { Definition, KafkajsFetchAnswer, KafkajsRecord, MetadataRequest } from './kafkajs-shapes.ts';
+import {
+  isAbortMarker,
+  type LargeCodec,
+  readBatches,
+  roomFor,
+  WireReader,
+  WireWriter,
+  writeBatch,
+} from '../record-batch.ts';
 import type {
+  Definition,
   FetchAnswer,
   FetchedPartition,
   FetchRequest,
+  KafkajsFetchAnswer,
+  KafkajsRecord,
   LogDirectory,
+  MetadataRequest,
   OffsetsOfTopic,
   PartitionsOfTopic,
   ProduceAnswer,
@@ -17,6 +26,7 @@ import type {
   RecordRead,
   TxnOffsetCommitRequest,
 } from './protocol.ts';
+import { failOn } from './protocol.ts';
 
 // Requests in encodings and versions of our own. kafkajs sends them and matches their answers; where a broker knows only
 // older versions, kafkajs's own are used.

@@ -3,7 +3,7 @@
  * pins kafkajs to the version that these describe; docs/decisions/0004-kafka.md says why.
  */
 declare module 'kafkajs/src/cluster/index.js' {
-  type KafkaBroker = import('./kafkajs-shapes.ts').KafkaBroker;
+  type KafkaBroker = import('./protocol.ts').KafkaBroker;
 
   interface KafkaClusterOptions {
     readonly logger: unknown;
@@ -58,7 +58,7 @@ declare module 'kafkajs/src/loggers/index.js' {
   const loggers: {
     createLogger(options: {
       readonly level: number;
-      readonly logCreator: (level: number) => (entry: import('./kafkajs-shapes.ts').KafkaLogEntry) => void;
+      readonly logCreator: (level: number) => (entry: import('./protocol.ts').KafkaLogEntry) => void;
     }): unknown;
   };
   export default loggers;
@@ -103,30 +103,27 @@ declare module 'kafkajs/src/network/socketFactory.js' {
 declare module 'kafkajs/src/protocol/requests/index.js' {
   const protocol: {
     readonly requests: {
-      readonly JoinGroup: import('./kafkajs-shapes.ts').Definition<
-        import('./kafkajs-shapes.ts').KafkajsJoinRequest & { readonly protocolType: 'consumer' },
-        import('./kafkajs-shapes.ts').KafkajsJoinAnswer
+      readonly JoinGroup: import('./protocol.ts').Definition<
+        import('./protocol.ts').KafkajsJoinRequest & { readonly protocolType: 'consumer' },
+        import('./protocol.ts').KafkajsJoinAnswer
       >;
-      readonly Fetch: import('./kafkajs-shapes.ts').Definition<
+      readonly Fetch: import('./protocol.ts').Definition<
         import('./protocol.ts').FetchRequest,
-        import('./kafkajs-shapes.ts').KafkajsFetchAnswer
+        import('./protocol.ts').KafkajsFetchAnswer
       >;
-      readonly OffsetCommit: import('./kafkajs-shapes.ts').Definition<
+      readonly OffsetCommit: import('./protocol.ts').Definition<
         import('./protocol.ts').OffsetCommitRequest,
         import('./protocol.ts').OffsetCommitAnswer
       >;
-      readonly TxnOffsetCommit: import('./kafkajs-shapes.ts').Definition<
+      readonly TxnOffsetCommit: import('./protocol.ts').Definition<
         import('./protocol.ts').ProducerIdentity & {
           readonly groupId: string;
           readonly topics: readonly import('./protocol.ts').OffsetsOfTopic[];
         },
         unknown
       >;
-      readonly Metadata: import('./kafkajs-shapes.ts').Definition<
-        import('./kafkajs-shapes.ts').MetadataRequest,
-        unknown
-      >;
-      readonly Produce: import('./kafkajs-shapes.ts').Definition<
+      readonly Metadata: import('./protocol.ts').Definition<import('./protocol.ts').MetadataRequest, unknown>;
+      readonly Produce: import('./protocol.ts').Definition<
         import('./protocol.ts').ProduceRequest,
         import('./protocol.ts').ProduceAnswer
       >;

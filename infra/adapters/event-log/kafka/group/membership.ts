@@ -1,10 +1,16 @@
 import { type Backoff, backoffMs, type Logger, messageOf, Unavailable } from '@tributary/core';
 import { pause, unlessAborted } from '../../stage-runner/work.ts';
 import type { KafkaClient } from '../client/client.ts';
-import { protocolErrorOf } from '../client/errors.ts';
-import type { GroupMember, JoinAnswer, MemberAssignment, TopicPartitions } from '../client/protocol.ts';
-import { assign, type Member } from './assignment.ts';
-import { StoredPositions } from './stored-positions.ts';
+import {
+  failOn,
+  type GroupMember,
+  type JoinAnswer,
+  type MemberAssignment,
+  type OffsetCommitAnswer,
+  protocolErrorOf,
+  type TopicPartitions,
+  translateKafkaError,
+} from '../client/protocol.ts';
 
 /** The name of the group's assignment protocol. */
 const PROTOCOL = 'tributary-sticky';
@@ -20,7 +26,7 @@ export interface Assignee {
   lose(): void;
 }
 
-export interface MembershipOptions {
+interface MembershipOptions {
   readonly groupId: string;
   /** The topics of the stage with their partitions at present. */
   readonly topics: () => ReadonlyMap<string, number>;
@@ -296,4 +302,174 @@ function byTopic(names: readonly string[]): readonly TopicPartitions[] {
 
 function namesOf(assigned: readonly TopicPartitions[]): readonly string[] {
   return assigned.flatMap(({ topic, partitions }) => partitions.map((partition) => `${topic}/${partition}`));
+}
+
+/** A member at the time of a join. */
+export interface Member {
+  readonly id: string;
+  /** The partitions that it reliably owns, as `topic/partition`. */
+  readonly owned: readonly string[];
+}
+
+/**
+ * The partitions of each member, as `topic/partition`, by member id. Evenly per topic and over all topics; a member keeps
+ * its partitions as far as that goes. A partition that is to move is assigned to no member until its owner joins again
+ * without it.
+ */
+export function assign(
+  topics: ReadonlyMap<string, number>,
+  members: readonly Member[],
+): ReadonlyMap<string, readonly string[]> {
+  const ids = members.map(({ id }) => id).sort();
+  const owners = ownersOf(members);
+  const target = new Map(ids.map((id) => [id, [] as string[]]));
+  for (const [topic, partitions] of [...topics].sort(([a], [b]) => (a < b ? -1 : 1))) {
+    const names = Array.from({ length: partitions }, (_, partition) => `${topic}/${partition}`);
+    for (const [id, part] of shareOut(names, ids, owners, target)) target.get(id)?.push(...part);
+  }
+  return new Map(
+    [...target].map(([id, part]) => [id, part.filter((name) => (owners.get(name) ?? id) === id)]),
+  );
+}
+
+/** The owner of each partition that one member alone claims. */
+function ownersOf(members: readonly Member[]): ReadonlyMap<string, string> {
+  const owners = new Map<string, string>();
+  const contested = new Set<string>();
+  for (const { id, owned } of members) {
+    for (const name of owned) {
+      if (owners.has(name)) contested.add(name);
+      owners.set(name, id);
+    }
+  }
+  for (const name of contested) owners.delete(name);
+  return owners;
+}
+
+/** The partitions of one topic: as many for each member, the odd ones for those with the fewest so far. */
+function shareOut(
+  names: readonly string[],
+  ids: readonly string[],
+  owners: ReadonlyMap<string, string>,
+  soFar: ReadonlyMap<string, readonly string[]>,
+): ReadonlyMap<string, readonly string[]> {
+  const owns = (id: string) => names.filter((name) => owners.get(name) === id);
+  const least = Math.floor(names.length / ids.length);
+  const odd = names.length % ids.length;
+  const byNeed = [...ids].sort((a, b) => {
+    const [haveA, haveB] = [soFar.get(a)?.length ?? 0, soFar.get(b)?.length ?? 0];
+    return haveA - haveB || owns(b).length - owns(a).length;
+  });
+  const parts = new Map<string, string[]>();
+  const free = new Set(names);
+  const quotaOf = new Map(byNeed.map((id, i) => [id, least + (i < odd ? 1 : 0)]));
+  for (const [id, quota] of quotaOf) {
+    const kept = owns(id).slice(0, quota);
+    for (const name of kept) free.delete(name);
+    parts.set(id, kept);
+  }
+  for (const [id, quota] of quotaOf) {
+    const part = parts.get(id) ?? [];
+    for (const name of free) {
+      if (part.length >= quota) break;
+      part.push(name);
+      free.delete(name);
+    }
+  }
+  return parts;
+}
+
+/** The position of one partition. Topics have their names in Kafka. */
+interface PositionToStore {
+  readonly topic: string;
+  readonly partition: number;
+  readonly offset: number;
+  readonly metadata: string;
+}
+
+interface Pending {
+  readonly position: PositionToStore;
+  readonly by: GroupMember;
+  readonly resolve: () => void;
+  readonly reject: (reason: Error) => void;
+}
+
+/**
+ * Stores positions of a group outside of transactions. Positions that come while a request is in flight share the next one:
+ * a coordinator takes some milliseconds for a request, however many partitions it names, and one request at a time.
+ */
+export class StoredPositions {
+  readonly #client: KafkaClient;
+  readonly #groupId: string;
+  #pending: Pending[] = [];
+  #storing = false;
+
+  constructor(client: KafkaClient, groupId: string) {
+    this.#client = client;
+    this.#groupId = groupId;
+  }
+
+  /**
+   * Resolves when the position is stored. It is sent with the membership given, also if that ended while it was queued: then
+   * the coordinator refuses it. After a rejection it is unknown whether the position was stored.
+   */
+  store(position: PositionToStore, by: GroupMember): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#pending.push({ position, by, resolve, reject });
+      if (!this.#storing) void this.#storeAll();
+    });
+  }
+
+  async #storeAll(): Promise<void> {
+    this.#storing = true;
+    // Positions of the same turn of the event loop share a request.
+    await new Promise((resolve) => setImmediate(resolve));
+    for (;;) {
+      const first = this.#pending[0];
+      if (first === undefined) break;
+      const together = this.#pending.filter(
+        ({ by }) => by.memberId === first.by.memberId && by.generationId === first.by.generationId,
+      );
+      this.#pending = this.#pending.filter((waiting) => !together.includes(waiting));
+      await this.#request(together, first.by);
+    }
+    this.#storing = false;
+  }
+
+  async #request(together: readonly Pending[], { memberId, generationId }: GroupMember): Promise<void> {
+    const topics = [...Map.groupBy(together, ({ position }) => position.topic)].map(([topic, of]) => ({
+      topic,
+      partitions: of.map(({ position: { partition, offset, metadata } }) => ({
+        partition,
+        offset: String(offset),
+        metadata,
+      })),
+    }));
+    try {
+      const answer = await this.#client.commitOffsets({
+        groupId: this.#groupId,
+        memberId,
+        groupGenerationId: generationId,
+        topics,
+      });
+      for (const waiting of together) this.#settle(waiting, answer);
+    } catch (thrown) {
+      const failure = translateKafkaError(thrown, 'storing positions');
+      for (const { reject } of together) reject(failure);
+    }
+  }
+
+  #settle({ position: { topic, partition }, resolve, reject }: Pending, answer: OffsetCommitAnswer): void {
+    const found = answer.responses
+      .find((of) => of.topic === topic)
+      ?.partitions.find((of) => of.partition === partition);
+    try {
+      if (!found) throw new Unavailable('Kafka: no answer about a position');
+      failOn(found.errorCode);
+      resolve();
+    } catch (thrown) {
+      this.#client.invalidateMetadata();
+      reject(translateKafkaError(thrown, `storing the position of ${topic}/${partition}`));
+    }
+  }
 }

@@ -175,7 +175,7 @@ export class PlayedBroker {
 
 /**
  * The number of records in a batch: the layout is in
- * `infra/adapters/event-log/kafka/records/record-batch.ts`.
+ * `infra/adapters/event-log/kafka/record-batch.ts`.
  */
 function recordsIn(batch: Buffer): number {
   return batch.readInt32BE(57);

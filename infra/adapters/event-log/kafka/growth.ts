@@ -1,0 +1,380 @@
+import {
+  ancestorsOf,
+  type Bounds,
+  boundAt,
+  type Clock,
+  HEADER,
+  isCareful,
+  isPast,
+  type KnownLayout,
+  type LayoutSource,
+  type Logger,
+  type NewEntry,
+  type OutputRecord,
+  type Position,
+  parseBounds,
+  partitionOf,
+  type TopicLayout,
+  type TopicSpec,
+  Unavailable,
+  withBounds,
+} from '@tributary/core';
+import type { EntryBarrier } from '../stage-runner/partition-loop.ts';
+import { sharedByCallers, type Taken } from '../stage-runner/work.ts';
+import { appendedEnds, type KafkaClient, offsetAt } from './client/client.ts';
+import { specOf } from './topics.ts';
+
+/** How long to wait for the catalog to be read up to its end, ms. */
+const CATCH_UP_MS = 5_000;
+
+interface LayoutsOptions {
+  /** As configured; replaced by the layouts of the catalog. */
+  readonly topics: ReadonlyMap<string, TopicSpec>;
+  readonly client: KafkaClient;
+  /** The name of a topic in Kafka. */
+  readonly nameOf: (topic: string) => string;
+  /** Epoch ms. */
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/**
+ * The partitions of each topic as the catalog says, for writers and readers of this process. Without a catalog the
+ * configured ones, as in tests of the log alone.
+ */
+export class Layouts {
+  /** Changes when a growth is adopted. */
+  readonly topics: ReadonlyMap<string, TopicSpec>;
+  readonly #topics: Map<string, TopicSpec>;
+  readonly #options: LayoutsOptions;
+  #source: LayoutSource | undefined;
+  readonly #known = new Map<string, KnownLayout>();
+  readonly #listeners = new Set<() => void>();
+
+  constructor(options: LayoutsOptions) {
+    this.#options = options;
+    this.#topics = new Map(options.topics);
+    this.topics = this.#topics;
+  }
+
+  /** Follows a catalog; the returned function is to be called when its layouts changed. */
+  follow(source: LayoutSource): () => void {
+    this.#source = source;
+    return () => this.#apply(source.state.layouts);
+  }
+
+  /** Calls the listener after a growth was adopted, until the returned function is called. */
+  onGrowth(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /**
+   * Resolves when this process knows every layout that was adopted before the call. Calls of the same time share a
+   * look-up. `Unavailable` where the catalog does not answer.
+   */
+  readonly caughtUp: () => Promise<void> = sharedByCallers(async () => this.#source?.catchUp(CATCH_UP_MS));
+
+  /**
+   * Whether an append to a topic has to find out the newest layout first. `Unavailable` while the catalog is not
+   * trusted: it may have missed the announcement of a growth.
+   */
+  needsCare({ name, fixed, unordered }: TopicSpec): boolean {
+    if (this.#source === undefined || fixed === true) return false;
+    if (!this.#source.ready)
+      throw new Unavailable(`the partitions of ${name} are not known: the catalog is not read up to now`);
+    const known = this.#known.get(name);
+    if (known === undefined || unordered === true) return false;
+    return isCareful(known, this.#options.clock());
+  }
+
+  /**
+   * The bounds of the first records that a writer appends to these partitions. Those without ancestors, and those whose
+   * ancestors hold no record of their keys any more, have none. `careful`: up to the ends of the ancestors.
+   */
+  async boundsOf(
+    { name, earlier, unordered, retentionMs }: TopicSpec,
+    partitions: Iterable<number>,
+    writer: 'owner' | 'other' | 'careful',
+  ): Promise<ReadonlyMap<number, Bounds>> {
+    const bounds = new Map<number, Map<number, number>>();
+    const known = this.#known.get(name);
+    if (known === undefined || unordered === true || earlier === undefined) return bounds;
+    const nowMs = this.#options.clock();
+    const at = writer === 'careful' ? 'end' : boundAt(known, { nowMs, retentionMs, writer });
+    if (at === undefined) return bounds;
+    const ancestors = new Map([...partitions].map((each) => [each, ancestorsOf(each, earlier)]));
+    const offsets = await this.#offsets(name, new Set([...ancestors.values()].flat()), at);
+    for (const [partition, of] of ancestors)
+      if (of.length > 0) bounds.set(partition, new Map(of.map((each) => [each, offsets.get(each) ?? 0])));
+    return bounds;
+  }
+
+  async #offsets(
+    topic: string,
+    partitions: ReadonlySet<number>,
+    at: Exclude<ReturnType<typeof boundAt>, undefined>,
+  ): Promise<ReadonlyMap<number, number>> {
+    const { client, nameOf } = this.#options;
+    const name = nameOf(topic);
+    if (at === 'end') {
+      const ends = await appendedEnds(
+        client,
+        [...partitions].map((partition) => ({ topic: name, partition })),
+      );
+      return new Map([...partitions].map((partition) => [partition, ends.get(`${name}/${partition}`) ?? 0]));
+    }
+    const found = [...partitions].map(async (partition) => {
+      const offset = await offsetAt(client, name, partition, at.appendedAfterMs);
+      return [partition, offset] as const;
+    });
+    return new Map(await Promise.all(found));
+  }
+
+  #apply(layouts: ReadonlyMap<string, TopicLayout>): void {
+    let hasGrown = false;
+    for (const [topic, layout] of layouts) {
+      const spec = this.#topics.get(topic);
+      if (this.#known.get(topic)?.layout === layout || spec === undefined) continue;
+      this.#known.set(topic, { layout, learnedAtMs: this.#options.clock() });
+      const { partitions, earlier } = layout;
+      if (earlier.length === 0 || (spec.partitions === partitions && spec.earlier !== undefined)) continue;
+      this.#topics.set(topic, { ...spec, partitions, earlier });
+      this.#options.logger.info({ topic, partitions, earlier }, 'the topic has more partitions from now on');
+      hasGrown = true;
+    }
+    if (hasGrown) for (const listener of this.#listeners) listener();
+  }
+}
+
+type AppendNow = (
+  spec: TopicSpec,
+  entries: readonly NewEntry[],
+  bytes: number,
+) => Promise<readonly Position[]>;
+
+/** An append that waits for the layout of its topic. */
+interface Waiting {
+  readonly entries: readonly NewEntry[];
+  /** `appended` is called once the entries are durable. */
+  readonly go: (spec: TopicSpec, entries: readonly NewEntry[], appended: () => void) => void;
+  readonly fail: (reason: unknown) => void;
+}
+
+/**
+ * Appends of this process to topics that are grown while others append as well. An append that has to find out the layout
+ * or the ends of older partitions first waits for that, and those behind it wait with it, so that they keep their order.
+ */
+export class BoundedAppends {
+  readonly #layouts: Layouts;
+  readonly #appendNow: AppendNow;
+  /** By topic, while a look-up is in progress. */
+  readonly #waiting = new Map<string, Waiting[]>();
+  /** Partitions that this process has bounded a record of since all writers have settled, by topic. */
+  readonly #bounded = new Map<string, { readonly spec: TopicSpec; readonly partitions: Set<number> }>();
+
+  constructor(layouts: Layouts, appendNow: AppendNow) {
+    this.#layouts = layouts;
+    this.#appendNow = appendNow;
+  }
+
+  /** `bytes`: of the entries. Rejects as `EventLog.append`; throws `Unavailable` while the layout is not known. */
+  append(topic: string, entries: readonly NewEntry[], bytes: number): Promise<readonly Position[]> {
+    const spec = specOf(this.#layouts.topics, topic);
+    const isCareful = this.#layouts.needsCare(spec);
+    const waiting = this.#waiting.get(topic);
+    if (waiting === undefined && !isCareful && !this.#isUnbounded(spec, entries))
+      return this.#appendNow(spec, entries, bytes);
+    return new Promise((resolve, reject) => {
+      const append: Waiting = {
+        entries,
+        go: (by, bounded, appended) =>
+          void this.#appendNow(by, bounded, bytes).then((positions) => {
+            appended();
+            resolve(positions);
+          }, reject),
+        fail: reject,
+      };
+      if (waiting !== undefined) {
+        waiting.push(append);
+        return;
+      }
+      this.#waiting.set(topic, [append]);
+      void this.#goOn(topic);
+    });
+  }
+
+  /** Resolves the appends of a topic, those of the same time together, until none waits. */
+  async #goOn(topic: string): Promise<void> {
+    for (;;) {
+      const together = this.#waiting.get(topic) ?? [];
+      if (together.length === 0) {
+        this.#waiting.delete(topic);
+        return;
+      }
+      this.#waiting.set(topic, []);
+      try {
+        await this.#appendBounded(topic, together);
+      } catch (thrown) {
+        for (const { fail } of together) fail(thrown);
+      }
+    }
+  }
+
+  async #appendBounded(topic: string, together: readonly Waiting[]): Promise<void> {
+    const layouts = this.#layouts;
+    if (layouts.needsCare(specOf(layouts.topics, topic))) await layouts.caughtUp();
+    // Partitions and bounds are of one layout, also where another is adopted meanwhile.
+    const spec = specOf(layouts.topics, topic);
+    const isCareful = layouts.needsCare(spec);
+    const targetsOf = ({ entries }: Waiting) =>
+      new Set(entries.map(({ key }) => partitionOf(key, spec.partitions)));
+    const targets = new Set(together.flatMap((waiting) => [...targetsOf(waiting)]));
+    const bounds = await layouts.boundsOf(spec, targets, isCareful ? 'careful' : 'other');
+    const bounded = (entry: NewEntry): NewEntry => {
+      const of = bounds.get(partitionOf(entry.key, spec.partitions));
+      return of === undefined ? entry : { ...entry, headers: withBounds(entry.headers, HEADER.after, of) };
+    };
+    for (const waiting of together)
+      waiting.go(spec, waiting.entries.map(bounded), () => {
+        if (!isCareful) this.#noteBounded(spec, targetsOf(waiting));
+      });
+  }
+
+  /** Whether one of the entries may be the first of this process in an added partition. */
+  #isUnbounded(spec: TopicSpec, entries: readonly NewEntry[]): boolean {
+    const { name, partitions, earlier, unordered } = spec;
+    const [old] = earlier ?? [];
+    if (old === undefined || unordered === true) return false;
+    const bounded = this.#bounded.get(name);
+    if (bounded?.spec !== spec) return true;
+    if (bounded.partitions.size === partitions - old) return false;
+    return entries.some(({ key }) => {
+      const partition = partitionOf(key, partitions);
+      return partition >= old && !bounded.partitions.has(partition);
+    });
+  }
+
+  #noteBounded(spec: TopicSpec, targets: ReadonlySet<number>): void {
+    const before = this.#bounded.get(spec.name);
+    const bounded = before?.spec === spec ? before : { spec, partitions: new Set<number>() };
+    const [old = spec.partitions] = spec.earlier ?? [];
+    for (const partition of targets) if (partition >= old) bounded.partitions.add(partition);
+    this.#bounded.set(spec.name, bounded);
+  }
+}
+
+/** An output record with its partition. */
+export interface PartitionedRecord {
+  readonly spec: TopicSpec;
+  readonly record: OutputRecord;
+  readonly partition: number;
+}
+
+/** The records of one commit. */
+interface PartitionedRecords {
+  readonly records: readonly PartitionedRecord[];
+  /** To be called once they are committed. */
+  readonly committed: () => void;
+}
+
+/**
+ * Bounds the first records that the owner of a partition emits to each added partition: records that it, or an owner before
+ * it, emitted under the layout before lie below the ends of the ancestors.
+ */
+export class FirstBounds {
+  readonly #layouts: Layouts;
+  /** Partitions that a committed record was bounded in, by the layout of their topic. */
+  #bounded = new Map<TopicSpec, Set<number>>();
+
+  constructor(layouts: Layouts) {
+    this.#layouts = layouts;
+  }
+
+  /**
+   * Bounds first records again. After a wait for another partition its owner may have emitted records under an older
+   * layout since the bounds were read.
+   */
+  forget(): void {
+    this.#bounded = new Map();
+  }
+
+  async partition(outputRecords: readonly OutputRecord[]): Promise<PartitionedRecords> {
+    const partitioned = outputRecords.map((record): PartitionedRecord => {
+      const spec = specOf(this.#layouts.topics, record.topic);
+      return { spec, record, partition: partitionOf(record.key, spec.partitions) };
+    });
+    const bounded = this.#bounded;
+    const first = new Map<TopicSpec, Set<number>>();
+    for (const { spec, partition } of partitioned) {
+      const [old] = spec.earlier ?? [];
+      if (old === undefined || partition < old || bounded.get(spec)?.has(partition) === true) continue;
+      first.set(spec, (first.get(spec) ?? new Set()).add(partition));
+    }
+    if (first.size === 0) return { records: partitioned, committed: () => {} };
+    const bounds = new Map(
+      await Promise.all(
+        [...first].map(
+          async ([spec, partitions]) =>
+            [spec, await this.#layouts.boundsOf(spec, partitions, 'owner')] as const,
+        ),
+      ),
+    );
+    return {
+      records: partitioned.map((one) => {
+        const of = bounds.get(one.spec)?.get(one.partition);
+        if (of === undefined) return one;
+        const headers = withBounds(one.record.headers, HEADER.after, of);
+        return { ...one, record: { ...one.record, headers } };
+      }),
+      // After `forget` a map of the past.
+      committed: () => {
+        for (const [spec, partitions] of first)
+          bounded.set(spec, new Set([...(bounded.get(spec) ?? []), ...partitions]));
+      },
+    };
+  }
+}
+
+interface BoundsBarrierOptions {
+  /** All visible records of the topic's partition below this offset are done by the stage, or not kept any more. */
+  readonly reachedIn: (partition: number) => Promise<number>;
+  /** Called after a wait, before the entry is dispatched. */
+  readonly opened: () => Promise<void>;
+}
+
+/**
+ * Holds back the entries of an added partition until the stage has done the earlier records of their keys, which are in
+ * other partitions below the bounds that the entries carry. Reached positions are remembered.
+ */
+export class BoundsBarrier implements EntryBarrier {
+  readonly #options: BoundsBarrierOptions;
+  /** By partition. */
+  readonly #reached = new Map<number, number>();
+
+  constructor(options: BoundsBarrierOptions) {
+    this.#options = options;
+  }
+
+  countOpen(waiting: readonly Taken[]): number {
+    let passed: string | undefined;
+    for (const [count, { bounds }] of waiting.entries()) {
+      if (bounds === undefined || bounds === passed) continue;
+      const parsed = parseBounds(bounds);
+      if (parsed !== undefined && !isPast(parsed, this.#reached)) return count;
+      passed = bounds;
+    }
+    return waiting.length;
+  }
+
+  async tryOpen({ bounds: text }: Taken): Promise<boolean> {
+    const bounds = text === undefined ? undefined : parseBounds(text);
+    if (bounds === undefined) return true;
+    const reached = new Map<number, number>();
+    for (const partition of bounds.keys()) reached.set(partition, await this.#options.reachedIn(partition));
+    if (!isPast(bounds, reached)) return false;
+    await this.#options.opened();
+    for (const [partition, offset] of reached) this.#reached.set(partition, offset);
+    return true;
+  }
+}

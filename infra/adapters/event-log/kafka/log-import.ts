@@ -1,0 +1,257 @@
+import {
+  type Headers,
+  type Logger,
+  type TopicSpec,
+  TributaryError,
+  Unavailable,
+  type ValueFraming,
+} from '@tributary/core';
+import type { KafkaConnection } from './client/brokers.ts';
+import { KafkaClient } from './client/client.ts';
+import { failOn, MAX_TIMESTAMP_SPAN_MS, type RecordToWrite, translateKafkaError } from './client/protocol.ts';
+import type { RecordedPositions, StagePartition } from './positions.ts';
+import { Fetcher } from './reading.ts';
+import { batchBytes } from './record-batch.ts';
+import { createKafkaTopics, setTopicSettings, specOf, type TopicSettings } from './topics.ts';
+
+/**
+ * Records keep the timestamps that they had, and none expires before all are there. `KafkaLog.alterTopics` corrects both
+ * settings; it changes no record that is there.
+ */
+const IMPORT_SETTINGS: TopicSettings = { 'message.timestamp.type': 'CreateTime', 'retention.ms': '-1' };
+
+const PRODUCE_TIMEOUT_MS = 30_000;
+/** Bytes of one batch, at most; a larger record goes alone. */
+const BATCH_BYTES = 768 * 1024;
+const FETCH_BYTES = 4 * 1024 * 1024;
+/** Records in one batch of filler: 0.9 MB, and 0.14 MB with gzip. */
+const FILLER_RECORDS = 100_000;
+
+/** A record of another log, which keeps its offset. */
+export interface ImportedRecord {
+  readonly offset: number;
+  /** Epoch ms. */
+  readonly timestamp: number;
+  /** '' for none. */
+  readonly key: string;
+  readonly headers: Headers;
+  /** JSON; of a packed record several texts, see `pack`. */
+  readonly value: string;
+}
+
+/**
+ * A record got another offset than it has in the source: something else was appended to the partition. Its content is of
+ * no use then.
+ */
+export class OffsetTaken extends TributaryError {
+  readonly code = 'offset_taken';
+  readonly retryable = false;
+}
+
+interface LogImportOptions {
+  readonly connection: KafkaConnection;
+  readonly prefix: string;
+  readonly topics: ReadonlyMap<string, TopicSpec>;
+  readonly framing: ValueFraming;
+  /** Replication factor of topics that are created. Default 3, or the number of brokers where there are fewer. */
+  readonly replicationFactor?: number;
+  readonly logger: Logger;
+}
+
+/**
+ * Appends the records of another log under the offsets that they have there, and reads them back. There are no
+ * transactions, whose markers would take offsets. The only writer of its topics; partitions may be imported side by side,
+ * each by one call at a time.
+ */
+export class LogImport {
+  readonly #options: LogImportOptions;
+  readonly #client: KafkaClient;
+  readonly #fetcher: Fetcher;
+
+  constructor(options: LogImportOptions) {
+    const { connection, logger } = options;
+    this.#options = options;
+    this.#client = new KafkaClient({ connection, logger, requestTimeoutMs: PRODUCE_TIMEOUT_MS + 1_000 });
+    this.#fetcher = new Fetcher(this.#client, () => 250);
+  }
+
+  /** Makes all topics take records with their timestamps; creates the missing ones if `create`. */
+  async prepareTopics(create: boolean): Promise<void> {
+    const { connection, topics, replicationFactor, logger } = this.#options;
+    const nameOf = (topic: string) => this.#nameOf(topic);
+    if (create)
+      await createKafkaTopics({
+        connection,
+        client: this.#client,
+        topics,
+        nameOf,
+        settings: IMPORT_SETTINGS,
+        ...(replicationFactor === undefined ? {} : { replicationFactor }),
+        logger,
+      });
+    await setTopicSettings({ connection, logger, topics, nameOf }, IMPORT_SETTINGS);
+  }
+
+  /** Appends records without content from an offset up to another. To be dropped afterwards: readers would get them. */
+  async fill(topic: string, partition: number, from: number, to: number, timestamp: number): Promise<void> {
+    const filler: RecordToWrite = { key: null, value: Buffer.alloc(0), headers: {}, timestamp };
+    for (let at = from; at < to; at += FILLER_RECORDS) {
+      const batch = new Array<RecordToWrite>(Math.min(FILLER_RECORDS, to - at)).fill(filler);
+      await this.#append(topic, partition, batch, at, 1);
+    }
+  }
+
+  /**
+   * Appends records, the first of which has the offset of the partition's end. `OffsetTaken` if it is another one.
+   * `Unavailable` if some are not known to be there: then look at the end, once it is settled.
+   */
+  async append(topic: string, partition: number, records: readonly ImportedRecord[]): Promise<void> {
+    const { framing } = this.#options;
+    const written = records.map(({ key, headers, value, timestamp }): RecordToWrite => {
+      return { key: key === '' ? null : key, value: framing.frame(topic, value), headers, timestamp };
+    });
+    let at = records[0]?.offset ?? 0;
+    for (const batch of timedBatches(written)) {
+      await this.#append(topic, partition, batch, at, 0);
+      at += batch.length;
+    }
+  }
+
+  /** The records from an offset up to another, in order, as far as there are any. */
+  async *records(topic: string, partition: number, from: number, to: number): AsyncGenerator<ImportedRecord> {
+    const { framing } = this.#options;
+    for (let at = from; at < to; ) {
+      const signal = AbortSignal.timeout(PRODUCE_TIMEOUT_MS);
+      const name = this.#nameOf(topic);
+      const fetched = await this.#fetcher.fetch(name, partition, at, FETCH_BYTES, signal);
+      if (fetched === undefined)
+        throw new Unavailable(
+          `Kafka: no records of ${name}/${partition} at ${at} within ${PRODUCE_TIMEOUT_MS} ms`,
+        );
+      for (const { offset, timestamp, key, headers, value } of fetched.records) {
+        if (offset >= to) return;
+        const text = value === null ? '' : framing.unframe(topic, value);
+        yield { offset, timestamp, key: key ?? '', headers, value: text };
+      }
+      at = fetched.next;
+    }
+  }
+
+  /** The stages whose consumer groups have members. */
+  async runningStages(stages: readonly string[]): Promise<readonly string[]> {
+    const members = await Promise.all(stages.map((stage) => this.#client.countMembers(this.#nameOf(stage))));
+    return stages.filter((_, at) => (members[at] ?? 0) > 0);
+  }
+
+  close(): Promise<void> {
+    return this.#client.close();
+  }
+
+  async #append(
+    topic: string,
+    partition: number,
+    messages: readonly RecordToWrite[],
+    offset: number,
+    compression: 0 | 1,
+  ): Promise<void> {
+    const name = this.#nameOf(specOf(this.#options.topics, topic).name);
+    const leader = await this.#client.leaderId(name, partition);
+    const { answer } = await this.#client.produce(leader, {
+      acks: -1,
+      timeout: PRODUCE_TIMEOUT_MS,
+      compression,
+      topicData: [{ topic: name, partitions: [{ partition, messages }] }],
+    });
+    const { topics } = await answer;
+    const appended = topics[0]?.partitions[0];
+    try {
+      if (appended === undefined) throw new Unavailable('no answer for a partition');
+      failOn(appended.errorCode);
+    } catch (thrown) {
+      this.#client.invalidateMetadata();
+      throw translateKafkaError(thrown, `appending to ${name}/${partition}`);
+    }
+    if (Number(appended.baseOffset) !== offset)
+      throw new OffsetTaken(
+        `a record of ${name}/${partition} was appended at ${appended.baseOffset} instead of ${offset}: something else was written there. Stop what writes to it, delete the topic ${name} (kafka-topics --delete), and run this again: the topic is copied anew`,
+      );
+  }
+
+  #nameOf(topic: string): string {
+    return `${this.#options.prefix}${topic}`;
+  }
+}
+
+/** Cuts records into batches by their bytes, and where timestamps go back or jump too far for one batch. */
+export function* timedBatches(
+  records: readonly RecordToWrite[],
+  maxBytes = BATCH_BYTES,
+): Generator<readonly RecordToWrite[]> {
+  let batch: RecordToWrite[] = [];
+  let bytes = 0;
+  for (const record of records) {
+    const size = batchBytes([record]);
+    const [first = 0, last = 0] = [batch[0]?.timestamp, batch.at(-1)?.timestamp];
+    const { timestamp = 0 } = record;
+    const isApart = timestamp < last || timestamp - first >= MAX_TIMESTAMP_SPAN_MS;
+    if (batch.length > 0 && (bytes + size > maxBytes || isApart)) {
+      yield batch;
+      [batch, bytes] = [[], 0];
+    }
+    batch.push(record);
+    bytes += size;
+  }
+  if (batch.length > 0) yield batch;
+}
+
+/** The position of a stage in another log with the same offsets. */
+export interface ImportedPosition extends StagePartition {
+  readonly offset: number;
+  /** The index within that record. */
+  readonly index: number;
+}
+
+/** Bound of the positions in one append. */
+const RECORDED_AT_ONCE = 200;
+
+interface PositionsTarget {
+  readonly client: KafkaClient;
+  readonly positions: RecordedPositions;
+  /** The name of a topic or a group in Kafka. */
+  readonly nameOf: (name: string) => string;
+}
+
+/**
+ * Gives stages the positions that they have in another log: in their consumer groups, which must have no members, and in
+ * the topic of positions, where a partition without one counts as never processed from then on. May be repeated.
+ */
+export async function importPositions(
+  positions: readonly ImportedPosition[],
+  { client, positions: recorded, nameOf }: PositionsTarget,
+): Promise<void> {
+  for (const [stage, ofStage] of Map.groupBy(positions, (each) => each.stage)) {
+    const groupId = nameOf(stage);
+    try {
+      const { responses } = await client.commitOffsets({
+        groupId,
+        // As a client that is no member: the coordinator refuses it while the group has members.
+        memberId: '',
+        groupGenerationId: -1,
+        topics: [...Map.groupBy(ofStage, ({ topic }) => topic)].map(([topic, of]) => ({
+          topic: nameOf(topic),
+          partitions: of.map(({ partition, offset, index }) => ({
+            partition,
+            offset: String(offset),
+            metadata: index === 0 ? '' : String(index),
+          })),
+        })),
+      });
+      for (const { partitions } of responses) for (const { errorCode } of partitions) failOn(errorCode);
+    } catch (thrown) {
+      throw translateKafkaError(thrown, `storing the positions of ${groupId}`);
+    }
+  }
+  await recorded.recordBeginning();
+  for (let from = 0; from < positions.length; from += RECORDED_AT_ONCE)
+    await recorded.recordStarts(positions.slice(from, from + RECORDED_AT_ONCE));
+}

@@ -1,0 +1,489 @@
+import {
+  type NewEntry,
+  type OutputRecord,
+  PLAIN_FRAMING,
+  type Stage,
+  type StageProgress,
+  type StageReads,
+  TOPIC,
+  type TopicSpec,
+  Unavailable,
+} from '@tributary/core';
+import { type Cursor, compareCursors, sharedByCallers } from '../stage-runner/work.ts';
+import { appendedEnds, firstOffsets, firstStamp, type KafkaClient, storedOffsets } from './client/client.ts';
+import { entriesOf, type Fetcher } from './reading.ts';
+
+/** The position of a partition is lost and cannot be found: an operator has to set it. */
+export class PositionUnknown extends Unavailable {}
+
+/** A position in the topic `stages.positions`. */
+interface RecordedPosition extends Cursor {
+  /** The append time of its record, epoch ms. */
+  readonly at: number;
+}
+
+/** The facts about a partition that a stage takes over. */
+export interface Evidence {
+  /** The position of the consumer group. */
+  readonly stored: Cursor | undefined;
+  /** The first offset that is kept, and the one behind the last. */
+  readonly first: number;
+  readonly end: number;
+}
+
+/** Facts about a partition from records and declarations. Gathered where the group has no position. */
+export interface RecordedFacts {
+  readonly recorded: RecordedPosition | undefined;
+  /** The append time of the first record that is kept, epoch ms; undefined where there is none. */
+  readonly firstAt: number | undefined;
+  /** The stage began the topic at its first record, in all partitions. */
+  readonly topicBegun: boolean;
+  /** Positions are recorded since before the first event was processed. */
+  readonly sinceBeginning: boolean;
+  /** See `Stage.startsAtFirst`. */
+  readonly startsAtFirst: boolean;
+  /** The partition was added to the topic: every release that reads it records its positions. */
+  readonly added: boolean;
+}
+
+/**
+ * Traces of earlier work in all partitions of several topics. Gathered where records do not tell: the many partitions of a
+ * first start need none.
+ */
+export interface Traces {
+  /** There is a position of the stage in another partition of the topic, in the group or recorded. */
+  readonly siblings: boolean;
+  /** There is a recorded position of the stage in another topic. */
+  readonly stageRecorded: boolean;
+  /** A topic that the stage writes to has records. */
+  readonly emitted: boolean;
+}
+
+export type StartingPoint =
+  /** Go on there. `lost`: the group had lost it; `anew`: the topic was deleted and created again. */
+  | { readonly from: Cursor; readonly found: 'stored' | 'lost' | 'anew' }
+  /** Beginning with the first record repeats nothing. */
+  | { readonly from: Cursor; readonly found: 'fresh' }
+  /** The stage may have processed records there: the reason why it does not begin by itself. */
+  | { readonly unknown: string };
+
+/** The starting point by the group's position; undefined where it has none. */
+export function storedStart({ stored, first, end }: Evidence): StartingPoint | undefined {
+  if (stored === undefined) return undefined;
+  // A position behind the end is of a topic that was deleted and created again.
+  if (stored.offset > end) return { from: { offset: first, index: 0 }, found: 'anew' };
+  return { from: stored, found: 'stored' };
+}
+
+/**
+ * The starting point of a partition without a position. A stage does not repeat its work by itself: it continues at the
+ * recorded position, or begins with the first record where it certainly never processed any. Undefined where the records do
+ * not tell, and `tracedStart` decides.
+ */
+export function recordedStart({ first, end }: Evidence, facts: RecordedFacts): StartingPoint | undefined {
+  const { recorded } = facts;
+  if (recorded !== undefined) {
+    const isAnew = recorded.offset > end || (first < recorded.offset && (facts.firstAt ?? 0) > recorded.at);
+    if (isAnew) return { from: { offset: first, index: 0 }, found: 'anew' };
+    return { from: { offset: recorded.offset, index: recorded.index }, found: 'lost' };
+  }
+  // With positions recorded since the beginning, a partition without one was never processed.
+  const isFresh =
+    facts.startsAtFirst || facts.added || first === end || facts.topicBegun || facts.sinceBeginning;
+  return isFresh ? fresh(first) : undefined;
+}
+
+/** The starting point of a partition that nothing is recorded about: the first record, or `unknown`. */
+export function tracedStart({ first }: Evidence, traces: Traces): StartingPoint {
+  if (traces.siblings) return { unknown: 'the stage has positions in other partitions of the topic' };
+  if (first > 0)
+    return {
+      unknown: `the topic begins at ${first}, so the stage may have read records that are no longer kept`,
+    };
+  if (traces.stageRecorded || !traces.emitted) return fresh(first);
+  return { unknown: 'the topics that the stage writes to have records' };
+}
+
+function fresh(first: number): StartingPoint {
+  return { from: { offset: first, index: 0 }, found: 'fresh' };
+}
+
+export interface StartSources {
+  readonly client: KafkaClient;
+  readonly positions: Pick<
+    RecordedPositions,
+    | 'read'
+    | 'of'
+    | 'sinceBeginning'
+    | 'knowsAnything'
+    | 'hasBegun'
+    | 'knows'
+    | 'recordBeginning'
+    | 'recordBegun'
+  >;
+  readonly stage: Pick<Stage, 'name' | 'writes' | 'startsAtFirst'>;
+  readonly groupId: string;
+  readonly topics: ReadonlyMap<string, TopicSpec>;
+  /** The name of a topic in Kafka. */
+  readonly nameOf: (topic: string) => string;
+}
+
+/** No event was processed while these are empty: each goes to one of them first. */
+const FIRST_OUTPUTS: readonly string[] = [TOPIC.accepted, TOPIC.rejected];
+
+/** Finds the starting point of a partition without a position in its group. */
+export async function findStart(
+  sources: StartSources,
+  of: StagePartition,
+  evidence: Evidence,
+): Promise<StartingPoint> {
+  const { positions } = sources;
+  await positions.read();
+  if (!positions.sinceBeginning && !positions.knowsAnything && (await areEmpty(sources, FIRST_OUTPUTS))) {
+    await positions.recordBeginning();
+    await positions.read();
+  }
+  const start = (await foundInRecords(sources, of, evidence)) ?? (await foundByTraces(sources, of, evidence));
+  const isBeginning = 'found' in start && start.found === 'fresh' && evidence.first < evidence.end;
+  // Decided once for all partitions: for the next one, this one would be a sibling with a position.
+  if (isBeginning && !positions.hasBegun(of) && sources.stage.startsAtFirst !== true)
+    await positions.recordBegun(of);
+  return start;
+}
+
+async function foundInRecords(
+  { client, positions, stage, topics, nameOf }: StartSources,
+  of: StagePartition,
+  evidence: Evidence,
+): Promise<StartingPoint | undefined> {
+  const { topic, partition } = of;
+  const recorded = positions.of(of);
+  return recordedStart(evidence, {
+    recorded,
+    firstAt: recorded && (await firstStamp(client, nameOf(topic), partition)),
+    topicBegun: positions.hasBegun(of),
+    sinceBeginning: positions.sinceBeginning,
+    startsAtFirst: stage.startsAtFirst === true,
+    added: partition >= (topics.get(topic)?.earlier?.[0] ?? Number.POSITIVE_INFINITY),
+  });
+}
+
+async function foundByTraces(
+  sources: StartSources,
+  of: StagePartition,
+  evidence: Evidence,
+): Promise<StartingPoint> {
+  const { positions, stage } = sources;
+  // Before reading the records again: a stage records that it begins a topic before it emits.
+  const emitted = !(await areEmpty(
+    sources,
+    stage.writes.filter((name) => name !== TOPIC.poison),
+  ));
+  const hasStored = await hasStoredSibling(sources, of);
+  await positions.read();
+  const traces = {
+    siblings: hasStored || positions.knows(of.stage, of.topic),
+    stageRecorded: positions.knows(of.stage),
+    emitted,
+  };
+  return (await foundInRecords(sources, of, evidence)) ?? tracedStart(evidence, traces);
+}
+
+async function areEmpty(
+  { client, topics, nameOf }: StartSources,
+  names: readonly string[],
+): Promise<boolean> {
+  const ends = await appendedEnds(
+    client,
+    names.flatMap((name) =>
+      partitionsOf(topics, name).map((partition) => ({ topic: nameOf(name), partition })),
+    ),
+  );
+  return [...ends.values()].every((end) => end === 0);
+}
+
+async function hasStoredSibling(
+  { client, groupId, topics, nameOf }: StartSources,
+  { topic }: StagePartition,
+): Promise<boolean> {
+  const all = partitionsOf(topics, topic).map((partition) => ({ topic: nameOf(topic), partition }));
+  return (await storedOffsets(client, groupId, all)).size > 0;
+}
+
+function partitionsOf(topics: ReadonlyMap<string, TopicSpec>, topic: string): readonly number[] {
+  return Array.from({ length: topics.get(topic)?.partitions ?? 0 }, (_, partition) => partition);
+}
+
+/** Where stages record their positions beside the consumer groups. */
+export const POSITIONS_TOPIC = 'stages.positions';
+
+/** The topic of positions, with as many partitions as the largest declared topic. */
+export function positionsSpec(topics: ReadonlyMap<string, TopicSpec>): TopicSpec {
+  const partitions = Math.max(1, ...[...topics.values()].map((spec) => spec.partitions));
+  return {
+    name: POSITIONS_TOPIC,
+    partitions,
+    packed: false,
+    retentionMs: 'forever',
+    compacted: true,
+    fixed: true,
+  };
+}
+
+/** A partition of a stage. The topic is without the installation's prefix. */
+export interface StagePartition {
+  readonly stage: string;
+  readonly topic: string;
+  readonly partition: number;
+}
+
+/** A record of this key: positions are recorded since before any event was processed. */
+const BEGINNING_KEY = 'beginning';
+
+/** How long a read of all records may take, ms; the next one continues where it stopped. */
+const READ_WITHIN_MS = 20_000;
+const READ_BYTES = 1024 * 1024;
+
+interface RecordedPositionsOptions {
+  readonly spec: TopicSpec;
+  /** In Kafka. */
+  readonly name: string;
+  /** A fetcher that waits for a moment at the end of a partition. */
+  readonly fetcher: Pick<Fetcher, 'fetch'>;
+  /** The first offset and the end of a partition. */
+  readonly range: (partition: number) => Promise<{ readonly first: number; readonly end: number }>;
+  readonly append: (entries: readonly NewEntry[]) => Promise<unknown>;
+}
+
+interface Value {
+  /** Absent under keys that do not name a partition. */
+  readonly offset?: number;
+  readonly index?: number;
+  /** The position replaces all before, also higher ones. */
+  readonly begins?: true;
+}
+
+/**
+ * The positions of all stages in a compacted topic, by stage, topic and partition. Consumer groups lose theirs when they are
+ * deleted, and some days after their last member left. Each position is written in the transaction of the output records
+ * before it, or beside the group's where there are none. So a recorded position is exact where output records went with it,
+ * and else behind by at most the work that a crash repeats.
+ */
+export class RecordedPositions {
+  readonly #options: RecordedPositionsOptions;
+  readonly #positions = new Map<string, RecordedPosition>();
+  readonly #begun = new Set<string>();
+  #sinceBeginning = false;
+  /** The next offset to read, by partition. */
+  readonly #next = new Map<number, number>();
+
+  constructor(options: RecordedPositionsOptions) {
+    this.#options = options;
+  }
+
+  /** The record of a position, to be committed with the output records before it. */
+  outputRecord(of: StagePartition, { offset, index }: Cursor): OutputRecord {
+    return { topic: this.#options.spec.name, ...entryOf(keyOf(of), { offset, ...(index > 0 && { index }) }) };
+  }
+
+  /** Records a position without output records. */
+  async record(of: StagePartition, { offset, index }: Cursor): Promise<void> {
+    await this.#options.append([entryOf(keyOf(of), { offset, ...(index > 0 && { index }) })]);
+  }
+
+  /** Records the position at which a partition begins, in place of any other. */
+  async recordStart(of: StagePartition, at: Cursor): Promise<void> {
+    await this.recordStarts([{ ...of, ...at }]);
+  }
+
+  async recordStarts(starts: readonly (StagePartition & Cursor)[]): Promise<void> {
+    await this.#options.append(
+      starts.map(({ offset, index, ...of }) =>
+        entryOf(keyOf(of), { offset, ...(index > 0 && { index }), begins: true }),
+      ),
+    );
+  }
+
+  /** Records that a stage begins a topic that it never read: no partition of it has a position that could be lost. */
+  async recordBegun({ stage, topic }: Pick<StagePartition, 'stage' | 'topic'>): Promise<void> {
+    await this.#options.append([entryOf(`${stage}/${topic}`, {})]);
+  }
+
+  /** Records that no event was processed yet. */
+  async recordBeginning(): Promise<void> {
+    await this.#options.append([entryOf(BEGINNING_KEY, {})]);
+  }
+
+  /**
+   * Reads all records until now. `Unavailable` when that takes too long. Calls of the same time share a read: a process
+   * takes many partitions over at once.
+   */
+  readonly read: () => Promise<void> = sharedByCallers(() => this.#readAll());
+
+  of(partition: StagePartition): RecordedPosition | undefined {
+    return this.#positions.get(keyOf(partition));
+  }
+
+  get sinceBeginning(): boolean {
+    return this.#sinceBeginning;
+  }
+
+  get knowsAnything(): boolean {
+    return this.#positions.size > 0 || this.#begun.size > 0;
+  }
+
+  hasBegun({ stage, topic }: Pick<StagePartition, 'stage' | 'topic'>): boolean {
+    return this.#begun.has(`${stage}/${topic}`);
+  }
+
+  /** Whether a position of the stage is recorded, in the topic or, without one, in any. */
+  knows(stage: string, topic?: string): boolean {
+    const start = topic === undefined ? `${stage}/` : `${stage}/${topic}/`;
+    for (const key of this.#positions.keys()) if (key.startsWith(start)) return true;
+    return topic === undefined && [...this.#begun].some((key) => key.startsWith(start));
+  }
+
+  async #readAll(): Promise<void> {
+    const { spec } = this.#options;
+    const inTime = AbortSignal.timeout(READ_WITHIN_MS);
+    const partitions = Array.from({ length: spec.partitions }, (_, partition) => partition);
+    await Promise.all(partitions.map((partition) => this.#readPartition(partition, inTime)));
+  }
+
+  async #readPartition(partition: number, inTime: AbortSignal): Promise<void> {
+    const { spec, name, fetcher, range } = this.#options;
+    const { first, end } = await range(partition);
+    const known = this.#next.get(partition) ?? 0;
+    // A topic that was created again is read from its start; the positions read before still hold.
+    let next = known > end ? first : Math.max(known, first);
+    while (next < end) {
+      const fetched = await fetcher.fetch(name, partition, next, READ_BYTES, inTime);
+      if (fetched === undefined)
+        throw new Unavailable(`${name}/${partition} could not be read within ${READ_WITHIN_MS} ms`);
+      const of = { topic: spec.name, partition, packed: false, framing: PLAIN_FRAMING };
+      for (const { entry } of entriesOf(fetched.records, of, { offset: next, index: 0 }))
+        this.#fold(entry.key, entry.value, entry.timestamp);
+      next = fetched.next;
+      this.#next.set(partition, next);
+    }
+  }
+
+  #fold(key: string, text: string, at: number): void {
+    const value = parsedValue(text);
+    if (value === undefined) return;
+    const { offset, index = 0 } = value;
+    if (offset === undefined) {
+      if (key === BEGINNING_KEY) this.#sinceBeginning = true;
+      else this.#begun.add(key);
+      return;
+    }
+    const before = this.#positions.get(key);
+    // A process that lost the partition may record late; all entries before the higher position are done.
+    if (before !== undefined && value.begins !== true && compareCursors(before, { offset, index }) > 0)
+      return;
+    this.#positions.set(key, { offset, index, at });
+  }
+}
+
+function keyOf({ stage, topic, partition }: StagePartition): string {
+  return `${stage}/${topic}/${partition}`;
+}
+
+function entryOf(key: string, value: Value): NewEntry {
+  return { key, value: JSON.stringify(value), headers: {} };
+}
+
+/** Undefined for a malformed value. */
+function parsedValue(text: string): Value | undefined {
+  try {
+    const value = JSON.parse(text) as Value | null;
+    if (typeof value !== 'object' || value === null) return undefined;
+    const { offset, index = 0 } = value;
+    return [offset ?? 0, index].every((n) => Number.isSafeInteger(n) && n >= 0) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** A partition of a stage with its positions, for operators. */
+export interface KnownPosition extends StagePartition {
+  /** The consumer group's. */
+  readonly stored: number | undefined;
+  /** In the topic of positions. */
+  readonly recorded: number | undefined;
+  readonly end: number;
+}
+
+interface Sources {
+  readonly client: KafkaClient;
+  readonly positions: RecordedPositions;
+  readonly topics: ReadonlyMap<string, TopicSpec>;
+  /** The name of a topic or a group in Kafka. */
+  readonly nameOf: (name: string) => string;
+}
+
+/** All partitions of each topic that a stage has a position of, in its group or recorded, by stage and topic. */
+export async function knownPositions(
+  stages: readonly string[],
+  { client, positions, topics, nameOf }: Sources,
+): Promise<readonly KnownPosition[]> {
+  await positions.read();
+  const all = [...topics.values()].flatMap(({ name, partitions }) =>
+    Array.from({ length: partitions }, (_, partition) => ({ topic: name, partition })),
+  );
+  const inKafka = all.map(({ topic, partition }) => ({ topic: nameOf(topic), partition }));
+  const ends = await appendedEnds(client, inKafka);
+  const known: KnownPosition[] = [];
+  for (const stage of stages) {
+    const stored = await storedOffsets(client, nameOf(stage), inKafka);
+    const rows = all.map(({ topic, partition }) => {
+      const key = `${nameOf(topic)}/${partition}`;
+      const recorded = positions.of({ stage, topic, partition })?.offset;
+      return { stage, topic, partition, stored: stored.get(key), recorded, end: ends.get(key) ?? 0 };
+    });
+    for (const ofTopic of Map.groupBy(rows, ({ topic }) => topic).values())
+      if (ofTopic.some((row) => row.stored !== undefined || row.recorded !== undefined))
+        known.push(...ofTopic);
+  }
+  return known;
+}
+
+interface ProgressSources {
+  readonly client: KafkaClient;
+  readonly topics: ReadonlyMap<string, TopicSpec>;
+  /** The name of a topic or a group in Kafka. */
+  readonly nameOf: (name: string) => string;
+}
+
+/**
+ * Where stages are, by the brokers: two requests to the coordinator of each stage's group, and two to each broker for the
+ * first offsets and the ends of all topics.
+ */
+export async function stageProgress(
+  stages: readonly StageReads[],
+  { client, topics, nameOf }: ProgressSources,
+): Promise<readonly StageProgress[]> {
+  const partitionsOf = (topic: string) =>
+    Array.from({ length: topics.get(topic)?.partitions ?? 0 }, (_, partition) => ({ topic, partition }));
+  const inKafka = (of: readonly { readonly topic: string; readonly partition: number }[]) =>
+    of.map(({ topic, partition }) => ({ topic: nameOf(topic), partition }));
+  const read = new Set(stages.flatMap((stage) => stage.topics));
+  const all = inKafka([...read].flatMap(partitionsOf));
+  // Positions first: a position that is read before the end is never above it.
+  const stored = await Promise.all(
+    stages.map(async ({ stage, topics: reads }) => ({
+      positions: await storedOffsets(client, nameOf(stage), inKafka(reads.flatMap(partitionsOf))),
+      members: await client.countMembers(nameOf(stage)),
+    })),
+  );
+  const [firsts, ends] = await Promise.all([firstOffsets(client, all), appendedEnds(client, all)]);
+  return stages.map(({ stage, topics: reads }, i) => ({
+    stage,
+    members: stored[i]?.members,
+    partitions: reads.flatMap(partitionsOf).map(({ topic, partition }) => {
+      const key = `${nameOf(topic)}/${partition}`;
+      const position = stored[i]?.positions.get(key);
+      return { topic, partition, first: firsts.get(key) ?? 0, position, end: ends.get(key) ?? 0 };
+    }),
+  }));
+}

@@ -1,0 +1,160 @@
+import { declareTopics, PLAIN_FRAMING, pack, TOPIC, type TopicSpec } from '@tributary/core';
+import { describe, expect, it } from 'vitest';
+import type { RecordRead } from './client/protocol.ts';
+import { type Fetched, type Fetcher, isStuck, type Overdue, overdue, PartitionReader } from './reading.ts';
+
+const never = new AbortController().signal;
+
+function recordAt(offset: number, timestamp = 0, value = '{}'): RecordRead {
+  return {
+    offset,
+    timestamp,
+    key: 'k',
+    value: Buffer.from(value),
+    headers: {},
+  };
+}
+
+/**
+ * A reader with fetches that the test answers in turn; a fetch without an answer waits until it is cancelled.
+ */
+function setUp(answers: readonly (Fetched | Error)[], topic: string = TOPIC.accepted) {
+  const waiting = [...answers];
+  const asked: number[] = [];
+  const fetcher: Pick<Fetcher, 'fetch'> = {
+    fetch: async (_topic, _partition, offset, _bytes, signal) => {
+      asked.push(offset);
+      const answer = waiting.shift();
+      if (answer instanceof Error) throw answer;
+      if (answer !== undefined) return answer;
+      await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+      return undefined;
+    },
+  };
+  const spec = declareTopics({ partitions: 1, retentionMs: 1, retrySteps: [], dedicated: [] }).get(
+    topic,
+  ) as TopicSpec;
+  const reader = new PartitionReader({
+    fetcher: fetcher as Fetcher,
+    spec,
+    name: spec.name,
+    partition: 0,
+    framing: PLAIN_FRAMING,
+    maxBytes: 1_000,
+    shared: () => undefined,
+  });
+  return { reader, asked };
+}
+
+const first: Fetched = { records: [recordAt(0)], next: 1, end: 1 };
+
+describe('a reader that gathers', () => {
+  it('returns entries that come in time', async () => {
+    const { reader } = setUp([first, { records: [recordAt(1)], next: 2, end: 2 }]);
+    const [taken] = await reader.fetch({ offset: 0, index: 0 }, never);
+    const more = await reader.fetchWithin(1_000, taken?.after ?? { offset: 0, index: 0 }, never);
+    expect(more.map(({ entry }) => entry.position.offset)).toEqual([1]);
+  });
+
+  it('waits no longer than it may, and the answer is there for the next to take', async () => {
+    const { reader, asked } = setUp([first]);
+    const [taken] = await reader.fetch({ offset: 0, index: 0 }, never);
+    const startedAt = performance.now();
+    expect(await reader.fetchWithin(20, taken?.after ?? { offset: 0, index: 0 }, never)).toEqual([]);
+    expect(performance.now() - startedAt).toBeLessThan(1_000);
+    expect(asked).toEqual([0, 1]);
+  });
+
+  it('fetches again after a failure', async () => {
+    const { reader, asked } = setUp([
+      first,
+      new Error('connection reset'),
+      { records: [recordAt(1)], next: 2, end: 2 },
+    ]);
+    const [taken] = await reader.fetch({ offset: 0, index: 0 }, never);
+    const after = taken?.after ?? { offset: 0, index: 0 };
+    expect(await reader.fetchWithin(1_000, after, never)).toEqual([]);
+    const again = await reader.fetch(after, never);
+    expect(again.map(({ entry }) => entry.position.offset)).toEqual([1]);
+    expect(asked).toEqual([0, 1, 1, 2]);
+  });
+
+  it('a lone marker delayed the gathered entries until the next event arrived', async () => {
+    const { reader, asked } = setUp([first, { records: [], next: 2, end: 2 }]);
+    const [taken] = await reader.fetch({ offset: 0, index: 0 }, never);
+    const startedAt = performance.now();
+    expect(await reader.fetchWithin(20, taken?.after ?? { offset: 0, index: 0 }, never)).toEqual([]);
+    expect(performance.now() - startedAt).toBeLessThan(1_000);
+    // No data is lost: the reader fetches the same offset again.
+    expect(asked).toEqual([0, 1, 2]);
+  });
+});
+
+describe('the backlog of a reader', () => {
+  const start = { offset: 0, index: 0 };
+
+  it('the age of the oldest record was that of one that was done long ago', async () => {
+    const { reader } = setUp([
+      { records: [recordAt(0, 1_000)], next: 1, end: 1 },
+      { records: [recordAt(1, 5_000), recordAt(2, 6_000)], next: 3, end: 3 },
+    ]);
+    expect(reader.oldestAt(0)).toBeUndefined();
+    const [taken] = await reader.fetch(start, never);
+    expect(reader.oldestAt(0)).toBe(1_000);
+    // The entry is done; the next ones are not read yet.
+    expect(reader.oldestAt(1)).toBeUndefined();
+    await reader.fetch(taken?.after ?? start, never);
+    expect(reader.oldestAt(1)).toBe(5_000);
+    expect(reader.oldestAt(3)).toBeUndefined();
+  });
+
+  it('a backlog of many events looked like one of few records', async () => {
+    const batch = pack([`{"a":1}`, `{"a":2}`, `{"a":3}`]);
+    const { reader } = setUp(
+      [{ records: [recordAt(0, 0, batch), recordAt(1, 0, pack(['{}']))], next: 2, end: 2 }],
+      'events.production',
+    );
+    expect(reader.entriesPerRecord).toBeUndefined();
+    await reader.fetch(start, never);
+    expect(reader.entriesPerRecord).toBe(2);
+  });
+});
+
+const LONG_MS = 30_000;
+
+describe('a partition is stuck', () => {
+  /** The finding after several looks in turn, each at a time in ms. */
+  const seen = (...looks: readonly { at: number | undefined; end: number; now: number }[]) =>
+    looks.reduce<Overdue | undefined>(
+      (before, { at, end, now }) => overdue(before, at === undefined ? undefined : { at, ms: now }, end, now),
+      undefined,
+    );
+
+  it('when a fetch waits for long for records that are there', () => {
+    const found = seen({ at: 9, end: 10, now: 5 }, { at: 9, end: 12, now: 5 + LONG_MS });
+    expect(isStuck(found, 5 + LONG_MS)).toBe(true);
+    expect(isStuck(found, 4 + LONG_MS)).toBe(false);
+  });
+
+  it('an idle partition was restarted as its first records came: not by the time that it had waited for none', () => {
+    const found = seen({ at: 9, end: 9, now: 0 }, { at: 9, end: 10, now: 20 * LONG_MS });
+    expect(isStuck(found, 20 * LONG_MS)).toBe(false);
+  });
+
+  it('not where the fetch went on between two looks', () => {
+    const found = seen({ at: 9, end: 20, now: 0 }, { at: 12, end: 20, now: LONG_MS });
+    expect(isStuck(found, LONG_MS)).toBe(false);
+  });
+
+  it('not while its stage is busy', () => {
+    const found = seen({ at: 9, end: 10, now: 0 }, { at: undefined, end: 10, now: LONG_MS });
+    expect(isStuck(found, LONG_MS)).toBe(false);
+  });
+
+  // Regression: a check of the lag restarted the partition every half minute, and the stage got the slow
+  // entry again and again.
+  it('not at the end of the partition, although a slow entry holds the position back', () => {
+    const found = seen({ at: 10, end: 10, now: 0 }, { at: 10, end: 10, now: 10 * LONG_MS });
+    expect(isStuck(found, 10 * LONG_MS)).toBe(false);
+  });
+});
