@@ -1,10 +1,7 @@
 import {
-  type Clock,
   type EventLog,
   InvalidInput,
   type LayoutSource,
-  type Logger,
-  type Metrics,
   type NewEntry,
   PLAIN_FRAMING,
   type Position,
@@ -20,9 +17,8 @@ import {
   type ValueFraming,
 } from '@tributary/core';
 import { checkEntries } from '../record-packer.ts';
-import { SharedReads, type StageSpace, UNLIMITED_SPACE } from '../stage-runner/partition-loop.ts';
-import type { InFlightTable } from '../stage-runner/suspects.ts';
-import { type CrashWatch, crashWatch } from '../stage-runner/suspects.ts';
+import { createRunner, type RunnerOptions, SharedReads } from '../stage-runner/partition-loop.ts';
+import type { Runner } from '../stage-runner/work.ts';
 import { Appender } from './appender.ts';
 import type { KafkaConnection } from './client/brokers.ts';
 import { BrokerClock, ClientPool, KafkaClient, offsetAt, offsetOf, storedOffsets } from './client/client.ts';
@@ -50,7 +46,7 @@ import {
   topicFaults,
 } from './topics.ts';
 
-export interface KafkaEventLogOptions {
+export interface KafkaEventLogOptions extends RunnerOptions {
   readonly connection: KafkaConnection;
   /** Prefix of topics, groups and transactional ids: several installations can share a cluster. */
   readonly prefix: string;
@@ -59,26 +55,8 @@ export interface KafkaEventLogOptions {
   readonly replicationFactor?: number;
   /** Default: plain JSON on every topic. */
   readonly framing?: ValueFraming;
-  readonly metrics: Metrics;
-  readonly logger: Logger;
-  /** Epoch ms; default `Date.now`. For due times; brokers stamp the records. */
-  readonly clock?: Clock;
   /** Unconfirmed bytes of appends, at most; beyond them `Overloaded`. Default 64 MiB. */
   readonly maxUnconfirmedBytes?: number;
-  /** Uncommitted entries of one partition in a flow stage, at most. Default 100,000. */
-  readonly maxUncommitted?: number;
-  /** Bytes read from one partition at a time; a stage holds at most two answers. Default 1 MiB. */
-  readonly fetchBytes?: number;
-  /** Pauses before repetitions, ms: the first, doubled up to the cap. Default 50 to 5,000. */
-  readonly backoff?: { readonly firstMs: number; readonly capMs: number };
-  /**
-   * Records the entries that the stages have in flight, to be read after a crash of their thread. Default: a private one.
-   */
-  readonly inFlight?: InFlightTable;
-  /** Default: unlimited. */
-  readonly space?: StageSpace;
-  /** How long a stage may take to finish its entries when it stops or a partition moves, ms. Default 10,000. */
-  readonly stopGraceMs?: number;
   /** After so long without a heartbeat the partitions of a process go to others, ms. Default 6,000. */
   readonly sessionTimeoutMs?: number;
   /** How long the brokers may take to confirm an append, ms. Default 10,000. */
@@ -132,7 +110,7 @@ class KafkaEventLog implements KafkaLog {
   readonly #shared = new SharedReads();
   readonly #runs = new Set<KafkaStageRun>();
   readonly #closing = new AbortController();
-  readonly #crashes: CrashWatch;
+  readonly #runner: Runner;
   readonly #clock: BrokerClock;
   readonly #positions: RecordedPositions;
   readonly #limits = new BatchLimits();
@@ -144,7 +122,7 @@ class KafkaEventLog implements KafkaLog {
     this.#options = options;
     this.#clock = new BrokerClock(logger);
     this.#framing = options.framing ?? PLAIN_FRAMING;
-    this.#crashes = crashWatch(this, options.inFlight);
+    this.#runner = createRunner(this, options);
     const clock = this.#clock;
     this.#appends = new KafkaClient({ connection, logger, clock, requestTimeoutMs: appendTimeoutMs + 1_000 });
     this.#reads = new KafkaClient({ connection, logger });
@@ -152,7 +130,7 @@ class KafkaEventLog implements KafkaLog {
       topics: new Map([...topics, [positions.name, positions]]),
       client: this.#reads,
       nameOf: (topic) => this.#nameOf(topic),
-      clock: options.clock ?? Date.now,
+      clock: this.#runner.clock,
       logger,
     });
     this.topics = this.#layouts.topics;
@@ -323,19 +301,9 @@ class KafkaEventLog implements KafkaLog {
 
   async run(stage: Stage): Promise<StageRun> {
     this.#checkOpen();
-    const {
-      connection,
-      prefix,
-      clock = Date.now,
-      metrics,
-      logger,
-      maxUncommitted = 100_000,
-      fetchBytes = 1024 * 1024,
-      backoff = { firstMs: 50, capMs: 5_000 },
-      stopGraceMs = 10_000,
-      sessionTimeoutMs = 6_000,
-    } = this.#options;
+    const { connection, prefix, sessionTimeoutMs = 6_000 } = this.#options;
     const run = new KafkaStageRun(stage, {
+      ...this.#runner,
       connection,
       transactionClients: this.#transactionClients,
       prefix,
@@ -349,15 +317,6 @@ class KafkaEventLog implements KafkaLog {
       positions: this.#positions,
       shared: this.#shared,
       sessionTimeoutMs,
-      stopGraceMs,
-      fetchBytes,
-      maxUncommitted,
-      crashes: this.#crashes,
-      space: this.#options.space ?? UNLIMITED_SPACE,
-      backoff,
-      clock,
-      metrics,
-      logger,
     });
     this.#runs.add(run);
     const leave = this.#shared.join(stage.reads.map(({ topic }) => topic));

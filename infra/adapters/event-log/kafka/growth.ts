@@ -19,8 +19,7 @@ import {
   Unavailable,
   withBounds,
 } from '@tributary/core';
-import type { EntryBarrier } from '../stage-runner/partition-loop.ts';
-import { sharedByCallers, type Taken } from '../stage-runner/work.ts';
+import { type EntryBarrier, sharedByCallers, type Taken } from '../stage-runner/work.ts';
 import { appendedEnds, type KafkaClient, offsetAt } from './client/client.ts';
 import { specOf } from './topics.ts';
 

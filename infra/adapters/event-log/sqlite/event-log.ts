@@ -1,13 +1,9 @@
 import { join } from 'node:path';
 import {
-  type Backoff,
-  type Clock,
   type EventLog,
   Fenced,
   InvalidInput,
   LayoutMismatch,
-  type Logger,
-  type Metrics,
   messageOf,
   type NewEntry,
   type Position,
@@ -26,15 +22,18 @@ import {
 import { translateSqliteError } from '../../sqlite/database.ts';
 import { checkEntries } from '../record-packer.ts';
 import {
+  createRunner,
   entriesFrom,
-  type OwnedPartition,
   PartitionLoop,
+  type RunnerOptions,
   SharedReads,
-  type StageSpace,
-  UNLIMITED_SPACE,
 } from '../stage-runner/partition-loop.ts';
-import { type CrashWatch, crashWatch, type InFlightTable } from '../stage-runner/suspects.ts';
-import { type CommitThrottle, PartitionLost } from '../stage-runner/work.ts';
+import {
+  type CommitThrottle,
+  type OwnedPartition,
+  PartitionLost,
+  type Runner,
+} from '../stage-runner/work.ts';
 import { dropExpired, dropSegmentsBelow } from './retention.ts';
 import {
   createFirstSegment,
@@ -47,14 +46,10 @@ import { createTopicTables, rollIdleSegment } from './segment-writer.ts';
 import { type StagePosition, TopicGroupReader, TopicGroupWatch } from './topic-group-reader.ts';
 import { type Ownership, TopicGroupWriter } from './topic-group-writer.ts';
 
-export interface SqliteEventLogOptions {
+export interface SqliteEventLogOptions extends RunnerOptions {
   /** Holds one folder per topic group; created when missing. Several processes may share it. */
   readonly folder: string;
   readonly topics: ReadonlyMap<string, TopicSpec>;
-  readonly metrics: Metrics;
-  readonly logger: Logger;
-  /** Epoch ms; default `Date.now`. Used for due times and retention; the writing thread sets record timestamps. */
-  readonly clock?: Clock;
   /** A file this large is sealed and the next one begun. Default 256 MiB. */
   readonly segmentBytes?: number;
   /** How often expired files are dropped, ms. Default one minute; `false` to leave it to other processes. */
@@ -63,16 +58,6 @@ export interface SqliteEventLogOptions {
   readonly maxUnconfirmedBytes?: number;
   /** How long a write waits for another process's write, ms. Default 5,000. */
   readonly busyTimeoutMs?: number;
-  /** Maximum of uncommitted entries of one partition in a flow stage. Default 100,000. */
-  readonly maxUncommitted?: number;
-  /** Delay before a retry, ms: the first, doubling up to the cap. Default 50 to 5,000. */
-  readonly backoff?: { readonly firstMs: number; readonly capMs: number };
-  /** Records which entries the stages are processing, to be read after a crash. Default: not recorded. */
-  readonly inFlight?: InFlightTable;
-  /** Default: unlimited. */
-  readonly space?: StageSpace;
-  /** How long `stop()` lets a stage finish the entries that it has, ms. Default 10,000. */
-  readonly stopGraceMs?: number;
 }
 
 const READ_BYTES = 1024 * 1024;
@@ -100,13 +85,12 @@ export async function openSqliteEventLog(options: SqliteEventLogOptions): Promis
 export class SqliteEventLog implements EventLog {
   readonly topics: ReadonlyMap<string, TopicSpec>;
   readonly #options: SqliteEventLogOptions;
-  readonly #clock: Clock;
   readonly #groups: ReadonlyMap<TopicGroup, OpenTopicGroup>;
   /** Includes the runs that are starting. */
   readonly #runs = new Set<Promise<SqliteStageRun>>();
   readonly #shared = new SharedReads();
   readonly #closing = new AbortController();
-  readonly #crashes: CrashWatch;
+  readonly #runner: Runner;
   /** Stages and partitions that a warning about kept segments was logged for. */
   readonly #warnedOf = new Set<string>();
   readonly #retention: NodeJS.Timeout | undefined;
@@ -115,8 +99,7 @@ export class SqliteEventLog implements EventLog {
   constructor(options: SqliteEventLogOptions) {
     this.topics = options.topics;
     this.#options = options;
-    this.#clock = options.clock ?? Date.now;
-    this.#crashes = crashWatch(this, options.inFlight);
+    this.#runner = createRunner(this, options);
     this.#groups = new Map(TOPIC_GROUPS.map((name) => [name, this.#open(name)]));
     const every = options.retentionEveryMs ?? 60_000;
     this.#retention = every === false ? undefined : setInterval(() => this.#applyRetention(), every).unref();
@@ -226,21 +209,12 @@ export class SqliteEventLog implements EventLog {
 
   async run(stage: Stage): Promise<StageRun> {
     this.#checkOpen();
-    const { metrics, logger, maxUncommitted = 100_000, stopGraceMs = 10_000 } = this.#options;
     const run = SqliteStageRun.start(stage, {
+      ...this.#runner,
       topics: this.topics,
       groupOf: (spec) => this.#groupOf(spec),
       shared: this.#shared,
       writer: this.#named('stages').writer,
-      backoff: this.#options.backoff ?? { firstMs: 50, capMs: 5_000 },
-      fetchBytes: READ_BYTES,
-      maxUncommitted,
-      crashes: this.#crashes,
-      space: this.#options.space ?? UNLIMITED_SPACE,
-      stopGraceMs,
-      clock: this.#clock,
-      metrics,
-      logger,
     });
     this.#runs.add(run);
     const leave = this.#shared.join(stage.reads.map(({ topic }) => topic));
@@ -262,7 +236,7 @@ export class SqliteEventLog implements EventLog {
   /** Drops expired files of every topic group now, as the timer does. Safe in several processes at once. */
   async dropExpired(): Promise<void> {
     this.#checkOpen();
-    const now = this.#clock();
+    const now = this.#runner.clock();
     // First what is dropped without a write: it makes room for the rolls on a full disk.
     this.#dropSealed(now);
     for (const { folder, segmentAgeMs } of this.#groups.values()) rollIdleSegment(folder, segmentAgeMs, now);
@@ -319,7 +293,7 @@ export class SqliteEventLog implements EventLog {
     const { segmentBytes = 256 * 1024 * 1024 } = this.#options;
     const segmentAgeMs = this.#segmentAge(name);
     const folder = join(this.#options.folder, name);
-    createFirstSegment(folder, this.#clock());
+    createFirstSegment(folder, this.#runner.clock());
     const reader = new TopicGroupReader(folder);
     const watch = new TopicGroupWatch(reader);
     const onDurable = (topic: string, partition: number, next: number) =>
@@ -368,7 +342,7 @@ const FLOW_THROTTLE: CommitThrottle = { pauseAfter: () => 0, positionMs: 50 };
 
 const ONE_ENTRY = { maxBytes: 1, maxEntries: 1 };
 
-interface StageRunOptions {
+interface StageRunOptions extends Runner {
   readonly topics: ReadonlyMap<string, TopicSpec>;
   /** The topic group of a source. */
   readonly groupOf: (spec: TopicSpec) => {
@@ -378,15 +352,6 @@ interface StageRunOptions {
   readonly shared: Pick<SharedReads, 'of'>;
   /** The writer of the topic group `stages`, which holds output records and positions. */
   readonly writer: TopicGroupWriter;
-  readonly backoff: Backoff;
-  readonly fetchBytes: number;
-  readonly maxUncommitted: number;
-  readonly crashes: CrashWatch;
-  readonly space: StageSpace;
-  readonly stopGraceMs: number;
-  readonly clock: Clock;
-  readonly metrics: Metrics;
-  readonly logger: Logger;
 }
 
 interface OwnedSource {

@@ -2,8 +2,7 @@ import { join } from 'node:path';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { type Headers, type LogEntry, unpack } from '@tributary/core';
 import { openDatabase, reading } from '../../sqlite/database.ts';
-import type { FetchLimits } from '../stage-runner/partition-loop.ts';
-import type { Cursor, Taken } from '../stage-runner/work.ts';
+import type { Cursor, FetchLimits, Taken } from '../stage-runner/work.ts';
 import {
   listSegments,
   publishNext,

@@ -12,7 +12,9 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { COMMIT_BYTES, FINISHED_BYTES, FlowWindow, FlowWork, type Slot } from './flow-work.ts';
 import { InFlightTable } from './suspects.ts';
-import { Committer, type Work } from './work.ts';
+import { Committer, type Cursor, type StageSpace, type Work } from './work.ts';
+
+const AMPLE: StageSpace = { isFull: () => false, isSpent: () => false };
 
 const PAUSE_MS = 150;
 const POSITION_PAUSE_MS = 60_000;
@@ -29,19 +31,17 @@ function setUp({
   const stopping = new AbortController();
   const signal = new AbortController().signal;
   const backoff = { firstMs: 1, capMs: 1 };
-  const committer = new Committer({
-    stage: 's',
+  const owned = {
     topic: 't',
     partition: 0,
     committed: { offset: 0, index: 0 },
-    commit: async (_from, to) => {
+    commit: async (_from: Cursor, to: Cursor) => {
       commits.push({ to: to.offset, at: performance.now() });
     },
     throttle: { pauseAfter: () => PAUSE_MS, positionMs: POSITION_PAUSE_MS },
-    backoff,
-    metrics: NO_METRICS,
-    logger: NO_LOGGER,
-  });
+  };
+  const runner = { space: AMPLE, backoff, metrics: NO_METRICS, logger: NO_LOGGER };
+  const committer = new Committer({ name: 's' }, owned, runner);
   const stage: FlowStage = {
     kind: 'flow',
     name: 's',

@@ -42,7 +42,7 @@ interface CommitPause {
  * continue. It ends for good at the first `Rewind` or `Fenced` of the stage and at a failed commit: that error is the reason of
  * `ended`, and `tryAdmit` and `drained` throw it from then on.
  */
-export class FlowWork implements Dispatcher {
+export class FlowWork {
   readonly #stage: FlowStage;
   readonly #work: Work;
   readonly #window: FlowWindow;
@@ -143,7 +143,7 @@ export class FlowWork implements Dispatcher {
     }
   }
 
-  /** Part of `Dispatcher`. */
+  /** Called by the record. */
   emitted(record: InFlightRecord, outputRecords: readonly OutputRecord[], notes: readonly StageNote[]): void {
     this.#engineAnswered(record);
     try {
@@ -156,7 +156,7 @@ export class FlowWork implements Dispatcher {
   }
 
   /**
-   * Part of `Dispatcher`. The entry is dispatched again while an engine is unavailable (no other is admitted meanwhile), and
+   * Called by the record. The entry is dispatched again while an engine is unavailable (no other is admitted meanwhile), and
    * after other errors until it is dead-lettered.
    */
   threw(record: InFlightRecord, thrown: unknown): void {
@@ -191,18 +191,16 @@ export class FlowWork implements Dispatcher {
     }
   }
 
-  /** Part of `Dispatcher`. */
+  /** Undefined while the stage may make more output records for the record; else resolves when that may have changed. */
   room(record: InFlightRecord): Promise<void> | undefined {
     this.ended.throwIfAborted();
     return this.#window.mayEmit(record.slot) ? undefined : this.changed();
   }
 
-  /** Part of `Dispatcher`. */
   get signal(): AbortSignal {
     return this.#work.signal;
   }
 
-  /** Part of `Dispatcher`. */
   get stopping(): AbortSignal {
     return this.#work.stopping;
   }
@@ -512,16 +510,6 @@ export class FlowWindow {
   }
 }
 
-/** The dispatcher of in-flight records. */
-interface Dispatcher {
-  readonly signal: AbortSignal;
-  readonly stopping: AbortSignal;
-  emitted(record: InFlightRecord, outputRecords: readonly OutputRecord[], notes: readonly StageNote[]): void;
-  threw(record: InFlightRecord, thrown: unknown): void;
-  /** Undefined while the stage may make more output records for it; else resolves when that may have changed. */
-  room(record: InFlightRecord): Promise<void> | undefined;
-}
-
 /**
  * An entry that a flow stage has in flight, and the context in which the stage finishes it. Its slot stays in the window for
  * longer, until the entries before it are finished.
@@ -530,26 +518,26 @@ class InFlightRecord implements FlowContext {
   readonly entry: LogEntry;
   readonly slot: Slot;
   readonly bytes: number;
-  readonly #dispatcher: Dispatcher;
+  readonly #flow: FlowWork;
   throws = 0;
   /** How often in a row an engine was unavailable. */
   repetition = 0;
   #isOpen = false;
   #notes = NO_NOTES;
 
-  constructor(dispatcher: Dispatcher, entry: LogEntry, slot: Slot) {
-    this.#dispatcher = dispatcher;
+  constructor(flow: FlowWork, entry: LogEntry, slot: Slot) {
+    this.#flow = flow;
     this.entry = entry;
     this.slot = slot;
     this.bytes = slot.bytes;
   }
 
   get signal(): AbortSignal {
-    return this.#dispatcher.signal;
+    return this.#flow.signal;
   }
 
   get stopping(): AbortSignal {
-    return this.#dispatcher.stopping;
+    return this.#flow.stopping;
   }
 
   /** Before each dispatch: the stage calls `done` or `failed` once. */
@@ -559,7 +547,7 @@ class InFlightRecord implements FlowContext {
   }
 
   done(outputRecords: readonly OutputRecord[]): void {
-    if (this.#close()) this.#dispatcher.emitted(this, outputRecords, this.#notes);
+    if (this.#close()) this.#flow.emitted(this, outputRecords, this.#notes);
   }
 
   count(note: StageNote): void {
@@ -567,11 +555,11 @@ class InFlightRecord implements FlowContext {
   }
 
   failed(thrown: unknown): void {
-    if (this.#close()) this.#dispatcher.threw(this, thrown);
+    if (this.#close()) this.#flow.threw(this, thrown);
   }
 
   room(): Promise<void> | undefined {
-    return this.#dispatcher.room(this);
+    return this.#flow.room(this);
   }
 
   #close(): boolean {

@@ -12,19 +12,22 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import {
   AppendTimes,
   appendTimes,
+  createRunner,
   dueNow,
   entriesFrom,
-  type FetchLimits,
-  type OwnedPartition,
   PartitionLoop,
   type Read,
   RecentReads,
   SharedReads,
-  type StageSpace,
-  UNLIMITED_SPACE,
 } from './partition-loop.ts';
-import { crashWatch } from './suspects.ts';
-import { type Cursor, pause, type Taken } from './work.ts';
+import {
+  type Cursor,
+  type FetchLimits,
+  type OwnedPartition,
+  pause,
+  type StageSpace,
+  type Taken,
+} from './work.ts';
 
 const POSITION_MS = 120;
 
@@ -94,15 +97,7 @@ interface Setting {
 }
 
 /** A running stage without output records on such a partition, two entries at a time. */
-function atWork({
-  end,
-  delayMs,
-  clock = Date.now,
-  repeats,
-  process,
-  space = UNLIMITED_SPACE,
-  writes = [],
-}: Setting = {}) {
+function atWork({ end, delayMs, clock = Date.now, repeats, process, space, writes = [] }: Setting = {}) {
   const owned = new ThrottledPartition(clock);
   const handled: number[] = [];
   const source: Source = {
@@ -125,21 +120,15 @@ function atWork({
     },
   };
   const [stopping, leaving] = [new AbortController(), new AbortController()];
-  const loop = new PartitionLoop({
-    stage,
-    source,
-    owned,
-    stopping: stopping.signal,
-    crashes: crashWatch(NO_NOTES),
-    space,
-    leaving: leaving.signal,
+  const runner = createRunner(NO_NOTES, {
+    ...(space && { space }),
     backoff: { firstMs: 1, capMs: 1 },
-    fetchBytes: 1_000_000,
-    maxUncommitted: 1_000,
     clock,
     metrics: NO_METRICS,
     logger: NO_LOGGER,
   });
+  const signals = { stopping: stopping.signal, leaving: leaving.signal };
+  const loop = new PartitionLoop({ ...runner, ...signals, stage, source, owned });
   const ended = loop.run();
   const stop = async () => {
     stopping.abort();

@@ -3,30 +3,36 @@ import {
   type BatchStage,
   backoffMs,
   type Clock,
+  type EventLog,
   EventLoopYielder,
   type FlowStage,
   type LogEntry,
   type Logger,
   type Metrics,
   messageOf,
-  type OutputRecord,
   Rewind,
   type Source,
   type Stage,
-  Unavailable,
 } from '@tributary/core';
 import { quarantineTaken, workBatch } from './batch-work.ts';
 import { FlowWork } from './flow-work.ts';
-import type { InFlightEntries } from './suspects.ts';
-import { type CrashWatch, PartitionSuspects, type Treatment } from './suspects.ts';
 import {
-  type CommitThrottle,
+  CrashWatch,
+  type InFlightEntries,
+  type InFlightTable,
+  PartitionSuspects,
+  type Treatment,
+} from './suspects.ts';
+import {
   Committer,
   type Cursor,
   compareCursors,
   earlier,
   failureOf,
+  type OwnedPartition,
   pause,
+  type Runner,
+  type StageSpace,
   type Taken,
   unlessAborted,
   type Work,
@@ -46,53 +52,44 @@ const FULL_MS = 250;
 /** How long a stop waits for the last position to be stored, ms; without it the next owner repeats the work. */
 const LAST_POSITION_MS = 2_000;
 
-export interface FetchLimits {
-  /** Reading stops at the record that reaches this size; so at least one record is returned when there is one. */
-  readonly maxBytes: number;
-  /** Reading stops at the record that reaches this number: the entries of one record are not divided. */
-  readonly maxEntries: number;
-  /** For how long to wait for more entries after the first, ms. Default 0. */
-  readonly gatherMs?: number;
-  /** For how long to wait for the first entry, ms. Default: until there is one. */
-  readonly waitMs?: number;
+/** The settings of a log for the stages that it runs. */
+export interface RunnerOptions {
+  readonly metrics: Metrics;
+  readonly logger: Logger;
+  /** Epoch ms; default `Date.now`. For due times. */
+  readonly clock?: Clock;
+  /** Uncommitted entries of one partition in a flow stage, at most. Default 100,000. */
+  readonly maxUncommitted?: number;
+  /** Bytes read from one partition at a time. Default 1 MiB. */
+  readonly fetchBytes?: number;
+  /** Pauses before repetitions, ms: the first, doubled up to the cap. Default 50 to 5,000. */
+  readonly backoff?: Backoff;
+  /** Records the entries that the stages have in flight, to be read after a crash of their thread. Default: a private one. */
+  readonly inFlight?: InFlightTable;
+  /** Default: unlimited. */
+  readonly space?: StageSpace;
+  /** How long a stage may take to finish its entries when it stops or a partition moves, ms. Default 10,000. */
+  readonly stopGraceMs?: number;
 }
 
-/** Holds entries back until the stage has reached positions in other partitions of their topic. */
-export interface EntryBarrier {
-  /** How many of the entries, from the first on, may be dispatched as far as it is known. */
-  countOpen(waiting: readonly Taken[]): number;
-  /** Finds out whether the entry may be dispatched. */
-  tryOpen(entry: Taken): Promise<boolean>;
+export function createRunner(
+  log: Pick<EventLog, 'topics' | 'read' | 'end'>,
+  { inFlight, ...options }: RunnerOptions,
+): Runner {
+  return {
+    crashes: new CrashWatch(log, inFlight),
+    space: options.space ?? { isFull: () => false, isSpent: () => false },
+    backoff: options.backoff ?? { firstMs: 50, capMs: 5_000 },
+    fetchBytes: options.fetchBytes ?? 1024 * 1024,
+    maxUncommitted: options.maxUncommitted ?? 100_000,
+    stopGraceMs: options.stopGraceMs ?? 10_000,
+    clock: options.clock ?? Date.now,
+    metrics: options.metrics,
+    logger: options.logger,
+  };
 }
 
-/** One partition that this process owns for a stage, as an engine implements it. */
-export interface OwnedPartition {
-  readonly topic: string;
-  readonly partition: number;
-  readonly committed: Cursor;
-  /** Entries from the cursor on, in order. Waits until there are some; empty once the signal fired or `waitMs` passed. */
-  fetch(from: Cursor, limits: FetchLimits, signal: AbortSignal): Promise<readonly Taken[]>;
-  /** See `StageContext.end`. */
-  readonly end?: () => Promise<number>;
-  /** See `CommitterOptions.commit`. */
-  commit(from: Cursor, to: Cursor, outputRecords: readonly OutputRecord[]): Promise<void>;
-  /** Absent: commits follow each other without a pause. */
-  readonly throttle?: CommitThrottle;
-  /** Absent: no entry waits for other partitions. */
-  readonly barrier?: EntryBarrier;
-}
-
-/** The space that the disk has for stages. Called for every entry. */
-export interface StageSpace {
-  /** Whether no more entries are to be taken; those in flight finish. */
-  isFull(): boolean;
-  /** Whether output records are not to be written either: what is left is kept for removals. */
-  isSpent(): boolean;
-}
-
-export const UNLIMITED_SPACE: StageSpace = { isFull: () => false, isSpent: () => false };
-
-interface LoopOptions {
+interface LoopOptions extends Runner {
   readonly stage: Stage;
   readonly source: Source;
   readonly owned: OwnedPartition;
@@ -100,14 +97,6 @@ interface LoopOptions {
   readonly stopping: AbortSignal;
   /** Fires when the dispatched entries are to be dropped. */
   readonly leaving: AbortSignal;
-  readonly backoff: Backoff;
-  readonly fetchBytes: number;
-  readonly maxUncommitted: number;
-  readonly crashes: CrashWatch;
-  readonly space: StageSpace;
-  readonly clock: Clock;
-  readonly metrics: Metrics;
-  readonly logger: Logger;
 }
 
 /**
@@ -126,28 +115,11 @@ export class PartitionLoop {
   constructor(options: LoopOptions) {
     this.#options = options;
     this.#writes = new Set(options.stage.writes);
-    const { owned, stage, crashes, backoff, clock, metrics, logger } = options;
-    this.#suspects = new PartitionSuspects(crashes.isolation, undefined, false);
+    const { owned, stage, crashes, clock } = options;
+    this.#suspects = new PartitionSuspects([], crashes.isolation);
     const end = async () => owned.end?.();
     this.#appendTimes = new AppendTimes(clock, () => this.#repeated('asking for the end', end));
-    this.#committer = new Committer({
-      stage: stage.name,
-      topic: owned.topic,
-      partition: owned.partition,
-      committed: owned.committed,
-      commit: async (from, to, outputRecords) => {
-        if (outputRecords.length > 0 && options.space.isSpent())
-          throw new Unavailable('the disk is full: what is left of it is kept for removals');
-        await owned.commit(from, to, outputRecords);
-      },
-      throttle: owned.throttle,
-      leastPauseMs: stage.kind === 'flow' ? stage.commitPauseMs : undefined,
-      isCounting: stage.isCounting?.bind(stage),
-      onCommitted: stage.committed?.bind(stage),
-      backoff,
-      metrics,
-      logger,
-    });
+    this.#committer = new Committer(stage, owned, options);
   }
 
   get committed(): Cursor {
@@ -168,9 +140,10 @@ export class PartitionLoop {
     const { stage, owned, crashes } = this.#options;
     const { topic, partition } = owned;
     const suspects = await this.#repeated('reading noted crashes', () =>
-      crashes.notes.suspectsOf(stage.name, topic, partition),
+      crashes.suspectsOf(stage, topic, partition),
     );
-    this.#suspects = new PartitionSuspects(crashes.isolation, suspects, stage.neverQuarantines === true);
+    if (suspects === undefined) return;
+    this.#suspects = suspects;
     const inFlight = crashes.table.open({ stage: stage.name, topic, partition });
     try {
       await this.#run(inFlight);
@@ -180,7 +153,7 @@ export class PartitionLoop {
   }
 
   async #run(inFlight: InFlightEntries): Promise<void> {
-    const { stopping, leaving } = this.#options;
+    const { stopping, leaving, backoff } = this.#options;
     let from = this.committed;
     while (!stopping.aborted) {
       const committedBefore = this.committed;
@@ -190,10 +163,7 @@ export class PartitionLoop {
         if (leaving.aborted) return;
         from = this.#restartFrom(thrown);
         this.#restarts = this.committed === committedBefore ? this.#restarts + 1 : 0;
-        await pause(
-          this.#restarts === 0 ? 0 : backoffMs(this.#restarts - 1, this.#options.backoff),
-          stopping,
-        );
+        await pause(this.#restarts === 0 ? 0 : backoffMs(this.#restarts - 1, backoff), stopping);
       }
     }
   }
@@ -204,7 +174,8 @@ export class PartitionLoop {
     const failure = failureOf(thrown);
     if (failure !== 'rewind' && failure !== 'restart') throw thrown;
     const { topic, partition } = owned;
-    logger.warn({ stage: stage.name, topic, partition, error: messageOf(thrown) }, 'partition restarts');
+    const fields = { stage: stage.name, topic, partition, error: messageOf(thrown) };
+    logger.warn(fields, 'partition restarts');
     if (!(thrown instanceof Rewind)) return this.committed;
     return earlier({ offset: Math.max(0, thrown.offset), index: 0 }, this.committed);
   }
@@ -212,7 +183,7 @@ export class PartitionLoop {
   async #pull(from: Cursor, inFlight: InFlightEntries): Promise<void> {
     const own = new AbortController();
     const { signal } = own;
-    const { leaving, backoff, clock, metrics, logger, stage, owned } = this.#options;
+    const { leaving, stopping, stage, owned, backoff, clock, metrics, logger } = this.#options;
     // `AbortSignal.any` checks all its signals at every access, which is for every entry.
     const leave = () => own.abort(leaving.reason);
     leaving.addEventListener('abort', leave, { once: true, signal });
@@ -225,7 +196,7 @@ export class PartitionLoop {
       positionsMayWait: stage.kind === 'flow' || stage.repeats !== 'visible',
       context: owned.end === undefined ? { signal } : { signal, end: owned.end },
       signal,
-      stopping: this.#options.stopping,
+      stopping,
       backoff,
       clock,
       metrics,
@@ -243,15 +214,16 @@ export class PartitionLoop {
 
   async #pullBatches(stage: BatchStage, from: Cursor, work: Work): Promise<void> {
     const maxEntries = stage.maxEntries ?? DEFAULT_BATCH_ENTRIES;
+    const { stopping, space, crashes } = this.#options;
     for await (const ready of this.#ready(from, maxEntries)) {
-      if (ready.length === 0) await this.#settle(work.signal, this.#options.stopping);
-      for (let at = 0; at < ready.length && !this.#options.stopping.aborted; ) {
-        if (this.#options.space.isFull()) {
-          await this.#untilSpace(this.#options.stopping);
+      if (ready.length === 0) await this.#settle(work.signal, stopping);
+      for (let at = 0; at < ready.length && !stopping.aborted; ) {
+        if (space.isFull()) {
+          await this.#untilSpace();
           continue;
         }
         const batch = this.#suspects.cut(this.#cutReplay(ready.slice(at, at + maxEntries)));
-        await this.#suspects.released(this.#options.stopping);
+        await crashes.isolation.released(stopping);
         await this.#workBatch(stage, batch, work);
         at += batch.length;
       }
@@ -284,30 +256,28 @@ export class PartitionLoop {
     if (treatment === 'normal') return workBatch(stage, batch, work);
     if (treatment !== 'alone') return quarantineTaken(first, treatment.quarantined, work);
     let working = Promise.resolve();
-    await this.#suspects.alone(
-      work.inFlight,
-      () => {
-        working = workBatch(stage, batch, work);
-        return working;
-      },
-      work.signal,
-    );
+    const start = () => {
+      working = workBatch(stage, batch, work);
+      return working;
+    };
+    await this.#options.crashes.isolation.alone(work.inFlight, start, work.signal);
     await working;
   }
 
   async #pullFlow(stage: FlowStage, from: Cursor, work: Work, own: AbortController): Promise<void> {
-    const { stopping, leaving, maxUncommitted } = this.#options;
+    const { stopping, leaving, space, maxUncommitted } = this.#options;
+    const { isolation } = this.#options.crashes;
     const flow = new FlowWork(stage, work, maxUncommitted);
     const thread = new EventLoopYielder(() => performance.now());
     try {
       for await (const ready of this.#ready(from, DEFAULT_BATCH_ENTRIES, flow.ended)) {
         for (const taken of ready) {
-          if (this.#options.space.isFull()) await this.#untilSpace(stopping);
+          if (space.isFull()) await this.#untilSpace();
           // A stage may be done with each entry at once.
           if (thread.isYieldDue) await thread.yield();
           const treatment = this.#suspects.treatmentOf(taken.entry);
           if (treatment === 'normal') {
-            if (this.#suspects.isDispatchPaused) await this.#suspects.released(stopping);
+            if (isolation.dispatchPause !== undefined) await isolation.released(stopping);
             while (!stopping.aborted && !flow.tryAdmit(taken)) await flow.changed();
           } else await this.#dispatchSuspect(flow, taken, treatment, work);
           if (stopping.aborted) break;
@@ -332,13 +302,13 @@ export class PartitionLoop {
       flow.quarantine(taken, treatment.quarantined);
       return;
     }
-    const { stopping } = this.#options;
+    const { stopping, crashes } = this.#options;
     const done = async () => {
       while (!stopping.aborted && !flow.tryAdmit(taken)) await flow.changed();
       await flow.drained();
     };
     flow.isThrottled = false;
-    await this.#suspects.alone(work.inFlight, done, work.signal);
+    await crashes.isolation.alone(work.inFlight, done, work.signal);
     flow.isThrottled = true;
   }
 
@@ -389,9 +359,9 @@ export class PartitionLoop {
   }
 
   /** Waits while the disk is full: entries stay in the log, and what was taken finishes in the space that is left. */
-  async #untilSpace(signal: AbortSignal): Promise<void> {
-    const { space } = this.#options;
-    while (space.isFull() && !signal.aborted) await pause(FULL_MS, signal);
+  async #untilSpace(): Promise<void> {
+    const { stopping, space } = this.#options;
+    while (space.isFull() && !stopping.aborted) await pause(FULL_MS, stopping);
   }
 
   /** How many of the first `count` entries need not wait for other partitions. */

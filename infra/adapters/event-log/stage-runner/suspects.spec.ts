@@ -1,7 +1,7 @@
 import { type LogEntry, type NewEntry, type ReadResult, TOPIC } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import {
-  CrashNotes,
+  CrashWatch,
   crashEntries,
   InFlightTable,
   inFlightMemory,
@@ -25,7 +25,7 @@ function table() {
 }
 
 /** The notes of crashes of a log with these entries. */
-async function suspectsOf(notes: readonly NewEntry[], stage = 's') {
+async function suspectsOf(notes: readonly NewEntry[]) {
   const entries = notes.map((note, offset): LogEntry => {
     return { ...note, position: { topic: TOPIC.crashes, partition: 0, offset, index: 0 }, timestamp: 0 };
   });
@@ -35,7 +35,8 @@ async function suspectsOf(notes: readonly NewEntry[], stage = 's') {
   const topics = new Map([
     [TOPIC.crashes, { name: TOPIC.crashes, partitions: 1, packed: false, retentionMs: 1 }],
   ]);
-  return new CrashNotes({ topics, read, end: async () => entries.length }).suspectsOf(stage, 't', 1);
+  const watch = new CrashWatch({ topics, read, end: async () => entries.length });
+  return watch.suspectsOf({ name: 's' }, 't', 1);
 }
 
 describe('the table of entries in progress', () => {
@@ -81,34 +82,31 @@ describe('an entry that was in hand when the process ended', () => {
     const { written, inFlight } = table();
     written.open({ stage: 's', topic: 't', partition: 1 }).take(entry(3));
     const suspects = await suspectsOf(crashEntries(inFlight(), 'heap', 'now'));
-    expect(suspects?.crashesOf(entry(3))).toBe(1);
-    expect(suspects?.crashesOf(entry(4))).toBe(0);
-    expect(suspects?.guiltOf(entry(3))).toBeUndefined();
-    expect(suspects?.arePassedBy(entry(4).position)).toBe(true);
+    expect(suspects.treatmentOf(entry(3))).toBe('alone');
+    expect(suspects.treatmentOf(entry(4))).toBe('normal');
   });
 
   it('is guilty when it was dispatched alone and no other entry of the process was in hand', async () => {
     const suspects = await suspectsOf(crashEntries(alone(3).inFlight(), 'heap', 'now'));
-    expect(suspects?.guiltOf(entry(3))).toBe('heap');
+    expect(suspects.treatmentOf(entry(3))).toEqual({ quarantined: 'heap' });
   });
 
   it('is not, when a stage of another partition had anything in hand', async () => {
     const { written, inFlight } = alone(3);
     written.open({ stage: 'other', topic: 't', partition: 0 }).take(entry(9));
     const suspects = await suspectsOf(crashEntries(inFlight(), 'heap', 'now'));
-    expect(suspects?.guiltOf(entry(3))).toBeUndefined();
-    expect(suspects?.crashesOf(entry(3))).toBe(1);
+    expect(suspects.treatmentOf(entry(3))).toBe('alone');
   });
 
   it('is not, when the topic was created again and another entry has its offset', async () => {
     const suspects = await suspectsOf(crashEntries(alone(3).inFlight(), 'heap', 'now'));
-    expect(suspects?.guiltOf(entry(3, 0, 6))).toBeUndefined();
+    expect(suspects.treatmentOf(entry(3, 0, 6))).toBe('alone');
   });
 
   it('a malformed note stops no stage', async () => {
     const broken = ['', 'null', '{"ranges":7}', '{"ranges":[null,{"from":1}]}'];
     const notes = broken.map((value) => ({ key: '', value, headers: {} }));
-    expect(await suspectsOf(notes)).toBeUndefined();
+    expect((await suspectsOf(notes)).treatmentOf(entry(1))).toBe('normal');
   });
 });
 

@@ -1,18 +1,50 @@
-import { type EventLog, type LogEntry, type NewEntry, TOPIC } from '@tributary/core';
-import { type Cursor, compareCursors, pause, type Taken, unlessAborted } from './work.ts';
+import { type EventLog, type LogEntry, type NewEntry, type Stage, TOPIC } from '@tributary/core';
+import { type Cursor, compareCursors, pause, sharedByCallers, type Taken, unlessAborted } from './work.ts';
 
-/** Finds the entry that ends the process among those in flight. One for each log, shared by the stages that it runs. */
-export interface CrashWatch {
+/** The newest notes that are read: a process that ends every few seconds for another reason leaves one each time. */
+const NOTES_READ = 500;
+
+/**
+ * Finds the entry that ends the process among those in flight. One for each log, shared by the stages that it runs: the
+ * table of what they have in flight, the noted crashes of the installation, and the isolation of suspects.
+ */
+export class CrashWatch {
   readonly table: InFlightTable;
-  readonly notes: CrashNotes;
   readonly isolation: SuspectIsolation;
-}
+  readonly #log: Pick<EventLog, 'topics' | 'read' | 'end'>;
+  readonly #noted: NotedRange[] = [];
+  #next = 0;
 
-export function crashWatch(
-  log: Pick<EventLog, 'topics' | 'read' | 'end'>,
-  table = new InFlightTable(),
-): CrashWatch {
-  return { table, notes: new CrashNotes(log), isolation: new SuspectIsolation(table) };
+  constructor(log: Pick<EventLog, 'topics' | 'read' | 'end'>, table = new InFlightTable()) {
+    this.#log = log;
+    this.table = table;
+    this.isolation = new SuspectIsolation(table);
+  }
+
+  /** The suspects of a partition that a stage takes over. `Unavailable`: repeat it. */
+  async suspectsOf(
+    { name, neverQuarantines }: Pick<Stage, 'name' | 'neverQuarantines'>,
+    topic: string,
+    partition: number,
+  ): Promise<PartitionSuspects> {
+    if (this.#log.topics.has(TOPIC.crashes)) await this.#readNotes();
+    const ranges = this.#noted.filter(
+      (range) => range.stage === name && range.topic === topic && range.partition === partition,
+    );
+    return new PartitionSuspects(ranges, this.isolation, neverQuarantines);
+  }
+
+  /** Partitions that are taken over together share a read. */
+  readonly #readNotes = sharedByCallers(async () => {
+    const end = await this.#log.end(TOPIC.crashes, 0);
+    this.#next = Math.max(this.#next, end - NOTES_READ);
+    while (this.#next < end) {
+      const { entries, next } = await this.#log.read(TOPIC.crashes, 0, this.#next);
+      for (const entry of entries) this.#noted.push(...rangesIn(entry));
+      if (next <= this.#next) break; // entries before the end may not be readable yet
+      this.#next = next;
+    }
+  });
 }
 
 /**
@@ -25,56 +57,48 @@ export type Treatment = 'normal' | 'alone' | { readonly quarantined: string };
 export class PartitionSuspects {
   readonly #isolation: SuspectIsolation;
   readonly #neverQuarantines: boolean;
-  /** Undefined once the partition is past all of them. */
-  #suspects: Suspects | undefined;
+  /** Empty once the partition is past all of them. */
+  #ranges: readonly NotedRange[];
+  readonly #until: Cursor;
 
-  constructor(isolation: SuspectIsolation, suspects: Suspects | undefined, neverQuarantines: boolean) {
+  constructor(ranges: readonly NotedRange[], isolation: SuspectIsolation, neverQuarantines = false) {
     this.#isolation = isolation;
-    this.#suspects = suspects;
     this.#neverQuarantines = neverQuarantines;
+    this.#ranges = ranges;
+    this.#until = ranges
+      .map(({ to }) => to)
+      .sort(compareCursors)
+      .at(-1) ?? { offset: -1, index: 0 };
   }
 
   /** Cuts a batch in front of the first suspect; a suspect makes a batch of its own. */
   cut(batch: readonly Taken[]): readonly Taken[] {
-    if (this.#suspects === undefined) return batch;
-    const suspect = batch.findIndex(({ entry }) => this.#crashesOf(entry) > 0);
+    if (this.#ranges.length === 0) return batch;
+    const suspect = batch.findIndex(({ entry }) => this.#crashesAt(entry).length > 0);
     return suspect < 0 ? batch : batch.slice(0, Math.max(1, suspect));
   }
 
   treatmentOf(entry: LogEntry): Treatment {
-    if (this.#suspects === undefined) return 'normal';
-    const crashes = this.#crashesOf(entry);
-    if (crashes === 0) return 'normal';
-    const reason = this.#neverQuarantines ? undefined : this.#suspects.guiltOf(entry);
-    if (reason !== undefined) return { quarantined: reason };
-    return this.#isolation.isAlone(crashes) ? 'alone' : 'normal';
+    if (this.#ranges.length === 0) return 'normal';
+    const crashes = this.#crashesAt(entry);
+    if (crashes.length === 0) return 'normal';
+    const guilty = this.#neverQuarantines ? undefined : crashes.find((range) => isGuilty(entry, range));
+    if (guilty !== undefined) return { quarantined: guilty.reason };
+    return this.#isolation.isAlone(crashes.length) ? 'alone' : 'normal';
   }
 
-  /** Whether the dispatch of entries is paused for a suspect; then `released` resolves. */
-  get isDispatchPaused(): boolean {
-    return this.#isolation.dispatchPause !== undefined;
+  /** The crashes at which the entry was in flight. */
+  #crashesAt({ position }: LogEntry): readonly NotedRange[] {
+    if (compareCursors(position, this.#until) > 0) this.#ranges = [];
+    return this.#ranges.filter(
+      ({ from, to }) => compareCursors(from, position) <= 0 && compareCursors(position, to) <= 0,
+    );
   }
+}
 
-  /** Resolves when entries may be dispatched, or the signal fires. */
-  async released(signal: AbortSignal): Promise<void> {
-    for (
-      let { dispatchPause } = this.#isolation;
-      dispatchPause !== undefined && !signal.aborted;
-      dispatchPause = this.#isolation.dispatchPause
-    )
-      await unlessAborted(dispatchPause, signal).catch(() => {});
-  }
-
-  /** See `SuspectIsolation.alone`. */
-  alone(inFlight: InFlightEntries, work: () => Promise<void>, signal: AbortSignal): Promise<void> {
-    return this.#isolation.alone(inFlight, work, signal);
-  }
-
-  /** The number of crashes at which the entry was in flight. */
-  #crashesOf(entry: LogEntry): number {
-    if (this.#suspects?.arePassedBy(entry.position) === true) this.#suspects = undefined;
-    return this.#suspects?.crashesOf(entry) ?? 0;
-  }
+/** Whether the entry alone was in flight at the crash. A topic that was created again has another one at its offset. */
+function isGuilty({ position, timestamp }: LogEntry, { alone, from, timestamp: noted }: NotedRange): boolean {
+  return alone && compareCursors(from, position) === 0 && noted === timestamp;
 }
 
 /** How long a suspect has the process to itself, ms: first for the other entries in flight to finish, then for itself. */
@@ -114,6 +138,12 @@ export class SuspectIsolation {
   /** While other entries are not dispatched: resolves when they may be again. */
   get dispatchPause(): Promise<void> | undefined {
     return this.#opened?.promise;
+  }
+
+  /** Resolves when other entries may be dispatched, or the signal fires. */
+  async released(signal: AbortSignal): Promise<void> {
+    while (this.#opened !== undefined && !signal.aborted)
+      await unlessAborted(this.#opened.promise, signal).catch(() => {});
   }
 
   /** Whether an entry that was in flight at so many crashes is dispatched alone: not once the budget is used up. */
@@ -178,9 +208,6 @@ export class SuspectIsolation {
   }
 }
 
-/** The newest notes that are read: a process that ends every few seconds for another reason leaves one each time. */
-const NOTES_READ = 500;
-
 /** Ranges in one entry of the topic, at about 200 bytes each. */
 const RANGES_IN_ENTRY = 2_000;
 
@@ -189,6 +216,11 @@ interface CrashNote {
   readonly at: string;
   readonly reason: string;
   readonly ranges: readonly InFlightRange[];
+}
+
+/** A range of a note, with why the process ended. */
+interface NotedRange extends InFlightRange {
+  readonly reason: string;
 }
 
 /**
@@ -213,54 +245,8 @@ export function crashEntries(
   return entries;
 }
 
-/** The noted crashes of an installation, as this process last read them. */
-export class CrashNotes {
-  readonly #log: Pick<EventLog, 'topics' | 'read' | 'end'>;
-  #ranges: (InFlightRange & { readonly reason: string })[] = [];
-  #next = 0;
-  #reading: Promise<void> = Promise.resolve();
-  #queued: Promise<void> | undefined;
-
-  constructor(log: Pick<EventLog, 'topics' | 'read' | 'end'>) {
-    this.#log = log;
-  }
-
-  /** The suspects of a partition that a stage takes over; undefined where there are none. `Unavailable`: repeat it. */
-  async suspectsOf(stage: string, topic: string, partition: number): Promise<Suspects | undefined> {
-    if (!this.#log.topics.has(TOPIC.crashes)) return undefined;
-    await this.#refresh();
-    const ranges = this.#ranges.filter(
-      (range) => range.stage === stage && range.topic === topic && range.partition === partition,
-    );
-    return ranges.length === 0 ? undefined : new Suspects(ranges);
-  }
-
-  /** Partitions that are taken over together share a read, which begins after the last of them called. */
-  #refresh(): Promise<void> {
-    this.#queued ??= this.#reading
-      .catch(() => {})
-      .then(() => {
-        this.#queued = undefined;
-        this.#reading = this.#read();
-        return this.#reading;
-      });
-    return this.#queued;
-  }
-
-  async #read(): Promise<void> {
-    const end = await this.#log.end(TOPIC.crashes, 0);
-    this.#next = Math.max(this.#next, end - NOTES_READ);
-    while (this.#next < end) {
-      const { entries, next } = await this.#log.read(TOPIC.crashes, 0, this.#next);
-      for (const entry of entries) this.#ranges.push(...rangesIn(entry));
-      if (next <= this.#next) break; // entries before the end may not be readable yet
-      this.#next = next;
-    }
-  }
-}
-
 /** None for a malformed note: it must stop no stage. */
-function rangesIn({ value }: LogEntry): (InFlightRange & { readonly reason: string })[] {
+function rangesIn({ value }: LogEntry): readonly NotedRange[] {
   try {
     const { ranges, reason } = JSON.parse(value) as Partial<CrashNote>;
     if (!Array.isArray(ranges)) return [];
@@ -276,41 +262,6 @@ function isRange(range: Partial<InFlightRange> | null): range is InFlightRange {
 
 function isCursor(cursor: Partial<Cursor> | undefined): boolean {
   return Number.isSafeInteger(cursor?.offset) && Number.isSafeInteger(cursor?.index);
-}
-
-/** Entries of one partition that were in flight when a process ended by its own fault. */
-export class Suspects {
-  readonly #ranges: readonly (InFlightRange & { readonly reason: string })[];
-  readonly #until: Cursor;
-
-  constructor(ranges: readonly (InFlightRange & { readonly reason: string })[]) {
-    this.#ranges = ranges;
-    this.#until = ranges.reduce<Cursor>((until, { to }) => (compareCursors(to, until) > 0 ? to : until), {
-      offset: -1,
-      index: 0,
-    });
-  }
-
-  /** Whether the position is behind all of them. */
-  arePassedBy(position: Cursor): boolean {
-    return compareCursors(position, this.#until) > 0;
-  }
-
-  /** The number of crashes at which the entry was in flight. */
-  crashesOf({ position }: LogEntry): number {
-    const isIn = ({ from, to }: InFlightRange) =>
-      compareCursors(from, position) <= 0 && compareCursors(position, to) <= 0;
-    return this.#ranges.filter(isIn).length;
-  }
-
-  /** The reason of a crash at which this entry alone was in flight; undefined where there was none. */
-  guiltOf({ position, timestamp }: LogEntry): string | undefined {
-    // A topic that was created again has another entry at the same offset.
-    const guilty = this.#ranges.find(
-      (range) => range.alone && compareCursors(range.from, position) === 0 && range.timestamp === timestamp,
-    );
-    return guilty?.reason;
-  }
 }
 
 /** Partitions of stages in a table (384 KiB); entries of further ones are not recorded. */

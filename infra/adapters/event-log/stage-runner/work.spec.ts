@@ -22,6 +22,7 @@ import {
   Committer,
   type Cursor,
   failureOf,
+  type OwnedPartition,
   PartitionLost,
   sharedByCallers,
 } from './work.ts';
@@ -41,23 +42,25 @@ describe('the failure of a stage', () => {
 
 const at = (offset: number, index = 0): Cursor => ({ offset, index });
 
-function setUp(answers: (Error | undefined)[], throttle?: CommitThrottle, leastPauseMs?: number) {
+function committerOf(
+  committed: Cursor,
+  stage: ConstructorParameters<typeof Committer>[0],
+  throttle: CommitThrottle | undefined,
+  commit: OwnedPartition['commit'],
+): Committer {
+  const owned = { topic: 't', partition: 0, committed, commit, ...(throttle && { throttle }) };
+  const space = { isFull: () => false, isSpent: () => false };
+  const backoff = { firstMs: 1, capMs: 1 };
+  return new Committer(stage, owned, { space, backoff, metrics: NO_METRICS, logger: NO_LOGGER });
+}
+
+function setUp(answers: (Error | undefined)[], throttle?: CommitThrottle, commitPauseMs?: number) {
   const calls: { from: Cursor; to: Cursor }[] = [];
-  const committer = new Committer({
-    stage: 's',
-    topic: 't',
-    partition: 0,
-    committed: at(5),
-    throttle,
-    leastPauseMs,
-    backoff: { firstMs: 1, capMs: 1 },
-    metrics: NO_METRICS,
-    logger: NO_LOGGER,
-    commit: async (from, to) => {
-      calls.push({ from, to });
-      const answer = answers.shift();
-      if (answer) throw answer;
-    },
+  const stage = { name: 's', ...(commitPauseMs === undefined ? {} : { commitPauseMs }) };
+  const committer = committerOf(at(5), stage, throttle, async (from, to) => {
+    calls.push({ from, to });
+    const answer = answers.shift();
+    if (answer) throw answer;
   });
   return { committer, calls };
 }
@@ -85,20 +88,10 @@ const NOTE: StageNote = {
 describe('the count of entries', () => {
   function setUpCounting(answers: (Error | undefined)[], throttle?: CommitThrottle) {
     const commits: (readonly OutputRecord[])[] = [];
-    const committer = new Committer({
-      stage: 's',
-      topic: 't',
-      partition: 0,
-      committed: at(0),
-      throttle,
-      backoff: { firstMs: 1, capMs: 1 },
-      metrics: NO_METRICS,
-      logger: NO_LOGGER,
-      commit: async (_from, _to, outputRecords) => {
-        const answer = answers.shift();
-        if (answer) throw answer;
-        commits.push(outputRecords);
-      },
+    const committer = committerOf(at(0), { name: 's' }, throttle, async (_from, _to, outputRecords) => {
+      const answer = answers.shift();
+      if (answer) throw answer;
+      commits.push(outputRecords);
     });
     const counted = () =>
       commits.map((outputRecords) =>
@@ -144,21 +137,13 @@ describe('the count of entries', () => {
     const commits: (readonly OutputRecord[])[] = [];
     const answers = [new Unavailable('x'), undefined];
     const reported: ScopeBytes[] = [];
-    const committer = new Committer({
-      stage: 's',
-      topic: 't',
-      partition: 0,
-      committed: at(0),
-      backoff: { firstMs: 1, capMs: 1 },
-      metrics: NO_METRICS,
-      logger: NO_LOGGER,
-      onCommitted: (bytes) => void reported.push(...bytes),
-      commit: async (_from, _to, outputRecords) => {
-        expect(reported).toEqual([]);
-        const answer = answers.shift();
-        if (answer) throw answer;
-        commits.push(outputRecords);
-      },
+    const committed = (bytes: Iterable<ScopeBytes>) => void reported.push(...bytes);
+    const stage = { name: 's', committed };
+    const committer = committerOf(at(0), stage, undefined, async (_from, _to, outputRecords) => {
+      expect(reported).toEqual([]);
+      const answer = answers.shift();
+      if (answer) throw answer;
+      commits.push(outputRecords);
     });
     const written = { topic: 'out', key: 'k', value: '"é"', headers: { [HEADER.workspaceId]: 'w' } };
     await committer.commit(

@@ -7,6 +7,7 @@ import {
   deadLetterOf,
   deadLetterWithoutEntry,
   Fenced,
+  type FlowStage,
   iso,
   type LogEntry,
   type Logger,
@@ -20,35 +21,84 @@ import {
   type Tally,
   TOPIC,
   TributaryError,
+  Unavailable,
 } from '@tributary/core';
-import type { InFlightEntries } from './suspects.ts';
+import type { CrashWatch, InFlightEntries } from './suspects.ts';
 
-/** The next entry of a partition: an offset, and the index within that record. */
-export interface Cursor {
-  readonly offset: number;
-  readonly index: number;
+/** One partition that this process owns for a stage, as an engine implements it. */
+export interface OwnedPartition {
+  readonly topic: string;
+  readonly partition: number;
+  readonly committed: Cursor;
+  /** Entries from the cursor on, in order. Waits until there are some; empty once the signal fired or `waitMs` passed. */
+  fetch(from: Cursor, limits: FetchLimits, signal: AbortSignal): Promise<readonly Taken[]>;
+  /** See `StageContext.end`. */
+  readonly end?: () => Promise<number>;
+  /**
+   * Makes output records and the position behind them durable together, if the stored position is `from` and this owner is
+   * the newest. `Unavailable`: the outcome is unknown, and the same call again is safe. `Fenced`: there is a newer owner.
+   */
+  commit(from: Cursor, to: Cursor, outputRecords: readonly OutputRecord[]): Promise<void>;
+  /** Absent: commits follow each other without a pause. */
+  readonly throttle?: CommitThrottle;
+  /** Absent: no entry waits for other partitions. */
+  readonly barrier?: EntryBarrier;
 }
 
-/** An entry as an engine reads it. */
-export interface Taken {
-  readonly entry: LogEntry;
-  /** The position to commit once this entry and all before it are done. */
-  readonly after: Cursor;
-  /** Positions in other partitions that the stage has to reach first, as `OwnedPartition.barrier` reads them. */
-  readonly bounds?: string;
+export interface FetchLimits {
+  /** Reading stops at the record that reaches this size; so at least one record is returned when there is one. */
+  readonly maxBytes: number;
+  /** Reading stops at the record that reaches this number: the entries of one record are not divided. */
+  readonly maxEntries: number;
+  /** For how long to wait for more entries after the first, ms. Default 0. */
+  readonly gatherMs?: number;
+  /** For how long to wait for the first entry, ms. Default: until there is one. */
+  readonly waitMs?: number;
 }
 
-/** Negative when `a` comes before `b`, 0 when they are the same. */
-export function compareCursors(a: Cursor, b: Cursor): number {
-  return a.offset - b.offset || a.index - b.index;
+/** Holds entries back until the stage has reached positions in other partitions of their topic. */
+export interface EntryBarrier {
+  /** How many of the entries, from the first on, may be dispatched as far as it is known. */
+  countOpen(waiting: readonly Taken[]): number;
+  /** Finds out whether the entry may be dispatched. */
+  tryOpen(entry: Taken): Promise<boolean>;
 }
 
-export function earlier(a: Cursor, b: Cursor): Cursor {
-  return compareCursors(a, b) <= 0 ? a : b;
+/** The pauses of an engine between the commits of a partition. */
+export interface CommitThrottle {
+  /** The pause after a commit that took so long, ms. */
+  pauseAfter(tookMs: number): number;
+  /**
+   * How often a position without output records is stored, at most, ms: no reader waits for it, and the work behind the
+   * stored one is repeated, idempotently, by the next owner after a crash.
+   */
+  readonly positionMs: number;
+}
+
+/** The space that the disk has for stages. Called for every entry. */
+export interface StageSpace {
+  /** Whether no more entries are to be taken; those in flight finish. */
+  isFull(): boolean;
+  /** Whether output records are not to be written either: what is left is kept for removals. */
+  isSpent(): boolean;
+}
+
+/** What the stages that one log runs have in common. */
+export interface Runner {
+  readonly crashes: CrashWatch;
+  readonly space: StageSpace;
+  readonly backoff: Backoff;
+  readonly fetchBytes: number;
+  readonly maxUncommitted: number;
+  /** How long a stage may take to finish its entries when it stops or a partition moves, ms. */
+  readonly stopGraceMs: number;
+  readonly clock: Clock;
+  readonly metrics: Metrics;
+  readonly logger: Logger;
 }
 
 /** The context of the work on one partition, whatever the engine. */
-export interface Work {
+export interface Work extends Pick<Runner, 'backoff' | 'clock' | 'metrics' | 'logger'> {
   readonly stage: string;
   readonly writes: ReadonlySet<string>;
   readonly committer: Committer;
@@ -61,10 +111,163 @@ export interface Work {
   /** Fires when no more entries are to be dispatched. */
   readonly stopping: AbortSignal;
   readonly context: StageContext;
-  readonly backoff: Backoff;
-  readonly clock: Clock;
-  readonly metrics: Metrics;
-  readonly logger: Logger;
+}
+
+/** There is a newer owner of the partition: this one can never commit again. */
+export class PartitionLost extends Error {
+  override readonly name = 'PartitionLost';
+}
+
+/**
+ * Commits one partition, one commit at a time. The counts of its entries and of the bytes that it writes for each workspace
+ * are appended by the same commits.
+ */
+export class Committer {
+  readonly #stage: Pick<Stage, 'name' | 'isCounting' | 'committed'>;
+  readonly #owned: Omit<OwnedPartition, 'fetch'>;
+  readonly #runner: Pick<Runner, 'space' | 'backoff' | 'metrics' | 'logger'>;
+  /** See `FlowStage.commitPauseMs`. */
+  readonly #leastPauseMs: number;
+  #committed: Cursor;
+  /** Behind the committed position, without output records in between. */
+  #reached: Cursor | undefined;
+  /** Counts of the entries between the two. */
+  #reachedTallies: Tally[] = [];
+  /** Until when commits pause, by `performance.now()`. */
+  #pausedUntil = 0;
+  #positionPausedUntil = 0;
+  #lastPauseMs = 0;
+
+  constructor(
+    stage: Pick<Stage, 'name' | 'isCounting' | 'committed'> & Pick<FlowStage, 'commitPauseMs'>,
+    owned: Omit<OwnedPartition, 'fetch'>,
+    runner: Pick<Runner, 'space' | 'backoff' | 'metrics' | 'logger'>,
+  ) {
+    this.#stage = stage;
+    this.#owned = owned;
+    this.#runner = runner;
+    this.#leastPauseMs = stage.commitPauseMs ?? 0;
+    this.#committed = owned.committed;
+  }
+
+  get committed(): Cursor {
+    return this.#committed;
+  }
+
+  /** All entries before it are done, whether it is stored or not. */
+  get reached(): Cursor {
+    return this.#reached ?? this.#committed;
+  }
+
+  /** How long until the next commit, ms; entries that finish meanwhile share it. */
+  pauseMs(): number {
+    return Math.max(0, this.#pausedUntil - performance.now());
+  }
+
+  /** The same for a position without output records. */
+  positionPauseMs(): number {
+    return Math.max(0, this.#positionPausedUntil - performance.now());
+  }
+
+  /** Whether a position was reached that is not stored. */
+  get isBehind(): boolean {
+    return this.#reached !== undefined;
+  }
+
+  /** Whether an entry was read again after a rewind: its output records are in the log already. */
+  isReplay(position: Position): boolean {
+    return compareCursors(position, this.#committed) < 0;
+  }
+
+  /** Moves to a position without output records, which is stored now, with the next commit, or by `settle`. */
+  async reach(to: Cursor, signal: AbortSignal, tally?: Tally): Promise<void> {
+    if (compareCursors(to, this.#committed) <= 0) return;
+    this.#reached = to;
+    if (tally !== undefined) this.#reachedTallies.push(tally);
+    if (this.positionPauseMs() === 0) await this.settle(signal);
+    else this.#pausedUntil = performance.now() + this.#lastPauseMs;
+  }
+
+  /** Stores the position reached. Rejects as `commit`. */
+  async settle(signal: AbortSignal): Promise<void> {
+    if (this.#reached !== undefined) await this.commit(this.#reached, [], signal);
+  }
+
+  /** The work begins again at the committed position. */
+  forget(): void {
+    this.#reached = undefined;
+    this.#reachedTallies = [];
+  }
+
+  /**
+   * Commits, repeating the same commit while the engine is unavailable. A replay (`to` is not behind the committed
+   * position) is ignored, as its output records were committed before.
+   * Rejects with `PartitionLost`, and with the signal's reason once that fired.
+   */
+  async commit(
+    to: Cursor,
+    outputRecords: readonly OutputRecord[],
+    signal: AbortSignal,
+    tally?: Tally,
+  ): Promise<void> {
+    if (compareCursors(to, this.#committed) <= 0) return;
+    const bytes = new BytesTally();
+    const records = this.#withCounts(outputRecords, tally, bytes);
+    const startedAt = performance.now();
+    for (let repetition = 0; ; repetition++) {
+      signal.throwIfAborted();
+      try {
+        if (records.length > 0 && this.#runner.space.isSpent())
+          throw new Unavailable('the disk is full: what is left of it is kept for removals');
+        await this.#owned.commit(this.#committed, to, records);
+        this.#committed = to;
+        this.forget();
+        this.#noteCommit(performance.now() - startedAt);
+        if (!bytes.isEmpty) this.#stage.committed?.(bytes);
+        return;
+      } catch (thrown) {
+        await this.#pauseOrThrow(thrown, repetition, signal);
+      }
+    }
+  }
+
+  /** The output records, and the counts of all entries since the last commit. Their bytes are added to `bytes`. */
+  #withCounts(
+    outputRecords: readonly OutputRecord[],
+    tally: Tally | undefined,
+    bytes: BytesTally,
+  ): readonly OutputRecord[] {
+    bytes.writtenRecords(outputRecords);
+    const counting = this.#stage.isCounting?.() ?? true;
+    if (counting === false) return outputRecords;
+    const tallies = tally === undefined ? this.#reachedTallies : [...this.#reachedTallies, tally];
+    const counts = countRecords(tallies, bytes, counting);
+    return counts.length === 0 ? outputRecords : [...outputRecords, ...counts];
+  }
+
+  #noteCommit(tookMs: number): void {
+    const { throttle } = this.#owned;
+    this.#runner.metrics.observe('tributary_stage_commit_duration_seconds', tookMs / 1_000, {
+      stage: this.#stage.name,
+    });
+    if (throttle === undefined) return;
+    this.#lastPauseMs = Math.max(this.#leastPauseMs, throttle.pauseAfter(tookMs));
+    const now = performance.now();
+    this.#pausedUntil = now + this.#lastPauseMs;
+    this.#positionPausedUntil = now + throttle.positionMs;
+  }
+
+  async #pauseOrThrow(thrown: unknown, repetition: number, signal: AbortSignal): Promise<void> {
+    const { topic, partition } = this.#owned;
+    const { name: stage } = this.#stage;
+    const { logger, backoff } = this.#runner;
+    if (thrown instanceof Fenced) {
+      throw new PartitionLost(`${topic}/${partition} of stage ${stage} has a newer owner`, { cause: thrown });
+    }
+    if (!(thrown instanceof TributaryError && thrown.retryable)) throw thrown;
+    logger.warn({ stage, topic, partition, repetition, error: messageOf(thrown) }, 'commit will be repeated');
+    await pause(backoffMs(repetition, backoff), signal);
+  }
 }
 
 /** Dead-letters an entry: the output records in place of the stage's own. */
@@ -156,177 +359,28 @@ export function outputBytes(outputRecords: readonly OutputRecord[]): number {
   return bytes;
 }
 
-/** There is a newer owner of the partition: this one can never commit again. */
-export class PartitionLost extends Error {
-  override readonly name = 'PartitionLost';
+/** The next entry of a partition: an offset, and the index within that record. */
+export interface Cursor {
+  readonly offset: number;
+  readonly index: number;
 }
 
-/** The pauses of an engine between the commits of a partition. */
-export interface CommitThrottle {
-  /** The pause after a commit that took so long, ms. */
-  pauseAfter(tookMs: number): number;
-  /**
-   * How often a position without output records is stored, at most, ms: no reader waits for it, and the work behind the
-   * stored one is repeated, idempotently, by the next owner after a crash.
-   */
-  readonly positionMs: number;
+/** An entry as an engine reads it. */
+export interface Taken {
+  readonly entry: LogEntry;
+  /** The position to commit once this entry and all before it are done. */
+  readonly after: Cursor;
+  /** Positions in other partitions that the stage has to reach first, as `OwnedPartition.barrier` reads them. */
+  readonly bounds?: string;
 }
 
-interface CommitterOptions {
-  readonly stage: string;
-  readonly topic: string;
-  readonly partition: number;
-  readonly committed: Cursor;
-  /**
-   * Makes output records and the position behind them durable together, if the stored position is `from` and this owner is
-   * the newest. `Unavailable`: the outcome is unknown, and the same call again is safe. `Fenced`: there is a newer owner.
-   */
-  readonly commit: (from: Cursor, to: Cursor, outputRecords: readonly OutputRecord[]) => Promise<void>;
-  readonly throttle?: CommitThrottle | undefined;
-  /** See `FlowStage.commitPauseMs`. */
-  readonly leastPauseMs?: number | undefined;
-  /** See `Stage.isCounting`. */
-  readonly isCounting?: Stage['isCounting'];
-  /** See `Stage.committed`. */
-  readonly onCommitted?: Stage['committed'];
-  readonly backoff: Backoff;
-  readonly metrics: Metrics;
-  readonly logger: Logger;
+/** Negative when `a` comes before `b`, 0 when they are the same. */
+export function compareCursors(a: Cursor, b: Cursor): number {
+  return a.offset - b.offset || a.index - b.index;
 }
 
-/**
- * Commits one partition, one commit at a time. The counts of its entries and of the bytes that it writes for each workspace
- * are appended by the same commits.
- */
-export class Committer {
-  readonly #options: CommitterOptions;
-  #committed: Cursor;
-  /** Behind the committed position, without output records in between. */
-  #reached: Cursor | undefined;
-  /** Counts of the entries between the two. */
-  #reachedTallies: Tally[] = [];
-  /** Until when commits pause, by `performance.now()`. */
-  #pausedUntil = 0;
-  #positionPausedUntil = 0;
-  #lastPauseMs = 0;
-
-  constructor(options: CommitterOptions) {
-    this.#options = options;
-    this.#committed = options.committed;
-  }
-
-  get committed(): Cursor {
-    return this.#committed;
-  }
-
-  /** All entries before it are done, whether it is stored or not. */
-  get reached(): Cursor {
-    return this.#reached ?? this.#committed;
-  }
-
-  /** How long until the next commit, ms; entries that finish meanwhile share it. */
-  pauseMs(): number {
-    return Math.max(0, this.#pausedUntil - performance.now());
-  }
-
-  /** The same for a position without output records. */
-  positionPauseMs(): number {
-    return Math.max(0, this.#positionPausedUntil - performance.now());
-  }
-
-  /** Whether a position was reached that is not stored. */
-  get isBehind(): boolean {
-    return this.#reached !== undefined;
-  }
-
-  /** Whether an entry was read again after a rewind: its output records are in the log already. */
-  isReplay(position: Position): boolean {
-    return compareCursors(position, this.#committed) < 0;
-  }
-
-  /** Moves to a position without output records, which is stored now, with the next commit, or by `settle`. */
-  async reach(to: Cursor, signal: AbortSignal, tally?: Tally): Promise<void> {
-    if (compareCursors(to, this.#committed) <= 0) return;
-    this.#reached = to;
-    if (tally !== undefined) this.#reachedTallies.push(tally);
-    if (this.positionPauseMs() === 0) await this.settle(signal);
-    else this.#pausedUntil = performance.now() + this.#lastPauseMs;
-  }
-
-  /** Stores the position reached. Rejects as `commit`. */
-  async settle(signal: AbortSignal): Promise<void> {
-    if (this.#reached !== undefined) await this.commit(this.#reached, [], signal);
-  }
-
-  /** The work begins again at the committed position. */
-  forget(): void {
-    this.#reached = undefined;
-    this.#reachedTallies = [];
-  }
-
-  /**
-   * Commits, repeating the same commit while the engine is unavailable. A replay (`to` is not behind the committed
-   * position) is ignored, as its output records were committed before.
-   * Rejects with `PartitionLost`, and with the signal's reason once that fired.
-   */
-  async commit(
-    to: Cursor,
-    outputRecords: readonly OutputRecord[],
-    signal: AbortSignal,
-    tally?: Tally,
-  ): Promise<void> {
-    if (compareCursors(to, this.#committed) <= 0) return;
-    const bytes = new BytesTally();
-    const records = this.#withCounts(outputRecords, tally, bytes);
-    const startedAt = performance.now();
-    for (let repetition = 0; ; repetition++) {
-      signal.throwIfAborted();
-      try {
-        await this.#options.commit(this.#committed, to, records);
-        this.#committed = to;
-        this.forget();
-        this.#noteCommit(performance.now() - startedAt);
-        if (!bytes.isEmpty) this.#options.onCommitted?.(bytes);
-        return;
-      } catch (thrown) {
-        await this.#pauseOrThrow(thrown, repetition, signal);
-      }
-    }
-  }
-
-  /** The output records, and the counts of all entries since the last commit. Their bytes are added to `bytes`. */
-  #withCounts(
-    outputRecords: readonly OutputRecord[],
-    tally: Tally | undefined,
-    bytes: BytesTally,
-  ): readonly OutputRecord[] {
-    bytes.writtenRecords(outputRecords);
-    const counting = this.#options.isCounting?.() ?? true;
-    if (counting === false) return outputRecords;
-    const tallies = tally === undefined ? this.#reachedTallies : [...this.#reachedTallies, tally];
-    const counts = countRecords(tallies, bytes, counting);
-    return counts.length === 0 ? outputRecords : [...outputRecords, ...counts];
-  }
-
-  #noteCommit(tookMs: number): void {
-    const { metrics, stage, throttle, leastPauseMs = 0 } = this.#options;
-    metrics.observe('tributary_stage_commit_duration_seconds', tookMs / 1_000, { stage });
-    if (throttle === undefined) return;
-    this.#lastPauseMs = Math.max(leastPauseMs, throttle.pauseAfter(tookMs));
-    const now = performance.now();
-    this.#pausedUntil = now + this.#lastPauseMs;
-    this.#positionPausedUntil = now + throttle.positionMs;
-  }
-
-  async #pauseOrThrow(thrown: unknown, repetition: number, signal: AbortSignal): Promise<void> {
-    const { stage, topic, partition, logger, backoff } = this.#options;
-    if (thrown instanceof Fenced) {
-      throw new PartitionLost(`${topic}/${partition} of stage ${stage} has a newer owner`, { cause: thrown });
-    }
-    if (!(thrown instanceof TributaryError && thrown.retryable)) throw thrown;
-    logger.warn({ stage, topic, partition, repetition, error: messageOf(thrown) }, 'commit will be repeated');
-    await pause(backoffMs(repetition, backoff), signal);
-  }
+export function earlier(a: Cursor, b: Cursor): Cursor {
+  return compareCursors(a, b) <= 0 ? a : b;
 }
 
 /** The longest timer of Node; callers that wait for longer check the clock in between. */

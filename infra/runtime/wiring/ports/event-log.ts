@@ -18,8 +18,8 @@ import {
 import { renewedTokens, requestToken, signMskToken } from '../../../adapters/event-log/kafka/client/sasl.ts';
 import type { KafkaConnection, KafkaLog } from '../../../adapters/event-log/kafka/index.ts';
 import { openSqliteEventLog } from '../../../adapters/event-log/sqlite/index.ts';
-import type { StageSpace } from '../../../adapters/event-log/stage-runner/partition-loop.ts';
 import type { InFlightTable } from '../../../adapters/event-log/stage-runner/suspects.ts';
+import type { StageSpace } from '../../../adapters/event-log/stage-runner/work.ts';
 import type { Config } from '../../config/settings.ts';
 import { catchUp, type StartDeadline, untilAvailable } from '../../process/await-engines.ts';
 import { embeddedFolders } from '../../process/data-folder.ts';

@@ -58,8 +58,9 @@ export function describeRunning(harness: EventLogHarness, medium: () => Medium, 
     async (kind) => {
       await log().append(SOURCE, numbered('k', 5));
       const [taken, finish] = [gate(), gate()];
+      let inFlight = 0;
       const handle = async (entry: LogEntry) => {
-        taken.open();
+        if (++inFlight === 5) taken.open();
         await finish.opened;
         return [copyOf(entry)];
       };

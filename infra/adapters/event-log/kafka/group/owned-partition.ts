@@ -11,11 +11,13 @@ import {
   type ValueFraming,
 } from '@tributary/core';
 import { type PartitionRecords, RecordPacker } from '../../record-packer.ts';
-import type { EntryBarrier, FetchLimits, OwnedPartition } from '../../stage-runner/partition-loop.ts';
 import {
   type CommitThrottle,
   type Cursor,
   compareCursors,
+  type EntryBarrier,
+  type FetchLimits,
+  type OwnedPartition,
   PartitionLost,
   pause,
   type Taken,

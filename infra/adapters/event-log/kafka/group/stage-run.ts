@@ -1,9 +1,5 @@
 import {
-  type Backoff,
   backoffMs,
-  type Clock,
-  type Logger,
-  type Metrics,
   messageOf,
   type Source,
   type Stage,
@@ -14,9 +10,8 @@ import {
   TributaryError,
   type ValueFraming,
 } from '@tributary/core';
-import { PartitionLoop, type SharedReads, type StageSpace } from '../../stage-runner/partition-loop.ts';
-import type { CrashWatch } from '../../stage-runner/suspects.ts';
-import { type Cursor, PartitionLost, pause, unlessAborted } from '../../stage-runner/work.ts';
+import { PartitionLoop, type SharedReads } from '../../stage-runner/partition-loop.ts';
+import { type Cursor, PartitionLost, pause, type Runner, unlessAborted } from '../../stage-runner/work.ts';
 import type { KafkaConnection } from '../client/brokers.ts';
 import { appendedEnds, type ClientPool, KafkaClient, stableEnds, storedOffsets } from '../client/client.ts';
 import { BoundsBarrier, FirstBounds, type Layouts } from '../growth.ts';
@@ -36,7 +31,7 @@ const BUSY_WAIT_MS = 25;
 /** A partition is busy when its next answer came within this time and was not taken yet, ms. */
 const BUSY_FOR_MS = 1_000;
 
-interface KafkaStageRunOptions {
+interface KafkaStageRunOptions extends Runner {
   readonly connection: KafkaConnection;
   /** Shared by all stages of the process. */
   readonly transactionClients: ClientPool;
@@ -49,15 +44,6 @@ interface KafkaStageRunOptions {
   readonly positions: RecordedPositions;
   readonly shared: Pick<SharedReads, 'of'>;
   readonly sessionTimeoutMs: number;
-  readonly stopGraceMs: number;
-  readonly fetchBytes: number;
-  readonly maxUncommitted: number;
-  readonly crashes: CrashWatch;
-  readonly space: StageSpace;
-  readonly backoff: Backoff;
-  readonly clock: Clock;
-  readonly metrics: Metrics;
-  readonly logger: Logger;
 }
 
 /** The progress of a partition. */
@@ -395,7 +381,7 @@ export class KafkaStageRun implements StageRun {
   }
 }
 
-interface PartitionWorkOptions {
+interface PartitionWorkOptions extends Runner {
   readonly stage: Stage;
   readonly source: Source;
   readonly partition: number;
@@ -403,14 +389,6 @@ interface PartitionWorkOptions {
   readonly acquire: (leaving: AbortSignal) => Promise<KafkaPartition>;
   /** Settles when earlier work of this process on the partition has ended. */
   readonly after: Promise<unknown>;
-  readonly fetchBytes: number;
-  readonly maxUncommitted: number;
-  readonly crashes: CrashWatch;
-  readonly space: StageSpace;
-  readonly backoff: Backoff;
-  readonly clock: Clock;
-  readonly metrics: Metrics;
-  readonly logger: Logger;
 }
 
 /** How often a lost position is looked up again, and how often it is reported, ms. */
