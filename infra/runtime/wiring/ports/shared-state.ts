@@ -16,7 +16,7 @@ import { openSqliteHealthBoard } from '../../../adapters/health-board/sqlite/ind
 import { openInProcessLiveTail, openLinkedLiveTail } from '../../../adapters/live-tail/in-process/index.ts';
 import { openSqliteProcessBoard } from '../../../adapters/process-board/sqlite/index.ts';
 import { openMemoryRateLimiter } from '../../../adapters/rate-limiter/memory/index.ts';
-import type { RedisAccess } from '../../../adapters/redis/address.ts';
+import type { RedisAccess } from '../../../adapters/redis/index.ts';
 import { openSqliteVolumeCounters } from '../../../adapters/volume-counters/sqlite/index.ts';
 import type { Config } from '../../config/settings.ts';
 import { embeddedFolders } from '../../process/data-folder.ts';

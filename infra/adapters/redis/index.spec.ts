@@ -1,6 +1,6 @@
 import { InvalidInput } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { nodesOf, parseRedisAddress, redisAddress } from './address.ts';
+import { nodesOf, parseRedisAddress, redisAddress } from './index.ts';
 
 describe('a Redis address', () => {
   it('has the default port and database unless given', () => {
