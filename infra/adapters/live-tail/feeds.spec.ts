@@ -1,7 +1,6 @@
 import { TAIL_LIMITS, type TailItem, Unavailable } from '@tributary/core';
 import { expect, it } from 'vitest';
-import { Feed, type TailPart } from './feed.ts';
-import { idOf, type NumberedEvent } from './kept-events.ts';
+import { Feed, idOf, type NumberedEvent, type TailPart } from './feeds.ts';
 
 function events(era: string, from: number, to: number): readonly NumberedEvent[] {
   return Array.from({ length: to - from }, (_, index) => {
