@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { smtpFailureOf } from './mailer.ts';
+import { smtpFailureOf } from './index.ts';
 
 const ADDRESS = 'somebody@example.com';
 
