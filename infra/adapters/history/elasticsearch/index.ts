@@ -1,2 +1,6 @@
-export { type ElasticsearchHistoryOptions, openElasticsearchHistory } from './history.ts';
-export { type HistoryImport, openHistoryImport } from './import-history.ts';
+export {
+  type ElasticsearchHistoryOptions,
+  type HistoryImport,
+  openElasticsearchHistory,
+  openHistoryImport,
+} from './history.ts';

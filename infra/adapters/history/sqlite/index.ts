@@ -1,2 +1,1 @@
-export { openSqliteHistory, type SqliteHistoryOptions } from './history.ts';
-export { dayOf, openStoredHistory } from './stored-history.ts';
+export { dayOf, openSqliteHistory, openStoredHistory, type SqliteHistoryOptions } from './history.ts';

@@ -1,7 +1,7 @@
 import { type HistoryEntry, InvalidInput, Unavailable } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import type { ElasticsearchConnection } from '../../elasticsearch/index.ts';
-import { bulksOf, HistoryWriter, type ItemAnswer, latest, outcomeOf } from './history-writer.ts';
+import { bulksOf, HistoryWriter, type ItemAnswer, latest, outcomeOf } from './history.ts';
 import type { PeriodIndices } from './period-indices.ts';
 
 function dated(n: number, changes: Partial<HistoryEntry> = {}) {
