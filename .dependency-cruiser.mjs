@@ -51,7 +51,7 @@ export default {
         'What runs beside hostile code starts in half the time without it, as it does again for each that is killed.',
       severity: 'error',
       from: {
-        path: '^infra/adapters/sandbox/isolated-vm/(worker/|(limits|protocol)[.]ts$)',
+        path: '^infra/adapters/sandbox/isolated-vm/(worker/|protocol[.]ts$)',
         pathNot: SPEC,
       },
       to: { path: '^core/', dependencyTypesNot: ['type-only'] },

@@ -1,2 +1,2 @@
-export { DEFAULT_LIMITS, limitsFor, type SandboxLimits } from './limits.ts';
+export { DEFAULT_LIMITS, limitsFor, type SandboxLimits } from './protocol.ts';
 export { type IsolatedVmSandbox, type IsolatedVmSandboxOptions, openIsolatedVmSandbox } from './sandbox.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { encodeFrame, FrameReader } from './protocol.ts';
+import { DEFAULT_LIMITS, encodeFrame, FrameReader, limitsFor } from './protocol.ts';
 
 const FRAMES = [
   { head: '{"a":1}', body: '' },
@@ -22,4 +22,24 @@ describe('FrameReader', () => {
     expect(() => new FrameReader().push(Buffer.from([2, 0, 0, 0, 1, 1]))).toThrow(RangeError);
     expect(() => new FrameReader().push(Buffer.from([4, 0, 0, 0, 9, 0, 0, 0]))).toThrow(RangeError);
   });
+});
+
+describe('limitsFor', () => {
+  it('returns the default limits for the default settings', () => {
+    expect(limitsFor({ eventMs: 100, isolateMib: 64 })).toEqual(DEFAULT_LIMITS);
+  });
+
+  it.each([
+    [10, 16],
+    [1_000, 512],
+  ])(
+    'stops a stuck run later than a slow one, and keeps an isolate below its process: %s ms, %s MB',
+    (eventMs, isolateMib) => {
+      const limits = limitsFor({ eventMs, isolateMib });
+      expect(limits.watchdogMs).toBeGreaterThan(2 * limits.eventMs);
+      expect(limits.recycleAboveMib).toBeLessThan(limits.isolateMib);
+      expect(limits.maxIsolatesMib + limits.isolateMib).toBeLessThan(limits.processMib);
+      expect(limits.processMib).toBeGreaterThan(256);
+    },
+  );
 });

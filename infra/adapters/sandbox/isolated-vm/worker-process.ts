@@ -2,9 +2,24 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { getPriority, setPriority } from 'node:os';
 import { fileURLToPath } from 'node:url';
-import { confinedCommand, MAX_EVENT_BYTES, MAX_OUTPUTS, OUTPUT_ROOM_BYTES } from '@tributary/core';
-import type { SandboxLimits, WorkerSettings } from './limits.ts';
-import { encodeFrame, type Frame, FrameReader, NOT_TERMINATED } from './protocol.ts';
+import {
+  confinedCommand,
+  MAX_EVENT_BYTES,
+  MAX_OUTPUTS,
+  OUTPUT_ROOM_BYTES,
+  SANDBOX_LOG_LEVELS,
+} from '@tributary/core';
+import type { SandboxLimits, WorkerSettings } from './protocol.ts';
+import {
+  type Entry,
+  encodeFrame,
+  type Frame,
+  FrameReader,
+  type LoadFault,
+  type LogLine,
+  NOT_TERMINATED,
+  type Report,
+} from './protocol.ts';
 
 const MAIN = fileURLToPath(new URL('./worker/main.ts', import.meta.url));
 const FOLDER = fileURLToPath(new URL('.', import.meta.url));
@@ -30,7 +45,7 @@ const LOWERED_BY = 5;
 /** Most of a worker's stderr that is logged when it dies. */
 const MAX_STDERR_CHARS = 2_000;
 
-export interface WorkerStart {
+interface WorkerStart {
   readonly node: string;
   readonly limits: SandboxLimits;
   /** It runs on processor time that nothing else needs. */
@@ -42,7 +57,7 @@ export interface WorkerStart {
   readonly gid?: number;
 }
 
-export interface WorkerEvents {
+interface WorkerEvents {
   frame(frame: Frame): void;
   /**
    * Called once, after the last frame: the process has exited, or could not be started. `detail` is for the log. `isStuck`:
@@ -242,4 +257,70 @@ function readProc(pid: number, file: string): string | undefined {
   } catch {
     return undefined;
   }
+}
+
+/**
+ * Parses a worker's report. The worker has run hostile code, so this throws unless the report has the expected shape and
+ * its lengths match the body.
+ */
+export function parseReport({ head, body }: Frame): Report {
+  const report: unknown = JSON.parse(head);
+  if (!isReport(report)) throw new TypeError('a report of another shape');
+  let used = 0;
+  for (const [kind, , payload] of report.entries) if (kind === 0) for (const size of payload) used += size;
+  if (used !== body.length) throw new RangeError('a report whose lengths do not fit');
+  return report;
+}
+
+const STOPS: readonly unknown[] = ['ended', 'timeout', 'hung', 'memory', 'missing', 'unloadable'];
+
+function isReport(value: unknown): value is Report {
+  const report = value as Partial<Record<keyof Report, unknown>> | null;
+  return (
+    typeof report === 'object' &&
+    report !== null &&
+    STOPS.includes(report.stop) &&
+    typeof report.wallMs === 'number' &&
+    typeof report.cpuMs === 'number' &&
+    typeof report.loadMs === 'number' &&
+    (report.stop !== 'unloadable' || isFault(report.fault)) &&
+    Array.isArray(report.entries) &&
+    report.entries.every(isEntry)
+  );
+}
+
+function isFault(value: unknown): value is LoadFault {
+  const fault = value as Partial<Record<keyof LoadFault, unknown>> | undefined;
+  return (
+    typeof fault?.message === 'string' &&
+    (fault.line === undefined || isLineOrColumn(fault.line)) &&
+    (fault.column === undefined || isLineOrColumn(fault.column)) &&
+    (fault.kind === 'compile' || fault.kind === 'timeout' || fault.kind === 'memory')
+  );
+}
+
+function isEntry(value: unknown): value is Entry {
+  if (!Array.isArray(value)) return false;
+  const [kind, ms, payload, logs]: unknown[] = value;
+  if (typeof ms !== 'number') return false;
+  if (logs !== undefined && !(Array.isArray(logs) && logs.every(isLogLine))) return false;
+  if (!Array.isArray(payload)) return false;
+  if (kind === 0) return payload.every((size) => Number.isInteger(size) && size > 0);
+  const [message, line, column]: unknown[] = payload;
+  return (
+    (kind === 'threw' || kind === 'output') &&
+    typeof message === 'string' &&
+    isLineOrColumn(line) &&
+    isLineOrColumn(column)
+  );
+}
+
+function isLogLine(value: unknown): value is LogLine {
+  if (!Array.isArray(value)) return false;
+  const [level, text]: unknown[] = value;
+  return SANDBOX_LOG_LEVELS.some((known) => known === level) && typeof text === 'string';
+}
+
+function isLineOrColumn(value: unknown): value is number {
+  return Number.isInteger(value) && Number(value) >= 0;
 }

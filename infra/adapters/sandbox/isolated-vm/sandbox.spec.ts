@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { DEFAULT_LIMITS } from './limits.ts';
-import { afterKill, afterReport, chunkOf, limitMsOf, shortOfMemory } from './next-steps.ts';
 import type { Report } from './protocol.ts';
+import { DEFAULT_LIMITS } from './protocol.ts';
+import { afterKill, afterReport, chunkOf, limitMsOf, shortOfMemory } from './sandbox.ts';
 
 const LIMITS = DEFAULT_LIMITS;
 const CHUNK = chunkOf(10, 4);
