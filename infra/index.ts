@@ -50,7 +50,7 @@ export { openSmtpMailer, type SmtpMailerOptions } from './adapters/mailer/smtp/i
 export { openRedisProcessBoard } from './adapters/process-board/redis/index.ts';
 export { openSqliteProcessBoard } from './adapters/process-board/sqlite/index.ts';
 export { documentsOf } from './adapters/profile-store/elasticsearch/documents.ts';
-export { ElasticsearchDocuments } from './adapters/profile-store/elasticsearch/engine/elasticsearch-documents.ts';
+export { ElasticsearchDocuments } from './adapters/profile-store/elasticsearch/engine.ts';
 export {
   type ElasticsearchProfileStoreOptions,
   openElasticsearchProfileStore,

@@ -132,7 +132,7 @@ export type LiveDocument = Stored & WithPending & { readonly state: 'live'; read
 export type RedirectDocument = Stored &
   WithPending & { readonly state: 'redirect'; readonly to: string; readonly content: Content };
 /** Merged into another profile, for as long as that one lists it; `folded` is the stored state. */
-export type MergedDocument = Stored & { readonly state: 'folded'; readonly to: string };
+type MergedDocument = Stored & { readonly state: 'folded'; readonly to: string };
 /** `dirty`: the tombstone may not be durable yet, and redirects to it may still hold personal data. */
 export type DeletedDocument = Stored &
   WithPending & { readonly state: 'deleted'; readonly dirty: boolean; readonly tombstone: Tombstone };
@@ -261,7 +261,7 @@ function pendingOf({ pending_by: by, pending_n: n }: DocumentSource): Pending | 
 }
 
 /** Progress of a publisher: the number up to which all of its changes are published. */
-export interface Publisher {
+interface Publisher {
   readonly published: number;
 }
 

@@ -13,10 +13,10 @@ import {
   publisherId,
   publisherSource,
 } from './documents.ts';
-import { ElasticsearchDocuments } from './engine/elasticsearch-documents.ts';
+import { ElasticsearchDocuments } from './engine.ts';
 
 /** A live profile of another store. */
-export interface ImportedProfile {
+interface ImportedProfile {
   readonly kind: 'live';
   readonly profile: Profile;
   /** Its JSON. */
@@ -26,7 +26,7 @@ export interface ImportedProfile {
 }
 
 /** A deleted profile of another store, or an identity that was deleted and taken from a later profile. */
-export interface ImportedDeletion extends ProfileScope {
+interface ImportedDeletion extends ProfileScope {
   readonly kind: 'deleted';
   readonly version: number;
   readonly deletedAt: number;
@@ -38,7 +38,7 @@ export interface ImportedDeletion extends ProfileScope {
 }
 
 /** A change that the other store did not publish. The sweeper of the first process publishes it. */
-export interface ImportedChange {
+interface ImportedChange {
   readonly number: number;
   readonly linked: readonly string[];
 }
@@ -49,12 +49,12 @@ interface NamedDocument {
 }
 
 /** The index holds a document that is not of the imported store. */
-export class DocumentTaken extends TributaryError {
+class DocumentTaken extends TributaryError {
   readonly code = 'document_taken';
   readonly retryable = false;
 }
 
-export interface ProfileImportOptions {
+interface ProfileImportOptions {
   readonly access: ElasticsearchAccess;
   readonly prefix: string;
   /** Primary shards of a new index. */

@@ -2,6 +2,8 @@ import { setTimeout as pause } from 'node:timers/promises';
 import {
   type Clock,
   chargeOf,
+  checkFoundSize,
+  type Identity,
   identityHash,
   isTooOld,
   LeakyShares,
@@ -24,16 +26,24 @@ import {
   Unavailable,
 } from '@tributary/core';
 import { type ElasticsearchAccess, ElasticsearchConnection, indexPrefix } from '../../elasticsearch/index.ts';
-import { ChangePublisher } from './change-publisher.ts';
-import { ElasticsearchDocuments } from './engine/elasticsearch-documents.ts';
-import { type CachedLocations, LocationTable } from './operations/cached-locations.ts';
-import { DurableVersions, type OperationContext, retryOnConflict } from './operations/context.ts';
-import { deleteProfiles } from './operations/deletion.ts';
-import { attemptSearch } from './operations/search.ts';
-import { attemptSplit } from './operations/split.ts';
-import { attemptUnlink } from './operations/unlink.ts';
-import { attemptUpsert } from './operations/upsert.ts';
-import { Sweeper } from './sweeper.ts';
+import {
+  type CachedLocations,
+  CONFLICT,
+  type Conflict,
+  DurableVersions,
+  type HashedIdentity,
+  holds,
+  LocationTable,
+  type OperationContext,
+  type Root,
+  retryOnConflict,
+  View,
+} from './context.ts';
+import { type LiveDocument, profileDocumentOf, profileId, type RedirectDocument } from './documents.ts';
+import { ElasticsearchDocuments } from './engine.ts';
+import { ChangePublisher, Sweeper } from './publisher.ts';
+import { attemptSplit, attemptUnlink, deleteProfiles } from './removal.ts';
+import { attemptUpsert } from './upsert.ts';
 
 const SWEEP_EVERY_MS = 5_000;
 
@@ -131,7 +141,7 @@ const LARGE_PER_SECOND = 64 * 1024;
 /** Profiles of which the durable version is known; about 200 bytes each. */
 const DURABLE_VERSIONS = 100_000;
 
-export interface DocumentStoreOptions
+interface DocumentStoreOptions
   extends Pick<
     OperationContext,
     'documents' | 'clock' | 'pause' | 'random' | 'newUcid' | 'logger' | 'retentionMs'
@@ -316,4 +326,115 @@ class WriteShards {
     }
     this.#shards.delete(key);
   }
+}
+
+/** Values of the first piece, before the size of the profiles is known: each may have a megabyte. */
+const FIRST_PIECE = 32;
+/** Target size of each further piece, estimated from the profiles found so far. */
+const PIECE_CHARACTERS = 8 * 1024 * 1024;
+
+/** The profiles that one piece of a search found, by ucid, each with the characters of its document. */
+type Found = ReadonlyMap<string, { readonly profile: Profile; readonly characters: number }>;
+type Values = Pick<ProfileSearch, 'org' | 'regions'> & {
+  readonly hashed: readonly HashedIdentity[];
+  readonly ucids: readonly string[];
+};
+
+/**
+ * One attempt to search. Values are looked up in pieces, whose size follows from the size of the profiles found so far, so
+ * that memory stays bounded.
+ */
+async function attemptSearch(
+  { org, regions, identities, ucids }: ProfileSearch,
+  context: OperationContext,
+): Promise<readonly Profile[] | Conflict> {
+  const hashed = regions.flatMap((region) =>
+    identities.map((identity) => ({ identity, hash: identityHash({ org, region }, identity) })),
+  );
+  const found = new Map<string, Profile>();
+  const count = Math.max(hashed.length, ucids.length);
+  let characters = 0;
+  for (let from = 0, to = FIRST_PIECE; from < count; ) {
+    const values = { org, regions, hashed: hashed.slice(from, to), ucids: ucids.slice(from, to) };
+    const piece = (await searchCached(values, context)) ?? (await searchByIdentityClaims(values, context));
+    if (piece === CONFLICT) return CONFLICT;
+    for (const [ucid, { profile, characters: added }] of piece) {
+      if (!found.has(ucid)) {
+        characters += added;
+        context.charge(org, added);
+      }
+      found.set(ucid, profile);
+    }
+    checkFoundSize(characters);
+    from = to;
+    to += Math.max(FIRST_PIECE, Math.floor(PIECE_CHARACTERS / Math.max(1, characters / from)));
+  }
+  return distinct([...found.values()]);
+}
+
+/**
+ * The fast path of nearly every search, with a single read: cached locations lead to live, durable profiles that list the
+ * identities. Undefined if one of them does not.
+ */
+async function searchCached(
+  { org, regions, hashed, ucids }: Values,
+  { documents, locations, durable }: OperationContext,
+): Promise<Found | undefined> {
+  if (ucids.length > 0) return undefined;
+  const cached = new Map<string, Identity[]>();
+  for (const { identity, hash } of hashed) {
+    const ucid = locations.get(hash);
+    if (ucid === undefined) return undefined;
+    const others = cached.get(ucid);
+    if (others === undefined) cached.set(ucid, [identity]);
+    else others.push(identity);
+  }
+  const stored = await documents.read(Array.from(cached.keys(), profileId));
+  const found = new Map<string, { profile: Profile; characters: number }>();
+  for (const [ucid, sought] of cached) {
+    const document = profileDocumentOf(stored[found.size]);
+    if (document?.state !== 'live' || !durable.isDurable(ucid, document)) return undefined;
+    const { profile } = document.content;
+    if (profile.org !== org || !regions.includes(profile.region)) return undefined;
+    if (!sought.every((identity) => holds(profile, identity))) return undefined;
+    found.set(ucid, { profile, characters: charactersOf(document) });
+  }
+  return found;
+}
+
+async function searchByIdentityClaims(
+  { org, regions, hashed, ucids }: Values,
+  { documents, locations, durable }: OperationContext,
+): Promise<Found | Conflict> {
+  const view = new View(documents, locations);
+  await view.load(hashed, ucids);
+  const found = new Map<string, { profile: Profile; characters: number }>();
+  const roots: Root[] = [];
+  const take = (root: Root | undefined, isWanted: (profile: Profile) => boolean) => {
+    if (root !== undefined) roots.push(root);
+    if (root?.kind !== 'profile') return false;
+    const { profile } = root.document.content;
+    if (profile.org !== org || !regions.includes(profile.region) || !isWanted(profile)) return false;
+    found.set(root.ucid, { profile, characters: charactersOf(root.document) });
+    return true;
+  };
+  for (const { identity, hash } of hashed) {
+    const root = view.rootOfIdentity(hash);
+    if (take(root, (profile) => holds(profile, identity)) && root?.kind === 'profile')
+      view.remember(hash, root.ucid);
+  }
+  for (const ucid of ucids) take(view.rootOf(ucid), () => true);
+  if ((await durable.ensureDurable(roots)) === CONFLICT) return CONFLICT;
+  return found;
+}
+
+function charactersOf({ stored }: LiveDocument | RedirectDocument): number {
+  return stored.source.body.length;
+}
+
+/** Oldest first, without profiles that were merged into another result while the pieces were read. */
+function distinct(profiles: readonly Profile[]): readonly Profile[] {
+  if (profiles.length < 2) return profiles;
+  const linked = new Set(profiles.flatMap((profile) => profile.linked));
+  return profiles.filter(({ ucid }) => !linked.has(ucid)).sort((a, b) => (a.ucid < b.ucid ? -1 : 1));
 }

@@ -13,7 +13,7 @@ interface Row {
   readonly row: number;
 }
 
-export interface LiveExport extends Row {
+interface LiveExport extends Row {
   readonly kind: 'live';
   readonly profile: Profile;
   /** Its JSON. */
@@ -22,7 +22,7 @@ export interface LiveExport extends Row {
   readonly deletions: Readonly<Record<string, number>>;
 }
 
-export interface DeletedExport extends Row, Deletion {
+interface DeletedExport extends Row, Deletion {
   readonly kind: 'deleted';
   /** Epoch ms. */
   readonly deletedAt: number;
@@ -33,20 +33,20 @@ export interface DeletedExport extends Row, Deletion {
 }
 
 /** A deletion that an older release wrote, whose identities cannot be found out. */
-export interface ForgottenExport extends Row {
+interface ForgottenExport extends Row {
   readonly kind: 'forgotten';
   readonly deletedAt: number;
 }
 
 /** The change of a profile that is not published yet. */
-export interface UnpublishedChange {
+interface UnpublishedChange {
   /** Grows with the order of commits; no two changes have the same. */
   readonly number: number;
   /** Ucids that were merged into the profile since the last published change. */
   readonly linked: readonly string[];
 }
 
-export interface ProfileCounts {
+interface ProfileCounts {
   readonly live: number;
   readonly deleted: number;
   /** Deleted profiles that can only be exported as `forgotten`, and when the last one was deleted, epoch ms. */
@@ -55,7 +55,7 @@ export interface ProfileCounts {
 }
 
 /** The profiles of a folder that no process writes to. */
-export interface ProfileExport {
+interface ProfileExport {
   /** The next rows, at most `limit` and some MB of them; empty at the end. */
   after(row: number, limit: number): readonly ExportedProfile[];
   /** By ucid. */

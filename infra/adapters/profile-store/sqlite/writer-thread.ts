@@ -1,20 +1,539 @@
 import { dirname, join } from 'node:path';
-import type { DatabaseSync } from 'node:sqlite';
+import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
-import { backoffMs, messageOf, parseExact } from '@tributary/core';
+import {
+  type AppliedSplit,
+  applySplit,
+  applyUnlink,
+  applyWrite,
+  asPart,
+  backoffMs,
+  chargeOf,
+  deletionOf,
+  freshProfile,
+  type Identity,
+  type IdentityOwner,
+  identitiesToLookUp,
+  identityHash,
+  identityKey,
+  leftOutOf,
+  linkingOf,
+  messageOf,
+  newId,
+  type Profile,
+  type ProfileChange,
+  type ProfileSplit,
+  type ProfileUnlink,
+  type ProfileWrite,
+  parseExact,
+  partUnlinked,
+  resolveIdentities,
+  unlinkingOf,
+} from '@tributary/core';
 import { isBusy, openDatabase, translateSqliteError } from '../../sqlite/database.ts';
 import { WalCheckpointer } from '../../sqlite/wal-checkpointer.ts';
-import { carryOut } from './carry-out.ts';
+import { type OutboxChange, outboxRows } from './outbox.ts';
 import type {
   StoreAnswer,
   StoreRequest,
   ThreadReply,
   ThreadRequest,
   WriterOptions,
-} from './profile-writer.ts';
-import { StoredProfiles } from './stored-profiles.ts';
+} from './profile-store.ts';
+import { identityDigest, type Tombstone, tombstoneOf, ucidBytes } from './schema.ts';
 
-/** The thread that writes profiles, one transaction at a time, and waits for the disk. */
+/*
+ * The thread that writes profiles, one transaction at a time, and waits for the disk: the tables, what each request does
+ * to them, and the loop.
+ */
+
+/** Most characters of profiles that stay cached from one transaction to the next. */
+const CACHE_CHARACTERS = 4 * 1024 * 1024;
+
+type StoredProfile =
+  | { readonly kind: 'live'; readonly id: number; profile: Profile; text: string; dirty: boolean }
+  | { readonly kind: 'deleted'; readonly id: number; readonly at: number };
+
+/**
+ * The profile or tombstone that an identity claim leads to, and when the identity was last deleted, from it or another, epoch
+ * ms.
+ */
+interface IdentityClaimTarget {
+  readonly stored: StoredProfile;
+  readonly deletedAt: number | undefined;
+}
+
+type LiveProfile = Extract<StoredProfile, { kind: 'live' }>;
+
+/**
+ * The tables as seen by one transaction after the other. Repeated updates of a profile, and the changes for the outbox, are
+ * written once per transaction, by `flush`. Profiles are cached until another connection writes to the file.
+ */
+class StoredProfiles {
+  readonly #statements: ReturnType<typeof prepare>;
+  #cache = new Map<number, StoredProfile>();
+  #cachedCharacters = 0;
+  #cachedVersion: unknown;
+  readonly #dirty = new Set<LiveProfile>();
+  /** To be written to the outbox. */
+  #changes: OutboxChange[] = [];
+
+  constructor(database: DatabaseSync) {
+    this.#statements = prepare(database);
+  }
+
+  /** Call first in a transaction: drops the cache if another connection has written. */
+  begin(): void {
+    const version = this.#statements.version.get()?.data_version;
+    if (version !== this.#cachedVersion || this.#cachedCharacters > CACHE_CHARACTERS) this.dropCache();
+    this.#cachedVersion = version;
+  }
+
+  /** Call after a failed transaction, whose updates are in the cache. */
+  dropCache(): void {
+    this.#cache = new Map();
+    this.#cachedCharacters = 0;
+    this.#cachedVersion = undefined;
+    this.#dirty.clear();
+    this.#changes = [];
+  }
+
+  byIdentity(digest: Uint8Array): IdentityClaimTarget | undefined {
+    const row = this.#statements.claim.get(digest);
+    const stored = this.#stored(row?.profile);
+    if (stored === undefined) return undefined;
+    const before = row?.deleted_at;
+    const times = [
+      ...(typeof before === 'number' ? [before] : []),
+      ...(stored.kind === 'deleted' ? [stored.at] : []),
+    ];
+    return { stored, deletedAt: times.length === 0 ? undefined : Math.max(...times) };
+  }
+
+  byUcid(ucid: string): StoredProfile | undefined {
+    return this.#stored(this.#statements.ucid.get(ucidBytes(ucid))?.profile);
+  }
+
+  create(profile: Profile, text: string): LiveProfile {
+    const id = Number(this.#statements.insert.run(text).lastInsertRowid);
+    const stored: LiveProfile = { kind: 'live', id, profile, text, dirty: false };
+    this.#addToCache(stored);
+    this.#statements.putUcid.run(ucidBytes(profile.ucid), id);
+    return stored;
+  }
+
+  replace(stored: LiveProfile, profile: Profile, text: string): void {
+    this.#cachedCharacters += text.length - stored.text.length;
+    stored.profile = profile;
+    stored.text = text;
+    stored.dirty = true;
+    this.#dirty.add(stored);
+  }
+
+  /** Points the identity claim to the profile. `deletedAt`: when the identity was last deleted from another one, if ever. */
+  putIdentityClaim(digest: Uint8Array, { id }: LiveProfile, deletedAt: number | undefined): void {
+    this.#statements.putClaim.run(digest, id, deletedAt ?? null);
+  }
+
+  /** Takes the identity from the profile. The time of an earlier deletion is kept, in a tombstone of its own. */
+  releaseIdentity(identity: Identity, { id, profile }: LiveProfile, deletedAt: number | undefined): void {
+    const digest = identityDigest(profile, identity);
+    if (deletedAt === undefined) {
+      this.#statements.deleteClaim.run(digest, id);
+      return;
+    }
+    const { org, region } = profile;
+    const deletion = { org, region, version: 0, hashes: [identityHash(profile, identity)] };
+    const tombstone: Tombstone = { claims: [digest.toString('hex')], ucids: [], deletion };
+    const inserted = this.#statements.insertTombstone.run(JSON.stringify(tombstone), deletedAt);
+    this.#statements.putClaim.run(digest, Number(inserted.lastInsertRowid), null);
+  }
+
+  /** Points all identity claims and ucids of `other` to `survivor`, and removes `other`. */
+  absorb(other: LiveProfile, survivor: LiveProfile): void {
+    const { profile } = other;
+    for (const identity of profile.identities)
+      this.#statements.moveClaim.run(survivor.id, identityDigest(profile, identity));
+    for (const ucid of [profile.ucid, ...profile.linked])
+      this.#statements.putUcid.run(ucidBytes(ucid), survivor.id);
+    this.#statements.remove.run(other.id);
+    this.#removeFromCache(other);
+  }
+
+  /** Creates a profile that was split off, and points its ucid and identity claims to it. Times of deletions are kept. */
+  splitOff(profile: Profile, text: string): void {
+    const { id } = this.create(profile, text);
+    for (const identity of profile.identities)
+      this.#statements.moveClaim.run(id, identityDigest(profile, identity));
+  }
+
+  /** Replaces the profile by a tombstone. Its identity claims and ucids still lead to it. */
+  replaceWithTombstone(stored: LiveProfile, at: number): void {
+    this.#statements.putTombstone.run(JSON.stringify(tombstoneOf(stored.profile)), at, stored.id);
+    this.#removeFromCache(stored);
+  }
+
+  /** Adds a change to the outbox. `split`: a ucid that the change splits off. */
+  record({ profile: _, ...change }: ProfileChange, split?: string): void {
+    this.#changes.push(split === undefined ? change : { ...change, split });
+  }
+
+  /** Removes changes up to this number from the outbox; returns how many. */
+  removePublished(upTo: number): number {
+    return Number(this.#statements.deleteChanges.run(upTo).changes);
+  }
+
+  /** Forgets deletions before the time, at most `atMost` of each kind; returns how many. */
+  forgetDeletions(before: number, atMost: number): number {
+    const ofIdentities = Number(this.#statements.forgetClaims.run(before, atMost).changes);
+    return ofIdentities + this.#dropTombstones(before, atMost);
+  }
+
+  /** Removes the oldest tombstones, and the identity claims and ucids that lead to them. */
+  #dropTombstones(before: number, atMost: number): number {
+    const rows = this.#statements.expired.all(before, atMost);
+    for (const { profile: id, body } of rows) {
+      const { claims, ucids } = JSON.parse(String(body)) as Tombstone;
+      for (const digest of claims) this.#statements.deleteClaim.run(Buffer.from(digest, 'hex'), Number(id));
+      for (const ucid of ucids) this.#statements.deleteUcid.run(ucidBytes(ucid), Number(id));
+      this.#statements.remove.run(Number(id));
+      this.#cache.delete(Number(id));
+    }
+    return rows.length;
+  }
+
+  /** Writes the updates and the changes. Call last in a transaction. */
+  flush(): void {
+    for (const stored of this.#dirty) {
+      this.#statements.update.run(stored.text, stored.id);
+      stored.dirty = false;
+    }
+    this.#dirty.clear();
+    for (const row of outboxRows(this.#changes))
+      this.#statements.insertChange.run(row.length, JSON.stringify(row));
+    this.#changes = [];
+  }
+
+  #stored(id: unknown): StoredProfile | undefined {
+    if (id === undefined) return undefined;
+    const cached = this.#cache.get(Number(id));
+    if (cached !== undefined) return cached;
+    const row = this.#statements.read.get(Number(id));
+    if (row === undefined) throw new Error(`a key leads to profile ${id}, which is not there`);
+    const stored: StoredProfile =
+      row.deleted_at === null
+        ? live(Number(id), String(row.body))
+        : { kind: 'deleted', id: Number(id), at: Number(row.deleted_at) };
+    this.#addToCache(stored);
+    return stored;
+  }
+
+  #addToCache(stored: StoredProfile): void {
+    this.#cache.set(stored.id, stored);
+    this.#cachedCharacters += stored.kind === 'live' ? stored.text.length : 0;
+  }
+
+  #removeFromCache(stored: LiveProfile): void {
+    this.#cache.delete(stored.id);
+    this.#cachedCharacters -= stored.text.length;
+    this.#dirty.delete(stored);
+  }
+}
+
+function live(id: number, text: string): LiveProfile {
+  return { kind: 'live', id, profile: parseExact(text) as Profile, text, dirty: false };
+}
+
+function prepare(database: DatabaseSync) {
+  return {
+    version: database.prepare('PRAGMA data_version'),
+    claim: database.prepare('SELECT profile, deleted_at FROM claims WHERE claim = ?'),
+    ucid: database.prepare('SELECT profile FROM ucids WHERE ucid = ?'),
+    read: database.prepare('SELECT body, deleted_at FROM profiles WHERE profile = ?'),
+    insert: database.prepare('INSERT INTO profiles (body) VALUES (?)'),
+    insertTombstone: database.prepare('INSERT INTO profiles (body, deleted_at) VALUES (?, ?)'),
+    update: database.prepare('UPDATE profiles SET body = ? WHERE profile = ?'),
+    putTombstone: database.prepare('UPDATE profiles SET body = ?, deleted_at = ? WHERE profile = ?'),
+    remove: database.prepare('DELETE FROM profiles WHERE profile = ?'),
+    putClaim: database.prepare(
+      `INSERT INTO claims (claim, profile, deleted_at) VALUES (?, ?, ?)
+       ON CONFLICT DO UPDATE SET profile = excluded.profile, deleted_at = excluded.deleted_at`,
+    ),
+    moveClaim: database.prepare('UPDATE claims SET profile = ? WHERE claim = ?'),
+    putUcid: database.prepare(
+      'INSERT INTO ucids (ucid, profile) VALUES (?, ?) ON CONFLICT DO UPDATE SET profile = excluded.profile',
+    ),
+    deleteClaim: database.prepare('DELETE FROM claims WHERE claim = ? AND profile = ?'),
+    deleteUcid: database.prepare('DELETE FROM ucids WHERE ucid = ? AND profile = ?'),
+    insertChange: database.prepare(
+      `INSERT INTO outbox (change, body)
+       VALUES (coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'outbox'), 0) + ?, ?)`,
+    ),
+    deleteChanges: database.prepare('DELETE FROM outbox WHERE change <= ?'),
+    forgetClaims: database.prepare(
+      `UPDATE claims SET deleted_at = NULL
+       WHERE claim IN (SELECT claim FROM claims WHERE deleted_at < ? LIMIT ?)`,
+    ),
+    expired: database.prepare(
+      'SELECT profile, body FROM profiles WHERE deleted_at < ? ORDER BY deleted_at LIMIT ?',
+    ),
+  } satisfies Record<string, StatementSync>;
+}
+
+type Upsert = Extract<StoreRequest, { kind: 'upsert' }>;
+type Deletion = Extract<StoreRequest, { kind: 'delete' }>;
+
+/** Most deletions forgotten in one transaction: writes wait for it. */
+const FORGOTTEN_AT_ONCE = 100;
+
+/**
+ * Carries out one request within a transaction. It decides before it writes: an error of the decision fails this request
+ * only, while an error of the database is thrown and rolls the transaction back.
+ */
+function carryOut(stored: StoredProfiles, request: StoreRequest): StoreAnswer {
+  switch (request.kind) {
+    case 'upsert':
+      return upsert(stored, request);
+    case 'delete':
+      return remove(stored, request);
+    case 'unlink':
+      return unlink(stored, request.unlink, request.now);
+    case 'split':
+      return split(stored, request.split, request.now);
+    case 'published':
+      return { kind: 'done', count: stored.removePublished(request.upTo) };
+    case 'forget':
+      return { kind: 'done', count: stored.forgetDeletions(request.before, FORGOTTEN_AT_ONCE) };
+  }
+}
+
+function upsert(
+  stored: StoredProfiles,
+  { write: requested, digests: hexDigests, ucid, now }: Upsert,
+): StoreAnswer {
+  const sought = hexDigests.map((hexDigest) => {
+    const digest = Buffer.from(hexDigest, 'hex');
+    return { digest, owner: stored.byIdentity(digest) };
+  });
+  const write = resolveIdentities(
+    requested,
+    sought.map(({ owner }) => ownerOf(owner)),
+  );
+  const concerned = write === requested ? sought : concernedBy(sought, requested, write);
+  const digests = concerned.map(({ digest }) => digest);
+  const found = concerned.map(({ owner }) => owner);
+  const named = write.ucid === undefined ? undefined : liveIn(write, stored.byUcid(write.ucid));
+  const decision = decided(() => {
+    const linking = linkingOf(write, {
+      owners: found.map(ownerOf),
+      named: write.ucid === undefined ? undefined : (named?.profile ?? 'gone'),
+    });
+    if (linking.kind === 'refused') return linking;
+    if (linking.kind === 'detach') {
+      const part = asPart(linking.profile, linking.identities, newId());
+      return {
+        kind: linking.kind,
+        ucid: part.ucid,
+        applied: applySplit(part.profile, part.ucid, now, 'event'),
+        of: linking.profile.ucid,
+      };
+    }
+    const [survivor = freshProfile(write, ucid, now), ...others] = linking.profiles;
+    const applied = applyWrite([survivor, ...others], linking.identities, write, now, linking.leftOut);
+    return applied.kind === 'refused' ? applied : { ...applied, linking };
+  });
+  const byUcid = new Map(
+    [named, ...found.map((owner) => owner?.stored)].filter(isLive).map((live) => [live.profile.ucid, live]),
+  );
+  let read = 0;
+  for (const live of byUcid.values()) read += live.text.length;
+  if (decision.kind === 'failed') return decision;
+  if (decision.kind === 'refused') return { ...decision, ...chargeOf(read) };
+  if (decision.kind === 'detach') {
+    const { applied, of } = decision;
+    const live = byUcid.get(of);
+    if (live === undefined || applied.kind === 'refused')
+      throw new Error('a part of a profile was not found');
+    putSplit(stored, live, applied, decision.ucid);
+    return upsert(stored, { kind: 'upsert', write: requested, digests: hexDigests, ucid, now });
+  }
+  const { profile, linking, dropped } = decision;
+  const leftOut = leftOutOf(linking, write, dropped);
+  const survivor = byUcid.get(profile.ucid);
+  if (decision.kind === 'unchanged') {
+    if (survivor === undefined) throw new Error('an unchanged profile was not found');
+    return { kind: 'written', profile: survivor.text, leftOut, changed: false, ...chargeOf(read) };
+  }
+  const { text, change } = decision;
+  const target = survivor ?? stored.create(profile, text);
+  if (survivor !== undefined) stored.replace(survivor, profile, text);
+  for (const other of linking.profiles) {
+    const live = byUcid.get(other.ucid);
+    if (live !== undefined && live !== target) stored.absorb(live, target);
+  }
+  const droppedKeys = new Set(dropped.map(identityKey));
+  const written = new Set(linking.identities.filter((identity) => !droppedKeys.has(identityKey(identity))));
+  for (const [at, digest] of digests.entries()) {
+    const identity = write.identities[at];
+    const owner = found[at];
+    if (owner?.stored.kind !== 'live' && identity !== undefined && written.has(identity))
+      stored.putIdentityClaim(digest, target, owner?.deletedAt);
+  }
+  // After `absorb`, as dropped identities may be claimed by a merged profile.
+  for (const identity of dropped) {
+    const digest = identityDigest(write, identity);
+    const owner = stored.byIdentity(digest);
+    if (owner?.stored === target) stored.releaseIdentity(identity, target, owner.deletedAt);
+  }
+  stored.record(change);
+  return { kind: 'written', profile: text, leftOut, changed: true, ...chargeOf(read, text.length) };
+}
+
+interface Sought {
+  readonly digest: Uint8Array;
+  readonly owner: IdentityClaimTarget | undefined;
+}
+
+/** The owners that were looked up for `requested`, without those of identities that `write` does not have. */
+function concernedBy(
+  sought: readonly Sought[],
+  requested: ProfileWrite,
+  write: ProfileWrite,
+): readonly Sought[] {
+  const concerned = new Set(write.identities);
+  const identities = identitiesToLookUp(requested);
+  return sought.filter((_, at) => {
+    const identity = identities[at];
+    return identity !== undefined && concerned.has(identity);
+  });
+}
+
+function remove(
+  stored: StoredProfiles,
+  { deletion: { org, regions, identities, ucids }, earlier, now }: Deletion,
+): StoreAnswer {
+  const scopes = regions.map((region) => ({ org, region }));
+  const found = [
+    ...identities.map((identity) =>
+      scopes.map((scope) => stored.byIdentity(identityDigest(scope, identity))?.stored),
+    ),
+    ...ucids.map((ucid) => {
+      const one = stored.byUcid(ucid);
+      return one?.kind === 'deleted' ? [one] : scopes.map((scope) => liveIn(scope, one));
+    }),
+  ];
+  const targets = [...new Set(found.flat().filter(isLive))];
+  const ids = new Set([...earlier, ...targets.map(({ id }) => id)]);
+  const read = targets.reduce((sum, { text }) => sum + text.length, 0);
+  for (const live of targets) {
+    stored.replaceWithTombstone(live, now);
+    stored.record(deletionOf(live.profile, now));
+  }
+  const deleted = targets.map(({ profile }) => profile.ucid);
+  const isMatch = (one: StoredProfile | undefined) => one !== undefined && ids.has(one.id);
+  const notFound = found.flatMap((some, at) => (some.some(isMatch) ? [] : [at]));
+  return {
+    kind: 'deleted',
+    outcome: { deleted, notFound },
+    ids: targets.map(({ id }) => id),
+    ...chargeOf(read),
+  };
+}
+
+function unlink(stored: StoredProfiles, request: ProfileUnlink, now: number): StoreAnswer {
+  const digests = request.identities.map((identity) => identityDigest(request, identity));
+  const found = digests.map((digest) => stored.byIdentity(digest));
+  const owners = found.map((owner) => (isLive(owner?.stored) ? owner.stored : undefined));
+  const named = request.ucid === undefined ? undefined : liveIn(request, stored.byUcid(request.ucid));
+  const decision = decided(() => {
+    const unlinking = unlinkingOf(
+      request,
+      owners.map((owner) => owner?.profile),
+      named?.profile,
+    );
+    if (unlinking.kind === 'refused') return unlinking;
+    const taken =
+      unlinking.notHeld.length > 0 ? undefined : partUnlinked(unlinking.profile, request.identities);
+    if (taken !== undefined) {
+      const part = asPart(unlinking.profile, taken, newId());
+      const applied = applySplit(part.profile, part.ucid, now);
+      if (applied.kind === 'split') return { ...applied, ucid: part.ucid, isRest: !part.isNamed };
+    }
+    const applied = applyUnlink(unlinking.profile, request, now);
+    return applied.kind === 'refused' ? applied : { ...applied, notHeld: unlinking.notHeld };
+  });
+  if (decision.kind === 'failed') return decision;
+  const target = named ?? owners.find(isLive);
+  const read = target?.text.length ?? 0;
+  if (decision.kind === 'refused') return { ...decision, kind: 'not_unlinked', ...chargeOf(read) };
+  if (target === undefined) throw new Error('an unlinked profile was not found');
+  if (decision.kind === 'split') {
+    const { survivor, apart, kept, lost, ucid, isRest } = decision;
+    putSplit(stored, target, decision, ucid);
+    const [left, taken] = isRest ? [apart, survivor] : [survivor, apart];
+    const split = { ucid: taken.profile.ucid, kept, lost };
+    return { kind: 'unlinked', profile: left.text, notHeld: [], split, ...chargeOf(read, left.text.length) };
+  }
+  const { profile, text, change, notHeld } = decision;
+  stored.replace(target, profile, text);
+  for (const [at, identity] of request.identities.entries())
+    if (owners[at] !== undefined) stored.releaseIdentity(identity, target, found[at]?.deletedAt);
+  stored.record(change);
+  return { kind: 'unlinked', profile: text, notHeld, ...chargeOf(read, text.length) };
+}
+
+function split(stored: StoredProfiles, request: ProfileSplit, now: number): StoreAnswer {
+  const merged = liveIn(request, stored.byUcid(request.ucid));
+  if (merged === undefined) return { kind: 'not_split', reason: 'unknown_ucid' };
+  const decision = decided(() => applySplit(merged.profile, request.ucid, now));
+  if (decision.kind === 'failed') return decision;
+  const read = merged.text.length;
+  if (decision.kind === 'refused') return { kind: 'not_split', reason: decision.reason, ...chargeOf(read) };
+  const { survivor, apart, kept, lost } = decision;
+  putSplit(stored, merged, decision, request.ucid);
+  return { kind: 'split', profile: apart.text, survivor: survivor.text, kept, lost, ...chargeOf(read) };
+}
+
+function putSplit(
+  stored: StoredProfiles,
+  merged: LiveProfile,
+  { survivor, apart }: Extract<AppliedSplit, { kind: 'split' }>,
+  ucid: string,
+): void {
+  stored.replace(merged, survivor.profile, survivor.text);
+  stored.splitOff(apart.profile, apart.text);
+  stored.record(survivor.change, ucid);
+  stored.record(apart.change);
+}
+
+function ownerOf(owner: IdentityClaimTarget | undefined): IdentityOwner {
+  if (owner === undefined) return { kind: 'unowned' };
+  const { stored, deletedAt } = owner;
+  return stored.kind === 'live'
+    ? { kind: 'live', profile: stored.profile, deletedAt }
+    : { kind: 'deleted', at: deletedAt ?? stored.at };
+}
+
+function liveIn(
+  { org, region }: Pick<Profile, 'org' | 'region'>,
+  found: StoredProfile | undefined,
+): LiveProfile | undefined {
+  if (found?.kind !== 'live') return undefined;
+  return found.profile.org === org && found.profile.region === region ? found : undefined;
+}
+
+function isLive(found: StoredProfile | undefined): found is LiveProfile {
+  return found?.kind === 'live';
+}
+
+function decided<T>(decide: () => T): T | Extract<StoreAnswer, { kind: 'failed' }> {
+  try {
+    return decide();
+  } catch (error) {
+    return { kind: 'failed', error: messageOf(error) };
+  }
+}
+
 if (!parentPort) throw new Error('writer-thread.ts runs as a worker thread');
 const port: MessagePort = parentPort;
 

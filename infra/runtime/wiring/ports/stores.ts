@@ -148,7 +148,7 @@ export async function openStoreMarks(
   }
   const [{ openElasticsearchStoreMark }, { ensureIndex }] = await Promise.all([
     import('../../../adapters/store-mark/elasticsearch/index.ts'),
-    import('../../../adapters/profile-store/elasticsearch/engine/profile-index.ts'),
+    import('../../../adapters/profile-store/elasticsearch/engine.ts'),
   ]);
   const mark = await openElasticsearchStoreMark({
     access,

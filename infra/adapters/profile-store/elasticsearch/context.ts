@@ -1,11 +1,15 @@
 import {
+  backoffMs,
   HASHED_EMAIL,
   type Identity,
   identityKey,
+  isUuid,
+  type Logger,
   type Profile,
   RAW_EMAIL,
   Unavailable,
 } from '@tributary/core';
+import { LRUCache } from 'lru-cache';
 import {
   type DeletedDocument,
   type Documents,
@@ -18,8 +22,154 @@ import {
   profileDocumentOf,
   profileId,
   type RedirectDocument,
-} from '../documents.ts';
-import type { CachedLocations } from './cached-locations.ts';
+} from './documents.ts';
+import type { ChangePublisher } from './publisher.ts';
+
+/** The dependencies shared by every operation of the store. */
+export interface OperationContext {
+  readonly documents: Documents;
+  readonly publisher: ChangePublisher;
+  readonly locations: CachedLocations;
+  readonly durable: DurableVersions;
+  readonly clock: () => number;
+  readonly pause: (ms: number) => Promise<void>;
+  /** From 0 to 1. */
+  readonly random: () => number;
+  /** A fresh UUIDv7, increasing within this process. */
+  readonly newUcid: () => string;
+  readonly logger: Logger;
+  /** How long deletions are remembered, ms. */
+  readonly retentionMs: number;
+  /** Notes the characters of JSON that an operation of the organization has read and rewritten. */
+  readonly charge: (org: number, read: number, written?: number) => void;
+  /** Registers work that only `close` waits for. It must not reject. */
+  readonly background: (work: Promise<void>) => void;
+}
+
+/**
+ * Outcome of an attempt that lost a race: a document that it relied on was written by another operation. Every step that
+ * it took may be repeated.
+ */
+export const CONFLICT = Symbol('conflict');
+export type Conflict = typeof CONFLICT;
+
+/** How long an operation is retried before it fails with `Unavailable`. */
+const RETRY_FOR_MS = 15_000;
+/** Upper bounds of the random pauses between attempts. */
+const BACKOFF = { firstMs: 2, capMs: 200 };
+
+/** Repeats the attempt until it does not conflict, with growing random pauses. `Unavailable` after 15 s of conflicts. */
+export async function retryOnConflict<T>(
+  { clock, pause, random }: Pick<OperationContext, 'clock' | 'pause' | 'random'>,
+  attempt: () => Promise<T | Conflict>,
+): Promise<T> {
+  const startedAt = clock();
+  for (let attempts = 0; ; attempts++) {
+    const outcome = await attempt();
+    if (outcome !== CONFLICT) return outcome as T;
+    if (clock() - startedAt > RETRY_FOR_MS)
+      throw new Unavailable('the profile is written by too many others at once');
+    await pause(random() * backoffMs(attempts, BACKOFF));
+  }
+}
+
+/** Longer than any request is under way: a write of before is durable or lost. */
+const DURABLE_AFTER_MS = 60_000;
+
+type Rewritable = LiveDocument | RedirectDocument | DeletedDocument;
+
+/**
+ * Versions of documents that are known to be durable. Elasticsearch shows a write to realtime reads before it is durable,
+ * and a crash of a node may take it back. So before an answer or a write rests on a version that is not known to be
+ * durable, the document is rewritten unchanged: an acknowledged write is durable.
+ */
+export class DurableVersions {
+  readonly #documents: Documents;
+  readonly #clock: () => number;
+  readonly #known: LRUCache<string, DocumentVersion>;
+
+  constructor(documents: Documents, clock: () => number, limit: number) {
+    this.#documents = documents;
+    this.#clock = clock;
+    this.#known = new LRUCache({ max: limit });
+  }
+
+  /** Records a version that was acknowledged. */
+  note(ucid: string, version: DocumentVersion): void {
+    this.#known.set(ucid, version);
+  }
+
+  /**
+   * A clean tombstone is durable: it is marked clean only after a rewrite was acknowledged. A dirty one is never taken for
+   * durable by its age.
+   */
+  isDurable(ucid: string, document: Rewritable): boolean {
+    if (document.state === 'deleted') return !document.dirty || this.#isKnown(ucid, document);
+    const { updated_ts = 0 } = document.stored.source;
+    return updated_ts < this.#clock() - DURABLE_AFTER_MS || this.#isKnown(ucid, document);
+  }
+
+  /** Resolves once all roots are durable as they were read; `CONFLICT` when one has changed since. */
+  async ensureDurable(roots: Iterable<Root>): Promise<'durable' | Conflict> {
+    const unknown = new Map<string, Rewritable>();
+    for (const root of roots) {
+      if (root.kind !== 'profile' && root.kind !== 'deleted') continue;
+      if (!this.isDurable(root.ucid, root.document)) unknown.set(root.ucid, root.document);
+    }
+    return this.#rewriteAll(unknown);
+  }
+
+  async ensureOneDurable(
+    ucid: string,
+    document: LiveDocument | RedirectDocument,
+  ): Promise<'durable' | Conflict> {
+    if (this.isDurable(ucid, document)) return 'durable';
+    return (await this.rewriteOne(ucid, document)) === undefined ? CONFLICT : 'durable';
+  }
+
+  /** Rewrites the roots unchanged, also those that are known to be durable. */
+  async rewrite(roots: Iterable<Root>): Promise<'durable' | Conflict> {
+    const all = new Map<string, Rewritable>();
+    for (const root of roots) {
+      if (root.kind === 'profile' || root.kind === 'deleted') all.set(root.ucid, root.document);
+    }
+    return this.#rewriteAll(all);
+  }
+
+  /** The version of the rewritten document, which is durable; undefined when the document has changed since it was read. */
+  async rewriteOne(ucid: string, document: Rewritable): Promise<DocumentVersion | undefined> {
+    const rewritten = await this.#rewriteAll(new Map([[ucid, document]]));
+    return rewritten === CONFLICT ? undefined : this.#known.get(ucid);
+  }
+
+  async #rewriteAll(documents: ReadonlyMap<string, Rewritable>): Promise<'durable' | Conflict> {
+    if (documents.size === 0) return 'durable';
+    const all = [...documents];
+    const results = await this.#documents.write(
+      all.map(([ucid, { stored }]) => ({
+        id: profileId(ucid),
+        expected: stored.version,
+        source: stored.source,
+      })),
+    );
+    let conflicts = false;
+    for (const [index, [ucid]] of all.entries()) {
+      const result = results[index];
+      if (result === undefined || result === 'conflict') conflicts = true;
+      else this.note(ucid, result);
+    }
+    return conflicts ? CONFLICT : 'durable';
+  }
+
+  #isKnown(ucid: string, { stored }: Rewritable): boolean {
+    const known = this.#known.get(ucid);
+    return (
+      known !== undefined &&
+      known.seqNo === stored.version.seqNo &&
+      known.primaryTerm === stored.version.primaryTerm
+    );
+  }
+}
 
 /** How often documents are read again because of merges and splits, before the operation is `Unavailable`. */
 const MAX_ROUNDS = 20;
@@ -229,7 +379,7 @@ function changedWhileRead(): Unavailable {
 }
 
 /** The documents of ucids as they were read; undefined for a ucid without one. */
-export type LoadedProfiles = ReadonlyMap<string, ProfileDocument | undefined>;
+type LoadedProfiles = ReadonlyMap<string, ProfileDocument | undefined>;
 
 /** The end of the redirects from a ucid. */
 export type Root =
@@ -250,7 +400,7 @@ export type Root =
  * `linked`, which is written together with the merged data. Before that, and after a split, a redirect is a profile of its
  * own.
  */
-export function rootOf(ucid: string, loaded: LoadedProfiles): Root {
+function rootOf(ucid: string, loaded: LoadedProfiles): Root {
   if (!loaded.has(ucid)) return { kind: 'unread', ucid };
   const document = loaded.get(ucid);
   if (document === undefined) return { kind: 'absent', ucid };
@@ -305,4 +455,76 @@ export function holds({ identities }: Profile, identity: Identity): boolean {
   if (other === undefined || !identities.some((held) => held.type === other)) return false;
   const key = identityKey(identity);
   return identities.some((held) => held.type === other && identityKey(held) === key);
+}
+
+/** Ucids that identity claims were seen to lead to. An entry may be outdated: the profile decides. */
+export interface CachedLocations {
+  get(hash: string): string | undefined;
+  set(hash: string, ucid: string): void;
+  delete(hash: string): void;
+}
+
+/** A slot holds the tag of an identity's hash, which distinguishes hashes of the same set, and a ucid. */
+const [TAG_BYTES, UCID_BYTES] = [8, 16];
+const SLOT_BYTES = TAG_BYTES + UCID_BYTES;
+/** Slots of a set. In a table that is half full 8 lose about 1 % of the entries, where 1 would lose about 20 %. */
+const SLOTS_A_SET = 8;
+/** The start of the hash, in base64url, gives its set and its tag. */
+const [SET_BYTES, HASH_CHARACTERS] = [4, 16];
+
+/**
+ * A set-associative cache in one buffer: 24 bytes for each of millions of entries, no garbage to collect. When all slots
+ * of a set are taken, a new entry replaces another. A wrong entry costs a read: it counts only if the profile lists the
+ * identity.
+ */
+export class LocationTable implements CachedLocations {
+  readonly #slots: Buffer;
+  readonly #sets: number;
+  /** Scratch space: the first bytes of the hash that is looked up. */
+  readonly #sought = Buffer.alloc(SET_BYTES + TAG_BYTES);
+
+  /** `count`: of entries. The memory is reserved, and taken as it is used. */
+  constructor(count: number) {
+    this.#sets = Math.ceil(count / SLOTS_A_SET);
+    this.#slots = Buffer.alloc(this.#sets * SLOTS_A_SET * SLOT_BYTES);
+  }
+
+  get(hash: string): string | undefined {
+    const at = this.#find(hash).found;
+    if (at === undefined) return undefined;
+    const hex = this.#slots.toString('hex', at + TAG_BYTES, at + SLOT_BYTES);
+    return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
+  }
+
+  set(hash: string, ucid: string): void {
+    if (!isUuid(ucid)) return;
+    const { found, free } = this.#find(hash);
+    const at = found ?? free;
+    this.#sought.copy(this.#slots, at, SET_BYTES);
+    this.#slots.write(ucid.replaceAll('-', ''), at + TAG_BYTES, 'hex');
+  }
+
+  delete(hash: string): void {
+    const at = this.#find(hash).found;
+    if (at !== undefined) this.#slots.fill(0, at, at + SLOT_BYTES);
+  }
+
+  /**
+   * The slot of the hash, if it has one, and the slot that it would get: an empty one, else one chosen by its tag.
+   * Any part of a hash is uniformly distributed, and no tag is zero as that of an empty slot.
+   */
+  #find(hash: string): { readonly found: number | undefined; readonly free: number } {
+    const [slots, sought] = [this.#slots, this.#sought];
+    sought.write(hash.slice(0, HASH_CHARACTERS), 'base64url');
+    const [low, high] = [sought.readUInt32LE(SET_BYTES), sought.readUInt32LE(SET_BYTES + 4)];
+    const first = (sought.readUInt32LE(0) % this.#sets) * SLOTS_A_SET * SLOT_BYTES;
+    let empty: number | undefined;
+    for (let slot = 0; slot < SLOTS_A_SET; slot++) {
+      const at = first + slot * SLOT_BYTES;
+      const [tagLow, tagHigh] = [slots.readUInt32LE(at), slots.readUInt32LE(at + 4)];
+      if (tagLow === low && tagHigh === high) return { found: at, free: at };
+      if (tagLow === 0 && tagHigh === 0) empty ??= at;
+    }
+    return { found: undefined, free: empty ?? first + (low % SLOTS_A_SET) * SLOT_BYTES };
+  }
 }

@@ -1,6 +1,6 @@
 import { identityHash, newId } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { LocationTable } from './cached-locations.ts';
+import { LocationTable } from './context.ts';
 
 const hashOf = (n: number) => identityHash({ org: 1, region: 'eu' }, { type: 'cookie', value: String(n) });
 

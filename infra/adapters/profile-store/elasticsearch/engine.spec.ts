@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import { Overloaded, Unavailable } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { SharedRequests } from './shared-requests.ts';
+import { SharedRequests } from './engine.ts';
 
 interface Sent {
   readonly items: readonly string[];

@@ -1,4 +1,5 @@
 import { identityHash, messageOf, type Profile, type ProfileChange } from '@tributary/core';
+import type { OperationContext, View } from './context.ts';
 import {
   type Content,
   type DocumentSource,
@@ -17,10 +18,35 @@ import {
   type RedirectDocument,
   redirectSource,
   type Tombstone,
-} from '../documents.ts';
-import type { OperationContext } from './context.ts';
-import type { View } from './view.ts';
-import type { Fence, Joining, WritePlan } from './write-plan.ts';
+} from './documents.ts';
+
+/**
+ * A write of a document that excludes concurrent operations before identity claims are taken from it: an operation that read
+ * the document earlier and has not written it yet will conflict.
+ */
+export type Fence =
+  /** Rewrites the document unchanged. */
+  | { readonly kind: 'rewrite'; readonly ucid: string }
+  /** Creates a tombstone, so that no profile can be created under the ucid any more. */
+  | { readonly kind: 'tombstone'; readonly ucid: string; readonly hash: string };
+
+/**
+
+ * Points an identity claim to `ucid`, or rewrites it unchanged, so that an operation that re-points it meanwhile conflicts.
+ */
+export interface IdentityClaimStep {
+  readonly hash: string;
+  readonly before: IdentityClaim | undefined;
+  readonly ucid: string;
+  /** The time of the identity's deletion that the identity claim keeps; see `IdentityClaim`. */
+  readonly deletedAt: number;
+}
+
+/** A profile that is merged into the one that is written. */
+export interface Joining {
+  readonly ucid: string;
+  readonly document: LiveDocument | RedirectDocument;
+}
 
 /** The new state of a profile, and the change to publish. */
 interface Commit {
@@ -83,7 +109,11 @@ export class WriteSteps {
     identityClaims,
     joining,
     ucid: to,
-  }: Extract<WritePlan, { kind: 'write' }>): Promise<boolean> {
+  }: {
+    readonly identityClaims: readonly IdentityClaimStep[];
+    readonly joining: readonly Joining[];
+    readonly ucid: string;
+  }): Promise<boolean> {
     const freezes = joining.map(({ ucid, document: { content, pending } }) => ({
       ucid,
       source: redirectSource(content, pending, to),
@@ -263,4 +293,26 @@ export function releaseIdentityClaims(
       );
     }
   }
+}
+
+/**
+ * Fences out the merge that froze the document, if it has not happened: it never will. No fence is needed where the merge
+ * leads to `ucid`, which the operation writes anyway.
+ */
+export function fencesOfFrozen(
+  document: LiveDocument | RedirectDocument,
+  ucid: string | undefined,
+  view: View,
+): readonly Fence[] {
+  if (document.state === 'live' || document.to === ucid) return [];
+  const survivor = view.document(document.to);
+  if (survivor?.state === 'deleted') return fencesOfDeleted(document.to, view);
+  return survivor === undefined || survivor.state === 'folded'
+    ? []
+    : [{ kind: 'rewrite', ucid: document.to }];
+}
+
+export function fencesOfDeleted(ucid: string, view: View): readonly Fence[] {
+  const document = view.document(ucid);
+  return document?.state === 'deleted' && document.dirty ? [{ kind: 'rewrite', ucid }] : [];
 }
