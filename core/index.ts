@@ -146,17 +146,7 @@ export * from './ports/tracing.ts';
 export * from './ports/volume-counters.ts';
 export * from './primitives/index.ts';
 export * from './profiles/apply-write.ts';
-export {
-  attributeOf,
-  attributeTree,
-  isTimedValue,
-  NULL_HANDLINGS,
-  type NullHandling,
-  visibleAttributes,
-} from './profiles/attributes.ts';
-export * from './profiles/changes.ts';
 export * from './profiles/event-write.ts';
-export * from './profiles/identity/blocked-identities.ts';
 export * from './profiles/identity/identity.ts';
 export {
   DEFAULT_LIMITS,
@@ -166,8 +156,8 @@ export {
 export { isPhoneCountry } from './profiles/identity/phone-number.ts';
 export * from './profiles/identity/profile-settings.ts';
 export * from './profiles/linking.ts';
-export { isRef } from './profiles/links.ts';
-export { distinctIdentities, freshProfile, withNextVersion } from './profiles/merge.ts';
+export { competingClaimWrite, isRef, isSetAside } from './profiles/links.ts';
+export { changeOf, deletionOf, distinctIdentities, freshProfile, withNextVersion } from './profiles/merge.ts';
 export * from './profiles/profile.ts';
 export {
   type Charged,
@@ -180,7 +170,14 @@ export {
 export * from './profiles/profile-operation.ts';
 export * from './profiles/profile-store.ts';
 export * from './profiles/record.ts';
-export { competingClaimWrite, isSetAside } from './profiles/shared-identities.ts';
+export {
+  attributeOf,
+  attributeTree,
+  isTimedValue,
+  NULL_HANDLINGS,
+  type NullHandling,
+  visibleAttributes,
+} from './profiles/registers.ts';
 export {
   type AppliedSplit,
   applySplit,

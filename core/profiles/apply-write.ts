@@ -1,8 +1,16 @@
-import { stampAttributes } from './attributes.ts';
-import { changeOf } from './changes.ts';
 import { DEFAULT_LIMITS, isTooMany, PERSON, withoutOldest } from './identity/identity-limits.ts';
-import { hasUser, isRef, refOf, sameIdentity, unpinned, withNamed } from './links.ts';
 import {
+  hasUser,
+  isRef,
+  refOf,
+  sameIdentity,
+  unpinned,
+  withClaim,
+  withNamed,
+  withoutShared,
+} from './links.ts';
+import {
+  changeOf,
   joinIdentities,
   mergeContent,
   withContent,
@@ -10,7 +18,6 @@ import {
   withNextVersion,
   withoutLiftedBlocks,
 } from './merge.ts';
-import { joinValues } from './parts.ts';
 import {
   type HeldIdentity,
   type Identity,
@@ -29,8 +36,7 @@ import {
   withRoom,
 } from './profile-bounds.ts';
 import type { LeftOut, ProfileChange, ProfileWrite } from './profile-store.ts';
-import { keptIfSame, stampNamed, withoutOrigins } from './registers.ts';
-import { withClaim, withoutShared } from './shared-identities.ts';
+import { joinValues, keptIfSame, stampAttributes, stampNamed, withoutOrigins } from './registers.ts';
 
 /**
  * `dropped`: identities of the profiles and of the write that are too old to fit into the profile; they have no owner

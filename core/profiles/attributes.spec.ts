@@ -1,9 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../event/event.ts';
-import { attributeTree, joinAttributes, stampAttributes, visibleAttributes } from './attributes.ts';
 import type { ProfileAttribute } from './profile.ts';
-import { newerOf } from './registers.ts';
+import { attributeTree, joinAttributes, newerOf, stampAttributes, visibleAttributes } from './registers.ts';
 
 const at = (ts: number, value: ProfileAttribute['value'], ...path: string[]): ProfileAttribute => ({
   path,

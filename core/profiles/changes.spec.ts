@@ -4,10 +4,9 @@ import { summedCountsIn } from '../funnel/count-records.ts';
 import { type EventLog, MAX_VALUE_BYTES, type NewEntry } from '../log/event-log.ts';
 import { TOPIC } from '../log/topics.ts';
 import { Unavailable } from '../primitives/errors.ts';
-import { publishProfileChanges } from './changes.ts';
 import { freshProfile } from './merge.ts';
 import type { Profile } from './profile.ts';
-import { recordOf } from './record.ts';
+import { publishProfileChanges, recordOf } from './record.ts';
 
 const PROFILE: Profile = {
   ...freshProfile({ org: 7, region: 'eu' }, 'u1', 1_000),

@@ -1,14 +1,14 @@
 import { type CanonicalEvent, isObject, type JsonObject } from '../event/event.ts';
-import { attributeOf, type NullHandling } from './attributes.ts';
-import type { IsBlocked } from './identity/blocked-identities.ts';
 import {
   formerSpellings,
   type IdentityFault,
   type IdentityReading,
   normaliseIdentity,
 } from './identity/identity.ts';
+import type { IsBlocked } from './identity/profile-settings.ts';
 import type { Identity, NewAttribute, ProfileScope } from './profile.ts';
 import type { OlderSpelling, PreviousIdentity, ProfileWrite } from './profile-store.ts';
+import { attributeOf, type NullHandling } from './registers.ts';
 
 const USER = 'user_id';
 const DEVICE = 'anonymous_id';

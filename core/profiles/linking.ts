@@ -1,12 +1,20 @@
 import { identityHash, identityKey } from './identity/identity.ts';
 import { DEFAULT_LIMITS, IdentityCounts, PERSON } from './identity/identity-limits.ts';
-import { hasAlias, type Relinking, relink, takenByAlias } from './links.ts';
+import {
+  aliasOf,
+  hasAlias,
+  isSetAside,
+  type Relinking,
+  relink,
+  sharedByMerge,
+  takenByAlias,
+  unknownClaimant,
+} from './links.ts';
 import { mergeContent } from './merge.ts';
 import type { HeldIdentity, Identity, Profile } from './profile.ts';
 import { DEFAULT_PROFILE_BOUNDS, fitsMerged } from './profile-bounds.ts';
 import type { LeftOut, OlderSpelling, ProfileWrite, ProfileWriteOutcome } from './profile-store.ts';
 import { compareText } from './registers.ts';
-import { aliasOf, isSetAside, sharedByMerge, unknownClaimant } from './shared-identities.ts';
 
 /**
  * The owner of an identity, as a store found it. An identity that is claimed for a profile that is not stored yet is

@@ -6,11 +6,10 @@ import {
   newerSpelling,
   RAW_EMAIL,
 } from './identity/identity.ts';
-import { firstAlias, joinMentions, lastMention, withNamed } from './links.ts';
-import { joinValues } from './parts.ts';
+import { firstAlias, joinMentions, joinShared, lastMention, withNamed } from './links.ts';
 import type { HeldIdentity, Identity, Profile, ProfileScope, UnlinkedIdentity } from './profile.ts';
-import { compareText, keptIfSame, smallerOrigin, withOrigins } from './registers.ts';
-import { joinShared } from './shared-identities.ts';
+import type { ProfileChange } from './profile-store.ts';
+import { compareText, joinValues, keptIfSame, smallerOrigin, withOrigins } from './registers.ts';
 
 /** A profile before its first write; version 0 as nothing is stored. */
 export function freshProfile({ org, region }: ProfileScope, ucid: string, now: number): Profile {
@@ -217,4 +216,18 @@ export function withoutLiftedBlocks(profile: Profile): Profile {
   const left = unlinked.filter(({ hash }) => !held.has(hash));
   if (left.length === unlinked.length) return profile;
   return left.length === 0 ? rest : { ...rest, unlinked: left };
+}
+
+/** The change of a committed write; `before` has version 0 when the profile is new. */
+export function changeOf(before: Profile, after: Profile): ProfileChange {
+  const known = new Set(before.linked);
+  const linked = after.linked.filter((ucid) => !known.has(ucid));
+  const { org, region, ucid, version, updated_ts: at } = after;
+  const kind = linked.length > 0 ? 'merged' : 'written';
+  return { kind, org, region, ucid, version, at, profile: after, linked };
+}
+
+/** The change of a deletion: only the ucids that led to the profile. */
+export function deletionOf({ org, region, ucid, version, linked }: Profile, now: number): ProfileChange {
+  return { kind: 'deleted', org, region, ucid, version: version + 1, at: now, linked };
 }

@@ -1,18 +1,24 @@
 import { isObject, type Json, type JsonObject } from '../event/event.ts';
-import {
-  attributeTree,
-  isTimedValue,
-  joinAttributes,
-  stampAttributes,
-  visibleAttributes,
-} from './attributes.ts';
+import { BytesTally, organizationScope, recordBytes } from '../funnel/bytes.ts';
+import { countWritten } from '../funnel/count-written.ts';
+import { type EventLog, MAX_VALUE_BYTES, type NewEntry } from '../log/event-log.ts';
+import type { Counting } from '../log/stage.ts';
+import { TOPIC } from '../log/topics.ts';
 import { namespaceOf } from './identity/identity.ts';
 import { DEVICE, PERSON } from './identity/identity-limits.ts';
 import { sameIdentity } from './links.ts';
 import { withoutOlderSpellings } from './merge.ts';
 import type { HeldIdentity, Identity, NamedRegister, Profile, ProfileAttribute } from './profile.ts';
-import type { ProfileSearch, ProfileWrite } from './profile-store.ts';
-import { joinNamed, stampNamed } from './registers.ts';
+import type { ProfileChange, ProfileSearch, ProfileWrite, PublishProfileChanges } from './profile-store.ts';
+import {
+  attributeTree,
+  isTimedValue,
+  joinAttributes,
+  joinNamed,
+  stampAttributes,
+  stampNamed,
+  visibleAttributes,
+} from './registers.ts';
 
 /** A profile as the profile API shows it. Times inside of it are texts of epoch ms. */
 export interface ProfileRecord {
@@ -146,4 +152,52 @@ function presentOf(registers: readonly NamedRegister[]): readonly NamedRegister[
 /** The register's value holds the other fields. */
 function preferenceOf({ value, ts }: NamedRegister): Json {
   return isObject(value) ? { ...value, _ts: String(ts) } : value;
+}
+
+/** The value of a record on `profiles.changes`: a change, and the profile after it as in the profile API. */
+export interface ProfileChangeValue {
+  readonly kind: ProfileChange['kind'];
+  readonly ucid: string;
+  readonly orgId: number;
+  readonly region: string;
+  /** Grows with every change of this ucid. */
+  readonly version: number;
+  /** Epoch ms. */
+  readonly at: number;
+  /** Ucids that now lead to this one; of a deletion, those that lead nowhere any more. */
+  readonly linked: readonly string[];
+  /** Absent after a deletion, or when too large for one entry of the log. */
+  readonly record?: ProfileRecord;
+  readonly too_large?: true;
+}
+
+/**
+ * Appends changes to `profiles.changes`, in order, with the profile's ucid as key, then counts their bytes, by
+ * organization.
+ */
+export function publishProfileChanges(
+  log: Pick<EventLog, 'append'>,
+  isCounting: () => Counting = () => true,
+): PublishProfileChanges {
+  const count = countWritten(log, isCounting);
+  return async (changes) => {
+    const entries = changes.map(entryOf);
+    await log.append(TOPIC.profileChanges, entries);
+    const bytes = new BytesTally();
+    for (const [at, { org }] of changes.entries()) {
+      const entry = entries[at];
+      if (entry !== undefined) bytes.written(organizationScope(org), recordBytes(entry));
+    }
+    await count(bytes);
+  };
+}
+
+function entryOf(change: ProfileChange): NewEntry {
+  const { kind, ucid, org, region, version, at, linked, profile } = change;
+  const published: ProfileChangeValue = { kind, ucid, orgId: org, region, version, at, linked };
+  const value = JSON.stringify(
+    profile === undefined ? published : { ...published, record: recordOf(profile) },
+  );
+  const fits = Buffer.byteLength(value) <= MAX_VALUE_BYTES;
+  return { key: ucid, value: fits ? value : JSON.stringify({ ...published, too_large: true }), headers: {} };
 }

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { IdentityLimits } from './identity/identity-limits.ts';
-import { competingClaimWrite, isSetAside } from './shared-identities.ts';
+import { competingClaimWrite, isSetAside } from './links.ts';
 import { identity, mergeProfiles, profile, World, write } from './world.fixture.ts';
 
 const limits: IdentityLimits = { types: [], user_ids: 3 };

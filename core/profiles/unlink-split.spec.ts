@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { applyWrite } from './apply-write.ts';
-import { attributeTree } from './attributes.ts';
+import { competingClaimWrite } from './links.ts';
 import { mergeContent } from './merge.ts';
 import { MAX_PROFILE_BYTES, type Profile } from './profile.ts';
 import { MAX_PROFILE_BOUNDS } from './profile-bounds.ts';
 import { recordOf } from './record.ts';
-import { competingClaimWrite } from './shared-identities.ts';
+import { attributeTree } from './registers.ts';
 import { applySplit, applyUnlink } from './unlink-split.ts';
 import { identity, profile, World, write } from './world.fixture.ts';
 

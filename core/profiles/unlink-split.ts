@@ -1,10 +1,18 @@
 import { timeOfId } from '../primitives/ids.ts';
-import { changeOf } from './changes.ts';
 import { identityHash, identityKey } from './identity/identity.ts';
 import { PERSON } from './identity/identity-limits.ts';
-import { firstAlias, isRef, lastMention, refOf, sameIdentity, withNamed } from './links.ts';
-import { joinUnlinked, withHidden, withNextVersion } from './merge.ts';
-import { joinValues } from './parts.ts';
+import {
+  firstAlias,
+  isRef,
+  joinShared,
+  lastMention,
+  refOf,
+  sameIdentity,
+  sharedOf,
+  withNamed,
+  withoutShared,
+} from './links.ts';
+import { changeOf, joinUnlinked, withHidden, withNextVersion } from './merge.ts';
 import {
   type FirstAlias,
   type HeldIdentity,
@@ -26,8 +34,7 @@ import type {
   UnattributedValues,
   UnlinkRefusal,
 } from './profile-store.ts';
-import { compareText, mapRegisters, withoutOrigin, withoutOrigins } from './registers.ts';
-import { joinShared, sharedOf, withoutShared } from './shared-identities.ts';
+import { compareText, joinValues, mapRegisters, withoutOrigin, withoutOrigins } from './registers.ts';
 
 /** Blocked identities that a profile may have beyond its bound in bytes: more than it may have identities. */
 const MAX_BLOCKS_BEYOND = 1_000;

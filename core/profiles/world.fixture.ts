@@ -7,10 +7,10 @@ import {
   linkingOf,
   resolveIdentities,
 } from './linking.ts';
+import { competingClaimWrite } from './links.ts';
 import { freshProfile, mergeContent, withNextVersion } from './merge.ts';
 import type { Identity, Profile, ProfileScope } from './profile.ts';
 import type { ProfileWrite, ProfileWriteOutcome } from './profile-store.ts';
-import { competingClaimWrite } from './shared-identities.ts';
 import { type AppliedSplit, applySplit, applyUnlink, asPart, unlinkingOf } from './unlink-split.ts';
 
 export const SCOPE: ProfileScope = { org: 1, region: 'eu' };

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { threadMs } from '../../primitives/thread-time.fixture.ts';
 import { identity } from '../world.fixture.ts';
-import { type BlockedIdentity, readBlockList } from './blocked-identities.ts';
+import { type BlockedIdentity, readBlockList } from './profile-settings.ts';
 
 const entry = (fields: Partial<BlockedIdentity>): BlockedIdentity => ({
   type: null,
