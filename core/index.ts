@@ -183,7 +183,6 @@ export {
   applySplit,
   applyUnlink,
   asPart,
-  partUnlinked,
   type SplitProfile,
   unlinkingOf,
 } from './profiles/unlink-split.ts';

@@ -1,4 +1,6 @@
+import { identityKey } from './identity/identity.ts';
 import { DEFAULT_LIMITS, isTooMany, PERSON, withoutOldest } from './identity/identity-limits.ts';
+import { type FoundOwners, type Linking, linkingOf } from './linking.ts';
 import {
   hasUser,
   isRef,
@@ -11,6 +13,7 @@ import {
 } from './links.ts';
 import {
   changeOf,
+  freshProfile,
   joinIdentities,
   mergeContent,
   withContent,
@@ -37,6 +40,52 @@ import {
 } from './profile-bounds.ts';
 import type { LeftOut, ProfileChange, ProfileWrite } from './profile-store.ts';
 import { joinValues, keptIfSame, stampAttributes, stampNamed, withoutOrigins } from './registers.ts';
+
+/** What becomes of a write. */
+export type WriteDecision =
+  | {
+      readonly kind: 'write';
+      /** The profiles that it merges, see `Linking`. Empty: it creates one. */
+      readonly profiles: readonly Profile[];
+      /** The identities of the write that were linked, and those of them that the profile has afterwards. */
+      readonly linked: readonly Identity[];
+      readonly held: readonly Identity[];
+      readonly leftOut: readonly LeftOut[];
+      readonly applied: Exclude<AppliedWrite, { kind: 'refused' }>;
+    }
+  | Exclude<Linking, { kind: 'linked' }>;
+
+/**
+ * Decides a write from the owners of its identities, for every store alike. `newUcid`: of the profile, if the write creates
+ * one with these identities.
+ */
+export function decideWrite(
+  write: ProfileWrite,
+  found: FoundOwners,
+  now: number,
+  newUcid: (linked: readonly Identity[]) => string,
+): WriteDecision {
+  const linking = linkingOf(write, found);
+  if (linking.kind !== 'linked') return linking;
+  const { profiles, identities: linked, leftOut } = linking;
+  const [survivor = freshProfile(write, newUcid(linked), now), ...others] = profiles;
+  const applied = applyWrite([survivor, ...others], linked, write, now, leftOut);
+  if (applied.kind === 'refused') return applied;
+  const dropped = new Set(applied.dropped.map(identityKey));
+  if (dropped.size === 0) return { kind: 'write', profiles, linked, held: linked, leftOut, applied };
+  const isDropped = (identity: Identity) => dropped.has(identityKey(identity));
+  const tooMany = write.identities
+    .filter(isDropped)
+    .map((identity) => ({ identity, why: 'too_many' as const }));
+  return {
+    kind: 'write',
+    profiles,
+    linked,
+    held: linked.filter((identity) => !isDropped(identity)),
+    leftOut: [...leftOut, ...tooMany],
+    applied,
+  };
+}
 
 /**
  * `dropped`: identities of the profiles and of the write that are too old to fit into the profile; they have no owner

@@ -1,4 +1,4 @@
-import { identityHash, identityKey } from './identity/identity.ts';
+import { identityHash } from './identity/identity.ts';
 import { DEFAULT_LIMITS, IdentityCounts, PERSON } from './identity/identity-limits.ts';
 import {
   aliasOf,
@@ -31,7 +31,7 @@ export type IdentityOwner =
   /** The owner was deleted at this time, epoch ms. */
   | { readonly kind: 'deleted'; readonly at: number };
 
-interface FoundOwners {
+export interface FoundOwners {
   /** The owners of the write's identities, by index. The same profile may be several objects: compare ucids. */
   readonly owners: readonly IdentityOwner[];
   /** The live profile that the write's `ucid` leads to; `gone` where the scope has none. */
@@ -39,7 +39,7 @@ interface FoundOwners {
 }
 
 /** The profiles that a write merges, and the identities of the write that the result gets. */
-type Linking =
+export type Linking =
   | {
       readonly kind: 'linked';
       /** Sorted by ucid, so the survivor is first. Empty: the write creates a profile. */
@@ -154,21 +154,6 @@ function spellingLeftOut(
   if (olderSpellings === undefined || leftOut.length === 0) return undefined;
   const older = olderSpellingsOf(olderSpellings, identity);
   return leftOut.find((left) => older.includes(left.identity))?.why;
-}
-
-/**
- * All identities of a write that were not linked; `dropped`: those that the profile has no room for, because others
- * are newer.
- */
-export function leftOutOf(
-  { leftOut }: Pick<Extract<Linking, { kind: 'linked' }>, 'leftOut'>,
-  { identities }: Pick<ProfileWrite, 'identities'>,
-  dropped: readonly Identity[],
-): readonly LeftOut[] {
-  if (dropped.length === 0) return leftOut;
-  const keys = new Set(dropped.map(identityKey));
-  const old = identities.filter((identity) => keys.has(identityKey(identity)));
-  return [...leftOut, ...old.map((identity) => ({ identity, why: 'too_many' as const }))];
 }
 
 /**

@@ -1,4 +1,4 @@
-import { InvalidInput, Unavailable } from '../primitives/errors.ts';
+import { InvalidInput, TributaryError, Unavailable } from '../primitives/errors.ts';
 import type { IdentityLimits } from './identity/identity-limits.ts';
 import type { Identity, NewAttribute, NewNamed, Profile, ProfileScope } from './profile.ts';
 import type { Charged, ProfileBounds, ProfileExcess } from './profile-bounds.ts';
@@ -342,4 +342,46 @@ export function isTooOld({ receivedAt }: ProfileWrite, now: number, retentionMs:
 /** Deletions before this time (epoch ms) may be forgotten: writes that they would affect are too old. */
 export function forgetDeletionsBefore(now: number, retentionMs: number): number {
   return now - retentionMs - MARGIN_MS;
+}
+
+/** Values that are deleted at once: their profiles may be large, and other calls wait meanwhile. */
+const DELETED_AT_ONCE = 8;
+
+/**
+ * Deletes a few values at a time. `deletePart` gets the ucids that earlier parts have deleted. `PartialDeletion` where a part
+ * fails after some were deleted, as a repeated call could not tell which ones this one has deleted.
+ */
+export async function deleteInParts(
+  deletion: ProfileDeletion,
+  deletePart: (part: ProfileDeletion, deleted: readonly string[]) => Promise<ProfileDeletionOutcome>,
+): Promise<ProfileDeletionOutcome> {
+  const deleted: string[] = [];
+  const notFound: number[] = [];
+  let charge = 0;
+  const values = deletion.identities.length + deletion.ucids.length;
+  for (let first = 0; first < values; first += DELETED_AT_ONCE) {
+    const add = (outcome: ProfileDeletionOutcome) => {
+      deleted.push(...outcome.deleted);
+      notFound.push(...outcome.notFound.map((at) => first + at));
+      charge += outcome.charge ?? 0;
+    };
+    const identities = deletion.identities.slice(first, first + DELETED_AT_ONCE);
+    const ucids = deletion.ucids.slice(first, first + DELETED_AT_ONCE);
+    try {
+      add(await deletePart({ ...deletion, identities, ucids }, deleted));
+    } catch (error) {
+      if (error instanceof PartialDeletion) add(error.outcome);
+      throw error instanceof TributaryError && error.retryable && deleted.length > 0
+        ? new PartialDeletion(error.message, { deleted, notFound }, { cause: error })
+        : error;
+    }
+  }
+  return { deleted, notFound, ...(charge > 0 ? { charge } : {}) };
+}
+
+/** Oldest first, without profiles that were merged into another result during the search. */
+export function withoutMerged(found: readonly Profile[]): readonly Profile[] {
+  if (found.length < 2) return found;
+  const merged = new Set(found.flatMap(({ linked }) => linked));
+  return found.filter(({ ucid }) => !merged.has(ucid)).sort((a, b) => (a.ucid < b.ucid ? -1 : 1));
 }

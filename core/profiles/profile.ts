@@ -7,6 +7,10 @@ export interface ProfileScope {
   readonly region: string;
 }
 
+export function isInScope({ org, region }: ProfileScope, scope: ProfileScope): boolean {
+  return org === scope.org && region === scope.region;
+}
+
 /** One normalised identifier of a person: equal identifiers are equal texts. */
 export interface Identity {
   /** A namespace (`email`) or a hashed variant of one (`email_sha256_lowercase`). */

@@ -39,8 +39,14 @@ import { compareText, joinValues, mapRegisters, withoutOrigin, withoutOrigins } 
 /** Blocked identities that a profile may have beyond its bound in bytes: more than it may have identities. */
 const MAX_BLOCKS_BEYOND = 1_000;
 
-export type Unlinking =
-  | { readonly kind: 'unlinking'; readonly profile: Profile; readonly notHeld: readonly number[] }
+type Unlinking =
+  | {
+      readonly kind: 'unlinking';
+      readonly profile: Profile;
+      readonly notHeld: readonly number[];
+      /** Identities that become a profile of their own, see `partUnlinked`: split them off (`asPart`) instead of unlinking. */
+      readonly part: readonly HeldIdentity[] | undefined;
+    }
   | {
       readonly kind: 'refused';
       readonly reason: Exclude<UnlinkRefusal, 'too_large'>;
@@ -52,7 +58,7 @@ export type Unlinking =
  * where there is none.
  */
 export function unlinkingOf(
-  { ucid }: Pick<ProfileUnlink, 'ucid'>,
+  { ucid, identities }: Pick<ProfileUnlink, 'ucid' | 'identities'>,
   owners: readonly (Profile | undefined)[],
   named: Profile | undefined,
 ): Unlinking {
@@ -69,7 +75,8 @@ export function unlinkingOf(
     return { kind: 'refused', reason: 'several_profiles', elsewhere };
   }
   const notHeld = owners.flatMap((owner, at) => (owner === undefined ? [at] : []));
-  return { kind: 'unlinking', profile, notHeld };
+  const part = notHeld.length > 0 ? undefined : partUnlinked(profile, identities);
+  return { kind: 'unlinking', profile, notHeld, part };
 }
 
 export type AppliedUnlink =
@@ -245,7 +252,7 @@ export function asPart(
  * The identities that an unlink takes out as a profile of their own, with what their own sources said: all of a part that has
  * values, and what was named with them alone. Undefined where the unlinked identities are no such part.
  */
-export function partUnlinked(
+function partUnlinked(
   profile: Profile,
   identities: readonly Identity[],
 ): readonly HeldIdentity[] | undefined {

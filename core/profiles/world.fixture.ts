@@ -1,12 +1,6 @@
-import { applyWrite } from './apply-write.ts';
+import { decideWrite } from './apply-write.ts';
 import { identityKey } from './identity/identity.ts';
-import {
-  type IdentityOwner,
-  identitiesToLookUp,
-  leftOutOf,
-  linkingOf,
-  resolveIdentities,
-} from './linking.ts';
+import { type IdentityOwner, identitiesToLookUp, resolveIdentities } from './linking.ts';
 import { competingClaimWrite } from './links.ts';
 import { freshProfile, mergeContent, withNextVersion } from './merge.ts';
 import type { Identity, Profile, ProfileScope } from './profile.ts';
@@ -71,25 +65,20 @@ export class World {
       written.ucid === undefined
         ? undefined
         : (this.#profiles.get(this.rootOf(written.ucid)) ?? ('gone' as const));
-    const linking = linkingOf(written, { owners, named });
-    if (linking.kind === 'refused') return linking;
-    if (linking.kind === 'detach') {
-      const part = asPart(linking.profile, linking.identities, this.#nextUcid());
+    const decision = decideWrite(written, { owners, named }, now, () => this.#nextUcid());
+    if (decision.kind === 'refused') return decision;
+    if (decision.kind === 'detach') {
+      const part = asPart(decision.profile, decision.identities, this.#nextUcid());
       this.#put(applySplit(part.profile, part.ucid, now, 'event'));
       return this.upsert(asked, now);
     }
-    const [survivor = freshProfile(SCOPE, this.#nextUcid(), now), ...others] = linking.profiles;
-    const applied = applyWrite([survivor, ...others], linking.identities, written, now, linking.leftOut);
-    if (applied.kind === 'refused') return applied;
-    for (const { ucid } of others) this.#profiles.delete(ucid);
-    this.#profiles.set(survivor.ucid, applied.profile);
-    for (const one of applied.profile.identities) this.#claims.set(identityKey(one), survivor.ucid);
+    const { profiles, leftOut, applied } = decision;
+    const { profile } = applied;
+    for (const { ucid } of profiles.slice(1)) this.#profiles.delete(ucid);
+    this.#profiles.set(profile.ucid, profile);
+    for (const one of profile.identities) this.#claims.set(identityKey(one), profile.ucid);
     for (const one of applied.dropped) this.#claims.delete(identityKey(one));
-    return {
-      kind: 'written',
-      profile: applied.profile,
-      leftOut: leftOutOf(linking, written, applied.dropped),
-    };
+    return { kind: 'written', profile, leftOut };
   }
 
   /** Writes an event as the stage does, with the claims of its user on what others own. */
@@ -101,7 +90,7 @@ export class World {
 
   /** Unlinks the identity; returns its profile, if there is one. */
   unlink(one: Identity, now = 1): Profile | undefined {
-    const unlinking = unlinkingOf({}, [this.ownerOf(one)], undefined);
+    const unlinking = unlinkingOf({ identities: [one] }, [this.ownerOf(one)], undefined);
     if (unlinking.kind === 'refused') return undefined;
     const applied = applyUnlink(unlinking.profile, { identities: [one] }, now);
     if (applied.kind === 'refused') return undefined;

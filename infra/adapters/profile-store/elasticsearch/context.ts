@@ -3,9 +3,11 @@ import {
   HASHED_EMAIL,
   type Identity,
   identityKey,
+  isInScope,
   isUuid,
   type Logger,
   type Profile,
+  type ProfileScope,
   RAW_EMAIL,
   Unavailable,
 } from '@tributary/core';
@@ -416,6 +418,16 @@ function rootOf(ucid: string, loaded: LoadedProfiles): Root {
     case 'redirect':
       return mergedInto(ucid, document.to, loaded) ?? { kind: 'profile', ucid, document };
   }
+}
+
+/** The document of the root, where it is a profile of the scope. */
+export function documentIn(
+  root: Root | undefined,
+  scope: ProfileScope,
+): LiveDocument | RedirectDocument | undefined {
+  return root?.kind === 'profile' && isInScope(root.document.content.profile, scope)
+    ? root.document
+    : undefined;
 }
 
 /** The root that a frozen profile was merged into; undefined if its merge has not happened. */

@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import {
   InvalidInput,
+  isInScope,
   type Logger,
   NO_LOGGER,
   Overloaded,
@@ -461,11 +462,10 @@ async function isAmongUnscoped(
   }
 }
 
-function isIn({ org, region }: ProfileScope, source: DocumentSource): boolean {
+function isIn(scope: ProfileScope, source: DocumentSource): boolean {
   const document = profileDocumentOf({ version: { seqNo: 0, primaryTerm: 0 }, source });
   if (document?.state !== 'live' && document?.state !== 'redirect') return false;
-  const { profile } = document.content;
-  return profile.org === org && profile.region === region;
+  return isInScope(document.content.profile, scope);
 }
 
 interface SharedCallsOptions<Item, Answer> {

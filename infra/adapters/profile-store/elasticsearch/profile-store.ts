@@ -24,6 +24,7 @@ import {
   type ProfileWriteOutcome,
   type PublishProfileChanges,
   Unavailable,
+  withoutMerged,
 } from '@tributary/core';
 import { type ElasticsearchAccess, ElasticsearchConnection, indexPrefix } from '../../elasticsearch/index.ts';
 import {
@@ -369,7 +370,7 @@ async function attemptSearch(
     from = to;
     to += Math.max(FIRST_PIECE, Math.floor(PIECE_CHARACTERS / Math.max(1, characters / from)));
   }
-  return distinct([...found.values()]);
+  return withoutMerged([...found.values()]);
 }
 
 /**
@@ -430,11 +431,4 @@ async function searchByIdentityClaims(
 
 function charactersOf({ stored }: LiveDocument | RedirectDocument): number {
   return stored.source.body.length;
-}
-
-/** Oldest first, without profiles that were merged into another result while the pieces were read. */
-function distinct(profiles: readonly Profile[]): readonly Profile[] {
-  if (profiles.length < 2) return profiles;
-  const linked = new Set(profiles.flatMap((profile) => profile.linked));
-  return profiles.filter(({ ucid }) => !linked.has(ucid)).sort((a, b) => (a.ucid < b.ucid ? -1 : 1));
 }

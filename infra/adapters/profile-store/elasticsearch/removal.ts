@@ -4,10 +4,12 @@ import {
   asPart,
   changeOf,
   chargeOf,
+  deleteInParts,
   deletionOf,
   type HeldIdentity,
   type Identity,
   identityHash,
+  isInScope,
   messageOf,
   PartialDeletion,
   type Profile,
@@ -18,16 +20,15 @@ import {
   type ProfileSplitOutcome,
   type ProfileUnlink,
   type ProfileUnlinkOutcome,
-  partUnlinked,
   type SplitProfile,
   Unavailable,
   unlinkingOf,
   withNextVersion,
 } from '@tributary/core';
-import { deletionParts } from '../deletion-parts.ts';
 import {
   CONFLICT,
   type Conflict,
+  documentIn,
   type HashedIdentity,
   holds,
   type OperationContext,
@@ -64,28 +65,11 @@ type ProfileRoot = Extract<Root, { kind: 'profile' }>;
  * Deletes the records of all identities and ucids of the request, a few at a time and each record on its own. Conflicting ones
  * are retried.
  */
-export async function deleteProfiles(
+export function deleteProfiles(
   deletion: ProfileDeletion,
   context: OperationContext,
 ): Promise<ProfileDeletionOutcome> {
-  const deleted: string[] = [];
-  const notFound: number[] = [];
-  const add = (outcome: ProfileDeletionOutcome, first: number) => {
-    deleted.push(...outcome.deleted);
-    notFound.push(...outcome.notFound.map((at) => first + at));
-  };
-  for (const { first, part } of deletionParts(deletion)) {
-    try {
-      add(await deletePart(part, new Set(deleted), context), first);
-    } catch (error) {
-      if (error instanceof PartialDeletion) add(error.outcome, first);
-      // A repeated call could not tell which records this one has deleted.
-      throw error instanceof Unavailable && deleted.length > 0
-        ? new PartialDeletion(error.message, { deleted, notFound }, { cause: error })
-        : error;
-    }
-  }
-  return { deleted, notFound };
+  return deleteInParts(deletion, (part, deleted) => deletePart(part, new Set(deleted), context));
 }
 
 /** `earlier`: ucids of the records that earlier parts have deleted. */
@@ -200,8 +184,7 @@ function targetsOf({ org, regions, identities, ucids }: ProfileDeletion): readon
 
 function isIn(target: Target, { document }: ProfileRoot): boolean {
   const { profile } = document.content;
-  if (profile.org !== target.org || profile.region !== target.region) return false;
-  return !('identity' in target) || holds(profile, target.identity);
+  return isInScope(profile, target) && (!('identity' in target) || holds(profile, target.identity));
 }
 
 /** Runs after the answer. The sweeper does it if this fails. */
@@ -263,7 +246,7 @@ export async function attemptUnlink(
   const unlinking = unlinkingOf(
     unlink,
     identities.map(({ identity }, at) => ownerOf(identity, roots[at])),
-    profileOf(named, unlink),
+    documentIn(named, unlink)?.content.profile,
   );
   if (unlinking.kind === 'refused') return refused(unlinking);
   const target = [named, ...roots].find(
@@ -271,10 +254,10 @@ export async function attemptUnlink(
   );
   if (target?.kind !== 'profile') throw new TypeError('a profile that is unlinked was not read');
   const { document } = target;
-  const taken = unlinking.notHeld.length > 0 ? undefined : partUnlinked(unlinking.profile, unlink.identities);
-  if (taken !== undefined) {
+  const { part } = unlinking;
+  if (part !== undefined) {
     const split = await attemptDetach(
-      { profile: unlinking.profile, identities: taken, document, cause: 'call' },
+      { profile: unlinking.profile, identities: part, document, cause: 'call' },
       view,
       context,
     );
@@ -320,12 +303,6 @@ function ownerOf(identity: HashedIdentity['identity'], root: Root | undefined): 
   if (root?.kind !== 'profile') return undefined;
   const { profile } = root.document.content;
   return holds(profile, identity) ? profile : undefined;
-}
-
-function profileOf(root: Root | undefined, { org, region }: ProfileUnlink): Profile | undefined {
-  if (root?.kind !== 'profile') return undefined;
-  const { profile } = root.document.content;
-  return profile.org === org && profile.region === region ? profile : undefined;
 }
 
 /** Identities of a profile that are to become a profile of their own. */
@@ -502,10 +479,4 @@ async function identityClaimWrites(
     const source = identityClaimSource({ ucid, deletedAt: before.deletedAt });
     return [{ id: identityClaimId(hash), expected: before.stored.version, source }];
   });
-}
-
-function documentIn(root: Root, { org, region }: ProfileSplit): LiveDocument | RedirectDocument | undefined {
-  if (root.kind !== 'profile') return undefined;
-  const { profile } = root.document.content;
-  return profile.org === org && profile.region === region ? root.document : undefined;
 }

@@ -1,18 +1,14 @@
 import {
   type AppliedWrite,
-  applyWrite,
   chargeOf,
+  decideWrite,
   forgetDeletionsBefore,
-  freshProfile,
   type HeldIdentity,
   type Identity,
   type IdentityOwner,
   identitiesToLookUp,
   identityHash,
-  identityKey,
   type LeftOut,
-  leftOutOf,
-  linkingOf,
   type Profile,
   type ProfileChange,
   type ProfileWrite,
@@ -22,6 +18,7 @@ import {
 import {
   CONFLICT,
   type Conflict,
+  documentIn,
   type HashedIdentity,
   holds,
   type OperationContext,
@@ -159,32 +156,33 @@ function planWrite(planned: PlannedWrite, view: View): WritePlan {
     return { ...hashed, root, deletedAt: deletedAtOf(hashed.hash, root, view, forgetBefore) };
   });
   const write = resolveIdentities(requested, sought.map(ownerOf));
-  const named = new Set(write.identities);
-  const found = sought.filter(({ identity }) => named.has(identity));
-  const owners = found.map(ownerOf);
+  const found = those(sought, write.identities);
   const namedRoot = write.ucid === undefined ? undefined : view.rootOf(write.ucid);
-  const linking = linkingOf(write, { owners, named: namedProfile(namedRoot, write) });
-  const because = [
-    ...found.flatMap(({ root }) => root ?? []),
-    ...(namedRoot === undefined ? [] : [namedRoot]),
-  ];
-  if (linking.kind === 'refused') return { kind: 'refused', outcome: linking, because };
-  if (linking.kind === 'detach') return { ...linking, document: contentDocument(view, linking.profile.ucid) };
+  const named = namedRoot && (documentIn(namedRoot, write)?.content.profile ?? 'gone');
+  const decision = decideWrite(
+    write,
+    { owners: found.map(ownerOf), named },
+    now,
+    (linked) => absentUcid(those(found, linked)) ?? freshUcid,
+  );
+  if (decision.kind === 'refused') {
+    const because = [...found.map(({ root }) => root), namedRoot].flatMap((root) => root ?? []);
+    return { kind: 'refused', outcome: decision, because };
+  }
+  if (decision.kind === 'detach')
+    return { ...decision, document: contentDocument(view, decision.profile.ucid) };
 
-  const admitted = new Set<Identity>(linking.identities);
-  const admittedFound = found.filter(({ identity }) => admitted.has(identity));
-  const [survivor, ...others] = linking.profiles;
-  const ucid = survivor?.ucid ?? absentUcid(admittedFound) ?? freshUcid;
-  const profiles = [survivor ?? freshProfile(write, ucid, now), ...others] as const;
-  const applied = applyWrite(profiles, linking.identities, write, now, linking.leftOut);
-  if (applied.kind === 'refused') return { kind: 'refused', outcome: applied, because };
-  const dropped = new Set(applied.dropped.map(identityKey));
-  const held = admittedFound.filter(({ identity }) => !dropped.has(identityKey(identity)));
-
-  const document = survivor === undefined ? undefined : contentDocument(view, ucid);
-  const joining = others.map((other) => ({ ucid: other.ucid, document: contentDocument(view, other.ucid) }));
-  const joined = new Set([ucid, ...others.map((other) => other.ucid)]);
+  const { applied, leftOut, profiles } = decision;
+  const { ucid } = applied.profile;
+  const held = those(found, decision.held);
+  const document = profiles.length === 0 ? undefined : contentDocument(view, ucid);
+  const joining = profiles
+    .slice(1)
+    .map((other) => ({ ucid: other.ucid, document: contentDocument(view, other.ucid) }));
+  const joined = new Set([ucid, ...joining.map((other) => other.ucid)]);
   const steps = held.flatMap((one) => identityClaimStepOf(one, { ucid, joined, view }));
+  const documents = [...(document === undefined ? [] : [document]), ...joining.map((one) => one.document)];
+  const linked = new Set(decision.linked);
   return {
     kind: 'write',
     ucid,
@@ -192,22 +190,23 @@ function planWrite(planned: PlannedWrite, view: View): WritePlan {
     joining,
     fences: distinct([
       ...steps.flatMap(({ fences }) => fences),
-      ...(document === undefined ? [] : fencesOfFrozen(document, ucid, view)),
-      ...joining.flatMap((one) => fencesOfFrozen(one.document, ucid, view)),
+      ...documents.flatMap((one) => fencesOfFrozen(one, ucid, view)),
     ]),
     identityClaims: steps.map(({ step }) => step),
-    deletions: deletionsOf(
-      held,
-      [...(document === undefined ? [] : [document]), ...joining.map((one) => one.document)],
-      forgetBefore,
-    ),
+    deletions: deletionsOf(held, documents, forgetBefore),
     applied,
-    leftOut: leftOutOf(linking, write, applied.dropped),
+    leftOut,
     held,
     leftOutOwners: found.flatMap(({ identity, root }) =>
-      admitted.has(identity) || root === undefined ? [] : [root],
+      linked.has(identity) || root === undefined ? [] : [root],
     ),
   };
+}
+
+/** What was found for some of the identities. */
+function those(found: readonly Found[], identities: readonly Identity[]): readonly Found[] {
+  const wanted = new Set(identities);
+  return found.filter(({ identity }) => wanted.has(identity));
 }
 
 interface Found extends HashedIdentity {
@@ -235,13 +234,6 @@ function ownerOf(found: Found | undefined): IdentityOwner {
   if (profile !== undefined && holds(profile, identity))
     return { kind: 'live', profile, ...(deletedAt === 0 ? {} : { deletedAt }) };
   return deletedAt === 0 ? { kind: 'unowned' } : { kind: 'deleted', at: deletedAt };
-}
-
-function namedProfile(root: Root | undefined, { org, region }: ProfileWrite): Profile | 'gone' | undefined {
-  if (root === undefined) return undefined;
-  if (root.kind !== 'profile') return 'gone';
-  const { profile } = root.document.content;
-  return profile.org === org && profile.region === region ? profile : 'gone';
 }
 
 /** A ucid that an identity is claimed for and that has no profile: its write is under way, or was never committed. */
@@ -357,19 +349,25 @@ function combine(
     characters += size;
     if (!hasNoDeletions || characters > MAX_CHARACTERS || !concernsOnly(write, latest.profile)) break;
     const { profile } = latest;
-    const linking = linkingOf(write, {
-      owners: write.identities.map(() => ({ kind: 'live', profile })),
-      named: write.ucid === undefined ? undefined : profile,
-    });
-    if (linking.kind !== 'linked' || linking.leftOut.length > 0) break;
-    const next = applyWrite([profile], linking.identities, write, now);
-    const charged = chargeOf(size, next.kind === 'changed' ? next.text.length : 0);
-    if (next.kind === 'refused') {
-      outcomes.push({ ...next, ...charged });
+    const decision = decideWrite(
+      write,
+      {
+        owners: write.identities.map(() => ({ kind: 'live', profile })),
+        named: write.ucid === undefined ? undefined : profile,
+      },
+      now,
+      () => profile.ucid,
+    );
+    if (decision.kind === 'detach') break;
+    if (decision.kind === 'refused') {
+      outcomes.push({ ...decision, ...chargeOf(size) });
       continue;
     }
+    // What was left out has to rest on durable documents.
+    if (decision.linked.length < write.identities.length) break;
+    const { applied: next, leftOut } = decision;
     dropped.push(...next.dropped);
-    const leftOut = leftOutOf(linking, write, next.dropped);
+    const charged = chargeOf(size, next.kind === 'changed' ? next.text.length : 0);
     outcomes.push({ kind: 'written', profile: next.profile, leftOut, ...charged });
     if (next.kind === 'changed') latest = { ...next, change: joined(latest, next.change) };
   }

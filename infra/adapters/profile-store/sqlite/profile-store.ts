@@ -7,6 +7,7 @@ import {
   type Charged,
   type Clock,
   checkFoundSize,
+  deleteInParts,
   EventLoopYielder,
   forgetDeletionsBefore,
   InvalidInput,
@@ -18,7 +19,6 @@ import {
   type Metrics,
   messageOf,
   newId,
-  PartialDeletion,
   type Profile,
   type ProfileDeletion,
   type ProfileDeletionOutcome,
@@ -34,14 +34,13 @@ import {
   type PublishProfileChanges,
   parseExact,
   type SplitRefusal,
-  TributaryError,
   type UnattributedValues,
   Unavailable,
   type UnlinkRefusal,
+  withoutMerged,
 } from '@tributary/core';
 import { GroupCommit } from '../../group-commit/group-commit.ts';
 import { openDatabase, reading, translateSqliteError } from '../../sqlite/database.ts';
-import { deletionParts } from '../deletion-parts.ts';
 import { Outbox, Publisher, PublisherLease } from './outbox.ts';
 import { identityDigest, prepareSchema, ucidBytes } from './schema.ts';
 
@@ -143,29 +142,18 @@ class SqliteProfileStore implements ProfileStore {
   delete(deletion: ProfileDeletion): Promise<ProfileDeletionOutcome> {
     return this.#during(async () => {
       const now = this.#options.clock();
-      const deleted: string[] = [];
       const earlier: number[] = [];
-      const notFound: number[] = [];
-      let charge = 0;
       try {
-        for (const { first, part } of deletionParts(deletion)) {
+        return await deleteInParts(deletion, async (part) => {
           const request = { kind: 'delete', deletion: part, earlier, now } as const;
           const answer = await this.#writer.ask(ownerOf(deletion), request);
           if (answer.kind !== 'deleted') throw new Error(`a deletion was answered with ${answer.kind}`);
-          deleted.push(...answer.outcome.deleted);
           earlier.push(...answer.ids);
-          notFound.push(...answer.outcome.notFound.map((at) => first + at));
-          charge += answer.charge ?? 0;
-        }
-      } catch (error) {
-        // A repeated call could not tell which profiles this one has deleted.
-        throw error instanceof TributaryError && error.retryable && deleted.length > 0
-          ? new PartialDeletion(error.message, { deleted, notFound }, { cause: error })
-          : error;
+          return { ...answer.outcome, ...chargedBy(answer) };
+        });
       } finally {
-        if (deleted.length > 0) this.#publisher.wake();
+        if (earlier.length > 0) this.#publisher.wake();
       }
-      return { deleted, notFound, ...(charge > 0 ? { charge } : {}) };
     });
   }
 
@@ -331,7 +319,7 @@ class ProfileReader {
       }
       if (thread.isYieldDue) await thread.yield();
     }
-    return distinct([...read.values()].filter(isWanted));
+    return withoutMerged([...read.values()].filter(isWanted));
   }
 
   /** Reads all profiles in the worst case, page by page, because no index covers the scope. */
@@ -375,15 +363,6 @@ class Lookup {
     const row = this.#profile.get(key);
     return row === undefined ? undefined : { id: Number(row.profile), body: String(row.body) };
   }
-}
-
-/** Oldest first, without profiles that were merged into another result during the search. */
-function distinct(profiles: readonly Profile[]): readonly Profile[] {
-  if (profiles.length < 2) return profiles;
-  const merged = new Set(profiles.flatMap(({ linked }) => linked));
-  return profiles
-    .filter(({ ucid }) => !merged.has(ucid))
-    .sort((left, right) => (left.ucid < right.ucid ? -1 : 1));
 }
 
 const MAX_UNCONFIRMED_BYTES = 64 * 1024 * 1024;

@@ -5,28 +5,24 @@ import {
   type AppliedSplit,
   applySplit,
   applyUnlink,
-  applyWrite,
   asPart,
   backoffMs,
   chargeOf,
+  decideWrite,
   deletionOf,
-  freshProfile,
   type Identity,
   type IdentityOwner,
   identitiesToLookUp,
   identityHash,
-  identityKey,
-  leftOutOf,
-  linkingOf,
+  isInScope,
   messageOf,
   newId,
   type Profile,
   type ProfileChange,
+  type ProfileScope,
   type ProfileSplit,
   type ProfileUnlink,
-  type ProfileWrite,
   parseExact,
-  partUnlinked,
   resolveIdentities,
   unlinkingOf,
 } from '@tributary/core';
@@ -307,78 +303,61 @@ function carryOut(stored: StoredProfiles, request: StoreRequest): StoreAnswer {
   }
 }
 
-function upsert(
-  stored: StoredProfiles,
-  { write: requested, digests: hexDigests, ucid, now }: Upsert,
-): StoreAnswer {
-  const sought = hexDigests.map((hexDigest) => {
-    const digest = Buffer.from(hexDigest, 'hex');
-    return { digest, owner: stored.byIdentity(digest) };
+function upsert(stored: StoredProfiles, request: Upsert): StoreAnswer {
+  const { digests, ucid, now } = request;
+  const sought = identitiesToLookUp(request.write).map((identity, at) => {
+    const digest = Buffer.from(digests[at] ?? '', 'hex');
+    return { identity, digest, owner: stored.byIdentity(digest) };
   });
   const write = resolveIdentities(
-    requested,
+    request.write,
     sought.map(({ owner }) => ownerOf(owner)),
   );
-  const concerned = write === requested ? sought : concernedBy(sought, requested, write);
-  const digests = concerned.map(({ digest }) => digest);
-  const found = concerned.map(({ owner }) => owner);
+  const concerned = new Set(write.identities);
+  const found = sought.filter(({ identity }) => concerned.has(identity));
   const named = write.ucid === undefined ? undefined : liveIn(write, stored.byUcid(write.ucid));
   const decision = decided(() => {
-    const linking = linkingOf(write, {
-      owners: found.map(ownerOf),
-      named: write.ucid === undefined ? undefined : (named?.profile ?? 'gone'),
-    });
-    if (linking.kind === 'refused') return linking;
-    if (linking.kind === 'detach') {
-      const part = asPart(linking.profile, linking.identities, newId());
-      return {
-        kind: linking.kind,
-        ucid: part.ucid,
-        applied: applySplit(part.profile, part.ucid, now, 'event'),
-        of: linking.profile.ucid,
-      };
-    }
-    const [survivor = freshProfile(write, ucid, now), ...others] = linking.profiles;
-    const applied = applyWrite([survivor, ...others], linking.identities, write, now, linking.leftOut);
-    return applied.kind === 'refused' ? applied : { ...applied, linking };
+    const owners = found.map(({ owner }) => ownerOf(owner));
+    const namedProfile = write.ucid === undefined ? undefined : (named?.profile ?? 'gone');
+    const decision = decideWrite(write, { owners, named: namedProfile }, now, () => ucid);
+    if (decision.kind !== 'detach') return decision;
+    const part = asPart(decision.profile, decision.identities, newId());
+    return { ...decision, part: part.ucid, split: applySplit(part.profile, part.ucid, now, 'event') };
   });
+  if (decision.kind === 'failed') return decision;
   const byUcid = new Map(
-    [named, ...found.map((owner) => owner?.stored)].filter(isLive).map((live) => [live.profile.ucid, live]),
+    [named, ...found.map(({ owner }) => owner?.stored)]
+      .filter(isLive)
+      .map((live) => [live.profile.ucid, live]),
   );
   let read = 0;
   for (const live of byUcid.values()) read += live.text.length;
-  if (decision.kind === 'failed') return decision;
   if (decision.kind === 'refused') return { ...decision, ...chargeOf(read) };
   if (decision.kind === 'detach') {
-    const { applied, of } = decision;
-    const live = byUcid.get(of);
-    if (live === undefined || applied.kind === 'refused')
-      throw new Error('a part of a profile was not found');
-    putSplit(stored, live, applied, decision.ucid);
-    return upsert(stored, { kind: 'upsert', write: requested, digests: hexDigests, ucid, now });
+    const { profile, part, split } = decision;
+    const live = byUcid.get(profile.ucid);
+    if (live === undefined || split.kind === 'refused') throw new Error('a part of a profile was not found');
+    putSplit(stored, live, split, part);
+    return upsert(stored, request);
   }
-  const { profile, linking, dropped } = decision;
-  const leftOut = leftOutOf(linking, write, dropped);
+  const { applied, profiles, held, leftOut } = decision;
+  const { profile } = applied;
   const survivor = byUcid.get(profile.ucid);
-  if (decision.kind === 'unchanged') {
+  if (applied.kind === 'unchanged') {
     if (survivor === undefined) throw new Error('an unchanged profile was not found');
     return { kind: 'written', profile: survivor.text, leftOut, changed: false, ...chargeOf(read) };
   }
-  const { text, change } = decision;
+  const { text, change, dropped } = applied;
   const target = survivor ?? stored.create(profile, text);
   if (survivor !== undefined) stored.replace(survivor, profile, text);
-  for (const other of linking.profiles) {
-    const live = byUcid.get(other.ucid);
+  for (const { ucid } of profiles) {
+    const live = byUcid.get(ucid);
     if (live !== undefined && live !== target) stored.absorb(live, target);
   }
-  const droppedKeys = new Set(dropped.map(identityKey));
-  const written = new Set(linking.identities.filter((identity) => !droppedKeys.has(identityKey(identity))));
-  for (const [at, digest] of digests.entries()) {
-    const identity = write.identities[at];
-    const owner = found[at];
-    if (owner?.stored.kind !== 'live' && identity !== undefined && written.has(identity))
+  const written = new Set(held);
+  for (const { identity, digest, owner } of found)
+    if (owner?.stored.kind !== 'live' && written.has(identity))
       stored.putIdentityClaim(digest, target, owner?.deletedAt);
-  }
   // After `absorb`, as dropped identities may be claimed by a merged profile.
   for (const identity of dropped) {
     const digest = identityDigest(write, identity);
@@ -387,25 +366,6 @@ function upsert(
   }
   stored.record(change);
   return { kind: 'written', profile: text, leftOut, changed: true, ...chargeOf(read, text.length) };
-}
-
-interface Sought {
-  readonly digest: Uint8Array;
-  readonly owner: IdentityClaimTarget | undefined;
-}
-
-/** The owners that were looked up for `requested`, without those of identities that `write` does not have. */
-function concernedBy(
-  sought: readonly Sought[],
-  requested: ProfileWrite,
-  write: ProfileWrite,
-): readonly Sought[] {
-  const concerned = new Set(write.identities);
-  const identities = identitiesToLookUp(requested);
-  return sought.filter((_, at) => {
-    const identity = identities[at];
-    return identity !== undefined && concerned.has(identity);
-  });
 }
 
 function remove(
@@ -452,10 +412,8 @@ function unlink(stored: StoredProfiles, request: ProfileUnlink, now: number): St
       named?.profile,
     );
     if (unlinking.kind === 'refused') return unlinking;
-    const taken =
-      unlinking.notHeld.length > 0 ? undefined : partUnlinked(unlinking.profile, request.identities);
-    if (taken !== undefined) {
-      const part = asPart(unlinking.profile, taken, newId());
+    if (unlinking.part !== undefined) {
+      const part = asPart(unlinking.profile, unlinking.part, newId());
       const applied = applySplit(part.profile, part.ucid, now);
       if (applied.kind === 'split') return { ...applied, ucid: part.ucid, isRest: !part.isNamed };
     }
@@ -514,12 +472,8 @@ function ownerOf(owner: IdentityClaimTarget | undefined): IdentityOwner {
     : { kind: 'deleted', at: deletedAt ?? stored.at };
 }
 
-function liveIn(
-  { org, region }: Pick<Profile, 'org' | 'region'>,
-  found: StoredProfile | undefined,
-): LiveProfile | undefined {
-  if (found?.kind !== 'live') return undefined;
-  return found.profile.org === org && found.profile.region === region ? found : undefined;
+function liveIn(scope: ProfileScope, found: StoredProfile | undefined): LiveProfile | undefined {
+  return found?.kind === 'live' && isInScope(found.profile, scope) ? found : undefined;
 }
 
 function isLive(found: StoredProfile | undefined): found is LiveProfile {
