@@ -32,8 +32,8 @@ export async function readEngineVersions(config: Config, logger: Logger): Promis
 async function redisVersion(config: Config): Promise<string | undefined> {
   const access = redisAccess(config);
   if (access === undefined) return undefined;
-  const { accessOf, RedisConnection } = await import('../../adapters/redis/index.ts');
-  const connection = await RedisConnection.open({ ...accessOf(access), logger: NO_LOGGER });
+  const { RedisConnection } = await import('../../adapters/redis/index.ts');
+  const connection = await RedisConnection.open({ ...access, logger: NO_LOGGER });
   try {
     const text = await connection.call((client) => client.info('server'));
     return /^redis_version:(\S+)/m.exec(String(text))?.[1];

@@ -10,7 +10,6 @@ import {
   startOf,
 } from '@tributary/core';
 import {
-  accessOf,
   checkKeyPrefix,
   type RedisAccess,
   type RedisClient,
@@ -94,9 +93,9 @@ const SAMPLES_PER_CALL = 100;
 
 /** `HealthBoard` in Redis. Reports that a failover loses are renewed within seconds. */
 export async function openRedisHealthBoard(options: RedisHealthBoardOptions): Promise<HealthBoard> {
-  const { logger, keptMs = HEALTH_REPORT_TTL_MS } = options;
+  const { keptMs = HEALTH_REPORT_TTL_MS } = options;
   const prefix = checkKeyPrefix(options.prefix);
-  const connection = await RedisConnection.open({ ...accessOf(options), logger });
+  const connection = await RedisConnection.open(options);
   const keysOf = (workspaceId: string) => {
     const tag = `{${prefix}h:${workspaceId}}`;
     return { reports: `${tag}reports`, times: `${tag}told` };

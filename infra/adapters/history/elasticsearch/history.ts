@@ -57,12 +57,8 @@ export interface ElasticsearchHistoryOptions {
  * the cluster does not answer.
  */
 export async function openElasticsearchHistory(options: ElasticsearchHistoryOptions): Promise<History> {
-  const { access, prefix, clock, retentionMs, logger, timeoutMs } = options;
-  const connection = await ElasticsearchConnection.open({
-    access,
-    logger,
-    ...(timeoutMs === undefined ? {} : { timeoutMs }),
-  });
+  const { prefix, clock, retentionMs, logger } = options;
+  const connection = await ElasticsearchConnection.open(options);
   const base = `${indexPrefix(prefix)}history`;
   const indices = new PeriodIndices(connection, { base, clock, retentionMs, logger });
   const writer = new HistoryWriter(connection, indices);
@@ -496,8 +492,8 @@ export interface HistoryImport {
 }
 
 export async function openHistoryImport(options: HistoryImportOptions): Promise<HistoryImport> {
-  const { access, prefix, retentionMs, logger, timeoutMs } = options;
-  const connection = await ElasticsearchConnection.open({ access, logger, timeoutMs });
+  const { prefix, retentionMs, logger } = options;
+  const connection = await ElasticsearchConnection.open(options);
   const base = `${indexPrefix(prefix)}history`;
   let now = 0;
   const indices = new PeriodIndices(connection, { base, clock: () => now, retentionMs, logger });

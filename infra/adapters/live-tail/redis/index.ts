@@ -12,7 +12,6 @@ import {
   type TailLimits,
 } from '@tributary/core';
 import {
-  accessOf,
   checkKeyPrefix,
   type RedisAccess,
   type RedisClient,
@@ -44,13 +43,8 @@ export interface RedisLiveTailOptions extends RedisAccess {
  * `InvalidInput` when the server may evict keys. Calls are `Unavailable` while it does not answer.
  */
 export async function openRedisLiveTail(options: RedisLiveTailOptions): Promise<LiveTail> {
-  const { prefix, logger, timeoutMs } = options;
-  const keys = new TailKeys(checkKeyPrefix(prefix));
-  const connection = await RedisConnection.open({
-    ...accessOf(options),
-    logger,
-    ...(timeoutMs === undefined ? {} : { timeoutMs }),
-  });
+  const keys = new TailKeys(checkKeyPrefix(options.prefix));
+  const connection = await RedisConnection.open(options);
   return new RedisLiveTail(connection, keys, options);
 }
 
@@ -116,15 +110,10 @@ class RedisLiveTail implements LiveTail {
     }
   }
 
-  #source(
-    { logger, timeoutMs, ...access }: RedisLiveTailOptions,
-    changed: (workspaceId: string) => void,
-  ): TailSource {
+  #source(options: RedisLiveTailOptions, changed: (workspaceId: string) => void): TailSource {
     const watched = new Set<string>();
     const subscriptions = new RedisSubscriptions({
-      ...accessOf(access),
-      logger,
-      ...(timeoutMs === undefined ? {} : { timeoutMs }),
+      ...options,
       onMessage: (channel) => changed(this.#keys.workspaceOf(channel)),
       onSubscribed: () => {
         for (const workspaceId of watched) changed(workspaceId);

@@ -1,5 +1,5 @@
 import { type Logger, PROCESS_REPORT_TTL_MS, type ProcessBoard, type ProcessReport } from '@tributary/core';
-import { accessOf, checkKeyPrefix, type RedisAccess, RedisConnection, Script } from '../../redis/index.ts';
+import { checkKeyPrefix, type RedisAccess, RedisConnection, Script } from '../../redis/index.ts';
 
 export interface RedisProcessBoardOptions extends RedisAccess {
   /** Prefix of all keys, without braces. */
@@ -44,11 +44,11 @@ return reports
 
 /** `ProcessBoard` in Redis. Reports that a failover loses are renewed within seconds. */
 export async function openRedisProcessBoard(options: RedisProcessBoardOptions): Promise<ProcessBoard> {
-  const { logger, keptMs = PROCESS_REPORT_TTL_MS } = options;
+  const { keptMs = PROCESS_REPORT_TTL_MS } = options;
   const tag = `{${checkKeyPrefix(options.prefix)}processes}`;
   const keys = [`${tag}reports`, `${tag}times`];
   const kept = String(keptMs);
-  const connection = await RedisConnection.open({ ...accessOf(options), logger });
+  const connection = await RedisConnection.open(options);
   return {
     async report(report) {
       await connection.call((client) =>

@@ -73,8 +73,7 @@ export class ProfileImport {
   readonly #publisher: string;
 
   static async open(options: ProfileImportOptions): Promise<ProfileImport> {
-    const { access, logger, timeoutMs } = options;
-    return new ProfileImport(await ElasticsearchConnection.open({ access, logger, timeoutMs }), options);
+    return new ProfileImport(await ElasticsearchConnection.open(options), options);
   }
 
   private constructor(connection: ElasticsearchConnection, options: ProfileImportOptions) {

@@ -73,18 +73,11 @@ export interface ElasticsearchProfileStoreOptions {
 export async function openElasticsearchProfileStore(
   options: ElasticsearchProfileStoreOptions,
 ): Promise<ProfileStore> {
-  const { access, prefix, clock, retentionMs, publish, logger, shards = 1, timeoutMs } = options;
-  const connection = await ElasticsearchConnection.open({
-    access,
-    logger,
-    ...(timeoutMs === undefined ? {} : { timeoutMs }),
-  });
-  const store = new DocumentProfileStore({
-    documents: new ElasticsearchDocuments(
-      connection,
-      { alias: `${indexPrefix(prefix)}profiles`, shards },
-      logger,
-    ),
+  const { prefix, publish, clock, logger, retentionMs, shards = 1, sweepEveryMs = SWEEP_EVERY_MS } = options;
+  const connection = await ElasticsearchConnection.open(options);
+  const index = { alias: `${indexPrefix(prefix)}profiles`, shards };
+  return new DocumentProfileStore({
+    documents: new ElasticsearchDocuments(connection, index, logger),
     publish,
     clock,
     pause: (ms) => pause(ms),
@@ -92,47 +85,9 @@ export async function openElasticsearchProfileStore(
     newUcid: newId,
     logger,
     retentionMs,
+    sweepEveryMs,
+    release: () => connection.close(),
   });
-  const sweeping = sweepEvery(options.sweepEveryMs ?? SWEEP_EVERY_MS, store, logger);
-  let closed: Promise<void> | undefined;
-  return {
-    upsert: (write) => store.upsert(write),
-    search: (search) => store.search(search),
-    delete: (deletion) => store.delete(deletion),
-    unlink: (unlink) => store.unlink(unlink),
-    split: (split) => store.split(split),
-    holdsProfiles: (scope) => store.holdsProfiles(scope),
-    close() {
-      closed ??= sweeping
-        .stop()
-        .then(() => store.close())
-        .then(() => connection.close());
-      return closed;
-    },
-  };
-}
-
-/** Runs one sweep after the other; a failed sweep is logged, and the next one tries again. */
-function sweepEvery(everyMs: number, store: DocumentProfileStore, logger: Logger): { stop(): Promise<void> } {
-  let stopped = false;
-  let sweeping: Promise<void> = Promise.resolve();
-  let timer: NodeJS.Timeout | undefined;
-  const sweep = () => {
-    sweeping = store
-      .sweep()
-      .catch((error) => logger.debug({ error: messageOf(error) }, 'profiles could not be swept'))
-      .finally(() => {
-        if (!stopped) timer = setTimeout(sweep, everyMs).unref();
-      });
-  };
-  sweep();
-  return {
-    stop() {
-      stopped = true;
-      clearTimeout(timer);
-      return sweeping;
-    },
-  };
 }
 
 /** Identities of which the profile is cached; the table takes 96 MiB once it is full. */
@@ -150,11 +105,15 @@ interface DocumentStoreOptions
   readonly publish: PublishProfileChanges;
   /** Default: a table for about four million identities. */
   readonly locations?: CachedLocations;
+  /** Pause between two sweeps, ms; the first begins at once. Absent: the caller sweeps. */
+  readonly sweepEveryMs?: number;
+  /** Called when the store is closed. */
+  readonly release?: () => Promise<void>;
 }
 
 /**
- * A profile store on documents that are read by id and compared-and-set. An operation is a function in `operations/`: it
- * makes one attempt, which is repeated while it conflicts with others.
+ * A profile store on documents that are read by id and compared-and-set. An operation is a function `attempt…`,
+ * which is repeated while it conflicts with others.
  */
 export class DocumentProfileStore implements ProfileStore {
   readonly #context: OperationContext;
@@ -162,9 +121,11 @@ export class DocumentProfileStore implements ProfileStore {
   readonly #shards: WriteShards;
   readonly #running = new Set<Promise<unknown>>();
   readonly #shares: LeakyShares;
+  readonly #release: (() => Promise<void>) | undefined;
+  #sweepTimer: NodeJS.Timeout | undefined;
   #closed: Promise<void> | undefined;
 
-  constructor({ publish, locations, ...options }: DocumentStoreOptions) {
+  constructor({ publish, locations, sweepEveryMs, release, ...options }: DocumentStoreOptions) {
     const { documents, clock, pause, newUcid: newId, logger } = options;
     this.#shares = new LeakyShares({
       perSecond: LARGE_PER_SECOND,
@@ -183,6 +144,8 @@ export class DocumentProfileStore implements ProfileStore {
     this.#shards = new WriteShards((writes) =>
       this.#retry(() => attemptUpsert(writes, this.#contextOf(writes[0]))),
     );
+    this.#release = release;
+    if (sweepEveryMs !== undefined) void this.#sweepEvery(sweepEveryMs);
   }
 
   upsert(write: ProfileWrite): Promise<ProfileWriteOutcome> {
@@ -225,8 +188,20 @@ export class DocumentProfileStore implements ProfileStore {
   }
 
   async #close(): Promise<void> {
+    clearTimeout(this.#sweepTimer);
     while (this.#running.size > 0) await Promise.allSettled(this.#running);
     await this.#context.publisher.close();
+    await this.#release?.();
+  }
+
+  /** One sweep after the other; a failed one is logged, and the next one tries again. */
+  async #sweepEvery(everyMs: number): Promise<void> {
+    const { logger } = this.#context;
+    await this.sweep().catch((error: unknown) =>
+      logger.debug({ error: messageOf(error) }, 'profiles could not be swept'),
+    );
+    if (this.#closed === undefined)
+      this.#sweepTimer = setTimeout(() => void this.#sweepEvery(everyMs), everyMs).unref();
   }
 
   /** The profile that the write probably concerns, by the cache; else the ucid or the first identity of the write. */

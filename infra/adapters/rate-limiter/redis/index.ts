@@ -1,5 +1,5 @@
 import type { Logger, RateLimiter } from '@tributary/core';
-import { accessOf, checkKeyPrefix, type RedisAccess, RedisConnection, Script } from '../../redis/index.ts';
+import { checkKeyPrefix, type RedisAccess, RedisConnection, Script } from '../../redis/index.ts';
 
 export interface RedisRateLimiterOptions extends RedisAccess {
   /** Prefix of all keys, without braces. */
@@ -30,9 +30,9 @@ const DEFAULT_TIMEOUT_MS = 200;
 
 /** A `RateLimiter` in Redis, shared by all gateways of an installation. A failover may lose recent calls. */
 export async function openRedisRateLimiter(options: RedisRateLimiterOptions): Promise<RateLimiter> {
-  const { perMinute, logger, timeoutMs = DEFAULT_TIMEOUT_MS } = options;
+  const { perMinute, timeoutMs = DEFAULT_TIMEOUT_MS } = options;
   const prefix = checkKeyPrefix(options.prefix);
-  const connection = await RedisConnection.open({ ...accessOf(options), logger, timeoutMs });
+  const connection = await RedisConnection.open({ ...options, timeoutMs });
   const cost = String(60_000 / perMinute);
   return {
     take: (name) =>

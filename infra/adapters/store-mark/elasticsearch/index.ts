@@ -22,9 +22,9 @@ const CONFLICT = 409;
  * and it is deleted and restored together with the profiles. No search of the profile store finds it.
  */
 export async function openElasticsearchStoreMark(options: ElasticsearchStoreMarkOptions): Promise<StoreMark> {
-  const { access, prefix, logger, provide } = options;
+  const { prefix, provide } = options;
   const index = `${indexPrefix(prefix)}profiles`;
-  const connection = await ElasticsearchConnection.open({ access, logger });
+  const connection = await ElasticsearchConnection.open(options);
   const read = async () => {
     const { body } = await connection.call((client) =>
       client.get<MarkSource>({ index, id: ID }, { ignore: [404], meta: true }),

@@ -1,5 +1,5 @@
 import { type Logger, type StoreMark, Unavailable } from '@tributary/core';
-import { accessOf, checkKeyPrefix, type RedisAccess, RedisConnection } from '../../redis/index.ts';
+import { checkKeyPrefix, type RedisAccess, RedisConnection } from '../../redis/index.ts';
 
 export interface RedisStoreMarkOptions extends RedisAccess {
   /** Prefix of all keys, without braces. */
@@ -9,9 +9,8 @@ export interface RedisStoreMarkOptions extends RedisAccess {
 
 /** A `StoreMark` in a key that never expires. */
 export async function openRedisStoreMark(options: RedisStoreMarkOptions): Promise<StoreMark> {
-  const { prefix, logger } = options;
-  const key = `${checkKeyPrefix(prefix)}installation`;
-  const connection = await RedisConnection.open({ ...accessOf(options), logger });
+  const key = `${checkKeyPrefix(options.prefix)}installation`;
+  const connection = await RedisConnection.open(options);
   const read = async () => (await connection.call((client) => client.get(key))) ?? undefined;
   return {
     store: `Redis (key ${key})`,
