@@ -74,13 +74,14 @@ export const runCli: typeof import('./runtime/cli.ts').runCli = async (args, env
   (await import('./runtime/cli.ts')).runCli(args, environment);
 export { prepareQuickstart } from './runtime/commands/quickstart.ts';
 export { describeConfig, readConfig } from './runtime/config/config.ts';
-export { DEVELOPER, openDevIssuer } from './runtime/issuer/dev-issuer.ts';
 export {
+  DEVELOPER,
   expectServer,
+  openDevIssuer,
   openExistingIssuer,
   TokenRefused,
   testToken,
-} from './runtime/issuer/development-server.ts';
+} from './runtime/issuer/dev-issuer.ts';
 export { openOidcIssuers } from './runtime/issuer/oidc-issuers.ts';
 export { createLogger } from './runtime/observability/logger.ts';
 export { createMetrics } from './runtime/observability/metrics.ts';
@@ -90,5 +91,5 @@ export { startServer } from './runtime/server/api-server.ts';
 export { openGateway } from './runtime/wiring/gateway.ts';
 export { checkStores, ForeignStore } from './runtime/wiring/installation.ts';
 export { configuredTopics, openCatalog, openEventLog } from './runtime/wiring/ports/event-log.ts';
-export { confinementOf } from './runtime/wiring/ports/local-ports.ts';
+export { confinementOf } from './runtime/wiring/ports/stores.ts';
 export { addKeyToFile, openSecrets, readKeyRing } from './runtime/wiring/secrets.ts';

@@ -14,7 +14,7 @@ import type { TokenOptions } from '../tools/token.ts';
 import type { TopicFormat, TopicsOptions } from '../tools/topics.ts';
 import type { StagesOptions } from './commands/stages-option.ts';
 import { ConfigError, describeConfig, type Environment } from './config/config.ts';
-import { buildVersion } from './observability/build-info.ts';
+import { buildVersion } from './observability/system-view.ts';
 
 /** The exit code for a wrong command line or configuration. */
 const WRONG_USE = 2;

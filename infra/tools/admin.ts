@@ -35,9 +35,9 @@ import {
 } from '@tributary/gateway';
 import { InvalidArgumentError } from 'commander';
 import { type Environment, readConfig } from '../runtime/config/config.ts';
-import { quotasOf } from '../runtime/config/limit-settings.ts';
 import { budget, duration } from '../runtime/config/setting.ts';
 import type { Config } from '../runtime/config/settings.ts';
+import { quotasOf } from '../runtime/config/settings.ts';
 import { createLogger } from '../runtime/observability/logger.ts';
 import {
   catchUp,
@@ -45,9 +45,8 @@ import {
   startDeadline,
   untilAvailable,
 } from '../runtime/process/await-engines.ts';
-import { embeddedFolders } from '../runtime/process/data-folder.ts';
+import { embeddedFolders, useFolderOfServer } from '../runtime/process/data-folder.ts';
 import { CleanupStack, OperatorError, reportErrors } from '../runtime/process/lifecycle.ts';
-import { useFolderOfServer } from '../runtime/process/usable-folder.ts';
 import { installationOf } from '../runtime/wiring/installation.ts';
 import { openCatalog, openEventLog, provideTopics } from '../runtime/wiring/ports/event-log.ts';
 import { openStoreMarks } from '../runtime/wiring/ports/stores.ts';

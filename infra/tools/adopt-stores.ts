@@ -3,11 +3,11 @@ import { InvalidArgumentError } from 'commander';
 import { type Environment, readCommandConfig } from '../runtime/config/config.ts';
 import { createLogger } from '../runtime/observability/logger.ts';
 import { startDeadline, untilAvailable } from '../runtime/process/await-engines.ts';
+import { useFolderOfServer } from '../runtime/process/data-folder.ts';
 import { CleanupStack, reportErrors } from '../runtime/process/lifecycle.ts';
-import { useFolderOfServer } from '../runtime/process/usable-folder.ts';
 import { installationOf, nameInstallation } from '../runtime/wiring/installation.ts';
 import { openStoreMarks } from '../runtime/wiring/ports/stores.ts';
-import { openLogAndCatalog } from './open-catalog.ts';
+import { openLogAndCatalog } from './catalog.ts';
 
 export interface AdoptStoresOptions {
   readonly from: string;

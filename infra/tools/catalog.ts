@@ -1,16 +1,19 @@
 import { createReadStream, existsSync } from 'node:fs';
-import { NO_METRICS } from '@tributary/core';
+import { type EventLog, type Logger, NO_METRICS } from '@tributary/core';
 import { CATALOG_STAGES } from '@tributary/processors';
 import { exportCatalog, importCatalog, type Rewritten } from '../adapters/catalog/log/index.ts';
 import { type Environment, readCommandConfig, readConfig } from '../runtime/config/config.ts';
 import type { Config } from '../runtime/config/settings.ts';
 import { createLogger } from '../runtime/observability/logger.ts';
 import { catchUp, startDeadline, untilAvailable } from '../runtime/process/await-engines.ts';
-import { lockFolder } from '../runtime/process/data-folder.ts';
+import { lockFolder, useFolderOfServer } from '../runtime/process/data-folder.ts';
 import { CleanupStack, OperatorError, reportErrors } from '../runtime/process/lifecycle.ts';
-import { useFolderOfServer } from '../runtime/process/usable-folder.ts';
-import { openEventLog, provideTopics, removeSnapshot } from '../runtime/wiring/ports/event-log.ts';
-import { openLogAndCatalog } from './open-catalog.ts';
+import {
+  openCatalog,
+  openEventLog,
+  provideTopics,
+  removeSnapshot,
+} from '../runtime/wiring/ports/event-log.ts';
 
 /**
  * `tributary catalog rewrite`: appends the state of the catalog to its topic as rows and drops the facts before them, so
@@ -130,4 +133,14 @@ async function* linesOf(file: string): AsyncGenerator<string> {
     yield* lines;
   }
   if (rest !== '') yield rest;
+}
+
+/** The log and its catalog, which is not read yet, for a command that changes it. `cleanup` closes both. */
+export async function openLogAndCatalog(
+  config: Config,
+  logger: Logger,
+  cleanup: CleanupStack,
+): Promise<{ readonly log: EventLog; readonly catalog: ReturnType<typeof openCatalog> }> {
+  const log = cleanup.use(await openEventLog(config, { logger, metrics: NO_METRICS, dropExpired: false }));
+  return { log, catalog: cleanup.use(openCatalog(config, { log, logger })) };
 }

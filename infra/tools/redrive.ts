@@ -12,8 +12,8 @@ import { type Environment, readCommandConfig } from '../runtime/config/config.ts
 import type { Config } from '../runtime/config/settings.ts';
 import { createLogger } from '../runtime/observability/logger.ts';
 import { startDeadline, untilAvailable } from '../runtime/process/await-engines.ts';
+import { useFolderOfServer } from '../runtime/process/data-folder.ts';
 import { CleanupStack, reportErrors } from '../runtime/process/lifecycle.ts';
-import { useFolderOfServer } from '../runtime/process/usable-folder.ts';
 import { checkStores } from '../runtime/wiring/installation.ts';
 import { openPipeline } from '../runtime/wiring/pipeline.ts';
 import { openCatalogOfCommand, openEventLog } from '../runtime/wiring/ports/event-log.ts';

@@ -17,10 +17,10 @@ import { type Environment, readConfig } from '../runtime/config/config.ts';
 import type { Config } from '../runtime/config/settings.ts';
 import { createLogger } from '../runtime/observability/logger.ts';
 import { catchUp, startDeadline } from '../runtime/process/await-engines.ts';
+import { useFolderOfServer } from '../runtime/process/data-folder.ts';
 import { CleanupStack, reportErrors } from '../runtime/process/lifecycle.ts';
-import { useFolderOfServer } from '../runtime/process/usable-folder.ts';
 import { addKeyToFile, hasKeyFile, type KeySettings, readKeyRing } from '../runtime/wiring/secrets.ts';
-import { openLogAndCatalog } from './open-catalog.ts';
+import { openLogAndCatalog } from './catalog.ts';
 
 /**
  * `tributary secrets rotate`: reseals every secret of the catalog under the first key while other processes

@@ -1,17 +1,18 @@
 import { InvalidArgumentError } from 'commander';
 import { type Environment, readConfig } from '../runtime/config/config.ts';
 import type { Config } from '../runtime/config/settings.ts';
-import { DEVELOPER, openDevIssuer } from '../runtime/issuer/dev-issuer.ts';
 import {
+  DEVELOPER,
   expectServer,
+  openDevIssuer,
   openExistingIssuer,
   TokenRefused,
   type TokenTest,
   testToken,
-} from '../runtime/issuer/development-server.ts';
+} from '../runtime/issuer/dev-issuer.ts';
 import { createLogger } from '../runtime/observability/logger.ts';
+import { useDataFolder } from '../runtime/process/data-folder.ts';
 import { reportErrors } from '../runtime/process/lifecycle.ts';
-import { useDataFolder } from '../runtime/process/usable-folder.ts';
 
 export interface TokenOptions {
   /** Default: the person whose workspace `tributary dev` prints. */

@@ -1,10 +1,10 @@
 import { type Environment, readCommandConfig } from '../runtime/config/config.ts';
 import { createLogger } from '../runtime/observability/logger.ts';
 import { catchUp, startDeadline } from '../runtime/process/await-engines.ts';
+import { useFolderOfServer } from '../runtime/process/data-folder.ts';
 import { CleanupStack, reportErrors } from '../runtime/process/lifecycle.ts';
-import { useFolderOfServer } from '../runtime/process/usable-folder.ts';
 import { nameInstallation } from '../runtime/wiring/installation.ts';
-import { openLogAndCatalog } from './open-catalog.ts';
+import { openLogAndCatalog } from './catalog.ts';
 
 /**
  * `tributary upgrade`: finishes the upgrade of an installation to this release, once none of its processes is of an older

@@ -5,25 +5,23 @@ import { type Environment, readClusterConfig } from '../config/config.ts';
 import type { Config } from '../config/settings.ts';
 import { openDevIssuer } from '../issuer/dev-issuer.ts';
 import { openOidcIssuers } from '../issuer/oidc-issuers.ts';
-import { reportBuild } from '../observability/build-info.ts';
-import { watchDisks } from '../observability/disks.ts';
+import { watchDisks } from '../observability/disk-space.ts';
 import { EngineHealth, watchConfiguredEngines } from '../observability/engine-health.ts';
 import { createLogger } from '../observability/logger.ts';
 import { createMetrics } from '../observability/metrics.ts';
 import { catalogReadiness } from '../observability/operations.ts';
-import { reportProcess } from '../observability/process-reports.ts';
-import { refreshing } from '../observability/stage-metrics.ts';
-import { StageReporter } from '../observability/stage-progress.ts';
+import { refreshing, StageReporter } from '../observability/stage-progress.ts';
+import { reportBuild, reportProcess } from '../observability/system-view.ts';
 import { startDeadline } from '../process/await-engines.ts';
+import { useDataFolder } from '../process/data-folder.ts';
 import { type CleanupStack, reportErrors, runUntilSignalled, type Shutdown } from '../process/lifecycle.ts';
-import { useDataFolder } from '../process/usable-folder.ts';
 import { startAdminServer } from '../server/admin-server.ts';
 import { startServer } from '../server/api-server.ts';
 import { drain, unlessShuttingDown } from '../server/http-server.ts';
 import { openGateway } from '../wiring/gateway.ts';
 import { checkStores } from '../wiring/installation.ts';
 import { provideTopics, readTopics } from '../wiring/ports/event-log.ts';
-import { openProcessBoard } from '../wiring/ports/shared-state.ts';
+import { openProcessBoard } from '../wiring/ports/stores.ts';
 
 /** `tributary gateway`: the HTTP side alone, one of any number of processes. Ends on SIGTERM or SIGINT. */
 export async function runGateway(environment: Environment): Promise<number> {

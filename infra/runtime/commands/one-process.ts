@@ -8,12 +8,11 @@ import {
 } from '@tributary/gateway';
 import type { Config } from '../config/settings.ts';
 import { openOidcIssuers } from '../issuer/oidc-issuers.ts';
-import { reportBuild } from '../observability/build-info.ts';
-import { watchDisks } from '../observability/disks.ts';
+import { watchDisks } from '../observability/disk-space.ts';
 import { EngineHealth, watchConfiguredEngines } from '../observability/engine-health.ts';
 import { createMetrics } from '../observability/metrics.ts';
 import { catalogReadiness } from '../observability/operations.ts';
-import { reportProcess } from '../observability/process-reports.ts';
+import { reportBuild, reportProcess } from '../observability/system-view.ts';
 import { startDeadline } from '../process/await-engines.ts';
 import type { CleanupStack, Shutdown } from '../process/lifecycle.ts';
 import { onThisMachine, publishAddress } from '../process/server-address.ts';
@@ -23,7 +22,7 @@ import { drain, type RunningServer, unlessShuttingDown } from '../server/http-se
 import type { StagesThread } from '../stages/thread.ts';
 import { openGateway } from '../wiring/gateway.ts';
 import { checkStores } from '../wiring/installation.ts';
-import { openProcessBoard } from '../wiring/ports/shared-state.ts';
+import { openProcessBoard } from '../wiring/ports/stores.ts';
 
 /** A process that is ready. */
 export interface Ready {

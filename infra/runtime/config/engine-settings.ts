@@ -1,9 +1,17 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
-import { DEFAULT_PROFILE_BOUNDS, MAX_PROFILE_BOUNDS, NULL_HANDLINGS, normalizeEmail } from '@tributary/core';
+import {
+  DEFAULT_PROFILE_BOUNDS,
+  MAX_PROFILE_BOUNDS,
+  NULL_HANDLINGS,
+  normalizeEmail,
+  SIGNATURE_ALGORITHMS,
+} from '@tributary/core';
 import {
   duration,
   flag,
+  isSafeUrl,
   list,
+  NONE,
   number,
   oneOf,
   optional,
@@ -290,7 +298,7 @@ function isUrl(value: string, protocol: RegExp): boolean {
 }
 
 /** The address of a mail server. */
-export interface SmtpAddress {
+interface SmtpAddress {
   readonly host: string;
   readonly port: number;
   /** Encrypted from the first byte. */
@@ -362,4 +370,198 @@ function address(): (value: string) => Parsed<string> {
     normalizeEmail(value) === undefined || /[<>()[\],;:\\"]/.test(value)
       ? { ok: false, message: 'must be an e-mail address, nothing around it' }
       : { ok: true, value };
+}
+
+/** An identity provider that people sign in with. */
+interface IssuerSettings {
+  /** Its URL, and the exact `iss` of its tokens. */
+  readonly issuer: string;
+  readonly audiences: readonly string[];
+  readonly algorithms: readonly string[];
+  readonly emailDomains: readonly string[];
+}
+
+const DEFAULT_ALGORITHMS = ['RS256', 'PS256', 'ES256', 'EdDSA'];
+
+/** The issuers of ID tokens that are accepted. */
+export const ISSUER_SETTINGS = {
+  issuers: setting(
+    'TRIBUTARY_ISSUERS',
+    '',
+    issuers(),
+    `OpenID Connect issuers whose ID tokens are taken, as a JSON list of \`{ "issuer": "https://...", "audiences": ["<client id>"] }\`; optional: \`algorithms\` (default ${DEFAULT_ALGORITHMS.join(', ')}; asymmetric ones alone) and \`email_domains\`, which lets in only people with a verified address there. The word ${NONE}: API keys alone.`,
+  ),
+} as const;
+
+const FIELDS = ['issuer', 'audiences', 'algorithms', 'email_domains'];
+
+function issuers(): (value: string) => Parsed<readonly IssuerSettings[]> {
+  return (value) => {
+    if (value === '' || value === NONE) return { ok: true, value: [] };
+    const list = jsonOf(value);
+    if (!Array.isArray(list)) return { ok: false, message: 'must be a JSON list of issuers' };
+    const found: IssuerSettings[] = [];
+    for (const [i, each] of list.entries()) {
+      const parsed = issuer(each);
+      if (!parsed.ok) return { ok: false, message: `[${i}] ${parsed.message}` };
+      if (found.some(({ issuer }) => issuer === parsed.value.issuer))
+        return { ok: false, message: `[${i}] is an issuer that was named before` };
+      found.push(parsed.value);
+    }
+    return { ok: true, value: found };
+  };
+}
+
+function issuer(value: unknown): Parsed<IssuerSettings> {
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    return { ok: false, message: 'must be an object' };
+  const fields = value as Readonly<Record<string, unknown>>;
+  const unknown = Object.keys(fields).find((name) => !FIELDS.includes(name));
+  if (unknown !== undefined)
+    return { ok: false, message: `has the unknown field "${unknown}"; there are ${FIELDS.join(', ')}` };
+  const { issuer, audiences, algorithms = DEFAULT_ALGORITHMS, email_domains: domains = [] } = fields;
+  if (typeof issuer !== 'string' || !isIssuerUrl(issuer))
+    return {
+      ok: false,
+      message: 'must have an issuer: an https:// URL without a query (http:// on this machine alone)',
+    };
+  if (!areTexts(audiences) || audiences.length === 0)
+    return { ok: false, message: 'must have audiences: a list of one text at least' };
+  if (!areTexts(algorithms) || algorithms.length === 0 || !algorithms.every(isAsymmetric))
+    return { ok: false, message: `may have algorithms: a list of ${SIGNATURE_ALGORITHMS.join(', ')}` };
+  if (!areTexts(domains) || !domains.every((domain) => DOMAIN.test(domain)))
+    return { ok: false, message: 'may have email_domains: a list of names such as "example.com"' };
+  const emailDomains = domains.map((domain) => domain.toLowerCase());
+  return { ok: true, value: { issuer, audiences, algorithms, emailDomains } };
+}
+
+const DOMAIN = /^[a-z0-9-]+(\.[a-z0-9-]+)+$/i;
+
+function isIssuerUrl(text: string): boolean {
+  if (!URL.canParse(text) || /[?#]/.test(text)) return false;
+  const url = new URL(text);
+  return isSafeUrl(url) && url.username === '' && url.password === '';
+}
+
+function isAsymmetric(algorithm: string): boolean {
+  return SIGNATURE_ALGORITHMS.some((known) => known === algorithm);
+}
+
+function areTexts(value: unknown): value is readonly string[] {
+  return Array.isArray(value) && value.every((each) => typeof each === 'string' && each !== '');
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+const SAMPLERS = [
+  'always_on',
+  'always_off',
+  'traceidratio',
+  'parentbased_always_on',
+  'parentbased_always_off',
+  'parentbased_traceidratio',
+] as const;
+
+/** The standard variables of OpenTelemetry that Tributary knows. Without an endpoint or an exporter tracing is off. */
+export const TRACING_SETTINGS = {
+  tracesExporter: setting(
+    'OTEL_TRACES_EXPORTER',
+    '',
+    optional(oneOf(['otlp', 'none'])),
+    'With otlp, spans of sampled events are exported, by default to http://localhost:4318; with none they are not. Default: otlp where an endpoint is set, else none.',
+  ),
+  otlpEndpoint: setting(
+    'OTEL_EXPORTER_OTLP_ENDPOINT',
+    '',
+    optional(endpoint()),
+    'Address of an OTLP collector, e.g. http://collector:4318; /v1/traces is added to it.',
+  ),
+  otlpTracesEndpoint: setting(
+    'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT',
+    '',
+    optional(endpoint()),
+    'Address that spans are sent to, as it is.',
+  ),
+  otlpProtocol: setting(
+    'OTEL_EXPORTER_OTLP_PROTOCOL',
+    'http/protobuf',
+    oneOf(['http/protobuf', 'http/json']),
+    'Encoding of the spans. grpc is not supported.',
+  ),
+  otlpHeaders: secret(
+    'OTEL_EXPORTER_OTLP_HEADERS',
+    headers(),
+    'Headers for the collector, as name=value,... with URL-encoded values.',
+  ),
+  tracesSampler: setting(
+    'OTEL_TRACES_SAMPLER',
+    'parentbased_always_on',
+    oneOf(SAMPLERS),
+    'Which events are traced. The parentbased samplers follow the producer where it sent a traceparent.',
+  ),
+  tracesSamplerRatio: setting(
+    'OTEL_TRACES_SAMPLER_ARG',
+    '1',
+    ratio(),
+    'The traced part of events, for the samplers by ratio: 0.01 traces one of a hundred.',
+  ),
+  spanDelay: setting(
+    'OTEL_BSP_SCHEDULE_DELAY',
+    '5000',
+    number(1, 600_000),
+    'How long spans wait for others before they are exported, ms.',
+  ),
+  otelDisabled: setting('OTEL_SDK_DISABLED', 'false', flag(), 'With true, tracing is off in any case.'),
+  serviceName: setting(
+    'OTEL_SERVICE_NAME',
+    '',
+    optional(text()),
+    'Name of the service on spans; default: tributary-gateway or tributary-processor. OTEL_RESOURCE_ATTRIBUTES adds attributes.',
+  ),
+} as const;
+
+function endpoint(): (value: string) => Parsed<string> {
+  return (value) =>
+    URL.canParse(value) && /^https?:$/.test(new URL(value).protocol)
+      ? { ok: true, value }
+      : { ok: false, message: 'must be an http:// or https:// URL' };
+}
+
+function ratio(): (value: string) => Parsed<number> {
+  return (value) =>
+    /^\d(\.\d{1,12})?$/.test(value) && Number(value) <= 1
+      ? { ok: true, value: Number(value) }
+      : { ok: false, message: 'must be a number from 0 to 1' };
+}
+
+/** The message never contains the value, which may hold credentials. */
+function headers(): (value: string) => Parsed<Readonly<Record<string, string>>> {
+  const pairs = list();
+  return (value) => {
+    const parsed = pairs(value);
+    if (!parsed.ok) return parsed;
+    const found: Record<string, string> = {};
+    for (const pair of parsed.value) {
+      const [, name, encoded] = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+)\s*=(.*)$/.exec(pair) ?? [];
+      const decoded = encoded === undefined ? undefined : decodedOf(encoded.trim());
+      if (name === undefined || decoded === undefined)
+        return { ok: false, message: 'must be name=value,... with URL-encoded values' };
+      found[name] = decoded;
+    }
+    return { ok: true, value: found };
+  };
+}
+
+function decodedOf(text: string): string | undefined {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return undefined;
+  }
 }

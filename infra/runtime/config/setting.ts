@@ -170,3 +170,15 @@ export function pemFile(check: (pem: string) => unknown): (value: string) => Par
     return attempt(() => check(pem), { ok: true, value: pem }, `must name a PEM file: ${path} is none`);
   };
 }
+
+/**
+ * Whether keys may be fetched from this URL: encrypted or from this machine, as an attacker who changes them in transit
+ * could sign in as anyone.
+ */
+export function isSafeUrl(url: URL): boolean {
+  return url.protocol === 'https:' || (url.protocol === 'http:' && isLoopback(url.hostname));
+}
+
+export function isLoopback(hostname: string): boolean {
+  return /^(localhost|.+\.localhost|127(\.\d{1,3}){3}|\[::1\])$/.test(hostname);
+}

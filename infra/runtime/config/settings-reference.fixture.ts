@@ -1,9 +1,6 @@
-import { ENGINE_SETTINGS, MAIL_SETTINGS } from './engine-settings.ts';
-import { ISSUER_SETTINGS } from './issuer-settings.ts';
-import { LIMIT_SETTINGS, QUOTA_SETTINGS, SANDBOX_SETTINGS } from './limit-settings.ts';
+import { ENGINE_SETTINGS, ISSUER_SETTINGS, MAIL_SETTINGS, TRACING_SETTINGS } from './engine-settings.ts';
 import type { Setting } from './setting.ts';
-import { SETTINGS } from './settings.ts';
-import { TRACING_SETTINGS } from './tracing-settings.ts';
+import { LIMIT_SETTINGS, QUOTA_SETTINGS, SANDBOX_SETTINGS, SETTINGS } from './settings.ts';
 
 type Settings = Readonly<Record<string, Setting<unknown>>>;
 

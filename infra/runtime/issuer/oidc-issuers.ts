@@ -1,11 +1,12 @@
+import { createPublicKey, type JsonWebKey } from 'node:crypto';
 import { type Logger, type Metrics, messageOf, Unavailable } from '@tributary/core';
 import type { TrustedIssuer } from '@tributary/gateway';
-import { createLocalJWKSet, errors, type JWTVerifyGetKey } from 'jose';
+import { createLocalJWKSet, errors, type JSONWebKeySet, type JWTVerifyGetKey } from 'jose';
+import { isLoopback, isSafeUrl } from '../config/setting.ts';
 import type { Config } from '../config/settings.ts';
-import { fetchKeys, type IssuerKeySet } from './fetch-keys.ts';
 
 /** The configured identity providers. */
-export interface OidcIssuers {
+interface OidcIssuers {
   readonly trusted: readonly TrustedIssuer[];
   /** The state of each issuer, by its name in `/readyz`. */
   status(): Readonly<Record<string, string>>;
@@ -50,7 +51,7 @@ export function openOidcIssuers(
 /** Timeout for fetching the keys of an issuer, both requests together. */
 const TIMEOUT_MS = 5_000;
 
-export interface IssuerKeysOptions {
+interface IssuerKeysOptions {
   readonly issuer: string;
   /** Fetches the issuer's keys; rejects with a message for the operator. */
   fetch(signal: AbortSignal): Promise<IssuerKeySet>;
@@ -171,7 +172,7 @@ export class IssuerKeys {
 }
 
 /** When the keys of an issuer were fetched. Times are monotonic, ms; absent = never. */
-export interface KeyHistory {
+interface KeyHistory {
   /** When the keys in use were fetched. */
   readonly fetchedAt?: number | undefined;
   /** When a fetch last failed, if it did after the keys in use were fetched. */
@@ -219,4 +220,113 @@ export function mayFetchForUnknown({ failedAt, fetchedForUnknownAt }: KeyHistory
 
 function isResting(since: number | undefined, now: number): boolean {
   return since !== undefined && now - since < REST_MS;
+}
+
+/** Largest discovery document or key set; real ones have a few KB. */
+const MAX_BYTES = 512 * 1024;
+/** Shorter RSA keys are refused by every verification. */
+const MIN_RSA_BITS = 2048;
+
+/** The public keys of an issuer, and what its discovery document says about sign-in. */
+interface IssuerKeySet extends JSONWebKeySet {
+  /** The origins of the endpoints that a browser calls to sign in. */
+  readonly endpointOrigins?: readonly string[];
+}
+
+/** The current public keys of an issuer, by OpenID Connect discovery. Errors have a message for the operator. */
+export async function fetchKeys(issuer: string, signal: AbortSignal): Promise<IssuerKeySet> {
+  const discovery = `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`;
+  const document = objectOf(await fetchJson(discovery, signal), discovery);
+  const { issuer: named, jwks_uri: keysUrl } = document;
+  if (named !== issuer) throw new Error(`${discovery} says its issuer is ${shown(named)}`);
+  const url = keysUrlOf(issuer, keysUrl);
+  if (url === undefined)
+    throw new Error(`the jwks_uri of ${issuer} is no https:// URL that may be used: ${shown(keysUrl)}`);
+  const { keys } = objectOf(await fetchJson(url, signal), url);
+  const usable = Array.isArray(keys) ? keys.filter(isPublicKey) : [];
+  if (usable.length === 0) throw new Error(`${url} holds no public key`);
+  return { keys: usable, endpointOrigins: endpointOriginsOf(document) };
+}
+
+function endpointOriginsOf(document: Readonly<Record<string, unknown>>): readonly string[] {
+  const urls = [document.authorization_endpoint, document.token_endpoint].filter(
+    (url): url is string => typeof url === 'string' && URL.canParse(url) && isSafeUrl(new URL(url)),
+  );
+  return [...new Set(urls.map((url) => new URL(url).origin))];
+}
+
+/** The start of a value from the issuer, for an error message. */
+function shown(value: unknown): string {
+  return `${JSON.stringify(value)}`.slice(0, 200);
+}
+
+/** An unusable key is skipped, so that it does not affect the others. */
+function isPublicKey(jwk: unknown): boolean {
+  try {
+    const { type, asymmetricKeyDetails } = createPublicKey({ key: jwk as JsonWebKey, format: 'jwk' });
+    const bits = asymmetricKeyDetails?.modulusLength ?? MIN_RSA_BITS;
+    return type === 'public' && bits >= MIN_RSA_BITS && !('d' in (jwk as object));
+  } catch {
+    return false;
+  }
+}
+
+function objectOf(value: unknown, url: string): Readonly<Record<string, unknown>> {
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw new Error(`${url} answered something that is no JSON object`);
+  return value as Readonly<Record<string, unknown>>;
+}
+
+/** Follows no redirects: only the configured address may name the keys. */
+async function fetchJson(url: string, signal: AbortSignal): Promise<unknown> {
+  let text: string;
+  try {
+    const response = await fetch(url, {
+      signal,
+      redirect: 'manual',
+      headers: { accept: 'application/json' },
+    });
+    if (response.status !== 200) {
+      await response.body?.cancel();
+      throw new Error(`it answered ${response.status}`);
+    }
+    text = await boundedText(response);
+  } catch (error) {
+    throw new Error(`${url} could not be fetched: ${reasonOf(error)}`, { cause: error });
+  }
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new Error(`${url} answered something that is no JSON`, { cause: error });
+  }
+}
+
+async function boundedText({ body }: Response): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const chunk of body ?? []) {
+    bytes += chunk.byteLength;
+    if (bytes > MAX_BYTES) throw new Error(`it answered more than ${MAX_BYTES} bytes`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}
+
+/** The reason of a failed `fetch` is in the cause, which has only a code if several addresses were tried. */
+function reasonOf(error: unknown): string {
+  const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
+  const message = messageOf(cause);
+  return message === '' && cause instanceof Error && 'code' in cause ? String(cause.code) : message;
+}
+
+/**
+ * The URL of an issuer's keys, from its discovery document; undefined if it must not be used. It may be on another host,
+ * but not on loopback unless the issuer is: a remote document could make this process request what is only reachable here.
+ */
+export function keysUrlOf(issuer: string, jwksUri: unknown): string | undefined {
+  if (typeof jwksUri !== 'string' || !URL.canParse(jwksUri)) return undefined;
+  const url = new URL(jwksUri);
+  if (!isSafeUrl(url) || (isLoopback(url.hostname) && !isLoopback(new URL(issuer).hostname)))
+    return undefined;
+  return url.href;
 }

@@ -2,7 +2,7 @@ import { NO_LOGGER } from '@tributary/core';
 import { Unavailable } from '@tributary/core/primitives';
 import { expect, it, onTestFinished, vi } from 'vitest';
 import type { DiskSpace } from '../process/ballast.ts';
-import { watchBrokerDisks } from './broker-disks.ts';
+import { watchBrokerDisks } from './disk-space.ts';
 import { createMetrics } from './metrics.ts';
 
 const READY = { ready: true, checks: { catalog: 'caught up' } } as const;

@@ -13,12 +13,12 @@ import {
 } from '@tributary/core';
 import { InFlightTable } from '../../adapters/event-log/stage-runner/suspects.ts';
 import type { DiskWatch } from '../observability/disk-space.ts';
-import { watchDisks } from '../observability/disks.ts';
+import { watchDisks } from '../observability/disk-space.ts';
 import { EngineHealth, watchConfiguredEngines } from '../observability/engine-health.ts';
 import { createLogger } from '../observability/logger.ts';
 import { createMetrics } from '../observability/metrics.ts';
 import { catalogReadiness, type Readiness } from '../observability/operations.ts';
-import { refreshing, StageMetrics } from '../observability/stage-metrics.ts';
+import { refreshing, StageMetrics } from '../observability/stage-progress.ts';
 import { type StartDeadline, startDeadline, untilAvailable } from '../process/await-engines.ts';
 import { CleanupStack } from '../process/lifecycle.ts';
 import { startAlertRounds } from '../wiring/alert-rounds.ts';

@@ -25,32 +25,30 @@ import {
 } from '@tributary/gateway';
 import { stageReads } from '@tributary/processors';
 import { openContractWorkers } from '../../adapters/contract-workers/worker-process/index.ts';
-import { quotasOf } from '../config/limit-settings.ts';
 import type { Config } from '../config/settings.ts';
-import { buildOf } from '../observability/build-info.ts';
+import { quotasOf } from '../config/settings.ts';
 import { type EngineHealth, watchedLog, watchedProfiles } from '../observability/engine-health.ts';
-import { createSystemView } from '../observability/system-view.ts';
+import { buildOf, createSystemView } from '../observability/system-view.ts';
 import { openConfiguredTracing } from '../observability/tracing.ts';
 import { startDeadline, untilAvailable } from '../process/await-engines.ts';
 import { CleanupStack } from '../process/lifecycle.ts';
 import { isUpgradePending } from './installation.ts';
 import { openCatalog, openEventLog, readTopics } from './ports/event-log.ts';
-import { openConnectors, openSandbox } from './ports/local-ports.ts';
 import {
+  type LateProfiles,
+  lateProfiles,
+  openConnectors,
   openDeduplicator,
   openFunnelStore,
   openGatewayLiveTail,
   openHealthBoard,
+  openHistory,
   openProcessBoard,
+  openProfileStore,
   openRateLimiter,
   openReevaluations,
+  openSandbox,
   openVolumeCounters,
-} from './ports/shared-state.ts';
-import {
-  type LateProfiles,
-  lateProfiles,
-  openHistory,
-  openProfileStore,
   profileBoundsOf,
 } from './ports/stores.ts';
 import { type LateSchemas, lateSchemas, openValueFraming } from './schemas.ts';

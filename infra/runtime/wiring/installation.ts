@@ -12,8 +12,8 @@ import {
 } from '@tributary/core';
 import type { Config } from '../config/settings.ts';
 import { catchUp, type StartDeadline, untilAvailable } from '../process/await-engines.ts';
+import { refuseUnfinishedMove } from '../process/data-folder.ts';
 import { CleanupStack } from '../process/lifecycle.ts';
-import { refuseUnfinishedMove } from '../process/moved-installation.ts';
 import { receivedTopics } from './ports/event-log.ts';
 import { openStoreMarks, type StoreMarks } from './ports/stores.ts';
 

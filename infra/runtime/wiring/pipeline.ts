@@ -26,18 +26,28 @@ import { type EngineHealth, watchedHistory, watchedProfiles } from '../observabi
 import { openConfiguredTracing } from '../observability/tracing.ts';
 import { type StartDeadline, startDeadline, untilAvailable } from '../process/await-engines.ts';
 import type { CleanupStack } from '../process/lifecycle.ts';
-import { openCatalog, openEventLog, provideTopics, receivedTopics } from './ports/event-log.ts';
-import { openConnectors, openMailer, openSandbox } from './ports/local-ports.ts';
-import { watchPartitions } from './ports/partition-watch.ts';
 import {
+  openCatalog,
+  openEventLog,
+  provideTopics,
+  receivedTopics,
+  watchPartitions,
+} from './ports/event-log.ts';
+import {
+  lateProfiles,
+  openConnectors,
   openDeduplicator,
   openFunnelStore,
   openHealthBoard,
+  openHistory,
+  openMailer,
+  openProfileStore,
   openReevaluations,
+  openSandbox,
   openStagesLiveTail,
   openVolumeCounters,
-} from './ports/shared-state.ts';
-import { lateProfiles, openHistory, openProfileStore, profileBoundsOf } from './ports/stores.ts';
+  profileBoundsOf,
+} from './ports/stores.ts';
 import { lateSchemas, openValueFraming } from './schemas.ts';
 import { openSecrets } from './secrets.ts';
 import { watchBudgets } from './storage-budgets.ts';

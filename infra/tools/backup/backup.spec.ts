@@ -12,9 +12,8 @@ import {
 } from '../../adapters/event-log/sqlite/segment-file.ts';
 import { createTopicTables } from '../../adapters/event-log/sqlite/segment-writer.ts';
 import { openDatabase } from '../../adapters/sqlite/database.ts';
-import { backUp } from './backup.ts';
+import { backUp, backupName, findBackup, type Manifest, parseManifest } from './backup.ts';
 import { restoreBackup } from './restore.ts';
-import { backupName, findBackup, type Manifest, parseManifest } from './stored-backups.ts';
 
 const SEGMENTS = 4;
 

@@ -1,40 +1,40 @@
-import { existsSync, statSync } from 'node:fs';
-import { copyFile, link, realpath, rename, rm, stat, statfs } from 'node:fs/promises';
-import { basename, dirname, join, resolve } from 'node:path';
+import { createHash, hash } from 'node:crypto';
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import {
+  copyFile,
+  link,
+  mkdir,
+  open,
+  readdir,
+  readFile,
+  readlink,
+  realpath,
+  rename,
+  rm,
+  stat,
+  statfs,
+  writeFile,
+} from 'node:fs/promises';
+import { basename, dirname, join, relative, resolve, sep } from 'node:path';
+import { backup as copyDatabase, type DatabaseSync } from 'node:sqlite';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { messageOf, Unavailable } from '@tributary/core';
 import { InvalidArgumentError } from 'commander';
 import { withDropLock } from '../../adapters/event-log/sqlite/retention.ts';
-import { segmentFile } from '../../adapters/event-log/sqlite/segment-file.ts';
+import {
+  isSealed,
+  listSegments,
+  publishNext,
+  segmentFile,
+  TOPIC_GROUPS,
+} from '../../adapters/event-log/sqlite/segment-file.ts';
+import { isBusy, openDatabase, translateSqliteError } from '../../adapters/sqlite/database.ts';
 import { type Environment, readCommandConfig } from '../../runtime/config/config.ts';
 import type { Config } from '../../runtime/config/settings.ts';
-import { buildVersion } from '../../runtime/observability/build-info.ts';
 import { createLogger } from '../../runtime/observability/logger.ts';
-import { lockFile } from '../../runtime/process/data-folder.ts';
+import { buildVersion } from '../../runtime/observability/system-view.ts';
+import { embeddedFolders, lockFile, useFolderOfServer } from '../../runtime/process/data-folder.ts';
 import { OperatorError, reportErrors, translateFileError } from '../../runtime/process/lifecycle.ts';
-import { useFolderOfServer } from '../../runtime/process/usable-folder.ts';
-import { type BackupPoint, type DatabaseSnapshot, openSealed, takePoint } from './point.ts';
-import {
-  type BackedUpFile,
-  backupName,
-  DRAFT,
-  finishFile,
-  type Manifest,
-  makeFolders,
-  newestBackup,
-  removeOlder,
-  type StoredBackup,
-  syncFolders,
-  UNNAMED,
-  writeManifest,
-} from './stored-backups.ts';
-import {
-  appendedFiles,
-  isDataFolder,
-  markedInstallation,
-  pathInFolder,
-  type StoreFiles,
-  storeFiles,
-} from './stores.ts';
 
 const POINT_TIMEOUT_MS = 60_000;
 
@@ -369,4 +369,546 @@ function sizeOf(file: string): number {
 
 function mebibytes(bytes: number): number {
   return Math.ceil(bytes / (1024 * 1024));
+}
+
+/** The parts of a data folder that a backup reads, as absolute paths. Only existing ones are listed. */
+export interface StoreFiles {
+  /** Folders of the topic groups of the log. */
+  readonly groups: readonly string[];
+  /** Folders of dedupe claims: `windows.db` in each is the lock of the folder. */
+  readonly dedupeClaims: readonly string[];
+  /** Stores that are one database file each. */
+  readonly databases: readonly string[];
+  /** Files that are written once: marks of the installation, and keys. */
+  readonly files: readonly string[];
+  /** Entries of the data folder that a backup leaves out, by name. */
+  readonly leftOut: readonly string[];
+}
+
+/** Files with secrets at the top of the data folder. */
+const KEY_FILES = ['secret-keys.json', 'dev-issuer.json', 'quickstart.json'];
+
+/**
+ * Entries at the top that a backup leaves out without a word: locks, reports that are renewed within seconds, evidence of
+ * crashes of this machine's processes, and what is made from the log. A snapshot of the catalog may be newer than the point.
+ */
+const NOT_NEEDED =
+  /^(health|ballast|crashes|moved\.json.*|server\.json.*|lock\.db.*|backup\.lock.*|backup-staging|.*catalog\.snapshot.*|.*\.lock.*)$/;
+
+export function storeFiles(dataFolder: string, { withKeys }: { readonly withKeys: boolean }): StoreFiles {
+  const folders = embeddedFolders({ dataFolder });
+  const groups = groupFolders(dataFolder);
+  const claims = [folders.dedupe, folders.reevaluated];
+  const databases = [
+    join(folders.volume, 'volume.db'),
+    join(folders.funnel, 'funnel.db'),
+    join(folders.profiles, 'profiles.db'),
+    join(folders.history, 'history.db'),
+  ];
+  const marks = markFiles(dataFolder);
+  const keys = KEY_FILES.map((name) => join(dataFolder, name));
+  const known = new Set([
+    'log',
+    'dedupe',
+    'volume',
+    'funnel',
+    'profiles',
+    'history',
+    'ndjson',
+    ...(withKeys ? KEY_FILES : []),
+  ]);
+  return {
+    groups: groups.filter((folder) => existsSync(folder)),
+    dedupeClaims: claims.filter((folder) => existsSync(join(folder, 'windows.db'))),
+    databases: databases.filter((file) => existsSync(file)),
+    files: [...marks, ...(withKeys ? keys : [])].filter((file) => existsSync(file)),
+    leftOut: readdirSync(dataFolder).filter((name) => !known.has(name) && !NOT_NEEDED.test(name)),
+  };
+}
+
+function groupFolders(dataFolder: string): readonly string[] {
+  const { log } = embeddedFolders({ dataFolder });
+  return TOPIC_GROUPS.map((name) => join(log, name));
+}
+
+/** Whether a log of Tributary is in the folder. */
+export function isDataFolder(folder: string): boolean {
+  return groupFolders(folder).some((group) => existsSync(group));
+}
+
+/** The id in the marks of the stores; undefined where no process has marked one yet. */
+export function markedInstallation(dataFolder: string): string | undefined {
+  for (const file of markFiles(dataFolder)) {
+    if (!existsSync(file)) continue;
+    const id = readFileSync(file, 'utf8').trim();
+    if (id !== '') return id;
+  }
+  return undefined;
+}
+
+function markFiles(dataFolder: string): readonly string[] {
+  const { dedupe, volume, funnel, history, profiles } = embeddedFolders({ dataFolder });
+  return [dedupe, volume, funnel, history, profiles].map((folder) => join(folder, 'installation'));
+}
+
+/** The files that destinations append to. */
+export function appendedFiles(dataFolder: string): readonly string[] {
+  const folder = join(dataFolder, 'ndjson');
+  if (!existsSync(folder)) return [];
+  return readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name));
+}
+
+/** The path of a file below the data folder, as a manifest has it. */
+export function pathInFolder(dataFolder: string, file: string): string {
+  return relative(dataFolder, file).split(sep).join('/');
+}
+
+/*
+ * A target is a folder with one folder for each backup, named by the time of its point. Such a folder has the files of the
+ * data folder under their own names, and `backup.json`, which describes them.
+ */
+
+/** Of an installation begun by 0.1.0, until its upgrade gives it an id. */
+export const UNNAMED = 'unnamed';
+
+/** The folder of a backup that is being made, or was killed. */
+export const DRAFT = 'unfinished';
+
+const MANIFEST = 'backup.json';
+const NAME = /^\d{8}T\d{9}Z$/;
+/** Raised with each change of the layout of a backup that an older release cannot restore. */
+const FORMAT = 2;
+
+export interface BackedUpFile {
+  /** Below the data folder, with `/`. */
+  readonly path: string;
+  readonly bytes: number;
+  readonly sha256: string;
+  /** Identifies a sealed segment, whose content never changes: the next backup links the file instead of copying it. */
+  readonly fingerprint?: string;
+}
+
+export interface Manifest {
+  readonly format: typeof FORMAT;
+  /** The release that made the backup. */
+  readonly version: string;
+  /** Its id, or `UNNAMED`. */
+  readonly installation: string;
+  /** The point of time, and the ends of all partitions of the log at it, by `topic/partition`. */
+  readonly point: { readonly at: string; readonly log: Readonly<Record<string, number>> };
+  readonly files: readonly BackedUpFile[];
+}
+
+export interface StoredBackup {
+  /** Names sort by time. */
+  readonly name: string;
+  readonly folder: string;
+  readonly manifest: Manifest;
+}
+
+/** A backup that cannot be restored, with what is wrong with it. */
+export class BackupFault extends OperatorError {}
+
+export function backupName(at: number): string {
+  return new Date(at).toISOString().replace(/[-:.]/g, '');
+}
+
+export function writeManifest(folder: string, content: Omit<Manifest, 'format'>): Promise<void> {
+  const manifest: Manifest = { format: FORMAT, ...content };
+  return writeFile(join(folder, MANIFEST), `${JSON.stringify(manifest, null, 1)}\n`, {
+    mode: 0o600,
+    flush: true,
+  });
+}
+
+/** The names of the finished backups, oldest first. */
+export async function backupNames(target: string): Promise<readonly string[]> {
+  return (await entriesOf(target)).filter((name) => NAME.test(name)).sort();
+}
+
+async function entriesOf(target: string): Promise<readonly string[]> {
+  try {
+    return await readdir(target);
+  } catch (error) {
+    if (isMissing(error)) return [];
+    throw new OperatorError(`${target} cannot be read: ${messageOf(error)}`, { cause: error });
+  }
+}
+
+/** `BackupFault` for a backup without a manifest, or with one that cannot be used. */
+export async function readBackup(target: string, name: string): Promise<StoredBackup> {
+  const folder = join(target, name);
+  const text = await readFile(join(folder, MANIFEST), 'utf8').catch((error: unknown) => {
+    throw new BackupFault(`${folder} is no whole backup: ${messageOf(error)}`, { cause: error });
+  });
+  return { name, folder, manifest: parseManifest(name, text) };
+}
+
+export function parseManifest(name: string, text: string): Manifest {
+  const manifest = parsed(text);
+  if (!Array.isArray(manifest?.files) || typeof manifest.point?.at !== 'string')
+    throw new BackupFault(`the manifest of ${name} is damaged`);
+  const { format, version, files } = manifest as Manifest;
+  if (format !== FORMAT)
+    throw new BackupFault(
+      `${name} has format ${format}, this release restores format ${FORMAT}: use the release that made it, ${version}`,
+    );
+  if (!files.every(({ path }) => isInside(path)))
+    throw new BackupFault(`the manifest of ${name} has a path outside of the data folder`);
+  return manifest as Manifest;
+}
+
+function parsed(text: string): Partial<Manifest> | undefined {
+  try {
+    return Object(JSON.parse(text)) as Partial<Manifest>;
+  } catch {
+    return undefined;
+  }
+}
+
+/** True for a relative path without steps upwards. */
+function isInside(path: string): boolean {
+  return (
+    path !== '' && path.split('/').every((part) => !['', '.', '..'].includes(part) && !part.includes('\0'))
+  );
+}
+
+/** The newest backup whose manifest can be read: a damaged one prevents its restore, not the next backup. */
+export async function newestBackup(target: string): Promise<StoredBackup | undefined> {
+  for (const name of (await backupNames(target)).toReversed())
+    try {
+      return await readBackup(target, name);
+    } catch (error) {
+      if (!(error instanceof BackupFault)) throw error;
+    }
+  return undefined;
+}
+
+/** The backup of that name, or the newest one. `OperatorError` where there is none that was finished. */
+export async function findBackup(target: string, name?: string): Promise<StoredBackup> {
+  const names = await backupNames(target);
+  const wanted = name ?? names.at(-1);
+  if (wanted !== undefined && names.includes(wanted)) return readBackup(target, wanted);
+  if (names.length > 0)
+    throw new OperatorError(
+      `${target} has no backup ${name}: \`tributary restore --list\` names those it has`,
+    );
+  const entries = await entriesOf(target);
+  if (entries.includes('manifests'))
+    throw new OperatorError(
+      `${target} holds backups of 0.2.0, in chunks: restore them with that release, or as docs/operations/backup.md says`,
+    );
+  throw new OperatorError(
+    entries.includes(DRAFT)
+      ? `${target} holds an unfinished backup only: there is nothing to restore`
+      : `${target} holds no backup`,
+  );
+}
+
+/** Removes all but the newest backups. Returns how many it removed. */
+export async function removeOlder(target: string, keep: number): Promise<number> {
+  const older = (await backupNames(target)).slice(0, -keep);
+  for (const name of older) {
+    // Renamed first: killed in between, it leaves no backup that has lost files.
+    await rename(join(target, name), join(target, DRAFT));
+    await rm(join(target, DRAFT), { recursive: true });
+  }
+  return older.length;
+}
+
+/** Makes a file that was written durable, and private to its owner. Returns its size and checksum. */
+export async function finishFile(file: string): Promise<Pick<BackedUpFile, 'bytes' | 'sha256'>> {
+  const handle = await open(file, 'r');
+  try {
+    await handle.chmod(0o600);
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+  return digestOf(file);
+}
+
+export async function digestOf(file: string): Promise<Pick<BackedUpFile, 'bytes' | 'sha256'>> {
+  const digest = createHash('sha256');
+  let bytes = 0;
+  const handle = await open(file, 'r');
+  for await (const chunk of handle.createReadStream({ highWaterMark: READ_BYTES })) {
+    digest.update(chunk);
+    bytes += chunk.length;
+  }
+  return { bytes, sha256: digest.digest('hex') };
+}
+
+const READ_BYTES = 1024 * 1024;
+
+/**
+ * Makes a folder and those above it that are missing, for their owner alone. By single steps: the recursive `mkdir` of Node
+ * does not end below `/proc`, where a folder stays missing that could not be made.
+ */
+export async function makeFolders(folder: string): Promise<void> {
+  try {
+    await mkdir(folder, { mode: 0o700 });
+  } catch (error) {
+    if (await isFolder(folder)) return;
+    const parent = dirname(folder);
+    if (isMissing(error) && !(await isFolder(parent))) {
+      await makeFolders(parent);
+      return makeFolders(folder);
+    }
+    throw new OperatorError(`${folder} cannot be made: ${await whyNot(folder, error)}`, { cause: error });
+  }
+}
+
+async function whyNot(path: string, error: unknown): Promise<string> {
+  const target = await readlink(path).catch(() => undefined);
+  return target === undefined ? messageOf(error) : `it is a link to ${target}, which does not exist`;
+}
+
+async function isFolder(path: string): Promise<boolean> {
+  return (await stat(path).catch(() => undefined))?.isDirectory() === true;
+}
+
+/** Refuses a folder that does not exist, with the target of a link that leads nowhere. */
+export async function requireFolder(folder: string): Promise<void> {
+  try {
+    await stat(folder);
+  } catch (error) {
+    throw new OperatorError(`${folder} cannot be read: ${await whyNot(folder, error)}`, { cause: error });
+  }
+}
+
+/** Makes new and renamed entries of folders survive a power cut. */
+export async function syncFolders(folders: Iterable<string>): Promise<void> {
+  for (const folder of folders) {
+    const handle = await open(folder, 'r');
+    try {
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+  }
+}
+
+export function isMissing(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ENOENT';
+}
+
+/** Writers wait while the locks are collected: after so long they are released, and taken again later. */
+const MAX_LOCKED_MS = 1_000;
+const RETRY_MS = 200;
+/** Pages that one step of the copy takes. */
+const PAGES_PER_STEP = 1_024;
+
+/** The content of one database file at the point, held by a read transaction until `close`. */
+export interface DatabaseSnapshot {
+  readonly file: string;
+  /** Writes the content to a new file. */
+  copyTo(target: string): Promise<void>;
+  close(): void;
+}
+
+/** The state of all stores at one moment. */
+export interface BackupPoint {
+  readonly at: number;
+  /** How long writers waited at most, ms. */
+  readonly writersWaitedMs: number;
+  readonly snapshots: readonly DatabaseSnapshot[];
+  /** Sealed segments whose content cannot change, newest first within a folder. */
+  readonly sealed: readonly { readonly folder: string; readonly sequence: number }[];
+  /** The ends of the partitions of the log, by `topic/partition`. */
+  readonly ends: Readonly<Record<string, number>>;
+  close(): void;
+}
+
+/**
+ * Takes the point: collects the write lock of every store, begins a read transaction in each, and releases the locks. In
+ * WAL mode the read transactions keep that state while writers continue, so all copies are of one moment: the state that a
+ * SIGKILL of all processes at that moment would have left.
+ *
+ * No deadlock: no writer of the stores waits for one of these locks while it holds another; claim files are written under
+ * the lock of their `windows.db`. `Unavailable` when the locks cannot be had together for `timeoutMs`.
+ */
+export async function takePoint(stores: StoreFiles, timeoutMs: number): Promise<BackupPoint> {
+  const deadline = performance.now() + timeoutMs;
+  let writersWaitedMs = 0;
+  const onWritersWaited = (ms: number) => {
+    writersWaitedMs = Math.max(writersWaitedMs, ms);
+  };
+  for (;;) {
+    try {
+      const point = attemptPoint(stores, onWritersWaited);
+      return { ...point, writersWaitedMs };
+    } catch (error) {
+      const translated = translateSqliteError(error);
+      if (!(translated instanceof Unavailable) || performance.now() > deadline) throw translated;
+    }
+    await sleep(RETRY_MS * (0.5 + Math.random()));
+  }
+}
+
+/** `Unavailable`, or an error of SQLite that means it, when a later attempt may succeed. */
+function attemptPoint(
+  stores: StoreFiles,
+  onWritersWaited: (ms: number) => void,
+): Omit<BackupPoint, 'writersWaitedMs'> {
+  const segments = stores.groups.map((folder) => newestSegment(folder));
+  const lists = stores.dedupeClaims.map((folder) => ({ folder, file: join(folder, 'windows.db') }));
+  const locks = new Map<string, DatabaseSync>();
+  const readers: Reader[] = [];
+  let from = Number.POSITIVE_INFINITY;
+  try {
+    // Everything that is known is opened before any lock is held, as opening takes longest.
+    for (const file of [...segments, ...lists].map((store) => store.file).concat(stores.databases)) {
+      locks.set(file, openDatabase(file, { create: false, busyTimeoutMs: 0 }));
+      readers.push(new Reader(file));
+    }
+    from = performance.now();
+    for (const [file, database] of locks) acquire(file, database, from + MAX_LOCKED_MS);
+    const ends: (readonly [string, number])[] = [];
+    for (const { folder, sequence, file } of segments) {
+      const database = locks.get(file);
+      if (database === undefined || isSealed(database) || listSegments(folder).at(-1) !== sequence)
+        throw new Unavailable(`${file} was sealed meanwhile`);
+      ends.push(...endsOf(database));
+    }
+    for (const { folder, file } of lists)
+      for (const claims of dedupeClaimFiles(locks.get(file), folder)) readers.push(new Reader(claims));
+    for (const reader of readers) reader.begin();
+    const at = Date.now();
+    const sealed = segments.flatMap(olderSegments);
+    const snapshots = readers.splice(0);
+    return {
+      at,
+      snapshots,
+      sealed,
+      ends: Object.fromEntries(ends),
+      close() {
+        for (const snapshot of snapshots) snapshot.close();
+      },
+    };
+  } finally {
+    for (const database of locks.values()) database.close();
+    onWritersWaited(Math.max(0, performance.now() - from));
+    for (const reader of readers) reader.close();
+  }
+}
+
+interface Segment {
+  readonly folder: string;
+  readonly sequence: number;
+  readonly file: string;
+}
+
+/** Completes a roll that a killed process left, as every writer does. */
+function newestSegment(folder: string): Segment {
+  for (;;) {
+    const sequence = listSegments(folder).at(-1);
+    if (sequence === undefined) throw new Unavailable(`${folder} has no segment yet`);
+    const file = segmentFile(folder, sequence);
+    const database = openDatabase(file, { readOnly: true });
+    try {
+      if (!isSealed(database)) return { folder, sequence, file };
+    } finally {
+      database.close();
+    }
+    publishNext(folder, sequence);
+  }
+}
+
+function olderSegments({ folder, sequence }: Segment) {
+  return listSegments(folder)
+    .filter((older) => older < sequence)
+    .toReversed()
+    .map((older) => ({ folder, sequence: older }));
+}
+
+function dedupeClaimFiles(list: DatabaseSync | undefined, folder: string): readonly string[] {
+  return (list?.prepare('SELECT file FROM windows ORDER BY file').all() ?? [])
+    .map(({ file }) => join(folder, `claims-${Number(file)}.db`))
+    .filter((file) => existsSync(file));
+}
+
+function endsOf(database: DatabaseSync): readonly (readonly [string, number])[] {
+  return database
+    .prepare('SELECT topic, partition, next_offset FROM heads')
+    .all()
+    .map(({ topic, partition, next_offset }) => [`${topic}/${partition}`, Number(next_offset)] as const);
+}
+
+const PAUSE = new Int32Array(new SharedArrayBuffer(4));
+const PAUSE_MS = 0.1;
+
+/**
+ * Takes the write lock; `Unavailable` if it was not free until then. Polls far more often than SQLite's busy handler: a saturated
+ * writer leaves a fraction of a millisecond between two transactions.
+ */
+function acquire(file: string, database: DatabaseSync, until: number): void {
+  for (;;) {
+    try {
+      database.exec('BEGIN IMMEDIATE');
+      return;
+    } catch (error) {
+      if (!isBusy(error) || performance.now() > until) throw translateSqliteError(error, file);
+    }
+    Atomics.wait(PAUSE, 0, 0, PAUSE_MS);
+  }
+}
+
+class Reader implements DatabaseSnapshot {
+  readonly file: string;
+  readonly #database: DatabaseSync;
+
+  constructor(file: string) {
+    this.file = file;
+    this.#database = openDatabase(file, { readOnly: true });
+  }
+
+  /** Begins the transaction; its state is that of the first read. */
+  begin(): void {
+    this.#database.exec('BEGIN');
+    this.#database.prepare('SELECT count(*) FROM sqlite_schema').get();
+  }
+
+  /** SQLite's online backup copies what the open transaction sees, and never starts again for later writes. */
+  async copyTo(target: string): Promise<void> {
+    try {
+      await copyDatabase(this.#database, target, { rate: PAGES_PER_STEP });
+    } catch (error) {
+      throw translateSqliteError(error);
+    }
+  }
+
+  close(): void {
+    if (this.#database.isOpen) this.#database.close();
+  }
+}
+
+/** A sealed segment, read by itself. Undefined when retention removed it since the point. */
+export function openSealed(
+  folder: string,
+  sequence: number,
+): (DatabaseSnapshot & { readonly fingerprint: string }) | undefined {
+  const file = segmentFile(folder, sequence);
+  try {
+    const database = openDatabase(file, { readOnly: true });
+    try {
+      const parts = [
+        'SELECT * FROM segment',
+        'SELECT * FROM heads',
+        'PRAGMA page_count',
+        'PRAGMA user_version',
+      ];
+      const content = JSON.stringify(parts.map((sql) => database.prepare(sql).all()));
+      const reader = new Reader(file);
+      reader.begin();
+      return Object.assign(reader, { fingerprint: hash('sha256', content) });
+    } finally {
+      database.close();
+    }
+  } catch (error) {
+    if (!existsSync(file)) return undefined;
+    throw translateSqliteError(error);
+  }
 }

@@ -4,7 +4,6 @@ import { messageOf } from '@tributary/core';
 import { InvalidArgumentError } from 'commander';
 import { lockFolder } from '../../runtime/process/data-folder.ts';
 import { OperatorError, reportErrors, translateFileError } from '../../runtime/process/lifecycle.ts';
-import { megabytes, targetFolder } from './backup.ts';
 import {
   type BackedUpFile,
   BackupFault,
@@ -15,11 +14,13 @@ import {
   isMissing,
   type Manifest,
   makeFolders,
+  megabytes,
   readBackup,
   requireFolder,
   type StoredBackup,
   syncFolders,
-} from './stored-backups.ts';
+  targetFolder,
+} from './backup.ts';
 
 export interface RestoreOptions {
   readonly dataDir?: string;

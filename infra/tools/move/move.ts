@@ -4,15 +4,30 @@ import { type Environment, readConfig } from '../../runtime/config/config.ts';
 import type { Config } from '../../runtime/config/settings.ts';
 import { createLogger } from '../../runtime/observability/logger.ts';
 import { startDeadline, untilAvailable } from '../../runtime/process/await-engines.ts';
-import { lockFolder } from '../../runtime/process/data-folder.ts';
+import {
+  isUnfinishedMark,
+  lockFolder,
+  markAsMoved,
+  movedMark,
+  refuseFolderOfOther,
+  unfinishedMark,
+} from '../../runtime/process/data-folder.ts';
 import { CleanupStack, OperatorError, reportErrors } from '../../runtime/process/lifecycle.ts';
-import { markAsMoved, movedMark, unfinishedMark } from '../../runtime/process/moved-installation.ts';
-import { refuseFolderOfOther } from '../../runtime/process/usable-folder.ts';
-import { engineStateOf, type MoveFacts, notesAbout, obstaclesTo } from './examination.ts';
-import { comparePartition, copyPartition, untilUnchanged } from './log-copy.ts';
-import { inMoveOrder, type MoveSource, openMoveSource, sourceFacts } from './source.ts';
-import { storeParts } from './store-copy.ts';
-import { type Attempt, engineFacts, type MoveTarget, openMoveTarget } from './target.ts';
+import {
+  type Attempt,
+  comparePartition,
+  copyPartition,
+  engineFacts,
+  inMoveOrder,
+  type MoveFacts,
+  type MoveSource,
+  type MoveTarget,
+  openMoveSource,
+  openMoveTarget,
+  sourceFacts,
+  storeParts,
+  untilUnchanged,
+} from './copies.ts';
 
 export interface MoveCommandOptions {
   /** Prints what would be moved and what stands against it, and moves nothing. */
@@ -214,4 +229,111 @@ function number(value: number): string {
 
 function seconds(since: number): string {
   return `${((performance.now() - since) / 1_000).toFixed(1)} s`;
+}
+
+/**
+ * - `empty`: nothing was moved yet. `unfinished`: a move of this installation was begun. `finished`: the engines are this
+ *   installation's. `taken`: they hold something else.
+ */
+export type EngineState = 'empty' | 'unfinished' | 'finished' | 'taken';
+
+export function engineStateOf({ installation, engines }: MoveFacts): EngineState {
+  const { redisMark, profilesMark } = engines;
+  if (installation !== undefined && redisMark === installation) return 'finished';
+  if (installation !== undefined && redisMark !== undefined && isUnfinishedMark(redisMark, installation))
+    return 'unfinished';
+  const isEmpty =
+    redisMark === undefined &&
+    profilesMark === undefined &&
+    engines.topicsWithRecords.length === 0 &&
+    !engines.holdsVolume &&
+    !engines.holdsProfiles &&
+    !engines.holdsHistory;
+  return isEmpty ? 'empty' : 'taken';
+}
+
+/** The obstacles to the move, each as one line with its remedy. */
+export function obstaclesTo(facts: MoveFacts): readonly string[] {
+  return [...folderObstacles(facts), ...secretObstacles(facts), ...engineObstacles(facts)];
+}
+
+function* folderObstacles(facts: MoveFacts): Generator<string> {
+  const { installation, layoutFaults, grownTopics, foreignStores, unread, forgottenDeletions } = facts;
+  if (installation === undefined && layoutFaults.length === 0)
+    yield 'the installation has no id, as an older release began it: start this release on the folder, and run `tributary upgrade`';
+  for (const fault of layoutFaults)
+    yield `${fault} in the data folder: TRIBUTARY_PARTITIONS, TRIBUTARY_TOPICS and TRIBUTARY_RETRY_SCHEDULE must be those that it is run with`;
+  if (grownTopics.length > 0)
+    yield `the catalog names more partitions of ${listed(grownTopics)} than the folder has, as it was imported from a cluster: only a cluster can use it`;
+  if (foreignStores.length > 0)
+    yield `${listed(foreignStores)} are of another installation than the catalog: \`tributary adopt-stores\` on the folder gives them to this one`;
+  for (const { stage, topic } of unread)
+    yield `stage ${stage} has not read records of ${topic} that are older than TRIBUTARY_RETENTION, which Kafka removes: start the folder again until they are read, or set a longer retention`;
+  if (forgottenDeletions.count > 0)
+    yield `${forgottenDeletions.count} deletions of profiles were made by an older release and cannot be moved, so events received before them could bring the persons back: move after ${new Date(forgottenDeletions.until).toISOString()}, when they are forgotten, or pass --forget-deletions`;
+}
+
+function* secretObstacles({ folder, secrets }: MoveFacts): Generator<string> {
+  const { sealed, unreadable, hasKeys, hasKeyFile, devIssuer } = secrets;
+  if (!hasKeys && sealed > 0 && !devIssuer)
+    yield hasKeyFile
+      ? `${sealed} secrets of destinations are sealed under keys of ${folder}/secret-keys.json, and other machines do not have them: set TRIBUTARY_SECRET_KEYS to the text in that file, here and for every process`
+      : `${sealed} secrets of destinations are sealed: set TRIBUTARY_SECRET_KEYS to their keys, here and for every process`;
+  if (hasKeys && unreadable.length > 0)
+    yield `no key of TRIBUTARY_SECRET_KEYS opens the secrets of ${listed(unreadable)}${hasKeyFile ? `: add the keys of ${folder}/secret-keys.json` : ''}`;
+}
+
+function* engineObstacles(facts: MoveFacts): Generator<string> {
+  const { engines, prefix } = facts;
+  const state = engineStateOf(facts);
+  if (state === 'taken') {
+    const { redisMark, profilesMark, topicsWithRecords } = engines;
+    const found = [
+      ...[redisMark, profilesMark].flatMap((mark) => (mark === undefined ? [] : [`the mark of ${mark}`])),
+      ...(topicsWithRecords.length > 0 ? [`records in ${listed(topicsWithRecords)}`] : []),
+      ...(engines.holdsVolume ? ['counts'] : []),
+      ...(engines.holdsProfiles ? ['profiles'] : []),
+      ...(engines.holdsHistory ? ['a history'] : []),
+    ];
+    yield `the engines are not empty below the prefix "${prefix}": they hold ${[...new Set(found)].join(', ')}. Move to another TRIBUTARY_PREFIX, or to empty engines`;
+  }
+  if (state === 'unfinished' && engines.redisMark !== engines.unfinishedMark)
+    yield `a process has run on ${facts.folder} since the move was begun, so what was copied is not its state any more: delete the topics, consumer groups, keys and indices below the prefix "${prefix}", and run this again`;
+  if (engines.runningStages.length > 0)
+    yield `processes run on the engines (consumer groups of ${listed(engines.runningStages)} have members): stop them; one that was killed counts for some seconds`;
+  yield* engines.otherPartitions;
+  if (engines.missingTopics.length > 0)
+    yield `TRIBUTARY_CREATE_TOPICS is false and ${listed(engines.missingTopics)} are missing: create them, e.g. by \`tributary topics\``;
+}
+
+/** Notes for the operator that are no obstacles. */
+export function notesAbout(facts: MoveFacts): readonly string[] {
+  const { folder, secrets, fileDestinations, undeclaredTopics, losesDevIssuer } = facts;
+  return [
+    ...(secrets.hasKeys || secrets.sealed === 0 || !secrets.devIssuer
+      ? []
+      : [
+          `the secrets of destinations are sealed under keys of ${folder}: processes with another data folder cannot open them`,
+        ]),
+    ...(fileDestinations.length === 0
+      ? []
+      : [
+          `${listed(fileDestinations)} append to files below ${folder}/ndjson, which stay there: from now on each processor appends to files of its own data folder`,
+        ]),
+    ...(undeclaredTopics.length === 0
+      ? []
+      : [`${listed(undeclaredTopics)} are not declared any more, all read, and left behind`]),
+    ...(losesDevIssuer
+      ? [
+          'people signed in by the development issuer, and an account belongs to its issuer: set TRIBUTARY_ISSUERS for the cluster, and give people access there by `tributary admin` or by invitations',
+        ]
+      : []),
+  ];
+}
+
+const LISTED = 5;
+
+function listed(names: readonly string[]): string {
+  const more = names.length - LISTED;
+  return `${names.slice(0, LISTED).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
 }

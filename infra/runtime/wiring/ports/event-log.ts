@@ -1,9 +1,12 @@
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import {
+  type Catalog,
   declareTopics,
   type EventLog,
   type Logger,
   type Metrics,
+  messageOf,
   receivedTopic,
   type TopicSpec,
   TributaryError,
@@ -24,7 +27,7 @@ import type { Config } from '../../config/settings.ts';
 import { catchUp, type StartDeadline, untilAvailable } from '../../process/await-engines.ts';
 import { embeddedFolders } from '../../process/data-folder.ts';
 
-export interface EventLogTools {
+interface EventLogTools {
   readonly logger: Logger;
   readonly metrics: Metrics;
   /** Framing of the public topics, for processes that write or read them. */
@@ -156,7 +159,7 @@ export function receivedTopics(config: Config): readonly string[] {
 }
 
 /** The settings of the catalog's topic make Kafka delete facts, so accounts and keys would be lost. */
-export class CatalogAtRisk extends TributaryError {
+class CatalogAtRisk extends TributaryError {
   readonly code = 'catalog_at_risk';
   readonly retryable = false;
 }
@@ -189,7 +192,7 @@ async function checkTopics(log: EventLog, deadline: StartDeadline): Promise<void
     );
 }
 
-export interface CatalogTools {
+interface CatalogTools {
   readonly log: EventLog;
   readonly logger: Logger;
 }
@@ -243,4 +246,50 @@ export function removeSnapshot(config: Config): Promise<void> {
 
 function snapshotFile({ dataFolder, prefix }: Config): string {
   return join(dataFolder, `${prefix}catalog.snapshot`);
+}
+
+/** How often the partitions on the medium are compared with those in use, and before the catalog is read, ms. */
+const EVERY_MS = 60_000;
+const UNTIL_READY_MS = 1_000;
+
+/**
+ * Warns, at the start and whenever it changes, of topics with other partitions than are used: somebody grew them with a
+ * tool of Kafka, which changes nothing until it is adopted.
+ */
+export function watchPartitions(
+  log: EventLog,
+  catalog: Pick<Catalog, 'ready'>,
+  logger: Logger,
+): { close(): Promise<void> } {
+  const closing = new AbortController();
+  const watching = watch(log, catalog, logger, closing.signal);
+  return {
+    async close() {
+      closing.abort();
+      await watching;
+    },
+  };
+}
+
+async function watch(
+  log: EventLog,
+  catalog: Pick<Catalog, 'ready'>,
+  logger: Logger,
+  signal: AbortSignal,
+): Promise<void> {
+  if (log.otherPartitions === undefined) return;
+  let warned: readonly string[] = [];
+  while (!signal.aborted) {
+    const { ready } = catalog;
+    if (ready) {
+      try {
+        const others = await log.otherPartitions();
+        for (const text of others) if (!warned.includes(text)) logger.warn({}, text);
+        warned = others;
+      } catch (error) {
+        logger.debug({ error: messageOf(error) }, 'the partitions in Kafka are not known; trying again');
+      }
+    }
+    await sleep(ready ? EVERY_MS : UNTIL_READY_MS, undefined, { signal, ref: false }).catch(() => {});
+  }
 }

@@ -2,10 +2,11 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { MessageChannel } from 'node:worker_threads';
 import { type HistoryEntry, NO_LOGGER, NO_METRICS, type ProfileChange } from '@tributary/core';
 import { afterEach, expect, it, onTestFinished, vi } from 'vitest';
 import { readConfig } from '../../config/config.ts';
-import { openHistory, openProfileStore } from './stores.ts';
+import { openGatewayLiveTail, openHistory, openProfileStore, openStagesLiveTail } from './stores.ts';
 
 it('keeps profiles in the data folder, and publishes their changes', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'tributary-'));
@@ -70,4 +71,29 @@ it.each([
   await history.put([entry('b')]);
   expect(await history.get('violation', 'w', 'old')).toBeUndefined();
   await history.close();
+});
+
+const BATCH = {
+  topic: 'events.accepted',
+  partition: 0,
+  events: [{ workspaceId: 'w', environment: 'production', data: '{}', offset: 0 }],
+} as const;
+
+it('connects the stages of a process with its gateway', async () => {
+  const { port1, port2 } = new MessageChannel();
+  const config = readConfig({});
+  const gateway = await openGatewayLiveTail(config, { logger: NO_LOGGER, link: port1 });
+  const stages = await openStagesLiveTail(config, { logger: NO_LOGGER, link: port2 });
+  onTestFinished(() => Promise.all([gateway.close(), stages.close()]).then(() => {}));
+  await stages.append(BATCH);
+  const follower = await gateway.follow('w', { wake() {} });
+  expect(follower.take(100)).toMatchObject([{ kind: 'event', event: { data: '{}' } }]);
+});
+
+it('refuses followers and does not delay the stage, if the processes have no Redis', async () => {
+  const config = readConfig({ KAFKA_BROKERS: '127.0.0.1:1' });
+  const gateway = await openGatewayLiveTail(config, { logger: NO_LOGGER });
+  const stages = await openStagesLiveTail(config, { logger: NO_LOGGER });
+  expect(await stages.append(BATCH)).toBe(0);
+  await expect(gateway.follow('w', { wake() {} })).rejects.toMatchObject({ code: 'unavailable' });
 });

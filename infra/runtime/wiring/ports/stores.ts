@@ -1,22 +1,49 @@
+import { spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import type { MessagePort } from 'node:worker_threads';
+import { createConnectors } from '@tributary/connectors';
 import {
+  type Confinement,
+  type Deduplicator,
+  type FunnelStore,
+  type HealthBoard,
   type History,
+  type LiveTail,
   type Logger,
+  type Mailer,
   type Metrics,
+  type ProcessBoard,
   type ProfileBounds,
   type ProfileStore,
   type PublishProfileChanges,
+  type RateLimiter,
   type StoreMark,
   Unavailable,
+  type VolumeCounters,
 } from '@tributary/core';
+import { openSqliteDeduplicator } from '../../../adapters/deduplicator/sqlite/index.ts';
 import type { ElasticsearchAccess } from '../../../adapters/elasticsearch/index.ts';
+import { openSqliteFunnelStore } from '../../../adapters/funnel-store/sqlite/index.ts';
+import { openSqliteHealthBoard } from '../../../adapters/health-board/sqlite/index.ts';
 import { openSqliteHistory } from '../../../adapters/history/sqlite/index.ts';
+import { openInProcessLiveTail, openLinkedLiveTail } from '../../../adapters/live-tail/in-process/index.ts';
+import { openSqliteProcessBoard } from '../../../adapters/process-board/sqlite/index.ts';
 import { folderHoldsProfiles, openSqliteProfileStore } from '../../../adapters/profile-store/sqlite/index.ts';
+import { openMemoryRateLimiter } from '../../../adapters/rate-limiter/memory/index.ts';
+import type { RedisAccess } from '../../../adapters/redis/index.ts';
+import {
+  type IsolatedVmSandbox,
+  type IsolatedVmSandboxOptions,
+  limitsFor,
+  openIsolatedVmSandbox,
+} from '../../../adapters/sandbox/isolated-vm/index.ts';
 import { openFileStoreMark } from '../../../adapters/store-mark/file/index.ts';
+import { openSqliteVolumeCounters } from '../../../adapters/volume-counters/sqlite/index.ts';
 import type { Config } from '../../config/settings.ts';
 import { embeddedFolders } from '../../process/data-folder.ts';
-import { redisAccess } from './shared-state.ts';
 
-export interface ProfileStoreTools {
+interface ProfileStoreTools {
   readonly logger: Logger;
   readonly metrics: Metrics;
   /** Appends changes to the log. */
@@ -159,4 +186,255 @@ export async function openStoreMarks(
     },
   });
   return { profiles: keep(mark), others };
+}
+
+/** The access to Redis; undefined if it is not configured. */
+export function redisAccess(config: Config): RedisAccess | undefined {
+  const { redisUrl: url, redisTlsCa: ca, redisSentinelPrimary: primary } = config;
+  const { redisSentinelUsername: username, redisSentinelPassword: password } = config;
+  if (url === undefined) return undefined;
+  const sentinel = {
+    ...(username === undefined ? {} : { username }),
+    ...(password === undefined ? {} : { password }),
+  };
+  return {
+    url,
+    ...(ca === undefined ? {} : { ca }),
+    ...(primary === undefined ? {} : { sentinel: { primary, ...sentinel } }),
+  };
+}
+
+/**
+ * The deduplicator: on Redis if it is configured (it need not answer yet), else on SQLite. Fails with an error that is not
+ * retryable if Redis may evict keys.
+ */
+export function openDeduplicator(config: Config, logger: Logger): Promise<Deduplicator> {
+  const { dedupe } = embeddedFolders(config);
+  return open(config, { prefix: config.prefix, folder: dedupe, windowMs: config.dedupeWindowMs }, logger);
+}
+
+/** A deduplicator for re-evaluated events, with the retention of the log as its window. */
+export function openReevaluations(config: Config, logger: Logger): Promise<Deduplicator> {
+  const { reevaluated } = embeddedFolders(config);
+  const prefix = `${config.prefix}reevaluated:`;
+  return open(config, { prefix, folder: reevaluated, windowMs: config.retentionMs }, logger);
+}
+
+interface Store {
+  readonly prefix: string;
+  readonly folder: string;
+  readonly windowMs: number;
+}
+
+async function open(config: Config, store: Store, logger: Logger): Promise<Deduplicator> {
+  const { prefix, folder, windowMs } = store;
+  const redis = redisAccess(config);
+  if (redis !== undefined) {
+    const { openRedisDeduplicator } = await import('../../../adapters/deduplicator/redis/index.ts');
+    return openRedisDeduplicator({ ...redis, prefix, windowMs, logger });
+  }
+  return openSqliteDeduplicator({ folder, windowMs, clock: Date.now });
+}
+
+interface CountingTools {
+  readonly logger: Logger;
+  /** How long a write of the embedded store may wait for other processes, ms. */
+  readonly busyTimeoutMs?: number;
+}
+
+/** The volume counters: on Redis if it is configured (it need not answer yet), else on SQLite. */
+export async function openVolumeCounters(
+  config: Config,
+  { logger, busyTimeoutMs }: CountingTools,
+): Promise<VolumeCounters> {
+  const redis = redisAccess(config);
+  if (redis !== undefined) {
+    const { openRedisVolumeCounters } = await import('../../../adapters/volume-counters/redis/index.ts');
+    return openRedisVolumeCounters({ ...redis, prefix: config.prefix, logger });
+  }
+  return openSqliteVolumeCounters({
+    folder: embeddedFolders(config).volume,
+    clock: Date.now,
+    ...(busyTimeoutMs === undefined ? {} : { busyTimeoutMs }),
+  });
+}
+
+/** The counts of the funnel: on Redis if it is configured (it need not answer yet), else on SQLite. */
+export async function openFunnelStore(
+  config: Config,
+  { logger, busyTimeoutMs }: CountingTools,
+): Promise<FunnelStore> {
+  const redis = redisAccess(config);
+  const clock = Date.now;
+  if (redis !== undefined) {
+    const { openRedisFunnelStore } = await import('../../../adapters/funnel-store/redis/index.ts');
+    return openRedisFunnelStore({ ...redis, prefix: config.prefix, clock, logger });
+  }
+  return openSqliteFunnelStore({
+    folder: embeddedFolders(config).funnel,
+    clock,
+    ...(busyTimeoutMs === undefined ? {} : { busyTimeoutMs }),
+  });
+}
+
+/** The health reports of destinations: on Redis if it is configured (it need not answer yet), else on SQLite. */
+export async function openHealthBoard(config: Config, logger: Logger): Promise<HealthBoard> {
+  const redis = redisAccess(config);
+  if (redis === undefined) {
+    return openSqliteHealthBoard({ folder: embeddedFolders(config).health, clock: Date.now });
+  }
+  const { openRedisHealthBoard } = await import('../../../adapters/health-board/redis/index.ts');
+  return openRedisHealthBoard({ ...redis, prefix: config.prefix, logger });
+}
+
+/** The reports of processes: on Redis if it is configured (it need not answer yet), else on SQLite. */
+export async function openProcessBoard(config: Config, logger: Logger): Promise<ProcessBoard> {
+  const redis = redisAccess(config);
+  if (redis === undefined)
+    return openSqliteProcessBoard({ folder: embeddedFolders(config).health, clock: Date.now });
+  const { openRedisProcessBoard } = await import('../../../adapters/process-board/redis/index.ts');
+  return openRedisProcessBoard({ ...redis, prefix: config.prefix, logger });
+}
+
+/** Calls a second of a credential without a setting: a person or a script at work makes a few. */
+const DEFAULT_CALL_RATE = 100;
+
+/**
+ * The rate limiter of calls: on Redis if it is configured (it need not answer), else in memory. In memory also for the default
+ * rate, so that without a setting no call waits for Redis.
+ */
+export async function openRateLimiter(config: Config, logger: Logger): Promise<RateLimiter> {
+  const { callRate, prefix } = config;
+  const redis = redisAccess(config);
+  const perMinute = (callRate ?? DEFAULT_CALL_RATE) * 60;
+  if (redis === undefined || callRate === undefined)
+    return openMemoryRateLimiter({ perMinute, clock: () => performance.now() });
+  const { openRedisRateLimiter } = await import('../../../adapters/rate-limiter/redis/index.ts');
+  return openRedisRateLimiter({ ...redis, prefix, perMinute, logger });
+}
+
+interface LiveTailTools {
+  readonly logger: Logger;
+  /** Port to the thread of the other side, if gateway and stages are in one process. */
+  readonly link?: MessagePort | undefined;
+}
+
+/**
+ * The live tail of a gateway: on Redis if it is configured (it need not answer yet), else that of the stages' thread of
+ * this process. There is none if the stages are in other processes and Redis is not configured.
+ */
+export async function openGatewayLiveTail(
+  config: Config,
+  { logger, link }: LiveTailTools,
+): Promise<LiveTail> {
+  const redis = redisAccess(config);
+  if (redis !== undefined) return openOnRedis(config, redis, logger);
+  if (link !== undefined) {
+    if (config.kafkaBrokers.length > 0)
+      logger.warn(
+        {},
+        'no Redis is used (REDIS_URL is none or not set): the live stream lacks the events that other processes work on',
+      );
+    return openLinkedLiveTail({ port: link, logger });
+  }
+  if (config.kafkaBrokers.length === 0) return openInProcessLiveTail({ logger });
+  logger.warn({}, 'no Redis is used (REDIS_URL is none or not set): there is no live stream of events');
+  return NO_LIVE_TAIL;
+}
+
+/** The live tail of the stages, the other side of `openGatewayLiveTail`. */
+export async function openStagesLiveTail(config: Config, { logger, link }: LiveTailTools): Promise<LiveTail> {
+  const redis = redisAccess(config);
+  if (redis !== undefined) return openOnRedis(config, redis, logger);
+  return link === undefined ? NO_LIVE_TAIL : openInProcessLiveTail({ logger, links: [link] });
+}
+
+async function openOnRedis(config: Config, redis: RedisAccess, logger: Logger): Promise<LiveTail> {
+  const { openRedisLiveTail } = await import('../../../adapters/live-tail/redis/index.ts');
+  return openRedisLiveTail({ ...redis, prefix: config.prefix, logger });
+}
+
+/** Discards events, and refuses to follow them. */
+const NO_LIVE_TAIL: LiveTail = {
+  append: async () => 0,
+  async follow() {
+    throw new Unavailable('there is no live tail without REDIS_URL');
+  },
+  async close() {},
+};
+
+/** The connectors of a process; all connect through the same egress guard. */
+export function openConnectors(
+  config: Config,
+  tools: { readonly logger: Logger; readonly metrics: Metrics },
+) {
+  return createConnectors({
+    egressAllow: config.egressAllow,
+    dataFolder: config.dataFolder,
+    confinement: confinementOf(config),
+    timeoutMs: config.deliveryTimeoutMs,
+    clock: Date.now,
+    logger: tools.logger,
+    metrics: tools.metrics,
+  });
+}
+
+/** The mailer; undefined if no mail server is configured. The server need not answer yet. */
+export async function openMailer(config: Config): Promise<Mailer | undefined> {
+  const { smtpUrl, smtpUsername: username, smtpPassword: password, smtpTlsCa: ca, mailFrom: from } = config;
+  if (smtpUrl === undefined || from === undefined) return undefined;
+  const { openSmtpMailer } = await import('../../../adapters/mailer/smtp/index.ts');
+  return openSmtpMailer({
+    ...smtpUrl,
+    ...(username === undefined || password === undefined ? {} : { credentials: { username, password } }),
+    ...(ca === undefined ? {} : { ca }),
+    from,
+  });
+}
+
+/** A sandbox with the configured limits. */
+export function openSandbox(
+  config: Config,
+  tools: { readonly logger: Logger; readonly metrics: Metrics },
+  workers: Pick<IsolatedVmSandboxOptions, 'processes'>,
+): IsolatedVmSandbox {
+  return openIsolatedVmSandbox({
+    ...limitsFor({ eventMs: config.sandboxTimeMs, isolateMib: config.sandboxMemoryMib }),
+    ...workers,
+    ...confinementOf(config),
+    logger: tools.logger,
+    metrics: tools.metrics,
+  });
+}
+
+const FOLDERS = ['/usr/bin', '/bin', '/usr/sbin', '/sbin'];
+
+/**
+ * Limits of confined processes: no core files, no writes to files, few descriptors, and a bound on the processes and
+ * threads of their user, to which root is not subject.
+ */
+const LIMITS = ['--core=0:0', '--fsize=0:0', '--nofile=256:256'];
+const PROCESS_LIMIT = '--nproc=4096:4096';
+
+let wrappers: readonly string[] | undefined;
+
+/**
+ * The confinement of processes that run other people's code: another user if this process runs as root, and util-linux
+ * (`setpriv`, `prlimit`). Each program is tried once; one that is missing or fails is left out.
+ */
+export function confinementOf({ sandboxUid: uid }: Pick<Config, 'sandboxUid'>): Confinement {
+  wrappers ??= [...usable('setpriv', ['--no-new-privs']), ...usable('prlimit', LIMITS)];
+  const hasOwnUser = process.getuid?.() === 0 && uid !== 0;
+  const limitsProcesses = hasOwnUser && wrappers.includes(LIMITS[0] ?? '');
+  return { uid, wrapper: limitsProcesses ? [...wrappers, PROCESS_LIMIT] : wrappers };
+}
+
+function usable(name: string, args: readonly string[]): readonly string[] {
+  const program = FOLDERS.map((folder) => join(folder, name)).find((path) => existsSync(path));
+  if (program === undefined) return [];
+  const { status } = spawnSync(program, [...args, 'true'], {
+    env: { PATH: FOLDERS.join(':') },
+    stdio: 'ignore',
+  });
+  return status === 0 ? [program, ...args] : [];
 }

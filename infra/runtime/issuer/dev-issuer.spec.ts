@@ -5,8 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { publishAddress } from '../process/server-address.ts';
-import { openDevIssuer } from './dev-issuer.ts';
-import { expectServer, NoIssuerKey, openExistingIssuer, testToken } from './development-server.ts';
+import { expectServer, NoIssuerKey, openDevIssuer, openExistingIssuer, testToken } from './dev-issuer.ts';
 
 let folder: string;
 beforeEach(() => {

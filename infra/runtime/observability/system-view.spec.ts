@@ -1,3 +1,7 @@
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import {
   NO_LOGGER,
   PROCESS_REPORT_EVERY_MS,
@@ -5,9 +9,9 @@ import {
   type ProcessReport,
   Unavailable,
 } from '@tributary/core';
-import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, expect, it, onTestFinished, vi } from 'vitest';
 import { readConfig } from '../config/config.ts';
-import { enginesOf, reportProcess } from './process-reports.ts';
+import { commitOf, enginesOf, reportProcess } from './system-view.ts';
 
 const config = readConfig({ TRIBUTARY_DATA_DIR: '/nowhere' });
 
@@ -95,4 +99,39 @@ it('engines are those that the process reports, with their versions, and SQLite 
   expect(enginesOf({ ...all, elasticsearchUrl: undefined }, {}, { sqlite: '3' })).toEqual([
     { engine: 'sqlite', state: 'answers', version: '3' },
   ]);
+});
+
+const COMMIT = '0123456789abcdef0123456789abcdef01234567';
+
+function folder(): string {
+  const path = mkdtempSync(join(tmpdir(), 'build-info-'));
+  onTestFinished(() => rmSync(path, { recursive: true }));
+  return path;
+}
+
+it('reads the commit of an image from its file', () => {
+  const image = folder();
+  writeFileSync(join(image, 'commit'), `${COMMIT}\n`);
+  expect(commitOf(image)).toBe('0123456789ab');
+});
+
+it('asks git in a clone, whatever a file states', () => {
+  const clone = folder();
+  const git = (...args: readonly string[]) =>
+    execFileSync('git', ['-C', clone, '-c', 'user.name=a', '-c', 'user.email=a@example.com', ...args], {
+      encoding: 'utf8',
+    });
+  git('init', '--quiet');
+  git('commit', '--quiet', '--allow-empty', '--message', 'one');
+  writeFileSync(join(clone, 'commit'), COMMIT);
+  expect(commitOf(clone)).toBe(git('rev-parse', 'HEAD').slice(0, 12));
+});
+
+it.each([
+  ['neither a clone nor an image', undefined],
+  ['an image that was built without it', 'unknown'],
+])('knows none of %s', (_, content) => {
+  const image = folder();
+  if (content !== undefined) writeFileSync(join(image, 'commit'), content);
+  expect(commitOf(image)).toBeUndefined();
 });

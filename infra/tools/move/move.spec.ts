@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { unfinishedMark } from '../../runtime/process/moved-installation.ts';
-import { type EngineFacts, engineStateOf, type MoveFacts, notesAbout, obstaclesTo } from './examination.ts';
+import { unfinishedMark } from '../../runtime/process/data-folder.ts';
+import type { EngineFacts, MoveFacts } from './copies.ts';
+import { engineStateOf, notesAbout, obstaclesTo } from './move.ts';
 
 const ID = '0192f0c1-7c7b-7d53-8a55-1d0c5f1e2a01';
 const EMPTY: EngineFacts = {

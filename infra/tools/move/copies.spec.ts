@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { neededPartitions, nextStep } from './log-copy.ts';
+import { neededPartitions, nextStep } from './copies.ts';
 
 const source = { first: 100, end: 250 };
 

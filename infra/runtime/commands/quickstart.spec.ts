@@ -1,7 +1,7 @@
 import { NO_LOGGER, Unavailable } from '@tributary/core';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { openInProcessLiveTail } from '../../adapters/live-tail/in-process/index.ts';
-import { describeFirstEvent, followFirstEvent } from './first-event.ts';
+import { describeFirstEvent, followFirstEvent } from './quickstart.ts';
 
 const WORKSPACE = '0190aaaa-0000-7000-8000-000000000001';
 const ARRIVED = {

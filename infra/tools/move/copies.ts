@@ -1,0 +1,846 @@
+import { hash } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import {
+  type CatalogView,
+  chunks,
+  type Destination,
+  HEADER,
+  type HistoryEntry,
+  isSealed,
+  type Logger,
+  messageOf,
+  NO_METRICS,
+  type Position,
+  parseExact,
+  parsePosition,
+  readDeadLetter,
+  referencedEventText,
+  type StageReads,
+  TOPIC,
+  type TopicSpec,
+  TributaryError,
+} from '@tributary/core';
+import { STAGE_NAMES, stageReads } from '@tributary/processors';
+import { importDedupeClaims, missingDedupeClaims } from '../../adapters/deduplicator/redis/index.ts';
+import { type ExportedDedupeClaim, exportedDedupeClaims } from '../../adapters/deduplicator/sqlite/index.ts';
+import {
+  type ImportedRecord,
+  type KafkaLog,
+  LogImport,
+  OffsetTaken,
+} from '../../adapters/event-log/kafka/index.ts';
+import { StoredLog, type StoredPartition } from '../../adapters/event-log/sqlite/index.ts';
+import { layoutFaults } from '../../adapters/event-log/sqlite/segment-file.ts';
+import {
+  differingFunnelDocuments,
+  importFunnelDocuments,
+  importFunnelOffsets,
+} from '../../adapters/funnel-store/redis/index.ts';
+import { openStoredFunnel } from '../../adapters/funnel-store/sqlite/index.ts';
+import { type HistoryImport, openHistoryImport } from '../../adapters/history/elasticsearch/index.ts';
+import { dayOf, openStoredHistory } from '../../adapters/history/sqlite/index.ts';
+import { ProfileImport } from '../../adapters/profile-store/elasticsearch/index.ts';
+import { type ExportedProfile, openProfileExport } from '../../adapters/profile-store/sqlite/index.ts';
+import { RedisConnection } from '../../adapters/redis/index.ts';
+import { compareVolume, holdsVolume, importVolume } from '../../adapters/volume-counters/redis/index.ts';
+import { openStoredVolume } from '../../adapters/volume-counters/sqlite/index.ts';
+import type { Config } from '../../runtime/config/settings.ts';
+import { type StartDeadline, untilAvailable } from '../../runtime/process/await-engines.ts';
+import { embeddedFolders, unfinishedMark } from '../../runtime/process/data-folder.ts';
+import { CleanupStack, OperatorError } from '../../runtime/process/lifecycle.ts';
+import {
+  configuredTopics,
+  kafkaConnection,
+  openCatalogOfCommand,
+  openEventLog,
+  openOnKafka,
+  readTopics,
+} from '../../runtime/wiring/ports/event-log.ts';
+import {
+  elasticsearchAccess,
+  openStoreMarks,
+  redisAccess,
+  type StoreMarks,
+} from '../../runtime/wiring/ports/stores.ts';
+import { openValueFraming } from '../../runtime/wiring/schemas.ts';
+import { openSecrets } from '../../runtime/wiring/secrets.ts';
+
+/** Facts about the data folder and the engines, gathered before anything is moved. */
+export interface MoveFacts {
+  readonly folder: string;
+  readonly prefix: string;
+  /** Undefined: an older release began the catalog, and `tributary upgrade` was not run. */
+  readonly installation: string | undefined;
+  /** See `layoutFaults` of the embedded log. */
+  readonly layoutFaults: readonly string[];
+  /** Topics that are stored and not declared any more; all their records were read. */
+  readonly undeclaredTopics: readonly string[];
+  /** The catalog names grown topics, which only a cluster has. */
+  readonly grownTopics: readonly string[];
+  /** Stores of the folder that are marked as another installation's. */
+  readonly foreignStores: readonly string[];
+  readonly unread: readonly UnreadRecords[];
+  readonly forgottenDeletions: { readonly count: number; readonly until: number };
+  readonly secrets: SecretFacts;
+  /** Names of destinations that append to files of the data folder. */
+  readonly fileDestinations: readonly string[];
+  /** The folder has a development issuer, and the cluster takes none. */
+  readonly losesDevIssuer: boolean;
+  readonly engines: EngineFacts;
+}
+
+/** Records that a stage has not read and that are older than their topic keeps them. */
+export interface UnreadRecords {
+  readonly stage: string;
+  readonly topic: string;
+}
+
+export interface SecretFacts {
+  /** Secrets of destinations that are sealed. */
+  readonly sealed: number;
+  /** Destinations with a secret that no key of `TRIBUTARY_SECRET_KEYS` opens. */
+  readonly unreadable: readonly string[];
+  readonly hasKeyFile: boolean;
+  /** `TRIBUTARY_SECRET_KEYS` is set. */
+  readonly hasKeys: boolean;
+  /** Keys in the data folder are allowed. */
+  readonly devIssuer: boolean;
+}
+
+export interface EngineFacts {
+  /** The installation ids in the marks. */
+  readonly redisMark: string | undefined;
+  readonly profilesMark: string | undefined;
+  /** The mark while the move of this folder, in its state, is unfinished. */
+  readonly unfinishedMark: string;
+  /** Topics that have records, without the prefix. */
+  readonly topicsWithRecords: readonly string[];
+  readonly holdsVolume: boolean;
+  readonly holdsProfiles: boolean;
+  readonly holdsHistory: boolean;
+  /** Stages whose consumer groups have members. */
+  readonly runningStages: readonly string[];
+  /** Topics that have other partitions than the data folder, as texts. */
+  readonly otherPartitions: readonly string[];
+  /** Topics that are missing although this command may not create them. */
+  readonly missingTopics: readonly string[];
+}
+
+/** The stores of a data folder, whose lock this process has. Nothing in them is changed. */
+export type MoveSource = Awaited<ReturnType<typeof openMoveSource>>;
+
+/** The facts of the catalog that decide about a move. */
+interface CatalogFacts {
+  readonly installation: string | undefined;
+  readonly grownTopics: readonly string[];
+  readonly destinations: readonly Destination[];
+}
+
+export async function openMoveSource(config: Config, deadline: StartDeadline) {
+  const folders = embeddedFolders(config);
+  if (!existsSync(join(folders.log, 'catalog')))
+    throw new OperatorError(
+      `${config.dataFolder} holds no installation: set TRIBUTARY_DATA_DIR to the folder that is to be moved`,
+    );
+  const topics = configuredTopics(config);
+  const cleanup = new CleanupStack();
+  try {
+    const log = cleanup.use(new StoredLog(folders.log));
+    const partitions = log.partitions();
+    const faults = layoutFaults(
+      new Map(partitions.map(({ topic, partition, end }) => [`${topic}/${partition}`, { next: end }])),
+      log.positions(),
+      topics,
+    );
+    const catalog = faults.length > 0 ? undefined : await readCatalog(config, deadline);
+    const foreignStores = await storesOfOthers(config, catalog?.installation, deadline);
+    const volume = openStoredVolume(folders.volume);
+    const funnel = openStoredFunnel(folders.funnel);
+    const history = openStoredHistory(folders.history);
+    const profiles = openProfileExport(folders.profiles);
+    for (const opened of [volume, funnel, history, profiles]) if (opened !== undefined) cleanup.use(opened);
+    return {
+      topics,
+      log,
+      /** What is copied of each partition of a declared topic. */
+      partitions: neededPartitions(
+        log,
+        partitions.filter(({ topic }) => topics.has(topic)),
+        stageReads(readTopics(config)),
+      ),
+      undeclaredTopics: [
+        ...new Set(partitions.filter(({ topic }) => !topics.has(topic)).map(({ topic }) => topic)),
+      ],
+      positions: log.positions().filter(({ topic }) => topics.has(topic)),
+      /** Another one once any process has run on the folder. */
+      fingerprint: hash('sha256', JSON.stringify([partitions, log.positions()]), 'base64url'),
+      layoutFaults: faults,
+      catalog,
+      foreignStores,
+      dedupeClaims: (now: number) => exportedDedupeClaims(folders.dedupe, config.dedupeWindowMs, now),
+      reevaluations: (now: number) => exportedDedupeClaims(folders.reevaluated, config.retentionMs, now),
+      volume,
+      funnel,
+      history,
+      profiles,
+      close: () => cleanup.close(),
+    };
+  } catch (error) {
+    await cleanup.close();
+    throw error;
+  }
+}
+
+/** The stores of the folder that are marked as another installation's. */
+async function storesOfOthers(
+  config: Config,
+  installation: string | undefined,
+  { logger }: StartDeadline,
+): Promise<readonly string[]> {
+  const embedded = { ...config, redisUrl: undefined, elasticsearchUrl: undefined };
+  const { profiles, others } = await openStoreMarks(embedded, logger, (mark) => mark);
+  const foreign: string[] = [];
+  for (const mark of [profiles, ...others]) {
+    const found = await mark.read();
+    if (found !== undefined && found !== installation) foreign.push(mark.store);
+  }
+  return foreign;
+}
+
+/** Reads the catalog of the folder, without a snapshot. */
+async function readCatalog(config: Config, deadline: StartDeadline): Promise<CatalogFacts> {
+  const embedded = { ...config, kafkaBrokers: [] };
+  const tools = { logger: deadline.logger, metrics: NO_METRICS, dropExpired: false };
+  const log = await openEventLog(embedded, tools);
+  try {
+    const catalog = await openCatalogOfCommand(log, deadline);
+    try {
+      const { state } = catalog;
+      return {
+        installation: state.installation,
+        grownTopics: [...state.layouts.keys()],
+        destinations: destinationsOf(state),
+      };
+    } finally {
+      await catalog.close();
+    }
+  } finally {
+    await log.close();
+  }
+}
+
+function destinationsOf(state: CatalogView): readonly Destination[] {
+  return [...state.workspaceIds()].flatMap((id) => state.entities('destination', id));
+}
+
+/** The facts of the data folder alone. */
+export function sourceFacts(
+  source: MoveSource,
+  config: Config,
+  now: number,
+): Omit<MoveFacts, 'engines' | 'folder' | 'prefix'> {
+  const { catalog, layoutFaults: faults, undeclaredTopics, profiles } = source;
+  const destinations = catalog?.destinations ?? [];
+  const counts = profiles?.counts();
+  const sealed = destinations.filter(({ settings }) => Object.values(settings).some(isSealed));
+  return {
+    installation: catalog?.installation,
+    layoutFaults: faults,
+    undeclaredTopics,
+    grownTopics: catalog?.grownTopics ?? [],
+    foreignStores: catalog === undefined ? [] : source.foreignStores,
+    unread: faults.length > 0 ? [] : unreadRecords(source, now),
+    forgottenDeletions: {
+      count: counts?.forgotten ?? 0,
+      until: (counts?.lastForgotten ?? 0) + config.retentionMs,
+    },
+    secrets: {
+      sealed: sealed.length,
+      unreadable: config.secretKeys === '' ? [] : unreadable(sealed, config),
+      hasKeyFile: existsSync(join(config.dataFolder, 'secret-keys.json')),
+      hasKeys: config.secretKeys !== '',
+      devIssuer: config.devIssuer,
+    },
+    fileDestinations: destinations.filter(({ type }) => type === 'ndjson').map(({ name }) => name),
+    losesDevIssuer: existsSync(join(config.dataFolder, 'dev-issuer.json')) && !config.devIssuer,
+  };
+}
+
+function unreadable(destinations: readonly Destination[], config: Config): readonly string[] {
+  const secrets = openSecrets(config);
+  return destinations
+    .filter((destination) => {
+      try {
+        secrets.unseal(destination);
+        return false;
+      } catch {
+        return true; // whatever the fault is, no process of the cluster could open it either
+      }
+    })
+    .map(({ name }) => name);
+}
+
+/** Stages that have not read records which their topic's retention removes. */
+function unreadRecords({ positions, log, topics }: MoveSource, now: number): MoveFacts['unread'] {
+  return positions.filter(({ topic, partition, offset }) => {
+    const retentionMs = topics.get(topic)?.retentionMs ?? 'forever';
+    const [next] = log.records(topic, partition, offset, 1);
+    return retentionMs !== 'forever' && next !== undefined && next.timestamp + retentionMs < now;
+  });
+}
+
+/** Partitions by topic, the catalog last: a process that meets a cluster without one refuses it. */
+export function inMoveOrder(
+  source: MoveSource,
+): readonly { readonly spec: TopicSpec; readonly partitions: readonly StoredPartition[] }[] {
+  const byTopic = Map.groupBy(source.partitions, ({ topic }) => topic);
+  const specs = [...source.topics.values()].sort(
+    (one, other) => Number(one.retentionMs === 'forever') - Number(other.retentionMs === 'forever'),
+  );
+  return specs.flatMap((spec) => {
+    const partitions = byTopic.get(spec.name);
+    return partitions === undefined ? [] : [{ spec, partitions }];
+  });
+}
+
+/** A bulk of a busy Elasticsearch takes longer than a call of a process. */
+const ELASTICSEARCH_TIMEOUT_MS = 60_000;
+const REDIS_TIMEOUT_MS = 30_000;
+
+/** Repeats a call while an engine does not answer, up to the start timeout. `what`: for messages. */
+export type Attempt = <T>(what: string, call: () => Promise<T>) => Promise<T>;
+
+/** The engines that are filled. */
+export interface MoveTarget {
+  readonly log: KafkaLog;
+  readonly records: LogImport;
+  readonly redis: RedisConnection;
+  readonly profiles: ProfileImport;
+  readonly history: HistoryImport;
+  readonly marks: StoreMarks;
+  close(): Promise<void>;
+}
+
+/** `importId`: the installation. */
+export async function openMoveTarget(
+  config: Config,
+  importId: string,
+  deadline: StartDeadline,
+): Promise<MoveTarget> {
+  const { logger } = deadline;
+  const [redisAt, elasticsearchAt] = [redisAccess(config), elasticsearchAccess(config)];
+  if (redisAt === undefined || elasticsearchAt === undefined)
+    throw new OperatorError('REDIS_URL and ELASTICSEARCH_URL are needed');
+  const cleanup = new CleanupStack();
+  const { prefix, profileShards: shards, replication } = config;
+  try {
+    const framing = cleanup.use(
+      await untilAvailable('reaching the schema registry', deadline, () => openValueFraming(config, logger)),
+    );
+    const log = cleanup.use(await openOnKafka(config, { logger, metrics: NO_METRICS, framing }));
+    const records = cleanup.use(
+      new LogImport({
+        connection: kafkaConnection(config, 'command'),
+        prefix,
+        topics: configuredTopics(config),
+        framing,
+        ...(replication === undefined ? {} : { replicationFactor: replication }),
+        logger,
+      }),
+    );
+    const redis = cleanup.use(
+      await RedisConnection.open({ ...redisAt, logger, timeoutMs: REDIS_TIMEOUT_MS }),
+    );
+    const elasticsearch = { access: elasticsearchAt, prefix, logger, timeoutMs: ELASTICSEARCH_TIMEOUT_MS };
+    const profiles = cleanup.use(await ProfileImport.open({ ...elasticsearch, shards, importId }));
+    const retentionMs = config.historyRetentionMs ?? config.retentionMs;
+    const history = cleanup.use(await openHistoryImport({ ...elasticsearch, retentionMs }));
+    const marks = await openStoreMarks(config, logger, (mark) => cleanup.use(mark));
+    return { log, records, redis, profiles, history, marks, close: () => cleanup.close() };
+  } catch (error) {
+    await cleanup.close();
+    throw error;
+  }
+}
+
+/** Looks at the engines without changing anything. */
+export async function engineFacts(
+  target: MoveTarget,
+  config: Config,
+  { installation, fingerprint }: { readonly installation: string | undefined; readonly fingerprint: string },
+): Promise<EngineFacts> {
+  const { log, redis, history, marks, records } = target;
+  const inKafka = await log.partitionsInKafka();
+  const specs = [...log.topics.values()];
+  const ends = await Promise.all(
+    specs.map(async ({ name, partitions }) => {
+      const count = Math.min(partitions, inKafka.get(name) ?? 0);
+      const ofTopic = Array.from({ length: count }, (_, partition) => log.end(name, partition));
+      return { name, hasRecords: (await Promise.all(ofTopic)).some((end) => end > 0) };
+    }),
+  );
+  const missing = specs.map(({ name }) => name).filter((name) => !inKafka.has(name));
+  const [redisMark] = await Promise.all(marks.others.map((mark) => mark.read()));
+  return {
+    redisMark,
+    profilesMark: await marks.profiles.read(),
+    unfinishedMark: unfinishedMark(installation ?? '', fingerprint),
+    topicsWithRecords: ends.filter(({ hasRecords }) => hasRecords).map(({ name }) => name),
+    holdsVolume: await holdsVolume(redis, config.prefix),
+    holdsProfiles: (await marks.profiles.holdsProfiles?.()) ?? false,
+    holdsHistory: await history.exists(),
+    runningStages: await records.runningStages(STAGE_NAMES),
+    otherPartitions: specs.flatMap(({ name, partitions }) => {
+      const there = inKafka.get(name) ?? partitions;
+      return there === partitions
+        ? []
+        : [
+            `the topic ${config.prefix}${name} has ${there} partitions and the data folder ${partitions}: delete it, and let this command create it`,
+          ];
+    }),
+    missingTopics: config.createTopics ? [] : missing,
+  };
+}
+
+/** Bytes of values of one append. */
+const APPEND_BYTES = 1024 * 1024;
+/**
+ * A request of a process that was killed, or whose answer was lost, may be carried out a moment later: the end counts once
+ * it has not changed for so long, ms.
+ */
+const UNCHANGED_MS = 2_000;
+
+/** Topics that are copied whole: the catalog, and what no stage reads before an operator or a start asks for it. */
+const COPIED_WHOLE: readonly string[] = [TOPIC.catalog, TOPIC.poison, TOPIC.crashes];
+
+/** What a replay reads: copied whole while one runs, or may be about to begin. */
+const REPLAYED: readonly string[] = [TOPIC.accepted, TOPIC.rejected];
+
+type ReadableLog = Pick<StoredLog, 'records' | 'positions'>;
+
+/** The record at a position; undefined where retention has dropped it. */
+function storedRecord(log: Pick<StoredLog, 'records'>, { topic, partition, offset }: Position) {
+  const [record] = log.records(topic, partition, offset, 1);
+  return record?.offset === offset ? record : undefined;
+}
+
+/**
+ * The part of each partition that is copied: from the first record that a stage has not done, or that such a record refers
+ * to. All before it is left behind, as if retention had dropped it.
+ */
+export function neededPartitions(
+  log: ReadableLog,
+  partitions: readonly StoredPartition[],
+  reads: readonly StageReads[],
+): readonly StoredPartition[] {
+  const stored = new Map(partitions.map((one) => [nameOf(one), one]));
+  const positions = new Map(log.positions().map((one) => [`${one.stage} ${nameOf(one)}`, one.offset]));
+  /** The first record that the stage has not done. A partition without a position was never processed. */
+  const doneBy = (stage: string, one: StoredPartition) =>
+    positions.get(`${stage} ${nameOf(one)}`) ?? one.first;
+  const replays = reads.filter(({ stage }) => stage === 'replay');
+  const isReplaying = partitions.some((one) =>
+    replays.some(({ stage, topics }) => topics.includes(one.topic) && doneBy(stage, one) < one.end),
+  );
+  const whole = isReplaying ? [...COPIED_WHOLE, ...REPLAYED] : COPIED_WHOLE;
+  const from = new Map(
+    partitions.map((one) => {
+      const { topic, first, end } = one;
+      if (whole.includes(topic)) return [nameOf(one), first];
+      const done = reads
+        .filter(({ topics }) => topics.includes(topic))
+        .map(({ stage }) => doneBy(stage, one));
+      return [nameOf(one), Math.max(first, Math.min(end, ...done))];
+    }),
+  );
+  const followed = new Set<string>();
+  const follow = (topic: string, value: string) => {
+    for (const text of referencesIn(topic, value)) {
+      const position = followed.has(text) ? undefined : parsePosition(text);
+      followed.add(text);
+      if (position === undefined) continue;
+      const start = from.get(nameOf(position));
+      const { first, end } = stored.get(nameOf(position)) ?? { first: 0, end: 0 };
+      if (start === undefined || position.offset < first || position.offset >= end) continue;
+      from.set(nameOf(position), Math.min(start, position.offset));
+      const record = storedRecord(log, position);
+      if (record !== undefined) follow(position.topic, record.value);
+    }
+  };
+  for (const { topic, partition, end } of partitions.filter((one) => mayRefer(one.topic)))
+    for (let at = from.get(nameOf({ topic, partition })) ?? end; at < end; ) {
+      const records = log.records(topic, partition, at, APPEND_BYTES);
+      for (const { value } of records) follow(topic, value);
+      at = (records.at(-1)?.offset ?? end) + 1;
+    }
+  return partitions.map((one) => ({ ...one, first: from.get(nameOf(one)) ?? one.first }));
+}
+
+function nameOf({ topic, partition }: Pick<StoredPartition, 'topic' | 'partition'>): string {
+  return `${topic}/${partition}`;
+}
+
+function mayRefer(topic: string): boolean {
+  return topic.startsWith(TOPIC.deliveries) || topic === TOPIC.eventsSlow || topic === TOPIC.poison;
+}
+
+/**
+ * The positions that a record refers to: of its event, of the record with its delivery, of a dead-lettered entry that is not
+ * in it. Texts of an event may look like one; then more is copied than is needed.
+ */
+function referencesIn(topic: string, value: string): readonly string[] {
+  if (topic === TOPIC.poison) {
+    const letter = readDeadLetter({ value });
+    if (letter === undefined) return [];
+    const { topic: from, partition, offset, index } = letter.position;
+    return letter.omitted === true
+      ? [`${from}/${partition}/${offset}/${index}`]
+      : referencesIn(from, letter.entry.value);
+  }
+  return mayRefer(topic)
+    ? [...value.matchAll(/"(?:of|position)":"([^"]+)"/g)].flatMap((match) => match[1] ?? [])
+    : [];
+}
+
+interface LogCopyTools {
+  readonly source: { readonly log: Pick<StoredLog, 'records'> };
+  readonly target: Pick<MoveTarget, 'log' | 'records'>;
+  readonly attempt: Attempt;
+  readonly logger: Logger;
+}
+
+/** The next step of copying a partition. */
+type CopyStep =
+  | { readonly do: 'fill'; readonly from: number; readonly to: number }
+  | { readonly do: 'append'; readonly from: number }
+  | { readonly do: 'drop'; readonly below: number }
+  | { readonly do: 'nothing' };
+
+/** The next step by what is to be copied of the partition (`source`) and what is there (`target`). */
+export function nextStep(
+  source: { readonly first: number; readonly end: number },
+  target: { readonly first: number; readonly end: number },
+): CopyStep {
+  if (target.end < source.first) return { do: 'fill', from: target.end, to: source.first };
+  if (target.end < source.end) return { do: 'append', from: target.end };
+  if (target.first < source.first) return { do: 'drop', below: source.first };
+  return { do: 'nothing' };
+}
+
+/**
+ * Copies a partition, from where an earlier copy ended. Offsets are kept: those below `first` are filled with records
+ * without content, which are dropped in the end. Returns the number of records that this call copied.
+ */
+export async function copyPartition(tools: LogCopyTools, partition: StoredPartition): Promise<number> {
+  const { topic, partition: number } = partition;
+  const { log } = tools.target;
+  const what = `copying ${nameOf(partition)}`;
+  let end = await endOf(tools, partition);
+  if (end > partition.end)
+    throw new OffsetTaken(
+      `${nameOf(partition)} has ${end} records in Kafka and ${partition.end} in the data folder: something else was written there. Stop what writes to it, delete the topic with its prefix (kafka-topics --delete), and run this again`,
+    );
+  const begun = Math.max(end, partition.first);
+  for (;;) {
+    const first = await tools.attempt(what, () => log.first(topic, number));
+    const step = nextStep(partition, { first, end });
+    if (step.do === 'nothing') return end - begun;
+    try {
+      end = await carryOut(tools, partition, step, end);
+    } catch (error) {
+      if (!(error instanceof TributaryError && error.retryable)) throw error;
+      tools.logger.warn({ error: messageOf(error) }, `${what}: not possible yet; trying again`);
+      await untilUnchanged(tools, [partition]);
+      end = await endOf(tools, partition);
+    }
+  }
+}
+
+/** Returns the end afterwards. */
+async function carryOut(
+  { source, target }: LogCopyTools,
+  { topic, partition, first, end: sourceEnd }: StoredPartition,
+  step: Exclude<CopyStep, { do: 'nothing' }>,
+  end: number,
+): Promise<number> {
+  switch (step.do) {
+    case 'fill': {
+      const [oldest] = source.log.records(topic, partition, first, 1);
+      await target.records.fill(topic, partition, step.from, step.to, oldest?.timestamp ?? Date.now());
+      return step.to;
+    }
+    case 'append': {
+      let at = step.from;
+      while (at < sourceEnd) {
+        const records = source.log.records(topic, partition, at, APPEND_BYTES);
+        const gap = records.findIndex(({ offset }, index) => offset !== at + index);
+        if (records.length === 0 || gap >= 0)
+          throw new Error(`${topic}/${partition} of the data folder has no record ${at + Math.max(0, gap)}`);
+        await target.records.append(topic, partition, records);
+        at += records.length;
+      }
+      return at;
+    }
+    case 'drop':
+      await target.log.dropBelow(topic, partition, step.below);
+      return end;
+  }
+}
+
+/** Waits until the ends of partitions in Kafka do not change any more. */
+export async function untilUnchanged(
+  tools: LogCopyTools,
+  partitions: readonly StoredPartition[],
+): Promise<void> {
+  const read = () => Promise.all(partitions.map((one) => endOf(tools, one)));
+  for (let ends = await read(); ; ) {
+    await sleep(UNCHANGED_MS);
+    const now = await read();
+    if (now.every((end, at) => end === ends[at])) return;
+    ends = now;
+  }
+}
+
+function endOf({ attempt, target }: LogCopyTools, one: StoredPartition): Promise<number> {
+  return attempt(`looking at ${nameOf(one)}`, () => target.log.end(one.topic, one.partition));
+}
+
+/** A record of the data folder and the one in Kafka under its offset differ. */
+class RecordsDiffer extends TributaryError {
+  readonly code = 'records_differ';
+  readonly retryable = false;
+}
+
+/** Compares every copied record with the one in Kafka. `RecordsDiffer` at the first that is another. */
+export async function comparePartition(
+  { source, target }: LogCopyTools,
+  one: StoredPartition,
+): Promise<void> {
+  const { topic, partition, first, end } = one;
+  const name = nameOf(one);
+  const bounds = {
+    first: await target.log.first(topic, partition),
+    end: await target.log.end(topic, partition),
+  };
+  if (bounds.first !== first || bounds.end !== end)
+    throw new RecordsDiffer(
+      `${name} has the offsets ${bounds.first} to ${bounds.end} in Kafka, and should have ${first} to ${end}`,
+    );
+  const copies = target.records.records(topic, partition, first, end);
+  let at = first;
+  while (at < end) {
+    const records = source.log.records(topic, partition, at, APPEND_BYTES);
+    for (const record of records) {
+      const { value: copy } = (await copies.next()) as IteratorResult<ImportedRecord, undefined>;
+      if (copy === undefined || textOf(copy) !== textOf(record))
+        throw new RecordsDiffer(
+          `${name} has another record ${record.offset} in Kafka than in the data folder`,
+        );
+    }
+    if (records.length === 0) throw new RecordsDiffer(`${name} of the data folder has no record ${at}`);
+    at += records.length;
+  }
+}
+
+function textOf({ offset, timestamp, key, headers, value }: ImportedRecord): string {
+  return JSON.stringify([offset, timestamp, key, headers, value]);
+}
+
+/** Items of one call; a profile has a few documents, and one of the funnel has up to some KiB. */
+const DEDUPE_CLAIMS = 5_000;
+const ENTRIES = 2_000;
+const PROFILES = 500;
+const DOCUMENTS = 500;
+
+interface StoreCopyTools {
+  readonly source: Pick<
+    MoveSource,
+    'dedupeClaims' | 'reevaluations' | 'volume' | 'funnel' | 'history' | 'profiles' | 'log'
+  >;
+  readonly target: Pick<MoveTarget, 'redis' | 'profiles' | 'history'>;
+  readonly prefix: string;
+  readonly attempt: Attempt;
+}
+
+/** The numbers in the data folder and on the engines. */
+interface Compared {
+  readonly here: number;
+  readonly there: number;
+}
+
+/** One store. */
+interface StorePart {
+  /** What it holds, for the report. */
+  readonly name: string;
+  /** May be repeated. */
+  copy(): Promise<void>;
+  /** Throws where contents differ. */
+  compare(): Promise<Compared>;
+}
+
+/** The stores beside the log, in the order in which they are copied. */
+export function storeParts(tools: StoreCopyTools): readonly StorePart[] {
+  const { source, target, prefix, attempt } = tools;
+  const { volume, funnel, history, profiles } = source;
+  const { redis } = target;
+
+  function part<Chunk>(
+    name: string,
+    all: () => Iterable<Chunk>,
+    write: (chunk: Chunk) => Promise<void>,
+    compare: (chunk: Chunk) => Promise<Compared>,
+  ): StorePart {
+    return {
+      name,
+      async copy() {
+        for (const chunk of all()) await attempt(`copying ${name}`, () => write(chunk));
+      },
+      async compare() {
+        let [here, there] = [0, 0];
+        for (const chunk of all()) {
+          const found = await attempt(`comparing ${name}`, () => compare(chunk));
+          here += found.here;
+          there += found.there;
+        }
+        return { here, there };
+      },
+    };
+  }
+
+  const claimsPart = (name: string, below: string, claims: (now: number) => Iterable<ExportedDedupeClaim>) =>
+    part(
+      name,
+      () => chunks(claims(Date.now()), DEDUPE_CLAIMS),
+      (some) => importDedupeClaims(redis, below, some, Date.now()),
+      async (some) => {
+        const missing = await missingDedupeClaims(redis, below, some, Date.now());
+        return { here: some.length, there: some.length - missing };
+      },
+    );
+
+  const volumePart = part(
+    'counted events',
+    () => (volume === undefined ? [] : [volume]),
+    (all) => importVolume(redis, prefix, all),
+    async (all) => {
+      const { expected, found, different } = await compareVolume(redis, prefix, all, Date.now());
+      // Numbers that differ and have the same sum are no copy either.
+      return { here: expected, there: different > 0 && expected === found ? found - different : found };
+    },
+  );
+
+  const documentsPart = part(
+    'documents of the funnel',
+    () => chunks(funnel?.documents(Date.now()) ?? [], DOCUMENTS),
+    (some) => importFunnelDocuments(redis, prefix, some),
+    async (some) => ({
+      here: some.length,
+      there: some.length - (await differingFunnelDocuments(redis, prefix, some)),
+    }),
+  );
+  const funnelPart: StorePart = {
+    ...documentsPart,
+    async copy() {
+      await documentsPart.copy();
+      // Last: counts below these offsets are not added any more.
+      if (funnel !== undefined)
+        await attempt('copying the funnel', () => importFunnelOffsets(redis, prefix, funnel.applied()));
+    },
+  };
+
+  const unpublished = profiles?.unpublished() ?? new Map();
+  const documentsOfPart = part(
+    'profiles',
+    () =>
+      pages(
+        (row) => profiles?.after(row, PROFILES) ?? [],
+        ({ row }) => row,
+      ),
+    (some) => target.profiles.write(known(some), unpublished),
+    async (some) => {
+      await target.profiles.compare(known(some), unpublished);
+      const live = some.filter(({ kind }) => kind === 'live').length;
+      return { here: live, there: live };
+    },
+  );
+  const profilesPart: StorePart = {
+    ...documentsOfPart,
+    async copy() {
+      await attempt('copying profiles', () => target.profiles.begin(Date.now()));
+      await documentsOfPart.copy();
+    },
+  };
+
+  const lastPuts = history?.lastPuts() ?? new Map<number, number>();
+  const entriesOf = function* () {
+    const next = (number: number) => history?.after(number, ENTRIES) ?? [];
+    for (const page of pages(next, ({ number }) => number))
+      yield* Map.groupBy(page, ({ entry }) => dayOf(entry.at));
+  };
+  const historyPart: StorePart = {
+    ...part(
+      'history entries',
+      entriesOf,
+      // A period is dropped a retention after the last put into it.
+      ([day, some]) =>
+        target.history.put(
+          some.map(({ entry }) => withItsEvent(entry, source.log)),
+          lastPuts.get(day) ?? Date.now(),
+        ),
+      async () => ({ here: 0, there: 0 }),
+    ),
+    async compare() {
+      let [here, there] = [0, 0];
+      for (const { kind, workspaceId, count } of history?.counts() ?? []) {
+        here += count;
+        there += await attempt('comparing the history', () => target.history.count(kind, workspaceId));
+      }
+      return { here, there };
+    },
+  };
+
+  return [
+    claimsPart('dedupe claims', prefix, source.dedupeClaims),
+    claimsPart('claims of re-evaluations', `${prefix}reevaluated:`, source.reevaluations),
+    volumePart,
+    funnelPart,
+    profilesPart,
+    historyPart,
+  ];
+}
+
+/** `next`: the items after one with a number, in the order of their numbers; none at the end. */
+function* pages<T>(
+  next: (after: number) => readonly T[],
+  numberOf: (item: T) => number,
+): Generator<readonly T[]> {
+  for (let page = next(0), last = page.at(-1); last !== undefined; last = page.at(-1)) {
+    yield page;
+    page = next(numberOf(last));
+  }
+}
+
+/** Without the deletions that cannot be moved. */
+function known(some: readonly ExportedProfile[]) {
+  return some.filter((one) => one.kind !== 'forgotten');
+}
+
+/**
+ * A dead delivery with the event that it refers to: most of the log is not copied, and the delivery can be redriven.
+ * Unchanged where retention has dropped the event.
+ */
+function withItsEvent(entry: HistoryEntry, log: MoveSource['log']): HistoryEntry {
+  const { kind, facets, body, detail, workspaceId } = entry;
+  const { event_at: reference, ...rest } = body as { readonly event_at?: { readonly position: string } };
+  const at = reference === undefined ? undefined : parsePosition(reference.position);
+  if (kind !== 'delivery' || facets.status !== 'dead' || detail !== undefined || at === undefined)
+    return entry;
+  const record = storedRecord(log, at);
+  if (record?.headers[HEADER.workspaceId] !== workspaceId) return entry;
+  const event = parseExact<NonNullable<HistoryEntry['detail']>>(
+    referencedEventText({ ...record, position: at }),
+  );
+  return { ...entry, body: rest as HistoryEntry['body'], detail: { event } };
+}
