@@ -80,13 +80,9 @@ export * from './contracts/violation.ts';
 export * from './delivery/connector.ts';
 export * from './delivery/delivery.ts';
 export * from './delivery/destination-health.ts';
-export type { FailureGroup } from './delivery/failure-group.ts';
-export * from './delivery/health-history.ts';
 export * from './delivery/replay.ts';
 export * from './delivery/retry-schedule.ts';
-export * from './delivery/stored-attempts.ts';
 export * from './delivery/stored-delivery.ts';
-export * from './delivery/stored-outcome.ts';
 export * from './event/event.ts';
 export * from './event/event-trace.ts';
 export {

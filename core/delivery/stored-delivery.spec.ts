@@ -1,8 +1,19 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { parseExact } from '../primitives/json.ts';
-import type { Delivery } from './delivery.ts';
-import { deliveryText, eventJson, readDelivery, withEventText, withFields } from './stored-delivery.ts';
+import type { Delivery, DeliveryAttempt } from './delivery.ts';
+import {
+  attemptsIn,
+  deliveryText,
+  eventJson,
+  failureGroupOf,
+  kindOfFailure,
+  readDelivery,
+  storedAttempts,
+  withBoundedTexts,
+  withEventText,
+  withFields,
+} from './stored-delivery.ts';
 
 const AT = '2026-01-02T03:04:05.678Z';
 const WHOLE: Delivery = {
@@ -158,5 +169,142 @@ describe('the text of a delivery', () => {
 
   it('leaves out absent fields', () => {
     expect(deliveryText({ ...readDelivery(EXACT_TEXT), replay: undefined } as never)).not.toContain('replay');
+  });
+});
+
+const text = fc.option(fc.constantFrom('', 'answered 503', 'timed out', '"quoted"', 'é'), { nil: undefined });
+const attempt = fc
+  .record({
+    ms: fc.integer({ min: 0, max: 2e12 }),
+    outcome: fc.constantFrom('delivered' as const, 'retry' as const, 'dead' as const),
+    duration_ms: fc.nat(100_000),
+    status: fc.option(fc.integer({ min: 100, max: 599 }), { nil: undefined }),
+    reason: text,
+    response: text,
+    at_once: fc.option(fc.constant(true as const), { nil: undefined }),
+    throttled: fc.option(fc.constant(true as const), { nil: undefined }),
+  })
+  .map(
+    ({ ms, ...rest }): DeliveryAttempt =>
+      JSON.parse(
+        JSON.stringify({
+          at: new Date(ms).toISOString(),
+          ...rest,
+          throttled: rest.outcome === 'retry' ? rest.throttled : undefined,
+        }),
+      ),
+  );
+
+describe('the attempts of a delivery', () => {
+  it('are read as they were stored', () => {
+    fc.assert(
+      fc.property(fc.array(attempt, { maxLength: 8 }), (attempts) => {
+        const stored = JSON.parse(JSON.stringify(storedAttempts(attempts)));
+        expect(attemptsIn(stored)).toEqual(attempts);
+      }),
+    );
+  });
+
+  it('take a few bytes for each that is like the one before', () => {
+    const alike = Array.from(
+      { length: 10 },
+      (_, n): DeliveryAttempt => ({
+        at: new Date(1_790_000_000_000 + n * 3_600_000).toISOString(),
+        outcome: 'retry',
+        reason: 'answered 503',
+        status: 503,
+        response: 'no',
+        duration_ms: 12,
+      }),
+    );
+    expect(JSON.stringify(storedAttempts(alike)).length).toBeLessThan(250);
+    expect(withBoundedTexts(alike)).toEqual(alike);
+  });
+
+  it.each([
+    ['of a kilobyte', (n: number) => `${n} ${'x'.repeat(1_000)}`],
+    ['of control characters', (n: number) => `${n} ${'\u0000'.repeat(500)}`],
+    ['in another script', (n: number) => `${n} ${'配'.repeat(500)}`],
+  ])('had responses %s, each another: those of the latest are kept, and not more than fit', (_, response) => {
+    const attempts = Array.from(
+      { length: 5 },
+      (_, n): DeliveryAttempt => ({
+        at: new Date(n).toISOString(),
+        outcome: 'retry',
+        reason: `answered 50${n}`,
+        duration_ms: 1,
+        response: response(n),
+      }),
+    );
+    const bounded = withBoundedTexts(attempts);
+    expect(Buffer.byteLength(JSON.stringify(storedAttempts(bounded)))).toBeLessThan(600);
+    expect(bounded.at(-1)?.reason).toBe('answered 504');
+    expect(bounded.at(-1)?.response?.slice(0, 20)).toBe(response(4).slice(0, 20));
+    expect(withBoundedTexts(bounded)).toEqual(bounded);
+  });
+});
+
+describe('the kind of a failure', () => {
+  it.each([
+    ['answered 503', 503, 'answered 503'],
+    ['expired; last failure: answered 503', 503, 'expired; last failure: answered 503'],
+    ['answered 503', undefined, 'answered …'],
+    ['order 4711 of "Ada Lovelace" is unknown', undefined, 'order … of … is unknown'],
+    [
+      "TypeError: Cannot read properties of undefined (reading 'plan')",
+      undefined,
+      'TypeError: Cannot read properties of undefined (reading …)',
+    ],
+    ['user 0198c5a2-7c1e-7b3a-9f60-2d1c5e8a4b70 has no account', undefined, 'user … has no account'],
+    ['no contact ada@example.com in list 7', undefined, 'no contact … in list …'],
+    ['network error (UND_ERR_CONNECT_TIMEOUT)', undefined, 'network error (UND_ERR_CONNECT_TIMEOUT)'],
+    ['trace 5f3a9c1b2d refused', undefined, 'trace … refused'],
+    ['the defaced facade', undefined, 'the defaced facade'],
+    ['', undefined, ''],
+  ])('%j with status %s is %j', (reason, status, kind) => {
+    expect(kindOfFailure(reason, status)).toBe(kind);
+  });
+
+  it('is bounded, and stays the same', () => {
+    const kind = kindOfFailure(`x${' 12 y'.repeat(10_000)}`);
+    expect(kind.length).toBe(160);
+    expect(kindOfFailure(kind)).toBe(kind);
+  });
+});
+
+describe('the group of an outcome', () => {
+  const outcome = (changes: object) => ({
+    delivery: {
+      destination_id: 'd',
+      rule_id: 'r',
+      attempts: [
+        { outcome: 'retry', status: 500, at: '', duration_ms: 1 },
+        { outcome: 'retry', status: 503, at: '', duration_ms: 1 },
+      ],
+    },
+    status: 'dead',
+    cause: 'expired',
+    reason: 'expired; last failure: answered 503',
+    at: '',
+    ...changes,
+  });
+
+  it('names the last answer, the cause, the destination and the rule', () => {
+    expect(failureGroupOf(outcome({}))).toEqual({
+      status: 'dead',
+      destination_id: 'd',
+      rule_id: 'r',
+      cause: 'expired',
+      response_status: '503',
+      failure: 'expired; last failure: answered 503',
+    });
+    expect(failureGroupOf(outcome({ status: 'retrying', cause: undefined }))).toMatchObject({
+      status: 'retrying',
+      cause: '',
+    });
+  });
+
+  it.each(['delivered', 'discarded'])('a delivery that is %s has no group', (status) => {
+    expect(failureGroupOf(outcome({ status }))).toBeUndefined();
   });
 });
