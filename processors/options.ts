@@ -5,9 +5,9 @@ import {
   type NullHandling,
   type ProfileBounds,
 } from '@tributary/core';
-import { type AlertLimits, DEFAULT_ALERT_LIMITS } from './deliver/health/evaluation.ts';
-import { type BreakerOptions, DEFAULT_BREAKER } from './deliver/policy/circuit-breaker.ts';
-import { DEFAULT_FAILURE_LIMITS, type FailureLimits } from './route/failure-watch.ts';
+import { type BreakerOptions, DEFAULT_BREAKER } from './deliver/admission.ts';
+import { type AlertLimits, DEFAULT_ALERT_LIMITS } from './deliver/health.ts';
+import { DEFAULT_FAILURE_LIMITS, type FailureLimits } from './route/transformer.ts';
 
 /** The stages of the pipeline. */
 export const STAGE_NAMES = [

@@ -39,11 +39,16 @@ import { DeliveryReads } from './deliver/delivery-reads.ts';
 import { createDestinationRegistry } from './deliver/destination-registry.ts';
 import { Sender } from './deliver/sender.ts';
 import { deliver, deliverSlow, retrySources } from './deliver/stage.ts';
-import { FairShare, THREAD_TIME, type ThreadTime } from './fairness/fair-share.ts';
+import {
+  FairShare,
+  type RunPiece,
+  SlowQueueScheduler,
+  THREAD_TIME,
+  type ThreadTime,
+  yielding,
+} from './fairness/fair-share.ts';
 import { PartitionWindows } from './fairness/partition-windows.ts';
-import { type RunPiece, SlowQueueScheduler, yielding } from './fairness/slow-queue-scheduler.ts';
-import { TimeoutWheel } from './fairness/timeout-wheel.ts';
-import { waitClock } from './fairness/wait-clock.ts';
+import { TimeoutWheel, waitClock } from './fairness/waits.ts';
 import { countsSource, funnel } from './funnel/funnel.ts';
 import { history } from './history/history.ts';
 import { live } from './live/live.ts';
@@ -54,10 +59,9 @@ import { profile } from './profile/profile.ts';
 import { RecordReader } from './record-reader.ts';
 import { dedupeRedrives } from './redrive/redrive-dedupe.ts';
 import { replay } from './replay/replay.ts';
-import { FailureWatch } from './route/failure-watch.ts';
 import { refusalOf, route, routeSlow } from './route/route.ts';
 import type { RunMetrics } from './route/run-metrics.ts';
-import { Transformer } from './route/transformer.ts';
+import { FailureWatch, Transformer } from './route/transformer.ts';
 import { traced } from './tracing.ts';
 import { validate, validateSlow } from './validate/validate.ts';
 

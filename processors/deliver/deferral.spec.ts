@@ -1,7 +1,7 @@
-import { type DeliveryResult, HEADER, iso } from '@tributary/core';
+import { type DeliveryResult, HEADER, iso, parseRetrySchedule, retryDelays } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { PartitionWindows } from '../fairness/partition-windows.ts';
-import { defer } from './defer.ts';
+import { defer, deferralDelay, type QueueLoad, scheduleSlot, WaitEstimate } from './deferral.ts';
 import {
   BUSY,
   DESTINATION,
@@ -16,6 +16,207 @@ import {
   turn,
 } from './deliveries.fixture.ts';
 import { deliverSlow } from './stage.ts';
+
+const DELAYS = retryDelays(parseRetrySchedule(['10s', '1m', '10m', '1h', '6h']));
+/** As `maxWaitMs` of the stage. */
+const HELD_MS = 10_000;
+const TICK_MS = 100;
+
+/**
+ * A destination that has a backlog and processes one delivery each `eachMs`; the others are deferred by an estimate, which
+ * may be wrong for a while. Returns the seconds that it takes, and the writes for each delivery.
+ */
+function simulate(count: number, eachMs: (now: number) => number, estimatedMs = eachMs) {
+  let queued = 0;
+  // All are deferred at the time 0 at the latest.
+  const back = new Map<number, (number | undefined)[]>([[0, Array(count).fill(undefined)]]);
+  let [queueTail, writes, left, capacity, tick] = [0, 0, count, 0, 0];
+  for (; left > 0; tick++) {
+    const now = tick * TICK_MS;
+    const estimate = estimatedMs(now);
+    for (const slot of back.get(tick) ?? []) {
+      const mayWaitMs = slot !== undefined && slot - now <= 2 * HELD_MS ? 2 * HELD_MS : HELD_MS;
+      if (queued * eachMs(now) <= mayWaitMs) queued += 1;
+      else {
+        const scheduled = scheduleSlot({
+          now,
+          waitMs: queued * estimate,
+          eachMs: estimate,
+          queueTail,
+          slot,
+          since: 0,
+        });
+        queueTail = scheduled.queueTail;
+        writes += 1;
+        const { ms } = deferralDelay(DELAYS, { now, at: scheduled.at });
+        const at = tick + ms / TICK_MS + 1;
+        const others = back.get(at);
+        if (others === undefined) back.set(at, [scheduled.at]);
+        else others.push(scheduled.at);
+      }
+    }
+    back.delete(tick);
+    capacity += TICK_MS / eachMs(now);
+    const served = Math.min(Math.floor(capacity), queued);
+    capacity -= queued === served ? capacity : served;
+    queued -= served;
+    left -= served;
+    if (queued === 0) queueTail = 0;
+  }
+  return { seconds: (tick * TICK_MS) / 1_000, writesEach: writes / count };
+}
+
+describe('the slot of a delivery that its destination has no room for', () => {
+  const question = { now: 1_000, waitMs: 12_000, eachMs: 100, queueTail: 0, slot: undefined, since: 1_000 };
+
+  it('lies behind the slots given before, and is kept', () => {
+    const first = scheduleSlot(question);
+    expect(first).toEqual({ at: 13_000, queueTail: 13_100 });
+    const second = scheduleSlot({ ...question, queueTail: first.queueTail });
+    expect(second.at).toBe(13_100);
+    const again = scheduleSlot({ ...question, now: 9_000, queueTail: 99_999, slot: second.at });
+    expect(again).toEqual({ at: 13_100, queueTail: 99_999 });
+  });
+
+  it('is a new one behind the others once it has passed', () => {
+    expect(scheduleSlot({ ...question, now: 9_000, queueTail: 99_999, slot: 9_000 }).at).toBe(99_999);
+    expect(scheduleSlot({ ...question, now: 61_000, slot: 60_000 }).at).toBe(121_000);
+  });
+
+  it('is an earlier one where the destination was idle meanwhile', () => {
+    expect(scheduleSlot({ ...question, slot: 99_999 }).at).toBe(13_000);
+  });
+
+  it('is not before the destination asked for', () => {
+    expect(scheduleSlot({ ...question, until: 40_000 })).toEqual({ at: 40_000, queueTail: 40_100 });
+    expect(scheduleSlot({ ...question, slot: 12_500, until: 40_000 }).at).toBe(40_000);
+  });
+});
+
+describe('the delay of a deferred delivery', () => {
+  it.each([
+    [-5, '1s'],
+    [19_999, '1s'],
+    [20_000, '10s'],
+    [119_999, '10s'],
+    [7_200_000, '1h'],
+    [9e9, '6h'],
+  ])('is at most half of the %d ms to its slot, or the shortest', (at, label) => {
+    expect(deferralDelay(DELAYS, { now: 0, at }).label).toBe(label);
+  });
+
+  it('is as long as the destination asked for where that is longer', () => {
+    expect(deferralDelay(DELAYS, { now: 0, at: 61_000, until: 60_000 }).label).toBe('1m');
+    expect(deferralDelay(DELAYS, { now: 0, at: 200_000, until: 14_000 }).label).toBe('1m');
+  });
+
+  it('took 28 records for one wait that ended just before a step: it takes one', () => {
+    const written = (until: number) => {
+      let [now, count] = [0, 0];
+      for (; until - now > HELD_MS; count++) now += deferralDelay(DELAYS, { now, at: until, until }).ms;
+      return count;
+    };
+    expect([14_000, 59_500, 3_595_000].map(written)).toEqual([1, 1, 1]);
+  });
+
+  it.each([
+    ['half an hour', 1_800, 1_000],
+    ['three hours', 20_000, 500],
+  ])('keeps a destination busy through a backlog of %s, with few writes a delivery', (_, count, eachMs) => {
+    const { seconds, writesEach } = simulate(count, () => eachMs);
+    console.log(`${count} at one in ${eachMs} ms: ${seconds} s, ${writesEach.toFixed(1)} writes each`);
+    expect(seconds).toBeLessThan(((count * eachMs) / 1_000) * 1.01);
+    expect(writesEach).toBeLessThan(30);
+  });
+
+  it('is over in half of the expected time where the destination becomes quick', () => {
+    const { seconds } = simulate(36_000, (now) => (now < 10_000 ? 100 : 1));
+    expect(seconds).toBeLessThan(1_800);
+  });
+
+  it('is over in half of the expected time where the estimate was five times too long', () => {
+    const { seconds } = simulate(
+      20_000,
+      () => 2,
+      (now) => (now < 1_000 ? 10 : 2),
+    );
+    expect(seconds).toBeLessThan(100);
+  });
+
+  it('grows with the wait where the destination becomes slow, so deliveries are written rarely', () => {
+    const { writesEach } = simulate(3_000, (now) => (now < 10_000 ? 100 : 1_000));
+    expect(writesEach).toBeLessThan(60);
+  });
+
+  it('grows with the wait where the estimate is always too short, so deliveries are written rarely', () => {
+    const { seconds, writesEach } = simulate(
+      10_000,
+      () => 25,
+      () => 0.6,
+    );
+    console.log(
+      `10,000 at one in 25 ms, estimated at 0.6: ${seconds} s, ${writesEach.toFixed(1)} writes each`,
+    );
+    expect(seconds).toBeLessThan(300);
+    expect(writesEach).toBeLessThan(60);
+  });
+});
+
+function ahead(fields: Partial<QueueLoad> = {}): QueueLoad {
+  return {
+    queued: 0,
+    requests: 0,
+    oldestRequestMs: 0,
+    concurrency: 16,
+    perSecond: undefined,
+    rateWaitMs: 0,
+    ...fields,
+  };
+}
+
+function estimateOf(callMs: number, deliveries = 1): WaitEstimate {
+  const estimate = new WaitEstimate();
+  for (let n = 0; n < 20; n++) estimate.requestEnded(callMs, deliveries);
+  return estimate;
+}
+
+describe('how long a delivery waits for its call', () => {
+  it('not at all while a call is to be had', () => {
+    expect(estimateOf(500).waitMs(ahead({ requests: 15 }))).toBe(0);
+  });
+
+  it('as long as the calls before it take, side by side and with as many deliveries as they carry', () => {
+    expect(estimateOf(160).waitMs(ahead({ queued: 99, requests: 16 }))).toBeCloseTo(1_000);
+    expect(estimateOf(160, 10).waitMs(ahead({ queued: 990, requests: 16 }))).toBeCloseTo(1_000);
+    expect(estimateOf(160).waitMs(ahead({ queued: 5, requests: 1, concurrency: 1 }))).toBeCloseTo(960);
+  });
+
+  it('by a rate below the capacity of the calls', () => {
+    const limited = ahead({ queued: 50, perSecond: 10, rateWaitMs: 200 });
+    expect(estimateOf(5).waitMs(limited)).toBeCloseTo(5_200);
+    expect(estimateOf(5, 10).waitMs(limited)).toBeCloseTo(700);
+  });
+
+  it('a hanging request lengthens the estimate before it ends', () => {
+    const hanging = ahead({ queued: 16, requests: 16, oldestRequestMs: 8_000 });
+    expect(estimateOf(5).waitMs(hanging)).toBeCloseTo((17 * 8_000) / 16);
+  });
+
+  it('a hiccup does not lengthen the wait of deliveries that are deferred meanwhile, unless nothing else is known', () => {
+    const hanging = ahead({ queued: 1_600, requests: 16, oldestRequestMs: 8_000 });
+    const estimate = estimateOf(5);
+    expect(estimate.usual(hanging)).toEqual({ waitMs: (1_601 * 5) / 16, eachMs: 5 / 16 });
+    for (let n = 0; n < 4; n++) estimate.requestEnded(8_000, 1);
+    expect(estimate.usual(hanging).eachMs).toBeLessThan(500 / 16);
+    expect(new WaitEstimate().usual(hanging).eachMs).toBe(500);
+  });
+
+  it('forgets how long calls took as newer ones end', () => {
+    const estimate = estimateOf(5_000);
+    for (let n = 0; n < 30; n++) estimate.requestEnded(10, 1);
+    expect(estimate.requestMs(0)).toBeLessThan(30);
+  });
+});
 
 describe('deferral of deliveries that a destination has no room for', () => {
   it('is deferred once it would wait for longer than the first retry step', async () => {

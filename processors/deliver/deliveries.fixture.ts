@@ -16,12 +16,12 @@ import {
   TOPIC,
 } from '@tributary/core';
 import { onTestFinished } from 'vitest';
-import { TimeoutWheel } from '../fairness/timeout-wheel.ts';
+import { TimeoutWheel } from '../fairness/waits.ts';
+import { DEFAULT_BREAKER } from './admission.ts';
 import { DeliveryReads } from './delivery-reads.ts';
 import { DestinationRegistry, type RegistryDependencies } from './destination-registry.ts';
-import type { DestinationReport } from './health/reporter.ts';
+import type { DestinationReport } from './health.ts';
 import { type DeliveryTask, RETRYING, readTask } from './outcome.ts';
-import { DEFAULT_BREAKER } from './policy/circuit-breaker.ts';
 import { Sender } from './sender.ts';
 import { type DeliverDependencies, deferral } from './stage.ts';
 

@@ -9,10 +9,25 @@ import {
   type RetrySchedule,
   type Tracing,
 } from '@tributary/core';
-import { type QueuePressure, type Slowness, slownessAfter } from '../fairness/fair-share-window.ts';
-import { WAIT_FACTOR } from '../fairness/partition-windows.ts';
-import type { Timeout, TimeoutWheel } from '../fairness/timeout-wheel.ts';
+import {
+  type QueuePressure,
+  type Slowness,
+  slownessAfter,
+  WAIT_FACTOR,
+} from '../fairness/partition-windows.ts';
+import type { Timeout, TimeoutWheel } from '../fairness/waits.ts';
+import type { BreakerOptions } from './admission.ts';
+import {
+  Admission,
+  BACKOFF_MS,
+  DOUBLED_AFTER_MS,
+  MAX_RETRY_AFTER_MS,
+  type RequestLimits,
+} from './admission.ts';
+import { type QueueLoad, scheduleSlot, WaitEstimate } from './deferral.ts';
 import type { DeliveryReads } from './delivery-reads.ts';
+import type { DivertedSubjects } from './destination-registry.ts';
+import type { DestinationResolver, Target } from './destination-request.ts';
 import {
   type Attempt,
   answered410,
@@ -26,15 +41,9 @@ import {
   resultsOf,
   retriedIfAnswered410,
 } from './destination-request.ts';
-import type { DestinationResolver, Target } from './destination-resolver.ts';
-import type { DestinationReport } from './health/reporter.ts';
-import { type HealthCounts, HealthTally } from './health/tally.ts';
+import type { DestinationReport } from './health.ts';
+import { type HealthCounts, HealthTally } from './health.ts';
 import { isThrottled, wasSent } from './outcome.ts';
-import { Admission, type RequestLimits } from './policy/admission.ts';
-import type { BreakerOptions } from './policy/circuit-breaker.ts';
-import { type QueueLoad, scheduleSlot, WaitEstimate } from './policy/deferral.ts';
-import type { DivertedSubjects } from './policy/diverted-subjects.ts';
-import { BACKOFF_MS, DOUBLED_AFTER_MS, MAX_RETRY_AFTER_MS } from './policy/pace.ts';
 
 export interface QueueOptions {
   readonly clock: Clock;

@@ -6,15 +6,20 @@ import {
   newId,
   type RetrySchedule,
 } from '@tributary/core';
-import type { TimeoutWheel } from '../fairness/timeout-wheel.ts';
+import { LRUCache } from 'lru-cache';
+import type { TimeoutWheel } from '../fairness/waits.ts';
+import { hasOwnLimits, type RequestLimits, requestLimits } from './admission.ts';
 import { DestinationQueue, type QueueOptions } from './destination-queue.ts';
-import { DestinationResolver, type ResolverDependencies } from './destination-resolver.ts';
-import { HealthAlerts, PauseAfter410 } from './health/alert.ts';
-import type { AlertLimits } from './health/evaluation.ts';
-import { type DestinationReport, HealthReporter } from './health/reporter.ts';
-import { HealthCounts, type HealthIncrement } from './health/tally.ts';
-import { hasOwnLimits, type RequestLimits, requestLimits } from './policy/admission.ts';
-import { DivertedSubjects } from './policy/diverted-subjects.ts';
+import { DestinationResolver, type ResolverDependencies } from './destination-request.ts';
+import {
+  type AlertLimits,
+  type DestinationReport,
+  HealthAlerts,
+  HealthCounts,
+  type HealthIncrement,
+  HealthReporter,
+  PauseAfter410,
+} from './health.ts';
 
 /** A queue is dropped once it was idle for this long, ms; its circuit is closed by then. */
 const FORGET_AFTER_MS = 10 * 60_000;
@@ -100,8 +105,7 @@ export class DestinationRegistry {
   }
 }
 
-export interface RegistryParts
-  extends Omit<RegistryDependencies, 'limitsOf' | 'noteUse' | 'noteAnswered410'> {
+interface RegistryParts extends Omit<RegistryDependencies, 'limitsOf' | 'noteUse' | 'noteAnswered410'> {
   readonly catalog: Pick<Catalog, 'propose'>;
   readonly clock: Clock;
   readonly schedule: RetrySchedule;
@@ -139,4 +143,57 @@ export function createDestinationRegistry(parts: RegistryParts): DestinationRegi
     },
   });
   return registry;
+}
+
+/** Keys that are remembered; the oldest beyond are forgotten. */
+const KEPT = 50_000;
+
+/**
+ * How long later deliveries follow one that the slow stage of this process has not completed, ms: that of another process may
+ * have it. Longer than a delivery waits in a slow stage before it is deferred.
+ */
+export const FOLLOWED_MS = 30_000;
+
+interface Diverted {
+  count: number;
+  until: number;
+}
+
+/**
+ * The destinations and subjects, as keys of deliveries, that have deliveries in the slow queue. Later ones of the same key follow
+ * them there, so that none overtakes another.
+ */
+export class DivertedSubjects {
+  readonly #elapsed: Clock;
+  readonly #diverted = new LRUCache<string, Diverted>({ max: KEPT });
+
+  /** `elapsed`: ms of a monotonic clock. */
+  constructor(elapsed: Clock) {
+    this.#elapsed = elapsed;
+  }
+
+  has(key: string): boolean {
+    if (this.#diverted.size === 0) return false;
+    const known = this.#diverted.peek(key);
+    if (known === undefined) return false;
+    if (this.#elapsed() < known.until) return true;
+    this.#diverted.delete(key);
+    return false;
+  }
+
+  /** A delivery was diverted. It does not prolong the time of an earlier one: in another process that may be done long since. */
+  add(key: string): void {
+    const known = this.has(key) ? this.#diverted.get(key) : undefined;
+    if (known === undefined) this.#diverted.set(key, { count: 1, until: this.#elapsed() + FOLLOWED_MS });
+    else known.count += 1;
+  }
+
+  /** The slow stage of this process completed a delivery, or deferred it. */
+  settled(key: string): void {
+    const known = this.#diverted.peek(key);
+    if (known === undefined) return;
+    known.count -= 1;
+    known.until = this.#elapsed() + FOLLOWED_MS;
+    if (known.count === 0) this.#diverted.delete(key);
+  }
 }

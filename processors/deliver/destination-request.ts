@@ -1,5 +1,8 @@
 import {
   type BatchLimits,
+  type Connector,
+  type ConnectorCatalog,
+  type ConnectorDestination,
   type Delivery,
   type DeliveryEnvelope,
   type DeliveryResult,
@@ -7,16 +10,17 @@ import {
   HEADER,
   hasEvent,
   isSampled,
+  type Logger,
+  messageOf,
   type Span,
   type StageContext,
   type Tracing,
   Unavailable,
   underIdempotencyKey,
 } from '@tributary/core';
-import type { Timeout } from '../fairness/timeout-wheel.ts';
-import type { NoTarget, Target } from './destination-resolver.ts';
-import { type Answer, type DeliveryTask, isThrottled, type Settled } from './outcome.ts';
-import type { AdmittedRequest } from './policy/admission.ts';
+import type { Timeout } from '../fairness/waits.ts';
+import type { AdmittedRequest } from './admission.ts';
+import { type Answer, type DeliveryTask, disabledBecause, isThrottled, type Settled } from './outcome.ts';
 
 /** The end of one attempt to deliver. */
 export type Attempt =
@@ -206,7 +210,7 @@ export interface DestinationRequest extends AdmittedRequest {
   readonly slowTimeout: Timeout;
 }
 
-export interface Gathered<Item> {
+interface Gathered<Item> {
   /** From the first item on; not empty where something is queued. */
   readonly batch: readonly Item[];
   /** How long the first of them may still wait for more items, ms; 0 when the request is to begin. */
@@ -337,4 +341,71 @@ export function retriedIfAnswered410(
     if (answered410(result, type) && result.outcome === 'dead')
       retried.set(result, { ...result, outcome: 'retry' });
   return results.map((result) => retried.get(result) ?? result);
+}
+
+/** Where a request goes: the destination with unsealed settings, and its connector. */
+export interface Target {
+  readonly kind: 'target';
+  readonly type: string;
+  readonly connector: Connector;
+  readonly destination: ConnectorDestination;
+}
+
+/** Why no request can be made. `permanent`: its deliveries are dead; else they are postponed. */
+type NoTarget =
+  | { readonly kind: 'paused' }
+  | { readonly kind: 'unreachable'; readonly reason: string; readonly permanent: boolean };
+
+export interface ResolverDependencies {
+  readonly connectors: ConnectorCatalog;
+  /** The destination with its secrets opened. Throws when no key opens them. */
+  unseal(destination: Destination): ConnectorDestination;
+  /** The destination as it is now; undefined when it was deleted. */
+  current(id: string): Destination | undefined;
+  readonly logger: Logger;
+}
+
+/** Resolves one destination for each request, by its settings at that moment. */
+export class DestinationResolver {
+  readonly #dependencies: ResolverDependencies;
+  readonly id: string;
+  #version: number | undefined;
+  /** The destination in `#version`. Kept, so that secrets are opened, and a failure is logged, once. */
+  #unsealed: ConnectorDestination | undefined;
+
+  constructor(dependencies: ResolverDependencies, id: string) {
+    this.#dependencies = dependencies;
+    this.id = id;
+  }
+
+  resolve(): Target | NoTarget {
+    const { connectors, current } = this.#dependencies;
+    const known = current(this.id);
+    if (known?.enabled !== true) return unreachable(disabledBecause(known), true);
+    if (known.paused === true) return { kind: 'paused' };
+    const connector = connectors.connector(known.type);
+    if (connector === undefined) return unreachable(`no connector of type ${known.type}`, true);
+    const destination = this.#unseal(known);
+    if (destination === undefined) return unreachable('the settings cannot be unsealed', false);
+    return { kind: 'target', type: known.type, connector, destination };
+  }
+
+  #unseal(destination: Destination): ConnectorDestination | undefined {
+    const { id, version } = destination;
+    if (this.#version === version) return this.#unsealed;
+    const { unseal, logger } = this.#dependencies;
+    this.#version = version;
+    this.#unsealed = undefined;
+    try {
+      this.#unsealed = unseal(destination);
+    } catch (error) {
+      const about = { destination: id, version, error: messageOf(error) };
+      logger.error(about, 'the settings of a destination cannot be unsealed');
+    }
+    return this.#unsealed;
+  }
+}
+
+function unreachable(reason: string, permanent: boolean): NoTarget {
+  return { kind: 'unreachable', reason, permanent };
 }

@@ -1,7 +1,7 @@
 import type { DeliveryResult } from '@tributary/core';
 import { expect, it } from 'vitest';
 import { DOWN, delivery, OK, setUp, taskOf, turn } from './deliveries.fixture.ts';
-import { DivertedSubjects, FOLLOWED_MS } from './policy/diverted-subjects.ts';
+import { DivertedSubjects, FOLLOWED_MS } from './destination-registry.ts';
 
 /** A destination whose requests hang until the test ends one, and deliveries such as `ada-1`, of the subject `ada`. */
 function setUpSubjects(maxConcurrency: number, size = 1) {

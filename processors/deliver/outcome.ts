@@ -1,6 +1,8 @@
 import {
   boundedText,
   type CatalogView,
+  type CountedEvent,
+  countedEvent,
   type DeliveryAttempt,
   type DeliveryEnvelope,
   type DeliveryOutcome,
@@ -15,25 +17,29 @@ import {
   HEADER,
   type Headers,
   hasEvent,
+  hopStep,
   isNotice,
   iso,
   isSampled,
   type LogEntry,
+  measureText,
   type OutputRecord,
   type OverBudget,
   type Position,
   type RetrySchedule,
+  type RetryStep,
   readDeliveryEntry,
   referencedDelivery,
+  retryDelays,
   retryTopic,
+  type StageNote,
   TOPIC,
   withBoundedTexts,
   withFields,
   withReference,
 } from '@tributary/core';
-import { shorten } from '../event-record.ts';
-import { disabledBecause, pausedBecause } from './destination-resolver.ts';
-import { type Failure, type NextStep, nextStep, pausedStep, stepOfAtLeast } from './policy/retry-schedule.ts';
+import { countedIn, shorten } from '../event-record.ts';
+import { MAX_RETRY_AFTER_MS } from './admission.ts';
 
 /** Value of the `outcome` header on records of deliveries that were tried or postponed. */
 export const RETRYING = 'retrying';
@@ -320,6 +326,17 @@ function asWhilePaused(
   };
 }
 
+/** Why a deleted or disabled destination gets no deliveries. */
+export function disabledBecause(destination: Destination | undefined): string {
+  return destination === undefined ? 'the destination was deleted' : 'the destination is disabled';
+}
+
+/** Why a paused destination gets none for now. */
+function pausedBecause({ paused_because }: Pick<Destination, 'paused_because'>): string {
+  const reason = 'the destination is paused';
+  return paused_because == null ? reason : `${reason}: it answered 410 Gone`;
+}
+
 /** The destination was deleted or disabled. */
 export function deadWithDestination(
   delivery: DeliveryEnvelope,
@@ -373,7 +390,7 @@ export function notKeptLonger(delivery: DeliveryEnvelope, { budget }: OverBudget
 }
 
 /** Whether the first attempt delivered it, and nothing was recorded of it before. */
-export function isDeliveredFirst(
+function isDeliveredFirst(
   { headers }: Pick<DeliveryTask, 'headers'>,
   { attempts, redrives }: DeliveryEnvelope,
 ): boolean {
@@ -384,7 +401,7 @@ export function isDeliveredFirst(
  * How a delivery is recorded: by references to the record that holds it, or `whole`, until no process of a release is left
  * that cannot read references.
  */
-export type RecordForm = 'references' | 'whole';
+type RecordForm = 'references' | 'whole';
 
 export function recordForm({ refersToRecords }: Pick<CatalogView, 'refersToRecords'>): RecordForm {
   return refersToRecords ? 'references' : 'whole';
@@ -588,4 +605,151 @@ function withoutWaits(headers: Headers): Headers {
 /** An outcome has its event at hand. */
 function withoutCount({ [HEADER.countedAs]: _, ...headers }: Headers): Headers {
   return headers;
+}
+
+/** A delivery waits at most this long while its destination is paused, ms: soon after a resume it is tried. */
+const LONGEST_HOLD_MS = 3_600_000;
+
+/** An attempt that did not deliver. */
+type Failure = Extract<DeliveryResult, { outcome: 'retry' | 'dead' }>;
+
+interface RetryQuestion {
+  /** Every attempt of the delivery, the one that just failed last. */
+  readonly attempts: readonly DeliveryAttempt[];
+  /** The result of that attempt. */
+  readonly result: Failure;
+  /** `created_at` of the delivery, epoch ms. Attempts before it belong to an earlier drive and do not count. */
+  readonly createdAt: number;
+  readonly now: number;
+  readonly schedule: RetrySchedule;
+  /** A failure this long after `createdAt` is the last. */
+  readonly expiryMs: number;
+}
+
+export type NextStep =
+  /** Try once more without waiting, and mark that attempt `at_once`. */
+  | { readonly kind: 'again-now' }
+  /** Wait in the retry topic of this label, which ends before `notBefore` (epoch ms) where `endsEarly`. */
+  | {
+      readonly kind: 'retry';
+      readonly label: string;
+      readonly notBefore: number;
+      readonly endsEarly?: true;
+    }
+  | { readonly kind: 'dead'; readonly cause: 'destination' | 'expired'; readonly reason: string };
+
+/**
+ * Decides what happens to a delivery whose last attempt failed.
+ *
+ * A first attempt that met a reset connection is repeated at once. Later waits follow the schedule and stay on its last
+ * step until the delivery expires. A `Retry-After` lengthens the wait to what it asks for, see `longestAskedMs`. It
+ * never shortens the wait: a destination that always asks for a second must not get ten thousand requests a day.
+ */
+export function nextStep(question: RetryQuestion): NextStep {
+  const { result, createdAt, now, schedule, expiryMs } = question;
+  if (result.outcome === 'dead') return { kind: 'dead', cause: 'destination', reason: result.reason };
+  if (now - createdAt >= expiryMs) {
+    return { kind: 'dead', cause: 'expired', reason: `expired; last failure: ${result.reason}` };
+  }
+  const tried = question.attempts.filter((attempt) => Date.parse(attempt.at) >= createdAt);
+  const repeated = question.attempts.at(-1)?.at_once === true;
+  if (result.reset === true && tried.length <= 1 && !repeated) return { kind: 'again-now' };
+  const stepsTaken =
+    tried.filter(({ at_once, throttled }) => at_once !== true && throttled !== true).length - 1;
+  const longest = schedule.at(-1) ?? schedule[0];
+  const { ms: stepMs } = schedule[Math.max(0, stepsTaken)] ?? longest;
+  const waitMs = Math.max(stepMs, Math.min(result.afterMs ?? 0, longestAskedMs(schedule)));
+  const hop = hopStep(retryDelays(schedule), waitMs);
+  return {
+    kind: 'retry',
+    label: hop.label,
+    notBefore: now + waitMs,
+    ...(hop.ms < waitMs ? { endsEarly: true } : {}),
+  };
+}
+
+/** What a destination may ask a delivery to wait for, at most: as long as it holds back all requests, and the longest step. */
+export function longestAskedMs(schedule: RetrySchedule): number {
+  return Math.min(MAX_RETRY_AFTER_MS, (schedule.at(-1) ?? schedule[0]).ms);
+}
+
+/** The first step that is at least so long, else the longest. */
+export function stepOfAtLeast(schedule: RetrySchedule, ms: number): RetryStep {
+  return schedule.find((step) => step.ms >= ms) ?? schedule.at(-1) ?? schedule[0];
+}
+
+/**
+ * The step on which a delivery waits while its destination is paused: the longest one that is no longer than the pause
+ * so far. A short pause is caught up soon, no burst follows a long one, and waiting deliveries are rewritten ever more
+ * rarely.
+ */
+export function pausedStep(schedule: RetrySchedule, pausedMs: number): RetryStep {
+  const atMost = Math.min(pausedMs, LONGEST_HOLD_MS);
+  return schedule.findLast((step) => step.ms <= atMost) ?? schedule[0];
+}
+
+type ReadDelivery = Pick<DeliveryTask, 'delivery' | 'headers'>;
+
+/**
+ * The funnel note of a delivery that left its stage; undefined while it only moves on, and `unread` where it is counted by fields
+ * of its event, which the delivery refers to.
+ */
+export function settledNote(
+  task: DeliveryTask,
+  settled: Settled,
+  now: number,
+): StageNote | 'unread' | undefined {
+  const measures = measuresOf(task, settled);
+  if (measures === undefined) return undefined;
+  const note = deliveryNote(task, measures, isTimed(measures, task) ? now : undefined);
+  return note === undefined && !hasEvent(task.delivery) ? 'unread' : note;
+}
+
+function measuresOf(task: DeliveryTask, { delivery, outcome }: Settled): string | undefined {
+  switch (outcome.kind) {
+    case 'delivered':
+      return isDeliveredFirst(task, delivery) ? 'delivered_first' : 'delivered_later';
+    case 'unwanted':
+      return 'unwanted';
+    case 'retry':
+      return 'retried';
+    case 'dead':
+      return measureText('dead', outcome.cause);
+    default:
+      return undefined;
+  }
+}
+
+/** A replay or a redrive of an old event does not say how long events take. */
+function isTimed(measures: string, { delivery }: ReadDelivery): boolean {
+  return measures.startsWith('delivered') && delivery.redrives === 0 && delivery.replay === undefined;
+}
+
+/** A dead delivery that is sent again as it is. */
+export function redrivenNote(read: ReadDelivery): StageNote | undefined {
+  return deliveryNote(read, measureText('redriven', 'delivery'));
+}
+
+/** Undefined for a notice, which is no event of the workspace. */
+function deliveryNote(read: ReadDelivery, measures: string, deliveredAt?: number): StageNote | undefined {
+  const { delivery } = read;
+  const event = countedOf(read);
+  if (event === undefined) return undefined;
+  const note = { event, rule: delivery.rule_id, destination: delivery.destination_id, measures };
+  return deliveredAt === undefined
+    ? note
+    : { ...note, latencyMs: Math.max(0, deliveredAt - event.receivedAt) };
+}
+
+/** From the header of route; a delivery without one is a notice, was redriven, or is of an earlier release. */
+function countedOf({ delivery, headers }: ReadDelivery): CountedEvent | undefined {
+  const { message_id, workspace_id, environment } = delivery;
+  const known = countedIn(headers, message_id, workspace_id, environment);
+  if (known !== undefined) return known;
+  if (!hasEvent(delivery) || isNotice(delivery)) return undefined;
+  return countedEvent(delivery.event);
+}
+
+export function isCountedByHeaders({ headers }: ReadDelivery): boolean {
+  return headers[HEADER.countedAs] !== undefined;
 }

@@ -1,5 +1,6 @@
 import { type DeliveryResult, iso } from '@tributary/core';
 import { describe, expect, it, vi } from 'vitest';
+import { DEFAULT_BREAKER } from './admission.ts';
 import {
   BUSY,
   DESTINATION,
@@ -12,7 +13,6 @@ import {
   taskOf,
   turn,
 } from './deliveries.fixture.ts';
-import { DEFAULT_BREAKER } from './policy/circuit-breaker.ts';
 
 describe('Sender', () => {
   it('batches the deliveries of one turn of the event loop, up to the bound of the connector', async () => {

@@ -22,8 +22,7 @@ import {
 } from '@tributary/core';
 import { awaitCatalog, isAhead } from '../catalog-position.ts';
 import type { PartitionWindows } from '../fairness/partition-windows.ts';
-import { collected, collectingMs, defer } from './defer.ts';
-import { settledNote } from './delivery-notes.ts';
+import { collected, collectingMs, defer } from './deferral.ts';
 import type { DeliveryReads } from './delivery-reads.ts';
 import type { DestinationQueue } from './destination-queue.ts';
 import type { DestinationRegistry } from './destination-registry.ts';
@@ -33,6 +32,7 @@ import {
   deadWithDestination,
   isHolderOld,
   isUntried,
+  longestAskedMs,
   notKeptLonger,
   outputRecords,
   postponedOverBudget,
@@ -42,12 +42,12 @@ import {
   renewedRecords,
   type Settled,
   SLOW,
+  settledNote,
   stopped,
   timeIn,
   withDelivery,
   withoutItsEvent,
 } from './outcome.ts';
-import { longestAskedMs } from './policy/retry-schedule.ts';
 import { onAbort, type Sender } from './sender.ts';
 
 export interface DeliverDependencies {

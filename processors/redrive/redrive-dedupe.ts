@@ -11,9 +11,8 @@ import {
   recordBytes,
   TOPIC,
 } from '@tributary/core';
-import { isCountedByHeaders, redrivenNote } from '../deliver/delivery-notes.ts';
 import type { DeliveryReads } from '../deliver/delivery-reads.ts';
-import { readTask } from '../deliver/outcome.ts';
+import { isCountedByHeaders, readTask, redrivenNote } from '../deliver/outcome.ts';
 import type { StageName } from '../options.ts';
 
 /** Redrives claimed by one call of the deduplicator. */

@@ -18,8 +18,7 @@ import {
   type Rule,
 } from '@tributary/core';
 import type { RecordedEvent } from '../event-record.ts';
-import { notTakenOnRedrive, type Routed, undecided } from './delivery.ts';
-import { LeftOutLists, noteNotTaken } from './route-notes.ts';
+import { LeftOutLists, noteNotTaken, notTakenOnRedrive, type Routed, undecided } from './routed-event.ts';
 
 /** Processor time of compiling a character of a filter, ms. */
 const MS_PER_COMPILED_CHARACTER = 300e-6;

@@ -1,7 +1,7 @@
 import type { Rule } from '@tributary/core';
 import { expect, it } from 'vitest';
-import type { Routed } from './delivery.ts';
 import { type Applied, RulesInPieces } from './route.ts';
+import type { Routed } from './routed-event.ts';
 
 const RULE_MS = 0.1;
 

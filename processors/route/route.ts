@@ -36,27 +36,17 @@ import {
 import { awaitCatalog, catalogPositionOf, isAhead } from '../catalog-position.ts';
 import { mayReferTo, recordForm } from '../deliver/outcome.ts';
 import { RecordedEvent, verdictIn } from '../event-record.ts';
-import { type FairShare, recordsBehindMs } from '../fairness/fair-share.ts';
-import type { PartitionWindows } from '../fairness/partition-windows.ts';
 import {
   downstreamMs,
+  type FairShare,
   PIECE_CHARS,
   type RunPiece,
+  recordsBehindMs,
   type SlowQueueScheduler,
-} from '../fairness/slow-queue-scheduler.ts';
-import { WorkspaceSlots } from '../fairness/workspace-slots.ts';
+  WorkspaceSlots,
+} from '../fairness/fair-share.ts';
+import type { PartitionWindows } from '../fairness/partition-windows.ts';
 import type { RecordReader } from '../record-reader.ts';
-import {
-  droppedOnRedrive,
-  failedTransformation,
-  overBudget,
-  type Routed,
-  toDeliver,
-  toDeliverTransformed,
-  toSlowQueue,
-  toSlowQueueUnmatched,
-  withoutEvent,
-} from './delivery.ts';
 import {
   type Matching,
   type MatchingSteps,
@@ -67,9 +57,24 @@ import {
   rulesInQuestion,
   stillTaking,
 } from './matching.ts';
-import { shareOf } from './output-limits.ts';
-import { type AppliedRule, type CountedRule, counted, noteApplied, noteNotTaken } from './route-notes.ts';
+import {
+  type AppliedRule,
+  type CountedRule,
+  counted,
+  droppedOnRedrive,
+  failedTransformation,
+  noteApplied,
+  noteNotTaken,
+  overBudget,
+  type Routed,
+  toDeliver,
+  toDeliverTransformed,
+  toSlowQueue,
+  toSlowQueueUnmatched,
+  withoutEvent,
+} from './routed-event.ts';
 import type { EventLimits, Transformer } from './transformer.ts';
+import { shareOf } from './transformer.ts';
 
 export interface RouteDependencies {
   readonly catalog: Catalog;

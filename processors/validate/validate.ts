@@ -31,8 +31,14 @@ import {
 } from '@tributary/core';
 import { awaitCatalog, catalogPositionOf } from '../catalog-position.ts';
 import { eventHeaders, eventOf } from '../event-record.ts';
-import { type FairShare, recordsBehindMs, SliceCosts, type ThreadTime } from '../fairness/fair-share.ts';
-import { downstreamMs, type SlowQueueScheduler } from '../fairness/slow-queue-scheduler.ts';
+import {
+  downstreamMs,
+  type FairShare,
+  recordsBehindMs,
+  SliceCosts,
+  type SlowQueueScheduler,
+  type ThreadTime,
+} from '../fairness/fair-share.ts';
 import { type Evaluated, evaluateAt, evaluationRecords } from './evaluation.ts';
 
 /** Characters of output records after which a batch ends: the violations of an event may be ten times its size. */

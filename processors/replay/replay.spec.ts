@@ -7,8 +7,8 @@ import {
   type ReplayStep,
 } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { SlowQueueScheduler } from '../fairness/slow-queue-scheduler.ts';
-import { createReadBudgets, nextStep, ReadBudgets } from './step.ts';
+import { SlowQueueScheduler } from '../fairness/fair-share.ts';
+import { createReadBudgets, nextStep, ReadBudgets } from './replay.ts';
 
 const TURNS = {
   elapsed: () => 0,

@@ -1,3 +1,266 @@
+import type { DeliveryResult, Destination } from '@tributary/core';
+
+/** Limits of one process on its requests to a destination. */
+export interface RequestLimits {
+  /** Requests at a time. */
+  readonly maxConcurrency: number;
+  /** Requests that begin in a second; undefined: any number. */
+  readonly perSecond: number | undefined;
+}
+
+type OwnLimits = Pick<Destination, 'max_concurrency' | 'rate_limit_per_second'>;
+
+/** Whether a destination has limits of its own, which hold for all processes together. */
+export function hasOwnLimits(destination: OwnLimits | undefined): boolean {
+  return destination?.max_concurrency != null || destination?.rate_limit_per_second != null;
+}
+
+/** The share of one process of a destination's limits, where `processes` deliver to it; else the defaults. */
+export function requestLimits(
+  destination: OwnLimits | undefined,
+  defaults: RequestLimits,
+  processes: number,
+): RequestLimits {
+  const { max_concurrency: concurrency, rate_limit_per_second: perSecond } = destination ?? {};
+  return {
+    maxConcurrency:
+      concurrency == null ? defaults.maxConcurrency : Math.max(1, Math.floor(concurrency / processes)),
+    perSecond: perSecond == null ? defaults.perSecond : perSecond / processes,
+  };
+}
+
+/** A request as admission knows it. */
+export interface AdmittedRequest {
+  readonly limits: RequestLimits;
+  /** Ms of a monotonic clock. */
+  readonly began: number;
+  /** Whether it used the destination's pace in full. */
+  readonly atPace: boolean;
+}
+
+/** Whether a request to a destination may begin: circuit breaker and pace together. Times are ms of a monotonic clock. */
+export class Admission {
+  readonly #options: BreakerOptions;
+  #breaker: BreakerState;
+  /** Since when the circuit is closed, or not. */
+  #since: number;
+  #pace: Pace;
+  /** When a reset connection last counted as a failure. */
+  #resetAt = Number.NEGATIVE_INFINITY;
+
+  constructor(options: BreakerOptions, now: number) {
+    this.#options = options;
+    this.#breaker = closedBreaker(now);
+    this.#since = now;
+    this.#pace = idlePace(now);
+  }
+
+  /** The state of the circuit, and since when it is closed or not. */
+  circuit(now: number): { readonly kind: BreakerState['kind']; readonly since: number } {
+    this.#move('tick', now);
+    return { kind: this.#breaker.kind, since: this.#since };
+  }
+
+  /** Whether the circuit admits no request. */
+  isOpen(now: number): boolean {
+    return !mayAttempt(this.#breaker, now, this.#options);
+  }
+
+  /** Requests at a time now. */
+  concurrency({ maxConcurrency }: RequestLimits, now: number): number {
+    return pacedConcurrency(this.#pace, maxConcurrency, now);
+  }
+
+  /** Requests that may begin in a second; undefined: any number. */
+  perSecond(limits: Pick<RequestLimits, 'perSecond'>): number | undefined {
+    return requestsPerSecond(this.#pace, limits.perSecond);
+  }
+
+  /** The pace that the destination's refusals led to; undefined where it refused none. */
+  learnedPace(): number | undefined {
+    return this.perSecond({ perSecond: undefined });
+  }
+
+  /** How long the destination asked for no request, ms; 0 where it did not. */
+  heldMs(now: number): number {
+    return Math.max(0, this.#pace.heldUntil - now);
+  }
+
+  /** Wait of the next request for its pace, ms. */
+  rateWaitMs({ perSecond }: RequestLimits, now: number): number {
+    return paceWaitMs(this.#pace, perSecond, now);
+  }
+
+  requestBegan(limits: RequestLimits, now: number): AdmittedRequest {
+    this.#move('attempt', now);
+    const atPace = isAtPace(this.#pace, now);
+    this.#pace = afterBegin(this.#pace, limits.perSecond, now);
+    return { limits, began: now, atPace };
+  }
+
+  /**
+   * A request ended with these results, one a delivery, without those of deliveries that are refused again and again while
+   * others are accepted. Not to be called for an aborted request. A refusal for the rate changes the pace alone: to the
+   * circuit the destination has answered. A destination that restarts resets all its connections: the requests under way
+   * fail together and count as one. Returns whether only the refused deliveries wait, and not the destination.
+   */
+  requestEnded(
+    results: readonly DeliveryResult[],
+    { limits, began, atPace }: AdmittedRequest,
+    now: number,
+  ): boolean {
+    const wasClosed = this.#breaker.kind === 'closed';
+    const isThrottled = results.some((result) => result.outcome === 'retry' && result.throttled === true);
+    const isAccepted = results.length === 0 || results.some(({ outcome }) => outcome !== 'retry');
+    const isReset =
+      !isAccepted && results.every((result) => result.outcome === 'retry' && result.reset === true);
+    if (!isReset || !wasClosed || began >= this.#resetAt) {
+      this.#move(isAccepted || isThrottled ? 'success' : 'failure', now);
+      if (isReset) this.#resetAt = now;
+    }
+    const askedMs = Math.max(0, ...results.map(waitAskedFor));
+    if (isAccepted && results.length > 0) this.#pace = afterAccepted(this.#pace, atPace && !isThrottled, now);
+    const isRefusedAlone = isThrottled && isAlone(this.#pace);
+    if (isThrottled) this.#pace = afterRefusal(this.#pace, askedMs, began, now, atPace);
+    else if (askedMs > 0) this.#pace = afterAskedToWait(this.#pace, askedMs, now);
+    if (!isAccepted && !isThrottled)
+      this.#pace = afterFailedRequest(this.#pace, limits.maxConcurrency, began, now);
+    if (!wasClosed && this.#breaker.kind === 'closed') this.#pace = afterRecovery(this.#pace, now);
+    return isRefusedAlone;
+  }
+
+  /** A request ended without anything sent: a probe is still to be made. */
+  nothingSent(now: number): false {
+    this.#move('unsent', now);
+    return false;
+  }
+
+  /** Whether one request at a time is made, as the latest ones were refused for their rate. */
+  isRefused(): boolean {
+    return this.#pace.refusals > 0;
+  }
+
+  #move(event: BreakerEvent, now: number): void {
+    const wasClosed = this.#breaker.kind === 'closed';
+    this.#breaker = breaker(this.#breaker, event, now, this.#options);
+    if ((this.#breaker.kind === 'closed') !== wasClosed) this.#since = now;
+  }
+}
+
+function waitAskedFor(result: DeliveryResult): number {
+  return 'afterMs' in result ? (result.afterMs ?? 0) : 0;
+}
+
+/** When a destination's breaker opens, and for how long. */
+export interface BreakerOptions {
+  /** Opens after this many failures in a row. */
+  readonly consecutiveFailures: number;
+  /** Opens when this share of the requests in the window failed, if there were at least `minimumCalls`. */
+  readonly failureRatio: number;
+  /** Requests in the window below which `failureRatio` does not count. */
+  readonly minimumCalls: number;
+  readonly windowMs: number;
+  /** How long it stays open before a probe may go; also how long a probe may stay unanswered. */
+  readonly coolDownMs: number;
+}
+
+export const DEFAULT_BREAKER: BreakerOptions = {
+  consecutiveFailures: 10,
+  failureRatio: 0.5,
+  minimumCalls: 50,
+  windowMs: 30_000,
+  coolDownMs: 15_000,
+};
+
+interface Tally {
+  readonly calls: number;
+  readonly failures: number;
+}
+
+/** Times are ms of a monotonic clock. */
+export type BreakerState =
+  | {
+      readonly kind: 'closed';
+      /** Failures in a row. */
+      readonly failing: number;
+      readonly windowStart: number;
+      readonly window: Tally;
+      /** The window before; it fades out while the current one fills, so the ratio rolls. */
+      readonly previous: Tally;
+    }
+  | { readonly kind: 'open'; readonly until: number }
+  /** `probedAt`: when the one probe under way began; null when none is. */
+  | { readonly kind: 'half-open'; readonly probedAt: number | null };
+
+/** `attempt`: a call begins. `success`, `failure`: it ended; `unsent`: without a request. `tick`: time passed. */
+export type BreakerEvent = 'attempt' | 'success' | 'failure' | 'unsent' | 'tick';
+
+const NO_CALLS: Tally = { calls: 0, failures: 0 };
+
+export function closedBreaker(now: number): BreakerState {
+  return { kind: 'closed', failing: 0, windowStart: now, window: NO_CALLS, previous: NO_CALLS };
+}
+
+/** Whether a request may begin now. If so, the caller reports `attempt`; if not, its delivery goes to a retry topic. */
+export function mayAttempt(state: BreakerState, now: number, options: BreakerOptions): boolean {
+  const current = afterTime(state, now, options);
+  return current.kind === 'closed' || (current.kind === 'half-open' && current.probedAt === null);
+}
+
+/**
+ * The circuit breaker of one destination, as a fold over its requests. Results of calls that began before it opened are
+ * ignored while it is open. A probe that is never answered (its process lost the partition) makes room for the next
+ * one after the cool-down.
+ */
+export function breaker(
+  state: BreakerState,
+  event: BreakerEvent,
+  now: number,
+  options: BreakerOptions,
+): BreakerState {
+  const current = afterTime(state, now, options);
+  if (event === 'tick') return current;
+  if (event === 'unsent')
+    return current.kind === 'half-open' ? { kind: 'half-open', probedAt: null } : current;
+  if (current.kind === 'closed')
+    return event === 'attempt' ? current : afterCall(current, event, now, options);
+  if (current.kind === 'open') return current;
+  if (event === 'success') return closedBreaker(now);
+  if (event === 'failure') return { kind: 'open', until: now + options.coolDownMs };
+  return current.probedAt === null ? { kind: 'half-open', probedAt: now } : current;
+}
+
+function afterTime(state: BreakerState, now: number, options: BreakerOptions): BreakerState {
+  if (state.kind === 'open') return now >= state.until ? { kind: 'half-open', probedAt: null } : state;
+  if (state.kind === 'half-open') {
+    const forgotten = state.probedAt !== null && now - state.probedAt >= options.coolDownMs;
+    return forgotten ? { kind: 'half-open', probedAt: null } : state;
+  }
+  const age = now - state.windowStart;
+  if (age < options.windowMs) return state;
+  const previous = age < 2 * options.windowMs ? state.window : NO_CALLS;
+  return { ...state, windowStart: now - (age % options.windowMs), window: NO_CALLS, previous };
+}
+
+function afterCall(
+  state: Extract<BreakerState, { kind: 'closed' }>,
+  event: 'success' | 'failure',
+  now: number,
+  options: BreakerOptions,
+): BreakerState {
+  const failed = event === 'failure' ? 1 : 0;
+  const failing = failed === 1 ? state.failing + 1 : 0;
+  const window = { calls: state.window.calls + 1, failures: state.window.failures + failed };
+  const fade = 1 - (now - state.windowStart) / options.windowMs;
+  const calls = window.calls + state.previous.calls * fade;
+  const failures = window.failures + state.previous.failures * fade;
+  const tooMany = calls >= options.minimumCalls && failures >= calls * options.failureRatio;
+  if (failed === 1 && (failing >= options.consecutiveFailures || tooMany)) {
+    return { kind: 'open', until: now + options.coolDownMs };
+  }
+  return { ...state, failing, window };
+}
+
 /**
  * The pace of requests to one destination, learned from its responses and kept by each process for itself. A refusal for
  * the rate (429 and the like) lowers it, accepted requests raise it again: additive increase, multiplicative decrease. All
@@ -197,7 +460,7 @@ export function afterRefusal(pace: Pace, askedMs: number, beganAt: number, now: 
  * Whether a refusal now is one of few among many accepted requests, and about its delivery: then that alone waits. A destination that is asked for too much refuses several in a row; the first refusals are
  * judged by that, as their share is not known.
  */
-export function isAlone(pace: Pace): boolean {
+function isAlone(pace: Pace): boolean {
   const { refusals, isOneRefused, refusedShare, perSecond, accepted, acceptedBefore } = pace;
   if (refusals > 0 || isOneRefused || accepted + acceptedBefore === 0) return false;
   return refusedShare < (Number.isFinite(perSecond) ? SMALL_SHARE : 2 * SMALL_SHARE);

@@ -1,19 +1,223 @@
+import type { DeliveryResult } from '@tributary/core';
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
+  Admission,
   afterAccepted,
   afterAskedToWait,
   afterBegin,
   afterFailedRequest,
   afterRecovery,
   afterRefusal,
+  type BreakerEvent,
+  type BreakerState,
+  breaker,
+  closedBreaker,
+  DEFAULT_BREAKER,
   idlePace,
   isAtPace,
   MAX_RETRY_AFTER_MS,
+  mayAttempt,
   type Pace,
   pacedConcurrency,
   paceWaitMs,
   requestsPerSecond,
-} from './pace.ts';
+} from './admission.ts';
+
+const LIMITS = { maxConcurrency: 16, perSecond: undefined };
+const OK: DeliveryResult = { outcome: 'delivered' };
+const THROTTLED: DeliveryResult = {
+  outcome: 'retry',
+  reason: 'HTTP 429',
+  throttled: true,
+  afterMs: 2_000,
+};
+const DOWN: DeliveryResult = { outcome: 'retry', reason: 'HTTP 503' };
+
+/** An admission whose circuit opened at 0. */
+function opened(): Admission {
+  const admission = new Admission(DEFAULT_BREAKER, 0);
+  for (let n = 0; n < DEFAULT_BREAKER.consecutiveFailures; n++) {
+    admission.requestEnded([DOWN], admission.requestBegan(LIMITS, 0), 0);
+  }
+  return admission;
+}
+
+describe('admission to a destination', () => {
+  it('one probe at a time once the circuit was open for its time, then one call, then twice as many each second', () => {
+    const admission = opened();
+    expect(admission.isOpen(0)).toBe(true);
+    const back = DEFAULT_BREAKER.coolDownMs;
+    expect(admission.isOpen(back)).toBe(false);
+    const probe = admission.requestBegan(LIMITS, back);
+    expect(admission.isOpen(back)).toBe(true);
+    admission.requestEnded([OK], probe, back + 5);
+    expect(admission.circuit(back + 5)).toEqual({ kind: 'closed', since: back + 5 });
+    const atATime = [0, 1_000, 2_000, 3_000, 4_000].map((ms) => admission.concurrency(LIMITS, back + 5 + ms));
+    expect(atATime).toEqual([1, 2, 4, 8, 16]);
+  });
+
+  it('is bad since its circuit opened first, however often it was probed', () => {
+    const admission = opened();
+    for (let at = DEFAULT_BREAKER.coolDownMs; at < 100_000; at += DEFAULT_BREAKER.coolDownMs) {
+      admission.requestEnded([DOWN], admission.requestBegan(LIMITS, at), at);
+    }
+    expect(admission.circuit(100_000)).toEqual({ kind: 'open', since: 0 });
+  });
+
+  it('refusals for the rate opened the circuit', () => {
+    const admission = new Admission(DEFAULT_BREAKER, 0);
+    for (let n = 0; n < 100; n++) {
+      const at = n * 100_000;
+      admission.requestEnded([THROTTLED], admission.requestBegan(LIMITS, at), at + 10);
+      expect(admission.isOpen(at + 10)).toBe(false);
+      expect(admission.rateWaitMs(LIMITS, at + 10)).toBeGreaterThanOrEqual(2_000);
+    }
+    expect(admission.concurrency(LIMITS, 1e9)).toBe(1);
+  });
+
+  it('a refusal for the rate answers the probe of a circuit', () => {
+    const admission = opened();
+    const back = DEFAULT_BREAKER.coolDownMs;
+    admission.requestEnded([THROTTLED], admission.requestBegan(LIMITS, back), back + 5);
+    expect(admission.circuit(back + 5).kind).toBe('closed');
+    expect(admission.rateWaitMs(LIMITS, back + 5)).toBe(2_000);
+  });
+
+  it('a batch of which some were refused for the rate is no failure, and lowers the pace', () => {
+    const admission = new Admission(DEFAULT_BREAKER, 0);
+    expect(admission.perSecond(LIMITS)).toBeUndefined();
+    for (let n = 0; n < 20; n++)
+      admission.requestEnded([OK, THROTTLED], { limits: LIMITS, began: n * 10, atPace: true }, n * 10 + 5);
+    expect(admission.isOpen(200)).toBe(false);
+    expect(admission.rateWaitMs(LIMITS, 200)).toBeGreaterThan(0);
+    expect(admission.learnedPace()).toBeGreaterThan(0);
+  });
+
+  it('a wait that a destination asks for beside its acceptance (the throttle time of Kafka) holds the next request', () => {
+    const admission = new Admission(DEFAULT_BREAKER, 0);
+    admission.requestEnded([{ ...OK, afterMs: 400 }], admission.requestBegan(LIMITS, 0), 10);
+    expect(admission.rateWaitMs(LIMITS, 10)).toBe(400);
+    expect(admission.learnedPace()).toBeUndefined();
+  });
+
+  it('connections closed under many calls at a time are one failure; a destination that closes each is soon left alone', () => {
+    const admission = new Admission(DEFAULT_BREAKER, 0);
+    const closed: DeliveryResult = { outcome: 'retry', reason: 'connection closed', reset: true };
+    const together = Array.from({ length: 16 }, () => admission.requestBegan(LIMITS, 0));
+    for (const [n, request] of together.entries()) admission.requestEnded([closed, closed], request, 10 + n);
+    expect(admission.isOpen(30)).toBe(false);
+    // Each call takes as long as five of them begin.
+    for (let at = 30; at < 30 + 5 * DEFAULT_BREAKER.consecutiveFailures; at++) {
+      admission.requestEnded([closed], { ...admission.requestBegan(LIMITS, at), began: at - 5 }, at);
+    }
+    expect(admission.isOpen(100)).toBe(true);
+  });
+});
+
+it('single refusals of an idle destination lowered its pace to one request in ten seconds', () => {
+  const admission = new Admission(DEFAULT_BREAKER, 0);
+  const request = (result: DeliveryResult, at: number) => {
+    const began = at + admission.rateWaitMs(LIMITS, at);
+    admission.requestEnded([result], admission.requestBegan(LIMITS, began), began + 20);
+  };
+  for (const minute of [0, 4, 9]) {
+    request(THROTTLED, minute * 60_000);
+    request(OK, minute * 60_000 + 3_000);
+  }
+  expect(admission.learnedPace()).toBeGreaterThanOrEqual(1);
+});
+
+const options = {
+  consecutiveFailures: 3,
+  failureRatio: 0.5,
+  minimumCalls: 10,
+  windowMs: 1_000,
+  coolDownMs: 500,
+};
+
+function after(
+  events: readonly BreakerEvent[],
+  now = 0,
+  from: BreakerState = closedBreaker(0),
+): BreakerState {
+  return events.reduce((state, event) => breaker(state, event, now, options), from);
+}
+
+const OPEN = after(['failure', 'failure', 'failure']);
+
+describe('a closed breaker', () => {
+  it('opens after failures in a row', () => {
+    expect(after(['failure', 'failure']).kind).toBe('closed');
+    expect(OPEN).toEqual({ kind: 'open', until: 500 });
+  });
+
+  it('counts the row of failures from zero after a success', () => {
+    expect(after(['failure', 'failure', 'success', 'failure', 'failure']).kind).toBe('closed');
+  });
+
+  it('opens when too many calls of the window fail, though never in a row', () => {
+    const halves: BreakerEvent[] = Array.from({ length: 8 }, (_, i) => (i % 2 === 0 ? 'success' : 'failure'));
+    expect(after(halves).kind).toBe('closed');
+    expect(after([...halves, 'success', 'failure']).kind).toBe('open');
+  });
+
+  it('forgets failures older than the window', () => {
+    const halves: BreakerEvent[] = Array.from({ length: 8 }, (_, i) => (i % 2 === 0 ? 'success' : 'failure'));
+    const earlier = after(halves);
+    expect(after(['success', 'failure'], 2_500, earlier).kind).toBe('closed');
+    expect(after(['success', 'failure'], 1_000, earlier).kind).toBe('open');
+  });
+});
+
+describe('an open breaker', () => {
+  it('lets nothing through until it has cooled down', () => {
+    expect(mayAttempt(OPEN, 499, options)).toBe(false);
+    expect(mayAttempt(OPEN, 500, options)).toBe(true);
+    expect(breaker(OPEN, 'tick', 499, options)).toBe(OPEN);
+    expect(breaker(OPEN, 'tick', 500, options)).toEqual({ kind: 'half-open', probedAt: null });
+  });
+
+  it('ignores what calls begun earlier bring', () => {
+    expect(after(['success', 'failure', 'success'], 100, OPEN)).toBe(OPEN);
+  });
+});
+
+describe('a half-open breaker', () => {
+  const probing = breaker(OPEN, 'attempt', 600, options);
+
+  it('lets one probe through at a time', () => {
+    expect(probing).toEqual({ kind: 'half-open', probedAt: 600 });
+    expect(mayAttempt(probing, 700, options)).toBe(false);
+  });
+
+  it('closes when the probe succeeds', () => {
+    expect(breaker(probing, 'success', 700, options)).toEqual(closedBreaker(700));
+  });
+
+  it('opens again when it fails', () => {
+    expect(breaker(probing, 'failure', 700, options)).toEqual({ kind: 'open', until: 1_200 });
+  });
+
+  it('sends another probe when nothing was heard of the first', () => {
+    expect(mayAttempt(probing, 1_100, options)).toBe(true);
+  });
+});
+
+it('whatever happened, a destination is tried again after the cool-down', () => {
+  const event = fc.constantFrom<BreakerEvent>('attempt', 'success', 'failure', 'tick');
+  fc.assert(
+    fc.property(fc.array(fc.tuple(event, fc.nat(400))), (history) => {
+      let now = 0;
+      let state = closedBreaker(0);
+      for (const [what, pause] of history) {
+        now += pause;
+        state = breaker(state, what, now, options);
+      }
+      expect(mayAttempt(state, now + options.coolDownMs, options)).toBe(true);
+    }),
+  );
+});
 
 const MAX_CONCURRENCY = 16;
 

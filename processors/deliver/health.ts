@@ -1,0 +1,692 @@
+import {
+  addLatencies,
+  type BadReason,
+  type Catalog,
+  type Clock,
+  type DeliveryResult,
+  type Destination,
+  type DestinationHealth,
+  type DestinationState,
+  type Fact,
+  type GaugeName,
+  type HealthBoard,
+  type HealthChange,
+  type HealthError,
+  type HealthReport,
+  type HealthSample,
+  healthMetricsOf,
+  iso,
+  isQuiet,
+  type Labels,
+  type LatencyCounts,
+  type Logger,
+  latencyBucket,
+  latencyPercentile,
+  MAX_LAST_ERRORS,
+  type Metrics,
+  mergeHealth,
+  messageOf,
+  newId,
+  type ReportedCondition,
+  reportedCondition,
+  startOf,
+} from '@tributary/core';
+import { LRUCache } from 'lru-cache';
+import { isThrottled } from './outcome.ts';
+
+/** Window of the counts in a report, and of its recent attempts, ms; they advance in steps of five seconds. */
+const HEALTH_WINDOW_MS = 60_000;
+const RECENT_MS = 5 * 60_000;
+const BUCKET_MS = 5_000;
+
+/** The part of a report that is counted; the rest is the state of the moment. */
+type Tallied = Pick<
+  HealthReport,
+  'window_ms' | Counted | 'throttled' | 'recent' | 'latency' | 'last_delivered_at' | 'last_errors'
+>;
+
+type Counted = 'delivered' | 'retry' | 'dead' | 'put_off';
+
+/** Counts since they were last taken. A throttled attempt counts as a delivery that was put off. */
+export type HealthIncrement = Pick<HealthReport, Counted | 'latency'>;
+
+/** Counts the attempts at one destination, over all its queues, until they are taken. Bounded. */
+export class HealthCounts {
+  #counts = { delivered: 0, retry: 0, dead: 0, put_off: 0 };
+  #latencies = new Map<number, number>();
+
+  attempted(outcome: Exclude<Counted, 'put_off'>, latency: number, times: number): void {
+    this.#counts[outcome] += times;
+    this.#latencies.set(latency, (this.#latencies.get(latency) ?? 0) + times);
+  }
+
+  noteNotAttempted(times = 1): void {
+    this.#counts.put_off += times;
+  }
+
+  take(): HealthIncrement {
+    const taken = { ...this.#counts, latency: addLatencies([[...this.#latencies]]) };
+    this.#counts = { delivered: 0, retry: 0, dead: 0, put_off: 0 };
+    this.#latencies = new Map();
+    return taken;
+  }
+}
+
+interface Bucket {
+  readonly number: number;
+  readonly counts: Record<Counted | 'throttled', number>;
+  readonly latencies: Map<number, number>;
+}
+
+/**
+ * Counts the attempts at one destination in the last minutes. Bounded: sixty buckets and a few errors. `elapsed` is ms of
+ * a monotonic clock, `now` epoch ms.
+ */
+export class HealthTally {
+  readonly #beganAt: number;
+  #buckets: Bucket[] = [];
+  #lastDeliveredAt: number | null = null;
+  #errors: readonly HealthError[] = [];
+
+  readonly #sinceTaken: HealthCounts;
+
+  /** `sinceTaken` counts the same attempts. */
+  constructor(elapsed: number, sinceTaken = new HealthCounts()) {
+    this.#beganAt = elapsed;
+    this.#sinceTaken = sinceTaken;
+  }
+
+  /** `times` attempts had this result; they count as one error. */
+  attempted(
+    result: Exclude<DeliveryResult, { outcome: 'unwanted' }>,
+    durationMs: number,
+    now: number,
+    elapsed: number,
+    times = 1,
+  ): void {
+    const bucket = this.#bucketAt(elapsed);
+    if (isThrottled(result)) {
+      bucket.counts.throttled += times;
+      this.#sinceTaken.noteNotAttempted(times);
+    } else {
+      bucket.counts[result.outcome] += times;
+      const latency = latencyBucket(durationMs);
+      bucket.latencies.set(latency, (bucket.latencies.get(latency) ?? 0) + times);
+      this.#sinceTaken.attempted(result.outcome, latency, times);
+    }
+    if (result.outcome === 'delivered') this.#lastDeliveredAt = now;
+    else {
+      const { outcome, reason, status } = result;
+      const error = { at: now, outcome, reason, ...(status === undefined ? {} : { status }) };
+      this.#errors = [error, ...this.#errors].slice(0, MAX_LAST_ERRORS);
+    }
+  }
+
+  noteNotAttempted(elapsed: number): void {
+    this.#bucketAt(elapsed).counts.put_off += 1;
+    this.#sinceTaken.noteNotAttempted();
+  }
+
+  tallied(elapsed: number): Tallied {
+    this.#forget(elapsed);
+    const oldest = bucketBefore(elapsed, HEALTH_WINDOW_MS);
+    const minute = this.#buckets.filter(({ number }) => number > oldest);
+    const total = (counted: keyof Bucket['counts'], buckets: readonly Bucket[] = minute) =>
+      buckets.reduce((sum, { counts }) => sum + counts[counted], 0);
+    const latencies = minute.map((bucket): LatencyCounts => [...bucket.latencies]);
+    return {
+      window_ms: Math.max(1, Math.min(HEALTH_WINDOW_MS, elapsed - this.#beganAt)),
+      delivered: total('delivered'),
+      retry: total('retry'),
+      dead: total('dead'),
+      throttled: total('throttled'),
+      put_off: total('put_off'),
+      recent: {
+        delivered: total('delivered', this.#buckets),
+        failed: total('retry', this.#buckets) + total('dead', this.#buckets),
+        throttled: total('throttled', this.#buckets),
+      },
+      latency: addLatencies(latencies),
+      last_delivered_at: this.#lastDeliveredAt,
+      last_errors: this.#errors,
+    };
+  }
+
+  #bucketAt(elapsed: number): Bucket {
+    const number = Math.floor(elapsed / BUCKET_MS);
+    const last = this.#buckets.at(-1);
+    if (last?.number === number) return last;
+    this.#forget(elapsed);
+    const counts = { delivered: 0, retry: 0, dead: 0, throttled: 0, put_off: 0 };
+    const bucket: Bucket = { number, counts, latencies: new Map() };
+    this.#buckets.push(bucket);
+    return bucket;
+  }
+
+  #forget(elapsed: number): void {
+    const oldest = bucketBefore(elapsed, RECENT_MS);
+    this.#buckets = this.#buckets.filter(({ number }) => number > oldest);
+  }
+}
+
+/** The number of the newest bucket before a window. */
+function bucketBefore(elapsed: number, windowMs: number): number {
+  return Math.floor(elapsed / BUCKET_MS) - windowMs / BUCKET_MS;
+}
+
+/** Interval of reports, ms. */
+const REPORT_EVERY_MS = 5_000;
+/** A process without a report for this long has left its share of a destination's limits to the others, ms. */
+const EXPIRED_AFTER_MS = 3 * REPORT_EVERY_MS;
+
+/** Destinations with metrics under their own name, of all that a process delivers to; the others share one. */
+const NAMED = 100;
+const OTHERS = 'other';
+
+/** A report without the names of its process and workspace. */
+export type DestinationReport = Omit<HealthReport, 'workspace_id' | 'process'>;
+
+/** Reports of all live processes on the destinations of these reports. `Unavailable` as the board. */
+async function liveReports(
+  board: Pick<HealthBoard, 'read'>,
+  about: readonly HealthReport[],
+  clock: Clock,
+): Promise<readonly HealthReport[]> {
+  const live: HealthReport[] = [];
+  for (const [workspaceId, reports] of Map.groupBy(about, ({ workspace_id }) => workspace_id)) {
+    const known = await board.read(
+      workspaceId,
+      reports.map(({ destination_id }) => destination_id),
+    );
+    live.push(...known.filter(({ at }) => at > clock() - EXPIRED_AFTER_MS));
+  }
+  return live;
+}
+
+/** Calls `round` every `everyMs` with the reports of all destinations, until there are none. */
+class ReportRounds {
+  readonly #everyMs: number;
+  readonly #reports: () => readonly DestinationReport[];
+  readonly #round: (reports: readonly DestinationReport[]) => Promise<void>;
+  #next: NodeJS.Timeout | undefined;
+
+  /** `round` never rejects. */
+  constructor(
+    everyMs: number,
+    reports: () => readonly DestinationReport[],
+    round: (reports: readonly DestinationReport[]) => Promise<void>,
+  ) {
+    this.#everyMs = everyMs;
+    this.#reports = reports;
+    this.#round = round;
+  }
+
+  /** Does nothing while a round is scheduled or runs. */
+  begin(): void {
+    this.#next ??= setTimeout(async () => {
+      const reports = this.#reports();
+      await this.#round(reports);
+      this.#next = undefined;
+      // A destination that was added during the round did not schedule the next one.
+      if (reports.length > 0 || this.#reports().length > 0) this.begin();
+    }, this.#everyMs).unref();
+  }
+}
+
+interface HealthReporterDependencies {
+  /** Absent: health is reported as metrics alone. */
+  readonly healthBoard?: HealthBoard | undefined;
+  /** Id of this process; a new one at each start. */
+  readonly process: string;
+  readonly clock: Clock;
+  readonly metrics: Metrics;
+  readonly logger: Logger;
+  /** The workspace of a destination; undefined when it was deleted. */
+  workspaceOf(id: string): string | undefined;
+  /** Whether all processes together share the limits of a destination. */
+  isShared(id: string): boolean;
+  /** Counts of each destination since the last call. */
+  takeCounts(): ReadonlyMap<string, HealthIncrement>;
+}
+
+type DestinationGauge = Extract<GaugeName, `tributary_destination_${string}`>;
+
+interface ReportedGauge {
+  readonly name: DestinationGauge;
+  readonly labels: Labels & { readonly destination: string };
+}
+
+const NOTHING: HealthIncrement = { delivered: 0, retry: 0, dead: 0, put_off: 0, latency: [] };
+
+/** What a report and the counts since the one before add to the minute of the report. */
+function sampleOf(report: HealthReport, counts: HealthIncrement = NOTHING): HealthSample {
+  const { workspace_id, destination_id, waiting, oldest_waiting_at: oldest, circuit } = report;
+  const at = startOf(report.at, 'minute');
+  const oldest_waiting_ms = oldest === null ? 0 : Math.max(0, report.at - oldest);
+  return { workspace_id, destination_id, at, ...counts, waiting, oldest_waiting_ms, circuit };
+}
+
+/**
+ * Reports every few seconds on the destinations of this process, to the board and as metrics, and reads from the board
+ * how many processes share the limits of each. A report that the board does not take is dropped: the next one replaces it.
+ * What it adds to the history is lost then, as the board may have taken it, and with a process that is killed.
+ */
+export class HealthReporter {
+  readonly #dependencies: HealthReporterDependencies;
+  readonly #rounds: ReportRounds;
+  readonly #named = new Set<string>();
+  /** Gauges of the last report. */
+  #reported: ReportedGauge[] = [];
+  #processes: ReadonlyMap<string, number> = new Map();
+  #isDown = false;
+
+  constructor(dependencies: HealthReporterDependencies, reports: () => readonly DestinationReport[]) {
+    this.#dependencies = dependencies;
+    this.#rounds = new ReportRounds(REPORT_EVERY_MS, reports, (current) => this.report(current));
+  }
+
+  /** Starts the rounds of reports, which continue while there are destinations. */
+  begin(): void {
+    this.#rounds.begin();
+  }
+
+  /** How many processes share the limits of a destination, this one among them. */
+  processesOf(id: string): number {
+    return this.#processes.get(id) ?? 1;
+  }
+
+  async report(reports: readonly DestinationReport[]): Promise<void> {
+    const { healthBoard, process, workspaceOf, logger, takeCounts } = this.#dependencies;
+    this.#measure(reports);
+    if (healthBoard === undefined) return;
+    const own = reports.flatMap((report): HealthReport[] => {
+      const workspaceId = workspaceOf(report.destination_id);
+      return workspaceId === undefined ? [] : [{ ...report, workspace_id: workspaceId, process }];
+    });
+    const counts = takeCounts();
+    const samples = own
+      .map((report) => sampleOf(report, counts.get(report.destination_id)))
+      .filter((sample) => !isQuiet(sample));
+    try {
+      await healthBoard.report(own);
+      await healthBoard.record(samples);
+      this.#processes = await this.#sharers(healthBoard, own);
+      this.#isDown = false;
+    } catch (error) {
+      if (!this.#isDown)
+        logger.warn({ error: messageOf(error) }, 'the health of destinations cannot be reported');
+      this.#isDown = true;
+    }
+  }
+
+  async #sharers(board: HealthBoard, own: readonly HealthReport[]): Promise<ReadonlyMap<string, number>> {
+    const { isShared, clock } = this.#dependencies;
+    const shared = own.filter(({ destination_id }) => isShared(destination_id));
+    const sharers = new Map<string, number>();
+    for (const { destination_id: id } of await liveReports(board, shared, clock))
+      sharers.set(id, (sharers.get(id) ?? 0) + 1);
+    return sharers;
+  }
+
+  #measure(reports: readonly DestinationReport[]): void {
+    const { metrics, clock } = this.#dependencies;
+    const now = clock();
+    this.#forgetAllBut(new Set(reports.map(({ destination_id }) => destination_id)));
+    const named = Map.groupBy(reports, (report) => this.#nameOf(report));
+    for (const { name, labels } of this.#reported)
+      if (!named.has(labels.destination)) metrics.removeGauge(name, labels);
+    this.#reported = [];
+    for (const [destination, together] of named) {
+      const gauge = (name: DestinationGauge, value: number, more = {}) => {
+        const labels = { destination, ...more };
+        metrics.gauge(name, value, labels);
+        this.#reported.push({ name, labels });
+      };
+      const sum = (of: (report: DestinationReport) => number) =>
+        together.reduce((total, report) => total + of(report), 0);
+      const worst = (of: (report: DestinationReport) => number) => Math.max(0, ...together.map(of));
+      for (const counted of ['delivered', 'retry', 'dead', 'throttled', 'put_off'] as const) {
+        const perSecond = sum((report) => ((report[counted] ?? 0) * 1_000) / report.window_ms);
+        const outcome = counted === 'put_off' ? 'not_attempted' : counted;
+        gauge('tributary_destination_deliveries_per_second', perSecond, { outcome });
+      }
+      for (const quantile of [0.5, 0.99]) {
+        const ms = worst(({ latency }) => latencyPercentile(latency, quantile) ?? 0);
+        gauge('tributary_destination_attempt_quantile_seconds', ms / 1_000, { quantile: String(quantile) });
+      }
+      gauge(
+        'tributary_destination_pace_per_second',
+        sum(({ pace = 0 }) => pace),
+      );
+      gauge(
+        'tributary_destination_deliveries_pending',
+        sum(({ waiting }) => waiting),
+      );
+      gauge(
+        'tributary_destination_deliveries_in_flight',
+        sum(({ under_way }) => under_way),
+      );
+      gauge(
+        'tributary_destination_oldest_pending_seconds',
+        worst(({ oldest_waiting_at: at }) => (at === null ? 0 : now - at)) / 1_000,
+      );
+      gauge(
+        'tributary_destination_circuits_open',
+        sum(({ circuit }) => (circuit === 'closed' ? 0 : 1)),
+      );
+    }
+  }
+
+  /** The names of those that were forgotten are free for others. */
+  #forgetAllBut(known: ReadonlySet<string>): void {
+    for (const id of this.#named) if (!known.has(id)) this.#named.delete(id);
+  }
+
+  #nameOf({ destination_id: id }: DestinationReport): string {
+    if (this.#named.has(id)) return id;
+    if (this.#named.size >= NAMED) return OTHERS;
+    this.#named.add(id);
+    return id;
+  }
+}
+
+/** Destinations in trouble whose streaks are kept. */
+const REMEMBERED = 10_000;
+/** Evaluations within the time after which a destination is reported bad, and bounds of their interval, ms. */
+const EVALUATIONS = 4;
+const MAX_EVERY_MS = 5_000;
+const MIN_EVERY_MS = 100;
+
+interface HealthAlertsDependencies {
+  readonly catalog: Pick<Catalog, 'propose'>;
+  /** Reports of the other processes. Absent: there is no other process. */
+  readonly healthBoard?: Pick<HealthBoard, 'read'> | undefined;
+  /** Id of this process on the board. */
+  readonly process: string;
+  readonly limits: AlertLimits;
+  /** The destination as it is now; undefined when it was deleted. */
+  current(id: string): Destination | undefined;
+  readonly clock: Clock;
+  /** Ms of a monotonic clock. */
+  readonly elapsed: Clock;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+}
+
+interface Evaluated {
+  readonly destination: Destination;
+  readonly health: DestinationHealth;
+}
+
+/**
+ * Evaluates every few seconds the destinations of this process, by the reports of all processes, and proposes to the
+ * catalog each change to bad or back to well. Every process that delivers to a destination does so; the catalog's fold
+ * accepts one of their proposals. Streaks are lost with the process, which delays a report. A proposal that the catalog
+ * did not take is repeated after the next evaluation.
+ *
+ * A destination that does well by this process's own report, and was not reported bad, costs no call to the board.
+ */
+export class HealthAlerts {
+  readonly #dependencies: HealthAlertsDependencies;
+  readonly #rounds: ReportRounds;
+  readonly #streaks = new LRUCache<string, Streak>({ max: REMEMBERED });
+  #isDown = false;
+
+  constructor(dependencies: HealthAlertsDependencies, reports: () => readonly DestinationReport[]) {
+    this.#dependencies = dependencies;
+    const everyMs = Math.max(
+      MIN_EVERY_MS,
+      Math.min(MAX_EVERY_MS, dependencies.limits.badAfterMs / EVALUATIONS),
+    );
+    this.#rounds = new ReportRounds(everyMs, reports, (current) => this.evaluate(current));
+  }
+
+  /** Starts the rounds of evaluations, which continue while there are destinations. */
+  begin(): void {
+    this.#rounds.begin();
+  }
+
+  /** Never rejects: a failed evaluation or proposal is repeated by the next round. */
+  async evaluate(reports: readonly DestinationReport[]): Promise<void> {
+    const { logger } = this.#dependencies;
+    try {
+      for (const evaluated of await this.#candidates(reports)) await this.#evaluateOne(evaluated);
+      this.#isDown = false;
+    } catch (error) {
+      if (!this.#isDown)
+        logger.warn({ error: messageOf(error) }, 'the health of destinations cannot be evaluated');
+      this.#isDown = true;
+    }
+  }
+
+  /**
+   * Destinations that may be bad or were, with the health by all reports. Where all reports together are bad, at least
+   * one process's own report is, as no share of the whole exceeds the largest of its parts: that process evaluates.
+   */
+  async #candidates(reports: readonly DestinationReport[]): Promise<readonly Evaluated[]> {
+    const { current, limits, process } = this.#dependencies;
+    const asked = reports.flatMap((report) => {
+      const destination = current(report.destination_id);
+      if (destination?.enabled !== true || destination.paused === true) return [];
+      const own: HealthReport = { ...report, workspace_id: destination.workspace_id, process };
+      const { id, condition } = destination;
+      const known = condition?.state === 'bad' || this.#streaks.get(id) !== undefined;
+      return known || isBad(own, limits) ? [{ destination, own }] : [];
+    });
+    const others = await this.#others(asked.map(({ own }) => own));
+    return asked.flatMap(({ destination, own }) => {
+      const health = mergeHealth([own, ...(others.get(destination.id) ?? [])]);
+      return health === undefined ? [] : [{ destination, health }];
+    });
+  }
+
+  /** Reports of other processes on the same destinations, by destination. */
+  async #others(own: readonly HealthReport[]): Promise<ReadonlyMap<string, readonly HealthReport[]>> {
+    const { healthBoard, process, clock } = this.#dependencies;
+    const known = healthBoard === undefined ? [] : await liveReports(healthBoard, own, clock);
+    const others = known.filter((report) => report.process !== process);
+    return Map.groupBy(others, ({ destination_id }) => destination_id);
+  }
+
+  async #evaluateOne({ destination, health }: Evaluated): Promise<void> {
+    const { limits, elapsed, clock } = this.#dependencies;
+    const { id, condition } = destination;
+    const streak = streakAfter(this.#streaks.get(id), evaluateHealth(health, limits), elapsed());
+    if (streak === undefined) return;
+    this.#streaks.set(id, streak);
+    const reported = reportedCondition(condition);
+    const due = changeDue(reported, streak, clock(), limits);
+    if (due !== undefined) await this.#propose({ destination, health }, streak, due.pacedUntil);
+    else if (streak.state === 'well' && reported?.state !== 'bad') this.#streaks.delete(id);
+  }
+
+  /** A conflict means that another process reported the change first. */
+  async #propose({ destination, health }: Evaluated, streak: Streak, pacedUntil: number): Promise<void> {
+    const { catalog, clock, elapsed, logger, metrics } = this.#dependencies;
+    const now = clock();
+    const { state, because } = streak;
+    const since = iso(Math.round(now - (elapsed() - streak.since)));
+    const change = { state, because, since, paced_until: iso(pacedUntil) };
+    const verdict = await catalog.propose(healthChange(destination, change, health, iso(now)));
+    if (!verdict.applied) return;
+    metrics.count('tributary_destination_health_changes_total', { state });
+    logger.warn({ destination: destination.id, state, because }, 'the health of a destination changed');
+  }
+}
+
+/** The fact that the health of a destination changed. The catalog takes one of several from the same state. */
+function healthChange(
+  { id, condition }: Destination,
+  change: Pick<HealthChange, 'state' | 'because' | 'since' | 'paced_until'>,
+  health: DestinationHealth | undefined,
+  at: string,
+): Fact {
+  const figures =
+    health === undefined
+      ? { delivered_per_second: 0, failed_per_second: 0, oldest_waiting_ms: null, last_errors: [] }
+      : healthMetricsOf(health);
+  return {
+    v: 1,
+    type: 'destination.turned',
+    entity: id,
+    expected_version: condition?.turns ?? 0,
+    data: { id: newId(), ...change, ...figures },
+    by: 'stage:deliver',
+    from: { address: '', request_id: '' },
+    at,
+  };
+}
+
+function isBad(report: HealthReport, limits: AlertLimits): boolean {
+  const health = mergeHealth([report]);
+  return health !== undefined && evaluateHealth(health, limits).kind === 'bad';
+}
+
+interface PauseAfter410Dependencies {
+  readonly catalog: Pick<Catalog, 'propose'>;
+  /** The destination as it is now; undefined when it was deleted. */
+  current(id: string): Destination | undefined;
+  /** The report on a destination, for the notice. */
+  reportOf(id: string): DestinationReport | undefined;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+}
+
+/**
+ * Pauses destinations that answered `410 Gone` and proposes a notice. A pause that the catalog refuses, because another
+ * process made it or the destination was changed meanwhile, is dropped: the next 410 proposes it again.
+ */
+export class PauseAfter410 {
+  readonly #dependencies: PauseAfter410Dependencies;
+  readonly #pausing = new Set<string>();
+
+  constructor(dependencies: PauseAfter410Dependencies) {
+    this.#dependencies = dependencies;
+  }
+
+  /** `version` is the one that answered: settings changed since may point elsewhere. Never rejects. */
+  async pause(id: string, version: number): Promise<void> {
+    if (this.#pausing.has(id)) return;
+    this.#pausing.add(id);
+    try {
+      await this.#pause(id, version);
+    } catch (error) {
+      const { logger } = this.#dependencies;
+      logger.warn(
+        { destination: id, error: messageOf(error) },
+        'a destination that answered 410 Gone could not be paused; the next round tries again',
+      );
+    } finally {
+      this.#pausing.delete(id);
+    }
+  }
+
+  /** The notice comes first: after a crash in between the next 410 repeats it, so it is not lost. */
+  async #pause(id: string, version: number): Promise<void> {
+    const { catalog, current, clock, logger, metrics } = this.#dependencies;
+    const destination = current(id);
+    if (destination?.version !== version || destination.paused === true) return;
+    const at = iso(clock());
+    const report = this.#dependencies.reportOf(id);
+    const health =
+      report && mergeHealth([{ ...report, workspace_id: destination.workspace_id, process: '' }]);
+    const paced_until = destination.condition?.paced_until ?? at;
+    const change = { state: 'bad', because: 'gone', since: at, paced_until } as const;
+    const noticed = await catalog.propose(healthChange(destination, change, health, at));
+    if (noticed.applied) metrics.count('tributary_destination_health_changes_total', { state: 'bad' });
+    const paused = await catalog.propose({
+      v: 1,
+      type: 'destination.updated',
+      entity: id,
+      expected_version: version,
+      data: { paused: true, paused_because: { reason: 'gone', at } },
+      by: 'stage:deliver',
+      from: { address: '', request_id: '' },
+      at,
+    });
+    if (paused.applied) logger.warn({ destination: id }, 'a destination answered 410 Gone and was paused');
+  }
+}
+
+/** The evaluation of a destination at one moment. `unknown`: it is at rest or in between; the state known before stays. */
+type HealthEvaluation =
+  | { readonly kind: 'bad'; readonly because: BadReason }
+  | { readonly kind: 'well' }
+  | { readonly kind: 'unknown' };
+
+export interface AlertLimits {
+  /** A destination is reported bad once it was found bad for this long, ms. `unknown` evaluations do not interrupt this. */
+  readonly badAfterMs: number;
+  /** A destination is reported well again once it was found well for this long, ms. */
+  readonly wellAfterMs: number;
+  /** Two changes of a destination are reported, and from then on one in this time, ms, however it flaps. */
+  readonly everyMs: number;
+  /** A queued delivery that waited for longer makes its destination bad, ms. */
+  readonly waitingMs: number;
+}
+
+export const DEFAULT_ALERT_LIMITS: AlertLimits = {
+  badAfterMs: 2 * 60_000,
+  wellAfterMs: 30_000,
+  everyMs: 60 * 60_000,
+  waitingMs: 60_000,
+};
+
+/**
+ * `failing`: more than half of the attempts of the last minute failed; `rate_limited`: the destination refused more of them
+ * for their rate than it took. As many as were delivered: `unknown`.
+ */
+export function evaluateHealth(
+  health: DestinationHealth,
+  { waitingMs }: Pick<AlertLimits, 'waitingMs'>,
+): HealthEvaluation {
+  const {
+    delivered_per_second: delivered,
+    failed_per_second: failed,
+    throttled_per_second: throttled,
+    put_off_per_second: notAttempted,
+  } = health;
+  if (health.circuit === 'open') return { kind: 'bad', because: 'circuit_open' };
+  if (failed > delivered) return { kind: 'bad', because: 'failing' };
+  if (throttled > delivered) return { kind: 'bad', because: 'rate_limited' };
+  if ((health.oldest_waiting_ms ?? 0) > waitingMs) return { kind: 'bad', because: 'waiting' };
+  if (notAttempted > delivered) return { kind: 'bad', because: 'behind' };
+  const isWell = health.circuit === 'closed' && delivered > failed;
+  return { kind: isWell ? 'well' : 'unknown' };
+}
+
+/** Consecutive evaluations with the same result. Times are ms of a monotonic clock. */
+export interface Streak {
+  readonly state: DestinationState;
+  /** The reason by the last evaluation; null while the destination is well. */
+  readonly because: BadReason | null;
+  readonly since: number;
+  readonly lastAt: number;
+}
+
+/** The streak after one more evaluation; unchanged by an `unknown` one. */
+export function streakAfter(
+  streak: Streak | undefined,
+  evaluation: HealthEvaluation,
+  now: number,
+): Streak | undefined {
+  if (evaluation.kind === 'unknown') return streak;
+  const since = streak?.state === evaluation.kind ? streak.since : now;
+  const because = evaluation.kind === 'bad' ? evaluation.because : null;
+  return { state: evaluation.kind, because, since, lastAt: now };
+}
+
+/** Whether a streak is to be reported now, and up to when that uses up the rate of reports; `now` is epoch ms. */
+export function changeDue(
+  reported: ReportedCondition | undefined,
+  streak: Streak,
+  now: number,
+  { badAfterMs, wellAfterMs, everyMs }: AlertLimits,
+): { readonly pacedUntil: number } | undefined {
+  if (streak.state === (reported?.state ?? 'well')) return undefined;
+  const needed = streak.state === 'bad' ? badAfterMs : wellAfterMs;
+  if (streak.lastAt - streak.since < needed) return undefined;
+  const pacedUntil = Math.max(now, reported?.pacedUntil ?? 0) + everyMs;
+  return pacedUntil - now <= 2 * everyMs ? { pacedUntil } : undefined;
+}
