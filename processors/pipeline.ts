@@ -35,10 +35,9 @@ import {
 } from '@tributary/core';
 import { audit } from './audit/audit.ts';
 import { count } from './count/count.ts';
-import { DeliveryReads } from './deliver/delivery-reads.ts';
-import { createDestinationRegistry } from './deliver/destination-registry.ts';
-import { Sender } from './deliver/sender.ts';
-import { deliver, deliverSlow, retrySources } from './deliver/stage.ts';
+import { DeliveryReads } from './deliver/delivery-task.ts';
+import { DestinationRegistry } from './deliver/destination-registry.ts';
+import { type DeliverDependencies, deliver, deliverSlow, retrySources } from './deliver/stage.ts';
 import {
   FairShare,
   type RunPiece,
@@ -126,7 +125,7 @@ export function createPipeline(dependencies: PipelineDependencies): readonly Sta
     TOPIC;
   const { deliveriesDead: dead, funnelCounts, profilesSlow } = TOPIC;
   const retries = retryDelays(schedule).map(({ label }) => retryTopic(label));
-  const settled = [...retries, dead, outcomes, funnelCounts];
+  const ends = [...retries, dead, outcomes, funnelCounts];
   const { historyEntries } = options;
   const { replays, replaysWaiting, profileOperations } = TOPIC;
   const historySources = [violations, dead, outcomes, ...retries, replays, profileOperations];
@@ -170,12 +169,12 @@ export function createPipeline(dependencies: PipelineDependencies): readonly Sta
     ),
     batch('notice', [TOPIC.catalog], [TOPIC.mail, deliveries], steps.notice, historyEntries),
     {
-      ...flow('deliver', [deliveries], [deliveriesSlow, ...settled], steps.deliver.handle),
+      ...flow('deliver', [deliveries], [deliveriesSlow, ...ends], steps.deliver.handle),
       ...steps.deliver,
     },
-    flow('deliver.slow', [deliveriesSlow], settled, steps.deliverSlow),
+    flow('deliver.slow', [deliveriesSlow], ends, steps.deliverSlow),
     {
-      ...flow('deliver.retry', steps.retries, [deliveriesSlow, ...settled], steps.deliverRetry.handle),
+      ...flow('deliver.retry', steps.retries, [deliveriesSlow, ...ends], steps.deliverRetry.handle),
       ...steps.deliverRetry,
     },
   ];
@@ -215,7 +214,9 @@ function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly 
   const { windowBytes, windowShare: share, waited = waitClock() } = parts;
   const windows = (now: Clock, slowAfterMs: number) =>
     new PartitionWindows(now, { windowBytes, share, slowAfterMs });
-  const delivery = createDelivery({ ...parts, waited }, reads);
+  // Shared by the deliver stages: limits and circuit breakers belong to a destination, not to a stage.
+  const queues = { ...parts, waited, reads, timeouts: new TimeoutWheel(waited) };
+  const delivery: DeliverDependencies = { ...queues, registry: new DestinationRegistry(queues) };
   const threadTime = parts.threadTime ?? THREAD_TIME;
   const shares = {
     validate: new FairShare(elapsed, threadTime),
@@ -250,41 +251,6 @@ function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly 
     deliverSlow: deliverSlow(delivery, slowDeliveryWindows(parts)),
     deliverRetry: deliver(delivery, windows(waited, parts.slowRequestMs)),
     retries: retrySources(parts.schedule),
-  };
-}
-
-/** Shared by the deliver stages: limits and circuit breakers belong to a destination, not to a stage. */
-function createDelivery(
-  parts: PipelineDependencies &
-    PipelineOptions & { readonly schedule: RetrySchedule; readonly waited: Clock },
-  reads: DeliveryReads,
-) {
-  const { catalog, clock, metrics, schedule, expiryMs, keptAttempts, catalogWaitMs } = parts;
-  const { retentionMs, budgets, tracing } = parts;
-  const registry = createDestinationRegistry({
-    ...parts,
-    reads,
-    current: (id) => catalog.state.destination(id),
-    timeouts: new TimeoutWheel(parts.waited),
-    slowAfterMs: parts.slowRequestMs,
-    defaultLimits: { maxConcurrency: parts.maxRequests, perSecond: parts.requestsPerSecond },
-    alertLimits: parts.condition,
-  });
-  const policy = { schedule, expiryMs };
-  const sender = new Sender({ catalog, registry, clock, metrics, policy, keptAttempts });
-  return {
-    catalog,
-    catalogWaitMs,
-    registry,
-    sender,
-    policy,
-    clock,
-    metrics,
-    reads,
-    retentionMs,
-    budgets,
-    storesHere: (type: string) => parts.connectors.descriptions.get(type)?.storesHere === true,
-    tracing,
   };
 }
 

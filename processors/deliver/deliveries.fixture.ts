@@ -18,11 +18,9 @@ import {
 import { onTestFinished } from 'vitest';
 import { TimeoutWheel } from '../fairness/waits.ts';
 import { DEFAULT_BREAKER } from './admission.ts';
-import { DeliveryReads } from './delivery-reads.ts';
+import { DeliveryReads, type DeliveryTask, RETRYING, readTask } from './delivery-task.ts';
 import { DestinationRegistry, type RegistryDependencies } from './destination-registry.ts';
-import type { DestinationReport } from './health.ts';
-import { type DeliveryTask, RETRYING, readTask } from './outcome.ts';
-import { Sender } from './sender.ts';
+import { DEFAULT_ALERT_LIMITS, type DestinationReport } from './health.ts';
 import { type DeliverDependencies, deferral } from './stage.ts';
 
 /** Deliveries, a destination and a scripted connector for the specs of this folder. */
@@ -124,7 +122,6 @@ export function setUp(
   const time = { now: START, elapsed: 0, busy: 0 };
   const known = new Map([[DESTINATION.id, DESTINATION]]);
   const errors: string[] = [];
-  const answered410: [id: string, version: number][] = [];
   let unsealed = 0;
   const connector: Connector = {
     batchLimits: () => ({ events: size(), ms: holdMs }),
@@ -138,80 +135,68 @@ export function setUp(
   const clock = () => time.now;
   const elapsed = () => time.elapsed;
   const waited = () => time.elapsed - time.busy;
-  const policy = { schedule: parseRetrySchedule(['10s', '1m', '10m', '1h', '6h']), expiryMs: 24 * 3_600_000 };
   const reads = new DeliveryReads({ read: async () => undefined, eventText: async () => undefined });
   const timeouts = new TimeoutWheel(waited);
   // Requests that a test leaves unanswered end with it: their timer would go on by the fake clocks of later tests.
   onTestFinished(() => {
     time.elapsed = Number.POSITIVE_INFINITY;
   });
-  const dependencies: RegistryDependencies = {
-    connectors: {
-      descriptions: new Map(),
-      connector: (type) => (type === 'scripted' ? connector : undefined),
-      async close() {},
-    },
-    unseal({ id, workspace_id, version, settings }) {
-      unsealed += 1;
-      if (settings.broken === true) throw new Error('no key');
-      return { id, workspaceId: workspace_id, version, settings };
-    },
-    current: (id) => known.get(id),
-    clock,
-    elapsed,
-    waited,
-    timeouts,
-    slowAfterMs: 500,
-    metrics: NO_METRICS,
-    logger: { ...NO_LOGGER, error: (_about: object, message: string) => void errors.push(message) },
-    breaker: { ...DEFAULT_BREAKER, consecutiveFailures: 3 },
-    schedule: policy.schedule,
-    limitsOf: () => ({ maxConcurrency, perSecond }),
-    reads,
-    noteUse: () => {},
-    noteAnswered410: (id: string, version: number) => void answered410.push([id, version]),
-  };
-  const registry = new DestinationRegistry(dependencies);
   const catalog = {
     position: 0,
     // Any rule is as it was when the deliveries were made.
     state: {
       entity: (kind: string, _workspace: string, id: string) =>
         kind === 'destination' ? known.get(id) : { id, version: 0 },
+      destination: (id: string) => known.get(id),
     },
   } as unknown as Catalog;
-  const sender = new Sender({
+  const dependencies = {
     catalog,
-    registry,
+    connectors: {
+      descriptions: new Map(),
+      connector: (type: string) => (type === 'scripted' ? connector : undefined),
+      async close() {},
+    },
+    unseal({ id, workspace_id, version, settings }: Destination) {
+      unsealed += 1;
+      if (settings.broken === true) throw new Error('no key');
+      return { id, workspaceId: workspace_id, version, settings };
+    },
     clock,
+    elapsed,
+    waited,
+    timeouts,
+    slowRequestMs: 500,
     metrics: NO_METRICS,
-    policy,
+    logger: { ...NO_LOGGER, error: (_about: object, message: string) => void errors.push(message) },
+    breaker: { ...DEFAULT_BREAKER, consecutiveFailures: 3 },
+    condition: DEFAULT_ALERT_LIMITS,
+    schedule: parseRetrySchedule(['10s', '1m', '10m', '1h', '6h']),
+    expiryMs: 24 * 3_600_000,
     keptAttempts: 50,
-  });
+    maxRequests: maxConcurrency,
+    requestsPerSecond: perSecond,
+    reads,
+  } satisfies RegistryDependencies;
+  const registry = new DestinationRegistry(dependencies);
   const stage: DeliverDependencies = {
-    catalog,
+    ...dependencies,
     catalogWaitMs: 0,
     registry,
-    sender,
-    policy,
-    clock,
-    metrics: NO_METRICS,
-    reads,
     retentionMs: 7 * 24 * 3_600_000,
-    storesHere: () => false,
   };
   const { signal } = new AbortController();
   /** As the slow stage sends. */
   const sendTask = (task: DeliveryTask, destination = DESTINATION, until = signal) => {
     known.set(destination.id, destination);
-    return sender.send(task, destination, { signal: until }, { ms: 12_000, mayWaitInOpenBatch: true });
+    return registry.send(task, destination, { signal: until }, { ms: 12_000, isPatient: true });
   };
   const run = (one: Delivery, destination = DESTINATION, until = signal) =>
     sendTask(taskOf(one), destination, until);
   const deferred = (task: DeliveryTask) =>
     deferral(stage, task, DESTINATION, registry.queueOf(DESTINATION.id));
   const sendQuickly = (task: DeliveryTask, context: StageContext = { signal }, slowAfterMs = 500) =>
-    sender.sendQuickly(task, DESTINATION, context, slowAfterMs);
+    registry.send(task, DESTINATION, context, { ms: slowAfterMs, isPatient: false });
   /** Sends as a quick stage does, and waits until it has left the delivery to the slow queue. */
   const leaveToSlowQueue = async (one: Delivery, context: StageContext = { signal }) => {
     const soon = sendQuickly(taskOf(one), context);
@@ -219,16 +204,13 @@ export function setUp(
     time.elapsed += 501;
     return soon;
   };
-  const attach = (one: Delivery, until = signal) => sender.attach(taskOf(one), { signal: until });
+  const attach = (one: Delivery, until = signal) => registry.attach(one, { signal: until });
   return {
     calls,
     time,
     known,
     errors,
-    answered410,
-    dependencies,
     registry,
-    sender,
     stage,
     sendTask,
     run,

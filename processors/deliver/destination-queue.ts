@@ -1,13 +1,19 @@
 import {
   type BatchLimits,
+  type Catalog,
   type Clock,
+  cancelledByRule,
+  type DeliveryEnvelope,
   type DeliveryResult,
+  type Destination,
   hasEvent,
   type Logger,
   type Metrics,
   messageOf,
-  type RetrySchedule,
+  retryDelays,
+  type StageContext,
   type Tracing,
+  Unavailable,
 } from '@tributary/core';
 import {
   type QueuePressure,
@@ -16,36 +22,41 @@ import {
   WAIT_FACTOR,
 } from '../fairness/partition-windows.ts';
 import type { Timeout, TimeoutWheel } from '../fairness/waits.ts';
-import type { BreakerOptions } from './admission.ts';
 import {
   Admission,
+  type AdmittedRequest,
   BACKOFF_MS,
+  type BreakerOptions,
   DOUBLED_AFTER_MS,
   MAX_RETRY_AFTER_MS,
   type RequestLimits,
 } from './admission.ts';
-import { type QueueLoad, scheduleSlot, WaitEstimate } from './deferral.ts';
-import type { DeliveryReads } from './delivery-reads.ts';
-import type { DivertedSubjects } from './destination-registry.ts';
-import type { DestinationResolver, Target } from './destination-request.ts';
+import { deferralDelay, type QueueLoad, scheduleSlot, WaitEstimate } from './deferral.ts';
+import type { DeliveryReads, DeliveryTask } from './delivery-task.ts';
 import {
-  type Attempt,
   answered410,
   CONNECTOR_FAILED,
-  cancelled,
-  type DeliveryQueue,
-  type DestinationRequest,
+  DestinationResolver,
   failedIfRefusedAgain,
-  gather,
-  type QueueItem,
-  resultsOf,
+  type ResolverDependencies,
   retriedIfAnswered410,
+  sendBatch,
+  type Target,
 } from './destination-request.ts';
-import type { DestinationReport } from './health.ts';
-import { type HealthCounts, HealthTally } from './health.ts';
-import { isThrottled, wasSent } from './outcome.ts';
+import type { DivertedSubjects, InFlightRegistry } from './diverted-deliveries.ts';
+import { type DestinationReport, type HealthCounts, HealthTally } from './health.ts';
+import {
+  type Attempt,
+  afterAttempt,
+  dead,
+  isThrottled,
+  type Outcome,
+  type RetryPolicy,
+  wasSent,
+} from './outcome.ts';
 
-export interface QueueOptions {
+export interface QueueDependencies extends ResolverDependencies, RetryPolicy {
+  readonly catalog: Pick<Catalog, 'state'>;
   readonly clock: Clock;
   /** Ms of a monotonic clock. */
   readonly elapsed: Clock;
@@ -54,19 +65,140 @@ export interface QueueOptions {
   /** By `waited`. */
   readonly timeouts: TimeoutWheel;
   /** A request that takes longer makes its destination slow, and so does a wait for its rate; ms by `waited`. */
-  readonly slowAfterMs: number;
+  readonly slowRequestMs: number;
   readonly logger: Logger;
   readonly metrics: Metrics;
   /** Absent: no spans are recorded. */
   readonly tracing?: Tracing | undefined;
   readonly breaker: BreakerOptions;
-  readonly schedule: RetrySchedule;
-  /** Limits of this process on its requests to a destination, as configured now. */
-  limitsOf(id: string): RequestLimits;
   /** Reads events that deliveries refer to. */
   readonly reads: Pick<DeliveryReads, 'withEvent'>;
-  /** Reports that this version of a destination answered 410 Gone. */
-  noteAnswered410(id: string, version: number): void;
+}
+
+/** What the queues of a process share. */
+export interface SharedByQueues {
+  readonly diverted: DivertedSubjects;
+  readonly inFlight: InFlightRegistry;
+  /** Limits of this process on its requests to a destination, as configured now. */
+  limitsOf(id: string): RequestLimits;
+  /** This version of a destination answered 410 Gone. */
+  pauseAfter410(id: string, version: number): void;
+}
+
+/** How long a delivery may wait for its request to begin. */
+export interface QueueWait {
+  readonly ms: number;
+  /** Of the slow stage: it may wait for longer in a batch that is kept open for more deliveries, and for a request that takes long. */
+  readonly isPatient: boolean;
+  /** How long it waits for others in a batch that is not full, ms. Default: as long as the batch is kept open. */
+  readonly collectMs?: number | undefined;
+}
+
+/** A delivery that ends without an outcome. */
+export interface Failed {
+  readonly error: unknown;
+}
+
+/** A delivery in the queue of its destination, or in a request. */
+export class QueueItem {
+  readonly task: DeliveryTask;
+  readonly destination: Destination;
+  readonly context: StageContext;
+  readonly wait: QueueWait;
+  /** Called once. */
+  onEnd: (outcome: Outcome | Failed) => void;
+  /** With the attempts made so far. */
+  delivery: DeliveryEnvelope;
+  /** The same with its event, where that was read for the request. */
+  loaded: DeliveryEnvelope | undefined;
+  /** When it was queued first: ms of a monotonic clock, and of the clock of waits. */
+  enqueuedAt = 0;
+  waitedFrom = 0;
+  request: DestinationRequest | undefined;
+  /** Not before: it was refused for its rate while others were accepted. Ms of a monotonic clock. */
+  notBefore = 0;
+  /** Until then. */
+  aloneTimeout: Timeout | undefined;
+  /** Whether its attempt repeats the one before at once. */
+  isRepeated = false;
+  isOver = false;
+  /** Whether its stage has gone on without it: the slow stage gets its outcome. */
+  hasLeft = false;
+
+  constructor(
+    task: DeliveryTask,
+    destination: Destination,
+    context: StageContext,
+    wait: QueueWait,
+    onEnd: (outcome: Outcome | Failed) => void,
+  ) {
+    this.task = task;
+    this.destination = destination;
+    this.context = context;
+    this.wait = wait;
+    this.onEnd = onEnd;
+    this.delivery = task.delivery;
+  }
+
+  /** Of its destination and subject: requests with one key follow each other. */
+  get key(): string {
+    return this.task.key;
+  }
+
+  get bytes(): number {
+    return this.task.bytes;
+  }
+
+  /** Until when it waits for others in a batch that is not full, ms of a monotonic clock; undefined: as batches are kept open. */
+  get collectedUntil(): number | undefined {
+    const { collectMs } = this.wait;
+    return collectMs === undefined ? undefined : this.enqueuedAt + collectMs;
+  }
+
+  /** Whether it leaves for the slow queue, with the later ones of its subject, where no request begins in time. */
+  get isQuick(): boolean {
+    return !this.wait.isPatient && this.wait.collectMs === undefined;
+  }
+
+  /** Whether its last attempt was refused for its rate. */
+  get isRefused(): boolean {
+    return this.delivery.attempts.at(-1)?.throttled === true;
+  }
+
+  /** The delivery as the request carries it. */
+  get sent(): DeliveryEnvelope {
+    return this.loaded ?? this.delivery;
+  }
+
+  end(outcome: Outcome | Failed): void {
+    this.leaveRequest();
+    if (this.isOver) return;
+    this.isOver = true;
+    this.onEnd(outcome);
+  }
+
+  leaveRequest(): void {
+    this.request = undefined;
+    this.loaded = undefined;
+    this.aloneTimeout?.cancel();
+  }
+}
+
+/** One request to a destination, under way. */
+interface DestinationRequest extends AdmittedRequest {
+  batch: readonly QueueItem[];
+  /** Of all deliveries with which it began. */
+  readonly keys: ReadonlySet<string>;
+  readonly target: Target;
+  /** Deliveries of the batch that were not cancelled. */
+  awaited: number;
+  readonly controller: AbortController;
+  /** Epoch ms. */
+  readonly startedAt: number;
+  /** When it began, by the clock of waits; ms. */
+  readonly waitedFrom: number;
+  /** Until it takes long. */
+  readonly slowTimeout: Timeout;
 }
 
 /** Interval in which the waits of queued deliveries are checked, ms. */
@@ -78,9 +210,11 @@ const CHECK_MS = 50;
  * many deliveries as the connector takes and as were queued in one turn of the event loop, or for as long as the connector asks
  * to keep a batch open, or while all requests were busy. The destination is resolved when a request begins.
  */
-export class DestinationQueue implements DeliveryQueue, QueuePressure {
-  readonly #options: QueueOptions;
-  readonly #resolver: Pick<DestinationResolver, 'id' | 'resolve'>;
+export class DestinationQueue implements QueuePressure {
+  readonly id: string;
+  readonly #dependencies: QueueDependencies;
+  readonly #shared: SharedByQueues;
+  readonly #resolver: DestinationResolver;
   readonly #admission: Admission;
   readonly #estimate = new WaitEstimate();
   readonly #tally: HealthTally;
@@ -95,7 +229,6 @@ export class DestinationQueue implements DeliveryQueue, QueuePressure {
   readonly #requests = new Set<DestinationRequest>();
   /** Those by the keys of the deliveries that they carry. */
   readonly #underWay = new Map<string, DestinationRequest>();
-  readonly #diverted: DivertedSubjects;
   #willFlush = false;
   #check: Timeout | undefined;
   #laterFlush: { readonly timer: NodeJS.Timeout; readonly at: number } | undefined;
@@ -107,34 +240,27 @@ export class DestinationQueue implements DeliveryQueue, QueuePressure {
   /** Behind the slots of all deferred deliveries, epoch ms. */
   #queueTail = 0;
 
-  /** `diverted`, `counts`: shared with other queues of the destination. */
-  constructor(
-    options: QueueOptions,
-    resolver: Pick<DestinationResolver, 'id' | 'resolve'>,
-    diverted: DivertedSubjects,
-    counts?: HealthCounts,
-  ) {
-    this.#options = options;
-    this.#resolver = resolver;
-    this.#diverted = diverted;
-    this.#usedAt = options.elapsed();
-    this.#admission = new Admission(options.breaker, this.#usedAt);
+  /** `counts`: of all queues of the destination. */
+  constructor(dependencies: QueueDependencies, shared: SharedByQueues, id: string, counts: HealthCounts) {
+    this.id = id;
+    this.#dependencies = dependencies;
+    this.#shared = shared;
+    this.#resolver = new DestinationResolver(dependencies, id);
+    this.#usedAt = dependencies.elapsed();
+    this.#admission = new Admission(dependencies.breaker, this.#usedAt);
     this.#tally = new HealthTally(this.#usedAt, counts);
   }
 
   /**
-   * Queues deliveries for one attempt; it is `not-begun` where no request begins within the wait, and fails with `Unavailable` for
-   * a cancelled one. Requests begin once `flushing` calls back: by default at the end of this turn of the event loop, so that
-   * deliveries that are queued together share requests.
+   * Queues deliveries. One ends as `slow` where no request begins within its wait, and with `Unavailable` where it is cancelled.
+   * Requests begin once `flushing` calls back: by default at the end of this turn of the event loop, so that deliveries that
+   * are queued together share requests.
    */
   enqueue(items: readonly QueueItem[], flushing: (flush: () => void) => void = setImmediate): void {
-    const [now, waitedFrom] = [this.#options.elapsed(), this.#options.waited()];
+    const [now, waitedFrom] = [this.#dependencies.elapsed(), this.#dependencies.waited()];
     this.#usedAt = now;
     for (const item of items) {
-      if (item.isCancelled) {
-        item.fail(cancelled());
-        continue;
-      }
+      if (item.isOver) continue;
       item.enqueuedAt = now;
       item.waitedFrom = waitedFrom;
       this.#queued.add(item);
@@ -143,38 +269,15 @@ export class DestinationQueue implements DeliveryQueue, QueuePressure {
     this.#flushSoon(flushing);
   }
 
-  /**
-   * As `enqueue`, for a delivery that its destination has just refused for its rate: at its place by the time it was queued
-   * first, and for the rest of its wait. False where it alone is to wait for longer than that.
-   */
-  enqueueAgain(item: QueueItem): boolean {
-    const { elapsed, limitsOf, timeouts } = this.#options;
-    const now = elapsed();
-    const leftMs = item.wait.ms - this.#waitedFor(item);
-    const aloneMs = item.notBefore - now;
-    if (aloneMs > Math.max(leftMs, BACKOFF_MS)) return false;
-    const rateWaitMs = this.#admission.rateWaitMs(limitsOf(this.#resolver.id), now);
-    const queueAgain = () => {
-      this.#queued.add(item);
-      this.#isSorted = false;
-      this.#checkLater();
-      this.#flushSoon();
-    };
-    if (item.isCancelled) item.fail(cancelled());
-    else if (leftMs <= 0 || rateWaitMs > leftMs) item.settle({ kind: 'not-begun' });
-    // In steps: timeouts are kept by their duration.
-    else if (aloneMs > 0)
-      item.aloneTimeout = timeouts.start(Math.ceil(aloneMs / BACKOFF_MS) * BACKOFF_MS, queueAgain);
-    else queueAgain();
-    return true;
-  }
-
-  /** Cancels a delivery: nothing waits for it any more. */
+  /** Cancels a delivery, whose stage left the partition. A request is aborted once that is so for all deliveries it carries. */
   cancel(item: QueueItem): void {
     this.#queued.delete(item);
     const { request } = item;
-    item.cancel();
-    if (request?.controller.signal.aborted !== true) return;
+    item.end({ error: new Unavailable('stopped while a delivery was under way') });
+    if (request === undefined) return;
+    request.awaited -= 1;
+    if (request.awaited > 0) return;
+    request.controller.abort();
     this.#release(request);
     this.#flushSoon();
   }
@@ -184,7 +287,7 @@ export class DestinationQueue implements DeliveryQueue, QueuePressure {
    * none is made.
    */
   waitMs(): number {
-    return this.#admission.isOpen(this.#options.elapsed()) ? 0 : this.#estimate.waitMs(this.#load());
+    return this.#admission.isOpen(this.#dependencies.elapsed()) ? 0 : this.#estimate.waitMs(this.#load());
   }
 
   /**
@@ -193,77 +296,58 @@ export class DestinationQueue implements DeliveryQueue, QueuePressure {
    */
   isSlow(): boolean {
     if (this.#slowRequests > 0) return true;
-    const { elapsed, limitsOf, slowAfterMs } = this.#options;
+    const { elapsed, slowRequestMs } = this.#dependencies;
     const now = elapsed();
     if (this.#slowness !== undefined && now < this.#slowness.until) return true;
-    const rateWaitMs = this.#admission.rateWaitMs(limitsOf(this.#resolver.id), now);
-    return rateWaitMs > slowAfterMs && !this.#admission.isOpen(now);
+    const rateWaitMs = this.#admission.rateWaitMs(this.#limits, now);
+    return rateWaitMs > slowRequestMs && !this.#admission.isOpen(now);
   }
 
   /**
-   * When a delivery that is to be deferred is expected to be sent, epoch ms. It has been deferred since `since`, with this
-   * slot; the destination asked to wait `until` then.
+   * Defers a delivery without a step of the retry schedule, because the destination has no room for it, or asked to wait. It
+   * expires by how long there was no room for it, not by its age: time that it lay in the log is not the destination's doing.
    */
-  slotFor(since: number, slot: number | undefined, until?: number): number {
-    const { at, queueTail } = scheduleSlot({
-      now: this.#options.clock(),
-      ...this.#estimate.usual(this.#load()),
-      queueTail: this.#queueTail,
-      slot,
-      since,
-      until,
-    });
-    this.#queueTail = queueTail;
-    return at;
-  }
-
-  /** Until when the destination asked for no request, epoch ms; undefined where it did not. */
-  heldUntil(): number | undefined {
-    const { clock, elapsed } = this.#options;
+  defer({ delivery, slot, deferredSince }: DeliveryTask, { type }: Pick<Destination, 'type'>): Outcome {
+    const { clock, elapsed, metrics, schedule, expiryMs } = this.#dependencies;
+    this.#noteNotAttempted();
+    const now = clock();
+    // A clock may have been ahead.
+    const since = Math.min(deferredSince ?? now, now);
+    if (now - since >= expiryMs)
+      return dead(delivery, 'expired', 'expired: its destination had no room for it');
+    metrics.count('tributary_deliveries_total', { outcome: 'deferred', connector: type });
     const heldMs = this.#admission.heldMs(elapsed());
-    return heldMs > 0 ? clock() + heldMs : undefined;
+    const until = heldMs > 0 ? now + heldMs : undefined;
+    const usual = this.#estimate.usual(this.#load());
+    const { at, queueTail } = scheduleSlot({ now, ...usual, queueTail: this.#queueTail, slot, since, until });
+    this.#queueTail = queueTail;
+    const { label } = deferralDelay(retryDelays(schedule), { now, at, until });
+    return { delivery, kind: 'deferred', label, slot: Math.round(at), since };
   }
 
   /** The interval in which the destination collects deliveries for its batches, ms; 0 where a batch is kept open for that. */
   intervalMs(): number {
     const target = this.#resolver.resolve();
     const { ms = 0 } = target.kind === 'target' ? this.#batchLimits(target) : {};
-    return ms > this.#options.schedule[0].ms ? ms : 0;
-  }
-
-  /** Counts a delivery that was deferred or postponed without an attempt. */
-  noteNotAttempted(): void {
-    this.#tally.noteNotAttempted(this.#options.elapsed());
-  }
-
-  /** How long the circuit has admitted probes only, ms. */
-  circuitOpenMs(): number {
-    const now = this.#options.elapsed();
-    const { kind, since } = this.#admission.circuit(now);
-    return kind === 'closed' ? 0 : now - since;
+    return ms > this.#dependencies.schedule[0].ms ? ms : 0;
   }
 
   /** How long nothing was queued or under way, ms; 0 while the destination asks to wait. */
   idleMs(): number {
-    const { elapsed, limitsOf } = this.#options;
-    const isRateLimited = this.#admission.rateWaitMs(limitsOf(this.#resolver.id), elapsed()) > 0;
+    const { elapsed } = this.#dependencies;
+    const isRateLimited = this.#admission.rateWaitMs(this.#limits, elapsed()) > 0;
     if (isRateLimited || this.#requests.size > 0 || this.#queued.size > 0) return 0;
     return elapsed() - this.#usedAt;
   }
 
-  /** The id of the destination. */
-  get id(): string {
-    return this.#resolver.id;
-  }
-
   /** The health of the destination, as seen by this process. */
   health(): DestinationReport {
-    const [now, elapsed] = [this.#options.clock(), this.#options.elapsed()];
+    const [now, elapsed] = [this.#dependencies.clock(), this.#dependencies.elapsed()];
     const [oldest] = this.#queued;
     const { kind, since } = this.#admission.circuit(elapsed);
     const pace = this.#admission.learnedPace();
     return {
-      destination_id: this.#resolver.id,
+      destination_id: this.id,
       at: now,
       ...this.#tally.tallied(elapsed),
       ...(pace === undefined ? {} : { pace }),
@@ -275,9 +359,13 @@ export class DestinationQueue implements DeliveryQueue, QueuePressure {
     };
   }
 
+  get #limits(): RequestLimits {
+    return this.#shared.limitsOf(this.id);
+  }
+
   #load(): QueueLoad {
-    const now = this.#options.elapsed();
-    const limits = this.#options.limitsOf(this.#resolver.id);
+    const now = this.#dependencies.elapsed();
+    const limits = this.#limits;
     const [oldest] = this.#requests;
     return {
       queued: this.#queued.size,
@@ -292,7 +380,7 @@ export class DestinationQueue implements DeliveryQueue, QueuePressure {
 
   #checkLater(): void {
     if (this.#queued.size === 0) return;
-    this.#check ??= this.#options.timeouts.start(CHECK_MS, () => {
+    this.#check ??= this.#dependencies.timeouts.start(CHECK_MS, () => {
       this.#check = undefined;
       this.#leaveLate();
       this.#checkLater();
@@ -306,30 +394,100 @@ export class DestinationQueue implements DeliveryQueue, QueuePressure {
   #leaveLate(): void {
     const isSlow = this.isSlow();
     for (const item of this.#queued) {
-      const { ms, mayWaitInOpenBatch } = item.wait;
+      const { ms, isPatient } = item.wait;
       const waitedMs = this.#waitedFor(item);
       if (waitedMs < ms) continue;
       const isBurst = item.isQuick && !isSlow && waitedMs < ms * WAIT_FACTOR;
-      if (!(this.#isBatchOpen ? mayWaitInOpenBatch : isBurst)) this.#notBegun(item);
+      if (!(this.#isBatchOpen ? isPatient : isBurst)) this.#notBegun(item);
     }
   }
 
   #waitedFor({ waitedFrom }: DestinationRequest | QueueItem): number {
-    return this.#options.waited() - waitedFrom;
+    return this.#dependencies.waited() - waitedFrom;
+  }
+
+  /** Counts a delivery that was deferred or postponed without an attempt. */
+  #noteNotAttempted(): void {
+    this.#tally.noteNotAttempted(this.#dependencies.elapsed());
   }
 
   /** A request takes long: its deliveries and those that wait in quick stages leave for the slow queue. */
   #foundSlow(request: DestinationRequest): void {
     this.#slowRequests += 1;
-    this.#slowness = slownessAfter(this.#slowness, request.began, this.#options.elapsed());
-    for (const item of request.batch) if (item.request === request) item.attempts.tookLong(item);
+    this.#slowness = slownessAfter(this.#slowness, request.began, this.#dependencies.elapsed());
+    for (const item of request.batch) if (item.request === request) this.#leave(item);
     for (const item of this.#queued) if (item.isQuick) this.#notBegun(item);
+  }
+
+  /**
+   * The delivery of a quick stage is `slow`. Its request continues for the slow stage, which attaches to it. While the quick
+   * stage stops, no delivery waits behind this one, so it stays.
+   */
+  #leave(item: QueueItem): void {
+    const { task, context, onEnd } = item;
+    if (item.hasLeft || item.wait.isPatient || context.stopping?.aborted === true) return;
+    item.hasLeft = true;
+    const { promise, resolve, reject } = Promise.withResolvers<Outcome>();
+    item.onEnd = (outcome) => ('error' in outcome ? reject(outcome.error) : resolve(outcome));
+    this.#shared.inFlight.add(task.delivery, promise, () => this.cancel(item));
+    onEnd({ delivery: task.delivery, kind: 'slow' });
   }
 
   #notBegun(item: QueueItem): void {
     this.#queued.delete(item);
-    if (item.isQuick) this.#diverted.add(item.key);
-    item.settle({ kind: 'not-begun' });
+    if (item.isQuick) this.#shared.diverted.add(item.key);
+    this.#attempted(item, { kind: 'not-begun' });
+  }
+
+  /**
+   * Ends an attempt, and the delivery with its outcome, unless it is sent again: once at once after a reset connection, and as
+   * long as its wait lasts while the destination refuses it for its rate.
+   */
+  #attempted(item: QueueItem, attempt: Attempt): void {
+    item.leaveRequest();
+    try {
+      if (attempt.kind === 'circuit-open') {
+        const connector = item.destination.type;
+        this.#dependencies.metrics.count('tributary_deliveries_total', {
+          outcome: 'circuit_open',
+          connector,
+        });
+        this.#noteNotAttempted();
+      }
+      const outcome = afterAttempt(item, attempt, this.#dependencies, this.#dependencies.clock());
+      item.delivery = outcome.delivery;
+      item.isRepeated = outcome.kind === 'again-now';
+      const isRefused = attempt.kind === 'answered' && isThrottled(attempt.result);
+      if (outcome.kind === 'again-now') this.enqueue([item]);
+      else if (!(isRefused && outcome.kind === 'retry' && this.#enqueueAgain(item))) item.end(outcome);
+    } catch (error) {
+      item.end({ error });
+    }
+  }
+
+  /**
+   * Queues a delivery that its destination has just refused for its rate: at its place by the time it was queued first, and
+   * for the rest of its wait. False where it alone is to wait for longer than that.
+   */
+  #enqueueAgain(item: QueueItem): boolean {
+    const { elapsed, timeouts } = this.#dependencies;
+    const now = elapsed();
+    const leftMs = item.wait.ms - this.#waitedFor(item);
+    const aloneMs = item.notBefore - now;
+    if (aloneMs > Math.max(leftMs, BACKOFF_MS)) return false;
+    const rateWaitMs = this.#admission.rateWaitMs(this.#limits, now);
+    const queueAgain = () => {
+      this.#queued.add(item);
+      this.#isSorted = false;
+      this.#checkLater();
+      this.#flushSoon();
+    };
+    if (leftMs <= 0 || rateWaitMs > leftMs) this.#attempted(item, { kind: 'not-begun' });
+    // In steps: timeouts are kept by their duration.
+    else if (aloneMs > 0)
+      item.aloneTimeout = timeouts.start(Math.ceil(aloneMs / BACKOFF_MS) * BACKOFF_MS, queueAgain);
+    else queueAgain();
+    return true;
   }
 
   #flushSoon(flushing: (flush: () => void) => void = setImmediate): void {
@@ -342,7 +500,7 @@ export class DestinationQueue implements DeliveryQueue, QueuePressure {
   }
 
   #flushLater(ms: number): false {
-    const at = this.#options.elapsed() + ms;
+    const at = this.#dependencies.elapsed() + ms;
     if (this.#laterFlush !== undefined && this.#laterFlush.at <= at) return false;
     clearTimeout(this.#laterFlush?.timer);
     const timer = setTimeout(() => {
@@ -367,16 +525,19 @@ export class DestinationQueue implements DeliveryQueue, QueuePressure {
 
   /** Begins a request, or ends the attempts of all queued deliveries where none can be made. False: not now. */
   #beginNext(): boolean {
-    const now = this.#options.elapsed();
-    if (this.#admission.isOpen(now)) return this.#settleQueued({ kind: 'circuit-open' });
-    const limits = this.#options.limitsOf(this.#resolver.id);
+    const now = this.#dependencies.elapsed();
+    if (this.#admission.isOpen(now)) {
+      const { kind, since } = this.#admission.circuit(now);
+      return this.#endQueued({ kind: 'circuit-open', openMs: kind === 'closed' ? 0 : now - since });
+    }
+    const limits = this.#limits;
     const concurrency = this.#admission.concurrency(limits, now);
     if (this.#requests.size >= concurrency)
       return concurrency < limits.maxConcurrency ? this.#flushLater(DOUBLED_AFTER_MS) : false;
     const rateWaitMs = this.#admission.rateWaitMs(limits, now);
     if (rateWaitMs > 0) return this.#flushLater(rateWaitMs);
     const target = this.#resolver.resolve();
-    if (target.kind !== 'target') return this.#settleQueued(target);
+    if (target.kind !== 'target') return this.#endQueued(target);
     const { batch, waitMs } = gather(this.#next(), this.#openBatchLimits(target), now);
     if (batch.length === 0) return false;
     this.#isBatchOpen = waitMs > 0;
@@ -397,22 +558,22 @@ export class DestinationQueue implements DeliveryQueue, QueuePressure {
   *#inOrder(): Iterable<QueueItem> {
     for (const item of this.#queued) {
       if (this.#underWay.has(item.key)) continue;
-      if (item.isQuick && this.#diverted.has(item.key)) this.#notBegun(item);
+      if (item.isQuick && this.#shared.diverted.has(item.key)) this.#notBegun(item);
       else yield item;
     }
   }
 
-  #settleQueued(attempt: Attempt): false {
+  #endQueued(attempt: Attempt): false {
     const queued = [...this.#queued];
     this.#queued.clear();
-    for (const item of queued) item.settle(attempt);
+    for (const item of queued) this.#attempted(item, attempt);
     return false;
   }
 
   /** A batch is kept open no longer than the shortest retry step takes: other records wait behind the delivery. */
   #openBatchLimits(target: Target): BatchLimits {
     const limits = this.#batchLimits(target);
-    return { ...limits, ms: Math.min(limits.ms ?? 0, this.#options.schedule[0].ms) };
+    return { ...limits, ms: Math.min(limits.ms ?? 0, this.#dependencies.schedule[0].ms) };
   }
 
   #batchLimits({ connector, destination }: Target): BatchLimits {
@@ -426,9 +587,9 @@ export class DestinationQueue implements DeliveryQueue, QueuePressure {
   }
 
   #begin(gathered: readonly QueueItem[], target: Target, limits: RequestLimits): void {
-    const { clock, elapsed, waited, timeouts, slowAfterMs } = this.#options;
+    const { clock, elapsed, waited, timeouts, slowRequestMs } = this.#dependencies;
     for (const item of gathered) this.#queued.delete(item);
-    const batch = gathered.filter((item) => !isStopped(item));
+    const batch = gathered.filter((item) => !this.#isStopped(item));
     if (batch.length === 0) return;
     const request: DestinationRequest = {
       ...this.#admission.requestBegan(limits, elapsed()),
@@ -439,32 +600,38 @@ export class DestinationQueue implements DeliveryQueue, QueuePressure {
       controller: new AbortController(),
       startedAt: clock(),
       waitedFrom: waited(),
-      slowTimeout: timeouts.start(slowAfterMs, () => this.#foundSlow(request)),
+      slowTimeout: timeouts.start(slowRequestMs, () => this.#foundSlow(request)),
     };
     for (const item of batch) item.request = request;
     this.#requests.add(request);
     for (const key of request.keys) this.#underWay.set(key, request);
     const send = () => void this.#send(request);
     // The delivery that began the flush may be another one.
-    if (this.#options.tracing === undefined) send();
-    else this.#options.tracing.outside(send);
+    if (this.#dependencies.tracing === undefined) send();
+    else this.#dependencies.tracing.outside(send);
   }
 
   async #send(request: DestinationRequest): Promise<void> {
     if (request.batch.some(({ delivery }) => !hasEvent(delivery)) && !(await this.#readEvents(request)))
       return;
     const { batch, target, startedAt, began, controller } = request;
-    const answered = await resultsOf(request, this.#report, this.#options.tracing);
+    const answered = await sendBatch(
+      batch,
+      target,
+      controller.signal,
+      this.#report,
+      this.#dependencies.tracing,
+    );
     const has410 = answered.some((result) => answered410(result, target.type));
     const answers = has410 ? retriedIfAnswered410(answered, target.type) : answered;
     const results = failedIfRefusedAgain(answers, batch, this.#acceptedAt);
-    const ended = this.#options.elapsed();
+    const ended = this.#dependencies.elapsed();
     this.#remove(request, ended);
     const durationMs = ended - began;
     // An aborted request is no sign of the destination's health.
     if (!controller.signal.aborted) {
       const sent = answers.filter(wasSent);
-      if (sent.some(({ outcome }) => outcome !== 'retry')) this.#acceptedAt = this.#options.clock();
+      if (sent.some(({ outcome }) => outcome !== 'retry')) this.#acceptedAt = this.#dependencies.clock();
       const aboutRate = answers.filter(
         (answer, at) => wasSent(answer) && (!isThrottled(answer) || answer === results[at]),
       );
@@ -477,10 +644,11 @@ export class DestinationQueue implements DeliveryQueue, QueuePressure {
       if (sent.length > 0) this.#estimate.requestEnded(this.#waitedFor(request), batch.length);
       this.#count(request, results, durationMs, ended);
     }
-    if (has410) this.#options.noteAnswered410(this.#resolver.id, target.destination.version);
+    if (has410) this.#shared.pauseAfter410(this.id, target.destination.version);
     batch.forEach((item, at) => {
       const result = results[at] ?? CONNECTOR_FAILED;
-      if (item.request === request) item.settle({ kind: 'answered', result, startedAt, durationMs });
+      if (item.request === request)
+        this.#attempted(item, { kind: 'answered', result, startedAt, durationMs });
     });
     this.#flush();
   }
@@ -492,21 +660,21 @@ export class DestinationQueue implements DeliveryQueue, QueuePressure {
   async #readEvents(request: DestinationRequest): Promise<boolean> {
     const read = async (item: QueueItem) => {
       try {
-        const delivery = await this.#options.reads.withEvent(item.delivery);
-        if (delivery === undefined) item.settle({ kind: 'no-event' });
+        const delivery = await this.#dependencies.reads.withEvent(item.delivery);
+        if (delivery === undefined) this.#attempted(item, { kind: 'no-event' });
         else if (delivery !== item.delivery) {
           item.loaded = delivery;
-          isStopped(item);
+          this.#isStopped(item);
         }
       } catch (error) {
-        item.fail(error);
+        item.end({ error });
       }
     };
     await Promise.all(request.batch.map(read));
     request.batch = request.batch.filter((item) => item.request === request);
     request.awaited = request.batch.length;
     if (request.batch.length > 0) return true;
-    this.#remove(request, this.#options.elapsed());
+    this.#remove(request, this.#dependencies.elapsed());
     this.#flush();
     return false;
   }
@@ -531,7 +699,7 @@ export class DestinationQueue implements DeliveryQueue, QueuePressure {
     durationMs: number,
     ended: number,
   ): void {
-    const { metrics, clock } = this.#options;
+    const { metrics, clock } = this.#dependencies;
     const connector = target.type;
     metrics.observe('tributary_delivery_request_duration_seconds', durationMs / 1_000, { connector });
     const counts = new Map<DeliveryResult, number>();
@@ -543,9 +711,23 @@ export class DestinationQueue implements DeliveryQueue, QueuePressure {
     }
   }
 
+  /** Ends the attempt of a delivery whose rule would not make it any more. */
+  #isStopped(item: QueueItem): boolean {
+    try {
+      const { headers } = item.task;
+      const { state } = this.#dependencies.catalog;
+      const reason = cancelledByRule(item.sent, headers, item.destination.workspace_id, state);
+      if (reason === undefined) return false;
+      this.#attempted(item, { kind: 'stopped', reason });
+    } catch (error) {
+      item.end({ error });
+    }
+    return true;
+  }
+
   readonly #report = (error: unknown): void => {
-    const about = { destination: this.#resolver.id, error: messageOf(error) };
-    this.#options.logger.error(about, 'a connector threw instead of answering');
+    const about = { destination: this.id, error: messageOf(error) };
+    this.#dependencies.logger.error(about, 'a connector threw instead of answering');
   };
 }
 
@@ -556,14 +738,32 @@ function aloneWaitMs(result: DeliveryResult | undefined): number {
   return Math.min(Math.max(askedMs, BACKOFF_MS), MAX_RETRY_AFTER_MS);
 }
 
-/** Ends the attempt of a delivery whose rule would not make it any more. */
-function isStopped(item: QueueItem): boolean {
-  try {
-    const reason = item.attempts.stopReason(item);
-    if (reason === undefined) return false;
-    item.settle({ kind: 'stopped', reason });
-  } catch (error) {
-    item.fail(error);
+interface Gathered<Item> {
+  /** From the first item on; not empty where something is queued. */
+  readonly batch: readonly Item[];
+  /** How long the first of them may still wait for more items, ms; 0 when the request is to begin. */
+  readonly waitMs: number;
+}
+
+/** The queued items, oldest first, that the next request carries: up to the first limit that is reached. */
+export function gather<
+  Item extends Pick<QueueItem, 'bytes' | 'enqueuedAt'> & Partial<Pick<QueueItem, 'collectedUntil'>>,
+>(
+  queued: Iterable<Item>,
+  { events, bytes = Number.POSITIVE_INFINITY, ms = 0 }: BatchLimits,
+  now: number,
+): Gathered<Item> {
+  const batch: Item[] = [];
+  let batchBytes = 0;
+  let full = false;
+  for (const item of queued) {
+    full = batch.length >= Math.max(1, events) || (batch.length > 0 && batchBytes + item.bytes > bytes);
+    if (full) break;
+    batch.push(item);
+    batchBytes += item.bytes;
   }
-  return true;
+  full ||= batch.length >= events || batchBytes >= bytes;
+  if (full || batch.length === 0) return { batch, waitMs: 0 };
+  const due = Math.min(...batch.map((item) => item.collectedUntil ?? item.enqueuedAt + ms));
+  return { batch, waitMs: Math.max(0, due - now) };
 }

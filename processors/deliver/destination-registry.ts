@@ -1,16 +1,22 @@
 import {
   type Catalog,
-  type Clock,
+  type DeliveryEnvelope,
   type Destination,
   type HealthBoard,
   newId,
-  type RetrySchedule,
+  type StageContext,
+  withFields,
 } from '@tributary/core';
-import { LRUCache } from 'lru-cache';
-import type { TimeoutWheel } from '../fairness/waits.ts';
-import { hasOwnLimits, type RequestLimits, requestLimits } from './admission.ts';
-import { DestinationQueue, type QueueOptions } from './destination-queue.ts';
-import { DestinationResolver, type ResolverDependencies } from './destination-request.ts';
+import { type RequestLimits, requestLimits } from './admission.ts';
+import type { DeliveryTask } from './delivery-task.ts';
+import {
+  DestinationQueue,
+  type QueueDependencies,
+  QueueItem,
+  type QueueWait,
+  type SharedByQueues,
+} from './destination-queue.ts';
+import { DivertedSubjects, InFlightRegistry } from './diverted-deliveries.ts';
 import {
   type AlertLimits,
   type DestinationReport,
@@ -18,16 +24,22 @@ import {
   HealthCounts,
   type HealthIncrement,
   HealthReporter,
-  PauseAfter410,
 } from './health.ts';
+import type { Outcome } from './outcome.ts';
 
 /** A queue is dropped once it was idle for this long, ms; its circuit is closed by then. */
 const FORGET_AFTER_MS = 10 * 60_000;
 const SWEEP_MS = 60_000;
 
-export interface RegistryDependencies extends ResolverDependencies, QueueOptions {
-  /** A destination is used that was not before. */
-  noteUse(): void;
+export interface RegistryDependencies extends QueueDependencies {
+  readonly catalog: Pick<Catalog, 'state' | 'propose'>;
+  /** Limits of a destination that has none of its own: concurrent requests, and requests that begin in a second. */
+  readonly maxRequests: number;
+  readonly requestsPerSecond: number | undefined;
+  /** When the health of a destination counts as changed. */
+  readonly condition: AlertLimits;
+  /** Reports of all processes. Absent: health is reported as metrics alone. */
+  readonly healthBoard?: HealthBoard | undefined;
 }
 
 interface Registered {
@@ -38,26 +50,74 @@ interface Registered {
   readonly counts: HealthCounts;
 }
 
-/** The queues of the destinations that this process delivers to. */
-export class DestinationRegistry {
+/**
+ * The queues of the destinations that this process delivers to, for all its stages: limits and circuit breakers belong to a
+ * destination, whatever stage its deliveries come from.
+ *
+ * When the stages stop, a request under way is finished by the stage that began it, however long it takes. One that was left
+ * to the slow queue is finished by the slow stage that attached to it; without one its delivery is sent again by the next
+ * process that takes its record.
+ */
+export class DestinationRegistry implements SharedByQueues {
   readonly #dependencies: RegistryDependencies;
   readonly #registered = new Map<string, Registered>();
   /** Subjects of destinations with deliveries in the slow queue. */
   readonly diverted: DivertedSubjects;
+  readonly inFlight = new InFlightRegistry();
+  readonly #defaultLimits: RequestLimits;
+  readonly #reporter: HealthReporter;
+  readonly #alerts: HealthAlerts;
   #sweeping: NodeJS.Timeout | undefined;
 
   constructor(dependencies: RegistryDependencies) {
+    const { elapsed, maxRequests, requestsPerSecond } = dependencies;
     this.#dependencies = dependencies;
-    this.diverted = new DivertedSubjects(dependencies.elapsed);
+    this.diverted = new DivertedSubjects(elapsed);
+    this.#defaultLimits = { maxConcurrency: maxRequests, perSecond: requestsPerSecond };
+    const process = newId();
+    this.#reporter = new HealthReporter(dependencies, process, this);
+    this.#alerts = new HealthAlerts(dependencies, process, this);
   }
 
-  get size(): number {
-    return this.#registered.size;
+  /**
+   * Sends a delivery and waits for its outcome: `slow` where no request began within the wait, and for an impatient one also
+   * where its request takes long. Rejects with `Unavailable` when the context's signal is aborted.
+   */
+  send(
+    task: DeliveryTask,
+    destination: Destination,
+    context: StageContext,
+    wait: QueueWait,
+  ): Promise<Outcome> {
+    const { delivery } = task;
+    if (!wait.isPatient && this.inFlight.has(delivery)) return Promise.resolve({ delivery, kind: 'slow' });
+    const { promise, resolve, reject } = Promise.withResolvers<Outcome>();
+    const queue = this.queueOf(destination.id);
+    const item = new QueueItem(task, destination, context, wait, (outcome) =>
+      'error' in outcome ? reject(outcome.error) : resolve(outcome),
+    );
+    queue.enqueue([item]);
+    const unregister = onAbort(context.signal, () => {
+      if (!item.hasLeft) queue.cancel(item);
+    });
+    return promise.finally(unregister);
   }
 
-  /** The destination as it is now; undefined when it was deleted. */
-  current(id: string): Destination | undefined {
-    return this.#dependencies.current(id);
+  /**
+   * The outcome of a delivery whose request was begun by another stage of this process; undefined when none was. `slow`:
+   * no request could begin for it there.
+   */
+  async attach(delivery: DeliveryEnvelope, { signal }: StageContext): Promise<Outcome | undefined> {
+    const inFlight = this.inFlight.take(delivery);
+    if (inFlight === undefined) return undefined;
+    const unregister = onAbort(signal, inFlight.cancel);
+    try {
+      const outcome = await inFlight.ended;
+      const { attempts, created_at } = outcome.delivery;
+      return { ...outcome, delivery: withFields(delivery, { attempts, created_at }) };
+    } finally {
+      unregister();
+    }
   }
 
   /**
@@ -66,16 +126,25 @@ export class DestinationRegistry {
    * queue sends its deliveries by the new settings.
    */
   queueOf(id: string): DestinationQueue {
-    const version = this.current(id)?.version;
+    const version = this.#current(id)?.version;
     const known = this.#registered.get(id);
     if (known !== undefined && known.version === version) return known.queue;
-    const resolver = new DestinationResolver(this.#dependencies, id);
     const counts = known?.counts ?? new HealthCounts();
-    const queue = new DestinationQueue(this.#dependencies, resolver, this.diverted, counts);
+    const queue = new DestinationQueue(this.#dependencies, this, id, counts);
     this.#registered.set(id, { version, queue, counts });
-    this.#dependencies.noteUse();
-    this.#sweepLater();
+    const { tracing } = this.#dependencies;
+    // The rounds of reports and alerts outlive the delivery that starts them, so they are no part of its trace.
+    if (tracing === undefined) this.#beginRounds();
+    else tracing.outside(() => this.#beginRounds());
     return queue;
+  }
+
+  limitsOf(id: string): RequestLimits {
+    return requestLimits(this.#current(id), this.#defaultLimits, this.#reporter.processesOf(id));
+  }
+
+  pauseAfter410(id: string, version: number): void {
+    void this.#alerts.pauseAfter410(id, version);
   }
 
   /** The health of all destinations, as seen by this process. */
@@ -91,9 +160,19 @@ export class DestinationRegistry {
   /** Drops queues that are idle for long, or whose destination was deleted; never one with a request. */
   sweep(): void {
     for (const [id, { queue }] of this.#registered) {
-      const isDeleted = this.current(id) === undefined;
+      const isDeleted = this.#current(id) === undefined;
       if (queue.idleMs() > (isDeleted ? 0 : FORGET_AFTER_MS)) this.#registered.delete(id);
     }
+  }
+
+  #current(id: string): Destination | undefined {
+    return this.#dependencies.catalog.state.destination(id);
+  }
+
+  #beginRounds(): void {
+    this.#reporter.begin();
+    this.#alerts.begin();
+    this.#sweepLater();
   }
 
   #sweepLater(): void {
@@ -105,95 +184,31 @@ export class DestinationRegistry {
   }
 }
 
-interface RegistryParts extends Omit<RegistryDependencies, 'limitsOf' | 'noteUse' | 'noteAnswered410'> {
-  readonly catalog: Pick<Catalog, 'propose'>;
-  readonly clock: Clock;
-  readonly schedule: RetrySchedule;
-  readonly timeouts: TimeoutWheel;
-  /** Limits of a destination that has none of its own. */
-  readonly defaultLimits: RequestLimits;
-  readonly alertLimits: AlertLimits;
-  readonly healthBoard?: HealthBoard | undefined;
-}
-
-/** The registry of a process, with the reports and alerts on the health of its destinations. */
-export function createDestinationRegistry(parts: RegistryParts): DestinationRegistry {
-  const { current, defaultLimits, alertLimits } = parts;
-  const process = newId();
-  const reports = (): readonly DestinationReport[] => registry.health();
-  const workspaceOf = (id: string) => current(id)?.workspace_id;
-  const isShared = (id: string) => hasOwnLimits(current(id));
-  const takeCounts = () => registry.takeCounts();
-  const reporter = new HealthReporter({ ...parts, process, workspaceOf, isShared, takeCounts }, reports);
-  const alerts = new HealthAlerts({ ...parts, process, limits: alertLimits }, reports);
-  const reportOf = (id: string) => reports().find(({ destination_id }) => destination_id === id);
-  const pauseAfter410 = new PauseAfter410({ ...parts, reportOf });
-  const registry: DestinationRegistry = new DestinationRegistry({
-    ...parts,
-    limitsOf: (id) => requestLimits(current(id), defaultLimits, reporter.processesOf(id)),
-    noteAnswered410: (id, version) => void pauseAfter410.pause(id, version),
-    noteUse: () => {
-      const begin = () => {
-        reporter.begin();
-        alerts.begin();
-      };
-      // The rounds of reports and alerts outlive the delivery that starts them, so they are no part of its trace.
-      if (parts.tracing === undefined) begin();
-      else parts.tracing.outside(begin);
-    },
-  });
-  return registry;
-}
-
-/** Keys that are remembered; the oldest beyond are forgotten. */
-const KEPT = 50_000;
-
 /**
- * How long later deliveries follow one that the slow stage of this process has not completed, ms: that of another process may
- * have it. Longer than a delivery waits in a slow stage before it is deferred.
+ * Callbacks by signal. Thousands of deliveries follow the signal of one partition, and an `AbortSignal` searches all its
+ * listeners for each new one: they share one listener.
  */
-export const FOLLOWED_MS = 30_000;
+const callbacks = new WeakMap<AbortSignal, Set<() => void>>();
 
-interface Diverted {
-  count: number;
-  until: number;
-}
-
-/**
- * The destinations and subjects, as keys of deliveries, that have deliveries in the slow queue. Later ones of the same key follow
- * them there, so that none overtakes another.
- */
-export class DivertedSubjects {
-  readonly #elapsed: Clock;
-  readonly #diverted = new LRUCache<string, Diverted>({ max: KEPT });
-
-  /** `elapsed`: ms of a monotonic clock. */
-  constructor(elapsed: Clock) {
-    this.#elapsed = elapsed;
+/** Calls `callback` once the signal is aborted, at once where it is already. Returns the end of the registration. */
+export function onAbort(signal: AbortSignal, callback: () => void): () => void {
+  if (signal.aborted) {
+    callback();
+    return () => {};
   }
-
-  has(key: string): boolean {
-    if (this.#diverted.size === 0) return false;
-    const known = this.#diverted.peek(key);
-    if (known === undefined) return false;
-    if (this.#elapsed() < known.until) return true;
-    this.#diverted.delete(key);
-    return false;
+  const known = callbacks.get(signal);
+  const registered = known ?? new Set();
+  if (known === undefined) {
+    callbacks.set(signal, registered);
+    signal.addEventListener(
+      'abort',
+      () => {
+        for (const each of registered) each();
+        registered.clear();
+      },
+      { once: true },
+    );
   }
-
-  /** A delivery was diverted. It does not prolong the time of an earlier one: in another process that may be done long since. */
-  add(key: string): void {
-    const known = this.has(key) ? this.#diverted.get(key) : undefined;
-    if (known === undefined) this.#diverted.set(key, { count: 1, until: this.#elapsed() + FOLLOWED_MS });
-    else known.count += 1;
-  }
-
-  /** The slow stage of this process completed a delivery, or deferred it. */
-  settled(key: string): void {
-    const known = this.#diverted.peek(key);
-    if (known === undefined) return;
-    known.count -= 1;
-    known.until = this.#elapsed() + FOLLOWED_MS;
-    if (known.count === 0) this.#diverted.delete(key);
-  }
+  registered.add(callback);
+  return () => void registered.delete(callback);
 }

@@ -16,7 +16,7 @@ import {
 import fc from 'fast-check';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { requestLimits } from './admission.ts';
-import { quietReport } from './deliveries.fixture.ts';
+import { DESTINATION, quietReport } from './deliveries.fixture.ts';
 import {
   type AlertLimits,
   changeDue,
@@ -100,7 +100,12 @@ function setUpReports(shared: Map<string, HealthReport> = new Map()) {
     new HealthReporter(
       {
         healthBoard: board,
-        process,
+        catalog: {
+          state: {
+            // Its limits are shared by all processes.
+            destination: (id) => (id === 'gone' ? undefined : { ...DESTINATION, max_concurrency: 3 }),
+          },
+        },
         clock: () => state.now,
         metrics: {
           ...NO_METRICS,
@@ -110,15 +115,16 @@ function setUpReports(shared: Map<string, HealthReport> = new Map()) {
             void gauges.delete([name, ...Object.values(labels)].join(' ')),
         },
         logger: { ...NO_LOGGER, warn: (_about: object, message: string) => void warned.push(message) },
-        workspaceOf: (id) => (id === 'gone' ? undefined : 'w1'),
-        isShared: () => true,
+      },
+      process,
+      {
+        health: reports,
         takeCounts: () => {
           const taken = new Map(counted);
           counted.clear();
           return taken;
         },
       },
-      reports,
     );
   return { gauges, shared, state, warned, recorded, counted, reporterOf };
 }
@@ -257,6 +263,7 @@ function setUpAlerts(fields: { readonly enabled?: boolean; readonly paused?: boo
     const watch = new HealthAlerts(
       {
         catalog: {
+          state,
           async propose(fact) {
             if (away.catalog) throw new Unavailable('away');
             return add(fact);
@@ -268,15 +275,14 @@ function setUpAlerts(fields: { readonly enabled?: boolean; readonly paused?: boo
             return [...board.values()];
           },
         },
-        process,
-        limits: SHORT_LIMITS,
-        current: (id) => state.destination(id),
+        condition: SHORT_LIMITS,
         clock: () => time.now,
         elapsed: () => time.now,
         logger: { ...NO_LOGGER, warn: (_fields, message) => void warned.push(message) },
         metrics: NO_METRICS,
       },
-      () => [],
+      process,
+      { health: () => [] },
     );
     return {
       evaluate(report: Partial<DestinationReport>) {

@@ -2,6 +2,7 @@ import {
   addLatencies,
   type BadReason,
   type Catalog,
+  type CatalogView,
   type Clock,
   type DeliveryResult,
   type Destination,
@@ -32,6 +33,7 @@ import {
   startOf,
 } from '@tributary/core';
 import { LRUCache } from 'lru-cache';
+import { hasOwnLimits } from './admission.ts';
 import { isThrottled } from './outcome.ts';
 
 /** Window of the counts in a report, and of its recent attempts, ms; they advance in steps of five seconds. */
@@ -203,50 +205,44 @@ async function liveReports(
   return live;
 }
 
-/** Calls `round` every `everyMs` with the reports of all destinations, until there are none. */
-class ReportRounds {
-  readonly #everyMs: number;
-  readonly #reports: () => readonly DestinationReport[];
-  readonly #round: (reports: readonly DestinationReport[]) => Promise<void>;
-  #next: NodeJS.Timeout | undefined;
-
-  /** `round` never rejects. */
-  constructor(
-    everyMs: number,
-    reports: () => readonly DestinationReport[],
-    round: (reports: readonly DestinationReport[]) => Promise<void>,
-  ) {
-    this.#everyMs = everyMs;
-    this.#reports = reports;
-    this.#round = round;
-  }
-
-  /** Does nothing while a round is scheduled or runs. */
-  begin(): void {
-    this.#next ??= setTimeout(async () => {
-      const reports = this.#reports();
-      await this.#round(reports);
-      this.#next = undefined;
-      // A destination that was added during the round did not schedule the next one.
-      if (reports.length > 0 || this.#reports().length > 0) this.begin();
-    }, this.#everyMs).unref();
-  }
-}
-
-interface HealthReporterDependencies {
-  /** Absent: health is reported as metrics alone. */
-  readonly healthBoard?: HealthBoard | undefined;
-  /** Id of this process; a new one at each start. */
-  readonly process: string;
-  readonly clock: Clock;
-  readonly metrics: Metrics;
-  readonly logger: Logger;
-  /** The workspace of a destination; undefined when it was deleted. */
-  workspaceOf(id: string): string | undefined;
-  /** Whether all processes together share the limits of a destination. */
-  isShared(id: string): boolean;
+/** The destinations of this process. */
+interface ReportedDestinations {
+  health(): readonly DestinationReport[];
   /** Counts of each destination since the last call. */
   takeCounts(): ReadonlyMap<string, HealthIncrement>;
+}
+
+/**
+ * Returns a function that starts rounds, and does nothing while they go on: `round`, which never rejects, is called every
+ * `everyMs` with the reports of all destinations, until there are none.
+ */
+function roundsOf(
+  everyMs: number,
+  destinations: Pick<ReportedDestinations, 'health'>,
+  round: (reports: readonly DestinationReport[]) => Promise<void>,
+): () => void {
+  let goesOn = false;
+  const begin = () => {
+    if (goesOn) return;
+    goesOn = true;
+    setTimeout(async () => {
+      const reports = destinations.health();
+      await round(reports);
+      goesOn = false;
+      // A destination that was added during the round did not schedule the next one.
+      if (reports.length > 0 || destinations.health().length > 0) begin();
+    }, everyMs).unref();
+  };
+  return begin;
+}
+
+interface ReporterDependencies {
+  readonly catalog: { readonly state: Pick<CatalogView, 'destination'> };
+  /** Absent: health is reported as metrics alone. */
+  readonly healthBoard?: HealthBoard | undefined;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
 }
 
 type DestinationGauge = Extract<GaugeName, `tributary_destination_${string}`>;
@@ -272,22 +268,23 @@ function sampleOf(report: HealthReport, counts: HealthIncrement = NOTHING): Heal
  * What it adds to the history is lost then, as the board may have taken it, and with a process that is killed.
  */
 export class HealthReporter {
-  readonly #dependencies: HealthReporterDependencies;
-  readonly #rounds: ReportRounds;
+  readonly #dependencies: ReporterDependencies;
+  readonly #process: string;
+  readonly #destinations: ReportedDestinations;
+  /** Starts the rounds of reports, which continue while there are destinations. */
+  readonly begin: () => void;
   readonly #named = new Set<string>();
   /** Gauges of the last report. */
   #reported: ReportedGauge[] = [];
   #processes: ReadonlyMap<string, number> = new Map();
   #isDown = false;
 
-  constructor(dependencies: HealthReporterDependencies, reports: () => readonly DestinationReport[]) {
+  /** `process`: the id of this process on the board; a new one at each start. */
+  constructor(dependencies: ReporterDependencies, process: string, destinations: ReportedDestinations) {
     this.#dependencies = dependencies;
-    this.#rounds = new ReportRounds(REPORT_EVERY_MS, reports, (current) => this.report(current));
-  }
-
-  /** Starts the rounds of reports, which continue while there are destinations. */
-  begin(): void {
-    this.#rounds.begin();
+    this.#process = process;
+    this.#destinations = destinations;
+    this.begin = roundsOf(REPORT_EVERY_MS, destinations, (reports) => this.report(reports));
   }
 
   /** How many processes share the limits of a destination, this one among them. */
@@ -296,14 +293,15 @@ export class HealthReporter {
   }
 
   async report(reports: readonly DestinationReport[]): Promise<void> {
-    const { healthBoard, process, workspaceOf, logger, takeCounts } = this.#dependencies;
+    const { healthBoard, catalog, logger } = this.#dependencies;
     this.#measure(reports);
     if (healthBoard === undefined) return;
     const own = reports.flatMap((report): HealthReport[] => {
-      const workspaceId = workspaceOf(report.destination_id);
-      return workspaceId === undefined ? [] : [{ ...report, workspace_id: workspaceId, process }];
+      const destination = catalog.state.destination(report.destination_id);
+      if (destination === undefined) return [];
+      return [{ ...report, workspace_id: destination.workspace_id, process: this.#process }];
     });
-    const counts = takeCounts();
+    const counts = this.#destinations.takeCounts();
     const samples = own
       .map((report) => sampleOf(report, counts.get(report.destination_id)))
       .filter((sample) => !isQuiet(sample));
@@ -320,8 +318,11 @@ export class HealthReporter {
   }
 
   async #sharers(board: HealthBoard, own: readonly HealthReport[]): Promise<ReadonlyMap<string, number>> {
-    const { isShared, clock } = this.#dependencies;
-    const shared = own.filter(({ destination_id }) => isShared(destination_id));
+    const { catalog, clock } = this.#dependencies;
+    // All processes together share the limits of such a destination.
+    const shared = own.filter(({ destination_id }) =>
+      hasOwnLimits(catalog.state.destination(destination_id)),
+    );
     const sharers = new Map<string, number>();
     for (const { destination_id: id } of await liveReports(board, shared, clock))
       sharers.set(id, (sharers.get(id) ?? 0) + 1);
@@ -397,20 +398,13 @@ const EVALUATIONS = 4;
 const MAX_EVERY_MS = 5_000;
 const MIN_EVERY_MS = 100;
 
-interface HealthAlertsDependencies {
-  readonly catalog: Pick<Catalog, 'propose'>;
+interface AlertsDependencies extends Omit<ReporterDependencies, 'healthBoard'> {
+  readonly catalog: ReporterDependencies['catalog'] & Pick<Catalog, 'propose'>;
   /** Reports of the other processes. Absent: there is no other process. */
   readonly healthBoard?: Pick<HealthBoard, 'read'> | undefined;
-  /** Id of this process on the board. */
-  readonly process: string;
-  readonly limits: AlertLimits;
-  /** The destination as it is now; undefined when it was deleted. */
-  current(id: string): Destination | undefined;
-  readonly clock: Clock;
+  readonly condition: AlertLimits;
   /** Ms of a monotonic clock. */
   readonly elapsed: Clock;
-  readonly logger: Logger;
-  readonly metrics: Metrics;
 }
 
 interface Evaluated {
@@ -427,23 +421,27 @@ interface Evaluated {
  * A destination that does well by this process's own report, and was not reported bad, costs no call to the board.
  */
 export class HealthAlerts {
-  readonly #dependencies: HealthAlertsDependencies;
-  readonly #rounds: ReportRounds;
+  readonly #dependencies: AlertsDependencies;
+  readonly #process: string;
+  readonly #destinations: Pick<ReportedDestinations, 'health'>;
+  /** Starts the rounds of evaluations, which continue while there are destinations. */
+  readonly begin: () => void;
   readonly #streaks = new LRUCache<string, Streak>({ max: REMEMBERED });
+  /** Destinations whose pause is being proposed. */
+  readonly #pausing = new Set<string>();
   #isDown = false;
 
-  constructor(dependencies: HealthAlertsDependencies, reports: () => readonly DestinationReport[]) {
+  /** `process`: the id of this process on the board. */
+  constructor(
+    dependencies: AlertsDependencies,
+    process: string,
+    destinations: Pick<ReportedDestinations, 'health'>,
+  ) {
     this.#dependencies = dependencies;
-    const everyMs = Math.max(
-      MIN_EVERY_MS,
-      Math.min(MAX_EVERY_MS, dependencies.limits.badAfterMs / EVALUATIONS),
-    );
-    this.#rounds = new ReportRounds(everyMs, reports, (current) => this.evaluate(current));
-  }
-
-  /** Starts the rounds of evaluations, which continue while there are destinations. */
-  begin(): void {
-    this.#rounds.begin();
+    this.#process = process;
+    this.#destinations = destinations;
+    const everyMs = Math.min(MAX_EVERY_MS, dependencies.condition.badAfterMs / EVALUATIONS);
+    this.begin = roundsOf(Math.max(MIN_EVERY_MS, everyMs), destinations, (reports) => this.evaluate(reports));
   }
 
   /** Never rejects: a failed evaluation or proposal is repeated by the next round. */
@@ -464,9 +462,10 @@ export class HealthAlerts {
    * one process's own report is, as no share of the whole exceeds the largest of its parts: that process evaluates.
    */
   async #candidates(reports: readonly DestinationReport[]): Promise<readonly Evaluated[]> {
-    const { current, limits, process } = this.#dependencies;
+    const { catalog, condition: limits } = this.#dependencies;
+    const process = this.#process;
     const asked = reports.flatMap((report) => {
-      const destination = current(report.destination_id);
+      const destination = catalog.state.destination(report.destination_id);
       if (destination?.enabled !== true || destination.paused === true) return [];
       const own: HealthReport = { ...report, workspace_id: destination.workspace_id, process };
       const { id, condition } = destination;
@@ -482,14 +481,14 @@ export class HealthAlerts {
 
   /** Reports of other processes on the same destinations, by destination. */
   async #others(own: readonly HealthReport[]): Promise<ReadonlyMap<string, readonly HealthReport[]>> {
-    const { healthBoard, process, clock } = this.#dependencies;
+    const { healthBoard, clock } = this.#dependencies;
     const known = healthBoard === undefined ? [] : await liveReports(healthBoard, own, clock);
-    const others = known.filter((report) => report.process !== process);
+    const others = known.filter(({ process }) => process !== this.#process);
     return Map.groupBy(others, ({ destination_id }) => destination_id);
   }
 
   async #evaluateOne({ destination, health }: Evaluated): Promise<void> {
-    const { limits, elapsed, clock } = this.#dependencies;
+    const { condition: limits, elapsed, clock } = this.#dependencies;
     const { id, condition } = destination;
     const streak = streakAfter(this.#streaks.get(id), evaluateHealth(health, limits), elapsed());
     if (streak === undefined) return;
@@ -511,6 +510,53 @@ export class HealthAlerts {
     if (!verdict.applied) return;
     metrics.count('tributary_destination_health_changes_total', { state });
     logger.warn({ destination: destination.id, state, because }, 'the health of a destination changed');
+  }
+
+  /**
+   * Pauses a destination that answered `410 Gone` and proposes a notice. A pause that the catalog refuses, because another
+   * process made it or the destination was changed meanwhile, is dropped: the next 410 proposes it again. `version` is the
+   * one that answered: settings changed since may point elsewhere. Never rejects.
+   */
+  async pauseAfter410(id: string, version: number): Promise<void> {
+    if (this.#pausing.has(id)) return;
+    this.#pausing.add(id);
+    try {
+      await this.#pause(id, version);
+    } catch (error) {
+      const { logger } = this.#dependencies;
+      logger.warn(
+        { destination: id, error: messageOf(error) },
+        'a destination that answered 410 Gone could not be paused; the next round tries again',
+      );
+    } finally {
+      this.#pausing.delete(id);
+    }
+  }
+
+  /** The notice comes first: after a crash in between the next 410 repeats it, so it is not lost. */
+  async #pause(id: string, version: number): Promise<void> {
+    const { catalog, clock, logger, metrics } = this.#dependencies;
+    const destination = catalog.state.destination(id);
+    if (destination?.version !== version || destination.paused === true) return;
+    const at = iso(clock());
+    const report = this.#destinations.health().find(({ destination_id }) => destination_id === id);
+    const health =
+      report && mergeHealth([{ ...report, workspace_id: destination.workspace_id, process: '' }]);
+    const paced_until = destination.condition?.paced_until ?? at;
+    const change = { state: 'bad', because: 'gone', since: at, paced_until } as const;
+    const noticed = await catalog.propose(healthChange(destination, change, health, at));
+    if (noticed.applied) metrics.count('tributary_destination_health_changes_total', { state: 'bad' });
+    const paused = await catalog.propose({
+      v: 1,
+      type: 'destination.updated',
+      entity: id,
+      expected_version: version,
+      data: { paused: true, paused_because: { reason: 'gone', at } },
+      by: 'stage:deliver',
+      from: { address: '', request_id: '' },
+      at,
+    });
+    if (paused.applied) logger.warn({ destination: id }, 'a destination answered 410 Gone and was paused');
   }
 }
 
@@ -540,73 +586,6 @@ function healthChange(
 function isBad(report: HealthReport, limits: AlertLimits): boolean {
   const health = mergeHealth([report]);
   return health !== undefined && evaluateHealth(health, limits).kind === 'bad';
-}
-
-interface PauseAfter410Dependencies {
-  readonly catalog: Pick<Catalog, 'propose'>;
-  /** The destination as it is now; undefined when it was deleted. */
-  current(id: string): Destination | undefined;
-  /** The report on a destination, for the notice. */
-  reportOf(id: string): DestinationReport | undefined;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly metrics: Metrics;
-}
-
-/**
- * Pauses destinations that answered `410 Gone` and proposes a notice. A pause that the catalog refuses, because another
- * process made it or the destination was changed meanwhile, is dropped: the next 410 proposes it again.
- */
-export class PauseAfter410 {
-  readonly #dependencies: PauseAfter410Dependencies;
-  readonly #pausing = new Set<string>();
-
-  constructor(dependencies: PauseAfter410Dependencies) {
-    this.#dependencies = dependencies;
-  }
-
-  /** `version` is the one that answered: settings changed since may point elsewhere. Never rejects. */
-  async pause(id: string, version: number): Promise<void> {
-    if (this.#pausing.has(id)) return;
-    this.#pausing.add(id);
-    try {
-      await this.#pause(id, version);
-    } catch (error) {
-      const { logger } = this.#dependencies;
-      logger.warn(
-        { destination: id, error: messageOf(error) },
-        'a destination that answered 410 Gone could not be paused; the next round tries again',
-      );
-    } finally {
-      this.#pausing.delete(id);
-    }
-  }
-
-  /** The notice comes first: after a crash in between the next 410 repeats it, so it is not lost. */
-  async #pause(id: string, version: number): Promise<void> {
-    const { catalog, current, clock, logger, metrics } = this.#dependencies;
-    const destination = current(id);
-    if (destination?.version !== version || destination.paused === true) return;
-    const at = iso(clock());
-    const report = this.#dependencies.reportOf(id);
-    const health =
-      report && mergeHealth([{ ...report, workspace_id: destination.workspace_id, process: '' }]);
-    const paced_until = destination.condition?.paced_until ?? at;
-    const change = { state: 'bad', because: 'gone', since: at, paced_until } as const;
-    const noticed = await catalog.propose(healthChange(destination, change, health, at));
-    if (noticed.applied) metrics.count('tributary_destination_health_changes_total', { state: 'bad' });
-    const paused = await catalog.propose({
-      v: 1,
-      type: 'destination.updated',
-      entity: id,
-      expected_version: version,
-      data: { paused: true, paused_because: { reason: 'gone', at } },
-      by: 'stage:deliver',
-      from: { address: '', request_id: '' },
-      at,
-    });
-    if (paused.applied) logger.warn({ destination: id }, 'a destination answered 410 Gone and was paused');
-  }
 }
 
 /** The evaluation of a destination at one moment. `unknown`: it is at rest or in between; the state known before stays. */

@@ -28,8 +28,8 @@ it('a batch held open for longer than the shortest retry step was deferred for e
   await pass(5_900);
   expect(calls).toHaveLength(0);
   await pass(200);
-  const settled = await Promise.all([first, second]);
-  expect(settled.map(({ outcome }) => outcome.kind)).toEqual(['delivered', 'delivered']);
+  const outcomes = await Promise.all([first, second]);
+  expect(outcomes.map(({ kind }) => kind)).toEqual(['delivered', 'delivered']);
   expect(calls.map(({ ids }) => ids)).toEqual([['1', '2']]);
 });
 
@@ -38,12 +38,12 @@ it('a delivery in an open batch went to the slow queue and was sent all the same
   const other = setUpHolding(5_000);
   const soon = ['1', '2'].map((id) => sendQuickly(taskOf(delivery(id))));
   await pass(600);
-  expect((await Promise.all(soon)).map(({ outcome }) => outcome.kind)).toEqual(['slow', 'slow']);
+  expect((await Promise.all(soon)).map(({ kind }) => kind)).toEqual(['slow', 'slow']);
   const [here, there] = [run(delivery('1')), other.run(delivery('2'))];
   await pass(5_100);
   await other.pass(5_100);
-  const settled = await Promise.all([here, there]);
-  expect(settled.map(({ outcome }) => outcome.kind)).toEqual(['delivered', 'delivered']);
+  const outcomes = await Promise.all([here, there]);
+  expect(outcomes.map(({ kind }) => kind)).toEqual(['delivered', 'delivered']);
   expect(calls.map(({ ids }) => ids)).toEqual([['1']]);
   expect(other.calls.map(({ ids }) => ids)).toEqual([['2']]);
 });

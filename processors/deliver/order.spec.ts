@@ -1,7 +1,7 @@
 import type { DeliveryResult } from '@tributary/core';
 import { expect, it } from 'vitest';
 import { DOWN, delivery, OK, setUp, taskOf, turn } from './deliveries.fixture.ts';
-import { DivertedSubjects, FOLLOWED_MS } from './destination-registry.ts';
+import { DivertedSubjects, FOLLOWED_MS } from './diverted-deliveries.ts';
 
 /** A destination whose requests hang until the test ends one, and deliveries such as `ada-1`, of the subject `ada`. */
 function setUpSubjects(maxConcurrency: number, size = 1) {
@@ -56,9 +56,9 @@ it('a delivery overtook an earlier one of its subject that had left for the slow
   time.elapsed += 400;
   const second = quick('ada-2');
   time.elapsed += 101;
-  expect((await first).outcome.kind).toBe('slow');
+  expect((await first).kind).toBe('slow');
   await end('bob-1');
-  expect((await second).outcome.kind).toBe('slow');
+  expect((await second).kind).toBe('slow');
   expect(requests()).toEqual(['bob-1']);
   expect(registry.diverted.has('destination:ada')).toBe(true);
   expect(registry.diverted.has('destination:bob')).toBe(false);
@@ -76,11 +76,11 @@ it('deliveries follow until the slow stage has completed all earlier ones, or fo
   diverted.add('a');
   diverted.add('a');
   diverted.add('b');
-  diverted.settled('a');
+  diverted.completed('a');
   expect(diverted.has('a')).toBe(true);
   time.elapsed += FOLLOWED_MS - 1;
   diverted.add('b');
-  diverted.settled('a');
+  diverted.completed('a');
   expect(diverted.has('a')).toBe(false);
   expect(diverted.has('b')).toBe(true);
   time.elapsed += 1;

@@ -12,15 +12,13 @@ import {
   TOPIC,
 } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { taskOf } from './deliveries.fixture.ts';
+import { delivery as deliveryOf, taskOf } from './deliveries.fixture.ts';
+import { readTask } from './delivery-task.ts';
 import {
   afterFailure,
-  type NextStep,
-  nextStep,
   type Outcome,
   outputRecords,
   pausedStep,
-  readTask,
   stepOfAtLeast,
   withAttempt,
 } from './outcome.ts';
@@ -37,12 +35,11 @@ function attempt(at: number, atOnce = false): DeliveryAttempt {
   return atOnce ? { ...made, at_once: true } : made;
 }
 
-function ask(
-  attempts: readonly DeliveryAttempt[],
-  result: Failure = busy,
-  now = createdAt + 1_000,
-): NextStep {
-  return nextStep({ attempts, result, createdAt, now, schedule, expiryMs: DEFAULT_EXPIRY_MS });
+function ask(attempts: readonly DeliveryAttempt[], result: Failure = busy, now = createdAt + 1_000) {
+  const policy = { schedule, expiryMs: DEFAULT_EXPIRY_MS, keptAttempts: 50 };
+  const delivery = deliveryOf('1', { attempts, created_at: iso(createdAt) });
+  const { delivery: _, ...step } = afterFailure(delivery, result, policy, now);
+  return step;
 }
 
 function attempts(count: number): DeliveryAttempt[] {
@@ -59,7 +56,12 @@ describe('after a failed attempt', () => {
   });
 
   it('states the earliest time of the next attempt', () => {
-    expect(ask(attempts(2))).toEqual({ kind: 'retry', label: '1m', notBefore: createdAt + 61_000 });
+    expect(ask(attempts(2))).toEqual({
+      kind: 'retry',
+      label: '1m',
+      notBefore: createdAt + 61_000,
+      reason: 'status 503',
+    });
   });
 
   it('is final when the destination answers so', () => {
@@ -119,7 +121,7 @@ describe('Retry-After', () => {
   ])('of %i ms waits %d ms, first on %s', (afterMs, waitMs, label, endsEarly?: boolean) => {
     const now = createdAt + 1_000;
     const early = endsEarly === undefined ? {} : { endsEarly };
-    const step = { kind: 'retry', label, notBefore: now + waitMs, ...early };
+    const step = { kind: 'retry', label, notBefore: now + waitMs, ...early, reason: 'status 503' };
     expect(ask(attempts(1), after(afterMs))).toEqual(step);
   });
 
@@ -158,6 +160,8 @@ describe('the wait for a paused destination', () => {
   });
 });
 
+type OutcomeFields = Outcome extends infer O ? (O extends Outcome ? Omit<O, 'delivery'> : never) : never;
+
 const NOW = Date.parse('2026-01-01T00:01:00Z');
 const CAUSE = { [HEADER.catalogPosition]: '4', [HEADER.messageId]: 'm1', [HEADER.traceparent]: 't' };
 
@@ -183,8 +187,8 @@ const FRESH: Delivery = {
   },
 };
 
-const recordsOf = (delivery: Delivery, outcome: Outcome, headers: Headers, now: number) =>
-  outputRecords(taskOf(FRESH, headers), { delivery, outcome }, now);
+const recordsOf = (delivery: Delivery, outcome: OutcomeFields, headers: Headers, now: number) =>
+  outputRecords(taskOf(FRESH, headers), { delivery, ...outcome }, now, { refersToRecords: false });
 
 function tried(times: number, outcome: 'delivered' | 'retry' = 'delivered'): Delivery {
   const call = {
@@ -195,7 +199,7 @@ function tried(times: number, outcome: 'delivered' | 'retry' = 'delivered'): Del
   return Array.from({ length: times }).reduce<Delivery>((d) => withAttempt(d, call, false, 50), FRESH);
 }
 
-describe('the records of a settled delivery', () => {
+describe('the records of a delivery that leaves its stage', () => {
   it('are absent for a delivery that succeeds at its first try', () => {
     expect(recordsOf(tried(1), { kind: 'delivered' }, CAUSE, NOW)).toEqual([]);
   });
@@ -265,7 +269,9 @@ it.each([
     const event = { ...FRESH.event, properties: { text } };
     const task = taskOf({ ...FRESH, event }, CAUSE);
     const deferred = { kind: 'deferred', label: '10s', slot: NOW + 20_000, since: NOW } as const;
-    const [record] = outputRecords(task, { delivery: task.delivery, outcome: deferred }, NOW, 'references');
+    const [record] = outputRecords(task, { delivery: task.delivery, ...deferred }, NOW, {
+      refersToRecords: true,
+    });
     if (record === undefined) throw new Error('no record');
     const position = { topic: record.topic, partition: 0, offset: 3, index: 0 };
     const again = readTask({ ...record, position, timestamp: NOW }, 0);
@@ -289,7 +295,11 @@ describe('withAttempt', () => {
     delivery = withAttempt(delivery, down, false, 50);
     expect(delivery.attempts.map(({ throttled }) => throttled)).toEqual([undefined, true, true, undefined]);
     expect(delivery.attempts[2]?.at).toBe(iso(NOW + 69));
-    const policy = { schedule: parseRetrySchedule(['10s', '1m', '10m']), expiryMs: 24 * 3_600_000 };
+    const policy = {
+      schedule: parseRetrySchedule(['10s', '1m', '10m']),
+      expiryMs: 24 * 3_600_000,
+      keptAttempts: 50,
+    };
     expect(afterFailure(delivery, down.result, policy, NOW)).toMatchObject({ kind: 'retry', label: '1m' });
   });
 

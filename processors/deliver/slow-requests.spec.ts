@@ -1,18 +1,16 @@
 import { iso } from '@tributary/core';
 import { describe, expect, it, vi } from 'vitest';
 import { DESTINATION, delivery, OK, START, setUp, setUpHanging, taskOf, turn } from './deliveries.fixture.ts';
-import type { DestinationQueue } from './destination-queue.ts';
-import { type Attempt, type Attempts, type Ends, QueueItem } from './destination-request.ts';
 
 describe('a request that takes too long for its stage', () => {
   it('is attached to by the slow stage: one call is made', async () => {
     const { calls, release, leaveToSlowQueue, attach } = setUpHanging(16);
-    expect((await leaveToSlowQueue(delivery('1'))).outcome.kind).toBe('slow');
+    expect((await leaveToSlowQueue(delivery('1'))).kind).toBe('slow');
     const attached = attach(delivery('1'));
     release[0]?.(OK);
     expect(await attached).toMatchObject({
       delivery: { attempts: [{ outcome: 'delivered' }] },
-      outcome: { kind: 'delivered' },
+      kind: 'delivered',
     });
     expect(calls).toHaveLength(1);
   });
@@ -23,7 +21,7 @@ describe('a request that takes too long for its stage', () => {
     release[0]?.(OK);
     time.elapsed += 3_600_000;
     await turn();
-    expect(await attach(delivery('1'))).toMatchObject({ outcome: { kind: 'delivered' } });
+    expect(await attach(delivery('1'))).toMatchObject({ kind: 'delivered' });
     expect(await attach(delivery('1'))).toBeUndefined();
   });
 
@@ -35,7 +33,7 @@ describe('a request that takes too long for its stage', () => {
     expect(await attach(delivery('1', { created_at: iso(START + 1) }))).toBeUndefined();
     const attempts = [{ at: iso(START), outcome: 'retry' as const, duration_ms: 1 }];
     expect(await attach(delivery('1', { attempts }))).toBeUndefined();
-    expect(await attach(delivery('1'))).toMatchObject({ outcome: { kind: 'delivered' } });
+    expect(await attach(delivery('1'))).toMatchObject({ kind: 'delivered' });
   });
 
   it('was aborted and posted again at a graceful stop: it outlives the stage it came from', async () => {
@@ -46,7 +44,7 @@ describe('a request that takes too long for its stage', () => {
     const attached = attach(delivery('1'));
     expect(calls[0]?.signal.aborted).toBe(false);
     release[0]?.(OK);
-    expect(await attached).toMatchObject({ outcome: { kind: 'delivered' } });
+    expect(await attached).toMatchObject({ kind: 'delivered' });
     expect(calls).toHaveLength(1);
   });
 
@@ -60,7 +58,7 @@ describe('a request that takes too long for its stage', () => {
     time.elapsed += 501;
     await new Promise((resolve) => setTimeout(resolve, 60)); // longer than the interval of timeouts
     release[0]?.(OK);
-    expect((await soon).outcome.kind).toBe('delivered');
+    expect((await soon).kind).toBe('delivered');
     expect(calls).toHaveLength(1);
   });
 
@@ -76,13 +74,13 @@ describe('a request that takes too long for its stage', () => {
     const again = run(delivery('1'));
     await turn();
     release[1]?.(OK);
-    expect((await again).outcome.kind).toBe('delivered');
+    expect((await again).kind).toBe('delivered');
   });
 
   it('is not begun twice when its entry is taken again before it came to the slow queue', async () => {
     const { calls, leaveToSlowQueue } = setUpHanging(16);
     await leaveToSlowQueue(delivery('1'));
-    expect((await leaveToSlowQueue(delivery('1'))).outcome.kind).toBe('slow');
+    expect((await leaveToSlowQueue(delivery('1'))).kind).toBe('slow');
     expect(calls).toHaveLength(1);
   });
 
@@ -98,7 +96,7 @@ describe('a request that takes too long for its stage', () => {
     release[1]?.(OK);
     expect(await attached).toMatchObject({
       delivery: { attempts: [{ outcome: 'retry' }, { outcome: 'delivered', at_once: true }] },
-      outcome: { kind: 'delivered' },
+      kind: 'delivered',
     });
     expect(calls).toHaveLength(2);
   });
@@ -109,8 +107,8 @@ describe('a request that takes too long for its stage', () => {
       sendQuickly(taskOf(delivery(`f${i}`)), undefined, 100_000),
     );
     await turn();
-    expect((await leaveToSlowQueue(delivery('1'))).outcome.kind).toBe('slow');
-    expect([undefined, 'slow']).toContain((await attach(delivery('1')))?.outcome.kind);
+    expect((await leaveToSlowQueue(delivery('1'))).kind).toBe('slow');
+    expect([undefined, 'slow']).toContain((await attach(delivery('1')))?.kind);
     expect(calls).toHaveLength(filling.length);
   });
 });
@@ -126,7 +124,7 @@ it('deliveries left for the slow queue while the thread was busy: a request and 
     expect(registry.queueOf('destination').isSlow()).toBe(false);
     release.shift()?.(OK);
   }
-  expect((await Promise.all(sent)).map(({ outcome }) => outcome.kind)).toEqual(Array(3).fill('delivered'));
+  expect((await Promise.all(sent)).map(({ kind }) => kind)).toEqual(Array(3).fill('delivered'));
 });
 
 it('a request that takes long makes its destination slow: deliveries that wait for it leave at once, and later ones for a while', async () => {
@@ -136,7 +134,7 @@ it('a request that takes long makes its destination slow: deliveries that wait f
   time.elapsed += 400;
   const second = sendQuickly(taskOf(delivery('2')));
   time.elapsed += 101;
-  expect((await Promise.all([first, second])).map(({ outcome }) => outcome.kind)).toEqual(['slow', 'slow']);
+  expect((await Promise.all([first, second])).map(({ kind }) => kind)).toEqual(['slow', 'slow']);
   const queue = registry.queueOf('destination');
   time.elapsed += 60_000;
   expect(queue.isSlow()).toBe(true);
@@ -145,64 +143,50 @@ it('a request that takes long makes its destination slow: deliveries that wait f
   expect(queue.isSlow()).toBe(false);
 });
 
-function attempt(queue: DestinationQueue, id: string): Promise<Attempt> {
-  const { promise, resolve, reject } = Promise.withResolvers<Attempt>();
-  const attempts: Attempts = {
-    stopReason: () => undefined,
-    attempted: (_, ended) => resolve(ended),
-    tookLong: () => {},
-  };
-  const ends: Ends = { settled: () => {}, failed: (_, error) => reject(error) };
-  const context = { signal: new AbortController().signal };
-  const wait = { ms: 12_000, mayWaitInOpenBatch: true };
-  const task = taskOf(delivery(id));
-  queue.enqueue([new QueueItem(task, queue, DESTINATION, context, wait, attempts, ends, false)]);
-  return promise;
-}
-
 describe('the registry of a process', () => {
   it('kept the opened secrets of every destination for ever: forgets idle and deleted ones, not busy ones', async () => {
-    const { registry, known, time } = setUp(() => new Promise(() => {}));
+    const { registry, known, time, run } = setUp(() => new Promise(() => {}));
     const busy = registry.queueOf('destination');
     known.set('idle', { ...DESTINATION, id: 'idle' });
     registry.queueOf('idle');
     registry.queueOf('gone');
-    const waiting = attempt(busy, '1');
+    const waiting = run(delivery('1'));
     expect(await Promise.race([waiting, turn()])).toBeUndefined();
     time.elapsed += 1_000;
     registry.sweep();
-    expect(registry.size).toBe(2);
+    expect(registry.health()).toHaveLength(2);
     time.elapsed += 11 * 60_000;
     registry.sweep();
-    expect(registry.size).toBe(1);
+    expect(registry.health()).toHaveLength(1);
     expect(registry.queueOf('destination')).toBe(busy);
   });
 
   it('remembers for how long a destination asked not to be called', async () => {
-    const { registry, time } = setUp(() => ({
+    const { registry, time, run } = setUp(() => ({
       outcome: 'retry',
       reason: 'HTTP 429',
       status: 429,
       afterMs: 30 * 60_000,
     }));
-    await attempt(registry.queueOf('destination'), '1');
+    await run(delivery('1'));
     time.elapsed += 29 * 60_000;
     registry.sweep();
     expect(registry.queueOf('destination').waitMs()).toBeGreaterThan(50_000);
     time.elapsed += 2 * 60_000;
     registry.sweep();
-    expect(registry.size).toBe(0);
+    expect(registry.health()).toHaveLength(0);
   });
 
   it('asked nothing for an hour of a destination with a new address: a changed destination starts again', async () => {
-    const { registry, known } = setUp(({ id }) =>
+    const { registry, known, run } = setUp(({ id }) =>
       id === '1' ? { outcome: 'retry', reason: 'HTTP 429', afterMs: 30 * 60_000 } : OK,
     );
-    await attempt(registry.queueOf('destination'), '1');
+    await run(delivery('1'));
     expect(registry.queueOf('destination').waitMs()).toBeGreaterThan(50_000);
-    known.set('destination', { ...DESTINATION, version: 2 });
+    const changed = { ...DESTINATION, version: 2 };
+    known.set('destination', changed);
     expect(registry.queueOf('destination').waitMs()).toBe(0);
-    expect(await attempt(registry.queueOf('destination'), '2')).toMatchObject({ result: OK });
-    expect(registry.size).toBe(1);
+    expect(await run(delivery('2'), changed)).toMatchObject({ kind: 'delivered' });
+    expect(registry.health()).toHaveLength(1);
   });
 });

@@ -1,7 +1,6 @@
 import {
   asyncHandler,
   type Catalog,
-  type Clock,
   cancelledByRule,
   type Destination,
   type FlowContext,
@@ -9,7 +8,6 @@ import {
   HEADER,
   hopStep,
   type LogEntry,
-  type Metrics,
   needsEventToMatch,
   type OutputRecord,
   type RetrySchedule,
@@ -18,56 +16,61 @@ import {
   type Source,
   type StageContext,
   type StorageBudgets,
-  type Tracing,
 } from '@tributary/core';
 import { awaitCatalog, isAhead } from '../catalog-position.ts';
 import type { PartitionWindows } from '../fairness/partition-windows.ts';
-import { collected, collectingMs, defer } from './deferral.ts';
-import type { DeliveryReads } from './delivery-reads.ts';
-import type { DestinationQueue } from './destination-queue.ts';
-import type { DestinationRegistry } from './destination-registry.ts';
-import { type Ends, QueueItem, type QueueWait } from './destination-request.ts';
+import { type DeliveryReads, type DeliveryTask, isUntried, timeIn, withDelivery } from './delivery-task.ts';
+import { type DestinationQueue, type Failed, QueueItem } from './destination-queue.ts';
+import { type DestinationRegistry, onAbort, type RegistryDependencies } from './destination-registry.ts';
 import {
-  type DeliveryTask,
-  deadWithDestination,
+  dead,
+  disabledBecause,
   isHolderOld,
-  isUntried,
   longestAskedMs,
   notKeptLonger,
+  type Outcome,
+  outcomeNote,
   outputRecords,
   postponedOverBudget,
   postponedWhilePaused,
-  type RetryPolicy,
-  recordForm,
   renewedRecords,
-  type Settled,
-  SLOW,
-  settledNote,
-  stopped,
-  timeIn,
-  withDelivery,
   withoutItsEvent,
 } from './outcome.ts';
-import { onAbort, type Sender } from './sender.ts';
 
-export interface DeliverDependencies {
+export interface DeliverDependencies extends RegistryDependencies {
   readonly catalog: Catalog;
   readonly catalogWaitMs: number;
-  readonly registry: Pick<DestinationRegistry, 'queueOf' | 'diverted'>;
-  readonly sender: Sender;
-  readonly policy: RetryPolicy;
-  readonly clock: Clock;
-  readonly metrics: Metrics;
+  readonly registry: DestinationRegistry;
   /** Follows records that refer to others. */
   readonly reads: DeliveryReads;
   /** Retention of the topics, ms. */
   readonly retentionMs: number;
-  /** Absent: no spans are recorded. */
-  readonly tracing?: Tracing | undefined;
   /** Absent: no workspace has a budget of bytes. */
   readonly budgets?: Pick<StorageBudgets, 'verdictOf'> | undefined;
-  /** Whether destinations of this type keep their deliveries on the disk of this process. */
-  storesHere(type: string): boolean;
+}
+
+/** Deliveries of one destination and partition that share a permit of the window. */
+interface DeliveryGroup {
+  readonly queue: DestinationQueue;
+  readonly entry: LogEntry;
+  readonly signal: AbortSignal;
+  items: QueueItem[];
+  bytes: number;
+  /** Those that have not ended. */
+  left: number;
+  /** Called once all have ended. */
+  release(): void;
+}
+
+/** Bytes of the deliveries of a group, unless one is larger: a small part of a destination's share of a window. */
+const GROUP_BYTES = 64 * 1_024;
+
+/** What was dispatched for one destination in a turn of the event loop. */
+interface Arrivals {
+  /** As the queue had them first in this turn. */
+  readonly intervalMs: number;
+  readonly isSlow: boolean;
+  readonly groups: DeliveryGroup[];
 }
 
 /**
@@ -80,200 +83,151 @@ export function deliver(
   dependencies: DeliverDependencies,
   windows: PartitionWindows,
 ): Pick<FlowStage, 'handle' | 'canAccept'> {
-  const { catalog, catalogWaitMs, registry, sender, reads, clock } = dependencies;
-  const wait: QueueWait = { ms: windows.slowAfterMs, mayWaitInOpenBatch: false };
+  const { catalog, catalogWaitMs, registry, reads, clock, tracing } = dependencies;
+  const { diverted, inFlight } = registry;
+  const wait = { ms: windows.slowAfterMs, isPatient: false };
   const arrivals = new Map<DestinationQueue, Arrivals>();
-  const sendAll = () => {
-    const all = [...arrivals.values()].flatMap(({ groups }) => groups);
-    arrivals.clear();
-    for (const group of all) void group.send();
-  };
-  // Outside of the trace of the delivery that happens to be the first.
-  const sendSoon = () => {
-    if (dependencies.tracing === undefined) setImmediate(sendAll);
-    else dependencies.tracing.outside(() => void setImmediate(sendAll));
-  };
-  const arrivalsOf = (queue: DestinationQueue): Arrivals => {
-    const known = arrivals.get(queue);
-    if (known !== undefined) return known;
-    if (arrivals.size === 0) sendSoon();
-    const first = { intervalMs: queue.intervalMs(), isSlow: queue.isSlow(), groups: [] };
-    arrivals.set(queue, first);
-    return first;
-  };
-  const sendTo = (
-    destination: Destination | Settled,
-    entry: LogEntry,
-    task: DeliveryTask,
-    context: FlowContext,
-  ) => {
-    if ('outcome' in destination) return finish(dependencies, task, destination, context);
-    const queue = registry.queueOf(destination.id);
-    const { intervalMs, isSlow, groups } = arrivalsOf(queue);
-    if (intervalMs > 0 && isUntried(task)) {
-      const sent = gathered(dependencies, task, destination, context, intervalMs, windows.slowAfterMs);
-      return sent.then(
-        (settled) => finish(dependencies, task, settled, context),
-        (error: unknown) => context.failed(error),
-      );
-    }
-    // A wait for a destination that is not slow is estimated by requests that this process may delay: it ends in the window.
-    const deferred = isSlow ? deferral(dependencies, task, destination, queue) : undefined;
-    if (deferred !== undefined) return finish(dependencies, task, deferred, context);
-    const open = groups.findLast(({ signal }) => signal === context.signal);
-    const hasRoom = open?.hasRoom(task.bytes) === true;
-    const group = hasRoom ? open : new DeliveryGroup(dependencies, windows, entry, context.signal, queue);
-    if (!hasRoom) groups.push(group);
-    group.add(new QueueItem(task, queue, destination, context, wait, sender, group, true));
-  };
+
   const handle = (entry: LogEntry, context: FlowContext): undefined => {
     const early = recordThatWaits(dependencies, entry);
     if (early !== undefined) return void context.done([early]);
     const read = reads.task(entry, context.bytes, clock());
     if (!('then' in read) && !isAhead(read, catalog)) {
       const destination = resolve(dependencies, read);
-      if (!('then' in destination)) return void sendTo(destination, entry, read, context);
+      if (!('then' in destination)) return void dispatch(destination, entry, read, context);
     }
     const later = async () => {
       const task = await read;
       if ('topic' in task) return context.done([task]);
       if (isAhead(task, catalog)) await awaitCatalog(catalog, [task], catalogWaitMs);
-      return sendTo(await resolve(dependencies, task), entry, task, context);
+      dispatch(await resolve(dependencies, task), entry, task, context);
     };
     later().catch((error: unknown) => context.failed(error));
   };
-  return { handle, canAccept: (topic, partition) => windows.canAccept(topic, partition) };
-}
 
-/** What was dispatched for one destination in a turn of the event loop. */
-interface Arrivals {
-  /** As the queue had them first in this turn. */
-  readonly intervalMs: number;
-  readonly isSlow: boolean;
-  readonly groups: DeliveryGroup[];
-}
-
-/** Bytes of the deliveries of a group, unless one is larger: a small part of a destination's share of a window. */
-const GROUP_BYTES = 64 * 1_024;
-
-/** Deliveries of one destination and partition that share a permit of the window. */
-class DeliveryGroup implements Ends<FlowContext> {
-  readonly signal: AbortSignal;
-  readonly #dependencies: DeliverDependencies;
-  readonly #windows: PartitionWindows;
-  readonly #entry: LogEntry;
-  readonly #queue: DestinationQueue;
-  #items: QueueItem<FlowContext>[] = [];
-  #bytes = 0;
-  /** Those that have not ended. */
-  #left = 0;
-  /** Called once all have ended. */
-  #release = () => {};
-
-  constructor(
-    dependencies: DeliverDependencies,
-    windows: PartitionWindows,
+  /** Adds a delivery to a group of its destination, unless it ends or waits without one. */
+  const dispatch = (
+    destination: Destination | Outcome,
     entry: LogEntry,
-    signal: AbortSignal,
-    queue: DestinationQueue,
-  ) {
-    this.#dependencies = dependencies;
-    this.#windows = windows;
-    this.#entry = entry;
-    this.signal = signal;
-    this.#queue = queue;
-  }
+    task: DeliveryTask,
+    context: FlowContext,
+  ): void => {
+    if ('delivery' in destination) {
+      finish(dependencies, task, destination, context);
+      return;
+    }
+    const queue = registry.queueOf(destination.id);
+    const { intervalMs, isSlow, groups } = arrivalsOf(queue);
+    if (intervalMs > 0 && isUntried(task)) {
+      collect(dependencies, task, destination, context, intervalMs, windows.slowAfterMs).then(
+        (outcome) => finish(dependencies, task, outcome, context),
+        (error: unknown) => context.failed(error),
+      );
+      return;
+    }
+    // A wait for a destination that is not slow is estimated by requests that this process may delay: it ends in the window.
+    const deferred = isSlow ? deferral(dependencies, task, destination, queue) : undefined;
+    if (deferred !== undefined) {
+      finish(dependencies, task, deferred, context);
+      return;
+    }
+    let group = groups.findLast(({ signal }) => signal === context.signal);
+    if (group === undefined || group.bytes + task.bytes > GROUP_BYTES) {
+      group = { queue, entry, signal: context.signal, items: [], bytes: 0, left: 0, release: () => {} };
+      groups.push(group);
+    }
+    const itsGroup = group;
+    group.bytes += task.bytes;
+    group.left += 1;
+    group.items.push(
+      new QueueItem(task, destination, context, wait, (outcome) => {
+        finish(dependencies, task, outcome, context);
+        itsGroup.left -= 1;
+        if (itsGroup.left === 0) itsGroup.release();
+      }),
+    );
+  };
 
-  hasRoom(bytes: number): boolean {
-    return this.#bytes + bytes <= GROUP_BYTES;
-  }
+  const arrivalsOf = (queue: DestinationQueue): Arrivals => {
+    const known = arrivals.get(queue);
+    if (known !== undefined) return known;
+    if (arrivals.size === 0) {
+      // Outside of the trace of the delivery that happens to be the first.
+      if (tracing === undefined) setImmediate(sendAll);
+      else tracing.outside(() => void setImmediate(sendAll));
+    }
+    const first = { intervalMs: queue.intervalMs(), isSlow: queue.isSlow(), groups: [] };
+    arrivals.set(queue, first);
+    return first;
+  };
 
-  add(item: QueueItem<FlowContext>): void {
-    this.#items.push(item);
-    this.#bytes += item.bytes;
-    this.#left += 1;
-  }
+  const sendAll = () => {
+    const all = [...arrivals.values()].flatMap(({ groups }) => groups);
+    arrivals.clear();
+    for (const group of all) void send(group);
+  };
 
-  async send(): Promise<void> {
+  const send = async (group: DeliveryGroup): Promise<void> => {
     try {
-      this.#divert();
-      if (this.#left === 0) return;
-      const permit = await this.#windows.enter(this.#entry, this.#queue.id, this.#bytes, this.#queue);
+      divert(group);
+      if (group.left === 0) return;
+      const { queue, entry, signal } = group;
+      const permit = await windows.enter(entry, queue.id, group.bytes, queue);
       // Again, as earlier ones of their subjects may have been diverted meanwhile.
-      this.#divert(permit === undefined);
-      if (this.#left === 0) return permit?.release();
+      divert(group, permit === undefined);
+      if (group.left === 0) return permit?.release();
       let unregister = () => {};
-      this.#release = () => {
+      group.release = () => {
         unregister();
         permit?.release();
       };
-      unregister = onAbort(this.signal, () => this.#cancel());
+      // The partition was left. Deliveries that were left to the slow queue continue.
+      unregister = onAbort(signal, () => {
+        for (const item of group.items) if (!item.hasLeft) queue.cancel(item);
+      });
       // What is dispatched together is here: no request needs to wait for more.
-      this.#queue.enqueue(this.#items, queueMicrotask);
+      queue.enqueue(group.items, queueMicrotask);
     } catch (error) {
-      for (const item of this.#items) item.fail(error);
+      for (const item of group.items) item.end({ error });
     }
-  }
+  };
 
   /**
    * Deliveries follow earlier ones of their subject into the slow queue. So does one whose request continues there: its partition
    * began anew before its record came to the slow queue.
    */
-  #divert(all = false): void {
-    const { registry, sender } = this.#dependencies;
-    const { diverted } = registry;
-    this.#items = this.#items.filter((item) => {
-      const isUnderWay = sender.isUnderWay(item.delivery);
+  const divert = (group: DeliveryGroup, all = false): void => {
+    group.items = group.items.filter((item) => {
+      const { delivery } = item;
+      const isUnderWay = inFlight.has(delivery);
       if (!all && !isUnderWay && !diverted.has(item.key)) return true;
       if (!isUnderWay) diverted.add(item.key);
-      item.end({ delivery: item.delivery, outcome: SLOW });
+      item.end({ delivery, kind: 'slow' });
       return false;
     });
-  }
+  };
 
-  /** The partition was left. Deliveries that were left to the slow queue continue. */
-  #cancel(): void {
-    for (const item of this.#items) if (item.ends === this && !item.isOver) this.#queue.cancel(item);
-  }
-
-  /** Part of `Ends`. */
-  settled({ task, context }: QueueItem<FlowContext>, settled: Settled): void {
-    finish(this.#dependencies, task, settled, context);
-    this.#ended();
-  }
-
-  /** Part of `Ends`. */
-  failed({ context }: QueueItem<FlowContext>, error: unknown): void {
-    context.failed(error);
-    this.#ended();
-  }
-
-  #ended(): void {
-    this.#left -= 1;
-    if (this.#left === 0) this.#release();
-  }
+  return { handle, canAccept: (topic, partition) => windows.canAccept(topic, partition) };
 }
 
 /** Finishes the entry of a task with the records that its outcome becomes. */
 function finish(
   dependencies: DeliverDependencies,
   task: DeliveryTask,
-  settled: Settled,
+  outcome: Outcome | Failed,
   context: FlowContext,
 ): void {
-  let outputRecords: ReturnType<typeof settle>;
+  const failed = (error: unknown) => context.failed(error);
+  let records: ReturnType<typeof recordsOf>;
   try {
-    outputRecords = settle(dependencies, task, settled, context);
+    if ('error' in outcome) throw outcome.error;
+    records = recordsOf(dependencies, task, outcome, context);
   } catch (error) {
-    context.failed(error);
+    failed(error);
     return;
   }
-  if ('then' in outputRecords)
-    outputRecords.then(
-      (known) => context.done(known),
-      (error) => context.failed(error),
-    );
-  else context.done(outputRecords);
+  if ('then' in records) records.then((known) => context.done(known), failed);
+  else context.done(records);
 }
 
 /**
@@ -286,26 +240,64 @@ const TOGETHER_MS = 1_500;
  * Sends a delivery to a destination that collects deliveries for longer than a batch may be kept open here: in a batch that
  * becomes full at once, or else at the end of the interval, for which it waits in the log.
  */
-async function gathered(
+async function collect(
   dependencies: DeliverDependencies,
   task: DeliveryTask,
   destination: Destination,
   context: FlowContext,
   intervalMs: number,
   slowAfterMs: number,
-): Promise<Settled> {
-  const { sender } = dependencies;
+): Promise<Outcome> {
+  const { registry } = dependencies;
+  const send = (ms: number, collectMs: number) =>
+    registry.send(task, destination, context, { ms, isPatient: false, collectMs });
   const leftMs = collectingMs(dependencies, task, intervalMs);
-  const later = (ms: number) => collected(dependencies, task, destination, intervalMs, ms);
-  if (leftMs <= 0) {
-    const openMs = Math.max(0, leftMs + TOGETHER_MS);
-    return sender.sendQuickly(task, destination, context, slowAfterMs + TOGETHER_MS, openMs);
-  }
+  if (leftMs <= 0) return send(slowAfterMs + TOGETHER_MS, Math.max(0, leftMs + TOGETHER_MS));
   // It has waited for a full batch before.
-  if (task.slot !== undefined) return later(leftMs);
-  const settled = await sender.sendQuickly(task, destination, context, slowAfterMs, leftMs);
-  if (settled.outcome.kind !== 'slow' || sender.isUnderWay(settled.delivery)) return settled;
-  return later(Math.max(1, collectingMs(dependencies, task, intervalMs)));
+  if (task.slot !== undefined) return collectedLater(dependencies, task, destination, intervalMs, leftMs);
+  const outcome = await send(slowAfterMs, leftMs);
+  if (outcome.kind !== 'slow' || registry.inFlight.has(outcome.delivery)) return outcome;
+  const stillMs = Math.max(1, collectingMs(dependencies, task, intervalMs));
+  return collectedLater(dependencies, task, destination, intervalMs, stillMs);
+}
+
+/** How much later than asked for a wait in the log may end, as a share of it and at least in ms: see `hopStep`. */
+const LATE_SHARE = 0.02;
+const LATE_MS = 1_000;
+
+/**
+ * How long a delivery is to wait for others in a batch that is not full, ms: until the interval has ended in which its
+ * destination collects deliveries, and all deliveries of the interval are back from the log. Intervals are counted from 1970,
+ * so that all processes agree on them, also after a restart. Negative afterwards.
+ */
+function collectingMs(
+  { clock }: Pick<DeliverDependencies, 'clock'>,
+  { delivery }: Pick<DeliveryTask, 'delivery'>,
+  intervalMs: number,
+): number {
+  const end = (Math.floor(Date.parse(delivery.created_at) / intervalMs) + 1) * intervalMs;
+  const lateMs = Math.max(LATE_MS, intervalMs * LATE_SHARE);
+  const leftMs = end + lateMs - clock();
+  // A clock may have been ahead.
+  return leftMs > intervalMs + lateMs ? 0 : leftMs;
+}
+
+/**
+ * Defers a delivery for that long: it waits in the log. First until hardly before, so that few records are written for a long
+ * wait, and then exactly, so that the deliveries of an interval are back together.
+ */
+function collectedLater(
+  { clock, metrics, schedule }: DeliverDependencies,
+  { delivery, deferredSince }: DeliveryTask,
+  { type }: Destination,
+  intervalMs: number,
+  leftMs: number,
+): Outcome {
+  const now = clock();
+  metrics.count('tributary_deliveries_total', { outcome: 'deferred', connector: type });
+  const lateMs = Math.max(LATE_MS, intervalMs * LATE_SHARE);
+  const { label } = hopStep(retryDelays(schedule), leftMs > 2 * lateMs ? leftMs - lateMs : leftMs);
+  return { delivery, kind: 'deferred', label, slot: now + leftMs, since: deferredSince ?? now };
 }
 
 /**
@@ -317,37 +309,36 @@ export function deliverSlow(
   dependencies: DeliverDependencies,
   windows: PartitionWindows,
 ): FlowStage['handle'] {
-  const { catalog, catalogWaitMs, registry, sender, reads, clock } = dependencies;
+  const { catalog, catalogWaitMs, registry, reads, clock } = dependencies;
   return asyncHandler(async (entry, context) => {
     const read = await reads.task(entry, context.bytes, clock());
     if ('topic' in read) return [read];
     if (isAhead(read, catalog)) await awaitCatalog(catalog, [read], catalogWaitMs);
-    const attached = await sender.attach(read, context);
-    if (attached !== undefined && attached.outcome.kind !== 'slow')
-      return settle(dependencies, read, attached, context);
+    const attached = await registry.attach(read.delivery, context);
+    if (attached !== undefined && attached.kind !== 'slow')
+      return recordsOf(dependencies, read, attached, context);
 
     // The quick stage began no request for the delivery, or none after a first one that failed: its attempts are kept.
     const task = attached === undefined ? read : withDelivery(read, attached.delivery);
     const destination = await resolve(dependencies, task);
-    if ('outcome' in destination) {
-      registry.diverted.settled(task.key);
-      return settle(dependencies, task, destination, context);
+    if ('delivery' in destination) {
+      registry.diverted.completed(task.key);
+      return recordsOf(dependencies, task, destination, context);
     }
     const permit = windows.tryEnter(entry, destination.id, task.bytes);
     try {
       const queue = registry.queueOf(destination.id);
       const early = deferral(dependencies, task, destination, queue, permit !== undefined);
-      if (early !== undefined) return settle(dependencies, task, early, context);
+      if (early !== undefined) return recordsOf(dependencies, task, early, context);
 
-      const wait = { ms: maxWaitMs(dependencies, task), mayWaitInOpenBatch: true };
-      const sent = await sender.send(task, destination, context, wait);
-      if (sent.outcome.kind !== 'slow') return settle(dependencies, task, sent, context);
+      const wait = { ms: maxWaitMs(dependencies, task), isPatient: true };
+      const sent = await registry.send(task, destination, context, wait);
+      if (sent.kind !== 'slow') return recordsOf(dependencies, task, sent, context);
       const tried = sent.delivery === task.delivery ? task : withDelivery(task, sent.delivery);
-      const latest = registry.queueOf(destination.id);
-      const deferred = defer(dependencies, tried, destination, latest, latest.heldUntil());
-      return settle(dependencies, tried, deferred, context);
+      const deferred = registry.queueOf(destination.id).defer(tried, destination);
+      return recordsOf(dependencies, tried, deferred, context);
     } finally {
-      registry.diverted.settled(task.key);
+      registry.diverted.completed(task.key);
       permit?.release();
     }
   });
@@ -366,7 +357,7 @@ export function retrySources(schedule: RetrySchedule): readonly Source[] {
  * for was written while a clock was ahead: it is due.
  */
 function recordThatWaits(
-  { policy: { schedule }, clock }: DeliverDependencies,
+  { schedule, clock }: DeliverDependencies,
   { key, value, headers }: LogEntry,
 ): OutputRecord | undefined {
   const waitMs = (timeIn(headers[HEADER.notBefore]) ?? 0) - clock();
@@ -374,87 +365,34 @@ function recordThatWaits(
   return { topic: retryTopic(hopStep(retryDelays(schedule), waitMs).label), key, value, headers };
 }
 
-/** The records that a settled delivery becomes; its outcome is counted with them. */
-function settle(
-  dependencies: DeliverDependencies,
-  task: DeliveryTask,
-  settled: Settled,
-  context: StageContext,
-): readonly OutputRecord[] | Promise<readonly OutputRecord[]> {
-  const { clock, retentionMs, catalog } = dependencies;
-  const now = clock();
-  if (settled.outcome.kind === 'delivered') {
-    const { workspace_id: scope, destination_id } = settled.delivery;
-    const type = catalog.state.entity('destination', scope, destination_id)?.type;
-    if (type !== undefined && dependencies.storesHere(type))
-      context.count?.({ scope, received: 0, written: task.bytes });
-  }
-  const form = recordForm(catalog.state);
-  if (form === 'references' && isHolderOld(task, settled, now, retentionMs)) {
-    const over = dependencies.budgets?.verdictOf(settled.delivery.workspace_id);
-    if (over === undefined) return renew(dependencies, task, settled, context);
-    // A copy of its event for each of many deliveries: while the log keeps the event, it can be redriven.
-    return settle(dependencies, task, notKeptLonger(settled.delivery, over), context);
-  }
-  const note = settledNote(task, settled, now);
-  if (note === 'unread') return settleWithEvent(dependencies, task, settled, context);
-  if (note !== undefined) context.count?.(note);
-  return outputRecords(task, settled, now, form);
-}
-
-/** As `settle`, for a delivery that is counted by fields of its event. Without the event nothing is counted. */
-async function settleWithEvent(
-  { reads, clock, catalog }: DeliverDependencies,
-  task: DeliveryTask,
-  settled: Settled,
-  context: StageContext,
-): Promise<readonly OutputRecord[]> {
-  const loaded = await reads.taskWithEvent(task);
-  const note = loaded && settledNote(loaded, settled, clock());
-  if (typeof note === 'object') context.count?.(note);
-  return outputRecords(task, settled, clock(), recordForm(catalog.state));
-}
-
-/** As `settle`, with a record that holds the delivery and its event; retention counts from then on. */
-async function renew(
-  { reads, clock }: DeliverDependencies,
-  task: DeliveryTask,
-  settled: Settled,
-  context: StageContext,
-): Promise<readonly OutputRecord[]> {
-  const delivery = await reads.withEvent(settled.delivery);
-  const own = delivery && withDelivery(task, delivery);
-  const renewed = delivery === undefined ? withoutItsEvent(settled.delivery) : { ...settled, delivery };
-  const note = settledNote(own ?? task, renewed, clock());
-  if (typeof note === 'object') context.count?.(note);
-  return own === undefined
-    ? outputRecords(task, renewed, clock(), 'references')
-    : renewedRecords({ ...own, value: undefined }, renewed, clock());
-}
-
 /** The destination of a delivery, or the outcome of one that needs no request now. */
 function resolve(
   dependencies: DeliverDependencies,
   task: DeliveryTask,
-): Destination | Settled | Promise<Destination | Settled> {
-  const { catalog, policy, clock } = dependencies;
+): Destination | Outcome | Promise<Destination | Outcome> {
+  const { catalog, clock, schedule } = dependencies;
   const { state } = catalog;
   const { delivery, headers } = task;
   const { workspace_id, destination_id } = delivery;
   const destination = state.entity('destination', workspace_id, destination_id);
-  if (destination?.enabled !== true) return deadWithDestination(delivery, destination);
+  if (destination?.enabled !== true) return dead(delivery, 'destination', disabledBecause(destination));
   const stopReason = cancelledByRule(delivery, headers, destination.workspace_id, state);
-  if (stopReason !== undefined) return stopped(delivery, stopReason);
-  const isStoredHere = dependencies.storesHere(destination.type);
+  if (stopReason !== undefined) return dead(delivery, 'rule', stopReason);
+  const isStoredHere = storesHere(dependencies, destination);
   if (destination.paused === true || isStoredHere) {
     const over = dependencies.budgets?.verdictOf(workspace_id);
-    if (isStoredHere && over !== undefined) return postponedOverBudget(delivery, over, policy, clock());
+    if (isStoredHere && over !== undefined) return postponedOverBudget(delivery, over, schedule, clock());
     if (destination.paused === true)
-      return postponedWhilePaused(delivery, destination, policy, clock(), over !== undefined);
+      return postponedWhilePaused(delivery, destination, schedule, clock(), over !== undefined);
   }
   return needsEventToMatch(delivery, headers, destination.workspace_id, state)
     ? matchedByEvent(dependencies, task, destination)
     : destination;
+}
+
+/** Whether a destination keeps its deliveries on the disk of this process. */
+function storesHere({ connectors }: DeliverDependencies, { type }: Destination): boolean {
+  return connectors.descriptions.get(type)?.storesHere === true;
 }
 
 /** The destination of a delivery whose changed rule is matched with an event that is read for it. */
@@ -462,21 +400,11 @@ async function matchedByEvent(
   { reads, catalog }: DeliverDependencies,
   { delivery, headers }: DeliveryTask,
   destination: Destination,
-): Promise<Destination | Settled> {
+): Promise<Destination | Outcome> {
   const loaded = await reads.withEvent(delivery);
   if (loaded === undefined) return withoutItsEvent(delivery);
   const stopReason = cancelledByRule(loaded, headers, destination.workspace_id, catalog.state);
-  return stopReason === undefined ? destination : stopped(delivery, stopReason);
-}
-
-/**
- * How long a delivery may wait for its request: as long as the first retry step, and twice as long from that time before its
- * slot on, so that it gets room before newer ones. The process holds more than it can send until the next deferred one is
- * back.
- */
-function maxWaitMs({ policy: { schedule }, clock }: DeliverDependencies, { slot }: DeliveryTask): number {
-  const onceMs = schedule[0].ms;
-  return slot !== undefined && slot - clock() <= 2 * onceMs ? 2 * onceMs : onceMs;
+  return stopReason === undefined ? destination : dead(delivery, 'rule', stopReason);
 }
 
 /** Deliveries that wait for less than this make room soon enough for others, ms. */
@@ -487,14 +415,85 @@ const CROWDED_MS = 500;
  * wait here.
  */
 export function deferral(
-  dependencies: DeliverDependencies,
+  dependencies: Pick<DeliverDependencies, 'schedule' | 'clock'>,
   task: DeliveryTask,
   destination: Destination,
   queue: DestinationQueue,
   hasRoom = true,
-): Settled | undefined {
+): Outcome | undefined {
   const waitMs = queue.waitMs();
   const isCrowded = !hasRoom && waitMs > CROWDED_MS;
   if (!isCrowded && waitMs <= maxWaitMs(dependencies, task)) return undefined;
-  return defer(dependencies, task, destination, queue, queue.heldUntil());
+  return queue.defer(task, destination);
+}
+
+/**
+ * How long a delivery may wait for its request: as long as the first retry step, and twice as long from that time before its
+ * slot on, so that it gets room before newer ones. The process holds more than it can send until the next deferred one is
+ * back.
+ */
+function maxWaitMs(
+  { schedule, clock }: Pick<DeliverDependencies, 'schedule' | 'clock'>,
+  { slot }: DeliveryTask,
+): number {
+  const onceMs = schedule[0].ms;
+  return slot !== undefined && slot - clock() <= 2 * onceMs ? 2 * onceMs : onceMs;
+}
+
+/** The records that a delivery becomes; its outcome is counted with them. */
+function recordsOf(
+  dependencies: DeliverDependencies,
+  task: DeliveryTask,
+  outcome: Outcome,
+  context: StageContext,
+): readonly OutputRecord[] | Promise<readonly OutputRecord[]> {
+  const { clock, retentionMs, budgets } = dependencies;
+  const { state } = dependencies.catalog;
+  const now = clock();
+  const { workspace_id: scope, destination_id } = outcome.delivery;
+  if (outcome.kind === 'delivered') {
+    const destination = state.entity('destination', scope, destination_id);
+    if (destination !== undefined && storesHere(dependencies, destination))
+      context.count?.({ scope, received: 0, written: task.bytes });
+  }
+  if (state.refersToRecords && isHolderOld(task, outcome, now, retentionMs)) {
+    const over = budgets?.verdictOf(scope);
+    if (over === undefined) return renew(dependencies, task, outcome, context);
+    // A copy of its event for each of many deliveries: while the log keeps the event, it can be redriven.
+    return recordsOf(dependencies, task, notKeptLonger(outcome.delivery, over), context);
+  }
+  const note = outcomeNote(task, outcome, now);
+  if (note === 'unread') return countWithEvent(dependencies, task, outcome, context);
+  if (note !== undefined) context.count?.(note);
+  return outputRecords(task, outcome, now, state);
+}
+
+/** As `recordsOf`, for a delivery that is counted by fields of its event. Without the event nothing is counted. */
+async function countWithEvent(
+  { reads, clock, catalog }: DeliverDependencies,
+  task: DeliveryTask,
+  outcome: Outcome,
+  context: StageContext,
+): Promise<readonly OutputRecord[]> {
+  const loaded = await reads.taskWithEvent(task);
+  const note = loaded && outcomeNote(loaded, outcome, clock());
+  if (typeof note === 'object') context.count?.(note);
+  return outputRecords(task, outcome, clock(), catalog.state);
+}
+
+/** As `recordsOf`, with a record that holds the delivery and its event; retention counts from then on. */
+async function renew(
+  dependencies: DeliverDependencies,
+  task: DeliveryTask,
+  outcome: Outcome,
+  context: StageContext,
+): Promise<readonly OutputRecord[]> {
+  const delivery = await dependencies.reads.withEvent(outcome.delivery);
+  if (delivery === undefined)
+    return recordsOf(dependencies, task, withoutItsEvent(outcome.delivery), context);
+  const now = dependencies.clock();
+  const [own, renewed] = [withDelivery(task, delivery), { ...outcome, delivery }];
+  const note = outcomeNote(own, renewed, now);
+  if (typeof note === 'object') context.count?.(note);
+  return renewedRecords(own, renewed, now);
 }

@@ -33,7 +33,7 @@ import {
   TOPIC,
   type Violation,
 } from '@tributary/core';
-import { heldDelivery } from '../deliver/outcome.ts';
+import { heldDelivery } from '../deliver/delivery-task.ts';
 import { countedEventIn, timeOf } from '../event-record.ts';
 import { positionIn, type RecordReader } from '../record-reader.ts';
 

@@ -11,8 +11,8 @@ import {
   recordBytes,
   TOPIC,
 } from '@tributary/core';
-import type { DeliveryReads } from '../deliver/delivery-reads.ts';
-import { isCountedByHeaders, readTask, redrivenNote } from '../deliver/outcome.ts';
+import { type DeliveryReads, readTask } from '../deliver/delivery-task.ts';
+import { isCountedByHeaders, redrivenNote } from '../deliver/outcome.ts';
 import type { StageName } from '../options.ts';
 
 /** Redrives claimed by one call of the deduplicator. */

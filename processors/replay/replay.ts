@@ -24,7 +24,7 @@ import {
   TOPIC,
 } from '@tributary/core';
 import { awaitCatalog, awaitFact, factIn } from '../catalog-position.ts';
-import { mayReferTo, recordForm } from '../deliver/outcome.ts';
+import { mayReferTo } from '../deliver/outcome.ts';
 import { timeOf } from '../event-record.ts';
 import type { SlowQueueScheduler } from '../fairness/fair-share.ts';
 import {
@@ -323,8 +323,9 @@ function selectorOf(
   if (step.phase === 'compare') return compare(replay, dedupeClaims);
   if (replay.outcome === 'rejected') return reevaluate(dependencies, replay, step);
   const { catalog, clock, retentionMs } = dependencies;
-  const refers = recordForm(catalog.state) === 'references';
-  const mayRefer = ({ timestamp }: LogEntry) => refers && mayReferTo(timestamp, clock(), retentionMs);
+  const { refersToRecords } = catalog.state;
+  const mayRefer = ({ timestamp }: LogEntry) =>
+    refersToRecords && mayReferTo(timestamp, clock(), retentionMs);
   return (entry) => toRoute(catalog, replay, entry, mayRefer);
 }
 

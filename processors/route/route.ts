@@ -34,7 +34,7 @@ import {
   transformationInput,
 } from '@tributary/core';
 import { awaitCatalog, catalogPositionOf, isAhead } from '../catalog-position.ts';
-import { mayReferTo, recordForm } from '../deliver/outcome.ts';
+import { mayReferTo } from '../deliver/outcome.ts';
 import { RecordedEvent, verdictIn } from '../event-record.ts';
 import {
   downstreamMs,
@@ -324,7 +324,7 @@ function routed(
   const { value } = entry;
   const isReferred =
     value.length > EMBEDDED_EVENT_BYTES &&
-    recordForm(catalog.state) === 'references' &&
+    catalog.state.refersToRecords &&
     mayReferTo(eventAt?.timestamp ?? entry.timestamp, clock(), retentionMs);
   return {
     entry,

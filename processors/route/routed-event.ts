@@ -198,17 +198,17 @@ function deadBeforeDelivery(
   });
 }
 
-/** A redriven event that its transformation now drops: its delivery is settled. */
+/** A redriven event that its transformation now drops: its delivery is complete. */
 export function droppedOnRedrive(routed: Routed, rule: Rule): OutputRecord {
-  return settledOnRedrive(routed, rule, 'dropped by its transformation');
+  return completedOnRedrive(routed, rule, 'dropped by its transformation');
 }
 
-/** A redriven event that its rule no longer matches: its delivery is settled. */
+/** A redriven event that its rule no longer matches: its delivery is complete. */
 export function notTakenOnRedrive(routed: Routed, rule: Rule): OutputRecord {
-  return settledOnRedrive(routed, rule, 'its rule does not take the event');
+  return completedOnRedrive(routed, rule, 'its rule does not take the event');
 }
 
-function settledOnRedrive(routed: Routed, rule: Rule, reason: string): OutputRecord {
+function completedOnRedrive(routed: Routed, rule: Rule, reason: string): OutputRecord {
   const delivery = deliveryAsReceived(routed, rule);
   return outcomeRecord(TOPIC.outcomes, routed, {
     delivery,

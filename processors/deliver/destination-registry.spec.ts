@@ -14,12 +14,12 @@ import {
   turn,
 } from './deliveries.fixture.ts';
 
-describe('Sender', () => {
+describe('a destination', () => {
   it('batches the deliveries of one turn of the event loop, up to the bound of the connector', async () => {
     const { calls, run, unsealings } = setUp(() => OK, { size: () => 3 });
     const done = await Promise.all(['1', '2', '3', '4'].map((id) => run(delivery(id))));
     expect(calls.map(({ ids }) => ids)).toEqual([['1', '2', '3'], ['4']]);
-    expect(done.map(({ outcome }) => outcome.kind)).toEqual(Array(4).fill('delivered'));
+    expect(done.map(({ kind }) => kind)).toEqual(Array(4).fill('delivered'));
     expect(done[0]?.delivery.attempts).toMatchObject([{ at: iso(START), outcome: 'delivered', status: 200 }]);
     expect(unsealings()).toBe(1);
   });
@@ -28,12 +28,13 @@ describe('Sender', () => {
     const remote = { answer: { outcome: 'unwanted', reason: 'not sent' } as DeliveryResult };
     const { run, registry } = setUp(() => remote.answer);
     expect(await run(delivery('1'))).toMatchObject({
-      outcome: { kind: 'unwanted' },
+      kind: 'unwanted',
       delivery: { attempts: [] },
     });
     remote.answer = { outcome: 'dead', reason: 'not sent: no email', local: true };
     expect(await run(delivery('2'))).toMatchObject({
-      outcome: { kind: 'dead', reason: 'not sent: no email' },
+      kind: 'dead',
+      reason: 'not sent: no email',
     });
     expect(registry.health()).toMatchObject([{ delivered: 0, dead: 0, last_errors: [] }]);
   });
@@ -53,7 +54,7 @@ describe('Sender', () => {
     await run(delivery('probe'));
     expect(registry.health()).toMatchObject([{ circuit: 'half-open' }]);
     remote.answer = OK;
-    expect(await run(delivery('again'))).toMatchObject({ outcome: { kind: 'delivered' } });
+    expect(await run(delivery('again'))).toMatchObject({ kind: 'delivered' });
     expect(registry.health()).toMatchObject([{ circuit: 'closed' }]);
   });
 
@@ -89,8 +90,8 @@ describe('Sender', () => {
     await first;
     known.set('destination', { ...DESTINATION, version: 3, enabled: false });
     release[1]?.();
-    expect((await second).outcome).toEqual({ kind: 'delivered' });
-    expect((await third).outcome).toMatchObject({ kind: 'dead', reason: 'the destination is disabled' });
+    expect(await second).toMatchObject({ kind: 'delivered' });
+    expect(await third).toMatchObject({ kind: 'dead', reason: 'the destination is disabled' });
     expect(calls.map(({ ids, version }) => [ids, version])).toEqual([
       [['1'], 1],
       [['2'], 2],
@@ -104,9 +105,9 @@ describe('Sender', () => {
     time.now -= 3_600_000;
     time.elapsed += DEFAULT_BREAKER.coolDownMs;
     remote.answer = OK;
-    expect((await run(delivery('4'))).outcome.kind).toBe('delivered');
+    expect((await run(delivery('4'))).kind).toBe('delivered');
     remote.answer = new Promise(() => {});
-    expect((await leaveToSlowQueue(delivery('5'))).outcome.kind).toBe('slow');
+    expect((await leaveToSlowQueue(delivery('5'))).kind).toBe('slow');
   });
 
   it('logs once per version that settings cannot be unsealed', async () => {
@@ -124,14 +125,14 @@ describe('Sender', () => {
         throw new Error('bug');
       },
     });
-    expect((await run(delivery('1'))).outcome.kind).toBe('delivered');
+    expect((await run(delivery('1'))).kind).toBe('delivered');
     expect(errors).toHaveLength(1);
   });
 
   it('tries once more at once after a reset connection, then follows the schedule', async () => {
     const reset: DeliveryResult = { outcome: 'retry', reason: 'ECONNRESET', reset: true };
     const { calls, run } = setUp(() => reset);
-    const { delivery: tried, outcome } = await run(delivery('1'));
+    const { delivery: tried, ...outcome } = await run(delivery('1'));
     expect(calls).toHaveLength(2);
     expect(tried.attempts.map(({ at_once }) => at_once)).toEqual([undefined, true]);
     expect(outcome).toEqual({
@@ -152,7 +153,7 @@ describe('Sender', () => {
     time.elapsed += 1_000;
     // The queue has a timer of its own for the wait.
     await vi.waitFor(() => expect(calls).toHaveLength(2), 5_000);
-    const { delivery: tried, outcome } = await sent;
+    const { delivery: tried, ...outcome } = await sent;
     expect(outcome).toEqual({ kind: 'delivered' });
     expect(tried.attempts).toMatchObject([{ outcome: 'retry', throttled: true }, { outcome: 'delivered' }]);
     expect(tried.attempts[1]).not.toHaveProperty('throttled');
@@ -173,9 +174,11 @@ describe('Sender', () => {
       { interval: 50, timeout: 9_000 },
     );
     const [refused, ...others] = await Promise.all(sent);
-    expect(others.every(({ outcome }) => outcome.kind === 'delivered')).toBe(true);
+    expect(others.every(({ kind }) => kind === 'delivered')).toBe(true);
     expect(refused).toMatchObject({
-      outcome: { kind: 'retry', label: '10s', reason: 'HTTP 429' },
+      kind: 'retry',
+      label: '10s',
+      reason: 'HTTP 429',
       delivery: { attempts: [{ throttled: true }, { outcome: 'retry', status: 429 }] },
     });
     expect(refused?.delivery.attempts[1]).not.toHaveProperty('throttled');
@@ -185,7 +188,7 @@ describe('Sender', () => {
 
   it('a delivery whose destination asks for a long wait leaves for the slow queue with its attempt, at once', async () => {
     const { calls, run } = setUp(() => ({ ...BUSY, afterMs: 60_000 }));
-    const { delivery: tried, outcome } = await run(delivery('1'));
+    const { delivery: tried, ...outcome } = await run(delivery('1'));
     expect(outcome).toEqual({ kind: 'slow' });
     expect(tried.attempts).toMatchObject([{ status: 429, throttled: true }]);
     expect(calls).toHaveLength(1);
@@ -194,7 +197,7 @@ describe('Sender', () => {
   it('a delivery that is refused for the rate for a day expires', async () => {
     const { run } = setUp(() => BUSY);
     const old = await run(delivery('1', { created_at: iso(START - 24 * 3_600_000) }));
-    expect(old.outcome).toEqual({
+    expect(old).toMatchObject({
       kind: 'dead',
       cause: 'expired',
       reason: 'expired; last failure: HTTP 429',
@@ -204,7 +207,7 @@ describe('Sender', () => {
   it('dead-letters refused deliveries, keeping the response', async () => {
     const refused: DeliveryResult = { outcome: 'dead', reason: 'HTTP 400', status: 400, response: 'no' };
     const { run } = setUp(() => refused);
-    const { delivery: tried, outcome } = await run(delivery('1'));
+    const { delivery: tried, ...outcome } = await run(delivery('1'));
     expect(outcome).toEqual({ kind: 'dead', cause: 'destination', reason: 'HTTP 400' });
     expect(tried.attempts).toMatchObject([{ outcome: 'dead', status: 400, response: 'no' }]);
   });
@@ -218,23 +221,23 @@ describe('Sender', () => {
     const late = await run(delivery('5', backlog));
     expect(calls).toHaveLength(3);
     expect(young.delivery.attempts).toEqual([]);
-    expect(young.outcome).toMatchObject({ kind: 'retry', label: '10s', reason: 'circuit open' });
+    expect(young).toMatchObject({ kind: 'retry', label: '10s', reason: 'circuit open' });
     // It was old before the destination failed.
-    expect(late.outcome).toMatchObject({ kind: 'retry', label: '10s', reason: 'circuit open' });
+    expect(late).toMatchObject({ kind: 'retry', label: '10s', reason: 'circuit open' });
 
     for (let probe = 1; probe <= 5; probe++) {
       time.elapsed += DEFAULT_BREAKER.coolDownMs;
       await run(delivery(`probe-${probe}`));
     }
     const old = await run(delivery('8', backlog));
-    expect(old.outcome).toMatchObject({ kind: 'retry', label: '10m', reason: 'circuit open' });
+    expect(old).toMatchObject({ kind: 'retry', label: '10m', reason: 'circuit open' });
     expect(calls.splice(3)).toHaveLength(5);
 
     time.elapsed += DEFAULT_BREAKER.coolDownMs;
     remote.answer = OK;
     const probed = await Promise.all([run(delivery('6')), run(delivery('7'))]);
-    expect(probed.map(({ outcome }) => outcome.kind)).toEqual(['delivered', 'retry']);
-    expect((await run(delivery('8'))).outcome.kind).toBe('delivered');
+    expect(probed.map(({ kind }) => kind)).toEqual(['delivered', 'retry']);
+    expect((await run(delivery('8'))).kind).toBe('delivered');
   });
 
   it('an open circuit lets no delivery outlive its expiry', async () => {
@@ -242,7 +245,7 @@ describe('Sender', () => {
     for (const id of ['1', '2', '3']) await run(delivery(id));
     time.now += 1;
     const expired = await run(delivery('4', { created_at: iso(START - 24 * 3_600_000) }));
-    expect(expired.outcome).toMatchObject({ kind: 'dead', cause: 'expired' });
+    expect(expired).toMatchObject({ kind: 'dead', cause: 'expired' });
   });
 
   it('a delivery that lay in the log for days expired after no or one attempt: its time begins with the first attempt', async () => {
@@ -251,14 +254,17 @@ describe('Sender', () => {
     const tried = await sendTask(left('1'));
     expect(tried).toMatchObject({
       delivery: { created_at: iso(START), attempts: [{ outcome: 'retry' }] },
-      outcome: { kind: 'retry', label: '10s' },
+      kind: 'retry',
+      label: '10s',
     });
     for (const id of ['2', '3']) await run(delivery(id));
     time.now += 1_000;
     const postponed = await sendTask(left('4'));
     expect(postponed).toMatchObject({
       delivery: { created_at: iso(START + 1_000), attempts: [] },
-      outcome: { kind: 'retry', label: '10s', reason: 'circuit open' },
+      kind: 'retry',
+      label: '10s',
+      reason: 'circuit open',
     });
   });
 
@@ -269,12 +275,12 @@ describe('Sender', () => {
     const soon = sendQuickly(taskOf(old, FRESH));
     await turn();
     time.elapsed += 501;
-    expect((await soon).outcome.kind).toBe('slow');
+    expect((await soon).kind).toBe('slow');
     const attached = attach(old);
     resolve(DOWN);
     expect(await attached).toMatchObject({
       delivery: { created_at: iso(START), attempts: [{ outcome: 'retry' }] },
-      outcome: { kind: 'retry' },
+      kind: 'retry',
     });
   });
 
@@ -286,15 +292,15 @@ describe('Sender', () => {
 
   it('retries when a connector throws, or cannot be given its settings', async () => {
     const thrown = setUp(() => Promise.reject(new Error('bug')));
-    expect((await thrown.run(delivery('1'))).outcome).toMatchObject({ reason: 'the connector failed' });
+    expect(await thrown.run(delivery('1'))).toMatchObject({ reason: 'the connector failed' });
 
     const broken = { ...DESTINATION, settings: { broken: true } };
     const sealed = await setUp(() => OK).run(delivery('1'), broken);
-    expect(sealed.outcome).toMatchObject({ kind: 'retry', reason: 'the settings cannot be unsealed' });
+    expect(sealed).toMatchObject({ kind: 'retry', reason: 'the settings cannot be unsealed' });
   });
 
   it('dead-letters at once a delivery for an unknown connector', async () => {
-    const { outcome } = await setUp(() => OK).run(delivery('1'), { ...DESTINATION, type: 'unknown' });
+    const outcome = await setUp(() => OK).run(delivery('1'), { ...DESTINATION, type: 'unknown' });
     expect(outcome).toMatchObject({ kind: 'dead', reason: 'no connector of type unknown' });
   });
 

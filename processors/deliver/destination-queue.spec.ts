@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { gather } from './destination-request.ts';
+import { gather } from './destination-queue.ts';
 
 const waiting = (count: number, bytes = 100) =>
   Array.from({ length: count }, (_, n) => ({ id: n, bytes, enqueuedAt: 1_000 + n }));
