@@ -134,7 +134,7 @@ export default {
           // Parts with an entry of their own, for what starts often and needs no more.
           '^core/(primitives/index|log/record-layout)[.]ts$',
           '^gateway/server/index[.]ts$',
-          '^processors/options[.]ts$',
+          '^processors/stages[.]ts$',
           '^connectors/egress/address-ranges[.]ts$',
           // A process that a test kills again and again loads one adapter in a fifth of the time that all of them take.
           '^infra/adapters/[^/]+/[^/]+/index[.]ts$',

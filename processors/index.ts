@@ -1,7 +1,6 @@
 /** The stages of the pipeline. */
 export { AlertRounds } from './alerts/alert-rounds.ts';
-export * from './options.ts';
 export * from './pipeline.ts';
 export * from './redrive/redrive.ts';
 export { RunMetrics } from './route/run-metrics.ts';
-export * from './stage-reads.ts';
+export * from './stages.ts';

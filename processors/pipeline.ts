@@ -7,6 +7,9 @@ import {
   type ConnectorDestination,
   type ContractEvaluator,
   countingIn,
+  DEFAULT_EXPIRY_MS,
+  DEFAULT_PROFILE_BOUNDS,
+  DEFAULT_RETRY_STEPS,
   type Deduplicator,
   type Destination,
   type EventLog,
@@ -18,6 +21,8 @@ import {
   type Logger,
   type Mailer,
   type Metrics,
+  type NullHandling,
+  type ProfileBounds,
   type ProfileStore,
   parseRetrySchedule,
   REPLAY_TICK_MS,
@@ -35,8 +40,10 @@ import {
 } from '@tributary/core';
 import { audit } from './audit/audit.ts';
 import { count } from './count/count.ts';
+import { type BreakerOptions, DEFAULT_BREAKER } from './deliver/admission.ts';
 import { DeliveryReads } from './deliver/delivery-task.ts';
 import { DestinationRegistry } from './deliver/destination-registry.ts';
+import { type AlertLimits, DEFAULT_ALERT_LIMITS } from './deliver/health.ts';
 import { type DeliverDependencies, deliver, deliverSlow, retrySources } from './deliver/stage.ts';
 import {
   FairShare,
@@ -51,16 +58,21 @@ import { TimeoutWheel, waitClock } from './fairness/waits.ts';
 import { countsSource, funnel } from './funnel/funnel.ts';
 import { history } from './history/history.ts';
 import { live } from './live/live.ts';
-import { mail, mailSources } from './mail/mail.ts';
+import { mail, mailRetries } from './mail/mail.ts';
 import { notice } from './notice/notice.ts';
-import { DEFAULT_PIPELINE, type PipelineOptions, type StageName } from './options.ts';
 import { profile } from './profile/profile.ts';
 import { RecordReader } from './record-reader.ts';
 import { dedupeRedrives } from './redrive/redrive-dedupe.ts';
 import { replay } from './replay/replay.ts';
 import { refusalOf, route, routeSlow } from './route/route.ts';
 import type { RunMetrics } from './route/run-metrics.ts';
-import { FailureWatch, Transformer } from './route/transformer.ts';
+import {
+  DEFAULT_FAILURE_LIMITS,
+  type FailureLimits,
+  FailureWatch,
+  Transformer,
+} from './route/transformer.ts';
+import { type StageName, topicsOf } from './stages.ts';
 import { traced } from './tracing.ts';
 import { validate, validateSlow } from './validate/validate.ts';
 
@@ -113,68 +125,131 @@ export interface PipelineDependencies {
   readonly options?: Partial<PipelineOptions>;
 }
 
+/** Every size and time of the stages. Bytes, ms. */
+export interface PipelineOptions {
+  /** How long a stage waits for its catalog before it pauses. */
+  readonly catalogWaitMs: number;
+  /** Entries in a batch of a stage that names no other number. */
+  readonly batchEntries: number;
+  /** Entries in a batch of history, audit and notice; an entry may contain an event and all its attempts, or a fact. */
+  readonly historyEntries: number;
+  /** Subjects of a partition whose profiles are written concurrently. */
+  readonly profileWriters: number;
+  /** Whether a trait of `null` removes the attribute. */
+  readonly profileNulls: NullHandling;
+  /** Bounds on the size of a profile. */
+  readonly profileBounds: ProfileBounds;
+  /** Delay of the retry of a mail that the mail server refused for now. */
+  readonly mailRetryMs: number;
+  /** Least time between two mails of an organization to one address; notices in between become one mail. */
+  readonly mailEveryMs: number;
+  /** Mails of an organization in an hour, in each process; what is beyond waits for the next mail. */
+  readonly mailsPerHour: number;
+  /** Retention of the topics: mails are dead-lettered before it ends. */
+  readonly retentionMs: number;
+  /** How long a `message_id` is remembered at least, ms. */
+  readonly dedupeWindowMs: number;
+  /** Window of a partition of a flow stage. Its records take about five times as much memory. */
+  readonly windowBytes: number;
+  /** Share of the window that one transformation or destination may fill before it waits for its earlier work. */
+  readonly windowShare: number;
+  /** How long a transformation may take before its event goes to the slow queue, ms: it delays deliveries. */
+  readonly slowTransformationMs: number;
+  /** The same for a request to a destination, which delays commits only, ms. */
+  readonly slowRequestMs: number;
+  /** Events and bytes of one sandbox call. */
+  readonly transformEvents: number;
+  readonly transformBytes: number;
+  readonly failures: FailureLimits;
+  /** Default limits of a destination: concurrent requests, and requests that begin in a second. */
+  readonly maxRequests: number;
+  readonly requestsPerSecond: number | undefined;
+  /** Attempts kept in a delivery. */
+  readonly keptAttempts: number;
+  readonly breaker: BreakerOptions;
+  /** When the health of a destination counts as changed. */
+  readonly condition: AlertLimits;
+  /** Delays of the retry topics, shortest first; the topics must be declared with the same. */
+  readonly retrySteps: readonly string[];
+  readonly expiryMs: number;
+}
+
+export const DEFAULT_PIPELINE: PipelineOptions = {
+  catalogWaitMs: 5_000,
+  batchEntries: 500,
+  historyEntries: 200,
+  profileWriters: 64,
+  profileNulls: 'unset',
+  profileBounds: DEFAULT_PROFILE_BOUNDS,
+  mailRetryMs: 10 * 60_000,
+  mailEveryMs: 60_000,
+  mailsPerHour: 60,
+  retentionMs: 7 * 24 * 3_600_000,
+  dedupeWindowMs: 24 * 3_600_000,
+  windowBytes: 1024 * 1024,
+  windowShare: 1 / 8,
+  slowTransformationMs: 200,
+  slowRequestMs: 500,
+  transformEvents: 200,
+  transformBytes: 256 * 1024,
+  failures: DEFAULT_FAILURE_LIMITS,
+  maxRequests: 16,
+  requestsPerSecond: undefined,
+  keptAttempts: 50,
+  breaker: DEFAULT_BREAKER,
+  condition: DEFAULT_ALERT_LIMITS,
+  retrySteps: DEFAULT_RETRY_STEPS,
+  expiryMs: DEFAULT_EXPIRY_MS,
+};
+
 /** All stages with the topics that they read and write. Each is a consumer group and may run in any process. */
 export function createPipeline(dependencies: PipelineDependencies): readonly Stage[] {
   const options = { ...DEFAULT_PIPELINE, ...dependencies.options };
   const schedule = parseRetrySchedule(options.retrySteps);
   const steps = createSteps({ ...dependencies, ...options, schedule });
-  const { batch, flow } = stageMakers(options);
+  const { batch, flow } = stageMakers(options, dependencies.receivedTopics);
 
-  const received = dependencies.receivedTopics;
   const { receivedSlow, accepted, rejected, violations, eventsSlow, deliveries, deliveriesSlow, outcomes } =
     TOPIC;
   const { deliveriesDead: dead, funnelCounts, profilesSlow } = TOPIC;
-  const retries = retryDelays(schedule).map(({ label }) => retryTopic(label));
-  const ends = [...retries, dead, outcomes, funnelCounts];
-  const { historyEntries } = options;
-  const { replays, replaysWaiting, profileOperations } = TOPIC;
-  const historySources = [violations, dead, outcomes, ...retries, replays, profileOperations];
-  const mails = mailSources(options, dependencies.mailer !== undefined);
+  const ends = [...retryDelays(schedule).map(({ label }) => retryTopic(label)), dead, outcomes, funnelCounts];
+  const { historyEntries: maxEntries } = options;
+  const mailDelay = mailRetries(options, dependencies.mailer !== undefined);
   const { tracing } = dependencies;
   const stages: readonly Stage[] = [
-    batch('validate', received, [receivedSlow, accepted, rejected, violations, funnelCounts], steps.validate),
-    batch(
-      'validate.slow',
-      [receivedSlow],
-      [accepted, rejected, violations, funnelCounts],
-      steps.validateSlow,
-      SLOW_ENTRIES,
-    ),
-    batch('count', [accepted, rejected], [], steps.count),
-    batch('funnel', [countsSource], [], steps.funnel),
-    batch('live', [accepted, rejected], [], steps.live),
-    batch('profile', [accepted, profilesSlow], [profilesSlow, TOPIC.profileOperations], steps.profile),
-    // It begins a topic at its first record: what it repeats changes nothing.
-    { ...batch('history', historySources, [], steps.history, historyEntries), startsAtFirst: true },
-    { ...batch('audit', [TOPIC.catalog], [], steps.audit, historyEntries), neverQuarantines: true },
+    batch('validate', [receivedSlow, accepted, rejected, violations, funnelCounts], steps.validate),
     {
-      ...batch('mail', mails, [TOPIC.mail, TOPIC.mailRetry, TOPIC.poison], steps.mail, MAIL_ENTRIES),
+      ...batch('validate.slow', [accepted, rejected, violations, funnelCounts], steps.validateSlow),
+      maxEntries: SLOW_ENTRIES,
+    },
+    batch('count', [], steps.count),
+    batch('funnel', [], steps.funnel, [countsSource]),
+    batch('live', [], steps.live),
+    batch('profile', [profilesSlow, TOPIC.profileOperations], steps.profile),
+    // It begins a topic at its first record: what it repeats changes nothing.
+    { ...batch('history', [], steps.history), maxEntries, startsAtFirst: true },
+    { ...batch('audit', [], steps.audit), maxEntries, neverQuarantines: true },
+    {
+      ...batch('mail', [TOPIC.mail, TOPIC.mailRetry, TOPIC.poison], steps.mail, [mailDelay]),
+      maxEntries: MAIL_ENTRIES,
       repeats: 'visible',
     },
-    flow('route', [accepted], [deliveries, dead, eventsSlow, funnelCounts], steps.route),
+    flow('route', [deliveries, dead, eventsSlow, funnelCounts], steps.route),
     {
-      ...flow(
-        'route.slow',
-        [eventsSlow],
-        [deliveries, dead, outcomes, eventsSlow, funnelCounts],
-        steps.routeSlow,
-      ),
+      ...flow('route.slow', [deliveries, dead, outcomes, eventsSlow, funnelCounts], steps.routeSlow),
       commitPauseMs: SLOW_COMMIT_PAUSE_MS,
     },
     flow(
       'replay',
-      [TOPIC.catalog, ...replaySteps],
-      [replays, replaysWaiting, eventsSlow, receivedSlow],
+      [TOPIC.replays, TOPIC.replaysWaiting, eventsSlow, receivedSlow],
       steps.replay,
+      replaySteps,
     ),
-    batch('notice', [TOPIC.catalog], [TOPIC.mail, deliveries], steps.notice, historyEntries),
+    { ...batch('notice', [TOPIC.mail, deliveries], steps.notice), maxEntries },
+    { ...flow('deliver', [deliveriesSlow, ...ends], steps.deliver.handle), ...steps.deliver },
+    flow('deliver.slow', ends, steps.deliverSlow),
     {
-      ...flow('deliver', [deliveries], [deliveriesSlow, ...ends], steps.deliver.handle),
-      ...steps.deliver,
-    },
-    flow('deliver.slow', [deliveriesSlow], ends, steps.deliverSlow),
-    {
-      ...flow('deliver.retry', steps.retries, [deliveriesSlow, ...ends], steps.deliverRetry.handle),
+      ...flow('deliver.retry', [deliveriesSlow, ...ends], steps.deliverRetry.handle, retrySources(schedule)),
       ...steps.deliverRetry,
     },
   ];
@@ -250,7 +325,6 @@ function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly 
     },
     deliverSlow: deliverSlow(delivery, slowDeliveryWindows(parts)),
     deliverRetry: deliver(delivery, windows(waited, parts.slowRequestMs)),
-    retries: retrySources(parts.schedule),
   };
 }
 
@@ -280,26 +354,31 @@ const MAIL_ENTRIES = 200;
 /** Entries in a batch of `validate.slow`, each of which may take milliseconds of a fraction of a thread. */
 const SLOW_ENTRIES = 100;
 
-function stageMakers({ batchEntries, windowBytes }: PipelineOptions) {
-  const sources = (reads: readonly (Source | string)[]) =>
-    reads.map((read) => (typeof read === 'string' ? { topic: read } : read));
+/** `delayed`: the topics of a stage whose records wait there. */
+function stageMakers(
+  { batchEntries: maxEntries, windowBytes, retrySteps }: PipelineOptions,
+  receivedTopics: readonly string[],
+) {
+  const sources = (name: StageName, delayed: readonly Source[] = []) =>
+    topicsOf(name, { receivedTopics, retrySteps }).map(
+      (topic) => delayed.find((source) => source.topic === topic) ?? { topic },
+    );
   return {
     batch(
       name: StageName,
-      reads: readonly (Source | string)[],
       writes: readonly string[],
       process: BatchStage['process'],
-      maxEntries = batchEntries,
+      delayed?: readonly Source[],
     ): BatchStage {
-      return { kind: 'batch', name, reads: sources(reads), writes, maxEntries, process };
+      return { kind: 'batch', name, reads: sources(name, delayed), writes, maxEntries, process };
     },
     flow(
       name: StageName,
-      reads: readonly (Source | string)[],
       writes: readonly string[],
       handle: FlowStage['handle'],
+      delayed?: readonly Source[],
     ): FlowStage {
-      return { kind: 'flow', name, reads: sources(reads), writes, windowBytes, handle };
+      return { kind: 'flow', name, reads: sources(name, delayed), writes, windowBytes, handle };
     },
   };
 }

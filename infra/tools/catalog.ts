@@ -1,6 +1,6 @@
 import { createReadStream, existsSync } from 'node:fs';
 import { type EventLog, type Logger, NO_METRICS } from '@tributary/core';
-import { CATALOG_STAGES } from '@tributary/processors';
+import { CATALOG_STAGES } from '@tributary/processors/stages';
 import { exportCatalog, importCatalog, type Rewritten } from '../adapters/catalog/log/index.ts';
 import { type Environment, readCommandConfig, readConfig } from '../runtime/config/config.ts';
 import type { Config } from '../runtime/config/settings.ts';

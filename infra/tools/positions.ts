@@ -1,5 +1,5 @@
 import { NO_METRICS } from '@tributary/core';
-import { STAGE_NAMES } from '@tributary/processors';
+import { STAGE_NAMES } from '@tributary/processors/stages';
 import { InvalidArgumentError } from 'commander';
 import type { KafkaLog, KnownPosition } from '../adapters/event-log/kafka/index.ts';
 import { type Environment, readKafkaCommandConfig } from '../runtime/config/config.ts';

@@ -8,7 +8,7 @@ import {
   type StageSample,
   stageLoad,
 } from '@tributary/core';
-import { stageReads } from '@tributary/processors';
+import { stageReads } from '@tributary/processors/stages';
 import { InvalidArgumentError } from 'commander';
 import { type Environment, readCommandConfig } from '../runtime/config/config.ts';
 import type { Config } from '../runtime/config/settings.ts';

@@ -469,10 +469,10 @@ interface MailDelays {
   readonly mailRetryMs: number;
 }
 
-/** The topics of mails. Mails on the retry topic wait longer while there is no mail server. */
-export function mailSources({ mailEveryMs, mailRetryMs }: MailDelays, hasMailer: boolean): readonly Source[] {
+/** The retry topic of mails, which wait there longer while there is no mail server. */
+export function mailRetries({ mailEveryMs, mailRetryMs }: MailDelays, hasMailer: boolean): Source {
   const delayMs = hasMailer ? mailEveryMs : mailRetryMs;
-  return [{ topic: TOPIC.mail }, { topic: TOPIC.mailRetry, dueAt: (appendedAt) => appendedAt + delayMs }];
+  return { topic: TOPIC.mailRetry, dueAt: (appendedAt) => appendedAt + delayMs };
 }
 
 /** Part of the retention that a mail may wait; the rest is a reserve for times without processors. */

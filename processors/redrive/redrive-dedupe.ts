@@ -13,7 +13,7 @@ import {
 } from '@tributary/core';
 import { type DeliveryReads, readTask } from '../deliver/delivery-task.ts';
 import { isCountedByHeaders, redrivenNote } from '../deliver/outcome.ts';
-import type { StageName } from '../options.ts';
+import type { StageName } from '../stages.ts';
 
 /** Redrives claimed by one call of the deduplicator. */
 const MAX_DEDUPE_CLAIMS = 500;

@@ -24,7 +24,7 @@ import {
 import { volumeCounting } from '../count/count.ts';
 import { recountOnce } from '../count/count-once.ts';
 import { funnelCounting } from '../funnel/funnel.ts';
-import type { StageName } from '../options.ts';
+import type { StageName } from '../stages.ts';
 
 /** The consumer group of redrives; no stage of the pipeline has this name. */
 export const REDRIVE = 'redrive';

@@ -1,5 +1,5 @@
 import { DEFAULT_RETRY_STEPS, declareTopics, TOPIC } from '@tributary/core';
-import { CATALOG_STAGES } from '@tributary/processors';
+import { CATALOG_STAGES, STAGE_NAMES } from '@tributary/processors';
 import { describe, expect, it } from 'vitest';
 import { START, setUp } from './harness.ts';
 
@@ -11,9 +11,10 @@ const TOPICS = declareTopics({
 });
 
 describe('the pipeline', () => {
-  it('reads and writes declared topics alone, each group under a name of its own', () => {
+  it('is the stages by name, which read and write declared topics alone', () => {
     const { stages } = setUp();
-    expect(new Set(stages.map(({ name }) => name)).size).toBe(stages.length);
+    expect(stages.map(({ name }) => name)).toEqual(STAGE_NAMES);
+    expect(CATALOG_STAGES).toEqual(['audit', 'replay', 'notice']);
     const used = stages.flatMap(({ reads, writes }) => [...reads.map(({ topic }) => topic), ...writes]);
     expect(used.filter((topic) => !TOPICS.has(topic))).toEqual([]);
   });
@@ -23,11 +24,6 @@ describe('the pipeline', () => {
     const reads = stages.flatMap((stage) => stage.reads.map(({ topic }) => topic));
     const read = new Set<string>([...reads, TOPIC.poison]);
     expect(stages.flatMap(({ writes }) => writes).filter((topic) => !read.has(topic))).toEqual([]);
-  });
-
-  it('reads the catalog by the stages that a rewrite of it waits for, and by no other', () => {
-    const reads = setUp().stages.filter((stage) => stage.reads.some(({ topic }) => topic === TOPIC.catalog));
-    expect(reads.map(({ name }) => name)).toEqual(CATALOG_STAGES);
   });
 
   it('keeps retries waiting for the delay of their topic, also of the short one beside the schedule', () => {

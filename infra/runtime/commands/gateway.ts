@@ -1,6 +1,6 @@
 import type { Logger } from '@tributary/core';
 import { presentSystem } from '@tributary/gateway';
-import { stageReads } from '@tributary/processors';
+import { stageReads } from '@tributary/processors/stages';
 import { type Environment, readClusterConfig } from '../config/config.ts';
 import type { Config } from '../config/settings.ts';
 import { openDevIssuer } from '../issuer/dev-issuer.ts';

@@ -1,5 +1,5 @@
 import { type Logger, type NewEntry, NO_METRICS, TOPIC } from '@tributary/core';
-import { STAGE_NAMES } from '@tributary/processors/options';
+import { STAGE_NAMES } from '@tributary/processors/stages';
 import { type Environment, readClusterConfig } from '../config/config.ts';
 import type { Config } from '../config/settings.ts';
 import { watchDiskSpace } from '../observability/disk-space.ts';

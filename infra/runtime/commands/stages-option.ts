@@ -1,4 +1,4 @@
-import { STAGE_NAMES } from '@tributary/processors/options';
+import { STAGE_NAMES } from '@tributary/processors/stages';
 import { InvalidArgumentError } from 'commander';
 
 export interface StagesOptions {

@@ -23,7 +23,7 @@ import {
   type Limits,
   type TrustedIssuer,
 } from '@tributary/gateway';
-import { stageReads } from '@tributary/processors';
+import { stageReads } from '@tributary/processors/stages';
 import { openContractWorkers } from '../../adapters/contract-workers/worker-process/index.ts';
 import type { Config } from '../config/settings.ts';
 import { quotasOf } from '../config/settings.ts';

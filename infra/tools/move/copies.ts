@@ -22,7 +22,7 @@ import {
   type TopicSpec,
   TributaryError,
 } from '@tributary/core';
-import { STAGE_NAMES, stageReads } from '@tributary/processors';
+import { STAGE_NAMES, stageReads } from '@tributary/processors/stages';
 import { importDedupeClaims, missingDedupeClaims } from '../../adapters/deduplicator/redis/index.ts';
 import { type ExportedDedupeClaim, exportedDedupeClaims } from '../../adapters/deduplicator/sqlite/index.ts';
 import {

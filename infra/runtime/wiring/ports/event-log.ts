@@ -12,7 +12,7 @@ import {
   TributaryError,
   type ValueFraming,
 } from '@tributary/core';
-import type { ReadTopics } from '@tributary/processors';
+import type { ReadTopics } from '@tributary/processors/stages';
 import {
   openLogCatalog,
   type RewritableCatalog,
