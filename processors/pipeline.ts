@@ -27,13 +27,13 @@ import {
   parseRetrySchedule,
   REPLAY_TICK_MS,
   type ReadDiskLevel,
-  type RetrySchedule,
   retryDelays,
   retryTopic,
   type Sandbox,
   type Source,
   type Stage,
   type StorageBudgets,
+  ThreadTurns,
   TOPIC,
   type Tracing,
   type VolumeCounters,
@@ -45,14 +45,7 @@ import { DeliveryReads } from './deliver/delivery-task.ts';
 import { DestinationRegistry } from './deliver/destination-registry.ts';
 import { type AlertLimits, DEFAULT_ALERT_LIMITS } from './deliver/health.ts';
 import { type DeliverDependencies, deliver, deliverSlow, retrySources } from './deliver/stage.ts';
-import {
-  FairShare,
-  type RunPiece,
-  SlowQueueScheduler,
-  THREAD_TIME,
-  type ThreadTime,
-  yielding,
-} from './fairness/fair-share.ts';
+import { FairShare, type RunPiece, THREAD_TIME, type ThreadTime, yielding } from './fairness/fair-share.ts';
 import { PartitionWindows } from './fairness/partition-windows.ts';
 import { TimeoutWheel, waitClock } from './fairness/waits.ts';
 import { countsSource, funnel } from './funnel/funnel.ts';
@@ -64,7 +57,7 @@ import { profile } from './profile/profile.ts';
 import { RecordReader } from './record-reader.ts';
 import { dedupeRedrives } from './redrive/redrive-dedupe.ts';
 import { replay } from './replay/replay.ts';
-import { refusalOf, route, routeSlow } from './route/route.ts';
+import { route, routeSlow } from './route/route.ts';
 import type { RunMetrics } from './route/run-metrics.ts';
 import {
   DEFAULT_FAILURE_LIMITS,
@@ -206,126 +199,113 @@ export const DEFAULT_PIPELINE: PipelineOptions = {
 export function createPipeline(dependencies: PipelineDependencies): readonly Stage[] {
   const options = { ...DEFAULT_PIPELINE, ...dependencies.options };
   const schedule = parseRetrySchedule(options.retrySteps);
-  const steps = createSteps({ ...dependencies, ...options, schedule });
-  const { batch, flow } = stageMakers(options, dependencies.receivedTopics);
+  const parts = { ...dependencies, ...options, schedule };
+  const { batch, flow } = stageMakers(parts);
+  const { catalog, elapsed, budgets, tracing, slowRequestMs } = parts;
+  const { waited = waitClock(), threadTime = THREAD_TIME } = parts;
+
+  // Stages of one concern share its state within the process.
+  const records = new RecordReader(parts.log);
+  const reads = new DeliveryReads(records);
+  const validateShare = new FairShare(elapsed, threadTime);
+  const routeShare = new FairShare(elapsed, threadTime);
+  // One for all slow queues of the process, as they share a thread with each other and with the quick stages.
+  const isBusy = () => validateShare.isBusy || routeShare.isBusy;
+  const scheduler = new ThreadTurns({ elapsed, isBusy });
+  const windows = (now: Clock, slowAfterMs: number) =>
+    new PartitionWindows(now, { windowBytes: parts.windowBytes, share: parts.windowShare, slowAfterMs });
+
+  const failures = new FailureWatch({ ...parts, limits: parts.failures });
+  const routing = (sandbox: Sandbox, runPiece: RunPiece) => {
+    const transformer = new Transformer({ ...parts, sandbox, failures, runPiece });
+    return { ...parts, transformer, records, runPiece };
+  };
+  const quickRoute = routing(parts.sandbox, yielding);
+  const slowRoute = routing(parts.slowSandbox, scheduler.run.bind(scheduler));
+
+  // Limits and circuit breakers belong to a destination, not to a stage.
+  const queues = { ...parts, waited, reads, timeouts: new TimeoutWheel(waited) };
+  const delivery: DeliverDependencies = { ...queues, registry: new DestinationRegistry(queues) };
+  const quickDeliver = deliver(delivery, windows(waited, slowRequestMs));
+  const retryDeliver = deliver(delivery, windows(waited, slowRequestMs));
+  const redrives = { ...parts, reads };
 
   const { receivedSlow, accepted, rejected, violations, eventsSlow, deliveries, deliveriesSlow, outcomes } =
     TOPIC;
   const { deliveriesDead: dead, funnelCounts, profilesSlow } = TOPIC;
   const ends = [...retryDelays(schedule).map(({ label }) => retryTopic(label)), dead, outcomes, funnelCounts];
-  const { historyEntries: maxEntries } = options;
-  const mailDelay = mailRetries(options, dependencies.mailer !== undefined);
-  const { tracing } = dependencies;
+  const { historyEntries: maxEntries } = parts;
+  const mailDelay = mailRetries(parts, parts.mailer !== undefined);
   const stages: readonly Stage[] = [
-    batch('validate', [receivedSlow, accepted, rejected, violations, funnelCounts], steps.validate),
+    batch(
+      'validate',
+      [receivedSlow, accepted, rejected, violations, funnelCounts],
+      validate({ ...parts, threadTime }, validateShare),
+    ),
     {
-      ...batch('validate.slow', [accepted, rejected, violations, funnelCounts], steps.validateSlow),
+      ...batch(
+        'validate.slow',
+        [accepted, rejected, violations, funnelCounts],
+        validateSlow(parts, scheduler),
+      ),
       maxEntries: SLOW_ENTRIES,
     },
-    batch('count', [], steps.count),
-    batch('funnel', [], steps.funnel, [countsSource]),
-    batch('live', [], steps.live),
-    batch('profile', [profilesSlow, TOPIC.profileOperations], steps.profile),
+    batch('count', [], count(parts)),
+    batch('funnel', [], funnel(parts), [countsSource]),
+    batch('live', [], live(parts)),
+    batch('profile', [profilesSlow, TOPIC.profileOperations], profile(parts)),
     // It begins a topic at its first record: what it repeats changes nothing.
-    { ...batch('history', [], steps.history), maxEntries, startsAtFirst: true },
-    { ...batch('audit', [], steps.audit), maxEntries, neverQuarantines: true },
+    { ...batch('history', [], history({ ...parts, records })), maxEntries, startsAtFirst: true },
+    { ...batch('audit', [], audit(parts)), maxEntries, neverQuarantines: true },
     {
-      ...batch('mail', [TOPIC.mail, TOPIC.mailRetry, TOPIC.poison], steps.mail, [mailDelay]),
+      ...batch('mail', [TOPIC.mail, TOPIC.mailRetry, TOPIC.poison], mail(parts), [mailDelay]),
       maxEntries: MAIL_ENTRIES,
       repeats: 'visible',
     },
-    flow('route', [deliveries, dead, eventsSlow, funnelCounts], steps.route),
+    flow(
+      'route',
+      [deliveries, dead, eventsSlow, funnelCounts],
+      route(quickRoute, windows(elapsed, parts.slowTransformationMs), routeShare),
+    ),
     {
-      ...flow('route.slow', [deliveries, dead, outcomes, eventsSlow, funnelCounts], steps.routeSlow),
+      ...flow(
+        'route.slow',
+        [deliveries, dead, outcomes, eventsSlow, funnelCounts],
+        dedupeRedrives(redrives, 'route.slow', eventsSlow, routeSlow(slowRoute, scheduler)),
+      ),
       commitPauseMs: SLOW_COMMIT_PAUSE_MS,
     },
     flow(
       'replay',
       [TOPIC.replays, TOPIC.replaysWaiting, eventsSlow, receivedSlow],
-      steps.replay,
+      replay(parts, scheduler),
       replaySteps,
     ),
-    { ...batch('notice', [TOPIC.mail, deliveries], steps.notice), maxEntries },
-    { ...flow('deliver', [deliveriesSlow, ...ends], steps.deliver.handle), ...steps.deliver },
-    flow('deliver.slow', ends, steps.deliverSlow),
+    { ...batch('notice', [TOPIC.mail, deliveries], notice(parts)), maxEntries },
     {
-      ...flow('deliver.retry', [deliveriesSlow, ...ends], steps.deliverRetry.handle, retrySources(schedule)),
-      ...steps.deliverRetry,
+      ...quickDeliver,
+      ...flow(
+        'deliver',
+        [deliveriesSlow, ...ends],
+        dedupeRedrives(redrives, 'deliver', deliveries, quickDeliver.handle),
+      ),
+    },
+    flow('deliver.slow', ends, deliverSlow(delivery, slowDeliveryWindows(parts))),
+    {
+      ...retryDeliver,
+      ...flow('deliver.retry', [deliveriesSlow, ...ends], retryDeliver.handle, retrySources(schedule)),
     },
   ];
   // Release 0.1.0 does not know the topic of the funnel counts and refuses a log with unread records of it. So that a
   // rollback stays possible, counts are dropped until `tributary upgrade` has given the catalog an installation id. Release 0.2.0
   // does not know deflated ones.
-  const isCounting = () => countingIn(dependencies.catalog.state);
-  const { budgets } = dependencies;
+  const isCounting = () => countingIn(catalog.state);
   const counting = stages.map((stage) => ({
     ...stage,
     isCounting,
     ...(budgets && { committed: budgets.add.bind(budgets) }),
   }));
   return tracing === undefined ? counting : counting.map((stage) => traced(stage, tracing));
-}
-
-/** The functions of the stages. Stages of one concern share its state within the process. */
-function createSteps(parts: PipelineDependencies & PipelineOptions & { readonly schedule: RetrySchedule }) {
-  const { catalog, clock, elapsed, logger, metrics, catalogWaitMs } = parts;
-  const records = new RecordReader(parts.log);
-  const reads = new DeliveryReads(records);
-  const failures = new FailureWatch({ catalog, clock, logger, limits: parts.failures });
-  const routing = (sandbox: Sandbox, runPiece: RunPiece) => {
-    const transformer = new Transformer({
-      sandbox,
-      failures,
-      runMetrics: parts.runMetrics,
-      elapsed,
-      maxEvents: parts.transformEvents,
-      maxBytes: parts.transformBytes,
-      runPiece,
-      refusal: (transformation) => refusalOf(catalog.state.transformation(transformation.id)),
-    });
-    const { budgets, tracing, retentionMs } = parts;
-    return { catalog, transformer, metrics, catalogWaitMs, records, clock, retentionMs, budgets, tracing };
-  };
-  const { windowBytes, windowShare: share, waited = waitClock() } = parts;
-  const windows = (now: Clock, slowAfterMs: number) =>
-    new PartitionWindows(now, { windowBytes, share, slowAfterMs });
-  // Shared by the deliver stages: limits and circuit breakers belong to a destination, not to a stage.
-  const queues = { ...parts, waited, reads, timeouts: new TimeoutWheel(waited) };
-  const delivery: DeliverDependencies = { ...queues, registry: new DestinationRegistry(queues) };
-  const threadTime = parts.threadTime ?? THREAD_TIME;
-  const shares = {
-    validate: new FairShare(elapsed, threadTime),
-    route: new FairShare(elapsed, threadTime),
-  };
-  // One for all slow queues of the process, as they share a thread with each other and with the quick stages.
-  const scheduler = new SlowQueueScheduler(elapsed, () => shares.validate.isBusy || shares.route.isBusy);
-  const quick = deliver(delivery, windows(waited, parts.slowRequestMs));
-  const slowRoute = routeSlow(routing(parts.slowSandbox, scheduler.runPiece), scheduler);
-  return {
-    validate: validate({ ...parts, threadTime }, shares.validate),
-    validateSlow: validateSlow(parts, scheduler),
-    count: count(parts),
-    funnel: funnel(parts),
-    live: live(parts),
-    history: history({ ...parts, records }),
-    audit: audit(parts),
-    profile: profile(parts),
-    mail: mail(parts),
-    route: route(
-      routing(parts.sandbox, yielding),
-      windows(elapsed, parts.slowTransformationMs),
-      shares.route,
-    ),
-    routeSlow: dedupeRedrives({ ...parts, reads }, 'route.slow', TOPIC.eventsSlow, slowRoute),
-    replay: replay(parts, scheduler),
-    notice: notice(parts),
-    deliver: {
-      ...quick,
-      handle: dedupeRedrives({ ...parts, reads }, 'deliver', TOPIC.deliveries, quick.handle),
-    },
-    deliverSlow: deliverSlow(delivery, slowDeliveryWindows(parts)),
-    deliverRetry: deliver(delivery, windows(waited, parts.slowRequestMs)),
-  };
 }
 
 /** Windows of `deliver.slow`: a destination may have half of the window while others come, and is never too slow. */
@@ -355,14 +335,10 @@ const MAIL_ENTRIES = 200;
 const SLOW_ENTRIES = 100;
 
 /** `delayed`: the topics of a stage whose records wait there. */
-function stageMakers(
-  { batchEntries: maxEntries, windowBytes, retrySteps }: PipelineOptions,
-  receivedTopics: readonly string[],
-) {
+function stageMakers(parts: PipelineOptions & Pick<PipelineDependencies, 'receivedTopics'>) {
+  const { batchEntries: maxEntries, windowBytes } = parts;
   const sources = (name: StageName, delayed: readonly Source[] = []) =>
-    topicsOf(name, { receivedTopics, retrySteps }).map(
-      (topic) => delayed.find((source) => source.topic === topic) ?? { topic },
-    );
+    topicsOf(name, parts).map((topic) => delayed.find((source) => source.topic === topic) ?? { topic });
   return {
     batch(
       name: StageName,

@@ -11,14 +11,16 @@ export interface EntryLocation {
 }
 
 /** The stages of the pipeline that an event passes, in order. */
-export type TraceStage =
-  | 'validate'
-  | 'validate.slow'
-  | 'route'
-  | 'route.slow'
-  | 'deliver'
-  | 'deliver.slow'
-  | 'deliver.retry';
+export const TRACE_STAGES = [
+  'validate',
+  'validate.slow',
+  'route',
+  'route.slow',
+  'deliver',
+  'deliver.slow',
+  'deliver.retry',
+] as const;
+export type TraceStage = (typeof TRACE_STAGES)[number];
 
 /** The verdict of the event's contract. `contract_id` and `contract_version` are absent when no contract applies. */
 export interface ContractStep {

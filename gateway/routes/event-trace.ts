@@ -11,6 +11,7 @@ import {
   type RuleTrace,
   stageOf,
   statusOf,
+  TRACE_STAGES,
 } from '@tributary/core';
 import { type Static, Type } from 'typebox';
 import type { GatewayDependencies } from '../dependencies.ts';
@@ -58,12 +59,7 @@ const position = Type.Object(
   { title: 'LogPosition' },
 );
 
-const stage = nullable(
-  oneOf(
-    ['validate', 'validate.slow', 'route', 'route.slow', 'deliver', 'deliver.slow', 'deliver.retry'],
-    'The stage it waits for; null when for none.',
-  ),
-);
+const stage = nullable(oneOf(TRACE_STAGES, 'The stage it waits for; null when for none.'));
 
 const violation = Type.Object({
   kind: Type.String(),

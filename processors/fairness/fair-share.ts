@@ -1,6 +1,6 @@
 import { performance } from 'node:perf_hooks';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { type Clock, type OutputRecord, ThreadTurns } from '@tributary/core';
+import type { Clock, OutputRecord } from '@tributary/core';
 import { LRUCache } from 'lru-cache';
 
 /** Processor time of an event that is free of charge, ms: many times that of an ordinary event. */
@@ -181,17 +181,6 @@ export const THREAD_TIME: ThreadTime = {
 function cpuMs(): number {
   const { user, system } = process.threadCpuUsage();
   return (user + system) / 1_000;
-}
-
-/** Schedules the work of the slow queues of this process: at most a quarter of a thread that they share with quick stages. */
-export class SlowQueueScheduler extends ThreadTurns {
-  /** `elapsed`: ms of a monotonic clock. */
-  constructor(elapsed: Clock, isBusy: () => boolean) {
-    super({ elapsed, isBusy });
-  }
-
-  /** `run`, bound. */
-  readonly runPiece: RunPiece = (workspaceId, work, downstream) => this.run(workspaceId, work, downstream);
 }
 
 /** Processor time of one output record, ms: to write and read it, and as a delivery its attempt, its outcome, its history, its counts. */

@@ -463,14 +463,11 @@ function passedOn({ entry: { key, value, headers } }: QueuedRecord): OutputRecor
   return { topic: TOPIC.mailRetry, key, value, headers };
 }
 
-interface MailDelays {
-  readonly mailEveryMs: number;
-  /** While there is no mail server. */
-  readonly mailRetryMs: number;
-}
-
 /** The retry topic of mails, which wait there longer while there is no mail server. */
-export function mailRetries({ mailEveryMs, mailRetryMs }: MailDelays, hasMailer: boolean): Source {
+export function mailRetries(
+  { mailEveryMs, mailRetryMs }: Pick<MailDependencies, 'mailEveryMs' | 'mailRetryMs'>,
+  hasMailer: boolean,
+): Source {
   const delayMs = hasMailer ? mailEveryMs : mailRetryMs;
   return { topic: TOPIC.mailRetry, dueAt: (appendedAt) => appendedAt + delayMs };
 }

@@ -5,17 +5,14 @@ import {
   REPLAY_TICK_MS,
   type Replay,
   type ReplayStep,
+  ThreadTurns,
 } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { SlowQueueScheduler } from '../fairness/fair-share.ts';
 import { createReadBudgets, nextStep, ReadBudgets } from './replay.ts';
 
 const TURNS = {
   elapsed: () => 0,
-  scheduler: new SlowQueueScheduler(
-    () => 0,
-    () => false,
-  ),
+  scheduler: new ThreadTurns({ elapsed: () => 0, isBusy: () => false }),
 };
 
 const UNUSED = {

@@ -10,7 +10,6 @@ import {
   InvalidInput,
   iso,
   type LogEntry,
-  type Logger,
   type Metrics,
   type OutputRecord,
   parseObject,
@@ -21,12 +20,12 @@ import {
   type ReplayStep,
   recordChars,
   type StorageBudgets,
+  type ThreadTurns,
   TOPIC,
 } from '@tributary/core';
 import { awaitCatalog, awaitFact, factIn } from '../catalog-position.ts';
 import { mayReferTo } from '../deliver/outcome.ts';
 import { timeOf } from '../event-record.ts';
-import type { SlowQueueScheduler } from '../fairness/fair-share.ts';
 import {
   compare,
   comparedSince,
@@ -38,25 +37,28 @@ import {
   toRoute,
 } from './selection.ts';
 
-interface ReplayDependencies extends ReevaluationDependencies {
+interface StepDependencies extends ReevaluationDependencies {
   readonly log: Pick<EventLog, 'read' | 'end' | 'first' | 'offsetAt' | 'topics'>;
-  readonly catalog: Catalog;
+  readonly catalog: Pick<Catalog, 'state' | 'position'>;
   readonly clock: Clock;
   /** Ms of a monotonic clock. */
-  readonly elapsed: () => number;
-  readonly logger: Logger;
+  readonly elapsed: Clock;
+  /** Retention of the topics, ms. */
+  readonly retentionMs: number;
+  readonly reads: ReadBudgets;
+  /** Runs the filters of the rules. */
+  readonly scheduler: ThreadTurns;
+}
+
+interface ReplayDependencies extends Omit<StepDependencies, 'reads' | 'scheduler'> {
+  readonly catalog: Catalog;
   readonly metrics: Metrics;
   readonly catalogWaitMs: number;
   /** Absent: no workspace has a budget. */
   readonly budgets?: Pick<StorageBudgets, 'verdictOf'>;
-  /** Retention of the topics, ms. */
-  readonly retentionMs: number;
 }
 
-interface SteppingDependencies extends ReplayDependencies {
-  readonly reads: ReadBudgets;
-  readonly scheduler: SlowQueueScheduler;
-}
+type SteppingDependencies = ReplayDependencies & Pick<StepDependencies, 'reads' | 'scheduler'>;
 
 /**
  * The stage `replay`. A fact of the catalog begins a replay; each record of `replays` or `replays.waiting` is a step: it reads
@@ -64,12 +66,10 @@ interface SteppingDependencies extends ReplayDependencies {
  * the next step, which is due a tick later. A replay of rejected events sends those that pass their contract now to the slow
  * queue of validate. Output records are committed with the step, so no crash repeats an event.
  */
-export function replay(dependencies: ReplayDependencies, scheduler: SlowQueueScheduler): FlowStage['handle'] {
-  const reads = createReadBudgets(dependencies.elapsed);
+export function replay(dependencies: ReplayDependencies, scheduler: ThreadTurns): FlowStage['handle'] {
+  const stepping = { ...dependencies, scheduler, reads: createReadBudgets(dependencies.elapsed) };
   return asyncHandler((entry) =>
-    entry.position.topic === TOPIC.catalog
-      ? begin(dependencies, entry)
-      : continueReplay({ ...dependencies, reads, scheduler }, entry),
+    entry.position.topic === TOPIC.catalog ? begin(dependencies, entry) : continueReplay(stepping, entry),
   );
 }
 
@@ -153,19 +153,6 @@ const READ_BYTES = 256 * 1024;
 
 /** Duration of one piece of work, ms. */
 const PIECE_MS = 2;
-
-interface StepDependencies extends ReevaluationDependencies {
-  readonly log: Pick<EventLog, 'read' | 'end' | 'first' | 'offsetAt' | 'topics'>;
-  readonly catalog: Pick<Catalog, 'state' | 'position'>;
-  readonly clock: Clock;
-  /** Ms of a monotonic clock. */
-  readonly elapsed: Clock;
-  /** Retention of the topics, ms. */
-  readonly retentionMs: number;
-  readonly reads: ReadBudgets;
-  /** Runs the filters of the rules. */
-  readonly scheduler: SlowQueueScheduler;
-}
 
 /** The read budget that the replays of a process share. */
 export function createReadBudgets(elapsed: () => number): ReadBudgets {

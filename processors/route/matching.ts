@@ -16,9 +16,10 @@ import {
   type OutputRecord,
   organizationOf,
   type Rule,
+  type RuleSubject,
 } from '@tributary/core';
 import type { RecordedEvent } from '../event-record.ts';
-import { LeftOutLists, noteNotTaken, notTakenOnRedrive, type Routed, undecided } from './routed-event.ts';
+import { noteNotTaken, notTakenOnRedrive, type Routed, undecided } from './routed-event.ts';
 
 /** Processor time of compiling a character of a filter, ms. */
 const MS_PER_COMPILED_CHARACTER = 300e-6;
@@ -228,7 +229,6 @@ function routedFor(rule: Rule, routed: Routed, named: ReadonlySet<Rule> | undefi
   return named === undefined || named.has(rule) ? routed : { ...routed, redrives: 0 };
 }
 
-const leftOutLists = new LeftOutLists();
 const NOT_LEFT_OUT: readonly LeftOutRule[] = [];
 
 /** Whether the lists of a rule leave an event out, whatever its fields. */
@@ -246,3 +246,34 @@ function isDue({ redrives, source }: Routed, rule: Rule, state: CatalogView): bo
   const destination = state.entity('destination', rule.workspace_id, rule.destination_id);
   return destinationMismatch(destination, source) === undefined;
 }
+
+/** The fields of an event that the lists of rules refer to. */
+type KindOfEvent = Omit<RuleSubject, 'event'>;
+
+/** Lists of one workspace's rules; more than so many kinds of events begin anew. */
+const MAX_LISTS = 1_000;
+
+/**
+ * For each kind of event (environment, type and name), the rules whose lists leave it out. They depend on the rules alone,
+ * so they are found once for all events of a kind.
+ */
+class LeftOutLists {
+  readonly #lists = new WeakMap<readonly Rule[], Map<string, readonly LeftOutRule[]>>();
+
+  find(rules: readonly Rule[], event: KindOfEvent): readonly LeftOutRule[] | undefined {
+    return this.#lists.get(rules)?.get(textOf(event));
+  }
+
+  keep(rules: readonly Rule[], event: KindOfEvent, list: readonly LeftOutRule[]): void {
+    const known = this.#lists.get(rules) ?? new Map<string, readonly LeftOutRule[]>();
+    if (known.size >= MAX_LISTS) known.clear();
+    known.set(textOf(event), list);
+    this.#lists.set(rules, known);
+  }
+}
+
+function textOf({ environment, type, name }: KindOfEvent): string {
+  return `${environment} ${type} ${name}`;
+}
+
+const leftOutLists = new LeftOutLists();

@@ -27,6 +27,7 @@ import {
   type Span,
   type StageContext,
   type StorageBudgets,
+  type ThreadTurns,
   type Tracing,
   type Transformation,
   type TransformationContext,
@@ -42,7 +43,6 @@ import {
   PIECE_CHARS,
   type RunPiece,
   recordsBehindMs,
-  type SlowQueueScheduler,
   WorkspaceSlots,
 } from '../fairness/fair-share.ts';
 import type { PartitionWindows } from '../fairness/partition-windows.ts';
@@ -73,8 +73,7 @@ import {
   toSlowQueueUnmatched,
   withoutEvent,
 } from './routed-event.ts';
-import type { EventLimits, Transformer } from './transformer.ts';
-import { shareOf } from './transformer.ts';
+import { DELETED, type EventLimits, refusalOf, shareOf, type Transformer } from './transformer.ts';
 
 export interface RouteDependencies {
   readonly catalog: Catalog;
@@ -86,13 +85,16 @@ export interface RouteDependencies {
   /** Reads events that records refer to. */
   readonly records: Pick<RecordReader, 'eventText'>;
   readonly clock: Clock;
+  /** Ms of a monotonic clock. */
+  readonly elapsed: Clock;
+  /** Runs a piece of the work on large outputs. */
+  readonly runPiece: RunPiece;
   /** Retention of the topics, ms. */
   readonly retentionMs: number;
   /** Absent: no spans are recorded. */
   readonly tracing?: Tracing | undefined;
 }
 
-const TRANSFORMATION_DELETED = 'its transformation was deleted';
 const UNEVALUATED: TransformationContext['contract'] = { outcome: 'accepted', id: null, version: null };
 
 /** The stage `route`: applies all matching enabled rules. Events with a slow transformation go to the slow queue. */
@@ -167,10 +169,7 @@ function writingMs(outputRecords: readonly OutputRecord[]): number {
  * A diverted event is not matched by a rule that was disabled or narrowed meanwhile, as if it came now. A redrive or a replay
  * was requested by a person and applies whatever the status of the rule.
  */
-export function routeSlow(
-  dependencies: RouteDependencies,
-  scheduler: SlowQueueScheduler,
-): FlowStage['handle'] {
+export function routeSlow(dependencies: RouteDependencies, scheduler: ThreadTurns): FlowStage['handle'] {
   const referred = new WorkspaceSlots(REFERRED_AT_ONCE);
   return asyncHandler(async (entry, context) => {
     await awaitCatalog(dependencies.catalog, [entry], dependencies.catalogWaitMs);
@@ -193,7 +192,7 @@ const REFERRED_AT_ONCE = 8;
 
 async function routeSlowly(
   dependencies: RouteDependencies,
-  scheduler: SlowQueueScheduler,
+  scheduler: ThreadTurns,
   entry: LogEntry,
   context: StageContext,
   recorded?: Recorded,
@@ -287,7 +286,7 @@ async function matchSlow(
   subject: Routed,
   match: keyof typeof MATCH,
   named: readonly Rule[],
-  scheduler: SlowQueueScheduler,
+  scheduler: ThreadTurns,
 ): Promise<Pick<Matching, 'rules' | 'outputRecords'>> {
   const parts = { state: catalog.state, metrics };
   const matching = match === MATCH.all ? matchAll(subject, parts) : matchAgain(subject, match, named, parts);
@@ -299,14 +298,6 @@ async function matchSlow(
     );
     if (step.done === true) return step.value;
   }
-}
-
-/** Why a transformation must not run; undefined where it may. */
-export function refusalOf(transformation: Transformation | undefined): string | undefined {
-  if (transformation === undefined) return TRANSFORMATION_DELETED;
-  if (transformation.status === 'draft') return 'its transformation is a draft';
-  if (transformation.status === 'active') return undefined;
-  return `its transformation is in error: ${transformation.last_error ?? 'unknown'}`;
 }
 
 /** The value of a record, and the reference in it. */
@@ -367,7 +358,7 @@ function applyRules(
   const { transformer } = dependencies;
   const eventLimits: EventLimits = { pendingEvent: { isDone: false }, share: shareOf(routed.sharing) };
   const limits = {
-    elapsed: transformer.elapsed,
+    elapsed: dependencies.elapsed,
     slowAfterMs: windows?.slowAfterMs ?? Number.POSITIVE_INFINITY,
   };
   const apply = (rule: Rule) => applyRule(dependencies, routed, rule, windows, eventLimits);
@@ -493,7 +484,7 @@ export class RulesInPieces {
  * the destination affects later events only. A redriven event is shown as retrying, so it becomes dead again.
  */
 function applyRule(
-  { catalog, transformer, tracing }: RouteDependencies,
+  { catalog, transformer, runPiece, tracing }: RouteDependencies,
   routed: Routed,
   rule: Rule,
   windows: PartitionWindows | undefined,
@@ -506,15 +497,13 @@ function applyRule(
     const passed = () => ({ outputRecords: [toDeliver(routed, rule)], result: 'passed' });
     // In the slow queue in turns: a hundred rules without filters were the work of a hundred deliveries at once.
     if (windows !== undefined) return passed();
-    return transformer.runPiece(rule.workspace_id, passed, ({ outputRecords }) =>
-      downstreamMs(outputRecords),
-    );
+    return runPiece(rule.workspace_id, passed, ({ outputRecords }) => downstreamMs(outputRecords));
   }
   const transformation = catalog.state.entity('transformation', rule.workspace_id, rule.transformation_id);
   const refusal = refusalOf(transformation);
   if (transformation === undefined || refusal !== undefined)
-    return failed(routed, rule, 'refused', refusal ?? TRANSFORMATION_DELETED);
-  const run = { transformer, tracing, routed, rule, transformation, eventLimits };
+    return failed(routed, rule, 'refused', refusal ?? DELETED);
+  const run = { transformer, runPiece, tracing, routed, rule, transformation, eventLimits };
   return windows === undefined ? transform(run, undefined) : transformInWindow(run, windows);
 }
 
@@ -559,7 +548,7 @@ function closedReason(because: Mismatch['because'], environment: string): string
     : `the destination is not for ${environment}`;
 }
 
-interface TransformationRun extends Pick<RouteDependencies, 'transformer' | 'tracing'> {
+interface TransformationRun extends Pick<RouteDependencies, 'transformer' | 'runPiece' | 'tracing'> {
   readonly routed: Routed;
   readonly rule: Rule;
   readonly transformation: Transformation;
@@ -587,7 +576,7 @@ async function transform(run: TransformationRun, timeoutMs: number | undefined):
   }
   if (outcome.events.length === 0)
     return { outputRecords: routed.redrives > 0 ? [droppedOnRedrive(routed, rule)] : [], result: 'dropped' };
-  const outputRecords = await deliveriesOf(routed, rule, outcome, transformer.runPiece);
+  const outputRecords = await deliveriesOf(routed, rule, outcome, run.runPiece);
   return { outputRecords, result: 'transformed' };
 }
 

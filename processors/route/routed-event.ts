@@ -11,7 +11,6 @@ import {
   type FunnelNote,
   HEADER,
   iso,
-  type LeftOutRule,
   type LogEntry,
   MATCH,
   type Mismatch,
@@ -19,7 +18,6 @@ import {
   type OutputRecord,
   type ReferredEvent,
   type Rule,
-  type RuleSubject,
   referredEventText,
   ruleEventText,
   type StageContext,
@@ -378,33 +376,4 @@ export function counted(
 ): readonly OutputRecord[] {
   for (const note of notes) context.count?.(note);
   return outputRecords;
-}
-
-/** The fields of an event that the lists of rules refer to. */
-type KindOfEvent = Omit<RuleSubject, 'event'>;
-
-/** Lists of one workspace's rules; more than so many kinds of events begin anew. */
-const MAX_LISTS = 1_000;
-
-/**
- * For each kind of event (environment, type and name), the rules whose lists leave it out. They depend on the rules alone,
- * so they are found once for all events of a kind.
- */
-export class LeftOutLists {
-  readonly #lists = new WeakMap<readonly Rule[], Map<string, readonly LeftOutRule[]>>();
-
-  find(rules: readonly Rule[], event: KindOfEvent): readonly LeftOutRule[] | undefined {
-    return this.#lists.get(rules)?.get(textOf(event));
-  }
-
-  keep(rules: readonly Rule[], event: KindOfEvent, list: readonly LeftOutRule[]): void {
-    const known = this.#lists.get(rules) ?? new Map<string, readonly LeftOutRule[]>();
-    if (known.size >= MAX_LISTS) known.clear();
-    known.set(textOf(event), list);
-    this.#lists.set(rules, known);
-  }
-}
-
-function textOf({ environment, type, name }: KindOfEvent): string {
-  return `${environment} ${type} ${name}`;
 }

@@ -74,7 +74,7 @@ function setUp(limits: { maxEvents?: number; maxBytes?: number; runPiece?: RunPi
   const sandbox = new BlockedSandbox();
   const noted: RunFailure[] = [];
   const counted: number[] = [];
-  const state: { refusal: string | undefined } = { refusal: undefined };
+  const state = { transformation: TRANSFORMATION };
   const transformer = new Transformer({
     sandbox,
     failures: { note: (_transformation, outcomes) => noted.push(...outcomes) },
@@ -82,10 +82,10 @@ function setUp(limits: { maxEvents?: number; maxBytes?: number; runPiece?: RunPi
     runMetrics: {
       note: (_transformation, runs) => counted.push(...runs.map(({ durationMs }) => durationMs)),
     },
-    maxEvents: limits.maxEvents ?? 200,
-    maxBytes: limits.maxBytes ?? 256 * 1024,
+    transformEvents: limits.maxEvents ?? 200,
+    transformBytes: limits.maxBytes ?? 256 * 1024,
     runPiece: limits.runPiece ?? yielding,
-    refusal: () => state.refusal,
+    catalog: { state: { transformation: () => state.transformation } },
   });
   const run = (
     id: string,
@@ -282,11 +282,11 @@ describe('Transformer', () => {
     });
     const runs = [run('1'), run('2'), run('3')];
     await turn();
-    state.refusal = 'its transformation is in error: slow';
+    state.transformation = { ...TRANSFORMATION, status: 'error', last_error: 'slow' };
     sandbox.calls[0]?.answer();
     expect(await Promise.all(runs)).toMatchObject([
       { ok: false, kind: 'timeout' },
-      { ok: false, kind: 'refused', message: state.refusal },
+      { ok: false, kind: 'refused', message: 'its transformation is in error: slow' },
       { ok: false, kind: 'refused' },
     ]);
     expect(sandbox.calls).toHaveLength(1);

@@ -1,6 +1,7 @@
 import {
   type CanonicalEvent,
   type Catalog,
+  type CatalogView,
   type Clock,
   iso,
   type Logger,
@@ -32,13 +33,22 @@ interface TransformerDependencies {
   /** Ms of a monotonic clock. */
   readonly elapsed: Clock;
   /** Events of one sandbox call at most. */
-  readonly maxEvents: number;
+  readonly transformEvents: number;
   /** Bytes of events in one sandbox call at most; a larger event is sent alone. */
-  readonly maxBytes: number;
+  readonly transformBytes: number;
   /** Runs a piece of the work on large outputs. */
   readonly runPiece: RunPiece;
-  /** Why the transformation must not run any more, checked before each call; undefined where it may. */
-  refusal(transformation: Transformation): string | undefined;
+  readonly catalog: { readonly state: Pick<CatalogView, 'transformation'> };
+}
+
+export const DELETED = 'its transformation was deleted';
+
+/** Why a transformation must not run; undefined where it may. */
+export function refusalOf(transformation: Transformation | undefined): string | undefined {
+  if (transformation === undefined) return DELETED;
+  if (transformation.status === 'draft') return 'its transformation is a draft';
+  if (transformation.status === 'active') return undefined;
+  return `its transformation is in error: ${transformation.last_error ?? 'unknown'}`;
 }
 
 /** Not run, because of the status of the transformation. */
@@ -100,11 +110,6 @@ export class Transformer {
     this.#timeouts = new TimeoutWheel(dependencies.elapsed);
   }
 
-  /** Ms of a monotonic clock. */
-  get elapsed(): Clock {
-    return this.#dependencies.elapsed;
-  }
-
   /**
    * Resolves to the outputs of the event or its failure, and to `too slow` after `timeoutMs`: transformations have no side
    * effects, so the event can run again in the slow queue. Rejects with errors of the sandbox (`Unavailable`), and once the
@@ -154,11 +159,6 @@ export class Transformer {
     });
   }
 
-  /** Runs a piece of the work on large outputs. */
-  get runPiece(): RunPiece {
-    return this.#dependencies.runPiece;
-  }
-
   /** Called when the rules of an event are done, or diverted: its outputs are not kept here any longer. */
   release(event: PendingEvent): void {
     this.#pendingOutputs.release(event);
@@ -199,12 +199,12 @@ export class Transformer {
   }
 
   #take({ waiting: all, size }: Program): Taken {
-    const { maxEvents, maxBytes } = this.#dependencies;
+    const { transformEvents, transformBytes } = this.#dependencies;
     const batch: QueuedEvent[] = [];
     const changes = new Set<Promise<void>>();
     let bytes = 0;
     for (const waiting of all) {
-      if (batch.length >= Math.min(maxEvents, size.events)) break;
+      if (batch.length >= Math.min(transformEvents, size.events)) break;
       const { pendingEvent } = waiting.limits;
       try {
         // The one event that may continue while full does not wait for room: the others wait for it.
@@ -219,7 +219,7 @@ export class Transformer {
         continue;
       }
       bytes += waiting.bytes;
-      if (batch.length > 0 && bytes > maxBytes) break;
+      if (batch.length > 0 && bytes > transformBytes) break;
       all.delete(waiting);
       batch.push(waiting);
     }
@@ -243,8 +243,9 @@ export class Transformer {
   }
 
   async #call({ transformation, size, waiting: all }: Program, whole: readonly QueuedEvent[]): Promise<void> {
-    const { sandbox, failures, runMetrics, refusal, runPiece } = this.#dependencies;
-    const refused = refusal(transformation);
+    const { sandbox, failures, runMetrics, catalog, runPiece } = this.#dependencies;
+    // It may have changed while its events waited.
+    const refused = refusalOf(catalog.state.transformation(transformation.id));
     if (refused !== undefined) {
       for (const waiting of whole) waiting.resolve({ ok: false, kind: 'refused', message: refused });
       return;

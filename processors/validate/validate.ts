@@ -26,6 +26,7 @@ import {
   type StageContext,
   type StageNote,
   type StorageBudgets,
+  type ThreadTurns,
   TOPIC,
   Unavailable,
 } from '@tributary/core';
@@ -36,7 +37,6 @@ import {
   type FairShare,
   recordsBehindMs,
   SliceCosts,
-  type SlowQueueScheduler,
   type ThreadTime,
 } from '../fairness/fair-share.ts';
 import { type Evaluated, evaluateAt, evaluationRecords } from './evaluation.ts';
@@ -141,10 +141,7 @@ interface SlowDependencies extends ValidateDependencies {
  * The stage `validate.slow`: as `validate`, for the events that `validate` diverted, scheduled fairly by workspace, and for rejected
  * events that a replay evaluates again.
  */
-export function validateSlow(
-  dependencies: SlowDependencies,
-  scheduler: SlowQueueScheduler,
-): BatchStage['process'] {
+export function validateSlow(dependencies: SlowDependencies, scheduler: ThreadTurns): BatchStage['process'] {
   const { catalog, catalogWaitMs, reevaluations } = dependencies;
   return async (batch, context): Promise<readonly OutputRecord[]> => {
     const { signal, endBatch } = context;
