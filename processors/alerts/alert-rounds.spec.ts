@@ -9,11 +9,12 @@ import {
   type FunnelRow,
   NO_LOGGER,
   NO_METRICS,
+  type PartitionLag,
   type StageSample,
   Unavailable,
 } from '@tributary/core';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { AlertRounds } from './alert-rounds.ts';
+import { AlertRounds, CountProgress } from './alert-rounds.ts';
 
 const ROUND = 60_000;
 const NOW = Date.parse('2026-03-19T10:00:30Z');
@@ -192,5 +193,75 @@ describe('alerts are evaluated', () => {
     await pass(5);
     expect(world.queries).toEqual([]);
     expect(turns()).toEqual([]);
+  });
+});
+
+const lag = (of: Partial<PartitionLag>): PartitionLag => ({
+  topic: 't',
+  partition: 0,
+  position: 0,
+  end: 0,
+  lag: 0,
+  ...of,
+});
+const sample = (...partitions: readonly PartitionLag[]): StageSample => ({ at: 0, members: 1, partitions });
+const AT_REST = sample(lag({}));
+const behind = (oldestAt: number) => sample(lag({}), lag({ lag: 3, oldestAt }));
+const UNKNOWN_AGE = sample(lag({ lag: 3 }));
+
+/** Samplings at times in order, one ms long. */
+function follow(
+  ...samplings: readonly (readonly [at: number, StageSample | undefined, StageSample | undefined])[]
+) {
+  const progress = new CountProgress();
+  return samplings.map(([at, validate, funnel]) =>
+    progress.add({ beganAt: at, endedAt: at + 1, validate, funnel }),
+  );
+}
+
+describe('events are counted', () => {
+  it('until the sampling before, while all stages keep up', () => {
+    const [first, second, third] = follow(
+      [100, AT_REST, AT_REST],
+      [200, AT_REST, AT_REST],
+      [300, AT_REST, AT_REST],
+    );
+    expect(first).toEqual({ events: undefined, deliveries: 100 });
+    expect(second).toEqual({ events: 100, deliveries: 200 });
+    expect(third).toEqual({ events: 200, deliveries: 300 });
+  });
+
+  it('until the oldest event that is not validated', () => {
+    const all = follow(
+      [100, AT_REST, AT_REST],
+      [200, behind(120), AT_REST],
+      [300, behind(150), AT_REST],
+      [400, AT_REST, AT_REST],
+      [500, AT_REST, AT_REST],
+    );
+    expect(all.map(({ events }) => events)).toEqual([undefined, 100, 120, 150, 400]);
+  });
+
+  it('until the events validated before the oldest count that is not stored', () => {
+    const all = follow(
+      [100, AT_REST, AT_REST],
+      [200, behind(120), behind(150)],
+      [300, AT_REST, behind(250)],
+      [400, AT_REST, behind(290)],
+      [500, AT_REST, AT_REST],
+    );
+    // At 250 validate was where it was sampled at 201: at 120.
+    expect(all.map(({ events }) => events)).toEqual([undefined, 100, 120, 120, 400]);
+    expect(all.map(({ deliveries }) => deliveries)).toEqual([100, 150, 250, 290, 500]);
+  });
+
+  it('to an unknown time, where a stage or the age of its lag is unknown', () => {
+    for (const stage of [undefined, UNKNOWN_AGE]) {
+      expect(follow([100, AT_REST, AT_REST], [200, AT_REST, stage])[1]).toEqual({
+        events: undefined,
+        deliveries: undefined,
+      });
+      expect(follow([100, stage, AT_REST], [200, stage, AT_REST])[1]?.events).toBeUndefined();
+    }
   });
 });

@@ -22,7 +22,6 @@ import {
   watchedDestination,
 } from '@tributary/core';
 import { LRUCache } from 'lru-cache';
-import { type CountedUntil, CountProgress } from './count-progress.ts';
 
 /** Samplings of the stages within one round. */
 const SAMPLES = 6;
@@ -32,11 +31,11 @@ const MAX_BEHIND_MS = 4 * 60_000;
 const KEEP_MS = 60 * 60_000;
 const MAX_KEPT = 5_000;
 /** Counts of older hours do not change, ms: events received then were counted, or the stages stand still. */
-const SETTLED_MS = 48 * 60 * 60_000;
+const FINAL_AFTER_MS = 48 * 60 * 60_000;
 /** Alerts whose first counted day is remembered. */
 const MAX_KNOWN = 50_000;
 
-export interface AlertRoundsDependencies {
+interface AlertRoundsDependencies {
   readonly catalog: Pick<Catalog, 'state' | 'propose'>;
   readonly read: ReadFunnel;
   /** Where the stages are, by name, whichever process runs them. */
@@ -64,7 +63,7 @@ export interface AlertRoundsDependencies {
 export class AlertRounds {
   readonly #dependencies: AlertRoundsDependencies;
   readonly #progress = new CountProgress();
-  readonly #settled = new LRUCache<string, readonly FunnelRow[]>({ max: MAX_KEPT, ttl: KEEP_MS });
+  readonly #finalRows = new LRUCache<string, readonly FunnelRow[]>({ max: MAX_KEPT, ttl: KEEP_MS });
   readonly #countedSince = new LRUCache<string, number>({ max: MAX_KNOWN, ttl: KEEP_MS });
   #timer: NodeJS.Timeout | undefined;
   #running: Promise<void> = Promise.resolve();
@@ -185,11 +184,11 @@ export class AlertRounds {
     const shared = new Map<string, Promise<readonly FunnelRow[]>>();
     return async (query) => {
       const key = JSON.stringify(query);
-      const settled = this.#settled.get(key);
-      if (settled !== undefined) return settled;
+      const known = this.#finalRows.get(key);
+      if (known !== undefined) return known;
       const rows = shared.get(key) ?? read(query);
       shared.set(key, rows);
-      if (query.to < clock() - SETTLED_MS) this.#settled.set(key, await rows);
+      if (query.to < clock() - FINAL_AFTER_MS) this.#finalRows.set(key, await rows);
       return rows;
     };
   }
@@ -222,4 +221,70 @@ export class AlertRounds {
     if (!verdict.applied) return;
     logger.info({ alert: alert.id, workspace: alert.workspace_id, state }, 'the state of an alert changed');
   }
+}
+
+/** A sampling of the stages whose work the counts depend on. Times are epoch ms. */
+interface CountSample {
+  /** Before and after the sampling. */
+  readonly beganAt: number;
+  readonly endedAt: number;
+  readonly validate: StageSample | undefined;
+  readonly funnel: StageSample | undefined;
+}
+
+/** Until when all is counted, epoch ms; undefined where that is not known yet. */
+interface CountedUntil {
+  /** Events, by when they were received. */
+  readonly events: number | undefined;
+  /** Outcomes of deliveries, by when they were known. */
+  readonly deliveries: number | undefined;
+}
+
+interface Validated {
+  /** Time of the sampling. */
+  readonly at: number;
+  /** All events appended before this time had been validated at the sampling. */
+  readonly until: number;
+}
+
+/** Samples that are kept: the counts of a stage that is further behind are not complete for a long time. */
+const MAX_SAMPLES = 120;
+
+/**
+ * Follows until when events are counted. An event is counted after two steps: `validate` appends its counts, the stage
+ * `funnel` stores them. So everything is counted that had been validated when the oldest count in the topic was appended.
+ */
+export class CountProgress {
+  #validated: Validated[] = [];
+
+  add({ beganAt, endedAt, validate, funnel }: CountSample): CountedUntil {
+    const stored = doneUntil(funnel, beganAt);
+    const until = doneUntil(validate, beganAt);
+    const counted = stored === undefined ? undefined : this.#validatedAt(stored);
+    if (until !== undefined) {
+      this.#validated.push({ at: endedAt, until });
+      if (this.#validated.length > MAX_SAMPLES) this.#validated.shift();
+    }
+    return { events: counted, deliveries: stored };
+  }
+
+  /** Until when events had been validated at a time. Samples before it are not needed any more, except the last. */
+  #validatedAt(time: number): number | undefined {
+    const last = this.#validated.findLastIndex(({ at }) => at <= time);
+    if (last === -1) return undefined;
+    this.#validated = this.#validated.slice(last);
+    return this.#validated[0]?.until;
+  }
+}
+
+/** Until when the records of a stage are done: all of them at the sampling, or those before the oldest one that is left. */
+function doneUntil(sample: StageSample | undefined, at: number): number | undefined {
+  if (sample === undefined) return undefined;
+  let until = at;
+  for (const { lag, oldestAt } of sample.partitions) {
+    if (lag === 0) continue;
+    if (oldestAt === undefined) return undefined;
+    until = Math.min(until, oldestAt);
+  }
+  return until;
 }
