@@ -1,8 +1,8 @@
-import { mkdirSync, readFileSync, statfsSync, statSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, statfsSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
-import { Unavailable } from '@tributary/core/primitives';
+import { InvalidInput, Unavailable } from '@tributary/core/primitives';
 
 export interface OpenOptions {
   readonly readOnly?: boolean;
@@ -121,6 +121,49 @@ export function reading<T>(work: () => T): T {
   } catch (error) {
     throw translateSqliteError(error);
   }
+}
+
+/** The tables of a file. Its `user_version` is the version of its schema, which all of these statements set. */
+export interface Schema {
+  readonly version: number;
+  /** Creates the tables in an empty file. */
+  readonly tables: string;
+  /** Turn the tables of another version into those of a later one, or of the present one. */
+  readonly upgrades: Readonly<Record<number, string>>;
+  /** What an operator can do where the file has yet another version. */
+  readonly advice: string;
+}
+
+/** Creates or upgrades the tables. Waits for no writer if they are current. Throws if the version is unknown. */
+export function prepareSchema(
+  database: DatabaseSync,
+  file: string,
+  { version, tables, upgrades, advice }: Schema,
+): void {
+  if (schemaVersionOf(database) === version) return;
+  inTransaction(database, () => {
+    if (database.prepare('SELECT 1 FROM sqlite_schema LIMIT 1').get() === undefined) database.exec(tables);
+    let found = schemaVersionOf(database);
+    for (let upgrade = upgrades[found]; upgrade !== undefined; upgrade = upgrades[found]) {
+      database.exec(upgrade);
+      found = schemaVersionOf(database);
+    }
+    if (found !== version)
+      throw new Error(`${file} has schema version ${found}, this program needs ${version}: ${advice}`);
+  });
+}
+
+/** Opens a file that no process writes to; undefined where it does not exist. `InvalidInput` for another version. */
+export function openForExport(file: string, { version }: Schema): DatabaseSync | undefined {
+  if (!existsSync(file)) return undefined;
+  const database = openDatabase(file, { readOnly: true });
+  if (schemaVersionOf(database) === version) return database;
+  database.close();
+  throw new InvalidInput(`${file} was written by another release: start this one on the folder once`);
+}
+
+function schemaVersionOf(database: DatabaseSync): number {
+  return reading(() => Number(database.prepare('PRAGMA user_version').get()?.user_version));
 }
 
 /** Suffixes of the files that SQLite locks: the database itself, and the index of its write-ahead log. */

@@ -1,4 +1,3 @@
-import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
@@ -18,7 +17,7 @@ import {
   InvalidInput,
   MAX_HISTORY_FACETS,
 } from '@tributary/core';
-import { inTransaction, openDatabase, reading } from '../../sqlite/database.ts';
+import { inTransaction, openDatabase, openForExport, reading } from '../../sqlite/database.ts';
 import { WalCheckpointer } from '../../sqlite/wal-checkpointer.ts';
 import { formatCursor, type ListPosition, parseCursor } from '../cursor.ts';
 import {
@@ -27,14 +26,14 @@ import {
   facetsOf,
   groupListing,
   IN_RANGE,
-  isCurrent,
   type ListedEntry,
   listedOf,
   listingsOf,
   type Narrowing,
   NEWEST_FIRST,
   narrowings,
-  prepareSchema,
+  prepareTables,
+  SCHEMA,
 } from './schema.ts';
 
 /** WAL pages after which the checkpointer thread runs, 8 MB: entries with random ids change the same index pages again. */
@@ -65,7 +64,7 @@ export function openSqliteHistory({
   const file = join(folder, 'history.db');
   const writeConnection = openDatabase(file, { busyTimeoutMs });
   try {
-    prepareSchema(writeConnection, file);
+    prepareTables(writeConnection, file);
   } catch (error) {
     writeConnection.close();
     throw error;
@@ -509,13 +508,8 @@ export function dayOf(at: number): number {
 
 /** Undefined where nothing was ever put. `InvalidInput` where an older release wrote the file. */
 export function openStoredHistory(folder: string): StoredHistory | undefined {
-  const file = join(folder, 'history.db');
-  if (!existsSync(file)) return undefined;
-  const database = openDatabase(file, { readOnly: true });
-  if (!isCurrent(database)) {
-    database.close();
-    throw new InvalidInput(`${file} was written by another release: start this one on the folder once`);
-  }
+  const database = openForExport(join(folder, 'history.db'), SCHEMA);
+  if (database === undefined) return undefined;
   const after = database.prepare('SELECT * FROM entries WHERE entry > ? ORDER BY entry LIMIT ?');
   return {
     after(number, limit) {

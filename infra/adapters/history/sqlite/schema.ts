@@ -7,13 +7,7 @@ import {
   LEADING_FACET,
   parseExact,
 } from '@tributary/core';
-import { inTransaction } from '../../sqlite/database.ts';
-
-/**
- * Stored in the file's `user_version`. A release opens no file of a higher version, so it is raised only by a change that
- * the release before cannot work with; tables that are added are created where they are missing.
- */
-const SCHEMA_VERSION = 3;
+import { inTransaction, prepareSchema, type Schema } from '../../sqlite/database.ts';
 
 /**
  * The group of each entry that has one, with its listing, and of each group its values and the number of its entries. An entry
@@ -53,7 +47,7 @@ function leavesGroup(change: 'UPDATE' | 'DELETE'): string {
  * `written_at` is the time of the last put, from which the retention is counted. `listed` has one row for each listing
  * that an entry is in (`listingsOf`). `detail` is the last column, so that a list without details does not read its pages.
  */
-const SCHEMA = `
+const TABLES = `
   CREATE TABLE entries (
     entry INTEGER PRIMARY KEY,
     kind TEXT NOT NULL,
@@ -75,53 +69,33 @@ const SCHEMA = `
     entry INTEGER NOT NULL,
     PRIMARY KEY (listing, at DESC, id DESC)
   ) WITHOUT ROWID;
-  PRAGMA user_version = ${SCHEMA_VERSION};
+  PRAGMA user_version = 3;
 `;
 
-/** Statements that make tables of another version those of the next one, or of the present one. */
-const UPGRADES = new Map([
-  [2, 'ALTER TABLE entries ADD COLUMN detail TEXT; PRAGMA user_version = 3;'],
-  // Version 4 is that of 0.2.0 before its release, which the release before could not open.
-  [
-    4,
-    `ALTER TABLE grouped ADD COLUMN listing BLOB;
-     UPDATE grouped SET listing =
-       (SELECT group_listing(kind, workspace_id, grouped.id) FROM entries WHERE entries.entry = grouped.entry);
-     PRAGMA user_version = 3;`,
-  ],
-]);
+/**
+ * A release opens no file of a higher version, so the version is raised only by a change that the release before cannot work
+ * with; tables that are added are created where they are missing. Version 4 is that of 0.2.0 before its release.
+ */
+export const SCHEMA: Schema = {
+  version: 3,
+  tables: TABLES,
+  upgrades: {
+    2: 'ALTER TABLE entries ADD COLUMN detail TEXT; PRAGMA user_version = 3;',
+    4: `ALTER TABLE grouped ADD COLUMN listing BLOB;
+        UPDATE grouped SET listing =
+          (SELECT group_listing(kind, workspace_id, grouped.id) FROM entries WHERE entries.entry = grouped.entry);
+        PRAGMA user_version = 3;`,
+  },
+  advice: 'run the program that made it, or move the file away to start an empty history',
+};
 
 /** Creates the tables in an empty file, or upgrades those of an earlier version. Throws for any other file. */
-export function prepareSchema(database: DatabaseSync, file: string): void {
+export function prepareTables(database: DatabaseSync, file: string): void {
   database.function('group_listing', (kind, workspaceId, group) =>
     groupListing(kind as HistoryKind, String(workspaceId), String(group)),
   );
-  inTransaction(database, () => {
-    if (isEmpty(database)) database.exec(SCHEMA);
-    let version = versionOf(database);
-    for (let upgrade = UPGRADES.get(version); upgrade !== undefined; upgrade = UPGRADES.get(version)) {
-      database.exec(upgrade);
-      version = versionOf(database);
-    }
-    if (version !== SCHEMA_VERSION)
-      throw new Error(
-        `${file} has schema version ${version}, this program needs ${SCHEMA_VERSION}: run the program that made it, or move the file away to start an empty history`,
-      );
-    database.exec(GROUPS);
-  });
-}
-
-/** Whether entries can be read without an upgrade. */
-export function isCurrent(database: DatabaseSync): boolean {
-  return versionOf(database) === SCHEMA_VERSION;
-}
-
-function versionOf(database: DatabaseSync): number {
-  return Number(database.prepare('PRAGMA user_version').get()?.user_version);
-}
-
-function isEmpty(database: DatabaseSync): boolean {
-  return database.prepare('SELECT 1 FROM sqlite_schema LIMIT 1').get() === undefined;
+  prepareSchema(database, file, SCHEMA);
+  inTransaction(database, () => database.exec(GROUPS));
 }
 
 /** The history entry of a row of `entries`. */

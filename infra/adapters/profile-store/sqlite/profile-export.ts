@@ -1,9 +1,8 @@
-import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { InvalidInput, identityHash, type Profile, parseExact } from '@tributary/core';
-import { openDatabase } from '../../sqlite/database.ts';
+import { identityHash, type Profile, parseExact } from '@tributary/core';
+import { openForExport } from '../../sqlite/database.ts';
 import { Outbox } from './outbox.ts';
-import { type Deletion, identityDigest, isCurrent, type Tombstone, ucidBytes } from './schema.ts';
+import { type Deletion, identityDigest, SCHEMA, type Tombstone, ucidBytes } from './schema.ts';
 
 /** A row of the profiles, with what leads to it. */
 export type ExportedProfile = LiveExport | DeletedExport | ForgottenExport;
@@ -69,13 +68,8 @@ const PAGE_CHARACTERS = 8 * 1024 * 1024;
 
 /** Undefined where no profile was ever written. `InvalidInput` where an older release wrote the file. */
 export function openProfileExport(folder: string): ProfileExport | undefined {
-  const file = join(folder, 'profiles.db');
-  if (!existsSync(file)) return undefined;
-  const database = openDatabase(file, { readOnly: true });
-  if (!isCurrent(database)) {
-    database.close();
-    throw new InvalidInput(`${file} was written by another release: start this one on the folder once`);
-  }
+  const database = openForExport(join(folder, 'profiles.db'), SCHEMA);
+  if (database === undefined) return undefined;
   const after = database.prepare(
     'SELECT profile, deleted_at, body FROM profiles WHERE profile > ? ORDER BY profile LIMIT ?',
   );

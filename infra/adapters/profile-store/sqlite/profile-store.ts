@@ -40,9 +40,9 @@ import {
   withoutMerged,
 } from '@tributary/core';
 import { GroupCommit } from '../../group-commit/group-commit.ts';
-import { openDatabase, reading, translateSqliteError } from '../../sqlite/database.ts';
+import { openDatabase, prepareSchema, reading, translateSqliteError } from '../../sqlite/database.ts';
 import { Outbox, Publisher, PublisherLease } from './outbox.ts';
-import { identityDigest, prepareSchema, ucidBytes } from './schema.ts';
+import { identityDigest, SCHEMA, ucidBytes } from './schema.ts';
 
 const READ_CACHE_KIB = 16 * 1024;
 /** Profiles of this length are read one in each turn of the event loop. */
@@ -276,7 +276,7 @@ export function folderHoldsProfiles(folder: string): boolean {
 function prepareFile(file: string, busyTimeoutMs: number): void {
   const database = openDatabase(file, { busyTimeoutMs });
   try {
-    prepareSchema(database, file);
+    prepareSchema(database, file, SCHEMA);
   } finally {
     database.close();
   }

@@ -1,10 +1,6 @@
 import { hash } from 'node:crypto';
-import type { DatabaseSync } from 'node:sqlite';
 import { type Identity, identityHash, identityKey, type Profile, type ProfileScope } from '@tributary/core';
-import { inTransaction, reading } from '../../sqlite/database.ts';
-
-/** Raised whenever `SCHEMA` changes; kept in the file's `user_version`. */
-const SCHEMA_VERSION = 3;
+import type { Schema } from '../../sqlite/database.ts';
 
 /**
  * - `profiles`: the JSON of a live profile, or of the `Tombstone` of a deleted one.
@@ -14,7 +10,7 @@ const SCHEMA_VERSION = 3;
  *   a transaction of many changes writes few rows. Changes are numbered one by one; `change` is the number of the last one
  *   of the row.
  */
-const SCHEMA = `
+const TABLES = `
   CREATE TABLE profiles (
     profile INTEGER PRIMARY KEY,
     deleted_at INTEGER,
@@ -35,40 +31,16 @@ const SCHEMA = `
     change INTEGER PRIMARY KEY AUTOINCREMENT,
     body TEXT NOT NULL
   );
-  PRAGMA user_version = ${SCHEMA_VERSION};
+  PRAGMA user_version = 3;
 `;
 
-/** Upgrades by the version that they start from. In version 2 a row of the outbox was a single change. */
-const UPGRADES: Readonly<Record<number, string>> = {
-  2: `UPDATE outbox SET body = '[' || body || ']'; PRAGMA user_version = 3;`,
+/** The version is raised whenever the tables change. In version 2 a row of the outbox was a single change. */
+export const SCHEMA: Schema = {
+  version: 3,
+  tables: TABLES,
+  upgrades: { 2: `UPDATE outbox SET body = '[' || body || ']'; PRAGMA user_version = 3;` },
+  advice: 'run the program that made it',
 };
-
-/**
- * Creates the tables in an empty file, or upgrades those of an earlier version. Waits for no writer if they are current.
- * Throws if the version is later, or too old to be upgraded.
- */
-export function prepareSchema(database: DatabaseSync, file: string): void {
-  if (versionOf(database) === SCHEMA_VERSION) return;
-  inTransaction(database, () => {
-    if (database.prepare('SELECT 1 FROM sqlite_schema LIMIT 1').get() === undefined) database.exec(SCHEMA);
-    const upgrade = UPGRADES[versionOf(database)];
-    if (upgrade !== undefined) database.exec(upgrade);
-    const version = versionOf(database);
-    if (version !== SCHEMA_VERSION)
-      throw new Error(
-        `${file} has schema version ${version}, this program needs ${SCHEMA_VERSION}: run the program that made it`,
-      );
-  });
-}
-
-/** Whether the tables are of the present version, so that they can be read without an upgrade. */
-export function isCurrent(database: DatabaseSync): boolean {
-  return versionOf(database) === SCHEMA_VERSION;
-}
-
-function versionOf(database: DatabaseSync): number {
-  return reading(() => Number(database.prepare('PRAGMA user_version').get()?.user_version));
-}
 
 /**
  * The identity claim key of an identity: 16 bytes of a hash. Organization and region contain no NUL, so distinct identities
