@@ -49,7 +49,6 @@ export { openRedisLiveTail, type RedisLiveTailOptions } from './adapters/live-ta
 export { openSmtpMailer, type SmtpMailerOptions } from './adapters/mailer/smtp/index.ts';
 export { openRedisProcessBoard } from './adapters/process-board/redis/index.ts';
 export { openSqliteProcessBoard } from './adapters/process-board/sqlite/index.ts';
-export { documentsOf } from './adapters/profile-store/elasticsearch/documents.ts';
 export { ElasticsearchDocuments } from './adapters/profile-store/elasticsearch/engine.ts';
 export {
   type ElasticsearchProfileStoreOptions,

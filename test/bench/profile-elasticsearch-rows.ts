@@ -1,10 +1,10 @@
 import { NO_LOGGER, type Profile, type ProfileStore } from '@tributary/core';
 import {
-  documentsOf,
   ElasticsearchConnection,
   ElasticsearchDocuments,
   openElasticsearchProfileStore,
 } from '@tributary/infra';
+import { ProfileImport } from '@tributary/infra/adapters/profile-store/elasticsearch';
 import { describeMachine, enginesOf } from '../engines/index.ts';
 import { type BareDocuments, profileRows } from './profile-rows.ts';
 import type { BenchRow } from './table.ts';
@@ -35,6 +35,14 @@ export async function elasticsearchProfileRows(
     publish: async () => {},
     logger: NO_LOGGER,
   });
+  const filling = await ProfileImport.open({
+    access,
+    prefix: 'bench.',
+    shards: 1,
+    logger: NO_LOGGER,
+    timeoutMs: 10_000,
+    importId: 'bench',
+  });
   try {
     const documents = new ElasticsearchDocuments(connection, {
       alias: 'tributary-bench.profiles',
@@ -43,9 +51,11 @@ export async function elasticsearchProfileRows(
     const ids: string[] = [];
     const bare = bareDocuments(documents, ids);
     const fill = async (some: readonly Profile[]) => {
-      const all = some.map(documentsOf);
-      for (const [profile] of all) if (profile !== undefined) ids.push(profile.id);
-      await documents.write(all.flat().map((one) => ({ ...one, expected: 'absent' })));
+      for (const { ucid } of some) ids.push(`p:${ucid}`);
+      await filling.write(
+        some.map((profile) => ({ kind: 'live', profile, text: JSON.stringify(profile), deletions: {} })),
+        new Map(),
+      );
       await warmUp(store, some);
     };
     return await profileRows({
@@ -58,6 +68,7 @@ export async function elasticsearchProfileRows(
     });
   } finally {
     await store.close();
+    await filling.close();
     await connection.close();
     await engine.stop();
   }

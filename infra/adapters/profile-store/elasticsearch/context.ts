@@ -121,23 +121,6 @@ export class DurableVersions {
     return this.#rewriteAll(unknown);
   }
 
-  async ensureOneDurable(
-    ucid: string,
-    document: LiveDocument | RedirectDocument,
-  ): Promise<'durable' | Conflict> {
-    if (this.isDurable(ucid, document)) return 'durable';
-    return (await this.rewriteOne(ucid, document)) === undefined ? CONFLICT : 'durable';
-  }
-
-  /** Rewrites the roots unchanged, also those that are known to be durable. */
-  async rewrite(roots: Iterable<Root>): Promise<'durable' | Conflict> {
-    const all = new Map<string, Rewritable>();
-    for (const root of roots) {
-      if (root.kind === 'profile' || root.kind === 'deleted') all.set(root.ucid, root.document);
-    }
-    return this.#rewriteAll(all);
-  }
-
   /** The version of the rewritten document, which is durable; undefined when the document has changed since it was read. */
   async rewriteOne(ucid: string, document: Rewritable): Promise<DocumentVersion | undefined> {
     const rewritten = await this.#rewriteAll(new Map([[ucid, document]]));

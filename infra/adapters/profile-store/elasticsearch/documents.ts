@@ -1,4 +1,4 @@
-import { identityHash, type Profile, type ProfileScope, parseExact } from '@tributary/core';
+import { type Profile, type ProfileScope, parseExact } from '@tributary/core';
 
 /** Version of a document as it was read or written. It grows with every write; no two contents have the same one. */
 export interface DocumentVersion {
@@ -166,20 +166,6 @@ export function identityClaimSource({
 export function identityClaimOf(stored: StoredDocument): IdentityClaim {
   const { body: ucid, deleted_ts: deletedAt = 0 } = stored.source;
   return { stored, ucid, deletedAt };
-}
-
-/** The documents of a profile that was never merged, to fill an empty index with. */
-export function documentsOf(
-  profile: Profile,
-): readonly { readonly id: string; readonly source: DocumentSource }[] {
-  const { ucid, identities } = profile;
-  return [
-    { id: profileId(ucid), source: liveSource({ profile, deletions: {}, unpublished: [] }, undefined) },
-    ...identities.map((identity) => ({
-      id: identityClaimId(identityHash(profile, identity)),
-      source: identityClaimSource({ ucid, deletedAt: 0 }),
-    })),
-  ];
 }
 
 /** `text`: the JSON of the profile, if the caller has it already. */

@@ -7,7 +7,7 @@ import {
   type ProfileChange,
   type PublishProfileChanges,
 } from '@tributary/core';
-import { CONFLICT, type OperationContext, View } from './context.ts';
+import { type OperationContext, View } from './context.ts';
 import {
   type DocumentQuery,
   type DocumentSource,
@@ -427,8 +427,8 @@ export class Sweeper {
       }
       return;
     }
-    const isCertain = await this.#context.durable.rewrite([root]);
-    if (isCertain !== CONFLICT) await steps.put(ucid, mergedSource(document.to));
+    if ('document' in root && !(await this.#context.durable.rewriteOne(root.ucid, root.document))) return;
+    await steps.put(ucid, mergedSource(document.to));
   }
 
   /** Removes the identity claims, then the redirects, then the tombstone: a claim must never lead to a missing document. */

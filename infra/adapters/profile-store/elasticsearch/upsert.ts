@@ -84,8 +84,8 @@ export async function attemptUpsert(
   const { ucid, document, deletions } = plan;
   const { profile, text, change, dropped, outcomes } = combine(plan, others, now, read);
   if (change === undefined) {
-    if (document !== undefined && (await durable.ensureOneDurable(ucid, document)) === CONFLICT)
-      return CONFLICT;
+    const root = document && ({ kind: 'profile', ucid, document } as const);
+    if (root !== undefined && (await durable.ensureDurable([root])) === CONFLICT) return CONFLICT;
     for (const { hash } of plan.held) view.remember(hash, ucid);
     return outcomes;
   }
