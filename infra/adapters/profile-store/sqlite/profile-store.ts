@@ -4,7 +4,6 @@ import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import {
-  type Charged,
   type Clock,
   checkFoundSize,
   deleteInParts,
@@ -13,9 +12,7 @@ import {
   InvalidInput,
   identitiesToLookUp,
   isTooOld,
-  type LeftOut,
   type Logger,
-  type LostValues,
   type Metrics,
   messageOf,
   newId,
@@ -33,10 +30,7 @@ import {
   type ProfileWriteOutcome,
   type PublishProfileChanges,
   parseExact,
-  type SplitRefusal,
-  type UnattributedValues,
   Unavailable,
-  type UnlinkRefusal,
   withoutMerged,
 } from '@tributary/core';
 import { GroupCommit } from '../../group-commit/group-commit.ts';
@@ -120,14 +114,9 @@ class SqliteProfileStore implements ProfileStore {
       const request = { kind: 'upsert', write, digests, ucid: newId(), now } as const;
       const answer = await this.#writer.ask(ownerOf(write), request);
       if (answer.kind === 'refused') return answer;
-      if (answer.kind !== 'written') throw new Error(`an upsert was answered with ${answer.kind}`);
-      if (answer.changed) this.#publisher.wake();
-      return {
-        kind: 'written',
-        profile: await this.#profileOf(answer.profile),
-        leftOut: answer.leftOut,
-        ...chargedBy(answer),
-      };
+      const { changed, ...outcome } = answer;
+      if (changed) this.#publisher.wake();
+      return { ...outcome, profile: await this.#profileOf(outcome.profile) };
     });
   }
 
@@ -146,10 +135,9 @@ class SqliteProfileStore implements ProfileStore {
       try {
         return await deleteInParts(deletion, async (part) => {
           const request = { kind: 'delete', deletion: part, earlier, now } as const;
-          const answer = await this.#writer.ask(ownerOf(deletion), request);
-          if (answer.kind !== 'deleted') throw new Error(`a deletion was answered with ${answer.kind}`);
-          earlier.push(...answer.ids);
-          return { ...answer.outcome, ...chargedBy(answer) };
+          const { outcome, ids } = await this.#writer.ask(ownerOf(deletion), request);
+          earlier.push(...ids);
+          return outcome;
         });
       } finally {
         if (earlier.length > 0) this.#publisher.wake();
@@ -161,8 +149,7 @@ class SqliteProfileStore implements ProfileStore {
     return this.#during(async () => {
       const request = { kind: 'unlink', unlink, now: this.#options.clock() } as const;
       const answer = await this.#writer.ask(ownerOf(unlink), request);
-      if (answer.kind === 'not_unlinked') return { ...answer, kind: 'refused' };
-      if (answer.kind !== 'unlinked') throw new Error(`an unlink was answered with ${answer.kind}`);
+      if (answer.kind === 'refused') return answer;
       this.#publisher.wake();
       return { ...answer, profile: await this.#profileOf(answer.profile) };
     });
@@ -172,19 +159,10 @@ class SqliteProfileStore implements ProfileStore {
     return this.#during(async () => {
       const request = { kind: 'split', split, now: this.#options.clock() } as const;
       const answer = await this.#writer.ask(ownerOf(split), request);
-      if (answer.kind === 'not_split')
-        return { kind: 'refused', reason: answer.reason, ...chargedBy(answer) };
-      if (answer.kind !== 'split') throw new Error(`a split was answered with ${answer.kind}`);
+      if (answer.kind === 'refused') return answer;
       this.#publisher.wake();
-      const { profile, survivor, kept, lost } = answer;
-      return {
-        kind: 'split',
-        profile: await this.#profileOf(profile),
-        survivor: await this.#profileOf(survivor),
-        kept,
-        lost,
-        ...chargedBy(answer),
-      };
+      const profile = await this.#profileOf(answer.profile);
+      return { ...answer, profile, survivor: await this.#profileOf(answer.survivor) };
     });
   }
 
@@ -208,8 +186,7 @@ class SqliteProfileStore implements ProfileStore {
     try {
       for (let count = 1; count > 0 && this.#closed === undefined; ) {
         const before = forgetDeletionsBefore(clock(), retentionMs);
-        const answer = await this.#writer.ask(STORE, { kind: 'forget', before });
-        count = answer.kind === 'done' ? answer.count : 0;
+        ({ count } = await this.#writer.ask(STORE, { kind: 'forget', before }));
       }
     } catch (error) {
       logger.warn(
@@ -243,10 +220,6 @@ class SqliteProfileStore implements ProfileStore {
 /** The owner of a request to the writer: its organization. */
 function ownerOf({ org }: { readonly org: number }): string {
   return String(org);
-}
-
-function chargedBy({ charge }: Charged): Charged {
-  return charge === undefined ? {} : { charge };
 }
 
 function openReads(file: string, busyTimeoutMs: number, lease: PublisherLease): DatabaseSync {
@@ -405,7 +378,10 @@ class ProfileWriter {
    * Resolves when the request is durable. Rejects with `Overloaded` or `InvalidInput` (nothing was written), or
    * `Unavailable` (the outcome is unknown). Requests of one owner are carried out in the order of the calls.
    */
-  async ask(owner: string, request: StoreRequest): Promise<StoreAnswer> {
+  async ask<Request extends StoreRequest>(
+    owner: string,
+    request: Request,
+  ): Promise<Answers[Request['kind']]> {
     const queued: QueuedRequest = { text: JSON.stringify(request) };
     const groups = this.#groupsOf(owner);
     try {
@@ -416,7 +392,7 @@ class ProfileWriter {
     const { answer } = queued;
     if (answer === undefined) throw new Unavailable('the thread gave no answer');
     if (answer.kind === 'failed') throw new InvalidInput(answer.error);
-    return answer;
+    return answer as Answers[Request['kind']];
   }
 
   /** Waits for the requests under way, then ends the thread. */
@@ -519,39 +495,38 @@ export type StoreRequest =
   /** Forgets some of the deletions before this time, epoch ms. */
   | { readonly kind: 'forget'; readonly before: number };
 
-export type StoreAnswer = Charged &
-  /** `profile` is JSON. */
-  (
-    | {
-        readonly kind: 'written';
-        readonly profile: string;
-        readonly leftOut: readonly LeftOut[];
-        readonly changed: boolean;
-      }
-    | Extract<ProfileWriteOutcome, { kind: 'refused' }>
-    /** `ids`: of the deleted profiles. */
-    | { readonly kind: 'deleted'; readonly outcome: ProfileDeletionOutcome; readonly ids: readonly number[] }
-    /** `profile` is JSON. */
-    | (Omit<Extract<ProfileUnlinkOutcome, { kind: 'unlinked' }>, 'profile'> & { readonly profile: string })
-    | {
-        readonly kind: 'not_unlinked';
-        readonly reason: UnlinkRefusal;
-        readonly elsewhere?: readonly number[];
-      }
-    /** `profile` and `survivor` are JSON. */
-    | {
-        readonly kind: 'split';
-        readonly profile: string;
-        readonly survivor: string;
-        readonly kept: UnattributedValues;
-        readonly lost: LostValues;
-      }
-    | { readonly kind: 'not_split'; readonly reason: SplitRefusal }
-    /** How many deletions were forgotten, or changes removed from the outbox. */
-    | { readonly kind: 'done'; readonly count: number }
-    /** This request alone failed; nothing of it was written. */
-    | { readonly kind: 'failed'; readonly error: string }
-  );
+/** An outcome with its profiles as JSON. */
+type AsText<Outcome> = Outcome extends unknown
+  ? { readonly [Key in keyof Outcome]: Outcome[Key] extends Profile ? string : Outcome[Key] }
+  : never;
+
+type Written<Outcome> = Outcome extends { readonly kind: 'written' }
+  ? Outcome & { readonly changed: boolean }
+  : Outcome;
+
+/** The answers of the thread, by the kind of the request. */
+export interface Answers {
+  readonly upsert: Written<AsText<ProfileWriteOutcome>>;
+  /** `ids`: of the deleted profiles. */
+  readonly delete: {
+    readonly kind: 'deleted';
+    readonly outcome: ProfileDeletionOutcome;
+    readonly ids: readonly number[];
+  };
+  readonly unlink: AsText<ProfileUnlinkOutcome>;
+  readonly split: AsText<ProfileSplitOutcome>;
+  /** How many changes were removed from the outbox, or deletions were forgotten. */
+  readonly published: { readonly kind: 'done'; readonly count: number };
+  readonly forget: { readonly kind: 'done'; readonly count: number };
+}
+
+/** The request failed alone; nothing of it was written. */
+export interface FailedRequest {
+  readonly kind: 'failed';
+  readonly error: string;
+}
+
+export type StoreAnswer = Answers[keyof Answers] | FailedRequest;
 
 export interface WriterOptions {
   readonly file: string;

@@ -30,6 +30,8 @@ import { isBusy, openDatabase, translateSqliteError } from '../../sqlite/databas
 import { WalCheckpointer } from '../../sqlite/wal-checkpointer.ts';
 import { type OutboxChange, outboxRows } from './outbox.ts';
 import type {
+  Answers,
+  FailedRequest,
   StoreAnswer,
   StoreRequest,
   ThreadReply,
@@ -303,7 +305,7 @@ function carryOut(stored: StoredProfiles, request: StoreRequest): StoreAnswer {
   }
 }
 
-function upsert(stored: StoredProfiles, request: Upsert): StoreAnswer {
+function upsert(stored: StoredProfiles, request: Upsert): Answers['upsert'] | FailedRequest {
   const { digests, ucid, now } = request;
   const sought = identitiesToLookUp(request.write).map((identity, at) => {
     const digest = Buffer.from(digests[at] ?? '', 'hex');
@@ -371,7 +373,7 @@ function upsert(stored: StoredProfiles, request: Upsert): StoreAnswer {
 function remove(
   stored: StoredProfiles,
   { deletion: { org, regions, identities, ucids }, earlier, now }: Deletion,
-): StoreAnswer {
+): Answers['delete'] {
   const scopes = regions.map((region) => ({ org, region }));
   const found = [
     ...identities.map((identity) =>
@@ -394,13 +396,16 @@ function remove(
   const notFound = found.flatMap((some, at) => (some.some(isMatch) ? [] : [at]));
   return {
     kind: 'deleted',
-    outcome: { deleted, notFound },
+    outcome: { deleted, notFound, ...chargeOf(read) },
     ids: targets.map(({ id }) => id),
-    ...chargeOf(read),
   };
 }
 
-function unlink(stored: StoredProfiles, request: ProfileUnlink, now: number): StoreAnswer {
+function unlink(
+  stored: StoredProfiles,
+  request: ProfileUnlink,
+  now: number,
+): Answers['unlink'] | FailedRequest {
   const digests = request.identities.map((identity) => identityDigest(request, identity));
   const found = digests.map((digest) => stored.byIdentity(digest));
   const owners = found.map((owner) => (isLive(owner?.stored) ? owner.stored : undefined));
@@ -423,7 +428,7 @@ function unlink(stored: StoredProfiles, request: ProfileUnlink, now: number): St
   if (decision.kind === 'failed') return decision;
   const target = named ?? owners.find(isLive);
   const read = target?.text.length ?? 0;
-  if (decision.kind === 'refused') return { ...decision, kind: 'not_unlinked', ...chargeOf(read) };
+  if (decision.kind === 'refused') return { ...decision, ...chargeOf(read) };
   if (target === undefined) throw new Error('an unlinked profile was not found');
   if (decision.kind === 'split') {
     const { survivor, apart, kept, lost, ucid, isRest } = decision;
@@ -440,13 +445,13 @@ function unlink(stored: StoredProfiles, request: ProfileUnlink, now: number): St
   return { kind: 'unlinked', profile: text, notHeld, ...chargeOf(read, text.length) };
 }
 
-function split(stored: StoredProfiles, request: ProfileSplit, now: number): StoreAnswer {
+function split(stored: StoredProfiles, request: ProfileSplit, now: number): Answers['split'] | FailedRequest {
   const merged = liveIn(request, stored.byUcid(request.ucid));
-  if (merged === undefined) return { kind: 'not_split', reason: 'unknown_ucid' };
+  if (merged === undefined) return { kind: 'refused', reason: 'unknown_ucid' };
   const decision = decided(() => applySplit(merged.profile, request.ucid, now));
   if (decision.kind === 'failed') return decision;
   const read = merged.text.length;
-  if (decision.kind === 'refused') return { kind: 'not_split', reason: decision.reason, ...chargeOf(read) };
+  if (decision.kind === 'refused') return { ...decision, ...chargeOf(read) };
   const { survivor, apart, kept, lost } = decision;
   putSplit(stored, merged, decision, request.ucid);
   return { kind: 'split', profile: apart.text, survivor: survivor.text, kept, lost, ...chargeOf(read) };
@@ -480,7 +485,7 @@ function isLive(found: StoredProfile | undefined): found is LiveProfile {
   return found?.kind === 'live';
 }
 
-function decided<T>(decide: () => T): T | Extract<StoreAnswer, { kind: 'failed' }> {
+function decided<T>(decide: () => T): T | FailedRequest {
   try {
     return decide();
   } catch (error) {
@@ -682,7 +687,7 @@ function commitNext(): void {
     if (job.answers.length === job.requests.length)
       reply({ kind: 'committed', id: job.id, answers: job.answers });
   }
-  if (answered.some(([, answer]) => deletedSomething(answer))) erasure.schedule();
+  if (answered.some(([, answer]) => answer.kind === 'deleted' && answer.ids.length > 0)) erasure.schedule();
 }
 
 function failAll(answered: readonly (readonly [Job, StoreAnswer])[], error: unknown): void {
@@ -690,10 +695,6 @@ function failAll(answered: readonly (readonly [Job, StoreAnswer])[], error: unkn
   const jobs = new Set([...answered.map(([job]) => job), ...[...waiting.values()].flat()]);
   waiting.clear();
   for (const { id } of jobs) reply({ kind: 'failed', id, error: messageOf(error) });
-}
-
-function deletedSomething(answer: StoreAnswer): boolean {
-  return answer.kind === 'deleted' && answer.outcome.deleted.length > 0;
 }
 
 function reply(message: ThreadReply): void {
