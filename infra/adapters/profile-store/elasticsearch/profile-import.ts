@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto';
-import { identityHash, type Logger, type Profile, type ProfileScope, TributaryError } from '@tributary/core';
+import { identityHash, type Logger, TributaryError } from '@tributary/core';
 import { type ElasticsearchAccess, ElasticsearchConnection, indexPrefix } from '../../elasticsearch/index.ts';
+import type { DeletedExport, LiveExport, UnpublishedChange } from '../sqlite/profile-export.ts';
 import {
   type DocumentSource,
   deletedSource,
@@ -15,33 +16,9 @@ import {
 } from './documents.ts';
 import { ElasticsearchDocuments } from './engine.ts';
 
-/** A live profile of another store. */
-interface ImportedProfile {
-  readonly kind: 'live';
-  readonly profile: Profile;
-  /** Its JSON. */
-  readonly text: string;
-  /** When identities of it were last deleted, together with an earlier profile: epoch ms by `identityHash`. */
-  readonly deletions: Readonly<Record<string, number>>;
-}
-
-/** A deleted profile of another store, or an identity that was deleted and taken from a later profile. */
-interface ImportedDeletion extends ProfileScope {
-  readonly kind: 'deleted';
-  readonly version: number;
-  readonly deletedAt: number;
-  /** The ucid of the profile, then those that were merged into it; empty for an identity. */
-  readonly ucids: readonly string[];
-  /** `identityHash` of each identity, and those of them that no profile has again. */
-  readonly hashes: readonly string[];
-  readonly unclaimed: readonly string[];
-}
-
-/** A change that the other store did not publish. The sweeper of the first process publishes it. */
-interface ImportedChange {
-  readonly number: number;
-  readonly linked: readonly string[];
-}
+type LiveProfile = Omit<LiveExport, 'row'>;
+/** A deleted profile, or an identity that was deleted and taken from a later profile. */
+type DeletedProfile = Omit<DeletedExport, 'row'>;
 
 interface NamedDocument {
   readonly id: string;
@@ -93,10 +70,13 @@ export class ProfileImport {
     await this.#documents.write([{ id: publisherId(this.#publisher), expected: 'absent', source }]);
   }
 
-  /** Writes the documents of these profiles where they are missing. May be repeated. */
+  /**
+   * Writes the documents of these profiles where they are missing. May be repeated. `unpublished`: changes that the other store
+   * did not publish; the sweeper of the first process does.
+   */
   async write(
-    profiles: readonly (ImportedProfile | ImportedDeletion)[],
-    unpublished: ReadonlyMap<string, ImportedChange>,
+    profiles: readonly (LiveProfile | DeletedProfile)[],
+    unpublished: ReadonlyMap<string, UnpublishedChange>,
   ): Promise<void> {
     const documents = this.#documentsOf(profiles, unpublished);
     await this.#documents.write(documents.map((one) => ({ ...one, expected: 'absent' as const })));
@@ -104,8 +84,8 @@ export class ProfileImport {
 
   /** The number of documents that the profiles have. `DocumentTaken` if one of them is missing or another. */
   async compare(
-    profiles: readonly (ImportedProfile | ImportedDeletion)[],
-    unpublished: ReadonlyMap<string, ImportedChange>,
+    profiles: readonly (LiveProfile | DeletedProfile)[],
+    unpublished: ReadonlyMap<string, UnpublishedChange>,
   ): Promise<number> {
     const documents = this.#documentsOf(profiles, unpublished);
     const found = await this.#documents.read(documents.map(({ id }) => id));
@@ -124,8 +104,8 @@ export class ProfileImport {
   }
 
   #documentsOf(
-    profiles: readonly (ImportedProfile | ImportedDeletion)[],
-    unpublished: ReadonlyMap<string, ImportedChange>,
+    profiles: readonly (LiveProfile | DeletedProfile)[],
+    unpublished: ReadonlyMap<string, UnpublishedChange>,
   ): readonly NamedDocument[] {
     return profiles.flatMap((one) => {
       const ucid = one.kind === 'live' ? one.profile.ucid : one.ucids[0];
@@ -138,8 +118,8 @@ export class ProfileImport {
 
 /** A raw and a hashed e-mail address of a profile may be one identity. */
 function liveDocuments(
-  { profile, text, deletions }: ImportedProfile,
-  change: ImportedChange | undefined,
+  { profile, text, deletions }: LiveProfile,
+  change: UnpublishedChange | undefined,
   pending: Pending | undefined,
 ): readonly NamedDocument[] {
   const { ucid, identities, linked } = profile;
@@ -155,10 +135,7 @@ function liveDocuments(
   ];
 }
 
-function deletedDocuments(
-  deletion: ImportedDeletion,
-  pending: Pending | undefined,
-): readonly NamedDocument[] {
+function deletedDocuments(deletion: DeletedProfile, pending: Pending | undefined): readonly NamedDocument[] {
   const { org, region, version, deletedAt, ucids, hashes, unclaimed } = deletion;
   const [ucid = ucidOf(hashes), ...linked] = ucids;
   const tombstone = { org, region, ucid, version, deletedAt, linked, claims: [...new Set(hashes)] };

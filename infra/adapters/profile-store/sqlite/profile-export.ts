@@ -12,7 +12,7 @@ interface Row {
   readonly row: number;
 }
 
-interface LiveExport extends Row {
+export interface LiveExport extends Row {
   readonly kind: 'live';
   readonly profile: Profile;
   /** Its JSON. */
@@ -21,7 +21,7 @@ interface LiveExport extends Row {
   readonly deletions: Readonly<Record<string, number>>;
 }
 
-interface DeletedExport extends Row, Deletion {
+export interface DeletedExport extends Row, Deletion {
   readonly kind: 'deleted';
   /** Epoch ms. */
   readonly deletedAt: number;
@@ -38,7 +38,7 @@ interface ForgottenExport extends Row {
 }
 
 /** The change of a profile that is not published yet. */
-interface UnpublishedChange {
+export interface UnpublishedChange {
   /** Grows with the order of commits; no two changes have the same. */
   readonly number: number;
   /** Ucids that were merged into the profile since the last published change. */
