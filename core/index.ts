@@ -141,7 +141,6 @@ export * from './ports/store-mark.ts';
 export * from './ports/tracing.ts';
 export * from './ports/volume-counters.ts';
 export * from './primitives/index.ts';
-export * from './profiles/apply-write.ts';
 export * from './profiles/event-write.ts';
 export * from './profiles/identity/identity.ts';
 export {
@@ -151,7 +150,6 @@ export {
 } from './profiles/identity/identity-limits.ts';
 export { isPhoneCountry } from './profiles/identity/phone-number.ts';
 export * from './profiles/identity/profile-settings.ts';
-export * from './profiles/linking.ts';
 export { competingClaimWrite, isRef, isSetAside } from './profiles/links.ts';
 export { changeOf, deletionOf, distinctIdentities, freshProfile, withNextVersion } from './profiles/merge.ts';
 export * from './profiles/profile.ts';
@@ -182,6 +180,7 @@ export {
   type SplitProfile,
   unlinkingOf,
 } from './profiles/unlink-split.ts';
+export * from './profiles/write.ts';
 export { evaluateFilter, type FilterResult, filterFault, MAX_FILTER_LENGTH } from './rules/filter.ts';
 export { FilterBudget, MAX_FILTER_WORK, MS_PER_FILTER_WORK } from './rules/filter-evaluator.ts';
 export { integrationFor, mayExclude } from './rules/integrations.ts';

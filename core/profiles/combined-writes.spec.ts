@@ -1,12 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { applyWrite } from './apply-write.ts';
 import { combinable, combined, type WriteOfEvent } from './event-write.ts';
 import { identityKey } from './identity/identity.ts';
-import { type IdentityOwner, linkingOf } from './linking.ts';
 import { freshProfile } from './merge.ts';
 import type { Identity, NewAttribute, Profile } from './profile.ts';
 import type { ProfileWrite } from './profile-store.ts';
+import { applyWrite, type IdentityOwner, linkingOf } from './write.ts';
 
 const SCOPE = { org: 1, region: 'eu' };
 const NOW = 1_000;

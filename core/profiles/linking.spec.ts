@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type IdentityOwner, linkingOf } from './linking.ts';
 import { type HeldIdentity, MAX_PROFILE_IDENTITIES, type Profile } from './profile.ts';
 import type { ProfileWrite } from './profile-store.ts';
 import { withoutOrigins } from './registers.ts';
 import { identity, profile, World, write } from './world.fixture.ts';
+import { type IdentityOwner, linkingOf } from './write.ts';
 
 const held = (...texts: readonly string[]): HeldIdentity[] =>
   texts.map((text) => ({ ...identity(text), ts: 1 }));

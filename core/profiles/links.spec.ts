@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { linkingOf } from './linking.ts';
 import type { Profile } from './profile.ts';
 import type { ProfileWrite } from './profile-store.ts';
 import { recordOf } from './record.ts';
 import { identity, profile, World, write } from './world.fixture.ts';
+import { linkingOf } from './write.ts';
 
 const EVENT = { linking: 'keep-people-apart' } as const;
 

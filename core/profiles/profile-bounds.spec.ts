@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { applyWrite } from './apply-write.ts';
 import { freshProfile } from './merge.ts';
 import type { Profile } from './profile.ts';
 import { DEFAULT_PROFILE_BOUNDS, MAX_PROFILE_BOUNDS } from './profile-bounds.ts';
 import type { ProfileWrite } from './profile-store.ts';
 import { profile, SCOPE, World, write } from './world.fixture.ts';
+import { applyWrite } from './write.ts';
 
 const BOUNDS = { values: 20, bytes: 8_192 };
 const named = (count: number, value: string) =>

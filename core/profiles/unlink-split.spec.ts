@@ -1,6 +1,5 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { applyWrite } from './apply-write.ts';
 import { competingClaimWrite } from './links.ts';
 import { mergeContent } from './merge.ts';
 import { MAX_PROFILE_BYTES, type Profile } from './profile.ts';
@@ -9,6 +8,7 @@ import { recordOf } from './record.ts';
 import { attributeTree } from './registers.ts';
 import { applySplit, applyUnlink } from './unlink-split.ts';
 import { identity, profile, World, write } from './world.fixture.ts';
+import { applyWrite } from './write.ts';
 
 const at = (path: readonly string[], value: string, ts: number) => ({ path, value, ts });
 const idsOf = ({ identities }: Profile) => identities.map(({ type, value }) => `${type}:${value}`);

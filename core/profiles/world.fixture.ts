@@ -1,11 +1,10 @@
-import { decideWrite } from './apply-write.ts';
 import { identityKey } from './identity/identity.ts';
-import { type IdentityOwner, identitiesToLookUp, resolveIdentities } from './linking.ts';
 import { competingClaimWrite } from './links.ts';
 import { freshProfile, mergeContent, withNextVersion } from './merge.ts';
 import type { Identity, Profile, ProfileScope } from './profile.ts';
 import type { ProfileWrite, ProfileWriteOutcome } from './profile-store.ts';
 import { type AppliedSplit, applySplit, applyUnlink, asPart, unlinkingOf } from './unlink-split.ts';
+import { decideWrite, type IdentityOwner, identitiesToLookUp, resolveIdentities } from './write.ts';
 
 export const SCOPE: ProfileScope = { org: 1, region: 'eu' };
 

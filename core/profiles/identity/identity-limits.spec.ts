@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { applyWrite } from '../apply-write.ts';
 import { joinIdentities } from '../merge.ts';
 import { type HeldIdentity, MAX_PROFILE_IDENTITIES } from '../profile.ts';
 import { profile, World, write } from '../world.fixture.ts';
+import { applyWrite } from '../write.ts';
 import { DEFAULT_LIMITS, type IdentityLimits, STRONG_ROOM, withoutOldest } from './identity-limits.ts';
 
 const many = (type: string, count: number, ts = 1): HeldIdentity[] =>

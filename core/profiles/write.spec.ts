@@ -1,13 +1,13 @@
 import { hash } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { applyWrite } from './apply-write.ts';
 import { freshProfile } from './merge.ts';
 import { MAX_PROFILE_IDENTITIES, type NewAttribute, type Profile } from './profile.ts';
 import { DEFAULT_PROFILE_BOUNDS, MAX_PROFILE_BOUNDS } from './profile-bounds.ts';
 import type { ProfileWrite } from './profile-store.ts';
 import { attributeTree, withoutOrigins } from './registers.ts';
 import { identity, mergeProfiles, profile, SCOPE, World, write } from './world.fixture.ts';
+import { applyWrite } from './write.ts';
 
 const NOW = 1_000;
 
