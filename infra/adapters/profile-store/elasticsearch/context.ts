@@ -19,6 +19,7 @@ import {
   type IdentityClaim,
   identityClaimId,
   identityClaimOf,
+  isSameVersion,
   type LiveDocument,
   type ProfileDocument,
   profileDocumentOf,
@@ -106,53 +107,44 @@ export class DurableVersions {
    * durable by its age.
    */
   isDurable(ucid: string, document: Rewritable): boolean {
-    if (document.state === 'deleted') return !document.dirty || this.#isKnown(ucid, document);
-    const { updated_ts = 0 } = document.stored.source;
-    return updated_ts < this.#clock() - DURABLE_AFTER_MS || this.#isKnown(ucid, document);
+    if (isSameVersion(this.#known.get(ucid), document.stored.version)) return true;
+    if (document.state === 'deleted') return !document.dirty;
+    return (document.stored.source.updated_ts ?? 0) < this.#clock() - DURABLE_AFTER_MS;
   }
 
-  /** Resolves once all roots are durable as they were read; `CONFLICT` when one has changed since. */
-  async ensureDurable(roots: Iterable<Root>): Promise<'durable' | Conflict> {
+  /** Resolves once all roots are durable as they were read; false when one has changed since. */
+  async ensureDurable(roots: Iterable<Root | undefined>): Promise<boolean> {
     const unknown = new Map<string, Rewritable>();
     for (const root of roots) {
-      if (root.kind !== 'profile' && root.kind !== 'deleted') continue;
+      if (root?.kind !== 'profile' && root?.kind !== 'deleted') continue;
       if (!this.isDurable(root.ucid, root.document)) unknown.set(root.ucid, root.document);
     }
-    return this.#rewriteAll(unknown);
+    return this.#rewrite(unknown);
   }
 
   /** The version of the rewritten document, which is durable; undefined when the document has changed since it was read. */
   async rewriteOne(ucid: string, document: Rewritable): Promise<DocumentVersion | undefined> {
-    const rewritten = await this.#rewriteAll(new Map([[ucid, document]]));
-    return rewritten === CONFLICT ? undefined : this.#known.get(ucid);
+    return (await this.#rewrite(new Map([[ucid, document]]))) ? this.#known.get(ucid) : undefined;
   }
 
-  async #rewriteAll(documents: ReadonlyMap<string, Rewritable>): Promise<'durable' | Conflict> {
-    if (documents.size === 0) return 'durable';
+  async #rewrite(documents: ReadonlyMap<string, Rewritable>): Promise<boolean> {
+    if (documents.size === 0) return true;
     const all = [...documents];
     const results = await this.#documents.write(
-      all.map(([ucid, { stored }]) => ({
-        id: profileId(ucid),
-        expected: stored.version,
-        source: stored.source,
-      })),
+      all.map(
+        ([
+          ucid,
+          {
+            stored: { version: expected, source },
+          },
+        ]) => ({ id: profileId(ucid), expected, source }),
+      ),
     );
-    let conflicts = false;
     for (const [index, [ucid]] of all.entries()) {
       const result = results[index];
-      if (result === undefined || result === 'conflict') conflicts = true;
-      else this.note(ucid, result);
+      if (result !== undefined && result !== 'conflict') this.note(ucid, result);
     }
-    return conflicts ? CONFLICT : 'durable';
-  }
-
-  #isKnown(ucid: string, { stored }: Rewritable): boolean {
-    const known = this.#known.get(ucid);
-    return (
-      known !== undefined &&
-      known.seqNo === stored.version.seqNo &&
-      known.primaryTerm === stored.version.primaryTerm
-    );
+    return !results.includes('conflict');
   }
 }
 

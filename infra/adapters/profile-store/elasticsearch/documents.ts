@@ -6,6 +6,10 @@ export interface DocumentVersion {
   readonly primaryTerm: number;
 }
 
+export function isSameVersion(one: DocumentVersion | undefined, other: DocumentVersion): boolean {
+  return one?.seqNo === other.seqNo && one.primaryTerm === other.primaryTerm;
+}
+
 /** The fields of a stored document. `deleted_ts` and `body` are not indexed, so no query can use them. */
 export interface DocumentSource {
   readonly state: 'claim' | 'live' | 'redirect' | 'folded' | 'deleted' | 'publisher';

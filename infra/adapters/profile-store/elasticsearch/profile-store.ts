@@ -400,7 +400,7 @@ async function searchByIdentityClaims(
       view.remember(hash, root.ucid);
   }
   for (const ucid of ucids) take(view.rootOf(ucid), () => true);
-  if ((await durable.ensureDurable(roots)) === CONFLICT) return CONFLICT;
+  if (!(await durable.ensureDurable(roots))) return CONFLICT;
   return found;
 }
 

@@ -43,6 +43,7 @@ import {
   identityClaimId,
   identityClaimOf,
   identityClaimSource,
+  isSameVersion,
   type LiveDocument,
   mergedSource,
   profileDocumentOf,
@@ -106,7 +107,7 @@ async function deletePart(
         undecided.push(one);
       }
     }
-    const isCertain = (await context.durable.ensureDurable(missing)) !== CONFLICT;
+    const isCertain = await context.durable.ensureDurable(missing);
     const groups = [...found.values()];
     const done = await Promise.allSettled(groups.map(({ root }) => deleteOne(root, view, context)));
     const retried: Target[] = isCertain ? [] : undecided;
@@ -294,8 +295,7 @@ export async function attemptUnlink(
   async function refused(
     refusal: Extract<ProfileUnlinkOutcome, { kind: 'refused' }>,
   ): Promise<ProfileUnlinkOutcome | Conflict> {
-    const because = [named, ...roots].flatMap((root) => root ?? []);
-    return (await durable.ensureDurable(because)) === CONFLICT ? CONFLICT : refusal;
+    return (await durable.ensureDurable([named, ...roots])) ? refusal : CONFLICT;
   }
 }
 
@@ -360,7 +360,8 @@ export async function attemptSplit(
   const root = view.rootOf(ucid);
   const document = documentIn(root, split);
   if (document === undefined) return refused('unknown_ucid');
-  if (taken !== undefined && !isSameVersion(document, taken.document)) return CONFLICT;
+  if (taken !== undefined && !isSameVersion(document.stored.version, taken.document.stored.version))
+    return CONFLICT;
   const merged = document.content.profile;
   const charged = chargeOf(document.stored.source.body.length);
   context.charge(split.org, document.stored.source.body.length);
@@ -392,7 +393,7 @@ export async function attemptSplit(
   async function refused(
     reason: Extract<ProfileSplitOutcome, { kind: 'refused' }>['reason'],
   ): Promise<ProfileSplitOutcome | Conflict> {
-    return (await durable.ensureDurable([root])) === CONFLICT ? CONFLICT : { kind: 'refused', reason };
+    return (await durable.ensureDurable([root])) ? { kind: 'refused', reason } : CONFLICT;
   }
 
   /** Makes the profile that was split off live and publishes it. The sweeper does it if this fails. */
@@ -406,14 +407,6 @@ export async function attemptSplit(
       );
     }
   }
-}
-
-function isSameVersion(
-  one: LiveDocument | RedirectDocument,
-  other: LiveDocument | RedirectDocument,
-): boolean {
-  const [left, right] = [one.stored.version, other.stored.version];
-  return left.seqNo === right.seqNo && left.primaryTerm === right.primaryTerm;
 }
 
 type Merged = SplitProfile['profile'];

@@ -69,10 +69,8 @@ export async function attemptUpsert(
   const read = charactersRead(plan);
   context.charge(write.org, read);
   if (plan.kind === 'refused')
-    return (await durable.ensureDurable(plan.because)) === CONFLICT
-      ? CONFLICT
-      : [{ ...plan.outcome, ...chargeOf(read) }];
-  if ((await durable.ensureDurable(plan.leftOutOwners)) === CONFLICT) return CONFLICT;
+    return (await durable.ensureDurable(plan.because)) ? [{ ...plan.outcome, ...chargeOf(read) }] : CONFLICT;
+  if (!(await durable.ensureDurable(plan.leftOutOwners))) return CONFLICT;
 
   // Fence out concurrent operations; then point the identity claims to the profile, and freeze the profiles that it absorbs.
   const steps = new WriteSteps(context, view);
@@ -84,8 +82,7 @@ export async function attemptUpsert(
   const { ucid, document, deletions } = plan;
   const { profile, text, change, dropped, outcomes } = combine(plan, others, now, read);
   if (change === undefined) {
-    const root = document && ({ kind: 'profile', ucid, document } as const);
-    if (root !== undefined && (await durable.ensureDurable([root])) === CONFLICT) return CONFLICT;
+    if (!(await durable.ensureDurable([document && { kind: 'profile', ucid, document }]))) return CONFLICT;
     for (const { hash } of plan.held) view.remember(hash, ucid);
     return outcomes;
   }
