@@ -28,7 +28,6 @@ import { type ImportedPosition, importPositions } from './log-import.ts';
 import {
   type KnownPosition,
   knownPositions,
-  positionsSpec,
   RecordedPositions,
   type StagePartition,
   stageProgress,
@@ -39,10 +38,11 @@ import {
   alterTopics,
   createKafkaTopics,
   growTopic,
+  type Installation,
   otherPartitions,
   partitionsInKafka,
+  positionsSpec,
   specOf,
-  type TopicChecks,
   topicFaults,
 } from './topics.ts';
 
@@ -111,6 +111,7 @@ class KafkaEventLog implements KafkaLog {
   readonly #runs = new Set<KafkaStageRun>();
   readonly #closing = new AbortController();
   readonly #runner: Runner;
+  readonly #installation: Installation;
   readonly #clock: BrokerClock;
   readonly #positions: RecordedPositions;
   readonly #limits = new BatchLimits();
@@ -120,6 +121,7 @@ class KafkaEventLog implements KafkaLog {
     const { connection, logger, topics, appendTimeoutMs = 10_000 } = options;
     const positions = positionsSpec(topics);
     this.#options = options;
+    const nameOf = (name: string) => this.#nameOf(name);
     this.#clock = new BrokerClock(logger);
     this.#framing = options.framing ?? PLAIN_FRAMING;
     this.#runner = createRunner(this, options);
@@ -129,11 +131,12 @@ class KafkaEventLog implements KafkaLog {
     this.#layouts = new Layouts({
       topics: new Map([...topics, [positions.name, positions]]),
       client: this.#reads,
-      nameOf: (topic) => this.#nameOf(topic),
+      nameOf,
       clock: this.#runner.clock,
       logger,
     });
     this.topics = this.#layouts.topics;
+    this.#installation = { connection, client: this.#reads, topics: this.topics, nameOf, logger };
     this.#watches = new KafkaClient({ connection, logger });
     this.#transactionClients = new ClientPool(
       () => new KafkaClient({ connection, logger, clock, requestTimeoutMs: TRANSACTION_REQUEST_TIMEOUT_MS }),
@@ -143,13 +146,13 @@ class KafkaEventLog implements KafkaLog {
     this.#logReader = new LogReader({
       client: this.#reads,
       watcher,
-      nameOf: (topic) => this.#nameOf(topic),
+      nameOf,
       framing: this.#framing,
       closing: this.#closing.signal,
     });
     this.#appender = new Appender({
       client: this.#appends,
-      nameOf: (topic) => this.#nameOf(topic),
+      nameOf,
       framing: this.#framing,
       maxUnconfirmedBytes: options.maxUnconfirmedBytes ?? 64 * 1024 * 1024,
       timeoutMs: appendTimeoutMs,
@@ -175,37 +178,25 @@ class KafkaEventLog implements KafkaLog {
 
   async createTopics(): Promise<readonly string[]> {
     this.#checkOpen();
-    const { connection, replicationFactor, logger } = this.#options;
-    const created = await createKafkaTopics({
-      connection,
-      client: this.#reads,
-      topics: this.topics,
-      nameOf: (topic) => this.#nameOf(topic),
-      ...(replicationFactor === undefined ? {} : { replicationFactor }),
-      logger,
-    });
+    const { replicationFactor } = this.#options;
+    const created = await createKafkaTopics(this.#installation, { replicationFactor });
     if (created.length === this.topics.size) await this.#positions.recordBeginning();
     return created;
   }
 
   async topicFaults(): Promise<readonly TopicFault[]> {
     this.#checkOpen();
-    return topicFaults(this.#checks());
+    return topicFaults(this.#installation);
   }
 
   async alterTopics(): Promise<readonly string[]> {
     this.#checkOpen();
-    return alterTopics(this.#checks());
-  }
-
-  #checks(): TopicChecks {
-    const { connection, logger } = this.#options;
-    return { connection, logger, topics: this.topics, nameOf: (topic) => this.#nameOf(topic) };
+    return alterTopics(this.#installation);
   }
 
   async positionsOf(stages: readonly string[]): Promise<readonly KnownPosition[]> {
     this.#checkOpen();
-    return knownPositions(stages, { ...this.#checks(), client: this.#reads, positions: this.#positions });
+    return knownPositions(stages, this.#positions, this.#installation);
   }
 
   async setPosition(of: StagePartition, offset: number): Promise<void> {
@@ -223,8 +214,7 @@ class KafkaEventLog implements KafkaLog {
 
   async importPositions(positions: readonly ImportedPosition[]): Promise<void> {
     this.#checkOpen();
-    const target = { client: this.#reads, positions: this.#positions };
-    await importPositions(positions, { ...target, nameOf: (name) => this.#nameOf(name) });
+    await importPositions(positions, this.#positions, this.#installation);
   }
 
   async append(topic: string, entries: readonly NewEntry[]): Promise<readonly Position[]> {
@@ -239,15 +229,15 @@ class KafkaEventLog implements KafkaLog {
   }
 
   partitionsInKafka(): Promise<ReadonlyMap<string, number>> {
-    return partitionsInKafka(this.#checks());
+    return partitionsInKafka(this.#installation);
   }
 
-  async otherPartitions(): Promise<readonly string[]> {
-    return otherPartitions(this.topics, await this.partitionsInKafka(), (topic) => this.#nameOf(topic));
+  otherPartitions(): Promise<readonly string[]> {
+    return otherPartitions(this.#installation);
   }
 
   async growTopic(topic: string, partitions: number): Promise<void> {
-    await growTopic(this.#checks(), this.#reads, topic, partitions);
+    await growTopic(this.#installation, topic, partitions);
   }
 
   async read(topic: string, partition: number, from: number, options: ReadOptions = {}): Promise<ReadResult> {
@@ -277,9 +267,7 @@ class KafkaEventLog implements KafkaLog {
     this.#checkOpen();
     this.#partitionOf(topic, partition);
     const name = this.#nameOf(topic);
-    const stored = await storedOffsets(this.#reads, `${this.#options.prefix}${stage}`, [
-      { topic: name, partition },
-    ]);
+    const stored = await storedOffsets(this.#reads, this.#nameOf(stage), [{ topic: name, partition }]);
     return stored.get(`${name}/${partition}`);
   }
 
@@ -289,7 +277,7 @@ class KafkaEventLog implements KafkaLog {
 
   async progress(stages: readonly StageReads[]): Promise<readonly StageProgress[]> {
     this.#checkOpen();
-    return stageProgress(stages, { ...this.#checks(), client: this.#reads });
+    return stageProgress(stages, this.#installation);
   }
 
   /** The brokers delete the bytes with their segments. */
@@ -301,12 +289,10 @@ class KafkaEventLog implements KafkaLog {
 
   async run(stage: Stage): Promise<StageRun> {
     this.#checkOpen();
-    const { connection, prefix, sessionTimeoutMs = 6_000 } = this.#options;
     const run = new KafkaStageRun(stage, {
       ...this.#runner,
-      connection,
+      ...this.#installation,
       transactionClients: this.#transactionClients,
-      prefix,
       layouts: this.#layouts,
       visibleFrom: async (topic, partition, offset) => {
         const { entries, next } = await this.read(topic, partition, offset, { maxBytes: 1 });
@@ -316,7 +302,7 @@ class KafkaEventLog implements KafkaLog {
       limits: this.#limits,
       positions: this.#positions,
       shared: this.#shared,
-      sessionTimeoutMs,
+      sessionTimeoutMs: this.#options.sessionTimeoutMs ?? 6_000,
     });
     this.#runs.add(run);
     const leave = this.#shared.join(stage.reads.map(({ topic }) => topic));
@@ -350,8 +336,8 @@ class KafkaEventLog implements KafkaLog {
     return spec;
   }
 
-  #nameOf(topic: string): string {
-    return `${this.#options.prefix}${topic}`;
+  #nameOf(name: string): string {
+    return `${this.#options.prefix}${name}`;
   }
 
   #checkOpen(): void {

@@ -335,24 +335,23 @@ export class FirstBounds {
   }
 }
 
-interface BoundsBarrierOptions {
-  /** All visible records of the topic's partition below this offset are done by the stage, or not kept any more. */
-  readonly reachedIn: (partition: number) => Promise<number>;
-  /** Called after a wait, before the entry is dispatched. */
-  readonly opened: () => Promise<void>;
-}
-
 /**
  * Holds back the entries of an added partition until the stage has done the earlier records of their keys, which are in
  * other partitions below the bounds that the entries carry. Reached positions are remembered.
  */
 export class BoundsBarrier implements EntryBarrier {
-  readonly #options: BoundsBarrierOptions;
+  readonly #reachedIn: (partition: number) => Promise<number>;
+  readonly #opened: () => Promise<void>;
   /** By partition. */
   readonly #reached = new Map<number, number>();
 
-  constructor(options: BoundsBarrierOptions) {
-    this.#options = options;
+  /**
+   * `reachedIn`: all visible records of the topic's partition below this offset are done by the stage, or not kept any more.
+   * `opened` is called after a wait, before the entry is dispatched.
+   */
+  constructor(reachedIn: (partition: number) => Promise<number>, opened: () => Promise<void>) {
+    this.#reachedIn = reachedIn;
+    this.#opened = opened;
   }
 
   countOpen(waiting: readonly Taken[]): number {
@@ -370,9 +369,9 @@ export class BoundsBarrier implements EntryBarrier {
     const bounds = text === undefined ? undefined : parseBounds(text);
     if (bounds === undefined) return true;
     const reached = new Map<number, number>();
-    for (const partition of bounds.keys()) reached.set(partition, await this.#options.reachedIn(partition));
+    for (const partition of bounds.keys()) reached.set(partition, await this.#reachedIn(partition));
     if (!isPast(bounds, reached)) return false;
-    await this.#options.opened();
+    await this.#opened();
     for (const [partition, offset] of reached) this.#reached.set(partition, offset);
     return true;
   }

@@ -5,5 +5,5 @@ export { FETCH, TXN_OFFSET_COMMIT } from './client/requests.ts';
 export { renewedTokens, requestToken } from './client/sasl.ts';
 export { type KafkaEventLogOptions, type KafkaLog, openKafkaEventLog } from './event-log.ts';
 export { type ImportedRecord, LogImport, OffsetTaken } from './log-import.ts';
-export { type KnownPosition, POSITIONS_TOPIC, positionsSpec } from './positions.ts';
-export { settingsOf } from './topics.ts';
+export type { KnownPosition } from './positions.ts';
+export { POSITIONS_TOPIC, positionsSpec, settingsOf } from './topics.ts';

@@ -12,7 +12,13 @@ import { failOn, MAX_TIMESTAMP_SPAN_MS, type RecordToWrite, translateKafkaError 
 import type { RecordedPositions, StagePartition } from './positions.ts';
 import { Fetcher } from './reading.ts';
 import { batchBytes } from './record-batch.ts';
-import { createKafkaTopics, setTopicSettings, specOf, type TopicSettings } from './topics.ts';
+import {
+  createKafkaTopics,
+  type Installation,
+  setTopicSettings,
+  specOf,
+  type TopicSettings,
+} from './topics.ts';
 
 /**
  * Records keep the timestamps that they had, and none expires before all are there. `KafkaLog.alterTopics` corrects both
@@ -77,19 +83,11 @@ export class LogImport {
 
   /** Makes all topics take records with their timestamps; creates the missing ones if `create`. */
   async prepareTopics(create: boolean): Promise<void> {
-    const { connection, topics, replicationFactor, logger } = this.#options;
+    const { replicationFactor } = this.#options;
     const nameOf = (topic: string) => this.#nameOf(topic);
-    if (create)
-      await createKafkaTopics({
-        connection,
-        client: this.#client,
-        topics,
-        nameOf,
-        settings: IMPORT_SETTINGS,
-        ...(replicationFactor === undefined ? {} : { replicationFactor }),
-        logger,
-      });
-    await setTopicSettings({ connection, logger, topics, nameOf }, IMPORT_SETTINGS);
+    const installation = { ...this.#options, client: this.#client, nameOf };
+    if (create) await createKafkaTopics(installation, { replicationFactor, settings: IMPORT_SETTINGS });
+    await setTopicSettings(installation, IMPORT_SETTINGS);
   }
 
   /** Appends records without content from an offset up to another. To be dropped afterwards: readers would get them. */
@@ -214,20 +212,14 @@ export interface ImportedPosition extends StagePartition {
 /** Bound of the positions in one append. */
 const RECORDED_AT_ONCE = 200;
 
-interface PositionsTarget {
-  readonly client: KafkaClient;
-  readonly positions: RecordedPositions;
-  /** The name of a topic or a group in Kafka. */
-  readonly nameOf: (name: string) => string;
-}
-
 /**
  * Gives stages the positions that they have in another log: in their consumer groups, which must have no members, and in
  * the topic of positions, where a partition without one counts as never processed from then on. May be repeated.
  */
 export async function importPositions(
   positions: readonly ImportedPosition[],
-  { client, positions: recorded, nameOf }: PositionsTarget,
+  recorded: RecordedPositions,
+  { client, nameOf }: Pick<Installation, 'client' | 'nameOf'>,
 ): Promise<void> {
   for (const [stage, ofStage] of Map.groupBy(positions, (each) => each.stage)) {
     const groupId = nameOf(stage);

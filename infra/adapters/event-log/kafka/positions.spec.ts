@@ -121,7 +121,6 @@ describe('the first start of many partitions', () => {
         recordBegun: async () => {},
       },
       stage: { name: 'count', writes: [TOPIC.violations] },
-      groupId: 'count',
       topics: declareTopics({ partitions, retentionMs: 1, retrySteps: [], dedicated: [] }),
       nameOf: (topic) => topic,
     };

@@ -10,8 +10,9 @@ import {
   Unavailable,
 } from '@tributary/core';
 import { type Cursor, compareCursors, sharedByCallers } from '../stage-runner/work.ts';
-import { appendedEnds, firstOffsets, firstStamp, type KafkaClient, storedOffsets } from './client/client.ts';
+import { appendedEnds, firstOffsets, firstStamp, storedOffsets } from './client/client.ts';
 import { entriesOf, type Fetcher } from './reading.ts';
+import { type Installation, partitionsOf } from './topics.ts';
 
 /** The position of a partition is lost and cannot be found: an operator has to set it. */
 export class PositionUnknown extends Unavailable {}
@@ -108,24 +109,9 @@ function fresh(first: number): StartingPoint {
   return { from: { offset: first, index: 0 }, found: 'fresh' };
 }
 
-export interface StartSources {
-  readonly client: KafkaClient;
-  readonly positions: Pick<
-    RecordedPositions,
-    | 'read'
-    | 'of'
-    | 'sinceBeginning'
-    | 'knowsAnything'
-    | 'hasBegun'
-    | 'knows'
-    | 'recordBeginning'
-    | 'recordBegun'
-  >;
+export interface StartSources extends Pick<Installation, 'client' | 'topics' | 'nameOf'> {
+  readonly positions: Omit<RecordedPositions, 'outputRecord' | 'record' | 'recordStart' | 'recordStarts'>;
   readonly stage: Pick<Stage, 'name' | 'writes' | 'startsAtFirst'>;
-  readonly groupId: string;
-  readonly topics: ReadonlyMap<string, TopicSpec>;
-  /** The name of a topic in Kafka. */
-  readonly nameOf: (topic: string) => string;
 }
 
 /** No event was processed while these are empty: each goes to one of them first. */
@@ -189,45 +175,22 @@ async function foundByTraces(
   return (await foundInRecords(sources, of, evidence)) ?? tracedStart(evidence, traces);
 }
 
-async function areEmpty(
-  { client, topics, nameOf }: StartSources,
-  names: readonly string[],
-): Promise<boolean> {
+async function areEmpty(sources: StartSources, names: readonly string[]): Promise<boolean> {
   const ends = await appendedEnds(
-    client,
-    names.flatMap((name) =>
-      partitionsOf(topics, name).map((partition) => ({ topic: nameOf(name), partition })),
-    ),
+    sources.client,
+    names.flatMap((name) => inKafka(sources, name)),
   );
   return [...ends.values()].every((end) => end === 0);
 }
 
-async function hasStoredSibling(
-  { client, groupId, topics, nameOf }: StartSources,
-  { topic }: StagePartition,
-): Promise<boolean> {
-  const all = partitionsOf(topics, topic).map((partition) => ({ topic: nameOf(topic), partition }));
-  return (await storedOffsets(client, groupId, all)).size > 0;
+async function hasStoredSibling(sources: StartSources, { stage, topic }: StagePartition): Promise<boolean> {
+  const { client, nameOf } = sources;
+  return (await storedOffsets(client, nameOf(stage), inKafka(sources, topic))).size > 0;
 }
 
-function partitionsOf(topics: ReadonlyMap<string, TopicSpec>, topic: string): readonly number[] {
-  return Array.from({ length: topics.get(topic)?.partitions ?? 0 }, (_, partition) => partition);
-}
-
-/** Where stages record their positions beside the consumer groups. */
-export const POSITIONS_TOPIC = 'stages.positions';
-
-/** The topic of positions, with as many partitions as the largest declared topic. */
-export function positionsSpec(topics: ReadonlyMap<string, TopicSpec>): TopicSpec {
-  const partitions = Math.max(1, ...[...topics.values()].map((spec) => spec.partitions));
-  return {
-    name: POSITIONS_TOPIC,
-    partitions,
-    packed: false,
-    retentionMs: 'forever',
-    compacted: true,
-    fixed: true,
-  };
+/** The partitions of a topic, by its name in Kafka. */
+function inKafka(installation: Pick<Installation, 'topics' | 'nameOf'>, topic: string) {
+  return partitionsOf(installation, topic).map((each) => ({ ...each, topic: installation.nameOf(topic) }));
 }
 
 /** A partition of a stage. The topic is without the installation's prefix. */
@@ -414,45 +377,29 @@ export interface KnownPosition extends StagePartition {
   readonly end: number;
 }
 
-interface Sources {
-  readonly client: KafkaClient;
-  readonly positions: RecordedPositions;
-  readonly topics: ReadonlyMap<string, TopicSpec>;
-  /** The name of a topic or a group in Kafka. */
-  readonly nameOf: (name: string) => string;
-}
-
 /** All partitions of each topic that a stage has a position of, in its group or recorded, by stage and topic. */
 export async function knownPositions(
   stages: readonly string[],
-  { client, positions, topics, nameOf }: Sources,
+  positions: RecordedPositions,
+  installation: Installation,
 ): Promise<readonly KnownPosition[]> {
+  const { client, topics, nameOf } = installation;
   await positions.read();
-  const all = [...topics.values()].flatMap(({ name, partitions }) =>
-    Array.from({ length: partitions }, (_, partition) => ({ topic: name, partition })),
-  );
-  const inKafka = all.map(({ topic, partition }) => ({ topic: nameOf(topic), partition }));
-  const ends = await appendedEnds(client, inKafka);
+  const all = [...topics.keys()].flatMap((topic) => inKafka(installation, topic));
+  const ends = await appendedEnds(client, all);
   const known: KnownPosition[] = [];
   for (const stage of stages) {
-    const stored = await storedOffsets(client, nameOf(stage), inKafka);
-    const rows = all.map(({ topic, partition }) => {
-      const key = `${nameOf(topic)}/${partition}`;
-      const recorded = positions.of({ stage, topic, partition })?.offset;
-      return { stage, topic, partition, stored: stored.get(key), recorded, end: ends.get(key) ?? 0 };
-    });
-    for (const ofTopic of Map.groupBy(rows, ({ topic }) => topic).values())
-      if (ofTopic.some((row) => row.stored !== undefined || row.recorded !== undefined))
-        known.push(...ofTopic);
+    const stored = await storedOffsets(client, nameOf(stage), all);
+    for (const topic of topics.keys()) {
+      const rows = partitionsOf(installation, topic).map(({ partition }) => {
+        const key = `${nameOf(topic)}/${partition}`;
+        const recorded = positions.of({ stage, topic, partition })?.offset;
+        return { stage, topic, partition, stored: stored.get(key), recorded, end: ends.get(key) ?? 0 };
+      });
+      if (rows.some((row) => row.stored !== undefined || row.recorded !== undefined)) known.push(...rows);
+    }
   }
   return known;
-}
-
-interface ProgressSources {
-  readonly client: KafkaClient;
-  readonly topics: ReadonlyMap<string, TopicSpec>;
-  /** The name of a topic or a group in Kafka. */
-  readonly nameOf: (name: string) => string;
 }
 
 /**
@@ -461,29 +408,30 @@ interface ProgressSources {
  */
 export async function stageProgress(
   stages: readonly StageReads[],
-  { client, topics, nameOf }: ProgressSources,
+  installation: Installation,
 ): Promise<readonly StageProgress[]> {
-  const partitionsOf = (topic: string) =>
-    Array.from({ length: topics.get(topic)?.partitions ?? 0 }, (_, partition) => ({ topic, partition }));
-  const inKafka = (of: readonly { readonly topic: string; readonly partition: number }[]) =>
-    of.map(({ topic, partition }) => ({ topic: nameOf(topic), partition }));
-  const read = new Set(stages.flatMap((stage) => stage.topics));
-  const all = inKafka([...read].flatMap(partitionsOf));
+  const { client, nameOf } = installation;
+  const inTopics = (topics: readonly string[]) => topics.flatMap((topic) => inKafka(installation, topic));
   // Positions first: a position that is read before the end is never above it.
   const stored = await Promise.all(
-    stages.map(async ({ stage, topics: reads }) => ({
-      positions: await storedOffsets(client, nameOf(stage), inKafka(reads.flatMap(partitionsOf))),
+    stages.map(async ({ stage, topics }) => ({
+      stage,
+      topics,
+      positions: await storedOffsets(client, nameOf(stage), inTopics(topics)),
       members: await client.countMembers(nameOf(stage)),
     })),
   );
+  const all = inTopics([...new Set(stages.flatMap(({ topics }) => topics))]);
   const [firsts, ends] = await Promise.all([firstOffsets(client, all), appendedEnds(client, all)]);
-  return stages.map(({ stage, topics: reads }, i) => ({
+  return stored.map(({ stage, topics, positions, members }) => ({
     stage,
-    members: stored[i]?.members,
-    partitions: reads.flatMap(partitionsOf).map(({ topic, partition }) => {
-      const key = `${nameOf(topic)}/${partition}`;
-      const position = stored[i]?.positions.get(key);
-      return { topic, partition, first: firsts.get(key) ?? 0, position, end: ends.get(key) ?? 0 };
-    }),
+    members,
+    partitions: topics.flatMap((topic) =>
+      partitionsOf(installation, topic).map(({ partition }) => {
+        const key = `${nameOf(topic)}/${partition}`;
+        const [first, end] = [firsts.get(key) ?? 0, ends.get(key) ?? 0];
+        return { topic, partition, first, position: positions.get(key), end };
+      }),
+    ),
   }));
 }

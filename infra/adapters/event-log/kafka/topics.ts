@@ -13,7 +13,31 @@ import { pause } from '../stage-runner/work.ts';
 import { type KafkaConnection, withKafkaAdmin } from './client/brokers.ts';
 import { appendedEnds, type KafkaClient, stableEnds } from './client/client.ts';
 import { protocolErrorOf } from './client/protocol.ts';
-import { POSITIONS_TOPIC } from './positions.ts';
+
+const { ConfigResourceTypes } = kafkajs;
+
+/** The topics of an installation in Kafka, and how to reach them. */
+export interface Installation {
+  readonly connection: KafkaConnection;
+  readonly client: KafkaClient;
+  readonly topics: ReadonlyMap<string, TopicSpec>;
+  /** The name of a topic or of a consumer group in Kafka. */
+  readonly nameOf: (name: string) => string;
+  readonly logger: Logger;
+}
+
+/** The partitions of a topic by its name without the prefix; none of a topic that is not declared. */
+export function partitionsOf({ topics }: Pick<Installation, 'topics'>, topic: string) {
+  const { partitions = 0 } = topics.get(topic) ?? {};
+  return Array.from({ length: partitions }, (_, partition) => ({ topic, partition }));
+}
+
+/** `InvalidInput` for a topic that is not declared. */
+export function specOf(topics: ReadonlyMap<string, TopicSpec>, topic: string): TopicSpec {
+  const spec = topics.get(topic);
+  if (!spec) throw new InvalidInput(`unknown topic "${topic}"`);
+  return spec;
+}
 
 /** A record is at most a value of 1 MiB and its headers, or in `stages.dead` both once more as JSON within JSON. */
 const MAX_BATCH_BYTES = 4 * 1024 * 1024;
@@ -23,13 +47,6 @@ const FOREVER_SEGMENT_MS = 86_400_000;
 
 /** Small, as only closed segments are compacted, bytes. */
 const COMPACTED_SEGMENT_BYTES = 16 * 1024 * 1024;
-
-/** `InvalidInput` for a topic that is not declared. */
-export function specOf(topics: ReadonlyMap<string, TopicSpec>, topic: string): TopicSpec {
-  const spec = topics.get(topic);
-  if (!spec) throw new InvalidInput(`unknown topic "${topic}"`);
-  return spec;
-}
 
 /** Replicas that survive the loss of one broker while another is being restarted. */
 const SAFE_REPLICATION = 3;
@@ -119,39 +136,51 @@ export function replicaFault(
   return `min.insync.replicas ${needed} of ${replicas} replicas: appends stop while any of their brokers is down`;
 }
 
+/** Where stages record their positions beside the consumer groups. */
+export const POSITIONS_TOPIC = 'stages.positions';
+
+/** The topic of positions, with as many partitions as the largest declared topic. */
+export function positionsSpec(topics: ReadonlyMap<string, TopicSpec>): TopicSpec {
+  const partitions = Math.max(1, ...[...topics.values()].map((spec) => spec.partitions));
+  return {
+    name: POSITIONS_TOPIC,
+    partitions,
+    packed: false,
+    retentionMs: 'forever',
+    compacted: true,
+    fixed: true,
+  };
+}
+
 /** How long to wait for the leaders of created topics, ms. */
 const LEADERS_WITHIN_MS = 30_000;
 
-interface CreateTopicsOptions {
-  readonly connection: KafkaConnection;
-  /** For requests to the leaders. */
-  readonly client: KafkaClient;
-  readonly topics: ReadonlyMap<string, TopicSpec>;
-  /** The name of a topic in Kafka. */
-  readonly nameOf: (topic: string) => string;
+export interface CreateTopicsOptions {
   /** Default 3, or the number of brokers where there are fewer. */
-  readonly replicationFactor?: number;
+  readonly replicationFactor?: number | undefined;
   /** In place of what `settingsOf` says, until they are corrected. */
   readonly settings?: TopicSettings;
-  readonly logger: Logger;
 }
 
 /**
  * Creates the declared topics that are missing and waits until all have leaders. Returns the names of those created.
  * `LayoutMismatch` when one has fewer partitions, or all of them more, `Unavailable` when Kafka does not answer.
  */
-export async function createKafkaTopics(options: CreateTopicsOptions): Promise<readonly string[]> {
-  const { connection, logger } = options;
-  return withKafkaAdmin(connection, logger, 'making topics', async (admin) => {
-    const created = await createMissing(admin, options);
-    await checkLayout(admin, options);
+export async function createKafkaTopics(
+  installation: Installation,
+  options: CreateTopicsOptions = {},
+): Promise<readonly string[]> {
+  return withKafkaAdmin(installation, 'making topics', async (admin) => {
+    const created = await createMissing(admin, installation, options);
+    await checkLayout(admin, installation);
     return created;
   });
 }
 
 async function createMissing(
   admin: Admin,
-  { topics, nameOf, replicationFactor, settings, logger }: CreateTopicsOptions,
+  { topics, nameOf, logger }: Installation,
+  { replicationFactor, settings }: CreateTopicsOptions,
 ): Promise<readonly string[]> {
   const there = new Set(await admin.listTopics());
   const missing = [...topics.values()].filter(({ name }) => !there.has(nameOf(name)));
@@ -202,7 +231,7 @@ function causesOf(thrown: unknown): readonly unknown[] {
 }
 
 /** Metadata names leaders before they answer, so each gets a request. */
-async function checkLayout(admin: Admin, { client, topics, nameOf }: CreateTopicsOptions): Promise<void> {
+async function checkLayout(admin: Admin, { client, topics, nameOf }: Installation): Promise<void> {
   const never = new AbortController().signal;
   const deadline = performance.now() + LEADERS_WITHIN_MS;
   for (;;) {
@@ -240,20 +269,10 @@ function layoutFaults(
     .map((spec) => `topic ${nameOf(spec.name)} has ${inKafka(spec)} partitions, not ${spec.partitions}`);
 }
 
-const { ConfigResourceTypes } = kafkajs;
-
 /** The source of a setting that the topic itself has. */
 const TOPIC_CONFIG = 1;
 
 const MINUTE_MS = 60_000;
-
-export interface TopicChecks {
-  readonly connection: KafkaConnection;
-  readonly topics: ReadonlyMap<string, TopicSpec>;
-  /** The name of a topic in Kafka. */
-  readonly nameOf: (topic: string) => string;
-  readonly logger: Logger;
-}
 
 interface Described {
   readonly spec: TopicSpec;
@@ -270,22 +289,20 @@ interface Described {
  * The faults in the settings of topics and brokers, e.g. of topics that others created. Without the right to read them
  * there is one fault that says so.
  */
-export function topicFaults(checks: TopicChecks): Promise<readonly TopicFault[]> {
-  const { connection, logger } = checks;
-  return withKafkaAdmin(connection, logger, 'checking the settings of topics', async (admin) => {
-    const faults = await allowed('the settings of topics', () => describe(admin, checks));
+export function topicFaults(installation: Installation): Promise<readonly TopicFault[]> {
+  return withKafkaAdmin(installation, 'checking the settings of topics', async (admin) => {
+    const faults = await allowed('the settings of topics', () => describe(admin, installation));
     const positions = await allowed('offsets.retention.minutes of a broker', () =>
-      positionFaults(admin, checks),
+      positionFaults(admin, installation),
     );
     return [...faults.flatMap((found) => ('message' in found ? [found] : inWords(found))), ...positions];
   });
 }
 
 /** Corrects the faulty settings of topics, leaves the others as they are, and describes what it altered. */
-export function alterTopics(checks: TopicChecks): Promise<readonly string[]> {
-  const { connection, logger } = checks;
-  return withKafkaAdmin(connection, logger, 'altering the settings of topics', async (admin) => {
-    const described = (await describe(admin, checks)).filter(({ faults }) => faults.length > 0);
+export function alterTopics(installation: Installation): Promise<readonly string[]> {
+  return withKafkaAdmin(installation, 'altering the settings of topics', async (admin) => {
+    const described = (await describe(admin, installation)).filter(({ faults }) => faults.length > 0);
     await alter(
       admin,
       described.map(({ name, own, faults }) => ({
@@ -301,10 +318,9 @@ export function alterTopics(checks: TopicChecks): Promise<readonly string[]> {
 }
 
 /** Gives all topics these settings, and leaves their others as they are. */
-export function setTopicSettings(checks: TopicChecks, settings: TopicSettings): Promise<void> {
-  const { connection, logger } = checks;
-  return withKafkaAdmin(connection, logger, 'altering the settings of topics', async (admin) => {
-    const described = await describe(admin, checks);
+export function setTopicSettings(installation: Installation, settings: TopicSettings): Promise<void> {
+  return withKafkaAdmin(installation, 'altering the settings of topics', async (admin) => {
+    const described = await describe(admin, installation);
     const changed = described
       .map(({ name, own, actual }) => ({
         name,
@@ -354,7 +370,7 @@ async function allowed<T>(
   }
 }
 
-async function describe(admin: Admin, { topics, nameOf }: TopicChecks): Promise<readonly Described[]> {
+async function describe(admin: Admin, { topics, nameOf }: Installation): Promise<readonly Described[]> {
   const names = new Map([...topics.values()].map((spec) => [nameOf(spec.name), spec]));
   const metadata = await admin.fetchTopicMetadata({ topics: [...names.keys()] });
   const replicas = new Map(
@@ -394,7 +410,7 @@ function inWords({ name, faults, replicaFault: ofReplicas }: Described): readonl
 }
 
 /** A group without members keeps its positions for this long; records should not be kept for longer. */
-async function positionFaults(admin: Admin, { topics }: TopicChecks): Promise<readonly TopicFault[]> {
+async function positionFaults(admin: Admin, { topics }: Installation): Promise<readonly TopicFault[]> {
   const kept = Math.max(
     0,
     ...[...topics.values()].map(({ retentionMs }) => (retentionMs === 'forever' ? 0 : retentionMs)),
@@ -420,13 +436,9 @@ const LED_WITHIN_MS = 30_000;
 const LEADERS_EVERY_MS = 200;
 
 /** The partitions of each declared topic in Kafka; a topic that is missing there is left out. */
-export function partitionsInKafka({
-  connection,
-  logger,
-  topics,
-  nameOf,
-}: TopicChecks): Promise<ReadonlyMap<string, number>> {
-  return withKafkaAdmin(connection, logger, 'counting partitions', async (admin) => {
+export function partitionsInKafka(installation: Installation): Promise<ReadonlyMap<string, number>> {
+  const { topics, nameOf } = installation;
+  return withKafkaAdmin(installation, 'counting partitions', async (admin) => {
     const there = new Set(await admin.listTopics());
     const names = new Map([...topics.keys()].map((topic) => [nameOf(topic), topic]));
     const asked = [...names.keys()].filter((name) => there.has(name));
@@ -437,13 +449,13 @@ export function partitionsInKafka({
 
 /** Adds partitions to a topic in Kafka up to this number, and waits until all have leaders. */
 export async function growTopic(
-  { connection, logger, nameOf }: TopicChecks,
-  client: KafkaClient,
+  installation: Installation,
   topic: string,
   partitions: number,
 ): Promise<void> {
+  const { client, nameOf } = installation;
   const name = nameOf(topic);
-  await withKafkaAdmin(connection, logger, `growing ${name}`, async (admin) => {
+  await withKafkaAdmin(installation, `growing ${name}`, async (admin) => {
     const { topics } = await admin.fetchTopicMetadata({ topics: [name] });
     if ((topics[0]?.partitions.length ?? 0) >= partitions) return;
     try {
@@ -469,11 +481,9 @@ export async function growTopic(
 }
 
 /** Where Kafka has another number of partitions than Tributary uses, as texts for operators. */
-export function otherPartitions(
-  topics: ReadonlyMap<string, TopicSpec>,
-  inKafka: ReadonlyMap<string, number>,
-  nameOf: (topic: string) => string,
-): readonly string[] {
+export async function otherPartitions(installation: Installation): Promise<readonly string[]> {
+  const { topics, nameOf } = installation;
+  const inKafka = await partitionsInKafka(installation);
   return [...topics.values()].flatMap(({ name, partitions, fixed }) => {
     const there = inKafka.get(name) ?? partitions;
     if (there === partitions) return [];

@@ -345,8 +345,7 @@ export function connectionHint({ tls, sasl }: Pick<KafkaConnection, 'tls' | 'sas
 
 /** Runs `work` with an admin client of kafkajs and closes the client. Rejects with errors of ports. */
 export async function withKafkaAdmin<T>(
-  connection: KafkaConnection,
-  logger: Logger,
+  { connection, logger }: Pick<KafkaClientOptions, 'connection' | 'logger'>,
   doing: string,
   work: (admin: Admin) => Promise<T>,
 ): Promise<T> {

@@ -71,16 +71,14 @@ async function commitAnswered(errorCode: number) {
     clock: Date.now,
     logger: NO_LOGGER,
   });
-  const transactions = new Transactions({
+  const never = new AbortController().signal;
+  const transactions = new Transactions('validate.events.production.0', new FirstBounds(layouts), never, {
     limits: new BatchLimits(),
-    transactionalId: 'validate.events.production.0',
-    clients: { use: (work) => work(client) },
-    leaving: new AbortController().signal,
+    transactionClients: { use: (work) => work(client) },
     membership: {
       groupId: 'validate',
       member: { groupId: 'validate', memberId: 'member', generationId: 1 },
     },
-    bounds: new FirstBounds(layouts),
     nameOf: (topic) => topic,
     framing: PLAIN_FRAMING,
   });

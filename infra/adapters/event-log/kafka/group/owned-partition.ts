@@ -1,11 +1,11 @@
 import {
   backoffMs,
   Fenced,
-  type Logger,
   type Metrics,
   type OutputRecord,
   PUBLIC_SCHEMAS,
   recordChars,
+  type Stage,
   TooLarge,
   Unavailable,
   type ValueFraming,
@@ -15,7 +15,6 @@ import {
   type CommitThrottle,
   type Cursor,
   compareCursors,
-  type EntryBarrier,
   type FetchLimits,
   type OwnedPartition,
   PartitionLost,
@@ -24,7 +23,7 @@ import {
   unlessAborted,
 } from '../../stage-runner/work.ts';
 import { groupByLeader } from '../client/brokers.ts';
-import { type ClientPool, type KafkaClient, offsetOf } from '../client/client.ts';
+import { type ClientPool, type KafkaClient, offsetOf, storedOffsets } from '../client/client.ts';
 import {
   failOn,
   type ProducerIdentity,
@@ -32,9 +31,10 @@ import {
   type RecordToWrite,
   translateKafkaError,
 } from '../client/protocol.ts';
-import type { FirstBounds, PartitionedRecord } from '../growth.ts';
+import { BoundsBarrier, FirstBounds, type Layouts, type PartitionedRecord } from '../growth.ts';
 import {
   type Evidence,
+  findStart,
   PositionUnknown,
   type RecordedPositions,
   type StagePartition,
@@ -43,6 +43,7 @@ import {
 } from '../positions.ts';
 import { OffsetOutOfRange, type PartitionReader } from '../reading.ts';
 import { type BatchLimits, batchesOf } from '../record-batch.ts';
+import type { Installation } from '../topics.ts';
 import type { Membership } from './membership.ts';
 
 /** The pause between commits of a partition, as a multiple of their mean duration; at most `MAX_PAUSE_MS`. */
@@ -56,29 +57,20 @@ const POSITION_MS = 500;
 /** Weight of the newest commit in the mean. */
 const NEWEST = 0.2;
 
-interface KafkaPartitionOptions {
-  readonly stage: string;
-  readonly groupId: string;
-  /** Without an installation's prefix. */
-  readonly topic: string;
-  /** In Kafka. */
-  readonly name: string;
-  readonly partition: number;
-  readonly client: KafkaClient;
+/** A stage in its consumer group, as each of its partitions needs it. */
+export interface StageGroup extends Installation {
+  readonly stage: Stage;
   readonly membership: Membership;
-  readonly reader: PartitionReader;
-  readonly transactions: Transactions;
+  /** Shared by all stages of the process. */
+  readonly transactionClients: ClientPool;
+  readonly layouts: Layouts;
   readonly positions: RecordedPositions;
-  /** Catches up with the layouts of topics: an owner before may have emitted under the newest. */
-  readonly caughtUp: () => Promise<void>;
-  /** Present where the partition was added to its topic. */
-  readonly barrier?: EntryBarrier;
-  /** Finds the starting point where the group has no position. */
-  readonly findStart: (evidence: Evidence) => Promise<StartingPoint>;
-  /** Fires when this process loses the partition. */
-  readonly leaving: AbortSignal;
+  /** The offset of the first visible record at or behind an offset; where there is none yet, how far that is known. */
+  readonly visibleFrom: (topic: string, partition: number, offset: number) => Promise<number>;
+  readonly framing: ValueFraming;
+  /** Shared by all writers to the topics. */
+  readonly limits: BatchLimits;
   readonly metrics: Metrics;
-  readonly logger: Logger;
 }
 
 /**
@@ -93,24 +85,55 @@ export class KafkaPartition implements OwnedPartition {
   readonly topic: string;
   readonly partition: number;
   readonly throttle = new KafkaCommitThrottle();
-  readonly barrier?: EntryBarrier;
-  readonly #options: KafkaPartitionOptions;
+  readonly barrier: BoundsBarrier;
+  readonly #group: StageGroup;
+  readonly #reader: PartitionReader;
+  readonly #transactions: Transactions;
+  /** In Kafka. */
+  readonly #name: string;
+  /** Fires when this process loses the partition. */
+  readonly #leaving: AbortSignal;
   #committed: Cursor = { offset: 0, index: 0 };
   #missedUntil = 0;
 
   /** Takes the partition over. Rejects with `Unavailable` while that is not possible; the caller repeats it. */
-  static async acquire(options: KafkaPartitionOptions): Promise<KafkaPartition> {
-    const owned = new KafkaPartition(options);
+  static async acquire(
+    group: StageGroup,
+    topic: string,
+    partition: number,
+    reader: PartitionReader,
+    leaving: AbortSignal,
+  ): Promise<KafkaPartition> {
+    const owned = new KafkaPartition(group, topic, partition, reader, leaving);
     const stored = await owned.#takeOver();
     owned.#committed = await owned.#startFrom(stored);
     return owned;
   }
 
-  private constructor(options: KafkaPartitionOptions) {
-    this.#options = options;
-    this.topic = options.topic;
-    this.partition = options.partition;
-    if (options.barrier !== undefined) this.barrier = options.barrier;
+  private constructor(
+    group: StageGroup,
+    topic: string,
+    partition: number,
+    reader: PartitionReader,
+    leaving: AbortSignal,
+  ) {
+    this.#group = group;
+    this.topic = topic;
+    this.partition = partition;
+    this.#reader = reader;
+    this.#leaving = leaving;
+    this.#name = group.nameOf(topic);
+    const { layouts, membership } = group;
+    const bounds = new FirstBounds(layouts);
+    const id = `${membership.groupId}.${topic}.${partition}`;
+    this.#transactions = new Transactions(id, bounds, leaving, group);
+    this.barrier = new BoundsBarrier(
+      (other) => this.#reachedIn(other),
+      async () => {
+        await layouts.caughtUp();
+        bounds.forget();
+      },
+    );
   }
 
   get committed(): Cursor {
@@ -121,7 +144,7 @@ export class KafkaPartition implements OwnedPartition {
     const first =
       limits.waitMs === undefined
         ? await this.#read(from, signal)
-        : await this.#options.reader.fetchWithin(limits.waitMs, from, signal);
+        : await this.#reader.fetchWithin(limits.waitMs, from, signal);
     if (first.length === 0) return first;
     if (limits.gatherMs === undefined || limits.gatherMs <= 0) return first;
     const gathered = [...first];
@@ -129,7 +152,7 @@ export class KafkaPartition implements OwnedPartition {
     while (weighsLess(gathered, limits)) {
       const [last, leftMs] = [gathered.at(-1), until - performance.now()];
       if (last === undefined || leftMs <= 0) break;
-      const more = await this.#options.reader.fetchWithin(leftMs, last.after, signal);
+      const more = await this.#reader.fetchWithin(leftMs, last.after, signal);
       if (more.length === 0) break;
       gathered.push(...more);
     }
@@ -138,12 +161,12 @@ export class KafkaPartition implements OwnedPartition {
 
   async #read(from: Cursor, signal: AbortSignal): Promise<readonly Taken[]> {
     try {
-      return await this.#options.reader.fetch(from, signal);
+      return await this.#reader.fetch(from, signal);
     } catch (thrown) {
       if (!(thrown instanceof OffsetOutOfRange)) throw thrown;
-      const { client, name, stage, logger, metrics } = this.#options;
-      const [topic, partition] = [this.topic, this.partition];
-      const first = await offsetOf(client, name, this.partition, 'first');
+      const { client, logger, metrics } = this.#group;
+      const { stage, topic, partition } = this.#of();
+      const first = await offsetOf(client, this.#name, partition, 'first');
       if (from.offset >= first) {
         throw new PartitionLost(`${topic}/${partition} does not reach to ${from.offset}`, { cause: thrown });
       }
@@ -157,24 +180,22 @@ export class KafkaPartition implements OwnedPartition {
         );
       }
       this.#missedUntil = first;
-      return this.#options.reader.fetch({ offset: first, index: 0 }, signal, from.offset);
+      return this.#reader.fetch({ offset: first, index: 0 }, signal, from.offset);
     }
   }
 
   readonly end = (): Promise<number> => {
-    const { client, name } = this.#options;
-    return offsetOf(client, name, this.partition, 'end');
+    return offsetOf(this.#group.client, this.#name, this.partition, 'end');
   };
 
   /** A commit in progress when the partition is lost is abandoned: the next owner fences before it reads the position. */
   async commit(from: Cursor, to: Cursor, outputRecords: readonly OutputRecord[]): Promise<void> {
-    await unlessAborted(this.#commit(from, to, outputRecords), this.#options.leaving);
+    await unlessAborted(this.#commit(from, to, outputRecords), this.#leaving);
   }
 
   async #commit(from: Cursor, to: Cursor, outputRecords: readonly OutputRecord[]): Promise<void> {
-    const { transactions, positions, leaving } = this.#options;
-    leaving.throwIfAborted();
-    if (!transactions.begun) {
+    this.#leaving.throwIfAborted();
+    if (!this.#transactions.begun) {
       // The outcome of the last commit is unknown.
       const stored = await this.#takeOver();
       this.#committed = stored ?? from;
@@ -185,8 +206,8 @@ export class KafkaPartition implements OwnedPartition {
     }
     // A transaction costs five round trips, a position alone one.
     if (outputRecords.length > 0) {
-      const recorded = positions.outputRecord(this.#of(), to);
-      await transactions.commit([...outputRecords, recorded], this.#position(to));
+      const recorded = this.#group.positions.outputRecord(this.#of(), to);
+      await this.#transactions.commit([...outputRecords, recorded], this.#position(to));
     } else await this.#store(to);
     this.#committed = to;
   }
@@ -197,22 +218,23 @@ export class KafkaPartition implements OwnedPartition {
    * need not be: a process that lost the partition in between is refused when it commits.
    */
   async #takeOver(): Promise<Cursor | undefined> {
-    const { transactions, membership, caughtUp, leaving } = this.#options;
+    const { membership, layouts } = this.#group;
     await membership.confirm();
-    leaving.throwIfAborted();
-    await transactions.begin();
-    await caughtUp();
-    leaving.throwIfAborted();
+    this.#leaving.throwIfAborted();
+    await this.#transactions.begin();
+    // An owner before may have emitted under the newest layouts.
+    await layouts.caughtUp();
+    this.#leaving.throwIfAborted();
     return this.#stored();
   }
 
   /** The position to begin at: that of the last owner, as far as it is known and its records are kept. */
   async #startFrom(stored: Cursor | undefined): Promise<Cursor> {
-    const { client, name, positions, findStart } = this.#options;
-    const first = await offsetOf(client, name, this.partition, 'first');
-    const end = await offsetOf(client, name, this.partition, 'end');
+    const { client, positions, membership } = this.#group;
+    const first = await offsetOf(client, this.#name, this.partition, 'first');
+    const end = await this.end();
     const evidence: Evidence = { stored, first, end };
-    const start = storedStart(evidence) ?? (await findStart(evidence));
+    const start = storedStart(evidence) ?? (await findStart(this.#group, this.#of(), evidence));
     if ('unknown' in start)
       throw new PositionUnknown(
         `the position of ${this.topic}/${this.partition} is lost and the stage does not begin at the first record by itself: ${start.unknown}. \`tributary positions\` shows what is known and sets it`,
@@ -221,8 +243,8 @@ export class KafkaPartition implements OwnedPartition {
     // The group has the position from now on, also if the first records are deleted before the first commit.
     if (start.found !== 'stored') await this.#storeInGroup(start.from);
     // The recorded start overrides higher positions, and no generation refuses it: only the owner may write it.
-    this.#options.leaving.throwIfAborted();
-    await this.#options.membership.confirm();
+    this.#leaving.throwIfAborted();
+    await membership.confirm();
     await positions.recordStart(this.#of(), start.from);
     return start.from;
   }
@@ -231,8 +253,8 @@ export class KafkaPartition implements OwnedPartition {
     start: Exclude<StartingPoint, { readonly unknown: string }>,
     { stored, first, end }: Evidence,
   ): void {
-    const { stage, logger } = this.#options;
-    const { topic, partition } = this;
+    const { logger } = this.#group;
+    const { stage, topic, partition } = this.#of();
     if (start.found === 'anew')
       logger.error(
         { stage, topic, partition, stored: stored?.offset, end, first },
@@ -246,12 +268,13 @@ export class KafkaPartition implements OwnedPartition {
   }
 
   #of(): StagePartition {
-    return { stage: this.#options.stage, topic: this.topic, partition: this.partition };
+    return { stage: this.#group.stage.name, topic: this.topic, partition: this.partition };
   }
 
   async #stored(): Promise<Cursor | undefined> {
-    const { client, groupId, name, partition } = this.#options;
-    const stored = await client.fetchOffsets(groupId, [{ topic: name, partitions: [partition] }]);
+    const { client, membership } = this.#group;
+    const of = { topic: this.#name, partitions: [this.partition] };
+    const stored = await client.fetchOffsets(membership.groupId, [of]);
     const found = stored[0]?.partitions[0];
     if (!found) throw new Unavailable('Kafka: no answer about a position');
     if (Number(found.offset) < 0) return undefined;
@@ -260,18 +283,23 @@ export class KafkaPartition implements OwnedPartition {
 
   /** The record needs no generation: all below it is done, also where another member owns the partition by now. */
   async #store(to: Cursor): Promise<void> {
-    await Promise.all([this.#storeInGroup(to), this.#options.positions.record(this.#of(), to)]);
+    await Promise.all([this.#storeInGroup(to), this.#group.positions.record(this.#of(), to)]);
   }
 
   async #storeInGroup({ offset, index }: Cursor): Promise<void> {
-    const { membership, name, leaving } = this.#options;
-    leaving.throwIfAborted();
-    await membership.commitOffset(name, this.partition, offset, metadataOf(index));
+    this.#leaving.throwIfAborted();
+    await this.#group.membership.commitOffset(this.#name, this.partition, offset, metadataOf(index));
+  }
+
+  /** Records that are not visible to readers, and those that are not kept any more, are done. */
+  async #reachedIn(partition: number): Promise<number> {
+    const { client, membership, visibleFrom } = this.#group;
+    const stored = await storedOffsets(client, membership.groupId, [{ topic: this.#name, partition }]);
+    return visibleFrom(this.topic, partition, stored.get(`${this.#name}/${partition}`) ?? 0);
   }
 
   #position({ offset, index }: Cursor) {
-    const { name } = this.#options;
-    return { topic: name, partition: this.partition, offset, metadata: metadataOf(index) };
+    return { topic: this.#name, partition: this.partition, offset, metadata: metadataOf(index) };
   }
 }
 
@@ -315,25 +343,15 @@ interface StoredPosition {
   readonly metadata: string;
 }
 
-interface TransactionsOptions {
-  readonly transactionalId: string;
-  readonly clients: Pick<ClientPool, 'use'>;
-  readonly membership: Pick<Membership, 'groupId' | 'member'>;
-  /** Fires when the partition leaves this process. */
-  readonly leaving: AbortSignal;
-  /** Places the output records. */
-  readonly bounds: Pick<FirstBounds, 'partition'>;
-  /** The name of a topic in Kafka. */
-  readonly nameOf: (topic: string) => string;
-  readonly framing: ValueFraming;
-  /** Shared by all writers to the topics. */
-  readonly limits: BatchLimits;
-}
-
 /** One batch and the records that it is part of. */
 interface Written {
   readonly records: PartitionRecords;
   readonly batch: readonly RecordToWrite[];
+}
+
+interface TransactionsGroup extends Pick<StageGroup, 'nameOf' | 'framing' | 'limits'> {
+  readonly transactionClients: Pick<ClientPool, 'use'>;
+  readonly membership: Pick<Membership, 'groupId' | 'member'>;
 }
 
 /**
@@ -341,13 +359,25 @@ interface Written {
  * it finishes or aborts the open transaction, and refuses every earlier user of the id from then on.
  */
 export class Transactions {
-  readonly #options: TransactionsOptions;
+  readonly #id: string;
+  readonly #bounds: Pick<FirstBounds, 'partition'>;
+  readonly #leaving: AbortSignal;
+  readonly #group: TransactionsGroup;
   #identity: ProducerIdentity | undefined;
   /** The sequence number of the next record in this epoch, by topic and partition. */
   #sequences = new Map<string, number>();
 
-  constructor(options: TransactionsOptions) {
-    this.#options = options;
+  /** `bounds` places the output records; `leaving` fires when the partition leaves this process. */
+  constructor(
+    id: string,
+    bounds: Pick<FirstBounds, 'partition'>,
+    leaving: AbortSignal,
+    group: TransactionsGroup,
+  ) {
+    this.#id = id;
+    this.#bounds = bounds;
+    this.#leaving = leaving;
+    this.#group = group;
   }
 
   /** True when `commit` may be called. */
@@ -357,10 +387,9 @@ export class Transactions {
 
   /** Fences earlier users of the id. When it resolves their open transaction is finished or aborted. */
   async begin(): Promise<void> {
-    const { clients, transactionalId } = this.#options;
     this.#identity = undefined;
-    const identity = await clients.use((client) =>
-      this.#afterPrevious(() => client.initProducer(transactionalId, TRANSACTION_TIMEOUT_MS)),
+    const identity = await this.#group.transactionClients.use((client) =>
+      this.#afterPrevious(() => client.initProducer(this.#id, TRANSACTION_TIMEOUT_MS)),
     );
     this.#sequences = new Map();
     this.#identity = identity;
@@ -374,9 +403,9 @@ export class Transactions {
     const identity = this.#identity;
     if (!identity) throw new Unavailable('Kafka: the transactional id was not fenced yet');
     this.#identity = undefined;
-    const partitioned = await this.#options.bounds.partition(outputRecords);
+    const partitioned = await this.#bounds.partition(outputRecords);
     const partitions = recordsOf(partitioned.records);
-    await this.#options.clients.use(async (client) => {
+    await this.#group.transactionClients.use(async (client) => {
       await this.#enlist(client, identity, partitions);
       await Promise.all([this.#write(client, identity, partitions), this.#store(client, identity, position)]);
       await client.endTransaction(identity);
@@ -391,7 +420,7 @@ export class Transactions {
     identity: ProducerIdentity,
     partitions: readonly PartitionRecords[],
   ): Promise<void> {
-    const { nameOf, membership } = this.#options;
+    const { nameOf, membership } = this.#group;
     const byTopic = Map.groupBy(partitions, ({ topic }) => topic);
     const topics = [...byTopic].map(([topic, of]) => ({
       topic: nameOf(topic),
@@ -405,12 +434,11 @@ export class Transactions {
 
   async #store(client: KafkaClient, identity: ProducerIdentity, position: StoredPosition): Promise<void> {
     const { topic, partition, offset, metadata } = position;
-    const { membership, leaving } = this.#options;
     // After a rejoin the member names a generation in which the partition is another's: the position would be accepted.
-    leaving.throwIfAborted();
+    this.#leaving.throwIfAborted();
     await client.commitInTransaction({
       producer: identity,
-      member: membership.member,
+      member: this.#group.membership.member,
       topics: [{ topic, partitions: [{ partition, offset: String(offset), metadata }] }],
     });
   }
@@ -421,7 +449,7 @@ export class Transactions {
     identity: ProducerIdentity,
     partitions: readonly PartitionRecords[],
   ): Promise<void> {
-    const { framing, limits } = this.#options;
+    const { framing, limits } = this.#group;
     const all = partitions.map((records) => ({
       records,
       batches: batchesOf(records, framing, limits.of(records.topic)),
@@ -440,7 +468,7 @@ export class Transactions {
     identity: ProducerIdentity,
     parts: readonly Written[],
   ): Promise<void> {
-    const { nameOf } = this.#options;
+    const { nameOf } = this.#group;
     const leaders = await groupByLeader(client, parts, ({ records: { topic, partition } }) => ({
       topic: nameOf(topic),
       partition,
@@ -481,7 +509,7 @@ export class Transactions {
     } catch (thrown) {
       const failure = translateKafkaError(thrown, doing);
       const refused = failure instanceof TooLarge ? written() : undefined;
-      if (refused) throw this.#options.limits.refused(refused.records.topic, refused.batch);
+      if (refused) throw this.#group.limits.refused(refused.records.topic, refused.batch);
       client.invalidateMetadata();
       throw failure;
     }
@@ -497,7 +525,7 @@ export class Transactions {
 
   /** Repeats the call while the coordinator completes the previous transaction, which takes milliseconds. */
   async #afterPrevious<T>(call: () => Promise<T>): Promise<T> {
-    const { leaving } = this.#options;
+    const leaving = this.#leaving;
     const deadline = performance.now() + CONCURRENT_TIMEOUT_MS;
     for (let attempt = 0; ; attempt++) {
       leaving.throwIfAborted();

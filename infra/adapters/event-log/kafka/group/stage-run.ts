@@ -8,19 +8,15 @@ import {
   TOPIC,
   type TopicSpec,
   TributaryError,
-  type ValueFraming,
 } from '@tributary/core';
 import { PartitionLoop, type SharedReads } from '../../stage-runner/partition-loop.ts';
 import { type Cursor, PartitionLost, pause, type Runner, unlessAborted } from '../../stage-runner/work.ts';
-import type { KafkaConnection } from '../client/brokers.ts';
-import { appendedEnds, type ClientPool, KafkaClient, stableEnds, storedOffsets } from '../client/client.ts';
-import { BoundsBarrier, FirstBounds, type Layouts } from '../growth.ts';
-import { findStart, PositionUnknown, type RecordedPositions } from '../positions.ts';
+import { appendedEnds, KafkaClient, stableEnds, storedOffsets } from '../client/client.ts';
+import { PositionUnknown } from '../positions.ts';
 import { Fetcher, isStuck, type Overdue, overdue, PartitionReader } from '../reading.ts';
-import type { BatchLimits } from '../record-batch.ts';
-import { specOf } from '../topics.ts';
+import { partitionsOf, specOf } from '../topics.ts';
 import { type Assignee, Membership } from './membership.ts';
-import { KafkaPartition, Transactions } from './owned-partition.ts';
+import { KafkaPartition, type StageGroup } from './owned-partition.ts';
 
 const WATCH_MS = 5_000;
 
@@ -31,17 +27,9 @@ const BUSY_WAIT_MS = 25;
 /** A partition is busy when its next answer came within this time and was not taken yet, ms. */
 const BUSY_FOR_MS = 1_000;
 
-interface KafkaStageRunOptions extends Runner {
-  readonly connection: KafkaConnection;
-  /** Shared by all stages of the process. */
-  readonly transactionClients: ClientPool;
-  readonly prefix: string;
-  readonly layouts: Layouts;
-  /** The offset of the first visible record at or behind an offset; where there is none yet, how far that is known. */
-  readonly visibleFrom: (topic: string, partition: number, offset: number) => Promise<number>;
-  readonly framing: ValueFraming;
-  readonly limits: BatchLimits;
-  readonly positions: RecordedPositions;
+interface KafkaStageRunOptions
+  extends Runner,
+    Omit<StageGroup, 'stage' | 'client' | 'membership' | keyof Runner> {
   readonly shared: Pick<SharedReads, 'of'>;
   readonly sessionTimeoutMs: number;
 }
@@ -68,7 +56,7 @@ export class KafkaStageRun implements StageRun {
   readonly ended: Promise<void>;
   readonly #stage: Stage;
   readonly #options: KafkaStageRunOptions;
-  readonly #groupId: string;
+  readonly #group: StageGroup;
   readonly #client: KafkaClient;
   readonly #joinClient: KafkaClient;
   readonly #fetcher: Fetcher;
@@ -85,19 +73,18 @@ export class KafkaStageRun implements StageRun {
   /** `InvalidInput` for a stage that names topics which are not declared. */
   constructor(stage: Stage, options: KafkaStageRunOptions) {
     for (const topic of [...stage.reads.map((source) => source.topic), ...stage.writes, TOPIC.poison]) {
-      specOf(options.layouts.topics, topic);
+      specOf(options.topics, topic);
     }
     const { connection, logger, sessionTimeoutMs } = options;
     // Other members finish the partitions that move before they join.
     const rebalanceTimeoutMs = Math.max(2 * sessionTimeoutMs, options.stopGraceMs) + 5_000;
     this.#stage = stage;
     this.#options = options;
-    this.#groupId = `${options.prefix}${stage.name}`;
     this.#client = new KafkaClient({ connection, logger });
     this.#joinClient = new KafkaClient({ connection, logger, requestTimeoutMs: rebalanceTimeoutMs + 10_000 });
     this.#fetcher = new Fetcher(this.#client, () => (this.#isBusy() ? BUSY_WAIT_MS : IDLE_WAIT_MS));
     this.#membership = new Membership({
-      groupId: this.#groupId,
+      groupId: this.#nameOf(stage.name),
       topics: () =>
         new Map(stage.reads.map(({ topic }) => [this.#nameOf(topic), this.#specOf(topic).partitions])),
       assignee: this.#assignee(),
@@ -109,6 +96,7 @@ export class KafkaStageRun implements StageRun {
       backoff: options.backoff,
       logger,
     });
+    this.#group = { ...options, stage, client: this.#client, membership: this.#membership };
     this.ended = this.#end.promise;
     this.ended.catch(() => {}); // logged by `#die`; a caller that only stops the run need not handle it
     this.#unfollow = options.layouts.onGrowth(() => this.#regroup());
@@ -164,14 +152,10 @@ export class KafkaStageRun implements StageRun {
 
   async #progress(endsOf: typeof stableEnds): Promise<readonly Progress[]> {
     const all = this.#stage.reads.flatMap(({ topic }) =>
-      Array.from({ length: this.#specOf(topic).partitions }, (_, partition) => ({
-        topic,
-        name: this.#nameOf(topic),
-        partition,
-      })),
+      partitionsOf(this.#options, topic).map((each) => ({ ...each, name: this.#nameOf(topic) })),
     );
     const partitions = all.map(({ name, partition }) => ({ topic: name, partition }));
-    const stored = await storedOffsets(this.#client, this.#groupId, partitions);
+    const stored = await storedOffsets(this.#client, this.#membership.groupId, partitions);
     const ends = await endsOf(this.#client, partitions);
     return all.map(({ topic, name, partition }) => {
       const key = `${name}/${partition}`;
@@ -224,70 +208,10 @@ export class KafkaStageRun implements StageRun {
       source,
       partition,
       after: this.#dropped.get(name) ?? Promise.resolve(),
-      acquire: (leaving) => this.#acquire(source, partition, reader, leaving),
+      acquire: (leaving) => KafkaPartition.acquire(this.#group, source.topic, partition, reader, leaving),
     });
     this.#atWork.set(name, { topic: source.topic, partition, work, reader });
     work.ended.catch((thrown: unknown) => this.#die(thrown)).finally(() => reader.close());
-  }
-
-  #acquire(
-    source: Source,
-    partition: number,
-    reader: PartitionReader,
-    leaving: AbortSignal,
-  ): Promise<KafkaPartition> {
-    const { transactionClients, layouts, framing, limits, positions, metrics, logger } = this.#options;
-    const name = this.#nameOf(source.topic);
-    const nameOf = (topic: string) => this.#nameOf(topic);
-    const { name: stage } = this.#stage;
-    const sources = {
-      client: this.#client,
-      positions,
-      stage: this.#stage,
-      groupId: this.#groupId,
-      topics: layouts.topics,
-      nameOf,
-    };
-    const bounds = new FirstBounds(layouts);
-    const opened = async () => {
-      await layouts.caughtUp();
-      bounds.forget();
-    };
-    const barrier = new BoundsBarrier({ reachedIn: (other) => this.#reachedIn(source.topic, other), opened });
-    return KafkaPartition.acquire({
-      stage,
-      groupId: this.#groupId,
-      topic: source.topic,
-      name,
-      partition,
-      client: this.#client,
-      membership: this.#membership,
-      reader,
-      transactions: new Transactions({
-        transactionalId: `${this.#groupId}.${source.topic}.${partition}`,
-        clients: transactionClients,
-        membership: this.#membership,
-        leaving,
-        bounds,
-        nameOf,
-        framing,
-        limits,
-      }),
-      positions,
-      caughtUp: () => layouts.caughtUp(),
-      barrier,
-      findStart: (evidence) => findStart(sources, { stage, topic: source.topic, partition }, evidence),
-      leaving,
-      metrics,
-      logger,
-    });
-  }
-
-  /** Records that are not visible to readers, and those that are not kept any more, are done. */
-  async #reachedIn(topic: string, partition: number): Promise<number> {
-    const name = this.#nameOf(topic);
-    const stored = await storedOffsets(this.#client, this.#groupId, [{ topic: name, partition }]);
-    return this.#options.visibleFrom(topic, partition, stored.get(`${name}/${partition}`) ?? 0);
   }
 
   /** A topic that the stage reads may have more partitions. */
@@ -373,11 +297,11 @@ export class KafkaStageRun implements StageRun {
   }
 
   #specOf(topic: string): TopicSpec {
-    return specOf(this.#options.layouts.topics, topic);
+    return specOf(this.#options.topics, topic);
   }
 
   #nameOf(topic: string): string {
-    return `${this.#options.prefix}${topic}`;
+    return this.#options.nameOf(topic);
   }
 }
 
