@@ -46,7 +46,7 @@ const REJECTED_WITHIN_MS = 2_000;
  * caller repeats a failed append, which may be in the log already. A batch that a broker refuses for its size is not in
  * the log, and is sent again in parts.
  */
-export class Appender implements AppendWatcher {
+export class Appender {
   readonly #options: AppenderOptions;
   readonly #queues = new Map<string, PartitionQueue[]>();
   readonly #leaders = new Map<number, Leader>();
@@ -74,7 +74,7 @@ export class Appender implements AppendWatcher {
     }
     this.#unconfirmedBytes += bytes;
     const sendUntil = performance.now() + timeoutMs;
-    const request = new AppendRequest({ spec, entries, bytes, sendUntil, watcher: this });
+    const request = new AppendRequest(this, spec, entries, bytes, sendUntil);
     this.#unanswered.add(request);
     this.#overdueTimer ??= setTimeout(() => this.#rejectOverdue(), timeoutMs + REJECTED_WITHIN_MS);
     for (const part of request.parts) {
@@ -94,6 +94,7 @@ export class Appender implements AppendWatcher {
       await Promise.allSettled([...this.#unanswered].map(({ appended }) => appended));
   }
 
+  /** The caller of the append has its answer. */
   answered(request: AppendRequest): void {
     this.#unanswered.delete(request);
     if (this.#unanswered.size > 0) return;
@@ -101,6 +102,7 @@ export class Appender implements AppendWatcher {
     this.#overdueTimer = undefined;
   }
 
+  /** The outcome of every part of the append is known, or known to stay unknown. */
   settled({ bytes }: AppendRequest): void {
     this.#unconfirmedBytes -= bytes;
   }
@@ -527,43 +529,33 @@ interface Part {
   readonly bytes: number;
 }
 
-/** Told of the progress of an `append`. */
-interface AppendWatcher {
-  /** The caller has its answer. */
-  answered(request: AppendRequest): void;
-  /** The outcome of every part is known, or known to stay unknown. */
-  settled(request: AppendRequest): void;
-}
-
-interface AppendRequestOptions {
-  readonly spec: TopicSpec;
-  readonly entries: readonly NewEntry[];
+/** One `append` in progress: cut into a part a partition, answered once all parts are durable. */
+class AppendRequest {
   /** That count against the bound of unconfirmed bytes. */
   readonly bytes: number;
   /** A part that was not sent until then is not sent any more, by `performance.now()`. */
   readonly sendUntil: number;
-  readonly watcher: AppendWatcher;
-}
-
-/** One `append` in progress: cut into a part a partition, answered once all parts are durable. */
-class AppendRequest {
-  readonly bytes: number;
-  readonly sendUntil: number;
   readonly parts: readonly Part[];
   /** The position of each entry, once all are durable; rejects as soon as one is not known to be. */
   readonly appended: Promise<readonly Position[]>;
-  readonly #watcher: AppendWatcher;
+  readonly #appender: Appender;
   readonly #topic: string;
   readonly #positions: Position[];
   #left: number;
   #resolve: (positions: readonly Position[]) => void = () => {};
   #reject: (reason: TributaryError) => void = () => {};
 
-  constructor({ spec, entries, bytes, sendUntil, watcher }: AppendRequestOptions) {
+  constructor(
+    appender: Appender,
+    spec: TopicSpec,
+    entries: readonly NewEntry[],
+    bytes: number,
+    sendUntil: number,
+  ) {
     this.bytes = bytes;
     this.sendUntil = sendUntil;
     this.parts = this.#partsOf(spec, entries);
-    this.#watcher = watcher;
+    this.#appender = appender;
     this.#topic = spec.name;
     this.#left = this.parts.length;
     this.#positions = new Array(entries.length);
@@ -582,8 +574,8 @@ class AppendRequest {
   confirmed(): void {
     this.#left--;
     if (this.#left > 0) return;
-    this.#watcher.settled(this);
-    this.#watcher.answered(this);
+    this.#appender.settled(this);
+    this.#appender.answered(this);
     // Without effect where a part failed before.
     this.#resolve(this.#positions);
   }
@@ -596,7 +588,7 @@ class AppendRequest {
 
   /** Answers the caller while the outcome of a part is not known. */
   reject(reason: TributaryError): void {
-    this.#watcher.answered(this);
+    this.#appender.answered(this);
     this.#reject(reason);
   }
 

@@ -8,7 +8,6 @@ import {
   isPast,
   type KnownLayout,
   type LayoutSource,
-  type Logger,
   type NewEntry,
   type OutputRecord,
   type Position,
@@ -20,21 +19,15 @@ import {
   withBounds,
 } from '@tributary/core';
 import { type EntryBarrier, sharedByCallers, type Taken } from '../stage-runner/work.ts';
-import { appendedEnds, type KafkaClient, offsetAt } from './client/client.ts';
-import { specOf } from './topics.ts';
+import { appendedEnds, offsetAt } from './client/client.ts';
+import { type Installation, specOf } from './topics.ts';
 
 /** How long to wait for the catalog to be read up to its end, ms. */
 const CATCH_UP_MS = 5_000;
 
-interface LayoutsOptions {
-  /** As configured; replaced by the layouts of the catalog. */
-  readonly topics: ReadonlyMap<string, TopicSpec>;
-  readonly client: KafkaClient;
-  /** The name of a topic in Kafka. */
-  readonly nameOf: (topic: string) => string;
-  /** Epoch ms. */
+/** `topics`: as configured; the catalog's layouts replace them. `clock`: epoch ms. */
+interface LayoutsOptions extends Omit<Installation, 'connection'> {
   readonly clock: Clock;
-  readonly logger: Logger;
 }
 
 /**
@@ -152,12 +145,12 @@ type AppendNow = (
   bytes: number,
 ) => Promise<readonly Position[]>;
 
-/** An append that waits for the layout of its topic. */
+/** An append that waits for the layout of its topic, with the promise of its caller. */
 interface Waiting {
   readonly entries: readonly NewEntry[];
-  /** `appended` is called once the entries are durable. */
-  readonly go: (spec: TopicSpec, entries: readonly NewEntry[], appended: () => void) => void;
-  readonly fail: (reason: unknown) => void;
+  readonly bytes: number;
+  readonly resolve: (positions: Promise<readonly Position[]>) => void;
+  readonly reject: (reason: unknown) => void;
 }
 
 /**
@@ -169,8 +162,8 @@ export class BoundedAppends {
   readonly #appendNow: AppendNow;
   /** By topic, while a look-up is in progress. */
   readonly #waiting = new Map<string, Waiting[]>();
-  /** Partitions that this process has bounded a record of since all writers have settled, by topic. */
-  readonly #bounded = new Map<string, { readonly spec: TopicSpec; readonly partitions: Set<number> }>();
+  /** Those of this process since all writers have settled. */
+  readonly #bounded = new BoundedPartitions();
 
   constructor(layouts: Layouts, appendNow: AppendNow) {
     this.#layouts = layouts;
@@ -182,18 +175,10 @@ export class BoundedAppends {
     const spec = specOf(this.#layouts.topics, topic);
     const isCareful = this.#layouts.needsCare(spec);
     const waiting = this.#waiting.get(topic);
-    if (waiting === undefined && !isCareful && !this.#isUnbounded(spec, entries))
+    if (waiting === undefined && !isCareful && this.#bounded.haveAll(spec, entries))
       return this.#appendNow(spec, entries, bytes);
     return new Promise((resolve, reject) => {
-      const append: Waiting = {
-        entries,
-        go: (by, bounded, appended) =>
-          void this.#appendNow(by, bounded, bytes).then((positions) => {
-            appended();
-            resolve(positions);
-          }, reject),
-        fail: reject,
-      };
+      const append = { entries, bytes, resolve, reject };
       if (waiting !== undefined) {
         waiting.push(append);
         return;
@@ -215,7 +200,7 @@ export class BoundedAppends {
       try {
         await this.#appendBounded(topic, together);
       } catch (thrown) {
-        for (const { fail } of together) fail(thrown);
+        for (const { reject } of together) reject(thrown);
       }
     }
   }
@@ -226,41 +211,48 @@ export class BoundedAppends {
     // Partitions and bounds are of one layout, also where another is adopted meanwhile.
     const spec = specOf(layouts.topics, topic);
     const isCareful = layouts.needsCare(spec);
-    const targetsOf = ({ entries }: Waiting) =>
-      new Set(entries.map(({ key }) => partitionOf(key, spec.partitions)));
-    const targets = new Set(together.flatMap((waiting) => [...targetsOf(waiting)]));
+    const targetOf = ({ key }: NewEntry) => partitionOf(key, spec.partitions);
+    const targets = new Set(together.flatMap(({ entries }) => entries.map(targetOf)));
     const bounds = await layouts.boundsOf(spec, targets, isCareful ? 'careful' : 'other');
     const bounded = (entry: NewEntry): NewEntry => {
-      const of = bounds.get(partitionOf(entry.key, spec.partitions));
+      const of = bounds.get(targetOf(entry));
       return of === undefined ? entry : { ...entry, headers: withBounds(entry.headers, HEADER.after, of) };
     };
-    for (const waiting of together)
-      waiting.go(spec, waiting.entries.map(bounded), () => {
-        if (!isCareful) this.#noteBounded(spec, targetsOf(waiting));
-      });
+    for (const { entries, bytes, resolve } of together) {
+      const appended = this.#appendNow(spec, entries.map(bounded), bytes);
+      if (!isCareful) appended.then(() => this.#bounded.add(spec, entries.map(targetOf))).catch(() => {});
+      resolve(appended);
+    }
+  }
+}
+
+/** The added partitions that a writer has bounded a record in, by the layout of their topic. */
+class BoundedPartitions {
+  readonly #of = new Map<TopicSpec, Set<number>>();
+
+  /** Whether a record of the writer in this partition needs no bound. */
+  has(spec: TopicSpec, partition: number): boolean {
+    return partition < firstAdded(spec) || this.#of.get(spec)?.has(partition) === true;
   }
 
-  /** Whether one of the entries may be the first of this process in an added partition. */
-  #isUnbounded(spec: TopicSpec, entries: readonly NewEntry[]): boolean {
-    const { name, partitions, earlier, unordered } = spec;
-    const [old] = earlier ?? [];
-    if (old === undefined || unordered === true) return false;
-    const bounded = this.#bounded.get(name);
-    if (bounded?.spec !== spec) return true;
-    if (bounded.partitions.size === partitions - old) return false;
-    return entries.some(({ key }) => {
-      const partition = partitionOf(key, partitions);
-      return partition >= old && !bounded.partitions.has(partition);
-    });
+  /** The same for the partitions of all entries. */
+  haveAll(spec: TopicSpec, entries: readonly NewEntry[]): boolean {
+    const added = spec.partitions - firstAdded(spec);
+    // Most topics never grew, and soon after a growth all partitions are known.
+    if (!(added > 0) || this.#of.get(spec)?.size === added) return true;
+    return entries.every(({ key }) => this.has(spec, partitionOf(key, spec.partitions)));
   }
 
-  #noteBounded(spec: TopicSpec, targets: ReadonlySet<number>): void {
-    const before = this.#bounded.get(spec.name);
-    const bounded = before?.spec === spec ? before : { spec, partitions: new Set<number>() };
-    const [old = spec.partitions] = spec.earlier ?? [];
-    for (const partition of targets) if (partition >= old) bounded.partitions.add(partition);
-    this.#bounded.set(spec.name, bounded);
+  add(spec: TopicSpec, partitions: Iterable<number>): void {
+    const known = this.#of.get(spec) ?? new Set();
+    for (const partition of partitions) if (partition >= firstAdded(spec)) known.add(partition);
+    this.#of.set(spec, known);
   }
+}
+
+/** The first of the partitions that were added to a topic; none where its records need no order. */
+function firstAdded({ earlier, unordered }: TopicSpec): number {
+  return unordered === true ? Number.POSITIVE_INFINITY : (earlier?.[0] ?? Number.POSITIVE_INFINITY);
 }
 
 /** An output record with its partition. */
@@ -283,8 +275,8 @@ interface PartitionedRecords {
  */
 export class FirstBounds {
   readonly #layouts: Layouts;
-  /** Partitions that a committed record was bounded in, by the layout of their topic. */
-  #bounded = new Map<TopicSpec, Set<number>>();
+  /** Those of committed records. */
+  #bounded = new BoundedPartitions();
 
   constructor(layouts: Layouts) {
     this.#layouts = layouts;
@@ -295,7 +287,7 @@ export class FirstBounds {
    * layout since the bounds were read.
    */
   forget(): void {
-    this.#bounded = new Map();
+    this.#bounded = new BoundedPartitions();
   }
 
   async partition(outputRecords: readonly OutputRecord[]): Promise<PartitionedRecords> {
@@ -305,20 +297,12 @@ export class FirstBounds {
     });
     const bounded = this.#bounded;
     const first = new Map<TopicSpec, Set<number>>();
-    for (const { spec, partition } of partitioned) {
-      const [old] = spec.earlier ?? [];
-      if (old === undefined || partition < old || bounded.get(spec)?.has(partition) === true) continue;
-      first.set(spec, (first.get(spec) ?? new Set()).add(partition));
-    }
+    for (const { spec, partition } of partitioned)
+      if (!bounded.has(spec, partition)) first.set(spec, (first.get(spec) ?? new Set()).add(partition));
     if (first.size === 0) return { records: partitioned, committed: () => {} };
-    const bounds = new Map(
-      await Promise.all(
-        [...first].map(
-          async ([spec, partitions]) =>
-            [spec, await this.#layouts.boundsOf(spec, partitions, 'owner')] as const,
-        ),
-      ),
-    );
+    const bounds = new Map<TopicSpec, ReadonlyMap<number, Bounds>>();
+    for (const [spec, partitions] of first)
+      bounds.set(spec, await this.#layouts.boundsOf(spec, partitions, 'owner'));
     return {
       records: partitioned.map((one) => {
         const of = bounds.get(one.spec)?.get(one.partition);
@@ -326,10 +310,9 @@ export class FirstBounds {
         const headers = withBounds(one.record.headers, HEADER.after, of);
         return { ...one, record: { ...one.record, headers } };
       }),
-      // After `forget` a map of the past.
+      // Without effect after `forget`.
       committed: () => {
-        for (const [spec, partitions] of first)
-          bounded.set(spec, new Set([...(bounded.get(spec) ?? []), ...partitions]));
+        for (const [spec, partitions] of first) bounded.add(spec, partitions);
       },
     };
   }

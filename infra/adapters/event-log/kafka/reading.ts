@@ -22,6 +22,7 @@ import {
   type RecordRead,
   translateKafkaError,
 } from './client/protocol.ts';
+import type { Installation } from './topics.ts';
 
 const READ_BYTES = 1024 * 1024;
 
@@ -30,13 +31,10 @@ interface FirstKept {
   readonly first: number;
 }
 
-interface LogReaderOptions {
-  /** For reads that do not wait at the broker. */
-  readonly client: KafkaClient;
+/** `client`: for reads that do not wait at the broker. */
+interface LogReaderOptions extends Pick<Installation, 'client' | 'nameOf'> {
   /** For reads that do. */
   readonly watcher: Fetcher;
-  /** The name of a topic in Kafka. */
-  readonly nameOf: (topic: string) => string;
   readonly framing: ValueFraming;
   readonly closing: AbortSignal;
 }

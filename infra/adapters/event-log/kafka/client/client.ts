@@ -46,26 +46,15 @@ const NO_STAMP = -1;
  *
  * Errors: `Unavailable` when Kafka does not answer in time, refuses, or a leader or coordinator moved (the same request
  * again finds the new one); `TooLarge` and `InvalidInput` where no repetition helps. `protocolErrorOf` gives the
- * protocol's name of a refusal. To replace kafkajs, implement this class on another library.
+ * protocol's name of a refusal. To replace kafkajs, implement this class and `Brokers` on another library.
  */
-export class KafkaClient {
-  readonly #brokers: Brokers;
+export class KafkaClient extends Brokers {
   readonly #clock: BrokerClock | undefined;
 
   /** `clock`: learns from the stamps of appended records. */
   constructor(options: KafkaClientOptions & { readonly clock?: BrokerClock }) {
-    this.#brokers = new Brokers(options);
+    super(options);
     this.#clock = options.clock;
-  }
-
-  /** The node that leads a partition. */
-  leaderId(topic: string, partition: number): Promise<number> {
-    return this.#brokers.leaderId(topic, partition);
-  }
-
-  /** The ids of all brokers of the cluster. */
-  nodeIds(): Promise<readonly number[]> {
-    return this.#brokers.nodeIds();
   }
 
   /**
@@ -73,19 +62,9 @@ export class KafkaClient {
    * Kafka 3.3 or newer.
    */
   logDirectories(nodeId: number, topics: readonly PartitionsOfTopic[]): Promise<readonly LogDirectory[]> {
-    return this.#brokers.withNode(nodeId, 'reading the free space of a broker', async (broker) =>
+    return this.withNode(nodeId, 'reading the free space of a broker', async (broker) =>
       (await prepared(broker, apiKeys.DescribeLogDirs, LOG_DIRECTORIES, topics))(),
     );
-  }
-
-  /** The next request looks leaders and coordinators up again. */
-  invalidateMetadata(): void {
-    this.#brokers.invalidateMetadata();
-  }
-
-  /** Requests in flight fail at once. */
-  close(): Promise<void> {
-    return this.#brokers.close();
   }
 
   /**
@@ -96,11 +75,11 @@ export class KafkaClient {
     nodeId: number,
     request: ProduceRequest,
   ): Promise<{ readonly answer: Promise<ProduceAnswer> }> {
-    const send = await this.#brokers.withNode(nodeId, 'appending', (broker) =>
+    const send = await this.withNode(nodeId, 'appending', (broker) =>
       prepared(broker, apiKeys.Produce, PRODUCE, request),
     );
     const [sentAt, sent] = [Date.now(), performance.now()];
-    const answer = this.#brokers.answered('appending', send);
+    const answer = this.answered('appending', send);
     answer.then(
       ({ topics }) => {
         const stampedAt = Number(topics[0]?.partitions[0]?.logAppendTime ?? NO_STAMP);
@@ -114,7 +93,7 @@ export class KafkaClient {
 
   /** Reads partitions that the node leads. The answer holds an error code for each partition. */
   fetch(nodeId: number, request: FetchRequest): Promise<FetchAnswer> {
-    return this.#brokers.withNode(nodeId, 'reading', async (broker) =>
+    return this.withNode(nodeId, 'reading', async (broker) =>
       (await prepared(broker, apiKeys.Fetch, FETCH, request))(),
     );
   }
@@ -124,18 +103,15 @@ export class KafkaClient {
     of: { readonly topic: string; readonly partition: number },
     request: ListOffsetsRequest,
   ): Promise<ListedOffsets> {
-    const { responses } = await this.#brokers.withLeader(
-      of.topic,
-      of.partition,
-      'listing offsets',
-      (broker) => broker.listOffsets({ replicaId: -1, ...request }),
+    const { responses } = await this.withLeader(of.topic, of.partition, 'listing offsets', (broker) =>
+      broker.listOffsets({ replicaId: -1, ...request }),
     );
     return responses;
   }
 
   /** Makes the offset the first one that is read; the brokers remove the segments before it later. */
   async deleteRecords(topic: string, partition: number, offset: number): Promise<void> {
-    await this.#brokers.withLeader(topic, partition, `deleting records of ${topic}`, async (broker) => {
+    await this.withLeader(topic, partition, `deleting records of ${topic}`, async (broker) => {
       try {
         await broker.deleteRecords({
           topics: [{ topic, partitions: [{ partition, offset: String(offset) }] }],
@@ -166,7 +142,7 @@ export class KafkaClient {
   }
 
   #join(request: KafkajsJoinRequest, named: (memberId: string) => void): Promise<KafkajsJoinAnswer> {
-    return this.#brokers.withGroup(request.groupId, 'joining the group', async (broker) => {
+    return this.withGroup(request.groupId, 'joining the group', async (broker) => {
       if (request.memberId !== '') return broker.joinGroup(request);
       const join = broker.lookupRequest(apiKeys.JoinGroup, protocol.requests.JoinGroup);
       try {
@@ -189,7 +165,7 @@ export class KafkaClient {
       const assignment = Object.fromEntries(part.map(({ topic, partitions }) => [topic, partitions]));
       return { memberId, memberAssignment: Assignment.encode({ version: METADATA_VERSION, assignment }) };
     });
-    const { memberAssignment } = await this.#brokers.withGroup(
+    const { memberAssignment } = await this.withGroup(
       member.groupId,
       'getting its assignment in the group',
       (broker) => broker.syncGroup({ ...member, groupAssignment }),
@@ -199,7 +175,7 @@ export class KafkaClient {
   }
 
   async heartbeat({ groupId, memberId, generationId }: GroupMember): Promise<void> {
-    await this.#brokers.withGroup(groupId, 'sending a heartbeat', (broker) =>
+    await this.withGroup(groupId, 'sending a heartbeat', (broker) =>
       broker.heartbeat({ groupId, memberId, groupGenerationId: generationId }),
     );
   }
@@ -215,14 +191,12 @@ export class KafkaClient {
   }
 
   async leaveGroup(groupId: string, memberId: string): Promise<void> {
-    await this.#brokers.withGroup(groupId, 'leaving the group', (broker) =>
-      broker.leaveGroup({ groupId, memberId }),
-    );
+    await this.withGroup(groupId, 'leaving the group', (broker) => broker.leaveGroup({ groupId, memberId }));
   }
 
   /** Stores positions of a member's group. The answer holds an error code for each partition. */
   commitOffsets(request: OffsetCommitRequest): Promise<OffsetCommitAnswer> {
-    return this.#brokers.withGroup(request.groupId, 'storing positions', async (broker) =>
+    return this.withGroup(request.groupId, 'storing positions', async (broker) =>
       (await prepared(broker, apiKeys.OffsetCommit, protocol.requests.OffsetCommit, request))(),
     );
   }
@@ -232,7 +206,7 @@ export class KafkaClient {
     groupId: string,
     topics: readonly TopicPartitions[],
   ): Promise<readonly OffsetsOfTopic[]> {
-    const { responses } = await this.#brokers.withGroup(groupId, 'reading positions', (broker) =>
+    const { responses } = await this.withGroup(groupId, 'reading positions', (broker) =>
       broker.offsetFetch({
         groupId,
         topics: topics.map(({ topic, partitions }) => ({
@@ -246,7 +220,7 @@ export class KafkaClient {
 
   /** Members of a group at present; 0 for a group that does not exist. */
   async countMembers(groupId: string): Promise<number> {
-    const { groups } = await this.#brokers.withGroup(groupId, 'describing the group', (broker) =>
+    const { groups } = await this.withGroup(groupId, 'describing the group', (broker) =>
       broker.describeGroups({ groupIds: [groupId] }),
     );
     return groups[0]?.members.length ?? 0;
@@ -254,24 +228,22 @@ export class KafkaClient {
 
   /** Finishes or aborts the open transaction of the id, and refuses every earlier user of it from then on. */
   async initProducer(transactionalId: string, timeoutMs: number): Promise<ProducerIdentity> {
-    const { producerId, producerEpoch } = await this.#brokers.withTransaction(
-      transactionalId,
-      'fencing',
-      (broker) => broker.initProducerId({ transactionalId, transactionTimeout: timeoutMs }),
+    const { producerId, producerEpoch } = await this.withTransaction(transactionalId, 'fencing', (broker) =>
+      broker.initProducerId({ transactionalId, transactionTimeout: timeoutMs }),
     );
     return { transactionalId, producerId, producerEpoch };
   }
 
   /** Makes the partitions part of the transaction. */
   async addPartitions(producer: ProducerIdentity, topics: readonly TopicPartitions[]): Promise<void> {
-    await this.#brokers.withTransaction(producer.transactionalId, 'enlisting', (broker) =>
+    await this.withTransaction(producer.transactionalId, 'enlisting', (broker) =>
       broker.addPartitionsToTxn({ ...producer, topics }),
     );
   }
 
   /** Makes the positions of a group part of the transaction. */
   async addGroup(producer: ProducerIdentity, groupId: string): Promise<void> {
-    await this.#brokers.withTransaction(producer.transactionalId, 'enlisting', (broker) =>
+    await this.withTransaction(producer.transactionalId, 'enlisting', (broker) =>
       broker.addOffsetsToTxn({ ...producer, groupId }),
     );
   }
@@ -282,7 +254,7 @@ export class KafkaClient {
    */
   async commitInTransaction(request: TxnOffsetCommitRequest): Promise<void> {
     const { member } = request;
-    await this.#brokers.withGroup(member.groupId, 'storing a position', async (broker) => {
+    await this.withGroup(member.groupId, 'storing a position', async (broker) => {
       const commit = broker.lookupRequest(apiKeys.TxnOffsetCommit, TXN_OFFSET_COMMIT)(request);
       if (commit.request.apiVersion < FENCING_COMMIT_VERSION) await this.confirmMember(member);
       await reconnecting(broker, () => broker.connectionPool.send(commit));
@@ -291,7 +263,7 @@ export class KafkaClient {
 
   /** Commits the transaction. */
   async endTransaction(producer: ProducerIdentity): Promise<void> {
-    await this.#brokers.withTransaction(producer.transactionalId, 'committing', (broker) =>
+    await this.withTransaction(producer.transactionalId, 'committing', (broker) =>
       broker.endTxn({ ...producer, transactionResult: true }),
     );
   }

@@ -142,10 +142,10 @@ describe('positions stored outside of a transaction', () => {
     expect(client.requests[0]?.request.groupGenerationId).toBe(1);
     expect(partitionsOf(client.requests[0]?.request)).toEqual([1]);
     client.answerNext(() => ILLEGAL_GENERATION);
-    await expect(old).rejects.toThrow(Unavailable);
     await turn();
     expect(client.requests[0]?.request.groupGenerationId).toBe(2);
     client.answerNext();
+    await expect(old).rejects.toThrow(Unavailable);
     await now;
   });
 

@@ -1,4 +1,5 @@
 import { type Backoff, backoffMs, type Logger, messageOf, Unavailable } from '@tributary/core';
+import { GroupCommit } from '../../../group-commit/group-commit.ts';
 import { pause, unlessAborted } from '../../stage-runner/work.ts';
 import type { KafkaClient } from '../client/client.ts';
 import {
@@ -20,10 +21,10 @@ export interface Assignee {
   owned(): readonly string[];
   /** Starts these beside those at work; called with all assigned partitions after each join. */
   take(partitions: readonly string[]): void;
-  /** Finishes these; resolves once none of them is at work. */
-  giveBack(partitions: readonly string[]): Promise<void>;
+  /** Finishes these, which go to others; resolves once none of them is at work. */
+  revoke(partitions: readonly string[]): Promise<void>;
   /** Drops all partitions at once: others may own them. */
-  lose(): void;
+  lost(): void;
 }
 
 interface MembershipOptions {
@@ -151,7 +152,7 @@ export class Membership {
         if (settled) await this.#beat(AbortSignal.any([this.#leaving.signal, this.#regrouping.signal]));
       } catch (thrown) {
         if (this.#leaving.signal.aborted) return;
-        this.#loseIfNotAMember(thrown);
+        this.#lostIfNotAMember(thrown);
         // A rebalance is joined at once: members come and go as an operator wants it.
         if (protocolErrorOf(thrown) === 'REBALANCE_IN_PROGRESS') {
           logger.info({ group: groupId }, 'the group rebalances; rejoining');
@@ -163,14 +164,14 @@ export class Membership {
     }
   }
 
-  #loseIfNotAMember(thrown: unknown): void {
+  #lostIfNotAMember(thrown: unknown): void {
     const type = protocolErrorOf(thrown);
     if (type === undefined || !NOT_A_MEMBER.has(type)) return;
     this.#memberId = type === 'ILLEGAL_GENERATION' ? this.#memberId : '';
-    this.#lose(type);
+    this.#lost(type);
   }
 
-  #lose(reason: string): void {
+  #lost(reason: string): void {
     if (this.#generation === undefined) return;
     const { groupId, assignee, logger } = this.#options;
     logger.warn(
@@ -178,10 +179,10 @@ export class Membership {
       'lost its partitions: no longer a member of this generation of the group',
     );
     this.#generation = undefined;
-    assignee.lose();
+    assignee.lost();
   }
 
-  /** Joins the next generation. False where partitions were given back: others get them after one more join. */
+  /** Joins the next generation. False where partitions were revoked: others get them after one more join. */
   async #join(): Promise<boolean> {
     const { groupId, joinClient, assignee, sessionTimeoutMs, rebalanceTimeoutMs } = this.#options;
     const topics = this.#options.topics();
@@ -203,7 +204,7 @@ export class Membership {
     });
     const { generationId, memberId, leaderId } = joined;
     this.#memberId = memberId;
-    if (!followsOn(generationId, before)) this.#lose('missed a generation');
+    if (!followsOn(generationId, before)) this.#lost('missed a generation');
     this.#joinedIn = generationId;
     // The partitions that continue commit in the new generation from now on: the coordinator refuses the one before.
     if (this.#generation !== undefined) this.#generation = generationId;
@@ -226,7 +227,7 @@ export class Membership {
     }));
   }
 
-  /** Starts the assigned partitions and gives back the others that it owns, sending heartbeats meanwhile. */
+  /** Starts the assigned partitions and revokes the others that it owns, sending heartbeats meanwhile. */
   async #apply(assigned: readonly string[]): Promise<boolean> {
     const { assignee, groupId, logger } = this.#options;
     const readable = assigned.filter((name) => this.#joinedWith.has(topicOf(name)));
@@ -237,16 +238,16 @@ export class Membership {
     );
     assignee.take(readable);
     if (revoked.length === 0) return true;
-    const givenBack = new AbortController();
-    const giving = assignee.giveBack(revoked).finally(() => givenBack.abort());
-    await this.#beat(givenBack.signal, { overChanges: true });
-    await giving;
+    const areRevoked = new AbortController();
+    const revoking = assignee.revoke(revoked).finally(() => areRevoked.abort());
+    await this.#beat(areRevoked.signal, { overChanges: true });
+    await revoking;
     return false;
   }
 
   /**
    * Sends heartbeats until the group rebalances, which it throws. `overChanges`: continues over a rebalance; a join
-   * before all partitions are given back would claim them again.
+   * before all partitions are revoked would claim them again.
    */
   async #beat(until: AbortSignal, { overChanges = false } = {}): Promise<void> {
     const { heartbeatMs, sessionTimeoutMs } = this.#options;
@@ -267,7 +268,7 @@ export class Membership {
           throw thrown;
         } else if (performance.now() - heardAt > sessionTimeoutMs) {
           // By now the coordinator may have assigned the partitions to others.
-          this.#lose('no heartbeat was answered');
+          this.#lost('no heartbeat was answered');
           throw thrown;
         }
       }
@@ -387,11 +388,10 @@ interface PositionToStore {
   readonly metadata: string;
 }
 
-interface Pending {
+interface ToStore {
   readonly position: PositionToStore;
   readonly by: GroupMember;
-  readonly resolve: () => void;
-  readonly reject: (reason: Error) => void;
+  failure: Error | undefined;
 }
 
 /**
@@ -401,8 +401,12 @@ interface Pending {
 export class StoredPositions {
   readonly #client: KafkaClient;
   readonly #groupId: string;
-  #pending: Pending[] = [];
-  #storing = false;
+  readonly #requests = new GroupCommit<ToStore>({
+    commit: (group) => this.#storeAll(group),
+    maxInFlight: 1,
+    maxUnconfirmedBytes: Number.POSITIVE_INFINITY,
+    maxGroupBytes: Number.POSITIVE_INFINITY,
+  });
 
   constructor(client: KafkaClient, groupId: string) {
     this.#client = client;
@@ -413,30 +417,19 @@ export class StoredPositions {
    * Resolves when the position is stored. It is sent with the membership given, also if that ended while it was queued: then
    * the coordinator refuses it. After a rejection it is unknown whether the position was stored.
    */
-  store(position: PositionToStore, by: GroupMember): Promise<void> {
-    return new Promise((resolve, reject) => {
-      this.#pending.push({ position, by, resolve, reject });
-      if (!this.#storing) void this.#storeAll();
-    });
+  async store(position: PositionToStore, by: GroupMember): Promise<void> {
+    const request: ToStore = { position, by, failure: undefined };
+    await this.#requests.add(request, 0);
+    if (request.failure !== undefined) throw request.failure;
   }
 
-  async #storeAll(): Promise<void> {
-    this.#storing = true;
-    // Positions of the same turn of the event loop share a request.
-    await new Promise((resolve) => setImmediate(resolve));
-    for (;;) {
-      const first = this.#pending[0];
-      if (first === undefined) break;
-      const together = this.#pending.filter(
-        ({ by }) => by.memberId === first.by.memberId && by.generationId === first.by.generationId,
-      );
-      this.#pending = this.#pending.filter((waiting) => !together.includes(waiting));
-      await this.#request(together, first.by);
-    }
-    this.#storing = false;
+  async #storeAll(group: readonly ToStore[]): Promise<void> {
+    const byMember = Map.groupBy(group, ({ by }) => `${by.generationId} ${by.memberId}`);
+    for (const together of byMember.values()) await this.#request(together, together[0]?.by);
   }
 
-  async #request(together: readonly Pending[], { memberId, generationId }: GroupMember): Promise<void> {
+  async #request(together: readonly ToStore[], by: GroupMember | undefined): Promise<void> {
+    if (by === undefined) return;
     const topics = [...Map.groupBy(together, ({ position }) => position.topic)].map(([topic, of]) => ({
       topic,
       partitions: of.map(({ position: { partition, offset, metadata } }) => ({
@@ -448,28 +441,28 @@ export class StoredPositions {
     try {
       const answer = await this.#client.commitOffsets({
         groupId: this.#groupId,
-        memberId,
-        groupGenerationId: generationId,
+        memberId: by.memberId,
+        groupGenerationId: by.generationId,
         topics,
       });
-      for (const waiting of together) this.#settle(waiting, answer);
+      for (const request of together) request.failure = this.#failureOf(request.position, answer);
     } catch (thrown) {
       const failure = translateKafkaError(thrown, 'storing positions');
-      for (const { reject } of together) reject(failure);
+      for (const request of together) request.failure = failure;
     }
   }
 
-  #settle({ position: { topic, partition }, resolve, reject }: Pending, answer: OffsetCommitAnswer): void {
+  #failureOf({ topic, partition }: PositionToStore, answer: OffsetCommitAnswer): Error | undefined {
     const found = answer.responses
       .find((of) => of.topic === topic)
       ?.partitions.find((of) => of.partition === partition);
     try {
       if (!found) throw new Unavailable('Kafka: no answer about a position');
       failOn(found.errorCode);
-      resolve();
+      return undefined;
     } catch (thrown) {
       this.#client.invalidateMetadata();
-      reject(translateKafkaError(thrown, `storing the position of ${topic}/${partition}`));
+      return translateKafkaError(thrown, `storing the position of ${topic}/${partition}`);
     }
   }
 }

@@ -175,10 +175,10 @@ export class KafkaStageRun implements StageRun {
       take: (names) => {
         for (const name of names) if (!this.#atWork.has(name)) this.#take(name);
       },
-      giveBack: async (names) => {
+      revoke: async (names) => {
         await Promise.all(names.map((name) => this.#finish(name)));
       },
-      lose: () => {
+      lost: () => {
         for (const name of [...this.#atWork.keys()]) this.#drop(name);
       },
     };
