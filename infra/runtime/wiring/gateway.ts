@@ -174,8 +174,8 @@ async function openDependencies(
     healthBoard: await available('health board', () => openHealthBoard(config, logger)),
     system: createSystemView(log, stageReads(readTopics(config)), processBoard),
     operators: new Set(config.operators),
-    deduplicator: await available('deduplicator', () => openDeduplicator(config, logger)),
-    reevaluations: await available('deduplicator', () => openReevaluations(config, logger)),
+    deduplicator: await available('deduplicator', () => openDeduplicator(config, { logger, catalog })),
+    reevaluations: await available('deduplicator', () => openReevaluations(config, { logger, catalog })),
     profiles,
     requestMail: queueMails(log, catalog),
     // On a developer's own machine without a mail server there is nobody to ask.

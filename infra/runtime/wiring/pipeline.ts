@@ -108,8 +108,8 @@ export async function openPipeline(
   cleanup.use(watchPartitions(log, catalog, logger));
   const counters = await available('volume counters', () => openVolumeCounters(config, { logger }));
   const funnel = await available('funnel store', () => openFunnelStore(config, { logger }));
-  const deduplicator = await available('deduplicator', () => openDeduplicator(config, logger));
-  const reevaluations = await available('deduplicator', () => openReevaluations(config, logger));
+  const deduplicator = await available('deduplicator', () => openDeduplicator(config, { logger, catalog }));
+  const reevaluations = await available('deduplicator', () => openReevaluations(config, { logger, catalog }));
   const history = await available('history', () => openHistory(config, logger));
   const publish = schemas.published(publishProfileChanges(log, () => countingIn(catalog.state)));
   const profiles = lateProfiles(() =>

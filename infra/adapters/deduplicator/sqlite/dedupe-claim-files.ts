@@ -1,8 +1,9 @@
 import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
-import type { Clock } from '@tributary/core';
+import type { Clock, Message } from '@tributary/core';
 import { inTransaction, openDatabase, walPagesBeside } from '../../sqlite/database.ts';
+import { digestOf } from '../digest.ts';
 
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS windows (
@@ -13,9 +14,13 @@ const SCHEMA = `
 `;
 
 export interface ClaimFilesOptions {
+  /** Holds this store alone; several processes may share it. */
   readonly folder: string;
+  /** How long a `message_id` is kept at least, ms. */
   readonly windowMs: number;
   readonly clock: Clock;
+  /** Whether new files may have ids with a time, which releases before 0.2.0 do not find. Default: yes. */
+  readonly mayBeTimed?: () => boolean;
 }
 
 export interface OpenDedupeClaimFiles {
@@ -114,7 +119,8 @@ export class DedupeClaimFiles {
   }
 
   #fileOf({ file }: Row): ClaimFile {
-    const open = this.#open.get(file) ?? new ClaimFile(this.#path(file));
+    const { mayBeTimed = () => true } = this.#options;
+    const open = this.#open.get(file) ?? new ClaimFile(this.#path(file), mayBeTimed());
     this.#open.set(file, open);
     return open;
   }
@@ -148,17 +154,49 @@ export class DedupeClaimFiles {
   }
 }
 
-/** Keys are random, so each batch changes many pages: a large cache and rare checkpoints write each page less often. */
+/** Ids without a time are random, and each changes a page: a large cache and rare checkpoints write it less often. */
 const CHECKPOINT_PAGES = 16_000;
-const CLAIMS_SCHEMA = `
-  PRAGMA cache_size = -16000;
-  CREATE TABLE IF NOT EXISTS claims (
-    id BLOB PRIMARY KEY,
-    winner TEXT NOT NULL
-  ) WITHOUT ROWID;
-`;
+const CACHE_KIB = 16_000;
 
-/** A dedupe claim in its stored form: the digest of the message, and the claiming position as a short text. */
+/** Tables of claims. Ids in `claims`, which releases before 0.2.0 write, have no time. */
+const TIMED = 'timed_claims';
+const UNTIMED = 'claims';
+
+/** The table that a file has; undefined for a new file. */
+function tableIn(database: DatabaseSync): string | undefined {
+  const tables = database.prepare('SELECT name FROM sqlite_master WHERE name IN (?, ?) ORDER BY name DESC');
+  const name = tables.get(TIMED, UNTIMED)?.name;
+  return name === undefined ? undefined : String(name);
+}
+
+/** Bytes of the time in an id. */
+const TIME_BYTES = 6;
+/** Bytes of the longest id without a time: that of the rejected events of a message. */
+const UNTIMED_BYTES = 17;
+
+/** UUIDv7, which the gateway assigns, and ids of Segment's SDKs, such as `ajs-next-1764470400000-…`. */
+const TIME = /^(?:([0-9a-f]{8})-([0-9a-f]{4})-7|\D*(\d{13})-)/i;
+
+/**
+ * The id of a message in a file: its digest, behind the time in its `message_id` where that has one, so that claims of about one
+ * time change the same few pages.
+ */
+export function claimIdOf(message: Message): Uint8Array {
+  const digest = digestOf(message);
+  const found = TIME.exec(message.messageId);
+  if (found === null) return digest;
+  const [, high = '', low = '', decimal] = found;
+  const id = Buffer.allocUnsafe(TIME_BYTES + digest.length);
+  id.writeUIntBE(decimal === undefined ? Number.parseInt(high + low, 16) : Number(decimal), 0, TIME_BYTES);
+  id.set(digest, TIME_BYTES);
+  return id;
+}
+
+function withoutTime(id: Uint8Array): Uint8Array {
+  return id.length > UNTIMED_BYTES ? id.subarray(TIME_BYTES) : id;
+}
+
+/** A dedupe claim in its stored form: the id of the message, and the claiming position as a short text. */
 export interface StoredDedupeClaim {
   readonly id: Uint8Array;
   readonly position: string;
@@ -171,17 +209,31 @@ export interface StoredDedupeClaim {
 /** The winners of half a window, in a file of their own, so that expiry is the removal of the file. */
 export class ClaimFile {
   readonly #database: DatabaseSync;
+  readonly #isTimed: boolean;
   readonly #find: StatementSync;
   readonly #insert: StatementSync;
 
-  constructor(path: string) {
+  /** `mayBeTimed`: for a new file. */
+  constructor(path: string, mayBeTimed: boolean) {
     this.#database = openDatabase(path);
-    this.#database.exec(CLAIMS_SCHEMA);
-    this.#database.exec(`PRAGMA wal_autocheckpoint = ${walPagesBeside(path, CHECKPOINT_PAGES)}`);
-    this.#find = this.#database.prepare('SELECT winner FROM claims WHERE id = ?');
-    this.#insert = this.#database.prepare(
-      'INSERT INTO claims (id, winner) VALUES (?, ?) ON CONFLICT DO NOTHING',
+    this.#database.exec(
+      `PRAGMA cache_size = -${CACHE_KIB}; PRAGMA wal_autocheckpoint = ${walPagesBeside(path, CHECKPOINT_PAGES)}`,
     );
+    const table = tableIn(this.#database) ?? inTransaction(this.#database, () => this.#create(mayBeTimed));
+    this.#isTimed = table === TIMED;
+    this.#find = this.#database.prepare(`SELECT winner FROM ${table} WHERE id = ?`);
+    this.#insert = this.#database.prepare(
+      `INSERT INTO ${table} (id, winner) VALUES (?, ?) ON CONFLICT DO NOTHING`,
+    );
+  }
+
+  /** Unless another process did. */
+  #create(mayBeTimed: boolean): string {
+    const table = tableIn(this.#database) ?? (mayBeTimed ? TIMED : UNTIMED);
+    this.#database.exec(
+      `CREATE TABLE IF NOT EXISTS ${table} (id BLOB PRIMARY KEY, winner TEXT NOT NULL) WITHOUT ROWID`,
+    );
+    return table;
   }
 
   /** The winner of each dedupe claim's message, where this file has one. */
@@ -211,12 +263,25 @@ export class ClaimFile {
       const stored = this.#winner(rejectedId) ?? this.#winner(id);
       return stored ?? this.#decideOne({ id: rejectedId, position });
     }
-    if (this.#insert.run(id, position).changes === 1) return position;
+    if (this.#insert.run(this.#stored(id), position).changes === 1) return position;
     return this.#winner(id) ?? position;
   }
 
   #winner(id: Uint8Array): string | undefined {
-    const winner = this.#find.get(id)?.winner;
+    const winner = this.#find.get(this.#stored(id))?.winner;
     return typeof winner === 'string' ? winner : undefined;
   }
+
+  #stored(id: Uint8Array): Uint8Array {
+    return this.#isTimed ? id : withoutTime(id);
+  }
+}
+
+/** The digests and winners of a file; of each message the winner before that of its rejected events. */
+export function* storedWinners(
+  database: DatabaseSync,
+): Generator<{ readonly digest: Uint8Array; readonly winner: string }> {
+  const table = tableIn(database) ?? TIMED;
+  for (const { id, winner } of database.prepare(`SELECT id, winner FROM ${table} ORDER BY id`).iterate())
+    if (id instanceof Uint8Array) yield { digest: withoutTime(id), winner: String(winner) };
 }

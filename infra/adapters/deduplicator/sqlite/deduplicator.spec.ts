@@ -5,6 +5,7 @@ import { type Deduplicator, Unavailable } from '@tributary/core';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { openDatabase } from '../../sqlite/database.ts';
 import { openSqliteDeduplicator } from './deduplicator.ts';
+import { exportedDedupeClaims } from './exported-dedupe-claims.ts';
 
 const WINDOW_MS = 1_000;
 
@@ -12,8 +13,14 @@ describe('claim files', () => {
   let folder: string;
   let now = 1_000_000;
   const open: Deduplicator[] = [];
-  const opened = () => {
-    const options = { folder, windowMs: WINDOW_MS, clock: () => now, busyTimeoutMs: 50 };
+  const opened = (mayBeTimed = true) => {
+    const options = {
+      folder,
+      windowMs: WINDOW_MS,
+      clock: () => now,
+      busyTimeoutMs: 50,
+      mayBeTimed: () => mayBeTimed,
+    };
     const deduplicator = openSqliteDeduplicator(options);
     open.push(deduplicator);
     return deduplicator;
@@ -110,6 +117,37 @@ describe('claim files', () => {
     expect(await claim(opened(), 'a', 2)).toBe(false);
     expect(readdirSync(folder).filter((name) => name.includes('77'))).toEqual([]);
     expect(readdirSync(folder)).toContain('unrelated.db');
+  });
+
+  it('are still read and written where the release before made them, whatever times the ids contain', async () => {
+    const ids = [
+      'a',
+      '0192f0c1-7c7b-7d53-8a55-1d0c5f1e2a01',
+      '0192F0C1-7C7B-7D53-8A55-1D0C5F1E2A01',
+      'ajs-next-1764470400000-4c0f5f52',
+      'f47ac10b-58cc-4372-a567-0e02b2c3d479',
+    ];
+    const before = opened(false);
+    const rejected = { topic: 't', partition: 0, offset: 9, index: 0 };
+    await before.claim([
+      { workspaceId: 'w', environment: 'production', messageId: 'r', position: rejected, rejected: true },
+    ]);
+    for (const id of ids) expect(await claim(before, id, 1)).toBe(true);
+    const after = opened();
+    for (const id of ids) expect(await claim(after, id, 2)).toBe(false);
+    now += WINDOW_MS / 2;
+    for (const id of ids) {
+      expect(await claim(after, id, 2)).toBe(false);
+      expect(await claim(after, `${id}-new`, 3)).toBe(true);
+      expect(await claim(before, `${id}-new`, 4)).toBe(false);
+      expect(
+        await after.winner({ workspaceId: 'w', environment: 'production', messageId: id }, []),
+      ).toMatchObject({ offset: 1 });
+    }
+    const exported = [...exportedDedupeClaims(folder, WINDOW_MS, now)];
+    expect(exported).toHaveLength(2 * ids.length + 1);
+    expect(new Set(exported.map(({ digest }) => digest.length))).toEqual(new Set([16, 17]));
+    expect(exported.filter(({ digest }) => digest.length === 17)).toMatchObject([{ position: rejected }]);
   });
 
   it('make a claim Unavailable while another process holds the lock', async () => {

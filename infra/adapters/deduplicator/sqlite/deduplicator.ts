@@ -1,16 +1,17 @@
 import { join } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
-import type { Clock, DedupeClaim, Deduplicator, Position } from '@tributary/core';
+import type { DedupeClaim, Deduplicator, Position } from '@tributary/core';
 import { inTransaction, openDatabase, reading } from '../../sqlite/database.ts';
-import { digestOf, rejectedIdOf } from '../digest.ts';
-import { DedupeClaimFiles, type OpenDedupeClaimFiles, type StoredDedupeClaim } from './dedupe-claim-files.ts';
+import { rejectedIdOf } from '../digest.ts';
+import {
+  type ClaimFilesOptions,
+  claimIdOf,
+  DedupeClaimFiles,
+  type OpenDedupeClaimFiles,
+  type StoredDedupeClaim,
+} from './dedupe-claim-files.ts';
 
-export interface SqliteDeduplicatorOptions {
-  /** Holds this store alone; several processes may share it. */
-  readonly folder: string;
-  /** How long a `message_id` is kept at least, ms. */
-  readonly windowMs: number;
-  readonly clock: Clock;
+export interface SqliteDeduplicatorOptions extends ClaimFilesOptions {
   /** How long a call waits for another process before it is `Unavailable`, ms. Default 5,000. */
   readonly busyTimeoutMs?: number;
 }
@@ -38,7 +39,7 @@ export function openSqliteDeduplicator(options: SqliteDeduplicatorOptions): Dedu
     async claim(claimants: readonly DedupeClaim[]) {
       if (claimants.length === 0) return [];
       const claims = claimants.map((claimant): StoredDedupeClaim => {
-        const id = digestOf(claimant);
+        const id = claimIdOf(claimant);
         const position = sources.textOf(claimant.position);
         if (claimant.rejected === true) return { id, position, rejectedId: rejectedIdOf(id) };
         if (claimant.afterRejected === true) return { id, position, afterRejectedId: rejectedIdOf(id) };
@@ -48,7 +49,7 @@ export function openSqliteDeduplicator(options: SqliteDeduplicatorOptions): Dedu
     },
     async winner(message) {
       return reading(() => {
-        const id = digestOf(message);
+        const id = claimIdOf(message);
         try {
           let rejected: string | undefined;
           for (const file of files.unlocked()) {

@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Position, parsePosition } from '@tributary/core';
 import { openDatabase } from '../../sqlite/database.ts';
+import { storedWinners } from './dedupe-claim-files.ts';
 
 /** A dedupe claim as the files hold it. */
 export interface ExportedDedupeClaim {
@@ -49,13 +50,12 @@ function* dedupeClaimsOf(
 ): Generator<ExportedDedupeClaim> {
   const claims = openDatabase(path, { readOnly: true });
   try {
-    for (const { id, winner } of claims.prepare('SELECT id, winner FROM claims ORDER BY id').iterate()) {
-      const [source = '', offset = '', index = ''] = String(winner).split('.');
+    for (const { digest, winner } of storedWinners(claims)) {
+      const [source = '', offset = '', index = ''] = winner.split('.');
       const at = `${Number.parseInt(offset, 36)}/${Number.parseInt(index, 36)}`;
       const position = parsePosition(`${sources.get(source)}/${at}`);
-      if (position === undefined || !(id instanceof Uint8Array))
-        throw new Error(`${path} has a dedupe claim in an unknown format`);
-      yield { digest: id, position, keptUntil };
+      if (position === undefined) throw new Error(`${path} has a dedupe claim in an unknown format`);
+      yield { digest, position, keptUntil };
     }
   } finally {
     claims.close();

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import type { MessagePort } from 'node:worker_threads';
 import { createConnectors } from '@tributary/connectors';
 import {
+  type Catalog,
   type Confinement,
   type Deduplicator,
   type FunnelStore,
@@ -204,20 +205,25 @@ export function redisAccess(config: Config): RedisAccess | undefined {
   };
 }
 
+interface DedupeTools {
+  readonly logger: Logger;
+  readonly catalog: Pick<Catalog, 'state'>;
+}
+
 /**
  * The deduplicator: on Redis if it is configured (it need not answer yet), else on SQLite. Fails with an error that is not
  * retryable if Redis may evict keys.
  */
-export function openDeduplicator(config: Config, logger: Logger): Promise<Deduplicator> {
+export function openDeduplicator(config: Config, tools: DedupeTools): Promise<Deduplicator> {
   const { dedupe } = embeddedFolders(config);
-  return open(config, { prefix: config.prefix, folder: dedupe, windowMs: config.dedupeWindowMs }, logger);
+  return open(config, { prefix: config.prefix, folder: dedupe, windowMs: config.dedupeWindowMs }, tools);
 }
 
 /** A deduplicator for re-evaluated events, with the retention of the log as its window. */
-export function openReevaluations(config: Config, logger: Logger): Promise<Deduplicator> {
+export function openReevaluations(config: Config, tools: DedupeTools): Promise<Deduplicator> {
   const { reevaluated } = embeddedFolders(config);
   const prefix = `${config.prefix}reevaluated:`;
-  return open(config, { prefix, folder: reevaluated, windowMs: config.retentionMs }, logger);
+  return open(config, { prefix, folder: reevaluated, windowMs: config.retentionMs }, tools);
 }
 
 interface Store {
@@ -226,14 +232,15 @@ interface Store {
   readonly windowMs: number;
 }
 
-async function open(config: Config, store: Store, logger: Logger): Promise<Deduplicator> {
+async function open(config: Config, store: Store, { logger, catalog }: DedupeTools): Promise<Deduplicator> {
   const { prefix, folder, windowMs } = store;
   const redis = redisAccess(config);
   if (redis !== undefined) {
     const { openRedisDeduplicator } = await import('../../../adapters/deduplicator/redis/index.ts');
     return openRedisDeduplicator({ ...redis, prefix, windowMs, logger });
   }
-  return openSqliteDeduplicator({ folder, windowMs, clock: Date.now });
+  const mayBeTimed = () => catalog.state.refersToRecords;
+  return openSqliteDeduplicator({ folder, windowMs, clock: Date.now, mayBeTimed });
 }
 
 interface CountingTools {
