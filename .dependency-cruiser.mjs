@@ -133,7 +133,7 @@ export default {
           '^(core|gateway|processors|connectors|infra)/index[.]ts$',
           // Parts with an entry of their own, for what starts often and needs no more.
           '^core/(primitives/index|log/record-layout)[.]ts$',
-          '^gateway/server/index[.]ts$',
+          '^gateway/server/create-server[.]ts$',
           '^processors/stages[.]ts$',
           '^connectors/egress/address-ranges[.]ts$',
           // A process that a test kills again and again loads one adapter in a fifth of the time that all of them take.

@@ -33,11 +33,7 @@ import type {
   VolumeCounters,
 } from '@tributary/core';
 import type { IdentityVerifier } from './authentication/id-tokens.ts';
-import type { ConsoleOptions } from './console/console.ts';
-import type { GuideOptions } from './guide/guide.ts';
 import type { ChangeLimits } from './limits/change-limits.ts';
-import type { LiveLimits } from './live-streams/stream-slots.ts';
-import type { CrossOriginOptions } from './server/cross-origin.ts';
 
 /** Rate limits; an absent one does not limit. */
 export interface Limits {
@@ -132,4 +128,64 @@ export interface GatewayDependencies {
   readonly guide?: GuideOptions;
   /** The web origins that may call. */
   readonly crossOrigin?: CrossOriginOptions;
+}
+
+/** Open live streams of this gateway: of all, and of one workspace, organization and account. */
+export interface LiveLimits {
+  readonly streams: number;
+  readonly workspaceStreams: number;
+  readonly organizationStreams: number;
+  /** Streams of an account and the API keys that it created. */
+  readonly accountStreams: number;
+  /** Interval of the comments that keep a connection alive, ms. Default 15,000. */
+  readonly commentEveryMs?: number;
+  /** How long a client may leave a full buffer unread before its connection is closed, ms. Default 60,000. */
+  readonly stallTimeoutMs?: number;
+}
+
+/** Web origins, `*` for any; none when empty. */
+export interface CrossOriginOptions {
+  /** Origins that may send events. Default: any, as a page needs a write key, which browsers do not add themselves. */
+  readonly ingestionOrigins?: readonly string[];
+  /** Origins that may call everything else, the profile API included. Default: none. */
+  readonly origins?: readonly string[];
+}
+
+/** An OpenID Connect issuer that people sign in with on the console. */
+export interface SignInIssuer {
+  readonly issuer: string;
+  /** The client id of the console at the issuer, which is the audience of its ID tokens. */
+  readonly clientId: string;
+}
+
+/** Options of the console, which the gateway serves at `/console/`. */
+export interface ConsoleOptions {
+  /** The folder of the built console. It may be built while the gateway runs. */
+  readonly folder: string;
+  readonly version: string;
+  readonly issuers: readonly SignInIssuer[];
+  /** Origins beside those of the issuers that the page calls to sign in: their discovered endpoints. */
+  readonly endpointOrigins?: () => readonly string[];
+  /** Signs in by the link that `tributary dev` prints. Absent: there is no such link. */
+  readonly developmentLink?: DevelopmentLink;
+}
+
+/** The link that `tributary dev` prints: it signs a browser of this machine in without an issuer. */
+export interface DevelopmentLink {
+  /** In the fragment of the link; of this start of the server, and good once. */
+  readonly secret: string;
+  /** A new token for the person who started the server. */
+  mint(): Promise<DevelopmentToken>;
+}
+
+export interface DevelopmentToken {
+  readonly token: string;
+  /** ISO 8601. */
+  readonly expiresAt: string;
+}
+
+/** Options of the documentation, which the gateway serves at `/guide/`. */
+export interface GuideOptions {
+  /** The folder of the built documentation. It may be built while the gateway runs. */
+  readonly folder: string;
 }

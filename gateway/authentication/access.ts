@@ -15,23 +15,22 @@ import fastifyPlugin from 'fastify-plugin';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { invalidRequest, permissionDenied } from '../errors/api-error.ts';
 import { createAuthenticate, createKeyUseNotes, usableKey } from './authenticate.ts';
-import { type Caller, isOperator } from './caller.ts';
 import {
   bearerOf,
+  type Caller,
+  FOR_OPERATORS,
+  isOperator,
   keyInBody,
   keyOrBearerOf,
   keysInText,
-  namesCredential,
-  sdkCredentialOf,
-} from './credentials.ts';
-import {
-  FOR_OPERATORS,
   NO_ORGANIZATION,
   NO_WORKSPACE,
+  namesCredential,
   organizationRoleTooLow,
   roleTooLow,
+  sdkCredentialOf,
   wrongKind,
-} from './refusal-reasons.ts';
+} from './caller.ts';
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 const WORKSPACE_HEADER = 'x-workspace-id';

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import { parseIpAddress } from '../server/ip-address.ts';
-import { FailedAuthentications, MAX_FAILURES, MAX_WIDER_FAILURES } from './failed-authentications.ts';
+import { parseIpAddress } from '../server/addresses.ts';
+import { FailedAuthentications, MAX_FAILURES, MAX_WIDER_FAILURES } from './authenticate.ts';
 
 function failing() {
   let now = 1_000_000;

@@ -1,6 +1,6 @@
 import { type EventLog, HEADER, type LogEntry, TOPIC } from '@tributary/core';
 import { expect, it } from 'vitest';
-import { isInSlowValidation } from './accepted-event.ts';
+import { isInSlowValidation } from './event-tracer.ts';
 import { LogScan } from './log-scan.ts';
 
 const EVENT = {

@@ -11,9 +11,9 @@ import {
   Unavailable,
 } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { withDeadLetters } from './dead-letters.ts';
-import { traceDelivery } from './deliveries.ts';
+import { withDeadLetters } from './event-tracer.ts';
 import { LogScan } from './log-scan.ts';
+import { traceDelivery } from './rule-traces.ts';
 
 const AT = '2026-01-01T00:00:00.000Z';
 const EVENT: CanonicalEvent = {

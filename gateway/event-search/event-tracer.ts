@@ -1,22 +1,37 @@
 import {
+  attemptsIn,
   type CanonicalEvent,
+  type ContractStep,
+  type DeadLetterRecord,
   type Deduplicator,
+  type Delivery,
+  type DeliveryTrace,
   type EntryLocation,
+  type Environment,
   type EventLog,
   type EventTrace,
+  eventKey,
+  eventName,
   HEADER,
   type History,
   type LogEntry,
+  type NewEntry,
   organizationOf,
+  type Position,
+  parsePosition,
+  partitionsOfKey,
+  type RuleTrace,
+  readDeliveryReference,
+  receivedTopic,
   type ScanCoverage,
+  TOPIC,
+  timeOfId,
+  Unavailable,
 } from '@tributary/core';
-import type { ContractDependencies } from '../ingestion/contract-check.ts';
-import { FairSemaphore } from '../limits/fair-semaphore.ts';
-import { contractStep, findAccepted, isInSlowValidation, isValidated } from './accepted-event.ts';
-import { failedStage, findDeadLetters, withDeadLetters } from './dead-letters.ts';
-import { LogScan } from './log-scan.ts';
-import { findReceived, findReevaluated, type ReceivedEvent, type TraceQuery } from './received-event.ts';
-import { traceRules } from './rules.ts';
+import { type ContractDependencies, evaluateContract } from '../ingestion/contract-check.ts';
+import { FairSemaphore } from '../limits/turns.ts';
+import { CLOCK_SKEW_MS, isEntryOf, LogScan, type ScanEnd, type ScanRange, specOf } from './log-scan.ts';
+import { traceRules } from './rule-traces.ts';
 
 /** How long one trace reads, ms. */
 const BUDGET_MS = 1_500;
@@ -24,7 +39,7 @@ const BUDGET_MS = 1_500;
 const CONCURRENCY = { concurrency: 2, maxWaiting: 20, maxWaitingPerOwner: 4, retryAfterSeconds: 2 };
 
 /** The sources of a trace, which are only read. The event path writes nothing for traces. */
-export interface TraceSources extends ContractDependencies {
+interface TraceSources extends ContractDependencies {
   readonly log: EventLog;
   readonly deduplicator: Pick<Deduplicator, 'winner'>;
   readonly reevaluations: Pick<Deduplicator, 'winner'>;
@@ -38,7 +53,7 @@ type Path = Omit<EventTrace, 'scan'>;
 /** The path of an event whose contract was evaluated. */
 type ValidatedPath = Path & Required<Pick<Path, 'contract'>>;
 
-export interface TraceResult {
+interface TraceResult {
   /** Undefined when the event was not found. */
   readonly trace: EventTrace | undefined;
   readonly coverage: ScanCoverage;
@@ -142,4 +157,388 @@ async function pathOfAccepted(
 
 function entryLocationOf({ position, timestamp }: LogEntry): EntryLocation {
   return { position, at: timestamp };
+}
+
+/** A message whose id a gateway assigned is appended to the log within this time, ms. */
+const APPENDED_WITHIN_MS = 60_000;
+/** The search covers this much before and after the time that a caller names, ms. */
+const AROUND_MS = 120_000;
+
+/** Identifies the event to trace. */
+interface TraceQuery {
+  readonly workspaceId: string;
+  readonly messageId: string;
+  readonly environments: readonly Environment[];
+  /** Approximate time at which the event was received, epoch ms. */
+  readonly around?: number;
+  /** Its `user_id`, else `anonymous_id`: determines the partition. */
+  readonly subject?: string;
+}
+
+interface ReceivedEvent {
+  readonly entry: LogEntry;
+  readonly event: CanonicalEvent;
+}
+
+interface ReceivedSources {
+  readonly log: EventLog;
+  readonly deduplicator: Pick<Deduplicator, 'winner'>;
+  /** The dedupe claims of events that a replay re-evaluated. */
+  readonly reevaluations: Pick<Deduplicator, 'winner'>;
+  /** Received topics declared by the operator, beside one per environment. */
+  readonly dedicatedTopics: readonly string[];
+}
+
+/**
+ * Finds the received entry of a message id; of a message that was sent repeatedly, the entry that won deduplication.
+ * Undefined when it is not found. The searches, cheapest first:
+ *
+ * 1. the position that the deduplicator remembers;
+ * 2. entries that validate has not consumed yet;
+ * 3. entries from around the time that the id contains or the caller names.
+ */
+async function findReceived(
+  scan: LogScan,
+  sources: ReceivedSources,
+  query: TraceQuery,
+): Promise<ReceivedEvent | undefined> {
+  return (
+    (await findDedupeWinner(scan, sources, query)) ??
+    (await findUnvalidated(scan, sources, query)) ??
+    (await findNearItsTime(scan, sources, query))
+  );
+}
+
+async function findDedupeWinner(
+  scan: LogScan,
+  sources: ReceivedSources,
+  query: TraceQuery,
+): Promise<ReceivedEvent | undefined> {
+  const { workspaceId, messageId } = query;
+  for (const environment of query.environments) {
+    const position = await scan.ask('deduplicator', () =>
+      sources.deduplicator.winner({ workspaceId, environment, messageId }, [
+        ...topicsOf(sources, [environment]),
+        TOPIC.receivedSlow,
+      ]),
+    );
+    if (position === undefined || position === 'unanswered') continue;
+    const found = await readAt(scan, position, query);
+    if (found !== undefined) return (await firstReceived(scan, found, query)) ?? found;
+  }
+  return undefined;
+}
+
+/** A re-evaluated event won deduplication by its entry in validate's slow queue, which names the received entry. */
+async function firstReceived(
+  scan: LogScan,
+  { entry: { position, headers } }: ReceivedEvent,
+  query: TraceQuery,
+): Promise<ReceivedEvent | undefined> {
+  if (position.topic !== TOPIC.receivedSlow) return undefined;
+  const received = parsePosition(headers[HEADER.receivedPosition] ?? '');
+  return received === undefined ? undefined : readAt(scan, received, query);
+}
+
+/**
+ * The entry by which a replay had a rejected event re-evaluated; of several, the one that won deduplication. Undefined
+ * when there is none, or when another event of the same id was accepted instead.
+ */
+async function findReevaluated(
+  scan: LogScan,
+  { reevaluations }: Pick<ReceivedSources, 'reevaluations'>,
+  { event }: ReceivedEvent,
+): Promise<ReceivedEvent | undefined> {
+  const { workspace_id: workspaceId, environment, message_id: messageId } = event;
+  const message = { workspaceId, environment, messageId };
+  const position = await scan.ask('deduplicator', () => reevaluations.winner(message, [TOPIC.receivedSlow]));
+  if (position === undefined || position === 'unanswered' || position.topic !== TOPIC.receivedSlow)
+    return undefined;
+  return readAt(scan, position, { workspaceId, messageId, environments: [environment] });
+}
+
+/** Undefined when the entry is past the log's retention. */
+async function readAt(
+  scan: LogScan,
+  { topic, partition, offset, index }: Position,
+  query: TraceQuery,
+): Promise<ReceivedEvent | undefined> {
+  let found: ReceivedEvent | undefined;
+  await scan.visit({ topic, partition, from: offset, to: offset + 1 }, (entry) => {
+    if (entry.position.offset !== offset || entry.position.index !== index) return undefined;
+    found = eventIn(entry, query);
+    return 'enough';
+  });
+  return found;
+}
+
+async function findUnvalidated(
+  scan: LogScan,
+  sources: ReceivedSources,
+  query: TraceQuery,
+): Promise<ReceivedEvent | undefined> {
+  const { log } = sources;
+  return earliestIn(scan, sources, query, async (topic, partition) => {
+    const consumed = await log.positionOf('validate', topic, partition);
+    return { topic, partition, from: consumed ?? (await log.first(topic, partition)) };
+  });
+}
+
+async function findNearItsTime(
+  scan: LogScan,
+  sources: ReceivedSources,
+  query: TraceQuery,
+): Promise<ReceivedEvent | undefined> {
+  const assignedAt = timeOfId(query.messageId);
+  const times: (readonly [since: number, until: number])[] = [];
+  if (query.around !== undefined) times.push([query.around - AROUND_MS, query.around + AROUND_MS]);
+  if (assignedAt !== undefined) times.push([assignedAt - CLOCK_SKEW_MS, assignedAt + APPENDED_WITHIN_MS]);
+  for (const [since, until] of times) {
+    const found = await earliestIn(scan, sources, query, async (topic, partition) => ({
+      topic,
+      partition,
+      from: await sources.log.offsetAt(topic, partition, since),
+      to: await sources.log.offsetAt(topic, partition, until),
+    }));
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+/** The entry of a repeated message that was appended first. */
+async function earliestIn(
+  scan: LogScan,
+  sources: ReceivedSources,
+  query: TraceQuery,
+  rangeOf: (topic: string, partition: number) => Promise<ScanRange>,
+): Promise<ReceivedEvent | undefined> {
+  const found: ReceivedEvent[] = [];
+  const partitions = topicsOf(sources, query.environments).flatMap((topic) =>
+    partitionsOf(sources.log, topic, query).map((partition) => ({ topic, partition })),
+  );
+  await Promise.all(
+    partitions.map(async ({ topic, partition }) => {
+      await scan.visit(await rangeOf(topic, partition), (entry) => {
+        const here = eventIn(entry, query);
+        if (here !== undefined) found.push(here);
+        return here === undefined ? undefined : 'enough';
+      });
+    }),
+  );
+  return found.sort((a, b) => a.entry.timestamp - b.entry.timestamp)[0];
+}
+
+/** Dedicated topics are always included: they may hold events of either environment. */
+function topicsOf(
+  { log, dedicatedTopics }: ReceivedSources,
+  environments: readonly Environment[],
+): readonly string[] {
+  return [...environments.map(receivedTopic), ...dedicatedTopics].filter((topic) => log.topics.has(topic));
+}
+
+function partitionsOf(log: EventLog, topic: string, { subject, workspaceId }: TraceQuery): readonly number[] {
+  const { partitions, earlier = [] } = log.topics.get(topic) ?? { partitions: 0 };
+  if (subject !== undefined)
+    return partitionsOfKey(eventKey({ workspace_id: workspaceId, user_id: subject }), {
+      partitions,
+      earlier,
+    });
+  return Array.from({ length: partitions }, (_, partition) => partition);
+}
+
+/** The event of an entry if it matches the query. Compares text first, so that most entries are never parsed. */
+function eventIn(
+  entry: LogEntry,
+  { workspaceId, messageId, environments }: TraceQuery,
+): ReceivedEvent | undefined {
+  if (!entry.value.includes(JSON.stringify(messageId))) return undefined;
+  const event = JSON.parse(entry.value) as CanonicalEvent;
+  const { message_id, workspace_id, environment } = event;
+  const matches =
+    message_id === messageId && workspace_id === workspaceId && environments.includes(environment);
+  return matches ? { entry, event } : undefined;
+}
+
+/** How long to wait for this process's catalog to reach the position that the event carries, ms. */
+const CATALOG_WAIT_MS = 250;
+
+/** True once validate has consumed the received entry. */
+async function isValidated(log: EventLog, { position }: LogEntry): Promise<boolean> {
+  const { topic, partition, offset } = position;
+  return ((await log.positionOf('validate', topic, partition)) ?? 0) > offset;
+}
+
+/** True while the event waits in validate's slow queue. */
+export async function isInSlowValidation(
+  scan: LogScan,
+  log: EventLog,
+  { entry, event }: ReceivedEvent,
+): Promise<boolean> {
+  const topic = TOPIC.receivedSlow;
+  for (const partition of partitionsOfKey(eventKey(event), specOf(log, topic))) {
+    const consumed = (await log.positionOf('validate.slow', topic, partition)) ?? 0;
+    const from = await log.offsetAt(topic, partition, entry.timestamp - CLOCK_SKEW_MS);
+    const end = await scan.visit({ topic, partition, from: Math.max(from, consumed) }, (slow) =>
+      // A re-evaluation waits in this queue too; until it is done the event counts as rejected.
+      isEntryOf(slow, event) && slow.headers[HEADER.reevaluatedBy] === undefined ? 'enough' : undefined,
+    );
+    if (end === 'enough') return true;
+  }
+  return false;
+}
+
+/**
+ * The verdict of the contract. It is evaluated again: an event is evaluated as of the catalog position that it carries,
+ * so every process arrives at the verdict that validate came to, at any time.
+ */
+async function contractStep(
+  sources: ContractDependencies,
+  { entry, event }: ReceivedEvent,
+): Promise<ContractStep> {
+  const { catalog } = sources;
+  const position = Number(entry.headers[HEADER.catalogPosition]);
+  if (Number.isNaN(position)) throw new Unavailable('a received event without a catalog position');
+  if (catalog.position < position) await catalog.waitFor(position, CATALOG_WAIT_MS);
+  const contract = catalog.state.contractAt(event.workspace_id, event.type, eventName(event), position);
+  if (contract === undefined) return { outcome: 'accepted', violations: [] };
+  const { outcome, violations } = await evaluateContract(contract, event, sources);
+  return {
+    outcome,
+    contract_id: contract.id,
+    contract_version: contract.version,
+    violations: violations.map(({ kind, path, message, action }) => ({ kind, path, message, action })),
+  };
+}
+
+/** The event's entry on `events.accepted`; undefined when it was not found. */
+async function findAccepted(
+  scan: LogScan,
+  log: EventLog,
+  { entry, event }: ReceivedEvent,
+): Promise<LogEntry | undefined> {
+  const topic = TOPIC.accepted;
+  let found: LogEntry | undefined;
+  for (const partition of partitionsOfKey(eventKey(event), specOf(log, topic))) {
+    const from = await log.offsetAt(topic, partition, entry.timestamp - CLOCK_SKEW_MS);
+    await scan.visit({ topic, partition, from }, (accepted) => {
+      if (!isEntryOf(accepted, event)) return undefined;
+      found = accepted;
+      return 'enough';
+    });
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+/** Entries of one event that stages moved to the dead-letter topic. */
+interface DeadLetters {
+  readonly records: readonly DeadLetterRecord[];
+  /** True when the topic was read to its end. */
+  readonly complete: boolean;
+}
+
+const NO_IDS: ReadonlySet<string> = new Set();
+
+/** Finds the dead-letter records of the event and of its deliveries, which may be keyed by these ids. */
+async function findDeadLetters(
+  scan: LogScan,
+  log: EventLog,
+  { entry, event }: ReceivedEvent,
+  deliveryIds: ReadonlySet<string> = NO_IDS,
+): Promise<DeadLetters> {
+  const topic = TOPIC.poison;
+  const partitions = log.topics.get(topic)?.partitions ?? 0;
+  const records: DeadLetterRecord[] = [];
+  // The entry is a JSON text within a JSON text.
+  const messageId = JSON.stringify(JSON.stringify(event.message_id)).slice(1, -1);
+  const scanPartition = async (partition: number): Promise<ScanEnd> => {
+    const from = await log.offsetAt(topic, partition, entry.timestamp - CLOCK_SKEW_MS);
+    return scan.visit({ topic, partition, from }, ({ key, value }) => {
+      const isNamed = value.includes(messageId) && value.includes(event.workspace_id);
+      if (isNamed || deliveryIds.has(key)) records.push(JSON.parse(value) as DeadLetterRecord);
+      return undefined;
+    });
+  };
+  const ends = await Promise.all(
+    Array.from({ length: partitions }, (_, partition) => scanPartition(partition)),
+  );
+  return { records, complete: !ends.includes('timed out') };
+}
+
+/**
+ * The rules, corrected by dead letters: the position of a stage passes entries that it dead-lettered too, so a delivery
+ * counts as delivered or retrying only when no stage dead-lettered it.
+ */
+export async function withDeadLetters(
+  scan: LogScan,
+  log: EventLog,
+  received: ReceivedEvent,
+  rules: readonly RuleTrace[],
+): Promise<Pick<EventTrace, 'rules' | 'poisoned'>> {
+  const isUndecided = rules.some((rule) => rule.mismatch === undefined && rule.transformation === 'unknown');
+  const isConcluded = rules.some(({ deliveries }) =>
+    deliveries.some(({ first_try, status }) => first_try || status === 'retrying'),
+  );
+  if (!isUndecided && !isConcluded) return { rules };
+  const ids = new Set(rules.flatMap(({ deliveries }) => deliveries.map(({ id }) => id)));
+  const deadLetters = await findDeadLetters(scan, log, received, ids);
+  const checked = rules.map((rule) => ({
+    ...rule,
+    deliveries: rule.deliveries.map((delivery) => unlessDeadLettered(delivery, deadLetters)),
+  }));
+  const unknown = checked.flatMap(({ deliveries }) =>
+    deliveries.filter(({ status }) => status === 'unknown'),
+  );
+  const ofDelivery = deadLetters.records.find(({ entry }) =>
+    unknown.some(({ id }) => entry.key === id || entry.value.includes(id)),
+  );
+  const record = ofDelivery ?? (isUndecided ? deadLetters.records[0] : undefined);
+  return { rules: checked, ...failedStage(record) };
+}
+
+function unlessDeadLettered(delivery: DeliveryTrace, { records, complete }: DeadLetters): DeliveryTrace {
+  if (delivery.status === 'retrying') return unlessRetryDeadLettered(delivery, records);
+  if (!delivery.first_try) return delivery;
+  const isDelivered =
+    complete &&
+    !records.some(({ entry: { key, value } }) => key === delivery.id || value.includes(delivery.id));
+  return isDelivered ? delivery : { ...delivery, status: 'unknown', first_try: false };
+}
+
+/**
+ * History shows a delivery as retrying although the entry of its next attempt was dead-lettered. A delivery that was
+ * redriven and attempted since has a later attempt than that entry.
+ */
+function unlessRetryDeadLettered(
+  delivery: DeliveryTrace,
+  records: readonly DeadLetterRecord[],
+): DeliveryTrace {
+  const lastAttemptAt = delivery.attempts.at(-1)?.at ?? '';
+  const isDeadLettered = records.some(({ entry }) => {
+    const logged = deliveryIn(entry);
+    return logged?.id === delivery.id && (logged.attempts.at(-1)?.at ?? '') >= lastAttemptAt;
+  });
+  if (!isDeadLettered) return delivery;
+  const { next_attempt_at: _never, ...rest } = delivery;
+  return { ...rest, status: 'unknown' };
+}
+
+/** Undefined for an entry of another topic, and for one that is not valid JSON. */
+function deliveryIn({
+  key,
+  value,
+}: Pick<NewEntry, 'key' | 'value'>): Pick<Delivery, 'id' | 'attempts'> | undefined {
+  try {
+    const reference = readDeliveryReference(value);
+    if (reference !== undefined) return { id: key, attempts: attemptsIn(reference.attempts) };
+    const { id, attempts } = JSON.parse(value) as Partial<Delivery>;
+    return id === undefined || !Array.isArray(attempts) ? undefined : { id, attempts };
+  } catch {
+    return undefined;
+  }
+}
+
+/** The field by which a trace states that a stage dead-lettered the event. */
+function failedStage(record: DeadLetterRecord | undefined): Pick<EventTrace, 'poisoned'> {
+  return record === undefined ? {} : { poisoned: { stage: record.stage, error: record.error } };
 }

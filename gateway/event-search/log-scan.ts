@@ -1,5 +1,15 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
-import { type EventLog, type LogEntry, type ScanCoverage, Unavailable } from '@tributary/core';
+import {
+  type EventLog,
+  HEADER,
+  type LogEntry,
+  type ScanCoverage,
+  type TopicSpec,
+  Unavailable,
+} from '@tributary/core';
+
+/** The clocks of gateways and of the log may differ by this much, ms. */
+export const CLOCK_SKEW_MS = 2_000;
 
 /** Bytes of one read: small, as the embedded log reads on the thread that serves all requests. */
 const READ_BYTES = 128 * 1024;
@@ -123,4 +133,21 @@ export class LogScan {
       });
     }
   }
+}
+
+/** The partitions of a topic; one where it is not declared. */
+export function specOf(log: EventLog, topic: string): Pick<TopicSpec, 'partitions' | 'earlier'> {
+  return log.topics.get(topic) ?? { partitions: 1 };
+}
+
+/** Whether an entry holds this event or one of its deliveries, by its headers. */
+export function isEntryOf(
+  { headers }: LogEntry,
+  event: { readonly message_id: string; readonly workspace_id: string; readonly environment: string },
+): boolean {
+  return (
+    headers[HEADER.messageId] === event.message_id &&
+    headers[HEADER.workspaceId] === event.workspace_id &&
+    headers[HEADER.environment] === event.environment
+  );
 }

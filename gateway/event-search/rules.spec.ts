@@ -12,7 +12,7 @@ import {
 } from '@tributary/core';
 import { expect, it } from 'vitest';
 import { LogScan } from './log-scan.ts';
-import { slowQueueOf, traceRules } from './rules.ts';
+import { slowQueueOf, traceRules } from './rule-traces.ts';
 
 const AT = '2026-01-01T00:00:00.000Z';
 const EVENT: CanonicalEvent = {

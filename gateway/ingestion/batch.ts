@@ -3,12 +3,17 @@ import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv';
 import type { TSchema } from 'typebox';
 import type { GatewayDependencies } from '../dependencies.ts';
 import type { ErrorDetail } from '../errors/api-error.ts';
-import { describeValidation } from '../errors/validation.ts';
-import { detailOf } from '../request-body/parse-json.ts';
-import type { TolerantBody } from '../request-body/tolerant-json.ts';
-import { DOCUMENTED } from '../resources/documented.ts';
-import { type ShapedEvent, shapeEvent } from './canonical-event.ts';
-import { batchItems, type EventBody, type ItemSchemas, typesIn } from './event-schemas.ts';
+import { describeValidation } from '../errors/error-handler.ts';
+import { detailOf, type TolerantBody } from '../request-body/parse-json.ts';
+import { DOCUMENTED } from '../server/create-server.ts';
+import {
+  batchItems,
+  type EventBody,
+  type ItemSchemas,
+  type ShapedEvent,
+  shapeEvent,
+  typesIn,
+} from './event.ts';
 import { TOO_LARGE } from './ingest.ts';
 
 /** An item of a batch that is rejected, with the reason. Other items are accepted. */

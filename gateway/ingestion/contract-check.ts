@@ -9,7 +9,7 @@ import {
 } from '@tributary/core';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { tooManyRequests } from '../errors/api-error.ts';
-import { PRODUCER_TURNS, TENANT_TURNS } from '../limits/tenant-turns.ts';
+import { PRODUCER_TURNS, TENANT_TURNS } from '../limits/turns.ts';
 import type { BatchEvent, ReadBatch, RejectedItem } from './batch.ts';
 
 export type ContractDependencies = Pick<GatewayDependencies, 'catalog' | 'contracts' | 'evaluateLight'>;

@@ -19,9 +19,8 @@ import type { FastifyRequest } from 'fastify';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { unavailable } from '../errors/api-error.ts';
 import { UnconfirmedBytes, workspaceOwners } from '../limits/memory-budgets.ts';
-import { UNKNOWN } from '../server/client-address.ts';
-import type { IpAddress } from '../server/ip-address.ts';
-import type { ShapedEvent } from './canonical-event.ts';
+import { type IpAddress, UNKNOWN } from '../server/addresses.ts';
+import type { ShapedEvent } from './event.ts';
 
 /**
  * Appends events to the log. Resolves when the log has confirmed them, with the indices of the events that it refuses

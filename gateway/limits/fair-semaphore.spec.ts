@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import { FairSemaphore } from './fair-semaphore.ts';
+import { FairSemaphore } from './turns.ts';
 
 const STAYS = new AbortController().signal;
 

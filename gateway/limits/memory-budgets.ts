@@ -4,8 +4,7 @@ import type { FastifyRequest, onSendHookHandler } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { unavailable } from '../errors/api-error.ts';
-import { ownersByAddress } from '../server/client-address.ts';
-import { addressGroup } from '../server/ip-address.ts';
+import { addressGroup, ownersByAddress } from '../server/addresses.ts';
 
 /** Responses up to this size are not counted, as are bodies. */
 const UNCOUNTED_BYTES = 16 * 1024;

@@ -4,7 +4,7 @@ import type { Caller } from '../authentication/caller.ts';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { tooManyRequests } from '../errors/api-error.ts';
 import { refuseEventsOverBudget } from './storage-budgets.ts';
-import { countProducerCall } from './tenant-turns.ts';
+import { countProducerCall } from './turns.ts';
 
 /** A failing limiter is logged at most this often, ms. */
 const LOG_EVERY_MS = 10_000;

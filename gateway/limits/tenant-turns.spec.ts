@@ -1,6 +1,6 @@
 import { organizationOf } from '@tributary/core';
 import { expect, it } from 'vitest';
-import { PRODUCER_TURNS, TENANT_TURNS } from './tenant-turns.ts';
+import { PRODUCER_TURNS, TENANT_TURNS } from './turns.ts';
 
 function busyFor(ms: number): void {
   const until = performance.now() + ms;

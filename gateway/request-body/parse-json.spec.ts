@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { parseJson } from './parse-json.ts';
-import { MAX_DEPTH } from './tolerant-json.ts';
+import { MAX_DEPTH, parseJson } from './parse-json.ts';
 
 const parse = (text: string) => parseJson(Buffer.from(text));
 /** `path`: the position in the text. */

@@ -1,7 +1,7 @@
 import { CreationOrder, newId } from '@tributary/core';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { byText, catalogList } from './catalog-list.ts';
+import { byText, catalogList } from './lists.ts';
 
 interface Item {
   readonly id: string;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { decodePosition, encodePosition, NEWEST_FIRST, pageRequest } from './pagination.ts';
+import { decodePosition, encodePosition, NEWEST_FIRST, pageRequest } from './lists.ts';
 
 const ID = '0198c5a2-7c1e-7b3a-9f60-2d1c5e8a4b70';
 const BY_NAME = { field: 'name', descending: false } as const;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { merged } from './patch.ts';
+import { merged } from './catalog-entities.ts';
 
 describe('a merge patch', () => {
   // The examples of RFC 7396, appendix A.

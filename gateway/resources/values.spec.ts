@@ -1,7 +1,7 @@
 import { iso } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { ApiError } from '../errors/api-error.ts';
-import { lookBack, parseInteger } from './values.ts';
+import { lookBack, parseInteger } from './schemas.ts';
 
 const rule = { name: 'hours', min: 1, max: 720, fallback: 24 };
 

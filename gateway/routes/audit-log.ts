@@ -9,7 +9,7 @@ import {
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
 import type { GatewayDependencies } from '../dependencies.ts';
-import { linkNext, pageQuery, pageRequest, withCursor } from '../resources/pagination.ts';
+import { linkNext, pageQuery, pageRequest, withCursor } from '../resources/lists.ts';
 import {
   closed,
   errorAnswers,
@@ -18,11 +18,12 @@ import {
   nullable,
   oneOf,
   organizationPathOf,
+  parseTime,
   pathOf,
   time,
+  timeText,
   uuid,
 } from '../resources/schemas.ts';
-import { parseTime, timeText } from '../resources/values.ts';
 
 const word = (description: string) => Type.String({ minLength: 1, maxLength: 200, description });
 

@@ -17,7 +17,7 @@ import { type Static, Type } from 'typebox';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { ApiError } from '../errors/api-error.ts';
 import { EventTracer } from '../event-search/event-tracer.ts';
-import { disconnectSignal } from '../limits/fair-semaphore.ts';
+import { disconnectSignal } from '../limits/turns.ts';
 import {
   closed,
   errorAnswers,
@@ -25,12 +25,13 @@ import {
   listOf,
   nullable,
   oneOf,
+  parseTime,
   pathOf,
   time,
+  timeText,
   uuid,
 } from '../resources/schemas.ts';
-import { parseTime, timeText } from '../resources/values.ts';
-import { attempt, presentAttempt } from './deliveries/delivery-resource.ts';
+import { attempt, presentAttempt } from './deliveries.ts';
 
 const traceQuery = closed({
   environment: Type.Optional(

@@ -2,8 +2,18 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import { ENVIRONMENTS, EVENT_TYPES, iso, type VolumeRow } from '@tributary/core';
 import { Type } from 'typebox';
 import type { GatewayDependencies } from '../dependencies.ts';
-import { closed, errorAnswers, listOf, oneOf, pathOf, time } from '../resources/schemas.ts';
-import { HOURS, hoursText, lookBack, parseInteger } from '../resources/values.ts';
+import {
+  closed,
+  errorAnswers,
+  HOURS,
+  hoursText,
+  listOf,
+  lookBack,
+  oneOf,
+  parseInteger,
+  pathOf,
+  time,
+} from '../resources/schemas.ts';
 
 const volumeQuery = closed({
   hours: hoursText,

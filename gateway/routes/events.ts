@@ -1,30 +1,112 @@
-import { iso, permissionOf, type WriteKey } from '@tributary/core';
+import { iso, permissionOf, VIOLATION_KINDS, type WriteKey } from '@tributary/core';
 import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
-import { wrongKind } from '../authentication/refusal-reasons.ts';
+import { type Static, Type } from 'typebox';
+import { wrongKind } from '../authentication/caller.ts';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { ApiError, type ErrorDetail, payloadTooLarge, permissionDenied } from '../errors/api-error.ts';
 import { createBatchReader, itemsTooLarge, messageIds } from '../ingestion/batch.ts';
-import { shapeEvent } from '../ingestion/canonical-event.ts';
 import { contractFor, createBatchContractCheck, evaluateContract } from '../ingestion/contract-check.ts';
-import {
-  type BatchBody,
-  batchAnswer,
-  batchBody,
-  blockedAnswer,
-  type EventBody,
-  eventBodies,
-  type IngestQuery,
-  ingestQuery,
-  NATIVE_TYPES,
-  receivedAnswer,
-  unconfirmedAnswer,
-  unconfirmedBatchAnswer,
-} from '../ingestion/event-schemas.ts';
+import { type EventBody, eventBodies, MAX_BATCH, NATIVE_TYPES, shapeEvent } from '../ingestion/event.ts';
 import { createIngest, TOO_LARGE } from '../ingestion/ingest.ts';
-import { disconnectSignal } from '../limits/fair-semaphore.ts';
 import { consumeEventQuota } from '../limits/rate-limits.ts';
-import { PRODUCER_TURNS } from '../limits/tenant-turns.ts';
-import { errorAnswers } from '../resources/schemas.ts';
+import { disconnectSignal, PRODUCER_TURNS } from '../limits/turns.ts';
+import { errorAnswers, listOf, nullable, oneOf } from '../resources/schemas.ts';
+
+const batchBody = Type.Object(
+  {
+    batch: Type.Array(Type.Unknown(), {
+      maxItems: MAX_BATCH,
+      description: 'Events of any type, each with its `type`.',
+    }),
+  },
+  {
+    title: 'Batch',
+    additionalProperties: false,
+    examples: [{ batch: [{ type: 'track', event: 'Order Placed', user_id: 'ada' }] }],
+  },
+);
+type BatchBody = Static<typeof batchBody>;
+
+const ingestQuery = Type.Object(
+  {
+    check: Type.Optional(
+      Type.Literal('contract', {
+        description: 'Evaluate the contract first, and store nothing when it blocks the event.',
+      }),
+    ),
+  },
+  { additionalProperties: false },
+);
+type IngestQuery = Static<typeof ingestQuery>;
+
+const receivedAnswer = Type.Object(
+  {
+    message_id: Type.String(),
+    status: Type.Literal('received'),
+  },
+  { title: 'EventReceived' },
+);
+
+const detail = Type.Object({ path: Type.String(), message: Type.String() });
+
+/** The 400 response to one event. */
+const blockedAnswer = Type.Object(
+  {
+    error: Type.String({ description: '`invalid request`, or `event blocked` by its contract.' }),
+    details: Type.Optional(listOf(detail)),
+    violations: Type.Optional(
+      listOf(
+        Type.Object({
+          kind: oneOf(VIOLATION_KINDS),
+          path: Type.String(),
+          message: Type.String(),
+          action: oneOf(['warned', 'omitted', 'blocked']),
+        }),
+        'The violations of the contract.',
+      ),
+    ),
+  },
+  { description: 'The event is invalid, or its contract blocks it. Nothing was stored.' },
+);
+
+const unconfirmed = 'Not confirmed: it may exist. Send it again with the same message_id.';
+
+/** The 503 response to one event. */
+const unconfirmedAnswer = Type.Object(
+  {
+    error: Type.String(),
+    message_id: Type.Optional(Type.String({ description: 'The id to send it again with.' })),
+  },
+  { description: unconfirmed },
+);
+
+const rejectedItems = Type.Array(
+  Type.Object({
+    index: Type.Integer({ description: 'Place in the batch, from 0.' }),
+    error: Type.String(),
+    details: Type.Array(detail),
+  }),
+);
+
+const batchAnswer = Type.Object(
+  {
+    accepted: Type.Integer({ description: 'How many are durable now.', examples: [1] }),
+    rejected: rejectedItems,
+  },
+  { title: 'BatchReceived' },
+);
+
+/** The 503 response to a batch. */
+const unconfirmedBatchAnswer = Type.Object(
+  {
+    error: Type.String(),
+    message_ids: Type.Optional(
+      listOf(nullable(Type.String()), 'The id of each item to send it again with; null for a rejected one.'),
+    ),
+    rejected: Type.Optional(rejectedItems),
+  },
+  { description: unconfirmed },
+);
 
 /** A number keeps its digits within `properties`, `traits` and `context`: no field of an event is a number. */
 const IN_OBJECTS = 2;

@@ -1,11 +1,134 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
-import { type AddressedEntity, addressesOfWorkspace, iso, newId, unconfirmedAddress } from '@tributary/core';
-import { Type } from 'typebox';
+import {
+  type Addressed,
+  type AddressedEntity,
+  type Alerts,
+  addressesOfWorkspace,
+  type CatalogView,
+  isConfirmedAddress,
+  isConfirmedByLink,
+  iso,
+  newId,
+  unconfirmedAddress,
+  type Workspace,
+} from '@tributary/core';
+import { type Static, Type } from 'typebox';
 import type { GatewayDependencies } from '../dependencies.ts';
-import { notFound } from '../errors/api-error.ts';
-import { addressStatus } from '../resources/alerts.ts';
-import { closed, errorAnswers, organizationPathOf, pathOf } from '../resources/schemas.ts';
-import { email, readEmail } from '../resources/values.ts';
+import { invalidRequest, notFound } from '../errors/api-error.ts';
+import {
+  closed,
+  email,
+  errorAnswers,
+  nullable,
+  oneOf,
+  optional,
+  organizationPathOf,
+  pathOf,
+  readEmail,
+} from '../resources/schemas.ts';
+
+const channel = Type.String({
+  format: 'uuid',
+  description: 'A destination of the workspace, which notices are delivered to, as `track` events.',
+});
+
+/** The recipients of a destination's health alerts, as clients write them. */
+export const alertsBody = closed(
+  {
+    enabled: optional(Type.Boolean({ description: 'Whether alerts are sent. Default true.' })),
+    destination_id: optional(channel),
+    email: optional(email),
+  },
+  {
+    description:
+      'The recipients of alerts when a destination becomes unhealthy, and when it recovers. Default: those of the workspace, else the `notification_email` of the organization.',
+  },
+);
+
+export const alertsResource = Type.Object({
+  enabled: Type.Boolean(),
+  destination_id: nullable(channel),
+  email: nullable(email),
+});
+
+const ADDRESS_STATES = ['confirmed', 'pending'] as const;
+
+/** Whether an address for notices is confirmed. */
+const addressStatus = (description: string) => oneOf(ADDRESS_STATES, description);
+
+export const emailStatus = nullable(
+  addressStatus(
+    '`pending`: until the link that was sent to the address is confirmed, notices go as if it were not set. Null without an address.',
+  ),
+);
+
+interface AddressIn extends Addressed {
+  readonly email: string | null | undefined;
+  readonly organizationId: string;
+  readonly workspaceId?: string;
+}
+
+export function statusOf(state: CatalogView, { email, ...address }: AddressIn): Static<typeof emailStatus> {
+  if (email == null) return null;
+  return isConfirmedAddress(state, { email, ...address }) ? 'confirmed' : 'pending';
+}
+
+/** The status of an address that is set in a workspace. */
+export function statusIn(
+  state: CatalogView,
+  workspaceId: string,
+  email: string | null | undefined,
+  { confirmation }: Addressed,
+): Static<typeof emailStatus> {
+  const organizationId = state.workspace(workspaceId)?.organization_id ?? '';
+  return statusOf(state, { email, confirmation, organizationId, workspaceId });
+}
+
+/** The address of an entity of a workspace. */
+export function addressIn(
+  { id: workspaceId, organization_id: organizationId }: Pick<Workspace, 'id' | 'organization_id'>,
+  of: { readonly email: string | null } | null,
+) {
+  return { email: of?.email, organizationId, workspaceId };
+}
+
+/**
+ * The fields of a fact that sets an address, beside the address: with another address than before, the request to confirm it,
+ * unless a link has. Also for that of a member, who needs no link, but may be removed later.
+ */
+export function confirmationOf(
+  { catalog, confirmsAddresses = true }: Pick<GatewayDependencies, 'catalog' | 'confirmsAddresses'>,
+  { email, organizationId }: Omit<AddressIn, 'confirmation'>,
+  stored?: AddressIn['email'],
+  { confirmation }: Addressed = {},
+): Addressed {
+  if (email == null || email === stored)
+    return email == null && confirmation != null ? { confirmation: null } : {};
+  if (confirmsAddresses && !isConfirmedByLink(catalog.state, organizationId, email))
+    return { confirmation: newId() };
+  return confirmation == null ? {} : { confirmation: null };
+}
+
+/**
+ * The alerts of a body in their stored form; null when the body has none. 400 for an invalid address, for a missing
+ * destination, and for the destination itself (`ownId`), which could not deliver alerts about itself.
+ */
+export function alertsIn(
+  alerts: Static<typeof alertsBody> | null | undefined,
+  state: Pick<CatalogView, 'entity'>,
+  workspaceId: string,
+  ownId?: string,
+): Alerts | null {
+  if (alerts == null) return null;
+  const named = alerts.destination_id?.toLowerCase() ?? null;
+  const path = '/alerts/destination_id';
+  if (named !== null && named === ownId)
+    throw invalidRequest({ path, message: 'must be another destination' });
+  if (named !== null && state.entity('destination', workspaceId, named) === undefined)
+    throw invalidRequest({ path, message: 'is not a destination of this workspace' });
+  const address = alerts.email == null ? null : readEmail(alerts.email, '/alerts/email');
+  return { enabled: alerts.enabled ?? true, destination_id: named, email: address };
+}
 
 const linkBody = closed(
   { email: Type.String({ ...email, description: 'An address that is set there.' }) },

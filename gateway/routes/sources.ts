@@ -1,28 +1,18 @@
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
-import { type CatalogSource, newId } from '@tributary/core';
-import { type Static, Type } from 'typebox';
+import type { CatalogSource } from '@tributary/core';
+import type { FastifyPluginAsync } from 'fastify';
+import { Type } from 'typebox';
 import { accountOf } from '../authentication/caller.ts';
 import type { GatewayDependencies } from '../dependencies.ts';
-import {
-  checkVersion,
-  deleteEntity,
-  entityOf,
-  isAlready,
-  propose,
-  tagVersion,
-} from '../resources/catalog-entities.ts';
-import { byId, byText, catalogList } from '../resources/catalog-list.ts';
+import { isAlready, propose } from '../resources/catalog-entities.ts';
+import { entityRoutes } from '../resources/entity-routes.ts';
+import { byId, byText, catalogList } from '../resources/lists.ts';
 import {
   closed,
   description,
-  errorAnswers,
-  listOf,
   name,
   nullable,
   oneOf,
   optional,
-  pathOf,
-  removedAs,
   resourceFields,
   times,
   uuid,
@@ -54,8 +44,6 @@ const sourceResource = Type.Object(
   { title: 'Source' },
 );
 
-const sourceList = listOf(sourceResource);
-
 const sources = catalogList<CatalogSource>()({
   textOf: ({ name }) => name,
   fields: ['name', 'created_at', 'updated_at'],
@@ -65,145 +53,39 @@ const sources = catalogList<CatalogSource>()({
   },
 });
 
-function presentSource(source: CatalogSource): Static<typeof sourceResource> {
-  return {
-    id: source.id,
-    workspace_id: source.workspace_id,
-    name: source.name,
-    type: source.type,
-    description: source.description,
-    status: source.status,
-    version: source.version,
-    created_by: source.created_by,
-    created_at: source.created_at,
-    updated_at: source.updated_at,
-  };
-}
-
-const path = '/workspaces/:workspaceId/sources';
-
 /** `/workspaces/:workspaceId/sources`: the sources of events. A write key may name one; its events then have the id. */
-export const sourceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
-  const { catalog } = dependencies;
-
-  app.get(
-    path,
-    {
-      config: { operation: 'sources.list' },
-      schema: {
-        operationId: 'listSources',
-        summary: 'List sources',
-        params: pathOf(),
-        querystring: sources.querystring,
-        response: { 200: sourceList, ...errorAnswers },
-      },
-    },
-    async (request, reply) => {
-      const found = sources.read(request, reply, catalog.state.listing('source', request.workspace.id));
-      return reply.code(200).send(found.map(presentSource));
-    },
-  );
-
-  app.post(
-    path,
-    {
-      config: { operation: 'sources.create' },
-      schema: {
-        operationId: 'createSource',
-        summary: 'Create a source',
-        params: pathOf(),
-        body: sourceBody,
-        response: { 201: sourceResource, ...errorAnswers },
-      },
-    },
-    async (request, reply) => {
-      const { name, type, description } = request.body;
-      const id = newId();
-      await propose(request, dependencies, {
-        type: 'source.created',
-        entity: id,
-        expected_version: 0,
-        data: {
-          id,
-          workspace_id: request.workspace.id,
-          name,
-          type,
-          description: description ?? null,
-          status: 'active',
-          created_by: accountOf(request.caller),
-        },
-      });
-      const source = entityOf(request, dependencies, 'source', id);
-      tagVersion(reply, source);
-      return reply.code(201).send(presentSource(source));
-    },
-  );
-
-  app.get(
-    `${path}/:sourceId`,
-    {
-      config: { operation: 'sources.read' },
-      schema: {
-        operationId: 'readSource',
-        summary: 'Read a source',
-        params: pathOf('sourceId'),
-        response: { 200: sourceResource, ...errorAnswers },
-      },
-    },
-    async (request, reply) => {
-      const source = entityOf(request, dependencies, 'source', request.params.sourceId);
-      tagVersion(reply, source);
-      return reply.code(200).send(presentSource(source));
-    },
-  );
-
-  app.put(
-    `${path}/:sourceId`,
-    {
-      config: {
-        operation: 'sources.update',
-        patched: (request) => {
-          const { sourceId } = request.params as { sourceId: string };
-          return presentSource(entityOf(request, dependencies, 'source', sourceId));
-        },
-      },
-      schema: {
-        operationId: 'replaceSource',
-        summary: 'Replace a source',
-        params: pathOf('sourceId'),
-        body: sourceBody,
-        response: { 200: sourceResource, ...errorAnswers },
-      },
-    },
-    async (request, reply) => {
-      const stored = entityOf(request, dependencies, 'source', request.params.sourceId);
-      checkVersion(request, stored);
-      const { name, type, description } = request.body;
-      const fields = { name, type, description: description ?? null };
-      if (!(await isAlready(request, dependencies, 'source', stored, fields)))
+export const sourceRoutes: FastifyPluginAsync<GatewayDependencies> = async (app, dependencies) => {
+  await app.register(
+    entityRoutes(dependencies, {
+      kind: 'source',
+      collection: 'sources',
+      noun: 'a source',
+      body: sourceBody,
+      resource: sourceResource,
+      list: sources,
+      async create(request, { name, type, description = null }, id) {
         await propose(request, dependencies, {
-          type: 'source.updated',
-          entity: stored.id,
-          expected_version: stored.version,
-          data: fields,
+          type: 'source.created',
+          entity: id,
+          expected_version: 0,
+          data: {
+            id,
+            workspace_id: request.workspace.id,
+            name,
+            type,
+            description,
+            status: 'active',
+            created_by: accountOf(request.caller),
+          },
         });
-      const source = entityOf(request, dependencies, 'source', stored.id);
-      tagVersion(reply, source);
-      return reply.code(200).send(presentSource(source));
-    },
-  );
-
-  app.delete(
-    `${path}/:sourceId`,
-    {
-      config: { operation: 'sources.delete' },
-      schema: {
-        operationId: 'deleteSource',
-        summary: 'Delete a source',
-        params: pathOf('sourceId'),
-        response: { 200: removedAs('deleted'), ...errorAnswers },
       },
-    },
-    async (request) => deleteEntity(request, dependencies, 'source', request.params.sourceId),
+      async replace(request, { name, type, description = null }, stored) {
+        const data = { name, type, description };
+        if (await isAlready(request, dependencies, 'source', stored, data)) return;
+        const { id: entity, version: expected_version } = stored;
+        await propose(request, dependencies, { type: 'source.updated', entity, expected_version, data });
+      },
+      present: (source) => source,
+    }),
   );
 };

@@ -10,8 +10,7 @@ import {
   type SystemSnapshot,
 } from '@tributary/core';
 import { type Static, Type } from 'typebox';
-import { isOperator } from '../authentication/caller.ts';
-import { wrongKind } from '../authentication/refusal-reasons.ts';
+import { isOperator, wrongKind } from '../authentication/caller.ts';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { permissionDenied } from '../errors/api-error.ts';
 import { closed, errorAnswers, listOf, nullable, oneOf, time, uuid } from '../resources/schemas.ts';

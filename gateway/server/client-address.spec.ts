@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { clientAddress, trustedProxies } from './client-address.ts';
+import { clientAddress, trustedProxies } from './addresses.ts';
 
 const addressOf = (
   proxies: readonly string[] | number,

@@ -1,16 +1,38 @@
-import type { IncomingMessage, Server } from 'node:http';
+import { type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http';
+import type { Socket } from 'node:net';
 import AjvCompiler from '@fastify/ajv-compiler';
 import SerializerSelector from '@fastify/fast-json-stringify-compiler';
-import { newId } from '@tributary/core';
-import Fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastify';
+import { FairBudget, newId } from '@tributary/core';
+import type {
+  FastifyError,
+  FastifyInstance,
+  FastifyReply,
+  FastifyRequest,
+  FastifyServerOptions,
+} from 'fastify';
+import Fastify from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
-import { answerError, type ErrorDetail, invalidRequest } from '../errors/api-error.ts';
+import {
+  ApiError,
+  answerError,
+  type ErrorDetail,
+  errorBody,
+  invalidRequest,
+  methodNotAllowed,
+  notFound,
+} from '../errors/api-error.ts';
 import { MAX_BODY_BYTES } from '../request-body/request-body.ts';
-import { DOCUMENTED } from '../resources/documented.ts';
-import { clientAddress, type IsTrustedProxy, trustedProxies } from './client-address.ts';
-import { boundConnections } from './connection-limit.ts';
-import { parseForwardedAddress } from './ip-address.ts';
-import { answerUnreadable, answerUnroutable } from './unreadable-requests.ts';
+import {
+  clientAddress,
+  type IsTrustedProxy,
+  ownersByAddress,
+  parseForwardedAddress,
+  parseIpAddress,
+  trustedProxies,
+} from './addresses.ts';
+
+/** Holds keywords for the OpenAPI document that validators ignore: they describe checks of the code. */
+export const DOCUMENTED = 'x-documented';
 
 export interface ServerOptions {
   /** Proxies whose `X-Forwarded-For` is trusted: addresses or ranges, or a number of hops. Default: none. */
@@ -63,7 +85,7 @@ export function createServer(options: ServerOptions = {}): FastifyInstance {
     frameworkErrors: answerUnroutable,
     clientErrorHandler: answerUnreadable,
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 200 },
-    // Fastify would format each of up to half a million findings; `errors/validation.ts` formats the first of them.
+    // Fastify would format each of up to half a million findings; `errors/error-handler.ts` formats the first of them.
     schemaErrorFormatter: () => new Error('the request does not match its schema'),
     schemaController: options.compilesAtStart ? {} : compileOnFirstUse(),
     ajv: {
@@ -212,4 +234,170 @@ function lateSerializers(compile: CompileSerializer): CompileSerializer {
       return serialize(document);
     };
   };
+}
+
+/** The connections of a server. */
+interface BoundConnections {
+  /** Records the latest response of a connection, which shows whether a request is being processed. */
+  onRequest(response: ServerResponse): void;
+}
+
+/**
+ * Bounds the connections of a server, divided fairly between client addresses. One address may have all of them, as it
+ * may be a proxy. When an address below its share connects, the oldest connection of the other is closed that is idle,
+ * still sends its request, or does not read its response. A connection whose request is being processed is never closed;
+ * a further connection of an address at its share is closed immediately.
+ */
+function boundConnections(server: Server, maxConnections: number): BoundConnections {
+  const budget = new FairBudget({ capacity: maxConnections, largestShare: 1 });
+  const latest = new WeakMap<Socket, ServerResponse>();
+
+  function isProcessing(socket: Socket): boolean {
+    const response = latest.get(socket);
+    return response?.req.complete === true && !response.writableEnded;
+  }
+
+  server.on('connection', (socket: Socket) => {
+    // A socket without an address has been closed by the client.
+    const address = parseIpAddress(socket.remoteAddress ?? '');
+    const permit =
+      address &&
+      budget.open(ownersByAddress(address), {
+        mayEnd: () => !isProcessing(socket),
+        onEnded: () => socket.destroy(),
+      });
+    if (permit?.resize(1) === true) socket.once('close', permit.release);
+    else socket.destroy();
+  });
+  return {
+    onRequest(response) {
+      if (response.socket !== null) latest.set(response.socket, response);
+    },
+  };
+}
+
+/** Refuses a request whose path cannot be routed. No hook has run for it. */
+function answerUnroutable(error: FastifyError, request: FastifyRequest, reply: FastifyReply): void {
+  reply.header('x-request-id', request.id);
+  const malformed = error.code === 'FST_ERR_BAD_URL';
+  answerError(
+    reply,
+    malformed ? invalidRequest({ path: '', message: 'the path is not a valid URL' }) : notFound(),
+  );
+}
+
+/** How long a client may take to read the response, ms. */
+const LINGER_MS = 1_000;
+
+/** Connections whose refusal waits for earlier responses. */
+const refusing = new WeakSet<Socket>();
+
+/**
+ * Answers a request that cannot be parsed: no HTTP, too large headers, or a timeout. The connection ends with it, as the
+ * start of the next request is unknown, but with a delay: closed while the client still sends, it would be reset, and the
+ * client could not read the response. Complete requests that were pipelined before are answered first, in order.
+ */
+function answerUnreadable(error: NodeJS.ErrnoException, socket: Socket): void {
+  if (socket.destroyed || socket.writableEnded) return; // the connection is already ending
+  if (error.code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy(error);
+    return;
+  }
+  const before = responseOn(socket);
+  if (before?.req.complete === true) {
+    if (refusing.has(socket)) return;
+    refusing.add(socket);
+    before.once('close', () => {
+      refusing.delete(socket);
+      answerUnreadable(error, socket);
+    });
+    return;
+  }
+  socket.end(responseTo(error));
+  setTimeout(() => socket.destroy(), LINGER_MS).unref();
+}
+
+/** The response in progress, of the first of pipelined requests; not declared by Node's types. */
+function responseOn(socket: Socket & { readonly _httpMessage?: ServerResponse | null }) {
+  return socket._httpMessage ?? undefined;
+}
+
+function responseTo({ code }: NodeJS.ErrnoException): string {
+  const refusal = refusalOf(code);
+  const body = JSON.stringify(errorBody(refusal));
+  return [
+    `HTTP/1.1 ${refusal.status} ${STATUS_CODES[refusal.status]}`,
+    'content-type: application/json; charset=utf-8',
+    `content-length: ${Buffer.byteLength(body)}`,
+    `x-request-id: ${newId()}`,
+    'connection: close',
+    '',
+    body,
+  ].join('\r\n');
+}
+
+function refusalOf(code: string | undefined): ApiError {
+  switch (code) {
+    case 'ERR_HTTP_REQUEST_TIMEOUT':
+      return new ApiError(408, 'request timeout');
+    case 'HPE_HEADER_OVERFLOW':
+      return invalidRequest({ path: '', message: 'the headers are too large' });
+    default:
+      return invalidRequest({ path: '', message: 'is not valid HTTP' });
+  }
+}
+
+/**
+ * Answers requests without a route: 405 with `Allow` for a path that has other methods, else 404. The body is not read,
+ * so its faults are not reported.
+ */
+export const unknownPathsPlugin = fastifyPlugin(async (app) => {
+  const allowed = new AllowedMethods();
+
+  function refuse(request: FastifyRequest, reply: FastifyReply): FastifyReply {
+    const methods = allowed.of(request.url);
+    if (methods.length === 0) return answerError(reply, notFound());
+    return answerError(reply.header('allow', methods.join(', ')), methodNotAllowed());
+  }
+
+  app.addHook('onRoute', ({ url, method }) => allowed.add(url, method));
+  // In a scope of its own, so that the hook is not run for requests that have a route.
+  await app.register(async (scope) => {
+    scope.addHook('onRequest', async (request, reply) => refuse(request, reply));
+    scope.setNotFoundHandler(refuse);
+  });
+});
+
+/** The methods of each path. */
+export class AllowedMethods {
+  readonly #routes: {
+    readonly path: RegExp;
+    readonly parameters: number;
+    readonly methods: readonly string[];
+  }[] = [];
+
+  /** `url`: a route pattern with `:parameters`. Patterns with a `*` match any path and are ignored. */
+  add(url: string, methods: string | readonly string[]): void {
+    if (url.includes('*')) return;
+    const segments = url
+      .split('/')
+      .map((segment) => (segment.startsWith(':') ? '[^/]+' : segment.replaceAll(/[^\w-]/g, '\\$&')));
+    const parameters = url.split(':').length - 1;
+    this.#routes.push({
+      path: new RegExp(`^${segments.join('/')}/?$`),
+      parameters,
+      methods: [methods].flat(),
+    });
+  }
+
+  /** The methods of a URL's path, sorted; none for an unknown path. Of several patterns that with the fewest parameters counts. */
+  of(url: string): readonly string[] {
+    const [path = ''] = url.split('?', 1);
+    const matching = this.#routes.filter((route) => route.path.test(path));
+    const fewest = Math.min(...matching.map(({ parameters }) => parameters));
+    const methods = matching
+      .filter(({ parameters }) => parameters === fewest)
+      .flatMap((route) => route.methods);
+    return [...new Set(methods)].sort();
+  }
 }

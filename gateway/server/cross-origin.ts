@@ -1,15 +1,8 @@
 import cors, { type FastifyCorsOptions } from '@fastify/cors';
 import type { FastifyRequest } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
-import { NATIVE_TYPES } from '../ingestion/event-schemas.ts';
-
-/** Web origins, `*` for any; none when empty. */
-export interface CrossOriginOptions {
-  /** Origins that may send events. Default: any, as a page needs a write key, which browsers do not add themselves. */
-  readonly ingestionOrigins?: readonly string[];
-  /** Origins that may call everything else, the profile API included. Default: none. */
-  readonly origins?: readonly string[];
-}
+import type { CrossOriginOptions } from '../dependencies.ts';
+import { NATIVE_TYPES } from '../ingestion/event.ts';
 
 const PRIVATE_NETWORK_ASKED = 'access-control-request-private-network';
 const PRIVATE_NETWORK_ALLOWED = 'access-control-allow-private-network';

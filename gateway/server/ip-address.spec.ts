@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { addressGroup, parseForwardedAddress, parseIpAddress, widerGroup } from './ip-address.ts';
+import { addressGroup, parseForwardedAddress, parseIpAddress, widerGroup } from './addresses.ts';
 
 const textOf = (text: string) => parseIpAddress(text)?.text;
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { AllowedMethods } from './unknown-paths.ts';
+import { AllowedMethods } from './create-server.ts';
 
 describe('the methods of a path', () => {
   const methods = new AllowedMethods();

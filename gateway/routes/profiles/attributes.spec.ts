@@ -1,7 +1,7 @@
 import type { JsonObject } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import type { ErrorDetail } from '../../errors/api-error.ts';
-import { readAttributes } from './attributes.ts';
+import { readAttributes } from './write.ts';
 
 const NOW = Date.parse('2026-04-05T06:07:08.090Z');
 const DAY_MS = 86_400_000;

@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events';
 import type { FastifyReply } from 'fastify';
 import { expect, it } from 'vitest';
-import { ProfileCharges } from './charges.ts';
+import { ProfileCharges } from './calls.ts';
 
 const [A, B] = [{ id: 'a' }, { id: 'b' }];
 const reply = { raw: new EventEmitter() } as unknown as FastifyReply;

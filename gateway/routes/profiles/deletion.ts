@@ -8,15 +8,59 @@ import {
   type ProfileDeletionOutcome,
   TributaryError,
 } from '@tributary/core';
-import type { Static } from 'typebox';
+import { type Static, Type } from 'typebox';
 import { authorOf } from '../../authentication/caller.ts';
 import { type ErrorDetail, invalidRequest, unavailable } from '../../errors/api-error.ts';
-import { MAX_DETAILS } from '../../errors/validation.ts';
-import { errorAnswers } from '../../resources/schemas.ts';
-import { eitherRegions, type NamedRegion, namesOf } from './admission.ts';
-import { nameFault, parseValue, valuesOf, withSpellings } from './identities.ts';
-import type { ProfileCallOptions } from './profile-calls.ts';
-import { deletionAnswer, deletionBody } from './schemas.ts';
+import { MAX_DETAILS } from '../../errors/error-handler.ts';
+import { closed, errorAnswers, listOf, optional } from '../../resources/schemas.ts';
+import {
+  IDENTITY_TYPES,
+  identityValue,
+  mapOf,
+  nameFault,
+  orgId,
+  parseValue,
+  region,
+  regions,
+  valuesOf,
+  withSpellings,
+} from './bodies.ts';
+import { eitherRegions, type NamedRegion, namesOf, type ProfileCallOptions } from './calls.ts';
+
+/** Values of one deletion, at most. */
+const MAX_DELETED = 400;
+
+/** Either `region` or `regions`. */
+const deletionBody = closed(
+  {
+    orgId,
+    region: optional(region),
+    regions: optional(regions),
+    ids: mapOf<readonly string[]>(
+      { type: 'array', items: identityValue, minItems: 1, maxItems: MAX_DELETED },
+      'One identifier type to the values to delete.',
+      { ...IDENTITY_TYPES, minProperties: 1, maxProperties: 1 },
+    ),
+    sendEmailNotification: optional(
+      Type.Boolean({ description: 'Whether a notification e-mail is sent. Default false.' }),
+    ),
+  },
+  {
+    title: 'ProfileDeletionBody',
+    examples: [{ orgId: 1, region: 'eu', ids: { email: ['ada@example.com'] } }],
+  },
+);
+
+const ucids = listOf(Type.String());
+
+const deletionAnswer = Type.Object(
+  {
+    ucids,
+    deletedProfiles: ucids,
+    profilesNotFound: listOf(Type.String(), 'As they were sent.'),
+  },
+  { title: 'ProfileDeletion' },
+);
 
 /** `POST /cdp/v1/users/_delete`. A 503 names the profiles that are deleted already: another call would not find them. */
 export const deletionRoute: FastifyPluginAsyncTypebox<ProfileCallOptions> = async (app, { calls }) => {

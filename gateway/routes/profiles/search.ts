@@ -12,14 +12,36 @@ import {
   type ProfileStore,
   recordOf,
 } from '@tributary/core';
-import type { Static } from 'typebox';
+import { type Static, Type } from 'typebox';
 import { invalidRequest } from '../../errors/api-error.ts';
-import { MAX_DETAILS } from '../../errors/validation.ts';
-import { errorAnswers } from '../../resources/schemas.ts';
-import { type NamedRegion, namesOf, regionsOf } from './admission.ts';
-import { countOf, nameFault, parseValue, valuesOf, withSpellings } from './identities.ts';
-import type { ProfileCallOptions } from './profile-calls.ts';
-import { foundRecords, MAX_SEARCHED, searchBody } from './schemas.ts';
+import { MAX_DETAILS } from '../../errors/error-handler.ts';
+import { closed, errorAnswers } from '../../resources/schemas.ts';
+import {
+  countOf,
+  nameFault,
+  orgId,
+  parseValue,
+  profileRecords,
+  regions,
+  valuesByType,
+  valuesOf,
+  withSpellings,
+} from './bodies.ts';
+import { type NamedRegion, namesOf, type ProfileCallOptions, regionsOf } from './calls.ts';
+
+/** Values of one search, at most, of all types together. */
+export const MAX_SEARCHED = 1_000;
+
+const searchBody = closed(
+  { orgId, regions, search: valuesByType },
+  {
+    title: 'ProfileSearch',
+    examples: [{ orgId: 1, regions: ['eu'], search: { email: ['ada@example.com'] } }],
+  },
+);
+
+/** The records of a search, which are serialised before they are sent. */
+const foundRecords = Type.Unsafe<unknown>(profileRecords);
 
 /** `POST /cdp/v1/users/_search`. */
 export const searchRoute: FastifyPluginAsyncTypebox<ProfileCallOptions> = async (app, { calls }) => {

@@ -10,15 +10,93 @@ import {
   type SplitRefusal,
   type UnattributedValues,
 } from '@tributary/core';
-import type { Static } from 'typebox';
+import { type Static, Type } from 'typebox';
 import { type ApiError, conflict, type ErrorDetail, invalidRequest } from '../../errors/api-error.ts';
-import { MAX_DETAILS } from '../../errors/validation.ts';
-import { errorAnswers } from '../../resources/schemas.ts';
-import type { NamedRegion } from './admission.ts';
-import { refuseManyIdentities, tooLarge } from './bounds.ts';
-import { countOf, nameFault, parseValue, readUcid, UCID, valuesOf, withSpellings } from './identities.ts';
-import type { ProfileCallOptions } from './profile-calls.ts';
-import { splitAnswer, splitBody, unlinkAnswer, unlinkBody } from './schemas.ts';
+import { MAX_DETAILS } from '../../errors/error-handler.ts';
+import { closed, errorAnswers, listOf, optional } from '../../resources/schemas.ts';
+import {
+  countOf,
+  IDENTITY_TYPES,
+  identityValue,
+  mapOf,
+  nameFault,
+  orgId,
+  parseValue,
+  readUcid,
+  refuseManyIdentities,
+  region,
+  tooLarge,
+  UCID,
+  ucid,
+  valuesOf,
+  withSpellings,
+} from './bodies.ts';
+import type { NamedRegion, ProfileCallOptions } from './calls.ts';
+
+const unlinkBody = closed(
+  {
+    orgId,
+    region,
+    ids: mapOf<readonly string[]>(
+      { type: 'array', items: identityValue, minItems: 1 },
+      'Identifier type to the values to take away from their profile.',
+      { ...IDENTITY_TYPES, minProperties: 1 },
+    ),
+    ucid: optional(ucid),
+  },
+  {
+    title: 'ProfileUnlinkBody',
+    examples: [{ orgId: 1, region: 'eu', ids: { email: ['office@example.com'] } }],
+  },
+);
+
+const splitBody = closed(
+  {
+    orgId,
+    region,
+    ucid: Type.String({ description: 'UUID of a profile that became part of another one.' }),
+  },
+  {
+    title: 'ProfileSplitBody',
+    examples: [{ orgId: 1, region: 'eu', ucid: '0192f0c2-11aa-7b0e-9d1e-7a2f6d1b4c3d' }],
+  },
+);
+
+const rests = {
+  kept: optional(
+    listOf(
+      Type.String(),
+      'Values that name no part, written after the merge, which the survivor keeps: JSON pointers into its record, one for each type of identity. Only when `profile.read` is effective as well.',
+    ),
+  ),
+  lost: optional(
+    listOf(
+      Type.String(),
+      'Values that only one of the two has, while the other may have had an older one that was not kept: version 0.2.0 merged them, or there were too many. JSON pointers, as `kept`.',
+    ),
+  ),
+};
+
+const unlinkAnswer = Type.Object(
+  {
+    ucids: listOf(
+      Type.String(),
+      'The profile that was changed, then that of the identities where they became one; empty when no profile has any of them.',
+    ),
+    identitiesNotFound: listOf(Type.String(), 'The identities that the profile did not have, as sent.'),
+    ...rests,
+  },
+  { title: 'ProfileUnlink' },
+);
+
+const splitAnswer = Type.Object(
+  {
+    ucid: Type.String({ format: 'uuid', description: 'The profile that is one of its own again.' }),
+    survivor: Type.String({ format: 'uuid', description: 'The profile that it was part of.' }),
+    ...rests,
+  },
+  { title: 'ProfileSplit' },
+);
 
 /** `POST /cdp/v1/users/_unlink`. */
 export const unlinkRoute: FastifyPluginAsyncTypebox<ProfileCallOptions> = async (app, { calls }) => {

@@ -1,17 +1,14 @@
-import { canonicalTime, type EventType, isObject, type JsonObject, nameId } from '@tributary/core';
-import { withNote } from '../../ingestion/canonical-event.ts';
-import { type Change, noteOf } from './changes.ts';
-import { contextOf, merged } from './event-context.ts';
 import {
-  CALL_FIELDS,
-  COMMON_FIELDS,
-  type Fields,
-  type Frame,
-  isCallType,
-  objectOf,
-  textOf,
-  withoutAbsent,
-} from './sdk-call.ts';
+  canonicalTime,
+  EVENT_TYPES,
+  type EventType,
+  isObject,
+  type JsonObject,
+  nameId,
+} from '@tributary/core';
+import type { RejectedItem } from '../../ingestion/batch.ts';
+import { withNote } from '../../ingestion/event.ts';
+import type { Fault } from '../../request-body/parse-json.ts';
 
 /** Characters of a `message_id`. */
 const MAX_MESSAGE_ID = 100;
@@ -185,3 +182,216 @@ function momentOf(text: unknown): number | undefined {
   const time = canonicalTime(text);
   return time === undefined ? undefined : Date.parse(time);
 }
+
+/** The member of the context for fields without a place in the canonical event. */
+const KEPT = 'segment';
+
+interface Extras {
+  /** Times by the client's clock, as sent. */
+  readonly times: Fields;
+  /** Fields that the event cannot have as sent, such as a text where an object belongs. */
+  readonly moved: Fields;
+}
+
+/**
+ * The context of an event: that of the call over that of its batch, with the fields that have no other place. A member of a
+ * producer's context with that name moves to `context.segment.context`.
+ */
+function contextOf(call: Fields, type: EventType, frame: Frame, { times, moved }: Extras): unknown {
+  const callContext = objectOf(call.context ?? {});
+  const shared = objectOf(frame.context ?? {});
+  const own: Fields = { ...(isObject(shared) ? shared : {}), ...(isObject(callContext) ? callContext : {}) };
+  const kept = withoutAbsent({
+    ...restOf(call, type),
+    ...moved,
+    ...times,
+    context: moved.context ?? (Object.hasOwn(own, KEPT) ? { [KEPT]: own[KEPT] } : undefined),
+    ...ofBatch(frame, call.batch),
+  });
+  const context = Object.keys(kept).length > 0 ? { ...own, [KEPT]: kept } : own;
+  return Object.keys(context).length > 0 || call.context != null ? context : undefined;
+}
+
+/** The fields of the call without a place in the canonical event. */
+function restOf(call: Fields, type: EventType): Fields {
+  const knownFields = new Set([...COMMON_FIELDS, ...CALL_FIELDS[type], ...DROPPED]);
+  return Object.fromEntries(Object.entries(call).filter(([name]) => !knownFields.has(name)));
+}
+
+/**
+ * The fields of the batch itself, separate from those of the call, as both may have e.g. a `messageId`. A field of the
+ * call named `batch` is added to them; the name is free there, as `batch` holds the calls.
+ */
+function ofBatch({ others }: Frame, own: unknown): Fields {
+  return others === undefined ? {} : { batch: withoutAbsent({ ...others, batch: own }) };
+}
+
+/** Merges an object of the batch with that of the call, which takes precedence. */
+function merged(shared: unknown, own: unknown): unknown {
+  return isObject(shared) && isObject(own) ? { ...shared, ...own } : (own ?? shared);
+}
+
+function isCallType(text: unknown): text is EventType {
+  return EVENT_TYPES.some((type) => type === text);
+}
+
+/** Fields of any call with a place in the canonical event. */
+const COMMON_FIELDS = [
+  ...['type', 'messageId', 'userId', 'anonymousId', 'timestamp', 'context', 'integrations'],
+];
+
+/** Further such fields, by the type of the call. */
+const CALL_FIELDS: Readonly<Record<EventType, readonly string[]>> = {
+  track: ['event', 'properties'],
+  identify: ['traits'],
+  page: ['name', 'category', 'properties'],
+  screen: ['name', 'category', 'properties'],
+  group: ['groupId', 'traits'],
+  alias: ['previousId', 'traits'],
+};
+
+/** Credentials are not part of the event. */
+const DROPPED = ['writeKey'];
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** PHP writes an empty object as an empty list. */
+function objectOf(value: unknown): unknown {
+  return Array.isArray(value) && value.length === 0 ? {} : value;
+}
+
+/** RudderStack's browser SDK writes a missing id as an empty string. */
+function textOf(value: unknown): unknown {
+  return value === '' ? undefined : value;
+}
+
+/** `null` means the same as absent. */
+function withoutAbsent(fields: Fields): Fields {
+  return Object.fromEntries(
+    Object.entries(fields).filter(([, value]) => value !== undefined && value !== null),
+  );
+}
+
+/** The fields of a batch that apply to all of its calls. */
+export interface Frame {
+  /** When the request was sent, by the client's clock, ISO 8601. */
+  readonly sentAt?: unknown;
+  readonly context?: unknown;
+  readonly integrations?: unknown;
+  /** All other fields of the batch; never empty. */
+  readonly others?: Fields;
+}
+
+/** Reads the fields beside the calls of a batch. */
+export function frameOf(fields: Fields): Frame {
+  const { sentAt, ...besides } = withoutAbsent(fields);
+  const isShared = (name: string) =>
+    (name === 'context' || name === 'integrations') && isObject(objectOf(besides[name] ?? {}));
+  const others = Object.entries(besides).filter(([name]) => !DROPPED.includes(name) && !isShared(name));
+  return {
+    sentAt,
+    ...(isShared('context') ? { context: besides.context } : {}),
+    ...(isShared('integrations') ? { integrations: besides.integrations } : {}),
+    ...(others.length === 0 ? {} : { others: Object.fromEntries(others) }),
+  };
+}
+
+/**
+ * Whether the events of a batch, or one of them, would be too large with the fields of the frame, which each of them gets.
+ * Checked once before the conversion, as a body of 4 MiB could become thousands of times as large.
+ */
+export function isTooLarge(
+  frameBytes: number,
+  calls: number,
+  limits: { readonly eventBytes: number; readonly bodyBytes: number },
+): boolean {
+  return frameBytes > limits.eventBytes || frameBytes * calls > limits.bodyBytes;
+}
+
+/** JSON bytes of the frame fields that each event gets. */
+export function bytesOf({ context, integrations, others }: Frame): number {
+  return [context, integrations, others]
+    .filter((part) => part !== undefined)
+    .reduce<number>((sum, part) => sum + Buffer.byteLength(JSON.stringify(part)), 0);
+}
+
+/**
+ * A change of a call that was needed to accept it; `context.tributary.changed` of the event lists it. `path`: a JSON pointer
+ * into the call as sent, or with `in: "body"` into the fields beside `batch`.
+ */
+interface Change {
+  readonly path: string;
+  readonly change: keyof typeof CHANGES;
+  readonly in?: 'body';
+}
+
+/** The kinds of changes, and their meaning. */
+const CHANGES = {
+  replaced: 'half of a surrogate pair, or bytes that are no UTF-8, became U+FFFD',
+  last_taken: 'the key was given twice: the last value counts',
+  left_out: 'the key `__proto__` was left out, with its value',
+  as_text: 'the value became text: its JSON, or the digits of a number',
+  moved: 'the value is no object and is in `context.segment` instead',
+  id_shortened:
+    'the `messageId` is too long: the event has an id made of it, and `context.segment` the whole',
+  time_unreadable:
+    'the time cannot be read: the event has the next best, and `context.segment` what was sent',
+} as const;
+
+const OF_FAULTS: Readonly<Record<Fault['kind'], Change['change']>> = {
+  not_utf8: 'replaced',
+  half_pair: 'replaced',
+  key_twice: 'last_taken',
+  key_left_out: 'left_out',
+  too_deep: 'as_text',
+  out_of_range: 'as_text',
+};
+
+/** Changes that one event lists, at most. */
+const MAX_CHANGES = 20;
+/** Bytes of their paths together, at most. */
+const MAX_PATHS_BYTES = 2_048;
+
+export function changesOf(faults: readonly Fault[], where: 'call' | 'body'): readonly Change[] {
+  return faults.map(({ kind, path }) => ({
+    path,
+    change: OF_FAULTS[kind],
+    ...(where === 'body' ? { in: where } : {}),
+  }));
+}
+
+function noteOf(changes: readonly Change[]): JsonObject {
+  const changed: JsonObject[] = [];
+  let bytes = 0;
+  for (const change of changes.slice(0, MAX_CHANGES)) {
+    bytes += Buffer.byteLength(JSON.stringify(change.path));
+    if (bytes > MAX_PATHS_BYTES) break;
+    changed.push({ ...change });
+  }
+  return { changed };
+}
+
+/** Field names of the canonical event, and of the Segment API. */
+const NAMES: Readonly<Record<string, string>> = {
+  message_id: 'messageId',
+  user_id: 'userId',
+  anonymous_id: 'anonymousId',
+  group_id: 'groupId',
+  previous_id: 'previousId',
+};
+
+const SNAKE = new RegExp(Object.keys(NAMES).join('|'), 'g');
+
+/** The rejection of an event with the field names of the Segment API. */
+export function rejectedCall({ index, error, details }: RejectedItem): RejectedItem {
+  return {
+    index,
+    error,
+    details: details.map(({ path, message }) => ({
+      path: withCallNames(path),
+      message: withCallNames(message),
+    })),
+  };
+}
+
+const withCallNames = (text: string) => text.replaceAll(SNAKE, (name) => NAMES[name] ?? name);

@@ -1,29 +1,141 @@
-import { type EventType, isObject, iso, MAX_EVENT_BYTES, permissionOf, type WriteKey } from '@tributary/core';
+import {
+  type EventType,
+  isObject,
+  iso,
+  type JsonObject,
+  MAX_EVENT_BYTES,
+  permissionOf,
+  type WriteKey,
+} from '@tributary/core';
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
-import { sdkCredentialOf } from '../../authentication/credentials.ts';
-import { wrongKind } from '../../authentication/refusal-reasons.ts';
+import { type TProperties, Type } from 'typebox';
+import { sdkCredentialOf, wrongKind } from '../../authentication/caller.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { ApiError, payloadTooLarge, permissionDenied, unsupportedMediaType } from '../../errors/api-error.ts';
 import { createBatchReader, itemsTooLarge, messageIds, type RejectedItem } from '../../ingestion/batch.ts';
-import { callItems } from '../../ingestion/event-schemas.ts';
+import { callItems, MAX_BATCH } from '../../ingestion/event.ts';
 import { createIngest } from '../../ingestion/ingest.ts';
 import { consumeEventQuota } from '../../limits/rate-limits.ts';
 import { MAX_BODY_BYTES } from '../../request-body/request-body.ts';
 import { errorAnswers } from '../../resources/schemas.ts';
-import { changesOf, rejectedCall } from './changes.ts';
-import { eventItem } from './event-item.ts';
 import {
-  type CallBody,
-  type CallsBody,
-  callBody,
-  callQuery,
-  callsBody,
-  settingsAnswer,
-  settingsPath,
-  takenAnswer,
-} from './schemas.ts';
-import { bytesOf, type Frame, frameOf, isTooLarge } from './sdk-call.ts';
-import { analyticsJsSettings, reachedAt, rudderSourceConfig } from './settings.ts';
+  bytesOf,
+  changesOf,
+  eventItem,
+  type Frame,
+  frameOf,
+  isTooLarge,
+  rejectedCall,
+} from './event-item.ts';
+
+/**
+ * The fields are documented but not required: each event is validated after its conversion. Other fields are accepted and
+ * kept in `context.segment`.
+ */
+const FIELDS = {
+  messageId: 'Identifies the event; a repeated one is dropped. Assigned when absent.',
+  userId: 'The subject. This or `anonymousId` is required.',
+  anonymousId: 'The subject while its `user_id` is unknown.',
+  event: 'The name of the event, for track.',
+  name: 'Of a page or screen.',
+  groupId: 'Of a group.',
+  previousId: 'The previous id of the user, for alias.',
+  properties: 'Of a track, page or screen.',
+  traits: 'Of an identify or group.',
+  context: 'Circumstances: device, location, library.',
+  category: 'Of a page or screen.',
+  integrations: 'Which destinations receive it, by name, type or id.',
+  timestamp: 'When it happened, ISO 8601, by the client’s clock; corrected by `sentAt`.',
+  sentAt: 'When it was sent, ISO 8601, by the client’s clock.',
+  writeKey: 'The write key, where no header has it.',
+} as const;
+
+const anything = (description: string) => Type.Optional(Type.Unknown({ description }));
+
+const callFields: TProperties = Object.fromEntries(
+  Object.entries(FIELDS).map(([name, description]) => [name, anything(description)]),
+);
+
+type CallBody = JsonObject;
+
+const callBody = Type.Unsafe<CallBody>(
+  Type.Object(callFields, {
+    title: 'SdkCall',
+    additionalProperties: true,
+    examples: [
+      {
+        userId: 'ada',
+        event: 'Order Completed',
+        name: 'Home',
+        groupId: 'engines',
+        previousId: 'a-1',
+        properties: { total: 12.5 },
+        traits: { plan: 'pro' },
+      },
+    ],
+  }),
+);
+
+interface CallsBody {
+  readonly batch: readonly unknown[];
+  readonly [name: string]: unknown;
+}
+
+const callsBody = Type.Unsafe<CallsBody>(
+  Type.Object(
+    {
+      batch: Type.Array(Type.Unknown(), {
+        maxItems: MAX_BATCH,
+        description: 'Calls, each with its `type`: track, identify, page, screen, group or alias.',
+      }),
+      sentAt: anything(FIELDS.sentAt),
+      context: anything('Below the context of each event.'),
+      integrations: anything('Below the integrations of each event.'),
+      writeKey: anything(FIELDS.writeKey),
+    },
+    {
+      title: 'SdkBatch',
+      description:
+        'Other fields are kept in `context.segment.batch` of each event. The fields beside `batch` count for each event: 413 when an event, or all together, would be too large.',
+      additionalProperties: true,
+      examples: [
+        { batch: [{ type: 'track', userId: 'ada', event: 'Order Completed', properties: { total: 12.5 } }] },
+      ],
+    },
+  ),
+);
+
+/** The key may be in the query, as `sendBeacon` cannot set headers. */
+const callQuery = Type.Object(
+  { writeKey: Type.Optional(Type.String({ description: FIELDS.writeKey })) },
+  { additionalProperties: true },
+);
+
+const settingsPath = Type.Object({
+  writeKey: Type.String({ description: 'The write key. It is the credential where no header has one.' }),
+});
+
+const detail = Type.Object({ path: Type.String(), message: Type.String() });
+
+/** The response that SDKs expect. */
+const takenAnswer = Type.Object(
+  {
+    success: Type.Literal(true),
+    rejected: Type.Optional(
+      Type.Array(Type.Object({ index: Type.Integer(), error: Type.String(), details: Type.Array(detail) }), {
+        description: 'The events of a batch that were not taken, while others were.',
+      }),
+    ),
+  },
+  { title: 'SdkCallsTaken' },
+);
+
+/** The settings have the form that SDKs expect. */
+const settingsAnswer = Type.Unsafe<object>({
+  type: 'object',
+  additionalProperties: true,
+  examples: [{ integrations: { 'Segment.io': { apiHost: 'events.example.com/v1' } } }],
+});
 
 const ingestion = { operation: 'events.ingest', sdk: true, body: 'tolerant' } as const;
 const ofBatches = { ...ingestion, body: 'tolerant items' } as const;
@@ -240,4 +352,68 @@ function rawKeyOf(request: FastifyRequest): string {
 
 function refused({ error, details }: RejectedItem, fields: Readonly<Record<string, unknown>>): ApiError {
   return new ApiError(error === 'payload too large' ? 413 : 400, error, { details, fields });
+}
+
+/** The address at which a client reached the gateway. */
+interface Reached {
+  readonly protocol: string;
+  /** With its port. */
+  readonly host: string;
+}
+
+/** The configured public address, else that of the request. */
+function reachedAt(publicUrl: string | undefined, { protocol, host }: Reached): Reached {
+  if (publicUrl === undefined) return { protocol, host };
+  const url = new URL(publicUrl);
+  return { protocol: url.protocol.slice(0, -1), host: url.host };
+}
+
+const PLAN_OF_ALL = { __default: { enabled: true, integrations: {} } };
+
+/**
+ * The settings of analytics.js: events are sent to the address that the settings came from, nothing is blocked, no
+ * destinations are loaded into the page, and analytics.js does not measure itself.
+ */
+function analyticsJsSettings(rawKey: string, { protocol, host }: Reached) {
+  return {
+    integrations: {
+      'Segment.io': {
+        apiKey: rawKey,
+        apiHost: `${host}/v1`,
+        protocol,
+        unbundledIntegrations: [],
+        addBundledMetadata: true,
+        maybeBundledConfigIds: {},
+      },
+    },
+    plan: { track: PLAN_OF_ALL, identify: PLAN_OF_ALL, group: PLAN_OF_ALL },
+    edgeFunction: {},
+    analyticsNextEnabled: true,
+    middlewareSettings: {},
+    enabledMiddleware: {},
+    metrics: { sampleRate: 0 },
+    legacyVideoPluginsEnabled: false,
+    remotePlugins: [],
+  };
+}
+
+const NOT_MEASURED = { errors: { enabled: false }, metrics: { enabled: false } };
+
+/** The configuration of RudderStack's SDKs: an enabled source without client-side destinations. */
+function rudderSourceConfig(rawKey: string, key: WriteKey) {
+  return {
+    source: {
+      id: key.source_id ?? key.id,
+      name: key.name,
+      writeKey: rawKey,
+      enabled: true,
+      workspaceId: key.workspace_id,
+      config: { statsCollection: NOT_MEASURED },
+      connections: [],
+      destinations: [],
+      dataplanes: {},
+      updatedAt: key.updated_at,
+    },
+    isHosted: true,
+  };
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { bytesOf, frameOf, isTooLarge } from './sdk-call.ts';
+import { bytesOf, frameOf, isTooLarge } from './event-item.ts';
 
 describe('the fields beside the calls of a batch', () => {
   it('are kept apart from those that have a meaning for each call', () => {

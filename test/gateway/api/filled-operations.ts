@@ -109,17 +109,25 @@ export async function openSetup(test: TestGateway, email: string): Promise<Setup
   };
 }
 
-/** A path as a reader fills it in: an id of what was made before. Keys and members have one name on several paths. */
-function filled(path: string, { ids }: Setup): string {
+/** The id for a parameter of a path. Keys and members have one name on several paths. */
+function idFor(path: string, name: string, { ids }: Setup): string | undefined {
   const segments = path.split('/');
-  return segments
-    .map((segment, at) => {
-      const name = /^\{(\w+)\}$/.exec(segment)?.[1];
-      if (name === undefined) return segment;
-      const owner = name === 'memberId' ? segments[3] : name === 'keyId' ? segments[at - 1] : name;
-      return ids[owner ?? ''] ?? '0198c5a2-7c1e-7b3a-9f60-2d1c5e8a4b70';
-    })
-    .join('/');
+  const at = segments.indexOf(`{${name}}`);
+  const owner = name === 'memberId' ? segments[3] : name === 'keyId' ? segments[at - 1] : name;
+  return ids[owner ?? ''];
+}
+
+/** A path as a reader fills it in: with ids of what was made before. */
+function filled(path: string, setup: Setup): string {
+  return path.replaceAll(
+    /\{(\w+)\}/g,
+    (_, name: string) => idFor(path, name, setup) ?? '0198c5a2-7c1e-7b3a-9f60-2d1c5e8a4b70',
+  );
+}
+
+/** Whether a path names something of a kind that nothing was made of before, such as a delivery. */
+export function namesUnknown({ path }: Pick<DescribedOperation, 'path'>, setup: Setup): boolean {
+  return [...path.matchAll(/\{(\w+)\}/g)].some(([, name = '']) => idFor(path, name, setup) === undefined);
 }
 
 /** The call as the page sends it when a reader changes nothing but ids, and what `change` changes. */

@@ -1,0 +1,126 @@
+import { ThreadTurns } from '@tributary/core';
+import type { FastifyReply } from 'fastify';
+import { tooManyRequests } from '../errors/api-error.ts';
+
+export interface SemaphoreLimits {
+  /** Tasks that run at a time. */
+  readonly concurrency: number;
+  /** Tasks that wait, of all owners together and of each. */
+  readonly maxWaiting: number;
+  readonly maxWaitingPerOwner: number;
+  /** `Retry-After` of the tasks that are rejected, s. */
+  readonly retryAfterSeconds: number;
+}
+
+interface Waiter {
+  start(): void;
+}
+
+/**
+ * Bounds how many tasks run at a time. The others wait by owner, first in, first out, and their owners take turns, those
+ * without a running task first: owners with many tasks do not keep the others waiting.
+ */
+export class FairSemaphore {
+  readonly #limits: SemaphoreLimits;
+  readonly #running: string[] = [];
+  /** By owner. The first owner is next; one that has started a task is moved behind the others. */
+  readonly #lines = new Map<string, Set<Waiter>>();
+  #waiting = 0;
+
+  constructor(limits: SemaphoreLimits) {
+    this.#limits = limits;
+  }
+
+  /** Rejects with 429 when too many tasks wait, and when the client disconnects before the task has started. */
+  async run<T>(owner: string, disconnected: AbortSignal, task: () => Promise<T>): Promise<T> {
+    if (this.#running.length < this.#limits.concurrency) this.#running.push(owner);
+    else await this.#wait(owner, disconnected);
+    try {
+      return await task();
+    } finally {
+      this.#running.splice(this.#running.indexOf(owner), 1);
+      this.#startNext();
+    }
+  }
+
+  async #wait(owner: string, disconnected: AbortSignal): Promise<void> {
+    const { maxWaiting, maxWaitingPerOwner, retryAfterSeconds } = this.#limits;
+    const line = this.#lines.get(owner) ?? new Set<Waiter>();
+    if (disconnected.aborted || this.#waiting >= maxWaiting || line.size >= maxWaitingPerOwner)
+      throw tooManyRequests(retryAfterSeconds);
+    await new Promise<void>((start, reject) => {
+      const leave = () => {
+        this.#remove(owner, line, waiter);
+        reject(tooManyRequests(retryAfterSeconds));
+      };
+      const waiter: Waiter = {
+        start: () => {
+          disconnected.removeEventListener('abort', leave);
+          start();
+        },
+      };
+      disconnected.addEventListener('abort', leave, { once: true });
+      line.add(waiter);
+      this.#lines.set(owner, line);
+      this.#waiting += 1;
+    });
+  }
+
+  #remove(owner: string, line: Set<Waiter>, waiter: Waiter): void {
+    if (!line.delete(waiter)) return;
+    this.#waiting -= 1;
+    if (line.size === 0) this.#lines.delete(owner);
+  }
+
+  #startNext(): void {
+    const owners = [...this.#lines.keys()];
+    const owner = owners.find((one) => !this.#running.includes(one)) ?? owners[0];
+    const line = owner === undefined ? undefined : this.#lines.get(owner);
+    const [next] = line ?? [];
+    if (owner === undefined || line === undefined || next === undefined) return;
+    this.#lines.delete(owner);
+    this.#lines.set(owner, line);
+    this.#remove(owner, line, next);
+    this.#running.push(owner);
+    next.start();
+  }
+}
+
+/**
+ * Fires when the response is sent, or the client has disconnected before. A client that closed only its writing side
+ * still reads, and cannot be told from one that closed both until something is written to it.
+ */
+export function disconnectSignal(reply: FastifyReply): AbortSignal {
+  const disconnected = new AbortController();
+  reply.raw.once('close', () => disconnected.abort());
+  return disconnected.signal;
+}
+
+let producerCalls = 0;
+
+/** Counts a call of a producer, which needs the thread at once. */
+export function countProducerCall(): void {
+  producerCalls += 1;
+}
+
+/** At most a quarter of the thread while producers call, else half. */
+function turnsBesideProducers(): ThreadTurns {
+  let knownCalls = 0;
+  return new ThreadTurns({
+    elapsed: () => performance.now(),
+    isBusy: () => {
+      const isBusy = producerCalls !== knownCalls;
+      knownCalls = producerCalls;
+      return isBusy;
+    },
+  });
+}
+
+/**
+ * The turns of organizations on the gateway's thread, for work that depends on what tenants made: filters, contracts, plans
+ * and events in the log. One for all routes. Connections and the memory of bodies bound how many calls wait.
+ */
+export const TENANT_TURNS = turnsBesideProducers();
+
+/** The same for contracts that a producer has checked with its events: console work of others does not delay them. */
+export const PRODUCER_TURNS = turnsBesideProducers();

@@ -1,0 +1,178 @@
+import { newId, type WorkspaceEntities } from '@tributary/core';
+import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
+import type { Static, TSchema } from 'typebox';
+import type { GatewayDependencies } from '../dependencies.ts';
+import { checkVersion, entityOf, namesVersion, propose, tagVersion } from './catalog-entities.ts';
+import type { CatalogList } from './lists.ts';
+import { errorAnswers, listOf, pathOf, removedAs } from './schemas.ts';
+
+type Kind = 'source' | 'transformation' | 'destination' | 'rule' | 'alert';
+
+/** A kind of entity of a workspace that callers list, create, read, replace (and so patch) and delete. */
+interface EntityResource<K extends Kind, Body extends TSchema, Made> {
+  readonly kind: K;
+  /** The last segment of the list's path, with which the operations of the permission table begin. */
+  readonly collection:
+    | 'sources'
+    | 'event-transformations'
+    | 'destinations'
+    | 'event-forwarding-rules'
+    | 'alerts';
+  /** With its article, as summaries name it. */
+  readonly noun: string;
+  readonly body: Body;
+  /** Bytes. Default: that of all bodies. */
+  readonly bodyLimit?: number;
+  readonly resource: TSchema;
+  readonly list: {
+    readonly querystring: TSchema;
+    readonly read: CatalogList<WorkspaceEntities[K], Record<never, never>>['read'];
+  };
+  /** A filter of the list that depends on more than the entities. */
+  select?(request: FastifyRequest): Promise<((entity: WorkspaceEntities[K]) => boolean) | undefined>;
+  /** Proposes the entity of a body. Resolves to what only the response to the creation shows. */
+  create(request: FastifyRequest, body: Static<Body>, id: string): Promise<Made>;
+  /** Proposes the entity's replacement. `If-Match` is checked before. */
+  replace(request: FastifyRequest, body: Static<Body>, stored: WorkspaceEntities[K]): Promise<void>;
+  present(entity: WorkspaceEntities[K], made?: Made): object;
+}
+
+/** The routes of such a kind, below `/workspaces/:workspaceId`. */
+export function entityRoutes<K extends Kind, Body extends TSchema, Made>(
+  dependencies: GatewayDependencies,
+  of: EntityResource<K, Body, Made>,
+): FastifyPluginAsync {
+  const { kind, collection, noun, resource, body, list } = of;
+  const { catalog } = dependencies;
+  const path = `/workspaces/:workspaceId/${collection}` as const;
+  const plural = `${noun.replace(/^an? /, '')}s`;
+  const title = kind.slice(0, 1).toUpperCase() + kind.slice(1);
+  const id = `${kind}Id`;
+  const params = pathOf(id);
+  const limit = of.bodyLimit === undefined ? {} : { bodyLimit: of.bodyLimit };
+  const named = (request: FastifyRequest) =>
+    entityOf(request, dependencies, kind, (request.params as Record<string, string>)[id] ?? '');
+  const send = (reply: FastifyReply, status: number, entity: WorkspaceEntities[K], made?: Made) => {
+    tagVersion(reply, entity);
+    return reply.code(status).send(of.present(entity, made));
+  };
+
+  return async (app) => {
+    app.get(
+      path,
+      {
+        config: { operation: `${collection}.list` },
+        schema: {
+          operationId: `list${title}s`,
+          summary: `List ${plural}`,
+          params: pathOf(),
+          querystring: list.querystring,
+          response: { 200: listOf(resource), ...errorAnswers },
+        },
+      },
+      async (request, reply) => {
+        const isSelected = await of.select?.(request);
+        const found = list.read(
+          request,
+          reply,
+          catalog.state.listing(kind, request.workspace.id),
+          isSelected,
+        );
+        return reply.code(200).send(found.map((entity) => of.present(entity)));
+      },
+    );
+
+    app.post(
+      path,
+      {
+        config: { operation: `${collection}.create` },
+        ...limit,
+        schema: {
+          operationId: `create${title}`,
+          summary: `Create ${noun}`,
+          params: pathOf(),
+          body,
+          response: { 201: resource, ...errorAnswers },
+        },
+      },
+      async (request, reply) => {
+        const id = newId();
+        const made = await of.create(request, request.body as Static<Body>, id);
+        return send(reply, 201, entityOf(request, dependencies, kind, id), made);
+      },
+    );
+
+    app.get(
+      `${path}/:${id}`,
+      {
+        config: { operation: `${collection}.read` },
+        schema: {
+          operationId: `read${title}`,
+          summary: `Read ${noun}`,
+          params,
+          response: { 200: resource, ...errorAnswers },
+        },
+      },
+      async (request, reply) => send(reply, 200, named(request)),
+    );
+
+    app.put(
+      `${path}/:${id}`,
+      {
+        config: {
+          operation: `${collection}.update`,
+          patched: (request) => of.present(named(request)),
+        },
+        ...limit,
+        schema: {
+          operationId: `replace${title}`,
+          summary: `Replace ${noun}`,
+          params,
+          body,
+          response: { 200: resource, ...errorAnswers },
+        },
+      },
+      async (request, reply) => {
+        const stored = named(request);
+        checkVersion(request, stored);
+        await of.replace(request, request.body as Static<Body>, stored);
+        return send(reply, 200, named(request));
+      },
+    );
+
+    app.delete(
+      `${path}/:${id}`,
+      {
+        config: { operation: `${collection}.delete` },
+        schema: {
+          operationId: `delete${title}`,
+          summary: `Delete ${noun}`,
+          params,
+          response: { 200: removedAs('deleted'), ...errorAnswers },
+        },
+      },
+      async (request) =>
+        deleteEntity(request, dependencies, kind, (request.params as Record<string, string>)[id] ?? ''),
+    );
+  };
+}
+
+/** Deletes an entity. Idempotent; 409 while an active entity refers to it. */
+async function deleteEntity(
+  request: FastifyRequest,
+  dependencies: GatewayDependencies,
+  kind: Kind,
+  id: string,
+): Promise<{ id: string; status: 'deleted' }> {
+  const removed = { id: id.toLowerCase(), status: 'deleted' } as const;
+  if (dependencies.catalog.state.wasDeleted(kind, request.workspace.id, removed.id)) return removed;
+  const entity = entityOf(request, dependencies, kind, id);
+  checkVersion(request, entity);
+  await propose(request, dependencies, {
+    type: `${kind}.deleted`,
+    entity: entity.id,
+    ...(namesVersion(request) ? { expected_version: entity.version } : {}),
+    data: {},
+  });
+  return removed;
+}

@@ -1,0 +1,150 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type ConnectionTest, type Destination, messageOf } from '@tributary/core';
+import { type Static, Type } from 'typebox';
+import type { GatewayDependencies } from '../dependencies.ts';
+import { conflict } from '../errors/api-error.ts';
+import { FairSemaphore, type SemaphoreLimits } from '../limits/turns.ts';
+import { nullable } from '../resources/schemas.ts';
+
+export const destinationTestResult = Type.Object(
+  {
+    ok: Type.Boolean({ description: 'Whether the destination is reachable and would accept deliveries.' }),
+    reason: nullable(Type.String({ description: 'Why not.' })),
+    status: nullable(Type.Integer({ description: 'HTTP status, where there was one.' })),
+    request: nullable(
+      Type.String({
+        description:
+          'The request as it was sent, of types that send HTTP requests of their own; secret headers are masked.',
+      }),
+    ),
+    response: nullable(Type.String({ description: 'The start of its response.' })),
+    duration_ms: Type.Integer(),
+  },
+  { title: 'DestinationTrial' },
+);
+
+/** The timeout of a test, ms: above the connector's own, for a connector that does not keep it. */
+const TIMEOUT_MS = 15_000;
+
+/** A test holds its permit for at least this time, ms: ten tests a second and workspace. */
+const MIN_TEST_MS = 400;
+
+/** Tests of one workspace in this process: each prepares a client, which takes some ms of its thread. */
+const CONCURRENCY: SemaphoreLimits = {
+  concurrency: 4,
+  maxWaiting: 20,
+  maxWaitingPerOwner: 20,
+  retryAfterSeconds: 5,
+};
+
+type Dependencies = Pick<GatewayDependencies, 'connectors' | 'unseal' | 'logger'>;
+
+/** Tests the connection to destinations as deliver would use them, enabled or not. */
+interface DestinationTests {
+  /**
+   * The connections of a test are closed when it resolves, when `disconnected` fires, at the timeout and at `close`.
+   *
+   * Errors: 409 when this release has no connector for the destination, or no key opens its secrets; 429 when too many
+   * tests of the workspace wait.
+   */
+  test(destination: Destination, disconnected: AbortSignal): Promise<Static<typeof destinationTestResult>>;
+  /** Ends the running and waiting tests; each reports that it was stopped. */
+  close(): void;
+}
+
+export function createDestinationTests(dependencies: Dependencies): DestinationTests {
+  /** One semaphore for each workspace with running tests. */
+  const semaphores = new Map<string, { readonly semaphore: FairSemaphore; users: number }>();
+  const running = new Set<AbortController>();
+  let isClosed = false;
+
+  async function run(destination: Destination, disconnected: AbortSignal): Promise<ConnectionTest> {
+    const connector = dependencies.connectors.connector(destination.type);
+    if (connector === undefined) throw conflict('unusable');
+    const connectorDestination = opened(dependencies, destination);
+    const over = new AbortController();
+    const late = Promise.withResolvers<ConnectionTest>();
+    const end = () => {
+      over.abort();
+      late.resolve({ ok: false, reason: 'timed out' });
+    };
+    const timer = setTimeout(end, TIMEOUT_MS);
+    const leave = () => over.abort();
+    disconnected.addEventListener('abort', leave);
+    if (disconnected.aborted || isClosed) leave();
+    running.add(over);
+    try {
+      return await Promise.race([
+        connector.test(connectorDestination, { signal: over.signal }),
+        late.promise,
+      ]);
+    } finally {
+      clearTimeout(timer);
+      disconnected.removeEventListener('abort', leave);
+      running.delete(over);
+    }
+  }
+
+  function limited<T>(workspaceId: string, disconnected: AbortSignal, work: () => Promise<T>): Promise<T> {
+    const answered = Promise.withResolvers<T>();
+    const done = withPermit(workspaceId, disconnected, async () => {
+      const pause = sleep(MIN_TEST_MS, undefined, { ref: false });
+      await work().then(answered.resolve, answered.reject);
+      await pause;
+    });
+    done.catch(answered.reject);
+    return answered.promise;
+  }
+
+  async function withPermit(
+    workspaceId: string,
+    disconnected: AbortSignal,
+    work: () => Promise<void>,
+  ): Promise<void> {
+    const own = semaphores.get(workspaceId) ?? { semaphore: new FairSemaphore(CONCURRENCY), users: 0 };
+    semaphores.set(workspaceId, own);
+    own.users += 1;
+    try {
+      await own.semaphore.run(workspaceId, disconnected, work);
+    } finally {
+      own.users -= 1;
+      if (own.users === 0) semaphores.delete(workspaceId);
+    }
+  }
+
+  return {
+    test: (destination, disconnected) =>
+      limited(destination.workspace_id, disconnected, async () => {
+        const began = performance.now();
+        const test = await run(destination, disconnected);
+        return presentTest(test, Math.round(performance.now() - began));
+      }),
+    close() {
+      isClosed = true;
+      for (const over of running) over.abort();
+    },
+  };
+}
+
+function opened({ unseal, logger }: Dependencies, destination: Destination) {
+  try {
+    return unseal(destination);
+  } catch (error) {
+    logger.error(
+      { destination: destination.id, error: messageOf(error) },
+      'the settings of a destination cannot be unsealed',
+    );
+    throw conflict('unusable');
+  }
+}
+
+function presentTest(test: ConnectionTest, durationMs: number): Static<typeof destinationTestResult> {
+  return {
+    ok: test.ok,
+    reason: test.ok ? null : test.reason,
+    status: test.status ?? null,
+    request: test.request ?? null,
+    response: test.response ?? null,
+    duration_ms: durationMs,
+  };
+}

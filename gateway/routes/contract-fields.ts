@@ -1,0 +1,162 @@
+import {
+  type CatalogView,
+  type Contract,
+  type ContractWorkers,
+  contractSubject,
+  ENFORCEMENT_MODES,
+  EVENT_TYPES,
+  UNDECLARED_FIELDS,
+} from '@tributary/core';
+import { type Static, Type } from 'typebox';
+import { ApiError, type ErrorDetail, invalidRequest } from '../errors/api-error.ts';
+import {
+  closed,
+  description,
+  freeObject,
+  listOf,
+  name,
+  nullable,
+  oneOf,
+  optional,
+  patternFault,
+  resourceFields,
+  times,
+  uuid,
+  version,
+} from '../resources/schemas.ts';
+
+export const eventType = oneOf(EVENT_TYPES);
+export const contractEventName = Type.String({
+  maxLength: 1_000,
+  description: 'Of a track event or a page. Empty: any name without a contract of its own.',
+});
+export const schemaDefinition = freeObject(
+  'The schema of `properties` (track, page) or `traits` (identify, group): field to `{ type, required }`, or JSON Schema.',
+);
+
+export const contractBody = closed(
+  {
+    name,
+    event_type: eventType,
+    event_name: optional(contractEventName),
+    description: optional(description),
+    schema_definition: schemaDefinition,
+    enforcement_mode: optional(oneOf(ENFORCEMENT_MODES, 'Default `warn`.')),
+    undeclared_fields: optional(oneOf(UNDECLARED_FIELDS, 'Default `allow`.')),
+  },
+  {
+    title: 'ContractBody',
+    examples: [
+      {
+        name: 'Orders',
+        event_type: 'track',
+        event_name: 'Order Placed',
+        schema_definition: { properties: { order_id: { type: 'string', required: true } } },
+        enforcement_mode: 'block',
+      },
+    ],
+  },
+);
+
+export const status = oneOf(['active', 'archived']);
+
+export const contractResource = Type.Object(
+  {
+    ...resourceFields,
+    event_type: eventType,
+    event_name: Type.String(),
+    description: nullable(description),
+    schema_definition: schemaDefinition,
+    enforcement_mode: oneOf(ENFORCEMENT_MODES),
+    undeclared_fields: oneOf(UNDECLARED_FIELDS),
+    status,
+    version,
+    created_by: uuid,
+    ...times,
+  },
+  { title: 'Contract' },
+);
+
+export const contractList = listOf(contractResource);
+
+export const ACTIONS = ['warned', 'omitted', 'blocked'] as const;
+
+export const OUTCOMES = ['accepted', 'warned', 'omitted', 'rejected'] as const;
+/** The fields of a contract in a body, with defaults. */
+type ContractFields = Omit<
+  Contract,
+  'id' | 'workspace_id' | 'status' | 'created_by' | 'version' | 'created_at' | 'updated_at'
+>;
+
+/** The worker that checks a schema, and the workspace for fairness. */
+interface SchemaCheck {
+  readonly workspaceId: string;
+  readonly contracts: Pick<ContractWorkers, 'check'>;
+  readonly disconnected: AbortSignal;
+}
+
+/** 400 for an invalid schema, and as `nameFaults`. */
+export async function contractFields(
+  body: Static<typeof contractBody>,
+  { workspaceId, contracts, disconnected }: SchemaCheck,
+  stored?: Contract,
+): Promise<ContractFields> {
+  const fields: ContractFields = {
+    name: body.name,
+    event_type: body.event_type,
+    event_name: body.event_name ?? '',
+    description: body.description ?? null,
+    schema_definition: body.schema_definition,
+    enforcement_mode: body.enforcement_mode ?? 'warn',
+    undeclared_fields: body.undeclared_fields ?? 'allow',
+  };
+  const schemaFaults = await contracts.check(workspaceId, fields.schema_definition, { disconnected });
+  const faults = [
+    ...nameFaults(fields, stored),
+    ...schemaFaults.map(({ path, message }) => ({ path: `/schema_definition${path}`, message })),
+  ];
+  if (faults.length > 0) throw invalidRequest(...faults);
+  return fields;
+}
+
+/** The fault of an event name with a type whose events have none, and of a pattern that is no stored contract's name. */
+export function nameFaults(
+  { event_type, event_name }: Pick<ContractFields, 'event_type' | 'event_name'>,
+  stored?: Pick<Contract, 'event_name'>,
+): readonly ErrorDetail[] {
+  const path = '/event_name';
+  if (event_name !== '' && contractSubject(event_type) !== 'properties')
+    return [{ path, message: `must be empty: ${event_type} events have no name` }];
+  const instead = 'the contract without a name is for all names that have none of their own';
+  const message = stored?.event_name === event_name ? undefined : patternFault(event_name, instead);
+  return message === undefined ? [] : [{ path, message }];
+}
+
+/** JSON bytes of a workspace's past contract versions that may still be evaluated: every process has them in memory. */
+export const MAX_PAST_BYTES = 32 * 1024 * 1024;
+/** Bytes of a version beside its schema. */
+const BYTES_OF_A_VERSION = 1_024;
+const RETRY_AFTER_SECONDS = 3_600;
+
+const sizes = new WeakMap<Contract, number>();
+
+function sizeOf(contract: Contract): number {
+  const known = sizes.get(contract);
+  if (known !== undefined) return known;
+  const size = BYTES_OF_A_VERSION + Buffer.byteLength(JSON.stringify(contract.schema_definition));
+  sizes.set(contract, size);
+  return size;
+}
+
+/** 429 when the past contract versions of a workspace exceed `MAX_PAST_BYTES`. */
+export function checkPastVersions(state: Pick<CatalogView, 'pastContracts'>, workspaceId: string): void {
+  let bytes = 0;
+  for (const contract of state.pastContracts(workspaceId)) {
+    bytes += sizeOf(contract);
+    if (bytes > MAX_PAST_BYTES)
+      throw new ApiError(429, 'too many requests', {
+        fields: { quota: 'past_contract_versions', limit: MAX_PAST_BYTES },
+        retryAfterSeconds: RETRY_AFTER_SECONDS,
+      });
+  }
+}

@@ -1,0 +1,486 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
+import {
+  type CanonicalEvent,
+  DEAD_CAUSES,
+  type DeadCause,
+  type DeliveryAttempt,
+  type DeliveryOutcome,
+  ENVIRONMENTS,
+  type FailureGroup,
+  type History,
+  iso,
+  isUuid,
+  outcomeOfEntry,
+} from '@tributary/core';
+import type { FastifyRequest } from 'fastify';
+import { type Static, Type } from 'typebox';
+import type { GatewayDependencies } from '../dependencies.ts';
+import { conflict, notFound } from '../errors/api-error.ts';
+import { linkNext, type PageRequest, pageQuery, pageRequest, withCursor } from '../resources/lists.ts';
+import {
+  closed,
+  errorAnswers,
+  freeObject,
+  type IntegerRule,
+  integerText,
+  listOf,
+  noBody,
+  nullable,
+  oneOf,
+  optional,
+  parseInteger,
+  pathOf,
+  time,
+  uuid,
+} from '../resources/schemas.ts';
+import { SummedCalls } from '../resources/summed-calls.ts';
+import {
+  DeadDeliveries,
+  type DeliveryFilter,
+  eventOf,
+  filterBody,
+  filterOf,
+  filterQuery,
+  historyQuery,
+  isKept,
+  selects,
+  statedOnce,
+} from './redrive.ts';
+
+const STATUSES = ['retrying', 'delivered', 'unwanted', 'dead', 'discarded'] as const;
+
+const deliveryQuery = closed({
+  ...pageQuery,
+  status: Type.Optional(oneOf(STATUSES)),
+  ...filterQuery,
+});
+
+export const attempt = Type.Object(
+  {
+    at: time,
+    outcome: oneOf(['delivered', 'retry', 'dead']),
+    throttled: Type.Boolean({
+      description:
+        'Whether the destination refused it for the rate of requests alone: it used no step of the retry schedule.',
+    }),
+    reason: nullable(Type.String()),
+    status: nullable(Type.Integer({ description: 'HTTP status, where there was one.' })),
+    response: nullable(Type.String({ description: 'The start of the destination’s response.' })),
+    duration_ms: Type.Number(),
+  },
+  { title: 'Attempt' },
+);
+
+const fields = {
+  id: uuid,
+  status: oneOf(STATUSES),
+  environment: oneOf(ENVIRONMENTS),
+  destination_id: uuid,
+  rule_id: uuid,
+  message_id: Type.String(),
+  replay_id: nullable(uuid),
+  idempotency_key: Type.String({
+    format: 'uuid',
+    description:
+      'The id that the destination receives: `id`, or of a replay without `new_ids` that of the first delivery.',
+  }),
+  reason: nullable(Type.String({ description: 'Why it is retrying or dead.' })),
+  cause: nullable(oneOf(DEAD_CAUSES, 'The cause of its death.')),
+  attempts: listOf(attempt, 'Oldest first.'),
+  created_at: time,
+  updated_at: time,
+  next_attempt_at: nullable(time),
+};
+
+const deliveryListed = Type.Object(fields, { title: 'Delivery' });
+
+const deliveryResource = Type.Object(
+  {
+    ...fields,
+    event: nullable(
+      freeObject(
+        'The event as it is delivered; null where the log no longer has it: it cannot be sent again.',
+      ),
+    ),
+  },
+  { title: 'DeliveryWithEvent' },
+);
+
+const deliveryList = listOf(deliveryListed);
+
+const cursor = Type.String({
+  minLength: 1,
+  maxLength: 1_000,
+  description: 'From the previous response: continues where that call stopped.',
+});
+
+/** Selects dead deliveries. */
+const deadBody = nullable(
+  closed(
+    {
+      status: optional(oneOf(['dead'], 'Only dead deliveries can be redriven or discarded.')),
+      ...filterBody,
+      cursor: optional(cursor),
+    },
+    { examples: [{ status: 'dead', since: '2026-03-01T00:00:00.000Z' }] },
+  ),
+);
+
+const deadQuery = closed({
+  status: Type.Optional(oneOf(['dead'])),
+  ...filterQuery,
+  cursor: Type.Optional(cursor),
+});
+
+const rest = {
+  more: Type.Boolean({ description: 'A call has a limit: call again with `cursor` for the rest.' }),
+  cursor: nullable(Type.String({ description: 'The cursor of the next call; null at the end.' })),
+};
+
+const redriven = Type.Object(
+  {
+    redriven: Type.Integer({ description: 'The number of redriven deliveries.' }),
+    ...rest,
+  },
+  { title: 'Redriven' },
+);
+
+const discarded = Type.Object(
+  {
+    discarded: Type.Integer({ description: 'The number of discarded deliveries.' }),
+    ...rest,
+  },
+  { title: 'Discarded' },
+);
+
+function presentDelivery(outcome: DeliveryOutcome): Static<typeof deliveryListed> {
+  const { delivery, status, reason, cause, at, next_attempt_at } = outcome;
+  return {
+    id: delivery.id,
+    status,
+    environment: delivery.environment,
+    destination_id: delivery.destination_id,
+    rule_id: delivery.rule_id,
+    message_id: delivery.message_id,
+    replay_id: delivery.replay ?? null,
+    idempotency_key: delivery.idempotency_key ?? delivery.id,
+    reason: reason ?? null,
+    cause: cause ?? null,
+    attempts: delivery.attempts.map(presentAttempt),
+    created_at: delivery.created_at,
+    updated_at: at,
+    next_attempt_at: next_attempt_at ?? null,
+  };
+}
+
+function presentDeliveryDetail(
+  outcome: DeliveryOutcome,
+  event: CanonicalEvent | undefined,
+): Static<typeof deliveryResource> {
+  const shown = (event ?? null) as unknown as Static<typeof deliveryResource>['event'];
+  return { ...presentDelivery(outcome), event: shown };
+}
+
+export function presentAttempt(made: DeliveryAttempt) {
+  const { at, outcome, throttled, reason, status, response, duration_ms } = made;
+  return {
+    at,
+    outcome,
+    throttled: throttled === true,
+    reason: reason ?? null,
+    status: status ?? null,
+    response: response ?? null,
+    duration_ms,
+  };
+}
+
+const GROUPED_STATUSES = ['dead', 'retrying'] as const;
+const LIMIT: IntegerRule = { name: 'limit', min: 1, max: 200, fallback: 100 };
+
+const groupsQuery = closed({
+  limit: integerText(LIMIT, 'Groups at most, those with the most deliveries.'),
+  status: Type.Optional(oneOf(GROUPED_STATUSES, 'Default: both.')),
+  destination_id: Type.Optional(Type.String({ format: 'uuid' })),
+  rule_id: Type.Optional(Type.String({ format: 'uuid' })),
+  cause: Type.Optional(oneOf(DEAD_CAUSES, 'The cause of their death.')),
+});
+
+const deliveryGroup = Type.Object(
+  {
+    group: Type.String({
+      description: 'For `group` of the list, of redrives and of discards.',
+      examples: ['Zk3v0kq9dT1mJX2bq4uR7w'],
+    }),
+    status: oneOf(GROUPED_STATUSES),
+    destination_id: uuid,
+    rule_id: uuid,
+    cause: nullable(oneOf(DEAD_CAUSES, 'The cause of their death.')),
+    response_status: nullable(
+      Type.Integer({
+        description: 'The HTTP status of the last attempt, where there was one.',
+        examples: [503],
+      }),
+    ),
+    failure: Type.String({
+      description: 'Their reason, with `…` for what differs from delivery to delivery.',
+      examples: ['answered 503'],
+    }),
+    deliveries: Type.Integer({ description: 'How many there are.', examples: [1_204] }),
+    oldest_at: time,
+    newest_at: Type.String({
+      format: 'date-time',
+      description: 'When the event of the newest was received.',
+    }),
+    newest_id: Type.String({ format: 'uuid', description: 'The newest delivery, as an example.' }),
+  },
+  { title: 'DeliveryGroup' },
+);
+
+const deliveryGroups = Type.Object(
+  {
+    groups: listOf(deliveryGroup, 'The largest first.'),
+    more: Type.Boolean({ description: 'Whether there are further groups.' }),
+  },
+  { title: 'DeliveryGroups' },
+);
+
+/** Dead and retrying deliveries of a workspace, counted by their failure. */
+async function groupsOf(
+  history: Pick<History, 'groups'>,
+  workspaceId: string,
+  { limit, status, destination_id, rule_id, cause }: Static<typeof groupsQuery>,
+): Promise<Static<typeof deliveryGroups>> {
+  const { groups, more } = await history.groups({
+    kind: 'delivery',
+    workspaceId,
+    values: {
+      ...(status === undefined ? {} : { status }),
+      ...(destination_id === undefined ? {} : { destination_id: destination_id.toLowerCase() }),
+      ...(rule_id === undefined ? {} : { rule_id: rule_id.toLowerCase() }),
+      ...(cause === undefined ? {} : { cause }),
+    },
+    limit: parseInteger(limit, LIMIT),
+  });
+  const presented = groups.map(({ id, values, count, firstAt, lastAt, newest }) => {
+    const group = values as FailureGroup; // as `historyEntryOfOutcome` makes them
+    return {
+      group: id,
+      status: group.status,
+      destination_id: group.destination_id,
+      rule_id: group.rule_id,
+      cause: group.cause === '' ? null : (group.cause as DeadCause),
+      response_status: group.response_status === '' ? null : Number(group.response_status),
+      failure: group.failure,
+      deliveries: count,
+      oldest_at: iso(firstAt),
+      newest_at: iso(lastAt),
+      newest_id: newest,
+    };
+  });
+  return { groups: presented, more };
+}
+
+const path = '/workspaces/:workspaceId/deliveries';
+
+/** `/workspaces/:workspaceId/deliveries`: retrying, dead and redriven deliveries; redriving and discarding them. */
+export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
+  const { history, log } = dependencies;
+  const dead = new DeadDeliveries(dependencies);
+  const summed = new SummedCalls(app, dependencies);
+  const audited = (request: FastifyRequest, name: 'redriven' | 'discarded') =>
+    summed.count(
+      request,
+      { name, entity: 'delivery' },
+      { scope_id: request.workspace.id, organization_id: request.workspace.organization_id },
+    );
+
+  app.get(
+    path,
+    {
+      config: { operation: 'deliveries.list' },
+      schema: {
+        operationId: 'listDeliveries',
+        summary: 'List deliveries that were retried or ended otherwise than at their first try',
+        params: pathOf(),
+        querystring: deliveryQuery,
+        response: { 200: deliveryList, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const { query, workspace } = request;
+      const filter = { ...filterOf(query, undefined), status: query.status };
+      const { outcomes, next } = await listOutcomes(history, workspace.id, filter, pageRequest(query));
+      linkNext(request, reply, next);
+      return reply.code(200).send(outcomes.map(presentDelivery));
+    },
+  );
+
+  app.get(
+    `${path}/groups`,
+    {
+      config: { operation: 'deliveries.list' },
+      schema: {
+        operationId: 'groupDeliveries',
+        summary: 'Count dead and retrying deliveries by what they failed with',
+        params: pathOf(),
+        querystring: groupsQuery,
+        response: { 200: deliveryGroups, ...errorAnswers },
+      },
+    },
+    async ({ query, workspace }, reply) => reply.code(200).send(await groupsOf(history, workspace.id, query)),
+  );
+
+  app.get(
+    `${path}/:deliveryId`,
+    {
+      config: { operation: 'deliveries.read' },
+      schema: {
+        operationId: 'readDelivery',
+        summary: 'Read a delivery with its event',
+        params: pathOf('deliveryId'),
+        response: { 200: deliveryResource, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const outcome = await outcomeNamed(request, request.params.deliveryId);
+      const event = await eventOf(log, outcome.delivery);
+      return reply.code(200).send(presentDeliveryDetail(outcome, event));
+    },
+  );
+
+  app.post(
+    `${path}/:deliveryId/redrive`,
+    {
+      config: { operation: 'deliveries.redrive' },
+      schema: {
+        operationId: 'redriveDelivery',
+        summary: 'Send a dead delivery again',
+        params: pathOf('deliveryId'),
+        body: noBody,
+        response: { 202: redriven, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const outcome = await outcomeNamed(request, request.params.deliveryId);
+      if (outcome.status === 'dead' && !(await isKept(log, outcome.delivery)))
+        throw conflict('event_not_kept');
+      const noteChanged = await audited(request, 'redriven');
+      if ((await dead.redrive([outcome])) === 0) throw conflict('not_dead');
+      noteChanged([outcome.delivery.id]);
+      return reply.code(202).send({ redriven: 1, more: false, cursor: null });
+    },
+  );
+
+  app.post(
+    `${path}/redrive`,
+    {
+      config: { operation: 'deliveries.redrive' },
+      schema: {
+        operationId: 'redriveDeliveries',
+        summary: 'Send dead deliveries again',
+        params: pathOf(),
+        querystring: deadQuery,
+        body: deadBody,
+        response: { 202: redriven, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const { query, body, workspace } = request;
+      const cursor = statedOnce('cursor', query.cursor, body?.cursor);
+      const noteChanged = await audited(request, 'redriven');
+      const { done, ...rest } = await dead.toAll(dead.redrive, workspace.id, filterOf(query, body), cursor);
+      noteChanged([], done);
+      return reply.code(202).send({ redriven: done, ...rest });
+    },
+  );
+
+  app.post(
+    `${path}/:deliveryId/discard`,
+    {
+      config: { operation: 'deliveries.discard' },
+      schema: {
+        operationId: 'discardDelivery',
+        summary: 'Let a dead delivery be',
+        params: pathOf('deliveryId'),
+        body: noBody,
+        response: { 202: discarded, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const outcome = await outcomeNamed(request, request.params.deliveryId);
+      if (outcome.status !== 'discarded') {
+        const noteChanged = await audited(request, 'discarded');
+        if ((await dead.discard([outcome])) === 0) throw conflict('not_dead');
+        noteChanged([outcome.delivery.id]);
+      }
+      return reply.code(202).send({ discarded: 1, more: false, cursor: null });
+    },
+  );
+
+  app.post(
+    `${path}/discard`,
+    {
+      config: { operation: 'deliveries.discard' },
+      schema: {
+        operationId: 'discardDeliveries',
+        summary: 'Let dead deliveries be',
+        params: pathOf(),
+        querystring: deadQuery,
+        body: deadBody,
+        response: { 202: discarded, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const { query, body, workspace } = request;
+      const cursor = statedOnce('cursor', query.cursor, body?.cursor);
+      const noteChanged = await audited(request, 'discarded');
+      const { done, ...rest } = await dead.toAll(dead.discard, workspace.id, filterOf(query, body), cursor);
+      noteChanged([], done);
+      return reply.code(202).send({ discarded: done, ...rest });
+    },
+  );
+
+  async function outcomeNamed(request: FastifyRequest, id: string): Promise<DeliveryOutcome> {
+    const entry = isUuid(id)
+      ? await history.get('delivery', request.workspace.id, id.toLowerCase())
+      : undefined;
+    if (entry === undefined) throw notFound();
+    return outcomeOfEntry(entry);
+  }
+};
+
+/** Entries that one call reads for a filter by reason, at most, and those of one page. */
+const MAX_READ = 2_000;
+const PAGE = 500;
+
+interface ListedPage {
+  readonly outcomes: readonly DeliveryOutcome[];
+  readonly next: string | undefined;
+}
+
+/**
+ * A page of outcomes, newest first, without their events. With a filter by reason, which is not indexed, a page may be
+ * short without being the last, as a call reads `MAX_READ` entries at most.
+ */
+async function listOutcomes(
+  history: Pick<History, 'list'>,
+  workspaceId: string,
+  filter: DeliveryFilter & { readonly status?: string | undefined },
+  { limit, cursor }: PageRequest,
+): Promise<ListedPage> {
+  const query = historyQuery(workspaceId, filter, filter.status);
+  const isSelected = selects(filter);
+  const outcomes: DeliveryOutcome[] = [];
+  let next = cursor;
+  for (let readCount = 0; readCount < MAX_READ; ) {
+    const wanted = limit - outcomes.length;
+    const size = filter.reason === undefined ? wanted : Math.min(wanted, PAGE);
+    const position = next === undefined ? {} : { cursor: next };
+    const page = await withCursor(() => history.list({ ...query, limit: size, ...position }));
+    outcomes.push(...page.entries.map(outcomeOfEntry).filter(isSelected));
+    readCount += size;
+    next = page.next;
+    if (next === undefined || outcomes.length >= limit || filter.reason === undefined) break;
+  }
+  return { outcomes, next };
+}

@@ -1,0 +1,173 @@
+import {
+  type ConnectorDescription,
+  type Destination,
+  exposuresOf,
+  isSealed,
+  type JsonObject,
+} from '@tributary/core';
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
+import formats from 'ajv-formats';
+import type { GatewayDependencies } from '../dependencies.ts';
+import { type ErrorDetail, invalidRequest } from '../errors/api-error.ts';
+import { describeValidation } from '../errors/error-handler.ts';
+
+/** Settings in their stored form. */
+interface Configured {
+  /** Secrets sealed. */
+  readonly settings: JsonObject;
+  /** Generated secrets, in clear text, to be shown once. */
+  readonly generated: JsonObject;
+}
+
+/** Converts settings of a request into their stored form. 400 for settings that the connector refuses. */
+interface Configurator {
+  /** The settings of a new destination; absent secrets are generated where the connector supports it. */
+  create(description: ConnectorDescription, id: string, settings: JsonObject): Configured;
+  /**
+   * Replaces the settings of a stored destination. Masked and absent secrets are kept; `null` removes an optional secret.
+   *
+   * A secret is not kept when the change would send it to another party, or less protected (400): a member may change a
+   * destination without knowing its secrets, and could read them at an address of their own.
+   */
+  replace(description: ConnectorDescription, stored: Destination, settings: JsonObject): JsonObject;
+}
+
+export function createConfigurator({
+  seal,
+  unseal,
+  random,
+  clock,
+}: Pick<GatewayDependencies, 'seal' | 'unseal' | 'random' | 'clock'>): Configurator {
+  const faultsOf = createSettingsChecker();
+
+  function check(description: ConnectorDescription, settings: JsonObject): void {
+    const faults = faultsOf(description, settings);
+    if (faults.length > 0) throw invalidRequest(...faults);
+  }
+
+  function opened(destination: Destination, kept: JsonObject): JsonObject {
+    const lost: string[] = [];
+    const clear = Object.entries(kept).map(([name, value]) => {
+      try {
+        return unseal({ ...destination, settings: { [name]: value } }).settings;
+      } catch {
+        lost.push(name);
+        return {};
+      }
+    });
+    if (lost.length > 0) throw toBeStated(lost, 'cannot be opened any more: state it again');
+    return Object.assign({}, ...clear);
+  }
+
+  /** The stored settings that can be opened. A secret whose key is lost is left out. */
+  function openable(stored: Destination): JsonObject {
+    const readable = Object.entries(stored.settings).map(([name, value]) => {
+      try {
+        return unseal({ ...stored, settings: { [name]: value } }).settings;
+      } catch {
+        return {};
+      }
+    });
+    return Object.assign({}, ...readable);
+  }
+
+  return {
+    create(description, id, settings) {
+      const { secrets } = description;
+      const stated = statedSettings(settings, secrets);
+      const made = description.generate?.(stated, random) ?? stated;
+      check(description, made);
+      const complete = description.rotation?.rotated({}, made, clock()) ?? made;
+      const generated = Object.entries(made).filter(([name]) => !Object.hasOwn(stated, name));
+      return { settings: seal(id, complete, secrets), generated: Object.fromEntries(generated) };
+    },
+    replace(description, stored, settings) {
+      const stated = statedSettings(settings, description.secrets);
+      const generated = Object.keys(description.generate?.(stated, random) ?? {});
+      const needed = [...generated, ...requiredBy(description)];
+      const secrets = description.secrets.filter((name) => settings[name] !== null || needed.includes(name));
+      const kept = keptSecrets(stored.settings, stated, secrets);
+      const complete = { ...stated, ...opened(stored, kept) };
+      check(description, complete);
+      const [exposure] = exposuresOf(stored.settings, stated, description);
+      const { rotation } = description;
+      const sent = Object.keys(kept).filter(
+        (name) => !generated.includes(name) && name !== rotation?.previous,
+      );
+      if (exposure !== undefined && sent.length > 0)
+        throw toBeStated(sent, `must be stated again, as ${exposure.setting} is ${exposure.change}`);
+      if (rotation === undefined) return { ...seal(stored.id, stated, description.secrets), ...kept };
+      const { [rotation.previous]: _, ...others } = kept;
+      const rotated = rotation.rotated(openable(stored), complete, clock());
+      const changed = Object.entries(rotated).filter(([name]) => !Object.hasOwn(others, name));
+      return { ...seal(stored.id, Object.fromEntries(changed), description.secrets), ...others };
+    },
+  };
+}
+
+function toBeStated(names: readonly string[], message: string) {
+  return invalidRequest(...names.map((name) => ({ path: `/settings/${name}`, message })));
+}
+
+function requiredBy({ settingsSchema: { required } }: ConnectorDescription): readonly string[] {
+  return Array.isArray(required) ? required.map(String) : [];
+}
+
+/**
+ * The faults of settings in clear text, by the connector's schema and then by its own check. Values that look sealed are
+ * refused, as they could not be opened.
+ */
+type SettingsChecker = (description: ConnectorDescription, settings: JsonObject) => readonly ErrorDetail[];
+
+/** Compiles the schema of each connector once. */
+function createSettingsChecker(): SettingsChecker {
+  const ajv = new Ajv2020({ allErrors: true, allowUnionTypes: true });
+  formats.default(ajv);
+  const compiled = new Map<string, ValidateFunction>();
+
+  function validatorOf({ type, settingsSchema }: ConnectorDescription): ValidateFunction {
+    const known = compiled.get(type) ?? ajv.compile(settingsSchema);
+    compiled.set(type, known);
+    return known;
+  }
+
+  return (description, settings) => {
+    const below = ({ path, message }: ErrorDetail) => ({ path: `/settings${path}`, message });
+    const validate = validatorOf(description);
+    validate(settings);
+    const faults = describeValidation(validate.errors ?? [], 'body');
+    if (faults.length > 0) return faults.map(below);
+    const forged = Object.keys(settings).filter((name) => isSealed(settings[name]));
+    if (forged.length > 0) return forged.map((name) => below({ path: `/${name}`, message: 'is not valid' }));
+    return (description.check?.(settings) ?? []).map(below);
+  };
+}
+
+/** Replaces a secret in responses. */
+export const MASK = '********';
+
+/** Settings without `null`, which means absent, and without masks, which stand for stored secrets. */
+export function statedSettings(settings: JsonObject, secrets: readonly string[]): JsonObject {
+  return Object.fromEntries(
+    Object.entries(settings).filter(
+      ([name, value]) => value !== null && !(secrets.includes(name) && value === MASK),
+    ),
+  );
+}
+
+/** The stored secrets, sealed, that a change masks or leaves out. */
+export function keptSecrets(stored: JsonObject, stated: JsonObject, secrets: readonly string[]): JsonObject {
+  return Object.fromEntries(
+    Object.entries(stored).filter(([name]) => secrets.includes(name) && !Object.hasOwn(stated, name)),
+  );
+}
+
+/** Settings with masked secrets. Every sealed value is masked, also when the connector no longer names it as a secret. */
+export function maskSecrets(settings: JsonObject, secrets: readonly string[]): JsonObject {
+  return Object.fromEntries(
+    Object.entries(settings).map(([name, value]) => [
+      name,
+      secrets.includes(name) || isSealed(value) ? MASK : value,
+    ]),
+  );
+}

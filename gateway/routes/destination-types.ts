@@ -1,0 +1,98 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
+import type { ConnectorDescription } from '@tributary/core';
+import { type Static, Type } from 'typebox';
+import type { GatewayDependencies } from '../dependencies.ts';
+import { notFound } from '../errors/api-error.ts';
+import { closed, errorAnswers, freeObject, listOf, pathOf } from '../resources/schemas.ts';
+
+const preset = Type.Object({
+  name: Type.String({ description: 'As `presets` of the settings names it.' }),
+  subscribe: Type.String({ description: 'For which events.' }),
+  action: Type.String({ description: 'What is sent of them.' }),
+});
+
+const destinationType = Type.Object(
+  {
+    type: Type.String({ description: '`type` of its destinations.', examples: ['webhook'] }),
+    title: Type.String(),
+    description: Type.String({
+      description: 'Its deliveries and the meaning of its responses, in Markdown.',
+    }),
+    settings_schema: freeObject(
+      'JSON Schema (draft 2020-12) of `settings`. Its properties stand in the order of a form, each with `title` and `description`; secrets are `writeOnly`.',
+    ),
+    secrets: listOf(
+      Type.String(),
+      'Settings that are sealed at rest and masked in answers: those that the schema marks `writeOnly`.',
+    ),
+    max_batch: Type.Integer({
+      description: 'Deliveries that one request carries at most; 1: each goes alone.',
+    }),
+    connection_test: Type.Boolean({
+      description: 'Whether the connection test sends a request; without one it is always `ok`.',
+    }),
+    presets: listOf(preset, 'Presets of the type; empty when it has none.'),
+    actions: listOf(
+      Type.String(),
+      'Those that `actions` of the settings may name; empty where the type has none.',
+    ),
+  },
+  { title: 'DestinationType' },
+);
+
+const destinationTypeList = listOf(destinationType);
+
+function presentType(description: ConnectorDescription): Static<typeof destinationType> {
+  return {
+    type: description.type,
+    title: description.title,
+    description: description.description,
+    settings_schema: description.settingsSchema,
+    secrets: description.secrets,
+    max_batch: description.maxBatch,
+    connection_test: description.hasTest,
+    presets: description.presets ?? [],
+    actions: description.actions ?? [],
+  };
+}
+
+const path = '/workspaces/:workspaceId/destination-types';
+
+/** `/workspaces/:workspaceId/destination-types`: the types of destinations, with the data for a form. */
+export const destinationTypeRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (
+  app,
+  { connectors },
+) => {
+  app.get(
+    path,
+    {
+      config: { operation: 'destination-types.list' },
+      schema: {
+        operationId: 'listDestinationTypes',
+        summary: 'List the types that destinations may have',
+        params: pathOf(),
+        querystring: closed({}),
+        response: { 200: destinationTypeList, ...errorAnswers },
+      },
+    },
+    async (_request, reply) => reply.code(200).send([...connectors.descriptions.values()].map(presentType)),
+  );
+
+  app.get(
+    `${path}/:type`,
+    {
+      config: { operation: 'destination-types.read' },
+      schema: {
+        operationId: 'readDestinationType',
+        summary: 'Read a type of destinations',
+        params: pathOf('type'),
+        response: { 200: destinationType, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const description = connectors.descriptions.get(request.params.type);
+      if (description === undefined) throw notFound();
+      return reply.code(200).send(presentType(description));
+    },
+  );
+};

@@ -1,0 +1,479 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
+import {
+  type CanonicalEvent,
+  type CatalogView,
+  type Contract,
+  type ContractVerdict,
+  contractSubject,
+  contractVersionId,
+  ENFORCEMENT_MODES,
+  EVENT_TYPES,
+  eventName,
+  type History,
+  type HistoryEntry,
+  iso,
+  type JsonObject,
+  newId,
+  type Violation,
+  violationId,
+} from '@tributary/core';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { type Static, Type } from 'typebox';
+import { accountOf } from '../authentication/caller.ts';
+import type { GatewayDependencies } from '../dependencies.ts';
+import { invalidRequest, notFound } from '../errors/api-error.ts';
+import { evaluateContract } from '../ingestion/contract-check.ts';
+import { readTrialEvent } from '../ingestion/event.ts';
+import { disconnectSignal } from '../limits/turns.ts';
+import {
+  checkVersion,
+  entityOf,
+  isAlready,
+  namesVersion,
+  propose,
+  tagVersion,
+} from '../resources/catalog-entities.ts';
+import {
+  byId,
+  byText,
+  byWord,
+  catalogList,
+  linkNext,
+  type Page,
+  type PageRequest,
+  pageQuery,
+  pageRequest,
+  withCursor,
+} from '../resources/lists.ts';
+import {
+  closed,
+  errorAnswers,
+  freeObject,
+  MAX_RESOURCE_BYTES,
+  nullable,
+  oneOf,
+  pathOf,
+  removedAs,
+} from '../resources/schemas.ts';
+import {
+  changeQuery,
+  dryRun,
+  dryRunResult,
+  infer,
+  inferenceBody,
+  inferenceResult,
+  isDryRun,
+  type RecentEventsContext,
+} from './contract-dry-runs.ts';
+import {
+  checkPastVersions,
+  contractBody,
+  contractFields,
+  contractList,
+  contractResource,
+  OUTCOMES,
+  status,
+} from './contract-fields.ts';
+import { violationList } from './contract-violations.ts';
+import { RecentEvents } from './recent-events.ts';
+
+const contractLists = catalogList<Contract>()({
+  textOf: ({ name, event_name }) => `${name}\n${event_name}`,
+  textDescription: 'Part of the name, or of the name of its events, in any case.',
+  fields: ['name', 'created_at', 'updated_at'],
+  filters: {
+    event_type: byWord(EVENT_TYPES, 'Only those of this type of events.', ({ event_type }) => event_type),
+    event_name: byText('Only those of this name of events.', ({ event_name }) => event_name),
+    enforcement_mode: byWord(
+      ENFORCEMENT_MODES,
+      'Only of this mode.',
+      (contract) => contract.enforcement_mode,
+    ),
+    created_by: byId('Only those that this account created.', ({ created_by }) => created_by),
+  },
+  own: { status: Type.Optional(status) },
+});
+
+const path = '/workspaces/:workspaceId/event-contracts';
+
+/** `/workspaces/:workspaceId/event-contracts`: contracts, dry runs and inference. */
+export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
+  const { catalog, contracts, clock } = dependencies;
+  const recent = new RecentEvents(dependencies);
+
+  app.get(
+    path,
+    {
+      config: { operation: 'event-contracts.list' },
+      schema: {
+        operationId: 'listContracts',
+        summary: 'List contracts',
+        params: pathOf(),
+        querystring: contractLists.querystring,
+        response: { 200: contractList, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const wanted = request.query.status ?? 'active';
+      const found = catalog.state.listing('contract', request.workspace.id, wanted);
+      return reply.code(200).send(contractLists.read(request, reply, found));
+    },
+  );
+
+  app.post(
+    path,
+    {
+      config: { operation: 'event-contracts.create' },
+      bodyLimit: MAX_RESOURCE_BYTES,
+      schema: {
+        operationId: 'createContract',
+        summary: 'Create a contract, or see what it would do to recent events',
+        params: pathOf(),
+        querystring: changeQuery,
+        body: contractBody,
+        response: { 200: dryRunResult, 201: contractResource, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const id = newId();
+      const draft = {
+        id,
+        workspace_id: request.workspace.id,
+        ...(await contractFields(request.body, schemaCheckOf(request, reply))),
+        status: 'active',
+        created_by: accountOf(request.caller),
+      } as const;
+      if (isDryRun(request.query)) {
+        const at = iso(clock());
+        const contract = { ...draft, version: 1, created_at: at, updated_at: at };
+        return reply.code(200).send(await dryRun(contract, request.query, contextOf(reply)));
+      }
+      checkPastVersions(catalog.state, request.workspace.id);
+      await propose(request, dependencies, {
+        type: 'contract.created',
+        entity: id,
+        expected_version: 0,
+        data: draft,
+      });
+      const contract = contractNamed(request, id);
+      tagVersion(reply, contract);
+      return reply.code(201).send(contract);
+    },
+  );
+
+  app.get(
+    `${path}/:contractId`,
+    {
+      config: { operation: 'event-contracts.read' },
+      schema: {
+        operationId: 'readContract',
+        summary: 'Read a contract',
+        params: pathOf('contractId'),
+        response: { 200: contractResource, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const contract = contractNamed(request, request.params.contractId);
+      tagVersion(reply, contract);
+      return reply.code(200).send(contract);
+    },
+  );
+
+  app.put(
+    `${path}/:contractId`,
+    {
+      config: {
+        operation: 'event-contracts.update',
+        patched: (request) => {
+          const { contractId } = request.params as { contractId: string };
+          return contractNamed(request, contractId);
+        },
+      },
+      bodyLimit: MAX_RESOURCE_BYTES,
+      schema: {
+        operationId: 'replaceContract',
+        summary: 'Replace a contract, or see what that would do to recent events',
+        params: pathOf('contractId'),
+        querystring: changeQuery,
+        body: contractBody,
+        response: { 200: Type.Union([dryRunResult, contractResource]), ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const stored = contractNamed(request, request.params.contractId);
+      checkVersion(request, stored);
+      const fields = await contractFields(request.body, schemaCheckOf(request, reply), stored);
+      if (isDryRun(request.query))
+        return reply.code(200).send(await dryRun({ ...stored, ...fields }, request.query, contextOf(reply)));
+      const wanted = { ...fields, status: 'active' } as const; // an archived contract refuses every change, also an empty one
+      if (!(await isAlready(request, dependencies, 'contract', stored, wanted))) {
+        checkPastVersions(catalog.state, request.workspace.id);
+        await propose(request, dependencies, {
+          type: 'contract.updated',
+          entity: stored.id,
+          expected_version: stored.version,
+          data: fields,
+        });
+      }
+      const contract = contractNamed(request, stored.id);
+      tagVersion(reply, contract);
+      return reply.code(200).send(contract);
+    },
+  );
+
+  app.delete(
+    `${path}/:contractId`,
+    {
+      config: { operation: 'event-contracts.archive' },
+      schema: {
+        operationId: 'archiveContract',
+        summary: 'Archive a contract',
+        params: pathOf('contractId'),
+        response: { 200: removedAs('archived'), ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const contract = contractNamed(request, request.params.contractId);
+      if (contract.status !== 'archived') {
+        checkVersion(request, contract);
+        await propose(request, dependencies, {
+          type: 'contract.archived',
+          entity: contract.id,
+          ...(namesVersion(request) ? { expected_version: contract.version } : {}),
+          data: {},
+        });
+      }
+      return reply.code(200).send({ id: contract.id, status: 'archived' });
+    },
+  );
+
+  app.post(
+    `${path}/:contractId/validate`,
+    {
+      config: { operation: 'event-contracts.validate' },
+      schema: {
+        operationId: 'tryContract',
+        summary: 'Try an event on a contract without sending it',
+        params: pathOf('contractId'),
+        body: trialBody,
+        response: { 200: trialResult, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const contract = contractNamed(request, request.params.contractId);
+      const event = readContractEvent(request, contract, request.body, iso(clock()));
+      const verdict = await evaluateContract(contract, event, dependencies, disconnectSignal(reply));
+      return reply.code(200).send(trialOf(contract, event, verdict));
+    },
+  );
+
+  app.post(
+    `${path}/infer`,
+    {
+      config: { operation: 'event-contracts.infer' },
+      schema: {
+        operationId: 'inferContract',
+        summary: 'Infer a contract from recent events',
+        params: pathOf(),
+        body: inferenceBody,
+        response: { 200: inferenceResult, ...errorAnswers },
+      },
+    },
+    async (request, reply) =>
+      reply.code(200).send(await infer(request.workspace.id, request.body, contextOf(reply))),
+  );
+
+  function contextOf(reply: FastifyReply): RecentEventsContext {
+    return { state: catalog.state, recent, contracts, now: clock(), disconnected: disconnectSignal(reply) };
+  }
+
+  function schemaCheckOf(request: FastifyRequest, reply: FastifyReply) {
+    return { workspaceId: request.workspace.id, contracts, disconnected: disconnectSignal(reply) };
+  }
+
+  function contractNamed(request: FastifyRequest, id: string) {
+    return entityOf(request, dependencies, 'contract', id);
+  }
+};
+
+const trialBody = Type.Unsafe<JsonObject>({
+  ...freeObject('An event as producers send it. `type`, and the name, default to those of the contract.'),
+  examples: [{ user_id: 'u-1', properties: { order_id: 'o-17', total: 59.9 } }],
+});
+
+const trialResult = Type.Object(
+  {
+    outcome: oneOf(OUTCOMES),
+    violations: violationList,
+    event: nullable(freeObject('The event as it would be accepted; null when it would be rejected.')),
+  },
+  { title: 'ContractTrial' },
+);
+
+/** The result of a trial: the violations as they would be recorded, and the event as it would be accepted. */
+export function trialOf(
+  contract: Contract,
+  event: CanonicalEvent,
+  verdict: ContractVerdict,
+): Static<typeof trialResult> {
+  const { outcome, violations, subject } = verdict;
+  const accepted = subject === undefined ? event : { ...event, [contractSubject(event.type)]: subject };
+  return {
+    outcome,
+    violations: violations.map((found) => violationOf(contract, event, found)),
+    event: outcome === 'rejected' ? null : (accepted as unknown as JsonObject),
+  };
+}
+
+function violationOf(
+  contract: Contract,
+  event: CanonicalEvent,
+  { kind, path, message, action }: ContractVerdict['violations'][number],
+): Violation {
+  const recorded = {
+    kind,
+    path,
+    message,
+    action,
+    workspace_id: event.workspace_id,
+    environment: event.environment,
+    contract_id: contract.id,
+    contract_version: contract.version,
+    message_id: event.message_id,
+    event_type: event.type,
+    event_name: eventName(event),
+    received_at: event.received_at,
+  };
+  return { id: violationId(recorded), ...recorded };
+}
+
+/** The event of a trial. 400 for an invalid event, and for one that the contract does not apply to. */
+function readContractEvent(
+  request: FastifyRequest,
+  contract: Contract,
+  body: JsonObject,
+  receivedAt: string,
+): CanonicalEvent {
+  const item = withKindOf(contract, body);
+  const { event_type: type } = contract;
+  if (item.type !== type)
+    throw invalidRequest({ path: '/type', message: `must be "${type}", which the contract is for` });
+  const event = readTrialEvent(request, contract, item, receivedAt);
+  checkName(contract, event);
+  return event;
+}
+
+/** The body with type and name of the contract's events as defaults. */
+export function withKindOf(contract: Contract, body: JsonObject): JsonObject {
+  const { event_type, event_name } = contract;
+  const type = body.type ?? event_type;
+  const nameField = type === 'track' ? 'event' : 'name';
+  if (type !== event_type || event_name === '') return { ...body, type };
+  return { ...body, type, [nameField]: body[nameField] ?? event_name };
+}
+
+function checkName({ event_name }: Contract, event: CanonicalEvent): void {
+  if (event_name === '' || eventName(event) === event_name) return;
+  const path = event.type === 'track' ? '/event' : '/name';
+  throw invalidRequest({ path, message: `must be "${event_name}", which the contract is for` });
+}
+
+const VERSION = /^[1-9]\d{0,8}$/;
+
+/** The versions of a contract. */
+export const versionRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
+  const { catalog, history } = dependencies;
+
+  app.get(
+    `${path}/:contractId/versions`,
+    {
+      config: { operation: 'event-contracts.versions' },
+      schema: {
+        operationId: 'listContractVersions',
+        summary: 'List the versions of a contract',
+        params: pathOf('contractId'),
+        querystring: closed(pageQuery),
+        response: { 200: contractList, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const contract = entityOf(request, dependencies, 'contract', request.params.contractId);
+      const asked = pageRequest(request.query);
+      const page = await withCursor(() => versionsOf(contract, asked, { history }));
+      linkNext(request, reply, page.next);
+      return reply.code(200).send(page.items);
+    },
+  );
+
+  app.get(
+    `${path}/:contractId/versions/:version`,
+    {
+      config: { operation: 'event-contracts.versions' },
+      schema: {
+        operationId: 'readContractVersion',
+        summary: 'Read a version of a contract',
+        params: pathOf('contractId', 'version'),
+        response: { 200: contractResource, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const { contractId, version } = request.params;
+      const contract = entityOf(request, dependencies, 'contract', contractId);
+      const found = VERSION.test(version)
+        ? await versionOf(contract, Number(version), { state: catalog.state, history })
+        : undefined;
+      if (found === undefined) throw notFound();
+      return reply.code(200).send(found);
+    },
+  );
+};
+
+/** The cursor of the second page when the newest version alone filled the first one. */
+const BEHIND_NEWEST = 'past';
+
+interface Sources {
+  readonly state: CatalogView;
+  readonly history: Pick<History, 'list' | 'get'>;
+}
+
+/**
+ * A version of a contract. The catalog has the newest and those that may still be evaluated, history the past ones until
+ * their retention ends. Undefined for a version that never existed or is past retention.
+ */
+async function versionOf(
+  { id, workspace_id }: Contract,
+  version: number,
+  { state, history }: Sources,
+): Promise<Contract | undefined> {
+  const known = state.contractVersion(workspace_id, id, version);
+  if (known !== undefined) return known;
+  const entry = await history.get('contract', workspace_id, contractVersionId(id, version));
+  return entry && contractIn(entry);
+}
+
+/**
+ * The versions of a contract, newest first. The newest comes from the catalog; a version that was just replaced may take
+ * a second to be listed. A page after the first may be one item short.
+ */
+async function versionsOf(
+  contract: Contract,
+  { limit, cursor }: PageRequest,
+  { history }: Pick<Sources, 'history'>,
+): Promise<Page<Contract>> {
+  const isFirst = cursor === undefined;
+  if (isFirst && limit === 1)
+    return { items: [contract], next: contract.version > 1 ? BEHIND_NEWEST : undefined };
+  const { entries, next } = await history.list({
+    kind: 'contract',
+    workspaceId: contract.workspace_id,
+    facets: { contract_id: contract.id },
+    limit: isFirst ? limit - 1 : limit,
+    ...(isFirst || cursor === BEHIND_NEWEST ? {} : { cursor }),
+  });
+  const past = entries.map(contractIn).filter(({ version }) => version !== contract.version);
+  return { items: isFirst ? [contract, ...past] : past, next };
+}
+
+function contractIn(entry: HistoryEntry): Contract {
+  return entry.body as unknown as Contract;
+}

@@ -1,0 +1,466 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
+import {
+  addCounts,
+  asWritten,
+  durationQuantile,
+  type HourlyRuns,
+  iso,
+  type JsonObject,
+  type RunCounts,
+  SANDBOX_LOG_LEVELS,
+  type Transformation,
+  type TransformationVersion,
+} from '@tributary/core';
+import type { FastifyRequest } from 'fastify';
+import { type Static, Type } from 'typebox';
+import { accountOf } from '../authentication/caller.ts';
+import type { GatewayDependencies } from '../dependencies.ts';
+import { invalidRequest, notFound } from '../errors/api-error.ts';
+import { entityOf, propose, tagVersion } from '../resources/catalog-entities.ts';
+import { entityRoutes } from '../resources/entity-routes.ts';
+import { byId, byWord, catalogList } from '../resources/lists.ts';
+import {
+  closed,
+  description,
+  EXAMPLE_IDS,
+  errorAnswers,
+  freeObject,
+  HOURS,
+  hoursText,
+  idsText,
+  listOf,
+  lookBack,
+  MAX_RESOURCE_BYTES,
+  name,
+  nullable,
+  oneOf,
+  optional,
+  parseIds,
+  parseInteger,
+  pathOf,
+  resourceFields,
+  time,
+  times,
+  uuid,
+  version,
+} from '../resources/schemas.ts';
+import {
+  failureOf,
+  replace,
+  runOnce,
+  type TrialRun,
+  testStatusOf,
+  trialOf,
+  untestedBecause,
+} from './transformation-test.ts';
+
+const sourceCode = Type.String({
+  minLength: 1,
+  maxLength: 256 * 1024,
+  description: 'JavaScript: `function transform(event, context)` returns the event, several, or null.',
+});
+
+const testInput = freeObject(
+  'A canonical event. Fields that every event has are filled in where they are absent, and left out of the output.',
+);
+
+/** An object, an array of objects, or null. */
+const outputs = Type.Unsafe<JsonObject | readonly JsonObject[] | null>({
+  type: ['object', 'array', 'null'],
+  additionalProperties: true,
+  items: { type: 'object', additionalProperties: true },
+  description:
+    'The expected result for `test_input`: an event, or an array of events (empty: the event is dropped). Without it, or with null, there is no test.',
+});
+
+const transformationBody = closed(
+  {
+    name,
+    description: optional(description),
+    source_code: sourceCode,
+    test_input: optional(testInput),
+    test_output: Type.Optional(outputs),
+  },
+  {
+    title: 'TransformationBody',
+    examples: [
+      {
+        name: 'No e-mail addresses',
+        source_code: 'function transform(event) { delete event.properties.email; return event; }',
+        test_input: { properties: { email: 'ada@example.com' } },
+        test_output: { properties: {} },
+      },
+    ],
+  },
+);
+
+const transformationResource = Type.Object(
+  {
+    ...resourceFields,
+    description: nullable(description),
+    source_code: Type.String(),
+    test_input: nullable(testInput),
+    test_output: outputs,
+    status: oneOf(['draft', 'active', 'error']),
+    test_error: nullable(
+      Type.String({ description: 'While draft: how its test failed, or which part of a test is missing.' }),
+    ),
+    last_error: nullable(Type.String({ description: 'The last failure that made it `error`.' })),
+    version,
+    created_by: uuid,
+    ...times,
+  },
+  { title: 'Transformation' },
+);
+
+const transformationVersion = Type.Object(
+  {
+    version: Type.Integer({
+      description:
+        'The version that introduced this source and test. Versions by other changes are not listed.',
+    }),
+    source_code: Type.String(),
+    test_input: nullable(testInput),
+    test_output: outputs,
+    created_at: time,
+    created_by: Type.String({ description: 'The account that wrote it, or `key:` and the API key’s id.' }),
+  },
+  { title: 'TransformationVersion' },
+);
+
+const transformationVersionList = listOf(
+  transformationVersion,
+  'Newest first: the first is the one that runs. The newest 100 are kept, and less where they are large.',
+);
+
+const rollbackBody = closed(
+  {
+    version: Type.Integer({ minimum: 1, description: 'One of `versions`; it comes back as a new one.' }),
+  },
+  { title: 'RollbackBody', examples: [{ version: 1 }] },
+);
+
+const metricsQuery = closed({ hours: hoursText });
+
+const metricsOfSeveralQuery = closed({
+  hours: hoursText,
+  ids: { ...idsText('Ids of transformations', 'those that do not exist'), examples: EXAMPLE_IDS },
+});
+
+const count = (description: string) => Type.Integer({ description });
+const duration = nullable(
+  Type.Number({ description: 'Wall time per event, at most 50 % too high; null without a run.' }),
+);
+
+const transformationMetrics = Type.Object(
+  {
+    transformation_id: uuid,
+    hours: Type.Integer(),
+    runs: count('Events it ran on. Repeated runs, after a crash or in the slow queue, are counted again.'),
+    errors: count('Runs that failed.'),
+    dropped: count('Runs that returned no event.'),
+    fanned_out: count('Runs that returned more than one event.'),
+    outputs: count('Events that the runs returned.'),
+    p50_ms: duration,
+    p99_ms: duration,
+    hourly: listOf(
+      Type.Object({
+        hour_bucket: time,
+        runs: Type.Integer(),
+        errors: Type.Integer(),
+        dropped: Type.Integer(),
+        fanned_out: Type.Integer(),
+        outputs: Type.Integer(),
+        p50_ms: duration,
+        p99_ms: duration,
+      }),
+      'The same by the hour, oldest first; hours without a run are left out.',
+    ),
+  },
+  { title: 'TransformationMetrics' },
+);
+
+/** Defaults: the stored source and the stored `test_input`. */
+const testBody = nullable(
+  closed({ event: optional(freeObject('Default: `test_input`.')), source_code: optional(sourceCode) }),
+);
+
+const testResult = Type.Object(
+  {
+    ok: Type.Boolean(),
+    output: Type.Unsafe<JsonObject | readonly JsonObject[] | null>({
+      type: ['object', 'array', 'null'],
+      additionalProperties: true,
+      items: { type: 'object', additionalProperties: true },
+      description: 'One event, several, or null when it was dropped or failed.',
+    }),
+    error: nullable(Type.String({ description: 'Why it failed.' })),
+    line: nullable(
+      Type.Integer({ description: 'Where in the source it failed, from 1, as far as that is known.' }),
+    ),
+    column: nullable(Type.Integer()),
+    logs: listOf(
+      Type.Object({ level: oneOf(SANDBOX_LOG_LEVELS), text: Type.String() }),
+      'What `console` wrote: 100 lines of 1,024 characters at most.',
+    ),
+    duration_ms: Type.Number({ description: 'The same as `run_ms`.' }),
+    compile_ms: Type.Number({ description: 'How long the source took to compile and load.' }),
+    run_ms: Type.Number({ description: 'How long the function took for the event.' }),
+  },
+  { title: 'TransformationTrial' },
+);
+
+function presentTransformation(transformation: Transformation): Static<typeof transformationResource> {
+  const { status, test_error } = transformation;
+  // Earlier releases stored a draft without a test without a reason.
+  const isUnexplained = status === 'draft' && test_error === null;
+  return isUnexplained
+    ? { ...transformation, test_error: untestedBecause(transformation) ?? null }
+    : transformation;
+}
+
+function presentVersion(version: TransformationVersion): Static<typeof transformationVersion> {
+  const { source_code, test_input, test_output, at, by } = version;
+  return { version: version.version, source_code, test_input, test_output, created_at: at, created_by: by };
+}
+
+function presentMetrics(
+  transformationId: string,
+  hours: number,
+  hourly: readonly HourlyRuns[],
+): Static<typeof transformationMetrics> {
+  return {
+    transformation_id: transformationId,
+    hours,
+    ...presentCounts(hourly.map(({ counts }) => counts).reduce(addCounts, {})),
+    hourly: hourly.map(({ hour, counts }) => ({ hour_bucket: iso(hour), ...presentCounts(counts) })),
+  };
+}
+
+function presentCounts(counts: RunCounts) {
+  const { runs = 0, errors = 0, dropped = 0, fanned_out = 0, outputs = 0 } = counts;
+  const p50_ms = durationQuantile(counts, 0.5) ?? null;
+  const p99_ms = durationQuantile(counts, 0.99) ?? null;
+  return { runs, errors, dropped, fanned_out, outputs, p50_ms, p99_ms };
+}
+
+/** `output` has the form of `test_output`: one event, several, or null for none. */
+export function presentRun(run: TrialRun): Static<typeof testResult> {
+  const { ok, durationMs, loadMs } = run;
+  const ran = { logs: [...run.logs], duration_ms: durationMs, compile_ms: loadMs, run_ms: durationMs };
+  if (!run.ok) {
+    const { line = null, column = null } = run;
+    return { ok, output: null, error: failureOf(run), line, column, ...ran };
+  }
+  const outputs = run.events.map((event) => asWritten(event, run.given, run.trial));
+  const output = outputs.length > 1 ? outputs : (outputs[0] ?? null);
+  return { ok, output, error: null, line: null, column: null, ...ran };
+}
+
+const transformations = catalogList<Transformation>()({
+  textOf: ({ name }) => name,
+  fields: ['name', 'created_at', 'updated_at'],
+  filters: {
+    status: byWord(['draft', 'active', 'error'], 'Only of this status.', ({ status }) => status),
+    created_by: byId('Only those that this account created.', ({ created_by }) => created_by),
+  },
+});
+
+/** Transformations whose counts are read at a time. */
+const READ_AT_ONCE = 4;
+
+const path = '/workspaces/:workspaceId/event-transformations';
+
+/** `/workspaces/:workspaceId/event-transformations`: JavaScript that is active once it passes its own test. */
+export const transformationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (
+  app,
+  dependencies,
+) => {
+  const { catalog, sandbox } = dependencies;
+
+  await app.register(
+    entityRoutes(dependencies, {
+      kind: 'transformation',
+      collection: 'event-transformations',
+      noun: 'a transformation',
+      body: transformationBody,
+      bodyLimit: MAX_RESOURCE_BYTES,
+      resource: transformationResource,
+      list: transformations,
+      async create(request, body, id) {
+        const { workspace, caller } = request;
+        const fields = fieldsOf(body);
+        const status = await testStatusOf(sandbox, fields, workspace.id);
+        await propose(request, dependencies, {
+          type: 'transformation.created',
+          entity: id,
+          expected_version: 0,
+          data: { id, workspace_id: workspace.id, ...fields, ...status, created_by: accountOf(caller) },
+        });
+      },
+      replace: (request, body, stored) => replace(request, dependencies, stored, fieldsOf(body)),
+      present: presentTransformation,
+    }),
+  );
+
+  app.post(
+    `${path}/:transformationId/test`,
+    {
+      config: { operation: 'event-transformations.test' },
+      bodyLimit: MAX_RESOURCE_BYTES,
+      schema: {
+        operationId: 'tryTransformation',
+        summary: 'Run a transformation on an event',
+        params: pathOf('transformationId'),
+        body: testBody,
+        response: { 200: testResult, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const stored = storedOf(request);
+      const event = request.body?.event ?? stored.test_input;
+      if (event === null)
+        throw invalidRequest({ path: '/event', message: 'is required: there is no test_input' });
+      const program = trialOf(request.body?.source_code ?? stored.source_code, request.workspace.id);
+      const result = await runOnce(sandbox, program, event, request.workspace.id);
+      return reply.code(200).send(presentRun(result));
+    },
+  );
+
+  app.get(
+    `${path}/:transformationId/versions`,
+    {
+      config: { operation: 'event-transformations.versions' },
+      schema: {
+        operationId: 'listTransformationVersions',
+        summary: 'List the versions of a transformation',
+        params: pathOf('transformationId'),
+        response: { 200: transformationVersionList, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const versions = catalog.state.transformationVersions.of(storedOf(request));
+      return reply.code(200).send(versions.toReversed().map(presentVersion));
+    },
+  );
+
+  app.get(
+    `${path}/:transformationId/versions/:version`,
+    {
+      config: { operation: 'event-transformations.version' },
+      schema: {
+        operationId: 'readTransformationVersion',
+        summary: 'Read a version of a transformation',
+        params: pathOf('transformationId', 'version'),
+        response: { 200: transformationVersion, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const found = versionOf(request, request.params.version);
+      if (found === undefined) throw notFound();
+      return reply.code(200).send(presentVersion(found));
+    },
+  );
+
+  app.post(
+    `${path}/:transformationId/rollback`,
+    {
+      config: { operation: 'event-transformations.rollback' },
+      schema: {
+        operationId: 'rollBackTransformation',
+        summary: 'Go back to a version of a transformation',
+        params: pathOf('transformationId'),
+        body: rollbackBody,
+        response: { 200: transformationResource, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const found = versionOf(request, String(request.body.version));
+      if (found === undefined)
+        throw invalidRequest({ path: '/version', message: 'is not a version of this transformation' });
+      const { source_code, test_input, test_output } = found;
+      const fields = { source_code, test_input, test_output };
+      await replace(request, dependencies, storedOf(request), fields);
+      const transformation = storedOf(request);
+      tagVersion(reply, transformation);
+      return reply.code(200).send(presentTransformation(transformation));
+    },
+  );
+
+  function versionOf(request: FastifyRequest, version: string) {
+    const versions = catalog.state.transformationVersions.of(storedOf(request));
+    return versions.find((kept) => String(kept.version) === version);
+  }
+
+  function storedOf(request: FastifyRequest) {
+    const { transformationId } = request.params as { transformationId: string };
+    return entityOf(request, dependencies, 'transformation', transformationId);
+  }
+};
+
+function fieldsOf(body: Static<typeof transformationBody>) {
+  return {
+    name: body.name,
+    description: body.description ?? null,
+    source_code: body.source_code,
+    test_input: body.test_input ?? null,
+    test_output: body.test_output ?? null,
+  };
+}
+
+/** `GET .../event-transformations/:transformationId/metrics`: counts of its runs, over all processes. */
+export const transformationMetricsRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (
+  app,
+  dependencies,
+) => {
+  const { catalog, counters, clock } = dependencies;
+  const metricsOf = async (workspaceId: string, transformationId: string, hours: number) => {
+    const query = { workspaceId, transformationId, ...lookBack(clock(), hours) };
+    return presentMetrics(transformationId, hours, await counters.runs(query));
+  };
+
+  app.get(
+    '/workspaces/:workspaceId/event-transformations/metrics',
+    {
+      config: { operation: 'event-transformations.metrics' },
+      schema: {
+        operationId: 'listTransformationMetrics',
+        summary: 'Read what the runs of several transformations came to',
+        params: pathOf(),
+        querystring: metricsOfSeveralQuery,
+        response: { 200: listOf(transformationMetrics, 'In the order of `ids`.'), ...errorAnswers },
+      },
+    },
+    async ({ query, workspace }, reply) => {
+      const hours = parseInteger(query.hours, HOURS);
+      const ids = [...parseIds(query.ids)].filter(
+        (id) => catalog.state.entity('transformation', workspace.id, id) !== undefined,
+      );
+      const metrics: Static<typeof transformationMetrics>[] = [];
+      for (let at = 0; at < ids.length; at += READ_AT_ONCE) {
+        const some = ids.slice(at, at + READ_AT_ONCE);
+        metrics.push(...(await Promise.all(some.map((id) => metricsOf(workspace.id, id, hours)))));
+      }
+      return reply.code(200).send(metrics);
+    },
+  );
+
+  app.get(
+    '/workspaces/:workspaceId/event-transformations/:transformationId/metrics',
+    {
+      config: { operation: 'event-transformations.metrics' },
+      schema: {
+        operationId: 'readTransformationMetrics',
+        summary: 'Read what the runs of a transformation came to',
+        params: pathOf('transformationId'),
+        querystring: metricsQuery,
+        response: { 200: transformationMetrics, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const { id } = entityOf(request, dependencies, 'transformation', request.params.transformationId);
+      const hours = parseInteger(request.query.hours, HOURS);
+      return reply.code(200).send(await metricsOf(request.workspace.id, id, hours));
+    },
+  );
+};

@@ -1,0 +1,437 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
+import {
+  type Catalog,
+  type CatalogView,
+  type FoundKey,
+  type KeyCreator,
+  type KeysDecision,
+  keysCreatedBy,
+  type Member,
+  type MembersView,
+  newId,
+  type Operation,
+  ORGANIZATION_ROLES,
+  type OrganizationMember,
+  type OrganizationRole,
+  WORKSPACE_ROLES,
+  type WorkspaceMember,
+  type WorkspaceRole,
+} from '@tributary/core';
+import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
+import { type Static, Type } from 'typebox';
+import { accountOf, organizationRoleTooLow } from '../authentication/caller.ts';
+import type { GatewayDependencies } from '../dependencies.ts';
+import { notFound, permissionDenied } from '../errors/api-error.ts';
+import {
+  checkVersion,
+  isUnchanged,
+  type Proposal,
+  propose,
+  tagVersion,
+} from '../resources/catalog-entities.ts';
+import { byWord, catalogList } from '../resources/lists.ts';
+import {
+  closed,
+  email,
+  errorAnswers,
+  listOf,
+  name,
+  nullable,
+  oneOf,
+  optional,
+  organizationPathOf,
+  pathOf,
+  readEmail,
+  removedAs,
+  times,
+  uuid,
+} from '../resources/schemas.ts';
+
+function memberBody<const Role extends string>(roles: readonly Role[]) {
+  return closed(
+    { email, role: oneOf(roles) },
+    { examples: [{ email: 'ada@example.com', role: roles.at(-1) }] },
+  );
+}
+
+/** Whether the keys of a member with a lower role are revoked or kept. */
+const keysDecision = oneOf(
+  ['revoke', 'keep'],
+  'Whether API keys and client keys that the member created, and its role no longer covers, are revoked or kept. Only another account, by ID token, may keep them. Write keys stay. Default `revoke`.',
+);
+
+function memberReplacement<const Role extends string>(roles: readonly Role[]) {
+  return closed({ role: oneOf(roles), keys: optional(keysDecision) }, { examples: [{ role: roles.at(-1) }] });
+}
+
+const removalQuery = closed({ keys: Type.Optional(keysDecision) });
+
+const memberKeys = listOf(
+  Type.Object({
+    id: uuid,
+    type: oneOf(['api_key', 'write_key', 'client_key']),
+    name,
+    key_prefix: Type.String(),
+    workspace_id: nullable(uuid),
+    organization_id: nullable(uuid),
+    status: oneOf(['active', 'revoked'], 'As it is since this call.'),
+  }),
+  'The keys that the person made here: those that were active before.',
+);
+
+const removedMember = Type.Object({ ...removedAs('deleted').properties, keys: memberKeys });
+
+function memberResource(roles: readonly string[], title: string) {
+  return Type.Object(memberFields(roles), { title });
+}
+
+/** A member with the keys that a change of the role affected. */
+function changedMember(roles: readonly string[], title: string) {
+  return Type.Object({ ...memberFields(roles), keys: memberKeys }, { title: `Changed${title}` });
+}
+
+function memberFields(roles: readonly string[]) {
+  return {
+    id: uuid,
+    organization_id: Type.Optional(uuid),
+    workspace_id: Type.Optional(uuid),
+    account_id: nullable(uuid),
+    email: nullable(Type.String({ description: 'Of the account, or the one that was invited.' })),
+    role: oneOf(roles),
+    status: oneOf(['active', 'pending'], 'Pending: no account with this address has signed in yet.'),
+    created_by: uuid,
+    ...times,
+  };
+}
+
+function presentMember(
+  member: Member,
+  state: Pick<CatalogView, 'account'>,
+): Static<ReturnType<typeof memberResource>> {
+  const { account_id } = member;
+  const account = account_id === null ? undefined : state.account(account_id);
+  return {
+    id: member.id,
+    ...('organization_id' in member
+      ? { organization_id: member.organization_id }
+      : { workspace_id: member.workspace_id }),
+    account_id,
+    email: account?.email ?? member.email,
+    role: member.role,
+    status: account_id === null ? 'pending' : 'active',
+    created_by: member.created_by,
+    created_at: member.created_at,
+    updated_at: member.updated_at,
+  };
+}
+
+function presentMemberKey({ kind, key }: FoundKey): Static<typeof removedMember>['keys'][number] {
+  return {
+    id: key.id,
+    type: kind,
+    name: key.name,
+    key_prefix: key.key_prefix,
+    workspace_id: kind === 'client_key' ? null : key.workspace_id,
+    organization_id: kind === 'client_key' ? key.organization_id : null,
+    status: key.status,
+  };
+}
+
+/** `/organizations/:organizationId/members` and `/workspaces/:workspaceId/members`. */
+export const memberRoutes: FastifyPluginAsync<GatewayDependencies> = async (app, dependencies) => {
+  await app.register(routesOf(ORGANIZATION_SCOPE), dependencies);
+  await app.register(routesOf(WORKSPACE_SCOPE), dependencies);
+};
+
+/** 403 when keys are kept by the member itself, or by a key: only another account may let keys outlive their creator's role. */
+function checkDecision({ keys }: KeysDecision, { account_id }: Member, { caller }: FastifyRequest): void {
+  if (keys === 'keep' && (caller.kind !== 'id_token' || caller.account.id === account_id))
+    throw permissionDenied('keys are kept only by another account, with an ID token');
+}
+
+/** Returns a function that lists, after a change, the keys of a creator that are active or were active before. */
+function trackKeys(maker: KeyCreator | undefined, catalog: Pick<Catalog, 'state'>) {
+  const keysNow = () => (maker === undefined ? [] : keysCreatedBy(catalog.state, maker));
+  const inactive = new Set(keysNow().flatMap(({ key }) => (key.status === 'active' ? [] : [key.id])));
+  return () =>
+    keysNow()
+      .filter(({ key }) => !inactive.has(key.id))
+      .map(presentMemberKey);
+}
+
+/** The routes of one scope. Members are added by e-mail address, also before their first sign-in. */
+function routesOf<M extends Member, Role extends string>(
+  scope: MemberScope<M, Role>,
+): FastifyPluginAsyncTypebox<GatewayDependencies> {
+  const { path, title, noun, params, memberParams, roles, operations } = scope;
+  const resource = memberResource(roles, title);
+
+  return async (app, dependencies) => {
+    const { catalog } = dependencies;
+    const members = () => scope.members(catalog.state);
+    const present = (member: M) => presentMember(member, catalog.state);
+    const lists = catalogList<M>()({
+      textOf: (member) => present(member).email ?? '',
+      textDescription: 'Part of the e-mail address, in any case.',
+      fields: ['created_at', 'updated_at'],
+      filters: {
+        role: byWord(roles, 'Only with this role.', ({ role }) => role),
+        status: byWord(['active', 'pending'], 'Only of this status.', (member) => present(member).status),
+      },
+    });
+
+    app.get(
+      path,
+      {
+        config: { operation: operations.list },
+        schema: {
+          operationId: `list${title}s`,
+          summary: `List each ${noun}`,
+          params,
+          querystring: lists.querystring,
+          response: { 200: listOf(resource), ...errorAnswers },
+        },
+      },
+      async (request, reply) => {
+        const found = lists.read(request, reply, members().listing(scope.idOf(request)));
+        return reply.code(200).send(found.map(present));
+      },
+    );
+
+    app.post(
+      path,
+      {
+        config: { operation: operations.create },
+        schema: {
+          operationId: `add${title}`,
+          summary: `Add a ${noun}`,
+          params,
+          body: memberBody(roles),
+          response: { 201: resource, ...errorAnswers },
+        },
+      },
+      async (request, reply) => {
+        const { role } = request.body;
+        scope.checkGrant(request, role);
+        const fields = {
+          id: newId(),
+          email: readEmail(request.body.email, '/email'),
+          created_by: accountOf(request.caller),
+        };
+        await propose(request, dependencies, scope.added(fields, scope.idOf(request), role));
+        const member = memberNamed(request, fields.id);
+        tagVersion(reply, member);
+        return reply.code(201).send(present(member));
+      },
+    );
+
+    app.get(
+      `${path}/:memberId`,
+      {
+        config: { operation: operations.read },
+        schema: {
+          operationId: `read${title}`,
+          summary: `Read a ${noun}`,
+          params: memberParams,
+          response: { 200: resource, ...errorAnswers },
+        },
+      },
+      async (request, reply) => {
+        const member = memberNamed(request, request.params.memberId);
+        tagVersion(reply, member);
+        return reply.code(200).send(present(member));
+      },
+    );
+
+    app.put(
+      `${path}/:memberId`,
+      {
+        config: {
+          operation: operations.update,
+          patched: (request) => {
+            const { memberId } = request.params as { memberId: string };
+            return present(memberNamed(request, memberId));
+          },
+        },
+        schema: {
+          operationId: `replace${title}`,
+          summary: `Replace the role of a ${noun}`,
+          params: memberParams,
+          body: memberReplacement(roles),
+          response: { 200: changedMember(roles, title), ...errorAnswers },
+        },
+      },
+      async (request, reply) => {
+        const stored = memberNamed(request, request.params.memberId);
+        const { role } = request.body;
+        const decision = { keys: request.body.keys ?? 'revoke' };
+        checkDecision(decision, stored, request);
+        scope.checkGrant(request, stored.role);
+        scope.checkGrant(request, role);
+        checkVersion(request, stored);
+        const affectedKeys = trackKeys(scope.maker(stored), catalog);
+        const wanted = { role } as Partial<Member>;
+        const current = () => members().get(scope.idOf(request), stored.id);
+        if (!(await isUnchanged<Member>(dependencies, stored, wanted, current)))
+          await propose(request, dependencies, scope.updated(stored, role, decision));
+        const member = memberNamed(request, stored.id);
+        tagVersion(reply, member);
+        return reply.code(200).send({ ...present(member), keys: affectedKeys() });
+      },
+    );
+
+    app.delete(
+      `${path}/:memberId`,
+      {
+        config: { operation: operations.delete },
+        schema: {
+          operationId: `remove${title}`,
+          summary: `Remove a ${noun}`,
+          params: memberParams,
+          querystring: removalQuery,
+          response: { 200: removedMember, ...errorAnswers },
+        },
+      },
+      async (request, reply) => {
+        const removed = { id: request.params.memberId.toLowerCase(), status: 'deleted' } as const;
+        if (members().wasRemoved(scope.idOf(request), removed.id))
+          return reply.code(200).send({ ...removed, keys: [] });
+        const stored = memberNamed(request, removed.id);
+        const decision = { keys: request.query.keys ?? 'revoke' };
+        checkDecision(decision, stored, request);
+        scope.checkGrant(request, stored.role);
+        checkVersion(request, stored);
+        const affectedKeys = trackKeys(scope.maker(stored), catalog);
+        await propose(request, dependencies, scope.removed(stored, decision));
+        return reply.code(200).send({ ...removed, keys: affectedKeys() });
+      },
+    );
+
+    function memberNamed(request: FastifyRequest, id: string): M {
+      const member = members().get(scope.idOf(request), id.toLowerCase());
+      if (member === undefined) throw notFound();
+      return member;
+    }
+  };
+}
+
+/** The fields of a new member in both scopes. */
+interface NewMemberFields {
+  readonly id: string;
+  readonly email: string;
+  readonly created_by: string;
+}
+
+type MembersOperation<Verb extends string> = Extract<Operation, `${string}-members.${Verb}`>;
+
+/** A kind of membership: of organizations or of workspaces. */
+interface MemberScope<M extends Member, Role extends string> {
+  readonly path: string;
+  /** As operation ids and summaries name them, e.g. `OrganizationMember` and `member of an organization`. */
+  readonly title: string;
+  readonly noun: string;
+  readonly params: ReturnType<typeof pathOf> | ReturnType<typeof organizationPathOf>;
+  readonly memberParams:
+    | ReturnType<typeof pathOf<'memberId'>>
+    | ReturnType<typeof organizationPathOf<'memberId'>>;
+  readonly roles: readonly Role[];
+  readonly operations: {
+    readonly [Verb in 'list' | 'create' | 'read' | 'update' | 'delete']: MembersOperation<Verb>;
+  };
+  idOf(request: FastifyRequest): string;
+  members(state: CatalogView): MembersView<M>;
+  /** 403 for a caller that may not grant, change or remove this role. */
+  checkGrant(request: FastifyRequest, role: string): void;
+  added(fields: NewMemberFields, scopeId: string, role: Role): Proposal;
+  updated(member: M, role: Role, keys: KeysDecision): Proposal;
+  /** With the version that was checked: a member that became an owner meanwhile must not be removed without the right. */
+  removed(member: M, keys: KeysDecision): Proposal;
+  /** The account whose keys are affected; undefined while the invitation is pending. */
+  maker(member: M): KeyCreator | undefined;
+}
+
+export const ORGANIZATION_SCOPE: MemberScope<OrganizationMember, OrganizationRole> = {
+  path: '/organizations/:organizationId/members',
+  title: 'OrganizationMember',
+  noun: 'member of an organization',
+  params: organizationPathOf(),
+  memberParams: organizationPathOf('memberId'),
+  roles: ORGANIZATION_ROLES,
+  operations: {
+    list: 'organization-members.list',
+    create: 'organization-members.create',
+    read: 'organization-members.read',
+    update: 'organization-members.update',
+    delete: 'organization-members.delete',
+  },
+  idOf: ({ organization }) => organization.id,
+  members: (state) => state.organizationMembers,
+  /** Only owners grant and remove the role `owner`. */
+  checkGrant({ organizationRole }, role) {
+    if (role === 'owner' && organizationRole !== 'owner')
+      throw permissionDenied(organizationRoleTooLow('owner', organizationRole));
+  },
+  added: (fields, organization_id, role) => ({
+    type: 'organization_member.added',
+    entity: fields.id,
+    expected_version: 0,
+    data: { ...fields, organization_id, role },
+  }),
+  updated: ({ id, version }, role, decision) => ({
+    v: 2,
+    type: 'organization_member.updated',
+    entity: id,
+    expected_version: version,
+    data: { role, ...decision },
+  }),
+  removed: ({ id, version }, decision) => ({
+    v: 2,
+    type: 'organization_member.removed',
+    entity: id,
+    expected_version: version,
+    data: decision,
+  }),
+  maker: ({ account_id, organization_id }) =>
+    account_id === null ? undefined : { accountId: account_id, organizationId: organization_id },
+};
+
+const WORKSPACE_SCOPE: MemberScope<WorkspaceMember, WorkspaceRole> = {
+  path: '/workspaces/:workspaceId/members',
+  title: 'WorkspaceMember',
+  noun: 'member of a workspace',
+  params: pathOf(),
+  memberParams: pathOf('memberId'),
+  roles: WORKSPACE_ROLES,
+  operations: {
+    list: 'workspace-members.list',
+    create: 'workspace-members.create',
+    read: 'workspace-members.read',
+    update: 'workspace-members.update',
+    delete: 'workspace-members.delete',
+  },
+  idOf: ({ workspace }) => workspace.id,
+  members: (state) => state.workspaceMembers,
+  checkGrant() {},
+  added: (fields, workspace_id, role) => ({
+    type: 'workspace_member.added',
+    entity: fields.id,
+    expected_version: 0,
+    data: { ...fields, workspace_id, role },
+  }),
+  updated: ({ id, version }, role, decision) => ({
+    v: 2,
+    type: 'workspace_member.updated',
+    entity: id,
+    expected_version: version,
+    data: { role, ...decision },
+  }),
+  removed: ({ id, version }, decision) => ({
+    v: 2,
+    type: 'workspace_member.removed',
+    entity: id,
+    expected_version: version,
+    data: decision,
+  }),
+  maker: ({ account_id, workspace_id }) =>
+    account_id === null ? undefined : { accountId: account_id, workspaceId: workspace_id },
+};

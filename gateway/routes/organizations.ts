@@ -1,0 +1,294 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
+import {
+  type CatalogView,
+  newId,
+  ORGANIZATION_ROLES,
+  type Organization,
+  type OrganizationRole,
+} from '@tributary/core';
+import type { FastifyRequest } from 'fastify';
+import { type Static, type TSchema, Type } from 'typebox';
+import { accountOf, NO_ORGANIZATION } from '../authentication/caller.ts';
+import type { GatewayDependencies } from '../dependencies.ts';
+import { conflict, permissionDenied } from '../errors/api-error.ts';
+import { checkVersion, isUnchanged, propose, tagVersion } from '../resources/catalog-entities.ts';
+import { catalogList } from '../resources/lists.ts';
+import {
+  closed,
+  email,
+  errorAnswers,
+  listOf,
+  name,
+  nullable,
+  oneOf,
+  optional,
+  organizationPathOf,
+  readEmail,
+  times,
+  uuid,
+} from '../resources/schemas.ts';
+import { confirmationOf, emailStatus, statusOf } from './notice-addresses.ts';
+import { DEFAULT_REGION } from './workspaces.ts';
+
+const MAX_REGIONS = 50;
+
+const REGION = '^[a-z0-9]([a-z0-9-]{0,48}[a-z0-9])?$';
+
+/** Whether a text is a region code, for callers without a request. */
+export function isRegion(text: string): boolean {
+  return new RegExp(REGION).test(text);
+}
+
+/** A region code, chosen by the operator. */
+const region = Type.String({
+  pattern: REGION,
+  description: 'Where profiles live: lower-case letters, digits and dashes.',
+});
+
+const regions = Type.Unsafe<readonly string[]>({
+  type: 'array',
+  items: region,
+  minItems: 1,
+  maxItems: MAX_REGIONS,
+  uniqueItems: true,
+  description: 'The regions its workspaces may be in.',
+} satisfies TSchema);
+
+const notificationEmail = Type.String({ ...email, description: 'Where notices about its profiles go.' });
+
+const organizationBody = closed(
+  {
+    name,
+    regions: optional(regions),
+    notification_email: optional(notificationEmail),
+  },
+  { title: 'OrganizationBody', examples: [{ name: 'Analytical Engines', regions: ['eu'] }] },
+);
+
+/** A replacement requires `regions`, as omitted regions would be removed. */
+const organizationReplacement = closed(
+  {
+    name,
+    regions,
+    notification_email: optional(notificationEmail),
+  },
+  {
+    title: 'OrganizationReplacement',
+    examples: [
+      { name: 'Analytical Engines', regions: ['eu', 'us'], notification_email: 'privacy@example.com' },
+    ],
+  },
+);
+
+const organizationResource = Type.Object(
+  {
+    id: uuid,
+    org_id: Type.Integer({ description: 'The number the profile API calls it by.' }),
+    name,
+    regions: listOf(Type.String()),
+    notification_email: nullable(Type.String()),
+    notification_email_status: emailStatus,
+    role: oneOf(ORGANIZATION_ROLES, 'The role of the caller.'),
+    ...times,
+  },
+  { title: 'Organization' },
+);
+
+const organizationList = listOf(organizationResource);
+
+function presentOrganization(
+  organization: Organization,
+  role: OrganizationRole,
+  state: CatalogView,
+): Static<typeof organizationResource> {
+  return {
+    id: organization.id,
+    org_id: organization.org_id,
+    name: organization.name,
+    regions: organization.regions,
+    notification_email: organization.notification_email,
+    notification_email_status: statusOf(state, {
+      email: organization.notification_email,
+      confirmation: organization.confirmation,
+      organizationId: organization.id,
+    }),
+    role,
+    created_at: organization.created_at,
+    updated_at: organization.updated_at,
+  };
+}
+
+const organizations = catalogList<Organization>()({
+  textOf: ({ name }) => name,
+  fields: ['name', 'created_at', 'updated_at'],
+  filters: {},
+});
+
+/** `/organizations`: those the caller is a member of, a new one, one by id. */
+export const organizationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (
+  app,
+  dependencies,
+) => {
+  const { catalog, profiles } = dependencies;
+
+  app.get(
+    '/organizations',
+    {
+      config: { operation: 'organizations.list' },
+      schema: {
+        operationId: 'listOrganizations',
+        summary: 'List the organizations the caller is a member of',
+        querystring: organizations.querystring,
+        response: { 200: organizationList, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const accountId = accountOf(request.caller);
+      const found = organizations.read(request, reply, catalog.state.organizationListing(accountId));
+      return reply.code(200).send(found.map((organization) => present(organization, accountId)));
+    },
+  );
+
+  app.post(
+    '/organizations',
+    {
+      config: { operation: 'organizations.create' },
+      schema: {
+        operationId: 'createOrganization',
+        summary: 'Create an organization',
+        body: organizationBody,
+        response: { 201: organizationResource, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const id = newId();
+      const accountId = accountOf(request.caller);
+      const { name, regions, notification_email } = request.body;
+      const email = addressOf(notification_email);
+      await propose(request, dependencies, {
+        type: 'organization.created',
+        entity: id,
+        expected_version: 0,
+        data: {
+          organization: {
+            id,
+            name,
+            regions: regions ?? [DEFAULT_REGION],
+            notification_email: email,
+            ...confirmationOf(dependencies, { email, organizationId: id }),
+          },
+          owner: { account_id: accountId, organization_id: id, role: 'owner' },
+        },
+      });
+      const organization = organizationNow(id);
+      tagVersion(reply, organization);
+      return reply.code(201).send(present(organization, accountId));
+    },
+  );
+
+  app.get(
+    '/organizations/:organizationId',
+    {
+      config: { operation: 'organizations.read' },
+      schema: {
+        operationId: 'readOrganization',
+        summary: 'Read an organization',
+        params: organizationPathOf(),
+        response: { 200: organizationResource, ...errorAnswers },
+      },
+    },
+    async ({ organization, organizationRole }, reply) => {
+      tagVersion(reply, organization);
+      return reply.code(200).send(presentOrganization(organization, organizationRole, catalog.state));
+    },
+  );
+
+  app.put(
+    '/organizations/:organizationId',
+    {
+      config: {
+        operation: 'organizations.update',
+        patched: ({ organization, organizationRole }) =>
+          presentOrganization(organizationNow(organization.id), organizationRole, catalog.state),
+      },
+      schema: {
+        operationId: 'replaceOrganization',
+        summary: 'Replace an organization',
+        params: organizationPathOf(),
+        body: organizationReplacement,
+        response: { 200: organizationResource, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const stored = organizationNow(request.organization.id);
+      checkVersion(request, stored);
+      const { name, regions, notification_email } = request.body;
+      const email = addressOf(notification_email);
+      const address = { email, organizationId: stored.id };
+      const fields = {
+        name,
+        regions,
+        notification_email: email,
+        ...confirmationOf(dependencies, address, stored.notification_email, stored),
+      };
+      if (!(await isUnchanged(dependencies, stored, fields, () => catalog.state.organization(stored.id))))
+        await replace(request, stored, fields);
+      const organization = organizationNow(stored.id);
+      tagVersion(reply, organization);
+      return reply.code(200).send(presentOrganization(organization, request.organizationRole, catalog.state));
+    },
+  );
+
+  /**
+   * 409 while a removed region holds profiles, which could no longer be found or deleted. A write that was admitted before
+   * the change may follow the first check, so a second check restores a region that has profiles by then.
+   */
+  async function replace(
+    request: FastifyRequest,
+    stored: Organization,
+    data: Pick<Organization, 'name' | 'regions' | 'notification_email' | 'confirmation'>,
+  ): Promise<void> {
+    const type = 'organization.updated';
+    const removed = stored.regions.filter((region) => !data.regions.includes(region));
+    const refusal = (regions: readonly string[]) =>
+      conflict(
+        'in_use',
+        regions.map((id) => ({ kind: 'region', id })),
+      );
+    const used = await withProfiles(stored, removed);
+    if (used.length > 0) throw refusal(used);
+    await propose(request, dependencies, { type, entity: stored.id, expected_version: stored.version, data });
+    const returned = await withProfiles(stored, removed);
+    if (returned.length === 0) return;
+    const { version: expected_version } = organizationNow(stored.id);
+    await propose(request, dependencies, {
+      type,
+      entity: stored.id,
+      expected_version,
+      data: { ...data, regions: [...data.regions, ...returned] },
+    });
+    throw refusal(returned);
+  }
+
+  async function withProfiles({ org_id: org }: Organization, regions: readonly string[]) {
+    const used: string[] = [];
+    for (const region of regions) if (await profiles.holdsProfiles({ org, region })) used.push(region);
+    return used;
+  }
+
+  function organizationNow(id: string): Organization {
+    const organization = catalog.state.organization(id);
+    if (organization === undefined) throw new Error(`organization ${id} was applied and is not there`);
+    return organization;
+  }
+
+  function present(organization: Organization, accountId: string) {
+    const role = catalog.state.organizationRole(accountId, organization.id);
+    if (role === undefined) throw permissionDenied(NO_ORGANIZATION);
+    return presentOrganization(organization, role, catalog.state);
+  }
+};
+
+function addressOf(text: string | null | undefined): string | null {
+  return text == null ? null : readEmail(text, '/notification_email');
+}

@@ -1,0 +1,731 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
+import {
+  assemblePlan,
+  type CatalogView,
+  type ComparedEvent,
+  type Contract,
+  ENFORCEMENT_MODES,
+  ENVIRONMENTS,
+  type Environment,
+  type History,
+  hasLabel,
+  type ImportedContract,
+  type JsonObject,
+  newId,
+  OTHER_NAME,
+  organizationOf,
+  PLAN_FORMS,
+  type PlanChange,
+  PlanComparison,
+  type PlanForm,
+  type PlanImport,
+  PlanMatcher,
+  type PlannedFields,
+  type PlanRemark,
+  readPlanInSteps,
+  type TrackingPlan,
+  trackingPlanOf,
+  UNDECLARED_FIELDS,
+  type VolumeCounters,
+  writeContract,
+} from '@tributary/core';
+import type { FastifyRequest } from 'fastify';
+import { type Static, Type } from 'typebox';
+import { accountOf } from '../authentication/caller.ts';
+import type { GatewayDependencies } from '../dependencies.ts';
+import { ApiError, type ErrorDetail, invalidRequest } from '../errors/api-error.ts';
+import { describeValidation } from '../errors/error-handler.ts';
+import { disconnectSignal, TENANT_TURNS } from '../limits/turns.ts';
+import { MAX_BODY_BYTES, TEXT_TYPE } from '../request-body/request-body.ts';
+import { checkVersion, entityOf, propose, tagVersion } from '../resources/catalog-entities.ts';
+import {
+  closed,
+  errorAnswers,
+  freeObject,
+  HOURS,
+  type IntegerRule,
+  integerText,
+  listOf,
+  lookBack,
+  nullable,
+  oneOf,
+  parseInteger,
+  parseTime,
+  pathOf,
+  timeText,
+  uuid,
+  version,
+} from '../resources/schemas.ts';
+import type { RecentEventsContext } from './contract-dry-runs.ts';
+import { checkPastVersions, contractBody, eventType, nameFaults } from './contract-fields.ts';
+import {
+  coverage,
+  EVENTS,
+  presentCoverage,
+  RecentEvents,
+  type RecentEventsQuery,
+  SINCE,
+} from './recent-events.ts';
+
+const label = Type.Optional(
+  Type.String({
+    maxLength: 500,
+    description:
+      'Only contracts with this label: a key, or `key:value`. The labels of a contract are `x-labels` of its schema.',
+    examples: ['team:checkout'],
+  }),
+);
+
+const planQuery = closed({
+  format: Type.Optional(oneOf(PLAN_FORMS, 'Default `tributary`. The other forms hold less.')),
+  label,
+});
+
+/** An object of any content with an example for readers of the description. */
+function planObject(title: string, example: object) {
+  return Type.Unsafe<Readonly<Record<string, unknown>>>({
+    ...freeObject('A tracking plan in the form of Tributary, Segment or RudderStack.'),
+    title,
+    examples: [example],
+  });
+}
+
+const EXAMPLE = {
+  name: 'Shop',
+  version: 3,
+  contracts: [
+    {
+      name: 'Orders',
+      event_type: 'track',
+      event_name: 'Order Placed',
+      description: 'An order was paid.',
+      schema_definition: {
+        'x-labels': { team: 'checkout' },
+        properties: { order_id: { type: 'string', required: true }, total: { type: 'number' } },
+      },
+      enforcement_mode: 'block',
+      undeclared_fields: 'warn',
+      version: 3,
+    },
+  ],
+};
+
+const planDocument = planObject('TrackingPlan', EXAMPLE);
+const CSV_EXAMPLE = [
+  'Event Type,Event Name,Property Name,Status,Data Type',
+  'Track,Order Placed,order_id,Required,String',
+  'Track,Order Placed,total,Optional,Number',
+  '',
+].join('\n');
+
+const planText = Type.String({
+  description: 'A tracking plan as CSV.',
+  examples: [CSV_EXAMPLE],
+});
+/** A document to import. It may leave out what has a default. */
+const planBody = planObject('TrackingPlanBody', EXAMPLE);
+
+const importQuery = closed({
+  dry_run: Type.Optional(
+    oneOf(['true', 'false'], 'True: nothing is stored; the response shows what the import would do.'),
+  ),
+  missing: Type.Optional(
+    oneOf(
+      ['keep', 'archive'],
+      'Whether active contracts that the document does not contain are kept or archived. Default `keep`.',
+    ),
+  ),
+  label,
+});
+
+const remark = Type.Object({
+  path: Type.String({ description: 'JSON pointer into the document, or the line of a CSV.' }),
+  message: Type.String(),
+});
+
+const ACTIONS = ['created', 'updated', 'unchanged', 'archived'] as const;
+const count = Type.Integer();
+
+const importResult = Type.Object(
+  {
+    dry_run: Type.Boolean(),
+    created: count,
+    updated: count,
+    unchanged: count,
+    archived: count,
+    changes: listOf(
+      Type.Object({
+        action: oneOf(ACTIONS),
+        event_type: eventType,
+        event_name: Type.String(),
+        contract_id: nullable({ ...uuid, description: 'Null for one that a dry run would create.' }),
+        version: nullable(version),
+        fields: Type.Array(
+          oneOf(['name', 'description', 'schema_definition', 'enforcement_mode', 'undeclared_fields']),
+          { description: 'The fields that change.' },
+        ),
+        path: nullable(Type.String({ description: 'Its place in the document.' })),
+      }),
+      'In the order of the document; those that are archived last.',
+    ),
+    notes: listOf(remark, 'What the document says that contracts cannot, and so was left out.'),
+    version,
+  },
+  { title: 'TrackingPlanImport' },
+);
+
+/** The change of one contract by an import, or by its dry run. */
+interface ImportedChange {
+  readonly change: PlanChange;
+  /** Absent for a creation that a dry run shows. */
+  readonly contract?: { readonly id: string; readonly version: number };
+}
+
+const WORDS = { create: 'created', update: 'updated', leave: 'unchanged', archive: 'archived' } as const;
+
+function presentImport(
+  dryRun: boolean,
+  done: readonly ImportedChange[],
+  { notes, version: planVersion }: { readonly notes: readonly PlanRemark[]; readonly version: number },
+): Static<typeof importResult> {
+  const changes = done.map(({ change, contract }) => {
+    const { event_type, event_name } = 'fields' in change ? change.fields : change.stored;
+    return {
+      action: WORDS[change.action],
+      event_type,
+      event_name,
+      contract_id: contract?.id ?? null,
+      version: contract?.version ?? null,
+      fields: change.action === 'update' ? change.changed.filter(isChangeable) : [],
+      path: 'location' in change ? change.location : null,
+    };
+  });
+  const counted = (action: (typeof ACTIONS)[number]) =>
+    changes.filter((change) => change.action === action).length;
+  return {
+    dry_run: dryRun,
+    created: counted('created'),
+    updated: counted('updated'),
+    unchanged: counted('unchanged'),
+    archived: counted('archived'),
+    changes,
+    notes,
+    version: planVersion,
+  };
+}
+
+type ChangeableField = Static<typeof importResult>['changes'][number]['fields'][number];
+
+/** A contract is found by its type and name, so these never change. */
+function isChangeable(field: string): field is ChangeableField {
+  return field !== 'event_type' && field !== 'event_name';
+}
+
+/** The parameter `hours` of a comparison: counts of each name and hour are read for it. */
+const COMPARED_HOURS: IntegerRule = { ...HOURS, max: 168 };
+
+const comparisonQuery = closed({
+  hours: integerText(COMPARED_HOURS, 'The hours that are counted, with the current one.'),
+  since: Type.Optional(timeText(SINCE)),
+  environment: Type.Optional(oneOf(ENVIRONMENTS, 'Default: both.')),
+  events: integerText(EVENTS, 'Recent events whose fields are looked at, at most.'),
+});
+
+const STATES = ['undeclared', 'never_seen', 'seen'] as const;
+
+const comparison = Type.Object(
+  {
+    events: listOf(
+      Type.Object({
+        event_type: eventType,
+        event_name: Type.String({
+          description: 'Empty: a contract for all names without a contract of their own.',
+        }),
+        state: oneOf(STATES, '`undeclared`: it came, and no contract is for it.'),
+        contract_id: nullable(uuid),
+        contract_version: nullable(Type.Integer()),
+        enforcement_mode: nullable(oneOf(ENFORCEMENT_MODES)),
+        undeclared_fields: nullable(oneOf(UNDECLARED_FIELDS)),
+        accepted: Type.Integer({ description: 'Accepted events in these hours.' }),
+        violations: nullable(
+          Type.Integer({ description: 'Violations in these hours; null where they were not counted.' }),
+        ),
+        sampled: Type.Integer({
+          description: 'Recent accepted and rejected events whose fields were looked at.',
+        }),
+        fields: listOf(
+          Type.Object({
+            path: Type.String({ description: 'JSON pointer below `properties` or `traits`; `*`: any item.' }),
+            state: oneOf(STATES),
+            required: Type.Boolean(),
+            seen: Type.Integer({ description: 'How often it was there,' }),
+            of: Type.Integer({ description: 'of the objects, or items, that could have held it.' }),
+            types: Type.Object({}, { additionalProperties: Type.Integer() }),
+          }),
+          'Those that differ first. Fields of content that the contract leaves free are not listed.',
+        ),
+        fields_cut: Type.Boolean(),
+      }),
+      'Names without a contract first, then contracts whose events did not come.',
+    ),
+    events_cut: Type.Boolean({ description: 'There were more names without a contract than are reported.' }),
+    hours: Type.Integer(),
+    coverage,
+  },
+  { title: 'TrackingPlanComparison' },
+);
+
+const path = '/workspaces/:workspaceId/tracking-plan';
+
+/** A table of so many bytes takes as long to read as the largest JSON. */
+const MAX_CSV_BYTES = 1024 * 1024;
+const CATCH_UP_MS = 5_000;
+
+/** `/workspaces/:workspaceId/tracking-plan`: the active contracts as one document, and compared with what came. */
+export const trackingPlanRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (
+  app,
+  dependencies,
+) => {
+  const { catalog, counters, history, clock } = dependencies;
+  const recent = new RecentEvents(dependencies);
+  app.addContentTypeParser(TEXT_TYPE, app.parseBody);
+
+  app.get(
+    path,
+    {
+      config: { operation: 'tracking-plan.read' },
+      schema: {
+        operationId: 'exportTrackingPlan',
+        summary: 'Export the active contracts as one document',
+        params: pathOf(),
+        querystring: planQuery,
+        response: {
+          200: {
+            description: 'The plan; `format` decides whether it is JSON or CSV.',
+            content: {
+              'application/json': { schema: planDocument },
+              [TEXT_TYPE]: { schema: planText },
+            },
+          },
+          ...errorAnswers,
+        },
+      },
+    },
+    async (request, reply) => {
+      const { format = 'tributary', label } = request.query;
+      const { id, name, organization_id } = request.workspace;
+      const version = planVersion(catalog.state, id);
+      const contracts = activeContracts(catalog.state, id).filter(
+        (contract) => label === undefined || hasLabel(contract, label),
+      );
+      const plan = await TENANT_TURNS.runSteps(
+        organization_id,
+        written(format, trackingPlanOf(name, version, contracts)),
+      );
+      tagVersion(reply, { version });
+      if (typeof plan === 'string')
+        return reply
+          .code(200)
+          .type(`${TEXT_TYPE}; charset=utf-8`)
+          .send(plan as never);
+      return reply
+        .code(200)
+        .type('application/json; charset=utf-8')
+        .send(plan as never);
+    },
+  );
+
+  app.put(
+    path,
+    {
+      config: { operation: 'tracking-plan.import' },
+      bodyLimit: MAX_BODY_BYTES,
+      schema: {
+        operationId: 'importTrackingPlan',
+        summary: 'Create and replace contracts from one document, or see what that would do',
+        params: pathOf(),
+        querystring: importQuery,
+        body: { content: { 'application/json': { schema: planBody }, [TEXT_TYPE]: { schema: planText } } },
+        response: { 200: importResult, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const { dry_run, missing = 'keep', label } = request.query;
+      const document = request.body as JsonObject | string | null | undefined;
+      if (document === undefined || document === null)
+        throw invalidRequest({ path: '', message: 'must be a plan' });
+      if (typeof document === 'string' && request.bodyBytes > MAX_CSV_BYTES)
+        throw invalidRequest({ path: '', message: `must be at most ${MAX_CSV_BYTES / 1024} KiB of CSV` });
+      const { id } = request.workspace;
+      const options = { missing, ...(label === undefined ? {} : { label }) };
+      const isDry = dry_run === 'true';
+      // A newer version by another process must not be taken for unchanged.
+      await catalog.catchUp(CATCH_UP_MS);
+      checkVersion(request, { version: planVersion(catalog.state, id) });
+      const { changes, notes } = await checkImport(
+        request,
+        document,
+        options,
+        dependencies,
+        disconnectSignal(reply),
+      );
+      const done = isDry
+        ? changes.map((change) => ('stored' in change ? { change, contract: change.stored } : { change }))
+        : await applyImport(request, dependencies, changes);
+      const result = presentImport(isDry, done, { notes, version: planVersion(catalog.state, id) });
+      tagVersion(reply, result);
+      return reply.code(200).send(result);
+    },
+  );
+
+  app.get(
+    `${path}/comparison`,
+    {
+      config: { operation: 'tracking-plan.compare' },
+      schema: {
+        operationId: 'compareTrackingPlan',
+        summary: 'Compare the contracts with what came',
+        params: pathOf(),
+        querystring: comparisonQuery,
+        response: { 200: comparison, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const context = {
+        state: catalog.state,
+        recent,
+        counters,
+        history,
+        now: clock(),
+        disconnected: disconnectSignal(reply),
+      };
+      return reply.code(200).send(await comparePlan(request.workspace.id, request.query, context));
+    },
+  );
+};
+
+/** A plan in a form, a contract a step. */
+function* written(form: PlanForm, plan: TrackingPlan): Generator<undefined, JsonObject | string> {
+  const items: (JsonObject | string)[] = [];
+  for (const contract of plan.contracts) {
+    items.push(writeContract(form, contract));
+    yield;
+  }
+  return assemblePlan(form, plan, items);
+}
+
+/** Faults that one response reports, at most. */
+const MAX_FAULTS = 100;
+
+/** An import that was checked whole: every change of it is valid by itself. */
+interface CheckedImport {
+  readonly changes: readonly PlanChange[];
+  readonly notes: readonly PlanRemark[];
+}
+
+/**
+ * Reads a document and finds what its import changes. 400 with the faults by their location, before anything is stored: of
+ * the document, of contracts that are not valid, and of schemas.
+ */
+async function checkImport(
+  request: FastifyRequest,
+  document: JsonObject | string,
+  options: PlanImport,
+  { catalog, contracts }: Pick<GatewayDependencies, 'catalog' | 'contracts'>,
+  disconnected: AbortSignal,
+): Promise<CheckedImport> {
+  const { id: workspaceId, organization_id } = request.workspace;
+  const read = await TENANT_TURNS.runSteps(organization_id, readPlanInSteps(document), disconnected);
+  refuse(read.faults);
+  const matcher = new PlanMatcher(activeContracts(catalog.state, workspaceId), options);
+  const changes: PlanChange[] = [];
+  const faults: ErrorDetail[] = [];
+  const matching = function* () {
+    for (const contract of read.contracts) {
+      const change = matcher.match(contract);
+      if (change !== undefined) {
+        changes.push(change);
+        faults.push(...faultsOf(request, change));
+      }
+      yield;
+    }
+  };
+  await TENANT_TURNS.runSteps(organization_id, matching(), disconnected);
+  refuse([...matcher.faults, ...faults]);
+  changes.push(...matcher.missing());
+  const schemaFaults: PlanRemark[] = [];
+  for (const change of changes) {
+    if (!setsSchema(change)) continue;
+    const { location, fields } = change;
+    const found = await contracts.check(workspaceId, fields.schema_definition, { disconnected });
+    schemaFaults.push(
+      ...found.map(({ path, message }) => faultOfSchema(location, read.contracts, path, message)),
+    );
+    if (schemaFaults.length >= MAX_FAULTS) break;
+  }
+  refuse(schemaFaults);
+  return { changes, notes: read.notes };
+}
+
+function refuse(faults: readonly ErrorDetail[]): void {
+  if (faults.length > 0) throw invalidRequest(...faults.slice(0, MAX_FAULTS));
+}
+
+type SettingChange = Extract<PlanChange, { readonly fields: PlannedFields }>;
+
+function setsSchema(change: PlanChange): change is SettingChange {
+  return (
+    change.action === 'create' || (change.action === 'update' && change.changed.includes('schema_definition'))
+  );
+}
+
+/** Faults of a contract by the schema of a request body, and names of event types whose events have none. */
+function faultsOf(request: FastifyRequest, change: PlanChange): readonly ErrorDetail[] {
+  if (change.action !== 'create' && change.action !== 'update') return [];
+  const { location, fields } = change;
+  const validate = request.compileValidationSchema(contractBody);
+  const found = validate(fields) ? [] : describeValidation(validate.errors ?? [], 'body');
+  return [...found, ...nameFaults(fields, change.action === 'update' ? fields : undefined)].map(
+    ({ path, message }) => at(location, path, message),
+  );
+}
+
+/** A fault in a member of a contract: within its location where the document has the same members. */
+function at(location: string, path: string, message: string): ErrorDetail {
+  if (location.startsWith('/contracts/')) return { path: location + path, message };
+  return { path: location, message: `${path.slice(1).replaceAll('/', '.')}: ${message}` };
+}
+
+function faultOfSchema(
+  location: string,
+  contracts: readonly ImportedContract[],
+  path: string,
+  message: string,
+): ErrorDetail {
+  const isOwn = contracts.find((contract) => contract.location === location)?.isExact === true;
+  if (isOwn) return { path: `${location}/schema_definition${path}`, message };
+  return {
+    path: location,
+    message: `the schema of its properties, at ${path === '' ? 'its root' : path}, ${message}`,
+  };
+}
+
+type ImportDependencies = Pick<GatewayDependencies, 'catalog' | 'changeLimits' | 'clock'>;
+
+/**
+ * Stores the changes one after the other; each is a fact of its own. An import that ends between two of them is continued
+ * by the same request: contracts stored already are unchanged then. An error states how many changes were stored.
+ */
+async function applyImport(
+  request: FastifyRequest,
+  dependencies: ImportDependencies,
+  changes: readonly PlanChange[],
+): Promise<readonly ImportedChange[]> {
+  const done: ImportedChange[] = [];
+  let applied = 0;
+  for (const change of changes) {
+    try {
+      done.push({ change, contract: await applyChange(request, dependencies, change) });
+    } catch (error) {
+      throw withProgress(error, { applied, of: changes.filter(({ action }) => action !== 'leave').length });
+    }
+    if (change.action !== 'leave') applied++;
+  }
+  return done;
+}
+
+function withProgress(error: unknown, progress: { readonly applied: number; readonly of: number }): unknown {
+  if (!(error instanceof ApiError)) return error;
+  const { status, error: name, details, fields, retryAfterSeconds } = error;
+  return new ApiError(status, name, {
+    ...(details === undefined ? {} : { details: [...details] }),
+    fields: { ...fields, ...progress },
+    ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
+    cause: error,
+  });
+}
+
+async function applyChange(
+  request: FastifyRequest,
+  dependencies: ImportDependencies,
+  change: PlanChange,
+): Promise<Contract> {
+  const { state } = dependencies.catalog;
+  switch (change.action) {
+    case 'leave':
+      return change.stored;
+    case 'create': {
+      checkPastVersions(state, request.workspace.id);
+      const id = newId();
+      const data = {
+        id,
+        workspace_id: request.workspace.id,
+        ...change.fields,
+        status: 'active',
+        created_by: accountOf(request.caller),
+      } as const;
+      await propose(request, dependencies, {
+        type: 'contract.created',
+        entity: id,
+        expected_version: 0,
+        data,
+      });
+      return entityOf(request, dependencies, 'contract', id);
+    }
+    case 'update': {
+      checkPastVersions(state, request.workspace.id);
+      const { id, version } = change.stored;
+      const data = change.fields;
+      await propose(request, dependencies, {
+        type: 'contract.updated',
+        entity: id,
+        expected_version: version,
+        data,
+      });
+      return entityOf(request, dependencies, 'contract', id);
+    }
+    case 'archive': {
+      const { id, version } = change.stored;
+      await propose(request, dependencies, {
+        type: 'contract.archived',
+        entity: id,
+        expected_version: version,
+        data: {},
+      });
+      return entityOf(request, dependencies, 'contract', id);
+    }
+  }
+}
+
+/** The version of the plan: it grows by one with each change of a contract, archived ones included. */
+function planVersion(state: Pick<CatalogView, 'listing'>, workspaceId: string): number {
+  let sum = 0;
+  for (const { version } of state.listing('contract', workspaceId).newestFirst()) sum += version;
+  return sum;
+}
+
+function activeContracts(state: Pick<CatalogView, 'listing'>, workspaceId: string): readonly Contract[] {
+  return [...state.listing('contract', workspaceId, 'active').newestFirst()];
+}
+
+/** Contracts whose violations are counted for one comparison: each is a query of the history. */
+const MAX_COUNTED_CONTRACTS = 100;
+/** Queries of the history at a time. */
+const CONCURRENT_QUERIES = 4;
+/** Violations read of a contract that takes undeclared fields out of events. */
+const VIOLATIONS_READ = 100;
+
+const DAY_MS = 24 * 60 * 60 * 1_000;
+
+interface ComparisonContext extends Pick<RecentEventsContext, 'state' | 'recent' | 'now' | 'disconnected'> {
+  readonly counters: Pick<VolumeCounters, 'read'>;
+  readonly history: Pick<History, 'list' | 'countByHour'>;
+}
+
+/**
+ * Compares the contracts of a workspace with what came: counts by name, the fields of recent events, and violations. The
+ * work is bounded: one scan of recent events, the counts of a week at most, and violations of `MAX_COUNTED_CONTRACTS`.
+ */
+async function comparePlan(
+  workspaceId: string,
+  query: Static<typeof comparisonQuery>,
+  { state, recent, counters, history, now, disconnected }: ComparisonContext,
+): Promise<Static<typeof comparison>> {
+  const hours = parseInteger(query.hours, { ...COMPARED_HOURS, fallback: HOURS.fallback });
+  const range = lookBack(now, hours);
+  const inEnvironment = query.environment === undefined ? {} : { environment: query.environment };
+  const search: RecentEventsQuery = {
+    workspaceId,
+    ...inEnvironment,
+    since: parseTime('since', query.since) ?? now - DAY_MS,
+    limit: parseInteger(query.events, EVENTS),
+    isWanted: () => true,
+  };
+  const compared = new PlanComparison(activeContracts(state, workspaceId), (type, name) =>
+    state.contractAt(workspaceId, type, name, Number.MAX_SAFE_INTEGER),
+  );
+  const rows = await counters.read({ workspaceId, ...range, ...inEnvironment });
+  for (const { eventType, eventName, count } of rows)
+    if (eventName !== OTHER_NAME) compared.addCount(eventType, eventName, count);
+  const coverage = await recent.scan(search, (event) => void compared.addEvent(event), disconnected);
+  const counted = compared.seen.slice(0, MAX_COUNTED_CONTRACTS);
+  const violations = new Map<string, number>();
+  await eachOf(counted, async (contract) => {
+    const found = await violationsOf(history, contract, range, query.environment);
+    violations.set(contract.id, found.count);
+    for (const path of found.undeclared) compared.addUndeclared(contract, path);
+  });
+  const events = await TENANT_TURNS.runSteps(
+    organizationOf(state, workspaceId),
+    presented(compared, violations),
+    disconnected,
+  );
+  return {
+    events,
+    events_cut: compared.isCut || rows.some(({ eventName }) => eventName === OTHER_NAME),
+    hours,
+    coverage: presentCoverage(search, coverage),
+  };
+}
+
+/** Violations of a contract in these hours, and the fields that it took out of events. */
+async function violationsOf(
+  history: ComparisonContext['history'],
+  { id, workspace_id: workspaceId, undeclared_fields }: Contract,
+  range: { readonly fromHour: number; readonly toHour: number },
+  environment: Environment | undefined,
+): Promise<{ readonly count: number; readonly undeclared: readonly string[] }> {
+  const facets = { contract_id: id, ...(environment === undefined ? {} : { environment }) };
+  const counts = await history.countByHour({ kind: 'violation', workspaceId, facets, ...range });
+  const count = counts.reduce((sum, hour) => sum + hour.count, 0);
+  if (count === 0 || undeclared_fields !== 'omit') return { count, undeclared: [] };
+  const page = await history.list({
+    kind: 'violation',
+    workspaceId,
+    facets: { ...facets, kind: 'undeclared' },
+    since: range.fromHour,
+    limit: VIOLATIONS_READ,
+  });
+  return { count, undeclared: page.entries.map(({ body }) => String(body.path)) };
+}
+
+/** Runs the work on all items, a few at a time. */
+async function eachOf<Item>(items: readonly Item[], work: (item: Item) => Promise<void>): Promise<void> {
+  const rest = items.values();
+  const worker = async () => {
+    for (const item of rest) await work(item);
+  };
+  await Promise.all(Array.from({ length: CONCURRENT_QUERIES }, worker));
+}
+
+function* presented(
+  compared: PlanComparison,
+  violations: ReadonlyMap<string, number>,
+): Generator<undefined, Static<typeof comparison>['events']> {
+  const events: Static<typeof comparison>['events'][number][] = [];
+  for (const event of compared.result()) {
+    events.push(presentCompared(event, violations));
+    yield;
+  }
+  return events;
+}
+
+function presentCompared(
+  { event_type, event_name, state, contract, accepted, sampled, fields, fieldsCut }: ComparedEvent,
+  violations: ReadonlyMap<string, number>,
+): Static<typeof comparison>['events'][number] {
+  return {
+    event_type,
+    event_name,
+    state,
+    contract_id: contract?.id ?? null,
+    contract_version: contract?.version ?? null,
+    enforcement_mode: contract?.enforcement_mode ?? null,
+    undeclared_fields: contract?.undeclared_fields ?? null,
+    accepted,
+    violations: contract === undefined ? null : (violations.get(contract.id) ?? null),
+    sampled,
+    fields: fields.map((field) => ({ ...field, types: { ...field.types } })),
+    fields_cut: fieldsCut,
+  };
+}

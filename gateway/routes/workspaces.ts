@@ -1,0 +1,423 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
+import {
+  type CatalogView,
+  type FactData,
+  newId,
+  STORAGE_ACTIONS,
+  STORAGE_BUDGETS,
+  type StorageLimits,
+  type StorageUsage,
+  WORKSPACE_ROLES,
+  type Workspace,
+  type WorkspaceRole,
+} from '@tributary/core';
+import { type Static, Type } from 'typebox';
+import {
+  accountOf,
+  administersOrganization,
+  BY_ADMIN_OF_ORGANIZATION,
+  type Caller,
+  NO_ORGANIZATION,
+  NO_WORKSPACE,
+  organizationRoleTooLow,
+} from '../authentication/caller.ts';
+import type { GatewayDependencies } from '../dependencies.ts';
+import { invalidRequest, permissionDenied } from '../errors/api-error.ts';
+import {
+  checkVersion,
+  isUnchanged,
+  namesVersion,
+  propose,
+  tagVersion,
+} from '../resources/catalog-entities.ts';
+import { byId, catalogList } from '../resources/lists.ts';
+import {
+  closed,
+  errorAnswers,
+  listOf,
+  name,
+  nullable,
+  oneOf,
+  optional,
+  pathOf,
+  removedAs,
+  times,
+  uuid,
+} from '../resources/schemas.ts';
+import {
+  addressIn,
+  alertsBody,
+  alertsIn,
+  alertsResource,
+  confirmationOf,
+  emailStatus,
+  statusIn,
+} from './notice-addresses.ts';
+
+const workspaceBody = closed(
+  {
+    name,
+    organization_id: optional(
+      Type.String({ format: 'uuid', description: 'Default: a new organization of the same name, yours.' }),
+    ),
+    region: optional(
+      Type.String({ minLength: 1, maxLength: 50, description: 'One of the organization’s. Default `eu`.' }),
+    ),
+  },
+  { title: 'WorkspaceBody', examples: [{ name: 'Shop' }] },
+);
+
+/** A replacement requires `region`. */
+const workspaceReplacement = closed(
+  {
+    name,
+    region: Type.String({
+      minLength: 1,
+      maxLength: 50,
+      description: 'Another one than now: for admins of the organization, by ID token.',
+    }),
+    alerts: optional(alertsBody),
+  },
+  { title: 'WorkspaceReplacement', examples: [{ name: 'Shop', region: 'eu' }] },
+);
+
+const status = oneOf(['active', 'archived']);
+
+const workspaces = catalogList<Workspace>()({
+  textOf: ({ name }) => name,
+  fields: ['name', 'created_at', 'updated_at'],
+  filters: {
+    organization_id: byId('Only those of this organization.', ({ organization_id }) => organization_id),
+  },
+  own: { status: Type.Optional(status) },
+});
+
+const workspaceResource = Type.Object(
+  {
+    id: uuid,
+    name,
+    organization_id: uuid,
+    org_id: Type.Integer({ description: 'The number the profile API calls its organization by.' }),
+    region: Type.String({ description: 'Where its profiles live.' }),
+    status,
+    alerts: nullable(alertsResource),
+    alerts_email_status: emailStatus,
+    role: oneOf(WORKSPACE_ROLES, 'The role of the caller.'),
+    ...times,
+  },
+  { title: 'Workspace' },
+);
+
+const workspaceList = listOf(workspaceResource);
+
+function presentWorkspace(
+  workspace: Workspace,
+  role: WorkspaceRole,
+  state: CatalogView,
+): Static<typeof workspaceResource> {
+  const organization = state.organization(workspace.organization_id);
+  if (organization === undefined) throw new Error(`workspace ${workspace.id} has no organization`);
+  return {
+    id: workspace.id,
+    name: workspace.name,
+    organization_id: organization.id,
+    org_id: organization.org_id,
+    region: workspace.region,
+    status: workspace.status,
+    alerts: workspace.alerts ?? null,
+    alerts_email_status: statusIn(state, workspace.id, workspace.alerts?.email, workspace),
+    role,
+    created_at: workspace.created_at,
+    updated_at: workspace.updated_at,
+  };
+}
+
+/** `/workspaces`: the workspaces of the caller. */
+export const workspaceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
+  const { catalog } = dependencies;
+
+  app.get(
+    '/workspaces',
+    {
+      config: { operation: 'workspaces.list' },
+      schema: {
+        operationId: 'listWorkspaces',
+        summary: 'List the workspaces the caller belongs to',
+        querystring: workspaces.querystring,
+        response: { 200: workspaceList, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const accountId = accountOf(request.caller);
+      const wanted = request.query.status ?? 'active';
+      const found = workspaces.read(request, reply, catalog.state.workspaceListing(accountId, wanted));
+      return reply.code(200).send(found.map((workspace) => present(workspace, accountId)));
+    },
+  );
+
+  app.post(
+    '/workspaces',
+    {
+      config: { operation: 'workspaces.create' },
+      schema: {
+        operationId: 'createWorkspace',
+        summary: 'Create a workspace',
+        body: workspaceBody,
+        response: { 201: workspaceResource, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const { name, organization_id, region } = request.body;
+      const accountId = accountOf(request.caller);
+      const plan = planWorkspace(
+        {
+          id: newId(),
+          name,
+          organizationId: organization_id ?? undefined,
+          region: region ?? undefined,
+          accountId,
+          newOrganizationId: newId(),
+        },
+        catalog.state,
+      );
+      const { id } = plan.workspace;
+      await propose(request, dependencies, {
+        type: 'workspace.created',
+        entity: id,
+        expected_version: 0,
+        data: plan,
+      });
+      const workspace = workspaceNow(id);
+      tagVersion(reply, workspace);
+      return reply.code(201).send(present(workspace, accountId));
+    },
+  );
+
+  app.get(
+    '/workspaces/:workspaceId',
+    {
+      config: { operation: 'workspaces.read' },
+      schema: {
+        operationId: 'readWorkspace',
+        summary: 'Read a workspace',
+        params: pathOf(),
+        response: { 200: workspaceResource, ...errorAnswers },
+      },
+    },
+    async ({ workspace, role }, reply) => {
+      if (role === undefined) throw permissionDenied(NO_WORKSPACE);
+      tagVersion(reply, workspace);
+      return reply.code(200).send(presentWorkspace(workspace, role, catalog.state));
+    },
+  );
+
+  app.put(
+    '/workspaces/:workspaceId',
+    {
+      config: {
+        operation: 'workspaces.update',
+        patched: ({ workspace, role }) => {
+          if (role === undefined) throw permissionDenied(NO_WORKSPACE);
+          return presentWorkspace(workspaceNow(workspace.id), role, catalog.state);
+        },
+      },
+      schema: {
+        operationId: 'replaceWorkspace',
+        summary: 'Replace a workspace',
+        params: pathOf(),
+        body: workspaceReplacement,
+        response: { 200: workspaceResource, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const { workspace: before, role, body } = request;
+      if (role === undefined) throw permissionDenied(NO_WORKSPACE);
+      const stored = workspaceNow(before.id);
+      checkVersion(request, stored);
+      const alerts = alertsIn(body.alerts, catalog.state, stored.id);
+      const alertFields = alerts === null && stored.alerts === undefined ? {} : { alerts };
+      const address = addressIn(stored, alerts);
+      const confirmation = confirmationOf(dependencies, address, stored.alerts?.email, stored);
+      const fields = { name: body.name, region: body.region, ...alertFields, ...confirmation };
+      checkMove(request.caller, stored, fields.region, catalog.state);
+      if (!(await isUnchanged(dependencies, stored, fields, () => catalog.state.workspace(stored.id))))
+        await propose(request, dependencies, {
+          type: 'workspace.updated',
+          entity: stored.id,
+          expected_version: stored.version,
+          data: fields,
+        });
+      const workspace = workspaceNow(stored.id);
+      tagVersion(reply, workspace);
+      return reply.code(200).send(presentWorkspace(workspace, role, catalog.state));
+    },
+  );
+
+  app.delete(
+    '/workspaces/:workspaceId',
+    {
+      config: { operation: 'workspaces.archive' },
+      schema: {
+        operationId: 'archiveWorkspace',
+        summary: 'Archive a workspace',
+        params: pathOf(),
+        response: { 200: removedAs('archived'), ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const { workspace } = request;
+      if (workspace.status !== 'archived') {
+        checkVersion(request, workspace);
+        await propose(request, dependencies, {
+          type: 'workspace.archived',
+          entity: workspace.id,
+          ...(namesVersion(request) ? { expected_version: workspace.version } : {}),
+          data: {},
+        });
+      }
+      return reply.code(200).send({ id: workspace.id, status: 'archived' });
+    },
+  );
+
+  function workspaceNow(id: string): Workspace {
+    const workspace = catalog.state.workspace(id);
+    if (workspace === undefined) throw new Error(`workspace ${id} was applied and is not there`);
+    return workspace;
+  }
+
+  function present(workspace: Workspace, accountId: string) {
+    const role = catalog.state.workspaceRole(accountId, workspace.id);
+    if (role === undefined) throw permissionDenied(NO_WORKSPACE);
+    return presentWorkspace(workspace, role, catalog.state);
+  }
+};
+
+/** The default region of organizations and workspaces. */
+export const DEFAULT_REGION = 'eu';
+
+type NewWorkspace = FactData['workspace.created'];
+
+/** A requested workspace. `newOrganizationId`: the id of the organization if one is created. */
+interface WorkspaceRequest {
+  readonly id: string;
+  readonly name: string;
+  readonly organizationId: string | undefined;
+  readonly region: string | undefined;
+  readonly accountId: string;
+  readonly newOrganizationId: string;
+}
+
+/**
+ * Plans a workspace in the named organization, else in a new organization of the same name that the account owns. 403
+ * unless the account is owner or admin of the organization, also for a missing one; 400 for a region that the organization
+ * does not have.
+ */
+export function planWorkspace(wanted: WorkspaceRequest, state: CatalogView): NewWorkspace {
+  const existing = wanted.organizationId?.toLowerCase();
+  const region = wanted.region ?? DEFAULT_REGION;
+  if (existing !== undefined) {
+    const organization = state.organization(existing);
+    const role = state.organizationRole(wanted.accountId, existing);
+    if (organization === undefined || role === undefined) throw permissionDenied(NO_ORGANIZATION);
+    if (role !== 'owner' && role !== 'admin') throw permissionDenied(organizationRoleTooLow('admin', role));
+    checkRegion(region, organization.regions);
+    return { workspace: workspaceIn(existing, region, wanted) };
+  }
+  const regions = [DEFAULT_REGION];
+  checkRegion(region, regions);
+  const id = wanted.newOrganizationId;
+  return {
+    workspace: workspaceIn(id, region, wanted),
+    organization: { id, name: wanted.name, regions, notification_email: null },
+    owner: { account_id: wanted.accountId, organization_id: id, role: 'owner' },
+  };
+}
+
+function workspaceIn(
+  organizationId: string,
+  region: string,
+  { id, name }: WorkspaceRequest,
+): NewWorkspace['workspace'] {
+  return { id, name, organization_id: organizationId, region, status: 'active' };
+}
+
+/** 400 for a region that the organization does not have. */
+function checkRegion(region: string, regions: readonly string[]): void {
+  if (!regions.includes(region))
+    throw invalidRequest({ path: '/region', message: `must be one of ${regions.join(', ')}` });
+}
+
+/**
+ * The region of a workspace decides which profiles its members can access, so only an admin of the organization with an
+ * ID token changes it. 403 for others, before the response could reveal the organization's regions.
+ */
+function checkMove(
+  caller: Caller,
+  { organization_id, region: current }: Workspace,
+  region: string,
+  state: CatalogView,
+): void {
+  if (region === current) return;
+  if (!administersOrganization(caller, organization_id, state))
+    throw permissionDenied(`to change the region, ${BY_ADMIN_OF_ORGANIZATION}`);
+  checkRegion(region, state.organization(organization_id)?.regions ?? []);
+}
+
+const storageResource = Type.Object(
+  {
+    state: oneOf(
+      STORAGE_ACTIONS,
+      '`ok`; `stop_output`: events are accepted and make no deliveries; `refuse`: events are answered 429.',
+    ),
+    over: nullable(oneOf(STORAGE_BUDGETS, 'The budget that is used up.')),
+    received: Type.Integer({ description: 'Bytes received from producers in the current hour.' }),
+    bytes_per_hour: budgetOf('Bytes that stages wrote in the current hour.'),
+    bytes_held: budgetOf('Bytes that the log keeps.'),
+  },
+  { title: 'WorkspaceStorage' },
+);
+
+function budgetOf(description: string) {
+  return Type.Object({
+    used: Type.Integer({ description }),
+    limit: nullable(Type.Integer({ description: 'Null: any number.' })),
+  });
+}
+
+const NOTHING: StorageUsage = { received: 0, written: 0, lastHour: 0, held: 0 };
+const UNLIMITED: StorageLimits = {
+  bytesPerHour: Number.POSITIVE_INFINITY,
+  bytesHeld: Number.POSITIVE_INFINITY,
+};
+
+/** `GET /workspaces/:workspaceId/storage`: its bytes in the log, and its budgets. */
+export const storageRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, { budgets }) => {
+  app.get(
+    '/workspaces/:workspaceId/storage',
+    {
+      config: { operation: 'event-volume.read' },
+      schema: {
+        operationId: 'readWorkspaceStorage',
+        summary: 'Read how many bytes the events of a workspace take, and its budgets',
+        params: pathOf(),
+        response: { 200: storageResource, ...errorAnswers },
+      },
+    },
+    async ({ workspace: { id } }, reply) => {
+      const over = budgets?.verdictOf(id);
+      const { received, written, held } = budgets?.usageOf(id) ?? NOTHING;
+      const { bytesPerHour, bytesHeld } = budgets?.limitsOf(id) ?? UNLIMITED;
+      return reply.code(200).send({
+        state: over?.action ?? 'ok',
+        over: over?.budget ?? null,
+        received,
+        bytes_per_hour: { used: written, limit: limited(bytesPerHour) },
+        bytes_held: { used: held, limit: limited(bytesHeld) },
+      });
+    },
+  );
+};
+
+function limited(limit: number): number | null {
+  return Number.isFinite(limit) ? limit : null;
+}
