@@ -49,21 +49,21 @@ export const valuesByType = mapOf<readonly string[]>(
   IDENTITY_TYPES,
 );
 
-export const profileRecords = listOf(
-  Type.Object(
-    {
-      updated_ts: Type.Integer({ description: 'Epoch ms.' }),
-      created_ts: Type.Integer({ description: 'Epoch ms.' }),
-      profile: freeObject('Attributes, by category.'),
-      ids: freeObject('Identities, by namespace.'),
-      mkt_preferences: freeObject('Marketing preferences, by name.'),
-      consent: freeObject('Consents, by name.'),
-      region: Type.String(),
-      ucid: Type.String({ format: 'uuid' }),
-    },
-    { title: 'ProfileRecord' },
-  ),
+export const profileRecord = Type.Object(
+  {
+    updated_ts: Type.Integer({ description: 'Epoch ms.' }),
+    created_ts: Type.Integer({ description: 'Epoch ms.' }),
+    profile: freeObject('Attributes, by category.'),
+    ids: freeObject('Identities, by namespace.'),
+    mkt_preferences: freeObject('Marketing preferences, by name.'),
+    consent: freeObject('Consents, by name.'),
+    region: Type.String(),
+    ucid: Type.String({ format: 'uuid' }),
+  },
+  { title: 'ProfileRecord' },
 );
+
+export const profileRecords = listOf(profileRecord);
 
 /** Identifies a profile directly; not an identity type. */
 export const UCID = 'ucid';

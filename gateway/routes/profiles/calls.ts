@@ -31,9 +31,6 @@ import { UnconfirmedBytes } from '../../limits/memory-budgets.ts';
 import { refuseProfilesOverBudget } from '../../limits/storage-budgets.ts';
 import { disconnectSignal, FairSemaphore } from '../../limits/turns.ts';
 
-/** A request of the profile API, whose body names the organization. */
-type ProfileRequest = FastifyRequest & { readonly body: { readonly orgId: number } };
-
 /** An operation on existing profiles, for the audit log. */
 interface AuditedOperation<Outcome> {
   /** The first record: the operation as requested. */
@@ -67,15 +64,17 @@ export class ProfileCalls {
   }
 
   /** How the identities of a body are read, before it is known whether the caller is admitted. */
-  readingFor({ orgId }: ProfileRequest['body']): IdentityReading {
+  readingFor({ orgId }: { readonly orgId: number }): IdentityReading {
     const { state } = this.dependencies.catalog;
     return identityReadingOf(state.organizationByOrgId(orgId)?.profile_settings);
   }
 
   /** Errors: see `admit`; 429 for a write of an organization that is over a budget. */
-  admit(request: ProfileRequest, scope: ClientKeyScope, regions: readonly NamedRegion[]): Admission {
-    const access = { scope, orgId: request.body.orgId, regions };
-    const admission = admit(request.caller, request.callHeaders, access, this.dependencies.catalog.state);
+  admit(request: FastifyRequest, scope: ClientKeyScope, regions: readonly NamedRegion[]): Admission {
+    const { state } = this.dependencies.catalog;
+    const { orgId = request.callHeaders.orgId ?? orgIdOfKey(request.caller, state) } = (request.body ??
+      {}) as { readonly orgId?: number };
+    const admission = admit(request.caller, request.callHeaders, { scope, orgId, regions }, state);
     if (scope === 'profile.write') refuseProfilesOverBudget(this.dependencies, admission.organization.org_id);
     return admission;
   }
@@ -161,13 +160,15 @@ export interface NamedRegion {
 /** The access that a call requests. */
 interface RequestedAccess {
   readonly scope: ClientKeyScope;
-  readonly orgId: number;
+  readonly orgId: number | undefined;
   readonly regions: readonly NamedRegion[];
 }
 
 /** An admitted call. */
 interface Admission {
   readonly organization: Organization;
+  /** The regions of the organization in which the scope is granted. */
+  readonly granted: readonly string[];
   /** Whether `profile.read` is effective in all regions of the call: named in the header and granted. */
   readonly mayRead: boolean;
 }
@@ -189,13 +190,13 @@ function admit(
   if (!scopes.includes(access.scope)) throw denied(`the header scopes does not name ${access.scope}`);
   if ((orgId ?? access.orgId) !== access.orgId)
     throw denied('the header orgId names another organization than the body');
-  const organization = state.organizationByOrgId(access.orgId);
+  const organization = access.orgId === undefined ? undefined : state.organizationByOrgId(access.orgId);
   if (organization === undefined || !hasAccess(caller, organization, state))
     throw denied(`the credential has no access to the organization of orgId: ${WHERE_ORG_ID_IS}`);
   const isGranted = (region: string, scope = access.scope) =>
     grantedIn(caller, organization, region, state).includes(scope);
-  if (!organization.regions.some((region) => isGranted(region)))
-    throw denied(`the credential lacks the scope ${access.scope}`);
+  const granted = organization.regions.filter((region) => isGranted(region));
+  if (granted.length === 0) throw denied(`the credential lacks the scope ${access.scope}`);
   const unknown = access.regions.filter(({ name }) => !organization.regions.includes(name));
   if (unknown.length > 0)
     throw invalidRequest(
@@ -207,7 +208,12 @@ function admit(
     throw denied(`the credential lacks the scope ${access.scope} in a region of the call`);
   const mayRead =
     scopes.includes('profile.read') && access.regions.every(({ name }) => isGranted(name, 'profile.read'));
-  return { organization, mayRead };
+  return { organization, granted, mayRead };
+}
+
+/** Undefined for other credentials. */
+function orgIdOfKey(caller: Caller, state: CatalogView): number | undefined {
+  return caller.kind === 'client_key' ? state.organization(caller.key.organization_id)?.org_id : undefined;
 }
 
 /** Whether the credential belongs to the organization. Its scopes do not matter here. */
