@@ -7,13 +7,14 @@ import {
   type IdentityReading,
   InvalidInput,
   isFoundBy,
+  isUuid,
   type Profile,
   type ProfileSearch,
   type ProfileStore,
   recordOf,
 } from '@tributary/core';
 import { type Static, Type } from 'typebox';
-import { invalidRequest } from '../../errors/api-error.ts';
+import { invalidRequest, notFound } from '../../errors/api-error.ts';
 import { MAX_DETAILS } from '../../errors/error-handler.ts';
 import { closed, errorAnswers } from '../../resources/schemas.ts';
 import {
@@ -21,8 +22,10 @@ import {
   nameFault,
   orgId,
   parseValue,
+  profileRecord,
   profileRecords,
   regions,
+  ucid,
   valuesByType,
   valuesOf,
   withSpellings,
@@ -42,8 +45,9 @@ const searchBody = closed(
 
 /** The records of a search, which are serialised before they are sent. */
 const foundRecords = Type.Unsafe<unknown>(profileRecords);
+const foundRecord = Type.Unsafe<unknown>(profileRecord);
 
-/** `POST /cdp/v1/users/_search`. */
+/** `POST /cdp/v1/users/_search` and `GET /cdp/v1/users/:ucid`. */
 export const searchRoute: FastifyPluginAsyncTypebox<ProfileCallOptions> = async (app, { calls }) => {
   const { profiles } = calls.dependencies;
 
@@ -84,6 +88,33 @@ export const searchRoute: FastifyPluginAsyncTypebox<ProfileCallOptions> = async 
       };
       const [first, ...others] = await calls.charges.run(organization, reply, find, values);
       const text = others.length === 0 ? first : Readable.from([first, ...others]);
+      return reply.code(200).type('application/json; charset=utf-8').send(text);
+    },
+  );
+
+  app.get(
+    '/users/:ucid',
+    {
+      config: { operation: 'profiles.search' },
+      schema: {
+        operationId: 'readProfile',
+        summary: 'Read a profile by its ucid',
+        description:
+          'An extension of the specification. Finds the profile in the regions of the organization in which the credential has `profile.read`; with a client key the organization is that of the key.',
+        params: Type.Object({ ucid }),
+        response: { 200: foundRecord, ...errorAnswers },
+      },
+    },
+    async (request, reply) => {
+      const { organization, granted } = calls.admit(request, 'profile.read', []);
+      const ucids = isUuid(request.params.ucid) ? [request.params.ucid.toLowerCase()] : [];
+      const search = { org: organization.org_id, regions: granted, identities: [], ucids };
+      const [profile] = await calls.charges.run(organization, reply, () =>
+        searchSpellings(profiles, search, () => []),
+      );
+      if (profile === undefined) throw notFound();
+      const text = JSON.stringify(recordOf(profile));
+      calls.charges.chargeFound(organization, [text.length]);
       return reply.code(200).type('application/json; charset=utf-8').send(text);
     },
   );
