@@ -10,7 +10,6 @@ import {
 } from '@tributary/core';
 import type { FastifySchema } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
-import { errorBody } from '../resources/schemas.ts';
 import { DOCUMENTED } from '../server/create-server.ts';
 import {
   type Answer,
@@ -157,7 +156,7 @@ interface DocumentedRoute {
  * responses are documented for all routes alike, except for statuses that the route documents itself.
  */
 function documentedSchema({ url, schema, operation, sdk }: DocumentedRoute): FastifySchema {
-  const { params, response, ...rest } = schema;
+  const { params, ...rest } = schema;
   const permission = operation === undefined ? undefined : permissionOf(operation);
   const notes = [
     ...(schema.description === undefined ? [] : [schema.description]),
@@ -170,18 +169,12 @@ function documentedSchema({ url, schema, operation, sdk }: DocumentedRoute): Fas
     ...(documented(rest) as object),
     ...(notes.length > 0 && { description: notes.join('\n\n') }),
     ...parametersOf(url, params),
-    response: documented(ownAnswers(response)) as object,
   };
 }
 
 /** None for a public operation. */
 function schemesOf({ credentials }: Permission, sdk = false): readonly string[] {
   return sdk && credentials.length > 0 ? SCHEMES_OF_SDKS : credentials.map((kind) => SCHEME_OF[kind]);
-}
-
-/** The route's own responses; without any, `@fastify/swagger` would invent one. */
-function ownAnswers(response: unknown): Readonly<Record<string, unknown>> {
-  return Object.fromEntries(Object.entries(response ?? {}).filter(([, answer]) => answer !== errorBody));
 }
 
 /** The resource of a path, as its tag. */

@@ -4,7 +4,7 @@ import type { Static, TSchema } from 'typebox';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { checkVersion, entityOf, namesVersion, propose, tagVersion } from './catalog-entities.ts';
 import type { CatalogList } from './lists.ts';
-import { errorAnswers, listOf, pathOf, removedAs } from './schemas.ts';
+import { listOf, pathOf, removedAs } from './schemas.ts';
 
 type Kind = 'source' | 'transformation' | 'destination' | 'rule' | 'alert';
 
@@ -67,7 +67,7 @@ export function entityRoutes<K extends Kind, Body extends TSchema, Made>(
           summary: `List ${plural}`,
           params: pathOf(),
           querystring: list.querystring,
-          response: { 200: listOf(resource), ...errorAnswers },
+          response: { 200: listOf(resource) },
         },
       },
       async (request, reply) => {
@@ -78,7 +78,7 @@ export function entityRoutes<K extends Kind, Body extends TSchema, Made>(
           catalog.state.listing(kind, request.workspace.id),
           isSelected,
         );
-        return reply.code(200).send(found.map((entity) => of.present(entity)));
+        return found.map((entity) => of.present(entity));
       },
     );
 
@@ -92,7 +92,7 @@ export function entityRoutes<K extends Kind, Body extends TSchema, Made>(
           summary: `Create ${noun}`,
           params: pathOf(),
           body,
-          response: { 201: resource, ...errorAnswers },
+          response: { 201: resource },
         },
       },
       async (request, reply) => {
@@ -110,7 +110,7 @@ export function entityRoutes<K extends Kind, Body extends TSchema, Made>(
           operationId: `read${title}`,
           summary: `Read ${noun}`,
           params,
-          response: { 200: resource, ...errorAnswers },
+          response: { 200: resource },
         },
       },
       async (request, reply) => send(reply, 200, named(request)),
@@ -129,7 +129,7 @@ export function entityRoutes<K extends Kind, Body extends TSchema, Made>(
           summary: `Replace ${noun}`,
           params,
           body,
-          response: { 200: resource, ...errorAnswers },
+          response: { 200: resource },
         },
       },
       async (request, reply) => {
@@ -148,7 +148,7 @@ export function entityRoutes<K extends Kind, Body extends TSchema, Made>(
           operationId: `delete${title}`,
           summary: `Delete ${noun}`,
           params,
-          response: { 200: removedAs('deleted'), ...errorAnswers },
+          response: { 200: removedAs('deleted') },
         },
       },
       async (request) =>

@@ -165,9 +165,6 @@ export const errorBody = Type.Object(
   { title: 'Error', additionalProperties: true },
 );
 
-/** Error responses of every route. */
-export const errorAnswers = { '4xx': errorBody, 503: errorBody };
-
 /** Bytes of a body that describes one catalog entity, at most: its fact must fit into one log record. */
 export const MAX_RESOURCE_BYTES = 512 * 1024;
 

@@ -26,7 +26,6 @@ import { byFlag, byId, byWord, catalogList } from '../resources/lists.ts';
 import {
   closed,
   email,
-  errorAnswers,
   listOf,
   name,
   nullable,
@@ -475,10 +474,10 @@ export const alertRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async
         summary: 'See when an alert would have fired',
         params: pathOf(),
         body: alertDryRunBody,
-        response: { 200: alertDryRunResult, ...errorAnswers },
+        response: { 200: alertDryRunResult },
       },
     },
-    async (request, reply) => {
+    async (request) => {
       const { days, ...body } = request.body;
       const rule = ruleOf(body, catalog.state, request.workspace.id);
       if (rule.watch.kind === 'backlog')
@@ -493,12 +492,12 @@ export const alertRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async
       const query = { workspaceId, ...rule, completeUntil: now, isActive };
       const past = await readPastSeries((each) => funnel.read(each), query, now - MAX_PAST_MS);
       const { changes, ...run } = dryRunAlert(rule, past, range);
-      return reply.code(200).send({
+      return {
         since: iso(range.from),
         until: iso(range.to),
         ...run,
         changes: changes.slice(-MAX_CHANGES).map(({ at, ...change }) => ({ at: iso(at), ...change })),
-      });
+      };
     },
   );
 };

@@ -17,7 +17,6 @@ import {
   closed,
   documentedAs,
   EXAMPLE_IDS,
-  errorAnswers,
   HOURS,
   hoursText,
   idsText,
@@ -120,7 +119,7 @@ export const violationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
         summary: 'List the violations of a contract',
         params: pathOf('contractId'),
         querystring: violationQuery,
-        response: { 200: violationList, ...errorAnswers },
+        response: { 200: violationList },
       },
     },
     async (request, reply) => {
@@ -128,7 +127,7 @@ export const violationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
       const query = violationsOf(contract, request.query);
       const page = await withCursor(() => history.list(query));
       linkNext(request, reply, page.next);
-      return reply.code(200).send(page.entries.map(violationIn));
+      return page.entries.map(violationIn);
     },
   );
 
@@ -141,10 +140,10 @@ export const violationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
         summary: 'Count the violations of several contracts by hour',
         params: pathOf(),
         querystring: contractViolationsQuery,
-        response: { 200: contractViolationCounts, ...errorAnswers },
+        response: { 200: contractViolationCounts },
       },
     },
-    async ({ query, workspace }, reply) => {
+    async ({ query, workspace }) => {
       const { ids, ...others } = query;
       const contracts = [...parseIds(ids)].flatMap(
         (id) => dependencies.catalog.state.entity('contract', workspace.id, id) ?? [],
@@ -158,7 +157,7 @@ export const violationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
         });
         counted.push(...(await Promise.all(some)));
       }
-      return reply.code(200).send(counted);
+      return counted;
     },
   );
 
@@ -171,13 +170,13 @@ export const violationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
         summary: 'Count the violations of a contract by hour',
         params: pathOf('contractId'),
         querystring: violationHoursQuery,
-        response: { 200: violationCounts, ...errorAnswers },
+        response: { 200: violationCounts },
       },
     },
-    async (request, reply) => {
+    async (request) => {
       const contract = entityOf(request, dependencies, 'contract', request.params.contractId);
       const counts = await history.countByHour(countsOf(contract, request.query, clock()));
-      return reply.code(200).send(counts.map(presentViolationCount));
+      return counts.map(presentViolationCount);
     },
   );
 };

@@ -19,7 +19,6 @@ import { conflict, notFound } from '../errors/api-error.ts';
 import { linkNext, type PageRequest, pageQuery, pageRequest, withCursor } from '../resources/lists.ts';
 import {
   closed,
-  errorAnswers,
   freeObject,
   type IntegerRule,
   integerText,
@@ -303,7 +302,7 @@ export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
         summary: 'List deliveries that were retried or ended otherwise than at their first try',
         params: pathOf(),
         querystring: deliveryQuery,
-        response: { 200: deliveryList, ...errorAnswers },
+        response: { 200: deliveryList },
       },
     },
     async (request, reply) => {
@@ -311,7 +310,7 @@ export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
       const filter = { ...filterOf(query, undefined), status: query.status };
       const { outcomes, next } = await listOutcomes(history, workspace.id, filter, pageRequest(query));
       linkNext(request, reply, next);
-      return reply.code(200).send(outcomes.map(presentDelivery));
+      return outcomes.map(presentDelivery);
     },
   );
 
@@ -324,10 +323,10 @@ export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
         summary: 'Count dead and retrying deliveries by what they failed with',
         params: pathOf(),
         querystring: groupsQuery,
-        response: { 200: deliveryGroups, ...errorAnswers },
+        response: { 200: deliveryGroups },
       },
     },
-    async ({ query, workspace }, reply) => reply.code(200).send(await groupsOf(history, workspace.id, query)),
+    async ({ query, workspace }) => await groupsOf(history, workspace.id, query),
   );
 
   app.get(
@@ -338,13 +337,13 @@ export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
         operationId: 'readDelivery',
         summary: 'Read a delivery with its event',
         params: pathOf('deliveryId'),
-        response: { 200: deliveryResource, ...errorAnswers },
+        response: { 200: deliveryResource },
       },
     },
-    async (request, reply) => {
+    async (request) => {
       const outcome = await outcomeNamed(request, request.params.deliveryId);
       const event = await eventOf(log, outcome.delivery);
-      return reply.code(200).send(presentDeliveryDetail(outcome, event));
+      return presentDeliveryDetail(outcome, event);
     },
   );
 
@@ -357,7 +356,7 @@ export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
         summary: 'Send a dead delivery again',
         params: pathOf('deliveryId'),
         body: noBody,
-        response: { 202: redriven, ...errorAnswers },
+        response: { 202: redriven },
       },
     },
     async (request, reply) => {
@@ -381,7 +380,7 @@ export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
         params: pathOf(),
         querystring: deadQuery,
         body: deadBody,
-        response: { 202: redriven, ...errorAnswers },
+        response: { 202: redriven },
       },
     },
     async (request, reply) => {
@@ -403,7 +402,7 @@ export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
         summary: 'Let a dead delivery be',
         params: pathOf('deliveryId'),
         body: noBody,
-        response: { 202: discarded, ...errorAnswers },
+        response: { 202: discarded },
       },
     },
     async (request, reply) => {
@@ -427,7 +426,7 @@ export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
         params: pathOf(),
         querystring: deadQuery,
         body: deadBody,
-        response: { 202: discarded, ...errorAnswers },
+        response: { 202: discarded },
       },
     },
     async (request, reply) => {

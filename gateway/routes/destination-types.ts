@@ -3,7 +3,7 @@ import type { ConnectorDescription } from '@tributary/core';
 import { type Static, Type } from 'typebox';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { notFound } from '../errors/api-error.ts';
-import { closed, errorAnswers, freeObject, listOf, pathOf } from '../resources/schemas.ts';
+import { closed, freeObject, listOf, pathOf } from '../resources/schemas.ts';
 
 const preset = Type.Object({
   name: Type.String({ description: 'As `presets` of the settings names it.' }),
@@ -72,10 +72,10 @@ export const destinationTypeRoutes: FastifyPluginAsyncTypebox<GatewayDependencie
         summary: 'List the types that destinations may have',
         params: pathOf(),
         querystring: closed({}),
-        response: { 200: destinationTypeList, ...errorAnswers },
+        response: { 200: destinationTypeList },
       },
     },
-    async (_request, reply) => reply.code(200).send([...connectors.descriptions.values()].map(presentType)),
+    async () => [...connectors.descriptions.values()].map(presentType),
   );
 
   app.get(
@@ -86,13 +86,13 @@ export const destinationTypeRoutes: FastifyPluginAsyncTypebox<GatewayDependencie
         operationId: 'readDestinationType',
         summary: 'Read a type of destinations',
         params: pathOf('type'),
-        response: { 200: destinationType, ...errorAnswers },
+        response: { 200: destinationType },
       },
     },
-    async (request, reply) => {
+    async (request) => {
       const description = connectors.descriptions.get(request.params.type);
       if (description === undefined) throw notFound();
-      return reply.code(200).send(presentType(description));
+      return presentType(description);
     },
   );
 };

@@ -32,7 +32,6 @@ import { entityRoutes } from '../resources/entity-routes.ts';
 import { byFlag, byId, byText, byWord, catalogList } from '../resources/lists.ts';
 import {
   closed,
-  errorAnswers,
   freeObject,
   HOURS,
   hoursText,
@@ -269,12 +268,12 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
         summary: 'Try whether a destination would take deliveries',
         params: pathOf('destinationId'),
         body: noBody,
-        response: { 200: destinationTestResult, ...errorAnswers },
+        response: { 200: destinationTestResult },
       },
     },
     async (request, reply) => {
       const destination = entityOf(request, dependencies, 'destination', request.params.destinationId);
-      return reply.code(200).send(await tests.test(destination, disconnectSignal(reply)));
+      return await tests.test(destination, disconnectSignal(reply));
     },
   );
 
@@ -560,7 +559,7 @@ export const destinationHealthRoutes: FastifyPluginAsyncTypebox<GatewayDependenc
         summary: 'Read how deliveries to all destinations go',
         params: pathOf(),
         querystring: destinationLists.querystring,
-        response: { 200: destinationHealthList, ...errorAnswers },
+        response: { 200: destinationHealthList },
       },
     },
     async (request, reply) => {
@@ -570,9 +569,7 @@ export const destinationHealthRoutes: FastifyPluginAsyncTypebox<GatewayDependenc
       const page = destinationLists.read(request, reply, listing, isSelected);
       const ids = page.map(({ id }) => id);
       const known = await readHealth(dependencies, workspaceId, ids);
-      return reply
-        .code(200)
-        .send(page.map((destination) => presentHealth(destination, known(destination.id))));
+      return page.map((destination) => presentHealth(destination, known(destination.id)));
     },
   );
 
@@ -584,13 +581,13 @@ export const destinationHealthRoutes: FastifyPluginAsyncTypebox<GatewayDependenc
         operationId: 'readDestinationHealth',
         summary: 'Read how deliveries to a destination go',
         params: pathOf('destinationId'),
-        response: { 200: destinationHealth, ...errorAnswers },
+        response: { 200: destinationHealth },
       },
     },
-    async (request, reply) => {
+    async (request) => {
       const destination = entityOf(request, dependencies, 'destination', request.params.destinationId);
       const known = await readHealth(dependencies, request.workspace.id, [destination.id]);
-      return reply.code(200).send(presentHealth(destination, known(destination.id)));
+      return presentHealth(destination, known(destination.id));
     },
   );
 
@@ -603,10 +600,10 @@ export const destinationHealthRoutes: FastifyPluginAsyncTypebox<GatewayDependenc
         summary: 'Read how deliveries to a destination went over time',
         params: pathOf('destinationId'),
         querystring: closed({ hours: hoursText }),
-        response: { 200: healthHistory, ...errorAnswers },
+        response: { 200: healthHistory },
       },
     },
-    async (request, reply) => {
+    async (request) => {
       const destination = entityOf(request, dependencies, 'destination', request.params.destinationId);
       const hours = parseInteger(request.query.hours, HOURS);
       const bucket: HealthResolution = hours <= HOURS_BY_MINUTE ? 'minute' : 'hour';
@@ -619,13 +616,13 @@ export const destinationHealthRoutes: FastifyPluginAsyncTypebox<GatewayDependenc
         from,
         until,
       });
-      return reply.code(200).send({
+      return {
         id: destination.id,
         from: iso(from),
         until: iso(until),
         bucket,
         buckets: samples.map(presentSample),
-      });
+      };
     },
   );
 };

@@ -47,7 +47,6 @@ import {
 } from '../resources/lists.ts';
 import {
   closed,
-  errorAnswers,
   freeObject,
   MAX_RESOURCE_BYTES,
   nullable,
@@ -110,13 +109,13 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
         summary: 'List contracts',
         params: pathOf(),
         querystring: contractLists.querystring,
-        response: { 200: contractList, ...errorAnswers },
+        response: { 200: contractList },
       },
     },
     async (request, reply) => {
       const wanted = request.query.status ?? 'active';
       const found = catalog.state.listing('contract', request.workspace.id, wanted);
-      return reply.code(200).send(contractLists.read(request, reply, found));
+      return contractLists.read(request, reply, found);
     },
   );
 
@@ -131,7 +130,7 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
         params: pathOf(),
         querystring: changeQuery,
         body: contractBody,
-        response: { 200: dryRunResult, 201: contractResource, ...errorAnswers },
+        response: { 200: dryRunResult, 201: contractResource },
       },
     },
     async (request, reply) => {
@@ -146,7 +145,7 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
       if (isDryRun(request.query)) {
         const at = iso(clock());
         const contract = { ...draft, version: 1, created_at: at, updated_at: at };
-        return reply.code(200).send(await dryRun(contract, request.query, contextOf(reply)));
+        return await dryRun(contract, request.query, contextOf(reply));
       }
       checkPastVersions(catalog.state, request.workspace.id);
       await propose(request, dependencies, {
@@ -169,13 +168,13 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
         operationId: 'readContract',
         summary: 'Read a contract',
         params: pathOf('contractId'),
-        response: { 200: contractResource, ...errorAnswers },
+        response: { 200: contractResource },
       },
     },
     async (request, reply) => {
       const contract = contractNamed(request, request.params.contractId);
       tagVersion(reply, contract);
-      return reply.code(200).send(contract);
+      return contract;
     },
   );
 
@@ -196,7 +195,7 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
         params: pathOf('contractId'),
         querystring: changeQuery,
         body: contractBody,
-        response: { 200: Type.Union([dryRunResult, contractResource]), ...errorAnswers },
+        response: { 200: Type.Union([dryRunResult, contractResource]) },
       },
     },
     async (request, reply) => {
@@ -204,7 +203,7 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
       checkVersion(request, stored);
       const fields = await contractFields(request.body, schemaCheckOf(request, reply), stored);
       if (isDryRun(request.query))
-        return reply.code(200).send(await dryRun({ ...stored, ...fields }, request.query, contextOf(reply)));
+        return await dryRun({ ...stored, ...fields }, request.query, contextOf(reply));
       const wanted = { ...fields, status: 'active' } as const; // an archived contract refuses every change, also an empty one
       if (!(await isAlready(request, dependencies, 'contract', stored, wanted))) {
         checkPastVersions(catalog.state, request.workspace.id);
@@ -217,7 +216,7 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
       }
       const contract = contractNamed(request, stored.id);
       tagVersion(reply, contract);
-      return reply.code(200).send(contract);
+      return contract;
     },
   );
 
@@ -229,10 +228,10 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
         operationId: 'archiveContract',
         summary: 'Archive a contract',
         params: pathOf('contractId'),
-        response: { 200: removedAs('archived'), ...errorAnswers },
+        response: { 200: removedAs('archived') },
       },
     },
-    async (request, reply) => {
+    async (request) => {
       const contract = contractNamed(request, request.params.contractId);
       if (contract.status !== 'archived') {
         checkVersion(request, contract);
@@ -243,7 +242,7 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
           data: {},
         });
       }
-      return reply.code(200).send({ id: contract.id, status: 'archived' });
+      return { id: contract.id, status: 'archived' } as const;
     },
   );
 
@@ -256,14 +255,14 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
         summary: 'Try an event on a contract without sending it',
         params: pathOf('contractId'),
         body: trialBody,
-        response: { 200: trialResult, ...errorAnswers },
+        response: { 200: trialResult },
       },
     },
     async (request, reply) => {
       const contract = contractNamed(request, request.params.contractId);
       const event = readContractEvent(request, contract, request.body, iso(clock()));
       const verdict = await evaluateContract(contract, event, dependencies, disconnectSignal(reply));
-      return reply.code(200).send(trialOf(contract, event, verdict));
+      return trialOf(contract, event, verdict);
     },
   );
 
@@ -276,11 +275,10 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
         summary: 'Infer a contract from recent events',
         params: pathOf(),
         body: inferenceBody,
-        response: { 200: inferenceResult, ...errorAnswers },
+        response: { 200: inferenceResult },
       },
     },
-    async (request, reply) =>
-      reply.code(200).send(await infer(request.workspace.id, request.body, contextOf(reply))),
+    async (request, reply) => await infer(request.workspace.id, request.body, contextOf(reply)),
   );
 
   function contextOf(reply: FastifyReply): RecentEventsContext {
@@ -393,7 +391,7 @@ export const versionRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asy
         summary: 'List the versions of a contract',
         params: pathOf('contractId'),
         querystring: closed(pageQuery),
-        response: { 200: contractList, ...errorAnswers },
+        response: { 200: contractList },
       },
     },
     async (request, reply) => {
@@ -401,7 +399,7 @@ export const versionRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asy
       const asked = pageRequest(request.query);
       const page = await withCursor(() => versionsOf(contract, asked, { history }));
       linkNext(request, reply, page.next);
-      return reply.code(200).send(page.items);
+      return page.items;
     },
   );
 
@@ -413,17 +411,17 @@ export const versionRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asy
         operationId: 'readContractVersion',
         summary: 'Read a version of a contract',
         params: pathOf('contractId', 'version'),
-        response: { 200: contractResource, ...errorAnswers },
+        response: { 200: contractResource },
       },
     },
-    async (request, reply) => {
+    async (request) => {
       const { contractId, version } = request.params;
       const contract = entityOf(request, dependencies, 'contract', contractId);
       const found = VERSION.test(version)
         ? await versionOf(contract, Number(version), { state: catalog.state, history })
         : undefined;
       if (found === undefined) throw notFound();
-      return reply.code(200).send(found);
+      return found;
     },
   );
 };

@@ -31,7 +31,6 @@ import { entityRoutes } from '../resources/entity-routes.ts';
 import { byFlag, byId, byText, byWord, catalogList } from '../resources/lists.ts';
 import {
   closed,
-  errorAnswers,
   freeObject,
   listOf,
   MAX_RESOURCE_BYTES,
@@ -364,10 +363,10 @@ export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
         summary: 'Try whether a rule would forward an event',
         params: pathOf('ruleId'),
         body: ruleTestBody,
-        response: { 200: ruleTestResult, ...errorAnswers },
+        response: { 200: ruleTestResult },
       },
     },
-    async (request, reply) => {
+    async (request) => {
       const rule = entityOf(request, dependencies, 'rule', request.params.ruleId);
       const { event: body, environment } = request.body;
       const event = {
@@ -379,11 +378,11 @@ export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
         mismatchOf(rule, event, new FilterBudget(request.workspace.organization_id)),
       );
       const mismatch = ofRule ?? destinationMismatch(destination, event);
-      return reply.code(200).send({
+      return {
         matched: mismatch === undefined,
         because: mismatch?.because ?? null,
         message: mismatch?.message ?? null,
-      });
+      };
     },
   );
 
@@ -396,7 +395,7 @@ export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
         summary: 'Try which rules would forward an event, and why the others would not',
         params: pathOf(),
         body: ruleTestBody,
-        response: { 200: rulesTestResult, ...errorAnswers },
+        response: { 200: rulesTestResult },
       },
     },
     async (request, reply) => {
@@ -410,7 +409,7 @@ export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
       };
       const steps = verdictsOn(event, workspace.id);
       const verdicts = await TENANT_TURNS.runSteps(workspace.organization_id, steps, disconnectSignal(reply));
-      return reply.code(200).send(verdicts);
+      return verdicts;
     },
   );
 
@@ -423,13 +422,13 @@ export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
         summary: 'See which recent events a filter would take',
         params: pathOf(),
         body: ruleDryRunBody,
-        response: { 200: ruleDryRunResult, ...errorAnswers },
+        response: { 200: ruleDryRunResult },
       },
     },
     async (request, reply) => {
       const workspaceId = request.workspace.id;
       const context = { workspaceId, recent, now: clock(), disconnected: disconnectSignal(reply) };
-      return reply.code(200).send(await dryRunOfFilter(request.body, context));
+      return await dryRunOfFilter(request.body, context);
     },
   );
 

@@ -20,7 +20,6 @@ import { EventTracer } from '../event-search/event-tracer.ts';
 import { disconnectSignal } from '../limits/turns.ts';
 import {
   closed,
-  errorAnswers,
   freeObject,
   listOf,
   nullable,
@@ -277,7 +276,7 @@ export const eventTraceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = 
         summary: 'Find where an event is',
         params: pathOf('messageId'),
         querystring: traceQuery,
-        response: { 200: traceResource, ...errorAnswers },
+        response: { 200: traceResource },
       },
     },
     async ({ workspace, params, query }, reply) => {
@@ -293,7 +292,7 @@ export const eventTraceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = 
         disconnectSignal(reply),
       );
       if (trace === undefined) throw new ApiError(404, 'not found', { fields: { looked: coverage } });
-      return reply.code(200).send(presentTrace(trace));
+      return presentTrace(trace);
     },
   );
 };

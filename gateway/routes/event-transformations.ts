@@ -23,7 +23,6 @@ import {
   closed,
   description,
   EXAMPLE_IDS,
-  errorAnswers,
   freeObject,
   HOURS,
   hoursText,
@@ -313,17 +312,17 @@ export const transformationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies
         summary: 'Run a transformation on an event',
         params: pathOf('transformationId'),
         body: testBody,
-        response: { 200: testResult, ...errorAnswers },
+        response: { 200: testResult },
       },
     },
-    async (request, reply) => {
+    async (request) => {
       const stored = storedOf(request);
       const event = request.body?.event ?? stored.test_input;
       if (event === null)
         throw invalidRequest({ path: '/event', message: 'is required: there is no test_input' });
       const program = trialOf(request.body?.source_code ?? stored.source_code, request.workspace.id);
       const result = await runOnce(sandbox, program, event, request.workspace.id);
-      return reply.code(200).send(presentRun(result));
+      return presentRun(result);
     },
   );
 
@@ -335,12 +334,12 @@ export const transformationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies
         operationId: 'listTransformationVersions',
         summary: 'List the versions of a transformation',
         params: pathOf('transformationId'),
-        response: { 200: transformationVersionList, ...errorAnswers },
+        response: { 200: transformationVersionList },
       },
     },
-    async (request, reply) => {
+    async (request) => {
       const versions = catalog.state.transformationVersions.of(storedOf(request));
-      return reply.code(200).send(versions.toReversed().map(presentVersion));
+      return versions.toReversed().map(presentVersion);
     },
   );
 
@@ -352,13 +351,13 @@ export const transformationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies
         operationId: 'readTransformationVersion',
         summary: 'Read a version of a transformation',
         params: pathOf('transformationId', 'version'),
-        response: { 200: transformationVersion, ...errorAnswers },
+        response: { 200: transformationVersion },
       },
     },
-    async (request, reply) => {
+    async (request) => {
       const found = versionOf(request, request.params.version);
       if (found === undefined) throw notFound();
-      return reply.code(200).send(presentVersion(found));
+      return presentVersion(found);
     },
   );
 
@@ -371,7 +370,7 @@ export const transformationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies
         summary: 'Go back to a version of a transformation',
         params: pathOf('transformationId'),
         body: rollbackBody,
-        response: { 200: transformationResource, ...errorAnswers },
+        response: { 200: transformationResource },
       },
     },
     async (request, reply) => {
@@ -383,7 +382,7 @@ export const transformationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies
       await replace(request, dependencies, storedOf(request), fields);
       const transformation = storedOf(request);
       tagVersion(reply, transformation);
-      return reply.code(200).send(presentTransformation(transformation));
+      return presentTransformation(transformation);
     },
   );
 
@@ -428,10 +427,10 @@ export const transformationMetricsRoutes: FastifyPluginAsyncTypebox<GatewayDepen
         summary: 'Read what the runs of several transformations came to',
         params: pathOf(),
         querystring: metricsOfSeveralQuery,
-        response: { 200: listOf(transformationMetrics, 'In the order of `ids`.'), ...errorAnswers },
+        response: { 200: listOf(transformationMetrics, 'In the order of `ids`.') },
       },
     },
-    async ({ query, workspace }, reply) => {
+    async ({ query, workspace }) => {
       const hours = parseInteger(query.hours, HOURS);
       const ids = [...parseIds(query.ids)].filter(
         (id) => catalog.state.entity('transformation', workspace.id, id) !== undefined,
@@ -441,7 +440,7 @@ export const transformationMetricsRoutes: FastifyPluginAsyncTypebox<GatewayDepen
         const some = ids.slice(at, at + READ_AT_ONCE);
         metrics.push(...(await Promise.all(some.map((id) => metricsOf(workspace.id, id, hours)))));
       }
-      return reply.code(200).send(metrics);
+      return metrics;
     },
   );
 
@@ -454,13 +453,13 @@ export const transformationMetricsRoutes: FastifyPluginAsyncTypebox<GatewayDepen
         summary: 'Read what the runs of a transformation came to',
         params: pathOf('transformationId'),
         querystring: metricsQuery,
-        response: { 200: transformationMetrics, ...errorAnswers },
+        response: { 200: transformationMetrics },
       },
     },
-    async (request, reply) => {
+    async (request) => {
       const { id } = entityOf(request, dependencies, 'transformation', request.params.transformationId);
       const hours = parseInteger(request.query.hours, HOURS);
-      return reply.code(200).send(await metricsOf(request.workspace.id, id, hours));
+      return await metricsOf(request.workspace.id, id, hours);
     },
   );
 };

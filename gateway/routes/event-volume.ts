@@ -4,7 +4,6 @@ import { Type } from 'typebox';
 import type { GatewayDependencies } from '../dependencies.ts';
 import {
   closed,
-  errorAnswers,
   HOURS,
   hoursText,
   listOf,
@@ -51,17 +50,17 @@ export const volumeRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
         summary: 'Count accepted events by hour, type and name',
         params: pathOf(),
         querystring: volumeQuery,
-        response: { 200: volumeRecords, ...errorAnswers },
+        response: { 200: volumeRecords },
       },
     },
-    async ({ query, workspace }, reply) => {
+    async ({ query, workspace }) => {
       const hours = parseInteger(query.hours, HOURS);
       const rows = await counters.read({
         workspaceId: workspace.id,
         ...lookBack(clock(), hours),
         ...(query.environment === undefined ? {} : { environment: query.environment }),
       });
-      return reply.code(200).send(rows.map(presentVolume));
+      return rows.map(presentVolume);
     },
   );
 };

@@ -10,7 +10,7 @@ import { type EventBody, eventBodies, MAX_BATCH, NATIVE_TYPES, shapeEvent } from
 import { createIngest, TOO_LARGE } from '../ingestion/ingest.ts';
 import { consumeEventQuota } from '../limits/rate-limits.ts';
 import { disconnectSignal, PRODUCER_TURNS } from '../limits/turns.ts';
-import { errorAnswers, listOf, nullable, oneOf } from '../resources/schemas.ts';
+import { listOf, nullable, oneOf } from '../resources/schemas.ts';
 
 const batchBody = Type.Object(
   {
@@ -135,7 +135,7 @@ export const eventRoutes: FastifyPluginAsync<GatewayDependencies> = async (app, 
           ...CALLS[type],
           body: eventBodies[type],
           querystring: ingestQuery,
-          response: { 202: receivedAnswer, 400: blockedAnswer, ...errorAnswers, 503: unconfirmedAnswer },
+          response: { 202: receivedAnswer, 400: blockedAnswer, 503: unconfirmedAnswer },
         },
       },
       async (request, reply) => {
@@ -175,7 +175,7 @@ export const eventRoutes: FastifyPluginAsync<GatewayDependencies> = async (app, 
         summary: 'Send events of any types',
         body: batchBody,
         querystring: ingestQuery,
-        response: { 202: batchAnswer, ...errorAnswers, 503: unconfirmedBatchAnswer },
+        response: { 202: batchAnswer, 503: unconfirmedBatchAnswer },
       },
     },
     async (request, reply) => {

@@ -34,7 +34,6 @@ import { entityOf, propose } from '../resources/catalog-entities.ts';
 import { byId, byWord, catalogList } from '../resources/lists.ts';
 import {
   closed,
-  errorAnswers,
   listOf,
   name,
   nullable,
@@ -237,14 +236,14 @@ export const apiKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
         summary: 'List API keys',
         params: pathOf(),
         querystring: apiKeys.querystring,
-        response: { 200: apiKeyList, ...errorAnswers },
+        response: { 200: apiKeyList },
       },
     },
     async (request, reply) => {
       const keys = apiKeys.read(request, reply, catalog.state.listing('api_key', request.workspace.id));
       const uses = await readLastUses(request, reply, dependencies, keys);
       const shown = { uses, state: catalog.state, now: clock() };
-      return reply.code(200).send(keys.map((key) => presentApiKey(key, shown)));
+      return keys.map((key) => presentApiKey(key, shown));
     },
   );
 
@@ -257,7 +256,7 @@ export const apiKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
         summary: 'Create an API key',
         params: pathOf(),
         body: apiKeyBody,
-        response: { 201: createdApiKey, ...errorAnswers },
+        response: { 201: createdApiKey },
       },
     },
     async (request, reply) => {
@@ -287,7 +286,7 @@ export const apiKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
         operationId: 'revokeApiKey',
         summary: 'Revoke an API key',
         params: pathOf('keyId'),
-        response: { 200: removedAs('revoked'), ...errorAnswers },
+        response: { 200: removedAs('revoked') },
       },
     },
     async (request) =>
@@ -416,13 +415,13 @@ export const writeKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
         summary: 'List write keys',
         params: pathOf(),
         querystring: writeKeys.querystring,
-        response: { 200: writeKeyList, ...errorAnswers },
+        response: { 200: writeKeyList },
       },
     },
     async (request, reply) => {
       const keys = writeKeys.read(request, reply, catalog.state.listing('write_key', request.workspace.id));
       const uses = await readLastUses(request, reply, dependencies, keys);
-      return reply.code(200).send(keys.map((key) => presentWriteKey(key, uses)));
+      return keys.map((key) => presentWriteKey(key, uses));
     },
   );
 
@@ -435,7 +434,7 @@ export const writeKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
         summary: 'Create a write key',
         params: pathOf(),
         body: writeKeyBody,
-        response: { 201: createdWriteKey, ...errorAnswers },
+        response: { 201: createdWriteKey },
       },
     },
     async (request, reply) => {
@@ -477,7 +476,7 @@ export const writeKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
         operationId: 'revokeWriteKey',
         summary: 'Revoke a write key',
         params: pathOf('keyId'),
-        response: { 200: removedAs('revoked'), ...errorAnswers },
+        response: { 200: removedAs('revoked') },
       },
     },
     async (request) =>
@@ -619,15 +618,13 @@ export const clientKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
         summary: 'List the client keys of an organization',
         params: organizationPathOf(),
         querystring: clientKeys.querystring,
-        response: { 200: clientKeyList, ...errorAnswers },
+        response: { 200: clientKeyList },
       },
     },
     async (request, reply) => {
       const keys = clientKeys.read(request, reply, catalog.state.clientKeys.listing(request.organization.id));
       const uses = await readLastUses(request, reply, dependencies, keys);
-      return reply
-        .code(200)
-        .send(keys.map((key) => presentClientKey(key, request.organization, uses, catalog.state)));
+      return keys.map((key) => presentClientKey(key, request.organization, uses, catalog.state));
     },
   );
 
@@ -640,7 +637,7 @@ export const clientKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
         summary: 'Create a client key',
         params: organizationPathOf(),
         body: clientKeyBody,
-        response: { 201: createdClientKey, ...errorAnswers },
+        response: { 201: createdClientKey },
       },
     },
     async (request, reply) => {
@@ -676,7 +673,7 @@ export const clientKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
         operationId: 'revokeClientKey',
         summary: 'Revoke a client key',
         params: organizationPathOf('keyId'),
-        response: { 200: removedAs('revoked'), ...errorAnswers },
+        response: { 200: removedAs('revoked') },
       },
     },
     async (request) => revoke(request, dependencies, 'client_key', keyNamed(request, request.params.keyId)),

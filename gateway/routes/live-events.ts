@@ -15,7 +15,7 @@ import { type Admitted, type Refusal, refusalNow } from '../authentication/acces
 import { accountOf } from '../authentication/caller.ts';
 import type { GatewayDependencies, LiveLimits } from '../dependencies.ts';
 import { ApiError, unavailable } from '../errors/api-error.ts';
-import { closed, documentedAs, errorAnswers, oneOf, pathOf } from '../resources/schemas.ts';
+import { closed, documentedAs, oneOf, pathOf } from '../resources/schemas.ts';
 
 const liveQuery = closed({
   environment: Type.Optional(oneOf(ENVIRONMENTS, 'Default: both.')),
@@ -60,7 +60,7 @@ export const liveRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
         produces: ['text/event-stream'],
         params: pathOf(),
         querystring: liveQuery,
-        response: { 200: liveBody, ...errorAnswers },
+        response: { 200: liveBody },
       },
     },
     async (request, reply) => {

@@ -33,7 +33,6 @@ import { byWord, catalogList } from '../resources/lists.ts';
 import {
   closed,
   email,
-  errorAnswers,
   listOf,
   name,
   nullable,
@@ -189,12 +188,12 @@ function routesOf<M extends Member, Role extends string>(
           summary: `List each ${noun}`,
           params,
           querystring: lists.querystring,
-          response: { 200: listOf(resource), ...errorAnswers },
+          response: { 200: listOf(resource) },
         },
       },
       async (request, reply) => {
         const found = lists.read(request, reply, members().listing(scope.idOf(request)));
-        return reply.code(200).send(found.map(present));
+        return found.map(present);
       },
     );
 
@@ -207,7 +206,7 @@ function routesOf<M extends Member, Role extends string>(
           summary: `Add a ${noun}`,
           params,
           body: memberBody(roles),
-          response: { 201: resource, ...errorAnswers },
+          response: { 201: resource },
         },
       },
       async (request, reply) => {
@@ -233,13 +232,13 @@ function routesOf<M extends Member, Role extends string>(
           operationId: `read${title}`,
           summary: `Read a ${noun}`,
           params: memberParams,
-          response: { 200: resource, ...errorAnswers },
+          response: { 200: resource },
         },
       },
       async (request, reply) => {
         const member = memberNamed(request, request.params.memberId);
         tagVersion(reply, member);
-        return reply.code(200).send(present(member));
+        return present(member);
       },
     );
 
@@ -258,7 +257,7 @@ function routesOf<M extends Member, Role extends string>(
           summary: `Replace the role of a ${noun}`,
           params: memberParams,
           body: memberReplacement(roles),
-          response: { 200: changedMember(roles, title), ...errorAnswers },
+          response: { 200: changedMember(roles, title) },
         },
       },
       async (request, reply) => {
@@ -276,7 +275,7 @@ function routesOf<M extends Member, Role extends string>(
           await propose(request, dependencies, scope.updated(stored, role, decision));
         const member = memberNamed(request, stored.id);
         tagVersion(reply, member);
-        return reply.code(200).send({ ...present(member), keys: affectedKeys() });
+        return { ...present(member), keys: affectedKeys() };
       },
     );
 
@@ -289,13 +288,12 @@ function routesOf<M extends Member, Role extends string>(
           summary: `Remove a ${noun}`,
           params: memberParams,
           querystring: removalQuery,
-          response: { 200: removedMember, ...errorAnswers },
+          response: { 200: removedMember },
         },
       },
-      async (request, reply) => {
+      async (request) => {
         const removed = { id: request.params.memberId.toLowerCase(), status: 'deleted' } as const;
-        if (members().wasRemoved(scope.idOf(request), removed.id))
-          return reply.code(200).send({ ...removed, keys: [] });
+        if (members().wasRemoved(scope.idOf(request), removed.id)) return { ...removed, keys: [] };
         const stored = memberNamed(request, removed.id);
         const decision = { keys: request.query.keys ?? 'revoke' };
         checkDecision(decision, stored, request);
@@ -303,7 +301,7 @@ function routesOf<M extends Member, Role extends string>(
         checkVersion(request, stored);
         const affectedKeys = trackKeys(scope.maker(stored), catalog);
         await propose(request, dependencies, scope.removed(stored, decision));
-        return reply.code(200).send({ ...removed, keys: affectedKeys() });
+        return { ...removed, keys: affectedKeys() };
       },
     );
 

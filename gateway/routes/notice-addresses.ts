@@ -18,7 +18,6 @@ import { invalidRequest, notFound } from '../errors/api-error.ts';
 import {
   closed,
   email,
-  errorAnswers,
   nullable,
   oneOf,
   optional,
@@ -148,7 +147,7 @@ export const noticeAddressRoutes: FastifyPluginAsyncTypebox<GatewayDependencies>
   app,
   { catalog, clock, requestMail },
 ) => {
-  const schema = { body: linkBody, response: { 202: linkAnswer, ...errorAnswers } };
+  const schema = { body: linkBody, response: { 202: linkAnswer } };
 
   app.post(
     '/organizations/:organizationId/notice-addresses/links',

@@ -16,7 +16,6 @@ import { catalogList } from '../resources/lists.ts';
 import {
   closed,
   email,
-  errorAnswers,
   listOf,
   name,
   nullable,
@@ -139,13 +138,13 @@ export const organizationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> 
         operationId: 'listOrganizations',
         summary: 'List the organizations the caller is a member of',
         querystring: organizations.querystring,
-        response: { 200: organizationList, ...errorAnswers },
+        response: { 200: organizationList },
       },
     },
     async (request, reply) => {
       const accountId = accountOf(request.caller);
       const found = organizations.read(request, reply, catalog.state.organizationListing(accountId));
-      return reply.code(200).send(found.map((organization) => present(organization, accountId)));
+      return found.map((organization) => present(organization, accountId));
     },
   );
 
@@ -157,7 +156,7 @@ export const organizationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> 
         operationId: 'createOrganization',
         summary: 'Create an organization',
         body: organizationBody,
-        response: { 201: organizationResource, ...errorAnswers },
+        response: { 201: organizationResource },
       },
     },
     async (request, reply) => {
@@ -194,12 +193,12 @@ export const organizationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> 
         operationId: 'readOrganization',
         summary: 'Read an organization',
         params: organizationPathOf(),
-        response: { 200: organizationResource, ...errorAnswers },
+        response: { 200: organizationResource },
       },
     },
     async ({ organization, organizationRole }, reply) => {
       tagVersion(reply, organization);
-      return reply.code(200).send(presentOrganization(organization, organizationRole, catalog.state));
+      return presentOrganization(organization, organizationRole, catalog.state);
     },
   );
 
@@ -216,7 +215,7 @@ export const organizationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> 
         summary: 'Replace an organization',
         params: organizationPathOf(),
         body: organizationReplacement,
-        response: { 200: organizationResource, ...errorAnswers },
+        response: { 200: organizationResource },
       },
     },
     async (request, reply) => {
@@ -235,7 +234,7 @@ export const organizationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> 
         await replace(request, stored, fields);
       const organization = organizationNow(stored.id);
       tagVersion(reply, organization);
-      return reply.code(200).send(presentOrganization(organization, request.organizationRole, catalog.state));
+      return presentOrganization(organization, request.organizationRole, catalog.state);
     },
   );
 

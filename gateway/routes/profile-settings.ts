@@ -20,14 +20,7 @@ import type { GatewayDependencies } from '../dependencies.ts';
 import { type ErrorDetail, invalidRequest } from '../errors/api-error.ts';
 import { MAX_DETAILS } from '../errors/error-handler.ts';
 import { checkVersion, isUnchanged, propose, tagVersion } from '../resources/catalog-entities.ts';
-import {
-  closed,
-  errorAnswers,
-  listOf,
-  nullable,
-  optional,
-  organizationPathOf,
-} from '../resources/schemas.ts';
+import { closed, listOf, nullable, optional, organizationPathOf } from '../resources/schemas.ts';
 
 const MAX_TYPES = 50;
 const MAX_USER_IDS = 1_000;
@@ -134,12 +127,12 @@ export const profileSettingsRoutes: FastifyPluginAsyncTypebox<GatewayDependencie
         operationId: 'readProfileSettings',
         summary: 'Read how an organization identifies people',
         params: organizationPathOf(),
-        response: { 200: settingsResource, ...errorAnswers },
+        response: { 200: settingsResource },
       },
     },
     async ({ organization }, reply) => {
       tagVersion(reply, organization);
-      return reply.code(200).send(present(organization));
+      return present(organization);
     },
   );
 
@@ -161,7 +154,7 @@ export const profileSettingsRoutes: FastifyPluginAsyncTypebox<GatewayDependencie
           'Applies to later writes, searches and deletions. Existing identities of profiles stay until they are unlinked or expire. The version is that of the organization.',
         params: organizationPathOf(),
         body: settingsBody,
-        response: { 200: settingsResource, ...errorAnswers },
+        response: { 200: settingsResource },
       },
     },
     async (request, reply) => {
@@ -183,7 +176,7 @@ export const profileSettingsRoutes: FastifyPluginAsyncTypebox<GatewayDependencie
       if (organization === undefined)
         throw new Error(`organization ${stored.id} was applied and is not there`);
       tagVersion(reply, organization);
-      return reply.code(200).send(present(organization));
+      return present(organization);
     },
   );
 };

@@ -26,7 +26,6 @@ import { entityOf, propose } from '../resources/catalog-entities.ts';
 import { byId, byWord, catalogList } from '../resources/lists.ts';
 import {
   closed,
-  errorAnswers,
   listOf,
   noBody,
   nullable,
@@ -216,13 +215,13 @@ export const replayRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
         summary: 'List replays',
         params: pathOf(),
         querystring: replays.querystring,
-        response: { 200: replayList, ...errorAnswers },
+        response: { 200: replayList },
       },
     },
     async (request, reply) => {
       const found = replays.read(request, reply, catalog.state.listing('replay', request.workspace.id));
       const steps = await stepsOf(dependencies, request.workspace.id, found);
-      return reply.code(200).send(found.map((replay) => presentReplay(replay, steps.get(replay.id))));
+      return found.map((replay) => presentReplay(replay, steps.get(replay.id)));
     },
   );
 
@@ -235,7 +234,7 @@ export const replayRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
         summary: 'Send accepted events to destinations once more, or evaluate rejected ones once more',
         params: pathOf(),
         body: replayBody,
-        response: { 201: replayResource, ...errorAnswers },
+        response: { 201: replayResource },
       },
     },
     async (request, reply) => {
@@ -275,12 +274,12 @@ export const replayRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
         operationId: 'readReplay',
         summary: 'Read a replay and how far it is',
         params: pathOf('replayId'),
-        response: { 200: replayResource, ...errorAnswers },
+        response: { 200: replayResource },
       },
     },
-    async (request, reply) => {
+    async (request) => {
       const replay = entityOf(request, dependencies, 'replay', request.params.replayId);
-      return reply.code(200).send(await presented(replay));
+      return await presented(replay);
     },
   );
 
@@ -293,15 +292,15 @@ export const replayRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
         summary: 'Cancel a replay',
         params: pathOf('replayId'),
         body: noBody,
-        response: { 200: replayResource, ...errorAnswers },
+        response: { 200: replayResource },
       },
     },
-    async (request, reply) => {
+    async (request) => {
       const { replayId } = request.params;
       const replay = entityOf(request, dependencies, 'replay', replayId);
       if (replay.status === 'active')
         await propose(request, dependencies, { type: 'replay.cancelled', entity: replay.id, data: {} });
-      return reply.code(200).send(await presented(entityOf(request, dependencies, 'replay', replayId)));
+      return await presented(entityOf(request, dependencies, 'replay', replayId));
     },
   );
 

@@ -40,7 +40,6 @@ import { MAX_BODY_BYTES, TEXT_TYPE } from '../request-body/request-body.ts';
 import { checkVersion, entityOf, propose, tagVersion } from '../resources/catalog-entities.ts';
 import {
   closed,
-  errorAnswers,
   freeObject,
   HOURS,
   type IntegerRule,
@@ -307,7 +306,6 @@ export const trackingPlanRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> 
               [TEXT_TYPE]: { schema: planText },
             },
           },
-          ...errorAnswers,
         },
       },
     },
@@ -346,7 +344,7 @@ export const trackingPlanRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> 
         params: pathOf(),
         querystring: importQuery,
         body: { content: { 'application/json': { schema: planBody }, [TEXT_TYPE]: { schema: planText } } },
-        response: { 200: importResult, ...errorAnswers },
+        response: { 200: importResult },
       },
     },
     async (request, reply) => {
@@ -374,7 +372,7 @@ export const trackingPlanRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> 
         : await applyImport(request, dependencies, changes);
       const result = presentImport(isDry, done, { notes, version: planVersion(catalog.state, id) });
       tagVersion(reply, result);
-      return reply.code(200).send(result);
+      return result;
     },
   );
 
@@ -387,7 +385,7 @@ export const trackingPlanRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> 
         summary: 'Compare the contracts with what came',
         params: pathOf(),
         querystring: comparisonQuery,
-        response: { 200: comparison, ...errorAnswers },
+        response: { 200: comparison },
       },
     },
     async (request, reply) => {
@@ -399,7 +397,7 @@ export const trackingPlanRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> 
         now: clock(),
         disconnected: disconnectSignal(reply),
       };
-      return reply.code(200).send(await comparePlan(request.workspace.id, request.query, context));
+      return await comparePlan(request.workspace.id, request.query, context);
     },
   );
 };

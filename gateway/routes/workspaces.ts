@@ -33,7 +33,6 @@ import {
 import { byId, catalogList } from '../resources/lists.ts';
 import {
   closed,
-  errorAnswers,
   listOf,
   name,
   nullable,
@@ -144,14 +143,14 @@ export const workspaceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
         operationId: 'listWorkspaces',
         summary: 'List the workspaces the caller belongs to',
         querystring: workspaces.querystring,
-        response: { 200: workspaceList, ...errorAnswers },
+        response: { 200: workspaceList },
       },
     },
     async (request, reply) => {
       const accountId = accountOf(request.caller);
       const wanted = request.query.status ?? 'active';
       const found = workspaces.read(request, reply, catalog.state.workspaceListing(accountId, wanted));
-      return reply.code(200).send(found.map((workspace) => present(workspace, accountId)));
+      return found.map((workspace) => present(workspace, accountId));
     },
   );
 
@@ -163,7 +162,7 @@ export const workspaceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
         operationId: 'createWorkspace',
         summary: 'Create a workspace',
         body: workspaceBody,
-        response: { 201: workspaceResource, ...errorAnswers },
+        response: { 201: workspaceResource },
       },
     },
     async (request, reply) => {
@@ -201,13 +200,13 @@ export const workspaceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
         operationId: 'readWorkspace',
         summary: 'Read a workspace',
         params: pathOf(),
-        response: { 200: workspaceResource, ...errorAnswers },
+        response: { 200: workspaceResource },
       },
     },
     async ({ workspace, role }, reply) => {
       if (role === undefined) throw permissionDenied(NO_WORKSPACE);
       tagVersion(reply, workspace);
-      return reply.code(200).send(presentWorkspace(workspace, role, catalog.state));
+      return presentWorkspace(workspace, role, catalog.state);
     },
   );
 
@@ -226,7 +225,7 @@ export const workspaceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
         summary: 'Replace a workspace',
         params: pathOf(),
         body: workspaceReplacement,
-        response: { 200: workspaceResource, ...errorAnswers },
+        response: { 200: workspaceResource },
       },
     },
     async (request, reply) => {
@@ -249,7 +248,7 @@ export const workspaceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
         });
       const workspace = workspaceNow(stored.id);
       tagVersion(reply, workspace);
-      return reply.code(200).send(presentWorkspace(workspace, role, catalog.state));
+      return presentWorkspace(workspace, role, catalog.state);
     },
   );
 
@@ -261,10 +260,10 @@ export const workspaceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
         operationId: 'archiveWorkspace',
         summary: 'Archive a workspace',
         params: pathOf(),
-        response: { 200: removedAs('archived'), ...errorAnswers },
+        response: { 200: removedAs('archived') },
       },
     },
-    async (request, reply) => {
+    async (request) => {
       const { workspace } = request;
       if (workspace.status !== 'archived') {
         checkVersion(request, workspace);
@@ -275,7 +274,7 @@ export const workspaceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
           data: {},
         });
       }
-      return reply.code(200).send({ id: workspace.id, status: 'archived' });
+      return { id: workspace.id, status: 'archived' } as const;
     },
   );
 
@@ -400,20 +399,20 @@ export const storageRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asy
         operationId: 'readWorkspaceStorage',
         summary: 'Read how many bytes the events of a workspace take, and its budgets',
         params: pathOf(),
-        response: { 200: storageResource, ...errorAnswers },
+        response: { 200: storageResource },
       },
     },
-    async ({ workspace: { id } }, reply) => {
+    async ({ workspace: { id } }) => {
       const over = budgets?.verdictOf(id);
       const { received, written, held } = budgets?.usageOf(id) ?? NOTHING;
       const { bytesPerHour, bytesHeld } = budgets?.limitsOf(id) ?? UNLIMITED;
-      return reply.code(200).send({
-        state: over?.action ?? 'ok',
+      return {
+        state: over?.action ?? ('ok' as const),
         over: over?.budget ?? null,
         received,
         bytes_per_hour: { used: written, limit: limited(bytesPerHour) },
         bytes_held: { used: held, limit: limited(bytesHeld) },
-      });
+      };
     },
   );
 };

@@ -12,7 +12,7 @@ import { type Static, Type } from 'typebox';
 import { authorOf } from '../../authentication/caller.ts';
 import { type ErrorDetail, invalidRequest, unavailable } from '../../errors/api-error.ts';
 import { MAX_DETAILS } from '../../errors/error-handler.ts';
-import { closed, errorAnswers, listOf, optional } from '../../resources/schemas.ts';
+import { closed, listOf, optional } from '../../resources/schemas.ts';
 import {
   IDENTITY_TYPES,
   identityValue,
@@ -74,10 +74,10 @@ export const deletionRoute: FastifyPluginAsyncTypebox<ProfileCallOptions> = asyn
         operationId: 'deleteProfiles',
         summary: 'Delete profiles',
         body: deletionBody,
-        response: { 200: deletionAnswer, ...errorAnswers },
+        response: { 200: deletionAnswer },
       },
     },
-    async (request, reply) => {
+    async (request) => {
       const {
         regions: named,
         identities,
@@ -129,7 +129,7 @@ export const deletionRoute: FastifyPluginAsyncTypebox<ProfileCallOptions> = asyn
         }).catch((error: unknown) => {
           throw error instanceof TributaryError && error.retryable ? unavailable(answer, error) : error;
         });
-      return reply.code(200).send(answer);
+      return answer;
     },
   );
 };

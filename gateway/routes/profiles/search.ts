@@ -16,7 +16,7 @@ import {
 import { type Static, Type } from 'typebox';
 import { invalidRequest, notFound } from '../../errors/api-error.ts';
 import { MAX_DETAILS } from '../../errors/error-handler.ts';
-import { closed, errorAnswers } from '../../resources/schemas.ts';
+import { closed } from '../../resources/schemas.ts';
 import {
   countOf,
   nameFault,
@@ -59,7 +59,7 @@ export const searchRoute: FastifyPluginAsyncTypebox<ProfileCallOptions> = async 
         operationId: 'searchProfiles',
         summary: 'Search profiles by their identities',
         body: searchBody,
-        response: { 200: foundRecords, ...errorAnswers },
+        response: { 200: foundRecords },
       },
     },
     async (request, reply) => {
@@ -102,7 +102,7 @@ export const searchRoute: FastifyPluginAsyncTypebox<ProfileCallOptions> = async 
         description:
           'An extension of the specification. Finds the profile in the regions of the organization in which the credential has `profile.read`; with a client key the organization is that of the key.',
         params: Type.Object({ ucid }),
-        response: { 200: foundRecord, ...errorAnswers },
+        response: { 200: foundRecord },
       },
     },
     async (request, reply) => {

@@ -35,7 +35,7 @@ import { type Static, Type } from 'typebox';
 import { authorOf, type Caller } from '../../authentication/caller.ts';
 import { type ApiError, type ErrorDetail, invalidRequest } from '../../errors/api-error.ts';
 import { MAX_DETAILS } from '../../errors/error-handler.ts';
-import { closed, errorAnswers, freeObject, optional } from '../../resources/schemas.ts';
+import { closed, freeObject, optional } from '../../resources/schemas.ts';
 import { SummedCalls } from '../../resources/summed-calls.ts';
 import {
   countOf,
@@ -136,7 +136,7 @@ export const writeRoute: FastifyPluginAsyncTypebox<ProfileCallOptions> = async (
         description:
           'The record in the answer has all that is known of the profile where `profile.read` is effective too: named by the header `scopes` and granted in the region. Without it the record has `ucid`, `ids`, `region`, the times, and in `profile`, `mkt_preferences` and `consent` what this very call wrote and nothing else.',
         body: writeBody,
-        response: { 200: profileRecords, ...errorAnswers },
+        response: { 200: profileRecords },
       },
     },
     async (request, reply) => {
@@ -177,7 +177,7 @@ export const writeRoute: FastifyPluginAsyncTypebox<ProfileCallOptions> = async (
       }
       const { profile } = outcome;
       noteChanged([profile.ucid]);
-      return reply.code(200).send([mayRead ? recordOf(profile) : recordOfWrite(profile, written)]);
+      return [mayRead ? recordOf(profile) : recordOfWrite(profile, written)];
     },
   );
 };

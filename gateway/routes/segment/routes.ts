@@ -17,7 +17,6 @@ import { callItems, MAX_BATCH } from '../../ingestion/event.ts';
 import { createIngest } from '../../ingestion/ingest.ts';
 import { consumeEventQuota } from '../../limits/rate-limits.ts';
 import { MAX_BODY_BYTES } from '../../request-body/request-body.ts';
-import { errorAnswers } from '../../resources/schemas.ts';
 import {
   bytesOf,
   changesOf,
@@ -325,7 +324,7 @@ export const segmentRoutes: FastifyPluginAsync<GatewayDependencies> = async (app
   );
 };
 
-const settingsSchema = { querystring: callQuery, response: { 200: settingsAnswer, ...errorAnswers } };
+const settingsSchema = { querystring: callQuery, response: { 200: settingsAnswer } };
 
 const measurementsSchema = {
   operationId: 'sdkMeasure',
