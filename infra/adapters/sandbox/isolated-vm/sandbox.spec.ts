@@ -1,119 +1,92 @@
 import { describe, expect, it } from 'vitest';
-import type { Report } from './protocol.ts';
-import { DEFAULT_LIMITS } from './protocol.ts';
-import { afterKill, afterReport, chunkOf, limitMsOf, shortOfMemory } from './sandbox.ts';
+import { FairQueue, Reputation } from './sandbox.ts';
 
-const LIMITS = DEFAULT_LIMITS;
-const CHUNK = chunkOf(10, 4);
-const ALONE = { first: 10, count: 1, alone: true, starved: 0 };
+describe('the reputation of owners', () => {
+  it('quarantines an owner after harm, until it has done none for a while', () => {
+    const reputation = new Reputation();
+    expect(reputation.isQuarantined('a', 1)).toBe(false);
+    reputation.recordHarm('a', 1_000);
+    expect(reputation.isQuarantined('a', 30_999)).toBe(true);
+    expect(reputation.isQuarantined('b', 1_000)).toBe(false);
+    reputation.recordHarm('a', 20_000);
+    expect(reputation.isQuarantined('a', 49_999)).toBe(true);
+    expect(reputation.isQuarantined('a', 50_000)).toBe(false);
+  });
 
-function report(stop: Report['stop'], done = 0, cpuMs = 100): Report {
-  return {
-    stop,
-    wallMs: 100,
-    cpuMs,
-    loadMs: 0,
-    entries: Array.from({ length: done }, () => [0, 0, []] as const),
-  };
+  it('doubles the quarantine with each harm soon after the last one, up to ten minutes', () => {
+    const reputation = new Reputation();
+    let now = 0;
+    const lengths = Array.from({ length: 7 }, () => {
+      reputation.recordHarm('a', now);
+      const from = now;
+      while (reputation.isQuarantined('a', now)) now += 1_000;
+      return (now - from) / 1_000;
+    });
+    expect(lengths).toEqual([30, 60, 120, 240, 480, 600, 600]);
+    now += 600_000;
+    reputation.recordHarm('a', now);
+    expect(reputation.isQuarantined('a', now + 30_000)).toBe(false);
+  });
+
+  it('forgets the owner that did harm longest ago', () => {
+    const reputation = new Reputation();
+    for (let i = 0; i <= 10_000; i++) reputation.recordHarm(`${i}`, 0);
+    expect(reputation.isQuarantined('0', 1)).toBe(false);
+    expect(reputation.isQuarantined('1', 1)).toBe(true);
+  });
+});
+
+function call(id: string, name: string, items: number, owner = `owner of ${id}`) {
+  return { program: { id, owner }, name, items };
 }
 
-describe('the next steps after a report', () => {
-  it('are empty when all events are done, else the remaining events', () => {
-    expect(afterReport(CHUNK, report('ended', 4), LIMITS)).toEqual({ chunks: [] });
-    expect(afterReport(CHUNK, report('ended', 1), LIMITS)).toEqual({ chunks: [chunkOf(11, 3)] });
+type Call = ReturnType<typeof call>;
+
+function takeAll(queue: FairQueue<Call>): string {
+  const taken: string[] = [];
+  const next = (one: Call) => (one.items-- > 0 ? one.name : undefined);
+  for (let turn = queue.take(next); turn !== undefined; turn = queue.take(next)) taken.push(turn.item);
+  return taken.join('');
+}
+
+describe('FairQueue', () => {
+  it('alternates between programs and keeps the order within one', () => {
+    const queue = new FairQueue<Call>();
+    queue.add(call('p', 'a', 3));
+    queue.add(call('p', 'b', 2));
+    queue.add(call('q', 'c', 2));
+    expect(takeAll(queue)).toBe('acacabb');
   });
 
-  it('run the event that timed out alone, and the others as before', () => {
-    const { chunks, fault } = afterReport(CHUNK, report('timeout', 1), LIMITS);
-    expect(chunks).toEqual([{ ...ALONE, first: 11 }, chunkOf(12, 2)]);
-    expect(fault).toBeUndefined();
-    expect(afterReport(CHUNK, report('timeout', 3), LIMITS).chunks).toEqual([{ ...ALONE, first: 13 }]);
+  it('alternates between owners, however many programs one has', () => {
+    const queue = new FairQueue<Call>();
+    for (const id of ['p', 'q', 'r']) queue.add(call(id, id, 2, 'many'));
+    queue.add(call('s', 'x', 3, 'one'));
+    expect(takeAll(queue)).toBe('pxqxrxpqr');
   });
 
-  it.each(['memory', 'hung'] as const)('run each event alone after %s', (stop) => {
-    const { chunks } = afterReport(CHUNK, report(stop), LIMITS);
-    expect(chunks.map(({ first, alone }) => [first, alone])).toEqual([
-      [10, true],
-      [11, true],
-      [12, true],
-      [13, true],
-    ]);
+  it('removes the calls of an owner', () => {
+    const queue = new FairQueue<Call>();
+    queue.add(call('p', 'a', 1));
+    queue.add(call('q', 'b', 1));
+    expect(queue.drain((owner) => owner === 'owner of p').map(({ name }) => name)).toEqual(['a']);
+    expect(takeAll(queue)).toBe('b');
   });
 
-  it.each([
-    ['timeout', 'timeout'],
-    ['hung', 'timeout'],
-    ['memory', 'memory'],
-  ] as const)('is a verdict after %s alone', (stop, kind) => {
-    expect(afterReport(ALONE, report(stop), LIMITS)).toMatchObject({ chunks: [], fault: { kind } });
+  it('puts a resumed call before the others of its program, and only once', () => {
+    const queue = new FairQueue<Call>();
+    const first = call('p', 'a', 1);
+    queue.add(call('p', 'b', 1));
+    queue.resume(first);
+    queue.resume(first);
+    expect(takeAll(queue)).toBe('ab');
   });
 
-  it.each([3, 80])(
-    'retry with twice the time when the machine and not the code used it (%i ms of 100)',
-    (cpuMs) => {
-      const starved = report('timeout', 0, cpuMs);
-      const { chunks } = afterReport(ALONE, starved, LIMITS);
-      expect(chunks).toEqual([{ ...ALONE, starved: 1 }]);
-      expect(chunks.map((chunk) => limitMsOf(chunk, LIMITS))).toEqual([2 * LIMITS.eventMs]);
-      expect(afterReport({ ...ALONE, starved: 4 }, starved, LIMITS).chunks).toEqual([
-        { ...ALONE, starved: 5 },
-      ]);
-      expect(afterReport({ ...ALONE, starved: 5 }, starved, LIMITS).fault?.kind).toBe('timeout');
-    },
-  );
-
-  it('are the same for a source that was stopped while it was loaded', () => {
-    const fault = { kind: 'timeout', message: 'the source took longer than 100 ms to load' } as const;
-    const starved = { ...report('unloadable', 0, 20), fault };
-    expect(afterReport(CHUNK, starved, LIMITS).chunks).toEqual([{ ...CHUNK, starved: 1 }]);
-    expect(afterReport(CHUNK, { ...starved, cpuMs: 95 }, LIMITS)).toEqual({ chunks: [], restFault: fault });
-  });
-
-  it('blame the code that used its processor time in a longer run', () => {
-    const long = { ...report('timeout', 0, 90), wallMs: 400 };
-    expect(afterReport({ ...ALONE, starved: 2 }, long, LIMITS).fault?.kind).toBe('timeout');
-  });
-
-  it('blame the event at once when its time was not used up', () => {
-    const quick = { ...report('hung', 0, 1), wallMs: 2 };
-    expect(afterReport(ALONE, quick, LIMITS)).toMatchObject({ chunks: [], fault: { kind: 'timeout' } });
-  });
-
-  it('fail every event when the source does not load', () => {
-    const fault = { kind: 'compile', message: 'no' } as const;
-    expect(afterReport(CHUNK, { ...report('unloadable'), fault }, LIMITS)).toEqual({
-      chunks: [],
-      restFault: fault,
-    });
-  });
-});
-
-describe('events without memory', () => {
-  const full = ['threw', 1, ['RangeError: Array buffer allocation failed (line 2)', 2, 1]] as const;
-  const other = ['threw', 1, ['RangeError: Invalid array length', 0, 0]] as const;
-
-  it('run again alone, as other programs may hold the memory', () => {
-    expect(shortOfMemory(CHUNK, [[0, 1, [2]], full, other, full])).toEqual([
-      { ...ALONE, first: 11 },
-      { ...ALONE, first: 13 },
-    ]);
-  });
-
-  it('fail when they ran alone', () => {
-    expect(shortOfMemory(ALONE, [full])).toEqual([]);
-  });
-});
-
-describe('the next steps after a kill', () => {
-  it('run each event alone, then blame it', () => {
-    expect(afterKill(CHUNK, 'memory', 1, LIMITS).chunks).toHaveLength(4);
-    expect(afterKill(ALONE, 'memory', 2, LIMITS)).toMatchObject({ fault: { kind: 'memory' }, chunks: [] });
-  });
-
-  it('fail the call at the third consecutive kill', () => {
-    const { fault, restFault, chunks } = afterKill(ALONE, 'timeout', 3, LIMITS);
-    expect(fault?.kind).toBe('timeout');
-    expect(restFault?.message).toContain('3 times');
-    expect(chunks).toEqual([]);
+  it('removes all calls by default', () => {
+    const queue = new FairQueue<Call>();
+    queue.add(call('p', 'a', 1));
+    queue.add(call('q', 'b', 1));
+    expect(queue.drain().map(({ name }) => name)).toEqual(['a', 'b']);
+    expect(takeAll(queue)).toBe('');
   });
 });

@@ -1,18 +1,24 @@
 import {
+  backoffMs,
   ChildUser,
   type Logger,
   type Metrics,
   type Sandbox,
-  type SandboxErrorKind,
-  type SandboxFault,
-  type SandboxInput,
-  type SandboxOutputBudget,
   type SandboxProgram,
   type SandboxResult,
+  Unavailable,
 } from '@tributary/core';
-import type { Entry, Report, WorkerRequest } from './protocol.ts';
-import { DEFAULT_LIMITS, type SandboxLimits } from './protocol.ts';
-import { WorkerSlots } from './worker-slots.ts';
+import { LRUCache } from 'lru-cache';
+import { CheckCall, isOutOfTime, isStarved, RunCall, type SandboxCall, type Task } from './calls.ts';
+import {
+  DEFAULT_LIMITS,
+  type Frame,
+  READY,
+  type Report,
+  requestFrame,
+  type SandboxLimits,
+} from './protocol.ts';
+import { parseReport, WATCH_EVERY_MS, Watchdog, WorkerProcess } from './worker-process.ts';
 
 export interface IsolatedVmSandboxOptions extends Partial<SandboxLimits> {
   /** Worker processes, at least 1. */
@@ -79,394 +85,506 @@ function countOutcomes(metrics: Metrics, results: readonly SandboxResult[]): voi
   for (const [outcome, count] of counts) metrics.count('tributary_sandbox_events_total', { outcome }, count);
 }
 
-/** The message that sends one chunk to a worker. */
-export interface Task {
-  readonly chunk: Chunk;
-  readonly request: Omit<WorkerRequest, 'program' | 'owner' | 'source'>;
-  readonly texts: string;
-}
+type Settings = Omit<
+  SlotSettings,
+  'isLowPriority' | 'restartDelayMs' | 'recordHarm' | 'resume' | 'onBlocked'
+>;
 
-/** A call of `run` or `check`, carried out task by task, in turns with other calls. */
-export interface SandboxCall {
-  readonly program: SandboxProgram;
-  /** The next task; undefined if all are in flight or done. */
-  next(): Task | undefined;
-  /** `body`: the outputs, whose lengths are in the report. */
-  reported(task: Task, report: Report, body: string): void;
-  /** The worker was killed, or died, because of this task. */
-  killed(task: Task, kind: 'timeout' | 'memory'): void;
-  /** The task was not begun: its worker died because of another one. */
-  putBack(task: Task): void;
-  /** The call fails as a whole: the sandbox is closed, or no worker can be started. */
-  reject(error: Error): void;
-}
+/**
+ * The worker slots of a sandbox, and the assignment of calls to them. A program is assigned to one slot by its id. While a
+ * slow task blocks that slot, calls of other owners move to the next one. Owners of harmful programs are quarantined: they
+ * run in a slot of their own, created on first need, whose worker has low priority.
+ */
+class WorkerSlots {
+  readonly #settings: SlotSettings;
+  readonly #count: number;
+  #slots: readonly WorkerSlot[] = [];
+  readonly #reputation = new Reputation();
+  #quarantine: WorkerSlot | undefined;
+  #closed = false;
 
-/** A call of `run`: a batch of events that goes to a worker chunk by chunk, until every event has its result. */
-class RunCall implements SandboxCall {
-  readonly program: SandboxProgram;
-  readonly #inputs: readonly SandboxInput[];
-  readonly #captureLogs: boolean;
-  readonly #limits: SandboxLimits;
-  readonly #budget: SandboxOutputBudget | undefined;
-  readonly #results: (SandboxResult | undefined)[];
-  readonly #settled = Promise.withResolvers<readonly SandboxResult[]>();
-  #chunks: Chunk[];
-  #missing: number;
-  #killsInARow = 0;
-  /** Chunks in flight. */
-  #inFlight = 0;
-
-  constructor(
-    program: SandboxProgram,
-    inputs: readonly SandboxInput[],
-    captureLogs: boolean,
-    limits: SandboxLimits,
-    budget?: SandboxOutputBudget,
-  ) {
-    this.program = program;
-    this.#inputs = inputs;
-    this.#captureLogs = captureLogs;
-    this.#limits = limits;
-    this.#budget = budget;
-    this.#results = Array.from({ length: inputs.length }, () => undefined);
-    this.#missing = inputs.length;
-    this.#chunks = chunksOf(inputs, limits);
+  /** Starts no worker before the first call. */
+  constructor(count: number, settings: Settings) {
+    this.#settings = {
+      ...settings,
+      isLowPriority: false,
+      restartDelayMs: 0,
+      recordHarm: (owner) => this.#quarantineOwner(owner),
+      resume: (call, slot) => this.#resume(call, slot),
+      onBlocked: (slot, owner) => this.#moveBlocked(slot, owner),
+    };
+    this.#count = count;
   }
 
-  get results(): Promise<readonly SandboxResult[]> {
-    return this.#settled.promise;
-  }
-
-  next(): Task | undefined {
-    if (this.#budget?.hasRoom() === false) {
-      if (this.#inFlight === 0) this.#endEarly();
-      return undefined;
+  submit(call: SandboxCall): void {
+    if (this.#closed) {
+      call.reject(closedError());
+      return;
     }
-    const chunk = this.#chunks.shift();
-    if (chunk === undefined) return undefined;
-    this.#inFlight++;
-    let texts = '';
-    const sizes: number[] = [];
-    for (const { event, context, at, seed } of this.#inputs.slice(chunk.first, chunk.first + chunk.count)) {
-      texts += event + context;
-      sizes.push(event.length, context.length, at, seedOf(seed));
-    }
-    const { count: events, alone } = chunk;
-    const limitMs = limitMsOf(chunk, this.#limits);
-    const request = { op: 'run', events, sizes: JSON.stringify(sizes), alone, limitMs } as const;
-    return { chunk, request: { ...request, captureLogs: this.#captureLogs }, texts };
+    const slot = this.#slotFor(call);
+    if (slot === undefined) call.reject(downError());
+    else slot.submit(call);
   }
 
-  reported({ chunk }: Task, report: Report, body: string): void {
-    this.#inFlight--;
-    this.#budget?.add(body.length);
-    if (report.entries.length > 0) this.#killsInARow = 0;
-    const rerun = shortOfMemory(chunk, report.entries);
-    const again = new Set(rerun.map(({ first }) => first));
-    let at = 0;
-    const averageMs = report.wallMs / Math.max(1, report.entries.length);
-    report.entries.forEach((entry, i) => {
-      const shareMs = report.entries.length === 1 ? report.wallMs : averageMs;
-      const result = resultOf(entry, body, at, { shareMs, loadMs: report.loadMs });
-      if (entry[0] === 0) for (const size of entry[2]) at += size;
-      if (!again.has(chunk.first + i)) this.#settle(chunk.first + i, result);
+  get pids(): readonly number[] {
+    return this.#all().flatMap(({ pid }) => (pid === undefined ? [] : [pid]));
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await Promise.all(this.#all().map((slot) => slot.close()));
+  }
+
+  #all(): readonly WorkerSlot[] {
+    return this.#quarantine === undefined ? this.#slots : [...this.#slots, this.#quarantine];
+  }
+
+  #slotFor({ program: { id, owner } }: SandboxCall): WorkerSlot | undefined {
+    if (this.#slots.length === 0) this.#start();
+    const quarantine = this.#isQuarantined(owner) ? this.#quarantine : undefined;
+    if (quarantine?.isDown === false) return quarantine;
+    const own = hash(id) % this.#slots.length;
+    const up = [...this.#slots.slice(own), ...this.#slots.slice(0, own)].filter(({ isDown }) => !isDown);
+    return up.find(({ isBlocked }) => !isBlocked) ?? up[0];
+  }
+
+  #start(): void {
+    this.#slots = Array.from({ length: this.#count }, () => new WorkerSlot(this.#settings));
+  }
+
+  #isQuarantined(owner: string): boolean {
+    return this.#reputation.isQuarantined(owner, performance.now());
+  }
+
+  #quarantineOwner(owner: string): void {
+    if (this.#closed) return;
+    this.#reputation.recordHarm(owner, performance.now());
+    this.#quarantine ??= new WorkerSlot({
+      ...this.#settings,
+      isLowPriority: true,
+      restartDelayMs: this.#settings.limits.restartDelayMs,
     });
-    this.#apply(chunk, afterReport(chunk, report, this.#limits), report.wallMs);
-    if (this.#missing > 0) this.#chunks.unshift(...rerun);
-  }
-
-  killed({ chunk }: Task, kind: 'timeout' | 'memory'): void {
-    this.#inFlight--;
-    this.#killsInARow += 1;
-    this.#apply(chunk, afterKill(chunk, kind, this.#killsInARow, this.#limits), this.#limits.eventMs);
-  }
-
-  putBack({ chunk }: Task): void {
-    this.#inFlight--;
-    if (this.#missing > 0) this.#chunks.unshift(chunk);
-  }
-
-  reject(error: Error): void {
-    this.#chunks = [];
-    this.#settled.reject(error);
-  }
-
-  #apply(chunk: Chunk, { chunks, fault, restFault }: NextSteps, durationMs: number): void {
-    if (fault !== undefined) this.#settle(chunk.first, failure(fault, durationMs));
-    if (restFault !== undefined) {
-      this.#chunks = [];
-      this.#results.forEach((_, i) => {
-        this.#settle(i, failure(restFault, 0));
-      });
+    for (const slot of this.#slots) {
+      for (const call of slot.remove((queued) => queued === owner)) this.submit(call);
     }
-    if (this.#missing > 0) this.#chunks.unshift(...chunks);
   }
 
-  /** Resolves with the results of the first events, up to the first missing one. The caller passes the others again. */
-  #endEarly(): void {
-    this.#chunks = [];
-    const gap = this.#results.indexOf(undefined);
-    const first = gap < 0 ? this.#results : this.#results.slice(0, gap);
-    this.#settled.resolve(first.filter((one) => one !== undefined));
+  /** A call stays in its slot, unless its owner has been quarantined meanwhile. */
+  #resume(call: SandboxCall, slot: WorkerSlot): void {
+    const quarantine = this.#isQuarantined(call.program.owner) ? this.#quarantine : undefined;
+    (quarantine?.isDown === false ? quarantine : slot).resume(call);
   }
 
-  /** An event keeps its first result: a chunk may come back late, after the rest of its call has failed. */
-  #settle(index: number, result: SandboxResult): void {
-    if (this.#results[index] !== undefined) return;
-    this.#results[index] = result;
-    this.#missing -= 1;
-    if (this.#missing === 0) this.#settled.resolve(this.#results.filter((one) => one !== undefined));
+  /** Moves queued calls of other owners to a slot that is not blocked, if there is one. */
+  #moveBlocked(from: WorkerSlot, slow: string | undefined): void {
+    if (from === this.#quarantine || this.#slots.every(({ isBlocked, isDown }) => isBlocked || isDown))
+      return;
+    for (const call of from.remove((owner) => owner !== slow)) this.submit(call);
   }
 }
 
-function chunksOf(inputs: readonly SandboxInput[], limits: SandboxLimits): Chunk[] {
-  const chunks: Chunk[] = [];
-  let first = 0;
-  let chars = 0;
-  inputs.forEach(({ event, context }, i) => {
-    const more = event.length + context.length;
-    if (i > first && (i - first >= limits.chunkEvents || chars + more > limits.chunkChars)) {
-      chunks.push(chunkOf(first, i - first));
-      first = i;
-      chars = 0;
-    }
-    chars += more;
-  });
-  chunks.push(chunkOf(first, inputs.length - first));
-  return chunks;
+/** FNV-1a, 32 bit. */
+function hash(text: string): number {
+  let value = 0x811c9dc5;
+  for (let i = 0; i < text.length; i++) value = Math.imul(value ^ text.charCodeAt(i), 0x01000193);
+  return value >>> 0;
 }
 
-function failure(fault: Fault, durationMs: number): SandboxResult {
-  return { ok: false, ...fault, logs: [], durationMs, loadMs: 0 };
-}
+/** First and longest duration of a quarantine, ms. It doubles with each harm done soon after the last one ended. */
+const FIRST_MS = 30_000;
+const LONGEST_MS = 600_000;
+const MAX_OWNERS = 10_000;
 
-/** The isolate measures whole milliseconds. An event that took none gets its share of the chunk's time. */
-function resultOf(
-  entry: Entry,
-  body: string,
-  from: number,
-  { shareMs, loadMs }: { readonly shareMs: number; readonly loadMs: number },
-): SandboxResult {
-  const logs = (entry[3] ?? []).map(([level, text]) => ({ level, text }));
-  const run = { logs, durationMs: Math.max(entry[1], shareMs), loadMs };
-  if (entry[0] !== 0) {
-    const [message, line, column] = entry[2];
-    return {
-      ok: false,
-      kind: entry[0],
-      message,
-      ...(line > 0 && { line }),
-      ...(column > 0 && { column }),
-      ...run,
-    };
-  }
-  let at = from;
-  const outputs = entry[2].map((size) => {
-    at += size;
-    return body.slice(at - size, at);
-  });
-  return { ok: true, outputs, ...run };
-}
-
-/** A call of `check`: loads a program once, in an isolate of its own that is discarded. */
-class CheckCall implements SandboxCall {
-  readonly program: SandboxProgram;
-  readonly #limits: SandboxLimits;
-  readonly #settled = Promise.withResolvers<SandboxFault | undefined>();
-  #next: Chunk | undefined = { first: 0, count: 1, alone: true, starved: 0 };
-
-  constructor(program: SandboxProgram, limits: SandboxLimits) {
-    this.program = program;
-    this.#limits = limits;
-  }
-
-  /** Why the program does not load; undefined if it does. */
-  get fault(): Promise<SandboxFault | undefined> {
-    return this.#settled.promise;
-  }
-
-  next(): Task | undefined {
-    const chunk = this.#next;
-    if (chunk === undefined) return undefined;
-    this.#next = undefined;
-    const limitMs = limitMsOf(chunk, this.#limits);
-    return {
-      chunk,
-      request: { op: 'check', events: 0, sizes: '[]', alone: true, captureLogs: false, limitMs },
-      texts: '',
-    };
-  }
-
-  reported({ chunk }: Task, report: Report): void {
-    if (report.stop === 'ended') this.#settled.resolve(undefined);
-    else this.#apply(afterReport(chunk, report, this.#limits));
-  }
-
-  killed({ chunk }: Task, kind: 'timeout' | 'memory'): void {
-    this.#apply(afterKill(chunk, kind, 1, this.#limits));
-  }
-
-  putBack({ chunk }: Task): void {
-    this.#next = chunk;
-  }
-
-  reject(error: Error): void {
-    this.#next = undefined;
-    this.#settled.reject(error);
-  }
-
-  #apply({ chunks, fault, restFault }: NextSteps): void {
-    const found = fault ?? restFault;
-    if (found !== undefined) this.#settled.resolve(found);
-    else this.#next = chunks[0];
-  }
-}
-
-/** A seed of 53 bits from a name: FNV-1a twice, with different initial values. */
-function seedOf(name: string): number {
-  let low = 0x811c9dc5;
-  let high = 0x01000193;
-  for (let i = 0; i < name.length; i++) {
-    const code = name.charCodeAt(i);
-    low = Math.imul(low ^ code, 0x01000193);
-    high = Math.imul(high ^ code, 0x5bd1e995);
-  }
-  return ((high >>> 0) & 0x1fffff) * 0x100000000 + (low >>> 0);
-}
-
-/** Consecutive events of a call that are sent to a worker together. */
-interface Chunk {
-  /** Index of the first event. */
-  readonly first: number;
-  readonly count: number;
-  /** A single suspect event, run in an isolate of its own: a failure is its own fault. */
-  readonly alone: boolean;
-  /** How often the run was stopped because the machine was too busy to run it. */
-  readonly starved: number;
-}
-
-interface Fault extends SandboxFault {
-  readonly kind: SandboxErrorKind;
-}
-
-/** The work left after a worker has stopped on a chunk. Events with an answer are done. */
-interface NextSteps {
-  /** To be run next. */
-  readonly chunks: readonly Chunk[];
-  /** The fault of the (only) event of the chunk. */
-  readonly fault?: Fault;
-  /** The fault of every event of the call without an answer. */
-  readonly restFault?: Fault;
+interface Penalty {
+  until: number;
+  lengthMs: number;
 }
 
 /**
- * Retries of a chunk whose wall time was used up by the machine, not by the code. Each has twice the time of the one before,
- * so the last still ends where the worker gets a thirtieth of a core.
+ * The owners in quarantine: one of their programs occupied a worker until it was stopped, or took it down. It ends once the
+ * owner has done no harm for its duration.
  */
-const MAX_STARVED = 5;
+export class Reputation {
+  readonly #penalties = new LRUCache<string, Penalty>({ max: MAX_OWNERS });
 
-/** V8's message when there is no memory for a buffer. */
-const ALLOCATION_FAILED = 'Array buffer allocation failed';
+  /** `now`: monotonic time, ms. */
+  recordHarm(owner: string, now: number): void {
+    const lengthMs = lengthOf(this.#penalties.get(owner), now);
+    this.#penalties.set(owner, { until: now + lengthMs, lengthMs });
+  }
+
+  isQuarantined(owner: string, now: number): boolean {
+    return now < (this.#penalties.get(owner)?.until ?? 0);
+  }
+}
+
+function lengthOf(known: Penalty | undefined, now: number): number {
+  if (known === undefined || now >= known.until + known.lengthMs) return FIRST_MS;
+  return now < known.until ? known.lengthMs : Math.min(LONGEST_MS, known.lengthMs * 2);
+}
+
+interface SlotSettings {
+  readonly node: string;
+  readonly limits: SandboxLimits;
+  readonly user: ChildUser;
+  readonly wrapper: readonly string[];
+  readonly metrics: Metrics;
+  readonly logger: Logger;
+  /** Its worker runs on processor time that nothing else needs. */
+  readonly isLowPriority: boolean;
+  /** Pause before the successor of a lost worker is started, ms: a start blocks the host for a moment. */
+  readonly restartDelayMs: number;
+  /** A program of the owner occupied the worker until it was stopped, or took it down. */
+  recordHarm(owner: string): void;
+  /** Assigns a call that may have further tasks to a slot again. */
+  resume(call: SandboxCall, slot: WorkerSlot): void;
+  /** Queued calls of all owners but this one would wait for long, and may move to other slots. */
+  onBlocked(slot: WorkerSlot, owner: string | undefined): void;
+}
+
+interface InFlight {
+  readonly call: SandboxCall;
+  readonly task: Task;
+}
+
+/** Tasks in flight: the worker is at work on the first while the next is on its way. */
+const MAX_IN_FLIGHT = 2;
+/** A task that takes longer blocks its slot, ms. */
+const SLOW_MS = 20;
+/** Consecutive failed starts after which the slot refuses calls. */
+const MAX_FAILED_STARTS = 3;
+/** Programs whose source the worker is known to have. */
+const MAX_SENT_PROGRAMS = 10_000;
+const BACKOFF = { firstMs: 50, capMs: 5_000 };
 
 /**
- * Chunks for the events that failed for lack of memory, which other programs of the isolate may hold: each is run again,
- * alone.
+ * One worker process at a time, and the queue for it. A worker reports tasks in the order in which they were sent. So when
+ * it dies, the oldest task in flight is to blame; the others are sent again, to its successor.
  */
-export function shortOfMemory(chunk: Chunk, entries: readonly Entry[]): readonly Chunk[] {
-  if (chunk.alone) return [];
-  const isShortOfMemory = ([kind, , failure]: Entry) => kind !== 0 && failure[0].includes(ALLOCATION_FAILED);
-  return entries.flatMap((entry, i) => (isShortOfMemory(entry) ? [alone(chunk.first + i)] : []));
-}
+class WorkerSlot {
+  readonly #settings: SlotSettings;
+  readonly #queue = new FairQueue<SandboxCall>();
+  #worker: WorkerProcess | undefined;
+  #ready = false;
+  #watchdog: Watchdog | undefined;
+  #watchTimer: NodeJS.Timeout | undefined;
+  #startTimer: NodeJS.Timeout | undefined;
+  #inFlight: InFlight[] = [];
+  /** When the oldest task in flight became the oldest, by `performance.now()`. */
+  #oldestSince = 0;
+  /** Programs whose source was sent to the worker. */
+  readonly #sentPrograms = new Set<string>();
+  #killedFor: 'timeout' | 'memory' | undefined;
+  #failedStarts = 0;
+  #closed = false;
 
-/** Wall time of each event of a chunk, ms. */
-export function limitMsOf({ starved }: Chunk, { eventMs }: SandboxLimits): number {
-  return eventMs * 2 ** starved;
-}
+  constructor(settings: SlotSettings) {
+    this.#settings = settings;
+    this.#start();
+  }
 
-/** The next steps after a report. An event is blamed for a stop only if it ran alone. */
-export function afterReport(chunk: Chunk, report: Report, limits: SandboxLimits): NextSteps {
-  const rest = chunkOf(chunk.first + report.entries.length, chunk.count - report.entries.length);
-  switch (report.stop) {
-    case 'ended':
-      return { chunks: rest.count > 0 ? [rest] : [] };
-    case 'missing':
-      return { chunks: [chunk] };
-    case 'memory':
-      return chunk.alone ? guilty(memoryFault(limits)) : { chunks: eachAlone(chunk) };
-    case 'unloadable': {
-      const fault = report.fault ?? { kind: 'compile', message: 'the source does not load' };
-      if (isRetried(chunk, report, limits)) return retry(chunk);
-      return { chunks: [], restFault: fault };
+  /** True after several starts have failed; starting is retried. */
+  get isDown(): boolean {
+    return this.#failedStarts >= MAX_FAILED_STARTS;
+  }
+
+  /** True while a new call would wait for a slow task, or for a worker to start. */
+  get isBlocked(): boolean {
+    if (!this.#ready) return true;
+    return this.#inFlight.length > 0 && performance.now() - this.#oldestSince > SLOW_MS;
+  }
+
+  /** The process id of its worker, while there is one. */
+  get pid(): number | undefined {
+    return this.#worker?.pid;
+  }
+
+  submit(call: SandboxCall): void {
+    if (this.#closed) call.reject(closedError());
+    else if (this.isDown) call.reject(downError());
+    else {
+      this.#queue.add(call);
+      this.#pump();
     }
-    case 'hung':
-      if (!chunk.alone) return { chunks: eachAlone(chunk) };
-      return isRetried(chunk, report, limits) ? retry(chunk) : guilty(timeoutFault(limits));
-    case 'timeout': {
-      if (chunk.alone) {
-        return isRetried(chunk, report, limits) ? retry(chunk) : guilty(timeoutFault(limits));
+  }
+
+  /** Puts a call that was begun before the queued ones. */
+  resume(call: SandboxCall): void {
+    if (this.#closed) call.reject(closedError());
+    else if (this.isDown) call.reject(downError());
+    else {
+      this.#queue.resume(call);
+      this.#pump();
+    }
+  }
+
+  /** Removes the queued calls of these owners. */
+  remove(isOwner: (owner: string) => boolean): readonly SandboxCall[] {
+    return this.#queue.drain(isOwner);
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    clearTimeout(this.#startTimer);
+    this.#rejectAll(closedError());
+    const worker = this.#worker;
+    worker?.kill();
+    await worker?.gone;
+  }
+
+  #start(): void {
+    const { node, limits, user, isLowPriority, wrapper } = this.#settings;
+    try {
+      const worker = new WorkerProcess(
+        { node, limits, isLowPriority, wrapper, ...user.identity },
+        {
+          frame: (frame) => this.#onFrame(frame),
+          gone: (detail, isStuck) => this.#onExit(detail, isStuck),
+        },
+      );
+      this.#worker = worker;
+      this.#startTimer = setTimeout(() => worker.kill(), limits.startMs);
+    } catch (error) {
+      this.#onExit(String(error), false);
+    }
+  }
+
+  #pump(): void {
+    const worker = this.#worker;
+    if (worker === undefined || !this.#ready || this.#killedFor !== undefined) return;
+    while (this.#inFlight.length < MAX_IN_FLIGHT) {
+      const next = this.#queue.take((call) => call.next());
+      if (next === undefined) break;
+      this.#send(worker, next.call, next.item);
+    }
+    this.#watch();
+  }
+
+  #send(worker: WorkerProcess, call: SandboxCall, task: Task): void {
+    const { id: program, owner, source } = call.program;
+    const needsSource = task.request.alone || !this.#sentPrograms.has(program);
+    if (!task.request.alone) this.#remember(program);
+    const request = { ...task.request, program, owner, ...(needsSource ? { source } : {}) };
+    worker.send(requestFrame(request, task.texts));
+    if (this.#inFlight.length === 0) this.#oldestSince = performance.now();
+    this.#inFlight.push({ call, task });
+  }
+
+  /** A program that is forgotten has its source sent once more; a list that only grows would cost more. */
+  #remember(program: string): void {
+    if (this.#sentPrograms.size >= MAX_SENT_PROGRAMS) this.#sentPrograms.clear();
+    this.#sentPrograms.add(program);
+  }
+
+  #onFrame(frame: Frame): void {
+    if (this.#ready) this.#onReport(frame);
+    else this.#onReady(frame);
+  }
+
+  #onReport(frame: Frame): void {
+    const oldest = this.#inFlight[0];
+    if (oldest === undefined) throw new TypeError('a report without a task');
+    const report = parseReport(frame);
+    assertMatches(report, oldest.task);
+    this.#inFlight.shift();
+    this.#oldestSince = performance.now();
+    this.#record(report);
+    const { id, owner } = oldest.call.program;
+    if (report.stop === 'missing') this.#sentPrograms.delete(id);
+    oldest.call.reported(oldest.task, report, frame.body);
+    if (isHarm(report, this.#settings.limits)) this.#settings.recordHarm(owner);
+    this.#settings.resume(oldest.call, this);
+    this.#pump();
+  }
+
+  #onReady({ head }: Frame): void {
+    if (head !== READY) throw new TypeError('not a worker');
+    clearTimeout(this.#startTimer);
+    const pid = this.#worker?.pid;
+    const { limits, isLowPriority } = this.#settings;
+    if (pid !== undefined) this.#watchdog = new Watchdog(pid, limits, isLowPriority);
+    this.#ready = true;
+    this.#failedStarts = 0;
+    this.#settings.user.worked();
+    if (isLowPriority) this.#worker?.runWhenIdle();
+    this.#pump();
+  }
+
+  #record(report: Report): void {
+    const { metrics, limits } = this.#settings;
+    const stop = isStarved(report, limits) ? 'starved' : report.stop;
+    metrics.count('tributary_sandbox_slices_total', { stop });
+    metrics.observe('tributary_sandbox_slice_duration_seconds', report.wallMs / 1000);
+  }
+
+  /** Runs the watchdog while tasks are in flight. */
+  #watch(): void {
+    if (this.#inFlight.length > 0) {
+      this.#watchTimer ??= setInterval(() => this.#checkWorker(), WATCH_EVERY_MS);
+    } else {
+      clearInterval(this.#watchTimer);
+      this.#watchTimer = undefined;
+    }
+  }
+
+  #checkWorker(): void {
+    const oldest = this.#inFlight[0];
+    if (oldest !== undefined && this.isBlocked) this.#settings.onBlocked(this, oldest.call.program.owner);
+    const kind = oldest && this.#watchdog?.check(oldest, performance.now());
+    if (kind === undefined || this.#killedFor !== undefined) return;
+    // If this process was busy, the report may wait in the pipe. It is read before `setImmediate` fires.
+    setImmediate(() => {
+      if (this.#inFlight[0] === oldest) this.#kill(kind);
+    });
+  }
+
+  #kill(kind: 'timeout' | 'memory'): void {
+    if (this.#killedFor !== undefined) return;
+    this.#killedFor = kind;
+    this.#worker?.kill();
+  }
+
+  /** The worker has exited: settles the tasks in flight and starts a successor. */
+  #onExit(detail: string, isStuck: boolean): void {
+    const wasReady = this.#ready;
+    const kind = this.#killedFor ?? (isStuck ? 'timeout' : undefined);
+    const [oldest, ...others] = this.#inFlight;
+    clearTimeout(this.#startTimer);
+    this.#worker = undefined;
+    this.#watchdog = undefined;
+    this.#ready = false;
+    this.#killedFor = undefined;
+    this.#inFlight = [];
+    this.#sentPrograms.clear();
+    this.#watch();
+    if (this.#closed) return;
+    for (const { call, task } of others.reverse()) {
+      call.putBack(task);
+      this.#settings.resume(call, this);
+    }
+    if (oldest !== undefined) {
+      this.#onLost(oldest, kind, detail);
+      this.#settings.resume(oldest.call, this);
+    }
+    this.#settings.onBlocked(this, oldest?.call.program.owner);
+    if (wasReady && this.#settings.restartDelayMs > 0) {
+      this.#startTimer = setTimeout(() => this.#start(), this.#settings.restartDelayMs);
+    } else if (wasReady || this.#settings.user.failed(detail)) this.#start();
+    else this.#retryStart(detail);
+  }
+
+  /** A worker that was neither killed nor stuck and died during a task ran out of memory: nothing else ends one. */
+  #onLost({ call, task }: InFlight, kind: 'timeout' | 'memory' | undefined, detail: string): void {
+    const { metrics, logger } = this.#settings;
+    metrics.count('tributary_sandbox_kills_total', { reason: kind ?? 'died' });
+    logger.warn({ program: call.program.id, reason: kind ?? 'died', detail }, 'a sandbox worker was lost');
+    call.killed(task, kind ?? 'memory');
+    this.#settings.recordHarm(call.program.owner);
+  }
+
+  #retryStart(detail: string): void {
+    this.#failedStarts += 1;
+    const waitMs = backoffMs(this.#failedStarts - 1, BACKOFF);
+    this.#settings.logger.error({ detail, failed: this.#failedStarts }, 'a sandbox worker did not start');
+    if (this.isDown) this.#rejectAll(downError());
+    this.#startTimer = setTimeout(() => this.#start(), waitMs);
+  }
+
+  #rejectAll(error: Error): void {
+    const waiting = [...this.#queue.drain(), ...this.#inFlight.map(({ call }) => call)];
+    for (const call of waiting) call.reject(error);
+  }
+}
+
+/** Whether code used up its time or its memory, as opposed to a machine too busy to run it. */
+function isHarm(report: Report, limits: SandboxLimits): boolean {
+  return report.stop === 'memory' || (isOutOfTime(report) && report.cpuMs >= limits.eventMs / 2);
+}
+
+/** A worker that reports on other events than those of the task is not trusted. */
+function assertMatches(report: Report, { request }: Task): void {
+  const { length } = report.entries;
+  if (length > request.events || (report.stop === 'ended' && request.events > 0 && length === 0)) {
+    throw new RangeError('a report about other events');
+  }
+}
+
+function closedError(): Unavailable {
+  return new Unavailable('the sandbox is closed');
+}
+
+function downError(): Unavailable {
+  return new Unavailable('no sandbox worker can be started');
+}
+
+interface Owned {
+  readonly program: { readonly id: string; readonly owner: string };
+}
+
+/**
+ * Calls in the order of fair turns: owners take turns, and so do the programs of each owner. An owner with many calls or
+ * many programs delays another one by one item at a time. Calls of one program keep their order.
+ */
+export class FairQueue<Call extends Owned> {
+  readonly #queues = new Map<string, Map<string, Call[]>>();
+
+  /** Adds a call at the end of its program's queue. */
+  add(call: Call): void {
+    const queue = this.#queueOf(call);
+    if (!queue.includes(call)) queue.push(call);
+  }
+
+  /** Puts a call back at the front of its program's queue, unless it is in the queue. */
+  resume(call: Call): void {
+    const queue = this.#queueOf(call);
+    if (!queue.includes(call)) queue.unshift(call);
+  }
+
+  /** The next item by turns, and its call. Calls for which `itemOf` returns nothing are removed. */
+  take<Item>(itemOf: (call: Call) => Item | undefined): { call: Call; item: Item } | undefined {
+    for (const [owner, programs] of this.#queues) {
+      this.#queues.delete(owner);
+      const found = takeFrom(programs, itemOf);
+      if (programs.size > 0) this.#queues.set(owner, programs);
+      if (found !== undefined) return found;
+    }
+    return undefined;
+  }
+
+  /** Removes the calls of these owners; of all by default. */
+  drain(isOwner: (owner: string) => boolean = () => true): readonly Call[] {
+    const removed: Call[] = [];
+    for (const [owner, programs] of this.#queues) {
+      if (!isOwner(owner)) continue;
+      this.#queues.delete(owner);
+      removed.push(...[...programs.values()].flat());
+    }
+    return removed;
+  }
+
+  #queueOf({ program: { id, owner } }: Call): Call[] {
+    const programs = this.#queues.get(owner) ?? new Map<string, Call[]>();
+    this.#queues.set(owner, programs);
+    const queue = programs.get(id) ?? [];
+    programs.set(id, queue);
+    return queue;
+  }
+}
+
+function takeFrom<Call, Item>(
+  programs: Map<string, Call[]>,
+  itemOf: (call: Call) => Item | undefined,
+): { call: Call; item: Item } | undefined {
+  for (const [id, queue] of programs) {
+    programs.delete(id);
+    for (let call = queue[0]; call !== undefined; call = queue[0]) {
+      const item = itemOf(call);
+      if (item !== undefined) {
+        programs.set(id, queue);
+        return { call, item };
       }
-      const after = chunkOf(rest.first + 1, rest.count - 1);
-      return { chunks: [alone(rest.first), ...(after.count > 0 ? [after] : [])] };
+      queue.shift();
     }
   }
-}
-
-/** The next steps after the worker was killed or died. `kills`: consecutive workers lost by this call, this one included. */
-export function afterKill(
-  chunk: Chunk,
-  kind: 'timeout' | 'memory',
-  kills: number,
-  limits: SandboxLimits,
-): NextSteps {
-  const fault = kind === 'timeout' ? timeoutFault(limits) : memoryFault(limits);
-  if (kills >= limits.maxKills) {
-    const message = `not run: the program took down its process ${kills} times in a row`;
-    return { ...(chunk.alone ? { fault } : {}), chunks: [], restFault: { kind, message } };
-  }
-  return chunk.alone ? guilty(fault) : { chunks: eachAlone(chunk) };
-}
-
-export function chunkOf(first: number, count: number): Chunk {
-  return { first, count, alone: false, starved: 0 };
-}
-
-function alone(index: number): Chunk {
-  return { first: index, count: 1, alone: true, starved: 0 };
-}
-
-function eachAlone(chunk: Chunk): readonly Chunk[] {
-  return Array.from({ length: chunk.count }, (_, i) => alone(chunk.first + i));
-}
-
-function retry(chunk: Chunk): NextSteps {
-  return { chunks: [{ ...chunk, starved: chunk.starved + 1 }] };
-}
-
-/** Whether code was stopped by a limit of time. */
-export function isOutOfTime({ stop, fault }: Report): boolean {
-  return stop === 'timeout' || stop === 'hung' || fault?.kind === 'timeout';
-}
-
-/**
- * Whether code was stopped because the machine was too busy to run it. Code in an isolate never waits, so wall time without
- * processor time is the machine's fault.
- */
-export function isStarved(report: Report, { eventMs }: SandboxLimits): boolean {
-  return isOutOfTime(report) && report.wallMs >= eventMs && report.cpuMs < 0.9 * eventMs;
-}
-
-function isRetried(chunk: Chunk, report: Report, limits: SandboxLimits): boolean {
-  return chunk.starved < MAX_STARVED && isStarved(report, limits);
-}
-
-function guilty(fault: Fault): NextSteps {
-  return { chunks: [], fault };
-}
-
-function timeoutFault(limits: SandboxLimits): Fault {
-  return { kind: 'timeout', message: `took longer than ${limits.eventMs} ms` };
-}
-
-function memoryFault(limits: SandboxLimits): Fault {
-  return { kind: 'memory', message: `took more memory than the ${limits.isolateMib} MiB it may have` };
+  return undefined;
 }
