@@ -42,8 +42,9 @@ import {
 } from './context.ts';
 import { type LiveDocument, profileDocumentOf, profileId, type RedirectDocument } from './documents.ts';
 import { ElasticsearchDocuments } from './engine.ts';
-import { ChangePublisher, Sweeper } from './publisher.ts';
+import { ChangePublisher } from './publisher.ts';
 import { attemptSplit, attemptUnlink, deleteProfiles } from './removal.ts';
+import { sweep } from './sweeper.ts';
 import { attemptUpsert } from './upsert.ts';
 
 const SWEEP_EVERY_MS = 5_000;
@@ -117,7 +118,7 @@ interface DocumentStoreOptions
  */
 export class DocumentProfileStore implements ProfileStore {
   readonly #context: OperationContext;
-  readonly #sweeper: Sweeper;
+  readonly #publish: PublishProfileChanges;
   readonly #shards: WriteShards;
   readonly #running = new Set<Promise<unknown>>();
   readonly #shares: LeakyShares;
@@ -140,7 +141,7 @@ export class DocumentProfileStore implements ProfileStore {
       durable: new DurableVersions(documents, clock, DURABLE_VERSIONS),
       background: (work) => void this.#track(work),
     };
-    this.#sweeper = new Sweeper(this.#context, publish);
+    this.#publish = publish;
     this.#shards = new WriteShards((writes) =>
       this.#retry(() => attemptUpsert(writes, this.#contextOf(writes[0]))),
     );
@@ -179,7 +180,7 @@ export class DocumentProfileStore implements ProfileStore {
 
   /** Completes operations that were interrupted, also those of other processes. */
   sweep(): Promise<void> {
-    return this.#run(() => this.#sweeper.sweep());
+    return this.#run(() => sweep(this.#context, this.#publish));
   }
 
   close(): Promise<void> {
