@@ -30,6 +30,7 @@ import {
   retryDelays,
   retryTopic,
   type Sandbox,
+  type ScopeBytes,
   type Source,
   type Stage,
   type StorageBudgets,
@@ -253,9 +254,9 @@ export function createPipeline(dependencies: PipelineDependencies): readonly Sta
     batch('count', [], count(parts)),
     batch('funnel', [], funnel(parts), [countsSource]),
     batch('live', [], live(parts)),
-    batch('profile', [profilesSlow, TOPIC.profileOperations], profile(parts)),
+    batch('profile', [profilesSlow, TOPIC.profileOperations, funnelCounts], profile(parts)),
     // It begins a topic at its first record: what it repeats changes nothing.
-    { ...batch('history', [], history({ ...parts, records })), maxEntries, startsAtFirst: true },
+    { ...batch('history', [funnelCounts], history({ ...parts, records })), maxEntries, startsAtFirst: true },
     { ...batch('audit', [], audit(parts)), maxEntries, neverQuarantines: true },
     {
       ...batch('mail', [TOPIC.mail, TOPIC.mailRetry, TOPIC.poison], mail(parts), [mailDelay]),
@@ -300,11 +301,10 @@ export function createPipeline(dependencies: PipelineDependencies): readonly Sta
   // rollback stays possible, counts are dropped until `tributary upgrade` has given the catalog an installation id. Release 0.2.0
   // does not know deflated ones.
   const isCounting = () => countingIn(catalog.state);
-  const counting = stages.map((stage) => ({
-    ...stage,
-    isCounting,
-    ...(budgets && { committed: budgets.add.bind(budgets) }),
-  }));
+  // Received bytes are processed by their commit: the gateway knows them before, and this process by the store.
+  const committed = (bytes: Iterable<ScopeBytes>) =>
+    budgets?.add(Array.from(bytes, (one) => ({ ...one, received: 0 })));
+  const counting = stages.map((stage) => ({ ...stage, isCounting, ...(budgets && { committed }) }));
   return tracing === undefined ? counting : counting.map((stage) => traced(stage, tracing));
 }
 

@@ -3,7 +3,6 @@ import type { LogEntry } from '../log/event-log.ts';
 import type { Counting, OutputRecord } from '../log/stage.ts';
 import { TOPIC } from '../log/topics.ts';
 import {
-  type BytesIncrement,
   type FunnelBatch,
   type FunnelIncrement,
   funnelLatencyBucket,
@@ -210,8 +209,11 @@ export function countRecords(
       add(() => cells, text);
     }
   }
-  for (const { scope, received, written } of bytes)
-    add(() => ofScopes, JSON.stringify([scope, received, written] satisfies StoredBytes));
+  for (const { scope, received, written, expected } of bytes) {
+    const stored: StoredBytes =
+      expected === undefined ? [scope, received, written] : [scope, received, written, expected];
+    add(() => ofScopes, JSON.stringify(stored));
+  }
   end();
   return records;
 }
@@ -243,8 +245,8 @@ export function incrementsIn(entry: Pick<LogEntry, 'value'>): readonly FunnelInc
   return countsIn(entry).increments;
 }
 
-/** Bytes in a record: an array, as cells are. Records of earlier releases have none. */
-type StoredBytes = readonly [scope: string, received: number, written: number];
+/** Bytes in a record: an array, as cells are. Records of earlier releases have none, or no expected ones. */
+type StoredBytes = readonly [scope: string, received: number, written: number, expected?: number];
 
 function countsIn({ value }: Pick<LogEntry, 'value'>): {
   readonly increments: readonly FunnelIncrement[];
@@ -264,8 +266,8 @@ function countsIn({ value }: Pick<LogEntry, 'value'>): {
 function bytesOf(stored: StoredBytes): ScopeBytes {
   if (!Array.isArray(stored) || typeof stored[1] !== 'number' || typeof stored[2] !== 'number')
     throw new InvalidInput('no bytes of a scope');
-  const [scope, received, written] = stored;
-  return { scope, received, written };
+  const [scope, received, written, expected] = stored;
+  return { scope, received, written, ...(typeof expected === 'number' ? { expected } : {}) };
 }
 
 function incrementOf(cell: StoredCell): FunnelIncrement {
@@ -299,7 +301,7 @@ export function summedCountsIn(
   entries: readonly Pick<LogEntry, 'value' | 'timestamp'>[],
 ): Required<Pick<FunnelBatch, 'increments' | 'bytes'>> {
   const summed = new Map<string, FunnelIncrement>();
-  const hours = new Map<string, BytesIncrement>();
+  const hours = new Map<number, BytesTally>();
   for (const entry of entries) {
     const { increments, bytes } = countsIn(entry);
     for (const increment of increments) {
@@ -308,18 +310,12 @@ export function summedCountsIn(
       summed.set(key, known === undefined ? increment : added(known, increment));
     }
     const hour = entry.timestamp - (entry.timestamp % HOUR_MS);
-    for (const { scope, received, written } of bytes) {
-      const key = `${hour} ${scope}`;
-      const known = hours.get(key);
-      hours.set(key, {
-        scope,
-        hour,
-        received: received + (known?.received ?? 0),
-        written: written + (known?.written ?? 0),
-      });
-    }
+    const tally = hours.get(hour) ?? new BytesTally();
+    hours.set(hour, tally);
+    for (const one of bytes) tally.add(one);
   }
-  return { increments: [...summed.values()], bytes: [...hours.values()] };
+  const bytes = [...hours].flatMap(([hour, tally]) => Array.from(tally, (one) => ({ ...one, hour })));
+  return { increments: [...summed.values()], bytes };
 }
 
 /** The name comes last, as it may hold anything. */

@@ -210,10 +210,14 @@ function bytesKeys({ scope, hour }: BytesIncrement, now: number): readonly Funne
   });
 }
 
-/** A document of bytes has two numbers and no cells. */
-function addBytes(content: Record<string, unknown>, { received, written }: BytesIncrement): void {
+/** A document of bytes has numbers and no cells. */
+function addBytes(
+  content: Record<string, unknown>,
+  { received, written, expected = 0 }: BytesIncrement,
+): void {
   content.received = Number(content.received ?? 0) + received;
   content.written = Number(content.written ?? 0) + written;
+  if (expected !== 0) content.expected = Number(content.expected ?? 0) + expected;
 }
 
 /** The documents of bytes of an interval: all fields of this workspace. */
@@ -223,8 +227,8 @@ export function bytesOfAll(interval: 'hour' | 'day', start: number): Omit<Funnel
 
 /** The bytes in a document of them. */
 export function bytesIn({ field, value }: Pick<FunnelDocument, 'field' | 'value'>): ScopeBytes {
-  const { received = 0, written = 0 } = JSON.parse(value) as Partial<ScopeBytes>;
-  return { scope: field, received, written };
+  const { received = 0, written = 0, ...others } = JSON.parse(value) as Partial<ScopeBytes>;
+  return { ...others, scope: field, received, written };
 }
 
 /** The name to count under; undefined where the increment has none. */

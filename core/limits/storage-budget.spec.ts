@@ -105,6 +105,11 @@ describe('a fair share', () => {
     expect(fairLastHour({ free: 21, reserve: 100 })).toBe(2);
     expect(fairLastHour({ free: 20, reserve: 100 })).toBe(0);
   });
+
+  it('of the last hour is of the time when the stages have written everything, and those who add little go on', () => {
+    expect(fairLastHour({ free: 200, reserve: 100 }, 60)).toBe(240);
+    expect(fairLastHour({ free: 180, reserve: 100 }, 900)).toBe(5);
+  });
 });
 
 it('an operator sets one budget of a workspace, or none; the others are those of the installation', () => {
@@ -250,12 +255,48 @@ describe('the usage that a process knows', () => {
   it('was refused when its events had filled the disk that they were still to be copied to: unprocessed bytes count', () => {
     const { budgets, world, hour } = setUp({ bytesPerHour: Number.POSITIVE_INFINITY });
     budgets.readHours(hour, [sent('w1', 200 * MIB), sent('neighbour', MIB)], []);
-    world.free = 280 * MIB;
+    world.free = 320 * MIB;
     expect(budgets.verdictOf('w1')).toBeUndefined();
     budgets.add([{ scope: 'w1', received: 90 * MIB, written: 0 }]);
     expect(budgets.verdictOf('w1')).toMatchObject({ action: 'refuse', budget: 'disk_share' });
     expect(budgets.verdictOf('neighbour')).toBeUndefined();
     budgets.readHours(hour, [sent('w1', 290 * MIB)], []);
+    expect(budgets.verdictOf('w1')).toBeUndefined();
+  });
+
+  it('was refused only when the stage `profile` had filled the disk: what it is expected to write counts', () => {
+    const { budgets, world, hour } = setUp({ bytesPerHour: Number.POSITIVE_INFINITY });
+    world.free = 600 * MIB;
+    const of = (expected: number) => [{ ...sent('w1', 90 * MIB), expected }, sent('neighbour', MIB)];
+    budgets.readHours(hour, of(470 * MIB), []);
+    expect(budgets.verdictOf('w1')).toMatchObject({ action: 'refuse', budget: 'disk_share' });
+    expect(budgets.verdictOf('neighbour')).toBeUndefined();
+    // A stage has written a part of it in this hour, which was handed on in the hour before.
+    budgets.readHours(hour, of(-300 * MIB), of(470 * MIB));
+    expect(budgets.verdictOf('w1')).toBeUndefined();
+  });
+
+  it('began anew with the hour while its events still waited: those of the hour before count', () => {
+    const { budgets, world, hour } = setUp({ bytesPerHour: Number.POSITIVE_INFINITY });
+    budgets.readHours(hour, [sent('w1', 30 * MIB), sent('neighbour', MIB)], []);
+    budgets.add([{ scope: 'w1', received: 80 * MIB, written: 0 }]);
+    budgets.readHeld(
+      new Map([
+        ['w1', 140 * MIB],
+        ['neighbour', 2 * MIB],
+      ]),
+    );
+    world.now = hour + HOUR;
+    world.free = 640 * MIB;
+    const before = [sent('w1', 30 * MIB), sent('neighbour', MIB)];
+    budgets.readHours(hour + HOUR, [], before);
+    expect(budgets.verdictOf('w1')).toMatchObject({ action: 'refuse', budget: 'disk_share' });
+    budgets.readHours(hour + HOUR, [sent('w1', 70 * MIB)], before);
+    expect(budgets.verdictOf('w1')).toBeUndefined();
+    // An event that the log refused is never processed.
+    world.now = hour + 2 * HOUR;
+    world.free = 230 * MIB;
+    budgets.readHours(hour + 2 * HOUR, [], [sent('w1', 70 * MIB)]);
     expect(budgets.verdictOf('w1')).toBeUndefined();
   });
 

@@ -1,7 +1,7 @@
 import type { CatalogView } from '../catalog/catalog.ts';
 import type { StorageException, Workspace } from '../catalog/entities.ts';
 import { OPERATOR_ACCOUNT } from '../catalog/facts.ts';
-import { organizationScope, orgIdOf } from '../funnel/bytes.ts';
+import { organizationScope, orgIdOf, RECEIVED_COPIES } from '../funnel/bytes.ts';
 import type { ScopeBytes } from '../ports/funnel-store.ts';
 import {
   bytesUntilExhausted,
@@ -71,12 +71,8 @@ const LEAST_HELD = 64 * 2 ** 20;
  * disk gets a part of what the others have left, so together they never use it up.
  */
 const LAST_HOUR_PER_FREE = 2;
-/**
- * Bytes that the disk may still lose for each received byte that the store has not counted yet: these are not all part of the
- * measured space, and stages write an event, its counts and its profile several times more.
- */
-const COPIES_OF_PENDING = 4;
-
+/** The same of the bytes that are left now, whatever is expected of others: those who add little go on. */
+const LEAST_LAST_HOUR_PER_FREE = 1 / 32;
 /** Retention frees bytes all the time, and the disk's level is measured all the time. */
 const HELD_RETRY_MS = 600_000;
 const DISK_RETRY_MS = 60_000;
@@ -131,11 +127,15 @@ export function fairHeld(held: readonly number[]): number {
 }
 
 /**
- * What each may add in an hour: a multiple of the space that is left, as a new one that fills the rest of the disk holds less
- * than the mean.
+ * What each may add in an hour: a multiple of the space that is left when the stages have written `pending` bytes, as a new one
+ * that fills the rest of the disk holds less than the mean.
  */
-export function fairLastHour(room: DiskRoom): number {
-  return LAST_HOUR_PER_FREE * bytesUntilExhausted(room);
+export function fairLastHour(room: DiskRoom, pending = 0): number {
+  const left = bytesUntilExhausted({ ...room, free: room.free - pending });
+  return Math.max(
+    LAST_HOUR_PER_FREE * left,
+    Math.floor(LEAST_LAST_HOUR_PER_FREE * bytesUntilExhausted(room)),
+  );
 }
 
 /** The limits of a workspace: those that an operator gave it, else the installation's. */
@@ -175,8 +175,11 @@ interface Known {
   hour: number;
   received: number;
   written: number;
-  /** Of `received`, what the store had when it was read last: stages are done with it. */
-  processed: number;
+  /** Received bytes that the store did not have when it was read last, and those of the hour before. */
+  unprocessed: number;
+  carried: number;
+  /** What later stages will write for what was processed, when the store was read last: see `expectedBytes`. */
+  expected: number;
   /** Received and written in the hour before. */
   before: number;
   held: number;
@@ -197,7 +200,15 @@ export interface StorageBudgetsOptions {
   readonly clock: () => number;
 }
 
-const NO_BYTES = { received: 0, written: 0, processed: 0, before: 0, held: 0 } as const;
+const NO_BYTES = {
+  received: 0,
+  written: 0,
+  unprocessed: 0,
+  carried: 0,
+  expected: 0,
+  before: 0,
+  held: 0,
+} as const;
 
 /**
  * The usage of all scopes as this process knows it: what the funnel store counted, read every few seconds, and what this
@@ -213,7 +224,7 @@ export class StorageBudgets {
   readonly #diskUsers = new Map<string, Set<string>>();
   #isByAccount = false;
   #fairHeld = Number.POSITIVE_INFINITY;
-  /** Received bytes that the store did not have when it was read last. */
+  /** Bytes that the disk will lose for what was received, of all scopes. */
   #pending = 0;
   #level: DiskLevel = 'enough';
 
@@ -221,30 +232,36 @@ export class StorageBudgets {
     this.#options = options;
   }
 
-  /** Bytes that this process received or wrote. */
+  /** Bytes that this process received, which `validate` has not processed, or wrote. */
   add(bytes: Iterable<ScopeBytes>): void {
-    for (const { scope, received, written } of bytes) {
+    for (const { scope, received, written, expected = 0 } of bytes) {
       for (const known of [this.#known(scope), this.#organization(scope)]) {
         known.received += received;
         known.written += written;
         known.held += received + written;
+        known.unprocessed += received;
+        known.expected += expected;
       }
-      this.#pending += received;
+      this.#pending += RECEIVED_COPIES * received + expected;
     }
   }
 
   /** What the store has of the hour that begins at `start`, and of the one before. */
   readHours(start: number, current: readonly ScopeBytes[], before: readonly ScopeBytes[]): void {
-    for (const { scope, received, written } of current) {
+    if (start !== this.#hour()) return;
+    for (const known of this.#scopes.values()) known.expected = 0;
+    for (const { scope, received, written, expected = 0 } of current) {
       const known = this.#known(scope);
-      if (known.hour !== start) continue;
-      known.received = Math.max(known.received, received);
+      // The store counts them in the hour in which they were processed.
+      known.unprocessed = Math.max(0, known.carried + known.received - received);
+      known.received = Math.max(known.received, received - known.carried);
       known.written = Math.max(known.written, written);
-      known.processed = received;
+      known.expected += expected;
     }
-    for (const { scope, received, written } of before) {
+    for (const { scope, received, written, expected = 0 } of before) {
       const known = this.#known(scope);
-      if (known.hour === start) known.before = Math.max(known.before, received + written);
+      known.before = Math.max(known.before, received + written);
+      known.expected += expected;
     }
     this.#sumUp();
   }
@@ -327,23 +344,23 @@ export class StorageBudgets {
   #overShare(organizationId: string): StorageVerdict {
     const room = this.#options.diskRoom();
     if (room === undefined) return undefined;
-    // The level of everyone is measured. That of a share is of the time when the stages are done with what was received.
-    this.#level = diskLevelOf(room.free - COPIES_OF_PENDING * this.#pending, room.reserve, this.#level);
+    // The level of everyone is measured. A share is of the time when the stages are done with what was received.
+    this.#level = diskLevelOf(room.free - this.#pending, room.reserve, this.#level);
     if (this.#level === 'enough') return undefined;
     if (this.#fairHeld === Number.POSITIVE_INFINITY) return undefined;
     const own = this.#diskUsers.get(this.#diskUserOf(organizationId)) ?? [organizationId];
-    const share = { lastHour: fairLastHour(room), held: this.#fairHeld };
+    const share = { lastHour: fairLastHour(room, this.#pending), held: this.#fairHeld };
     return overShare(this.#usageOfAll(own), share, this.#level);
   }
 
-  /** The sums of some organizations. */
+  /** The sums of some organizations, with what the stages have yet to write for them. */
   #usageOfAll(ids: Iterable<string>): Pick<StorageUsage, 'lastHour' | 'held'> {
     let [lastHour, held] = [0, 0];
     for (const id of ids) {
       const known = this.#organizations.get(id);
       if (known === undefined) continue;
       const usage = this.#usage(known);
-      lastHour += usage.lastHour;
+      lastHour += usage.lastHour + pendingOf(known);
       held += usage.held;
     }
     return { lastHour, held };
@@ -359,7 +376,9 @@ export class StorageBudgets {
       const known = this.#known(scope);
       const { received, held } = this.#usage(known);
       const sum = this.#organization(scope);
-      pending += Math.max(0, received - known.processed);
+      pending += pendingOf(known);
+      sum.unprocessed += known.unprocessed;
+      sum.expected += Math.max(0, known.expected);
       sum.received += received;
       sum.written += known.written;
       sum.before += known.before;
@@ -453,10 +472,17 @@ export class StorageBudgets {
   }
 }
 
+/** Bytes that the stages have yet to write for what was received. */
+function pendingOf({ unprocessed, expected }: Known): number {
+  return RECEIVED_COPIES * unprocessed + Math.max(0, expected);
+}
+
 function advance(known: Known, hour: number): void {
   known.before = hour - known.hour === HOUR_MS ? known.received + known.written : 0;
+  // Not those of earlier hours: an event that the log refused for its size is never processed.
+  known.carried = Math.min(known.unprocessed, known.received);
+  known.unprocessed = known.carried;
   known.hour = hour;
   known.received = 0;
   known.written = 0;
-  known.processed = 0;
 }

@@ -93,6 +93,8 @@ export interface ScopeBytes {
   readonly received: number;
   /** Appended to the log by stages and by profile writes. */
   readonly written: number;
+  /** Change of what later stages have yet to write, about: see `expectedBytes`. Absent: none. */
+  readonly expected?: number;
 }
 
 /** Bytes to add to a scope. */

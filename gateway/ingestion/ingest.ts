@@ -49,9 +49,10 @@ function unconfirmedOf(log: EventLog): UnconfirmedBytes {
   return known;
 }
 
+/** As the stage that decides about them counts them. */
 function bytesOf(events: readonly ShapedEvent[]): number {
   let bytes = 0;
-  for (const { text } of events) bytes += text.length;
+  for (const { key, text } of events) bytes += key.length + Buffer.byteLength(text);
   return bytes;
 }
 
@@ -137,16 +138,19 @@ export function createIngest({
     const entries = events.map(({ key: entryKey, text }) => ({ key: entryKey, value: text, headers }));
     const owners = workspaceOwners(request, key.workspace_id);
     const bytes = bytesOf(events);
+    const count = (received: number) => budgets?.add([{ scope: key.workspace_id, received, written: 0 }]);
     let permit: Permit | undefined;
     try {
       permit = unconfirmedEvents.take(owners, bytes);
+      // Before the log has confirmed them: calls at the same time must not all find the same space.
+      count(bytes);
       const tooLarge = await appendAll(log, key.pubsub_topic, entries);
       const { environment } = key;
-      budgets?.add([{ scope: key.workspace_id, received: bytes, written: 0 }]);
       metrics.count('tributary_events_received_total', { environment }, events.length - tooLarge.length);
       span?.end();
       return tooLarge;
     } catch (error) {
+      if (permit !== undefined) count(-bytes);
       span?.end(messageOf(error));
       request.traceparent = span?.traceparent;
       metrics.count('tributary_events_unconfirmed_total', {}, events.length);

@@ -4,6 +4,7 @@ import {
   auditEntriesOf,
   auditEntryOfCalls,
   type BatchStage,
+  BytesTally,
   type Catalog,
   type CatalogView,
   compactHistoryEntry,
@@ -51,13 +52,16 @@ export interface HistoryDependencies {
  * id and version of the entries.
  */
 export function history(dependencies: HistoryDependencies): BatchStage['process'] {
-  return async (batch) => {
+  return async (batch, context) => {
     const { topic } = batch;
     const entries = isAboutDeliveries(topic)
       ? await deliveryEntriesOf(dependencies, batch.entries)
       : batch.entries.flatMap((entry) => historyEntriesOf(topic, entry, dependencies.catalog.state));
     await dependencies.history.put(latest(entries));
     dependencies.metrics.count('tributary_history_entries_total', { topic: batch.topic }, entries.length);
+    const bytes = new BytesTally();
+    for (const entry of batch.entries) bytes.done(topic, entry);
+    for (const one of bytes) context.count?.(one);
     return [];
   };
 }

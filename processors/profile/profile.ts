@@ -1,5 +1,6 @@
 import {
   type BatchStage,
+  BytesTally,
   type CanonicalEvent,
   type Catalog,
   type Charged,
@@ -73,7 +74,7 @@ export function profile(dependencies: ProfileDependencies): BatchStage['process'
   const shares = new OrganizationShares(elapsed);
   const charge = ({ org }: ProfileScope, outcome: Charged) => shares.charge(String(org), outcome);
   const writer = new ProfileWriter({ ...dependencies, charge });
-  return async ({ topic, entries: all }, { signal, endBatch }) => {
+  return async ({ topic, entries: all }, { signal, endBatch, count }) => {
     const isSlow = topic === TOPIC.profilesSlow;
     const entries = isSlow && endBatch !== undefined ? all.slice(0, SLOW_ENTRIES) : all;
     if (entries.length < all.length) endBatch?.(entries.length);
@@ -113,6 +114,10 @@ export function profile(dependencies: ProfileDependencies): BatchStage['process'
     });
     const ended = await Promise.allSettled(begun);
     for (const one of ended) if (one.status === 'rejected') throw one.reason;
+    // Those that were diverted are expected in the slow queue instead.
+    const bytes = new BytesTally();
+    for (const entry of production) bytes.done(topic, entry);
+    for (const one of bytes) count?.(one);
     if (isSlow) for (const entry of production) shares.caughtUp(organizationOf(entry, catalog) ?? '');
     if (diverted.length > 0)
       metrics.count('tributary_events_diverted_total', { stage: 'profile' }, diverted.length);

@@ -102,6 +102,7 @@ export function validate(
         if (signal.aborted) throw new Unavailable('the partition was lost');
       }
       const event = eventOf(entry);
+      received.received(event.workspace_id, Buffer.byteLength(entry.value) + entry.key.length);
       if (share.goesToSlowQueue(event.workspace_id)) {
         const outputRecord = toSlowQueue(entry, event);
         taken.push(outputRecord);
@@ -109,7 +110,6 @@ export function validate(
         chars += recordChars(outputRecord);
         diverted += 1;
       } else {
-        countReceived(received, entry, event);
         const candidate = candidateOf(dependencies, { entry, event, position: entry.position });
         costs.note(event.workspace_id);
         share.charge(event.workspace_id, recordsBehindMs(candidate.outputRecords.length));
@@ -125,11 +125,6 @@ export function validate(
     if (diverted > 0) metrics.count('tributary_events_diverted_total', { stage: 'validate' }, diverted);
     return outputRecords;
   };
-}
-
-/** Counts an event once: by the stage that decides about it, so that what waits in the slow queue is not processed yet. */
-function countReceived(bytes: BytesTally, { key, value }: LogEntry, { workspace_id }: CanonicalEvent): void {
-  bytes.received(workspace_id, Buffer.byteLength(value) + key.length);
 }
 
 interface SlowDependencies extends ValidateDependencies {
@@ -159,7 +154,7 @@ export function validateSlow(dependencies: SlowDependencies, scheduler: ThreadTu
       );
       if (signal.aborted) throw new Unavailable('the partition was lost');
       taken.push(candidate);
-      if (!isReevaluated(entry)) countReceived(bytes, entry, event);
+      bytes.done(batch.topic, entry);
       chars += charsOf(candidate.outputRecords);
       if (isFull(chars, index + 1, endBatch)) break;
     }

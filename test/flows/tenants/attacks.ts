@@ -212,6 +212,18 @@ export const ATTACKS: readonly Attack[] = [
     },
   },
   {
+    name: 'people who are all new, faster than their profiles are written',
+    rows: ['the disk: profiles and history behind the log'],
+    env: () => ({ TRIBUTARY_DISK_RESERVE: `${freeMib() - 256}MiB` }),
+    pace: 5,
+    async prepare(attacker) {
+      const bio = 'b'.repeat(2_000);
+      const batch = (n: number) =>
+        times(100, (at) => ({ type: 'identify', user_id: `new-${n}-${at}`, traits: { bio } }));
+      return (n) => statusOf(attacker.producer.call('POST', './events/batch', { body: { batch: batch(n) } }));
+    },
+  },
+  {
     name: 'events beyond a budget',
     rows: ['output beyond a budget', 'dead deliveries'],
     env: () => ({ TRIBUTARY_WORKSPACE_BYTES_PER_HOUR: '1MiB' }),
