@@ -10,7 +10,7 @@ import {
   Unavailable,
   type ValueFraming,
 } from '@tributary/core';
-import { type PackedEntry, type PartitionRecords, RecordPacker } from '../record-packer.ts';
+import { type PackedEntry, type PartitionRecords, RecordPacker } from '../entries.ts';
 import type { KafkaClient } from './client/client.ts';
 import { failOn, type ProduceAnswer, type RecordToWrite, translateKafkaError } from './client/protocol.ts';
 import { batchesOf } from './record-batch.ts';

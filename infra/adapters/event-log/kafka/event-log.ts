@@ -16,7 +16,7 @@ import {
   Unavailable,
   type ValueFraming,
 } from '@tributary/core';
-import { checkEntries } from '../record-packer.ts';
+import { checkEntries, specOf, specOfPartition } from '../entries.ts';
 import { createRunner, type RunnerOptions, SharedReads } from '../stage-runner/partition-loop.ts';
 import type { Runner } from '../stage-runner/work.ts';
 import { Appender } from './appender.ts';
@@ -42,7 +42,6 @@ import {
   otherPartitions,
   partitionsInKafka,
   positionsSpec,
-  specOf,
   topicFaults,
 } from './topics.ts';
 
@@ -241,30 +240,25 @@ class KafkaEventLog implements KafkaLog {
   }
 
   async read(topic: string, partition: number, from: number, options: ReadOptions = {}): Promise<ReadResult> {
-    this.#checkOpen();
     return this.#logReader.read(this.#partitionOf(topic, partition), partition, from, options);
   }
 
   async end(topic: string, partition: number): Promise<number> {
-    this.#checkOpen();
     this.#partitionOf(topic, partition);
     return offsetOf(this.#reads, this.#nameOf(topic), partition, 'end');
   }
 
   async first(topic: string, partition: number): Promise<number> {
-    this.#checkOpen();
     this.#partitionOf(topic, partition);
     return offsetOf(this.#reads, this.#nameOf(topic), partition, 'first');
   }
 
   async offsetAt(topic: string, partition: number, ms: number): Promise<number> {
-    this.#checkOpen();
     this.#partitionOf(topic, partition);
     return offsetAt(this.#reads, this.#nameOf(topic), partition, ms);
   }
 
   async positionOf(stage: string, topic: string, partition: number): Promise<number | undefined> {
-    this.#checkOpen();
     this.#partitionOf(topic, partition);
     const name = this.#nameOf(topic);
     const stored = await storedOffsets(this.#reads, this.#nameOf(stage), [{ topic: name, partition }]);
@@ -328,12 +322,10 @@ class KafkaEventLog implements KafkaLog {
     await Promise.all(clients.map((one) => one.close()));
   }
 
+  /** `Unavailable` once the log is closed. */
   #partitionOf(topic: string, partition: number): TopicSpec {
-    const spec = specOf(this.topics, topic);
-    if (!Number.isInteger(partition) || partition < 0 || partition >= spec.partitions) {
-      throw new InvalidInput(`topic "${topic}" has no partition ${partition}`);
-    }
-    return spec;
+    this.#checkOpen();
+    return specOfPartition(this.topics, topic, partition);
   }
 
   #nameOf(name: string): string {

@@ -18,9 +18,10 @@ import {
   Unavailable,
   withBounds,
 } from '@tributary/core';
+import { specOf } from '../entries.ts';
 import { type EntryBarrier, sharedByCallers, type Taken } from '../stage-runner/work.ts';
 import { appendedEnds, offsetAt } from './client/client.ts';
-import { type Installation, specOf } from './topics.ts';
+import type { Installation } from './topics.ts';
 
 /** How long to wait for the catalog to be read up to its end, ms. */
 const CATCH_UP_MS = 5_000;

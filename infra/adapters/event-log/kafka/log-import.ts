@@ -6,19 +6,14 @@ import {
   Unavailable,
   type ValueFraming,
 } from '@tributary/core';
+import { specOf } from '../entries.ts';
 import type { KafkaConnection } from './client/brokers.ts';
 import { KafkaClient } from './client/client.ts';
 import { failOn, MAX_TIMESTAMP_SPAN_MS, type RecordToWrite, translateKafkaError } from './client/protocol.ts';
 import type { RecordedPositions, StagePartition } from './positions.ts';
 import { Fetcher } from './reading.ts';
 import { batchBytes } from './record-batch.ts';
-import {
-  createKafkaTopics,
-  type Installation,
-  setTopicSettings,
-  specOf,
-  type TopicSettings,
-} from './topics.ts';
+import { createKafkaTopics, type Installation, setTopicSettings, type TopicSettings } from './topics.ts';
 
 /**
  * Records keep the timestamps that they had, and none expires before all are there. `KafkaLog.alterTopics` corrects both

@@ -4,7 +4,7 @@ import { type Headers, TooLarge, type TributaryError, Unavailable, type ValueFra
 import kafkajs from 'kafkajs';
 import lz4 from 'lz4js';
 import snappy from 'snappyjs';
-import type { PartitionRecords } from '../record-packer.ts';
+import type { PartitionRecords } from '../entries.ts';
 import type { PackedValue, RecordBatch, RecordRead, RecordToWrite } from './client/protocol.ts';
 
 /** Bytes of records in one batch, at most; a larger record goes alone. Kafka's default limit is 1 MiB. */

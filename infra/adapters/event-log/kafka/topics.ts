@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
-  InvalidInput,
   LayoutMismatch,
   type Logger,
   type TopicFault,
@@ -30,13 +29,6 @@ export interface Installation {
 export function partitionsOf({ topics }: Pick<Installation, 'topics'>, topic: string) {
   const { partitions = 0 } = topics.get(topic) ?? {};
   return Array.from({ length: partitions }, (_, partition) => ({ topic, partition }));
-}
-
-/** `InvalidInput` for a topic that is not declared. */
-export function specOf(topics: ReadonlyMap<string, TopicSpec>, topic: string): TopicSpec {
-  const spec = topics.get(topic);
-  if (!spec) throw new InvalidInput(`unknown topic "${topic}"`);
-  return spec;
 }
 
 /** A record is at most a value of 1 MiB and its headers, or in `stages.dead` both once more as JSON within JSON. */

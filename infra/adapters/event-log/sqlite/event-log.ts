@@ -20,7 +20,7 @@ import {
   Unavailable,
 } from '@tributary/core';
 import { translateSqliteError } from '../../sqlite/database.ts';
-import { checkEntries } from '../record-packer.ts';
+import { checkEntries, specOf, specOfPartition } from '../entries.ts';
 import {
   createRunner,
   entriesFrom,
@@ -128,7 +128,6 @@ export class SqliteEventLog implements EventLog {
   }
 
   async read(topic: string, partition: number, from: number, options: ReadOptions = {}): Promise<ReadResult> {
-    this.#checkOpen();
     const spec = this.#partitionOf(topic, partition);
     const { maxBytes = READ_BYTES, waitMs = 0, signal } = options;
     const { reader, watch } = this.#groupOf(spec);
@@ -151,22 +150,18 @@ export class SqliteEventLog implements EventLog {
   }
 
   async end(topic: string, partition: number): Promise<number> {
-    this.#checkOpen();
     return this.#groupOf(this.#partitionOf(topic, partition)).reader.end(topic, partition);
   }
 
   async first(topic: string, partition: number): Promise<number> {
-    this.#checkOpen();
     return this.#groupOf(this.#partitionOf(topic, partition)).reader.first(topic, partition);
   }
 
   async offsetAt(topic: string, partition: number, ms: number): Promise<number> {
-    this.#checkOpen();
     return this.#groupOf(this.#partitionOf(topic, partition)).reader.offsetAt(topic, partition, ms);
   }
 
   async positionOf(stage: string, topic: string, partition: number): Promise<number | undefined> {
-    this.#checkOpen();
     this.#partitionOf(topic, partition);
     const of = this.#named('stages')
       .reader.positions()
@@ -200,7 +195,6 @@ export class SqliteEventLog implements EventLog {
 
   /** Blocks the calling thread while a file is rewritten. */
   async dropBelow(topic: string, partition: number, offset: number): Promise<void> {
-    this.#checkOpen();
     const { folder, reader } = this.#groupOf(this.#partitionOf(topic, partition));
     if (offset > reader.end(topic, partition)) throw new InvalidInput(`${topic} does not reach to ${offset}`);
     await dropSegmentsBelow(folder, topic, partition, offset);
@@ -321,12 +315,10 @@ export class SqliteEventLog implements EventLog {
     return group;
   }
 
+  /** `Unavailable` once the log is closed. */
   #partitionOf(topic: string, partition: number): TopicSpec {
-    const spec = specOf(this.topics, topic);
-    if (!Number.isInteger(partition) || partition < 0 || partition >= spec.partitions) {
-      throw new InvalidInput(`topic "${topic}" has no partition ${partition}`);
-    }
-    return spec;
+    this.#checkOpen();
+    return specOfPartition(this.topics, topic, partition);
   }
 
   #checkOpen(): void {
@@ -354,17 +346,10 @@ interface StageRunOptions extends Runner {
   readonly writer: TopicGroupWriter;
 }
 
-interface OwnedSource {
+interface SourcePartition {
   readonly source: Source;
   readonly spec: TopicSpec;
   readonly partition: number;
-  readonly ownership: Ownership;
-}
-
-interface RunningPartition {
-  readonly spec: TopicSpec;
-  readonly partition: number;
-  readonly loop: PartitionLoop;
 }
 
 /** A stage running on every partition of its sources. A later run of the same stage, in any process, ends this one. */
@@ -374,12 +359,12 @@ class SqliteStageRun implements StageRun {
   readonly #options: StageRunOptions;
   readonly #stopping = new AbortController();
   readonly #leaving = new AbortController();
-  readonly #partitions: readonly RunningPartition[];
+  readonly #partitions: readonly (SourcePartition & { readonly loop: PartitionLoop })[];
 
   /** Takes ownership of the partitions. `InvalidInput` for a stage that this log cannot run; else `Unavailable`. */
   static async start(stage: Stage, options: StageRunOptions): Promise<SqliteStageRun> {
     checkStage(stage, options.topics);
-    const partitions = stage.reads.flatMap((source) => {
+    const partitions = stage.reads.flatMap((source): SourcePartition[] => {
       const spec = specOf(options.topics, source.topic);
       return Array.from({ length: spec.partitions }, (_, partition) => ({ source, spec, partition }));
     });
@@ -389,25 +374,24 @@ class SqliteStageRun implements StageRun {
         return { stage: stage.name, topic: spec.name, partition, start };
       }),
     );
-    return new SqliteStageRun(
-      stage,
-      options,
-      partitions.map((one, i) => {
-        const ownership = owned[i];
-        if (!ownership) throw new Error(`no ownership of ${one.spec.name}/${one.partition}`);
-        return { ...one, ownership };
-      }),
-    );
+    return new SqliteStageRun(stage, options, partitions, owned);
   }
 
-  private constructor(stage: Stage, options: StageRunOptions, partitions: readonly OwnedSource[]) {
+  private constructor(
+    stage: Stage,
+    options: StageRunOptions,
+    partitions: readonly SourcePartition[],
+    ownerships: readonly Ownership[],
+  ) {
     this.#stage = stage;
     this.#options = options;
-    const [stopping, leaving] = [this.#stopping.signal, this.#leaving.signal];
-    this.#partitions = partitions.map(({ source, spec, partition, ownership }) => {
-      const owned = ownedPartition(stage, spec, partition, ownership, options);
-      const loop = new PartitionLoop({ ...options, stage, source, owned, stopping, leaving });
-      return { spec, partition, loop };
+    const signals = { stopping: this.#stopping.signal, leaving: this.#leaving.signal };
+    this.#partitions = partitions.map((one, i) => {
+      const ownership = ownerships[i];
+      if (!ownership) throw new Error(`no ownership of ${one.spec.name}/${one.partition}`);
+      const owned = ownedPartition(stage, one, ownership, options);
+      const loop = new PartitionLoop({ ...options, ...signals, stage, source: one.source, owned });
+      return { ...one, loop };
     });
     this.ended = this.#run();
     // The failure was logged; a caller that stops the run without reading `ended` must not see an unhandled rejection.
@@ -462,12 +446,12 @@ class SqliteStageRun implements StageRun {
 
 function ownedPartition(
   stage: Stage,
-  spec: TopicSpec,
-  partition: number,
+  { spec, partition }: SourcePartition,
   { generation, committed }: Ownership,
   options: StageRunOptions,
 ): OwnedPartition {
   const topic = spec.name;
+  const of = { stage: stage.name, topic, partition };
   const { reader, watch } = options.groupOf(spec);
   return {
     topic,
@@ -495,15 +479,7 @@ function ownedPartition(
     },
     end: async () => reader.end(topic, partition),
     commit: (from, to, outputRecords) =>
-      options.writer.commit({
-        stage: stage.name,
-        topic,
-        partition,
-        generation,
-        from,
-        to,
-        outputRecords,
-      }),
+      options.writer.commit({ ...of, generation, from, to, outputRecords }),
   };
 }
 
@@ -514,10 +490,4 @@ function checkStage(stage: Stage, topics: ReadonlyMap<string, TopicSpec>): void 
       throw new InvalidInput(`stage "${stage.name}" cannot emit to "${topic}"`);
     }
   }
-}
-
-function specOf(topics: ReadonlyMap<string, TopicSpec>, topic: string): TopicSpec {
-  const spec = topics.get(topic);
-  if (!spec) throw new InvalidInput(`unknown topic "${topic}"`);
-  return spec;
 }

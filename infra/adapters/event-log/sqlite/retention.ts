@@ -104,12 +104,6 @@ function readSealed(folder: string, sequence: number): SealedSegment | undefined
 /** How long to wait for readers of other processes that use old pages of a file, ms. */
 const READERS_TIMEOUT_MS = 10_000;
 
-/** The records of one partition in a segment. */
-interface OffsetRange {
-  readonly first: number;
-  readonly next: number;
-}
-
 /**
  * Drops the records of a partition below an offset from all segments, so that no byte of them is left in the files.
  *
@@ -168,22 +162,17 @@ function isRewritePending(database: DatabaseSync): boolean {
 /** Deletes the rows; returns whether the segment has to be rewritten. */
 function dropRows(database: DatabaseSync, topic: string, partition: number, offset: number): boolean {
   return inTransaction(database, () => {
-    const range = rangeOf(database, topic, partition);
-    if (range === undefined || range.first > offset) return isRewritePending(database);
+    const head = database
+      .prepare('SELECT first_offset, next_offset FROM heads WHERE topic = ? AND partition = ?')
+      .get(topic, partition);
+    if (head === undefined || Number(head.first_offset) > offset) return isRewritePending(database);
     database.exec(`PRAGMA user_version = ${REWRITE_PENDING}`);
     database.prepare(`DELETE FROM ${recordsTable(topic, partition)} WHERE offset < ?`).run(offset);
     database
       .prepare('UPDATE heads SET first_offset = ? WHERE topic = ? AND partition = ?')
-      .run(Math.min(offset, range.next), topic, partition);
+      .run(Math.min(offset, Number(head.next_offset)), topic, partition);
     return true;
   });
-}
-
-function rangeOf(database: DatabaseSync, topic: string, partition: number): OffsetRange | undefined {
-  const row = database
-    .prepare('SELECT first_offset, next_offset FROM heads WHERE topic = ? AND partition = ?')
-    .get(topic, partition);
-  return row && { first: Number(row.first_offset), next: Number(row.next_offset) };
 }
 
 /** Such a segment can be removed: its ends and positions are in the next one, too. */

@@ -30,17 +30,12 @@ export function topicGroupOf(spec: TopicSpec): TopicGroup {
   return spec.retentionMs === 'forever' ? 'catalog' : 'stages';
 }
 
-/** The end of a stored partition. */
-interface StoredHead {
-  readonly next: number;
-}
-
 /**
  * Compares the declared topics with the stored ones, and returns the differences that would lose records. `heads` are
  * by `topic/partition`. A topic that is no longer declared is accepted once all its records were read.
  */
 export function layoutFaults(
-  heads: ReadonlyMap<string, StoredHead>,
+  heads: ReadonlyMap<string, { readonly next: number }>,
   positions: readonly Omit<StagePosition, 'stage'>[],
   topics: ReadonlyMap<string, TopicSpec>,
 ): readonly string[] {

@@ -11,7 +11,7 @@ import {
   Unavailable,
 } from '@tributary/core';
 import { GroupCommit } from '../../group-commit/group-commit.ts';
-import { type PackedEntry, type PartitionRecords, RecordPacker } from '../record-packer.ts';
+import { type PackedEntry, type PartitionRecords, RecordPacker } from '../entries.ts';
 import { type Cursor, outputBytes } from '../stage-runner/work.ts';
 import type { WorkerOptions, WorkerReply, WorkerRequest } from './append-worker.ts';
 

@@ -10,7 +10,7 @@ import {
   Unavailable,
   type ValueFraming,
 } from '@tributary/core';
-import { type PartitionRecords, RecordPacker } from '../../record-packer.ts';
+import { type PartitionRecords, RecordPacker } from '../../entries.ts';
 import {
   type CommitThrottle,
   type Cursor,

@@ -9,12 +9,13 @@ import {
   type TopicSpec,
   TributaryError,
 } from '@tributary/core';
+import { specOf } from '../../entries.ts';
 import { PartitionLoop, type SharedReads } from '../../stage-runner/partition-loop.ts';
 import { type Cursor, PartitionLost, pause, type Runner, unlessAborted } from '../../stage-runner/work.ts';
 import { appendedEnds, KafkaClient, stableEnds, storedOffsets } from '../client/client.ts';
 import { PositionUnknown } from '../positions.ts';
 import { Fetcher, isStuck, type Overdue, overdue, PartitionReader } from '../reading.ts';
-import { partitionsOf, specOf } from '../topics.ts';
+import { partitionsOf } from '../topics.ts';
 import { type Assignee, Membership } from './membership.ts';
 import { KafkaPartition, type StageGroup } from './owned-partition.ts';
 

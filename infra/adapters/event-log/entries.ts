@@ -7,6 +7,25 @@ import {
   type TopicSpec,
 } from '@tributary/core';
 
+/** `InvalidInput` for a topic that is not declared. */
+export function specOf(topics: ReadonlyMap<string, TopicSpec>, topic: string): TopicSpec {
+  const spec = topics.get(topic);
+  if (!spec) throw new InvalidInput(`unknown topic "${topic}"`);
+  return spec;
+}
+
+/** The same, and for a partition that the topic does not have. */
+export function specOfPartition(
+  topics: ReadonlyMap<string, TopicSpec>,
+  topic: string,
+  partition: number,
+): TopicSpec {
+  const spec = specOf(topics, topic);
+  if (!Number.isInteger(partition) || partition < 0 || partition >= spec.partitions)
+    throw new InvalidInput(`topic "${topic}" has no partition ${partition}`);
+  return spec;
+}
+
 /** The overhead of an entry. */
 const ENTRY_BYTES = 64;
 

@@ -1,6 +1,6 @@
 import { type Headers, type NewEntry, partitionOf, type TopicSpec } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { RecordPacker } from './record-packer.ts';
+import { RecordPacker } from './entries.ts';
 
 const PACKED: TopicSpec = { name: 'events.production', partitions: 1, packed: true, retentionMs: 1 };
 const PLAIN: TopicSpec = { name: 'deliveries', partitions: 1, packed: false, retentionMs: 1 };
