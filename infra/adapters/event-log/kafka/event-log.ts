@@ -17,8 +17,12 @@ import {
   type ValueFraming,
 } from '@tributary/core';
 import { checkEntries, specOf, specOfPartition } from '../entries.ts';
-import { createRunner, type RunnerOptions, SharedReads } from '../stage-runner/partition-loop.ts';
-import type { Runner } from '../stage-runner/work.ts';
+import {
+  createRunner,
+  type Runner,
+  type RunnerOptions,
+  SharedReads,
+} from '../stage-runner/partition-loop.ts';
 import { Appender } from './appender.ts';
 import type { KafkaConnection } from './client/brokers.ts';
 import { BrokerClock, ClientPool, KafkaClient, offsetAt, offsetOf, storedOffsets } from './client/client.ts';

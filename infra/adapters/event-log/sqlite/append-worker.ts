@@ -1,8 +1,7 @@
 import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { messageOf } from '@tributary/core/primitives';
 import { openDatabase } from '../../sqlite/database.ts';
-import { SegmentWriter } from './segment-writer.ts';
-import type { WriteBatch, WriteBatchResult } from './topic-group-writer.ts';
+import { SegmentWriter, type WriteBatch, type WriteBatchResult } from './segment-writer.ts';
 
 export interface WorkerOptions {
   readonly folder: string;

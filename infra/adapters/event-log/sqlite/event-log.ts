@@ -25,26 +25,23 @@ import {
   createRunner,
   entriesFrom,
   PartitionLoop,
+  type Runner,
   type RunnerOptions,
   SharedReads,
 } from '../stage-runner/partition-loop.ts';
-import {
-  type CommitThrottle,
-  type OwnedPartition,
-  PartitionLost,
-  type Runner,
-} from '../stage-runner/work.ts';
+import { type CommitThrottle, type OwnedPartition, PartitionLost } from '../stage-runner/work.ts';
 import { dropExpired, dropSegmentsBelow } from './retention.ts';
 import {
   createFirstSegment,
   layoutFaults,
+  type StagePosition,
   TOPIC_GROUPS,
   type TopicGroup,
   topicGroupOf,
 } from './segment-file.ts';
-import { createTopicTables, rollIdleSegment } from './segment-writer.ts';
-import { type StagePosition, TopicGroupReader, TopicGroupWatch } from './topic-group-reader.ts';
-import { type Ownership, TopicGroupWriter } from './topic-group-writer.ts';
+import { createTopicTables, type Ownership, rollIdleSegment } from './segment-writer.ts';
+import { TopicGroupReader, TopicGroupWatch } from './topic-group-reader.ts';
+import { TopicGroupWriter } from './topic-group-writer.ts';
 
 export interface SqliteEventLogOptions extends RunnerOptions {
   /** Holds one folder per topic group; created when missing. Several processes may share it. */

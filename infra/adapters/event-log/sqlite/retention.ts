@@ -9,12 +9,13 @@ import {
   recordsTable,
   removeOrphanedFiles,
   removeSegment,
+  type StagePosition,
   segmentExists,
   segmentFile,
   type TopicGroup,
   topicGroupOf,
 } from './segment-file.ts';
-import { SegmentReader, type StagePosition } from './topic-group-reader.ts';
+import { SegmentReader } from './topic-group-reader.ts';
 
 /** The properties of a sealed segment that decide whether it may be removed. */
 interface SealedSegment {

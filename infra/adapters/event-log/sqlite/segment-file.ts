@@ -14,7 +14,6 @@ import { DatabaseSync } from 'node:sqlite';
 import type { TopicSpec } from '@tributary/core';
 import { newId } from '@tributary/core/primitives';
 import { inTransaction } from '../../sqlite/database.ts';
-import type { StagePosition } from './topic-group-reader.ts';
 
 /**
  * Topics are divided into three groups. Each has a folder of files and one writer at a time, so that an append of
@@ -28,6 +27,14 @@ export const TOPIC_GROUPS: readonly TopicGroup[] = ['received', 'catalog', 'stag
 export function topicGroupOf(spec: TopicSpec): TopicGroup {
   if (spec.packed) return 'received';
   return spec.retentionMs === 'forever' ? 'catalog' : 'stages';
+}
+
+/** The offset of the next entry that a stage reads from a partition. */
+export interface StagePosition {
+  readonly stage: string;
+  readonly topic: string;
+  readonly partition: number;
+  readonly offset: number;
 }
 
 /**

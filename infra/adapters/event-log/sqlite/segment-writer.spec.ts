@@ -6,9 +6,13 @@ import { Unavailable } from '@tributary/core';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { openDatabase } from '../../sqlite/database.ts';
 import { listSegments, prepareNext, removeSegment, seal, segmentFile } from './segment-file.ts';
-import { SegmentWriter, type SegmentWriterOptions } from './segment-writer.ts';
+import {
+  SegmentWriter,
+  type SegmentWriterOptions,
+  type WriteBatch,
+  type WriteBatchResult,
+} from './segment-writer.ts';
 import { TopicGroupReader } from './topic-group-reader.ts';
-import type { WriteBatch, WriteBatchResult } from './topic-group-writer.ts';
 
 const LIMITS = { maxBytes: 1_000_000, maxEntries: 100_000 };
 const START = { offset: 0, index: 0 };

@@ -4,6 +4,7 @@ import { messageOf } from '@tributary/core/primitives';
 import { pack } from '@tributary/core/record-layout';
 import { inTransaction, openDatabase, translateSqliteError } from '../../sqlite/database.ts';
 import { WalCheckpointer } from '../../sqlite/wal-checkpointer.ts';
+import type { Cursor } from '../stage-runner/work.ts';
 import {
   createFirstSegment,
   createRecordsTable,
@@ -15,15 +16,62 @@ import {
   roll,
   segmentFile,
 } from './segment-file.ts';
-import type {
-  CommitResult,
-  CommitWrite,
-  Ownership,
-  OwnershipClaim,
-  RecordsWrite,
-  WriteBatch,
-  WriteBatchResult,
-} from './topic-group-writer.ts';
+
+/** Records of one partition, to be written in order. */
+export interface RecordsWrite {
+  readonly topic: string;
+  readonly partition: number;
+  /** One per record; empty when all are ''. */
+  readonly keys: readonly string[];
+  /** One per record, as JSON. */
+  readonly headers: readonly string[];
+  /** Entries in each record. */
+  readonly counts: readonly number[];
+  /** One per entry, record after record. */
+  readonly values: readonly string[];
+}
+
+/** Moves a stage's position in a partition, and writes the records that it emits. */
+export interface CommitWrite {
+  readonly stage: string;
+  readonly topic: string;
+  readonly partition: number;
+  readonly generation: number;
+  readonly from: Cursor;
+  readonly to: Cursor;
+  readonly outputRecords: readonly RecordsWrite[];
+}
+
+/** Makes the caller the newest owner of a partition. A stage without a stored position begins at `start`. */
+export interface OwnershipClaim {
+  readonly stage: string;
+  readonly topic: string;
+  readonly partition: number;
+  readonly start: number;
+}
+
+/** The writes that become durable in one transaction. */
+export interface WriteBatch {
+  readonly appends: readonly RecordsWrite[];
+  readonly commits: readonly CommitWrite[];
+  readonly ownershipClaims: readonly OwnershipClaim[];
+}
+
+/** The offset of the first record of each output record, or `fenced`: nothing of that commit was written. */
+export type CommitResult = readonly number[] | 'fenced';
+
+export interface Ownership {
+  readonly generation: number;
+  readonly committed: Cursor;
+}
+
+/** One result for each write of a batch, in the same order. */
+export interface WriteBatchResult {
+  /** The offset of the first record of each. */
+  readonly appends: readonly number[];
+  readonly commits: readonly CommitResult[];
+  readonly ownerships: readonly Ownership[];
+}
 
 /** A failed roll is not repeated with every write. */
 const ROLL_RETRY_MS = 10_000;

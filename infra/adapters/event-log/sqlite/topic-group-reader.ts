@@ -7,6 +7,7 @@ import {
   listSegments,
   publishNext,
   recordsTable,
+  type StagePosition,
   segmentExists,
   segmentFile,
   TOPIC_GROUPS,
@@ -311,14 +312,6 @@ export class TopicGroupWatch {
   #wakeAll(): void {
     for (const waiters of [...this.#waiters.values()]) for (const waiter of [...waiters]) waiter.wake();
   }
-}
-
-/** The offset of the next entry that a stage reads from a partition. */
-export interface StagePosition {
-  readonly stage: string;
-  readonly topic: string;
-  readonly partition: number;
-  readonly offset: number;
 }
 
 interface StageCursor extends StagePosition {

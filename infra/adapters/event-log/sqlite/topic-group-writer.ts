@@ -12,8 +12,16 @@ import {
 } from '@tributary/core';
 import { GroupCommit } from '../../group-commit/group-commit.ts';
 import { type PackedEntry, type PartitionRecords, RecordPacker } from '../entries.ts';
-import { type Cursor, outputBytes } from '../stage-runner/work.ts';
+import { outputBytes } from '../stage-runner/work.ts';
 import type { WorkerOptions, WorkerReply, WorkerRequest } from './append-worker.ts';
+import type {
+  CommitWrite,
+  Ownership,
+  OwnershipClaim,
+  RecordsWrite,
+  WriteBatch,
+  WriteBatchResult,
+} from './segment-writer.ts';
 
 /** Bytes that a commit counts for in addition to its output records. */
 const COMMIT_BYTES = 128;
@@ -140,62 +148,6 @@ export class TopicGroupWriter {
     if (reply.kind === 'written') pending?.resolve(reply.result);
     else pending?.reject(new Unavailable(reply.error));
   }
-}
-
-/** Records of one partition, to be written in order. */
-export interface RecordsWrite {
-  readonly topic: string;
-  readonly partition: number;
-  /** One per record; empty when all are ''. */
-  readonly keys: readonly string[];
-  /** One per record, as JSON. */
-  readonly headers: readonly string[];
-  /** Entries in each record. */
-  readonly counts: readonly number[];
-  /** One per entry, record after record. */
-  readonly values: readonly string[];
-}
-
-/** Moves a stage's position in a partition, and writes the records that it emits. */
-export interface CommitWrite {
-  readonly stage: string;
-  readonly topic: string;
-  readonly partition: number;
-  readonly generation: number;
-  readonly from: Cursor;
-  readonly to: Cursor;
-  readonly outputRecords: readonly RecordsWrite[];
-}
-
-/** Makes the caller the newest owner of a partition. A stage without a stored position begins at `start`. */
-export interface OwnershipClaim {
-  readonly stage: string;
-  readonly topic: string;
-  readonly partition: number;
-  readonly start: number;
-}
-
-/** The writes that become durable in one transaction. */
-export interface WriteBatch {
-  readonly appends: readonly RecordsWrite[];
-  readonly commits: readonly CommitWrite[];
-  readonly ownershipClaims: readonly OwnershipClaim[];
-}
-
-/** The offset of the first record of each output record, or `fenced`: nothing of that commit was written. */
-export type CommitResult = readonly number[] | 'fenced';
-
-export interface Ownership {
-  readonly generation: number;
-  readonly committed: Cursor;
-}
-
-/** One result for each write of a batch, in the same order. */
-export interface WriteBatchResult {
-  /** The offset of the first record of each. */
-  readonly appends: readonly number[];
-  readonly commits: readonly CommitResult[];
-  readonly ownerships: readonly Ownership[];
 }
 
 interface StageCommit extends Omit<CommitWrite, 'outputRecords'> {

@@ -31,9 +31,9 @@ import {
   failureOf,
   type OwnedPartition,
   pause,
-  type Runner,
   type StageSpace,
   type Taken,
+  type Tools,
   unlessAborted,
   type Work,
 } from './work.ts';
@@ -51,6 +51,14 @@ const FULL_MS = 250;
 
 /** How long a stop waits for the last position to be stored, ms; without it the next owner repeats the work. */
 const LAST_POSITION_MS = 2_000;
+
+/** What the stages that one log runs have in common. */
+export interface Runner extends Tools {
+  readonly crashes: CrashWatch;
+  readonly fetchBytes: number;
+  readonly maxUncommitted: number;
+  readonly stopGraceMs: number;
+}
 
 /** The settings of a log for the stages that it runs. */
 export interface RunnerOptions {

@@ -1,5 +1,13 @@
 import { type EventLog, type LogEntry, type NewEntry, type Stage, TOPIC } from '@tributary/core';
-import { type Cursor, compareCursors, pause, sharedByCallers, type Taken, unlessAborted } from './work.ts';
+import {
+  type Cursor,
+  compareCursors,
+  type InFlight,
+  pause,
+  sharedByCallers,
+  type Taken,
+  unlessAborted,
+} from './work.ts';
 
 /** The newest notes that are read: a process that ends every few seconds for another reason leaves one each time. */
 const NOTES_READ = 500;
@@ -154,7 +162,7 @@ export class SuspectIsolation {
   }
 
   /** Runs `work` on a suspect in its turn, waits for it for a second, and rejects where it rejects until then. */
-  async alone(inFlight: InFlightEntries, work: () => Promise<void>, signal: AbortSignal): Promise<void> {
+  async alone(inFlight: InFlight, work: () => Promise<void>, signal: AbortSignal): Promise<void> {
     const before = this.#last;
     const turn = Promise.withResolvers<void>();
     this.#last = turn.promise;
@@ -338,8 +346,7 @@ export class InFlightTable {
 }
 
 /** The entries of one partition that a stage has in flight. */
-export class InFlightEntries {
-  /** Set before a suspect is dispatched alone. */
+export class InFlightEntries implements InFlight {
   alone = false;
   readonly #numbers: Float64Array;
   readonly #closed: () => void;
@@ -349,7 +356,6 @@ export class InFlightEntries {
     this.#closed = closed;
   }
 
-  /** Adds an entry that is about to be dispatched, behind those in flight. */
   take({ position: { offset, index }, timestamp }: LogEntry): void {
     const numbers = this.#numbers;
     numbers[SLOT.toOffset] = offset;
@@ -361,13 +367,11 @@ export class InFlightEntries {
     numbers[SLOT.state] = this.alone ? ALONE : IN_FLIGHT;
   }
 
-  /** The entries before the cursor are done. */
   passed({ offset, index }: Cursor): void {
     this.#numbers[SLOT.fromOffset] = offset;
     this.#numbers[SLOT.fromIndex] = index;
   }
 
-  /** All entries are done. */
   clear(): void {
     this.#numbers[SLOT.state] = IDLE;
   }

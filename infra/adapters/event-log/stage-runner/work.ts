@@ -23,7 +23,6 @@ import {
   TributaryError,
   Unavailable,
 } from '@tributary/core';
-import type { CrashWatch, InFlightEntries } from './suspects.ts';
 
 /** One partition that this process owns for a stage, as an engine implements it. */
 export interface OwnedPartition {
@@ -83,27 +82,33 @@ export interface StageSpace {
   isSpent(): boolean;
 }
 
-/** What the stages that one log runs have in common. */
-export interface Runner {
-  readonly crashes: CrashWatch;
+/** What all work of a log shares. */
+export interface Tools {
   readonly space: StageSpace;
   readonly backoff: Backoff;
-  readonly fetchBytes: number;
-  readonly maxUncommitted: number;
-  /** How long a stage may take to finish its entries when it stops or a partition moves, ms. */
-  readonly stopGraceMs: number;
   readonly clock: Clock;
   readonly metrics: Metrics;
   readonly logger: Logger;
 }
 
+/** The entries of a partition that are in flight, for the case that one of them ends the process; see `InFlightTable`. */
+export interface InFlight {
+  /** Set before a suspect is dispatched alone. */
+  alone: boolean;
+  /** Adds an entry that is about to be dispatched, behind those in flight. */
+  take(entry: LogEntry): void;
+  /** The entries before the cursor are done. */
+  passed(to: Cursor): void;
+  /** All entries are done. */
+  clear(): void;
+}
+
 /** The context of the work on one partition, whatever the engine. */
-export interface Work extends Pick<Runner, 'backoff' | 'clock' | 'metrics' | 'logger'> {
+export interface Work extends Omit<Tools, 'space'> {
   readonly stage: string;
   readonly writes: ReadonlySet<string>;
   readonly committer: Committer;
-  /** The entries in flight, for the case that one of them ends the process. */
-  readonly inFlight: InFlightEntries;
+  readonly inFlight: InFlight;
   /** Whether positions without output records may be stored later. */
   readonly positionsMayWait: boolean;
   /** The stage's `StageContext.signal`: once it fired no entry is dispatched or committed. */
@@ -125,7 +130,7 @@ export class PartitionLost extends Error {
 export class Committer {
   readonly #stage: Pick<Stage, 'name' | 'isCounting' | 'committed'>;
   readonly #owned: Omit<OwnedPartition, 'fetch'>;
-  readonly #runner: Pick<Runner, 'space' | 'backoff' | 'metrics' | 'logger'>;
+  readonly #tools: Omit<Tools, 'clock'>;
   /** See `FlowStage.commitPauseMs`. */
   readonly #leastPauseMs: number;
   #committed: Cursor;
@@ -141,11 +146,11 @@ export class Committer {
   constructor(
     stage: Pick<Stage, 'name' | 'isCounting' | 'committed'> & Pick<FlowStage, 'commitPauseMs'>,
     owned: Omit<OwnedPartition, 'fetch'>,
-    runner: Pick<Runner, 'space' | 'backoff' | 'metrics' | 'logger'>,
+    tools: Omit<Tools, 'clock'>,
   ) {
     this.#stage = stage;
     this.#owned = owned;
-    this.#runner = runner;
+    this.#tools = tools;
     this.#leastPauseMs = stage.commitPauseMs ?? 0;
     this.#committed = owned.committed;
   }
@@ -217,7 +222,7 @@ export class Committer {
     for (let repetition = 0; ; repetition++) {
       signal.throwIfAborted();
       try {
-        if (records.length > 0 && this.#runner.space.isSpent())
+        if (records.length > 0 && this.#tools.space.isSpent())
           throw new Unavailable('the disk is full: what is left of it is kept for removals');
         await this.#owned.commit(this.#committed, to, records);
         this.#committed = to;
@@ -247,7 +252,7 @@ export class Committer {
 
   #noteCommit(tookMs: number): void {
     const { throttle } = this.#owned;
-    this.#runner.metrics.observe('tributary_stage_commit_duration_seconds', tookMs / 1_000, {
+    this.#tools.metrics.observe('tributary_stage_commit_duration_seconds', tookMs / 1_000, {
       stage: this.#stage.name,
     });
     if (throttle === undefined) return;
@@ -260,7 +265,7 @@ export class Committer {
   async #pauseOrThrow(thrown: unknown, repetition: number, signal: AbortSignal): Promise<void> {
     const { topic, partition } = this.#owned;
     const { name: stage } = this.#stage;
-    const { logger, backoff } = this.#runner;
+    const { logger, backoff } = this.#tools;
     if (thrown instanceof Fenced) {
       throw new PartitionLost(`${topic}/${partition} of stage ${stage} has a newer owner`, { cause: thrown });
     }

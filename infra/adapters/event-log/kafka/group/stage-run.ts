@@ -10,8 +10,8 @@ import {
   TributaryError,
 } from '@tributary/core';
 import { specOf } from '../../entries.ts';
-import { PartitionLoop, type SharedReads } from '../../stage-runner/partition-loop.ts';
-import { type Cursor, PartitionLost, pause, type Runner, unlessAborted } from '../../stage-runner/work.ts';
+import { PartitionLoop, type Runner, type SharedReads } from '../../stage-runner/partition-loop.ts';
+import { type Cursor, PartitionLost, pause, unlessAborted } from '../../stage-runner/work.ts';
 import { appendedEnds, KafkaClient, stableEnds, storedOffsets } from '../client/client.ts';
 import { PositionUnknown } from '../positions.ts';
 import { Fetcher, isStuck, type Overdue, overdue, PartitionReader } from '../reading.ts';
