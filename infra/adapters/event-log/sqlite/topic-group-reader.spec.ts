@@ -76,7 +76,7 @@ describe('topic group reader', () => {
 
   it('reads a new record although the first refresh failed', () => {
     write();
-    vi.spyOn(StatementSync.prototype, 'iterate').mockImplementationOnce(() => {
+    vi.spyOn(StatementSync.prototype, 'all').mockImplementationOnce(() => {
       throw Object.assign(new Error('disk I/O error'), { errcode: SQLITE_IOERR });
     });
     expect(() => reader.end('t', 0)).toThrow(Unavailable);

@@ -328,6 +328,8 @@ interface SegmentHead {
   nextOrdinal: number;
 }
 
+type HeadRow = readonly [name: string, first: number, next: number, nextOrdinal: number];
+
 /** One segment, read only. Its heads stay in memory while its file is closed. */
 export class SegmentReader {
   readonly sequence: number;
@@ -356,12 +358,15 @@ export class SegmentReader {
     if (version === this.#version) return false;
     const sealedAt = this.#statement('SELECT sealed_at FROM segment').get()?.sealed_at;
     this.sealedAt = typeof sealedAt === 'number' ? sealedAt : null;
-    for (const row of this.#statement('SELECT * FROM heads').iterate()) {
-      const name = `${row.topic}/${row.partition}`;
-      const head = this.heads.get(name) ?? { first: 0, next: 0, nextOrdinal: 0 };
-      head.first = Math.max(head.first, Number(row.first_offset));
-      head.next = Math.max(head.next, Number(row.next_offset));
-      head.nextOrdinal = Math.max(head.nextOrdinal, Number(row.next_ordinal));
+    const heads = this.#statement(
+      "SELECT topic || '/' || partition, first_offset, next_offset, next_ordinal FROM heads",
+    );
+    heads.setReturnArrays(true);
+    for (const [name, first, next, nextOrdinal] of heads.all() as unknown as readonly HeadRow[]) {
+      const head = this.heads.get(name) ?? { first, next, nextOrdinal };
+      head.first = Math.max(head.first, first);
+      head.next = Math.max(head.next, next);
+      head.nextOrdinal = Math.max(head.nextOrdinal, nextOrdinal);
       this.heads.set(name, head);
     }
     // Set last, so that a refresh that failed half-way is repeated.
