@@ -129,8 +129,8 @@ export {
   type MailSendResult,
 } from './notices/mail.ts';
 export * from './notices/notices.ts';
+export * from './ports/counters.ts';
 export * from './ports/deduplicator.ts';
-export * from './ports/funnel-store.ts';
 export * from './ports/history.ts';
 export * from './ports/live-tail.ts';
 export * from './ports/logger.ts';
@@ -139,7 +139,6 @@ export * from './ports/process-board.ts';
 export * from './ports/sandbox.ts';
 export * from './ports/store-mark.ts';
 export * from './ports/tracing.ts';
-export * from './ports/volume-counters.ts';
 export * from './primitives/index.ts';
 export * from './profiles/event-write.ts';
 export * from './profiles/identity/identity.ts';

@@ -8,10 +8,10 @@ import type {
   Contract,
   ContractVerdict,
   ContractWorkers,
+  Counters,
   Deduplicator,
   Destination,
   EventLog,
-  FunnelStore,
   HealthBoard,
   History,
   JsonObject,
@@ -30,7 +30,6 @@ import type {
   SystemView,
   TokenBuckets,
   Tracing,
-  VolumeCounters,
 } from '@tributary/core';
 import type { IdentityVerifier } from './authentication/id-tokens.ts';
 import type { ChangeLimits } from './limits/change-limits.ts';
@@ -64,8 +63,7 @@ export interface GatewayDependencies {
   isUpgradePending?(): boolean;
   /** How long the catalog is trusted without contact to the log, ms. Absent: for ever. */
   readonly trustCatalogForMs?: number;
-  readonly counters: VolumeCounters;
-  readonly funnel: FunnelStore;
+  readonly counters: Counters;
   readonly history: History;
   /** Finds the position of a message; the gateway makes no dedupe claims. */
   readonly deduplicator: Pick<Deduplicator, 'winner'>;

@@ -12,6 +12,8 @@ export {
   type ContractWorkersOptions,
   openContractWorkers,
 } from './adapters/contract-workers/worker-process/index.ts';
+export { openRedisCounters } from './adapters/counters/redis/index.ts';
+export { openSqliteCounters } from './adapters/counters/sqlite/index.ts';
 export { openRedisDeduplicator } from './adapters/deduplicator/redis/index.ts';
 export { openSqliteDeduplicator } from './adapters/deduplicator/sqlite/index.ts';
 export { ElasticsearchConnection } from './adapters/elasticsearch/index.ts';
@@ -30,8 +32,6 @@ export {
   rangesInFlight,
   type SlotName,
 } from './adapters/event-log/stage-runner/index.ts';
-export { openRedisFunnelStore } from './adapters/funnel-store/redis/index.ts';
-export { openSqliteFunnelStore } from './adapters/funnel-store/sqlite/index.ts';
 export { GroupCommit } from './adapters/group-commit/group-commit.ts';
 export { openRedisHealthBoard } from './adapters/health-board/redis/index.ts';
 export { openSqliteHealthBoard } from './adapters/health-board/sqlite/index.ts';
@@ -66,8 +66,6 @@ export {
   type ConfluentFramingOptions,
   openConfluentFraming,
 } from './adapters/value-framing/confluent/index.ts';
-export { openRedisVolumeCounters } from './adapters/volume-counters/redis/index.ts';
-export { openSqliteVolumeCounters } from './adapters/volume-counters/sqlite/index.ts';
 /** Loaded when it is called: most tests run no command. */
 export const runCli: typeof import('./runtime/cli.ts').runCli = async (args, environment) =>
   (await import('./runtime/cli.ts')).runCli(args, environment);

@@ -6,6 +6,7 @@ import {
   type ConnectorCatalog,
   type ConnectorDestination,
   type ContractEvaluator,
+  type Counters,
   countingIn,
   DEFAULT_EXPIRY_MS,
   DEFAULT_PROFILE_BOUNDS,
@@ -14,7 +15,6 @@ import {
   type Destination,
   type EventLog,
   type FlowStage,
-  type FunnelStore,
   type HealthBoard,
   type History,
   type LiveTail,
@@ -37,10 +37,8 @@ import {
   ThreadTurns,
   TOPIC,
   type Tracing,
-  type VolumeCounters,
 } from '@tributary/core';
 import { audit } from './audit/audit.ts';
-import { count } from './count/count.ts';
 import { type BreakerOptions, DEFAULT_BREAKER } from './deliver/admission.ts';
 import { DeliveryReads } from './deliver/delivery-task.ts';
 import { DestinationRegistry } from './deliver/destination-registry.ts';
@@ -79,8 +77,7 @@ export interface PipelineDependencies {
   /** For re-evaluated events, with the retention of rejected events as its window. */
   readonly reevaluations: Deduplicator;
   readonly contracts: ContractEvaluator;
-  readonly counters: VolumeCounters;
-  readonly funnel: FunnelStore;
+  readonly counters: Counters;
   /** Counts the runs of transformations. */
   readonly runMetrics: Pick<RunMetrics, 'note'>;
   readonly history: History;
@@ -251,7 +248,6 @@ export function createPipeline(dependencies: PipelineDependencies): readonly Sta
       ),
       maxEntries: SLOW_ENTRIES,
     },
-    batch('count', [], count(parts)),
     batch('funnel', [], funnel(parts), [countsSource]),
     batch('live', [], live(parts)),
     batch('profile', [profilesSlow, TOPIC.profileOperations, funnelCounts], profile(parts)),
@@ -297,9 +293,7 @@ export function createPipeline(dependencies: PipelineDependencies): readonly Sta
       ...flow('deliver.retry', [deliveriesSlow, ...ends], retryDeliver.handle, retrySources(schedule)),
     },
   ];
-  // Release 0.1.0 does not know the topic of the funnel counts and refuses a log with unread records of it. So that a
-  // rollback stays possible, counts are dropped until `tributary upgrade` has given the catalog an installation id. Release 0.2.0
-  // does not know deflated ones.
+  // Release 0.2.0 does not know deflated counts.
   const isCounting = () => countingIn(catalog.state);
   // Received bytes are processed by their commit: the gateway knows them before, and this process by the store.
   const committed = (bytes: Iterable<ScopeBytes>) =>

@@ -12,7 +12,6 @@ const retryTopics = ({ retrySteps }: ReadTopics) => retryLabels(retrySteps).map(
 const STAGES = {
   validate: ({ receivedTopics }) => receivedTopics,
   'validate.slow': () => [TOPIC.receivedSlow],
-  count: () => [TOPIC.accepted, TOPIC.rejected],
   funnel: () => [TOPIC.funnelCounts],
   live: () => [TOPIC.accepted, TOPIC.rejected],
   profile: () => [TOPIC.accepted, TOPIC.profilesSlow],

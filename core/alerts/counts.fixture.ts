@@ -1,4 +1,4 @@
-import type { FunnelInterval, FunnelQuery, FunnelRow } from '../ports/funnel-store.ts';
+import type { FunnelInterval, FunnelQuery, FunnelRow } from '../ports/counters.ts';
 import type { ReadFunnel } from './funnel-series.ts';
 
 export const MINUTE = 60_000;

@@ -1,16 +1,16 @@
 import {
+  type Counters,
   type FunnelDimension,
   type FunnelFilter,
   type FunnelInterval,
   type FunnelRow,
-  type FunnelStore,
   measured,
   measureText,
-} from '../ports/funnel-store.ts';
+} from '../ports/counters.ts';
 import type { AlertRule, AlertWatch } from './alert.ts';
 import { type AlertSeries, floorTo, HOUR_MS, needsHistory, rangesOf, type SeriesPoint } from './series.ts';
 
-export type ReadFunnel = FunnelStore['read'];
+export type ReadFunnel = Counters['funnel'];
 
 const DAY_MS = 24 * HOUR_MS;
 /** Days that are searched for the first counts: as many as hours are kept at least. */

@@ -1,7 +1,7 @@
 import type { NewEntry } from '../log/event-log.ts';
 import type { OutputRecord } from '../log/stage.ts';
 import { HEADER, retryTopic, TOPIC } from '../log/topics.ts';
-import type { ScopeBytes } from '../ports/funnel-store.ts';
+import type { ScopeBytes } from '../ports/counters.ts';
 
 /*
  * The bytes of each workspace in the log: those that producers sent, and those that stages wrote for them. Counted as the

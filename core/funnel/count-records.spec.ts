@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { OutputRecord } from '../log/stage.ts';
 import { HEADER } from '../log/topics.ts';
-import { funnelLatencyBucket, MAX_FUNNEL_SAMPLES } from '../ports/funnel-store.ts';
+import { funnelLatencyBucket, MAX_FUNNEL_SAMPLES } from '../ports/counters.ts';
 import { InvalidInput } from '../primitives/errors.ts';
 import { BytesTally } from './bytes.ts';
 import { countRecords, incrementsIn, summedCountsIn, Tally } from './count-records.ts';

@@ -3,13 +3,14 @@ import type { LogEntry } from '../log/event-log.ts';
 import type { Counting, OutputRecord } from '../log/stage.ts';
 import { TOPIC } from '../log/topics.ts';
 import {
-  type FunnelBatch,
+  type CountsBatch,
   type FunnelIncrement,
   funnelLatencyBucket,
+  type KeyUse,
   MAX_FUNNEL_SAMPLES,
   measureText,
   type ScopeBytes,
-} from '../ports/funnel-store.ts';
+} from '../ports/counters.ts';
 import { InvalidInput } from '../primitives/errors.ts';
 import { parseObject } from '../primitives/json.ts';
 import { PathMap } from '../primitives/path-map.ts';
@@ -47,6 +48,8 @@ class Sum {
   /** An event of the cell. */
   readonly event: CountedEvent;
   count = 0;
+  /** The last event, epoch ms. */
+  last = 0;
   latencies: Record<string, number> | undefined;
   /** The last ids, as a ring. */
   readonly #samples: string[] = [];
@@ -56,8 +59,9 @@ class Sum {
     this.event = event;
   }
 
-  add(messageId: string, count = 1): void {
+  add({ messageId, receivedAt }: CountedEvent, count = 1): void {
     this.count += count;
+    if (receivedAt > this.last) this.last = receivedAt;
     this.#samples[this.#next] = messageId;
     this.#next = (this.#next + 1) % MAX_FUNNEL_SAMPLES;
   }
@@ -103,7 +107,7 @@ export class Tally {
     const { event, rule, destination, measures, count, latencyMs } = note;
     const place = this.#places.at(event.kind).at(minuteOf(event)).at(measures).at(rule).at(destination);
     place.value ??= this.#begin(event, this.#sums, note);
-    place.value.add(event.messageId, count);
+    place.value.add(event, count);
     if (latencyMs !== undefined) place.value.addLatency(latencyMs);
   }
 
@@ -111,7 +115,7 @@ export class Tally {
   #addLeftOut({ event, leftOut: list }: LeftOutNote): void {
     const place = this.#places.at(list).at(minuteOf(event));
     place.value ??= this.#begin(event, this.#leftOut, list);
-    place.value.add(event.messageId);
+    place.value.add(event);
   }
 
   #begin<Of>(event: CountedEvent, sums: Map<Sum, Of>, of: Of): Sum {
@@ -129,6 +133,13 @@ export class Tally {
       yield latencies === undefined ? cell : [...cell, latencies];
     }
     yield* this.#leftOutCells();
+  }
+
+  /** The last uses of write keys, by events that were accepted or rejected. */
+  *keyUses(): Iterable<KeyUse> {
+    for (const [{ event, last }, { measures }] of this.#sums)
+      if (event.kind.key !== '' && /(^|\+)(accepted|rejected)/.test(measures))
+        yield { keyId: event.kind.key, at: last };
   }
 
   /** Events of many names leave out the same rules: these are summed over the lists. */
@@ -161,15 +172,8 @@ function minuteOf({ receivedAt }: CountedEvent): number {
   return Math.floor(receivedAt / MINUTE_MS);
 }
 
-/** Beside a release that does not know counts, or deflated ones, none are recorded that it cannot read. */
-export function countingIn({
-  installation,
-  refersToRecords,
-}: {
-  readonly installation: string | undefined;
-  readonly refersToRecords: boolean;
-}): Counting {
-  if (installation === undefined) return false;
+/** Beside a release that does not know deflated counts none are recorded that it cannot read. */
+export function countingIn({ refersToRecords }: { readonly refersToRecords: boolean }): Counting {
   return refersToRecords ? true : 'plain';
 }
 
@@ -183,39 +187,45 @@ export function countRecords(
   counting: Counting = true,
 ): readonly OutputRecord[] {
   const records: OutputRecord[] = [];
-  let cells: string[] = [];
+  const parts = { cells: [] as string[], bytes: [] as string[], uses: [] as string[] };
   let chars = 0;
-  let ofScopes: string[] = [];
   const end = () => {
-    if (cells.length === 0 && ofScopes.length === 0) return;
-    const scopes = ofScopes.length === 0 ? '' : `,"bytes":[${ofScopes.join(',')}]`;
-    const text = `{"v":${VERSION},"cells":[${cells.join(',')}]${scopes}}`;
-    const value = counting === 'plain' ? text : packed(text);
+    if (chars === 0) return;
+    let text = `{"v":${VERSION},"cells":[${parts.cells.join(',')}]`;
+    if (parts.bytes.length > 0) text += `,"bytes":[${parts.bytes.join(',')}]`;
+    if (parts.uses.length > 0) text += `,"uses":[${parts.uses.join(',')}]`;
+    const value = counting === 'plain' ? `${text}}` : packed(`${text}}`);
     records.push({ topic: TOPIC.funnelCounts, key: 'funnel', value, headers: {} });
-    cells = [];
-    ofScopes = [];
+    for (const list of Object.values(parts)) list.length = 0;
     chars = 0;
   };
-  const add = (list: () => string[], text: string) => {
+  const add = (part: keyof typeof parts, text: string) => {
     if (chars + text.length > RECORD_CHARS) end();
-    list().push(text);
+    parts[part].push(text);
     chars += text.length;
   };
+  const uses = new Map<string, number>();
   for (const tally of tallies) {
     for (const one of tally.bytes) bytes.add(one);
     for (const cell of tally.cells()) {
       const text = JSON.stringify(cell);
       bytes.written(cell[0], Buffer.byteLength(text));
-      add(() => cells, text);
+      add('cells', text);
     }
+    addUses(uses, tally.keyUses());
   }
   for (const { scope, received, written, expected } of bytes) {
     const stored: StoredBytes =
       expected === undefined ? [scope, received, written] : [scope, received, written, expected];
-    add(() => ofScopes, JSON.stringify(stored));
+    add('bytes', JSON.stringify(stored));
   }
+  for (const [keyId, at] of uses) add('uses', JSON.stringify([keyId, at] satisfies StoredUse));
   end();
   return records;
+}
+
+function addUses(uses: Map<string, number>, more: Iterable<KeyUse>): void {
+  for (const { keyId, at } of more) if (at > (uses.get(keyId) ?? 0)) uses.set(keyId, at);
 }
 
 /** A record of more characters is compressed: the ids in it repeat from cell to cell. */
@@ -247,20 +257,31 @@ export function incrementsIn(entry: Pick<LogEntry, 'value'>): readonly FunnelInc
 
 /** Bytes in a record: an array, as cells are. Records of earlier releases have none, or no expected ones. */
 type StoredBytes = readonly [scope: string, received: number, written: number, expected?: number];
+/** The last use of a key in a record. Records of earlier releases have none. */
+type StoredUse = readonly [keyId: string, at: number];
 
 function countsIn({ value }: Pick<LogEntry, 'value'>): {
   readonly increments: readonly FunnelIncrement[];
   readonly bytes: readonly ScopeBytes[];
+  readonly keyUses: readonly KeyUse[];
 } {
   const record = unpacked(value) as {
     readonly v?: unknown;
     readonly cells?: readonly StoredCell[];
     readonly bytes?: readonly StoredBytes[];
+    readonly uses?: readonly StoredUse[];
   };
-  const { v, cells, bytes = [] } = record;
-  if (v !== VERSION || !Array.isArray(cells) || !Array.isArray(bytes))
+  const { v, cells, bytes = [], uses = [] } = record;
+  if (v !== VERSION || !Array.isArray(cells) || !Array.isArray(bytes) || !Array.isArray(uses))
     throw new InvalidInput('no record of counts');
-  return { increments: cells.map(incrementOf), bytes: bytes.map(bytesOf) };
+  return { increments: cells.map(incrementOf), bytes: bytes.map(bytesOf), keyUses: uses.map(useOf) };
+}
+
+function useOf(stored: StoredUse): KeyUse {
+  if (!Array.isArray(stored) || typeof stored[0] !== 'string' || typeof stored[1] !== 'number')
+    throw new InvalidInput('no use of a key');
+  const [keyId, at] = stored;
+  return { keyId, at };
 }
 
 function bytesOf(stored: StoredBytes): ScopeBytes {
@@ -299,11 +320,13 @@ function incrementOf(cell: StoredCell): FunnelIncrement {
  */
 export function summedCountsIn(
   entries: readonly Pick<LogEntry, 'value' | 'timestamp'>[],
-): Required<Pick<FunnelBatch, 'increments' | 'bytes'>> {
+): Required<Pick<CountsBatch, 'increments' | 'bytes' | 'keyUses'>> {
   const summed = new Map<string, FunnelIncrement>();
   const hours = new Map<number, BytesTally>();
+  const uses = new Map<string, number>();
   for (const entry of entries) {
-    const { increments, bytes } = countsIn(entry);
+    const { increments, bytes, keyUses } = countsIn(entry);
+    addUses(uses, keyUses);
     for (const increment of increments) {
       const key = sameCell(increment);
       const known = summed.get(key);
@@ -315,7 +338,8 @@ export function summedCountsIn(
     for (const one of bytes) tally.add(one);
   }
   const bytes = [...hours].flatMap(([hour, tally]) => Array.from(tally, (one) => ({ ...one, hour })));
-  return { increments: [...summed.values()], bytes };
+  const keyUses = [...uses].map(([keyId, at]) => ({ keyId, at }));
+  return { increments: [...summed.values()], bytes, keyUses };
 }
 
 /** The name comes last, as it may hold anything. */

@@ -1,7 +1,7 @@
 import type { EventLog } from '../log/event-log.ts';
 import type { Counting } from '../log/stage.ts';
 import { TOPIC } from '../log/topics.ts';
-import type { ScopeBytes } from '../ports/funnel-store.ts';
+import type { ScopeBytes } from '../ports/counters.ts';
 import { TributaryError } from '../primitives/errors.ts';
 import { BytesTally } from './bytes.ts';
 import { countRecords } from './count-records.ts';

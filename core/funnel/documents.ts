@@ -6,21 +6,22 @@ import {
 } from '../event/event.ts';
 import {
   type BytesIncrement,
+  type CountsBatch,
   FUNNEL_INTERVALS,
-  type FunnelBatch,
   type FunnelDimension,
   type FunnelFilter,
   type FunnelIncrement,
   type FunnelLatencies,
   MAX_FUNNEL_NAMES,
+  MAX_VOLUME_NAMES,
+  OTHER_NAME,
   type ScopeBytes,
-} from '../ports/funnel-store.ts';
-import { OTHER_NAME } from '../ports/volume-counters.ts';
+} from '../ports/counters.ts';
 import { lastSamples } from './count-records.ts';
 
 /*
- * How counts are stored, whatever the engine: documents, each of which holds the cells of one workspace, one interval and
- * one name, or of all names together. A batch reads the documents that it touches, adds to them, and writes them back
+ * How counts are stored, whatever the engine: documents. Each of the funnel holds the cells of one workspace, one interval
+ * and one name, or of all names together; each of the volume one number. A batch reads the documents that it touches, adds to them, and writes them back
  * with the applied offset; the offset tells whether another process wrote them meanwhile.
  */
 
@@ -32,8 +33,20 @@ const DAY_MS = 24 * HOUR_MS;
 const CELL_DOCUMENTS = [...FUNNEL_INTERVALS, 'samples'] as const;
 /** The bytes of a scope; those of all scopes in an interval are read at once. */
 const BYTES_DOCUMENTS = ['bytes_hour', 'bytes_day'] as const;
-export const FUNNEL_DOCUMENTS = [...CELL_DOCUMENTS, ...BYTES_DOCUMENTS] as const;
-export type FunnelDocumentKind = (typeof FUNNEL_DOCUMENTS)[number];
+/**
+ * `volume`: the accepted events of a name. `runs`: a measure of the runs of a transformation, a number. `uses`: the last use
+ * of a key, epoch ms. `…_0_2`: what release 0.2.0 counted on its own.
+ */
+export const COUNT_DOCUMENTS = [
+  ...CELL_DOCUMENTS,
+  ...BYTES_DOCUMENTS,
+  'volume',
+  'volume_0_2',
+  'runs',
+  'runs_0_2',
+  'uses',
+] as const;
+export type CountDocumentKind = (typeof COUNT_DOCUMENTS)[number];
 
 interface Keeping {
   readonly ms: number;
@@ -42,44 +55,49 @@ interface Keeping {
 }
 
 /** The logs that samples lead to are kept for seven days by default. */
-const KEEPING: Readonly<Record<FunnelDocumentKind, Keeping>> = {
+const KEEPING: Readonly<Record<CountDocumentKind, Keeping>> = {
   minute: { ms: MINUTE_MS, keptMs: 2 * HOUR_MS },
   hour: { ms: HOUR_MS, keptMs: 32 * DAY_MS },
   day: { ms: DAY_MS, keptMs: 33 * DAY_MS },
   samples: { ms: HOUR_MS, keptMs: 8 * DAY_MS },
   bytes_hour: { ms: HOUR_MS, keptMs: 3 * HOUR_MS },
   bytes_day: { ms: DAY_MS, keptMs: 33 * DAY_MS },
+  volume: { ms: HOUR_MS, keptMs: 32 * DAY_MS },
+  volume_0_2: { ms: HOUR_MS, keptMs: 32 * DAY_MS },
+  runs: { ms: HOUR_MS, keptMs: 32 * DAY_MS },
+  runs_0_2: { ms: HOUR_MS, keptMs: 32 * DAY_MS },
+  uses: { ms: HOUR_MS, keptMs: Number.POSITIVE_INFINITY },
 };
 
 /** The length of an interval of these documents, ms. */
-export function funnelStepMs(kind: FunnelDocumentKind): number {
+export function documentStepMs(kind: CountDocumentKind): number {
   return KEEPING[kind].ms;
 }
 
 /** How long after the start of their interval documents are kept, ms. */
-export function funnelKeptMs(kind: FunnelDocumentKind): number {
+export function documentKeptMs(kind: CountDocumentKind): number {
   return KEEPING[kind].keptMs;
 }
 
-function isExpired(kind: FunnelDocumentKind, start: number, now: number): boolean {
+function isExpired(kind: CountDocumentKind, start: number, now: number): boolean {
   return start + KEEPING[kind].keptMs <= now;
 }
 
 /** The key of a document. `field`: the environment, and the type and name or the sum of all. */
-export interface FunnelDocumentKey {
+export interface CountDocumentKey {
   readonly workspaceId: string;
-  readonly kind: FunnelDocumentKind;
+  readonly kind: CountDocumentKind;
   /** Start of its interval, epoch ms. */
   readonly start: number;
   readonly field: string;
 }
 
-export interface FunnelDocument extends FunnelDocumentKey {
+export interface CountDocument extends CountDocumentKey {
   readonly value: string;
 }
 
 const ALL_NAMES = '*';
-/** The field of the document that counts the names of a day. */
+/** The field of the document that counts the names of a day, and of the one that counts those of an hour's volume. */
 const NAMES_FIELD = '#names';
 /**
  * The fields of the documents that hold a day's names, summed over source, key, rule and destination. A query by name reads
@@ -105,19 +123,19 @@ const OTHER = OTHER_NAME;
 /** The documents of a batch while they are added to. */
 class OpenDocuments {
   readonly #stored: ReadonlyMap<string, string>;
-  readonly #open = new Map<string, { readonly key: FunnelDocumentKey; readonly content: Cells<unknown> }>();
+  readonly #open = new Map<string, { readonly key: CountDocumentKey; readonly content: Cells<unknown> }>();
 
   constructor(stored: ReadonlyMap<string, string>) {
     this.#stored = stored;
   }
 
-  has(key: FunnelDocumentKey): boolean {
+  has(key: CountDocumentKey): boolean {
     const name = documentName(key);
     return this.#open.has(name) || this.#stored.has(name);
   }
 
   /** Its content, to be changed. */
-  content(key: FunnelDocumentKey): Cells<unknown> {
+  content(key: CountDocumentKey): Cells<unknown> {
     const name = documentName(key);
     const known = this.#open.get(name);
     if (known !== undefined) return known.content;
@@ -127,23 +145,23 @@ class OpenDocuments {
     return content;
   }
 
-  documents(): readonly FunnelDocument[] {
+  documents(): readonly CountDocument[] {
     return [...this.#open.values()].map(({ key, content }) => ({ ...key, value: JSON.stringify(content) }));
   }
 }
 
 /** The name of a document among those of a batch. */
-export function documentName({ workspaceId, kind, start, field }: FunnelDocumentKey): string {
+export function documentName({ workspaceId, kind, start, field }: CountDocumentKey): string {
   return `${workspaceId} ${kind} ${start} ${field}`;
 }
 
 /** The documents that a batch may change, to be read before `applyIncrements`. */
 export function documentsOf(
-  { increments, bytes = [] }: Pick<FunnelBatch, 'increments' | 'bytes'>,
+  { increments, bytes = [] }: Pick<CountsBatch, 'increments' | 'bytes'>,
   now: number,
-): readonly FunnelDocumentKey[] {
-  const keys = new Map<string, FunnelDocumentKey>();
-  const add = (key: FunnelDocumentKey) => void keys.set(documentName(key), key);
+): readonly CountDocumentKey[] {
+  const keys = new Map<string, CountDocumentKey>();
+  const add = (key: CountDocumentKey) => void keys.set(documentName(key), key);
   for (const increment of increments) {
     const { workspaceId, name, minute } = increment;
     const fields = [allField(increment)];
@@ -157,6 +175,8 @@ export function documentsOf(
         add({ workspaceId, kind, start, field: byNameField(increment, counted) });
     }
     add(namesKey(workspaceId, minute));
+    if (name !== undefined && isVolume(increment, now))
+      for (const field of [...fields.slice(1), NAMES_FIELD]) add(volumeKey(increment, field));
   }
   for (const increment of bytes) for (const key of bytesKeys(increment, now)) add(key);
   return [...keys.values()];
@@ -168,13 +188,18 @@ export function documentsOf(
  * batch is counted in the same way.
  */
 export function applyIncrements(
-  { increments, bytes = [] }: Pick<FunnelBatch, 'increments' | 'bytes'>,
+  { increments, bytes = [] }: Pick<CountsBatch, 'increments' | 'bytes'>,
   stored: ReadonlyMap<string, string>,
   now: number,
-): readonly FunnelDocument[] {
+): readonly CountDocument[] {
   const documents = new OpenDocuments(stored);
+  const volumes = new Map<string, CountDocumentKey>();
   for (const increment of increments) {
     const { workspaceId, minute } = increment;
+    if (increment.name !== undefined && isVolume(increment, now)) {
+      const volume = addVolume(increment, increment.name, documents);
+      volumes.set(documentName(volume), volume);
+    }
     const name = nameOf(increment, documents, now);
     const fields = name === undefined ? [] : [nameField(increment, name)];
     fields.push(allField(increment));
@@ -195,15 +220,71 @@ export function applyIncrements(
       addCounts(content[cellKey], increment);
     }
   }
+  for (const volume of volumes.values()) addUncounted(volume, documents);
   for (const increment of bytes)
     for (const key of bytesKeys(increment, now)) addBytes(documents.content(key), increment);
   return documents.documents();
 }
 
-/** The workspace of documents of bytes, in place of an id: all scopes together. */
-const ALL_SCOPES = '*';
+function isVolume({ name, measures, minute }: FunnelIncrement, now: number): boolean {
+  return name !== undefined && isAccepted(measures) && !isExpired('volume', startOf('volume', minute), now);
+}
 
-function bytesKeys({ scope, hour }: BytesIncrement, now: number): readonly FunnelDocumentKey[] {
+function isAccepted(measures: string): boolean {
+  return split(measures).includes('accepted');
+}
+
+function volumeKey({ workspaceId, minute }: FunnelIncrement, field: string): CountDocumentKey {
+  return { workspaceId, kind: 'volume', start: startOf('volume', minute), field };
+}
+
+/** Adds to the volume of the hour, and returns its document. */
+function addVolume(increment: FunnelIncrement, name: string, documents: OpenDocuments): CountDocumentKey {
+  let key = volumeKey(increment, nameField(increment, name));
+  if (name !== OTHER && !documents.has(key)) {
+    const names = documents.content(volumeKey(increment, NAMES_FIELD)) as { names?: number };
+    const counted = names.names ?? 0;
+    if (counted < MAX_VOLUME_NAMES) names.names = counted + 1;
+    else key = volumeKey(increment, nameField(increment, OTHER));
+  }
+  const content = documents.content(key) as { accepted?: number };
+  content.accepted = (content.accepted ?? 0) + increment.count;
+  return key;
+}
+
+/**
+ * Makes the volume of a name at least what the funnel has of it: the stage `funnel` of release 0.2.0, before an upgrade and
+ * beside this one, adds to the funnel alone.
+ */
+function addUncounted(volume: CountDocumentKey, documents: OpenDocuments): void {
+  const hour = { ...volume, kind: 'hour' } as const;
+  if (volume.field.slice(2) === OTHER || !documents.has(hour)) return;
+  let accepted = 0;
+  for (const cell of Object.values(documents.content(hour) as StoredCounts))
+    for (const [measures, count] of Object.entries(cell))
+      if (typeof count === 'number' && isAccepted(measures)) accepted += count;
+  const content = documents.content(volume) as { accepted?: number };
+  content.accepted = Math.max(content.accepted ?? 0, accepted);
+}
+
+/** The number in a document of the volume, and what it counts; undefined for the number of names. */
+export function volumeIn({ field, value }: Pick<CountDocument, 'field' | 'value'>) {
+  const environment = ENVIRONMENT_OF_CODE.get(field.charAt(0));
+  const eventType = EVENT_TYPE_OF_CODE.get(field.charAt(1));
+  if (environment === undefined || eventType === undefined) return undefined;
+  const { accepted } = JSON.parse(value) as { accepted: number };
+  return { environment, eventType, eventName: field.slice(2), count: accepted };
+}
+
+/** The documents that hold all runs of a transformation, in place of a workspace. */
+export function runsOf(workspaceId: string, transformationId: string): string {
+  return `${workspaceId}/${transformationId}`;
+}
+
+/** The workspace of documents of bytes and of uses, in place of an id: all together. */
+export const ALL_SCOPES = '*';
+
+function bytesKeys({ scope, hour }: BytesIncrement, now: number): readonly CountDocumentKey[] {
   return BYTES_DOCUMENTS.flatMap((kind) => {
     const start = startOf(kind, hour);
     return isExpired(kind, start, now) ? [] : [{ workspaceId: ALL_SCOPES, kind, start, field: scope }];
@@ -220,13 +301,8 @@ function addBytes(
   if (expected !== 0) content.expected = Number(content.expected ?? 0) + expected;
 }
 
-/** The documents of bytes of an interval: all fields of this workspace. */
-export function bytesOfAll(interval: 'hour' | 'day', start: number): Omit<FunnelDocumentKey, 'field'> {
-  return { workspaceId: ALL_SCOPES, kind: `bytes_${interval}`, start };
-}
-
-/** The bytes in a document of them. */
-export function bytesIn({ field, value }: Pick<FunnelDocument, 'field' | 'value'>): ScopeBytes {
+/** The bytes in a document of them, whose fields are the scopes. */
+export function bytesIn({ field, value }: Pick<CountDocument, 'field' | 'value'>): ScopeBytes {
   const { received = 0, written = 0, ...others } = JSON.parse(value) as Partial<ScopeBytes>;
   return { ...others, scope: field, received, written };
 }
@@ -245,7 +321,7 @@ function nameOf(increment: FunnelIncrement, documents: OpenDocuments, now: numbe
   return name;
 }
 
-function namesKey(workspaceId: string, minute: number): FunnelDocumentKey {
+function namesKey(workspaceId: string, minute: number): CountDocumentKey {
   return { workspaceId, kind: 'day', start: startOf('day', minute), field: NAMES_FIELD };
 }
 
@@ -282,7 +358,7 @@ function addedUp(known: number | FunnelLatencies | undefined, more: FunnelLatenc
   return sum;
 }
 
-function startOf(kind: FunnelDocumentKind, at: number): number {
+function startOf(kind: CountDocumentKind, at: number): number {
   return at - (at % KEEPING[kind].ms);
 }
 
@@ -308,7 +384,7 @@ const NOT_BY_NAME: readonly FunnelDimension[] = ['source', 'key', 'rule', 'desti
  * `isNameField`).
  */
 export function fieldsToRead(
-  kind: FunnelDocumentKind,
+  kind: CountDocumentKind,
   filter: FunnelFilter,
   groupBy: readonly FunnelDimension[],
 ): readonly string[] | undefined {
@@ -343,7 +419,7 @@ export interface StoredCell<Value> {
 
 /** The cells of a document that a filter takes. */
 export function* cellsIn<Value>(
-  { field, value }: Pick<FunnelDocument, 'field' | 'value'>,
+  { field, value }: Pick<CountDocument, 'field' | 'value'>,
   filter: FunnelFilter,
 ): Iterable<StoredCell<Value>> {
   const environment = ENVIRONMENT_OF_CODE.get(field.charAt(0));

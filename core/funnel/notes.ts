@@ -1,6 +1,6 @@
 import type { CanonicalEvent } from '../event/event.ts';
 import { eventName } from '../event/event.ts';
-import { MAX_FUNNEL_NAME_LENGTH, type ScopeBytes } from '../ports/funnel-store.ts';
+import { MAX_FUNNEL_NAME_LENGTH, type ScopeBytes } from '../ports/counters.ts';
 import { PathMap } from '../primitives/path-map.ts';
 
 /** The part of a cell that is the same in all notes of an event. Events that are alike share the object: see `eventKind`. */

@@ -2,7 +2,7 @@ import type { CatalogView } from '../catalog/catalog.ts';
 import type { StorageException, Workspace } from '../catalog/entities.ts';
 import { OPERATOR_ACCOUNT } from '../catalog/facts.ts';
 import { organizationScope, orgIdOf, RECEIVED_COPIES } from '../funnel/bytes.ts';
-import type { ScopeBytes } from '../ports/funnel-store.ts';
+import type { ScopeBytes } from '../ports/counters.ts';
 import {
   bytesUntilExhausted,
   type DiskLevel,

@@ -1,5 +1,5 @@
 import type { StageNote } from '../funnel/notes.ts';
-import type { ScopeBytes } from '../ports/funnel-store.ts';
+import type { ScopeBytes } from '../ports/counters.ts';
 import type { LogEntry, NewEntry } from './event-log.ts';
 
 /** A record that a stage emits. It becomes visible together with the position after its cause, or never. */

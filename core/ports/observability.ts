@@ -183,7 +183,6 @@ export const METRICS = {
     help: 'Received events that were validated.',
     labels: { outcome: 'accepted, warned, omitted, rejected, duplicate' },
   },
-  tributary_events_counted_total: { kind: 'counter', help: 'Events added to the volume.', labels: { topic } },
   tributary_funnel_records_total: { kind: 'counter', help: 'Count records added to the funnel.', labels: {} },
   tributary_events_tailed_total: {
     kind: 'counter',

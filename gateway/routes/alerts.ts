@@ -426,7 +426,7 @@ const alerts = catalogList<Alert>()({
 
 /** `/workspaces/:workspaceId/alerts`: notices when the numbers of a workspace are not as they should be. */
 export const alertRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
-  const { catalog, funnel, clock } = dependencies;
+  const { catalog, counters, clock } = dependencies;
 
   await app.register(
     entityRoutes(dependencies, {
@@ -490,7 +490,7 @@ export const alertRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async
       const workspaceId = request.workspace.id;
       const isActive = (id: string) => catalog.state.entity('destination', workspaceId, id)?.enabled === true;
       const query = { workspaceId, ...rule, completeUntil: now, isActive };
-      const past = await readPastSeries((each) => funnel.read(each), query, now - MAX_PAST_MS);
+      const past = await readPastSeries((each) => counters.funnel(each), query, now - MAX_PAST_MS);
       const { changes, ...run } = dryRunAlert(rule, past, range);
       return {
         since: iso(range.from),

@@ -55,7 +55,7 @@ export const volumeRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
     },
     async ({ query, workspace }) => {
       const hours = parseInteger(query.hours, HOURS);
-      const rows = await counters.read({
+      const rows = await counters.volume({
         workspaceId: workspace.id,
         ...lookBack(clock(), hours),
         ...(query.environment === undefined ? {} : { environment: query.environment }),

@@ -4,6 +4,8 @@ import {
   type Clock,
   countedName,
   DEAD_CAUSES,
+  documentKeptMs,
+  documentStepMs,
   ENVIRONMENTS,
   EVENT_TYPES,
   FUNNEL_DIMENSIONS,
@@ -15,9 +17,7 @@ import {
   type FunnelLatencies,
   type FunnelMeasure,
   type FunnelRow,
-  funnelKeptMs,
   funnelLatencyQuantile,
-  funnelStepMs,
   iso,
   type SystemSnapshot,
   type SystemView,
@@ -303,7 +303,7 @@ const samplesQuery = closed({
 /** `GET /workspaces/:workspaceId/funnel`: counts of events by outcome. */
 export const funnelRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (
   app,
-  { funnel, clock, system },
+  { counters, clock, system },
 ) => {
   app.get(
     '/workspaces/:workspaceId/funnel',
@@ -330,11 +330,11 @@ export const funnelRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
       checkRange(whole, interval, isByName);
       const asked = { workspaceId: workspace.id, interval, ...whole, filter };
       const [rows, stages] = await Promise.all([
-        funnel.read({ ...asked, groupBy: isByName ? [] : groupBy }),
+        counters.funnel({ ...asked, groupBy: isByName ? [] : groupBy }),
         stagesOf(system),
       ]);
       // A thousand names times thirty days would take seconds: of these there are totals alone.
-      const groups = isByName ? await funnel.read({ ...asked, groupBy, summed: true }) : rows;
+      const groups = isByName ? await counters.funnel({ ...asked, groupBy, summed: true }) : rows;
       return {
         from: iso(whole.from),
         to: iso(whole.to),
@@ -363,9 +363,9 @@ export const funnelRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
     async ({ query, workspace }) => {
       const limit = parseInteger(query.limit, SAMPLES);
       const { from, to } = wholeIntervals(readRange(query, clock), 'hour');
-      const oldest = wholeIntervals({ from: clock() - funnelKeptMs('samples'), to }, 'hour').from;
+      const oldest = wholeIntervals({ from: clock() - documentKeptMs('samples'), to }, 'hour').from;
       const { measure, reason } = query;
-      const message_ids = await funnel.samples({
+      const message_ids = await counters.samples({
         workspaceId: workspace.id,
         from: Math.max(from, oldest),
         to,
@@ -398,7 +398,7 @@ function suitingInterval({ from, to }: Range, isByName: boolean, now: number): F
 }
 
 function wholeIntervals({ from, to }: Range, interval: FunnelInterval): Range {
-  const ms = funnelStepMs(interval);
+  const ms = documentStepMs(interval);
   return { from: Math.floor(from / ms) * ms, to: Math.ceil(to / ms) * ms };
 }
 

@@ -4,6 +4,7 @@ import {
   type CatalogView,
   type ComparedEvent,
   type Contract,
+  type Counters,
   ENFORCEMENT_MODES,
   ENVIRONMENTS,
   type Environment,
@@ -26,7 +27,6 @@ import {
   type TrackingPlan,
   trackingPlanOf,
   UNDECLARED_FIELDS,
-  type VolumeCounters,
   writeContract,
 } from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
@@ -616,7 +616,7 @@ const VIOLATIONS_READ = 100;
 const DAY_MS = 24 * 60 * 60 * 1_000;
 
 interface ComparisonContext extends Pick<RecentEventsContext, 'state' | 'recent' | 'now' | 'disconnected'> {
-  readonly counters: Pick<VolumeCounters, 'read'>;
+  readonly counters: Pick<Counters, 'volume'>;
   readonly history: Pick<History, 'list' | 'countByHour'>;
 }
 
@@ -642,7 +642,7 @@ async function comparePlan(
   const compared = new PlanComparison(activeContracts(state, workspaceId), (type, name) =>
     state.contractAt(workspaceId, type, name, Number.MAX_SAFE_INTEGER),
   );
-  const rows = await counters.read({ workspaceId, ...range, ...inEnvironment });
+  const rows = await counters.volume({ workspaceId, ...range, ...inEnvironment });
   for (const { eventType, eventName, count } of rows)
     if (eventName !== OTHER_NAME) compared.addCount(eventType, eventName, count);
   const coverage = await recent.scan(search, (event) => void compared.addEvent(event), disconnected);

@@ -75,7 +75,7 @@ async function run(
   openSecrets(config); // reports faults of the keys before anything is opened
   const deadline = startDeadline(config.startTimeoutMs, logger);
   const tools = { logger, metrics: NO_METRICS, dropExpired: false };
-  const { log, catalog, counters, funnel, pipeline, openProfiles } = await openPipeline(
+  const { log, catalog, counters, pipeline, openProfiles } = await openPipeline(
     config,
     tools,
     deadline,
@@ -89,7 +89,6 @@ async function run(
     const stage = redriveStage({
       stages: pipeline,
       counters,
-      funnel,
       clock: Date.now,
       ...(chosen === undefined ? {} : { chosen: new Set(chosen) }),
       last: found.last,

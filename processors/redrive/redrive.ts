@@ -1,11 +1,11 @@
 import {
   type BatchStage,
   type Clock,
+  type Counters,
   type DeadLetterRecord,
   deadLetteredEntry,
   deadLetterOf,
   type EventLog,
-  type FunnelStore,
   HEADER,
   InvalidInput,
   iso,
@@ -19,11 +19,8 @@ import {
   type StageNote,
   TOPIC,
   TributaryError,
-  type VolumeCounters,
 } from '@tributary/core';
-import { volumeCounting } from '../count/count.ts';
-import { recountOnce } from '../count/count-once.ts';
-import { funnelCounting } from '../funnel/funnel.ts';
+import { recountOnce } from '../funnel/funnel.ts';
 import type { StageName } from '../stages.ts';
 
 /** The consumer group of redrives; no stage of the pipeline has this name. */
@@ -35,8 +32,7 @@ export type RedriveOutcome = 'redriven' | 'failed' | 'left';
 export interface RedriveOptions {
   /** All stages of the pipeline: a record is processed by the stage that dead-lettered it. */
   readonly stages: readonly Stage[];
-  readonly counters: VolumeCounters;
-  readonly funnel: FunnelStore;
+  readonly counters: Counters;
   readonly clock: Clock;
   /** The stages whose records are redriven. Default: all. */
   readonly chosen?: ReadonlySet<string>;
@@ -111,7 +107,7 @@ function moved({ key, value, headers }: LogEntry): OutputRecord {
 }
 
 async function reprocess(
-  { counters, funnel }: RedriveOptions,
+  { counters }: RedriveOptions,
   stage: Stage | undefined,
   record: DeadLetterRecord,
   at: LogEntry['position'],
@@ -119,12 +115,8 @@ async function reprocess(
 ): Promise<readonly OutputRecord[]> {
   if (stage === undefined) throw new InvalidInput(`there is no stage "${record.stage}"`);
   const entry = deadLetteredEntry(record);
-  if (stage.name === ('count' satisfies StageName)) {
-    await recountOnce(volumeCounting(counters), entry, at, context);
-    return [];
-  }
   if (stage.name === ('funnel' satisfies StageName)) {
-    await recountOnce(funnelCounting(funnel), entry, at, context);
+    await recountOnce(counters, entry, at, context);
     return [];
   }
   // Without `end`: the end of `stages.dead` is not that of the entry's partition.

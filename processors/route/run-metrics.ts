@@ -1,6 +1,7 @@
 import {
   addCounts,
   type Clock,
+  type Counters,
   durationMeasure,
   type Logger,
   type Metrics,
@@ -9,7 +10,6 @@ import {
   type RunTally,
   type Transformation,
   type Transformed,
-  type VolumeCounters,
 } from '@tributary/core';
 
 /** Interval of writes to the counters, ms: a process that dies loses the counts since the last one. */
@@ -22,7 +22,7 @@ const OTHERS = 'other';
 const HOUR_MS = 3_600_000;
 
 export interface RunMetricsDependencies {
-  readonly counters: Pick<VolumeCounters, 'addRuns'>;
+  readonly counters: Pick<Counters, 'addRuns'>;
   readonly clock: Clock;
   readonly metrics: Metrics;
   readonly logger: Logger;

@@ -21,11 +21,10 @@ import {
 } from '@tributary/core';
 import {
   openInProcessLiveTail,
+  openSqliteCounters,
   openSqliteDeduplicator,
   openSqliteEventLog,
-  openSqliteFunnelStore,
   openSqliteHistory,
-  openSqliteVolumeCounters,
 } from '@tributary/infra';
 import { createPipeline, DEFAULT_PIPELINE, RunMetrics } from '@tributary/processors';
 import { Agent, request } from 'undici';
@@ -257,13 +256,12 @@ function pipelineOf(
     check: () => Promise.reject(new Unavailable('nothing is transformed here')),
     async close() {},
   };
-  const counters = openSqliteVolumeCounters({ folder: join(own, 'volume'), clock });
+  const counters = openSqliteCounters({ folder: join(own, 'funnel'), clock });
   return createPipeline({
     log,
     catalog,
     contracts: createContractEvaluator(),
     counters,
-    funnel: openSqliteFunnelStore({ folder: join(own, 'funnel'), clock }),
     runMetrics: new RunMetrics({ counters, clock, ...tools }),
     deduplicator: openSqliteDeduplicator({ folder: join(own, 'dedupe'), windowMs: DAY_MS, clock }),
     reevaluations: openSqliteDeduplicator({ folder: join(own, 'reevaluated'), windowMs: DAY_MS, clock }),

@@ -1,8 +1,8 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type FunnelIncrement, type FunnelQuery, type FunnelStore, NO_LOGGER } from '@tributary/core';
-import { openRedisFunnelStore, openSqliteFunnelStore } from '@tributary/infra';
+import { type Counters, type FunnelIncrement, type FunnelQuery, NO_LOGGER } from '@tributary/core';
+import { openRedisCounters, openSqliteCounters } from '@tributary/infra';
 import { startEmbedded } from '../helpers/embedded.ts';
 import { freshPrefix } from '../helpers/engines.ts';
 import { removeKeys } from '../helpers/redis.ts';
@@ -75,7 +75,7 @@ export async function funnelCostRow({
 /** Queries over thirty days of a workspace that sends ten thousand names, on SQLite. */
 export async function sqliteFunnelRow(options: { readonly rounds: number }): Promise<BenchRow> {
   const folder = mkdtempSync(join(tmpdir(), 'tributary-funnel-'));
-  const store = openSqliteFunnelStore({ folder, clock: Date.now });
+  const store = openSqliteCounters({ folder, clock: Date.now });
   try {
     return await queryRow('SQLite', store, options);
   } finally {
@@ -93,7 +93,7 @@ export async function redisFunnelRow({
   readonly rounds: number;
 }): Promise<BenchRow> {
   const prefix = freshPrefix();
-  const store = await openRedisFunnelStore({ url, prefix, clock: Date.now, logger: NO_LOGGER });
+  const store = await openRedisCounters({ url, prefix, clock: Date.now, logger: NO_LOGGER });
   try {
     return await queryRow('Redis', store, { rounds });
   } finally {
@@ -104,7 +104,7 @@ export async function redisFunnelRow({
 
 async function queryRow(
   engine: string,
-  store: FunnelStore,
+  store: Counters,
   { rounds }: { readonly rounds: number },
 ): Promise<BenchRow> {
   const today = Math.floor(Date.now() / DAY_MS) * DAY_MS;
@@ -123,7 +123,7 @@ async function queryRow(
     const times: number[] = [];
     for (let round = 0; round <= rounds; round++) {
       const startedAt = performance.now();
-      if ((await store.read(query)).length === 0) throw new Error(`nothing was counted ${what}`);
+      if ((await store.funnel(query)).length === 0) throw new Error(`nothing was counted ${what}`);
       if (round > 0) times.push(performance.now() - startedAt);
     }
     medians.push({ what, ms: median(times) });
@@ -141,7 +141,7 @@ async function queryRow(
 }
 
 /** Each day all names in one hour, and a few of them in each other; before the rules, and some of them at a rule. */
-async function fill(store: FunnelStore, today: number): Promise<number> {
+async function fill(store: Counters, today: number): Promise<number> {
   const now = Date.now();
   let offset = await store.applied({ topic: 'bench', partition: 0 });
   let applied = 0;

@@ -19,7 +19,7 @@ import { partitionRows } from './partition-rows.ts';
 import { latencyRow, throughputRows } from './pipeline-rows.ts';
 import { elasticsearchProfileRows } from './profile-elasticsearch-rows.ts';
 import { sqliteProfileRows } from './profile-sqlite-rows.ts';
-import { claimRow, countRow } from './redis-row.ts';
+import { claimRow } from './redis-row.ts';
 import { sandboxProgramsRows } from './sandbox-programs-rows.ts';
 import { sandboxRow } from './sandbox-row.ts';
 import { sizingRows } from './sizing-rows.ts';
@@ -123,8 +123,7 @@ const ENGINE_SUITES: Readonly<Record<string, Suite>> = {
     scalingRows({ engines: await engines.get(), events: quick ? 100_000 : 500_000 }),
   redis: async () => {
     const options = { url: (await engines.get()).redis.url, rounds, seconds: quick ? 1 : 3 };
-    const rows = [await countRow(options), await claimRow(options)];
-    return [...rows, await redisFunnelRow({ ...options, rounds: quick ? 2 : 9 })];
+    return [await claimRow(options), await redisFunnelRow({ ...options, rounds: quick ? 2 : 9 })];
   },
   'profiles-elasticsearch': () =>
     elasticsearchProfileRows({

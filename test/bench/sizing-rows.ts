@@ -12,7 +12,7 @@ const SETTLED_MS = 10_000;
 const IDLE_SECONDS = 20;
 
 /** In the order of the pipeline: each works off what those before it made. */
-const STAGES = ['validate', 'count', 'live', 'profile', 'route', 'deliver', 'funnel'] as const;
+const STAGES = ['validate', 'live', 'profile', 'route', 'deliver', 'funnel'] as const;
 
 interface Options {
   readonly engines: BenchEngines;

@@ -17,11 +17,10 @@ import {
   openIsolatedVmSandbox,
   openLogCatalog,
   openRedisDeduplicator,
+  openSqliteCounters,
   openSqliteDeduplicator,
-  openSqliteFunnelStore,
   openSqliteHistory,
   openSqliteProfileStore,
-  openSqliteVolumeCounters,
   readConfig,
 } from '@tributary/infra';
 import { createPipeline, DEFAULT_PIPELINE, RunMetrics } from '@tributary/processors';
@@ -43,8 +42,7 @@ const sandbox = () => openIsolatedVmSandbox({ processes: config.sandboxProcesses
 const ports = {
   catalog,
   contracts: createContractEvaluator(),
-  counters: openSqliteVolumeCounters({ folder: join(config.dataFolder, 'volume'), clock }),
-  funnel: openSqliteFunnelStore({ folder: join(config.dataFolder, 'funnel'), clock }),
+  counters: openSqliteCounters({ folder: join(config.dataFolder, 'funnel'), clock }),
   history: openSqliteHistory({
     folder: join(config.dataFolder, 'history'),
     clock,

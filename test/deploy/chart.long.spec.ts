@@ -200,11 +200,11 @@ describe.skipIf(installation === undefined)('the chart in Helm', () => {
     ['a stage in no group', { stageGroups: [group(['validate'])] }, 'is in no group'],
     [
       'a stage in two groups',
-      { stageGroups: [group('all'), { name: 'b', stages: ['count'] }] },
+      { stageGroups: [group('all'), { name: 'b', stages: ['live'] }] },
       'in the groups',
     ],
     ['a stage that is none', { stageGroups: [group(['validat'])] }, 'stageGroups'],
-    ['two groups of one name', { stageGroups: [group('all'), group(['count'])] }, 'two groups are called'],
+    ['two groups of one name', { stageGroups: [group('all'), group(['live'])] }, 'two groups are called'],
     [
       'more processes than partitions',
       { stageGroups: [group('all', { autoscaling: { enabled: true, maxReplicas: 13 } })] },

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import {
   type Catalog,
+  type Counters,
   createContractEvaluator,
   type Delivery,
   type DeliveryResult,
@@ -17,18 +18,16 @@ import {
   NO_METRICS,
   newId,
   publishProfileChanges,
-  type VolumeCounters,
 } from '@tributary/core';
 import {
   openInProcessLiveTail,
   openIsolatedVmSandbox,
   openLogCatalog,
+  openSqliteCounters,
   openSqliteDeduplicator,
   openSqliteEventLog,
-  openSqliteFunnelStore,
   openSqliteHistory,
   openSqliteProfileStore,
-  openSqliteVolumeCounters,
 } from '@tributary/infra';
 import { createPipeline, RunMetrics } from '@tributary/processors';
 import { expect, it, onTestFinished } from 'vitest';
@@ -139,8 +138,7 @@ async function startEverything(deliver: (delivery: Delivery) => DeliveryResult) 
   const catalog = keep(openLogCatalog({ log, logger }));
   await fillCatalog(catalog);
   const sandbox = keep(openIsolatedVmSandbox({ processes: 1, logger, metrics }));
-  const funnel = keep(openSqliteFunnelStore({ folder: join(folder, 'funnel'), clock }));
-  const counters = keep(openSqliteVolumeCounters({ folder: join(folder, 'volume'), clock }));
+  const counters = keep(openSqliteCounters({ folder: join(folder, 'funnel'), clock }));
   const history = keep(openSqliteHistory({ folder: join(folder, 'history'), clock, retentionMs: DAY_MS }));
   const deduplicator = keep(
     openSqliteDeduplicator({ folder: join(folder, 'dedupe'), clock, windowMs: DAY_MS }),
@@ -163,7 +161,6 @@ async function startEverything(deliver: (delivery: Delivery) => DeliveryResult) 
     reevaluations: deduplicator,
     contracts: createContractEvaluator(),
     counters,
-    funnel,
     runMetrics: keep(new RunMetrics({ counters, clock, metrics, logger })),
     history,
     profiles,
@@ -207,8 +204,8 @@ async function statuses(history: History): Promise<readonly (string | undefined)
   return page.entries.map(({ facets }) => facets.status).sort();
 }
 
-async function accepted(counters: VolumeCounters): Promise<number> {
-  const rows = await counters.read({ workspaceId: WORKSPACE, fromHour: 0, toHour: Date.now() });
+async function accepted(counters: Counters): Promise<number> {
+  const rows = await counters.volume({ workspaceId: WORKSPACE, fromHour: 0, toHour: Date.now() });
   return rows.reduce((sum, { count }) => sum + count, 0);
 }
 

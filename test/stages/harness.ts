@@ -8,11 +8,11 @@ import {
   type ConnectorCatalog,
   type ConnectorDescription,
   type ContractVerdict,
+  type Counters,
+  type CountsBatch,
   type Delivery,
   type DeliveryResult,
   Fenced,
-  type FunnelBatch,
-  type FunnelStore,
   HEADER,
   type Headers,
   type History,
@@ -33,8 +33,6 @@ import {
   type Stage,
   type StageNote,
   TOPIC,
-  type VolumeBatch,
-  type VolumeCounters,
 } from '@tributary/core';
 import { openInProcessLiveTail, openSqliteDeduplicator, openSqliteHistory } from '@tributary/infra';
 import {
@@ -52,9 +50,9 @@ const DAY_MS = 24 * 3_600_000;
 export const START = Date.parse('2026-01-01T10:00:00Z');
 
 /** Counters that record their batches, and can be set back as by a failover, which SQLite cannot. */
-export class RecordedCounters implements VolumeCounters {
+export class RecordedCounters implements Counters {
   readonly offsets = new Map<string, number>();
-  batches: VolumeBatch[] = [];
+  readonly batches: CountsBatch[] = [];
   readonly tallies: RunTally[] = [];
   asked = 0;
 
@@ -63,49 +61,20 @@ export class RecordedCounters implements VolumeCounters {
     return this.offsets.get(`${topic}/${partition}`) ?? 0;
   }
 
-  async apply(batch: VolumeBatch): Promise<void> {
+  async apply(batch: CountsBatch): Promise<void> {
     const key = `${batch.topic}/${batch.partition}`;
     if ((this.offsets.get(key) ?? 0) !== batch.from) throw new Fenced('another offset');
     this.offsets.set(key, batch.to);
     this.batches.push(batch);
   }
 
-  async read() {
-    return [];
-  }
-  async lastUsed() {
-    return new Map();
-  }
-  async touch(): Promise<void> {}
-  async addRuns(tallies: readonly RunTally[]): Promise<void> {
-    this.tallies.push(...tallies);
-  }
-  async runs() {
-    return [];
-  }
-  async close(): Promise<void> {}
-}
-
-/** A store of the funnel that records its batches. */
-export class RecordedFunnel implements FunnelStore {
-  readonly offsets = new Map<string, number>();
-  readonly batches: FunnelBatch[] = [];
-
-  async applied({ topic, partition }: { topic: string; partition: number }): Promise<number> {
-    return this.offsets.get(`${topic}/${partition}`) ?? 0;
-  }
-
-  async apply(batch: FunnelBatch): Promise<void> {
-    const key = `${batch.topic}/${batch.partition}`;
-    if ((this.offsets.get(key) ?? 0) !== batch.from) throw new Fenced('another offset');
-    this.offsets.set(key, batch.to);
-    this.batches.push(batch);
-  }
-
-  async read() {
+  async funnel() {
     return [];
   }
   async samples() {
+    return [];
+  }
+  async volume() {
     return [];
   }
   /** Of all hours together. */
@@ -116,6 +85,16 @@ export class RecordedFunnel implements FunnelStore {
       sums.set(scope, { scope, received: known.received + received, written: known.written + written });
     }
     return [...sums.values()];
+  }
+  async lastUsed() {
+    return new Map();
+  }
+  async touch(): Promise<void> {}
+  async addRuns(tallies: readonly RunTally[]): Promise<void> {
+    this.tallies.push(...tallies);
+  }
+  async runs() {
+    return [];
   }
   async close(): Promise<void> {}
 }
@@ -202,7 +181,6 @@ export function setUp(
   };
   const catalog = shared.catalog ?? new MemoryCatalog();
   const counters = new RecordedCounters();
-  const funnel = new RecordedFunnel();
   const notes: StageNote[] = [];
   const clock = () => time.now;
   const folder = mkdtempSync(join(tmpdir(), 'tributary-stages-'));
@@ -232,7 +210,6 @@ export function setUp(
     reevaluations,
     contracts: { evaluate: (_contract, event) => world.evaluate(event) },
     counters,
-    funnel,
     runMetrics: new RunMetrics({
       counters,
       clock,
@@ -268,7 +245,6 @@ export function setUp(
     time,
     catalog,
     counters,
-    funnel,
     notes,
     history,
     liveTail,

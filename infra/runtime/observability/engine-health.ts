@@ -1,5 +1,6 @@
 import {
   CLOCK_TOLERANCE_MS,
+  type Counters,
   type EventLog,
   type History,
   type Metrics,
@@ -7,7 +8,6 @@ import {
   type ProfileStore,
   TOPIC,
   Unavailable,
-  type VolumeCounters,
 } from '@tributary/core';
 import type { Config } from '../config/settings.ts';
 
@@ -211,7 +211,7 @@ type EngineConfig = Pick<Config, 'kafkaBrokers' | 'redisUrl' | 'elasticsearchUrl
 
 interface EnginePorts {
   readonly log: EventLog;
-  readonly counters: VolumeCounters;
+  readonly counters: Counters;
   readonly history: History;
 }
 

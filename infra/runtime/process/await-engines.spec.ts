@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { InvalidInput, NO_LOGGER, Unavailable } from '@tributary/core';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { openSqliteCounters } from '../../adapters/counters/sqlite/index.ts';
 import { inTransaction, openDatabase } from '../../adapters/sqlite/database.ts';
-import { openSqliteVolumeCounters } from '../../adapters/volume-counters/sqlite/index.ts';
 import { NotStarted, startDeadline, untilAvailable } from './await-engines.ts';
 
 describe('waiting for an engine', () => {
@@ -83,9 +83,9 @@ it('"database is locked" did not name the process that holds the lock', async ()
 });
 
 it('a start failed while another process had locked a file of the data folder: it waits as for an engine', async () => {
-  const { folder, holder } = await lockedFile('volume.db');
-  const opening = untilAvailable('opening the volume counters', startDeadline(30_000, NO_LOGGER), async () =>
-    openSqliteVolumeCounters({ folder, clock: Date.now, busyTimeoutMs: 10 }),
+  const { folder, holder } = await lockedFile('funnel.db');
+  const opening = untilAvailable('opening the counters', startDeadline(30_000, NO_LOGGER), async () =>
+    openSqliteCounters({ folder, clock: Date.now, busyTimeoutMs: 10 }),
   );
   let isOpen = false;
   void opening.then(() => {

@@ -126,7 +126,7 @@ async function open(
   cleanup: CleanupStack,
 ): Promise<RunningStages> {
   const health = new EngineHealth({ metrics, part: 'stages' });
-  const { log, catalog, counters, funnel, history, pipeline, openProfiles } = await openPipeline(
+  const { log, catalog, counters, history, pipeline, openProfiles } = await openPipeline(
     config,
     { logger, metrics, health, liveLink, inFlight, disk },
     deadline,
@@ -142,7 +142,8 @@ async function open(
   }
   const noticeRun = runs[chosen.findIndex(({ name }) => name === 'notice')];
   const alertRounds =
-    noticeRun && cleanup.use(startAlertRounds(config, { log, catalog, funnel, noticeRun, logger, metrics }));
+    noticeRun &&
+    cleanup.use(startAlertRounds(config, { log, catalog, counters, noticeRun, logger, metrics }));
   // The embedded log has no consumer groups: this process runs every stage.
   const members = config.kafkaBrokers.length === 0 ? 1 : undefined;
   const lagTools = { logger, metrics, stageMetrics: new StageMetrics(metrics, members), members };

@@ -1,4 +1,4 @@
-import type { Catalog, EventLog, FunnelStore, Logger, Metrics, StageRun } from '@tributary/core';
+import type { Catalog, Counters, EventLog, Logger, Metrics, StageRun } from '@tributary/core';
 import { AlertRounds, stageReads } from '@tributary/processors';
 import type { Config } from '../config/settings.ts';
 import { StageProgressReader } from '../observability/stage-progress.ts';
@@ -7,7 +7,7 @@ import { receivedTopics } from './ports/event-log.ts';
 interface AlertRoundsTools {
   readonly log: EventLog;
   readonly catalog: Catalog;
-  readonly funnel: FunnelStore;
+  readonly counters: Counters;
   /** The run of the stage `notice`, whose only partition decides which process evaluates. */
   readonly noticeRun: Pick<StageRun, 'owned'>;
   readonly logger: Logger;
@@ -20,7 +20,7 @@ const COUNTING: readonly string[] = ['validate', 'funnel'];
 /** Starts the evaluation of alerts, in the process that has the partition of the stage `notice`. */
 export function startAlertRounds(
   config: Config,
-  { log, catalog, funnel, noticeRun, logger, metrics }: AlertRoundsTools,
+  { log, catalog, counters, noticeRun, logger, metrics }: AlertRoundsTools,
 ): AlertRounds {
   const reads = stageReads({ receivedTopics: receivedTopics(config), retrySteps: config.retrySchedule });
   const counting = new StageProgressReader(
@@ -29,7 +29,7 @@ export function startAlertRounds(
   );
   const rounds = new AlertRounds({
     catalog,
-    read: (query) => funnel.read(query),
+    read: (query) => counters.funnel(query),
     samples: () => counting.sample(),
     isOwner: () => noticeRun.owned().length > 0,
     clock: Date.now,

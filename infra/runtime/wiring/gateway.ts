@@ -38,8 +38,8 @@ import {
   type LateProfiles,
   lateProfiles,
   openConnectors,
+  openCounters,
   openDeduplicator,
-  openFunnelStore,
   openGatewayLiveTail,
   openHealthBoard,
   openHistory,
@@ -48,7 +48,6 @@ import {
   openRateLimiter,
   openReevaluations,
   openSandbox,
-  openVolumeCounters,
   profileBoundsOf,
 } from './ports/stores.ts';
 import { type LateSchemas, lateSchemas, openValueFraming } from './schemas.ts';
@@ -149,10 +148,10 @@ async function openDependencies(
     ),
   );
   cleanup.use(profiles.store);
-  const funnel = await available('funnel store', () =>
-    openFunnelStore(config, { logger, busyTimeoutMs: MAX_BUSY_WAIT_MS }),
+  const counters = await available('counters', () =>
+    openCounters(config, { logger, busyTimeoutMs: MAX_BUSY_WAIT_MS }),
   );
-  const { budgets } = cleanup.use(watchBudgets(config, { funnel, catalog, diskRoom, metrics, logger }));
+  const { budgets } = cleanup.use(watchBudgets(config, { counters, catalog, diskRoom, metrics, logger }));
   const processBoard = await available('process board', () => openProcessBoard(config, logger));
   const tracing = await openConfiguredTracing(config, 'gateway', logger);
   if (tracing !== undefined) cleanup.use(tracing);
@@ -165,10 +164,7 @@ async function openDependencies(
       count: countWritten(log, () => countingIn(catalog.state)),
     }),
     isUpgradePending: () => isUpgradePending(catalog.state),
-    counters: await available('volume counters', () =>
-      openVolumeCounters(config, { logger, busyTimeoutMs: MAX_BUSY_WAIT_MS }),
-    ),
-    funnel,
+    counters,
     budgets,
     history: await available('history', () => openHistory(config, logger)),
     healthBoard: await available('health board', () => openHealthBoard(config, logger)),

@@ -2,16 +2,15 @@ import type { MessagePort } from 'node:worker_threads';
 import {
   type Catalog,
   CONFIRMATION_PATH,
+  type Counters,
   countingIn,
   createContractEvaluator,
   type EventLog,
-  type FunnelStore,
   type History,
   type Logger,
   type Metrics,
   publishProfileChanges,
   type Stage,
-  type VolumeCounters,
 } from '@tributary/core';
 import {
   createPipeline,
@@ -36,8 +35,8 @@ import {
 import {
   lateProfiles,
   openConnectors,
+  openCounters,
   openDeduplicator,
-  openFunnelStore,
   openHealthBoard,
   openHistory,
   openMailer,
@@ -45,7 +44,6 @@ import {
   openReevaluations,
   openSandbox,
   openStagesLiveTail,
-  openVolumeCounters,
   profileBoundsOf,
 } from './ports/stores.ts';
 import { lateSchemas, openValueFraming } from './schemas.ts';
@@ -72,8 +70,7 @@ export interface OpenPipeline {
   readonly pipeline: readonly Stage[];
   readonly log: EventLog;
   readonly catalog: Catalog;
-  readonly counters: VolumeCounters;
-  readonly funnel: FunnelStore;
+  readonly counters: Counters;
   readonly history: History;
   /** Opens the profiles, after their store was checked. Until then their calls are `Unavailable`. */
   openProfiles(): Promise<void>;
@@ -106,8 +103,7 @@ export async function openPipeline(
   const catalog = cleanup.use(openCatalog(config, { log, logger }));
   await provideTopics(log, config, deadline);
   cleanup.use(watchPartitions(log, catalog, logger));
-  const counters = await available('volume counters', () => openVolumeCounters(config, { logger }));
-  const funnel = await available('funnel store', () => openFunnelStore(config, { logger }));
+  const counters = await available('counters', () => openCounters(config, { logger }));
   const deduplicator = await available('deduplicator', () => openDeduplicator(config, { logger, catalog }));
   const reevaluations = await available('deduplicator', () => openReevaluations(config, { logger, catalog }));
   const history = await available('history', () => openHistory(config, logger));
@@ -122,13 +118,12 @@ export async function openPipeline(
   if (tracing !== undefined) cleanup.use(tracing);
   const mailer = await openMailer(config);
   if (mailer !== undefined) cleanup.use(mailer);
-  const { budgets } = cleanup.use(watchBudgets(config, { funnel, catalog, diskRoom: disk?.room, logger }));
+  const { budgets } = cleanup.use(watchBudgets(config, { counters, catalog, diskRoom: disk?.room, logger }));
   const pipeline = createPipeline({
     log,
     budgets,
     catalog,
     counters,
-    funnel,
     runMetrics: cleanup.use(new RunMetrics({ counters, clock: Date.now, metrics, logger })),
     deduplicator,
     reevaluations,
@@ -164,7 +159,7 @@ export async function openPipeline(
     },
   });
   const openProfiles = () => profiles.open();
-  return { pipeline, log, catalog, counters, funnel, history, openProfiles };
+  return { pipeline, log, catalog, counters, history, openProfiles };
 }
 
 /** Nothing where it is not known at which address browsers reach a gateway. */

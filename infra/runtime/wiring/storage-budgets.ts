@@ -1,7 +1,7 @@
 import {
   type Catalog,
   type Clock,
-  type FunnelStore,
+  type Counters,
   type Logger,
   type Metrics,
   messageOf,
@@ -22,7 +22,7 @@ const DAYS_EVERY_MS = 30_000;
 const LOG_EVERY_MS = 60_000;
 
 interface BudgetTools {
-  readonly funnel: Pick<FunnelStore, 'bytes'>;
+  readonly counters: Pick<Counters, 'bytes'>;
   readonly catalog: Pick<Catalog, 'state'>;
   /** Default: no disk is measured. */
   readonly diskRoom?: ReadDiskRoom | undefined;
@@ -37,11 +37,11 @@ export interface WatchedBudgets {
   close(): void;
 }
 
-/** The budgets of this process, with the usage that the funnel store has, read every few seconds: two rows a workspace. */
+/** The budgets of this process, with the usage that the counters have, read every few seconds: two rows a workspace. */
 export function watchBudgets(
   config: Pick<Config, 'bytesPerHour' | 'bytesHeld' | 'kafkaBrokers' | 'retentionMs'>,
   {
-    funnel,
+    counters,
     catalog,
     diskRoom = () => undefined,
     metrics = NO_METRICS,
@@ -58,9 +58,12 @@ export function watchBudgets(
   async function read(): Promise<void> {
     const now = clock();
     const hour = now - (now % HOUR_MS);
-    const [current, before] = [await funnel.bytes('hour', hour), await funnel.bytes('hour', hour - HOUR_MS)];
+    const [current, before] = [
+      await counters.bytes('hour', hour),
+      await counters.bytes('hour', hour - HOUR_MS),
+    ];
     if (now - heldReadAt >= DAYS_EVERY_MS) {
-      budgets.readHeld(await heldBytes(funnel, now, config.retentionMs));
+      budgets.readHeld(await heldBytes(counters, now, config.retentionMs));
       heldReadAt = now;
     }
     budgets.readHours(hour, current, before);
@@ -118,7 +121,7 @@ export function storageLimits({
 
 /** The bytes that the log keeps, by scope. Of the day in which the retention begins, its part. */
 export async function heldBytes(
-  funnel: Pick<FunnelStore, 'bytes'>,
+  counters: Pick<Counters, 'bytes'>,
   now: number,
   retentionMs: number,
 ): Promise<ReadonlyMap<string, number>> {
@@ -126,7 +129,7 @@ export async function heldBytes(
   const from = now - retentionMs;
   for (let day = from - (from % DAY_MS); day <= now; day += DAY_MS) {
     const part = Math.min(1, (day + DAY_MS - from) / DAY_MS);
-    for (const { scope, received, written } of await funnel.bytes('day', day))
+    for (const { scope, received, written } of await counters.bytes('day', day))
       held.set(scope, (held.get(scope) ?? 0) + Math.floor((received + written) * part));
   }
   return held;

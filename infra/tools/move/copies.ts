@@ -23,6 +23,13 @@ import {
   TributaryError,
 } from '@tributary/core';
 import { STAGE_NAMES, stageReads } from '@tributary/processors/stages';
+import {
+  differingDocuments,
+  holdsCounts,
+  importDocuments,
+  importOffsets,
+} from '../../adapters/counters/redis/index.ts';
+import { openSqliteCounters, openStoredCounts } from '../../adapters/counters/sqlite/index.ts';
 import { importDedupeClaims, missingDedupeClaims } from '../../adapters/deduplicator/redis/index.ts';
 import { type ExportedDedupeClaim, exportedDedupeClaims } from '../../adapters/deduplicator/sqlite/index.ts';
 import {
@@ -32,20 +39,13 @@ import {
   OffsetTaken,
 } from '../../adapters/event-log/kafka/index.ts';
 import { StoredLog, type StoredPartition } from '../../adapters/event-log/sqlite/index.ts';
+import { REMOVED_STAGES } from '../../adapters/event-log/sqlite/retention.ts';
 import { layoutFaults } from '../../adapters/event-log/sqlite/segment-file.ts';
-import {
-  differingFunnelDocuments,
-  importFunnelDocuments,
-  importFunnelOffsets,
-} from '../../adapters/funnel-store/redis/index.ts';
-import { openStoredFunnel } from '../../adapters/funnel-store/sqlite/index.ts';
 import { type HistoryImport, openHistoryImport } from '../../adapters/history/elasticsearch/index.ts';
 import { dayOf, openStoredHistory } from '../../adapters/history/sqlite/index.ts';
 import { ProfileImport } from '../../adapters/profile-store/elasticsearch/index.ts';
 import { type ExportedProfile, openProfileExport } from '../../adapters/profile-store/sqlite/index.ts';
 import { RedisConnection } from '../../adapters/redis/index.ts';
-import { compareVolume, holdsVolume, importVolume } from '../../adapters/volume-counters/redis/index.ts';
-import { openStoredVolume } from '../../adapters/volume-counters/sqlite/index.ts';
 import type { Config } from '../../runtime/config/settings.ts';
 import { type StartDeadline, untilAvailable } from '../../runtime/process/await-engines.ts';
 import { embeddedFolders, unfinishedMark } from '../../runtime/process/data-folder.ts';
@@ -117,7 +117,7 @@ export interface EngineFacts {
   readonly unfinishedMark: string;
   /** Topics that have records, without the prefix. */
   readonly topicsWithRecords: readonly string[];
-  readonly holdsVolume: boolean;
+  readonly holdsCounts: boolean;
   readonly holdsProfiles: boolean;
   readonly holdsHistory: boolean;
   /** Stages whose consumer groups have members. */
@@ -156,11 +156,17 @@ export async function openMoveSource(config: Config, deadline: StartDeadline) {
     );
     const catalog = faults.length > 0 ? undefined : await readCatalog(config, deadline);
     const foreignStores = await storesOfOthers(config, catalog?.installation, deadline);
-    const volume = openStoredVolume(folders.volume);
-    const funnel = openStoredFunnel(folders.funnel);
+    // Imports the volume that release 0.2.0 counted, where no process of this release ran on the folder.
+    if (existsSync(join(folders.volume, 'volume.db')))
+      await openSqliteCounters({
+        folder: folders.funnel,
+        volumeFolder: folders.volume,
+        clock: Date.now,
+      }).close();
+    const counts = openStoredCounts(folders.funnel);
     const history = openStoredHistory(folders.history);
     const profiles = openProfileExport(folders.profiles);
-    for (const opened of [volume, funnel, history, profiles]) if (opened !== undefined) cleanup.use(opened);
+    for (const opened of [counts, history, profiles]) if (opened !== undefined) cleanup.use(opened);
     return {
       topics,
       log,
@@ -173,7 +179,9 @@ export async function openMoveSource(config: Config, deadline: StartDeadline) {
       undeclaredTopics: [
         ...new Set(partitions.filter(({ topic }) => !topics.has(topic)).map(({ topic }) => topic)),
       ],
-      positions: log.positions().filter(({ topic }) => topics.has(topic)),
+      positions: log
+        .positions()
+        .filter(({ stage, topic }) => !REMOVED_STAGES.has(stage) && topics.has(topic)),
       /** Another one once any process has run on the folder. */
       fingerprint: hash('sha256', JSON.stringify([partitions, log.positions()]), 'base64url'),
       layoutFaults: faults,
@@ -181,8 +189,7 @@ export async function openMoveSource(config: Config, deadline: StartDeadline) {
       foreignStores,
       dedupeClaims: (now: number) => exportedDedupeClaims(folders.dedupe, config.dedupeWindowMs, now),
       reevaluations: (now: number) => exportedDedupeClaims(folders.reevaluated, config.retentionMs, now),
-      volume,
-      funnel,
+      counts,
       history,
       profiles,
       close: () => cleanup.close(),
@@ -388,7 +395,7 @@ export async function engineFacts(
     profilesMark: await marks.profiles.read(),
     unfinishedMark: unfinishedMark(installation ?? '', fingerprint),
     topicsWithRecords: ends.filter(({ hasRecords }) => hasRecords).map(({ name }) => name),
-    holdsVolume: await holdsVolume(redis, config.prefix),
+    holdsCounts: await holdsCounts(redis, config.prefix),
     holdsProfiles: (await marks.profiles.holdsProfiles?.()) ?? false,
     holdsHistory: await history.exists(),
     runningStages: await records.runningStages(STAGE_NAMES),
@@ -648,7 +655,7 @@ function textOf({ offset, timestamp, key, headers, value }: ImportedRecord): str
   return JSON.stringify([offset, timestamp, key, headers, value]);
 }
 
-/** Items of one call; a profile has a few documents, and one of the funnel has up to some KiB. */
+/** Items of one call; a profile has a few documents, and one of the counters has up to some KiB. */
 const DEDUPE_CLAIMS = 5_000;
 const ENTRIES = 2_000;
 const PROFILES = 500;
@@ -657,7 +664,7 @@ const DOCUMENTS = 500;
 interface StoreCopyTools {
   readonly source: Pick<
     MoveSource,
-    'dedupeClaims' | 'reevaluations' | 'volume' | 'funnel' | 'history' | 'profiles' | 'log'
+    'dedupeClaims' | 'reevaluations' | 'counts' | 'history' | 'profiles' | 'log'
   >;
   readonly target: Pick<MoveTarget, 'redis' | 'profiles' | 'history'>;
   readonly prefix: string;
@@ -683,7 +690,7 @@ interface StorePart {
 /** The stores beside the log, in the order in which they are copied. */
 export function storeParts(tools: StoreCopyTools): readonly StorePart[] {
   const { source, target, prefix, attempt } = tools;
-  const { volume, funnel, history, profiles } = source;
+  const { counts, history, profiles } = source;
   const { redis } = target;
 
   function part<Chunk>(
@@ -720,33 +727,22 @@ export function storeParts(tools: StoreCopyTools): readonly StorePart[] {
       },
     );
 
-  const volumePart = part(
-    'counted events',
-    () => (volume === undefined ? [] : [volume]),
-    (all) => importVolume(redis, prefix, all),
-    async (all) => {
-      const { expected, found, different } = await compareVolume(redis, prefix, all, Date.now());
-      // Numbers that differ and have the same sum are no copy either.
-      return { here: expected, there: different > 0 && expected === found ? found - different : found };
-    },
-  );
-
-  const documentsPart = part(
-    'documents of the funnel',
-    () => chunks(funnel?.documents(Date.now()) ?? [], DOCUMENTS),
-    (some) => importFunnelDocuments(redis, prefix, some),
+  const countDocumentsPart = part(
+    'documents of counts',
+    () => chunks(counts?.documents(Date.now()) ?? [], DOCUMENTS),
+    (some) => importDocuments(redis, prefix, some),
     async (some) => ({
       here: some.length,
-      there: some.length - (await differingFunnelDocuments(redis, prefix, some)),
+      there: some.length - (await differingDocuments(redis, prefix, some)),
     }),
   );
-  const funnelPart: StorePart = {
-    ...documentsPart,
+  const countsPart: StorePart = {
+    ...countDocumentsPart,
     async copy() {
-      await documentsPart.copy();
+      await countDocumentsPart.copy();
       // Last: counts below these offsets are not added any more.
-      if (funnel !== undefined)
-        await attempt('copying the funnel', () => importFunnelOffsets(redis, prefix, funnel.applied()));
+      if (counts !== undefined)
+        await attempt('copying the counts', () => importOffsets(redis, prefix, counts.applied()));
     },
   };
 
@@ -804,8 +800,7 @@ export function storeParts(tools: StoreCopyTools): readonly StorePart[] {
   return [
     claimsPart('dedupe claims', prefix, source.dedupeClaims),
     claimsPart('claims of re-evaluations', `${prefix}reevaluated:`, source.reevaluations),
-    volumePart,
-    funnelPart,
+    countsPart,
     profilesPart,
     historyPart,
   ];

@@ -9,7 +9,7 @@ const EMPTY: EngineFacts = {
   profilesMark: undefined,
   unfinishedMark: unfinishedMark(ID, 'state'),
   topicsWithRecords: [],
-  holdsVolume: false,
+  holdsCounts: false,
   holdsProfiles: false,
   holdsHistory: false,
   runningStages: [],
@@ -47,7 +47,7 @@ describe('the state of the engines', () => {
     ['taken', { redisMark: 'another' }],
     ['taken', { profilesMark: EMPTY.unfinishedMark }],
     ['taken', { topicsWithRecords: ['catalog'] }],
-    ['taken', { holdsVolume: true }],
+    ['taken', { holdsCounts: true }],
     ['taken', { holdsProfiles: true }],
     ['taken', { holdsHistory: true }],
   ] as const)('is %s with %o', (state, engines) => {
@@ -63,7 +63,7 @@ describe('the state of the engines', () => {
 describe('obstacles', () => {
   it('are empty for a folder that is ready and empty engines, and for an unfinished move', () => {
     expect(obstaclesTo(facts())).toEqual([]);
-    expect(obstaclesTo(facts({}, { redisMark: EMPTY.unfinishedMark, holdsVolume: true }))).toEqual([]);
+    expect(obstaclesTo(facts({}, { redisMark: EMPTY.unfinishedMark, holdsCounts: true }))).toEqual([]);
   });
 
   it.each([
@@ -90,7 +90,7 @@ describe('obstacles', () => {
     [
       'they hold the mark of another, records in mail, counts',
       {},
-      { redisMark: 'another', topicsWithRecords: ['mail'], holdsVolume: true },
+      { redisMark: 'another', topicsWithRecords: ['mail'], holdsCounts: true },
     ],
     [
       'a process has run on /data since the move was begun',

@@ -114,18 +114,18 @@ function reportFinished(config: Config, { installation }: MoveFacts): number {
 
 /** Prints what is in the folder. */
 function describe(source: MoveSource, facts: MoveFacts): void {
-  const { partitions, positions, volume, history, profiles } = source;
+  const { partitions, positions, counts, history, profiles } = source;
   const records = partitions.reduce((sum, { first, end }) => sum + end - first, 0);
   const left = partitions.reduce((sum, { first }) => sum + first, 0);
-  const counts = profiles?.counts();
+  const stored = profiles?.counts();
   const entries = history?.counts().reduce((sum, { count }) => sum + count, 0) ?? 0;
   print(`folder   ${facts.folder}, installation ${facts.installation ?? 'without an id'}`);
   print(
     `log      ${number(records)} records: the catalog, what stages have not done, and what that refers to; ${number(left)} before them are left behind`,
   );
   print(`stages   ${positions.length} positions`);
-  print(`counts   of ${volume?.applied().length ?? 0} partitions`);
-  print(`profiles ${number(counts?.live ?? 0)}, and ${number(counts?.deleted ?? 0)} remembered deletions`);
+  print(`counts   of ${counts?.applied().length ?? 0} partitions`);
+  print(`profiles ${number(stored?.live ?? 0)}, and ${number(stored?.deleted ?? 0)} remembered deletions`);
   print(`history  ${number(entries)} entries`);
 }
 
@@ -246,7 +246,7 @@ export function engineStateOf({ installation, engines }: MoveFacts): EngineState
     redisMark === undefined &&
     profilesMark === undefined &&
     engines.topicsWithRecords.length === 0 &&
-    !engines.holdsVolume &&
+    !engines.holdsCounts &&
     !engines.holdsProfiles &&
     !engines.holdsHistory;
   return isEmpty ? 'empty' : 'taken';
@@ -291,7 +291,7 @@ function* engineObstacles(facts: MoveFacts): Generator<string> {
     const found = [
       ...[redisMark, profilesMark].flatMap((mark) => (mark === undefined ? [] : [`the mark of ${mark}`])),
       ...(topicsWithRecords.length > 0 ? [`records in ${listed(topicsWithRecords)}`] : []),
-      ...(engines.holdsVolume ? ['counts'] : []),
+      ...(engines.holdsCounts ? ['counts'] : []),
       ...(engines.holdsProfiles ? ['profiles'] : []),
       ...(engines.holdsHistory ? ['a history'] : []),
     ];

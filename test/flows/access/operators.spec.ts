@@ -59,7 +59,7 @@ describe('An operator', () => {
     const ids = system.processes.map(({ process }) => process);
     for (const owner of owners(system)) expect(ids).toContain(owner);
     expect(system.stages.map(({ stage }) => stage)).toEqual(
-      expect.arrayContaining(['validate', 'count', 'route', 'deliver', 'history']),
+      expect.arrayContaining(['validate', 'route', 'deliver', 'history']),
     );
     const done = await eventually(
       () => tributary.owner.get<System>('/system'),

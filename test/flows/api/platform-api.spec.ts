@@ -6,6 +6,7 @@ import { openDevIssuer } from '@tributary/infra';
 import { decodeJwt } from 'jose';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Client, eventually } from '../../helpers/client.ts';
+import { countAccepted } from '../../helpers/counts.ts';
 import { type EventStream, openEventStream } from '../../helpers/event-stream.ts';
 import { openTestGateway } from '../../helpers/gateway.ts';
 import { onCluster, startTributary, type Tributary } from '../../helpers/tributary.ts';
@@ -819,14 +820,15 @@ describe('Endpoints', () => {
       // Half past the hour, so that it does not change during the test.
       test.clock.pass(hour + HOUR_MS / 2 - test.clock.now());
       const workspaceId = String(person.workspaceId);
-      const ofTrack = { workspaceId, environment: 'production', eventType: 'track', count: 2 } as const;
-      const increments = [0, 1, 23, 24].map((ago) => ({
-        ...ofTrack,
-        eventName: `${ago}`,
-        hour: hour - ago * HOUR_MS,
-      }));
-      const range = { topic: 'events.accepted', partition: 0, from: 0, to: 9 };
-      await test.dependencies.counters.apply({ ...range, increments, keyUses: [] });
+      await countAccepted(
+        test.dependencies.counters,
+        [0, 1, 23, 24].map((ago) => ({
+          workspaceId,
+          name: `${ago}`,
+          minute: hour - ago * HOUR_MS,
+          count: 2,
+        })),
+      );
       const hoursAgo = async (query: string) =>
         (await person.ok<readonly Volume[]>('GET', `./event-volume${query}`)).map(
           (record) => record.event_name,

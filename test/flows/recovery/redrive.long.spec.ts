@@ -2,6 +2,8 @@ import { randomInt, randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
   type CanonicalEvent,
+  countedEvent,
+  countRecords,
   deadLetterOf,
   type EventLog,
   eventKey,
@@ -10,6 +12,7 @@ import {
   type LogEntry,
   NO_LOGGER,
   NO_METRICS,
+  Tally,
   TOPIC,
 } from '@tributary/core';
 import { openEventLog, readConfig } from '@tributary/infra';
@@ -74,6 +77,13 @@ describe('Redriving what stages gave up', () => {
       timestamp: Date.now(),
     };
   }
+  /** The record with the count of an accepted event. */
+  function countOf(event: string, offset: number): LogEntry {
+    const entry = entryOf(TOPIC.funnelCounts, event, offset);
+    const counted = countedEvent(JSON.parse(entry.value) as CanonicalEvent);
+    const note = { event: counted, rule: '', destination: '', measures: 'received+accepted' };
+    return { ...entry, ...countRecords([Tally.of([note])])[0] };
+  }
   const messageOf = (entry: LogEntry) => (JSON.parse(entry.value) as CanonicalEvent).message_id;
   const giveUp = (records: readonly (readonly [stage: string, entry: LogEntry])[]) =>
     log.append(
@@ -132,12 +142,12 @@ describe('Redriving what stages gave up', () => {
   it('each stage receives its own once, and a second failure is kept for the next time', async () => {
     const judged = entryOf('events.production', 'Judged', 1_000_001);
     const routed = entryOf(TOPIC.accepted, 'Routed', 1_000_002);
-    const uncounted = entryOf(TOPIC.accepted, 'Uncounted', 0);
+    const uncounted = countOf('Uncounted', 1_000_000);
     const unreadable = { ...entryOf(TOPIC.deliveries, 'Unreadable', 1_000_003), value: '{}' };
     await giveUp([
       ['validate', judged],
       ['route', routed],
-      ['count', uncounted],
+      ['funnel', uncounted],
       ['deliver', unreadable],
     ]);
     const listed = await ran('--list');
@@ -170,7 +180,7 @@ describe('Redriving what stages gave up', () => {
   it('states the fault of its command line', async () => {
     const run = await ran('--stages', 'validate,redrive');
     expect(run.code).toBe(2);
-    expect(run.log).toContain('--stages: there is no "redrive"; there are validate, validate.slow, count');
+    expect(run.log).toContain('--stages: there is no "redrive"; there are validate, validate.slow, funnel');
   });
 
   it('whenever it is killed, each record has its effect once', async () => {
@@ -181,7 +191,7 @@ describe('Redriving what stages gave up', () => {
       entryOf('events.production', 'Killed', 2_000_000 + n),
     );
     const uncounted = Array.from({ length: records / 4 }, (_, n) =>
-      entryOf(TOPIC.accepted, 'Counted', 3_000_000 + n),
+      countOf('Counted', 3_000_000 + n),
     );
     await giveUp(
       entries.flatMap((entry, n): readonly (readonly [string, LogEntry])[] => {
@@ -190,7 +200,7 @@ describe('Redriving what stages gave up', () => {
           ? [['validate', entry]]
           : [
               ['validate', entry],
-              ['count', other],
+              ['funnel', other],
             ];
       }),
     );

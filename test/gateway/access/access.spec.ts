@@ -150,7 +150,7 @@ it('an empty body is accepted with any content type on DELETE and on a POST with
 });
 
 it('an engine that does not answer causes 503 with Retry-After', async () => {
-  const read = vi.spyOn(test.dependencies.counters, 'read').mockRejectedValue(new Unavailable('down'));
+  const read = vi.spyOn(test.dependencies.counters, 'volume').mockRejectedValue(new Unavailable('down'));
   const answer = await owner.call('GET', './event-volume');
   read.mockRestore();
   expect(answer).toMatchObject({ status: 503, body: { error: 'unavailable' } });

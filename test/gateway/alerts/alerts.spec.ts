@@ -50,7 +50,13 @@ async function countPastWeeks() {
     count: ago === 72 ? 10 : 100,
     samples: [],
   }));
-  await test.dependencies.funnel.apply({ topic: 'funnel.counts', partition: 0, from: 0, to: 1, increments });
+  await test.dependencies.counters.apply({
+    topic: 'funnel.counts',
+    partition: 0,
+    from: 0,
+    to: 1,
+    increments,
+  });
 }
 
 describe('an alert', () => {

@@ -1,5 +1,6 @@
 import { newId, TOPIC } from '@tributary/core';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { countAccepted } from '../../helpers/counts.ts';
 import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
 import { putJudged, trackEvent } from '../../helpers/judged-events.ts';
 
@@ -298,24 +299,10 @@ describe('a plan compared with received events', () => {
       TOPIC.rejected,
     );
     const hour = Math.floor(Date.now() / 3_600_000) * 3_600_000;
-    const from = await test.dependencies.counters.applied({ topic: 'events.accepted', partition: 0 });
-    await test.dependencies.counters.apply({
-      topic: 'events.accepted',
-      partition: 0,
-      from,
-      to: from + 1,
-      keyUses: [],
-      increments: [
-        {
-          workspaceId: String(owner.workspaceId),
-          environment: 'production',
-          eventType: 'track',
-          eventName: 'Order Placed',
-          hour,
-          count: 9,
-        },
-      ],
-    });
+    const workspaceId = String(owner.workspaceId);
+    await countAccepted(test.dependencies.counters, [
+      { workspaceId, name: 'Order Placed', minute: hour, count: 9 },
+    ]);
     const { id } = (
       await owner.ok<readonly { id: string; event_name: string }[]>('GET', './event-contracts')
     ).find(({ event_name }) => event_name === 'Order Placed') ?? { id: '' };

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { countAccepted } from '../../helpers/counts.ts';
 import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
 
 const HOUR = 3_600_000;
@@ -12,23 +13,11 @@ beforeAll(async () => {
   hour = Math.floor(test.clock.now() / HOUR) * HOUR;
   // Half past the hour, so that it does not change during the test.
   test.clock.pass(hour + HOUR / 2 - test.clock.now());
-  const increment = {
-    workspaceId: String(owner.workspaceId),
-    eventType: 'track' as const,
-    eventName: 'Now',
-    hour,
-  };
-  await test.dependencies.counters.apply({
-    topic: 'events.accepted',
-    partition: 0,
-    from: 0,
-    to: 9,
-    increments: [
-      { ...increment, environment: 'production', count: 2 },
-      { ...increment, environment: 'development', count: 5 },
-    ],
-    keyUses: [],
-  });
+  const accepted = { workspaceId: String(owner.workspaceId), name: 'Now', minute: hour };
+  await countAccepted(test.dependencies.counters, [
+    { ...accepted, environment: 'production', count: 2 },
+    { ...accepted, environment: 'development', count: 5 },
+  ]);
 });
 afterAll(() => test.close());
 

@@ -48,7 +48,7 @@ beforeAll(async () => {
     ...changes,
   });
   const ofRule = { rule: RULE, destination: PLACE };
-  await test.dependencies.funnel.apply({
+  await test.dependencies.counters.apply({
     topic: 'funnel.counts',
     partition: 0,
     from: 0,
@@ -89,7 +89,7 @@ describe('the funnel', () => {
     const reading = vi.spyOn(test.dependencies.system, 'read').mockResolvedValue({
       at: 0,
       processes: [],
-      stages: [stageOf('validate', 0), stageOf('count', undefined), stageOf('funnel', 300.4)],
+      stages: [stageOf('validate', 0), stageOf('live', undefined), stageOf('funnel', 300.4)],
     });
     onTestFinished(() => reading.mockRestore());
     expect((await read()).behind).toEqual([{ stage: 'funnel', seconds: 300 }]);

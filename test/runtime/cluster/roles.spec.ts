@@ -128,7 +128,7 @@ describe.skipIf(!isThere)('the roles of a cluster', () => {
   );
 
   it('processor: did not start without a schema registry; runs the given stages, and no other', async () => {
-    const server = start(['processor', '--stages', 'count,history'], {
+    const server = start(['processor', '--stages', 'live,history'], {
       SCHEMA_REGISTRY_URL: `http://127.0.0.1:${await freePort()}`,
     });
     const url = await readyAt(server);
@@ -154,7 +154,7 @@ describe.skipIf(!isThere)('the roles of a cluster', () => {
       },
       (found) => found.size === 2,
     );
-    expect([...stages].sort()).toEqual(['count', 'history']);
+    expect([...stages].sort()).toEqual(['history', 'live']);
     const figures = await scrape(adminUrl);
     expect(figures).toMatch(
       /^tributary_build_info\{version="[^"]+",commit="[0-9a-f]{12}",node="24\.[^"]+",role="processor"\} 1$/m,
@@ -166,7 +166,7 @@ describe.skipIf(!isThere)('the roles of a cluster', () => {
   });
 
   it('positions: prints where stages are, and sets a lost position beside existing ones', async () => {
-    const rowsOfCount = async () => {
+    const rowsOfLive = async () => {
       const run = await ranHere(['positions'], environment);
       expect(run.code).toBe(0);
       const [head, ...rows] = run.output
@@ -174,44 +174,44 @@ describe.skipIf(!isThere)('the roles of a cluster', () => {
         .split('\n')
         .map((line) => line.trimEnd().split(/ +/));
       expect(head).toEqual(['stage', 'partition', 'group', 'recorded', 'end']);
-      return rows.filter(([stage, of]) => stage === 'count' && of?.startsWith('events.production/'));
+      return rows.filter(([stage, of]) => stage === 'live' && of?.startsWith('events.production/'));
     };
     const topic = 'events.production';
     await withAdmin(engines()?.kafkaBrokers ?? '', (admin) =>
       admin.setOffsets({
-        groupId: `${prefix}count`,
+        groupId: `${prefix}live`,
         topic: `${prefix}${topic}`,
         partitions: [{ partition: 1, offset: '0' }],
       }),
     );
-    expect(await rowsOfCount()).toEqual([
-      ['count', `${topic}/0`, 'lost', '-', '0'],
-      ['count', `${topic}/1`, '0', '-', '0'],
+    expect(await rowsOfLive()).toEqual([
+      ['live', `${topic}/0`, 'lost', '-', '0'],
+      ['live', `${topic}/1`, '0', '-', '0'],
     ]);
-    const set = ['positions', '--stage', 'count', '--topic', topic, '--to', 'end'];
+    const set = ['positions', '--stage', 'live', '--topic', topic, '--to', 'end'];
     expect(await ranHere([...set, '--partition', '1'], environment)).toMatchObject({
       code: 1,
-      output: `kept     ${topic}/1 of count: its consumer group has 0\n`,
+      output: `kept     ${topic}/1 of live: its consumer group has 0\n`,
     });
     expect(await ranHere(set, environment)).toMatchObject({
       code: 0,
-      output: `set      ${topic}/0 of count to 0\nkept     ${topic}/1 of count: its consumer group has 0\n`,
+      output: `set      ${topic}/0 of live to 0\nkept     ${topic}/1 of live: its consumer group has 0\n`,
     });
-    expect((await rowsOfCount()).map(([, , group, recorded]) => [group, recorded])).toEqual([
+    expect((await rowsOfLive()).map(([, , group, recorded]) => [group, recorded])).toEqual([
       ['lost', '0'],
       ['0', '-'],
     ]);
   });
 
   it.each([
-    [['--stage', 'count'], '--stage, --topic and --to go together'],
+    [['--stage', 'live'], '--stage, --topic and --to go together'],
     [['--stage', 'cont', '--topic', 'events.production', '--to', 'end'], 'no stage "cont"'],
-    [['--stage', 'count', '--topic', 'events.prod', '--to', 'end'], 'no topic "events.prod"'],
+    [['--stage', 'live', '--topic', 'events.prod', '--to', 'end'], 'no topic "events.prod"'],
     [
-      ['--stage', 'count', '--topic', 'events.production', '--to', 'yesterday'],
+      ['--stage', 'live', '--topic', 'events.production', '--to', 'yesterday'],
       '--to is first, end, an offset',
     ],
-    [['--stage', 'count', '--topic', 'events.production', '--to', 'end', '--partition', '-1'], '--partition'],
+    [['--stage', 'live', '--topic', 'events.production', '--to', 'end', '--partition', '-1'], '--partition'],
   ])('positions: refuses %j', async (options, message) => {
     const run = await ranHere(['positions', ...options], environment);
     expect(run.code).toBe(2);
@@ -349,7 +349,7 @@ describe('the roles of a cluster without Kafka', () => {
     const run = await ranHere(['processor', '--stages', 'validate,rout'], {});
     expect(run.code).toBe(2);
     expect(run.log).toMatch(
-      /there is no "rout"; there are validate, validate\.slow, count, .*deliver\.retry/,
+      /there is no "rout"; there are validate, validate\.slow, funnel, .*deliver\.retry/,
     );
   });
 });

@@ -1,27 +1,21 @@
-import { type DedupeClaim, Fenced, type FunnelStore, type HistoryEntry, NO_LOGGER } from '@tributary/core';
+import { type Counters, type DedupeClaim, Fenced, type HistoryEntry, NO_LOGGER } from '@tributary/core';
 import { RedisConnection } from '@tributary/infra';
+import {
+  differingDocuments,
+  holdsCounts,
+  importDocuments,
+  importOffsets,
+  openRedisCounters,
+} from '@tributary/infra/adapters/counters/redis';
+import { openSqliteCounters, openStoredCounts } from '@tributary/infra/adapters/counters/sqlite';
 import {
   importDedupeClaims,
   missingDedupeClaims,
   openRedisDeduplicator,
 } from '@tributary/infra/adapters/deduplicator/redis';
 import { exportedDedupeClaims, openSqliteDeduplicator } from '@tributary/infra/adapters/deduplicator/sqlite';
-import {
-  differingFunnelDocuments,
-  importFunnelDocuments,
-  importFunnelOffsets,
-  openRedisFunnelStore,
-} from '@tributary/infra/adapters/funnel-store/redis';
-import { openSqliteFunnelStore, openStoredFunnel } from '@tributary/infra/adapters/funnel-store/sqlite';
 import { openElasticsearchHistory, openHistoryImport } from '@tributary/infra/adapters/history/elasticsearch';
 import { dayOf, openSqliteHistory, openStoredHistory } from '@tributary/infra/adapters/history/sqlite';
-import {
-  compareVolume,
-  holdsVolume,
-  importVolume,
-  openRedisVolumeCounters,
-} from '@tributary/infra/adapters/volume-counters/redis';
-import { openSqliteVolumeCounters, openStoredVolume } from '@tributary/infra/adapters/volume-counters/sqlite';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import {
   batch,
@@ -29,7 +23,7 @@ import {
   PARTITION,
   thisHour,
   WORKSPACE_ID,
-} from '../../conformance/funnel-store/suite/harness.ts';
+} from '../../conformance/counters/suite/harness.ts';
 import { eventually } from '../../helpers/client.ts';
 import { engines } from '../../helpers/engines.ts';
 import { isolatedEngines, never } from './isolated-engines.ts';
@@ -90,62 +84,6 @@ describe.skipIf(engines() === undefined)('A store that is moved', () => {
         now,
       ),
     ).rejects.toThrow('not of this installation');
-  });
-
-  it('counts on from the same numbers', async () => {
-    const { folder, prefix, redisUrl: url } = await isolatedEngines();
-    const hour = Math.floor(Date.now() / HOUR_MS) * HOUR_MS;
-    const source = openSqliteVolumeCounters({ folder, clock: Date.now });
-    const batch = (partition: number, from: number, names: readonly string[]) => ({
-      topic: 'events.accepted',
-      partition,
-      from,
-      to: from + 100,
-      increments: names.map((eventName, n) => ({
-        ...MESSAGE,
-        eventType: 'track' as const,
-        eventName,
-        hour: hour - (n % 30) * HOUR_MS,
-        count: n + 1,
-      })),
-      keyUses: [{ keyId: `key-${partition}`, at: hour + from }],
-    });
-    const names = Array.from({ length: 2_500 }, (_, n) => `Event ${n}`);
-    for (const partition of [0, 1]) await source.apply(batch(partition, 0, names));
-    await source.apply(batch(1, 100, names.slice(0, 10)));
-    await source.touch({ keyId: 'api', at: hour });
-    const run = { workspaceId: 'w', transformationId: 't', hour, counts: { runs: 7, errors: 1, ms3: 7 } };
-    await source.addRuns([run]);
-    const all = { workspaceId: 'w', fromHour: hour - 48 * HOUR_MS, toHour: hour };
-    const runs = { ...all, transformationId: 't' };
-    const expected = [
-      await source.read(all),
-      await source.lastUsed(['key-0', 'key-1', 'api', 'none']),
-      await source.runs(runs),
-    ];
-    await source.close();
-
-    const redis = await RedisConnection.open({ url, logger: NO_LOGGER });
-    onTestFinished(() => redis.close());
-    const stored = openStoredVolume(folder) ?? never();
-    onTestFinished(() => stored.close());
-    expect(await holdsVolume(redis, prefix)).toBe(false);
-    for (const _ of ['first', 'again']) await importVolume(redis, prefix, stored);
-    expect(await holdsVolume(redis, prefix)).toBe(true);
-    const compared = await compareVolume(redis, prefix, stored, Date.now());
-    expect(compared).toMatchObject({ different: 0, found: compared.expected });
-
-    const target = await openRedisVolumeCounters({ url, prefix, logger: NO_LOGGER });
-    onTestFinished(() => target.close());
-    expect([
-      await target.read(all),
-      await target.lastUsed(['key-0', 'key-1', 'api', 'none']),
-      await target.runs(runs),
-    ]).toEqual(expected);
-    expect(await target.applied({ topic: 'events.accepted', partition: 1 })).toBe(200);
-    await expect(target.apply(batch(1, 100, ['Event 1']))).rejects.toThrow('is applied up to 200');
-    await target.apply(batch(0, 100, ['Event 0']));
-    expect(await compareVolume(redis, prefix, stored, Date.now())).toMatchObject({ different: 2 });
   });
 
   it('lists the history, and drops it when it would have expired', async () => {
@@ -223,12 +161,12 @@ describe.skipIf(engines() === undefined)('A store that is moved', () => {
     expect(await later.get('delivery', 'w0', 'd1000')).toBeDefined();
   });
 
-  it('has the same funnel, and adds no record of counts again', async () => {
+  it('has the same counts, and adds no record of them again', async () => {
     const { folder, prefix, redisUrl: url } = await isolatedEngines();
     const redis = await RedisConnection.open({ url, logger: NO_LOGGER });
     onTestFinished(() => redis.close());
     const clock = Date.now;
-    const source = openSqliteFunnelStore({ folder, clock });
+    const source = openSqliteCounters({ folder, clock });
     const names = Array.from({ length: 300 }, (_, n) => `Event ${n}`);
     const increments = [0, 1, 30, 26 * 60, 9 * 24 * 60].flatMap((minutesAgo) =>
       names.map((name, n) =>
@@ -236,44 +174,58 @@ describe.skipIf(engines() === undefined)('A store that is moved', () => {
       ),
     );
     await source.apply(batch(0, increments));
-    await source.apply(batch(1, [increment({ measures: 'delivered_first', latencies: { 40: 7 } })]));
+    const keyUses = [{ keyId: 'write', at: thisHour() }];
+    const delivered = increment({ measures: 'delivered_first', latencies: { 40: 7 } });
+    await source.apply(batch(1, [delivered], { keyUses }));
+    await source.touch({ keyId: 'api', at: thisHour() + 1 });
+    const run = { workspaceId: WORKSPACE_ID, transformationId: 't', hour: thisHour() };
+    for (let n = 0; n < 2; n++) await source.addRuns([{ ...run, counts: { runs: 7, errors: 1, ms3: 7 } }]);
     const to = thisHour() + HOUR_MS;
     const startOfDay = to - (to % DAY_MS);
     const query = { workspaceId: WORKSPACE_ID, filter: {}, to } as const;
-    const questions = (funnel: FunnelStore) =>
+    const hours = { workspaceId: WORKSPACE_ID, fromHour: thisHour() - 48 * HOUR_MS, toHour: thisHour() };
+    const questions = (counters: Counters) =>
       Promise.all([
-        funnel.read({ ...query, interval: 'hour', from: to - 48 * HOUR_MS, groupBy: [] }),
-        funnel.read({
+        counters.funnel({ ...query, interval: 'hour', from: to - 48 * HOUR_MS, groupBy: [] }),
+        counters.funnel({
           ...query,
           interval: 'day',
           from: startOfDay - 9 * DAY_MS,
           to: startOfDay,
           groupBy: ['name'],
         }),
-        funnel.read({ ...query, interval: 'minute', from: to - HOUR_MS, groupBy: ['key'] }),
-        funnel.samples({ ...query, from: to - HOUR_MS, measure: 'accepted', limit: 10 }),
-        funnel.applied(PARTITION),
+        counters.funnel({ ...query, interval: 'minute', from: to - HOUR_MS, groupBy: ['key'] }),
+        counters.samples({ ...query, from: to - HOUR_MS, measure: 'accepted', limit: 10 }),
+        counters.applied(PARTITION),
+        counters.volume(hours),
+        counters.lastUsed(['write', 'api', 'none']),
+        counters.runs({ ...hours, transformationId: 't' }),
       ]);
     const expected = await questions(source);
     await source.close();
 
-    const stored = openStoredFunnel(folder) ?? never();
+    const stored = openStoredCounts(folder) ?? never();
     onTestFinished(() => stored.close());
     const documents = [...stored.documents(Date.now())];
-    expect(await differingFunnelDocuments(redis, prefix, documents)).toBe(documents.length);
+    expect(await differingDocuments(redis, prefix, documents)).toBe(documents.length);
+    expect(await holdsCounts(redis, prefix)).toBe(false);
     for (const _ of ['first', 'again']) {
-      await importFunnelDocuments(redis, prefix, documents);
-      await importFunnelOffsets(redis, prefix, stored.applied());
+      await importDocuments(redis, prefix, documents);
+      await importOffsets(redis, prefix, stored.applied());
     }
-    expect(await differingFunnelDocuments(redis, prefix, documents)).toBe(0);
+    expect(await differingDocuments(redis, prefix, documents)).toBe(0);
 
-    const target = await openRedisFunnelStore({ url, prefix, clock, logger: NO_LOGGER });
+    const target = await openRedisCounters({ url, prefix, clock, logger: NO_LOGGER });
     onTestFinished(() => target.close());
     expect(await questions(target)).toEqual(expected);
     expect(expected[0].length).toBeGreaterThan(1);
     await expect(target.apply(batch(1, increments))).rejects.toThrow(Fenced);
     await target.apply(batch(2, [increment({ name: 'Event 7' })]));
-    const [after] = await target.read({ ...query, interval: 'hour', from: thisHour(), groupBy: [] });
+    expect(await holdsCounts(redis, prefix)).toBe(true);
+    await target.addRuns([{ ...run, counts: { runs: 1 } }]);
+    const [ofHour] = await target.runs({ ...hours, transformationId: 't' });
+    expect(ofHour?.counts.runs).toBe(15);
+    const [after] = await target.funnel({ ...query, interval: 'hour', from: thisHour(), groupBy: [] });
     expect(after?.counts.received).toBe((expected[0].at(-1)?.counts.received ?? 0) + 1);
   });
 });

@@ -4,8 +4,8 @@ import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-/** The release before this one. Its tag, `v0.1.0`, is at this commit; a clone may lack tags. */
-const PREVIOUS = { version: '0.1.0', commit: '4376bc8a' } as const;
+/** The release before this one, by its last commit; a clone may lack tags. */
+const PREVIOUS = { version: '0.2.0', commit: '55013bb3' } as const;
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
 

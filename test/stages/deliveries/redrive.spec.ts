@@ -1,10 +1,13 @@
 import {
   asyncHandler,
+  countedEvent,
+  countRecords,
   deadLetterOf,
   type EventLog,
   HEADER,
   iso,
   type Stage,
+  Tally,
   TOPIC,
   Unavailable,
 } from '@tributary/core';
@@ -42,7 +45,7 @@ async function giveUp(
 /** Redrives all current entries, as the command does. */
 async function redriven(
   log: EventLog,
-  { stages, counters, funnel }: Pick<SetUp, 'stages' | 'counters' | 'funnel'>,
+  { stages, counters }: Pick<SetUp, 'stages' | 'counters'>,
   chosen?: readonly string[],
 ): Promise<readonly Told[]> {
   const { last } = await readDeadLetters(log);
@@ -51,7 +54,6 @@ async function redriven(
     redrive({
       stages,
       counters,
-      funnel,
       clock: () => START,
       ...(chosen && { chosen: new Set(chosen) }),
       last,
@@ -119,15 +121,21 @@ describe('redrive', () => {
     expect(await valuesOf(log, TOPIC.accepted)).toMatchObject([{ message_id: 'first' }]);
   });
 
-  it('counts uncounted events, once, although their partition was counted past them', async () => {
+  it('counts uncounted records, once, although their partition was counted past them', async () => {
     const set = setUp();
     const log = await openLog();
-    await set.run('count', [accepted('other', 0), accepted('later', 9)]);
-    const rejected = entryOf(TOPIC.rejected, 2, { event: event('rejected') });
-    await giveUp(log, ['count', accepted('a', 3)], ['live', accepted('a', 3)], ['count', rejected]);
-    await giveUp(log, ['count', accepted('b', 5)]);
+    const record = (offset: number) => {
+      const counted = countedEvent(event('m'));
+      const [first] = countRecords([
+        Tally.of([{ event: counted, rule: '', destination: '', measures: 'received' }]),
+      ]);
+      return entryOf(TOPIC.funnelCounts, offset, first?.value ?? '');
+    };
+    await set.run('funnel', [record(0), record(9)]);
+    await giveUp(log, ['funnel', record(3)], ['live', accepted('a', 3)], ['funnel', record(2)]);
+    await giveUp(log, ['funnel', record(5)]);
     await redriven(log, set);
-    expect(counted(set)).toBe(4);
+    expect(counted(set)).toBe(5);
     // As after a crash before the commit.
     const again = redrive({ ...set, clock: () => START, last: new Map(), report: () => {} });
     const { entries } = await log.read(TOPIC.poison, 0, 0);
@@ -136,10 +144,10 @@ describe('redrive', () => {
         { topic: TOPIC.poison, partition: 0, entries: [entry] },
         { signal: new AbortController().signal },
       );
-    expect(counted(set)).toBe(4);
-    await giveUp(log, ['count', accepted('c', 1)]);
-    await redriven(log, set);
     expect(counted(set)).toBe(5);
+    await giveUp(log, ['funnel', record(1)]);
+    await redriven(log, set);
+    expect(counted(set)).toBe(6);
   });
 
   it('a record that fails again goes to the end with the new error, and is tried once', async () => {

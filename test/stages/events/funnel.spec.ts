@@ -5,7 +5,6 @@ import {
   countedEvent,
   countRecords,
   type Draft,
-  Fenced,
   HEADER,
   type Headers,
   type LogEntry,
@@ -241,7 +240,7 @@ describe('deliver counts', () => {
 describe('on a log', () => {
   it('the counts of stages are appended with their commits, and added to the store once', async () => {
     const log = await openLog();
-    const { stages, funnel, catalog } = setUp({}, { log });
+    const { stages, counters, catalog } = setUp({}, { log });
     catalog.add('installation.created', '00000000-0000-4000-8000-0000000000b1', {});
     catalog.addDestination('place');
     catalog.addRule('rule', 'place');
@@ -253,7 +252,7 @@ describe('on a log', () => {
     await log.append(RECEIVED, entries.slice(0, 20));
     await runOn(log, stages, ['validate', 'route', 'deliver', 'funnel']);
     const total = (measure: string) =>
-      funnel.batches
+      counters.batches
         .flatMap(({ increments }) => increments)
         .reduce((sum, { measures, count }) => sum + (measures.split('+').includes(measure) ? count : 0), 0);
     await until(() => total('delivered_first') === 300);
@@ -261,41 +260,8 @@ describe('on a log', () => {
       [320, 20, 300, 300, 300, 300],
     );
     const records = await log.end(TOPIC.funnelCounts, 0);
-    expect(funnel.offsets.get(`${TOPIC.funnelCounts}/0`)).toBe(records);
+    expect(counters.offsets.get(`${TOPIC.funnelCounts}/0`)).toBe(records);
     // Summed up by commit: far fewer records than events.
     expect(records).toBeLessThan(200);
-  });
-
-  it('nothing is counted before the upgrade from a release without the topic of the counts is finished', async () => {
-    const log = await openLog();
-    const { stages, catalog } = setUp({}, { log });
-    catalog.addDestination('place');
-    catalog.addRule('rule', 'place');
-    const { key, value, headers } = entryOf(RECEIVED, 0, event('m'));
-    await log.append(RECEIVED, [{ key, value, headers }]);
-    const runs = await runOn(log, stages, ['validate', 'route', 'deliver']);
-    await until(async () => (await log.positionOf('deliver', TOPIC.deliveries, 0)) === 1);
-    for (const run of runs.values()) await run.stop();
-    expect(await log.end(TOPIC.funnelCounts, 0)).toBe(0);
-  });
-
-  it('a store that was set back is given the records again', async () => {
-    const { run, funnel } = setUp();
-    const records = [0, 1, 2].map((offset) => {
-      const note = {
-        event: countedEvent(event(`m${offset}`)),
-        rule: '',
-        destination: '',
-        measures: 'received',
-      };
-      const [record] = countRecords([Tally.of([note])]);
-      return entryOf(TOPIC.funnelCounts, offset, record?.value ?? '');
-    });
-    await run('funnel', records.slice(0, 2));
-    funnel.offsets.set(`${TOPIC.funnelCounts}/0`, 1);
-    await expect(run('funnel', records.slice(2))).rejects.toThrow(Fenced);
-    await expect(run('funnel', records.slice(2))).rejects.toMatchObject({ code: 'rewind', offset: 1 });
-    await run('funnel', records.slice(1));
-    expect(funnel.offsets.get(`${TOPIC.funnelCounts}/0`)).toBe(3);
   });
 });

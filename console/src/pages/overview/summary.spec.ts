@@ -107,14 +107,13 @@ it.each([
 });
 
 it('a stage that stood still left its events out of the numbers, and nothing on the overview said so', () => {
-  const behind = ['validate', 'count', 'route', 'deliver.retry', 'history', 'funnel'].map((stage, n) => ({
+  const behind = ['validate', 'live', 'route', 'deliver.retry', 'history', 'funnel'].map((stage, n) => ({
     stage,
     seconds: 61 + n * 60,
   }));
   expect(hiddenByStages(behind)).toEqual([
     { stage: 'funnel', text: 'counts of the last 6 min are not shown here yet' },
     { stage: 'history', text: 'violations and dead deliveries of the last 5 min are not shown here yet' },
-    { stage: 'count', text: 'volumes of the last 2 min are not shown here yet' },
     { stage: 'validate', text: 'events of the last 1 min are not shown here yet' },
   ]);
 });

@@ -33,7 +33,6 @@ export function deliveriesText(totals: FunnelCounts): string {
 /** The numbers of the overview that come from a stage. The funnel itself shows what waits before the other stages. */
 const SHOWN_BY_STAGE: Readonly<Record<string, string>> = {
   validate: 'events',
-  count: 'volumes',
   funnel: 'counts',
   history: 'violations and dead deliveries',
 };

@@ -245,7 +245,7 @@ export class SqliteEventLog implements EventLog {
     }
   }
 
-  /** Logged once per stage and partition. A stage that a release removed keeps all segments for good. */
+  /** Logged once per stage and partition. See `REMOVED_STAGES`. */
   #warnOfKeptSegments(topicGroup: TopicGroup, position: StagePosition): void {
     const { stage, topic, partition } = position;
     const name = `${stage} ${topic}/${partition}`;

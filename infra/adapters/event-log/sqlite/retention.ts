@@ -17,6 +17,9 @@ import {
 } from './segment-file.ts';
 import { SegmentReader } from './topic-group-reader.ts';
 
+/** Stages of earlier releases. They keep their positions for a rollback, and no records for it. */
+export const REMOVED_STAGES: ReadonlySet<string> = new Set(['count']);
+
 /** The properties of a sealed segment that decide whether it may be removed. */
 interface SealedSegment {
   readonly sealedAt: number;
@@ -46,8 +49,10 @@ export function unreadBy(
   positions: readonly StagePosition[],
 ): StagePosition | undefined {
   return positions.find(
-    ({ topic, partition, offset }) =>
-      topics.has(topic) && offset < (headWithRecords(segment, topic, partition)?.next ?? 0),
+    ({ stage, topic, partition, offset }) =>
+      !REMOVED_STAGES.has(stage) &&
+      topics.has(topic) &&
+      offset < (headWithRecords(segment, topic, partition)?.next ?? 0),
   );
 }
 

@@ -6,8 +6,8 @@ import { createConnectors } from '@tributary/connectors';
 import {
   type Catalog,
   type Confinement,
+  type Counters,
   type Deduplicator,
-  type FunnelStore,
   type HealthBoard,
   type History,
   type LiveTail,
@@ -21,11 +21,10 @@ import {
   type RateLimiter,
   type StoreMark,
   Unavailable,
-  type VolumeCounters,
 } from '@tributary/core';
+import { openSqliteCounters } from '../../../adapters/counters/sqlite/index.ts';
 import { openSqliteDeduplicator } from '../../../adapters/deduplicator/sqlite/index.ts';
 import type { ElasticsearchAccess } from '../../../adapters/elasticsearch/index.ts';
-import { openSqliteFunnelStore } from '../../../adapters/funnel-store/sqlite/index.ts';
 import { openSqliteHealthBoard } from '../../../adapters/health-board/sqlite/index.ts';
 import { openSqliteHistory } from '../../../adapters/history/sqlite/index.ts';
 import { openInProcessLiveTail, openLinkedLiveTail } from '../../../adapters/live-tail/in-process/index.ts';
@@ -40,7 +39,6 @@ import {
   openIsolatedVmSandbox,
 } from '../../../adapters/sandbox/isolated-vm/index.ts';
 import { openFileStoreMark } from '../../../adapters/store-mark/file/index.ts';
-import { openSqliteVolumeCounters } from '../../../adapters/volume-counters/sqlite/index.ts';
 import type { Config } from '../../config/settings.ts';
 import { embeddedFolders } from '../../process/data-folder.ts';
 
@@ -249,36 +247,21 @@ interface CountingTools {
   readonly busyTimeoutMs?: number;
 }
 
-/** The volume counters: on Redis if it is configured (it need not answer yet), else on SQLite. */
-export async function openVolumeCounters(
+/** The counters: on Redis if it is configured (it need not answer yet), else on SQLite. */
+export async function openCounters(
   config: Config,
   { logger, busyTimeoutMs }: CountingTools,
-): Promise<VolumeCounters> {
-  const redis = redisAccess(config);
-  if (redis !== undefined) {
-    const { openRedisVolumeCounters } = await import('../../../adapters/volume-counters/redis/index.ts');
-    return openRedisVolumeCounters({ ...redis, prefix: config.prefix, logger });
-  }
-  return openSqliteVolumeCounters({
-    folder: embeddedFolders(config).volume,
-    clock: Date.now,
-    ...(busyTimeoutMs === undefined ? {} : { busyTimeoutMs }),
-  });
-}
-
-/** The counts of the funnel: on Redis if it is configured (it need not answer yet), else on SQLite. */
-export async function openFunnelStore(
-  config: Config,
-  { logger, busyTimeoutMs }: CountingTools,
-): Promise<FunnelStore> {
+): Promise<Counters> {
   const redis = redisAccess(config);
   const clock = Date.now;
   if (redis !== undefined) {
-    const { openRedisFunnelStore } = await import('../../../adapters/funnel-store/redis/index.ts');
-    return openRedisFunnelStore({ ...redis, prefix: config.prefix, clock, logger });
+    const { openRedisCounters } = await import('../../../adapters/counters/redis/index.ts');
+    return openRedisCounters({ ...redis, prefix: config.prefix, clock, logger });
   }
-  return openSqliteFunnelStore({
-    folder: embeddedFolders(config).funnel,
+  const { funnel: folder, volume: volumeFolder } = embeddedFolders(config);
+  return openSqliteCounters({
+    folder,
+    volumeFolder,
     clock,
     ...(busyTimeoutMs === undefined ? {} : { busyTimeoutMs }),
   });

@@ -5,7 +5,6 @@ and topics of one partition, which a second process does not help.
 {{- define "tributary.stages" -}}
 validate: [events.production, events.development]
 validate.slow: [events.received.slow]
-count: [events.accepted, events.rejected]
 funnel: []
 live: [events.accepted, events.rejected]
 profile: [events.accepted, profiles.slow]

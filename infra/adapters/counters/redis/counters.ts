@@ -1,0 +1,219 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import {
+  applyIncrements,
+  type Clock,
+  type CountDocument,
+  type CountDocumentKey,
+  type CountedPartition,
+  type Counters,
+  type CountsBatch,
+  type DocumentRange,
+  documentName,
+  documentStepMs,
+  documentsOf,
+  Fenced,
+  type KeyUse,
+  type Logger,
+  Unavailable,
+} from '@tributary/core';
+import { type RedisAccess, type RedisClient, RedisConnection, Script } from '../../redis/index.ts';
+import { DocumentCounters } from '../document-counters.ts';
+import { EarlierVolume } from './earlier-volume.ts';
+import { CounterKeys, expiryOf } from './keys.ts';
+
+/** How often a batch is applied anew because another process wrote meanwhile. */
+const ATTEMPTS = 20;
+
+export interface RedisCountersOptions extends RedisAccess {
+  /** Prefix of all keys, without braces. */
+  readonly prefix: string;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** How long a call to Redis may take, ms, before it is `Unavailable`. Default 5,000. */
+  readonly timeoutMs?: number;
+}
+
+/**
+ * `Counters` in Redis: a hash of documents for each workspace and interval, which expires, the last uses of keys, and the
+ * applied offsets. All are in one slot and changed by one script, so that a failover loses offsets and counts together.
+ *
+ * `InvalidInput` when the server may evict keys. Calls are `Unavailable` while it does not answer.
+ */
+export async function openRedisCounters(options: RedisCountersOptions): Promise<Counters> {
+  const connection = await RedisConnection.open(options);
+  return new RedisCounters(connection, options.prefix, options.clock);
+}
+
+/**
+ * Writes documents. KEYS: applied offset, version, uses of keys, then the hashes. ARGV: the applied offset and the version
+ * that the documents were read at, those after; the number of uses, (at, key) of each; then for each hash its expiry (epoch
+ * seconds), number of documents, and (field, value) of each.
+ *
+ * Returns the applied offset where it is another, `1` where only the version is another. All or nothing: nothing is
+ * written before these checks, and Redis checks its memory limit once, at the first write of a script.
+ */
+const APPLY = new Script(`
+local applied = redis.call('GET', KEYS[1]) or '0'
+if applied ~= ARGV[1] then return applied end
+if (redis.call('GET', KEYS[2]) or '') ~= ARGV[2] then return 1 end
+redis.call('SET', KEYS[1], ARGV[3])
+redis.call('SET', KEYS[2], ARGV[4])
+local at = 6
+for _ = 1, tonumber(ARGV[5]) do
+  redis.call('ZADD', KEYS[3], 'GT', ARGV[at], ARGV[at + 1])
+  at = at + 2
+end
+for i = 4, #KEYS do
+  local last = at + 1 + 2 * tonumber(ARGV[at + 1])
+  for j = at + 2, last, 2 do redis.call('HSET', KEYS[i], ARGV[j], ARGV[j + 1]) end
+  redis.call('EXPIREAT', KEYS[i], ARGV[at])
+  at = last + 1
+end
+return false
+`);
+
+class RedisCounters extends DocumentCounters {
+  readonly #connection: RedisConnection;
+  readonly #keys: CounterKeys;
+  readonly #before: EarlierVolume;
+  readonly #clock: Clock;
+
+  constructor(connection: RedisConnection, prefix: string, clock: Clock) {
+    super();
+    this.#connection = connection;
+    this.#keys = new CounterKeys(prefix);
+    this.#before = new EarlierVolume(connection, prefix);
+    this.#clock = clock;
+  }
+
+  async applied(partition: CountedPartition): Promise<number> {
+    const key = this.#keys.applied(partition);
+    return Number((await this.#connection.call((client) => client.get(key))) ?? 0);
+  }
+
+  /** The documents are computed here: they are written if the offset and all documents are still as they were read. */
+  async apply(batch: CountsBatch): Promise<void> {
+    for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+      const refused = await this.#connection.call((client) => this.#tryApply(client, batch));
+      if (refused === undefined) return;
+      if (refused !== 'changed') {
+        const { topic, partition, from } = batch;
+        throw new Fenced(`${topic}/${partition} is applied up to ${refused}, not ${from}`);
+      }
+      // Random, as one of two writers that repeat at the same time could lose each time.
+      await sleep(Math.random() * 5 * (attempt + 1));
+    }
+    throw new Unavailable('Redis: other processes write the counts all the time');
+  }
+
+  async #tryApply(client: RedisClient, batch: CountsBatch): Promise<string | undefined> {
+    const now = this.#clock();
+    const { version: versionKey } = this.#keys;
+    // Before the documents: one that changes after it was read changes the version as well.
+    const version = (await client.get(versionKey)) ?? '';
+    const stored = await this.#stored(client, documentsOf(batch, now));
+    const { from, to, keyUses = [] } = batch;
+    const keys = [this.#keys.applied(batch), versionKey, this.#keys.uses];
+    const args = [String(from), version, String(to), randomUUID(), String(keyUses.length)];
+    for (const { keyId, at } of keyUses) args.push(String(at), keyId);
+    for (const [hash, documents] of this.#byHash(applyIncrements(batch, stored, now))) {
+      const [first] = documents;
+      if (first === undefined) continue;
+      keys.push(hash);
+      args.push(String(expiryOf(first)), String(documents.length));
+      for (const { field, value } of documents) args.push(field, value);
+    }
+    const refused = await APPLY.run(client, keys, args);
+    if (refused === 1) return 'changed';
+    return typeof refused === 'string' ? refused : undefined;
+  }
+
+  async #stored(
+    client: RedisClient,
+    keys: readonly CountDocumentKey[],
+  ): Promise<ReadonlyMap<string, string>> {
+    const stored = new Map<string, string>();
+    await Promise.all(
+      [...this.#byHash(keys)].map(async ([hash, ofHash]) => {
+        const values = await client.hmget(hash, ...ofHash.map(({ field }) => field));
+        for (const [at, key] of ofHash.entries()) {
+          const value = values[at];
+          if (value != null) stored.set(documentName(key), value);
+        }
+      }),
+    );
+    return stored;
+  }
+
+  async lastUsed(keyIds: readonly string[]): Promise<ReadonlyMap<string, number>> {
+    const newest = new Map<string, number>();
+    if (keyIds.length === 0) return newest;
+    const sets = [this.#keys.uses, ...(await this.#before.uses())];
+    const scores = await this.#connection.call((client) =>
+      Promise.all(sets.map((set) => client.zmscore(set, ...keyIds))),
+    );
+    for (const ofSet of scores)
+      for (const [index, keyId] of keyIds.entries()) {
+        const at = Number(ofSet[index] ?? Number.NaN);
+        if (at > (newest.get(keyId) ?? Number.NEGATIVE_INFINITY)) newest.set(keyId, at);
+      }
+    return newest;
+  }
+
+  async touch({ keyId, at }: KeyUse): Promise<void> {
+    await this.#connection.call((client) => client.zadd(this.#keys.uses, 'GT', at, keyId));
+  }
+
+  close(): Promise<void> {
+    return this.#connection.close();
+  }
+
+  protected async documents(range: DocumentRange): Promise<readonly CountDocument[]> {
+    const { workspaceId, kind, from, to, fields } = range;
+    const starts: number[] = [];
+    for (let start = from; start <= to; start += documentStepMs(kind)) starts.push(start);
+    const found = await this.#connection.call((client) =>
+      Promise.all(
+        starts.map(async (start) => {
+          const hash = this.#keys.hash({ workspaceId, kind, start });
+          const values = await valuesIn(client, hash, fields);
+          return values.map(([field, value]) => ({ workspaceId, kind, start, field, value }));
+        }),
+      ),
+    );
+    return [...found.flat(), ...(await this.#before.documents(range))];
+  }
+
+  protected async add(documents: readonly CountDocument[]): Promise<void> {
+    await this.#connection.call((client) =>
+      Promise.all(
+        [...this.#byHash(documents)].map(async ([hash, ofHash]) => {
+          const transaction = client.multi();
+          for (const { field, value } of ofHash) transaction.hincrby(hash, field, value);
+          for (const first of ofHash.slice(0, 1)) transaction.expireat(hash, expiryOf(first));
+          await transaction.exec();
+        }),
+      ),
+    );
+  }
+
+  #byHash<Key extends CountDocumentKey>(keys: readonly Key[]): ReadonlyMap<string, readonly Key[]> {
+    return Map.groupBy(keys, (key) => this.#keys.hash(key));
+  }
+}
+
+/** The documents of a hash, of the given fields or all. */
+async function valuesIn(
+  client: RedisClient,
+  hash: string,
+  fields: readonly string[] | undefined,
+): Promise<readonly (readonly [string, string])[]> {
+  if (fields === undefined) return Object.entries(await client.hgetall(hash));
+  if (fields.length === 0) return [];
+  const values = await client.hmget(hash, ...fields);
+  return fields.flatMap((field, at) => {
+    const value = values[at];
+    return value == null ? [] : [[field, value] as const];
+  });
+}

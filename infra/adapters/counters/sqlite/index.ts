@@ -1,0 +1,2 @@
+export { openSqliteCounters } from './counters.ts';
+export { openStoredCounts } from './stored-counts.ts';

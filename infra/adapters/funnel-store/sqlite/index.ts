@@ -1,2 +1,0 @@
-export { openSqliteFunnelStore } from './funnel-store.ts';
-export { openStoredFunnel } from './stored-funnel.ts';

@@ -1,2 +1,0 @@
-export { openStoredVolume } from './stored-volume.ts';
-export { openSqliteVolumeCounters, type SqliteVolumeCountersOptions } from './volume-counters.ts';

@@ -1,0 +1,140 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type Counters, Fenced, NO_LOGGER, Unavailable } from '@tributary/core';
+import { openRedisCounters, openRedisDeduplicator } from '@tributary/infra';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { startNative } from '../../../engines/native/native-engine.ts';
+import { redisArguments } from '../../../engines/redis/index.ts';
+import { selfSignedCertificate } from '../../../helpers/certificate.ts';
+import { engines } from '../../../helpers/engines.ts';
+import { freePort } from '../../../helpers/free-port.ts';
+import { testMachine } from '../../../helpers/own-engines.ts';
+import { PRIMARY, startRedisUnderSentinels } from '../../../helpers/redis-sentinel.ts';
+import { dedupeClaim } from '../../deduplicator/suite/harness.ts';
+import { batch, HOUR_MS, increment, PARTITION, thisHour, WORKSPACE_ID } from '../suite/harness.ts';
+
+const TIMEOUT_MS = 2_000;
+
+async function counted(counters: Counters): Promise<number> {
+  const hours = { fromHour: thisHour() - HOUR_MS, toHour: thisHour() };
+  const rows = await counters.volume({ workspaceId: WORKSPACE_ID, ...hours });
+  return rows.reduce((sum, { count }) => sum + count, 0);
+}
+
+/** Counts one event an offset, as the stage does: after any failure it asks for the offset to continue from. */
+async function countUpTo(counters: Counters, end: number): Promise<void> {
+  while (true) {
+    try {
+      const from = await counters.applied(PARTITION);
+      if (from >= end) return;
+      await counters.apply(batch(from, [increment()]));
+    } catch (error) {
+      if (!(error instanceof Unavailable || error instanceof Fenced)) throw error;
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+  }
+}
+
+async function answered<T>(call: () => Promise<T>): Promise<T> {
+  for (const deadline = Date.now() + 30_000; ; ) {
+    try {
+      return await call();
+    } catch (error) {
+      if (!(error instanceof Unavailable) || Date.now() > deadline) throw error;
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+  }
+}
+
+describe.skipIf(!engines())('a Redis whose primary the sentinels name', () => {
+  it('fails over under load: each event is counted once, and each id has one winner', {
+    timeout: 90_000,
+  }, async () => {
+    const redis = await startRedisUnderSentinels();
+    onTestFinished(() => redis.stop());
+    const access = { url: redis.url, sentinel: { primary: PRIMARY } };
+    const options = { ...access, prefix: 't.', clock: Date.now, logger: NO_LOGGER, timeoutMs: TIMEOUT_MS };
+    const counters = await openRedisCounters(options);
+    onTestFinished(() => counters.close());
+    const deduplicator = await openRedisDeduplicator({ ...options, windowMs: 60_000 });
+    onTestFinished(() => deduplicator.close());
+
+    const ids = Array.from({ length: 200 }, (_, n) => `m${n}`);
+    const claim = (by: number) =>
+      answered(() => deduplicator.claim(ids.map((id, n) => dedupeClaim(id, by + n))));
+    expect(await claim(0)).toEqual(ids.map(() => true));
+    await countUpTo(counters, 500);
+    const counting = countUpTo(counters, 3_000);
+    await redis.primary.kill();
+    const killedAt = performance.now();
+    await answered(() => counters.applied(PARTITION));
+    console.log(`answers again ${(performance.now() - killedAt).toFixed()} ms after the primary was killed`);
+    await counting;
+    expect(await counted(counters)).toBe(3_000);
+    expect(await claim(10_000)).toEqual(ids.map(() => false));
+    expect(await claim(0)).toEqual(ids.map(() => true));
+  });
+});
+
+describe.skipIf(!engines())('a Redis that is reached by TLS', () => {
+  it('is trusted by the authority that is configured, and by no other', async () => {
+    const { url, cert } = await startRedisWithTls();
+    const options = { url, prefix: 't.', clock: Date.now, logger: NO_LOGGER, timeoutMs: TIMEOUT_MS };
+    const counters = await openRedisCounters({ ...options, ca: cert });
+    onTestFinished(() => counters.close());
+    await countUpTo(counters, 5);
+    expect(await counted(counters)).toBe(5);
+
+    const stranger = await openRedisCounters(options);
+    onTestFinished(() => stranger.close());
+    await expect(stranger.applied(PARTITION)).rejects.toThrow(Unavailable);
+  });
+});
+
+/** A server with a certificate that signs itself, and no port without TLS. */
+async function startRedisWithTls() {
+  const { key, cert } = selfSignedCertificate();
+  const files = await mkdtemp(join(tmpdir(), 'tributary-redis-tls-'));
+  await writeFile(join(files, 'key.pem'), key);
+  await writeFile(join(files, 'cert.pem'), cert);
+  const port = await freePort();
+  const tls = {
+    port: '0',
+    'tls-port': String(port),
+    'tls-key-file': join(files, 'key.pem'),
+    'tls-cert-file': join(files, 'cert.pem'),
+    'tls-auth-clients': 'no',
+  };
+  const tlsArguments = Object.entries(tls).flatMap(([name, value]) => [`--${name}`, value]);
+  const machine = testMachine();
+  const url = `rediss://127.0.0.1:${port}`;
+  const running = await startNative({
+    name: 'redis',
+    logFolder: undefined,
+    prepare: async (folder) => ({
+      command: 'redis-server',
+      args: [...redisArguments(folder, port, {}), ...tlsArguments],
+      url,
+      env: machine.engineEnv,
+      isReady: () => answersTls(port),
+      missing: 'install Redis 7 with TLS (Debian: apt-get install redis-server)',
+    }),
+  });
+  onTestFinished(async () => {
+    await running.stop();
+    await rm(files, { recursive: true, force: true });
+  });
+  return { url, cert };
+}
+
+async function answersTls(port: number): Promise<boolean> {
+  const { connect } = await import('node:tls');
+  return new Promise((resolve, reject) => {
+    const socket = connect({ port, host: '127.0.0.1', rejectUnauthorized: false }, () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.once('error', reject);
+  });
+}

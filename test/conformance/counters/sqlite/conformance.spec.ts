@@ -1,0 +1,4 @@
+import { countersConformance } from '../suite/counters.conformance.ts';
+import { harness } from './harness.ts';
+
+countersConformance(harness);

@@ -1,4 +1,0 @@
-import { funnelStoreConformance } from '../suite/funnel-store.conformance.ts';
-import { harness } from './harness.ts';
-
-funnelStoreConformance(harness);
