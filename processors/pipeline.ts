@@ -7,7 +7,7 @@ import {
   type ConnectorDestination,
   type ContractEvaluator,
   type Counters,
-  countingIn,
+  countsFormIn,
   DEFAULT_EXPIRY_MS,
   DEFAULT_PROFILE_BOUNDS,
   DEFAULT_RETRY_STEPS,
@@ -293,12 +293,11 @@ export function createPipeline(dependencies: PipelineDependencies): readonly Sta
       ...flow('deliver.retry', [deliveriesSlow, ...ends], retryDeliver.handle, retrySources(schedule)),
     },
   ];
-  // Release 0.2.0 does not know deflated counts.
-  const isCounting = () => countingIn(catalog.state);
+  const countsForm = () => countsFormIn(catalog.state);
   // Received bytes are processed by their commit: the gateway knows them before, and this process by the store.
   const committed = (bytes: Iterable<ScopeBytes>) =>
     budgets?.add(Array.from(bytes, (one) => ({ ...one, received: 0 })));
-  const counting = stages.map((stage) => ({ ...stage, isCounting, ...(budgets && { committed }) }));
+  const counting = stages.map((stage) => ({ ...stage, countsForm, ...(budgets && { committed }) }));
   return tracing === undefined ? counting : counting.map((stage) => traced(stage, tracing));
 }
 

@@ -1,6 +1,6 @@
 import { deflateRawSync, inflateRawSync } from 'node:zlib';
 import type { LogEntry } from '../log/event-log.ts';
-import type { Counting, OutputRecord } from '../log/stage.ts';
+import type { CountsForm, OutputRecord } from '../log/stage.ts';
 import { TOPIC } from '../log/topics.ts';
 import {
   type CountsBatch,
@@ -172,9 +172,9 @@ function minuteOf({ receivedAt }: CountedEvent): number {
   return Math.floor(receivedAt / MINUTE_MS);
 }
 
-/** Beside a release that does not know deflated counts none are recorded that it cannot read. */
-export function countingIn({ refersToRecords }: { readonly refersToRecords: boolean }): Counting {
-  return refersToRecords ? true : 'plain';
+/** Beside release 0.2.0, which does not know deflated counts, none are recorded that it cannot read. */
+export function countsFormIn({ refersToRecords }: { readonly refersToRecords: boolean }): CountsForm {
+  return refersToRecords ? 'deflated' : 'plain';
 }
 
 /**
@@ -184,7 +184,7 @@ export function countingIn({ refersToRecords }: { readonly refersToRecords: bool
 export function countRecords(
   tallies: readonly Tally[],
   bytes: BytesTally = new BytesTally(),
-  counting: Counting = true,
+  form: CountsForm = 'deflated',
 ): readonly OutputRecord[] {
   const records: OutputRecord[] = [];
   const parts = { cells: [] as string[], bytes: [] as string[], uses: [] as string[] };
@@ -194,7 +194,7 @@ export function countRecords(
     let text = `{"v":${VERSION},"cells":[${parts.cells.join(',')}]`;
     if (parts.bytes.length > 0) text += `,"bytes":[${parts.bytes.join(',')}]`;
     if (parts.uses.length > 0) text += `,"uses":[${parts.uses.join(',')}]`;
-    const value = counting === 'plain' ? `${text}}` : packed(`${text}}`);
+    const value = form === 'plain' ? `${text}}` : packed(`${text}}`);
     records.push({ topic: TOPIC.funnelCounts, key: 'funnel', value, headers: {} });
     for (const list of Object.values(parts)) list.length = 0;
     chars = 0;

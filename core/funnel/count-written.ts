@@ -1,5 +1,5 @@
 import type { EventLog } from '../log/event-log.ts';
-import type { Counting } from '../log/stage.ts';
+import type { CountsForm } from '../log/stage.ts';
 import { TOPIC } from '../log/topics.ts';
 import type { ScopeBytes } from '../ports/counters.ts';
 import { TributaryError } from '../primitives/errors.ts';
@@ -13,18 +13,13 @@ export type CountWritten = (bytes: Iterable<ScopeBytes>) => Promise<void>;
  * Counts bytes that no stage writes: appends them to `funnel.counts`. Those whose append failed are counted with the next
  * ones; a crash loses those of one call.
  */
-export function countWritten(
-  log: Pick<EventLog, 'append'>,
-  isCounting: () => Counting = () => true,
-): CountWritten {
+export function countWritten(log: Pick<EventLog, 'append'>, form?: () => CountsForm): CountWritten {
   let uncounted = new BytesTally();
   return async (bytes) => {
     for (const one of bytes) uncounted.add(one);
-    const counting = isCounting();
-    if (counting === false) return;
     const counted = uncounted;
     uncounted = new BytesTally();
-    await log.append(TOPIC.funnelCounts, countRecords([], counted, counting)).catch((error: unknown) => {
+    await log.append(TOPIC.funnelCounts, countRecords([], counted, form?.())).catch((error: unknown) => {
       // The bytes are in the log, and must not be appended again for their count.
       if (!(error instanceof TributaryError && error.retryable)) throw error;
       for (const one of counted) uncounted.add(one);

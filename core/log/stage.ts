@@ -57,8 +57,8 @@ export interface StageContext {
   count?(note: StageNote): void;
 }
 
-/** Whether counts are recorded; `plain`: without deflating them. */
-export type Counting = boolean | 'plain';
+/** The form of the records of counts. */
+export type CountsForm = 'deflated' | 'plain';
 
 /** The context of one entry of a flow stage, with the callbacks for its result. */
 export interface FlowContext extends StageContext {
@@ -85,11 +85,8 @@ interface StageBase {
    * Default false: a lost position stops the partition until an operator sets one.
    */
   readonly startsAtFirst?: boolean;
-  /**
-   * Whether the counts of the next commit are appended (see `StageContext.count`); otherwise they are dropped. Default:
-   * they are.
-   */
-  isCounting?(): Counting;
+  /** The form of the counts of the next commit (see `StageContext.count`). Default `deflated`. */
+  countsForm?(): CountsForm;
   /** Called with the bytes of each commit, once it is durable. */
   committed?(bytes: Iterable<ScopeBytes>): void;
 }

@@ -15,7 +15,7 @@ const PROFILE: Profile = {
 };
 const CHANGE = { org: 7, region: 'eu', ucid: 'u1', version: 3, at: 1_000, linked: [] } as const;
 
-function published(failures: (Error | undefined)[] = [], isCounting = true) {
+function published(failures: (Error | undefined)[] = []) {
   const appended: { readonly topic: string; readonly entries: readonly NewEntry[] }[] = [];
   const counts: NewEntry[] = [];
   const append: EventLog['append'] = async (topic, entries) => {
@@ -28,10 +28,10 @@ function published(failures: (Error | undefined)[] = [], isCounting = true) {
     counts.push(...entries);
     return [];
   };
-  const publish = publishProfileChanges({ append }, () => isCounting);
+  const publish = publishProfileChanges({ append });
   const values = () => appended.flatMap(({ entries }) => entries.map(({ value }) => JSON.parse(value)));
   const bytes = () => summedCountsIn(counts.map((entry) => ({ ...entry, timestamp: 0 }))).bytes;
-  return { publish, appended, values, bytes, counts };
+  return { publish, appended, values, bytes };
 }
 
 describe('the records of profile changes on the log', () => {
@@ -75,11 +75,5 @@ describe('the records of profile changes on the log', () => {
       { scope: organizationScope(7), hour: 0, received: 0, written: (first ?? 0) + (last ?? 0) },
       { scope: organizationScope(9), hour: 0, received: 0, written: other },
     ]);
-  });
-
-  it('are not counted before the upgrade from a release without the topic of the counts is finished', async () => {
-    const { publish, counts } = published([], false);
-    await publish([{ ...CHANGE, kind: 'written', profile: PROFILE }]);
-    expect(counts).toEqual([]);
   });
 });

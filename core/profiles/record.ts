@@ -2,7 +2,7 @@ import { isObject, type Json, type JsonObject } from '../event/event.ts';
 import { BytesTally, organizationScope, recordBytes } from '../funnel/bytes.ts';
 import { countWritten } from '../funnel/count-written.ts';
 import { type EventLog, MAX_VALUE_BYTES, type NewEntry } from '../log/event-log.ts';
-import type { Counting } from '../log/stage.ts';
+import type { CountsForm } from '../log/stage.ts';
 import { TOPIC } from '../log/topics.ts';
 import { namespaceOf } from './identity/identity.ts';
 import { DEVICE, PERSON } from './identity/identity-limits.ts';
@@ -177,9 +177,9 @@ export interface ProfileChangeValue {
  */
 export function publishProfileChanges(
   log: Pick<EventLog, 'append'>,
-  isCounting: () => Counting = () => true,
+  form?: () => CountsForm,
 ): PublishProfileChanges {
-  const count = countWritten(log, isCounting);
+  const count = countWritten(log, form);
   return async (changes) => {
     const entries = changes.map(entryOf);
     await log.append(TOPIC.profileChanges, entries);

@@ -64,7 +64,7 @@ export function redrive(options: RedriveOptions): BatchStage {
     writes: [...new Set([TOPIC.poison, ...stages.flatMap(({ writes }) => writes)])],
     // One at a time: a mail or a delivery is not repeated because another record of the batch fails.
     maxEntries: 1,
-    isCounting: () => stages[0]?.isCounting?.() ?? true,
+    countsForm: () => stages[0]?.countsForm?.() ?? 'deflated',
     repeats: 'visible',
     // Redriven records are dropped from the topic: without a known position it begins at the first record kept.
     startsAtFirst: true,

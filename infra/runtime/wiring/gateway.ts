@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
 import type { MessagePort } from 'node:worker_threads';
 import {
-  countingIn,
+  countsFormIn,
   countWritten,
   createLightEvaluator,
   type Logger,
@@ -140,7 +140,7 @@ async function openDependencies(
     }),
   );
   const catalog = cleanup.use(openCatalog(config, { log, logger }));
-  const publish = schemas.published(publishProfileChanges(log, () => countingIn(catalog.state)));
+  const publish = schemas.published(publishProfileChanges(log, () => countsFormIn(catalog.state)));
   // Retried, because other processes may be opening or closing the same folder.
   const profiles = lateProfiles(() =>
     untilAvailable('opening the profiles', startDeadline(config.startTimeoutMs, logger, diskLevel), () =>
@@ -161,7 +161,7 @@ async function openDependencies(
     changeLimits: openChangeLimits(config, {
       budgets,
       metrics,
-      count: countWritten(log, () => countingIn(catalog.state)),
+      count: countWritten(log, () => countsFormIn(catalog.state)),
     }),
     isUpgradePending: () => isUpgradePending(catalog.state),
     counters,

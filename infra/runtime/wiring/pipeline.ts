@@ -3,7 +3,7 @@ import {
   type Catalog,
   CONFIRMATION_PATH,
   type Counters,
-  countingIn,
+  countsFormIn,
   createContractEvaluator,
   type EventLog,
   type History,
@@ -107,7 +107,7 @@ export async function openPipeline(
   const deduplicator = await available('deduplicator', () => openDeduplicator(config, { logger, catalog }));
   const reevaluations = await available('deduplicator', () => openReevaluations(config, { logger, catalog }));
   const history = await available('history', () => openHistory(config, logger));
-  const publish = schemas.published(publishProfileChanges(log, () => countingIn(catalog.state)));
+  const publish = schemas.published(publishProfileChanges(log, () => countsFormIn(catalog.state)));
   const profiles = lateProfiles(() =>
     untilAvailable('opening the profiles', startDeadline(config.startTimeoutMs, logger, disk?.level), () =>
       openProfileStore(config, { logger, metrics, publish }),

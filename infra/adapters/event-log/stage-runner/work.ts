@@ -128,7 +128,7 @@ export class PartitionLost extends Error {
  * are appended by the same commits.
  */
 export class Committer {
-  readonly #stage: Pick<Stage, 'name' | 'isCounting' | 'committed'>;
+  readonly #stage: Pick<Stage, 'name' | 'countsForm' | 'committed'>;
   readonly #owned: Omit<OwnedPartition, 'fetch'>;
   readonly #tools: Omit<Tools, 'clock'>;
   /** See `FlowStage.commitPauseMs`. */
@@ -144,7 +144,7 @@ export class Committer {
   #lastPauseMs = 0;
 
   constructor(
-    stage: Pick<Stage, 'name' | 'isCounting' | 'committed'> & Pick<FlowStage, 'commitPauseMs'>,
+    stage: Pick<Stage, 'name' | 'countsForm' | 'committed'> & Pick<FlowStage, 'commitPauseMs'>,
     owned: Omit<OwnedPartition, 'fetch'>,
     tools: Omit<Tools, 'clock'>,
   ) {
@@ -243,10 +243,8 @@ export class Committer {
     bytes: BytesTally,
   ): readonly OutputRecord[] {
     bytes.writtenRecords(outputRecords);
-    const counting = this.#stage.isCounting?.() ?? true;
-    if (counting === false) return outputRecords;
     const tallies = tally === undefined ? this.#reachedTallies : [...this.#reachedTallies, tally];
-    const counts = countRecords(tallies, bytes, counting);
+    const counts = countRecords(tallies, bytes, this.#stage.countsForm?.());
     return counts.length === 0 ? outputRecords : [...outputRecords, ...counts];
   }
 
