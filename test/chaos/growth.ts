@@ -34,8 +34,7 @@ const PRODUCERS = 8;
 /** Long enough that a busy machine loses no members by itself. */
 const SESSION_TIMEOUT_MS = 15_000;
 /** Those that each event passes, their slow queues, and those whose answers are verified. */
-const STAGES =
-  'validate,validate.slow,route,route.slow,deliver,deliver.slow,deliver.retry,history,funnel';
+const STAGES = 'validate,validate.slow,route,route.slow,deliver,deliver.slow,deliver.retry,history,funnel';
 /** Topics that are grown by Kafka's own tool, and adopted. */
 const GROWN_BY_TOOL = ['events.production', TOPIC.accepted, TOPIC.deliveries];
 /** How long the command may take to announce a growth, on a busy machine, ms. */

@@ -190,9 +190,7 @@ describe('Redriving what stages gave up', () => {
     const entries = Array.from({ length: records }, (_, n) =>
       entryOf('events.production', 'Killed', 2_000_000 + n),
     );
-    const uncounted = Array.from({ length: records / 4 }, (_, n) =>
-      countOf('Counted', 3_000_000 + n),
-    );
+    const uncounted = Array.from({ length: records / 4 }, (_, n) => countOf('Counted', 3_000_000 + n));
     await giveUp(
       entries.flatMap((entry, n): readonly (readonly [string, LogEntry])[] => {
         const other = n % 4 === 0 ? uncounted[n / 4] : undefined;

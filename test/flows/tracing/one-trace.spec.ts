@@ -126,8 +126,7 @@ describe('Tracing', () => {
 
     const spans = await eventually(
       () => collector.spansOf(producer.traceId),
-      (found) =>
-        ['live', 'profile', 'transform'].every((name) => found.some((one) => one.name === name)),
+      (found) => ['live', 'profile', 'transform'].every((name) => found.some((one) => one.name === name)),
     );
     const parentOf = (name: string) => {
       const parent = spans.find((one) => one.name === name)?.parentSpanId;
