@@ -125,7 +125,11 @@ const PROFILE_CHANGE: JsonObject = {
         'merged: ucids that lead here from now on. deleted: ucids that led here. A ucid may come back, with a change of its own at a higher version.',
     },
     record: { $ref: '#/definitions/record' },
-    too_large: { type: 'boolean', description: 'True where the record is left out because of its size.' },
+    too_large: {
+      type: 'boolean',
+      description:
+        'True where the record is left out because of its size, or as its organization is over a budget of bytes.',
+    },
   },
   required: ['kind', 'ucid', 'orgId', 'region', 'version', 'at', 'linked'],
 };

@@ -15,7 +15,7 @@ const PROFILE: Profile = {
 };
 const CHANGE = { org: 7, region: 'eu', ucid: 'u1', version: 3, at: 1_000, linked: [] } as const;
 
-function published(failures: (Error | undefined)[] = []) {
+function published(failures: (Error | undefined)[] = [], overBudget?: number) {
   const appended: { readonly topic: string; readonly entries: readonly NewEntry[] }[] = [];
   const counts: NewEntry[] = [];
   const append: EventLog['append'] = async (topic, entries) => {
@@ -28,7 +28,11 @@ function published(failures: (Error | undefined)[] = []) {
     counts.push(...entries);
     return [];
   };
-  const publish = publishProfileChanges({ append });
+  const publish = publishProfileChanges({ append }, undefined, (org) =>
+    org === overBudget
+      ? { action: 'refuse', budget: 'disk_share', used: 2, limit: 1, retryAfterMs: 60_000 }
+      : undefined,
+  );
   const values = () => appended.flatMap(({ entries }) => entries.map(({ value }) => JSON.parse(value)));
   const bytes = () => summedCountsIn(counts.map((entry) => ({ ...entry, timestamp: 0 }))).bytes;
   return { publish, appended, values, bytes };
@@ -60,6 +64,20 @@ describe('the records of profile changes on the log', () => {
     expect(Buffer.byteLength(appended[0]?.entries[0]?.value ?? '')).toBeLessThan(MAX_VALUE_BYTES);
     expect(values()).toMatchObject([{ kind: 'written', ucid: 'u1', version: 3, too_large: true }]);
     expect(values()[0]).not.toHaveProperty('record');
+  });
+
+  it('filled a disk by small events to large profiles: over a budget of bytes they are published without the record', async () => {
+    const { publish, appended, values } = published([], 7);
+    const attributes = [{ path: ['traits', 'x'], value: 'a'.repeat(20_000), ts: 1 }];
+    const change = { ...CHANGE, kind: 'written', profile: { ...PROFILE, attributes } } as const;
+    await publish([change, { ...change, org: 9 }, { ...CHANGE, kind: 'deleted', version: 4 }]);
+    expect(values()).toMatchObject([
+      { kind: 'written', orgId: 7, ucid: 'u1', version: 3, too_large: true },
+      { orgId: 9, record: recordOf(change.profile) },
+      { kind: 'deleted', version: 4 },
+    ]);
+    expect(values()[2]).not.toHaveProperty('too_large');
+    expect(recordBytes(appended[0]?.entries[0] ?? { key: '', value: '', headers: {} })).toBeLessThan(500);
   });
 
   it('filled a disk unseen: their bytes are counted for the organization, once where counting failed before', async () => {

@@ -1,6 +1,7 @@
 import { isObject, type Json, type JsonObject } from '../event/event.ts';
 import { BytesTally, organizationScope, recordBytes } from '../funnel/bytes.ts';
 import { countWritten } from '../funnel/count-written.ts';
+import type { StorageVerdict } from '../limits/storage-budget.ts';
 import { type EventLog, MAX_VALUE_BYTES, type NewEntry } from '../log/event-log.ts';
 import type { CountsForm } from '../log/stage.ts';
 import { TOPIC } from '../log/topics.ts';
@@ -166,22 +167,26 @@ export interface ProfileChangeValue {
   readonly at: number;
   /** Ucids that now lead to this one; of a deletion, those that lead nowhere any more. */
   readonly linked: readonly string[];
-  /** Absent after a deletion, or when too large for one entry of the log. */
+  /**
+   * Absent after a deletion, when too large for one entry of the log, and while the organization is over a budget of bytes: a
+   * small event may change a large profile, so its changes could fill the disk although its events are refused.
+   */
   readonly record?: ProfileRecord;
   readonly too_large?: true;
 }
 
 /**
  * Appends changes to `profiles.changes`, in order, with the profile's ucid as key, then counts their bytes, by
- * organization.
+ * organization. `verdictOf` tells by `org` whether an organization is over a budget of bytes.
  */
 export function publishProfileChanges(
   log: Pick<EventLog, 'append'>,
   form?: () => CountsForm,
+  verdictOf: (org: number) => StorageVerdict = () => undefined,
 ): PublishProfileChanges {
   const count = countWritten(log, form);
   return async (changes) => {
-    const entries = changes.map(entryOf);
+    const entries = changes.map((change) => entryOf(change, verdictOf(change.org) === undefined));
     await log.append(TOPIC.profileChanges, entries);
     const bytes = new BytesTally();
     for (const [at, { org }] of changes.entries()) {
@@ -192,12 +197,12 @@ export function publishProfileChanges(
   };
 }
 
-function entryOf(change: ProfileChange): NewEntry {
+function entryOf(change: ProfileChange, hasRoom: boolean): NewEntry {
   const { kind, ucid, org, region, version, at, linked, profile } = change;
   const published: ProfileChangeValue = { kind, ucid, orgId: org, region, version, at, linked };
   const value = JSON.stringify(
     profile === undefined ? published : { ...published, record: recordOf(profile) },
   );
-  const fits = Buffer.byteLength(value) <= MAX_VALUE_BYTES;
+  const fits = Buffer.byteLength(value) <= MAX_VALUE_BYTES && (hasRoom || profile === undefined);
   return { key: ucid, value: fits ? value : JSON.stringify({ ...published, too_large: true }), headers: {} };
 }

@@ -140,7 +140,17 @@ async function openDependencies(
     }),
   );
   const catalog = cleanup.use(openCatalog(config, { log, logger }));
-  const publish = schemas.published(publishProfileChanges(log, () => countsFormIn(catalog.state)));
+  const counters = await available('counters', () =>
+    openCounters(config, { logger, busyTimeoutMs: MAX_BUSY_WAIT_MS }),
+  );
+  const { budgets } = cleanup.use(watchBudgets(config, { counters, catalog, diskRoom, metrics, logger }));
+  const publish = schemas.published(
+    publishProfileChanges(
+      log,
+      () => countsFormIn(catalog.state),
+      (org) => budgets.verdictOfProfiles(org),
+    ),
+  );
   // Retried, because other processes may be opening or closing the same folder.
   const profiles = lateProfiles(() =>
     untilAvailable('opening the profiles', startDeadline(config.startTimeoutMs, logger, diskLevel), () =>
@@ -148,10 +158,6 @@ async function openDependencies(
     ),
   );
   cleanup.use(profiles.store);
-  const counters = await available('counters', () =>
-    openCounters(config, { logger, busyTimeoutMs: MAX_BUSY_WAIT_MS }),
-  );
-  const { budgets } = cleanup.use(watchBudgets(config, { counters, catalog, diskRoom, metrics, logger }));
   const processBoard = await available('process board', () => openProcessBoard(config, logger));
   const tracing = await openConfiguredTracing(config, 'gateway', logger);
   if (tracing !== undefined) cleanup.use(tracing);

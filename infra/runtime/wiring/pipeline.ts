@@ -107,7 +107,14 @@ export async function openPipeline(
   const deduplicator = await available('deduplicator', () => openDeduplicator(config, { logger, catalog }));
   const reevaluations = await available('deduplicator', () => openReevaluations(config, { logger, catalog }));
   const history = await available('history', () => openHistory(config, logger));
-  const publish = schemas.published(publishProfileChanges(log, () => countsFormIn(catalog.state)));
+  const { budgets } = cleanup.use(watchBudgets(config, { counters, catalog, diskRoom: disk?.room, logger }));
+  const publish = schemas.published(
+    publishProfileChanges(
+      log,
+      () => countsFormIn(catalog.state),
+      (org) => budgets.verdictOfProfiles(org),
+    ),
+  );
   const profiles = lateProfiles(() =>
     untilAvailable('opening the profiles', startDeadline(config.startTimeoutMs, logger, disk?.level), () =>
       openProfileStore(config, { logger, metrics, publish }),
@@ -118,7 +125,6 @@ export async function openPipeline(
   if (tracing !== undefined) cleanup.use(tracing);
   const mailer = await openMailer(config);
   if (mailer !== undefined) cleanup.use(mailer);
-  const { budgets } = cleanup.use(watchBudgets(config, { counters, catalog, diskRoom: disk?.room, logger }));
   const pipeline = createPipeline({
     log,
     budgets,

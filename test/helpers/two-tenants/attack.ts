@@ -221,8 +221,15 @@ function pathsOf(url: string, tenant: Tenant): readonly string[] {
  * on a tenant.
  */
 const NOT_OF_THE_TENANT = ['last_used_at', 'looked'];
-/** Answers that name the time they were asked at: health, samples of events, and ranges up to now. */
-const OF_NOW = ['/health', '/health/history', '/recent-events', '/funnel', '/tracking-plan/comparison'];
+/** Answers that name the time they were asked at: health, samples of events, ranges up to now, and bytes of the current hour. */
+const OF_NOW = [
+  '/health',
+  '/health/history',
+  '/recent-events',
+  '/funnel',
+  '/storage',
+  '/tracking-plan/comparison',
+];
 
 function withoutUses(value: unknown): unknown {
   const text = JSON.stringify(value, (name, inner) => (NOT_OF_THE_TENANT.includes(name) ? undefined : inner));
