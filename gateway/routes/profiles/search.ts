@@ -106,6 +106,8 @@ export const searchRoute: FastifyPluginAsyncTypebox<ProfileCallOptions> = async 
       },
     },
     async (request, reply) => {
+      // The path of another call, such as `_search`: it has no such method.
+      if (request.params.ucid.startsWith('_')) return reply.callNotFound();
       const { organization, granted } = calls.admit(request, 'profile.read', []);
       const ucids = isUuid(request.params.ucid) ? [request.params.ucid.toLowerCase()] : [];
       const search = { org: organization.org_id, regions: granted, identities: [], ucids };

@@ -57,7 +57,12 @@ it('a ucid that became part of another profile reads that one', async () => {
 it('an unknown, a malformed and a deleted ucid are 404 alike', async () => {
   const { ucid } = await write({ AdId: 'deleted' });
   await organization.client.delete({ ucid: [ucid] });
-  for (const none of [ucid, randomUUID(), 'x', '_search']) expect(await read(none)).toEqual(NOT_FOUND);
+  for (const none of [ucid, randomUUID(), 'x']) expect(await read(none)).toEqual(NOT_FOUND);
+});
+
+it('answered 401 or 404 to a call of the wrong method: the paths of other calls still answer 405', async () => {
+  for (const call of ['_search', '_delete'])
+    expect(await read(call)).toEqual({ status: 405, body: { error: 'method not allowed' } });
 });
 
 it('the organization of a client key is that of the key, and of an ID token that of the header orgId', async () => {
