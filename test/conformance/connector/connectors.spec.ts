@@ -29,6 +29,8 @@ describe('the registry', () => {
 
   it.each([...own, 'segment'])('the folder of %s reads like every other', async (type) => {
     const files = await readdir(new URL(`../../../connectors/${type}`, import.meta.url));
-    expect(files).toEqual(expect.arrayContaining(['settings.ts', 'connector.ts']));
+    expect(files).toContain('connector.ts');
+    // A driver that is costly to load, with the settings that it reads as well.
+    expect(files.includes('settings.ts')).toBe(files.includes('client.ts') || type === 'segment');
   });
 });
