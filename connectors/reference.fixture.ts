@@ -25,10 +25,10 @@ const INTRODUCTION = [
 
 const PACK = [
   '## Destinations of the Segment pack',
-  "These are destinations of Segment's open pack of actions (`@segment/action-destinations`). An event is converted to the form that Segment's libraries send, with `message_id` as `messageId`; each preset whose condition it meets, and each of the `actions`, makes a request of it. An event that matches none, or of which no action makes a request, is `unwanted`: nothing is sent.",
-  'Each destination also has the settings `presets` (those that run; absent: all) and `actions`, further ones with a mapping of your own: `{ "action", "subscribe", "mapping" }`, where `subscribe` says for which events, for example `type = "track" and event = "Order Placed"`, and `mapping` is in the form of Segment\'s mapping kit, of at most 16 KiB and 12 levels. A `subscribe` that the pack would not understand is refused when it is saved: `and` and `or` together need parentheses, which it does not nest. Where there is no connection test it is always `ok`, and errors show with the first delivery.',
-  'A delivery with several actions is retried as a whole. Its `messageId` is the [key of deduplication](#deliveries-that-arrive-twice) of the vendor, unless the mapping gives another value. 429 sets the pace of the destination; 408, 425, 5xx and a broken connection are retried; other refusals are dead. So is a 2xx whose body says that nothing was stored, as in [the table below](#answers-that-say-not-stored). An event that lacks what an action requires is dead with the reason `not sent: ...`, which does not count for the health. Status and start of the answer are kept with each attempt.',
-  'The pack is foreign code: it runs in separate processes, one for each workspace that uses it and at most eight, without environment, network, files and child processes. The processor sends its requests through the guard against private addresses, without following redirects. When a process ends, its deliveries are retried in a new one, without counting as an attempt where another delivery blocked it. It ends after a minute without deliveries, and is replaced after 20,000 events.',
+  "These are destinations of Segment's open pack of actions (`@segment/action-destinations`). Each preset whose condition an event meets, and each of the `actions`, makes a request of it, in the form of Segment's libraries. An event of which none makes a request is `unwanted`.",
+  'Each destination also has the settings `presets` (those that run; absent: all) and `actions`, further ones with a mapping of your own: `{ "action", "subscribe", "mapping" }`, where `subscribe` says for which events, for example `type = "track" and event = "Order Placed"`, and `mapping` is in the form of Segment\'s mapping kit, of at most 16 KiB and 12 levels. A `subscribe` with `and` and `or` needs parentheses, which cannot be nested. Where there is no connection test it is always `ok`.',
+  'A delivery with several actions is retried as a whole. Its `messageId` is the [key of deduplication](#deliveries-that-arrive-twice) of the vendor, unless the mapping gives another value. 429 sets the pace of the destination; 408, 425, 5xx and a broken connection are retried; other refusals are dead. So is a 2xx whose body says that nothing was stored, as in [the table below](#answers-that-say-not-stored). An event that lacks what an action requires is dead with the reason `not sent: ...`, which does not count for the health.',
+  'The pack is foreign code: it runs in separate processes, one for each workspace that uses it and at most eight, without environment, network and files. The processor sends its requests, without following redirects.',
 ].join('\n\n');
 
 /** How destinations of our own kinds recognize a delivery that arrives twice. */
@@ -51,8 +51,8 @@ function repeatsTable(): string {
   );
   return [
     '## Deliveries that arrive twice',
-    "A delivery whose answer was lost is sent again, under the same id: at each attempt, and in each replay without `new_ids`. This is the key by which a destination recognizes it; destinations without one receive it twice. Of destinations of Segment's pack it is the `message_id` of the event (followed by `:1`, `:2`, ... for the further outputs of a transformation), otherwise the id of the delivery.",
-    `The vendors' documents were read on ${VENDORS_READ_ON}. "Not documented": the pack sends the id, and whether the vendor drops a repetition by it is not said.`,
+    "A delivery whose answer was lost is sent again under the same id, as in each replay without `new_ids`. This is the key by which a destination recognizes it: the id of the delivery, at Segment's pack the `message_id` (followed by `:1`, `:2`, ... for further outputs of a transformation).",
+    `Vendors' documents of ${VENDORS_READ_ON}. "Not documented": the pack sends the id, and whether the vendor drops a repetition is not said.`,
     ['| type | key |', '|---|---|', ...own, ...pack].join('\n'),
   ].join('\n\n');
 }
@@ -65,14 +65,15 @@ function keyOf(deduplication: (typeof DEDUPLICATION)[keyof typeof DEDUPLICATION]
 
 /** What the vendors of the pack say in an answer of 2xx. */
 function answersTable(): string {
-  const rows = DEFINITIONS.map(({ type, destination }) => {
-    const { refusals = 'not documented: the status counts', document = '' } = VENDOR_ANSWERS[destination];
+  const rows = DEFINITIONS.flatMap(({ type, destination }) => {
+    const { refusals, document = '' } = VENDOR_ANSWERS[destination];
+    if (refusals === undefined) return [];
     const sources = document.split(', ').map((link) => (link === '' ? '' : `[source](${link})`));
-    return `| \`${type}\` | ${refusals} | ${sources.join(', ')} |`;
+    return [`| \`${type}\` | ${refusals} | ${sources.join(', ')} |`];
   });
   return [
     '### Answers that say "not stored"',
-    `Bodies with a status of 2xx by which a delivery is dead. The documents were read on ${VENDORS_READ_ON}.`,
+    `Bodies with a status of 2xx by which a delivery is dead, by documents of ${VENDORS_READ_ON}; of the others the status counts.`,
     ['| type | what the body has | |', '|---|---|---|', ...rows].join('\n'),
   ].join('\n\n');
 }
@@ -102,7 +103,9 @@ const IN_PACK = new Set(['presets', 'actions']);
 function textOf({ type, description, hasTest }: ConnectorDescription): string {
   if (!isOfPack({ type })) return description;
   const [, presets = ''] = description.split('\n\n');
-  return `Presets${hasTest ? '' : ' (no connection test)'}:\n\n${presets}`;
+  // The excluded events are those of the other presets.
+  const short = presets.replaceAll(/(`type = "track")(?: and event != "[^"]*")+`/g, '$1`, other events');
+  return `Presets${hasTest ? '' : ' (no connection test)'}:\n\n${short}`;
 }
 
 function describeSetting(name: string, schema: JsonObject, required: boolean, secret: boolean): string {

@@ -58,7 +58,7 @@ export const METRICS = {
   },
   tributary_events_unconfirmed_total: {
     kind: 'counter',
-    help: 'Events that were answered with 503 because the log did not confirm them. They may have been appended.',
+    help: 'Events answered with 503 because the log did not confirm them.',
   },
   tributary_events_without_topic_total: {
     kind: 'counter',
@@ -67,15 +67,14 @@ export const METRICS = {
   },
   tributary_sdk_events_rejected_total: {
     kind: 'counter',
-    help: 'Invalid SDK calls that were acknowledged, as the protocol of the SDK requires, and dropped.',
+    help: 'Invalid SDK calls that were acknowledged and dropped.',
     labels: { error: 'kind of fault' },
   },
   tributary_http_bodies_refused_total: {
     kind: 'counter',
-    help: 'Request bodies that were answered with 503 because their memory budget was used up.',
+    help: 'Request bodies refused (503) for their memory budget.',
     labels: {
-      reason:
-        'share: the sender held its share of the memory; ended: the body arrived slowly and a sender below its share needed the memory',
+      reason: 'share: the sender held its share; ended: a sender below its share needed the memory',
     },
   },
   tributary_rate_limit_unchecked_total: {
@@ -86,7 +85,7 @@ export const METRICS = {
   tributary_live_events_sent_total: { kind: 'counter', help: 'Events sent to live streams.' },
   tributary_live_events_missed_total: {
     kind: 'counter',
-    help: 'Events that live streams were reported to have missed because they read too slowly.',
+    help: 'Events that slow live streams missed.',
   },
   tributary_issuer_key_fetches_total: {
     kind: 'counter',
@@ -95,7 +94,7 @@ export const METRICS = {
   },
   tributary_stage_lag_records: {
     kind: 'gauge',
-    help: 'Records after the position of a stage. Gateways report it for every stage, by the offsets of the brokers, also where no process runs the stage. Of several processes the lowest value is right.',
+    help: 'Records after the position of a stage. Gateways report every stage, also where no process runs it. (min)',
     labels: { stage, topic, partition: 'its number' },
   },
   tributary_stage_lag_events: {
@@ -105,42 +104,42 @@ export const METRICS = {
   },
   tributary_stage_lag_seconds: {
     kind: 'gauge',
-    help: 'Age of the oldest record after the position of a stage, since it was appended; 0 without lag. The process that owns the partition reports it exactly, gateways as of the offsets that they saw. Of several processes the highest value is right.',
+    help: 'Age of the oldest record after the position of a stage; 0 without lag. (max)',
     labels: { stage, topic, partition: 'its number' },
   },
   tributary_stage_position: {
     kind: 'gauge',
-    help: 'Offset below which a stage has done all records; its increase is the drain rate. Of several processes the highest value is right.',
+    help: 'Offset below which a stage has done all records; its increase is the drain rate. (max)',
     labels: { stage, topic, partition: 'its number' },
   },
   tributary_log_end_offset: {
     kind: 'gauge',
-    help: 'Offset of the next record of a partition; its increase is the arrival rate. Of several processes the highest value is right.',
+    help: 'Offset of the next record of a partition; its increase is the arrival rate. (max)',
     labels: { topic, partition: 'its number' },
   },
   tributary_stage_members: {
     kind: 'gauge',
-    help: 'Processes that run a stage, by its consumer group. Reported by gateways, and by a process that runs everything on SQLite. Of several processes the lowest value is right.',
+    help: 'Processes that run a stage, by its consumer group. (min)',
     labels: { stage },
   },
   tributary_stage_partitions: {
     kind: 'gauge',
-    help: 'Partitions of the topic with the most that a stage reads: more processes than that have nothing to do.',
+    help: 'Partitions of the topic with the most that a stage reads.',
     labels: { stage },
   },
   tributary_stage_time_to_empty_seconds: {
     kind: 'gauge',
-    help: 'Time until the lag of a stage is gone at the rates of the last minute; 0 without lag, +Inf where it does not shrink. Without retry topics.',
+    help: 'Time until the lag of a stage is gone at the rates of the last minute, without retry topics; +Inf where it does not shrink.',
     labels: { stage },
   },
   tributary_stage_wanted_processes: {
     kind: 'gauge',
-    help: 'Processes with which a stage keeps up with the arrivals and empties its lag within five minutes, at least 1 and at most its partitions. Reported as `tributary_stage_members` is. Of several processes the highest value is right.',
+    help: 'Processes with which a stage keeps up and empties its lag within five minutes, at most its partitions. (max)',
     labels: { stage },
   },
   tributary_stage_lag_collected_timestamp_seconds: {
     kind: 'gauge',
-    help: 'Unix time at which a process last determined the lag of the stages that it reports; it does not advance while the log does not answer. After a minute without an answer the process reports no lag.',
+    help: 'Unix time at which a process last determined the lag; after a minute without an answer of the log it reports none.',
     labels: {},
   },
   tributary_stage_batches_total: {
@@ -160,7 +159,7 @@ export const METRICS = {
   },
   tributary_stage_quarantined_total: {
     kind: 'counter',
-    help: 'Dead-lettered entries that were not retried because they had crashed the process twice.',
+    help: 'Dead-lettered entries that had crashed the process twice.',
     labels: { stage },
   },
   tributary_stage_missed_records_total: {
@@ -170,7 +169,7 @@ export const METRICS = {
   },
   tributary_stage_position_unknown: {
     kind: 'gauge',
-    help: '1 for a partition that a stage does not read because its position is lost, see `tributary positions`. Absent otherwise.',
+    help: '1 for a partition whose position is lost, see `tributary positions`.',
     labels: { stage, topic, partition: 'its number' },
   },
   tributary_stage_partition_restarts_total: {
@@ -200,21 +199,21 @@ export const METRICS = {
   },
   tributary_rule_filters_not_evaluated_total: {
     kind: 'counter',
-    help: 'Rule filters that were not evaluated because those of the workspace took too much work for an event.',
+    help: 'Rule filters beyond the work of an event.',
   },
   tributary_events_diverted_total: {
     kind: 'counter',
-    help: 'Events that a stage sent to its slow queue because their workspace exceeded its share of the stage.',
+    help: 'Events sent to the slow queue because their workspace exceeded its share of the stage.',
     labels: { stage: 'validate, route, profile' },
   },
   tributary_events_over_budget_total: {
     kind: 'counter',
-    help: 'Events that became one dead delivery because their workspace was over a budget of bytes.',
+    help: 'Events that became one dead delivery over a budget of bytes.',
     labels: { budget: STORAGE_BUDGETS.join(', ') },
   },
   tributary_storage_refused_total: {
     kind: 'counter',
-    help: 'Requests that were refused because their workspace or organization was over a budget of bytes.',
+    help: 'Requests refused over a budget of bytes.',
     labels: { budget: STORAGE_BUDGETS.join(', ') },
   },
   tributary_storage_over_budget: {
@@ -224,13 +223,13 @@ export const METRICS = {
   },
   tributary_storage_largest_bytes: {
     kind: 'gauge',
-    help: 'Bytes of the workspace or organization that has most, in the current hour and over the retention of the log.',
+    help: 'Bytes of the workspace or organization that has most.',
     labels: { budget: 'bytes_per_hour, bytes_held' },
   },
   tributary_events_replayed_total: { kind: 'counter', help: 'Events that replays sent again.' },
   tributary_redrives_repeated_total: {
     kind: 'counter',
-    help: 'Redrives that were dropped because an earlier one of the same dead delivery was accepted.',
+    help: 'Redrives dropped because an earlier one was accepted.',
     labels: { stage: 'deliver, route.slow' },
   },
   tributary_history_entries_total: {
@@ -256,7 +255,7 @@ export const METRICS = {
   },
   tributary_profile_identities_set_aside_total: {
     kind: 'counter',
-    help: 'Identities that were set aside because they came with too many different users.',
+    help: 'Identities set aside because of too many users.',
     labels: { type: 'of the identity' },
   },
   tributary_profile_identities_skipped_total: {
@@ -307,7 +306,7 @@ export const METRICS = {
   },
   tributary_deliveries_total: {
     kind: 'counter',
-    help: 'Delivery attempts, and deliveries that are retried later without an attempt because the circuit is open or the queue is too long. Deliveries postponed because the destination is paused or unreachable are not counted.',
+    help: 'Delivery attempts, and deliveries retried later without one because the circuit is open or the queue is too long.',
     labels: {
       outcome:
         'delivered, retry, dead, throttled (refused for the rate); without an attempt: circuit_open, deferred',
@@ -331,7 +330,7 @@ export const METRICS = {
   },
   tributary_destination_pace_per_second: {
     kind: 'gauge',
-    help: 'Requests per second that this process makes at most to a destination that refused some for their rate; 0 while it refused none.',
+    help: 'Requests per second at most to a destination that refused some for their rate; else 0.',
     labels: { destination },
   },
   tributary_destination_deliveries_pending: {
@@ -385,12 +384,12 @@ export const METRICS = {
   },
   tributary_engine_checked_timestamp_seconds: {
     kind: 'gauge',
-    help: 'Unix time at which an engine last answered or refused; it does not advance while the engine hangs.',
+    help: 'Unix time at which an engine last answered or refused.',
     labels: { engine: 'kafka, redis, elasticsearch', part: 'main, stages' },
   },
   tributary_clock_ahead_seconds: {
     kind: 'gauge',
-    help: 'How far the clock of the machine is ahead of those of the brokers, by the stamps of records that it appended; below 0 it is behind. Beyond 5 s it is wrong, and hours are counted by the brokers.',
+    help: 'How far the clock of the machine is ahead of those of the brokers; beyond 5 s either way it is wrong.',
     labels: { engine: 'kafka', part: 'main, stages' },
   },
   tributary_data_folder_free_bytes: {
@@ -403,11 +402,11 @@ export const METRICS = {
   },
   tributary_data_folder_reserve_bytes: {
     kind: 'gauge',
-    help: 'Free space of the disk of the data folder that is kept, see TRIBUTARY_DISK_RESERVE; below 20 % of it events are answered with 503.',
+    help: 'Free space of it that is kept, see TRIBUTARY_DISK_RESERVE.',
   },
   tributary_broker_disk_free_bytes: {
     kind: 'gauge',
-    help: 'Free space on the fullest disk of a broker of Kafka. Absent where the brokers do not tell it: before Kafka 3.3, or without the right DESCRIBE on the cluster.',
+    help: 'Free space on the fullest disk of a broker. Absent before Kafka 3.3, or without the right DESCRIBE on the cluster.',
     labels: { broker: 'its id' },
   },
   tributary_broker_disk_size_bytes: {
@@ -417,7 +416,7 @@ export const METRICS = {
   },
   tributary_broker_disk_reserve_bytes: {
     kind: 'gauge',
-    help: 'Free space of that disk that is kept, see TRIBUTARY_DISK_RESERVE; below 20 % of it events are answered with 503.',
+    help: 'Free space of it that is kept, see TRIBUTARY_DISK_RESERVE.',
     labels: { broker: 'its id' },
   },
   tributary_build_info: {
@@ -432,7 +431,7 @@ export const METRICS = {
   },
   tributary_metrics_collected_timestamp_seconds: {
     kind: 'gauge',
-    help: 'Unix time at which the values of a part of the process were collected; it does not advance while that part does not report.',
+    help: 'Unix time at which the values of a part of the process were collected.',
     labels: { part: 'main, stages' },
   },
 } as const satisfies Readonly<Record<string, MetricDescription>>;

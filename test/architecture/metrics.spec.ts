@@ -16,7 +16,7 @@ interface Rules {
 
 const INTRODUCTION = [
   '# Metrics',
-  'Every process reports its own at `/metrics` of its admin port (`TRIBUTARY_ADMIN_PORT`), for Prometheus, computed at most once a second; add up the values of several processes, except for lag. Made from `core/ports/observability.ts` by `test/architecture/metrics.spec.ts` with `-u`. A metric exists from its first use on; histograms are in seconds. There are also `process_…` and `nodejs_…`. [infra/deploy/alerts.yaml](../../infra/deploy/alerts.yaml) has alert rules.',
+  'Every process reports its own at `/metrics` of its admin port (`TRIBUTARY_ADMIN_PORT`), for Prometheus, computed at most once a second; add up the values of several processes, but for (max) and (min). Made from `core/ports/observability.ts` by `test/architecture/metrics.spec.ts` with `-u`. A metric exists from its first use on; histograms are in seconds. There are also `process_…` and `nodejs_…`. [infra/deploy/alerts.yaml](../../infra/deploy/alerts.yaml) has alert rules.',
 ];
 
 const ALL = Object.entries<MetricDescription>(METRICS);

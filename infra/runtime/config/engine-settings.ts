@@ -62,7 +62,7 @@ export const ENGINE_SETTINGS = {
     'KAFKA_SASL_OAUTH_TOKEN_URL',
     '',
     optional(tokenUrl()),
-    'Token endpoint of the issuer, for KAFKA_SASL_MECHANISM=oauthbearer: an https:// URL, or http:// on this machine. Tokens are requested by the client credentials grant, and renewed before they expire.',
+    'Token endpoint of the issuer, for KAFKA_SASL_MECHANISM=oauthbearer: an https:// URL, or http:// on this machine.',
   ),
   kafkaOauthClientId: setting('KAFKA_SASL_OAUTH_CLIENT_ID', '', optional(text()), 'Client id at the issuer.'),
   kafkaOauthClientSecret: secret(
@@ -145,7 +145,7 @@ export const ENGINE_SETTINGS = {
     'ELASTICSEARCH_PROFILE_SHARDS',
     '1',
     number(1, 64),
-    'Primary shards of the index of the profiles, when it is made; about one for each 100 million profiles and for each node that is to write.',
+    'Primary shards of the index of the profiles, when it is made; about one for each 100 million profiles.',
   ),
   profileNulls: setting(
     'TRIBUTARY_PROFILE_NULLS',
@@ -157,7 +157,7 @@ export const ENGINE_SETTINGS = {
     'TRIBUTARY_PROFILE_VALUES',
     String(DEFAULT_PROFILE_BOUNDS.values),
     number(1, MAX_PROFILE_BOUNDS.values),
-    'Attributes, preferences and consents of one profile, at most, unset ones included. A write beyond it is answered 413, and an event beyond it leaves the profile as it is. A profile that has more already takes writes that do not add to it. The same on every process.',
+    'Attributes, preferences and consents of one profile, at most, unset ones included. A write beyond it is answered 413, an event leaves the profile as it is. The same on every process.',
   ),
   profileBytes: setting(
     'TRIBUTARY_PROFILE_BYTES',
@@ -331,13 +331,13 @@ export const MAIL_SETTINGS = {
     'TRIBUTARY_MAIL_EVERY',
     '1m',
     duration(1_000, 3_600_000),
-    'Least time between two mails of an organization to the same address; notices in between become one mail.',
+    'Least time between two mails of an organization to one address; notices in between become one.',
   ),
   mailsPerHour: setting(
     'TRIBUTARY_MAILS_PER_HOUR',
     '60',
     number(3, 100_000),
-    'Mails of an organization in an hour, about; to one address a third of it. Notices beyond it wait and become one mail.',
+    'Mails of an organization in an hour, about; to one address a third of it.',
   ),
 } as const;
 

@@ -49,13 +49,13 @@ export const LIMIT_SETTINGS = {
     'TRIBUTARY_CALL_RATE',
     '',
     optional(rate(10_000_000)),
-    'Permitted calls a second of one credential, of everything but events, and at once as many as a minute allows; counted by all gateways together with REDIS_URL, else by each. Default: 100 at each gateway, and any number for the client keys of the profile API.',
+    'Calls a second of one credential, of everything but events, and at once as many as a minute allows; counted together with REDIS_URL, else by each gateway. Default: 100, and any number for client keys.',
   ),
   largeProfileRate: setting(
     'TRIBUTARY_LARGE_PROFILE_RATE',
     '1048576',
     number(65_536, 1_000_000_000),
-    'Characters of large profiles a second that one organization may rewrite through the API of one gateway, and 4 times as many at once; more is answered 429. What a call rewrites beyond 32 KiB counts, and a quarter of what a search reads beyond it.',
+    'Characters of large profiles a second that one organization may rewrite at one gateway, and 4 times as many at once; more is 429.',
   ),
   corsOrigins: setting(
     'TRIBUTARY_CORS_ORIGINS',
@@ -73,7 +73,7 @@ export const LIMIT_SETTINGS = {
     'TRIBUTARY_PUBLIC_URL',
     '',
     optional(publicUrl()),
-    'Where browsers reach this server, such as https://events.example.com; the configuration of analytics.js names it, and mails with a link that confirms an address, which wait without it. Default: the scheme and host of the request, which behind a TLS proxy are the inner ones unless TRUST_PROXY names the proxy.',
+    'Where browsers reach this server, such as https://events.example.com; the configuration of analytics.js names it, and mails with a link that confirms an address, which wait without it. Default: the scheme and host of the request.',
   ),
   hstsMs: setting(
     'TRIBUTARY_HSTS',
@@ -103,7 +103,7 @@ export const LIMIT_SETTINGS = {
     'TRIBUTARY_MAX_CONNECTIONS',
     '10000',
     number(1, 1_000_000),
-    'Connections of one process at once. Where they are used up, an address (IPv6: a /64 network) with less than its share gets one of the address that has most; any other one is closed as it comes.',
+    'Connections of one process at once. Where they are used up, an address (IPv6: a /64) with less than its share gets one of the address that has most.',
   ),
 } as const;
 type QuotaKey<Name extends QuotaName = QuotaName> = `quota:${Name}`;
@@ -116,7 +116,7 @@ const QUOTA_BY_NAME = Object.fromEntries(
       `TRIBUTARY_QUOTA_${name.toUpperCase()}`,
       String(QUOTAS[name].fallback),
       number(0, 100_000_000_000),
-      `${QUOTAS[name].counts}, at most.`,
+      `${QUOTAS[name].counts}.`,
     ),
   ]),
 ) as { readonly [Key in QuotaKey]: Setting<number> };
@@ -126,7 +126,7 @@ export const QUOTA_SETTINGS = {
     'TRIBUTARY_CHANGE_RATE',
     '10',
     rate(10_000_000),
-    'Changes a second of one workspace, or of what an organization has beside its workspaces, that one gateway takes, and at once as many as a minute allows; more is answered 429. A change of more than 16 KiB counts for one each 16 KiB. Removals are not counted.',
+    'Changes a second of one workspace, or of an organization beside its workspaces, at one gateway, and at once as many as a minute allows; more is 429.',
   ),
   accountChangeRate: setting(
     'TRIBUTARY_CHANGE_RATE_PER_ACCOUNT',
@@ -142,25 +142,25 @@ export const SANDBOX_SETTINGS = {
     'TRIBUTARY_SANDBOX_PROCESSES',
     '2',
     number(1, 64),
-    'Processes that run transformations: so many for the usual events, and so many for those of slow transformations. They start with the first such event.',
+    'Processes that run transformations, and as many for slow ones. They start with the first such event.',
   ),
   sandboxTimeMs: setting(
     'TRIBUTARY_SANDBOX_TIME',
     '100ms',
     duration(10, 1_000),
-    'How long a transformation may take for one event, and its source to load. The same on every process: an event near the limit may pass one of them and not another.',
+    'How long a transformation may take for one event, and its source to load. The same on every process.',
   ),
   sandboxMemoryMib: setting(
     'TRIBUTARY_SANDBOX_MEMORY',
     '64MiB',
     memory(16, 512),
-    'Memory that a transformation may take, up to 512MiB. A process that runs transformations takes four times as much and 256 MiB at most.',
+    'Memory that a transformation may take, up to 512MiB.',
   ),
   sandboxUid: setting(
     'TRIBUTARY_SANDBOX_UID',
     '65534',
     number(0, 4_294_967_294),
-    'User and group of those processes, and of those of the Segment pack, where Tributary runs as root; 0: root too. Where that user cannot read what they need, they run as Tributary does, and the log says so.',
+    'User and group of those processes, and of those of the Segment pack, where Tributary runs as root; 0: root too.',
   ),
 } as const;
 
@@ -178,19 +178,19 @@ export const SETTINGS = {
     'HOST',
     '127.0.0.1',
     text(),
-    'Address the HTTP server listens on. Default of tributary gateway and tributary processor: 0.0.0.0, every address of the machine.',
+    'Address the HTTP server listens on; of tributary gateway and processor 0.0.0.0.',
   ),
   adminPort: setting(
     'TRIBUTARY_ADMIN_PORT',
     '',
     optional(number(0, 65_535)),
-    'Port of metrics and detailed readiness of every role; 0 takes a free one. Default: PORT + 1000 (above 64535: PORT - 1000), and a free one where PORT is 0.',
+    'Port of metrics and detailed readiness; 0 takes a free one. Default: PORT + 1000.',
   ),
   adminHost: setting(
     'TRIBUTARY_ADMIN_HOST',
     '127.0.0.1',
     text(),
-    'Address the admin port listens on. It asks for no credentials: beyond loopback, let a firewall or network policy decide which machines reach it.',
+    'Address the admin port listens on. It asks for no credentials: beyond loopback, guard it by a firewall.',
   ),
   dataFolder: setting(
     'TRIBUTARY_DATA_DIR',
@@ -202,13 +202,13 @@ export const SETTINGS = {
     'TRIBUTARY_DISK_RESERVE',
     '',
     optional(space(2 ** 50)),
-    'Free space of the disk of the data folder, e.g. 2GiB, below which output and then (at 85 %) events of the organizations that use more than a fair share stop; below 20 % of it events and profile writes of everyone are refused with 503, so that the stages can finish what was taken; below 10 % the stages wait, and the rest is kept for removals and sign-in. Default: 25 % of the disk, and 5GiB at most; 0MiB switches it off.',
+    'Free space of the disk of the data folder, e.g. 2GiB, below which output and then events of organizations above a fair share stop, below 20 % of it events of everyone, below 10 % the stages. Default: 25 % of the disk, and 5GiB at most; 0MiB switches it off.',
   ),
   bytesPerHour: setting(
     'TRIBUTARY_WORKSPACE_BYTES_PER_HOUR',
     '',
     optional(budget(2 ** 60)),
-    'Bytes that stages may write to the log for one workspace in a clock hour, and profile writes for one organization, e.g. 64GiB. Beyond it events are answered 429 until the next hour, and those taken before become one dead delivery each, to be redriven. `tributary admin set-budget` sets another one for a workspace. Default: 64GiB, with KAFKA_BROKERS 256GiB.',
+    'Bytes that stages may write to the log for one workspace in a clock hour, and profile writes for one organization, e.g. 64GiB. Beyond it events are answered 429, and those taken before become one dead delivery each. `tributary admin set-budget` sets another one for a workspace. Default: 64GiB, with KAFKA_BROKERS 256GiB.',
   ),
   bytesHeld: setting(
     'TRIBUTARY_WORKSPACE_BYTES_HELD',
@@ -221,7 +221,7 @@ export const SETTINGS = {
     'TRUST_PROXY',
     '',
     proxies(),
-    'Proxies whose X-Forwarded-For is believed, read from its end: addresses or CIDR ranges, comma-separated, in any spelling, or how many there are in a row. Default: none, so all clients of a proxy count as one address.',
+    'Proxies whose X-Forwarded-For is believed: addresses or CIDR ranges, comma-separated, or how many there are in a row. Default: none, so all clients of a proxy count as one address.',
   ),
   devIssuer: setting(
     'TRIBUTARY_DEV_ISSUER',
@@ -239,13 +239,13 @@ export const SETTINGS = {
     'TRIBUTARY_CONSOLE',
     'true',
     flag(),
-    'Whether the gateway serves the console at /console/ (and / redirects to it). With 0 it serves the API and its documentation alone.',
+    'Whether the gateway serves the console at /console/ (and / redirects to it).',
   ),
   operators: setting(
     'TRIBUTARY_OPERATORS',
     '',
     operators(),
-    'E-mail addresses, comma-separated, of the people who may read GET /api/v1/system: stages, processes and engines of all tenants. An address counts once an issuer verified it, so name only addresses that no issuer of TRIBUTARY_ISSUERS gives to others. Default: nobody; of tributary dev: dev@tributary.localhost.',
+    'E-mail addresses, comma-separated, of the people who may read GET /api/v1/system: stages, processes and engines of all tenants. An address counts once an issuer verified it. Default: nobody; of tributary dev: dev@tributary.localhost.',
   ),
   secretKeys: secret(
     'TRIBUTARY_SECRET_KEYS',
@@ -268,7 +268,7 @@ export const SETTINGS = {
     'TRIBUTARY_HISTORY_RETENTION',
     '',
     optional(duration(HOUR, 3650 * 24 * HOUR)),
-    'How long violations, past versions of contracts, dead and retried deliveries and the audit log are kept, at least, and not shorter than topics keep their records; default: as long as those.',
+    'How long violations, past versions of contracts, dead and retried deliveries and the audit log are kept, at least; default, and not shorter than: TRIBUTARY_RETENTION.',
   ),
   dedicatedTopics: setting(
     'TRIBUTARY_TOPICS',
@@ -280,7 +280,7 @@ export const SETTINGS = {
     'TRIBUTARY_TOPIC_TENANTS',
     '',
     topicTenants(),
-    'The tenants of topics in TRIBUTARY_TOPICS: `<topic>=<id>+<id>`, comma-separated, with ids of organizations or workspaces. Others cannot name such a topic and do not see it. A topic that is missing here is for every workspace.',
+    'The tenants of topics in TRIBUTARY_TOPICS: `<topic>=<id>+<id>`, comma-separated, with ids of organizations or workspaces. Others do not see it. A topic that is missing here is for every workspace.',
   ),
   dedupeWindowMs: setting(
     'TRIBUTARY_DEDUPE_WINDOW',
@@ -322,13 +322,13 @@ export const SETTINGS = {
     'TRIBUTARY_ALERT_AFTER',
     '2m',
     duration(100, 24 * HOUR),
-    'How long a destination must be unhealthy before an alert is sent; its recovery is reported after a quarter of it.',
+    'How long a destination must be unhealthy before a notice; recovery is reported after a quarter of it.',
   ),
   alertEveryMs: setting(
     'TRIBUTARY_ALERT_EVERY',
     '1h',
     duration(100, 7 * 24 * HOUR),
-    'A destination or an alert that keeps changing between healthy and unhealthy is reported twice, then once in this time.',
+    'A destination or alert that keeps changing is reported twice, then once in this time.',
   ),
   alertRoundMs: setting(
     'TRIBUTARY_ALERT_ROUND',
@@ -347,25 +347,25 @@ export const SETTINGS = {
     'TRIBUTARY_LIVE_STREAMS',
     '1000',
     number(1, 100_000),
-    'Live streams open at once at one gateway; more are answered 429.',
+    'Live streams open at one gateway; more are 429.',
   ),
   liveWorkspaceStreams: setting(
     'TRIBUTARY_LIVE_STREAMS_PER_WORKSPACE',
     '100',
     number(1, 100_000),
-    'Live streams of one workspace open at once at one gateway.',
+    'Of them those of one workspace.',
   ),
   liveOrganizationStreams: setting(
     'TRIBUTARY_LIVE_STREAMS_PER_ORGANIZATION',
     '100',
     number(1, 100_000),
-    'Live streams of all workspaces of one organization open at once at one gateway.',
+    'Those of all workspaces of one organization.',
   ),
   liveAccountStreams: setting(
     'TRIBUTARY_LIVE_STREAMS_PER_ACCOUNT',
     '50',
     number(1, 100_000),
-    'Live streams of one account and the API keys it made, in all workspaces, open at once at one gateway.',
+    'Those of one account and the API keys it made.',
   ),
   catalogStalenessMs: setting(
     'TRIBUTARY_CATALOG_STALENESS',
@@ -383,13 +383,13 @@ export const SETTINGS = {
     'TRIBUTARY_STAGES_HEAP',
     '',
     optional(memory(64, 1_000_000)),
-    'Heap of the thread that runs the stages, e.g. 512MiB. A stage that exhausts it ends the process in order, which then records what was in flight; so it must fit into the memory of the process twice. Default: that of every Node thread.',
+    'Heap of the thread that runs the stages, e.g. 512MiB. It must fit into the memory of the process twice. Default: that of every Node thread.',
   ),
   drainMs: setting(
     'TRIBUTARY_DRAIN',
     '5s',
     duration(0, 600_000),
-    'How long a gateway continues to serve after SIGTERM or SIGHUP, while its /readyz answers 503, so that load balancers send requests elsewhere before it closes: longer than it takes them to notice. TRIBUTARY_SHUTDOWN_GRACE begins after it, so the supervisor must wait for both. 0s closes at once, which is the default of tributary dev; Ctrl-C always does.',
+    'How long a gateway serves after SIGTERM or SIGHUP while its /readyz answers 503: longer than load balancers take to notice. TRIBUTARY_SHUTDOWN_GRACE begins after it. 0s, the default of tributary dev, closes at once; Ctrl-C always does.',
   ),
   shutdownGraceMs: setting(
     'TRIBUTARY_SHUTDOWN_GRACE',

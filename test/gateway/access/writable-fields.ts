@@ -300,8 +300,13 @@ export const WRITABLE_FIELDS: readonly WritableFields[] = [
 
 /** The writable fields as a table in Markdown. */
 export function describeWritableFields(): string {
-  return WRITABLE_FIELDS.map(({ resource, fields, reaches, setBy }) => {
-    const names = fields.map((name) => `\`${name}\``).join(', ');
-    return `- ${resource}: ${names}: ${reaches} (${setBy})`;
-  }).join('\n');
+  const groups = Map.groupBy(WRITABLE_FIELDS, ({ resource, setBy }) => `${resource} (${setBy})`);
+  return [...groups]
+    .map(([group, rows]) => {
+      const lines = rows.map(
+        ({ fields, reaches }) => `${fields.map((name) => `\`${name}\``).join(', ')}: ${reaches}`,
+      );
+      return `- ${group}: ${lines.join('. ')}`;
+    })
+    .join('\n');
 }
