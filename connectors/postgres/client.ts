@@ -12,8 +12,7 @@ import {
 } from '../egress/response-heads.ts';
 import { PasswordInClear, ResponseRefused, ResponseTooLarge } from '../failures.ts';
 import { sqlStateOf } from './errors.ts';
-import type { PostgresSettings } from './settings.ts';
-import { createTable, insertStatement, insertValues } from './settings.ts';
+import { createTable, insertStatement, insertValues, type PostgresSettings } from './settings.ts';
 
 const IDLE_MS = 30_000;
 

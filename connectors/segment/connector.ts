@@ -24,8 +24,7 @@ import { DEDUPLICATION } from './deduplication.ts';
 import definitions from './definitions.json' with { type: 'json' };
 import type { Chosen, Definition } from './definitions.ts';
 import type { ActionOutcome, HttpAnswer, HttpSent } from './messages.ts';
-import type { Job } from './pack-process.ts';
-import { PackHost } from './pack-process.ts';
+import { type Job, PackHost } from './pack-process.ts';
 import { createSegmentReader, describeDestination, type SegmentSettings } from './settings.ts';
 import { type Refusal, refusalIn } from './vendor-answers.ts';
 

@@ -1,5 +1,4 @@
-import type { CanonicalEvent } from '../event/event.ts';
-import { eventName } from '../event/event.ts';
+import { type CanonicalEvent, eventName } from '../event/event.ts';
 import { MAX_FUNNEL_NAME_LENGTH, type ScopeBytes } from '../ports/counters.ts';
 import { PathMap } from '../primitives/path-map.ts';
 

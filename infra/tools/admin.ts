@@ -36,8 +36,7 @@ import {
 import { InvalidArgumentError } from 'commander';
 import { type Environment, readConfig } from '../runtime/config/config.ts';
 import { budget, duration } from '../runtime/config/setting.ts';
-import type { Config } from '../runtime/config/settings.ts';
-import { quotasOf } from '../runtime/config/settings.ts';
+import { type Config, quotasOf } from '../runtime/config/settings.ts';
 import { createLogger } from '../runtime/observability/logger.ts';
 import {
   catchUp,

@@ -1,6 +1,5 @@
 import type { ClientKey } from '../entities.ts';
-import type { Table } from './creation-order.ts';
-import { type CountedListing, GroupedOrder } from './creation-order.ts';
+import { type CountedListing, GroupedOrder, type Table } from './creation-order.ts';
 
 /** Read access to the client keys of all organizations. */
 export interface ClientKeysView {

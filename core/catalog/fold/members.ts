@@ -1,11 +1,11 @@
 import type { Account, OrganizationMember, WorkspaceMember } from '../entities.ts';
-import type { Table } from './creation-order.ts';
 import {
   type CountedListing,
   type Created,
   CreationOrder,
   GroupedOrder,
   type Listing,
+  type Table,
 } from './creation-order.ts';
 
 export type Member = OrganizationMember | WorkspaceMember;

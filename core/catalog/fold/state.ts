@@ -20,7 +20,6 @@ import type {
   WorkspaceMember,
 } from '../entities.ts';
 import { ClientKeys } from './client-keys.ts';
-import type { Table } from './creation-order.ts';
 import {
   type CountedListing,
   entitiesOf,
@@ -28,6 +27,7 @@ import {
   type Listing,
   mergeListings,
   NONE,
+  type Table,
 } from './creation-order.ts';
 import { Members } from './members.ts';
 import { TransformationVersions } from './transformation-versions.ts';

@@ -12,8 +12,7 @@ import {
   type StageRun,
 } from '@tributary/core';
 import { InFlightTable } from '../../adapters/event-log/stage-runner/suspects.ts';
-import type { DiskWatch } from '../observability/disk-space.ts';
-import { watchDisks } from '../observability/disk-space.ts';
+import { type DiskWatch, watchDisks } from '../observability/disk-space.ts';
 import { EngineHealth, watchConfiguredEngines } from '../observability/engine-health.ts';
 import { createLogger } from '../observability/logger.ts';
 import { createMetrics } from '../observability/metrics.ts';

@@ -25,8 +25,7 @@ import {
 } from '@tributary/gateway';
 import { stageReads } from '@tributary/processors/stages';
 import { openContractWorkers } from '../../adapters/contract-workers/worker-process/index.ts';
-import type { Config } from '../config/settings.ts';
-import { quotasOf } from '../config/settings.ts';
+import { type Config, quotasOf } from '../config/settings.ts';
 import { type EngineHealth, watchedLog, watchedProfiles } from '../observability/engine-health.ts';
 import { buildOf, createSystemView } from '../observability/system-view.ts';
 import { openConfiguredTracing } from '../observability/tracing.ts';

@@ -9,7 +9,6 @@ import {
   Tally,
   TooLarge,
 } from '@tributary/core';
-import type { Taken } from './work.ts';
 import {
   checkOutputRecords,
   deadLetter,
@@ -17,6 +16,7 @@ import {
   failureOf,
   pause,
   quarantine,
+  type Taken,
   unlessAborted,
   type Work,
 } from './work.ts';

@@ -9,7 +9,6 @@ import {
   OUTPUT_ROOM_BYTES,
   SANDBOX_LOG_LEVELS,
 } from '@tributary/core';
-import type { SandboxLimits, WorkerSettings } from './protocol.ts';
 import {
   type Entry,
   encodeFrame,
@@ -19,6 +18,8 @@ import {
   type LogLine,
   NOT_TERMINATED,
   type Report,
+  type SandboxLimits,
+  type WorkerSettings,
 } from './protocol.ts';
 
 const MAIN = fileURLToPath(new URL('./worker/main.ts', import.meta.url));

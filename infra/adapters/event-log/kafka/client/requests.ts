@@ -9,24 +9,24 @@ import {
   WireWriter,
   writeBatch,
 } from '../record-batch.ts';
-import type {
-  Definition,
-  FetchAnswer,
-  FetchedPartition,
-  FetchRequest,
-  KafkajsFetchAnswer,
-  KafkajsRecord,
-  LogDirectory,
-  MetadataRequest,
-  OffsetsOfTopic,
-  PartitionsOfTopic,
-  ProduceAnswer,
-  ProduceRequest,
-  RecordBatch,
-  RecordRead,
-  TxnOffsetCommitRequest,
+import {
+  type Definition,
+  type FetchAnswer,
+  type FetchedPartition,
+  type FetchRequest,
+  failOn,
+  type KafkajsFetchAnswer,
+  type KafkajsRecord,
+  type LogDirectory,
+  type MetadataRequest,
+  type OffsetsOfTopic,
+  type PartitionsOfTopic,
+  type ProduceAnswer,
+  type ProduceRequest,
+  type RecordBatch,
+  type RecordRead,
+  type TxnOffsetCommitRequest,
 } from './protocol.ts';
-import { failOn } from './protocol.ts';
 
 // Requests in encodings and versions of our own. kafkajs sends them and matches their answers; where a broker knows only
 // older versions, kafkajs's own are used.
