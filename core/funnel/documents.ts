@@ -21,8 +21,8 @@ import { lastSamples } from './count-records.ts';
 
 /*
  * How counts are stored, whatever the engine: documents. Each of the funnel holds the cells of one workspace, one interval
- * and one name, or of all names together; each of the volume one number. A batch reads the documents that it touches, adds to them, and writes them back
- * with the applied offset; the offset tells whether another process wrote them meanwhile.
+ * and one name, or of all names together; each of the volume one number. A batch reads the documents that it touches, adds to
+ * them, and writes them back with the applied offset; the offset tells whether another process wrote them meanwhile.
  */
 
 const MINUTE_MS = 60_000;
@@ -112,8 +112,7 @@ type Cells<Value> = Record<string, Record<string, Value>>;
 /** Besides measures, a cell of counts may have this. */
 const LATENCIES = 'ms';
 
-type StoredCounts = Cells<number | FunnelLatencies>;
-type StoredSamples = Cells<readonly string[]>;
+export type StoredCounts = Cells<number | FunnelLatencies>;
 
 /** Cells of a document that keep their source and key; and those that keep their rule and destination. */
 const MAX_CELLS = 1_000;
@@ -474,5 +473,3 @@ function split(measures: string): readonly string[] {
   splits.set(measures, parts);
   return parts;
 }
-
-export type { StoredCounts, StoredSamples };
