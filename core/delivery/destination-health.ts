@@ -152,7 +152,7 @@ function sum(reports: readonly HealthReport[], of: (report: HealthReport) => num
 }
 
 /**
- * What the last minutes of a destination were:
+ * The state of a destination in the last minutes:
  * - `failing`: its circuit is open, or some of the attempts failed (`FAILING_SHARE`);
  * - `retrying`: nothing arrived, and deliveries wait for their next attempt; or most were refused for their rate;
  * - `behind`: what is delivered arrives, but deliveries wait too long, or more are put off than delivered;

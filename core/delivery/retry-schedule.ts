@@ -1,6 +1,9 @@
 import { InvalidInput } from '../primitives/errors.ts';
 
-/** One retry topic: its step as written in the schedule (`label`, of `deliveries.retry.<label>`) and how long a record waits there, ms. */
+/**
+ * One retry topic: its step as written in the schedule (`label`, of `deliveries.retry.<label>`) and how long a record waits
+ * there, ms.
+ */
 export interface RetryStep {
   readonly label: string;
   readonly ms: number;

@@ -105,7 +105,7 @@ export function eventFrom(
   return event;
 }
 
-/** What an event of its type must have, as at ingestion. */
+/** Why an event is incomplete for its type, as at ingestion; undefined where it is not. */
 function missingIn(event: CanonicalEvent): string | undefined {
   if (subjectOf(event) === '')
     return `neither user_id nor anonymous_id${misspelt(event, ['userId', 'anonymousId'])}`;
@@ -260,7 +260,7 @@ export function asWritten(
   ) as JsonObject;
 }
 
-/** What an output has of its event whatever the function returns, and its time. */
+/** The fields that an output has of its event whatever the function returns, and its time. */
 function keptFieldsOf({
   message_id,
   timestamp,

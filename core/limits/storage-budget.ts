@@ -58,7 +58,7 @@ export interface OverBudget {
 /** Undefined: within all budgets. */
 export type StorageVerdict = OverBudget | undefined;
 
-/** What each user of the disk may use while the disk's reserve is touched. */
+/** The bytes that each user of the disk may use while the disk's reserve is touched. */
 export interface FairStorage {
   readonly lastHour: number;
   readonly held: number;
@@ -67,8 +67,8 @@ export interface FairStorage {
 /** A share of what is held is never less: an organization that fills no disk goes on. */
 const LEAST_HELD = 64 * 2 ** 20;
 /**
- * What one may add in an hour, as a multiple of the bytes until events of everyone are refused. Each further one that fills the
- * disk gets a part of what the others have left, so together they never use it up.
+ * The bytes that a user of the disk may add in an hour, as a multiple of the bytes until events of all are refused. Each
+ * further user that fills the disk gets a part of the rest, so together they never use it up.
  */
 const LAST_HOUR_PER_FREE = 2;
 /** The same of the bytes that are left now, whatever is expected of others: those who add little go on. */
@@ -115,8 +115,9 @@ export function overShare(
 }
 
 /**
- * What each user of the disk may hold while the reserve is touched: the mean of all, and at least half of the largest, so that
- * those with little make nobody else's use unfair. A single user has all of it: later levels of the disk stop it.
+ * The bytes that each user of the disk may hold while the reserve is touched: the mean of all, and at least half of the
+ * largest, so that users with few bytes do not make the use of others unfair. A single user has all of it: later levels of
+ * the disk stop it.
  */
 export function fairHeld(held: readonly number[]): number {
   const used = held.filter((bytes) => bytes > 0);
@@ -127,8 +128,8 @@ export function fairHeld(held: readonly number[]): number {
 }
 
 /**
- * What each may add in an hour: a multiple of the space that is left when the stages have written `pending` bytes, as a new one
- * that fills the rest of the disk holds less than the mean.
+ * The bytes that each user may add in an hour: a multiple of the space that is left when the stages have written `pending`
+ * bytes, as a new user that fills the rest of the disk holds less than the mean.
  */
 export function fairLastHour(room: DiskRoom, pending = 0): number {
   const left = bytesUntilExhausted({ ...room, free: room.free - pending });
@@ -178,7 +179,7 @@ interface Known {
   /** Received bytes that the store did not have when it was read last, and those of the hour before. */
   unprocessed: number;
   carried: number;
-  /** What later stages will write for what was processed, when the store was read last: see `expectedBytes`. */
+  /** Bytes that later stages will write for processed events, when the counters were read last: see `expectedBytes`. */
   expected: number;
   /** Received and written in the hour before. */
   before: number;
@@ -211,7 +212,7 @@ const NO_BYTES = {
 } as const;
 
 /**
- * The usage of all scopes as this process knows it: what the funnel store counted, read every few seconds, and what this
+ * The usage of all scopes as this process knows it: what the counters have, read every few seconds, and what this
  * process wrote since. Bytes that it wrote after a reading are not part of that reading, so both together are never more than
  * the true usage, and its own part has no delay.
  */
@@ -246,7 +247,7 @@ export class StorageBudgets {
     }
   }
 
-  /** What the store has of the hour that begins at `start`, and of the one before. */
+  /** Takes over the counts of the hour that begins at `start`, and of the one before. */
   readHours(start: number, current: readonly ScopeBytes[], before: readonly ScopeBytes[]): void {
     if (start !== this.#hour()) return;
     for (const known of this.#scopes.values()) known.expected = 0;
@@ -266,7 +267,7 @@ export class StorageBudgets {
     this.#sumUp();
   }
 
-  /** What the log holds of each scope. Scopes without any are forgotten. */
+  /** Takes over the bytes that the log holds of each scope. Scopes without any are forgotten. */
   readHeld(held: ReadonlyMap<string, number>): void {
     for (const [scope, known] of this.#scopes)
       if (!held.has(scope) && this.#usage(known).lastHour === 0) this.#scopes.delete(scope);

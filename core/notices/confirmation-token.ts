@@ -4,7 +4,7 @@ import type { KeyRing } from '../security/secrets.ts';
 /** The path of the page that the link opens, on a gateway. */
 export const CONFIRMATION_PATH = '/confirm-address';
 
-/** What the link of a mail confirms. */
+/** The claim that the link of a mail confirms. */
 export interface ConfirmationClaim {
   /** The id of the request for it, for the audit log. */
   readonly id: string;

@@ -280,7 +280,7 @@ class Graph {
   add(profile: Profile): void {
     const refs = profile.identities.map((identity) => refOf(profile, identity));
     for (const [at, identity] of profile.identities.entries()) this.#put(refs[at] ?? '', identity);
-    // What a principal named that the profile lost, by an unlink or a bound, is pinned to it.
+    // Identities that a principal named and the profile lost, by an unlink or a bound, are pinned to it.
     const connected = new Graph(profile);
     for (const [at, identity] of profile.identities.entries()) connected.#put(refs[at] ?? '', identity);
     for (const [at, { by }] of profile.identities.entries())

@@ -147,7 +147,7 @@ export function withoutOlderSpellings(identities: readonly HeldIdentity[]): read
 
 function mergedIdentity(held: HeldIdentity, other: HeldIdentity): HeldIdentity {
   const { type, value } = isPlainer(other, held) ? other : held;
-  // What one side has pinned stays pinned.
+  // An identity that one side has pinned stays pinned.
   const by = held.by === undefined || other.by === undefined ? undefined : joinMentions(held.by, other.by);
   const newest = Math.max(held.ts, other.ts);
   const ts = by === undefined ? newest : lastMention(by, newest);

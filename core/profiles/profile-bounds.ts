@@ -21,7 +21,7 @@ export const MAX_PROFILE_BOUNDS: ProfileBounds = { values: 20_000, bytes: MAX_PR
 const UNCHARGED_CHARACTERS = 32 * 1024;
 
 /**
- * What a call costs beyond an ordinary one: characters of JSON of the profiles that it has read or rewritten. Absent: nothing.
+ * The cost of a call beyond an ordinary one: characters of JSON of the profiles that it has read or rewritten. Absent: none.
  * Organizations are limited by it, so that many small writes to a large profile cost what they take.
  */
 export interface Charged {

@@ -291,9 +291,9 @@ export type PublishProfileChanges = (changes: readonly ProfileChange[]) => Promi
  * - A deletion removes the whole profile, with everything merged into it, or nothing. Deleted identities are
  *   remembered with their time for the configured retention: data received before the deletion is not written, and
  *   later data makes a new profile.
- * - An unlink removes an identity from its profile in one commit; then the identity has no owner, or is a profile of its own. No event that is
- *   written afterwards brings it back to that profile, whenever it happened and with whichever other identities,
- *   until a write with `merge` does. It may be linked to another profile. The record of its deletion is kept.
+ * - An unlink removes an identity from its profile in one commit; then the identity has no owner, or is a profile of its
+ *   own. No event that is written afterwards brings it back to that profile, whenever it happened and with whichever other
+ *   identities, until a write with `merge` does. It may be linked to another profile. The record of its deletion is kept.
  * - A split undoes a merge in one commit of the survivor: before, the ucid leads to the survivor; after, to a profile
  *   with what came from it. All other ucids lead where they led. No event that is written afterwards merges the two
  *   again, until a write with `merge` does.

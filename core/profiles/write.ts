@@ -68,7 +68,7 @@ import {
   withoutOrigins,
 } from './registers.ts';
 
-/** What becomes of a write. */
+/** The decision about a write. */
 type WriteDecision =
   | {
       readonly kind: 'write';
@@ -291,7 +291,7 @@ function detailsOf(
 
 const NOTHING_APART = { kind: 'linked', apart: new Set<Identity>() } as const;
 
-/** Follows the links of an event. What may not be linked whatever the times, is no link. */
+/** Follows the links of an event. Identities that may not be linked whatever the times, make no link. */
 function relinkingOf(write: ProfileWrite, owners: readonly IdentityOwner[]): Relinking {
   if (write.linking === 'merge' || isOfOneProfile(write, owners)) return NOTHING_APART;
   const profiles = new Map<string, Profile>();
@@ -526,7 +526,7 @@ function withVersionAbove(others: readonly Profile[], profile: Profile): Profile
   return { ...profile, version: Math.max(profile.version, ...others.map(({ version }) => version + 1)) };
 }
 
-/** What an event is about, in the profiles that it joins. */
+/** The role of an event in the profiles that it joins. */
 interface Role {
   /** The principal of an event; undefined for a call. */
   readonly principal?: Identity;

@@ -1,7 +1,7 @@
 import type { Destination } from '../catalog/entities.ts';
 import type { Json, JsonObject } from '../event/event.ts';
 
-/** What identifies a destination in `integrations`. */
+/** The parts of a destination that identify it in `integrations`. */
 type NamedDestination = Pick<Destination, 'id' | 'name' | 'type'>;
 
 /**

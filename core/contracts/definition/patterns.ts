@@ -140,8 +140,8 @@ const MEMBERS = new Map([
 const PIECE = /\\[\s\S]|[\s\S]/g;
 
 /**
- * Spells out `\s`, `\S` and `.`, which ECMAScript defines otherwise than RE2, and takes `\Z` for an end. A hyphen beside such a class, as in
- * `[\s-x]`, remains a character, as in ECMAScript.
+ * Spells out `\s`, `\S` and `.`, which ECMAScript defines otherwise than RE2, and takes `\Z` for an end. A hyphen beside such
+ * a class, as in `[\s-x]`, remains a character, as in ECMAScript.
  */
 function withEcmaScriptClasses(source: string): string {
   let inClass = false;

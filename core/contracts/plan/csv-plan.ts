@@ -153,7 +153,7 @@ interface Field {
   readonly members: Map<string, Field>;
 }
 
-/** What was found wrong so far, and what was left out. */
+/** The faults found so far, and the parts that were left out. */
 interface Remarks {
   readonly faults: PlanRemark[];
   readonly notes: PlanRemark[];

@@ -132,7 +132,7 @@ function isRule(item: Json): boolean {
   return isObject(item) && ['rules', 'jsonSchema', 'name', 'key'].some((name) => Object.hasOwn(item, name));
 }
 
-/** What the rules of a plan have beside the lists that are read. */
+/** The members of the rules of a plan beside the lists that are read. */
 function notesOfRules(document: JsonObject): readonly PlanRemark[] {
   const data = isObject(document.data) ? document.data : undefined;
   const { rules } = data ?? document;
