@@ -83,7 +83,7 @@ export interface GatewayDependencies {
   readonly requestMail: RequestMail;
   /** Whether an address for notices has to be confirmed by a link. Default true. */
   readonly confirmsAddresses?: boolean;
-  /** What the token of such a link claims; undefined where it was not signed by this installation, or has expired. */
+  /** The claim of such a link's token; undefined where it was not signed by this installation, or has expired. */
   confirmationOf(token: string): ConfirmationClaim | undefined;
   /** Characters of large profiles that one organization may read and rewrite a second. Default: see `ProfileCharges`. */
   readonly largeProfileRate?: number;

@@ -472,8 +472,9 @@ function idsOf({ id, index, destination_id, created_at }: DeliveryEnvelope) {
 }
 
 /**
- * The stage of the queue that a delivery waits in: the slow queue or a retry topic, keyed as `deliveries` is or by its id. A delivery may move from the slow queue to a retry topic meanwhile, so retry topics are read before
- * and after the slow queue.
+ * The stage of the queue that a delivery waits in: the slow queue or a retry topic, keyed as `deliveries` is or by its id. A
+ * delivery may move from the slow queue to a retry topic meanwhile, so retry topics are read before and after the slow
+ * queue.
  */
 async function queueOf(
   scan: LogScan,

@@ -2,8 +2,8 @@ import { CLIENT_KEY_SCOPES } from '@tributary/core';
 import { errorBody } from '../resources/schemas.ts';
 
 /*
- * What the document states for all routes alike: error responses and headers. Their types are the parts of an OpenAPI 3.1
- * document that are read or written here; other members are kept as they are.
+ * The parts of the document that are alike for all routes: error responses and headers. Their types are the parts of an
+ * OpenAPI 3.1 document that are read or written here; other members are kept as they are.
  */
 
 interface Reference {

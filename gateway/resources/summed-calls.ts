@@ -21,13 +21,13 @@ interface Tally {
   readonly timer: NodeJS.Timeout;
 }
 
-/** What a counted call changed. */
+/** The changes of a counted call. */
 export type NoteChanged = (ids: readonly string[], changed?: number) => void;
 
 /**
  * Audits calls of which callers make many: one entry for each caller, kind of call and minute (`AuditedCalls`). The record of
  * the first call is made before the change; the sums follow at the end of the minute, and are lost if the
- * process dies before. What a call changes after its minute is not in them.
+ * process dies before. Changes of a call after its minute are not in them.
  */
 export class SummedCalls {
   readonly #dependencies: Pick<GatewayDependencies, 'recordProfileOperation' | 'clock' | 'logger'>;

@@ -305,7 +305,10 @@ class LiveStream {
     return this.#canPush ? 0 : now - this.#fullSince;
   }
 
-  /** Ends the stream with the reason as its last frame; cuts the connection if the client does not read it. Resolves once it is closed. */
+  /**
+   * Ends the stream with the reason as its last frame; cuts the connection if the client does not read it. Resolves once it
+   * is closed.
+   */
   end(reason: EndReason): Promise<void> {
     const { response } = this.#options;
     if (response.closed || response.destroyed) return Promise.resolve();

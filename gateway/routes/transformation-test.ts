@@ -214,8 +214,8 @@ type Replacement = Pick<Transformation, 'source_code' | 'test_input' | 'test_out
   Partial<Pick<Transformation, 'name' | 'description'>>;
 
 /**
- * Tests a transformation with other fields and replaces them; an unchanged one appends no fact. 412 and 409 as for every change, and 409 `test_failed` with the difference when it would no longer be
- * `active` while an enabled rule uses it.
+ * Tests a transformation with other fields and replaces them; an unchanged one appends no fact. 412 and 409 as for every
+ * change, and 409 `test_failed` with the difference when it would no longer be `active` while an enabled rule uses it.
  */
 export async function replace(
   request: FastifyRequest,

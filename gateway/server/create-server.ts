@@ -126,8 +126,8 @@ export function createServer(options: ServerOptions = {}): FastifyInstance {
 }
 
 /**
- * What a proxy in front may have read differently from Node, so that the bytes behind the request could belong to another
- * one: chunks in HTTP/1.0, and several `Host` headers.
+ * The fault of a request that a proxy in front may have read differently from Node, so that the bytes behind it could belong
+ * to another one: chunks in HTTP/1.0, and several `Host` headers.
  */
 function framingFault({ httpVersion, headers, rawHeaders }: IncomingMessage): ErrorDetail | undefined {
   if (httpVersion === '1.0' && headers['transfer-encoding'] !== undefined)

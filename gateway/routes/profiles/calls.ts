@@ -177,8 +177,8 @@ interface Admission {
  * Authorises a call on the profiles of an organization. The header `scopes` narrows the grants of the credential and never
  * extends them.
  *
- * Errors: 403 when the scope is not granted, and for an organization without access, foreign or missing alike; 400 for an unknown region,
- * only to callers with access to the organization, so that its regions are not revealed to others.
+ * Errors: 403 when the scope is not granted, and for an organization without access, foreign or missing alike; 400 for an
+ * unknown region, only to callers with access to the organization, so that its regions are not revealed to others.
  */
 function admit(
   caller: Caller,

@@ -33,7 +33,10 @@ interface Item {
   readonly text: ReactNode;
 }
 
-/** Stages that are behind, dead deliveries, destinations in trouble, rejected events and silent sources, each with a link to its page. */
+/**
+ * Stages that are behind, dead deliveries, destinations in trouble, rejected events and silent sources, each with a link to
+ * its page.
+ */
 export function AttentionCard(props: Props) {
   const { workspaceId, environment, totals, behind } = props;
   const dead = useQuery(deadQuery(workspaceId));
