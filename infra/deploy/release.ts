@@ -29,8 +29,8 @@ class ReleaseRefused extends Error {}
 
 /**
  * Makes a release of the working folder: `npm run release -- 0.3.0`. Checks that the tree is clean, that the version is
- * not older than the present one and not tagged yet, and that `CHANGELOG.md` has an entry for it. Then dates the entry, sets the version of every
- * workspace and of the chart, commits and tags. Nothing is pushed.
+ * not older than the present one and not tagged yet, and that `CHANGELOG.md` has an entry for it. Then dates the entry,
+ * sets the version of every workspace and of the chart, commits and tags. Nothing is pushed.
  */
 function release(version: string, today: string): void {
   const root = read<Manifest>('package.json');

@@ -125,7 +125,10 @@ const TIMEOUT_MS = 60_000;
 const LONGEST_WAIT_S = 600;
 const REFUSED_FOR_NOW = new Set([429, 503]);
 
-/** Calls `/workspaces/{id}/tracking-plan` of a server with the API key of `TRIBUTARY_API_KEY` or of the file of `TRIBUTARY_API_KEY_FILE`. */
+/**
+ * Calls `/workspaces/{id}/tracking-plan` of a server with the API key of `TRIBUTARY_API_KEY` or of the file of
+ * `TRIBUTARY_API_KEY_FILE`.
+ */
 export class PlanApi {
   readonly #base: URL;
   readonly #headers: Readonly<Record<string, string>>;

@@ -130,7 +130,7 @@ export interface Schema {
   readonly tables: string;
   /** Turn the tables of another version into those of a later one, or of the present one. */
   readonly upgrades: Readonly<Record<number, string>>;
-  /** What an operator can do where the file has yet another version. */
+  /** The action for an operator where the file has yet another version. */
   readonly advice: string;
 }
 

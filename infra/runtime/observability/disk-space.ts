@@ -24,7 +24,7 @@ import type { Readiness } from './operations.ts';
 const READ_EVERY_MS = 500;
 const LOG_EVERY_MS = 60_000;
 
-/** What happens at each level, for operators. */
+/** The consequence of each level, for operators. */
 const DISK_EFFECT: Readonly<Record<Exclude<DiskLevel, 'enough'>, string>> = {
   scarce:
     'events of organizations that use more than a fair share of the disk make no deliveries until there is space',

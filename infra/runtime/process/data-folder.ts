@@ -241,8 +241,8 @@ class FolderUnusable extends OperatorError {
 const PROBE_BYTES = 64 * 1024;
 
 /**
- * Makes the data folder private, after a check that it can be used: `FolderUnusable` or `FolderMoved` otherwise. A process that keeps
- * nothing there, because every store is on an engine, continues without the check.
+ * Makes the data folder private, after a check that it can be used: `FolderUnusable` or `FolderMoved` otherwise. A process
+ * that keeps nothing there, because every store is on an engine, continues without the check.
  */
 export function useDataFolder(config: DataFolderConfig, logger: Logger): void {
   if (keepsDataHere(config)) {
@@ -299,7 +299,7 @@ function provideFolder(folder: string, logger: Logger): void {
     rmSync(probe);
     attempt(folder, () => probeDatabase(probe));
   } catch (error) {
-    // What is there can still be read, and removed once some space is found.
+    // Existing data can still be read, and removed once some space is found.
     if (!(isFull(error) && existsSync(join(folder, 'log')))) throw error;
     logger.error(
       { folder, error: messageOf(error) },

@@ -15,7 +15,7 @@ import type { Config } from '../config/settings.ts';
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 
-/** How often the bytes of this hour and of the last one are read. What this process writes itself is known at once. */
+/** How often the bytes of this hour and of the last one are read. Bytes that this process writes itself are known at once. */
 const HOURS_EVERY_MS = 2_000;
 /** How often the bytes of all days that the log keeps are read. */
 const DAYS_EVERY_MS = 30_000;

@@ -170,7 +170,7 @@ export async function openMoveSource(config: Config, deadline: StartDeadline) {
     return {
       topics,
       log,
-      /** What is copied of each partition of a declared topic. */
+      /** The records that are copied of each partition of a declared topic. */
       partitions: neededPartitions(
         log,
         partitions.filter(({ topic }) => topics.has(topic)),
@@ -422,7 +422,7 @@ const UNCHANGED_MS = 2_000;
 /** Topics that are copied whole: the catalog, and what no stage reads before an operator or a start asks for it. */
 const COPIED_WHOLE: readonly string[] = [TOPIC.catalog, TOPIC.poison, TOPIC.crashes];
 
-/** What a replay reads: copied whole while one runs, or may be about to begin. */
+/** The topics that a replay reads: copied whole while one runs, or may be about to begin. */
 const REPLAYED: readonly string[] = [TOPIC.accepted, TOPIC.rejected];
 
 type ReadableLog = Pick<StoredLog, 'records' | 'positions'>;
@@ -679,7 +679,7 @@ interface Compared {
 
 /** One store. */
 interface StorePart {
-  /** What it holds, for the report. */
+  /** The kind of its contents, for the report. */
   readonly name: string;
   /** May be repeated. */
   copy(): Promise<void>;

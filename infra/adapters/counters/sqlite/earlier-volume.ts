@@ -11,7 +11,7 @@ import { inTransaction } from '../../sqlite/database.ts';
 export function importEarlierVolume(database: DatabaseSync, folder: string, now: number): void {
   const file = join(folder, 'volume.db');
   if (!existsSync(file)) return;
-  // What a killed process wrote is in the write-ahead log.
+  // The last writes of a killed process are in the write-ahead log.
   const changedAt = [file, `${file}-wal`].map(
     (one) => statSync(one, { throwIfNoEntry: false })?.mtimeMs ?? 0,
   );

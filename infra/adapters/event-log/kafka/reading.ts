@@ -158,7 +158,7 @@ interface Prefetch {
   readonly from: number;
   readonly read: Promise<Read | undefined>;
   readonly cancel: () => void;
-  /** When the answer came, by `performance.now()`. */
+  /** When the answer arrived, by `performance.now()`. */
   answeredAt?: number;
 }
 
@@ -253,7 +253,7 @@ export class PartitionReader {
     if (this.#read.length > MAX_MARKS) this.#read.splice(1, MAX_MARKS / 2);
   }
 
-  /** How long ago the next answer came, ms; undefined where it did not. */
+  /** How long ago the next answer arrived, ms; undefined before that. */
   aheadFor(now: number): number | undefined {
     return this.#ahead?.answeredAt === undefined ? undefined : now - this.#ahead.answeredAt;
   }

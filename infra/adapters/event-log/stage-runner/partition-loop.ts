@@ -52,7 +52,7 @@ const FULL_MS = 250;
 /** How long a stop waits for the last position to be stored, ms; without it the next owner repeats the work. */
 const LAST_POSITION_MS = 2_000;
 
-/** What the stages that one log runs have in common. */
+/** Shared by the stages that one log runs. */
 export interface Runner extends Tools {
   readonly crashes: CrashWatch;
   readonly fetchBytes: number;
@@ -321,7 +321,7 @@ export class PartitionLoop {
   }
 
   /**
-   * Entries from the cursor on that are due, until stopping or `ended` fires; an empty list when none came while a position
+   * Entries from the cursor on that are due, until stopping or `ended` fires; an empty list when none arrived while a position
    * is to be stored.
    */
   async *#ready(from: Cursor, maxEntries: number, ended?: AbortSignal): AsyncGenerator<readonly Taken[]> {

@@ -82,7 +82,7 @@ export interface StageSpace {
   isSpent(): boolean;
 }
 
-/** What all work of a log shares. */
+/** Shared by all work of a log. */
 export interface Tools {
   readonly space: StageSpace;
   readonly backoff: Backoff;

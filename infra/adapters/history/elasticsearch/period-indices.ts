@@ -292,7 +292,7 @@ const MAPPING = {
 export interface HistoryDocument {
   readonly kind: HistoryKind;
   readonly workspace_id: string;
-  /** `facetTerm` of each facet, and of the id of the group as the facet without a name. */
+  /** `facetTerms` of the facets, with the id of the group as the facet without a name. */
   readonly facets: readonly string[];
   /** The values of the group as JSON, to be counted by. */
   readonly group?: string;

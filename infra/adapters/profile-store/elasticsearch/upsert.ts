@@ -200,7 +200,7 @@ function planWrite(planned: PlannedWrite, view: View): WritePlan {
   };
 }
 
-/** What was found for some of the identities. */
+/** The findings for some of the identities. */
 function those(found: readonly Found[], identities: readonly Identity[]): readonly Found[] {
   const wanted = new Set(identities);
   return found.filter(({ identity }) => wanted.has(identity));
@@ -360,7 +360,7 @@ function combine(
       outcomes.push({ ...decision, ...chargeOf(size) });
       continue;
     }
-    // What was left out has to rest on durable documents.
+    // Identities that are left out have to rest on durable documents.
     if (decision.linked.length < write.identities.length) break;
     const { applied: next, leftOut } = decision;
     dropped.push(...next.dropped);

@@ -30,10 +30,7 @@ export type Fence =
   /** Creates a tombstone, so that no profile can be created under the ucid any more. */
   | { readonly kind: 'tombstone'; readonly ucid: string; readonly hash: string };
 
-/**
-
- * Points an identity claim to `ucid`, or rewrites it unchanged, so that an operation that re-points it meanwhile conflicts.
- */
+/** Points an identity claim to `ucid`, or rewrites it unchanged, so that an operation that re-points it meanwhile conflicts. */
 export interface IdentityClaimStep {
   readonly hash: string;
   readonly before: IdentityClaim | undefined;

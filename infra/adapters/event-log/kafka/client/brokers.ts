@@ -467,7 +467,7 @@ export function timeRequestsMonotonically(queue: RequestQueue): void {
 }
 
 /**
- * The sockets of one client, to be cut. kafkajs closes a connection only once every answer came or timed out, and waits
+ * The sockets of one client, to be cut. kafkajs closes a connection only once every answer arrived or timed out, and waits
  * without a bound for those of an authentication: cutting the socket makes all of them fail at once.
  */
 export class Sockets {

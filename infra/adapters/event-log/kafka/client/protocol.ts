@@ -1,9 +1,10 @@
 import { InvalidInput, messageOf, TooLarge, TributaryError, Unavailable } from '@tributary/core';
 import kafkaErrors from 'kafkajs/src/protocol/error.js';
 
-/**
- * Requests and answers of `KafkaClient`: plain objects, named as in Kafka's protocol. Topics have their names in Kafka;
- * offsets that kafkajs encodes, and producer ids, are decimal texts.
+/*
+ * Requests and responses of `KafkaClient`: plain objects, named as in Kafka's protocol. Topics have their names in Kafka;
+ * offsets that kafkajs encodes, and producer ids, are decimal texts. Then the parts of kafkajs's protocol layer that this
+ * folder uses; nothing outside of it imports them.
  */
 
 export interface OffsetsOfTopic {
@@ -237,8 +238,6 @@ export type ListedOffsets = readonly {
     readonly timestamp?: string;
   }[];
 }[];
-
-// The parts of kafkajs's protocol layer that `client/` uses; nothing outside of this folder imports them.
 
 export interface KafkaLogEntry {
   readonly namespace: string;

@@ -25,7 +25,7 @@ const WATCH_MS = 5_000;
 const IDLE_WAIT_MS = 500;
 const BUSY_WAIT_MS = 25;
 
-/** A partition is busy when its next answer came within this time and was not taken yet, ms. */
+/** A partition is busy when its next answer arrived within this time and was not taken yet, ms. */
 const BUSY_FOR_MS = 1_000;
 
 interface KafkaStageRunOptions

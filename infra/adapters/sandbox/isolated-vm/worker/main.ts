@@ -27,6 +27,8 @@ import {
 } from './peer-forms.ts';
 import { type WebHost, webApis, webHost, webUrl } from './web-apis.ts';
 
+/* The program of a worker process: requests on stdin, reports on stdout, user code only inside isolates. */
+
 /** The name of the user's source in stack traces. */
 const FILE = 'transformation.js';
 /** The global through which an isolate receives its calls to the worker, while it starts. */
@@ -325,8 +327,6 @@ function faultOf(thrown: unknown, disposed: boolean, eventMs: number, maxChars: 
   const shown = `${name}${text}${line === '0' ? '' : ` (line ${line})`}`;
   return { kind: 'compile', message: shown, ...location(Number(line), Number(column)) };
 }
-
-// The program of a worker process: requests on stdin, reports on stdout, user code only inside isolates.
 
 /** An isolate with the programs that it has loaded. */
 interface CachedIsolate {

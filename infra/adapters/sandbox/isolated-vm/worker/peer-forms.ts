@@ -48,7 +48,7 @@ export function peerScope(source: string): readonly [before: string, after: stri
     : ['', ''];
 }
 
-/** What to change in a source of another system that cannot be run, and in which line; undefined for others. */
+/** The change that a source of another system needs to run, and its line; undefined for other sources. */
 export function adviceFor(source: string): { readonly message: string; readonly line: number } | undefined {
   for (const [found, advice] of ADVICE) {
     const at = source.search(found);
@@ -92,7 +92,7 @@ export function peerForms(
     own[pair[1]] = pair[0];
   }
 
-  /** An event with other names of its fields. What is no object is left to the check of outputs. */
+  /** An event with other names of its fields. A value that is no object is left to the check of outputs. */
   function renamed(value: unknown, names: Readonly<Record<string, string>>): unknown {
     if (typeof value !== 'object' || value === null || isArray(value)) return value;
     const result = {};
@@ -133,7 +133,7 @@ export function peerForms(
     return texts;
   }
 
-  /** What was changed or removed in either place; the event has its traits in one. */
+  /** Applies the changes and removals of either place; the event has its traits in one. */
   function withTraitsInOnePlace(
     value: unknown,
     before: Readonly<Record<string, string>> | undefined,
