@@ -191,7 +191,7 @@ export function shorten(text: string, length: number): string {
 
 /**
  * `HEADER.countedAs`: the fields that stages need of an event that they do not parse. None where the name is longer than
- * the funnel keeps names, as `count` and the rules need the whole.
+ * the funnel keeps names, as the rules need the whole.
  */
 export function countedHeader(event: CanonicalEvent, counted: CountedEvent): Headers {
   return counted.kind.name === eventName(event) ? { [HEADER.countedAs]: countedText(counted) } : {};

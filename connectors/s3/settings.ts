@@ -163,7 +163,7 @@ export const description: ConnectorDescription = {
 
 const TIME = /^(\d{4})-(\d{2})-(\d{2})T(\d{2})/;
 
-/** What the places of a path stand for. */
+/** The values that the places of a path stand for. */
 const PLACES = {
   date: ({ received_at }: CanonicalEvent) => received_at.slice(0, 10),
   year: (event: CanonicalEvent) => partOfTime(event, 1),

@@ -1,7 +1,7 @@
 import { isObject, type Json, type JsonObject } from '@tributary/core';
 import type { Chosen } from './definitions.ts';
 
-/** What an answer of 2xx says against its status: that the vendor did not store the event. */
+/** The contents of a 2xx response that contradict its status: the vendor did not store the event. */
 export interface Refusal {
   /** The part of the body that says so. */
   readonly says: string;

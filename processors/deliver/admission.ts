@@ -424,7 +424,10 @@ export function afterAskedToWait(pace: Pace, askedMs: number, now: number): Pace
   return { ...pace, heldUntil, nextAt: Math.max(pace.nextAt, heldUntil + BURST_MS) };
 }
 
-/** The destination refused a request that began at `beganAt` for its rate, alone or not. `askedMs`: its `Retry-After`, 0 without one. */
+/**
+ * The destination refused a request that began at `beganAt` for its rate, alone or not. `askedMs`: its `Retry-After`, 0
+ * without one.
+ */
 export function afterRefusal(pace: Pace, askedMs: number, beganAt: number, now: number, atPace = true): Pace {
   const refusedShare = pace.refusedShare + (1 - pace.refusedShare) / SHARE_OF_REQUESTS;
   if (isAlone(pace))
@@ -457,8 +460,9 @@ export function afterRefusal(pace: Pace, askedMs: number, beganAt: number, now: 
 }
 
 /**
- * Whether a refusal now is one of few among many accepted requests, and about its delivery: then that alone waits. A destination that is asked for too much refuses several in a row; the first refusals are
- * judged by that, as their share is not known.
+ * Whether a refusal now is one of few among many accepted requests, and about its delivery: then that alone waits. A
+ * destination that is asked for too much refuses several in a row; the first refusals are judged by that, as their share is
+ * not known.
  */
 function isAlone(pace: Pace): boolean {
   const { refusals, isOneRefused, refusedShare, perSecond, accepted, acceptedBefore } = pace;

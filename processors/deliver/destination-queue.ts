@@ -75,7 +75,7 @@ export interface QueueDependencies extends ResolverDependencies, RetryPolicy {
   readonly reads: Pick<DeliveryReads, 'withEvent'>;
 }
 
-/** What the queues of a process share. */
+/** Shared by the queues of a process. */
 export interface SharedByQueues {
   readonly diverted: DivertedSubjects;
   readonly inFlight: InFlightRegistry;
@@ -88,7 +88,10 @@ export interface SharedByQueues {
 /** How long a delivery may wait for its request to begin. */
 export interface QueueWait {
   readonly ms: number;
-  /** Of the slow stage: it may wait for longer in a batch that is kept open for more deliveries, and for a request that takes long. */
+  /**
+   * Of the slow stage: it may wait for longer in a batch that is kept open for more deliveries, and for a request that takes
+   * long.
+   */
   readonly isPatient: boolean;
   /** How long it waits for others in a batch that is not full, ms. Default: as long as the batch is kept open. */
   readonly collectMs?: number | undefined;

@@ -254,7 +254,7 @@ interface ReportedGauge {
 
 const NOTHING: HealthIncrement = { delivered: 0, retry: 0, dead: 0, put_off: 0, latency: [] };
 
-/** What a report and the counts since the one before add to the minute of the report. */
+/** The part of a minute's history that a report and the counts since the one before add. */
 function sampleOf(report: HealthReport, counts: HealthIncrement = NOTHING): HealthSample {
   const { workspace_id, destination_id, waiting, oldest_waiting_at: oldest, circuit } = report;
   const at = startOf(report.at, 'minute');
@@ -265,7 +265,7 @@ function sampleOf(report: HealthReport, counts: HealthIncrement = NOTHING): Heal
 /**
  * Reports every few seconds on the destinations of this process, to the board and as metrics, and reads from the board
  * how many processes share the limits of each. A report that the board does not take is dropped: the next one replaces it.
- * What it adds to the history is lost then, as the board may have taken it, and with a process that is killed.
+ * Its counts are then missing in the history, as the board may have taken them, and so are those of a killed process.
  */
 export class HealthReporter {
   readonly #dependencies: ReporterDependencies;

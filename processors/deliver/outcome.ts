@@ -249,7 +249,7 @@ function attemptsOfDrive({ attempts, created_at }: DeliveryEnvelope): readonly D
   return attempts.filter(({ at }) => Date.parse(at) >= createdAt);
 }
 
-/** What a destination may ask a delivery to wait for, at most: as long as it holds back all requests, and the longest step. */
+/** The longest wait that a destination may ask for: as long as it may hold back all requests, and the longest step. */
 export function longestAskedMs(schedule: RetrySchedule): number {
   return Math.min(MAX_RETRY_AFTER_MS, (schedule.at(-1) ?? schedule[0]).ms);
 }

@@ -65,7 +65,7 @@ interface DeliveryGroup {
 /** Bytes of the deliveries of a group, unless one is larger: a small part of a destination's share of a window. */
 const GROUP_BYTES = 64 * 1_024;
 
-/** What was dispatched for one destination in a turn of the event loop. */
+/** The deliveries that were dispatched for one destination in a turn of the event loop. */
 interface Arrivals {
   /** As the queue had them first in this turn. */
   readonly intervalMs: number;
@@ -77,7 +77,7 @@ interface Arrivals {
  * The stages `deliver` and `deliver.retry`. Deliveries of a slow destination go to the slow queue, also one whose
  * request takes long, while the request continues. A delivery that would wait for longer than a retry topic takes goes to one.
  *
- * What is dispatched in one turn of the event loop is sent in groups.
+ * Deliveries that are dispatched in one turn of the event loop are sent in groups.
  */
 export function deliver(
   dependencies: DeliverDependencies,
@@ -185,7 +185,7 @@ export function deliver(
       unregister = onAbort(signal, () => {
         for (const item of group.items) if (!item.hasLeft) queue.cancel(item);
       });
-      // What is dispatched together is here: no request needs to wait for more.
+      // All deliveries of this turn are here: no request needs to wait for more.
       queue.enqueue(group.items, queueMicrotask);
     } catch (error) {
       for (const item of group.items) item.end({ error });
@@ -194,7 +194,7 @@ export function deliver(
 
   /**
    * Deliveries follow earlier ones of their subject into the slow queue. So does one whose request continues there: its partition
-   * began anew before its record came to the slow queue.
+   * began anew before its record was in the slow queue.
    */
   const divert = (group: DeliveryGroup, all = false): void => {
     group.items = group.items.filter((item) => {

@@ -23,10 +23,10 @@ const REMEMBERED = 10_000;
 
 /** Output records of an event that are free of charge. */
 const ORDINARY_RECORDS = 10;
-/** Processor time of a further one in the stages behind, ms: a delivery with its attempt and outcome, a violation; their history. */
+/** Processor time of a further one in the stages behind, ms: a delivery with attempt and outcome, a violation; their history. */
 const MS_PER_RECORD_BEHIND = 0.1;
 
-/** What an event that becomes so many records costs the stages behind, beyond an ordinary one, ms. */
+/** The cost of an event that becomes so many records for the stages behind, beyond an ordinary one, ms. */
 export function recordsBehindMs(records: number): number {
   return Math.max(0, records - ORDINARY_RECORDS) * MS_PER_RECORD_BEHIND;
 }
@@ -183,12 +183,14 @@ function cpuMs(): number {
   return (user + system) / 1_000;
 }
 
-/** Processor time of one output record, ms: to write and read it, and as a delivery its attempt, its outcome, its history, its counts. */
+/**
+ * Processor time of one output record, ms: to write and read it, and as a delivery its attempt, its outcome, its history, its
+ * counts.
+ */
 const MS_PER_RECORD = 0.25;
 /**
  * 20 ns are of the next stages, 60 on slow cores; the rest stands for the broker and the network, which all workspaces share
- * as well. With half of it, another workspace's p99 beside large outputs was 330 to 516 ms on Kafka and two slow cores; it
- * is 272.
+ * as well. With half of it, large outputs delay other workspaces on Kafka noticeably.
  */
 const DOWNSTREAM_MS_PER_CHARACTER = 200e-6;
 

@@ -513,7 +513,7 @@ function mailboxOf(address: string): string {
   return `${local}@${address.slice(at + 1).replace(/\.+$/, '')}`.toLowerCase();
 }
 
-/** The mails that an organization, and an address, may still get. What is beyond a share waits for the next mail. */
+/** The mails that an organization, and an address, may still get. Notices beyond a share wait for the next mail. */
 class MailShares {
   readonly #pace: Buckets;
   readonly #organizations: Buckets;

@@ -49,7 +49,7 @@ export interface NotExtended {
   };
 }
 
-/** What the organization has to know of the written events. */
+/** The findings about the written events that the organization is told of. */
 export interface Findings {
   /** The number of events that were written, from the first on. */
   written: number;

@@ -62,9 +62,9 @@ type OrganizationEvents = Map<string, EntryWrite[]>;
 /**
  * The stage `profile`: writes identify and group events to profiles, those of one subject in order and different subjects
  * concurrently. Profiles are a function of the set of these events and their times, so batches, partitions and repetitions
- * decide nothing (`core/profiles/links.ts`). Events of other environments than production are only counted: profiles have no environment, and the
- * `user_id` "1" of a test may be a customer's. Idempotent: a repeated event writes the same values with the same times.
- * Emits audit records about identities that too many users share, and about profiles that are full.
+ * decide nothing (`core/profiles/links.ts`). Events of other environments than production are only counted: profiles have
+ * no environment, and the `user_id` "1" of a test may be a customer's. Idempotent: a repeated event writes the same values
+ * with the same times. Emits audit records about identities that too many users share, and about profiles that are full.
  *
  * The organizations of a batch are written side by side. Events of one over its share are diverted to `profiles.slow`, which
  * the stage reads beside the accepted events, so that a large profile delays only its own organization.

@@ -166,8 +166,8 @@ function writingMs(outputRecords: readonly OutputRecord[]): number {
 
 /**
  * The stage `route.slow`: events that `route` diverted, and redriven and replayed ones, by the rules that their entry names.
- * A diverted event is not matched by a rule that was disabled or narrowed meanwhile, as if it came now. A redrive or a replay
- * was requested by a person and applies whatever the status of the rule.
+ * A diverted event is not matched by a rule that was disabled or narrowed meanwhile, like an event that arrives now. A
+ * redrive or a replay was requested by a person and applies whatever the status of the rule.
  */
 export function routeSlow(dependencies: RouteDependencies, scheduler: ThreadTurns): FlowStage['handle'] {
   const referred = new WorkspaceSlots(REFERRED_AT_ONCE);

@@ -133,8 +133,8 @@ interface SlowDependencies extends ValidateDependencies {
 }
 
 /**
- * The stage `validate.slow`: as `validate`, for the events that `validate` diverted, scheduled fairly by workspace, and for rejected
- * events that a replay evaluates again.
+ * The stage `validate.slow`: as `validate`, for the events that `validate` diverted, scheduled fairly by workspace, and for
+ * rejected events that a replay evaluates again.
  */
 export function validateSlow(dependencies: SlowDependencies, scheduler: ThreadTurns): BatchStage['process'] {
   const { catalog, catalogWaitMs, reevaluations } = dependencies;
