@@ -107,6 +107,7 @@ export * from './limits/quotas.ts';
 export * from './limits/rate-limiter.ts';
 export * from './limits/storage-budget.ts';
 export * from './limits/thread-turns.ts';
+export * from './limits/turn-queue.ts';
 export * from './log/clocks.ts';
 export * from './log/dead-letter.ts';
 export * from './log/event-log.ts';

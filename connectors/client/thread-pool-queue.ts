@@ -1,3 +1,4 @@
+import { TurnQueue } from '@tributary/core';
 import { Stopped } from '../failures.ts';
 
 interface Waiter {
@@ -12,12 +13,13 @@ interface Waiter {
  * workspace with many pieces delays another one by one piece.
  */
 export class ThreadPoolQueue {
-  readonly #waiting = new Map<string, Waiter[]>();
+  readonly #waiting = new TurnQueue<Waiter>();
   #isBusy = false;
 
   /** Rejects with `Stopped`, without starting `work`, where `isWanted` is false when the work would start. */
   async take<T>(workspaceId: string, isWanted: () => boolean, work: () => Promise<T>): Promise<T> {
-    if (this.#isBusy) await this.#turn(workspaceId, isWanted);
+    if (this.#isBusy)
+      await new Promise<void>((begin, refuse) => this.#waiting.add(workspaceId, { isWanted, begin, refuse }));
     this.#isBusy = true;
     try {
       return await work();
@@ -27,26 +29,14 @@ export class ThreadPoolQueue {
     }
   }
 
-  #turn(workspaceId: string, isWanted: () => boolean): Promise<void> {
-    return new Promise((begin, refuse) => {
-      const own = this.#waiting.get(workspaceId) ?? [];
-      own.push({ isWanted, begin, refuse });
-      this.#waiting.set(workspaceId, own);
-    });
-  }
-
   #beginNext(): void {
-    for (const [workspaceId, own] of this.#waiting) {
-      // Reinserted behind all other workspaces.
-      this.#waiting.delete(workspaceId);
-      const next = own.shift();
-      if (own.length > 0) this.#waiting.set(workspaceId, own);
-      if (next?.isWanted() === true) {
+    for (let next = this.#waiting.take()?.item; next !== undefined; next = this.#waiting.take()?.item) {
+      if (next.isWanted()) {
         this.#isBusy = true;
         next.begin();
         return;
       }
-      next?.refuse(new Stopped('stopped'));
+      next.refuse(new Stopped('stopped'));
     }
   }
 }

@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import { Overloaded } from '../primitives/errors.ts';
 import type { Clock } from '../primitives/time.ts';
+import { TurnQueue } from './turn-queue.ts';
 
 /** How long queued work uses the thread before it pauses, ms; one piece of work may take a few ms more. */
 const SLICE_MS = 2;
@@ -23,8 +24,7 @@ interface ThreadTurnsOptions {
  */
 export class ThreadTurns {
   readonly #options: ThreadTurnsOptions;
-  /** Queued work by owner, in order. The first owner is next. */
-  readonly #lines = new Map<string, Set<() => void>>();
+  readonly #queue = new TurnQueue<() => void>();
   #downstreamMs = 0;
   #isRunning = false;
 
@@ -38,9 +38,7 @@ export class ThreadTurns {
    */
   run<T>(owner: string, work: () => T, downstream: (result: T) => number = () => 0): Promise<T> {
     return new Promise((resolve, reject) => {
-      const line = this.#lines.get(owner) ?? new Set<() => void>();
-      this.#lines.set(owner, line);
-      line.add(() => {
+      this.#queue.add(owner, () => {
         try {
           const result = work();
           this.#downstreamMs += downstream(result);
@@ -83,29 +81,17 @@ export class ThreadTurns {
   async #drain(): Promise<void> {
     const { elapsed, isBusy } = this.#options;
     await nextTurn();
-    while (this.#lines.size > 0) {
+    while (this.#queue.size > 0) {
       const began = elapsed();
       let ranMs = 0;
       this.#downstreamMs = 0;
       do {
-        this.#runNext();
+        this.#queue.take()?.item();
         ranMs = elapsed() - began;
-      } while (ranMs + this.#downstreamMs < SLICE_MS && this.#lines.size > 0);
+      } while (ranMs + this.#downstreamMs < SLICE_MS && this.#queue.size > 0);
       const pauseMs = (ranMs + this.#downstreamMs) * (isBusy() ? PAUSE_WHILE_BUSY : PAUSE);
       await (pauseMs < 1 ? nextTurn() : sleep(pauseMs));
     }
     this.#isRunning = false;
-  }
-
-  #runNext(): void {
-    for (const [owner, line] of this.#lines) {
-      this.#lines.delete(owner);
-      for (const work of line) {
-        line.delete(work);
-        if (line.size > 0) this.#lines.set(owner, line); // reinserted behind the others
-        work();
-        return;
-      }
-    }
   }
 }

@@ -1,4 +1,4 @@
-import { ThreadTurns } from '@tributary/core';
+import { ThreadTurns, TurnQueue } from '@tributary/core';
 import type { FastifyReply } from 'fastify';
 import { tooManyRequests } from '../errors/api-error.ts';
 
@@ -12,10 +12,6 @@ export interface SemaphoreLimits {
   readonly retryAfterSeconds: number;
 }
 
-interface Waiter {
-  start(): void;
-}
-
 /**
  * Bounds how many tasks run at a time. The others wait by owner, first in, first out, and their owners take turns, those
  * without a running task first: owners with many tasks do not keep the others waiting.
@@ -23,9 +19,8 @@ interface Waiter {
 export class FairSemaphore {
   readonly #limits: SemaphoreLimits;
   readonly #running: string[] = [];
-  /** By owner. The first owner is next; one that has started a task is moved behind the others. */
-  readonly #lines = new Map<string, Set<Waiter>>();
-  #waiting = 0;
+  /** What starts each task. */
+  readonly #waiting = new TurnQueue<() => void>();
 
   constructor(limits: SemaphoreLimits) {
     this.#limits = limits;
@@ -45,44 +40,27 @@ export class FairSemaphore {
 
   async #wait(owner: string, disconnected: AbortSignal): Promise<void> {
     const { maxWaiting, maxWaitingPerOwner, retryAfterSeconds } = this.#limits;
-    const line = this.#lines.get(owner) ?? new Set<Waiter>();
-    if (disconnected.aborted || this.#waiting >= maxWaiting || line.size >= maxWaitingPerOwner)
-      throw tooManyRequests(retryAfterSeconds);
-    await new Promise<void>((start, reject) => {
+    const isFull = this.#waiting.size >= maxWaiting || this.#waiting.sizeOf(owner) >= maxWaitingPerOwner;
+    if (disconnected.aborted || isFull) throw tooManyRequests(retryAfterSeconds);
+    await new Promise<void>((resolve, reject) => {
       const leave = () => {
-        this.#remove(owner, line, waiter);
+        this.#waiting.remove(owner, start);
         reject(tooManyRequests(retryAfterSeconds));
       };
-      const waiter: Waiter = {
-        start: () => {
-          disconnected.removeEventListener('abort', leave);
-          start();
-        },
+      const start = () => {
+        disconnected.removeEventListener('abort', leave);
+        resolve();
       };
       disconnected.addEventListener('abort', leave, { once: true });
-      line.add(waiter);
-      this.#lines.set(owner, line);
-      this.#waiting += 1;
+      this.#waiting.add(owner, start);
     });
   }
 
-  #remove(owner: string, line: Set<Waiter>, waiter: Waiter): void {
-    if (!line.delete(waiter)) return;
-    this.#waiting -= 1;
-    if (line.size === 0) this.#lines.delete(owner);
-  }
-
   #startNext(): void {
-    const owners = [...this.#lines.keys()];
-    const owner = owners.find((one) => !this.#running.includes(one)) ?? owners[0];
-    const line = owner === undefined ? undefined : this.#lines.get(owner);
-    const [next] = line ?? [];
-    if (owner === undefined || line === undefined || next === undefined) return;
-    this.#lines.delete(owner);
-    this.#lines.set(owner, line);
-    this.#remove(owner, line, next);
-    this.#running.push(owner);
-    next.start();
+    const next = this.#waiting.take((owner) => !this.#running.includes(owner)) ?? this.#waiting.take();
+    if (next === undefined) return;
+    this.#running.push(next.owner);
+    next.item();
   }
 }
 

@@ -9,11 +9,12 @@ import {
   MAX_EVENTS_A_TASK,
   messageOf,
   Overloaded,
+  TurnQueue,
   Unavailable,
 } from '@tributary/core';
 import type { ContractTask, TaskAnswer } from './worker.ts';
 
-export interface ContractWorkersOptions extends Partial<QueueBounds> {
+export interface ContractWorkersOptions {
   readonly logger: Logger;
   /** Worker processes at most; each starts when it is first needed. Default 1. */
   readonly processes?: number;
@@ -21,6 +22,9 @@ export interface ContractWorkersOptions extends Partial<QueueBounds> {
   readonly taskMs?: number;
   /** Heap of a worker process, MiB. Default 256. */
   readonly heapMib?: number;
+  /** Queued tasks of one workspace, and of all. Default 64 and 512. */
+  readonly waitingEach?: number;
+  readonly waiting?: number;
 }
 
 const DEFAULTS = { processes: 1, taskMs: 30_000, heapMib: 256, waitingEach: 64, waiting: 512 } as const;
@@ -62,7 +66,8 @@ export function openContractWorkers(options: ContractWorkersOptions): ContractWo
 
 class WorkerProcesses implements ContractWorkers {
   readonly #options: typeof DEFAULTS & ContractWorkersOptions;
-  readonly #queue: TaskQueue<Pending>;
+  /** Tasks by workspace; one of a workspace runs at a time. */
+  readonly #queue = new TurnQueue<Pending>();
   readonly #workers = new Set<WorkerProcess>();
   readonly #keys = new WeakMap<Contract, number>();
   #lastKey = 0;
@@ -70,7 +75,6 @@ class WorkerProcesses implements ContractWorkers {
 
   constructor(options: ContractWorkersOptions) {
     this.#options = { ...DEFAULTS, ...options } as typeof DEFAULTS & ContractWorkersOptions;
-    this.#queue = new TaskQueue(this.#options);
   }
 
   async check(workspaceId: string, definition: object, options: ContractTaskOptions = {}) {
@@ -122,6 +126,9 @@ class WorkerProcesses implements ContractWorkers {
   #run(workspaceId: string, task: ContractTask, { disconnected }: ContractTaskOptions): Promise<TaskAnswer> {
     if (this.#isClosed) throw new Unavailable('the contract workers are closed');
     if (disconnected?.aborted) throw new Overloaded('the caller disconnected');
+    const { waitingEach, waiting } = this.#options;
+    if (this.#queue.size >= waiting || this.#queue.sizeOf(workspaceId) >= waitingEach)
+      throw new Overloaded('too many tasks on contracts are waiting');
     return new Promise<TaskAnswer>((resolve, reject) => {
       const dequeue = () => {
         if (this.#queue.remove(workspaceId, pending)) reject(new Overloaded('the caller disconnected'));
@@ -138,7 +145,7 @@ class WorkerProcesses implements ContractWorkers {
           reject(error);
         },
       };
-      this.#queue.push(workspaceId, pending);
+      this.#queue.add(workspaceId, pending);
       disconnected?.addEventListener('abort', dequeue, { once: true });
       this.#dispatch();
     });
@@ -153,10 +160,15 @@ class WorkerProcesses implements ContractWorkers {
         if (!isStarting && !this.#isClosed && this.#workers.size < this.#options.processes) this.#start();
         return;
       }
-      const next = this.#queue.next();
+      const next = this.#queue.take((workspaceId) => !this.#isRunning(workspaceId));
       if (next === undefined) return;
-      this.#begin(idle, next.workspaceId, next.task);
+      this.#begin(idle, next.owner, next.item);
     }
+  }
+
+  #isRunning(workspaceId: string): boolean {
+    for (const { running } of this.#workers) if (running?.workspaceId === workspaceId) return true;
+    return false;
   }
 
   #begin(worker: WorkerProcess, workspaceId: string, pending: Pending): void {
@@ -222,7 +234,6 @@ class WorkerProcesses implements ContractWorkers {
     clearTimeout(running.timer);
     worker.running = undefined;
     letEnd(worker.child);
-    this.#queue.done(running.workspaceId);
     return running.pending;
   }
 }
@@ -247,71 +258,4 @@ function ended(child: ChildProcess): Promise<void> {
     keepAlive(child);
     child.kill('SIGKILL');
   });
-}
-
-interface QueueBounds {
-  /** Queued tasks of one workspace, and of all. */
-  readonly waitingEach: number;
-  readonly waiting: number;
-}
-
-/** Queued tasks by workspace. One of a workspace runs at a time, in their order; workspaces take turns. */
-class TaskQueue<Task extends object> {
-  readonly #bounds: QueueBounds;
-  /** In the order of the workspaces' turns. */
-  readonly #waiting = new Map<string, Task[]>();
-  readonly #running = new Set<string>();
-  #count = 0;
-
-  constructor(bounds: QueueBounds) {
-    this.#bounds = bounds;
-  }
-
-  /** Throws `Overloaded` where too many tasks are queued. */
-  push(workspaceId: string, task: Task): void {
-    const own = this.#waiting.get(workspaceId) ?? [];
-    if (own.length >= this.#bounds.waitingEach || this.#count >= this.#bounds.waiting)
-      throw new Overloaded('too many tasks on contracts are waiting');
-    own.push(task);
-    this.#count += 1;
-    this.#waiting.set(workspaceId, own);
-  }
-
-  /** The next task of a workspace that has none running. The workspace counts as running until `done`. */
-  next(): { readonly workspaceId: string; readonly task: Task } | undefined {
-    for (const [workspaceId, own] of this.#waiting) {
-      if (this.#running.has(workspaceId)) continue;
-      const task = own.shift();
-      this.#waiting.delete(workspaceId);
-      if (own.length > 0) this.#waiting.set(workspaceId, own);
-      if (task === undefined) continue;
-      this.#count -= 1;
-      this.#running.add(workspaceId);
-      return { workspaceId, task };
-    }
-    return undefined;
-  }
-
-  done(workspaceId: string): void {
-    this.#running.delete(workspaceId);
-  }
-
-  /** Removes a queued task; false when it is not queued any more. */
-  remove(workspaceId: string, task: Task): boolean {
-    const own = this.#waiting.get(workspaceId) ?? [];
-    const at = own.indexOf(task);
-    if (at < 0) return false;
-    own.splice(at, 1);
-    this.#count -= 1;
-    if (own.length === 0) this.#waiting.delete(workspaceId);
-    return true;
-  }
-
-  /** Removes and returns all queued tasks. */
-  clear(): readonly Task[] {
-    const all = [...this.#waiting.values()].flat();
-    this.#waiting.clear();
-    this.#count = 0;
-    return all;
-  }
 }
