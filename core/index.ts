@@ -102,7 +102,6 @@ export * from './funnel/notes.ts';
 export * from './funnel/reading.ts';
 export * from './limits/disk-level.ts';
 export * from './limits/fair-budget.ts';
-export * from './limits/leaky-shares.ts';
 export * from './limits/quotas.ts';
 export * from './limits/rate-limiter.ts';
 export * from './limits/storage-budget.ts';

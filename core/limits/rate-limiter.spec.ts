@@ -69,3 +69,29 @@ describe('a token bucket', () => {
     );
   });
 });
+
+describe('a token bucket that is charged after the fact', () => {
+  it('makes its name wait by what was charged beyond the burst, and no other name', () => {
+    const { clock, buckets } = bucketsAt({ perSecond: 10, burst: 100 });
+    buckets.charge('a', 100);
+    expect([buckets.waitMs('a'), buckets.isFull('a'), buckets.isFull('b')]).toEqual([0, false, true]);
+    buckets.charge('a', 50);
+    expect([buckets.waitMs('a'), buckets.waitMs('b')]).toEqual([5_000, 0]);
+    clock.now += 5_000;
+    expect(buckets.waitMs('a')).toBe(0);
+    clock.now += 10_000;
+    expect(buckets.isFull('a')).toBe(true);
+  });
+
+  it('bounds the wait, however much was charged', () => {
+    const { buckets } = bucketsAt({ perSecond: 10, burst: 100 });
+    buckets.charge('a', 1e9);
+    expect(buckets.waitMs('a')).toBe(60_000);
+  });
+
+  it('is dropped first where it was charged longest ago', () => {
+    const { buckets } = bucketsAt({ perSecond: 1, burst: 1, maxBuckets: 2 });
+    for (const name of ['a', 'b', 'a', 'c']) buckets.charge(name, 5);
+    expect([buckets.waitMs('a'), buckets.waitMs('b'), buckets.waitMs('c')]).toEqual([9_000, 0, 4_000]);
+  });
+});

@@ -23,9 +23,12 @@ interface TokenBucketsOptions {
   readonly clock: Clock;
   /** Bound on stored buckets. Default 100,000; above it the oldest bucket is dropped, and is then full again. */
   readonly maxBuckets?: number;
+  /** For how long a bucket is in debt at most, ms, however much was charged. Default 60,000. */
+  readonly maxDebtMs?: number;
 }
 
 const MAX_BUCKETS = 100_000;
+const MAX_DEBT_MS = 60_000;
 
 /** One token bucket for each name. Full buckets are dropped when room is needed. */
 export class TokenBuckets {
@@ -39,19 +42,46 @@ export class TokenBuckets {
 
   /** Takes the tokens and returns 0, or takes none and returns the time in ms until they are available. */
   take(name: string, tokens = 1): number {
-    const { perSecond, burst, clock } = this.#options;
+    const { burst, clock } = this.#options;
     const now = clock();
     const before = this.#fullAt.get(name);
-    const capacityMs = (burst / perSecond) * 1_000;
-    const emptied = afterTaking(before, now, tokens / perSecond, capacityMs);
+    const emptied = afterTaking(before, now, this.#msOf(tokens), this.#msOf(burst));
     if (emptied.waitMs > 0) return emptied.waitMs;
     if (before === undefined) this.#makeRoom(now);
     this.#fullAt.set(name, emptied.fullAt);
     return 0;
   }
 
+  /** Takes tokens that may not be there, for calls whose cost is known only at their end: the bucket is then in debt. */
+  charge(name: string, tokens: number): void {
+    if (tokens <= 0) return;
+    const { burst, clock, maxDebtMs = MAX_DEBT_MS } = this.#options;
+    const now = clock();
+    const fullAt = Math.max(now, this.#fullAt.get(name) ?? now) + this.#msOf(tokens);
+    // Last in the order of the map, so that the bucket that was charged longest ago is dropped first.
+    this.#fullAt.delete(name);
+    this.#makeRoom(now);
+    this.#fullAt.set(name, Math.min(fullAt, now + this.#msOf(burst) + maxDebtMs));
+  }
+
+  /** Ms until the tokens are available; without `tokens`, until the bucket is out of debt. Takes none. */
+  waitMs(name: string, tokens = 0): number {
+    const fullAt = this.#fullAt.get(name);
+    if (fullAt === undefined) return 0;
+    return Math.max(0, fullAt - this.#options.clock() - this.#msOf(this.#options.burst - tokens));
+  }
+
+  isFull(name: string): boolean {
+    const fullAt = this.#fullAt.get(name);
+    return fullAt === undefined || fullAt <= this.#options.clock();
+  }
+
   get size(): number {
     return this.#fullAt.size;
+  }
+
+  #msOf(tokens: number): number {
+    return (tokens / this.#options.perSecond) * 1_000;
   }
 
   #makeRoom(now: number): void {
@@ -64,18 +94,17 @@ export class TokenBuckets {
 }
 
 /**
- * When a bucket is full again after taking tokens worth `seconds`, and how long to wait where they are not available.
+ * When a bucket is full again after taking tokens worth `costMs`, and how long to wait where they are not available.
  * A full bucket grants more than its size, as such a call would never be allowed otherwise; a clock that was set back
  * never makes a bucket emptier than empty.
  */
 function afterTaking(
   before: number | undefined,
   now: number,
-  seconds: number,
+  costMs: number,
   capacityMs: number,
 ): { readonly fullAt: number; readonly waitMs: number } {
   const missing = Math.min(Math.max(0, (before ?? now) - now), capacityMs);
-  const costMs = seconds * 1_000;
   const waitMs = missing === 0 ? 0 : Math.max(0, missing + costMs - capacityMs);
   return { fullAt: now + missing + costMs, waitMs: Math.min(waitMs, missing) };
 }

@@ -20,6 +20,7 @@ import {
   type OutputRecord,
   type Source,
   TOPIC,
+  TokenBuckets,
   Unavailable,
 } from '@tributary/core';
 import { awaitCatalog, catalogPositionOf } from '../catalog-position.ts';
@@ -515,18 +516,24 @@ function mailboxOf(address: string): string {
 
 /** The mails that an organization, and an address, may still get. Notices beyond a share wait for the next mail. */
 class MailShares {
-  readonly #pace: Buckets;
-  readonly #organizations: Buckets;
-  readonly #addresses: Buckets;
-  readonly #links: Buckets;
-  readonly #linkAddresses: Buckets;
-  readonly #linksOfBoth: Buckets;
+  readonly #pace: TokenBuckets;
+  readonly #organizations: TokenBuckets;
+  readonly #addresses: TokenBuckets;
+  readonly #links: TokenBuckets;
+  readonly #linkAddresses: TokenBuckets;
+  readonly #linksOfBoth: TokenBuckets;
 
   constructor({ everyMs, perHour, elapsed }: MailShareOptions) {
+    const buckets = (burst: number, fullInMs: number) =>
+      new TokenBuckets({
+        perSecond: (burst * 1_000) / fullInMs,
+        burst,
+        clock: elapsed,
+        maxDebtMs: Number.POSITIVE_INFINITY,
+      });
     // A bucket of half the rate that refills at half the rate: never more than the rate in an hour.
-    const hourly = (mails: number) =>
-      new Buckets(Math.max(1, mails / 2), HOUR_MS / Math.max(1, mails / 2), elapsed);
-    this.#pace = new Buckets(1, everyMs, elapsed);
+    const hourly = (mails: number) => buckets(Math.max(1, mails / 2), HOUR_MS);
+    this.#pace = buckets(1, everyMs);
     this.#organizations = hourly(perHour);
     this.#addresses = hourly(perHour / 3);
     this.#links = hourly(perHour / 3);
@@ -535,15 +542,15 @@ class MailShares {
   }
 
   allows(mail: SharedMail): boolean {
-    return this.#bucketsOf(mail).every(([buckets, name]) => buckets.has(name));
+    return this.#bucketsOf(mail).every(([buckets, name]) => buckets.waitMs(name, 1) === 0);
   }
 
   /** Counts a mail that the server has decided about. */
   count(mail: SharedMail): void {
-    for (const [buckets, name] of this.#bucketsOf(mail)) buckets.take(name);
+    for (const [buckets, name] of this.#bucketsOf(mail)) buckets.charge(name, 1);
   }
 
-  #bucketsOf({ organizationId, to, isLink }: SharedMail): readonly (readonly [Buckets, string])[] {
+  #bucketsOf({ organizationId, to, isLink }: SharedMail): readonly (readonly [TokenBuckets, string])[] {
     const mailbox = mailboxOf(to);
     const both = `${organizationId} ${mailbox}`;
     return isLink
@@ -558,35 +565,5 @@ class MailShares {
           [this.#organizations, organizationId],
           [this.#addresses, both],
         ];
-  }
-}
-
-const MAX_BUCKETS = 10_000;
-
-/** Token buckets by name, that can be asked without taking. */
-class Buckets {
-  readonly #size: number;
-  readonly #refillMs: number;
-  readonly #elapsed: Clock;
-  /** When each bucket will be full again; without an entry it is full. */
-  readonly #fullAt = new Map<string, number>();
-
-  /** `refillMs`: the time in which one token is added. */
-  constructor(size: number, refillMs: number, elapsed: Clock) {
-    this.#size = size;
-    this.#refillMs = refillMs;
-    this.#elapsed = elapsed;
-  }
-
-  has(name: string): boolean {
-    const missingMs = (this.#fullAt.get(name) ?? 0) - this.#elapsed();
-    return missingMs <= (this.#size - 1) * this.#refillMs;
-  }
-
-  take(name: string): void {
-    const now = this.#elapsed();
-    if (this.#fullAt.size >= MAX_BUCKETS)
-      for (const [each, fullAt] of this.#fullAt) if (fullAt <= now) this.#fullAt.delete(each);
-    this.#fullAt.set(name, Math.max(now, this.#fullAt.get(name) ?? 0) + this.#refillMs);
   }
 }

@@ -1,4 +1,4 @@
-import { type Charged, type Clock, LeakyShares } from '@tributary/core';
+import { type Charged, type Clock, TokenBuckets } from '@tributary/core';
 
 /** Characters of large profiles of an organization that the stage reads and rewrites a second, and at once. */
 const PER_SECOND = 1024 * 1024;
@@ -22,14 +22,14 @@ interface Diverted {
  */
 export class OrganizationShares {
   readonly #elapsed: Clock;
-  readonly #shares: LeakyShares;
+  readonly #shares: TokenBuckets;
   /** When each organization was charged last. */
   readonly #chargedAt = new Map<string, number>();
   readonly #diverted = new Map<string, Diverted>();
 
   constructor(elapsed: Clock) {
     this.#elapsed = elapsed;
-    this.#shares = new LeakyShares({ perSecond: PER_SECOND, burst: BURST, elapsed });
+    this.#shares = new TokenBuckets({ perSecond: PER_SECOND, burst: BURST, clock: elapsed });
   }
 
   charge(organization: string, { charge }: Charged): void {

@@ -7,13 +7,13 @@ import {
   type IdentityReading,
   identityReadingOf,
   iso,
-  LeakyShares,
   messageOf,
   newId,
   type Organization,
   type ProfileOperation,
   type ProfileOperationOutcome,
   readScopes,
+  TokenBuckets,
   TributaryError,
 } from '@tributary/core';
 import type { FastifyReply, FastifyRequest } from 'fastify';
@@ -349,13 +349,13 @@ const LARGE_CALLS = { concurrency: 2, maxWaiting: 1_000, maxWaitingPerOwner: 200
  * they read and rewrite, and wait for each other while the organization works with large ones.
  */
 export class ProfileCharges {
-  readonly #shares: LeakyShares;
+  readonly #shares: TokenBuckets;
   readonly #perSecond: number;
   readonly #large = new FairSemaphore(LARGE_CALLS);
 
   constructor(perSecond = PER_SECOND, elapsed = () => performance.now()) {
     this.#perSecond = perSecond;
-    this.#shares = new LeakyShares({ perSecond, burst: perSecond * BURST_SECONDS, elapsed });
+    this.#shares = new TokenBuckets({ perSecond, burst: perSecond * BURST_SECONDS, clock: elapsed });
   }
 
   /**
@@ -374,7 +374,7 @@ export class ProfileCharges {
         fields: { quota: 'large_profiles', limit: this.#perSecond },
         retryAfterSeconds: Math.ceil(wait / 1_000),
       });
-    if (values <= MANY_VALUES && !this.#shares.isInUse(id)) return call();
+    if (values <= MANY_VALUES && this.#shares.isFull(id)) return call();
     return this.#large.run(id, disconnectSignal(reply), call);
   }
 

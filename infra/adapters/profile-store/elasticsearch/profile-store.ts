@@ -6,7 +6,6 @@ import {
   type Identity,
   identityHash,
   isTooOld,
-  LeakyShares,
   type Logger,
   messageOf,
   newId,
@@ -23,6 +22,7 @@ import {
   type ProfileWrite,
   type ProfileWriteOutcome,
   type PublishProfileChanges,
+  TokenBuckets,
   Unavailable,
   withoutMerged,
 } from '@tributary/core';
@@ -121,17 +121,17 @@ export class DocumentProfileStore implements ProfileStore {
   readonly #publish: PublishProfileChanges;
   readonly #shards: WriteShards;
   readonly #running = new Set<Promise<unknown>>();
-  readonly #shares: LeakyShares;
+  readonly #shares: TokenBuckets;
   readonly #release: (() => Promise<void>) | undefined;
   #sweepTimer: NodeJS.Timeout | undefined;
   #closed: Promise<void> | undefined;
 
   constructor({ publish, locations, sweepEveryMs, release, ...options }: DocumentStoreOptions) {
     const { documents, clock, pause, newUcid: newId, logger } = options;
-    this.#shares = new LeakyShares({
+    this.#shares = new TokenBuckets({
       perSecond: LARGE_PER_SECOND,
       burst: 0,
-      elapsed: () => performance.now(),
+      clock: () => performance.now(),
     });
     this.#context = {
       ...options,
@@ -219,7 +219,7 @@ export class DocumentProfileStore implements ProfileStore {
   #contextOf({ org }: { readonly org: number }): OperationContext {
     const { documents } = this.#context;
     const owner = String(org);
-    if (documents.apartFor === undefined || !this.#shares.isInUse(owner)) return this.#context;
+    if (documents.apartFor === undefined || this.#shares.isFull(owner)) return this.#context;
     const apart = documents.apartFor(owner);
     return {
       ...this.#context,
