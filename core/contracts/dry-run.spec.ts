@@ -1,44 +1,24 @@
 import { describe, expect, it } from 'vitest';
 import type { Contract } from '../catalog/entities.ts';
-import type { CanonicalEvent, JsonObject } from '../event/event.ts';
+import type { JsonObject } from '../event/event.ts';
+import { contractWith, trackEvent } from './contracts.fixture.ts';
 import { ContractDryRun, MAX_DRY_RUN_EXAMPLES, MAX_DRY_RUN_VIOLATIONS } from './dry-run.ts';
 import { createContractEvaluator } from './evaluator.ts';
 
-const AT = '2026-03-01T00:00:00.000Z';
-
-const CONTRACT: Contract = {
-  id: 'c',
+const CONTRACT = contractWith({
   version: 2,
-  workspace_id: 'w',
-  name: 'Paid',
-  event_type: 'track',
   event_name: 'Paid',
-  description: null,
   schema_definition: {
     properties: {
       amount: { type: 'number', required: true },
       lines: { items: { properties: { sku: { type: 'string' } } } },
     },
   },
-  enforcement_mode: 'block',
   undeclared_fields: 'warn',
-  status: 'active',
-  created_by: 'someone',
-  created_at: AT,
-  updated_at: AT,
-};
-
-const eventOf = (message_id: string, properties: JsonObject): CanonicalEvent => ({
-  message_id,
-  type: 'track',
-  event: 'Paid',
-  user_id: 'u',
-  properties,
-  timestamp: AT,
-  received_at: AT,
-  environment: 'production',
-  workspace_id: 'w',
 });
+
+const eventOf = (message_id: string, properties: JsonObject) =>
+  trackEvent(properties, { message_id, event: 'Paid' });
 
 function resultOf(events: readonly JsonObject[], contract: Partial<Contract> = {}) {
   const run = new ContractDryRun();

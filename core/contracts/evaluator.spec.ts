@@ -1,51 +1,19 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type Contract, ENFORCEMENT_MODES, UNDECLARED_FIELDS } from '../catalog/entities.ts';
+import { ENFORCEMENT_MODES, UNDECLARED_FIELDS } from '../catalog/entities.ts';
 import type { CanonicalEvent, JsonObject } from '../event/event.ts';
 import type { ContractTerms } from './contract.ts';
+import { contractWith, trackEvent } from './contracts.fixture.ts';
 import { createContractEvaluator } from './evaluator.ts';
 import { MAX_VIOLATIONS } from './violation.ts';
 
-const AT = '2026-03-01T00:00:00.000Z';
-
-function contract(terms: Partial<ContractTerms>, id = JSON.stringify(terms), version = 1): Contract {
-  return {
-    id,
-    version,
-    workspace_id: 'w',
-    name: 'a contract',
-    event_type: 'track',
-    event_name: 'Signed Up',
-    description: null,
-    schema_definition: {},
-    enforcement_mode: 'block',
-    undeclared_fields: 'allow',
-    status: 'active',
-    created_by: 'someone',
-    created_at: AT,
-    updated_at: AT,
-    ...terms,
-  };
-}
-
-function track(properties?: JsonObject): CanonicalEvent {
-  const event: CanonicalEvent = {
-    message_id: 'm',
-    type: 'track',
-    event: 'Signed Up',
-    user_id: 'u',
-    timestamp: AT,
-    received_at: AT,
-    environment: 'production',
-    workspace_id: 'w',
-  };
-  return properties === undefined ? event : { ...event, properties };
-}
+const contract = (terms: Partial<ContractTerms>, id = JSON.stringify(terms), version = 1) =>
+  contractWith({ id, version, ...terms });
 
 const evaluator = createContractEvaluator();
 
 function evaluate(terms: Partial<ContractTerms>, properties?: JsonObject) {
-  return evaluator.evaluate(contract(terms), track(properties));
+  return evaluator.evaluate(contract(terms), trackEvent(properties));
 }
 
 const schema_definition = {
@@ -59,12 +27,16 @@ const schema_definition = {
 describe('the events that a contract applies to', () => {
   it('are the properties of track and page', () => {
     expect(evaluate({ schema_definition }, { plan: 'pro' }).outcome).toBe('accepted');
-    const page: CanonicalEvent = { ...track({ plan: 'pro' }), type: 'page' };
+    const page: CanonicalEvent = { ...trackEvent({ plan: 'pro' }), type: 'page' };
     expect(evaluator.evaluate(contract({ schema_definition }), page).outcome).toBe('accepted');
   });
 
   it('are the traits of identify and group', () => {
-    const identify: CanonicalEvent = { ...track({ plan: 1 }), type: 'identify', traits: { plan: 'pro' } };
+    const identify: CanonicalEvent = {
+      ...trackEvent({ plan: 1 }),
+      type: 'identify',
+      traits: { plan: 'pro' },
+    };
     expect(evaluator.evaluate(contract({ schema_definition }), identify).outcome).toBe('accepted');
   });
 
@@ -210,8 +182,8 @@ describe('the versions of a contract', () => {
     const first = contract({ schema_definition: { properties: { a: { type: 'string' } } } }, 'c', 1);
     const second = contract({ schema_definition: { properties: { a: { type: 'number' } } } }, 'c', 2);
     for (let round = 0; round < 3; round++) {
-      expect(small.evaluate(first, track({ a: 1 })).outcome).toBe('rejected');
-      expect(small.evaluate(second, track({ a: 1 })).outcome).toBe('accepted');
+      expect(small.evaluate(first, trackEvent({ a: 1 })).outcome).toBe('rejected');
+      expect(small.evaluate(second, trackEvent({ a: 1 })).outcome).toBe('accepted');
     }
   });
 
@@ -319,7 +291,7 @@ describe('for any JSON', () => {
         const before = JSON.stringify(properties);
         const verdict = evaluate(given, properties);
         expect(evaluate(given, properties)).toEqual(verdict);
-        expect(createContractEvaluator().evaluate(contract(given), track(properties))).toEqual(verdict);
+        expect(createContractEvaluator().evaluate(contract(given), trackEvent(properties))).toEqual(verdict);
         expect(JSON.stringify(properties)).toBe(before);
         expect(verdict.violations.length).toBeLessThanOrEqual(MAX_VIOLATIONS);
         const ids = verdict.violations.map(({ kind, path }) => `${kind} ${path}`);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import type { Contract } from '../catalog/entities.ts';
-import type { CanonicalEvent, Json, JsonObject } from '../event/event.ts';
+import type { Json, JsonObject } from '../event/event.ts';
 import { threadMs } from '../primitives/thread-time.fixture.ts';
+import { contractWith, fieldsOf, times, trackEvent } from './contracts.fixture.ts';
 import { checkSchema, compileSchema } from './evaluation/compile-schema.ts';
 import { violationsOf } from './evaluation/schema-violations.ts';
 import { createContractEvaluator } from './evaluator.ts';
@@ -12,8 +12,6 @@ import { MAX_WORK } from './work.ts';
  * is created, or stays within the evaluation budget. The budget counts steps, so the figures are the same on
  * any machine.
  */
-
-const AT = '2026-03-01T00:00:00.000Z';
 
 function compiled(definition: JsonObject) {
   const { schema, faults } = compileSchema(definition);
@@ -35,14 +33,6 @@ function work(definition: JsonObject, subject: JsonObject): number | 'exhausted'
     if (thrown !== meter.exhausted) throw thrown;
     return 'exhausted';
   }
-}
-
-function times<Item>(count: number, item: (at: number) => Item): Item[] {
-  return Array.from({ length: count }, (_, at) => item(at));
-}
-
-function fields(count: number, value: (at: number) => Json): JsonObject {
-  return Object.fromEntries(times(count, (at) => [`f${at}`, value(at)]));
 }
 
 function web(levels: number, keyword: 'allOf' | 'anyOf' | 'oneOf'): JsonObject {
@@ -147,12 +137,12 @@ describe('bounded by the meter', () => {
     [
       'thousands of names against hundreds of patterns',
       { patternProperties: Object.fromEntries(times(400, (at) => [`^(f+)+${at}x$`, {}])) },
-      fields(2_000, () => 1),
+      fieldsOf(2_000, () => 1),
     ],
     [
       'thousands of names against a long pattern for names',
       { propertyNames: { allOf: times(400, (at) => ({ pattern: `^(f+)+${at}x$` })) } },
-      fields(2_000, () => 1),
+      fieldsOf(2_000, () => 1),
     ],
     [
       'alternatives of alternatives, for each item',
@@ -179,7 +169,7 @@ describe('bounded by the meter', () => {
     [
       'undeclared fields looked for among hundreds of schemas',
       { patternProperties: { '^x$': {} }, allOf: times(480, () => ({ properties: { y: {} } })) },
-      fields(5_000, () => 1),
+      fieldsOf(5_000, () => 1),
     ],
   ];
 
@@ -250,9 +240,9 @@ describe('bounded by the meter', () => {
     [
       'a map of thousands of names',
       { properties: { map: { additionalProperties: { type: 'number' } } } },
-      { map: fields(2_700, (at) => at) },
+      { map: fieldsOf(2_700, (at) => at) },
     ],
-    ['one field among hundreds', { properties: fields(990, () => ({ type: 'integer' })) }, { f7: 1 }],
+    ['one field among hundreds', { properties: fieldsOf(990, () => ({ type: 'integer' })) }, { f7: 1 }],
   ])('or done for little: %s', (_, definition, subject) => {
     expect(work(definition, subject)).toBeLessThan(MAX_WORK / 2);
   });
@@ -282,38 +272,8 @@ describe('bounded by the meter', () => {
 });
 
 describe('the events of another contract', () => {
-  function contractOf(id: string, schema_definition: JsonObject): Contract {
-    return {
-      id,
-      version: 1,
-      workspace_id: 'w',
-      name: id,
-      event_type: 'track',
-      event_name: 'Signed Up',
-      description: null,
-      schema_definition,
-      enforcement_mode: 'block',
-      undeclared_fields: 'omit',
-      status: 'active',
-      created_by: 'someone',
-      created_at: AT,
-      updated_at: AT,
-    };
-  }
-
-  function track(properties: JsonObject): CanonicalEvent {
-    return {
-      message_id: 'm',
-      type: 'track',
-      event: 'Signed Up',
-      user_id: 'u',
-      properties,
-      timestamp: AT,
-      received_at: AT,
-      environment: 'production',
-      workspace_id: 'w',
-    };
-  }
+  const contractOf = (id: string, schema_definition: JsonObject) =>
+    contractWith({ id, schema_definition, undeclared_fields: 'omit' });
 
   it('are evaluated in full between events that exhaust the meter of their contract', () => {
     const evaluator = createContractEvaluator();
@@ -322,11 +282,11 @@ describe('the events of another contract', () => {
     });
     const honest = contractOf('honest', { properties: { plan: { type: 'string', required: true } } });
     for (let round = 0; round < 3; round++) {
-      const stuck = evaluator.evaluate(hostile, track({ a: times(1_000, () => 1) }));
+      const stuck = evaluator.evaluate(hostile, trackEvent({ a: times(1_000, () => 1) }));
       const [why, ...found] = stuck.violations;
       expect(why?.message).toBe('cannot be evaluated: it takes too much work');
       expect(found.every(({ message }) => message === 'must be a string')).toBe(true);
-      expect(evaluator.evaluate(honest, track({ plan: 'pro', x: 1 })).outcome).toBe('omitted');
+      expect(evaluator.evaluate(honest, trackEvent({ plan: 'pro', x: 1 })).outcome).toBe('omitted');
     }
   });
 
@@ -335,10 +295,10 @@ describe('the events of another contract', () => {
       patternProperties: { '^x': { $ref: '#' } },
       allOf: times(64, (at) => ({ properties: { [`f${at}`]: { type: 'integer' } } })),
     });
-    const event = track({ ...fields(80, (at) => at), x: { f1: 'a', y: 1 } });
+    const event = trackEvent({ ...fieldsOf(80, (at) => at), x: { f1: 'a', y: 1 } });
     const evaluator = createContractEvaluator();
     const first = evaluator.evaluate(shapes, event);
-    evaluator.evaluate(shapes, track({ x1: { x2: { f1: 1 } } }));
+    evaluator.evaluate(shapes, trackEvent({ x1: { x2: { f1: 1 } } }));
     expect(evaluator.evaluate(shapes, event)).toEqual(first);
     expect(createContractEvaluator().evaluate(shapes, event)).toEqual(first);
   });

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
-import type { Contract } from '../catalog/entities.ts';
 import type { Json, JsonObject } from '../event/event.ts';
+import { contractWith } from './contracts.fixture.ts';
 import { compileSchema } from './evaluation/compile-schema.ts';
 import { createContractEvaluator } from './evaluator.ts';
 
@@ -144,24 +144,8 @@ function rows(draft: Draft, figures: ReadonlyMap<string, Figures>): readonly str
   return [row(draft, whole), ...others.map(([file, of]) => row(`\`${file.replace('.json', '')}\``, of))];
 }
 
-function contractOf(schema_definition: JsonObject, id: string): Contract {
-  return {
-    id,
-    version: 1,
-    workspace_id: 'w',
-    name: 'a schema of the suite',
-    event_type: 'identify',
-    event_name: '',
-    description: null,
-    schema_definition,
-    enforcement_mode: 'block',
-    undeclared_fields: 'allow',
-    status: 'active',
-    created_by: 'someone',
-    created_at: '2026-03-01T00:00:00.000Z',
-    updated_at: '2026-03-01T00:00:00.000Z',
-  };
-}
+const contractOf = (schema_definition: JsonObject, id: string) =>
+  contractWith({ id, event_type: 'identify', event_name: '', schema_definition });
 
 describe.each(DRAFTS)('the test suite of JSON Schema %s', (draft, $schema) => {
   const result = run(draft, $schema);

@@ -1,56 +1,16 @@
 import { describe, expect, it } from 'vitest';
-import type { Contract } from '../../catalog/entities.ts';
-import type { CanonicalEvent, Json, JsonObject } from '../../event/event.ts';
+import type { Json, JsonObject } from '../../event/event.ts';
+import { contractWith, fieldsOf, times, trackEvent } from '../contracts.fixture.ts';
 import { createContractEvaluator, createLightEvaluator } from '../evaluator.ts';
 import { checkSchema, compileSchema } from './compile-schema.ts';
 
-const AT = '2026-03-01T00:00:00.000Z';
-
-function times<Item>(count: number, item: (at: number) => Item): Item[] {
-  return Array.from({ length: count }, (_, at) => item(at));
-}
-
-function fields(count: number, value: (at: number) => Json): JsonObject {
-  return Object.fromEntries(times(count, (at) => [`f${at}`, value(at)]));
-}
-
-function contractOf(id: string, schema_definition: JsonObject): Contract {
-  return {
-    id,
-    version: 1,
-    workspace_id: 'w',
-    name: id,
-    event_type: 'track',
-    event_name: 'Signed Up',
-    description: null,
-    schema_definition,
-    enforcement_mode: 'block',
-    undeclared_fields: 'omit',
-    status: 'active',
-    created_by: 'someone',
-    created_at: AT,
-    updated_at: AT,
-  };
-}
-
-function track(properties: JsonObject): CanonicalEvent {
-  return {
-    message_id: 'm',
-    type: 'track',
-    event: 'Signed Up',
-    user_id: 'u',
-    properties,
-    timestamp: AT,
-    received_at: AT,
-    environment: 'production',
-    workspace_id: 'w',
-  };
-}
+const contractOf = (id: string, schema_definition: JsonObject) =>
+  contractWith({ id, schema_definition, undeclared_fields: 'omit' });
 
 describe('compiling blocked the thread for seconds', () => {
   const words = (of: number) => times(40, (at) => `w${(at * 7_919 + of * 104_729).toString(36)}`).join('|');
   const properties = (count: number, schemaAt: (at: number) => Json) => ({
-    properties: fields(count, schemaAt),
+    properties: fieldsOf(count, schemaAt),
   });
   const tooMuch: readonly [string, JsonObject][] = [
     [
@@ -73,7 +33,7 @@ describe('compiling blocked the thread for seconds', () => {
     ],
     [
       'names beside others by the thousand',
-      { dependentRequired: fields(60, () => times(90, (at) => `n${at}`)) },
+      { dependentRequired: fieldsOf(60, () => times(90, (at) => `n${at}`)) },
     ],
     ['hundreds of alternatives', { oneOf: times(990, (at) => ({ const: at })) }],
   ];
@@ -114,7 +74,7 @@ describe('compiling blocked the thread for seconds', () => {
   it('the evaluator for threads that must not block leaves heavy contracts to a worker, and gives light ones the same verdict', () => {
     const light = createLightEvaluator();
     const { evaluate } = createContractEvaluator();
-    const event = track({ f1: 1, plan: 3 });
+    const event = trackEvent({ f1: 1, plan: 3 });
     const small = contractOf(
       'small',
       properties(20, () => ({ type: 'string', maxLength: 3 })),

@@ -1,26 +1,15 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { Contract } from '../../catalog/entities.ts';
-import type { CanonicalEvent, Json, JsonObject } from '../../event/event.ts';
+import type { Json, JsonObject } from '../../event/event.ts';
+import { contractWith, times, trackEvent } from '../contracts.fixture.ts';
 import { checkSchema } from '../evaluation/compile-schema.ts';
 import { createContractEvaluator } from '../evaluator.ts';
 import { ContractInference } from './infer-contract.ts';
 
 const AT = '2026-03-01T00:00:00.000Z';
 
-function eventOf(properties: JsonObject | undefined, received_at = AT): CanonicalEvent {
-  return {
-    message_id: 'm',
-    type: 'track',
-    event: 'Paid',
-    user_id: 'u',
-    ...(properties === undefined ? {} : { properties }),
-    timestamp: AT,
-    received_at,
-    environment: 'production',
-    workspace_id: 'w',
-  };
-}
+const eventOf = (properties: JsonObject | undefined, received_at = AT) =>
+  trackEvent(properties, { event: 'Paid', received_at });
 
 function inferred(subjects: readonly (JsonObject | undefined)[], { requiredRatio = 1, enumMax = 10 } = {}) {
   const inference = new ContractInference('track', 'Paid');
@@ -29,24 +18,8 @@ function inferred(subjects: readonly (JsonObject | undefined)[], { requiredRatio
 }
 
 const schemaOf = (...args: Parameters<typeof inferred>) => inferred(...args).contract?.schema_definition;
-const times = (count: number, subject: (n: number) => JsonObject) =>
-  Array.from({ length: count }, (_, n) => subject(n));
-const strict = (schema_definition: JsonObject): Contract => ({
-  id: 'c',
-  version: 1,
-  workspace_id: 'w',
-  name: 'inferred',
-  event_type: 'track',
-  event_name: 'Paid',
-  description: null,
-  schema_definition,
-  enforcement_mode: 'block',
-  undeclared_fields: 'block',
-  status: 'active',
-  created_by: 'someone',
-  created_at: AT,
-  updated_at: AT,
-});
+const strict = (schema_definition: JsonObject) =>
+  contractWith({ event_name: 'Paid', schema_definition, undeclared_fields: 'block' });
 
 describe('a contract inferred from events', () => {
   it('does not exist where there were no events', () => {
