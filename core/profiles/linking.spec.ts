@@ -26,30 +26,6 @@ function link(written: ProfileWrite, owners: readonly IdentityOwner[], named?: P
 }
 
 describe('an explicit write', () => {
-  it('creates a profile of unknown identities', () => {
-    expect(link(write(['email:a', 'cookie:b']), [unowned, unowned])).toEqual({
-      profiles: [],
-      in: ['email:a', 'cookie:b'],
-      out: [],
-    });
-  });
-
-  it('makes one profile of all owners, the first created the master, whichever they are', () => {
-    const [first, second, third] = ['1', '2', '3'].map((ucid) =>
-      profile(ucid, { identities: held(`user_id:${ucid}`) }),
-    ) as [Profile, Profile, Profile];
-    const owners = [live(third), live(first), unowned, live(first)];
-    expect(link(write(['a:3', 'a:1', 'a:0', 'a:1b']), owners, second)).toEqual({
-      profiles: ['1', '2', '3'],
-      in: ['a:3', 'a:1', 'a:0', 'a:1b'],
-      out: [],
-    });
-  });
-
-  it('of a ucid that leads nowhere is refused', () => {
-    expect(link(write(['a:1'], { ucid: '1' }), [unowned], 'gone')).toBe('unknown_ucid');
-  });
-
   it('that would pass the bound of identities is refused', () => {
     const half = profile('1', { identities: many(MAX_PROFILE_IDENTITIES / 2) });
     const rest = profile('2', { identities: many(MAX_PROFILE_IDENTITIES / 2) });
@@ -85,28 +61,6 @@ describe('an event', () => {
   const anonymous = profile('1', { identities: held('anonymous_id:a') });
   const ada = profile('2', { identities: held('user_id:ada', 'email:ada@x') });
   const eve = profile('3', { identities: held('user_id:eve', 'anonymous_id:b') });
-
-  it('identifies an anonymous visitor', () => {
-    const identified = write(['user_id:new', 'anonymous_id:a'], apart);
-    expect(link(identified, [unowned, live(anonymous)])).toMatchObject({ profiles: ['1'], out: [] });
-    const known = write(['user_id:ada', 'anonymous_id:a'], apart);
-    expect(link(known, [live(ada), live(anonymous)])).toMatchObject({ profiles: ['1', '2'], out: [] });
-  });
-
-  it('of two users on one device leaves the device with the first', () => {
-    const second = write(['user_id:ada', 'anonymous_id:b', 'email:ada@x'], apart);
-    expect(link(second, [live(ada), live(eve), live(ada)])).toEqual({
-      profiles: ['2'],
-      in: ['user_id:ada', 'email:ada@x'],
-      out: ['anonymous_id:b another_person'],
-    });
-    const unseen = write(['user_id:new', 'anonymous_id:b', 'cellphone:1'], apart);
-    expect(link(unseen, [unowned, live(eve), unowned])).toEqual({
-      profiles: [],
-      in: ['user_id:new', 'cellphone:1'],
-      out: ['anonymous_id:b another_person'],
-    });
-  });
 
   it('without a user is about the owner of its first identity', () => {
     const event = write(['anonymous_id:b', 'email:ada@x'], apart);
@@ -174,16 +128,6 @@ describe('an event', () => {
     expect(link(event, [{ kind: 'live', profile: ada, deletedAt: 2 }])).toBe('nothing_left');
     expect(link({ ...event, happenedAt: 3 }, [{ kind: 'live', profile: ada, deletedAt: 2 }])).toMatchObject({
       profiles: ['2'],
-    });
-  });
-
-  it('leaves out identities past the bound', () => {
-    const full = profile('4', { identities: [...held('user_id:full'), ...many(MAX_PROFILE_IDENTITIES)] });
-    const event = write(['user_id:full', 'anonymous_id:a', 'crm:new', 'email:new'], apart);
-    expect(link(event, [live(full), live(anonymous), unowned, unowned])).toEqual({
-      profiles: ['4'],
-      in: ['user_id:full', 'email:new'],
-      out: ['anonymous_id:a too_many', 'crm:new too_many'],
     });
   });
 });

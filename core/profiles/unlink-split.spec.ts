@@ -78,22 +78,6 @@ describe('a split', () => {
     expect(applied).toMatchObject({ kind: 'changed', profile: { version: 41 }, change: { linked: ['u-2'] } });
   });
 
-  it('gives a ucid its own writes, and not those of others that it had merged', () => {
-    const world = new World();
-    for (const name of ['a', 'b', 'c'])
-      world.upsert(write([`cookie:${name}`], { attributes: [at(['d', name], name, 1)] }));
-    world.upsert(write(['cookie:b', 'cookie:c'], { attributes: [at(['d', 'bc'], 'of b', 2)] }));
-    world.upsert(write(['cookie:a', 'cookie:b'], { attributes: [at(['d', 'abc'], 'of all', 3)] }));
-    const { back, left, applied } = split(world, 'u-00002');
-    expect(attributeTree(back.attributes)).toEqual({ d: { b: 'b', bc: 'of b' } });
-    expect(attributeTree(left.attributes)).toEqual({ d: { a: 'a', c: 'c', abc: 'of all' } });
-    expect([back.linked, left.linked, idsOf(left)]).toEqual([[], ['u-00003'], ['cookie:a', 'cookie:c']]);
-    expect(applied).toMatchObject({ kept: { attributes: [['d', 'abc']] } });
-    const third = split(world, 'u-00003');
-    expect(attributeTree(third.back.attributes)).toEqual({ d: { c: 'c' } });
-    expect(attributeTree(third.left.attributes)).toEqual({ d: { a: 'a', abc: 'of all' } });
-  });
-
   it('is refused where nothing is known of the ucid: a merge before origins were kept, or one already split', () => {
     const old = profile('u-1', {
       linked: ['u-2'],

@@ -89,48 +89,6 @@ describe('applyWrite', () => {
     });
   });
 
-  it('makes a first version of a fresh profile', () => {
-    const written = write(['email:a@x'], {
-      attributes: [{ path: ['d', 'gender'], value: 'f' }],
-      preferences: [named('mail', 'yes', 3)],
-      consents: [named('terms', 'no')],
-      ts: 5,
-    });
-    const { profile: made, text, change } = changed([fresh()], written);
-    expect(made).toEqual({
-      ...SCOPE,
-      ucid: 'u-1',
-      created_ts: NOW,
-      updated_ts: NOW,
-      version: 1,
-      identities: [{ type: 'email', value: 'a@x', ts: 5 }],
-      attributes: [{ path: ['d', 'gender'], value: 'f', ts: 5 }],
-      preferences: [{ name: 'mail', value: 'yes', ts: 3 }],
-      consents: [{ name: 'terms', value: 'no', ts: 5 }],
-      linked: [],
-    });
-    expect(JSON.parse(text)).toEqual(made);
-    expect(change).toEqual({
-      ...SCOPE,
-      kind: 'written',
-      ucid: 'u-1',
-      version: 1,
-      at: NOW,
-      profile: made,
-      linked: [],
-    });
-  });
-
-  it('changes nothing, not the version either, when it repeats or holds nothing newer', () => {
-    const written = write(['email:a@x'], { attributes: [{ path: ['d', 'n'], value: 2 }], ts: 5 });
-    const { profile: made } = changed([fresh()], written);
-    for (const again of [written, { ...written, ts: 4 }, write(['email:a@x'], { ts: 5 })]) {
-      const applied = apply([made], again, NOW + 1);
-      expect(applied.kind).toBe('unchanged');
-      expect(applied.kind === 'unchanged' && applied.profile).toBe(made);
-    }
-  });
-
   it('advances version and time with every change, whatever the clock shows', () => {
     const { profile: made } = changed([fresh()], write(['email:a@x']));
     const { profile: next } = changed([made], write(['email:a@x', 'cookie:c']), NOW - 500);
