@@ -4,15 +4,6 @@ import { countsOf, violationsOf } from './contract-violations.ts';
 const contract = { id: 'c', workspace_id: 'w' };
 
 describe('violationsOf', () => {
-  it('asks for one contract, in its workspace', () => {
-    expect(violationsOf(contract, {})).toEqual({
-      kind: 'violation',
-      workspaceId: 'w',
-      facets: { contract_id: 'c' },
-      limit: 100,
-    });
-  });
-
   it('narrows by violated rule, place, action and time', () => {
     const query = {
       kind: 'type',
@@ -55,16 +46,6 @@ describe('violationsOf', () => {
 
 describe('countsOf', () => {
   const now = Date.parse('2026-03-01T10:59:00Z');
-
-  it('counts the same in the hours looked back at', () => {
-    expect(countsOf(contract, { hours: '3', kind: 'type' }, now)).toEqual({
-      kind: 'violation',
-      workspaceId: 'w',
-      facets: { contract_id: 'c', kind: 'type' },
-      fromHour: Date.parse('2026-03-01T08:00:00Z'),
-      toHour: Date.parse('2026-03-01T10:00:00Z'),
-    });
-  });
 
   it.each(['0', '721', 'x'])('refuses %s hours', (hours) => {
     expect(() => countsOf(contract, { hours }, now)).toThrow('invalid request');

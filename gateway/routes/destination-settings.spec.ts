@@ -38,8 +38,6 @@ const description: ConnectorDescription = {
   maxBatch: 1,
   hasTest: true,
   generate: (settings, random) => ({ signing: Buffer.from(random(2)).toString('hex'), ...settings }),
-  check: ({ password, token }) =>
-    password === token ? [{ path: '/token', message: 'must not be the password' }] : [],
 };
 
 const seal = (id: string, settings: JsonObject, secrets: readonly string[]) =>
@@ -83,18 +81,6 @@ function faultsOf(work: () => unknown) {
 }
 
 describe('create', () => {
-  it('seals secrets and shows only generated ones', () => {
-    const settings = { url: 'https://a.example', password: '0123456789' };
-    expect(configurator.create(description, 'd1', settings)).toEqual({
-      settings: {
-        url: 'https://a.example',
-        password: { $sealed: 'd1:0123456789' },
-        signing: { $sealed: 'd1:abab' },
-      },
-      generated: { signing: 'abab' },
-    });
-  });
-
   it('treats a mask as an absent secret, because nothing is stored yet', () => {
     const settings = { url: 'https://a.example', password: MASK, signing: MASK };
     expect(faultsOf(() => configurator.create(description, 'd1', settings))).toEqual([
@@ -125,16 +111,6 @@ describe('replace', () => {
   const url = 'https://a.example';
   const before = stored({ url, password: { $sealed: 'old password' }, signing: { $sealed: 'older' } });
 
-  it('keeps secrets that are masked or absent, without asking for them again', () => {
-    const settings = { url, safe: true, password: MASK };
-    expect(configurator.replace(description, before, settings)).toEqual({
-      url,
-      safe: true,
-      password: { $sealed: 'old password' },
-      signing: { $sealed: 'older' },
-    });
-  });
-
   it('requires a secret again for another address, except one that only signs', () => {
     const elsewhere = { url: 'https://b.example', password: MASK };
     expect(faultsOf(() => configurator.replace(description, before, elsewhere))).toEqual([
@@ -157,25 +133,11 @@ describe('replace', () => {
     });
   });
 
-  it('validates given and kept settings together', () => {
-    const settings = { url, token: 'old password' };
-    expect(faultsOf(() => configurator.replace(description, before, settings))).toEqual([
-      { path: '/settings/token', message: 'must not be the password' },
-    ]);
-  });
-
   it('requires a secret again that no key can open', () => {
     const lost = stored({ ...before.settings, password: { $sealed: 'lost' } });
     expect(faultsOf(() => configurator.replace(description, lost, { url }))).toEqual([
       { path: '/settings/password', message: 'cannot be opened any more: state it again' },
     ]);
-  });
-
-  it('seals a secret that is given again', () => {
-    const settings = { url: 'https://b.example', password: 'abcdefghij' };
-    expect(configurator.replace(description, before, settings)).toMatchObject({
-      password: { $sealed: 'd1:abcdefghij' },
-    });
   });
 
   it('refuses a required setting that is neither given nor stored', () => {

@@ -5,38 +5,9 @@ import { checkReferences, ruleFields, selectionFaults } from './event-forwarding
 
 const minimal = { name: 'All', destination_id: 'DE' };
 
-describe('ruleFields', () => {
-  it('fills in the defaults, for absent fields and for null alike', () => {
-    const filled = {
-      name: 'All',
-      destination_id: 'de',
-      event_types: [],
-      event_names: [],
-      environments: ['production'],
-      transformation_id: null,
-      filter: null,
-      enabled: true,
-    };
-    const nothing = {
-      event_types: null,
-      event_names: null,
-      environments: null,
-      transformation_id: null,
-      enabled: null,
-    };
-    expect(ruleFields(minimal)).toEqual(filled);
-    expect(ruleFields({ ...minimal, ...nothing })).toEqual(filled);
-  });
-});
-
 describe('checkReferences', () => {
-  const state = (status: string | undefined, destination = true) =>
-    ({
-      entity: (kind: string) => {
-        if (kind === 'destination') return destination ? {} : undefined;
-        return status === undefined ? undefined : { status };
-      },
-    }) as unknown as CatalogView;
+  const state = (status: string) =>
+    ({ entity: (kind: string) => (kind === 'destination' ? {} : { status }) }) as unknown as CatalogView;
 
   function pathsOf(body: Parameters<typeof ruleFields>[0], view: CatalogView) {
     try {
@@ -47,12 +18,6 @@ describe('checkReferences', () => {
     }
     return [];
   }
-
-  it('wants both to be there', () => {
-    const named = { ...minimal, transformation_id: 't' };
-    expect(pathsOf(named, state(undefined, false))).toEqual(['/destination_id', '/transformation_id']);
-    expect(pathsOf(minimal, state(undefined))).toEqual([]);
-  });
 
   it('lets an enabled rule name an active transformation only', () => {
     const named = { ...minimal, transformation_id: 't' };

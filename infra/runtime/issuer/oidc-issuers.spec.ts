@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { NO_LOGGER, NO_METRICS, Unavailable } from '@tributary/core';
-import { errors, exportJWK, generateKeyPair, type JWK } from 'jose';
+import { exportJWK, generateKeyPair, type JWK } from 'jose';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { isSafeUrl } from '../config/setting.ts';
 import {
@@ -64,25 +64,6 @@ describe('the keys of an issuer', () => {
     expect(here.asked).toBe(1);
   });
 
-  it('are fetched again when a token names a new one', async () => {
-    const { here, find } = issuer([first]);
-    await find('first');
-    here.keys = [first, second];
-    await Promise.all(Array.from({ length: 50 }, () => find('second')));
-    expect(here.asked).toBe(2);
-  });
-
-  it('are not fetched repeatedly because of tokens with unknown keys', async () => {
-    const { here, find } = issuer([first]);
-    for (let i = 0; i < 50; i++) await expect(find(`made up ${i}`)).rejects.toThrow(errors.JWKSNoMatchingKey);
-    expect(here.asked).toBe(2);
-    here.keys = [first, second];
-    await expect(find('second')).rejects.toThrow(errors.JWKSNoMatchingKey);
-    here.now += REST_MS;
-    await find('second');
-    expect(here.asked).toBe(3);
-  });
-
   it('that were published during a fetch are found by another one', async () => {
     const { here, cache, find } = issuer([first]);
     await find('first');
@@ -96,15 +77,6 @@ describe('the keys of an issuer', () => {
     letGo();
     await found;
     expect(here.asked).toBe(3);
-  });
-
-  it('that were revoked are no longer accepted, also after a time without tokens', async () => {
-    const { here, find } = issuer([first]);
-    await find('first');
-    here.keys = [second];
-    here.now += FETCH_FIRST_AFTER_MS;
-    await expect(find('first')).rejects.toThrow(errors.JWKSNoMatchingKey);
-    await find('second');
   });
 
   it('are refreshed in the background', async () => {
