@@ -1,15 +1,15 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { makeKey, type Operation, PERMISSIONS, permissionOf, Unavailable } from '@tributary/core';
 import type { RouteOptions } from 'fastify';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
-import { InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { InjectClient } from '../../helpers/gateway.ts';
+import { suiteGateway } from '../suite-gateway.ts';
 
-let test: TestGateway;
+const test = await suiteGateway();
 let owner: InjectClient;
 let writeKey: InjectClient;
 let foreignKey: InjectClient;
 beforeAll(async () => {
-  test = await openTestGateway();
   owner = await test.openWorkspace();
   const { key } = await owner.ok<{ key: string }>('POST', './event-keys', {
     name: 'Web',
@@ -19,7 +19,6 @@ beforeAll(async () => {
   const other = await test.openWorkspace('other@example.com');
   foreignKey = (await other.withApiKey('admin')).with({ workspaceId: String(owner.workspaceId) });
 });
-afterAll(() => test.close());
 
 const operationOf = ({ config }: RouteOptions) => config?.operation as Operation;
 const scoped = () => test.routes.filter(({ url }) => url.includes(':workspaceId'));

@@ -1,6 +1,7 @@
 import { applyWithAudit, CatalogState, type Fact, newId, TOPIC } from '@tributary/core';
-import { afterAll, beforeAll, expect, it } from 'vitest';
-import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import { beforeAll, expect, it } from 'vitest';
+import type { InjectClient } from '../../helpers/gateway.ts';
+import { suiteGateway } from '../suite-gateway.ts';
 
 interface Shown {
   readonly id: string;
@@ -13,13 +14,12 @@ interface Shown {
   readonly request_id: string | null;
 }
 
-let test: TestGateway;
+const test = await suiteGateway();
 let owner: InjectClient;
 let sourceId: string;
 let keyId: string;
 let changedBy: string;
 beforeAll(async () => {
-  test = await openTestGateway();
   owner = await test.openWorkspace('owner@example.com');
   const key = await owner.ok<{ id: string; key: string }>('POST', './api-keys', {
     name: 'CI',
@@ -36,7 +36,6 @@ beforeAll(async () => {
   await owner.ok('DELETE', `./sources/${sourceId}`);
   await writeAuditLog();
 });
-afterAll(() => test.close());
 
 /** The entries of the audit stage for the catalog. */
 async function writeAuditLog(): Promise<void> {

@@ -9,9 +9,9 @@ import {
   type ProfileOperation,
   TOPIC,
 } from '@tributary/core';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { beforeAll, expect, it } from 'vitest';
 import { deadDelivery } from '../../helpers/dead-delivery.ts';
-import { openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import { openTestGateway } from '../../helpers/gateway.ts';
 import { openProfiles, sendInto } from '../../helpers/profile-client.ts';
 import {
   type DescribedOperation,
@@ -22,6 +22,7 @@ import {
   tried,
   turnOf,
 } from '../api/filled-operations.ts';
+import { suiteGateway } from '../suite-gateway.ts';
 
 /** Calls by other methods than GET that leave no entry, with the reason. */
 const EXCEPTIONS: readonly (readonly [reason: string, operations: RegExp])[] = [
@@ -45,17 +46,15 @@ const BELOW = [
 
 const MUTATING = ['post', 'put', 'patch', 'delete'];
 
-let test: TestGateway;
+const test = await suiteGateway();
 let operations: readonly DescribedOperation[];
 let place: Setup;
 let other: Setup;
 beforeAll(async () => {
-  test = await openTestGateway();
   operations = (await describedOperations(test)).filter(({ method }) => MUTATING.includes(method));
   place = await openSetup(test, 'owner@example.com');
   other = await openSetup(test, 'other@example.com');
 });
-afterAll(() => test.close());
 
 /** The entries of the audit log, as the stages make them. */
 async function audited(): Promise<readonly AuditEntry[]> {

@@ -1,15 +1,9 @@
-import { afterAll, beforeAll, expect, it } from 'vitest';
-import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import { expect, it } from 'vitest';
+import { suiteGateway } from '../suite-gateway.ts';
 
-let test: TestGateway;
-let owner: InjectClient;
-let elsewhere: InjectClient;
-beforeAll(async () => {
-  test = await openTestGateway();
-  owner = await test.openWorkspace();
-  elsewhere = await test.openWorkspace('other@example.com');
-});
-afterAll(() => test.close());
+const test = await suiteGateway();
+const owner = await test.openWorkspace();
+const elsewhere = await test.openWorkspace('other@example.com');
 
 const DENIED = { status: 403, body: { error: 'permission denied' } };
 const EVENT = { event: 'Sent', user_id: 'u1' };

@@ -1,16 +1,13 @@
 import { gateway } from '@tributary/gateway';
 import { createServer } from '@tributary/gateway/server';
 import { openLogCatalog } from '@tributary/infra';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { InjectClient } from '../../helpers/gateway.ts';
 import { makeClientKey, PROFILE_CALLS, ProfileClient, sendInto } from '../../helpers/profile-client.ts';
+import { suiteGateway } from '../suite-gateway.ts';
 
-let test: TestGateway;
+const test = await suiteGateway();
 let people = 0;
-beforeAll(async () => {
-  test = await openTestGateway();
-});
-afterAll(() => test.close());
 
 interface Named {
   readonly id: string;

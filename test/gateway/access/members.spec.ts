@@ -1,8 +1,9 @@
 import { gateway } from '@tributary/gateway';
 import { createServer } from '@tributary/gateway/server';
 import { openLogCatalog } from '@tributary/infra';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { InjectClient } from '../../helpers/gateway.ts';
+import { suiteGateway } from '../suite-gateway.ts';
 
 interface Member {
   readonly id: string;
@@ -12,12 +13,8 @@ interface Member {
   readonly status: string;
 }
 
-let test: TestGateway;
+const test = await suiteGateway();
 let people = 0;
-beforeAll(async () => {
-  test = await openTestGateway();
-});
-afterAll(() => test.close());
 
 /** An address used by no other test of this file. */
 const newAddress = () => `person-${++people}@example.com`;

@@ -1,8 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type ConfirmationClaim, newId, parseKeyRing, signConfirmation, TOPIC } from '@tributary/core';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import { beforeAll, describe, expect, it } from 'vitest';
+import type { InjectClient } from '../../helpers/gateway.ts';
+import { suiteGateway } from '../suite-gateway.ts';
 
 interface Organization {
   readonly id: string;
@@ -17,18 +18,16 @@ interface Destination {
 const DAY_MS = 24 * 3_600_000;
 const HOOK = { name: 'CRM', type: 'webhook', settings: { url: 'https://crm.example.com' } };
 
-let test: TestGateway;
+const test = await suiteGateway({
+  env: { TRIBUTARY_SMTP_URL: 'smtp://127.0.0.1:1', TRIBUTARY_MAIL_FROM: 'tributary@example.com' },
+});
 let owner: InjectClient;
 let organizationId: string;
 beforeAll(async () => {
-  test = await openTestGateway({
-    env: { TRIBUTARY_SMTP_URL: 'smtp://127.0.0.1:1', TRIBUTARY_MAIL_FROM: 'tributary@example.com' },
-  });
   owner = await test.openWorkspace('owner@example.com');
   const [organization] = await owner.ok<Organization[]>('GET', '/organizations');
   organizationId = organization?.id ?? '';
 });
-afterAll(() => test.close());
 
 const statusOfOrganization = async (id = organizationId) =>
   (await owner.ok<Organization>('GET', `/organizations/${id}`)).notification_email_status;

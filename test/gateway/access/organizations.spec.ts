@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { CLIENT_KEY_SCOPES, Unavailable } from '@tributary/core';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { type InjectClient, openTestGateway } from '../../helpers/gateway.ts';
 import { makeClientKey, ProfileClient, sendInto } from '../../helpers/profile-client.ts';
+import { suiteGateway } from '../suite-gateway.ts';
 
 interface Organization {
   readonly id: string;
@@ -11,13 +12,8 @@ interface Organization {
   readonly regions: readonly string[];
 }
 
-let test: TestGateway;
-let ann: InjectClient;
-beforeAll(async () => {
-  test = await openTestGateway();
-  ann = await test.signIn('ann@example.com');
-});
-afterAll(() => test.close());
+const test = await suiteGateway();
+const ann = await test.signIn('ann@example.com');
 
 const away = () => Promise.reject(new Unavailable('no profiles here'));
 const NO_PROFILES = {

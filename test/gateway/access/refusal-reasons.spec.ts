@@ -1,23 +1,13 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { makeKey, Unavailable } from '@tributary/core';
 import { UnsecuredJWT } from 'jose';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
-import {
-  type InjectClient,
-  type Injected,
-  openTestGateway,
-  type TestGateway,
-} from '../../helpers/gateway.ts';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import type { InjectClient, Injected } from '../../helpers/gateway.ts';
+import { suiteGateway } from '../suite-gateway.ts';
 
-let test: TestGateway;
-let owner: InjectClient;
-let elsewhere: InjectClient;
-beforeAll(async () => {
-  test = await openTestGateway();
-  owner = await test.openWorkspace();
-  elsewhere = await test.openWorkspace('other@example.com');
-});
-afterAll(() => test.close());
+const test = await suiteGateway();
+const owner = await test.openWorkspace();
+const elsewhere = await test.openWorkspace('other@example.com');
 
 const CHALLENGE =
   /^Bearer realm="tributary"(?:, error="(?<error>[a-z_]+)")?, error_description="(?<reason>[ !#-[\]-~]+)"(?:, scope="(?<scope>[a-z.]+)")?$/;

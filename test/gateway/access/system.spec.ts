@@ -1,14 +1,10 @@
 import { join } from 'node:path';
 import type { ProcessReport } from '@tributary/core';
 import { openSqliteProcessBoard } from '@tributary/infra';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import { describe, expect, it } from 'vitest';
+import { suiteGateway } from '../suite-gateway.ts';
 
-let test: TestGateway;
-beforeAll(async () => {
-  test = await openTestGateway({ env: { TRIBUTARY_OPERATORS: 'Ops@Example.com, second@example.com' } });
-});
-afterAll(() => test.close());
+const test = await suiteGateway({ env: { TRIBUTARY_OPERATORS: 'Ops@Example.com, second@example.com' } });
 
 const report = (process: string, changes: Partial<ProcessReport> = {}): ProcessReport => ({
   process,

@@ -1,12 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import { describe, expect, it } from 'vitest';
+import { suiteGateway } from '../suite-gateway.ts';
 
-let test: TestGateway;
-beforeAll(async () => {
-  test = await openTestGateway();
-});
-afterAll(() => test.close());
+const test = await suiteGateway();
 
 interface Workspace {
   readonly id: string;

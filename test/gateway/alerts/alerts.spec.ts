@@ -1,17 +1,16 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { type InjectClient, openTestGateway } from '../../helpers/gateway.ts';
+import { suiteGateway } from '../suite-gateway.ts';
 
 const HOUR = 3_600_000;
 
-let test: TestGateway;
+const test = await suiteGateway();
 let owner: InjectClient;
 beforeAll(async () => {
-  test = await openTestGateway();
   owner = await test.openWorkspace();
   await countPastWeeks();
 });
-afterAll(() => test.close());
 
 interface Alert {
   readonly id: string;

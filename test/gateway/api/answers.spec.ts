@@ -1,14 +1,9 @@
 import { gunzipSync } from 'node:zlib';
-import { afterAll, beforeAll, expect, it, vi } from 'vitest';
-import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import { expect, it, vi } from 'vitest';
+import { suiteGateway } from '../suite-gateway.ts';
 
-let test: TestGateway;
-let owner: InjectClient;
-beforeAll(async () => {
-  test = await openTestGateway();
-  owner = await test.openWorkspace();
-});
-afterAll(() => test.close());
+const test = await suiteGateway();
+const owner = await test.openWorkspace();
 
 it('If-None-Match was ignored: a version that the caller has is answered 304', async () => {
   const { id } = await owner.ok<{ id: string }>('POST', './sources', { name: 'Kept', type: 'web' });

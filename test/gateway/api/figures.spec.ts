@@ -1,6 +1,6 @@
 import { type Labels, type Metrics, NO_LOGGER, NO_METRICS, Unavailable } from '@tributary/core';
-import { afterAll, beforeAll, expect, it, vi } from 'vitest';
-import { openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import { expect, it, vi } from 'vitest';
+import { suiteGateway } from '../suite-gateway.ts';
 
 const answers: Labels[] = [];
 const warned: object[] = [];
@@ -15,13 +15,9 @@ const metrics: Metrics = {
   },
 };
 
-let test: TestGateway;
-beforeAll(async () => {
-  test = await openTestGateway({
-    dependencies: { metrics, logger: { ...NO_LOGGER, warn: (fields) => warned.push(fields) } },
-  });
+const test = await suiteGateway({
+  dependencies: { metrics, logger: { ...NO_LOGGER, warn: (fields) => warned.push(fields) } },
 });
-afterAll(() => test.close());
 
 it('every answer is counted by its operation and status, and timed', async () => {
   const owner = await test.openWorkspace();

@@ -1,20 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import fc from 'fast-check';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import {
-  type InjectClient,
-  type Injected,
-  openTestGateway,
-  type TestGateway,
-} from '../../helpers/gateway.ts';
+import { beforeEach, describe, expect, it } from 'vitest';
+import type { InjectClient, Injected } from '../../helpers/gateway.ts';
+import { suiteGateway } from '../suite-gateway.ts';
 
-let test: TestGateway;
-beforeAll(async () => {
-  test = await openTestGateway({
-    env: { TRIBUTARY_CHANGE_RATE: '100000', TRIBUTARY_CHANGE_RATE_PER_ACCOUNT: '100000' },
-  });
+const test = await suiteGateway({
+  env: { TRIBUTARY_CHANGE_RATE: '100000', TRIBUTARY_CHANGE_RATE_PER_ACCOUNT: '100000' },
 });
-afterAll(() => test.close());
 
 type Item = Readonly<Record<string, unknown>> & { readonly id: string };
 

@@ -1,16 +1,8 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import {
-  type InjectClient,
-  type Injected,
-  openTestGateway,
-  type TestGateway,
-} from '../../helpers/gateway.ts';
+import { describe, expect, it } from 'vitest';
+import type { InjectClient, Injected } from '../../helpers/gateway.ts';
+import { suiteGateway } from '../suite-gateway.ts';
 
-let test: TestGateway;
-beforeAll(async () => {
-  test = await openTestGateway();
-});
-afterAll(() => test.close());
+const test = await suiteGateway();
 
 interface Listed {
   readonly id: string;

@@ -1,7 +1,8 @@
 import { QUOTA_FACTS, QUOTA_NAMES, QUOTAS, type QuotaName, type Quotas } from '@tributary/core';
 import { ChangeLimits } from '@tributary/gateway';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { type InjectClient, openTestGateway } from '../../helpers/gateway.ts';
+import { suiteGateway } from '../suite-gateway.ts';
 
 /** Small, and all different. */
 const LIMITS: Readonly<Record<QuotaName, number>> = {
@@ -35,12 +36,8 @@ const env = Object.fromEntries(
   QUOTA_NAMES.map((name) => [`TRIBUTARY_QUOTA_${name.toUpperCase()}`, String(LIMITS[name])]),
 );
 
-let test: TestGateway;
+const test = await suiteGateway({ env });
 let people = 0;
-beforeAll(async () => {
-  test = await openTestGateway({ env });
-});
-afterAll(() => test.close());
 
 interface Setting {
   readonly owner: InjectClient;

@@ -1,11 +1,11 @@
-import { afterAll, beforeAll, expect, it } from 'vitest';
-import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import { beforeAll, expect, it } from 'vitest';
+import type { InjectClient } from '../../helpers/gateway.ts';
+import { suiteGateway } from '../suite-gateway.ts';
 
-let test: TestGateway;
+const test = await suiteGateway();
 let owner: InjectClient;
 let destination: { readonly id: string };
 beforeAll(async () => {
-  test = await openTestGateway();
   owner = await test.openWorkspace();
   destination = await owner.ok('POST', './destinations', {
     name: 'Files',
@@ -13,7 +13,6 @@ beforeAll(async () => {
     settings: { folder: 'out' },
   });
 });
-afterAll(() => test.close());
 
 interface Made {
   readonly id: string;

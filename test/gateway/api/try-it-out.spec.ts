@@ -1,5 +1,5 @@
-import { afterAll, beforeAll, expect, it } from 'vitest';
-import { openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import { expect, it } from 'vitest';
+import { suiteGateway } from '../suite-gateway.ts';
 import {
   type DescribedOperation,
   describedOperations,
@@ -18,17 +18,10 @@ const ELSEWHERE: Readonly<Record<string, number>> = {
   readSystem: 403, // for operators
 };
 
-let test: TestGateway;
-let operations: readonly DescribedOperation[];
-let place: Setup;
-let other: Setup;
-beforeAll(async () => {
-  test = await openTestGateway();
-  operations = await describedOperations(test);
-  place = await openSetup(test, 'owner@example.com');
-  other = await openSetup(test, 'other@example.com');
-});
-afterAll(() => test.close());
+const test = await suiteGateway();
+const operations: readonly DescribedOperation[] = await describedOperations(test);
+const place: Setup = await openSetup(test, 'owner@example.com');
+const other: Setup = await openSetup(test, 'other@example.com');
 
 it('"Try it out" works as it is filled in, for every operation that needs nothing else', async () => {
   const faults: string[] = [];

@@ -1,15 +1,12 @@
 import { type CanonicalEvent, TOPIC } from '@tributary/core';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import { beforeEach, describe, expect, it } from 'vitest';
+import type { InjectClient } from '../../helpers/gateway.ts';
 import { putJudged, trackEvent } from '../../helpers/judged-events.ts';
 import { measured } from '../../helpers/measured.ts';
+import { suiteGateway } from '../suite-gateway.ts';
 
-let test: TestGateway;
+const test = await suiteGateway();
 let owner: InjectClient;
-beforeAll(async () => {
-  test = await openTestGateway();
-});
-afterAll(() => test.close());
 beforeEach(async () => {
   owner = await test.openWorkspace();
 });

@@ -1,23 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import { CatalogState, type Contract, contractVersionEntries } from '@tributary/core';
-import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
-import {
-  type InjectClient,
-  type Injected,
-  openTestGateway,
-  type TestGateway,
-} from '../../helpers/gateway.ts';
+import { beforeEach, expect, it } from 'vitest';
+import type { InjectClient, Injected } from '../../helpers/gateway.ts';
+import { suiteGateway } from '../suite-gateway.ts';
 
-let test: TestGateway;
+const test = await suiteGateway();
 let owner: InjectClient;
 let id: string;
 /** As the API showed each while it was the newest. */
 let shown: Contract[];
-
-beforeAll(async () => {
-  test = await openTestGateway();
-});
-afterAll(() => test.close());
 
 /** Five versions, and the entries of the audit stage for their facts. */
 beforeEach(async () => {

@@ -1,14 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { newId } from '@tributary/core';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import { beforeEach, describe, expect, it } from 'vitest';
+import type { InjectClient } from '../../helpers/gateway.ts';
+import { suiteGateway } from '../suite-gateway.ts';
 
-let test: TestGateway;
+const test = await suiteGateway();
 let owner: InjectClient;
-beforeAll(async () => {
-  test = await openTestGateway();
-});
-afterAll(() => test.close());
 beforeEach(async () => {
   owner = await test.openWorkspace();
 });
@@ -289,6 +286,33 @@ describe('its violations', () => {
     expect(await counts('?kind=required&action=blocked')).toEqual([[hour - 3_600_000, 1]]);
     expect((await counts('?hours=720&kind=required')).map(([, count]) => count)).toEqual([1, 1, 1]);
     expect((await owner.call('GET', `./event-contracts/${id}/violations/hourly?hours=0`)).status).toBe(400);
+  });
+
+  it('are counted of several contracts at once, of those that are named', async () => {
+    const [broken, sound] = [await create(), await create({ ...paid, event_name: 'Sound' })];
+    const hour = Math.floor(Date.now() / 3_600_000) * 3_600_000;
+    await test.dependencies.history.put([
+      violation(broken.id, hour, 'required'),
+      violation(broken.id, hour - 1, 'type'),
+    ]);
+    const counts = (query: string) => owner.ok('GET', `./event-contracts/violations/hourly?${query}`);
+    const ids = [sound.id, randomUUID(), broken.id.toUpperCase()].join(',');
+    expect(await counts(`ids=${ids}`)).toEqual([
+      { contract_id: sound.id, total: 0, hourly: [] },
+      {
+        contract_id: broken.id,
+        total: 2,
+        hourly: await owner.ok('GET', `./event-contracts/${broken.id}/violations/hourly`),
+      },
+    ]);
+    expect(await counts(`ids=${ids}&hours=1&environment=production`)).toMatchObject([
+      { total: 0 },
+      { total: 1 },
+    ]);
+    for (const query of ['', 'ids=', 'ids=x', `ids=${broken.id}&hours=0`])
+      expect((await owner.call('GET', `./event-contracts/violations/hourly?${query}`)).status).toBe(400);
+    const other = await test.openWorkspace('other@example.com');
+    expect(await other.ok('GET', `./event-contracts/violations/hourly?ids=${broken.id}`)).toEqual([]);
   });
 
   it.each([

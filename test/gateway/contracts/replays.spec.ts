@@ -1,14 +1,9 @@
 import { historyEntryOfReplay, type ReplayStep } from '@tributary/core';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import { describe, expect, it, vi } from 'vitest';
+import { suiteGateway } from '../suite-gateway.ts';
 
-let test: TestGateway;
-let owner: InjectClient;
-beforeAll(async () => {
-  test = await openTestGateway();
-  owner = await test.openWorkspace();
-});
-afterAll(() => test.close());
+const test = await suiteGateway();
+const owner = await test.openWorkspace();
 
 interface Replay {
   readonly id: string;

@@ -1,15 +1,12 @@
 import { join } from 'node:path';
 import { type HealthSample, Unavailable } from '@tributary/core';
 import { openSqliteHealthBoard } from '@tributary/infra';
-import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
-import { InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import { beforeEach, expect, it } from 'vitest';
+import { InjectClient, openTestGateway } from '../../helpers/gateway.ts';
+import { suiteGateway } from '../suite-gateway.ts';
 
-let test: TestGateway;
+const test = await suiteGateway();
 let owner: InjectClient;
-beforeAll(async () => {
-  test = await openTestGateway();
-});
-afterAll(() => test.close());
 beforeEach(async () => {
   owner = await test.openWorkspace();
 });

@@ -1,15 +1,10 @@
-import { afterAll, beforeAll, expect, it } from 'vitest';
-import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import { expect, it } from 'vitest';
+import { suiteGateway } from '../suite-gateway.ts';
 
 const MASK = '********';
 
-let test: TestGateway;
-let owner: InjectClient;
-beforeAll(async () => {
-  test = await openTestGateway();
-  owner = await test.openWorkspace();
-});
-afterAll(() => test.close());
+const test = await suiteGateway();
+const owner = await test.openWorkspace();
 
 interface Destination {
   readonly id: string;

@@ -1,6 +1,6 @@
 import { Ajv2020 } from 'ajv/dist/2020.js';
-import { afterAll, beforeAll, expect, it } from 'vitest';
-import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import { expect, it } from 'vitest';
+import { suiteGateway } from '../suite-gateway.ts';
 
 interface DestinationType {
   readonly type: string;
@@ -13,15 +13,9 @@ interface DestinationType {
   readonly actions: readonly string[];
 }
 
-let test: TestGateway;
-let viewer: InjectClient;
-let owner: InjectClient;
-beforeAll(async () => {
-  test = await openTestGateway();
-  owner = await test.openWorkspace();
-  viewer = await owner.withApiKey('viewer');
-});
-afterAll(() => test.close());
+const test = await suiteGateway();
+const owner = await test.openWorkspace();
+const viewer = await owner.withApiKey('viewer');
 
 const types = () => viewer.ok<DestinationType[]>('GET', './destination-types');
 

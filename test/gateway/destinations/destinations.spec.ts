@@ -1,16 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { type HealthReport, isSealed } from '@tributary/core';
-import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
-import { InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import { beforeEach, expect, it } from 'vitest';
+import { InjectClient, openTestGateway } from '../../helpers/gateway.ts';
+import { suiteGateway } from '../suite-gateway.ts';
 
 const MASK = '********';
 
-let test: TestGateway;
+const test = await suiteGateway();
 let owner: InjectClient;
-beforeAll(async () => {
-  test = await openTestGateway();
-});
-afterAll(() => test.close());
 beforeEach(async () => {
   owner = await test.openWorkspace();
 });

@@ -1,16 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { type CanonicalEvent, type JsonObject, TOPIC } from '@tributary/core';
-import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
-import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import { beforeEach, expect, it } from 'vitest';
+import type { InjectClient } from '../../helpers/gateway.ts';
 import { putJudged, trackEvent } from '../../helpers/judged-events.ts';
+import { suiteGateway } from '../suite-gateway.ts';
 
-let test: TestGateway;
+const test = await suiteGateway();
 let owner: InjectClient;
 let destinationId: string;
-beforeAll(async () => {
-  test = await openTestGateway();
-});
-afterAll(() => test.close());
 beforeEach(async () => {
   owner = await test.openWorkspace();
   destinationId = await createDestination(owner);

@@ -1,20 +1,11 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { makeKey } from '@tributary/core';
-import { afterAll, beforeAll, expect, it, vi } from 'vitest';
-import {
-  DEDICATED_TOPIC,
-  type InjectClient,
-  openTestGateway,
-  type TestGateway,
-} from '../../helpers/gateway.ts';
+import { expect, it, vi } from 'vitest';
+import { DEDICATED_TOPIC } from '../../helpers/gateway.ts';
+import { suiteGateway } from '../suite-gateway.ts';
 
-let test: TestGateway;
-let owner: InjectClient;
-beforeAll(async () => {
-  test = await openTestGateway();
-  owner = await test.openWorkspace();
-});
-afterAll(() => test.close());
+const test = await suiteGateway();
+const owner = await test.openWorkspace();
 
 interface WriteKey {
   readonly id: string;

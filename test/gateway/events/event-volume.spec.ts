@@ -1,14 +1,14 @@
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { beforeAll, expect, it } from 'vitest';
 import { countAccepted } from '../../helpers/counts.ts';
-import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import type { InjectClient } from '../../helpers/gateway.ts';
+import { suiteGateway } from '../suite-gateway.ts';
 
 const HOUR = 3_600_000;
 
-let test: TestGateway;
+const test = await suiteGateway();
 let owner: InjectClient;
 let hour: number;
 beforeAll(async () => {
-  test = await openTestGateway();
   owner = await test.openWorkspace();
   hour = Math.floor(test.clock.now() / HOUR) * HOUR;
   // Half past the hour, so that it does not change during the test.
@@ -19,7 +19,6 @@ beforeAll(async () => {
     { ...accepted, environment: 'development', count: 5 },
   ]);
 });
-afterAll(() => test.close());
 
 const records = (event_count: number) => [
   { event_type: 'track', event_name: 'Now', hour_bucket: new Date(hour).toISOString(), event_count },

@@ -1,6 +1,7 @@
 import { type FunnelIncrement, Unavailable } from '@tributary/core';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
-import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import { beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
+import type { InjectClient } from '../../helpers/gateway.ts';
+import { suiteGateway } from '../suite-gateway.ts';
 
 const HOUR = 3_600_000;
 const RULE = '00000000-0000-4000-8000-0000000000a1';
@@ -23,11 +24,10 @@ interface Funnel {
   readonly behind?: readonly object[];
 }
 
-let test: TestGateway;
+const test = await suiteGateway();
 let owner: InjectClient;
 let hour: number;
 beforeAll(async () => {
-  test = await openTestGateway();
   owner = await test.openWorkspace();
   hour = Math.floor(test.clock.now() / HOUR) * HOUR;
   // Half past the hour, so that it does not change during the test.
@@ -65,7 +65,6 @@ beforeAll(async () => {
     ],
   });
 });
-afterAll(() => test.close());
 
 const read = (query = '') => owner.ok<Funnel>('GET', `./funnel${query}`);
 const at = (time: number) => new Date(time).toISOString();

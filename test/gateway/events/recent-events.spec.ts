@@ -1,17 +1,13 @@
 import { type CanonicalEvent, TOPIC } from '@tributary/core';
 import { RecentEvents, type RecentEventsQuery, SCAN_BUDGET } from '@tributary/gateway';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { putJudged, trackEvent } from '../../helpers/judged-events.ts';
+import { suiteGateway } from '../suite-gateway.ts';
 
 const STAYS = new AbortController().signal;
 
-let test: TestGateway;
+const test = await suiteGateway();
 let workspaceId: string;
-beforeAll(async () => {
-  test = await openTestGateway();
-});
-afterAll(() => test.close());
 beforeEach(() => {
   workspaceId = crypto.randomUUID();
 });

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import type { CanonicalEvent } from '@tributary/core';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { suiteGateway } from '../suite-gateway.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -10,10 +10,9 @@ const CALLS = readFileSync(new URL('../../data/segment-calls/calls.ndjson', impo
   .split('\n')
   .map((line) => JSON.parse(line) as Fields & { readonly type: string; readonly event?: string });
 
-let test: TestGateway;
+const test = await suiteGateway();
 let headers: Readonly<Record<string, string>>;
 beforeAll(async () => {
-  test = await openTestGateway();
   const owner = await test.openWorkspace();
   const made = await owner.ok<{ key: string }>('POST', './event-keys', {
     name: 'k',
@@ -21,7 +20,6 @@ beforeAll(async () => {
   });
   headers = { authorization: `Bearer ${made.key}` };
 });
-afterAll(() => test.close());
 
 /** The events that the gateway appends to the log for a request. */
 async function eventsOf(url: string, payload: object): Promise<readonly CanonicalEvent[]> {

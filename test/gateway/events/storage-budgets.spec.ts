@@ -1,21 +1,18 @@
 import { organizationScope, TOPIC } from '@tributary/core';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { deadDelivery } from '../../helpers/dead-delivery.ts';
-import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import type { InjectClient } from '../../helpers/gateway.ts';
+import { suiteGateway } from '../suite-gateway.ts';
 
 const MIB = 2 ** 20;
 const EVENT = { event: 'Paid', user_id: 'u' };
 const CALL = { event: 'Paid', userId: 'u' };
 
-let test: TestGateway;
+const test = await suiteGateway({
+  env: { TRIBUTARY_WORKSPACE_BYTES_PER_HOUR: '7MiB', TRIBUTARY_WORKSPACE_BYTES_HELD: '11MiB' },
+});
 let owner: InjectClient;
 let writer: InjectClient;
-beforeAll(async () => {
-  test = await openTestGateway({
-    env: { TRIBUTARY_WORKSPACE_BYTES_PER_HOUR: '7MiB', TRIBUTARY_WORKSPACE_BYTES_HELD: '11MiB' },
-  });
-});
-afterAll(() => test.close());
 beforeEach(async () => {
   owner = await test.openWorkspace();
   writer = await writerOf(owner);

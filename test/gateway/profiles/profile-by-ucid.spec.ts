@@ -1,23 +1,17 @@
 import { randomUUID } from 'node:crypto';
 import type { ProfileRecord } from '@tributary/core';
-import { afterAll, beforeAll, expect, it } from 'vitest';
-import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import { expect, it } from 'vitest';
 import {
   makeClientKey,
   openProfiles,
   type ProfileOrganization,
   sendInto,
 } from '../../helpers/profile-client.ts';
+import { suiteGateway } from '../suite-gateway.ts';
 
-let test: TestGateway;
-let owner: InjectClient;
-let organization: ProfileOrganization;
-beforeAll(async () => {
-  test = await openTestGateway();
-  owner = await test.openWorkspace();
-  organization = await openProfiles(owner, owner.workspaceId, sendInto(test.app));
-});
-afterAll(() => test.close());
+const test = await suiteGateway();
+const owner = await test.openWorkspace();
+const organization: ProfileOrganization = await openProfiles(owner, owner.workspaceId, sendInto(test.app));
 
 const write = (ids: Readonly<Record<string, string>>, fields: object = {}) =>
   organization.client.write(ids, fields);

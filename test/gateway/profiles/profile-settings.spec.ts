@@ -1,19 +1,16 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { type ProfileOperation, TOPIC } from '@tributary/core';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import { describe, expect, it } from 'vitest';
+import type { InjectClient } from '../../helpers/gateway.ts';
 import { openProfiles, type ProfileClient, sendInto } from '../../helpers/profile-client.ts';
+import { suiteGateway } from '../suite-gateway.ts';
 
 interface Refusal {
   readonly error: string;
   readonly details: readonly { readonly path: string; readonly message: string }[];
 }
 
-let test: TestGateway;
-beforeAll(async () => {
-  test = await openTestGateway();
-});
-afterAll(() => test.close());
+const test = await suiteGateway();
 
 /** A new organization, its settings and its profiles. */
 async function open(): Promise<{ owner: InjectClient; path: string; client: ProfileClient; id: string }> {

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { openProfiles, type ProfileClient, sendInto } from '../../helpers/profile-client.ts';
+import { suiteGateway } from '../suite-gateway.ts';
 
 const EMAIL = 'somebody@example.com';
 
@@ -10,14 +10,12 @@ interface Refusal {
   readonly details: readonly { readonly path: string; readonly message: string }[];
 }
 
-let test: TestGateway;
+const test = await suiteGateway();
 let client: ProfileClient;
 beforeAll(async () => {
-  test = await openTestGateway();
   const owner = await test.openWorkspace();
   client = (await openProfiles(owner, owner.workspaceId, sendInto(test.app))).client;
 });
-afterAll(() => test.close());
 
 const WRITE = { region: 'eu', ids: { email: EMAIL } };
 const SEARCH = { regions: ['eu'], search: { email: [EMAIL] } };

@@ -1,20 +1,18 @@
 // Runs alone: it measures the longest turns of the event loop.
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { openProfiles, type ProfileClient, sendInto } from '../../helpers/profile-client.ts';
+import { suiteGateway } from '../suite-gateway.ts';
 
 /** Generous: the test is about gaps of many seconds. */
 const MAX_GAP_MS = 5_000;
 const BODY_BYTES = 4 * 1024 * 1024 - 1024;
 
-let test: TestGateway;
+const test = await suiteGateway();
 let client: ProfileClient;
 beforeAll(async () => {
-  test = await openTestGateway();
   const owner = await test.openWorkspace();
   client = (await openProfiles(owner, owner.workspaceId, sendInto(test.app))).client;
 });
-afterAll(() => test.close());
 
 /** As many items as fit into a body, joined by commas. */
 function full(item: (n: number) => string): string {

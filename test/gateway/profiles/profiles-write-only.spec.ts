@@ -1,6 +1,6 @@
 import type { ProfileRecord } from '@tributary/core';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import { beforeAll, describe, expect, it } from 'vitest';
+import type { InjectClient } from '../../helpers/gateway.ts';
 import {
   makeClientKey,
   openProfiles,
@@ -8,24 +8,23 @@ import {
   type ProfileOrganization,
   sendInto,
 } from '../../helpers/profile-client.ts';
+import { suiteGateway } from '../suite-gateway.ts';
 
 const WRITE = 'profile.write';
 
-let test: TestGateway;
+const test = await suiteGateway();
 let owner: InjectClient;
 let organization: ProfileOrganization;
 let full: ProfileClient;
 let writeOnly: ProfileClient;
 let people = 0;
 beforeAll(async () => {
-  test = await openTestGateway();
   owner = await test.openWorkspace();
   organization = await openProfiles(owner, owner.workspaceId, sendInto(test.app));
   full = organization.client;
   const { key } = await makeClientKey(owner, organization.id, [WRITE]);
   writeOnly = full.withKey(key, WRITE);
 });
-afterAll(() => test.close());
 
 const SECRET = 'only-for-readers';
 
