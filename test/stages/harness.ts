@@ -122,7 +122,7 @@ function scriptedSandbox(world: World): Sandbox {
 /** The type of destinations that keep their deliveries on the disk of the process. */
 export const STORED_HERE = 'stored here';
 
-export function scriptedConnectors(world: Pick<World, 'deliver'>): ConnectorCatalog {
+function scriptedConnectors(world: Pick<World, 'deliver'>): ConnectorCatalog {
   const connector: Connector = {
     batchLimits: () => ({ events: 10 }),
     test: async () => ({ ok: true }),
