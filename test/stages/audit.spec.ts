@@ -130,19 +130,8 @@ it('the stage lists all facts before an unknown one, waits there, and skips none
 
 it('every version of a contract is stored once, with any repetition of its facts', async () => {
   const { catalog, history, run } = setUp();
-  catalog.add('contract.created', 'c1', {
-    id: 'c1',
-    workspace_id: WORKSPACE,
-    name: 'one',
-    event_type: 'track',
-    event_name: 'Paid',
-    description: null,
-    schema_definition: { properties: { large: { description: 'x'.repeat(50_000) } } },
-    enforcement_mode: 'warn',
-    undeclared_fields: 'allow',
-    status: 'active',
-    created_by: 'a',
-  });
+  const schema_definition = { properties: { large: { description: 'x'.repeat(50_000) } } };
+  catalog.addContract({ id: 'c1', name: 'one', schema_definition });
   catalog.add('contract.updated', 'c1', { name: 'two' });
   catalog.add('contract.archived', 'c1', {});
   await run('audit', entriesOf(catalog.facts));

@@ -2,6 +2,7 @@ import {
   applyFact,
   type Catalog,
   CatalogState,
+  type Contract,
   type Destination,
   type Draft,
   type Fact,
@@ -16,6 +17,24 @@ import {
 export const WORKSPACE = '00000000-0000-4000-8000-000000000001';
 export const ORGANIZATION = '00000000-0000-4000-8000-000000000002';
 const AT = '2026-01-01T00:00:00.000Z';
+
+/** A contract for orders that blocks, but for these fields. */
+export function contractOf(fields: Partial<Draft<Contract>> = {}): Draft<Contract> {
+  return {
+    id: '00000000-0000-4000-8000-0000000000c1',
+    workspace_id: WORKSPACE,
+    name: 'orders',
+    event_type: 'track',
+    event_name: 'Order Placed',
+    description: null,
+    schema_definition: {},
+    enforcement_mode: 'block',
+    undeclared_fields: 'allow',
+    status: 'active',
+    created_by: 'a',
+    ...fields,
+  };
+}
 
 /** The real fold, with facts from the test in place of the log. Starts with one workspace. */
 export class MemoryCatalog implements Catalog {
@@ -72,6 +91,11 @@ export class MemoryCatalog implements Catalog {
       created_by: 'a',
       ...fields,
     });
+  }
+
+  addContract(fields: Partial<Draft<Contract>> = {}): void {
+    const contract = contractOf(fields);
+    this.add('contract.created', contract.id, contract);
   }
 
   addRule(id: string, destinationId: string, fields: Partial<Draft<Rule>> = {}): void {

@@ -1,8 +1,6 @@
 import {
-  type Contract,
   type Delivery,
   type DeliveryOutcome,
-  type Draft,
   deadDeliveryKey,
   HEADER,
   MATCH,
@@ -148,26 +146,12 @@ describe('an event of a workspace over its budget became a delivery for each of 
 
 const isAsLarge = (bytes: number) => bytes >= JSON.stringify(event('m')).length;
 
-const CONTRACT: Draft<Contract> = {
-  id: 'c',
-  workspace_id: WORKSPACE,
-  name: 'c',
-  event_type: 'track',
-  event_name: '',
-  description: null,
-  schema_definition: {},
-  enforcement_mode: 'warn',
-  undeclared_fields: 'allow',
-  status: 'active',
-  created_by: 'a',
-};
-
 describe('beyond its budget a workspace wrote on, by what its events did elsewhere than in route', () => {
   const HOUR_MS = 3_600_000;
 
   it('violations of an event are one record with their number', async () => {
     const { run, catalog, world } = setUpOver();
-    catalog.add('contract.created', 'c', CONTRACT);
+    catalog.addContract({ enforcement_mode: 'warn' });
     world.evaluate = () => ({
       outcome: 'warned',
       violations: Array.from({ length: 30 }, (_, n) => ({

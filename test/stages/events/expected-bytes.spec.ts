@@ -1,8 +1,6 @@
 import {
   BytesTally,
   type CanonicalEvent,
-  type Contract,
-  type Draft,
   HEADER,
   type OutputRecord,
   type ScopeBytes,
@@ -46,20 +44,6 @@ function setUpStages() {
   return { ...set, profiles, work, received, expected: () => expected };
 }
 
-const CONTRACT: Draft<Contract> = {
-  id: 'c',
-  workspace_id: WORKSPACE,
-  name: 'c',
-  event_type: 'track',
-  event_name: '',
-  description: null,
-  schema_definition: {},
-  enforcement_mode: 'warn',
-  undeclared_fields: 'allow',
-  status: 'active',
-  created_by: 'a',
-};
-
 const PERSON = { type: 'identify', user_id: 'u7', traits: { bio: 'b'.repeat(1_500) } } as const;
 
 describe('bytes of an event that later stages have yet to write to their stores', () => {
@@ -82,7 +66,7 @@ describe('bytes of an event that later stages have yet to write to their stores'
 
   it('are expected of violations, until the history has them', async () => {
     const { work, received, catalog, world, expected } = setUpStages();
-    catalog.add('contract.created', 'c', CONTRACT);
+    catalog.addContract({ enforcement_mode: 'warn' });
     world.evaluate = () => ({
       outcome: 'warned',
       violations: Array.from({ length: 12 }, (_, n) => ({
@@ -103,7 +87,7 @@ describe('bytes of an event that later stages have yet to write to their stores'
 
   it('are expected of an event in the slow queue, which is received once', async () => {
     const { run, work, catalog, world, time, notes, expected } = setUpStages();
-    catalog.add('contract.created', 'c', CONTRACT);
+    catalog.addContract({ enforcement_mode: 'warn' });
     world.evaluate = () => {
       time.pass(4);
       return { outcome: 'accepted', violations: [] };

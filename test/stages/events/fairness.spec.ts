@@ -1,32 +1,12 @@
-import {
-  type Contract,
-  type Draft,
-  HEADER,
-  type LogEntry,
-  MATCH,
-  type OutputRecord,
-  TOPIC,
-} from '@tributary/core';
+import { HEADER, type LogEntry, MATCH, type OutputRecord, TOPIC } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { entryOf, event, handedOn, setUp, topicsOf } from '../harness.ts';
-import { WORKSPACE } from '../memory-catalog.ts';
+import { contractOf } from '../memory-catalog.ts';
 
 const RECEIVED = 'events.production';
 const QUIET = '00000000-0000-4000-8000-00000000aaaa';
 
-const CONTRACT: Draft<Contract> = {
-  id: '00000000-0000-4000-8000-0000000000c7',
-  workspace_id: WORKSPACE,
-  name: 'costly',
-  event_type: 'track',
-  event_name: 'Order Placed',
-  description: null,
-  schema_definition: {},
-  enforcement_mode: 'block',
-  undeclared_fields: 'allow',
-  status: 'active',
-  created_by: 'a',
-};
+const CONTRACT = contractOf();
 
 const idsOf = (outputRecords: readonly OutputRecord[]) =>
   outputRecords.map(

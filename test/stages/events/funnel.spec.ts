@@ -1,10 +1,8 @@
 import {
   type CanonicalEvent,
-  type Contract,
   type ContractVerdict,
   countedEvent,
   countRecords,
-  type Draft,
   HEADER,
   type Headers,
   type LogEntry,
@@ -15,23 +13,11 @@ import {
 } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { entryOf, event, handedOn, setUp, until } from '../harness.ts';
-import { WORKSPACE } from '../memory-catalog.ts';
+import { contractOf } from '../memory-catalog.ts';
 import { openLog, runOn } from '../on-log.ts';
 
 const RECEIVED = 'events.production';
-const CONTRACT: Draft<Contract> = {
-  id: '00000000-0000-4000-8000-0000000000c1',
-  workspace_id: WORKSPACE,
-  name: 'orders',
-  event_type: 'track',
-  event_name: 'Order Placed',
-  description: null,
-  schema_definition: {},
-  enforcement_mode: 'block',
-  undeclared_fields: 'allow',
-  status: 'active',
-  created_by: 'a',
-};
+const CONTRACT = contractOf();
 const RECEIVED_AT = Date.parse('2026-01-01T10:00:00.000Z');
 
 /** The sums of notes, by rule and measures. */

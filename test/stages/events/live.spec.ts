@@ -1,7 +1,7 @@
 import { HEADER, type LogEntry, type OutputRecord, TOPIC } from '@tributary/core';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { entryOf, event, handedOn, setUp } from '../harness.ts';
-import { WORKSPACE } from '../memory-catalog.ts';
+import { contractOf, WORKSPACE } from '../memory-catalog.ts';
 
 const SEEN = {
   [HEADER.workspaceId]: WORKSPACE,
@@ -26,19 +26,7 @@ async function shown({
     );
 }
 
-const CONTRACT = {
-  id: '00000000-0000-4000-8000-0000000000c1',
-  workspace_id: WORKSPACE,
-  name: 'orders',
-  event_type: 'track',
-  event_name: 'Order Placed',
-  description: null,
-  schema_definition: {},
-  enforcement_mode: 'block',
-  undeclared_fields: 'omit',
-  status: 'active',
-  created_by: 'a',
-} as const;
+const CONTRACT = contractOf({ undeclared_fields: 'omit' });
 
 describe('live', () => {
   it('shows the results of validate for an event: its outcome and every violation as the API lists it', async () => {

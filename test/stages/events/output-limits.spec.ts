@@ -8,7 +8,6 @@ import {
 } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { entryOf, event, handedOn, setUp } from '../harness.ts';
-import { WORKSPACE } from '../memory-catalog.ts';
 
 /** Larger than a piece, and smaller than the output of all rules. */
 const MOST_OF_A_PIECE = 4 * 1024 * 1024 + 8 * 300 * 1024;
@@ -51,8 +50,6 @@ async function pieces({ run }: Pick<ReturnType<typeof setUp>, 'run'>, value: obj
     made = await run('route.slow', [handedOn(left)]);
   }
 }
-
-const CONTRACT_ID = '00000000-0000-4000-8000-0000000000c1';
 
 const reasonOf = ({ value }: OutputRecord) => (JSON.parse(value) as DeliveryOutcome).reason;
 const rulesOf = (outputRecords: readonly OutputRecord[]) =>
@@ -106,19 +103,7 @@ describe('one event over all rules of its workspace', () => {
 describe('a batch of events with many violations', () => {
   it('became ten times its size: the batch ends at the limit of one commit', async () => {
     const { stages, catalog, world } = setUp();
-    catalog.add('contract.created', CONTRACT_ID, {
-      id: CONTRACT_ID,
-      workspace_id: WORKSPACE,
-      name: 'orders',
-      event_type: 'track',
-      event_name: 'Order Placed',
-      description: null,
-      schema_definition: {},
-      enforcement_mode: 'block',
-      undeclared_fields: 'allow',
-      status: 'active',
-      created_by: 'a',
-    });
+    catalog.addContract();
     const message = 'm'.repeat(480);
     world.evaluate = () => ({
       outcome: 'rejected',

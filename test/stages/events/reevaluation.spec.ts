@@ -1,6 +1,4 @@
 import {
-  type Contract,
-  type Draft,
   HEADER,
   type LogEntry,
   type OutputRecord,
@@ -10,24 +8,12 @@ import {
 } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { entryOf, event, handedOn, START, setUp, topicsOf } from '../harness.ts';
-import { WORKSPACE } from '../memory-catalog.ts';
+import { contractOf, WORKSPACE } from '../memory-catalog.ts';
 import { openLog } from '../on-log.ts';
 
 const HOUR_MS = 3_600_000;
 const RECEIVED = 'events.production';
-const CONTRACT: Draft<Contract> = {
-  id: '00000000-0000-4000-8000-0000000000c7',
-  workspace_id: WORKSPACE,
-  name: 'refunds',
-  event_type: 'track',
-  event_name: 'Refunded',
-  description: null,
-  schema_definition: {},
-  enforcement_mode: 'block',
-  undeclared_fields: 'allow',
-  status: 'active',
-  created_by: 'a',
-};
+const CONTRACT = contractOf({ event_name: 'Refunded' });
 
 const stepIn = ({ value }: OutputRecord) => JSON.parse(value) as ReplayStep;
 

@@ -1,24 +1,11 @@
-import type { Contract, Draft } from '@tributary/core';
 import { HEADER, TOPIC } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { entryOf, event, START, setUp, topicsOf } from '../harness.ts';
-import { WORKSPACE } from '../memory-catalog.ts';
+import { contractOf } from '../memory-catalog.ts';
 
 const RECEIVED = 'events.production';
 
-const CONTRACT: Draft<Contract> = {
-  id: '00000000-0000-4000-8000-0000000000c1',
-  workspace_id: WORKSPACE,
-  name: 'orders',
-  event_type: 'track',
-  event_name: 'Order Placed',
-  description: null,
-  schema_definition: {},
-  enforcement_mode: 'block',
-  undeclared_fields: 'allow',
-  status: 'active',
-  created_by: 'a',
-};
+const CONTRACT = contractOf();
 
 describe('validate', () => {
   it('keeps the digits of large numbers if a contract removes other fields', async () => {
