@@ -1,35 +1,11 @@
-import { connect, type Socket } from 'node:net';
-import { startServer } from '@tributary/infra';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import { describe, expect, it } from 'vitest';
+import { open } from './raw-connection.ts';
+import { openServedGateway } from './served-gateway.ts';
 
-type ServerSettings = Parameters<typeof startServer>[0];
-type Dependencies = TestGateway['dependencies'];
-
+const { gateway, owner, writeKey, serve } = await openServedGateway();
 const POLL = { timeout: 10_000 };
 
 describe('shares of one address', () => {
-  let gateway: TestGateway;
-  let owner: InjectClient;
-  let writeKey: string;
-  beforeAll(async () => {
-    gateway = await openTestGateway();
-    owner = await gateway.openWorkspace();
-    const wanted = { name: 'k', environment: 'production' };
-    writeKey = (await owner.ok<{ key: string }>('POST', './event-keys', wanted)).key;
-  });
-  afterAll(() => gateway.close());
-
-  async function serve(settings: Partial<ServerSettings>, others: Partial<Dependencies> = {}) {
-    const { url, close } = await startServer(
-      { host: '127.0.0.1', port: 0, trustProxy: [], ...settings },
-      { ...gateway.dependencies, ...others },
-      { readiness: () => ({ ready: true, checks: {} }) },
-    );
-    onTestFinished(close);
-    return { url, port: Number(new URL(url).port) };
-  }
-
   describe('of connections', () => {
     const livez = 'GET /livez HTTP/1.1\r\nhost: x\r\n\r\n';
     const trackOf = (length: number) =>
@@ -114,26 +90,3 @@ describe('shares of one address', () => {
     });
   });
 });
-
-interface RawConnection {
-  readonly socket: Socket;
-  answer(): string;
-  isOver(): boolean;
-}
-
-function open(port: number, localAddress: string): Promise<RawConnection> {
-  return new Promise((resolve, reject) => {
-    const socket = connect({ port, host: '127.0.0.1', localAddress });
-    let text = '';
-    let isOver = false;
-    socket.on('data', (chunk) => {
-      text += chunk.toString('utf8');
-    });
-    socket.on('error', reject);
-    socket.on('close', () => {
-      isOver = true;
-    });
-    socket.on('connect', () => resolve({ socket, answer: () => text, isOver: () => isOver }));
-    onTestFinished(() => void socket.destroy());
-  });
-}

@@ -1,31 +1,11 @@
-import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { startServer } from '@tributary/infra';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import { describe, expect, it } from 'vitest';
+import { open } from './raw-connection.ts';
+import { openServedGateway } from './served-gateway.ts';
+
+const { gateway, owner, writeKey, serve } = await openServedGateway();
 
 describe('a client that closed its writing side', () => {
-  let gateway: TestGateway;
-  let owner: InjectClient;
-  let writeKey: string;
-  beforeAll(async () => {
-    gateway = await openTestGateway();
-    owner = await gateway.openWorkspace();
-    const wanted = { name: 'k', environment: 'production' };
-    writeKey = (await owner.ok<{ key: string }>('POST', './event-keys', wanted)).key;
-  });
-  afterAll(() => gateway.close());
-
-  async function serve(others: Partial<TestGateway['dependencies']> = {}): Promise<number> {
-    const server = await startServer(
-      { host: '127.0.0.1', port: 0, trustProxy: [] },
-      { ...gateway.dependencies, ...others },
-      { readiness: () => ({ ready: true, checks: {} }) },
-    );
-    onTestFinished(() => server.close());
-    return Number(new URL(server.url).port);
-  }
-
   /** An append that waits until the test releases it. */
   function blockedLog() {
     const { log } = gateway.dependencies;
@@ -54,7 +34,7 @@ describe('a client that closed its writing side', () => {
 
   it('no answer came although the event was durable: it comes, and the connection ends', async () => {
     const { log, begun, letGo } = blockedLog();
-    const port = await serve({ log });
+    const { port } = await serve({}, { log });
     const { socket, answer, isOver } = await open(port);
     socket.end(trackRequest('half-1'));
     await begun;
@@ -66,7 +46,7 @@ describe('a client that closed its writing side', () => {
 
   it('pipelined requests are each answered, in their order', async () => {
     const { log, begun, letGo } = blockedLog();
-    const port = await serve({ log });
+    const { port } = await serve({}, { log });
     const { socket, answer, isOver } = await open(port);
     socket.end(['p-1', 'p-2', 'p-3', 'p-4'].map(trackRequest).join(''));
     await begun;
@@ -77,7 +57,7 @@ describe('a client that closed its writing side', () => {
 
   it('the refusal of half a request was read as the answer of the whole one before it', async () => {
     const { log, begun, letGo } = blockedLog();
-    const port = await serve({ log });
+    const { port } = await serve({}, { log });
     const { socket, answer, isOver } = await open(port);
     socket.end(`${trackRequest('whole')}${trackRequest('half').slice(0, -9)}`);
     await begun;
@@ -89,7 +69,7 @@ describe('a client that closed its writing side', () => {
   });
 
   it('half a request, or none, holds no connection', async () => {
-    const port = await serve();
+    const { port } = await serve();
     for (const part of ['', 'POST / HTTP/1.1\r\nhost: x\r\n', trackRequest('cut').slice(0, -1)]) {
       const { socket, isOver } = await open(port);
       socket.end(part);
@@ -97,29 +77,3 @@ describe('a client that closed its writing side', () => {
     }
   });
 });
-
-interface RawConnection {
-  readonly socket: Socket;
-  answer(): string;
-  isOver(): boolean;
-}
-
-function open(port: number): Promise<RawConnection> {
-  return new Promise((resolve, reject) => {
-    const socket = connect(port, '127.0.0.1');
-    let text = '';
-    let over = false;
-    socket.on('data', (chunk) => {
-      text += chunk.toString('utf8');
-    });
-    socket.on('error', reject);
-    socket.on('close', () => {
-      over = true;
-    });
-    socket.on('end', () => {
-      over = true;
-    });
-    socket.on('connect', () => resolve({ socket, answer: () => text, isOver: () => over }));
-    onTestFinished(() => void socket.destroy());
-  });
-}

@@ -1,46 +1,20 @@
-import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type RateLimiter, TokenBuckets, Unavailable } from '@tributary/core';
-import { readConfig, startServer } from '@tributary/infra';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { readConfig } from '@tributary/infra';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { Client, eventually } from '../../helpers/client.ts';
-import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import { open } from './raw-connection.ts';
+import { openServedGateway } from './served-gateway.ts';
 
-type ServerSettings = Parameters<typeof startServer>[0];
-type Dependencies = TestGateway['dependencies'];
+const { gateway, owner, writeKey, serve: served } = await openServedGateway();
+
+async function serve(...told: Parameters<typeof served>) {
+  const server = await served(...told);
+  const person = new Client(server.url, owner.token, owner.workspaceId);
+  return { ...server, person, producer: person.with({ token: writeKey }) };
+}
 
 describe('limits of a client', () => {
-  let gateway: TestGateway;
-  let owner: InjectClient;
-  let writeKey: string;
-  beforeAll(async () => {
-    gateway = await openTestGateway();
-    owner = await gateway.openWorkspace();
-    const wanted = { name: 'k', environment: 'production' };
-    writeKey = (await owner.ok<{ key: string }>('POST', './event-keys', wanted)).key;
-  });
-  afterAll(() => gateway.close());
-
-  async function serve(
-    settings: Partial<ServerSettings> = {},
-    others: Partial<Dependencies> = {},
-  ): Promise<{ url: string; port: number; person: Client; producer: Client; close(): Promise<void> }> {
-    const server = await startServer(
-      { host: '127.0.0.1', port: 0, trustProxy: [], ...settings },
-      { ...gateway.dependencies, ...others },
-      { readiness: () => ({ ready: true, checks: {} }) },
-    );
-    onTestFinished(() => server.close());
-    const person = new Client(server.url, owner.token, owner.workspaceId);
-    return {
-      url: server.url,
-      port: Number(new URL(server.url).port),
-      person,
-      producer: person.with({ token: writeKey }),
-      close: () => server.close(),
-    };
-  }
-
   const track = (producer: Client) =>
     producer.call('POST', './events/track', { body: { event: 'E', user_id: 'u' } });
   const workspaces = (person: Client) => person.call('GET', '/workspaces');
@@ -385,29 +359,3 @@ describe('the settings of limits', () => {
     expect(() => readConfig({ TRIBUTARY_EVENT_RATE: '0' })).toThrow('TRIBUTARY_EVENT_RATE');
   });
 });
-
-interface RawConnection {
-  readonly socket: Socket;
-  answer(): string;
-  isOver(): boolean;
-}
-
-function open(port: number): Promise<RawConnection> {
-  return new Promise((resolve, reject) => {
-    const socket = connect(port, '127.0.0.1');
-    let text = '';
-    let over = false;
-    socket.on('data', (chunk) => {
-      text += chunk.toString('utf8');
-    });
-    socket.on('error', reject);
-    socket.on('close', () => {
-      over = true;
-    });
-    socket.on('end', () => {
-      over = true;
-    });
-    socket.on('connect', () => resolve({ socket, answer: () => text, isOver: () => over }));
-    onTestFinished(() => void socket.destroy());
-  });
-}
