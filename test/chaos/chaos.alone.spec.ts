@@ -1,7 +1,8 @@
 // Runs alone: eight processes and dedicated engines are busy, and a drain has a deadline.
 import { describe, expect, it } from 'vitest';
 import { engines } from '../helpers/engines.ts';
-import { LONG, SCALING, SHORT } from './forms.ts';
+import { GROWTH, LONG, SCALING, SHORT } from './forms.ts';
+import { runGrowth } from './growth.ts';
 import { runChaos } from './run.ts';
 import { runScaling } from './scaling.ts';
 
@@ -26,6 +27,14 @@ describe.skipIf(engines() === undefined)('chaos', () => {
     { timeout: 1_800_000, retry: 0 },
     async () => {
       expect(await runScaling({ ...SCALING, seed }, (line) => console.log(line))).toEqual([]);
+    },
+  );
+
+  it.runIf(isLong)(
+    'partitions that grow under load and kills leave each event once wherever it belongs, in the order of its subject',
+    { timeout: 1_800_000, retry: 0 },
+    async () => {
+      expect(await runGrowth({ ...GROWTH, seed }, (line) => console.log(line))).toEqual([]);
     },
   );
 });

@@ -1,6 +1,4 @@
-import { mkdtempSync, readFileSync } from 'node:fs';
-import { rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { TOPIC } from '@tributary/core';
@@ -11,14 +9,14 @@ import { Dice } from './dice.ts';
 import { drained } from './drain.ts';
 import { gather } from './evidence.ts';
 import { longestStandstills } from './handover.ts';
-import { Installation } from './installation.ts';
+import type { Installation } from './installation.ts';
 import { type Sample, watchPositions } from './positions.ts';
 import { produce, type SendingFigures } from './producers.ts';
 import { type FailingReceiver, startFailingReceiver } from './receiver.ts';
-import { drawFindings } from './report.ts';
+import { runOnInstallation } from './report.ts';
 import { GATEWAYS, PROCESSORS } from './schedule.ts';
 import { repeatFlights, shareOut } from './traffic.ts';
-import { agrees, type Finding, verify } from './verify.ts';
+import { type Finding, verify } from './verify.ts';
 import { prepareChaosWorkspace } from './workspace.ts';
 
 export interface GrowthOptions {
@@ -55,39 +53,32 @@ interface Run {
 /**
  * Grows all topics from 4 to 12 partitions, and three of them to 24 by Kafka's own tool and by adoption, while events
  * flow and gateways, processors and the command itself are killed. Verifies that each event is once wherever it belongs,
- * in the order of its subject, and reports how long partitions stood still. Logs as `runChaos` does.
+ * in the order of its subject, and reports how long partitions stood still.
  */
 export async function runGrowth(
   options: GrowthOptions,
   tell: (line: string) => void,
 ): Promise<readonly Finding[]> {
-  const folder = mkdtempSync(join(tmpdir(), 'tributary-growth-'));
   const receiver = await startFailingReceiver(new Dice(options.seed));
-  let wrong: readonly Finding[] | undefined;
   tell(`seed ${options.seed} (TRIBUTARY_CHAOS_SEED), ${options.events.toLocaleString('en')} events`);
+  const shared = engines();
   try {
-    const shared = engines();
-    const installation = await Installation.start({
-      folder,
-      ...(shared && { shared }),
-      processors: PROCESSORS.length,
-      partitions: FIRST,
-      sessionTimeoutMs: SESSION_TIMEOUT_MS,
-      stages: STAGES,
-      // How long the command waits between announcement and adoption.
-      env: { TRIBUTARY_CATALOG_STALENESS: '5s' },
-    });
-    try {
-      const findings = await grow(installation, receiver, options, tell);
-      wrong = findings.filter((finding) => !agrees(finding));
-      return wrong;
-    } finally {
-      await installation.stop();
-    }
+    return await runOnInstallation(
+      'growth',
+      {
+        ...(shared && { shared }),
+        processors: PROCESSORS.length,
+        partitions: FIRST,
+        sessionTimeoutMs: SESSION_TIMEOUT_MS,
+        stages: STAGES,
+        // How long the command waits between announcement and adoption.
+        env: { TRIBUTARY_CATALOG_STALENESS: '5s' },
+      },
+      tell,
+      (installation) => grow(installation, receiver, options, tell),
+    );
   } finally {
     await receiver.close();
-    if (wrong?.length === 0) await rm(folder, { recursive: true, force: true });
-    else tell(`the logs of all processes are in ${folder}`);
   }
 }
 
@@ -126,7 +117,7 @@ async function grow(
   tell(`drained ${Math.round(await drained(installation, drainWithinMs))} ms later`);
   watching.abort();
   await ended;
-  const findings = [
+  return [
     ...verify(events, await gather(installation, workspace, receiver.ids), workspace.ruleIds, [
       FIRST,
       SECOND,
@@ -134,8 +125,6 @@ async function grow(
     await usedFinding(installation),
     warnedFinding(installation),
   ];
-  tell(`\n${drawFindings(findings)}`);
-  return findings;
 }
 
 /** Kills before, during and after each growth; a period without kills around an adoption is measured. */

@@ -1,16 +1,12 @@
-import { mkdtempSync } from 'node:fs';
-import { rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '../helpers/client.ts';
 import { atMost } from '../helpers/pacing.ts';
 import { ServerProcess } from '../helpers/server-process.ts';
 import { drained } from './drain.ts';
-import { Installation } from './installation.ts';
-import { drawFindings } from './report.ts';
+import type { Installation } from './installation.ts';
+import { runOnInstallation } from './report.ts';
 import { GATEWAYS, PROCESSORS } from './schedule.ts';
-import { agrees, type Finding } from './verify.ts';
+import type { Finding } from './verify.ts';
 
 export interface OperationsOptions {
   readonly events: number;
@@ -51,41 +47,28 @@ export async function runOperations(
   { events, rate, drainWithinMs }: OperationsOptions,
   tell: (line: string) => void,
 ): Promise<readonly Finding[]> {
-  const folder = mkdtempSync(join(tmpdir(), 'tributary-operations-'));
-  let wrong: readonly Finding[] | undefined;
-  try {
-    const installation = await Installation.start({
-      folder,
-      processors: PROCESSORS.length,
-      partitions: PARTITIONS,
-      sessionTimeoutMs: SESSION_TIMEOUT_MS,
-      // How long the growth waits between its announcement and its adoption.
-      env: { TRIBUTARY_CATALOG_STALENESS: '10s' },
-    });
-    try {
-      const workspace = await prepareWorkspace(installation);
-      const sending: Sending = { confirmed: 0, answers: new Map(), slowestMs: 0 };
-      const from = performance.now();
-      await Promise.all([
-        produce(installation, workspace, { events, rate }, sending),
-        operate(installation, (share) => reached(sending, share * events), tell),
-      ]);
-      const seconds = (performance.now() - from) / 1_000;
-      tell(
-        `${events.toLocaleString('en')} events confirmed in ${Math.round(seconds)} s; answers to batches: ${[...sending.answers].map(([answer, times]) => `${answer} ${times} times`).join(', ')}; the slowest was confirmed after ${Math.round(sending.slowestMs)} ms`,
-      );
-      tell(`drained ${Math.round(await drained(installation, drainWithinMs))} ms later`);
-      const findings = await findingsOf(installation, workspace, events);
-      tell(`\n${drawFindings(findings)}`);
-      wrong = findings.filter((finding) => !agrees(finding));
-      return wrong;
-    } finally {
-      await installation.stop();
-    }
-  } finally {
-    if (wrong?.length === 0) await rm(folder, { recursive: true, force: true });
-    else tell(`the logs of all processes are in ${folder}`);
-  }
+  const options = {
+    processors: PROCESSORS.length,
+    partitions: PARTITIONS,
+    sessionTimeoutMs: SESSION_TIMEOUT_MS,
+    // How long the growth waits between its announcement and its adoption.
+    env: { TRIBUTARY_CATALOG_STALENESS: '10s' },
+  };
+  return runOnInstallation('operations', options, tell, async (installation) => {
+    const workspace = await prepareWorkspace(installation);
+    const sending: Sending = { confirmed: 0, answers: new Map(), slowestMs: 0 };
+    const from = performance.now();
+    await Promise.all([
+      produce(installation, workspace, { events, rate }, sending),
+      operate(installation, (share) => reached(sending, share * events), tell),
+    ]);
+    const seconds = (performance.now() - from) / 1_000;
+    tell(
+      `${events.toLocaleString('en')} events confirmed in ${Math.round(seconds)} s; answers to batches: ${[...sending.answers].map(([answer, times]) => `${answer} ${times} times`).join(', ')}; the slowest was confirmed after ${Math.round(sending.slowestMs)} ms`,
+    );
+    tell(`drained ${Math.round(await drained(installation, drainWithinMs))} ms later`);
+    return findingsOf(installation, workspace, events);
+  });
 }
 
 async function prepareWorkspace(installation: Installation): Promise<Workspace> {

@@ -1,18 +1,14 @@
-import { mkdtempSync } from 'node:fs';
-import { rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Dice } from './dice.ts';
 import { drained } from './drain.ts';
 import { gather } from './evidence.ts';
-import { Installation } from './installation.ts';
+import type { Installation } from './installation.ts';
 import { produce, type SendingFigures } from './producers.ts';
 import { type FailingReceiver, startFailingReceiver } from './receiver.ts';
-import { drawFindings } from './report.ts';
-import { drawSchedule, PROCESSORS, type ScheduleOptions } from './schedule.ts';
+import { runOnInstallation } from './report.ts';
+import { drawSchedule, PROCESSORS, type ScheduleOptions, type Trouble } from './schedule.ts';
 import { repeatFlights, type SentEvent, shareOut } from './traffic.ts';
-import { makeTroubles } from './troubles.ts';
-import { agrees, type Finding, verify } from './verify.ts';
+import { type Finding, verify } from './verify.ts';
 import { prepareChaosWorkspace } from './workspace.ts';
 
 export interface ChaosOptions extends Omit<ScheduleOptions, 'sessionTimeoutMs'> {
@@ -30,36 +26,23 @@ const PATIENCE_MS = 180_000;
 
 /**
  * Sends events while everything that can be killed is killed, and checks the outcome against the events sent.
- * Resolves to the findings that do not hold, none when all is well, and then leaves nothing behind. Otherwise
- * the folder with all logs stays, and `tell` gets its path.
  */
 export async function runChaos(
   options: ChaosOptions,
   tell: (line: string) => void,
 ): Promise<readonly Finding[]> {
-  const folder = mkdtempSync(join(tmpdir(), 'tributary-chaos-'));
   const dice = new Dice(options.seed);
   const receiver = await startFailingReceiver(new Dice(options.seed + 1));
   tell(`seed ${options.seed} (TRIBUTARY_CHAOS_SEED), ${options.events.toLocaleString('en')} events`);
-  let wrong: readonly Finding[] | undefined;
   try {
-    const installation = await Installation.start({
-      folder,
-      processors: PROCESSORS.length,
-      partitions: PARTITIONS,
-      sessionTimeoutMs: SESSION_TIMEOUT_MS,
-    });
-    try {
-      const findings = await chaos(installation, receiver, options, dice, tell);
-      wrong = findings.filter((finding) => !agrees(finding));
-      return wrong;
-    } finally {
-      await installation.stop();
-    }
+    return await runOnInstallation(
+      'chaos',
+      { processors: PROCESSORS.length, partitions: PARTITIONS, sessionTimeoutMs: SESSION_TIMEOUT_MS },
+      tell,
+      (installation) => chaos(installation, receiver, options, dice, tell),
+    );
   } finally {
     await receiver.close();
-    if (wrong?.length === 0) await rm(folder, { recursive: true, force: true });
-    else tell(`the logs of all processes are in ${folder}`);
   }
 }
 
@@ -98,10 +81,8 @@ async function chaos(
   const drainMs = await drained(installation, options.drainWithinMs);
   tellSending(events, figures, sentMs, drainMs, tell);
   const evidence = await gather(installation, workspace, receiver.ids);
-  const findings = [...verify(events, evidence, workspace.ruleIds), aliveFinding(installation)];
   tell(`the webhook got ${receiver.came()} deliveries, ${receiver.came() - receiver.ids.size} of them again`);
-  tell(`\n${drawFindings(findings)}`);
-  return findings;
+  return [...verify(events, evidence, workspace.ruleIds), aliveFinding(installation)];
 }
 
 function tellSending(
@@ -125,4 +106,70 @@ function aliveFinding({ processes }: Installation): Finding {
     endedByItself.map((code) => `${name} ended with ${code}`),
   );
   return { what: 'processes that ended by themselves', answer: faults.length, expected: 0, faults };
+}
+
+const POLL_MS = 20;
+
+interface TroubleTools {
+  readonly installation: Installation;
+  /** Share of the events that is confirmed, 0 to 1. */
+  readonly progress: () => number;
+  readonly tell: (line: string) => void;
+  /** Ends the troubles early, when sending failed. */
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Triggers each fault at its time. It waits only for restarts of an engine; all other faults may overlap with
+ * the effects of earlier ones. Resolves when everything runs again.
+ */
+async function makeTroubles(troubles: readonly Trouble[], tools: TroubleTools): Promise<void> {
+  const underWay: Promise<unknown>[] = [];
+  for (const trouble of troubles) {
+    while (tools.progress() < trouble.at && !tools.signal.aborted) await sleep(POLL_MS);
+    if (tools.signal.aborted) break;
+    tools.tell(`${(tools.progress() * 100).toFixed(0).padStart(3)} %  ${wordsOf(trouble)}`);
+    const done = make(trouble, tools);
+    done.catch(() => {}); // awaited below
+    if (trouble.kind === 'restart') await done;
+    underWay.push(done);
+  }
+  await Promise.all(underWay);
+  await tools.installation.becomesReady();
+}
+
+async function make(trouble: Trouble, { installation, tell }: TroubleTools): Promise<void> {
+  const extra = 'processor-4';
+  switch (trouble.kind) {
+    case 'kill':
+      return installation.process(trouble.process).kill();
+    case 'pause':
+      return installation.process(trouble.process).pause(trouble.forMs);
+    case 'join':
+      await installation.add(extra);
+      return;
+    case 'leave':
+      return tell(`       ${extra} left in ${Math.round(await installation.take(extra))} ms`);
+    case 'restart': {
+      const engine = installation[trouble.engine];
+      if (trouble.how === 'kill') await engine.kill();
+      await engine.restart();
+      return tell(`       ${trouble.engine} answers again`);
+    }
+  }
+}
+
+function wordsOf(trouble: Trouble): string {
+  switch (trouble.kind) {
+    case 'kill':
+      return `SIGKILL ${trouble.process}`;
+    case 'pause':
+      return `SIGSTOP ${trouble.process} for ${trouble.forMs} ms`;
+    case 'join':
+      return 'one more processor';
+    case 'leave':
+      return 'SIGTERM to that one';
+    case 'restart':
+      return `${trouble.how === 'kill' ? 'SIGKILL' : 'SIGTERM'} ${trouble.engine}, and start again`;
+  }
 }

@@ -1,19 +1,15 @@
-import { mkdtempSync } from 'node:fs';
-import { rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Dice } from './dice.ts';
 import { drained } from './drain.ts';
 import { gather } from './evidence.ts';
 import { longestStandstills, ratesOf } from './handover.ts';
-import { Installation } from './installation.ts';
+import type { Installation } from './installation.ts';
 import { type Sample, watchPositions } from './positions.ts';
 import { produce, type SendingFigures } from './producers.ts';
 import { type FailingReceiver, startFailingReceiver } from './receiver.ts';
-import { drawFindings } from './report.ts';
+import { runOnInstallation } from './report.ts';
 import { repeatFlights, shareOut } from './traffic.ts';
-import { agrees, type Finding, verify } from './verify.ts';
+import { type Finding, verify } from './verify.ts';
 import { prepareChaosWorkspace } from './workspace.ts';
 
 export interface ScalingOptions {
@@ -39,27 +35,16 @@ export async function runScaling(
   options: ScalingOptions,
   tell: (line: string) => void,
 ): Promise<readonly Finding[]> {
-  const folder = mkdtempSync(join(tmpdir(), 'tributary-scaling-'));
   const receiver = await startFailingReceiver(new Dice(options.seed));
-  let wrong: readonly Finding[] | undefined;
   try {
-    const installation = await Installation.start({
-      folder,
-      processors: 0,
-      partitions: PARTITIONS,
-      sessionTimeoutMs: SESSION_TIMEOUT_MS,
-    });
-    try {
-      const findings = await scale(installation, receiver, options, tell);
-      wrong = findings.filter((finding) => !agrees(finding));
-      return wrong;
-    } finally {
-      await installation.stop();
-    }
+    return await runOnInstallation(
+      'scaling',
+      { processors: 0, partitions: PARTITIONS, sessionTimeoutMs: SESSION_TIMEOUT_MS },
+      tell,
+      (installation) => scale(installation, receiver, options, tell),
+    );
   } finally {
     await receiver.close();
-    if (wrong?.length === 0) await rm(folder, { recursive: true, force: true });
-    else tell(`the logs of all processes are in ${folder}`);
   }
 }
 
@@ -98,9 +83,7 @@ async function scale(
   watching.abort();
   await ended;
   await drained(installation, drainWithinMs);
-  const findings = verify(events, await gather(installation, workspace, receiver.ids), workspace.ruleIds);
-  tell(`\n${drawFindings(findings)}`);
-  return findings;
+  return verify(events, await gather(installation, workspace, receiver.ids), workspace.ruleIds);
 }
 
 async function phases(
