@@ -1,6 +1,3 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { fileURLToPath } from 'node:url';
 import {
   type Catalog,
   type Fact,
@@ -15,13 +12,11 @@ import type { KafkaLog } from '@tributary/infra/adapters/event-log/kafka';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { engines } from '../../../helpers/engines.ts';
 import { withAdmin } from '../../../helpers/kafka.ts';
-import { OTHER_TARGET, SOURCE, TARGET } from '../suite/harness.ts';
+import { SOURCE, TARGET } from '../suite/harness.ts';
 import { eventually, readAll } from '../suite/log-contents.ts';
 import { batchStage, caughtUp, copyOf } from '../suite/stages.ts';
 import { type Installation, install } from './installation/installation.ts';
 
-const KILLS = process.env.TRIBUTARY_TEST_LONG === undefined ? 3 : 12;
-const SESSION_MS = 6_000;
 const PARTITIONS = 2;
 const KEYS = Array.from({ length: 40 }, (_, n) => `key${n}`);
 
@@ -35,13 +30,11 @@ describe.skipIf(engines() === undefined)('added partitions on Kafka', () => {
   let installed: Installation;
   let processes: Process[];
   const runs: StageRun[] = [];
-  const children: ChildProcess[] = [];
   beforeEach(async () => {
     installed = await install(engines()?.kafkaBrokers ?? '', PARTITIONS);
     processes = [await start(), await start()];
   });
   afterEach(async () => {
-    for (const child of children.splice(0)) child.kill('SIGKILL');
     await Promise.all(runs.splice(0).map((run) => run.stop()));
     await Promise.all(processes.map(({ catalog }) => catalog.close()));
     await installed.dispose();
@@ -95,7 +88,7 @@ describe.skipIf(engines() === undefined)('added partitions on Kafka', () => {
   }
 
   /** Appends the next events of each key, in order, by one process after the other, until told to stop. */
-  function load(pauseMs = 0) {
+  function load() {
     const sent = new Map(KEYS.map((key) => [key, 0]));
     let isOver = false;
     const sender = async (key: string, of: number) => {
@@ -105,7 +98,6 @@ describe.skipIf(engines() === undefined)('added partitions on Kafka', () => {
         const { log } = processes[(i + of) % processes.length] ?? first();
         await log.append(SOURCE, [entry]);
         sent.set(key, seq);
-        if (pauseMs > 0) await new Promise((resolve) => setTimeout(resolve, pauseMs));
       }
     };
     const senders = KEYS.map(sender);
@@ -167,67 +159,6 @@ describe.skipIf(engines() === undefined)('added partitions on Kafka', () => {
     const used = new Set((await readAll(first().log, SOURCE)).map(({ position }) => position.partition));
     expect(used.size).toBeGreaterThan(6);
     await Promise.all(runs.map((running) => caughtUp(running)));
-  });
-
-  it(`keep each key in order and each event once through ${KILLS} SIGKILLs of the processors`, {
-    timeout: 900_000,
-  }, async () => {
-    const script = fileURLToPath(new URL('../programs/kafka-growth-child.ts', import.meta.url));
-    const args = [script, installed.brokers, installed.prefix, String(PARTITIONS), String(SESSION_MS)];
-    const begin = async () => {
-      const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
-      const [printed] = await once(child.stdout, 'data');
-      expect(String(printed)).toContain('runs');
-      return child;
-    };
-    children.push(...(await Promise.all([begin(), begin(), begin()])));
-    const loaded = load(20);
-    const growths = [
-      { topic: SOURCE, from: 2, to: 6 },
-      { topic: TARGET, from: 2, to: 6 },
-      { topic: SOURCE, from: 6, to: 12 },
-    ];
-    for (let kill = 0; kill < KILLS; kill++) {
-      const growth = kill % Math.ceil(KILLS / growths.length) === 0 ? growths.shift() : undefined;
-      const growing = async () => {
-        if (growth === undefined) return;
-        await announce(growth.topic, growth.from, growth.to);
-        await adopt(growth.topic, growth.to);
-      };
-      const place = kill % children.length;
-      const killed = async () => {
-        const child = children[place];
-        if (child === undefined) return;
-        child.kill('SIGKILL');
-        await once(child, 'exit');
-        children[place] = await begin();
-      };
-      await Promise.all([growing(), killed()]);
-      await new Promise((resolve) => setTimeout(resolve, 1_000));
-    }
-    await loaded.stop();
-    const wanted = KEYS.map((key) => [
-      key,
-      Array.from({ length: loaded.sent.get(key) ?? 0 }, (_, n) => n + 1),
-    ]);
-    const total = [...loaded.sent.values()].reduce((sum, count) => sum + count, 0);
-    const { log } = first();
-    const arrived = new Map<string, number[]>();
-    await eventually(
-      async () => {
-        arrived.clear();
-        const all = await readAll(log, OTHER_TARGET);
-        for (const { value } of all) {
-          const { key, seq } = JSON.parse(value) as { key: string; seq: number };
-          arrived.set(key, [...(arrived.get(key) ?? []), seq]);
-        }
-        return all.length >= total;
-      },
-      'not all arrived',
-      300_000,
-    );
-    console.log(`${total} events, ${KILLS} kills, 3 growths: each once and in order`);
-    expect(KEYS.map((key) => [key, arrived.get(key)])).toEqual(wanted);
   });
 
   it('wait for the backlog of the partition that their keys come from, and others do not', {
