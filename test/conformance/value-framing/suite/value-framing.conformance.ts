@@ -1,7 +1,6 @@
 import { FRAME_HEADER_BYTES, FRAME_MARKER, PUBLIC_SCHEMAS, TOPIC, type ValueFraming } from '@tributary/core';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { ValueFramingHarness } from './harness.ts';
 
 const PUBLIC = [...PUBLIC_SCHEMAS.keys()];
 const INTERNAL = ['events.production', TOPIC.eventsSlow, TOPIC.deliveries, TOPIC.catalog, 'of.an.operator'];
@@ -72,4 +71,14 @@ export function valueFramingConformance(harness: ValueFramingHarness): void {
       }
     });
   });
+}
+
+/** Access of the suite to one adapter. */
+interface ValueFramingHarness {
+  readonly name: string;
+  /** True when the public topics carry the ids of their schemas. */
+  readonly frames: boolean;
+  open(): Promise<ValueFraming>;
+  /** Removes everything that opening created. */
+  dispose(): Promise<void>;
 }

@@ -1,7 +1,13 @@
-import { type IdentityLimits, isRef, type Profile } from '@tributary/core';
-import { published, toldApart } from './check-published.ts';
-import { foundByEveryIdentity, nameOf, nothingLeftHalf, oneOwner, overfull } from './check-state.ts';
-import { byMark, ownValues, registers } from './check-values.ts';
+import {
+  type Identity,
+  type IdentityLimits,
+  isRef,
+  type Profile,
+  type ProfileAttribute,
+  type ProfileChange,
+  type ProfileWrite,
+  type Register,
+} from '@tributary/core';
 import type {
   Attempt,
   DeletionAttempt,
@@ -326,4 +332,225 @@ function broughtBack(attempts: readonly Attempt[], live: readonly Profile[]): re
       ({ identity }) => `${mark} happened before ${nameOf(identity)} was deleted, and written after it`,
     );
   });
+}
+
+/** Names an identity in a violation. */
+const nameOf = ({ type, value }: Identity) => `${type}=${value}`;
+
+function oneOwner(live: readonly Profile[]): readonly string[] {
+  const owners = new Map<string, string[]>();
+  for (const { ucid, identities } of live) {
+    for (const identity of identities) {
+      const name = nameOf(identity);
+      owners.set(name, [...(owners.get(name) ?? []), ucid]);
+    }
+  }
+  return [...owners].flatMap(([name, ucids]) =>
+    ucids.length > 1 ? [`${name} has several owners: ${ucids.join(', ')}`] : [],
+  );
+}
+
+async function foundByEveryIdentity(
+  live: readonly Profile[],
+  afterwards: SimulationRun['afterwards'],
+): Promise<readonly string[]> {
+  const violations: string[] = [];
+  for (const profile of live) {
+    for (const identity of profile.identities) {
+      const found = await afterwards.search([identity], []);
+      if (found.length !== 1 || found[0]?.ucid !== profile.ucid)
+        violations.push(
+          `${nameOf(identity)} of ${profile.ucid} leads to ${found.map(({ ucid }) => ucid).join(', ')}`,
+        );
+    }
+  }
+  return violations;
+}
+
+/** After sweeps without load, no merge is in progress and nothing of a deleted profile is left. */
+function nothingLeftHalf(node: SimulationRun['node']): readonly string[] {
+  return [...node.contents()].flatMap(([id, { source }]) => {
+    if (source.state === 'redirect') return [`${id} is still frozen`];
+    return source.dirty === true ? [`${id} is still dirty`] : [];
+  });
+}
+
+function overfull(limits: IdentityLimits | undefined, live: readonly Profile[]): readonly string[] {
+  return (limits?.types ?? []).flatMap(({ type, max }) =>
+    live
+      .filter(({ identities }) => identities.filter((identity) => identity.type === type).length > max)
+      .map(({ ucid }) => `${ucid} has more than ${max} identities of the type ${type}`),
+  );
+}
+
+/**
+ * A consumer that keeps the newest change of each ucid, its own or that of a profile listing it, has the
+ * current state.
+ */
+function toldApart(changes: readonly ProfileChange[], live: readonly Profile[]): readonly string[] {
+  const own = new Map<string, number>();
+  const asLinked = new Map<string, number>();
+  const note = (of: Map<string, number>, ucid: string, version: number) =>
+    of.set(ucid, Math.max(version, of.get(ucid) ?? 0));
+  for (const { ucid, version, linked } of changes) {
+    note(own, ucid, version);
+    for (const one of linked) note(asLinked, one, version);
+  }
+  const isThere = (ucid: string) => (own.get(ucid) ?? 0) > (asLinked.get(ucid) ?? 0);
+  return live.flatMap(({ ucid, linked }) => [
+    ...(isThere(ucid) ? [] : [`${ucid} is there, and was last told to be part of another`]),
+    ...linked.filter(isThere).map((one) => `${one} is part of ${ucid}, and was last told to be there`),
+  ]);
+}
+
+/**
+ * The last change of every record and every merge was published, and no change twice with different content.
+ */
+function published(
+  changes: readonly ProfileChange[],
+  live: readonly Profile[],
+  node: SimulationRun['node'],
+): readonly string[] {
+  const last = new Map<string, ProfileChange>();
+  const told = new Set(changes.flatMap(({ linked }) => linked));
+  const contents = new Map<string, string>();
+  const violations: string[] = [];
+  for (const change of changes) {
+    if (change.version > (last.get(change.ucid)?.version ?? 0)) last.set(change.ucid, change);
+    const key = `${change.ucid} ${change.version}`;
+    const text = JSON.stringify(change.profile ?? change.kind);
+    if ((contents.get(key) ?? text) !== text)
+      violations.push(`version ${key} was published with two contents`);
+    contents.set(key, text);
+  }
+  for (const profile of live) {
+    const change = last.get(profile.ucid);
+    if (change?.version !== profile.version || JSON.stringify(change.profile) !== JSON.stringify(profile))
+      violations.push(`${profile.ucid} is at ${profile.version}, and published is ${change?.version}`);
+    for (const ucid of profile.linked)
+      if (!told.has(ucid)) violations.push(`that ${ucid} became ${profile.ucid} was not published`);
+  }
+  for (const [id, { source }] of node.contents()) {
+    if (source.state !== 'deleted') continue;
+    const { ucid, deletedAt } = JSON.parse(source.body) as { ucid: string; deletedAt: number };
+    if (deletedAt > 0 && last.get(ucid)?.kind !== 'deleted')
+      violations.push(`that ${id} was deleted was not published`);
+  }
+  return violations;
+}
+
+/** The same write may have been sent several times. */
+function byMark(writes: readonly WriteAttempt[]): ReadonlyMap<string, readonly WriteAttempt[]> {
+  return Map.groupBy(writes, ({ mark }) => mark);
+}
+
+/** The answer to a write shows its shared value, or one of a newer time: a write replaces values of its own time. */
+function ownValues(writes: readonly WriteAttempt[]): readonly string[] {
+  return writes.flatMap(({ write, mark, answer }) => {
+    const [own] = write.attributes;
+    if (answer?.kind !== 'written' || own === undefined || write.ts === undefined) return [];
+    const shown = sharedOf(answer.profile).find(({ path }) => path[1] === own.path[1]);
+    const isRight = shown !== undefined && (shown.ts > write.ts || isValueOf(shown, write));
+    return isRight ? [] : [`the answer to ${mark} shows an older value, or another one of its time`];
+  });
+}
+
+/**
+ * Every shared value is that of the newest write in the profile; of several writes of the same time, that of the last
+ * one, as the answers show. After splits it may be absent, or that of an older write: a newer write was split off, or
+ * was replaced by one that was.
+ */
+function registers(
+  writes: readonly WriteAttempt[],
+  live: readonly Profile[],
+  isSplit: boolean,
+): readonly string[] {
+  const all = byMark(writes);
+  return live.flatMap((profile) => {
+    const { ucid, consents } = profile;
+    const newest = new Map<string, readonly WriteAttempt[]>();
+    for (const { name } of consents) {
+      const attempts = all.get(name) ?? [];
+      const write = attempts[0]?.write;
+      const attribute = write?.attributes[0];
+      if (write?.ts === undefined || attribute === undefined)
+        return [`${ucid} has ${name}, which nobody wrote`];
+      const key = String(attribute.path[1]);
+      const known = newest.get(key) ?? [];
+      const newestTs = known[0]?.write.ts ?? Number.NEGATIVE_INFINITY;
+      if (write.ts >= newestTs) newest.set(key, write.ts > newestTs ? attempts : [...known, ...attempts]);
+    }
+    const shared = sharedOf(profile);
+    if (isSplit) {
+      const held = new Set(consents.map(({ name }) => name));
+      return shared.flatMap((register) => {
+        const isTheirs = writes.some(({ write, mark }) => isValueOf(register, write) && held.has(mark));
+        const { path, ts } = register;
+        return isTheirs ? [] : [`${ucid} has ${path[1]} of ${ts}, which is of none of its writes`];
+      });
+    }
+    const answered = sharedInAnswers(profile, writes);
+    const isRight = shared.every((register) => {
+      const key = String(register.path[1]);
+      return isLastOf(register, newest.get(key) ?? [], answered.get(key) ?? []);
+    });
+    return isRight && shared.length === newest.size
+      ? []
+      : [`the attributes of ${ucid} are not those of its writes`];
+  });
+}
+
+/**
+ * Whether the register may be the last of the newest writes. A profile never returns to an older register than an answer
+ * showed. A register that no answer showed is of a write without an answer.
+ */
+function isLastOf(
+  register: ProfileAttribute,
+  newest: readonly WriteAttempt[],
+  answered: readonly ProfileAttribute[],
+): boolean {
+  const own = newest.filter(({ write }) => isValueOf(register, write));
+  const compared = answered.map((shown) => compareRegisters(register, shown));
+  if (own.length === 0 || compared.some((order) => order < 0)) return false;
+  return compared.includes(0) || own.some(({ answer }) => answer === undefined);
+}
+
+/** The shared values in the answers of the profile, and of those merged into it, by the last name of their path. */
+function sharedInAnswers(
+  { ucid, linked }: Profile,
+  writes: readonly WriteAttempt[],
+): ReadonlyMap<string, readonly ProfileAttribute[]> {
+  const names = new Set([ucid, ...linked]);
+  const shown = writes.flatMap(({ answer }) =>
+    answer?.kind === 'written' && names.has(answer.profile.ucid) ? sharedOf(answer.profile) : [],
+  );
+  return Map.groupBy(shown, ({ path }) => String(path[1]));
+}
+
+function sharedOf({ attributes }: Profile): readonly ProfileAttribute[] {
+  return attributes.filter(({ path }) => path[0] === 'shared');
+}
+
+/** Whether the register holds the shared value of the write. */
+function isValueOf(register: ProfileAttribute, write: ProfileWrite): boolean {
+  const [attribute] = write.attributes;
+  return (
+    attribute?.path[1] === register.path[1] &&
+    attribute?.value === register.value &&
+    attribute?.unset === register.unset &&
+    write.ts === register.ts
+  );
+}
+
+/** Negative where `right` wins over `left`, 0 where they are equal. */
+function compareRegisters(left: Register, right: Register): number {
+  if (left.ts !== right.ts) return left.ts - right.ts;
+  const order = (left.order ?? -1) - (right.order ?? -1);
+  if (order !== 0) return order;
+  const [text, other] = [textOf(left), textOf(right)];
+  return text < other ? -1 : Number(text > other);
+}
+
+function textOf({ value, unset }: Pick<Register, 'value' | 'unset'>): string {
+  return unset === true ? '' : JSON.stringify(value);
 }
