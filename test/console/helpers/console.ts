@@ -4,23 +4,27 @@ import { join } from 'node:path';
 import { openDevIssuer } from '@tributary/infra';
 import type { BrowserContext, Page } from 'playwright-core';
 import { expect, onTestFinished } from 'vitest';
+import { DEPARTED, type FlightEvent, readFlights } from '../../demo/flights.ts';
+import { sendEvents } from '../../demo/send.ts';
+import { prepareWorkspace } from '../../demo/workspace.ts';
+import { drained } from '../../helpers/drained.ts';
 import { startEmbedded } from '../../helpers/embedded.ts';
 import type { Tributary } from '../../helpers/running-tributary.ts';
+import { startWebhook, type Webhook } from '../../helpers/webhook.ts';
 import { openBrowser } from './chromium.ts';
 import { Failures } from './failures.ts';
-import { type FlightsWorkspace, prepareFlights } from './flights-workspace.ts';
 import { PageWatch } from './page-watch.ts';
 
 /** How long a page may take to come to the state that a test waits for, on a machine that others keep busy. */
 export const WAIT_MS = 120_000;
 
-export interface StartConsoleOptions {
+interface StartConsoleOptions {
   /** How many flights are sent to the workspace of the flights, and processed. Default: there is no such workspace. */
   readonly flights?: number;
   readonly env?: Readonly<Record<string, string>>;
 }
 
-export interface OpenPageOptions {
+interface OpenPageOptions {
   readonly width?: number;
   readonly colorScheme?: 'light' | 'dark';
   /** Signs in as this person. Default: as the person of the printed link, who owns all workspaces here. */
@@ -28,7 +32,7 @@ export interface OpenPageOptions {
 }
 
 /** A page of a test, signed in. After the test it is closed, and nothing that `PageWatch` collects may have happened. */
-export interface OpenPage {
+interface OpenPage {
   readonly page: Page;
   readonly failures: Failures;
   readonly watch: PageWatch;
@@ -117,4 +121,36 @@ async function signInByLink(context: BrowserContext, link: string): Promise<void
 async function signInAs(page: Page, token: string): Promise<void> {
   const expires_at = new Date(Date.now() + 3_600_000).toISOString();
   await page.route('**/console/session', (route) => route.fulfill({ json: { token, expires_at } }));
+}
+
+/** The workspace of the flights, its events processed. */
+interface FlightsWorkspace {
+  readonly workspaceId: string;
+  /** Its departures, in the order in which they were sent. */
+  readonly departures: readonly FlightEvent[];
+  /** The destination of the flights that are more than an hour late. */
+  readonly webhook: Webhook;
+  /** A write key of it. */
+  readonly writeKey: string;
+}
+
+/**
+ * The workspace `New York departures` of the demo: a contract that some flights break, a transformation, two destinations
+ * and two rules. `flights`: how many of January 2013, with the planes and airlines of these.
+ */
+async function prepareFlights(tributary: Tributary, flights: number): Promise<FlightsWorkspace> {
+  const webhook = await startWebhook();
+  const { client, workspaceId, writeKey } = await prepareWorkspace(tributary.owner, webhook.url);
+  const events = firstFlights(flights);
+  await sendEvents(client.with({ token: writeKey.key }), events, () => undefined);
+  await drained(tributary);
+  const departures = events.filter(({ event }) => event === DEPARTED);
+  return { workspaceId, departures, webhook, writeKey: writeKey.key };
+}
+
+function firstFlights(count: number): readonly FlightEvent[] {
+  const all = readFlights();
+  const flights = all.filter(({ type }) => type === 'track').slice(0, count);
+  const planes = new Set(flights.map(({ user_id }) => user_id));
+  return [...all.filter(({ type, user_id }) => type !== 'track' && planes.has(user_id)), ...flights];
 }

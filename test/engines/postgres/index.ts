@@ -1,16 +1,16 @@
 import { randomBytes } from 'node:crypto';
-import { chown, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { once } from 'node:events';
+import { access, chown, constants, readdir, writeFile } from 'node:fs/promises';
+import { connect } from 'node:net';
+import { delimiter, join } from 'node:path';
 import { dockerAnswers } from '../docker/docker-answers.ts';
 import { type ContainerSpec, startContainer } from '../docker/docker-engine.ts';
-import type { Engine } from '../engine.ts';
+import { type Engine, EngineMissing } from '../engine.ts';
 import type { Machine } from '../machine.ts';
 import { type Command, startNative } from '../native/native-engine.ts';
 import { freePort } from '../native/ports.ts';
 import { runTool } from '../native/run-tool.ts';
-import { answersPostgres } from './answers.ts';
 import { ownerOf } from './owner.ts';
-import { findPrograms, MISSING } from './programs.ts';
 
 const USER = 'tributary';
 
@@ -82,4 +82,60 @@ async function preparePostgres(machine: Machine, folder: string, password: strin
     endsBy: 'SIGINT',
     ...owner,
   };
+}
+
+const TIMEOUT_MS = 1_000;
+const PROTOCOL = 3 << 16;
+
+/** True when the server asks a new client to sign in; during its start it refuses clients. */
+async function answersPostgres(address: string): Promise<boolean> {
+  const { hostname, port } = new URL(`tcp://${address}`);
+  const socket = connect({ host: hostname, port: Number(port) });
+  socket.setTimeout(TIMEOUT_MS, () => socket.destroy(new Error('no answer')));
+  try {
+    socket.write(startup('nobody'));
+    const [answer] = await once(socket, 'data');
+    return String(answer).startsWith('R');
+  } finally {
+    socket.destroy();
+  }
+}
+
+function startup(user: string): Buffer {
+  const parameters = Buffer.from(`user\0${user}\0\0`);
+  const header = Buffer.alloc(8);
+  header.writeInt32BE(header.length + parameters.length, 0);
+  header.writeInt32BE(PROTOCOL, 4);
+  return Buffer.concat([header, parameters]);
+}
+
+const MISSING = 'install PostgreSQL (Debian: apt-get install postgresql)';
+
+/** Debian's folder with the programs of each release, which are not in the PATH. */
+const DEBIAN = '/usr/lib/postgresql';
+
+interface PostgresPrograms {
+  readonly initdb: string;
+  readonly postgres: string;
+}
+
+/**
+ * The programs of a server: Debian's newest release, else those in the PATH. `EngineMissing` when there are
+ * none.
+ */
+async function findPrograms(path: string): Promise<PostgresPrograms> {
+  const releases = (await readdir(DEBIAN).catch(() => [])).sort((a, b) => Number(b) - Number(a));
+  const folders = [...releases.map((release) => join(DEBIAN, release, 'bin')), ...path.split(delimiter)];
+  for (const folder of folders) {
+    const programs = { initdb: join(folder, 'initdb'), postgres: join(folder, 'postgres') };
+    if ((await runs(programs.initdb)) && (await runs(programs.postgres))) return programs;
+  }
+  throw new EngineMissing(`no PostgreSQL server: ${MISSING}`);
+}
+
+function runs(file: string): Promise<boolean> {
+  return access(file, constants.X_OK).then(
+    () => true,
+    () => false,
+  );
 }
