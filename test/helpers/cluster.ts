@@ -41,8 +41,8 @@ export async function startCluster(
   };
   try {
     const [url, adminUrls] = await Promise.all([readyAt(gateway), Promise.all(processes.map(adminOf))]);
-    const idToken = await openDevIssuer({ dataFolder: folder, devIssuerKey: '' }).mint(EMAIL);
-    installation.quickstart ??= await makeQuickstart(new Client(url, idToken));
+    const idToken = await tokenOf(folder);
+    installation.quickstart ??= await openWorkspace(url, folder, 'Quickstart');
     const { workspaceId, writeKey } = installation.quickstart;
     const owner = new Client(url, idToken, workspaceId);
     return {
@@ -105,7 +105,7 @@ export async function adminOf(server: ServerProcess): Promise<string> {
 }
 
 /** A workspace of the person. Writes get 503 while brokers elect leaders for new topics, so it retries. */
-export async function makeWorkspace(person: Client, name: string): Promise<string> {
+async function makeWorkspace(person: Client, name: string): Promise<string> {
   const { status, body } = await eventually(
     () => person.call<{ id: string }>('POST', '/workspaces', { body: { name } }),
     (answer) => answer.status !== 503,
@@ -114,11 +114,16 @@ export async function makeWorkspace(person: Client, name: string): Promise<strin
   return body.id;
 }
 
-/** The objects that `tributary dev` creates by itself. */
-async function makeQuickstart(person: Client): Promise<Quickstart> {
-  const workspaceId = await makeWorkspace(person, 'Quickstart');
-  const { key } = await person
-    .with({ workspaceId })
-    .post<{ key: string }>('./event-keys', { name: 'quickstart', environment: 'production' });
-  return { workspaceId, writeKey: key };
+/** A new workspace at a gateway with this data folder: its owner, and a producer with a write key. */
+export async function openWorkspace(url: string, folder: string, name: string) {
+  const idToken = await tokenOf(folder);
+  const person = new Client(url, idToken);
+  const workspaceId = await makeWorkspace(person, name);
+  const owner = person.with({ workspaceId });
+  const wanted = { name, environment: 'production' };
+  const { key: writeKey } = await owner.post<{ key: string }>('./event-keys', wanted);
+  return { workspaceId, writeKey, idToken, owner, producer: owner.with({ token: writeKey }) };
 }
+
+/** An ID token of the development issuer of a data folder. */
+const tokenOf = (folder: string) => openDevIssuer({ dataFolder: folder, devIssuerKey: '' }).mint(EMAIL);

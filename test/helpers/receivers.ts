@@ -1,7 +1,41 @@
-import type { Tributary } from './tributary.ts';
+import type { Client } from './client.ts';
 import { type Behaviour, startWebhook, type Webhook } from './webhook.ts';
 
-/** Webhooks of a test as destinations of its workspace. */
+/** The id of a new webhook destination with this URL. */
+export async function destinationAt(owner: Client, url: string, fields: object = {}): Promise<string> {
+  const body = { name: url, type: 'webhook', settings: { url }, ...fields };
+  return (await owner.post<{ id: string }>('./destinations', body)).id;
+}
+
+/** Forwards every `track` event of the name, or every event, to a new webhook destination with this URL; returns its id. */
+export async function forwardTo(
+  owner: Client,
+  url: string,
+  eventName?: string,
+  fields: object = {},
+): Promise<string> {
+  const id = await destinationAt(owner, url, fields);
+  await forward(owner, eventName, id);
+  return id;
+}
+
+/** Forwards every `track` event of the name, or every event, to a destination. */
+export async function forward(
+  owner: Client,
+  eventName: string | undefined,
+  destinationId: string,
+): Promise<void> {
+  await owner.post('./event-forwarding-rules', {
+    name: `${eventName ?? 'all'} to ${destinationId}`,
+    destination_id: destinationId,
+    event_types: eventName === undefined ? [] : ['track'],
+    event_names: eventName === undefined ? [] : [eventName],
+    transformation_id: null,
+    enabled: true,
+  });
+}
+
+/** Webhooks of a test, closed together. */
 export class Receivers {
   readonly #webhooks: Webhook[] = [];
 
@@ -9,32 +43,6 @@ export class Receivers {
     const webhook = await startWebhook(behaviour);
     this.#webhooks.push(webhook);
     return webhook;
-  }
-
-  /** The id of a destination with this URL. */
-  async destinationAt(
-    { owner }: Pick<Tributary, 'owner'>,
-    url: string,
-    limits: object = {},
-  ): Promise<string> {
-    const body = { name: url, type: 'webhook', settings: { url }, ...limits };
-    return (await owner.post<{ id: string }>('./destinations', body)).id;
-  }
-
-  /** Forwards every `track` event of the name to the destination. */
-  async forward(
-    { owner }: Pick<Tributary, 'owner'>,
-    eventName: string,
-    destinationId: string,
-  ): Promise<void> {
-    await owner.post('./event-forwarding-rules', {
-      name: `${eventName} to ${destinationId}`,
-      destination_id: destinationId,
-      event_types: ['track'],
-      event_names: [eventName],
-      transformation_id: null,
-      enabled: true,
-    });
   }
 
   async close(): Promise<void> {

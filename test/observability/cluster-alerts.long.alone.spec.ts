@@ -1,9 +1,8 @@
 // Runs alone in the long form: it kills engines, and alerts compare times.
-import { openDevIssuer } from '@tributary/infra';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { RunningEngine, RunningKafka } from '../engines/index.ts';
-import { Client, eventually } from '../helpers/client.ts';
-import { adminOf, clusterEnvironment, makeWorkspace, readyAt } from '../helpers/cluster.ts';
+import { eventually } from '../helpers/client.ts';
+import { adminOf, clusterEnvironment, openWorkspace, readyAt } from '../helpers/cluster.ts';
 import { engines, freshPrefix } from '../helpers/engines.ts';
 import { temporaryFolder } from '../helpers/folder.ts';
 import { freePort } from '../helpers/free-port.ts';
@@ -70,18 +69,8 @@ describe.runIf(hasPrometheus() && engines() !== undefined)(
       const url = await readyAt(gateway);
       processor = startProcessor();
       await readyAt(processor);
-      const idToken = await openDevIssuer({ dataFolder: folder.path, devIssuerKey: '' }).mint(
-        'op@example.com',
-      );
-      const person = new Client(url, idToken);
-      const workspaceId = await makeWorkspace(person, 'Alerts');
-      const owner = person.with({ workspaceId });
-      const { key: writeKey } = await owner.post<{ key: string }>('./event-keys', {
-        name: 'k',
-        environment: 'production',
-      });
-      const producer = owner.with({ token: writeKey });
-      traffic = new Traffic({ url, environment, workspaceId, writeKey, idToken, owner, producer });
+      const workspace = await openWorkspace(url, folder.path, 'Alerts');
+      traffic = new Traffic({ url, environment, ...workspace });
       await traffic.start();
       const adminUrls = [await adminOf(gateway), await adminOf(processor)];
       prometheus = await Prometheus.start(adminUrls, await quickRules());

@@ -4,7 +4,7 @@ import { openEventLog, readConfig } from '@tributary/infra';
 import { type Client, eventually } from '../helpers/client.ts';
 import { type EventStream, openEventStream } from '../helpers/event-stream.ts';
 import { freePort } from '../helpers/free-port.ts';
-import { Receivers } from '../helpers/receivers.ts';
+import { forwardTo, Receivers } from '../helpers/receivers.ts';
 import type { Tributary } from '../helpers/tributary.ts';
 
 /** Only the last of these matches, so that an event with a long list takes long to validate. */
@@ -59,16 +59,14 @@ export class Traffic {
     const { owner } = tributary;
     const good = await this.#receivers.open();
     const refusing = await this.#receivers.open((_call, response) => response.writeHead(400).end());
-    const goodId = await this.#receivers.destinationAt(tributary, good.url);
-    await this.#receivers.forward(tributary, 'Ordinary', goodId);
+    const goodId = await forwardTo(tributary.owner, good.url, 'Ordinary');
     const urls = {
       Refused: refusing.url,
       Down: `http://127.0.0.1:${await freePort()}/`,
       // Not in TRIBUTARY_EGRESS_ALLOW, and of this machine all the same.
       Forbidden: `http://127.0.0.2:${await freePort()}/`,
     };
-    for (const [event, url] of Object.entries(urls))
-      await this.#receivers.forward(tributary, event, await this.#receivers.destinationAt(tributary, url));
+    for (const [event, url] of Object.entries(urls)) await forwardTo(tributary.owner, url, event);
     for (const [name, body] of [
       ['Transformed', 'event.properties.seen = true; return event;'],
       ['Throwing', 'if (event.properties.bad) throw new Error("no"); return event;'],

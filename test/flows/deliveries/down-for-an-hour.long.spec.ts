@@ -5,7 +5,7 @@ import { percentile } from '../../bench/table.ts';
 import { eventually } from '../../helpers/client.ts';
 import { entriesOf } from '../../helpers/log-of.ts';
 import { mostInASecond } from '../../helpers/most-in-a-second.ts';
-import { Receivers } from '../../helpers/receivers.ts';
+import { forwardTo, Receivers } from '../../helpers/receivers.ts';
 import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 import type { Webhook } from '../../helpers/webhook.ts';
 
@@ -42,11 +42,9 @@ describe('Down for an hour', () => {
     tributary = await startTributary({ env: { TRIBUTARY_RETRY_SCHEDULE: LADDER.join(',') } });
     const webhook = await receivers.open();
     const limits = { rate_limit_per_second: RATE, max_concurrency: CALLS_AT_A_TIME };
-    const destination = await receivers.destinationAt(tributary, webhook.url, limits);
-    await receivers.forward(tributary, 'Down', destination);
+    const destination = await forwardTo(tributary.owner, webhook.url, 'Down', limits);
     const others = await Promise.all([receivers.open(), receivers.open()]);
-    for (const { url } of others)
-      await receivers.forward(tributary, 'Other', await receivers.destinationAt(tributary, url));
+    for (const { url } of others) await forwardTo(tributary.owner, url, 'Other');
     await sendBacklog(1);
     await eventually(
       () => webhook.calls.length,

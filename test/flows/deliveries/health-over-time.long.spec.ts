@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../../helpers/client.ts';
+import { forwardTo } from '../../helpers/receivers.ts';
 import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 import { startWebhook, type Webhook } from '../../helpers/webhook.ts';
 
@@ -28,12 +29,7 @@ describe('The health of a destination over time', () => {
 
   it('has every attempt that ended, by its result, by the minute and by the hour', async () => {
     const { owner, producer } = tributary;
-    const { id } = await owner.post<{ id: string }>('./destinations', {
-      name: 'hook',
-      type: 'webhook',
-      settings: { url: webhook.url },
-    });
-    await owner.post('./event-forwarding-rules', { name: 'all', destination_id: id });
+    const id = await forwardTo(owner, webhook.url);
     for (let n = 0; n < 40; n++) {
       await producer.post('./events/track', { event: 'Counted', user_id: `u${n}` });
       await new Promise((resolve) => setTimeout(resolve, 50));

@@ -4,7 +4,7 @@ import { percentile } from '../../bench/table.ts';
 import { eventually } from '../../helpers/client.ts';
 import { measured } from '../../helpers/measured.ts';
 import { evenPace } from '../../helpers/pacing.ts';
-import { Receivers } from '../../helpers/receivers.ts';
+import { destinationAt, forward, forwardTo, Receivers } from '../../helpers/receivers.ts';
 import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 import type { Behaviour, Webhook } from '../../helpers/webhook.ts';
 
@@ -88,13 +88,12 @@ describe('Noisy neighbours', () => {
     tributary = await startTributary();
     const good = await Promise.all(Array.from({ length: GOOD }, () => receivers.open()));
     for (const { url } of good) {
-      const id = await receivers.destinationAt(tributary, url);
-      await receivers.forward(tributary, 'Alone', id);
-      await receivers.forward(tributary, 'Beside', id);
+      const id = await destinationAt(tributary.owner, url);
+      await forward(tributary.owner, 'Alone', id);
+      await forward(tributary.owner, 'Beside', id);
     }
     const bad = await Promise.all(BAD.map(([, behaviour]) => receivers.open(behaviour)));
-    for (const { url } of bad)
-      await receivers.forward(tributary, 'Beside', await receivers.destinationAt(tributary, url));
+    for (const { url } of bad) await forwardTo(tributary.owner, url, 'Beside');
 
     const told = ({ perSecond, p50, p99 }: Figures) =>
       `${perSecond.toFixed(0)}/s, p50 ${p50} ms, p99 ${p99} ms`;
@@ -139,17 +138,15 @@ describe('Noisy neighbours', () => {
     async () => {
       tributary = await startTributary();
       const open = (count: number) => Promise.all(Array.from({ length: count }, () => receivers.open()));
-      const forwardTo = async (event: string, { url }: Webhook) =>
-        receivers.forward(tributary, event, await receivers.destinationAt(tributary, url));
       const alone = await open(4);
-      for (const webhook of alone) await forwardTo('Alone', webhook);
+      for (const webhook of alone) await forwardTo(tributary.owner, webhook.url, 'Alone');
       await deliverTo('Alone', alone); // warm-up
       forgetCalls(alone);
       const quiet = await deliverTo('Alone', alone);
 
       const beside = await open(4);
       const bad = await Promise.all(BAD.map(([, behaviour]) => receivers.open(behaviour)));
-      for (const webhook of [...bad, ...beside]) await forwardTo('Beside', webhook);
+      for (const webhook of [...bad, ...beside]) await forwardTo(tributary.owner, webhook.url, 'Beside');
       const noisy = await deliverTo('Beside', beside);
       console.log(
         `good destinations: ${quiet.toFixed(0)} ms alone, ${noisy.toFixed(0)} ms beside bad ones, ${BURST} events each`,

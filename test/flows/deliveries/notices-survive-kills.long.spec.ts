@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../../helpers/client.ts';
 import { entriesOf } from '../../helpers/log-of.ts';
 import { type MailServer, startMailServer } from '../../helpers/mail-server.ts';
-import { Receivers } from '../../helpers/receivers.ts';
+import { destinationAt, forwardTo, Receivers } from '../../helpers/receivers.ts';
 import { OWNER, startTributary, type Tributary } from '../../helpers/tributary.ts';
 import type { Webhook } from '../../helpers/webhook.ts';
 
@@ -41,12 +41,11 @@ describe('Notices about destinations, killed', () => {
       TRIBUTARY_MAIL_FROM: 'tributary@example.com',
     };
     tributary = await startTributary({ env });
-    const channel = await receivers.destinationAt(tributary, ops.url);
+    const channel = await destinationAt(tributary.owner, ops.url);
     const alerts = { destination_id: channel, email: OWNER };
     for (let n = 0; n < DESTINATIONS; n++) {
       const webhook = await receivers.open();
-      const id = await receivers.destinationAt(tributary, webhook.url, { alerts });
-      await receivers.forward(tributary, 'Paid', id);
+      const id = await forwardTo(tributary.owner, webhook.url, 'Paid', { alerts });
       destinations.push({ id, webhook });
     }
     ended = sendEvents();

@@ -5,7 +5,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { eventually } from '../../helpers/client.ts';
 import { entriesOf } from '../../helpers/log-of.ts';
 import { mostInASecond } from '../../helpers/most-in-a-second.ts';
-import { Receivers } from '../../helpers/receivers.ts';
+import { destinationAt, forward, forwardTo, Receivers } from '../../helpers/receivers.ts';
 import { type Recorder, startRecorder } from '../../helpers/recorder.ts';
 import { type Kill, repeatsOf } from '../../helpers/repeats.ts';
 import { startTributary, type Tributary } from '../../helpers/tributary.ts';
@@ -50,10 +50,10 @@ describe('Paced and killed', () => {
   it('a destination is called no faster than its rate limit, and its deliveries stay pending instead of failing', async () => {
     tributary = await startTributary({ env: { TRIBUTARY_RETRY_SCHEDULE: '1s,2s,5s' } });
     const limited = await receivers.open();
-    await receivers.forward(
-      tributary,
+    await forward(
+      tributary.owner,
       'Limited',
-      await receivers.destinationAt(tributary, limited.url, { rate_limit_per_second: 10 }),
+      await destinationAt(tributary.owner, limited.url, { rate_limit_per_second: 10 }),
     );
     const batch = Array.from({ length: 60 }, (_, n) => ({
       type: 'track',
@@ -83,8 +83,7 @@ describe('Paced and killed', () => {
       const recorder = await startRecorder(status, delayMs);
       recorders.push(recorder);
       const settings = { url: recorder.url, batch_size: batchSize };
-      const destination = await receivers.destinationAt(tributary, recorder.url, { settings });
-      await receivers.forward(tributary, 'Killed', destination);
+      await forwardTo(tributary.owner, recorder.url, 'Killed', { settings });
     }
     const good = recorders.filter((_, n) => DESTINATIONS[n]?.status === 204);
     const taken = () => good.reduce((sum, { brought }) => sum + brought.length, 0);

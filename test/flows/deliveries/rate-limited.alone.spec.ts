@@ -1,7 +1,7 @@
 // Runs alone: it compares the time that deliveries take with the limit of their receiver.
 import { afterEach, describe, expect, it } from 'vitest';
 import { eventually } from '../../helpers/client.ts';
-import { Receivers } from '../../helpers/receivers.ts';
+import { forwardTo, Receivers } from '../../helpers/receivers.ts';
 import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 import type { Behaviour, Webhook } from '../../helpers/webhook.ts';
 
@@ -53,15 +53,8 @@ describe('Destinations that refuse requests for their rate', () => {
     await receivers.close();
   });
 
-  const forwardTo = async ({ url }: Webhook, settings = {}) => {
-    const { id } = await tributary.owner.post<{ id: string }>('./destinations', {
-      name: `d-${url}`,
-      type: 'webhook',
-      settings: { url, ...settings },
-    });
-    await receivers.forward(tributary, 'Burst', id);
-    return id;
-  };
+  const forwardBurst = ({ url }: Webhook, settings = {}) =>
+    forwardTo(tributary.owner, url, 'Burst', { settings: { url, ...settings } });
 
   it('got half of a burst after twice the time that their limit allows: their refusals opened the circuit', async () => {
     tributary = await startTributary();
@@ -73,9 +66,9 @@ describe('Destinations that refuse requests for their rate', () => {
     const webhooks = await Promise.all(limited.map(({ behaviour }) => receivers.open(behaviour)));
     const free = await receivers.open();
     const [askingId] = await Promise.all(
-      webhooks.map((webhook, n) => forwardTo(webhook, n === 2 ? { batch_size: 5 } : {})),
+      webhooks.map((webhook, n) => forwardBurst(webhook, n === 2 ? { batch_size: 5 } : {})),
     );
-    await forwardTo(free);
+    await forwardBurst(free);
 
     const startedAt = performance.now();
     const sentAt = Date.now();

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../../helpers/client.ts';
+import { forwardTo } from '../../helpers/receivers.ts';
 import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 import { startWebhook, type Webhook } from '../../helpers/webhook.ts';
 
@@ -25,20 +26,7 @@ describe('Deliveries that fail', () => {
       },
     });
     webhook = await startWebhook();
-    const made = await tributary.owner.post<{ id: string }>('./destinations', {
-      name: 'hook',
-      type: 'webhook',
-      settings: { url: webhook.url },
-    });
-    destinationId = made.id;
-    await tributary.owner.post('./event-forwarding-rules', {
-      name: 'all',
-      destination_id: destinationId,
-      event_types: [],
-      event_names: [],
-      transformation_id: null,
-      enabled: true,
-    });
+    destinationId = await forwardTo(tributary.owner, webhook.url);
   });
   afterAll(async () => {
     await tributary.remove();

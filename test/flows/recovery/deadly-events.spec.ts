@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../../helpers/client.ts';
+import { forwardTo } from '../../helpers/receivers.ts';
 import { ServerProcess } from '../../helpers/server-process.ts';
 import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 import { startWebhook, type Webhook } from '../../helpers/webhook.ts';
@@ -43,12 +44,7 @@ describe.runIf(IS_LONG)('Deadly events', () => {
     timeout: 400_000,
   }, async () => {
     const { owner, producer, folder } = tributary;
-    const { id } = await owner.post<{ id: string }>('./destinations', {
-      name: 'hook',
-      type: 'webhook',
-      settings: { url: webhook.url },
-    });
-    await owner.post('./event-forwarding-rules', { name: 'all', destination_id: id });
+    await forwardTo(owner, webhook.url);
     const named = (event: string, n: number) => ({
       type: 'track',
       event,

@@ -4,7 +4,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { Client, eventually } from '../../helpers/client.ts';
 import { startEmbedded } from '../../helpers/embedded.ts';
 import { ProfileClient, sendTo } from '../../helpers/profile-client.ts';
-import { Receivers } from '../../helpers/receivers.ts';
+import { forwardTo, Receivers } from '../../helpers/receivers.ts';
 import { ranHere } from '../../helpers/run-cli.ts';
 import type { Tributary } from '../../helpers/running-tributary.ts';
 import { mountSmallDisk, whyNoMounts } from '../../helpers/small-disk.ts';
@@ -79,10 +79,8 @@ describe.skipIf(noMounts !== undefined)('a disk with no byte left', () => {
         response.writeHead(isDown ? 503 : 204).end();
       });
       const gone = await receivers.open((_, response) => response.writeHead(400).end());
-      const destination = await receivers.destinationAt(tributary, hook.url);
-      await receivers.forward(tributary, 'Kept', destination);
-      const dying = await receivers.destinationAt(tributary, gone.url);
-      await receivers.forward(tributary, 'Dies', dying);
+      await forwardTo(tributary.owner, hook.url, 'Kept');
+      const dying = await forwardTo(tributary.owner, gone.url, 'Dies');
       const rules =
         await tributary.owner.get<readonly { id: string; name: string }[]>('./event-forwarding-rules');
       const dyingRule = rules.find(({ name }) => name.startsWith('Dies'))?.id;

@@ -20,6 +20,7 @@ import { REDRIVE, readDeadLetters } from '@tributary/processors';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Dice } from '../../chaos/dice.ts';
 import { eventually } from '../../helpers/client.ts';
+import { forwardTo } from '../../helpers/receivers.ts';
 import { ranHere } from '../../helpers/run-cli.ts';
 import { ServerProcess } from '../../helpers/server-process.ts';
 import { startTributary, type Tributary } from '../../helpers/tributary.ts';
@@ -38,12 +39,7 @@ describe('Redriving what stages gave up', () => {
     webhook = await startWebhook();
     const config = readConfig(tributary.environment);
     log = await openEventLog(config, { logger: NO_LOGGER, metrics: NO_METRICS, dropExpired: false });
-    const { id } = await tributary.owner.post<{ id: string }>('./destinations', {
-      name: 'hook',
-      type: 'webhook',
-      settings: { url: webhook.url },
-    });
-    await tributary.owner.post('./event-forwarding-rules', { name: 'all', destination_id: id });
+    await forwardTo(tributary.owner, webhook.url);
   });
   afterAll(async () => {
     await log.close();

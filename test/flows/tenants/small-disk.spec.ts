@@ -8,7 +8,7 @@ import { Client, eventually } from '../../helpers/client.ts';
 import { drained } from '../../helpers/drained.ts';
 import { startEmbedded } from '../../helpers/embedded.ts';
 import { openProfiles, sendTo } from '../../helpers/profile-client.ts';
-import { Receivers } from '../../helpers/receivers.ts';
+import { forwardTo, Receivers } from '../../helpers/receivers.ts';
 import { mountSmallDisk, whyNoMounts } from '../../helpers/small-disk.ts';
 
 const noMounts = await whyNoMounts();
@@ -37,7 +37,7 @@ describe.skipIf(noMounts !== undefined)('two tenants that share a small disk', (
       for (const { event } of body.deliveries ?? [body]) delivered.push(event.message_id);
       response.writeHead(204).end();
     });
-    await receivers.forward(tributary, 'Kept', await receivers.destinationAt(tributary, hook.url));
+    await forwardTo(tributary.owner, hook.url, 'Kept');
     const { url, producer } = tributary;
     const token = await openDevIssuer({ dataFolder: folder, devIssuerKey: '' }).mint('flood@example.com');
     const person = new Client(url, token);

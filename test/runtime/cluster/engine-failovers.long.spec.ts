@@ -1,16 +1,16 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { HEADER, TOPIC } from '@tributary/core';
-import { openDevIssuer } from '@tributary/infra';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { type RunningEngine, startKafkaCluster } from '../../engines/index.ts';
-import { Client, eventually } from '../../helpers/client.ts';
-import { adminOf, clusterEnvironment, makeWorkspace, readyAt } from '../../helpers/cluster.ts';
+import { eventually } from '../../helpers/client.ts';
+import { adminOf, clusterEnvironment, openWorkspace, readyAt } from '../../helpers/cluster.ts';
 import { drained } from '../../helpers/drained.ts';
 import { engines, freshPrefix } from '../../helpers/engines.ts';
 import { temporaryFolder } from '../../helpers/folder.ts';
 import { withAdmin } from '../../helpers/kafka.ts';
 import { entriesOf } from '../../helpers/log-of.ts';
 import { testMachine } from '../../helpers/own-engines.ts';
+import { forwardTo } from '../../helpers/receivers.ts';
 import { command } from '../../helpers/redis.ts';
 import { PRIMARY, startRedisUnderSentinels } from '../../helpers/redis-sentinel.ts';
 import { removePrefix } from '../../helpers/remove-prefix.ts';
@@ -95,21 +95,8 @@ async function startProcesses(engineSettings: Readonly<Record<string, string>>) 
   const [url = ''] = await Promise.all(processes.map(readyAt));
   const admins = await Promise.all(processes.map(adminOf));
 
-  const issuer = openDevIssuer({ dataFolder: folder.path, devIssuerKey: '' });
-  const person = new Client(url, await issuer.mint('operator@example.com'));
-  const owner = person.with({ workspaceId: await makeWorkspace(person, 'Failovers') });
-  const { key } = await owner.post<{ key: string }>('./event-keys', { name: 'k', environment: 'production' });
-  const producer = owner.with({ token: key });
-  const settings = { name: 'hook', type: 'webhook', settings: { url: webhook.url } };
-  const { id } = await owner.post<{ id: string }>('./destinations', settings);
-  await owner.post('./event-forwarding-rules', {
-    name: 'all',
-    destination_id: id,
-    event_types: ['track'],
-    event_names: ['Paid'],
-    transformation_id: null,
-    enabled: true,
-  });
+  const { owner, producer } = await openWorkspace(url, folder.path, 'Failovers');
+  await forwardTo(owner, webhook.url, 'Paid');
 
   const acknowledged: string[] = [];
   let slowestMs = 0;

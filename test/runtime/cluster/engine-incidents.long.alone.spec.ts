@@ -1,15 +1,15 @@
 // Runs alone in the long form: it checks the deliveries of five processes.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { TOPIC } from '@tributary/core';
-import { openDevIssuer } from '@tributary/infra';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { jsonOf, readCommitted } from '../../chaos/java-reader.ts';
 import { Client, eventually } from '../../helpers/client.ts';
-import { adminOf, clusterEnvironment, makeWorkspace, readyAt } from '../../helpers/cluster.ts';
+import { adminOf, clusterEnvironment, openWorkspace, readyAt } from '../../helpers/cluster.ts';
 import { drained } from '../../helpers/drained.ts';
 import { engines, freshPrefix } from '../../helpers/engines.ts';
 import { temporaryFolder } from '../../helpers/folder.ts';
 import { withAdmin } from '../../helpers/kafka.ts';
+import { forwardTo } from '../../helpers/receivers.ts';
 import { removePrefix } from '../../helpers/remove-prefix.ts';
 import { scrape } from '../../helpers/scrape.ts';
 import { ServerProcess } from '../../helpers/server-process.ts';
@@ -62,24 +62,10 @@ describe.skipIf(engines() === undefined)('actions of operators on Kafka', () => 
       startProcessors(1);
       await Promise.all(processors.map(readyAt));
     }
-    const issuer = openDevIssuer({ dataFolder: folder.path, devIssuerKey: '' });
-    const person = new Client(urls[0] ?? '', await issuer.mint('operator@example.com'));
-    owner = person.with({ workspaceId: await makeWorkspace(person, 'Incidents') });
-    const { key } = await owner.post<{ key: string }>('./event-keys', {
-      name: 'k',
-      environment: 'production',
-    });
-    producers = urls.map((url) => owner.at(url).with({ token: key }));
-    const settings = { name: 'hook', type: 'webhook', settings: { url: webhook.url } };
-    const { id } = await owner.post<{ id: string }>('./destinations', settings);
-    await owner.post('./event-forwarding-rules', {
-      name: 'all',
-      destination_id: id,
-      event_types: ['track'],
-      event_names: ['Paid'],
-      transformation_id: null,
-      enabled: true,
-    });
+    const workspace = await openWorkspace(urls[0] ?? '', folder.path, 'Incidents');
+    owner = workspace.owner;
+    producers = urls.map((url) => workspace.producer.at(url));
+    await forwardTo(owner, webhook.url, 'Paid');
   }, 300_000);
   afterAll(async () => {
     await Promise.all([...gateways, ...processors].map((one) => one.stop()));

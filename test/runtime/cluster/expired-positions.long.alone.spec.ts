@@ -1,16 +1,16 @@
 // Runs alone in the long form: a dedicated broker takes minutes to expire positions.
 import { TOPIC } from '@tributary/core';
-import { openDevIssuer } from '@tributary/infra';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { readCommitted } from '../../chaos/java-reader.ts';
 import type { RunningKafka } from '../../engines/index.ts';
-import { Client, eventually } from '../../helpers/client.ts';
-import { adminOf, clusterEnvironment, makeWorkspace, readyAt } from '../../helpers/cluster.ts';
+import { type Client, eventually } from '../../helpers/client.ts';
+import { adminOf, clusterEnvironment, openWorkspace, readyAt } from '../../helpers/cluster.ts';
 import { drained } from '../../helpers/drained.ts';
 import { engines, freshPrefix } from '../../helpers/engines.ts';
 import { temporaryFolder } from '../../helpers/folder.ts';
 import { withAdmin } from '../../helpers/kafka.ts';
 import { ownEngines } from '../../helpers/own-engines.ts';
+import { forwardTo } from '../../helpers/receivers.ts';
 import { scrape } from '../../helpers/scrape.ts';
 import { ServerProcess } from '../../helpers/server-process.ts';
 import { startWebhook, type Webhook } from '../../helpers/webhook.ts';
@@ -58,21 +58,8 @@ describe.skipIf(engines() === undefined)('positions that expire while no process
     gateway = new ServerProcess(['gateway'], environment);
     const url = await readyAt(gateway);
     await startProcessor();
-    const issuer = openDevIssuer({ dataFolder: folder.path, devIssuerKey: '' });
-    const person = new Client(url, await issuer.mint('operator@example.com'));
-    owner = person.with({ workspaceId: await makeWorkspace(person, 'Expiring') });
-    const key = { name: 'k', environment: 'production' };
-    producer = owner.with({ token: (await owner.post<{ key: string }>('./event-keys', key)).key });
-    const settings = { name: 'hook', type: 'webhook', settings: { url: webhook.url } };
-    const { id } = await owner.post<{ id: string }>('./destinations', settings);
-    await owner.post('./event-forwarding-rules', {
-      name: 'all',
-      destination_id: id,
-      event_types: ['track'],
-      event_names: null,
-      transformation_id: null,
-      enabled: true,
-    });
+    ({ owner, producer } = await openWorkspace(url, folder.path, 'Expiring'));
+    await forwardTo(owner, webhook.url, 'Paid');
   });
   afterAll(async () => {
     await Promise.all([gateway, processor].map((one) => one.stop()));

@@ -1,11 +1,11 @@
 import { type Fact, TOPIC } from '@tributary/core';
-import { openDevIssuer } from '@tributary/infra';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { Client, eventually } from '../../helpers/client.ts';
-import { adminOf, clusterEnvironment, makeWorkspace, readyAt } from '../../helpers/cluster.ts';
+import { type Client, eventually } from '../../helpers/client.ts';
+import { adminOf, clusterEnvironment, openWorkspace, readyAt } from '../../helpers/cluster.ts';
 import { engines, freshPrefix } from '../../helpers/engines.ts';
 import { temporaryFolder } from '../../helpers/folder.ts';
 import { entriesOf } from '../../helpers/log-of.ts';
+import { destinationAt, forwardTo } from '../../helpers/receivers.ts';
 import { removePrefix } from '../../helpers/remove-prefix.ts';
 import { scrape } from '../../helpers/scrape.ts';
 import { ServerProcess } from '../../helpers/server-process.ts';
@@ -21,8 +21,8 @@ describe.skipIf(engines() === undefined)('two processors that deliver to one des
   let folder: Awaited<ReturnType<typeof temporaryFolder>>;
   let crm: Webhook;
   let ops: Webhook;
-  let owner = new Client('');
-  let producer = new Client('');
+  let owner: Client;
+  let producer: Client;
   let processors: readonly string[] = [];
 
   beforeAll(async () => {
@@ -36,14 +36,7 @@ describe.skipIf(engines() === undefined)('two processors that deliver to one des
       processes.push(new ServerProcess(command, environment));
     const [gateway = ''] = await Promise.all(processes.map(readyAt));
     processors = await Promise.all(processes.slice(1).map(adminOf));
-    const issuer = openDevIssuer({ dataFolder: folder.path, devIssuerKey: '' });
-    const person = new Client(gateway, await issuer.mint('two@example.com'));
-    owner = person.with({ workspaceId: await makeWorkspace(person, 'Two') });
-    const { key } = await owner.post<{ key: string }>('./event-keys', {
-      name: 'k',
-      environment: 'production',
-    });
-    producer = owner.with({ token: key });
+    ({ owner, producer } = await openWorkspace(gateway, folder.path, 'Two'));
   });
   afterAll(async () => {
     await Promise.all(processes.map((one) => one.stop()));
@@ -57,20 +50,10 @@ describe.skipIf(engines() === undefined)('two processors that deliver to one des
     const counts = text.matchAll(/^tributary_deliveries_total\{[^}]*outcome="retry"[^}]*\} (\d+)$/gm);
     return [...counts].reduce((sum, [, count]) => sum + Number(count), 0);
   };
-  const named = async (name: string, url: string, more: object = {}) =>
-    owner.post<{ id: string }>('./destinations', { name, type: 'webhook', settings: { url }, ...more });
 
   it('find it bad both, and one notice is sent', async () => {
-    const { id: channel } = await named('Ops', ops.url);
-    const { id } = await named('CRM', crm.url, { alerts: { destination_id: channel } });
-    await owner.post('./event-forwarding-rules', {
-      name: 'all',
-      destination_id: id,
-      event_types: [],
-      event_names: [],
-      transformation_id: null,
-      enabled: true,
-    });
+    const channel = await destinationAt(owner, ops.url);
+    await forwardTo(owner, crm.url, 'Paid', { alerts: { destination_id: channel } });
     crm.behave((_call, response) => response.writeHead(503).end());
     for (let n = 0; n < PEOPLE; n++)
       await producer.post('./events/track', { event: 'Paid', user_id: `u${n}` });

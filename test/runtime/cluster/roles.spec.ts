@@ -1,9 +1,8 @@
 import { connect, createServer } from 'node:net';
-import { openDevIssuer } from '@tributary/infra';
 import { STAGE_NAMES } from '@tributary/processors';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { Client, eventually } from '../../helpers/client.ts';
-import { adminOf, clusterEnvironment, makeWorkspace, readyAt } from '../../helpers/cluster.ts';
+import { eventually } from '../../helpers/client.ts';
+import { adminOf, clusterEnvironment, openWorkspace, readyAt } from '../../helpers/cluster.ts';
 import { engines, freshPrefix } from '../../helpers/engines.ts';
 import { temporaryFolder } from '../../helpers/folder.ts';
 import { freePort } from '../../helpers/free-port.ts';
@@ -221,14 +220,8 @@ describe.skipIf(!isThere)('the roles of a cluster', () => {
   it('gateway: a stage that no process runs had no lag; reports every stage by the brokers, also where none runs', async () => {
     const gateway = start(['gateway']);
     const url = await readyAt(gateway);
-    const issuer = openDevIssuer({ dataFolder: folder.path, devIssuerKey: '' });
-    const person = new Client(url, await issuer.mint('ops@example.com'));
-    const owner = person.with({ workspaceId: await makeWorkspace(person, 'Unattended') });
-    const { key } = await owner.post<{ key: string }>('./event-keys', {
-      name: 'k',
-      environment: 'production',
-    });
-    await owner.with({ token: key }).post('./events/track', { event: 'Waits', user_id: 'u' });
+    const { producer } = await openWorkspace(url, folder.path, 'Unattended');
+    await producer.post('./events/track', { event: 'Waits', user_id: 'u' });
     const adminUrl = await adminOf(gateway);
     const validate = '{stage="validate",topic="events.production",partition="[01]"}';
     const text = await eventually(
@@ -253,17 +246,8 @@ describe.skipIf(!isThere)('the roles of a cluster', () => {
     });
     const url = await readyAt(server);
     expect(server.log).toContain('records for public topics wait until the schema registry answers');
-    const token = await openDevIssuer({ dataFolder: folder.path, devIssuerKey: '' }).mint('a@example.com');
-    const person = new Client(url, token);
-    const { id: workspaceId } = await person.post<{ id: string }>('/workspaces', { name: 'W' });
-    const owner = person.with({ workspaceId });
-    const { key } = await owner.post<{ key: string }>('./event-keys', {
-      name: 'k',
-      environment: 'production',
-    });
-    const sent = await owner
-      .with({ token: key })
-      .call('POST', './events/track', { body: { event: 'E', user_id: 'u' } });
+    const { owner, producer } = await openWorkspace(url, folder.path, 'W');
+    const sent = await producer.call('POST', './events/track', { body: { event: 'E', user_id: 'u' } });
     expect(sent.status).toBe(202);
     const volume = await owner.call('GET', './event-volume');
     expect(volume).toMatchObject({ status: 503, body: { error: 'unavailable' } });

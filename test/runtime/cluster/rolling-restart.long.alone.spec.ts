@@ -1,9 +1,8 @@
 // Runs alone in the long form: it sends 100,000 requests while gateways are restarted. `two-gateways.spec.ts` has the short form.
-import { openDevIssuer } from '@tributary/infra';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { postKeptAlive, startBalancer } from '../../helpers/balancer.ts';
 import { Client } from '../../helpers/client.ts';
-import { clusterEnvironment, makeWorkspace, readyAt } from '../../helpers/cluster.ts';
+import { clusterEnvironment, openWorkspace, readyAt } from '../../helpers/cluster.ts';
 import { engines, freshPrefix } from '../../helpers/engines.ts';
 import { temporaryFolder } from '../../helpers/folder.ts';
 import { freePort } from '../../helpers/free-port.ts';
@@ -49,11 +48,7 @@ describe.skipIf(engines() === undefined)('a rolling restart of gateways behind a
     timeout: 600_000,
   }, async () => {
     const urls = [...running.keys()].map((port) => `http://127.0.0.1:${port}`);
-    const idToken = await openDevIssuer({ dataFolder: folder.path, devIssuerKey: '' }).mint('r@example.com');
-    const person = new Client(urls[0] ?? '', idToken);
-    const workspaceId = await makeWorkspace(person, 'Rolling');
-    const wanted = { name: 'k', environment: 'production' };
-    const { key } = await person.with({ workspaceId }).post<{ key: string }>('./event-keys', wanted);
+    const { workspaceId, writeKey: key } = await openWorkspace(urls[0] ?? '', folder.path, 'Rolling');
     // The other gateway answers 401 until it has folded the fact about the key.
     for (const url of urls)
       await expect

@@ -2,7 +2,7 @@ import { openDevIssuer } from '@tributary/infra';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { postKeptAlive, startBalancer } from '../../helpers/balancer.ts';
 import { Client } from '../../helpers/client.ts';
-import { clusterEnvironment, makeWorkspace, readyAt } from '../../helpers/cluster.ts';
+import { clusterEnvironment, openWorkspace, readyAt } from '../../helpers/cluster.ts';
 import { engines, freshPrefix } from '../../helpers/engines.ts';
 import { openEventStream } from '../../helpers/event-stream.ts';
 import { temporaryFolder } from '../../helpers/folder.ts';
@@ -34,13 +34,8 @@ describe.skipIf(engines() === undefined)('two gateways, each a process', () => {
     for (const role of ['gateway', 'gateway', 'processor'])
       processes.push(new ServerProcess([role], environment));
     const [first = '', second = ''] = await Promise.all(processes.map(readyAt));
-    const idToken = await openDevIssuer({ dataFolder: folder.path, devIssuerKey: '' }).mint(
-      'two@example.com',
-    );
-    const person = new Client(first, idToken);
-    workspaceId = await makeWorkspace(person, 'Two');
-    here = new Client(first, idToken, workspaceId);
-    there = new Client(second, idToken, workspaceId);
+    ({ owner: here, workspaceId } = await openWorkspace(first, folder.path, 'Two'));
+    there = here.at(second);
     hereUrl = first;
     thereUrl = second;
   });

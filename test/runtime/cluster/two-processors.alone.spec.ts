@@ -1,10 +1,9 @@
 // Runs alone: it requires four processes to react within a second.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { HEADER, type LogEntry, TOPIC } from '@tributary/core';
-import { openDevIssuer } from '@tributary/infra';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Client, eventually } from '../../helpers/client.ts';
-import { adminOf, clusterEnvironment, makeWorkspace, readyAt } from '../../helpers/cluster.ts';
+import { adminOf, clusterEnvironment, openWorkspace, readyAt } from '../../helpers/cluster.ts';
 import { engines, freshPrefix } from '../../helpers/engines.ts';
 import { temporaryFolder } from '../../helpers/folder.ts';
 import { entriesOf } from '../../helpers/log-of.ts';
@@ -33,14 +32,9 @@ describe.skipIf(engines() === undefined)('two gateways and two processors, each 
       processes.push(new ServerProcess(command, environment));
     const [first = '', second = ''] = await Promise.all(processes.map(readyAt));
     processors = await Promise.all(processes.slice(2).map(adminOf));
-    const issuer = openDevIssuer({ dataFolder: folder.path, devIssuerKey: '' });
-    const person = new Client(first, await issuer.mint('two@example.com'));
-    here = person.with({ workspaceId: await makeWorkspace(person, 'Two') });
-    const { key } = await here.post<{ key: string }>('./event-keys', {
-      name: 'k',
-      environment: 'production',
-    });
-    there = here.at(second).with({ token: key });
+    const { owner, producer } = await openWorkspace(first, folder.path, 'Two');
+    here = owner;
+    there = producer.at(second);
   });
   afterAll(async () => {
     await Promise.all(processes.map((one) => one.stop()));

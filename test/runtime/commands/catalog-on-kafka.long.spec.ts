@@ -4,7 +4,7 @@ import { openDevIssuer } from '@tributary/infra';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import type { RunningKafka } from '../../engines/index.ts';
 import { Client, eventually } from '../../helpers/client.ts';
-import { clusterEnvironment, makeWorkspace, readyAt } from '../../helpers/cluster.ts';
+import { clusterEnvironment, openWorkspace, readyAt } from '../../helpers/cluster.ts';
 import { engines, freshPrefix } from '../../helpers/engines.ts';
 import { temporaryFolder } from '../../helpers/folder.ts';
 import { withAdmin } from '../../helpers/kafka.ts';
@@ -147,8 +147,7 @@ describe.skipIf(engines() === undefined)('the catalog of a cluster', { timeout: 
   it('names the missing facts where they were removed by hand', async () => {
     const before = start('gateway');
     const url = await readyAt(before);
-    const token = await openDevIssuer({ dataFolder: folder.path, devIssuerKey: '' }).mint('a@example.com');
-    await makeWorkspace(new Client(url, token), 'W');
+    await openWorkspace(url, folder.path, 'W');
     expect(await before.stop()).toBe(0);
     const end = await withAdmin(broker.url, async (admin) => {
       const [partition] = await admin.fetchTopicOffsets(`${prefix}catalog`);

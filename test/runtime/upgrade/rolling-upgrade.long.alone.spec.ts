@@ -1,21 +1,58 @@
 // Runs alone in the long form: four processes of two releases replace each other under load.
+
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import { TOPIC } from '@tributary/core';
-import { openDevIssuer } from '@tributary/infra';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { readCommitted } from '../../chaos/java-reader.ts';
 import { Client, eventually } from '../../helpers/client.ts';
-import { adminOf, clusterEnvironment, makeWorkspace, readyAt } from '../../helpers/cluster.ts';
+import { adminOf, clusterEnvironment, openWorkspace, readyAt } from '../../helpers/cluster.ts';
 import { drained } from '../../helpers/drained.ts';
 import { engines, freshPrefix } from '../../helpers/engines.ts';
 import { temporaryFolder } from '../../helpers/folder.ts';
 import { freePort } from '../../helpers/free-port.ts';
+import { forwardTo } from '../../helpers/receivers.ts';
 import { removePrefix } from '../../helpers/remove-prefix.ts';
 import { ranHere } from '../../helpers/run-cli.ts';
 import { scrape } from '../../helpers/scrape.ts';
 import { ServerProcess } from '../../helpers/server-process.ts';
 import { startWebhook, type Webhook } from '../../helpers/webhook.ts';
-import { previousRelease } from './previous-release.ts';
+
+/** The release before this one, by its last commit; a clone may lack tags. */
+const PREVIOUS = { version: '0.2.0', commit: '55013bb3' } as const;
+
+const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
+
+/**
+ * The main file of the release before this one, from the history of this clone, with its packages. It is kept in the
+ * cache folder from one run to the next. Undefined, with a warning, in a clone without that history.
+ */
+function previousRelease(): string | undefined {
+  const cache = join(process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'tributary');
+  const folder = join(cache, `release-${PREVIOUS.version}-${PREVIOUS.commit}`);
+  if (!existsSync(folder)) {
+    try {
+      execFileSync('git', ['cat-file', '-e', `${PREVIOUS.commit}^{commit}`], { cwd: ROOT, stdio: 'ignore' });
+    } catch {
+      console.warn(
+        `this clone has no commit ${PREVIOUS.commit}: upgrades from ${PREVIOUS.version} are not tested`,
+      );
+      return undefined;
+    }
+    const unfinished = `${folder}.new`;
+    rmSync(unfinished, { recursive: true, force: true });
+    mkdirSync(unfinished, { recursive: true });
+    const archive = execFileSync('git', ['archive', PREVIOUS.commit], { cwd: ROOT, maxBuffer: 2 ** 30 });
+    execFileSync('tar', ['-x', '-C', unfinished], { input: archive });
+    execFileSync('npm', ['ci', '--omit=dev', '--no-audit', '--no-fund'], { cwd: unfinished, stdio: 'pipe' });
+    renameSync(unfinished, folder);
+  }
+  return join(folder, 'infra/runtime/main.ts');
+}
 
 const previous = previousRelease();
 type Release = 'previous' | 'present';
@@ -85,21 +122,6 @@ async function counted(owner: Client): Promise<number> {
   return volume.reduce((sum, { event_count }) => sum + event_count, 0);
 }
 
-async function forwardAll(owner: Client, url: string): Promise<string> {
-  const settings = { name: 'hook', type: 'webhook', settings: { url } };
-  const { id } = await owner.post<{ id: string }>('./destinations', settings);
-  await owner.post('./event-forwarding-rules', {
-    name: 'all',
-    destination_id: id,
-    event_types: ['track'],
-    event_names: ['Paid'],
-    transformation_id: null,
-    enabled: true,
-  });
-  const wanted = { name: 'k', environment: 'production' };
-  return (await owner.post<{ key: string }>('./event-keys', wanted)).key;
-}
-
 /** Starts a command of a release, which is killed with the test if that fails. */
 function run(
   release: Release,
@@ -144,7 +166,9 @@ describe.skipIf(previous === undefined)('an upgrade from the release before, and
     let server = await start('previous');
     const found = (pattern: RegExp) => pattern.exec(server.output)?.[1] ?? '';
     const ownerOf = () => new Client(url, found(/ID token\s+(\S+)/), found(/workspace\s+(\S+)/));
-    const key = await forwardAll(ownerOf(), webhook.url);
+    await forwardTo(ownerOf(), webhook.url, 'Paid');
+    const wanted = { name: 'k', environment: 'production' };
+    const { key } = await ownerOf().post<{ key: string }>('./event-keys', wanted);
     const producers = new Producers(() => [ownerOf().with({ token: key })]);
     await sleep(OLDER_BY_MS);
     for (const release of ['present', 'previous', 'present'] as const) {
@@ -195,12 +219,11 @@ describe.skipIf(previous === undefined)('an upgrade from the release before, and
       for (const port of ports) gateways.push(await start('gateway', 'previous', port));
       const processors = [await start('processor', 'previous'), await start('processor', 'previous')];
       const urls = ports.map((port) => `http://127.0.0.1:${port}`);
-      const issuer = openDevIssuer({ dataFolder: environment.TRIBUTARY_DATA_DIR, devIssuerKey: '' });
-      const person = new Client(urls[0] ?? '', await issuer.mint('operator@example.com'));
-      const owner = person.with({ workspaceId: await makeWorkspace(person, 'Upgraded') });
-      const key = await forwardAll(owner, webhook.url);
+      const dataFolder = environment.TRIBUTARY_DATA_DIR;
+      const { owner, producer } = await openWorkspace(urls[0] ?? '', dataFolder, 'Upgraded');
+      await forwardTo(owner, webhook.url, 'Paid');
       const calls = webhook.calls.length;
-      const clients = urls.map((one) => owner.at(one).with({ token: key }));
+      const clients = urls.map((one) => producer.at(one));
       const producers = new Producers(() => clients);
       await sleep(OLDER_BY_MS);
       const moves = async (release: Release) => {
