@@ -456,7 +456,9 @@ function quantified(
     try {
       if (asBool(condition(scope)) === decisive) return decisive;
     } catch (error) {
-      failure ??= survived(error);
+      // Each is charged, the first one is kept.
+      const charged = survived(error);
+      failure ??= charged;
     }
   }
   if (failure !== undefined) throw failure;
