@@ -71,7 +71,7 @@ const LEAST_HELD = 64 * 2 ** 20;
  * further user that fills the disk gets a part of the rest, so together they never use it up.
  */
 const LAST_HOUR_PER_FREE = 2;
-/** The same of the bytes that are left now, whatever is expected of others: those who add little go on. */
+/** The same of the bytes that are left now, without what is expected of others: an organization that adds little goes on. */
 const LEAST_LAST_HOUR_PER_FREE = 1 / 32;
 /** Retention frees bytes all the time, and the disk's level is measured all the time. */
 const HELD_RETRY_MS = 600_000;
