@@ -37,8 +37,6 @@ export interface RecordedFacts {
   readonly recorded: RecordedPosition | undefined;
   /** The append time of the first record that is kept, epoch ms; undefined where there is none. */
   readonly firstAt: number | undefined;
-  /** The stage began the topic at its first record, in all partitions. */
-  readonly topicBegun: boolean;
   /** Positions are recorded since before the first event was processed. */
   readonly sinceBeginning: boolean;
   /** See `Stage.startsAtFirst`. */
@@ -48,25 +46,13 @@ export interface RecordedFacts {
 }
 
 /**
- * Traces of earlier work in all partitions of several topics. Gathered where records do not tell: the many partitions of a
- * first start need none.
+ * Where a stage continues. `lost`: the group had lost it; `anew`: the topic was deleted and created again; `fresh`: beginning
+ * with the first record repeats nothing.
  */
-export interface Traces {
-  /** There is a position of the stage in another partition of the topic, in the group or recorded. */
-  readonly siblings: boolean;
-  /** There is a recorded position of the stage in another topic. */
-  readonly stageRecorded: boolean;
-  /** A topic that the stage writes to has records. */
-  readonly emitted: boolean;
+export interface StartingPoint {
+  readonly from: Cursor;
+  readonly found: 'stored' | 'lost' | 'anew' | 'fresh';
 }
-
-export type StartingPoint =
-  /** Go on there. `lost`: the group had lost it; `anew`: the topic was deleted and created again. */
-  | { readonly from: Cursor; readonly found: 'stored' | 'lost' | 'anew' }
-  /** Beginning with the first record repeats nothing. */
-  | { readonly from: Cursor; readonly found: 'fresh' }
-  /** The stage may have processed records there: the reason why it does not begin by itself. */
-  | { readonly unknown: string };
 
 /** The starting point by the group's position; undefined where it has none. */
 export function storedStart({ stored, first, end }: Evidence): StartingPoint | undefined {
@@ -78,40 +64,27 @@ export function storedStart({ stored, first, end }: Evidence): StartingPoint | u
 
 /**
  * The starting point of a partition without a position. A stage does not repeat its work by itself: it continues at the
- * recorded position, or begins with the first record where it certainly never processed any. Undefined where the records do
- * not tell, and `tracedStart` decides.
+ * recorded position, or begins with the first record where it certainly never processed any. Undefined where neither is known.
  */
 export function recordedStart({ first, end }: Evidence, facts: RecordedFacts): StartingPoint | undefined {
   const { recorded } = facts;
+  const atFirst = { offset: first, index: 0 };
   if (recorded !== undefined) {
     const isAnew = recorded.offset > end || (first < recorded.offset && (facts.firstAt ?? 0) > recorded.at);
-    if (isAnew) return { from: { offset: first, index: 0 }, found: 'anew' };
+    if (isAnew) return { from: atFirst, found: 'anew' };
     return { from: { offset: recorded.offset, index: recorded.index }, found: 'lost' };
   }
   // With positions recorded since the beginning, a partition without one was never processed.
-  const isFresh =
-    facts.startsAtFirst || facts.added || first === end || facts.topicBegun || facts.sinceBeginning;
-  return isFresh ? fresh(first) : undefined;
+  const isFresh = facts.startsAtFirst || facts.added || first === end || facts.sinceBeginning;
+  return isFresh ? { from: atFirst, found: 'fresh' } : undefined;
 }
 
-/** The starting point of a partition that nothing is recorded about: the first record, or `unknown`. */
-export function tracedStart({ first }: Evidence, traces: Traces): StartingPoint {
-  if (traces.siblings) return { unknown: 'the stage has positions in other partitions of the topic' };
-  if (first > 0)
-    return {
-      unknown: `the topic begins at ${first}, so the stage may have read records that are no longer kept`,
-    };
-  if (traces.stageRecorded || !traces.emitted) return fresh(first);
-  return { unknown: 'the topics that the stage writes to have records' };
-}
-
-function fresh(first: number): StartingPoint {
-  return { from: { offset: first, index: 0 }, found: 'fresh' };
-}
-
-export interface StartSources extends Pick<Installation, 'client' | 'topics' | 'nameOf'> {
-  readonly positions: Omit<RecordedPositions, 'outputRecord' | 'record' | 'recordStart' | 'recordStarts'>;
-  readonly stage: Pick<Stage, 'name' | 'writes' | 'startsAtFirst'>;
+interface StartSources extends Pick<Installation, 'client' | 'topics' | 'nameOf'> {
+  readonly positions: Pick<
+    RecordedPositions,
+    'read' | 'of' | 'sinceBeginning' | 'knowsAnything' | 'recordBeginning'
+  >;
+  readonly stage: Pick<Stage, 'startsAtFirst'>;
 }
 
 /** No event was processed while these are empty: each goes to one of them first. */
@@ -122,57 +95,22 @@ export async function findStart(
   sources: StartSources,
   of: StagePartition,
   evidence: Evidence,
-): Promise<StartingPoint> {
-  const { positions } = sources;
+): Promise<StartingPoint | undefined> {
+  const { client, positions, stage, topics, nameOf } = sources;
   await positions.read();
   if (!positions.sinceBeginning && !positions.knowsAnything && (await areEmpty(sources, FIRST_OUTPUTS))) {
     await positions.recordBeginning();
     await positions.read();
   }
-  const start = (await foundInRecords(sources, of, evidence)) ?? (await foundByTraces(sources, of, evidence));
-  const isBeginning = 'found' in start && start.found === 'fresh' && evidence.first < evidence.end;
-  // Decided once for all partitions: for the next one, this one would be a sibling with a position.
-  if (isBeginning && !positions.hasBegun(of) && sources.stage.startsAtFirst !== true)
-    await positions.recordBegun(of);
-  return start;
-}
-
-async function foundInRecords(
-  { client, positions, stage, topics, nameOf }: StartSources,
-  of: StagePartition,
-  evidence: Evidence,
-): Promise<StartingPoint | undefined> {
   const { topic, partition } = of;
   const recorded = positions.of(of);
   return recordedStart(evidence, {
     recorded,
     firstAt: recorded && (await firstStamp(client, nameOf(topic), partition)),
-    topicBegun: positions.hasBegun(of),
     sinceBeginning: positions.sinceBeginning,
     startsAtFirst: stage.startsAtFirst === true,
     added: partition >= (topics.get(topic)?.earlier?.[0] ?? Number.POSITIVE_INFINITY),
   });
-}
-
-async function foundByTraces(
-  sources: StartSources,
-  of: StagePartition,
-  evidence: Evidence,
-): Promise<StartingPoint> {
-  const { positions, stage } = sources;
-  // Before reading the records again: a stage records that it begins a topic before it emits.
-  const emitted = !(await areEmpty(
-    sources,
-    stage.writes.filter((name) => name !== TOPIC.poison),
-  ));
-  const hasStored = await hasStoredSibling(sources, of);
-  await positions.read();
-  const traces = {
-    siblings: hasStored || positions.knows(of.stage, of.topic),
-    stageRecorded: positions.knows(of.stage),
-    emitted,
-  };
-  return (await foundInRecords(sources, of, evidence)) ?? tracedStart(evidence, traces);
 }
 
 async function areEmpty(sources: StartSources, names: readonly string[]): Promise<boolean> {
@@ -181,11 +119,6 @@ async function areEmpty(sources: StartSources, names: readonly string[]): Promis
     names.flatMap((name) => inKafka(sources, name)),
   );
   return [...ends.values()].every((end) => end === 0);
-}
-
-async function hasStoredSibling(sources: StartSources, { stage, topic }: StagePartition): Promise<boolean> {
-  const { client, nameOf } = sources;
-  return (await storedOffsets(client, nameOf(stage), inKafka(sources, topic))).size > 0;
 }
 
 /** The partitions of a topic, by its name in Kafka. */
@@ -219,7 +152,7 @@ interface RecordedPositionsOptions {
 }
 
 interface Value {
-  /** Absent under keys that do not name a partition. */
+  /** Absent under `BEGINNING_KEY`, and under other keys that 0.2.0 wrote. */
   readonly offset?: number;
   readonly index?: number;
   /** The position replaces all before, also higher ones. */
@@ -235,7 +168,6 @@ interface Value {
 export class RecordedPositions {
   readonly #options: RecordedPositionsOptions;
   readonly #positions = new Map<string, RecordedPosition>();
-  readonly #begun = new Set<string>();
   #sinceBeginning = false;
   /** The next offset to read, by partition. */
   readonly #next = new Map<number, number>();
@@ -267,11 +199,6 @@ export class RecordedPositions {
     );
   }
 
-  /** Records that a stage begins a topic that it never read: no partition of it has a position that could be lost. */
-  async recordBegun({ stage, topic }: Pick<StagePartition, 'stage' | 'topic'>): Promise<void> {
-    await this.#options.append([entryOf(`${stage}/${topic}`, {})]);
-  }
-
   /** Records that no event was processed yet. */
   async recordBeginning(): Promise<void> {
     await this.#options.append([entryOf(BEGINNING_KEY, {})]);
@@ -292,18 +219,7 @@ export class RecordedPositions {
   }
 
   get knowsAnything(): boolean {
-    return this.#positions.size > 0 || this.#begun.size > 0;
-  }
-
-  hasBegun({ stage, topic }: Pick<StagePartition, 'stage' | 'topic'>): boolean {
-    return this.#begun.has(`${stage}/${topic}`);
-  }
-
-  /** Whether a position of the stage is recorded, in the topic or, without one, in any. */
-  knows(stage: string, topic?: string): boolean {
-    const start = topic === undefined ? `${stage}/` : `${stage}/${topic}/`;
-    for (const key of this.#positions.keys()) if (key.startsWith(start)) return true;
-    return topic === undefined && [...this.#begun].some((key) => key.startsWith(start));
+    return this.#positions.size > 0;
   }
 
   async #readAll(): Promise<void> {
@@ -337,7 +253,6 @@ export class RecordedPositions {
     const { offset, index = 0 } = value;
     if (offset === undefined) {
       if (key === BEGINNING_KEY) this.#sinceBeginning = true;
-      else this.#begun.add(key);
       return;
     }
     const before = this.#positions.get(key);

@@ -235,9 +235,9 @@ export class KafkaPartition implements OwnedPartition {
     const end = await this.end();
     const evidence: Evidence = { stored, first, end };
     const start = storedStart(evidence) ?? (await findStart(this.#group, this.#of(), evidence));
-    if ('unknown' in start)
+    if (start === undefined)
       throw new PositionUnknown(
-        `the position of ${this.topic}/${this.partition} is lost and the stage does not begin at the first record by itself: ${start.unknown}. \`tributary positions\` shows what is known and sets it`,
+        `the position of ${this.topic}/${this.partition} is lost and nothing is recorded about it, so the stage does not begin at the first record by itself. \`tributary positions\` shows what is known and sets it`,
       );
     this.#report(start, evidence);
     // The group has the position from now on, also if the first records are deleted before the first commit.
@@ -249,10 +249,7 @@ export class KafkaPartition implements OwnedPartition {
     return start.from;
   }
 
-  #report(
-    start: Exclude<StartingPoint, { readonly unknown: string }>,
-    { stored, first, end }: Evidence,
-  ): void {
+  #report(start: StartingPoint, { stored, first, end }: Evidence): void {
     const { logger } = this.#group;
     const { stage, topic, partition } = this.#of();
     if (start.found === 'anew')
