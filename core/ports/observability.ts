@@ -172,11 +172,6 @@ export const METRICS = {
     help: '1 for a partition whose position is lost, see `tributary positions`.',
     labels: { stage, topic, partition: 'its number' },
   },
-  tributary_stage_partition_restarts_total: {
-    kind: 'counter',
-    help: 'Restarts of partitions that made no progress although there were more records.',
-    labels: { stage, topic },
-  },
   tributary_events_validated_total: {
     kind: 'counter',
     help: 'Received events that were validated.',

@@ -44,7 +44,6 @@ export const HEALTHY: SeriesValues = {
   'tributary_stage_wanted_processes{stage="route"}': '2x150',
   'tributary_stage_missed_records_total{stage="route",topic="events.accepted"}': '7x150',
   'tributary_stage_dead_letters_total{stage="route"}': '7x150',
-  'tributary_stage_partition_restarts_total{stage="route",topic="events.accepted"}': '7x150',
   'tributary_sandbox_kills_total{reason="timeout"}': '0+1x150',
   'tributary_destination_circuits_open{destination="d1"}': NONE,
   'tributary_destination_health_notices_total{state="bad",channel="none"}': '7x150',
@@ -228,14 +227,6 @@ export const CASES: readonly AlertCase[] = [
   {
     alert: 'TributaryRecordsDeadLettered',
     fault: { 'tributary_stage_dead_letters_total{stage="history"}': APPEARS },
-    quietAfter: -1,
-    firesAfter: 2,
-  },
-  {
-    alert: 'TributaryStageStuck',
-    fault: {
-      'tributary_stage_partition_restarts_total{stage="route",topic="events.accepted"}': becomes(7, 8),
-    },
     quietAfter: -1,
     firesAfter: 2,
   },

@@ -1,7 +1,7 @@
 import { declareTopics, PLAIN_FRAMING, pack, TOPIC, type TopicSpec } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import type { RecordRead } from './client/protocol.ts';
-import { type Fetched, type Fetcher, isStuck, type Overdue, overdue, PartitionReader } from './reading.ts';
+import { type Fetched, type Fetcher, PartitionReader } from './reading.ts';
 
 const never = new AbortController().signal;
 
@@ -117,44 +117,5 @@ describe('the backlog of a reader', () => {
     expect(reader.entriesPerRecord).toBeUndefined();
     await reader.fetch(start, never);
     expect(reader.entriesPerRecord).toBe(2);
-  });
-});
-
-const LONG_MS = 30_000;
-
-describe('a partition is stuck', () => {
-  /** The finding after several looks in turn, each at a time in ms. */
-  const seen = (...looks: readonly { at: number | undefined; end: number; now: number }[]) =>
-    looks.reduce<Overdue | undefined>(
-      (before, { at, end, now }) => overdue(before, at === undefined ? undefined : { at, ms: now }, end, now),
-      undefined,
-    );
-
-  it('when a fetch waits for long for records that are there', () => {
-    const found = seen({ at: 9, end: 10, now: 5 }, { at: 9, end: 12, now: 5 + LONG_MS });
-    expect(isStuck(found, 5 + LONG_MS)).toBe(true);
-    expect(isStuck(found, 4 + LONG_MS)).toBe(false);
-  });
-
-  it('an idle partition was restarted as its first records came: not by the time that it had waited for none', () => {
-    const found = seen({ at: 9, end: 9, now: 0 }, { at: 9, end: 10, now: 20 * LONG_MS });
-    expect(isStuck(found, 20 * LONG_MS)).toBe(false);
-  });
-
-  it('not where the fetch went on between two looks', () => {
-    const found = seen({ at: 9, end: 20, now: 0 }, { at: 12, end: 20, now: LONG_MS });
-    expect(isStuck(found, LONG_MS)).toBe(false);
-  });
-
-  it('not while its stage is busy', () => {
-    const found = seen({ at: 9, end: 10, now: 0 }, { at: undefined, end: 10, now: LONG_MS });
-    expect(isStuck(found, LONG_MS)).toBe(false);
-  });
-
-  // Regression: a check of the lag restarted the partition every half minute, and the stage got the slow
-  // entry again and again.
-  it('not at the end of the partition, although a slow entry holds the position back', () => {
-    const found = seen({ at: 10, end: 10, now: 0 }, { at: 10, end: 10, now: 10 * LONG_MS });
-    expect(isStuck(found, 10 * LONG_MS)).toBe(false);
   });
 });

@@ -147,9 +147,6 @@ interface PartitionReaderOptions {
   readonly shared: () => RecentReads | undefined;
 }
 
-/** How long a fetch may wait for records that were seen at its broker, ms. */
-const STUCK_AFTER_MS = 30_000;
-
 /** Answers remembered for the age of the first unfinished entry. */
 const MAX_MARKS = 1_024;
 
@@ -171,7 +168,6 @@ export class PartitionReader {
   #ahead: Prefetch | undefined;
   /** There are no entries between these offsets. */
   #gap = { from: 0, to: 0 };
-  #waiting: { readonly at: number; readonly since: number } | undefined;
   /** Answers with entries that may be unfinished, each with the time of its first entry. */
   readonly #read: { readonly offset: number; readonly next: number; readonly timestamp: number }[] = [];
   #records = 0;
@@ -258,11 +254,6 @@ export class PartitionReader {
     return this.#ahead?.answeredAt === undefined ? undefined : now - this.#ahead.answeredAt;
   }
 
-  /** The fetch that the stage waits for; undefined while it does not. */
-  waiting(now: number): WaitingFetch | undefined {
-    return this.#waiting && { at: this.#waiting.at, ms: now - this.#waiting.since };
-  }
-
   close(): void {
     this.#ahead?.cancel();
     this.#ahead = undefined;
@@ -272,14 +263,12 @@ export class PartitionReader {
     if (this.#ahead?.from !== offset) this.#ahead?.cancel();
     const prefetch = this.#ahead?.from === offset ? this.#ahead : this.#prefetch(offset);
     this.#ahead = undefined;
-    this.#waiting = { at: offset, since: performance.now() };
     signal.addEventListener('abort', prefetch.cancel, { once: true });
     if (signal.aborted) prefetch.cancel();
     try {
       return await prefetch.read;
     } finally {
       signal.removeEventListener('abort', prefetch.cancel);
-      this.#waiting = undefined;
     }
   }
 
@@ -339,38 +328,6 @@ class FetchedRead implements Read {
 
 function whenAborted(signal: AbortSignal): Promise<undefined> {
   return new Promise((resolve) => signal.addEventListener('abort', () => resolve(undefined), { once: true }));
-}
-
-/** A fetch in progress: its offset, and how long it has taken, ms. */
-interface WaitingFetch {
-  readonly at: number;
-  readonly ms: number;
-}
-
-/** A fetch waits for records that are there. */
-export interface Overdue {
-  readonly at: number;
-  /** When that was first seen, by `performance.now()`. */
-  readonly since: number;
-}
-
-/**
- * Whether a fetch waits for records that are there, and since when: one that has waited for hours is not overdue when
- * records have just come. `end` is where a read-committed reader gets to. A position that stays behind is no sign: a stage
- * may take as long as it likes for an entry.
- */
-export function overdue(
-  before: Overdue | undefined,
-  waiting: WaitingFetch | undefined,
-  end: number,
-  now: number,
-): Overdue | undefined {
-  if (waiting === undefined || waiting.at >= end) return undefined;
-  return before?.at === waiting.at ? before : { at: waiting.at, since: now };
-}
-
-export function isStuck(found: Overdue | undefined, now: number): boolean {
-  return found !== undefined && now - found.since >= STUCK_AFTER_MS;
 }
 
 /** Bytes of one answer of a broker, at most; one record may be larger. */

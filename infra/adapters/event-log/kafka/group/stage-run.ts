@@ -12,14 +12,12 @@ import {
 import { specOf } from '../../entries.ts';
 import { PartitionLoop, type Runner, type SharedReads } from '../../stage-runner/partition-loop.ts';
 import { type Cursor, PartitionLost, pause, unlessAborted } from '../../stage-runner/work.ts';
-import { appendedEnds, KafkaClient, stableEnds, storedOffsets } from '../client/client.ts';
+import { appendedEnds, KafkaClient, storedOffsets } from '../client/client.ts';
 import { PositionUnknown } from '../positions.ts';
-import { Fetcher, isStuck, type Overdue, overdue, PartitionReader } from '../reading.ts';
+import { Fetcher, PartitionReader } from '../reading.ts';
 import { partitionsOf } from '../topics.ts';
 import { type Assignee, Membership } from './membership.ts';
 import { KafkaPartition, type StageGroup } from './owned-partition.ts';
-
-const WATCH_MS = 5_000;
 
 /** How long a broker may wait for records, ms: while all partitions are idle, and while some are busy. */
 const IDLE_WAIT_MS = 500;
@@ -35,21 +33,11 @@ interface KafkaStageRunOptions
   readonly sessionTimeoutMs: number;
 }
 
-/** The progress of a partition. */
-interface Progress extends Pick<StageLag, 'topic' | 'partition' | 'lag'> {
-  /** Its end, for the kind of reader that was asked for. */
-  readonly end: number;
-  /** All entries before it are done. */
-  readonly done: number;
-}
-
 interface AtWork {
   readonly topic: string;
   readonly partition: number;
   readonly work: PartitionWork;
   readonly reader: PartitionReader;
-  /** At the last look. */
-  overdue?: Overdue | undefined;
 }
 
 /** A stage at work on the partitions that its consumer group assigns to this process. */
@@ -63,7 +51,6 @@ export class KafkaStageRun implements StageRun {
   readonly #fetcher: Fetcher;
   readonly #membership: Membership;
   readonly #end = Promise.withResolvers<void>();
-  readonly #watching: NodeJS.Timeout;
   readonly #unfollow: () => void;
   /** By `topic/partition`, topics by names in Kafka. */
   readonly #atWork = new Map<string, AtWork>();
@@ -101,7 +88,6 @@ export class KafkaStageRun implements StageRun {
     this.ended = this.#end.promise;
     this.ended.catch(() => {}); // logged by `#die`; a caller that only stops the run need not handle it
     this.#unfollow = options.layouts.onGrowth(() => this.#regroup());
-    this.#watching = setInterval(() => void this.#watchAll(), WATCH_MS).unref();
     this.#membership.start();
   }
 
@@ -115,21 +101,25 @@ export class KafkaStageRun implements StageRun {
    * then the stable ends of the topics that a stage emitted to are behind its output records.
    */
   async lag(): Promise<readonly StageLag[]> {
-    const progress = await this.#progress(appendedEnds);
     const packing = this.#packing();
-    return progress.map(({ topic, partition, end, lag, done }) => {
+    const all = this.#stage.reads.flatMap(({ topic }) =>
+      partitionsOf(this.#options, topic).map((each) => ({ ...each, name: this.#nameOf(topic) })),
+    );
+    const partitions = all.map(({ name, partition }) => ({ topic: name, partition }));
+    const stored = await storedOffsets(this.#client, this.#membership.groupId, partitions);
+    const ends = await appendedEnds(this.#client, partitions);
+    return all.map(({ topic, name, partition }) => {
+      const key = `${name}/${partition}`;
+      const { work, reader } = this.#atWork.get(key) ?? {};
+      const end = ends.get(key) ?? 0;
+      const before = stored.get(key) ?? 0;
+      // A position behind the end is of a deleted topic of the same name: the stage will begin at the first record.
+      const position = work?.reached?.offset ?? (before <= end ? before : 0);
+      const lag = Math.max(0, end - (reader?.pastGap(position) ?? position));
       const events = Math.round(lag * (packing.get(topic) ?? 1));
-      const reader = this.#atWork.get(`${this.#nameOf(topic)}/${partition}`)?.reader;
-      const oldestAt = lag === 0 || reader === undefined ? undefined : reader.oldestAt(done);
-      return {
-        topic,
-        partition,
-        position: done,
-        end,
-        lag,
-        events,
-        ...(oldestAt === undefined ? {} : { oldestAt }),
-      };
+      const oldestAt = lag === 0 ? undefined : reader?.oldestAt(position);
+      const about = { topic, partition, position, end, lag, events };
+      return oldestAt === undefined ? about : { ...about, oldestAt };
     });
   }
 
@@ -149,25 +139,6 @@ export class KafkaStageRun implements StageRun {
         of.reduce((sum, { entriesPerRecord }) => sum + entriesPerRecord, 0) / of.length,
       ]),
     );
-  }
-
-  async #progress(endsOf: typeof stableEnds): Promise<readonly Progress[]> {
-    const all = this.#stage.reads.flatMap(({ topic }) =>
-      partitionsOf(this.#options, topic).map((each) => ({ ...each, name: this.#nameOf(topic) })),
-    );
-    const partitions = all.map(({ name, partition }) => ({ topic: name, partition }));
-    const stored = await storedOffsets(this.#client, this.#membership.groupId, partitions);
-    const ends = await endsOf(this.#client, partitions);
-    return all.map(({ topic, name, partition }) => {
-      const key = `${name}/${partition}`;
-      const atWork = this.#atWork.get(key);
-      const end = ends.get(key) ?? 0;
-      const before = stored.get(key) ?? 0;
-      // A position behind the end is of a deleted topic of the same name: the stage will begin at the first record.
-      const done = atWork?.work.reached?.offset ?? (before <= end ? before : 0);
-      const reached = atWork?.reader.pastGap(done) ?? done;
-      return { topic, partition, end, done, lag: Math.max(0, end - reached) };
-    });
   }
 
   #assignee(): Assignee {
@@ -240,7 +211,6 @@ export class KafkaStageRun implements StageRun {
   }
 
   async #stop(): Promise<void> {
-    clearInterval(this.#watching);
     this.#unfollow();
     await Promise.all([...this.#atWork.keys()].map((name) => this.#finish(name)));
     await Promise.all(this.#dropped.values());
@@ -267,34 +237,6 @@ export class KafkaStageRun implements StageRun {
       if (ahead !== undefined && ahead < BUSY_FOR_MS) return true;
     }
     return false;
-  }
-
-  async #watchAll(): Promise<void> {
-    try {
-      for (const progress of await this.#progress(stableEnds)) this.#watch(progress);
-    } catch (error) {
-      const fields = { stage: this.#stage.name, error: messageOf(error) };
-      this.#options.logger.warn(fields, 'the lag is not known');
-    }
-  }
-
-  /** Restarts a partition that waits although there are records. */
-  #watch({ topic, partition, end, lag }: Progress): void {
-    const name = `${this.#nameOf(topic)}/${partition}`;
-    const atWork = this.#atWork.get(name);
-    if (atWork === undefined) return;
-    const now = performance.now();
-    const waiting = atWork.reader.waiting(now);
-    atWork.overdue = overdue(atWork.overdue, waiting, end, now);
-    if (!isStuck(atWork.overdue, now)) return;
-    const { metrics, logger } = this.#options;
-    metrics.count('tributary_stage_partition_restarts_total', { stage: this.#stage.name, topic });
-    logger.error(
-      { stage: this.#stage.name, topic, partition, lag, end, ...waiting },
-      'the partition is stuck and will be restarted',
-    );
-    this.#drop(name);
-    this.#take(name);
   }
 
   #specOf(topic: string): TopicSpec {
