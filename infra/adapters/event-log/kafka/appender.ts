@@ -259,7 +259,6 @@ export class Appender {
       const { answer } = await client.produce(leader.nodeId, {
         acks: -1,
         timeout: timeoutMs,
-        compression: 'large',
         topicData: [...byTopic].map(([topic, ofTopic]) => ({
           topic: nameOf(topic),
           isPublic: PUBLIC_SCHEMAS.has(topic),

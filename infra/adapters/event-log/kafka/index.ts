@@ -1,7 +1,5 @@
 export type { KafkaConnection } from './client/brokers.ts';
-export { Brokers } from './client/brokers.ts';
 export { KafkaClient } from './client/client.ts';
-export { FETCH, TXN_OFFSET_COMMIT } from './client/requests.ts';
 export { renewedTokens, requestToken } from './client/sasl.ts';
 export { type KafkaEventLogOptions, type KafkaLog, openKafkaEventLog } from './event-log.ts';
 export { type ImportedRecord, LogImport, OffsetTaken } from './log-import.ts';

@@ -1,6 +1,7 @@
 import {
   type Headers,
   type Logger,
+  PUBLIC_SCHEMAS,
   type TopicSpec,
   TributaryError,
   Unavailable,
@@ -25,7 +26,7 @@ const PRODUCE_TIMEOUT_MS = 30_000;
 /** Bytes of one batch, at most; a larger record goes alone. */
 const BATCH_BYTES = 768 * 1024;
 const FETCH_BYTES = 4 * 1024 * 1024;
-/** Records in one batch of filler: 0.9 MB, and 0.14 MB with gzip. */
+/** Records in one batch of filler: 0.9 MB, compressed far less. */
 const FILLER_RECORDS = 100_000;
 
 /** A record of another log, which keeps its offset. */
@@ -90,7 +91,7 @@ export class LogImport {
     const filler: RecordToWrite = { key: null, value: Buffer.alloc(0), headers: {}, timestamp };
     for (let at = from; at < to; at += FILLER_RECORDS) {
       const batch = new Array<RecordToWrite>(Math.min(FILLER_RECORDS, to - at)).fill(filler);
-      await this.#append(topic, partition, batch, at, 1);
+      await this.#append(topic, partition, batch, at);
     }
   }
 
@@ -105,7 +106,7 @@ export class LogImport {
     });
     let at = records[0]?.offset ?? 0;
     for (const batch of timedBatches(written)) {
-      await this.#append(topic, partition, batch, at, 0);
+      await this.#append(topic, partition, batch, at);
       at += batch.length;
     }
   }
@@ -145,15 +146,15 @@ export class LogImport {
     partition: number,
     messages: readonly RecordToWrite[],
     offset: number,
-    compression: 0 | 1,
   ): Promise<void> {
     const name = this.#nameOf(specOf(this.#options.topics, topic).name);
     const leader = await this.#client.leaderId(name, partition);
     const { answer } = await this.#client.produce(leader, {
       acks: -1,
       timeout: PRODUCE_TIMEOUT_MS,
-      compression,
-      topicData: [{ topic: name, partitions: [{ partition, messages }] }],
+      topicData: [
+        { topic: name, isPublic: PUBLIC_SCHEMAS.has(topic), partitions: [{ partition, messages }] },
+      ],
     });
     const { topics } = await answer;
     const appended = topics[0]?.partitions[0];

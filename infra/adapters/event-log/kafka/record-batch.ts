@@ -1,7 +1,6 @@
 import { promisify } from 'node:util';
 import { constants, gunzip, gzipSync, zstdCompressSync, zstdDecompress } from 'node:zlib';
 import { type Headers, TooLarge, type TributaryError, Unavailable, type ValueFraming } from '@tributary/core';
-import kafkajs from 'kafkajs';
 import lz4 from 'lz4js';
 import snappy from 'snappyjs';
 import type { PartitionRecords } from '../entries.ts';
@@ -104,12 +103,11 @@ interface BatchHeader {
   readonly transactional: boolean;
   /** Timestamp of records without one of their own, epoch ms. */
   readonly timestamp: number;
-  /** 1: gzip. Default: none. */
-  readonly compression?: 0 | 1;
-  /** The codec of a large batch, where it makes that smaller; 1: gzip, 4: zstd. Default: none. */
-  readonly large?: LargeCodec;
+  /** Of a large batch, where it makes that smaller. */
+  readonly codec: LargeCodec;
 }
 
+/** gzip, zstd. */
 export type LargeCodec = 1 | 4;
 
 /** Below it compression costs more processor time than the bytes are worth: 60 us for a batch of any size. */
@@ -187,7 +185,7 @@ export function writeBatch(writer: WireWriter, records: readonly RecordToWrite[]
   writer.int32(0); // CRC-32C, filled in below
   const checked = writer.at;
   const first = records[0]?.timestamp ?? of.timestamp;
-  writer.int16((of.transactional ? TRANSACTIONAL : 0) | (of.compression ?? 0));
+  writer.int16(of.transactional ? TRANSACTIONAL : 0);
   writer.int32(records.length - 1); // last offset delta
   writer.int64(BigInt(first)); // base timestamp
   writer.int64(BigInt(records.at(-1)?.timestamp ?? first)); // max timestamp
@@ -200,16 +198,11 @@ export function writeBatch(writer: WireWriter, records: readonly RecordToWrite[]
     const record = records[i];
     if (record) writer.measured(() => writeRecord(writer, record, i, (record.timestamp ?? first) - first));
   }
-  if (of.compression === 1) {
-    const compressed = gzipSync(writer.buffer.subarray(body, writer.at));
-    writer.at = body;
-    writer.bytes(compressed);
-  }
-  if (of.large !== undefined && writer.at - body >= LARGE_BYTES) {
+  if (writer.at - body >= LARGE_BYTES) {
     const plain = writer.buffer.subarray(body, writer.at);
-    const compressed = of.large === 1 ? gzipSync(plain, GZIP) : zstdCompressSync(plain, ZSTD);
+    const compressed = of.codec === 1 ? gzipSync(plain, GZIP) : zstdCompressSync(plain, ZSTD);
     if (compressed.length <= plain.length * LARGEST_SHARE) {
-      writer.buffer.writeInt16BE((of.transactional ? TRANSACTIONAL : 0) | of.large, checked);
+      writer.buffer.writeInt16BE((of.transactional ? TRANSACTIONAL : 0) | of.codec, checked);
       writer.at = body;
       writer.bytes(compressed);
     }
@@ -345,11 +338,9 @@ function readMarkerKey(reader: WireReader): Buffer {
 }
 
 /** By the key of the one record of a control batch. */
-export function isAbortMarker(key: Buffer | null): boolean {
-  return key !== null && key.length >= MARKER_KIND_AT + 2 && key.readInt16BE(MARKER_KIND_AT) === ABORT;
+function isAbortMarker(key: Buffer): boolean {
+  return key.length >= MARKER_KIND_AT + 2 && key.readInt16BE(MARKER_KIND_AT) === ABORT;
 }
-
-const { CompressionCodecs, CompressionTypes } = kafkajs;
 
 type Decompress = (bytes: Buffer) => Promise<Buffer>;
 
@@ -360,16 +351,12 @@ const STREAM_HEADER_BYTES = STREAM_MARK.length + 8;
 /** Each block of the stream has its size before it. */
 const BLOCK_SIZE_BYTES = 4;
 
-const fromSnappy: Decompress = async (bytes) => unsnap(bytes);
-const fromLz4: Decompress = async (bytes) => asBuffer(lz4.decompress(bytes));
-const fromZstd: Decompress = promisify(zstdDecompress);
-
-/** By the codec's number in the attributes of a batch. */
+/** By the codec's number in the attributes of a batch: gzip, snappy, lz4, zstd. */
 const DECOMPRESS = new Map<number, Decompress>([
-  [CompressionTypes.GZIP, promisify(gunzip)],
-  [CompressionTypes.Snappy, fromSnappy],
-  [CompressionTypes.LZ4, fromLz4],
-  [CompressionTypes.ZSTD, fromZstd],
+  [1, promisify(gunzip)],
+  [2, async (bytes) => unsnap(bytes)],
+  [3, async (bytes) => asBuffer(lz4.decompress(bytes))],
+  [4, promisify(zstdDecompress)],
 ]);
 
 /**
@@ -382,18 +369,8 @@ function decompressed(codec: number, bytes: Buffer): Promise<Buffer> {
   return decompress(bytes);
 }
 
-// kafkajs reads batches itself where a broker lacks our version of Fetch, and has a codec for gzip alone.
-CompressionCodecs[CompressionTypes.Snappy] = codecOf(fromSnappy);
-CompressionCodecs[CompressionTypes.LZ4] = codecOf(fromLz4);
-CompressionCodecs[CompressionTypes.ZSTD] = codecOf(fromZstd);
-
-function codecOf(decompress: Decompress) {
-  const compress = () => Promise.reject(new Error('kafkajs compresses nothing here'));
-  return () => ({ compress, decompress });
-}
-
 /** A stream of blocks, as Java writes it, or a block alone, as librdkafka does. */
-function unsnap(bytes: Buffer): Buffer {
+export function unsnap(bytes: Buffer): Buffer {
   if (!bytes.subarray(0, STREAM_MARK.length).equals(STREAM_MARK)) return snappy.uncompress(bytes);
   const blocks: Buffer[] = [];
   for (let at = STREAM_HEADER_BYTES; at < bytes.length; ) {
@@ -467,6 +444,18 @@ export class WireWriter {
       rest >>>= 7;
     }
     this.buffer[this.at++] = rest;
+  }
+
+  /** NULLABLE_STRING. */
+  name(value: string | undefined): void {
+    this.int16(value === undefined ? -1 : Buffer.byteLength(value));
+    this.at += this.buffer.write(value ?? '', this.at);
+  }
+
+  /** ARRAY. */
+  array<T>(items: readonly T[], write: (item: T) => void): void {
+    this.int32(items.length);
+    for (const item of items) write(item);
   }
 
   /** COMPACT_NULLABLE_STRING, as in flexible versions of requests. */
@@ -607,9 +596,15 @@ export class WireReader {
     }
   }
 
-  /** COMPACT_NULLABLE_BYTES or COMPACT_RECORDS; none for null. */
-  compactBytes(): Buffer {
-    return this.bytes(Math.max(0, this.unsigned() - 1));
+  name(): string {
+    return this.text(Math.max(0, this.int16()));
+  }
+
+  /** ARRAY; empty for null. */
+  array<T>(read: () => T): T[] {
+    const items: T[] = [];
+    for (let left = this.int32(); left > 0; left--) items.push(read());
+    return items;
   }
 
   compactText(): string {

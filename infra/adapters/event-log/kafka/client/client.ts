@@ -2,14 +2,7 @@ import { CLOCK_TOLERANCE_MS, type Logger, messageOf, Unavailable } from '@tribut
 import assignerProtocol from 'kafkajs/src/consumer/assignerProtocol.js';
 import apiKeys from 'kafkajs/src/protocol/requests/apiKeys.js';
 import protocol from 'kafkajs/src/protocol/requests/index.js';
-import {
-  Brokers,
-  groupByLeader,
-  type KafkaClientOptions,
-  prepared,
-  reconnecting,
-  type TopicPartition,
-} from './brokers.ts';
+import { Brokers, groupByLeader, type KafkaClientOptions, prepared, type TopicPartition } from './brokers.ts';
 import {
   type FetchAnswer,
   type FetchRequest,
@@ -33,7 +26,7 @@ import {
   type TopicPartitions,
   type TxnOffsetCommitRequest,
 } from './protocol.ts';
-import { FENCING_COMMIT_VERSION, FETCH, LOG_DIRECTORIES, PRODUCE, TXN_OFFSET_COMMIT } from './requests.ts';
+import { FETCH, LOG_DIRECTORIES, PRODUCE, TXN_OFFSET_COMMIT } from './requests.ts';
 
 const { MemberAssignment: Assignment, MemberMetadata } = assignerProtocol;
 const METADATA_VERSION = 1;
@@ -250,15 +243,12 @@ export class KafkaClient extends Brokers {
 
   /**
    * Stores positions of the member's group with the transaction. Rejects where the member does not belong to the group's
-   * present generation: the coordinator of a version before 2.5 does not check that, so it is asked by a heartbeat first.
+   * present generation.
    */
   async commitInTransaction(request: TxnOffsetCommitRequest): Promise<void> {
-    const { member } = request;
-    await this.withGroup(member.groupId, 'storing a position', async (broker) => {
-      const commit = broker.lookupRequest(apiKeys.TxnOffsetCommit, TXN_OFFSET_COMMIT)(request);
-      if (commit.request.apiVersion < FENCING_COMMIT_VERSION) await this.confirmMember(member);
-      await reconnecting(broker, () => broker.connectionPool.send(commit));
-    });
+    await this.withGroup(request.member.groupId, 'storing a position', async (broker) =>
+      (await prepared(broker, apiKeys.TxnOffsetCommit, TXN_OFFSET_COMMIT, request))(),
+    );
   }
 
   /** Commits the transaction. */

@@ -59,8 +59,6 @@ export interface ProduceRequest {
   readonly acks: -1;
   /** ms */
   readonly timeout: number;
-  /** 1: gzip. `large`: large batches, by the codec of their topic. */
-  readonly compression: 0 | 1 | 'large';
   readonly topicData: readonly {
     readonly topic: string;
     /** Whether programs other than Tributary read the topic, some of which know no zstd. */
@@ -269,38 +267,6 @@ export interface Definition<Payload, Answer> {
 export interface MetadataRequest {
   readonly topics: readonly string[];
   readonly allowAutoTopicCreation: false;
-}
-
-export interface KafkajsRecord {
-  readonly offset: string;
-  readonly timestamp: string;
-  readonly key: Buffer | null;
-  readonly value: Buffer | null;
-  readonly headers: Readonly<Record<string, Buffer | readonly Buffer[] | null>>;
-  /** The same object for every record of one batch. */
-  readonly batchContext: {
-    readonly firstOffset: string;
-    readonly lastOffsetDelta: number;
-    readonly producerId: string;
-    readonly inTransaction: boolean;
-    readonly isControlBatch: boolean;
-  };
-}
-
-export interface KafkajsFetchAnswer {
-  readonly clientSideThrottleTime?: number;
-  readonly responses: readonly {
-    readonly topicName: string;
-    readonly partitions: readonly {
-      readonly partition: number;
-      readonly errorCode: number;
-      readonly highWatermark: string;
-      readonly abortedTransactions:
-        | readonly { readonly producerId: string; readonly firstOffset: string }[]
-        | null;
-      readonly messages: readonly KafkajsRecord[];
-    }[];
-  }[];
 }
 
 export interface KafkajsJoinRequest

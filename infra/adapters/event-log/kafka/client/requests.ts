@@ -1,7 +1,6 @@
 import apiKeys from 'kafkajs/src/protocol/requests/apiKeys.js';
 import protocol from 'kafkajs/src/protocol/requests/index.js';
 import {
-  isAbortMarker,
   type LargeCodec,
   readBatches,
   roomFor,
@@ -15,21 +14,16 @@ import {
   type FetchedPartition,
   type FetchRequest,
   failOn,
-  type KafkajsFetchAnswer,
-  type KafkajsRecord,
   type LogDirectory,
   type MetadataRequest,
-  type OffsetsOfTopic,
   type PartitionsOfTopic,
   type ProduceAnswer,
   type ProduceRequest,
-  type RecordBatch,
-  type RecordRead,
   type TxnOffsetCommitRequest,
 } from './protocol.ts';
 
-// Requests in encodings and versions of our own. kafkajs sends them and matches their answers; where a broker knows only
-// older versions, kafkajs's own are used.
+// Requests in encodings of our own, each in one version that every broker since the Kafka it names takes. kafkajs sends them
+// and matches their answers.
 //
 // Flexible versions have a header that ends with tagged fields, in requests and answers. kafkajs writes and reads the
 // header without them, so they are treated as the first byte of the body.
@@ -43,7 +37,36 @@ interface Encoded {
 /** The overhead of a topic and of a partition in a request, at most: all numbers beside texts and records. */
 const FRAME_BYTES = 80;
 
-const { Fetch, Metadata, Produce, TxnOffsetCommit } = protocol.requests;
+const { Metadata, Produce } = protocol.requests;
+
+interface OwnRequest<Payload, Answer> {
+  readonly apiName: keyof typeof apiKeys;
+  readonly apiVersion: number;
+  /** The first Kafka whose brokers take the version. */
+  readonly since: string;
+  encode(payload: Payload): Encoded;
+  /** Throws for the answer of a failure. */
+  decode(bytes: Buffer): Promise<Answer>;
+}
+
+function ownRequest<Payload, Answer>({
+  apiName,
+  apiVersion,
+  since,
+  encode,
+  decode,
+}: OwnRequest<Payload, Answer>): Definition<Payload, Answer> {
+  return {
+    versions: [String(apiVersion)],
+    protocol: ({ version }) => {
+      if (Number(version) < apiVersion) throw new Error(`the broker is older than Kafka ${since}`);
+      return (payload) => ({
+        request: { apiKey: apiKeys[apiName], apiName, apiVersion, encode: async () => encode(payload) },
+        response: { decode, parse: async (answer) => answer },
+      });
+    },
+  };
+}
 
 /** The oldest version that says whether topics may be created. */
 const METADATA_VERSION = 4;
@@ -74,27 +97,24 @@ export const PRODUCE: Definition<ProduceRequest, ProduceAnswer> = {
   versions: Produce.versions,
   protocol: (version) => (payload) => {
     const exchange = Produce.protocol(version)(payload);
-    const encode = async () => encodedProduce(payload, Number(version));
+    const encode = async () => encodedProduce(payload);
     return { ...exchange, request: { ...exchange.request, encode } };
   },
 };
 
-/** The first version in which a broker takes batches compressed with zstd. */
-const ZSTD_VERSION = 7;
-
 /** In the layout of versions 3 to 7: the oldest with record batches, and the newest that kafkajs knows. */
-export function encodedProduce(request: ProduceRequest, version = ZSTD_VERSION): Encoded {
-  const { transactionalId, acks, timeout, topicData, compression } = request;
+export function encodedProduce(request: ProduceRequest): Encoded {
+  const { transactionalId, acks, timeout, topicData } = request;
   const writer = writerOf(produceRoom(request));
-  writeName(writer, transactionalId);
+  writer.name(transactionalId);
   writer.int16(acks);
   writer.int32(timeout);
   writer.int32(topicData.length);
   const timestamp = Date.now();
   for (const { topic, isPublic, partitions } of topicData) {
-    writeName(writer, topic);
+    writer.name(topic);
     writer.int32(partitions.length);
-    const codec: LargeCodec = isPublic === true || version < ZSTD_VERSION ? 1 : 4;
+    const codec: LargeCodec = isPublic === true ? 1 : 4;
     for (const { partition, messages, firstSequence = 0 } of partitions) {
       writer.int32(partition);
       writeBatch(writer, messages, {
@@ -103,7 +123,7 @@ export function encodedProduce(request: ProduceRequest, version = ZSTD_VERSION):
         firstSequence,
         transactional: transactionalId !== undefined,
         timestamp,
-        ...(compression === 'large' ? { large: codec } : { compression }),
+        codec,
       });
     }
   }
@@ -132,53 +152,25 @@ function produceRoom({ transactionalId = '', topicData }: ProduceRequest): numbe
   return bytes;
 }
 
-/** NULLABLE_STRING. */
-function writeName(writer: WireWriter, name: string | undefined): void {
-  if (name === undefined) {
-    writer.int16(-1);
-    return;
-  }
-  const bytes = Buffer.from(name);
-  writer.int16(bytes.length);
-  writer.bytes(bytes);
-}
-
-const FETCH_VERSION = 12;
-
 /** No fetch session: each request names all its partitions. */
 const NO_SESSION = { id: 0, epoch: -1 };
 const UNKNOWN = -1;
 
 /**
- * Fetch, the newest version that names topics and not their ids. Its answer is read without an object for each number and
- * a copy for each header, which takes less than half of kafkajs's processor time, and keeps batches without records.
+ * Fetch. Its answer is read without an object for each number and a copy for each header, which takes less than half of
+ * kafkajs's processor time, and keeps batches without records.
  */
-export const FETCH: Definition<FetchRequest, FetchAnswer> = {
-  versions: [...Fetch.versions, String(FETCH_VERSION)],
-  protocol: ({ version }) => {
-    if (Number(version) < FETCH_VERSION) {
-      return (payload) => {
-        const { request, response } = Fetch.protocol({ version })(payload);
-        const decode = async (bytes: Buffer) => fromKafkajs(await response.decode(bytes));
-        return { request, response: { decode, parse: async (answer) => answer } };
-      };
-    }
-    return (payload) => ({
-      request: {
-        apiKey: 1,
-        apiName: 'Fetch',
-        apiVersion: FETCH_VERSION,
-        encode: async () => encodedFetch(payload),
-      },
-      response: { decode: decodedFetch, parse: async (answer) => answer },
-    });
-  },
-};
+export const FETCH = ownRequest({
+  apiName: 'Fetch',
+  apiVersion: 11,
+  since: '2.3',
+  encode: encodedFetch,
+  decode: decodedFetch,
+});
 
-export function encodedFetch(request: FetchRequest): Encoded {
+function encodedFetch(request: FetchRequest): Encoded {
   const { replicaId, maxWaitTime, minBytes, maxBytes, isolationLevel, topics, rackId } = request;
   const writer = new WireWriter(roomOfTopics(topics) + Buffer.byteLength(rackId));
-  writer.noTags(); // of the header
   writer.int32(replicaId);
   writer.int32(maxWaitTime);
   writer.int32(minBytes);
@@ -186,34 +178,29 @@ export function encodedFetch(request: FetchRequest): Encoded {
   writer.int8(isolationLevel);
   writer.int32(NO_SESSION.id);
   writer.int32(NO_SESSION.epoch);
-  writer.compactArray(topics, ({ topic, partitions }) => {
-    writer.compactText(topic);
-    writer.compactArray(partitions, ({ partition, fetchOffset, maxBytes: bytes }) => {
+  writer.array(topics, ({ topic, partitions }) => {
+    writer.name(topic);
+    writer.array(partitions, ({ partition, fetchOffset, maxBytes: bytes }) => {
       writer.int32(partition);
       writer.int32(UNKNOWN); // leader epoch
       writer.int64(BigInt(fetchOffset));
-      writer.int32(UNKNOWN); // last fetched epoch
       writer.int64(BigInt(UNKNOWN)); // log start offset, of followers
       writer.int32(bytes);
-      writer.noTags();
     });
-    writer.noTags();
   });
-  writer.compactArray([], () => {}); // topics to leave out of a session
-  writer.compactText(rackId);
-  writer.noTags();
+  writer.array([], () => {}); // topics to leave out of a session
+  writer.name(rackId);
   return encoded(writer);
 }
 
 export async function decodedFetch(bytes: Buffer): Promise<FetchAnswer> {
   const reader = new WireReader(bytes);
-  reader.skipTags(); // of the header
   const clientSideThrottleTime = reader.int32();
   failOn(reader.int16());
   reader.int32(); // session
-  const responses = reader.compactArray(() => {
-    const topicName = reader.compactText();
-    const partitions = reader.compactArray(() => {
+  const responses = reader.array(() => ({
+    topicName: reader.name(),
+    partitions: reader.array(() => {
       const head = {
         partition: reader.int32(),
         errorCode: reader.int16(),
@@ -221,19 +208,14 @@ export async function decodedFetch(bytes: Buffer): Promise<FetchAnswer> {
       };
       reader.int64(); // last stable offset
       reader.int64(); // log start offset
-      const abortedTransactions = reader.compactArray(() => {
-        const aborted = { producerId: reader.int64(), firstOffset: Number(reader.int64()) };
-        reader.skipTags();
-        return aborted;
-      });
+      const abortedTransactions = reader.array(() => ({
+        producerId: reader.int64(),
+        firstOffset: Number(reader.int64()),
+      }));
       reader.int32(); // preferred read replica
-      const records = reader.compactBytes();
-      reader.skipTags();
-      return { head, abortedTransactions, records };
-    });
-    reader.skipTags();
-    return { topicName, partitions };
-  });
+      return { head, abortedTransactions, records: reader.bytes(Math.max(0, reader.int32())) };
+    }),
+  }));
   return {
     clientSideThrottleTime,
     responses: await Promise.all(
@@ -254,94 +236,21 @@ export async function decodedFetch(bytes: Buffer): Promise<FetchAnswer> {
   };
 }
 
-/** kafkajs lists records, each with its batch; batches without records are not there. */
-function fromKafkajs({ responses, ...answer }: KafkajsFetchAnswer): FetchAnswer {
-  return {
-    ...answer,
-    responses: responses.map(({ topicName, partitions }) => ({
-      topicName,
-      partitions: partitions.map(
-        ({ partition, errorCode, highWatermark, abortedTransactions, messages }) => ({
-          partition,
-          errorCode,
-          highWatermark: Number(highWatermark),
-          abortedTransactions: (abortedTransactions ?? []).map(({ producerId, firstOffset }) => ({
-            producerId: BigInt(producerId),
-            firstOffset: Number(firstOffset),
-          })),
-          batches: [...Map.groupBy(messages, ({ batchContext }) => batchContext).values()].flatMap(batchOf),
-        }),
-      ),
-    })),
-  };
-}
-
-function batchOf(messages: readonly KafkajsRecord[]): RecordBatch[] {
-  const [first] = messages;
-  if (first === undefined) return [];
-  const { firstOffset, lastOffsetDelta, producerId, inTransaction, isControlBatch } = first.batchContext;
-  return [
-    {
-      lastOffset: Number(firstOffset) + lastOffsetDelta,
-      producerId: BigInt(producerId),
-      isTransactional: inTransaction,
-      isControl: isControlBatch,
-      isAbort: isControlBatch && isAbortMarker(first.key),
-      records: isControlBatch ? [] : messages.map(recordOf),
-    },
-  ];
-}
-
-function recordOf({ offset, timestamp, key, value, headers }: KafkajsRecord): RecordRead {
-  return {
-    offset: Number(offset),
-    timestamp: Number(timestamp),
-    key: key?.toString('utf8') ?? null,
-    value,
-    headers: lastHeaders(headers),
-  };
-}
-
-/** The headers as text; the last of several headers with one name counts. */
-function lastHeaders(headers: KafkajsRecord['headers']): Record<string, string> {
-  const texts: Record<string, string> = {};
-  for (const [name, value] of Object.entries(headers)) {
-    const last = Array.isArray(value) ? value.at(-1) : value;
-    if (Buffer.isBuffer(last)) texts[name] = last.toString('utf8');
-  }
-  return texts;
-}
-
-/** The first version that names the member. */
-export const FENCING_COMMIT_VERSION = 3;
-
 /**
  * TxnOffsetCommit with the id and the generation of the member: the coordinator refuses a member that left the group and
- * one of an older generation. kafkajs's version 1 names neither, and brokers accept both from it.
+ * one of an older generation. Versions before this one, the newest of kafkajs among them, name neither.
  */
-export const TXN_OFFSET_COMMIT: Definition<TxnOffsetCommitRequest, unknown> = {
-  versions: [...TxnOffsetCommit.versions, '2', String(FENCING_COMMIT_VERSION)],
-  protocol: ({ version }) => {
-    // kafkajs does not know version 2; a broker that does knows version 1 as well.
-    const theirs = TxnOffsetCommit.protocol({ version: Math.min(Number(version), 1) });
-    return ({ producer, member, topics }) => {
-      const { groupId } = member;
-      const exchange = theirs({ ...producer, groupId, topics });
-      if (Number(version) < FENCING_COMMIT_VERSION) return exchange;
-      return {
-        request: {
-          ...exchange.request,
-          apiVersion: FENCING_COMMIT_VERSION,
-          encode: async () => encodedTxnOffsetCommit({ producer, member, topics }),
-        },
-        response: { ...exchange.response, decode: decodedTxnOffsetCommit },
-      };
-    };
-  },
-};
+export const TXN_OFFSET_COMMIT = ownRequest({
+  apiName: 'TxnOffsetCommit',
+  apiVersion: 3,
+  since: '2.5',
+  encode: encodedTxnOffsetCommit,
+  decode: decodedTxnOffsetCommit,
+});
 
-export function encodedTxnOffsetCommit({ producer, member, topics }: TxnOffsetCommitRequest): Encoded {
-  const texts = [producer.transactionalId, member.groupId, member.memberId, ...metadataOf(topics)];
+function encodedTxnOffsetCommit({ producer, member, topics }: TxnOffsetCommitRequest): Encoded {
+  const names = topics.flatMap(({ partitions }) => partitions.map(({ metadata }) => metadata ?? ''));
+  const texts = [producer.transactionalId, member.groupId, member.memberId, ...names];
   const room = texts.reduce((sum, text) => sum + Buffer.byteLength(text), roomOfTopics(topics));
   const writer = new WireWriter(room);
   writer.noTags(); // of the header
@@ -367,44 +276,29 @@ export function encodedTxnOffsetCommit({ producer, member, topics }: TxnOffsetCo
   return encoded(writer);
 }
 
-/** As kafkajs's decoder answers, which its check for errors reads. */
-async function decodedTxnOffsetCommit(bytes: Buffer): Promise<object> {
+async function decodedTxnOffsetCommit(bytes: Buffer): Promise<void> {
   const reader = new WireReader(bytes);
   reader.skipTags(); // of the header
-  const clientSideThrottleTime = reader.int32();
-  const topics = reader.compactArray(() => {
-    const topic = reader.compactText();
-    const partitions = reader.compactArray(() => {
-      const answer = { partition: reader.int32(), errorCode: reader.int16() };
+  reader.int32(); // throttle time
+  reader.compactArray(() => {
+    reader.compactText(); // topic
+    reader.compactArray(() => {
+      reader.int32(); // partition
+      failOn(reader.int16());
       reader.skipTags();
-      return answer;
     });
     reader.skipTags();
-    return { topic, partitions };
   });
-  return { throttleTime: 0, clientSideThrottleTime, topics };
 }
 
-/** KIP-827: the oldest version that has the size and the free space of a directory. */
-const LOG_DIRECTORIES_VERSION = 4;
-
-/** DescribeLogDirs, which kafkajs does not have. */
-export const LOG_DIRECTORIES: Definition<readonly PartitionsOfTopic[], readonly LogDirectory[]> = {
-  versions: [String(LOG_DIRECTORIES_VERSION)],
-  protocol: ({ version }) => {
-    if (Number(version) < LOG_DIRECTORIES_VERSION)
-      throw new Error('the broker is older than Kafka 3.3 and does not tell the free space of its disks');
-    return (topics) => ({
-      request: {
-        apiKey: apiKeys.DescribeLogDirs,
-        apiName: 'DescribeLogDirs',
-        apiVersion: LOG_DIRECTORIES_VERSION,
-        encode: async () => encodedLogDirectories(topics),
-      },
-      response: { decode: decodedLogDirectories, parse: async (directories) => directories },
-    });
-  },
-};
+/** DescribeLogDirs, which kafkajs does not have: KIP-827, the oldest version with the size and free space of a directory. */
+export const LOG_DIRECTORIES = ownRequest({
+  apiName: 'DescribeLogDirs',
+  apiVersion: 4,
+  since: '3.3',
+  encode: encodedLogDirectories,
+  decode: decodedLogDirectories,
+});
 
 function encodedLogDirectories(topics: readonly PartitionsOfTopic[]): Encoded {
   const room = topics.map(({ topic, partitions }) => FRAME_BYTES + Buffer.byteLength(topic) + 4 * partitions);
@@ -420,7 +314,7 @@ function encodedLogDirectories(topics: readonly PartitionsOfTopic[]): Encoded {
 }
 
 /** Directories that failed, or that hold none of the partitions that the request names, are left out. */
-export async function decodedLogDirectories(bytes: Buffer): Promise<readonly LogDirectory[]> {
+async function decodedLogDirectories(bytes: Buffer): Promise<readonly LogDirectory[]> {
   const reader = new WireReader(bytes);
   reader.skipTags(); // of the header
   reader.int32(); // throttle time
@@ -446,10 +340,6 @@ export async function decodedLogDirectories(bytes: Buffer): Promise<readonly Log
   return directories.flatMap(({ errorCode, size, free, isOurs }) =>
     errorCode === 0 && isOurs ? [{ size, free }] : [],
   );
-}
-
-function metadataOf(topics: readonly OffsetsOfTopic[]): readonly string[] {
-  return topics.flatMap(({ partitions }) => partitions.map(({ metadata }) => metadata ?? ''));
 }
 
 function roomOfTopics(

@@ -107,20 +107,9 @@ declare module 'kafkajs/src/protocol/requests/index.js' {
         import('./protocol.ts').KafkajsJoinRequest & { readonly protocolType: 'consumer' },
         import('./protocol.ts').KafkajsJoinAnswer
       >;
-      readonly Fetch: import('./protocol.ts').Definition<
-        import('./protocol.ts').FetchRequest,
-        import('./protocol.ts').KafkajsFetchAnswer
-      >;
       readonly OffsetCommit: import('./protocol.ts').Definition<
         import('./protocol.ts').OffsetCommitRequest,
         import('./protocol.ts').OffsetCommitAnswer
-      >;
-      readonly TxnOffsetCommit: import('./protocol.ts').Definition<
-        import('./protocol.ts').ProducerIdentity & {
-          readonly groupId: string;
-          readonly topics: readonly import('./protocol.ts').OffsetsOfTopic[];
-        },
-        unknown
       >;
       readonly Metadata: import('./protocol.ts').Definition<import('./protocol.ts').MetadataRequest, unknown>;
       readonly Produce: import('./protocol.ts').Definition<

@@ -477,7 +477,6 @@ export class Transactions {
           ...identity,
           acks: -1,
           timeout: TRANSACTION_TIMEOUT_MS,
-          compression: 'large',
           topicData: [...byTopic].map(([topic, of]) => ({
             topic: nameOf(topic),
             isPublic: PUBLIC_SCHEMAS.has(topic),
