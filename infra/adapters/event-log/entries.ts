@@ -72,7 +72,13 @@ export interface PackedEntry {
 
 /** Cuts the entries of one commit into records. Entries of one partition keep their order. */
 export class RecordPacker {
+  readonly #maxBytes: number;
   readonly #byPartition = new Map<string, PartitionRecords[]>();
+
+  /** `maxBytes`: of a packed record, where that is less than usual. */
+  constructor(maxBytes = PACKED_RECORD_BYTES) {
+    this.#maxBytes = Math.min(maxBytes, PACKED_RECORD_BYTES);
+  }
 
   /** `partition`: that of the entry's key, where the caller knows it. */
   pack(
@@ -90,7 +96,7 @@ export class RecordPacker {
     const index = records.counts[last];
     if (
       index !== undefined &&
-      fits(records, last, bytes) &&
+      records.lastBytes + bytes <= this.#maxBytes &&
       sameHeaders(records.headers[last], entry.headers)
     ) {
       records.values.push(entry.value);
@@ -130,10 +136,6 @@ function addRecord(records: PartitionRecords, key: string, entry: NewEntry): voi
   records.headers.push(entry.headers);
   records.counts.push(1);
   records.values.push(entry.value);
-}
-
-function fits(records: PartitionRecords, last: number, bytes: number): boolean {
-  return last >= 0 && records.lastBytes + bytes <= PACKED_RECORD_BYTES;
 }
 
 function sameHeaders(a: Headers | undefined, b: Headers): boolean {

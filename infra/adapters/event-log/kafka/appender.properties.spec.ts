@@ -4,6 +4,7 @@ import {
   PLAIN_FRAMING,
   type Position,
   partitionOf,
+  TooLarge,
   type TopicSpec,
   Unavailable,
   unpack,
@@ -12,6 +13,7 @@ import fc from 'fast-check';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { Appender } from './appender.ts';
 import type { ProduceAnswer, ProduceRequest } from './client/protocol.ts';
+import { BatchLimits, BatchRefused, batchBytes } from './record-batch.ts';
 
 const RUNS = 60;
 /** Time limit for runs and shrinking, ms. A failure is reported then, as far as it has been shrunk. */
@@ -31,6 +33,7 @@ const MAX_UNCONFIRMED_BYTES = 3_000_000;
 
 const NOT_LEADER = 6;
 const TIMED_OUT = 7;
+const MESSAGE_TOO_LARGE = 10;
 const NOT_ENOUGH_REPLICAS = 19;
 
 /** The outcome of one request. */
@@ -77,13 +80,16 @@ class Brokers {
   readonly logs = new Map<string, string[]>();
   isHealthy = false;
   readonly #fates: readonly Fate[];
+  /** Larger batches are refused. */
+  readonly #maxBytes: number;
   #asked = 0;
   #known = [...this.leaders];
   #invalidateMetadata = false;
   readonly #connections = new Map<number, Connection>();
 
-  constructor(fates: readonly Fate[]) {
+  constructor(fates: readonly Fate[], maxBytes: number) {
     this.#fates = fates;
+    this.#maxBytes = maxBytes;
   }
 
   readonly invalidateMetadata = (): void => {
@@ -138,6 +144,8 @@ class Brokers {
       partitions: partitions.map(({ partition, messages }) => {
         if (this.leaders[partition] !== node) return { partition, errorCode: NOT_LEADER, baseOffset: '-1' };
         if (fate.how === 'refused') return { partition, errorCode: NOT_ENOUGH_REPLICAS, baseOffset: '-1' };
+        if (!this.isHealthy && batchBytes(messages) > this.#maxBytes)
+          return { partition, errorCode: MESSAGE_TOO_LARGE, baseOffset: '-1' };
         const log = this.logs.get(`${topic}/${partition}`) ?? [];
         this.logs.set(`${topic}/${partition}`, log);
         const baseOffset = `${log.length}`;
@@ -169,6 +177,7 @@ async function run(
     client: brokers,
     nameOf: (topic) => topic,
     framing: PLAIN_FRAMING,
+    limits: new BatchLimits(),
     maxUnconfirmedBytes: MAX_UNCONFIRMED_BYTES,
     timeoutMs: TIMEOUT_MS,
   });
@@ -215,7 +224,7 @@ function check(brokers: Brokers, calls: readonly MadeCall[]): void {
   for (const { topic, entries, tookMs, outcome } of calls) {
     expect(tookMs, 'it is answered in time').toBeLessThanOrEqual(ANSWERED_WITHIN_MS);
     if (outcome instanceof Error) {
-      expect([Unavailable, Overloaded]).toContain(outcome.constructor);
+      expect([Unavailable, BatchRefused, Overloaded, TooLarge]).toContain(outcome.constructor);
       continue;
     }
     for (const [n, { key, value }] of entries.entries()) {
@@ -272,6 +281,7 @@ const length = fc.oneof(
   { weight: 12, arbitrary: fc.nat(100) },
   { weight: 1, arbitrary: fc.constantFrom(100_000, 500_000, 900_000) },
 );
+const maxBytes = fc.oneof(fc.constant(Number.POSITIVE_INFINITY), fc.constantFrom(2_000, 300_000));
 const calls: fc.Arbitrary<readonly PlannedCall[]> = fc.array(
   fc.record({
     at: fc.nat(LASTS_MS / 50).map((n) => n * 50),
@@ -287,14 +297,15 @@ afterEach(() => void vi.useRealTimers());
 it(
   'whatever brokers do: confirmed entries are stored, once, in order, and every call is answered in time',
   async () => {
-    const outcomes = { confirmed: 0, unavailable: 0, overloaded: 0 };
+    const outcomes = { confirmed: 0, unavailable: 0, overloaded: 0, tooLarge: 0 };
     await fc.assert(
-      fc.asyncProperty(fates, moves, calls, async (its, moving, planned) => {
-        const brokers = new Brokers(its);
+      fc.asyncProperty(fates, moves, calls, maxBytes, async (its, moving, planned, most) => {
+        const brokers = new Brokers(its, most);
         const made = await run(brokers, planned, moving);
         check(brokers, made);
         for (const { outcome } of made) {
           if (outcome instanceof Overloaded) outcomes.overloaded++;
+          else if (outcome instanceof TooLarge) outcomes.tooLarge++;
           else if (outcome instanceof Error) outcomes.unavailable++;
           else outcomes.confirmed++;
         }

@@ -1,6 +1,7 @@
 import { PLAIN_FRAMING, type TopicSpec } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { Appender } from './appender.ts';
+import { BatchLimits } from './record-batch.ts';
 
 const TOPIC: TopicSpec = { name: 't', partitions: 1, packed: false, retentionMs: 'forever' };
 const ENTRY = { key: 'k', value: '1', headers: {} };
@@ -26,6 +27,7 @@ function setUp(frame = PLAIN_FRAMING.frame) {
     },
     nameOf: (topic) => topic,
     framing: { ...PLAIN_FRAMING, frame },
+    limits: new BatchLimits(),
     maxUnconfirmedBytes: 1_000_000,
     timeoutMs: 1_000,
   });

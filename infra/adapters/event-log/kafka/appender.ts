@@ -13,13 +13,15 @@ import {
 import { type PackedEntry, type PartitionRecords, RecordPacker } from '../entries.ts';
 import type { KafkaClient } from './client/client.ts';
 import { failOn, type ProduceAnswer, type RecordToWrite, translateKafkaError } from './client/protocol.ts';
-import { batchesOf } from './record-batch.ts';
+import { type BatchLimits, BatchRefused, batchesOf } from './record-batch.ts';
 
 interface AppenderOptions {
   readonly client: Pick<KafkaClient, 'leaderId' | 'produce' | 'invalidateMetadata'>;
   /** The name of a topic in Kafka. */
   readonly nameOf: (topic: string) => string;
   readonly framing: ValueFraming;
+  /** Shared by all writers to the topics. */
+  readonly limits: BatchLimits;
   /** Bytes that were accepted and are not yet durable, at most. One append alone may be larger. */
   readonly maxUnconfirmedBytes: number;
   /** How long the brokers may take to write a group to all in-sync replicas, ms. */
@@ -44,7 +46,7 @@ const REJECTED_WITHIN_MS = 2_000;
  *
  * A batch that may be in the log is never sent again, so the entries of a partition are in the order of the appends; the
  * caller repeats a failed append, which may be in the log already. A batch that a broker refuses for its size is not in
- * the log, and is sent again in parts.
+ * the log: its parts are queued again, and go in smaller batches.
  */
 export class Appender {
   readonly #options: AppenderOptions;
@@ -65,7 +67,7 @@ export class Appender {
    * The position of each entry. `bytes` count against the bound of unconfirmed bytes. Rejects
    * - with `Overloaded` beyond the bound: nothing was accepted;
    * - with `Unavailable` when some entry is not known to be durable;
-   * - with `TooLarge` when the entries of a partition are more than its topic takes at once. Others may be durable.
+   * - with `TooLarge` when an entry is larger than its topic takes. Others may be durable.
    */
   append(spec: TopicSpec, entries: readonly NewEntry[], bytes: number): Promise<readonly Position[]> {
     const { maxUnconfirmedBytes, timeoutMs } = this.#options;
@@ -160,7 +162,7 @@ export class Appender {
 
   #drive(leader: Leader): void {
     while (leader.isReady) {
-      const group = leader.takeGroup(this.#options.framing);
+      const group = leader.takeGroup(this.#options);
       if (group.length > 0) void this.#send(leader, group);
     }
   }
@@ -190,65 +192,11 @@ export class Appender {
     await Promise.all(confirmations);
     leader.inFlight--;
     for (const partition of group) {
-      if (partition.tooLarge) void this.#sendAgain(partition, partition.tooLarge);
-      else partition.settle();
-      if (!partition.tooLarge) forget(partition);
+      partition.settle();
+      this.#enqueue(partition.queue);
+      if (partition.queue.leader) this.#drive(partition.queue.leader);
     }
     this.#drive(leader);
-  }
-
-  /**
-   * A partition takes no batch of the size that was sent: its operator lowered `max.message.bytes`. The parts of the batch
-   * are sent again in halves, until the one that is too large stands alone and is rejected; meanwhile nothing else goes to
-   * the partition. A part with a key that a later batch in flight has as well is `Unavailable` instead: order is kept.
-   */
-  async #sendAgain(refused: PartitionGroup, reason: TooLarge): Promise<void> {
-    const { queue } = refused;
-    queue.halving++;
-    const behind = queue.inFlight.slice(queue.inFlight.indexOf(refused) + 1);
-    const left: Part[] = [];
-    for (const part of refused.confirmDurable()) {
-      const keys = new Set(part.entries.map(({ key }) => key));
-      if (!behind.some((later) => later.hasAny(keys))) left.push(part);
-      else
-        part.request.failed(
-          new Unavailable(`Kafka: ${refused.doing}: later entries of the key are on their way`),
-        );
-    }
-    await this.#appendInHalves(queue, left, reason);
-    forget(refused);
-    queue.halving--;
-    this.#enqueue(queue);
-    if (queue.leader) this.#drive(queue.leader);
-  }
-
-  async #appendInHalves(queue: PartitionQueue, parts: readonly Part[], reason: TooLarge): Promise<void> {
-    const [first] = parts;
-    if (first === undefined) return;
-    if (parts.length === 1) {
-      first.request.failed(reason);
-      return;
-    }
-    const bytes = parts.reduce((sum, part) => sum + part.bytes, 0);
-    queue.maxBytes = Math.max(1, Math.min(queue.maxBytes, Math.floor(bytes / 2)));
-    const middle = parts.length >> 1;
-    for (const half of [parts.slice(0, middle), parts.slice(middle)]) await this.#appendAlone(queue, half);
-  }
-
-  async #appendAlone(queue: PartitionQueue, parts: readonly Part[]): Promise<void> {
-    const { client, nameOf, framing } = this.#options;
-    try {
-      const alone = new PartitionGroup(queue, parts, framing);
-      const nodeId = await client.leaderId(nameOf(queue.spec.name), queue.partition);
-      const leader = this.#leaders.get(nodeId) ?? new Leader(nodeId);
-      for (let round = 0; round < alone.batches.length && !alone.failed; round++)
-        await (await this.#produce(leader, { round, partitions: [alone] })).confirmed;
-      if (alone.tooLarge) await this.#appendInHalves(queue, alone.confirmDurable(), alone.tooLarge);
-      else alone.settle();
-    } catch (thrown) {
-      const failure = translateKafkaError(thrown, `appending to ${queue.spec.name}/${queue.partition}`);
-      for (const part of parts) part.request.failed(failure);
-    }
   }
 
   /** Resolves once the request is written to the connection, with its confirmation. Neither rejects. */
@@ -280,7 +228,7 @@ export class Appender {
   }
 
   #settleAll({ round, partitions }: Produce, { topics }: ProduceAnswer): void {
-    const { client, nameOf } = this.#options;
+    const { client, nameOf, limits } = this.#options;
     for (const partition of partitions) {
       const { queue } = partition;
       const answer = topics
@@ -291,8 +239,12 @@ export class Appender {
         failOn(answer.errorCode);
         partition.confirm(round, Number(answer.baseOffset));
       } catch (thrown) {
-        partition.fail(thrown);
-        if (partition.tooLarge) continue;
+        const failure = translateKafkaError(thrown, partition.doing);
+        if (failure instanceof TooLarge) {
+          partition.fail(round, limits.refused(queue.spec.name, partition.batches[round] ?? []));
+          continue;
+        }
+        partition.fail(round, failure);
         client.invalidateMetadata();
         this.#findLeaderAgain(queue);
       }
@@ -300,8 +252,8 @@ export class Appender {
   }
 
   /** Its other partitions look their leaders up again instead of waiting for the same failure. */
-  #failWithLeader(leader: Leader, { partitions }: Produce, thrown: unknown): void {
-    for (const partition of partitions) partition.fail(thrown);
+  #failWithLeader(leader: Leader, { round, partitions }: Produce, thrown: unknown): void {
+    for (const partition of partitions) partition.fail(round, translateKafkaError(thrown, partition.doing));
     leader.isLost = true;
     if (this.#leaders.get(leader.nodeId) === leader) this.#leaders.delete(leader.nodeId);
     for (const queue of leader.queues) this.#findLeaderAgain(queue);
@@ -312,12 +264,6 @@ export class Appender {
     queue.leader = undefined;
     this.#enqueue(queue);
   }
-}
-
-/** Removes a settled batch: the order of later ones no longer depends on it. */
-function forget(partition: PartitionGroup): void {
-  const { inFlight } = partition.queue;
-  inFlight.splice(inFlight.indexOf(partition), 1);
 }
 
 /** Bytes of entries in one group, at most; the part of one request alone may be larger. */
@@ -338,21 +284,13 @@ class PartitionQueue {
   isFindingLeader = false;
   /** True until the group taken last was written to the connection: one taken meanwhile could overtake it. */
   isSending = false;
-  /** Above 0 while a batch that was refused for its size is sent again in halves: nothing may overtake them. */
-  halving = 0;
-  /** Bytes of one group, at most, learned from refusals; the part of one request alone may be larger. */
-  maxBytes = Number.POSITIVE_INFINITY;
-  /** Sent and not settled, in order. */
+  /** Sent, in order, from the first that is not settled on. */
   readonly inFlight: PartitionGroup[] = [];
   #parts: Part[] = [];
 
   constructor(spec: TopicSpec, partition: number) {
     this.spec = spec;
     this.partition = partition;
-  }
-
-  get canSend(): boolean {
-    return !this.isSending && this.halving === 0;
   }
 
   get empty(): boolean {
@@ -363,10 +301,14 @@ class PartitionQueue {
     this.#parts.push(part);
   }
 
+  /** Puts parts that were refused for their size before all others. */
+  addAgain(parts: readonly Part[]): void {
+    this.#parts = [...parts, ...this.#parts];
+  }
+
   /** Takes the first parts, of `atMost` bytes together or one alone. Parts that waited for too long fail. */
   take(atMost: number): { readonly parts: readonly Part[]; readonly bytes: number } {
     const now = performance.now();
-    const bytes = Math.min(atMost, this.maxBytes);
     const parts: Part[] = [];
     let seen = 0;
     let taken = 0;
@@ -374,7 +316,7 @@ class PartitionQueue {
       if (part.request.sendUntil < now) {
         part.request.failed(new Unavailable('Kafka: not sent in time'));
       } else {
-        if (parts.length > 0 && taken + part.bytes > bytes) break;
+        if (parts.length > 0 && taken + part.bytes > atMost) break;
         parts.push(part);
         taken += part.bytes;
       }
@@ -408,17 +350,17 @@ class Leader {
   /** Whether a group can be taken from its queues and sent. */
   get isReady(): boolean {
     if (this.isSending || this.isLost || this.inFlight >= MAX_IN_FLIGHT) return false;
-    for (const queue of this.queues) if (queue.canSend) return true;
+    for (const queue of this.queues) if (!queue.isSending) return true;
     return false;
   }
 
   /** A group from its queues, each partition in turn. */
-  takeGroup(framing: ValueFraming): readonly PartitionGroup[] {
+  takeGroup(options: GroupOptions): readonly PartitionGroup[] {
     const group: PartitionGroup[] = [];
     let bytes = 0;
     for (const queue of [...this.queues]) {
       if (bytes >= GROUP_BYTES) break;
-      if (!queue.canSend) continue;
+      if (queue.isSending) continue;
       const taken = queue.take(GROUP_BYTES - bytes);
       bytes += taken.bytes;
       this.queues.delete(queue);
@@ -426,7 +368,7 @@ class Leader {
       if (!queue.empty) this.queues.add(queue);
       if (taken.parts.length === 0) continue;
       try {
-        group.push(new PartitionGroup(queue, taken.parts, framing));
+        group.push(new PartitionGroup(queue, taken.parts, options));
       } catch (thrown) {
         const reason = translateKafkaError(thrown, `writing ${queue.spec.name}/${queue.partition}`);
         for (const { request } of taken.parts) request.failed(reason);
@@ -436,25 +378,30 @@ class Leader {
   }
 }
 
+type GroupOptions = Pick<AppenderOptions, 'framing' | 'limits'>;
+
 /** The part of a group that goes to one partition. */
 class PartitionGroup {
   readonly queue: PartitionQueue;
   /** A produce request takes one batch a partition. */
   readonly batches: readonly (readonly RecordToWrite[])[];
   readonly #parts: readonly { readonly part: Part; readonly packed: readonly PackedEntry[] }[];
-  /** The offset of each record, in order; a hole where it is not known that the record was written. */
-  readonly #offsets: number[] = [];
-  #failure: TributaryError | undefined;
+  /** Of each record, in order: its offset, or why it is not known to be in the log. */
+  readonly #outcomes: (number | TributaryError)[] = [];
+  #isSettled = false;
 
   /** Throws where an entry cannot be encoded. */
-  constructor(queue: PartitionQueue, parts: readonly Part[], framing: ValueFraming) {
-    const packer = new RecordPacker();
+  constructor(queue: PartitionQueue, parts: readonly Part[], { framing, limits }: GroupOptions) {
+    const maxBytes = limits.of(queue.spec.name);
+    const packer = new RecordPacker(maxBytes);
     this.queue = queue;
     this.#parts = parts.map((part) => ({
       part,
       packed: part.entries.map((entry) => packer.pack(queue.spec, entry, queue.partition)),
     }));
-    this.batches = packer.partitions().flatMap((records: PartitionRecords) => batchesOf(records, framing));
+    this.batches = packer
+      .partitions()
+      .flatMap((records: PartitionRecords) => batchesOf(records, framing, maxBytes));
   }
 
   get doing(): string {
@@ -463,58 +410,64 @@ class PartitionGroup {
 
   /** The batch of a round is durable, its first record at `base`. */
   confirm(round: number, base: number): void {
-    const before = this.batches.slice(0, round).reduce((records, batch) => records + batch.length, 0);
-    const batch = this.batches[round] ?? [];
-    for (let i = 0; i < batch.length; i++) this.#offsets[before + i] = base + i;
+    this.#setOutcomes(round, (i) => base + i);
   }
 
-  /** A batch failed; it may be in the log or not. */
-  fail(thrown: unknown): void {
-    // A batch that is refused for its size is not in the log; the unknown outcome of another one weighs more.
-    if (this.#failure === undefined || this.#failure instanceof TooLarge)
-      this.#failure = translateKafkaError(thrown, this.doing);
+  /** The batch of a round is refused, or may be in the log or not. */
+  fail(round: number, reason: TributaryError): void {
+    this.#setOutcomes(round, () => reason);
   }
 
-  get failed(): boolean {
-    return this.#failure !== undefined;
-  }
-
-  /** The partition does not take batches of this size. */
-  get tooLarge(): TooLarge | undefined {
-    return this.#failure instanceof TooLarge ? this.#failure : undefined;
-  }
-
-  /** Confirms the parts that are durable and fails the others. */
+  /** Answers the parts, but for those that go again in smaller batches. */
   settle(): void {
-    for (const { request } of this.confirmDurable())
-      request.failed(this.#failure ?? new Unavailable(`Kafka: ${this.doing}: not confirmed`));
-  }
-
-  /** Confirms the parts that are durable and returns the others. */
-  confirmDurable(): readonly Part[] {
-    const left: Part[] = [];
+    const { inFlight } = this.queue;
+    const again = this.#partsToGoAgain();
     for (const { part, packed } of this.#parts) {
-      if (this.#settlePart(part, packed)) part.request.confirmed();
-      else left.push(part);
+      if (again.includes(part)) continue;
+      const failure = this.#settlePart(part, packed);
+      if (failure === undefined) part.request.confirmed();
+      else part.request.failed(failure);
     }
-    return left;
+    this.queue.addAgain(again);
+    this.#isSettled = true;
+    while (inFlight[0]?.#isSettled) inFlight.shift();
   }
 
-  /** Whether it holds an entry with one of the keys. */
-  hasAny(keys: ReadonlySet<string>): boolean {
-    return this.#parts.some(({ part }) => part.entries.some(({ key }) => keys.has(key)));
+  /** Parts of which each record was refused for the size of its batch, unless entries of their keys may be behind them. */
+  #partsToGoAgain(): readonly Part[] {
+    if (!this.#outcomes.some((outcome) => outcome instanceof BatchRefused)) return [];
+    const { inFlight } = this.queue;
+    const later = inFlight.slice(inFlight.indexOf(this) + 1);
+    const behind = new Set(later.flatMap((group) => group.#parts.flatMap(({ part }) => keysOf(part))));
+    const again: Part[] = [];
+    for (const { part, packed } of this.#parts.toReversed()) {
+      const keys = keysOf(part);
+      const isRefused = packed.every(({ record }) => this.#outcomes[record] instanceof BatchRefused);
+      if (isRefused && !keys.some((key) => behind.has(key))) again.unshift(part);
+      else for (const key of keys) behind.add(key);
+    }
+    return again;
   }
 
-  /** False where a record of the part is not known to be in the log. */
-  #settlePart(part: Part, packed: readonly PackedEntry[]): boolean {
+  #setOutcomes(round: number, outcomeOf: (i: number) => number | TributaryError): void {
+    const before = this.batches.slice(0, round).reduce((records, batch) => records + batch.length, 0);
+    for (let i = 0; i < (this.batches[round]?.length ?? 0); i++) this.#outcomes[before + i] = outcomeOf(i);
+  }
+
+  /** Why a record of the part is not known to be in the log; else its entries have their positions. */
+  #settlePart(part: Part, packed: readonly PackedEntry[]): TributaryError | undefined {
     let i = 0;
     for (const { record, index } of packed) {
-      const offset = this.#offsets[record];
-      if (offset === undefined) return false;
-      part.request.setPosition(part, i++, offset, index);
+      const outcome = this.#outcomes[record] ?? new Unavailable(`Kafka: ${this.doing}: not confirmed`);
+      if (typeof outcome !== 'number') return outcome;
+      part.request.setPosition(part, i++, outcome, index);
     }
-    return true;
+    return undefined;
   }
+}
+
+function keysOf({ entries }: Part): readonly string[] {
+  return entries.map(({ key }) => key);
 }
 
 /** The entries of one `append` that go to one partition, in their order. */

@@ -157,6 +157,7 @@ class KafkaEventLog implements KafkaLog {
       client: this.#appends,
       nameOf,
       framing: this.#framing,
+      limits: this.#limits,
       maxUnconfirmedBytes: options.maxUnconfirmedBytes ?? 64 * 1024 * 1024,
       timeoutMs: appendTimeoutMs,
     });

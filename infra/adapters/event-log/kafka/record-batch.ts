@@ -1,6 +1,6 @@
 import { promisify } from 'node:util';
 import { constants, gunzip, gzipSync, zstdCompressSync, zstdDecompress } from 'node:zlib';
-import { type Headers, TooLarge, type TributaryError, Unavailable, type ValueFraming } from '@tributary/core';
+import { type Headers, TooLarge, Unavailable, type ValueFraming } from '@tributary/core';
 import lz4 from 'lz4js';
 import snappy from 'snappyjs';
 import type { PartitionRecords } from '../entries.ts';
@@ -62,10 +62,13 @@ export function batchBytes(batch: readonly RecordToWrite[]): number {
   return bytes;
 }
 
+/** A batch is refused for its size, and smaller ones may be taken. */
+export class BatchRefused extends Unavailable {}
+
 /**
  * The bytes that a batch of each topic may have, learned from brokers that refuse larger ones: operators may lower
- * `max.message.bytes` at any time. A refused batch of several records halves the limit, so it stays above half of the
- * broker's; a record that is refused alone does not change it.
+ * `max.message.bytes` at any time. A refused batch of several entries halves the limit, so it stays above half of the
+ * broker's; an entry that is refused alone does not change it.
  */
 export class BatchLimits {
   readonly #bytes = new Map<string, number>();
@@ -74,13 +77,14 @@ export class BatchLimits {
     return this.#bytes.get(topic) ?? BATCH_BYTES;
   }
 
-  /** The error of a refused batch: `Unavailable` where smaller batches may be taken, else `TooLarge`. */
-  refused(topic: string, batch: readonly RecordToWrite[]): TributaryError {
+  /** The error of a refused batch. */
+  refused(topic: string, batch: readonly RecordToWrite[]): BatchRefused | TooLarge {
     const bytes = batchBytes(batch);
-    if (batch.length <= 1) return new TooLarge(`Kafka: ${topic} takes no record of ${bytes} bytes`);
+    const entries = batch.reduce((sum, { value }) => sum + ('texts' in value ? value.texts.length : 1), 0);
+    if (entries <= 1) return new TooLarge(`Kafka: ${topic} takes no record of ${bytes} bytes`);
     const half = Math.max(1, Math.min(this.of(topic), Math.floor(bytes / 2)));
     this.#bytes.set(topic, half);
-    return new Unavailable(
+    return new BatchRefused(
       `Kafka: ${topic} takes no batch of ${bytes} bytes; from now on batches have ${half} bytes at most`,
     );
   }

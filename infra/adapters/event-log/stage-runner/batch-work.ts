@@ -12,7 +12,7 @@ import {
 import {
   checkOutputRecords,
   deadLetter,
-  deadLetterByPosition,
+  deadLetterTooLarge,
   failureOf,
   pause,
   quarantine,
@@ -137,10 +137,8 @@ async function afterTooLarge(
     plan.threw();
     return;
   }
-  await commitPart([guilty], deadLetter(work, guilty.entry, thrown), work).catch(async (again: unknown) => {
-    if (!(again instanceof TooLarge)) throw again;
-    await commitPart([guilty], [deadLetterByPosition(work, guilty.entry, thrown)], work);
-  });
+  const { position, key } = guilty.entry;
+  await commitPart([guilty], [deadLetterTooLarge(work, position, key, thrown)], work);
   plan.done();
 }
 

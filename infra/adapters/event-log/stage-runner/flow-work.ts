@@ -12,6 +12,7 @@ import {
   Tally,
   TooLarge,
 } from '@tributary/core';
+import { SplitPlan } from './batch-work.ts';
 import {
   type Cursor,
   checkOutputRecords,
@@ -84,7 +85,7 @@ export class FlowWork {
     }
     this.#running++;
     this.#work.inFlight.take(taken.entry);
-    const slot = this.#window.admit(taken.after, bytes, taken.entry.position);
+    const slot = this.#window.admit(taken, bytes);
     this.#dispatch(new InFlightRecord(this, taken.entry, slot));
     return true;
   }
@@ -93,7 +94,7 @@ export class FlowWork {
   quarantine(taken: Taken, reason: string): void {
     this.ended.throwIfAborted();
     this.#running++;
-    const slot = this.#window.admit(taken.after, 0, taken.entry.position);
+    const slot = this.#window.admit(taken, 0);
     this.#finish(new InFlightRecord(this, taken.entry, slot), quarantine(this.#work, taken.entry, reason));
   }
 
@@ -245,7 +246,7 @@ export class FlowWork {
         await this.#pauseBeforeCommit();
         const prefix = this.#window.takeFinished();
         if (!prefix) break;
-        await this.#commit(prefix);
+        await this.#commit(prefix.slots);
         this.#window.release(prefix);
         this.#notePassed(prefix.to);
         this.#changed();
@@ -258,42 +259,35 @@ export class FlowWork {
     }
   }
 
-  async #commit({ to, outputRecords, tally, slots }: FinishedPrefix): Promise<void> {
-    try {
-      await this.#work.committer.commit(to, outputRecords, this.#work.signal, tally);
-    } catch (thrown) {
-      if (!(thrown instanceof TooLarge)) throw thrown;
-      await this.#commitInHalves(slots, thrown);
-    }
-  }
-
   /**
-   * An output record is larger than its topic takes, and nothing of these entries was committed. They are committed in
-   * halves until the guilty one stands alone, which is dead-lettered. The stage does not get the others again.
+   * Where an output record is larger than its topic takes, nothing is committed: the entries are committed in halves until the
+   * guilty one stands alone, which is dead-lettered. The stage does not get the others again.
    */
-  async #commitInHalves(slots: readonly Slot[], thrown: TooLarge): Promise<void> {
+  async #commit(slots: readonly Slot[]): Promise<void> {
     const { committer, signal } = this.#work;
-    const [first] = slots;
-    if (first === undefined) return;
-    if (slots.length === 1) {
-      const { after, position, outputRecords } = first;
-      if (position === undefined) throw thrown;
-      const key = outputRecords?.[0]?.key ?? '';
-      await committer.commit(after, [deadLetterTooLarge(this.#work, position, key, thrown)], signal);
-      return;
-    }
-    const middle = slots.length >> 1;
-    for (const half of [slots.slice(0, middle), slots.slice(middle)]) {
-      const to = half.at(-1)?.after;
-      if (to === undefined) continue;
+    const plan = new SplitPlan(slots.length);
+    for (let range = plan.next(); range; range = plan.next()) {
+      const part = slots.slice(range.from, range.to);
+      const [first, last] = [part[0], part.at(-1)];
+      if (first === undefined || last === undefined) return;
       try {
-        const outputRecords = half.flatMap((slot) => slot.outputRecords ?? NONE);
-        const tally = Tally.of(half.flatMap(({ notes }) => notes));
-        await committer.commit(to, outputRecords, signal, tally);
-      } catch (again) {
-        if (!(again instanceof TooLarge)) throw again;
-        await this.#commitInHalves(half, again);
+        const outputRecords = part.flatMap((slot) => slot.outputRecords ?? NONE);
+        const tally = Tally.of(part.flatMap(({ notes }) => notes));
+        await committer.commit(last.after, outputRecords, signal, tally);
+      } catch (thrown) {
+        if (!(thrown instanceof TooLarge)) throw thrown;
+        if (part.length > 1) {
+          plan.threw();
+          continue;
+        }
+        const key = first.outputRecords?.[0]?.key ?? '';
+        await committer.commit(
+          last.after,
+          [deadLetterTooLarge(this.#work, first.position, key, thrown)],
+          signal,
+        );
       }
+      plan.done();
     }
   }
 
@@ -356,7 +350,7 @@ export class FlowWork {
 export const COMMIT_BYTES = 2 * 1024 * 1024;
 
 /** The overhead of a finished entry behind an unfinished one, beside its output records, bytes. */
-export const FINISHED_BYTES = 64;
+const FINISHED_BYTES = 64;
 
 /** Approximate memory of one note of a finished entry until it is committed, bytes. */
 const NOTE_BYTES = 100;
@@ -372,10 +366,9 @@ interface FlowLimits {
 }
 
 /** An entry's place in the window. */
-export interface Slot {
+interface Slot {
   readonly after: Cursor;
-  /** The position of the entry, for the case that its output records are too large for the log. */
-  readonly position: Position | undefined;
+  readonly position: Position;
   bytes: number;
   outputRecords: readonly OutputRecord[] | undefined;
   notes: readonly StageNote[];
@@ -384,11 +377,8 @@ export interface Slot {
 /** The finished entries at the head of a window, to be committed together. */
 interface FinishedPrefix {
   readonly to: Cursor;
-  /** In the order of the entries. */
-  readonly outputRecords: readonly OutputRecord[];
-  readonly tally: Tally;
   readonly bytes: number;
-  /** Of the entries, with the output records and notes of each until the prefix is released. */
+  /** In the order of the entries, with the output records and notes of each until the prefix is released. */
   readonly slots: readonly Slot[];
 }
 
@@ -417,10 +407,6 @@ export class FlowWindow {
     return this.#uncommitted;
   }
 
-  get bytes(): number {
-    return this.#bytes;
-  }
-
   /** Whether finished entries take that share of the window. */
   isFull(share: number): boolean {
     const { bytes, entries } = this.#limits;
@@ -446,7 +432,7 @@ export class FlowWindow {
     return this.#finishedBytes < this.#limits.bytes || this.#slots[this.#head] === slot;
   }
 
-  admit(after: Cursor, bytes: number, position?: Position): Slot {
+  admit({ after, entry: { position } }: Taken, bytes: number): Slot {
     const slot: Slot = { after, position, bytes, outputRecords: undefined, notes: NO_NOTES };
     this.#slots.push(slot);
     this.#uncommitted++;
@@ -467,25 +453,21 @@ export class FlowWindow {
 
   /** Takes the finished prefix out, up to one commit; its bytes count until it is released. */
   takeFinished(): FinishedPrefix | undefined {
-    const outputRecords: OutputRecord[] = [];
-    const tally = new Tally();
     const from = this.#head;
     let to: Cursor | undefined;
     let bytes = 0;
     for (let slot = this.#slots[this.#head]; slot?.outputRecords; slot = this.#slots[this.#head]) {
       if (to && bytes + slot.bytes > COMMIT_BYTES) break;
-      for (const outputRecord of slot.outputRecords) outputRecords.push(outputRecord);
       this.#finishedOutputRecords -= slot.outputRecords.length;
       bytes += slot.bytes;
       to = slot.after;
-      for (const note of slot.notes) tally.add(note);
       this.#head++;
     }
     if (!to) return undefined;
     const slots = this.#slots.slice(from, this.#head);
     this.#finished -= slots.length;
     this.#compact();
-    return { to, outputRecords, tally, bytes, slots };
+    return { to, bytes, slots };
   }
 
   /** The prefix is committed. */

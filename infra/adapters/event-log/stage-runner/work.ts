@@ -282,15 +282,6 @@ export function deadLetter(work: Work, entry: LogEntry, thrown: unknown): readon
   return [deadLetterOf(stage, entry, error, iso(work.clock()))];
 }
 
-/** The output record where that of `deadLetter` is too large as well. */
-export function deadLetterByPosition(
-  work: Work,
-  entry: Parameters<typeof deadLetterWithoutEntry>[1],
-  thrown: unknown,
-): OutputRecord {
-  return deadLetterWithoutEntry(work.stage, entry, messageOf(thrown), iso(work.clock()));
-}
-
 /** Dead-letters an entry whose output records are too large, by its position alone. */
 export function deadLetterTooLarge(
   work: Work,
@@ -298,9 +289,11 @@ export function deadLetterTooLarge(
   key: string,
   thrown: unknown,
 ): OutputRecord {
-  work.metrics.count('tributary_stage_dead_letters_total', { stage: work.stage });
-  work.logger.error({ stage: work.stage, position, error: messageOf(thrown) }, 'entry dead-lettered');
-  return deadLetterByPosition(work, { position, key }, thrown);
+  const { stage, metrics, logger } = work;
+  metrics.count('tributary_stage_dead_letters_total', { stage });
+  const error = messageOf(thrown);
+  logger.error({ stage, position, error }, 'entry dead-lettered');
+  return deadLetterWithoutEntry(stage, { position, key }, error, iso(work.clock()));
 }
 
 /** Dead-letters an entry that crashed the process while no other was in flight, without dispatching it again. */
