@@ -11,11 +11,6 @@ export interface BareRows extends BareDocuments {
   close(): Promise<void>;
 }
 
-interface Update {
-  readonly name: string;
-  body?: string;
-}
-
 /**
  * The same document in many rows that are found by name. A thread updates them in groups, as for profiles;
  * the calling thread reads them.
@@ -28,27 +23,23 @@ export function openBareRows(file: string, document: object, count: number): Bar
   });
   const waiting: ((bodies: readonly string[]) => void)[] = [];
   thread.on('message', (bodies: readonly string[]) => waiting.shift()?.(bodies));
-  const groups = new GroupCommit<Update>({
+  const groups = new GroupCommit<{ readonly name: string }, string>({
     maxInFlight: 2,
     eagerRequests: 32,
     maxUnconfirmedBytes: Number.POSITIVE_INFINITY,
     maxGroupBytes: 4 * 1024 * 1024,
-    async commit(updates) {
-      const bodies = await new Promise<readonly string[]>((resolve) => {
+    commit: (updates) =>
+      new Promise<readonly string[]>((resolve) => {
         waiting.push(resolve);
         thread.postMessage(JSON.stringify(updates));
-      });
-      for (const [at, update] of updates.entries()) update.body = bodies[at] ?? '';
-    },
+      }),
   });
   const reads = new DatabaseSync(file, { readOnly: true });
   reads.exec(`PRAGMA cache_size = -${CACHE_KIB}`);
   const read = reads.prepare('SELECT body FROM rows WHERE name = ?');
   return {
     async update(n) {
-      const update: Update = { name: nameOf(n) };
-      await groups.add(update, UPDATE_BYTES);
-      JSON.parse(update.body ?? '');
+      JSON.parse(await groups.add({ name: nameOf(n) }, UPDATE_BYTES));
     },
     async read(n) {
       JSON.parse(String(read.get(nameOf(n))?.body));

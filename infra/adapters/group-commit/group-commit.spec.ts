@@ -4,7 +4,7 @@ import { GroupCommit } from './group-commit.ts';
 
 interface PendingCommit {
   readonly group: readonly number[];
-  readonly done: () => void;
+  readonly done: (results?: readonly (string | Error)[]) => void;
   readonly fail: (reason: unknown) => void;
 }
 
@@ -17,12 +17,15 @@ function setUp(
   } = {},
 ) {
   const pending: PendingCommit[] = [];
-  const commit = new GroupCommit<number>({
+  const commit = new GroupCommit<number, string>({
     maxInFlight: 1,
     maxUnconfirmedBytes: 1_000,
     maxGroupBytes: 1_000,
     ...limits,
-    commit: (group) => new Promise((done, fail) => pending.push({ group, done, fail })),
+    commit: (group) =>
+      new Promise((resolve, fail) =>
+        pending.push({ group, done: (results = group.map((n) => `done ${n}`)) => resolve(results), fail }),
+      ),
   });
   return { commit, pending, groups: () => pending.map(({ group }) => group) };
 }
@@ -123,6 +126,15 @@ describe('group commit', () => {
     await turn();
     pending[1]?.done();
     await next;
+  });
+
+  it('gives each request its own result, and fails one alone for which there is an error', async () => {
+    const { commit, pending } = setUp();
+    const [first, second] = [commit.add(1, 1), commit.add(2, 1)];
+    await turn();
+    pending[0]?.done(['one', new Error('refused')]);
+    expect(await first).toBe('one');
+    await expect(second).rejects.toThrow('refused');
   });
 
   it('resolves `drained` when all requests are settled', async () => {

@@ -1,8 +1,11 @@
 import { messageOf, Overloaded, Unavailable } from '@tributary/core';
 
-export interface GroupCommitOptions<Request> {
-  /** Makes a group durable. Results are set in the requests themselves. A rejection fails the whole group. */
-  readonly commit: (group: readonly Request[]) => Promise<void>;
+export interface GroupCommitOptions<Request, Result> {
+  /**
+   * Makes a group durable and returns the result of each request, in order. An error in place of a result fails its request
+   * alone, a rejection the whole group.
+   */
+  readonly commit: (group: readonly Request[]) => Promise<readonly (Result | Error)[]>;
   /** Maximum number of groups under way at the same time. */
   readonly maxInFlight: number;
   /**
@@ -16,11 +19,11 @@ export interface GroupCommitOptions<Request> {
   readonly maxGroupBytes: number;
 }
 
-interface QueuedRequest<Request> {
+interface QueuedRequest<Request, Result> {
   readonly request: Request;
   readonly bytes: number;
-  readonly resolve: () => void;
-  readonly reject: (reason: Unavailable) => void;
+  readonly resolve: (result: Result) => void;
+  readonly reject: (reason: Error) => void;
 }
 
 /**
@@ -30,19 +33,19 @@ interface QueuedRequest<Request> {
  * Rejects with `Overloaded` beyond the bound (nothing was accepted), and with `Unavailable` when the commit of the group
  * failed (whether it is durable is unknown).
  */
-export class GroupCommit<Request> {
-  readonly #options: GroupCommitOptions<Request>;
-  #queue: QueuedRequest<Request>[] = [];
+export class GroupCommit<Request, Result> {
+  readonly #options: GroupCommitOptions<Request, Result>;
+  #queue: QueuedRequest<Request, Result>[] = [];
   #inFlight = 0;
   #unconfirmedBytes = 0;
   #dispatching = false;
   #idle: (() => void)[] = [];
 
-  constructor(options: GroupCommitOptions<Request>) {
+  constructor(options: GroupCommitOptions<Request, Result>) {
     this.#options = options;
   }
 
-  add(request: Request, bytes: number): Promise<void> {
+  add(request: Request, bytes: number): Promise<Result> {
     if (this.#unconfirmedBytes > 0 && this.#unconfirmedBytes + bytes > this.#options.maxUnconfirmedBytes) {
       return Promise.reject(new Overloaded(`${this.#unconfirmedBytes} bytes wait to be made durable`));
     }
@@ -83,7 +86,7 @@ export class GroupCommit<Request> {
     }
   }
 
-  #takeGroup(): readonly QueuedRequest<Request>[] {
+  #takeGroup(): readonly QueuedRequest<Request, Result>[] {
     let bytes = 0;
     let count = 0;
     for (const waiting of this.#queue) {
@@ -99,11 +102,15 @@ export class GroupCommit<Request> {
     return this.#queue.splice(0, count);
   }
 
-  async #commit(group: readonly QueuedRequest<Request>[]): Promise<void> {
+  async #commit(group: readonly QueuedRequest<Request, Result>[]): Promise<void> {
     this.#inFlight++;
     try {
-      await this.#options.commit(group.map((waiting) => waiting.request));
-      for (const waiting of group) waiting.resolve();
+      const results = await this.#options.commit(group.map((waiting) => waiting.request));
+      for (const [i, waiting] of group.entries()) {
+        const result = results[i];
+        if (result instanceof Error) waiting.reject(result);
+        else waiting.resolve(result as Result);
+      }
     } catch (thrown) {
       const reason = asUnavailable(thrown);
       for (const waiting of group) waiting.reject(reason);

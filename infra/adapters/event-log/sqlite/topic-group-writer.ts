@@ -2,7 +2,6 @@ import { Worker } from 'node:worker_threads';
 import {
   Fenced,
   type Headers,
-  InvalidInput,
   type Logger,
   type NewEntry,
   type OutputRecord,
@@ -11,7 +10,7 @@ import {
   Unavailable,
 } from '@tributary/core';
 import { GroupCommit } from '../../group-commit/group-commit.ts';
-import { type PackedEntry, type PartitionRecords, RecordPacker } from '../entries.ts';
+import { type PackedEntry, type PartitionRecords, RecordPacker, specOf } from '../entries.ts';
 import { outputBytes } from '../stage-runner/work.ts';
 import type { WorkerOptions, WorkerReply, WorkerRequest } from './append-worker.ts';
 import type {
@@ -52,7 +51,7 @@ interface PendingBatch {
  */
 export class TopicGroupWriter {
   readonly #options: TopicGroupWriterOptions;
-  readonly #requests: GroupCommit<WriterRequest>;
+  readonly #requests: GroupCommit<WriterRequest, WriterResult>;
   readonly #pending = new Map<number, PendingBatch>();
   #worker: Worker | undefined;
   #lastId = 0;
@@ -70,24 +69,18 @@ export class TopicGroupWriter {
 
   /** The entries are already validated; `bytes` is their total size. Rejects with `Overloaded` or `Unavailable`. */
   async append(spec: TopicSpec, entries: readonly NewEntry[], bytes: number): Promise<readonly Position[]> {
-    const request: AppendRequest = { kind: 'append', spec, entries, positions: [] };
-    await this.#requests.add(request, bytes);
-    return request.positions;
+    return (await this.#requests.add({ kind: 'append', spec, entries }, bytes)) as readonly Position[];
   }
 
   /** Rejects with `Fenced` when a newer owner has the partition, and nothing was written; else as `append`. */
   async commit(commit: StageCommit): Promise<void> {
-    const request: CommitRequest = { kind: 'commit', commit, fenced: false };
-    await this.#requests.add(request, COMMIT_BYTES + outputBytes(commit.outputRecords));
-    if (request.fenced)
-      throw new Fenced(`${commit.topic}/${commit.partition} of ${commit.stage} is owned by another`);
+    await this.#requests.add({ kind: 'commit', commit }, COMMIT_BYTES + outputBytes(commit.outputRecords));
   }
 
   /** Makes this process the newest owner of the partitions. The results are in their order. */
-  async claimOwnership(ownershipClaims: readonly OwnershipClaim[]): Promise<readonly Ownership[]> {
-    const request: OwnershipRequest = { kind: 'ownership', claims: ownershipClaims, owned: [] };
-    await this.#requests.add(request, COMMIT_BYTES * ownershipClaims.length);
-    return request.owned;
+  async claimOwnership(claims: readonly OwnershipClaim[]): Promise<readonly Ownership[]> {
+    const bytes = COMMIT_BYTES * claims.length;
+    return (await this.#requests.add({ kind: 'ownership', claims }, bytes)) as readonly Ownership[];
   }
 
   /** Waits for requests under way, then ends the thread. */
@@ -100,10 +93,51 @@ export class TopicGroupWriter {
     await exited;
   }
 
-  async #commitBatch(requests: readonly WriterRequest[]): Promise<void> {
-    const plan = planBatch(requests, this.#options.topics);
-    const result = await this.#write(plan.batch);
-    settleBatch(plan, result, this.#options.onDurable);
+  async #commitBatch(requests: readonly WriterRequest[]): Promise<readonly (WriterResult | Error)[]> {
+    const { topics, onDurable } = this.#options;
+    const appends = requests.filter((request) => request.kind === 'append');
+    const commits = requests.filter((request) => request.kind === 'commit');
+    const claims = requests.filter((request) => request.kind === 'ownership');
+    const packer = new RecordPacker();
+    const packed = appends.map(({ spec, entries }) => entries.map((entry) => packer.pack(spec, entry)));
+    const appended = packer.partitions();
+    const batch = {
+      appends: appended.map(encode),
+      commits: commits.map(({ commit }) => ({
+        ...commit,
+        outputRecords: encodeOutputRecords(commit.outputRecords, topics),
+      })),
+      ownershipClaims: claims.flatMap((request) => request.claims),
+    };
+    const written = await this.#write(batch);
+    const durable = ({ topic, partition, counts }: RecordsWrite, base: number) =>
+      onDurable(topic, partition, base + counts.length);
+    const results = new Map<WriterRequest, WriterResult | Error>();
+    const bases = new Map(appended.map((records, i) => [records, written.appends[i] ?? 0]));
+    for (const [i, records] of batch.appends.entries()) durable(records, written.appends[i] ?? 0);
+    for (const [i, request] of appends.entries())
+      results.set(
+        request,
+        (packed[i] ?? []).map((entry) => positionOf(entry, bases)),
+      );
+    for (const [i, request] of commits.entries()) {
+      const { stage, topic, partition } = request.commit;
+      const offsets = written.commits[i] ?? 'fenced';
+      if (offsets === 'fenced')
+        results.set(request, new Fenced(`${topic}/${partition} of ${stage} is owned by another`));
+      // A commit that is repeated has no offsets.
+      for (const [j, records] of (batch.commits[i]?.outputRecords ?? []).entries()) {
+        const base = offsets === 'fenced' ? undefined : offsets[j];
+        if (base !== undefined) durable(records, base);
+      }
+    }
+    let first = 0;
+    for (const request of claims) {
+      const end = first + request.claims.length;
+      results.set(request, written.ownerships.slice(first, end));
+      first = end;
+    }
+    return requests.map((request) => results.get(request));
   }
 
   #write(batch: WriteBatch): Promise<WriteBatchResult> {
@@ -154,99 +188,21 @@ interface StageCommit extends Omit<CommitWrite, 'outputRecords'> {
   readonly outputRecords: readonly OutputRecord[];
 }
 
-/** A request to a topic group's writer. `settleBatch` sets its result. */
-type WriterRequest = AppendRequest | CommitRequest | OwnershipRequest;
+/** A request to a topic group's writer. */
+type WriterRequest =
+  | { readonly kind: 'append'; readonly spec: TopicSpec; readonly entries: readonly NewEntry[] }
+  | { readonly kind: 'commit'; readonly commit: StageCommit }
+  | { readonly kind: 'ownership'; readonly claims: readonly OwnershipClaim[] };
 
-interface AppendRequest {
-  readonly kind: 'append';
-  readonly spec: TopicSpec;
-  readonly entries: readonly NewEntry[];
-  positions: readonly Position[];
-}
-
-interface CommitRequest {
-  readonly kind: 'commit';
-  readonly commit: StageCommit;
-  fenced: boolean;
-}
-
-interface OwnershipRequest {
-  readonly kind: 'ownership';
-  readonly claims: readonly OwnershipClaim[];
-  owned: readonly Ownership[];
-}
-
-/** A batch for the writer thread, with the requests that it answers. */
-interface BatchPlan {
-  readonly batch: WriteBatch;
-  readonly appended: readonly PartitionRecords[];
-  readonly appends: readonly { readonly request: AppendRequest; readonly packed: readonly PackedEntry[] }[];
-  readonly commits: readonly CommitRequest[];
-  readonly ownershipRequests: readonly OwnershipRequest[];
-}
-
-function planBatch(requests: readonly WriterRequest[], topics: ReadonlyMap<string, TopicSpec>): BatchPlan {
-  const packer = new RecordPacker();
-  const appends: { request: AppendRequest; packed: readonly PackedEntry[] }[] = [];
-  const commits: CommitRequest[] = [];
-  const ownershipRequests: OwnershipRequest[] = [];
-  for (const request of requests) {
-    if (request.kind === 'commit') commits.push(request);
-    else if (request.kind === 'ownership') ownershipRequests.push(request);
-    else appends.push({ request, packed: request.entries.map((entry) => packer.pack(request.spec, entry)) });
-  }
-  const appended = packer.partitions();
-  const batch = {
-    appends: appended.map(encode),
-    commits: commits.map(({ commit }) => ({
-      ...commit,
-      outputRecords: encodeOutputRecords(commit.outputRecords, topics),
-    })),
-    ownershipClaims: ownershipRequests.flatMap((request) => request.claims),
-  };
-  return { batch, appended, appends, commits, ownershipRequests };
-}
-
-/** Sets the result of each request, and reports the offset up to which each partition became durable. */
-function settleBatch(
-  plan: BatchPlan,
-  result: WriteBatchResult,
-  onDurable: (topic: string, partition: number, next: number) => void,
-): void {
-  const bases = new Map<PartitionRecords, number>();
-  for (const [i, records] of plan.appended.entries()) {
-    const base = result.appends[i] ?? 0;
-    bases.set(records, base);
-    onDurable(records.topic, records.partition, base + records.counts.length);
-  }
-  for (const { request, packed } of plan.appends)
-    request.positions = packed.map((packed) => positionOf(packed, bases));
-  for (const [i, request] of plan.commits.entries()) {
-    const offsets = result.commits[i] ?? 'fenced';
-    request.fenced = offsets === 'fenced';
-    const emitted = plan.batch.commits[i]?.outputRecords ?? [];
-    for (const [j, { topic, partition, counts }] of emitted.entries()) {
-      const base = offsets === 'fenced' ? undefined : offsets[j];
-      if (base !== undefined) onDurable(topic, partition, base + counts.length);
-    }
-  }
-  let first = 0;
-  for (const request of plan.ownershipRequests) {
-    request.owned = result.ownerships.slice(first, first + request.claims.length);
-    first += request.claims.length;
-  }
-}
+/** Of an append, of a claim of ownership, and of a commit. */
+type WriterResult = readonly Position[] | readonly Ownership[] | undefined;
 
 function encodeOutputRecords(
   outputRecords: readonly OutputRecord[],
   topics: ReadonlyMap<string, TopicSpec>,
-): RecordsWrite[] {
+): readonly RecordsWrite[] {
   const packer = new RecordPacker();
-  for (const outputRecord of outputRecords) {
-    const spec = topics.get(outputRecord.topic);
-    if (!spec) throw new InvalidInput(`unknown topic "${outputRecord.topic}"`);
-    packer.pack(spec, outputRecord);
-  }
+  for (const outputRecord of outputRecords) packer.pack(specOf(topics, outputRecord.topic), outputRecord);
   return packer.partitions().map(encode);
 }
 

@@ -350,12 +350,6 @@ interface Pending {
   readonly reject: (reason: Unavailable) => void;
 }
 
-/** A queued request, and its answer. */
-interface QueuedRequest {
-  readonly text: string;
-  answer?: StoreAnswer;
-}
-
 /**
  * Sends write requests to a thread of their own, where concurrent requests share one transaction and one fsync. Each owner
  * has groups of its own, which the thread carries out in turns: what one owner has queued delays no other. The thread
@@ -364,7 +358,8 @@ interface QueuedRequest {
 class ProfileWriter {
   readonly #options: WriterOptions;
   readonly #logger: Logger;
-  readonly #groups = new Map<string, GroupCommit<QueuedRequest>>();
+  /** Of requests as JSON. */
+  readonly #groups = new Map<string, GroupCommit<string, StoreAnswer>>();
   readonly #pending = new Map<number, Pending>();
   #thread: Worker | undefined;
   #lastId = 0;
@@ -382,17 +377,15 @@ class ProfileWriter {
     owner: string,
     request: Request,
   ): Promise<Answers[Request['kind']]> {
-    const queued: QueuedRequest = { text: JSON.stringify(request) };
+    const text = JSON.stringify(request);
     const groups = this.#groupsOf(owner);
     try {
-      await groups.add(queued, queued.text.length);
+      const answer = await groups.add(text, text.length);
+      if (answer.kind === 'failed') throw new InvalidInput(answer.error);
+      return answer as Answers[Request['kind']];
     } finally {
       if (groups.isIdle && this.#groups.get(owner) === groups) this.#groups.delete(owner);
     }
-    const { answer } = queued;
-    if (answer === undefined) throw new Unavailable('the thread gave no answer');
-    if (answer.kind === 'failed') throw new InvalidInput(answer.error);
-    return answer as Answers[Request['kind']];
   }
 
   /** Waits for the requests under way, then ends the thread. */
@@ -409,10 +402,10 @@ class ProfileWriter {
     await exited;
   }
 
-  #groupsOf(owner: string): GroupCommit<QueuedRequest> {
+  #groupsOf(owner: string): GroupCommit<string, StoreAnswer> {
     const known = this.#groups.get(owner);
     if (known !== undefined) return known;
-    const groups = new GroupCommit<QueuedRequest>({
+    const groups = new GroupCommit<string, StoreAnswer>({
       maxInFlight: MAX_IN_FLIGHT,
       eagerRequests: EAGER_REQUESTS,
       maxUnconfirmedBytes: MAX_UNCONFIRMED_BYTES,
@@ -423,18 +416,13 @@ class ProfileWriter {
     return groups;
   }
 
-  async #commit(owner: string, group: readonly QueuedRequest[]): Promise<void> {
-    const answers = await new Promise<readonly StoreAnswer[]>((resolve, reject) => {
+  #commit(owner: string, group: readonly string[]): Promise<readonly StoreAnswer[]> {
+    return new Promise((resolve, reject) => {
       const id = ++this.#lastId;
       this.#pending.set(id, { resolve, reject });
       this.#thread ??= this.#start();
-      const requests = `[${group.map(({ text }) => text).join(',')}]`;
-      this.#post(this.#thread, { kind: 'group', id, owner, requests });
+      this.#post(this.#thread, { kind: 'group', id, owner, requests: `[${group.join(',')}]` });
     });
-    for (const [at, queued] of group.entries()) {
-      const answer = answers[at];
-      if (answer !== undefined) queued.answer = answer;
-    }
   }
 
   #post(thread: Worker, message: ThreadRequest): void {

@@ -391,7 +391,6 @@ interface PositionToStore {
 interface ToStore {
   readonly position: PositionToStore;
   readonly by: GroupMember;
-  failure: Error | undefined;
 }
 
 /**
@@ -401,7 +400,7 @@ interface ToStore {
 export class StoredPositions {
   readonly #client: KafkaClient;
   readonly #groupId: string;
-  readonly #requests = new GroupCommit<ToStore>({
+  readonly #requests = new GroupCommit<ToStore, undefined>({
     commit: (group) => this.#storeAll(group),
     maxInFlight: 1,
     maxUnconfirmedBytes: Number.POSITIVE_INFINITY,
@@ -417,19 +416,23 @@ export class StoredPositions {
    * Resolves when the position is stored. It is sent with the membership given, also if that ended while it was queued: then
    * the coordinator refuses it. After a rejection it is unknown whether the position was stored.
    */
-  async store(position: PositionToStore, by: GroupMember): Promise<void> {
-    const request: ToStore = { position, by, failure: undefined };
-    await this.#requests.add(request, 0);
-    if (request.failure !== undefined) throw request.failure;
+  store(position: PositionToStore, by: GroupMember): Promise<undefined> {
+    return this.#requests.add({ position, by }, 0);
   }
 
-  async #storeAll(group: readonly ToStore[]): Promise<void> {
+  async #storeAll(group: readonly ToStore[]): Promise<readonly (Error | undefined)[]> {
+    const failures = new Map<ToStore, Error | undefined>();
     const byMember = Map.groupBy(group, ({ by }) => `${by.generationId} ${by.memberId}`);
-    for (const together of byMember.values()) await this.#request(together, together[0]?.by);
+    for (const together of byMember.values()) {
+      const failureOf = await this.#request(together);
+      for (const request of together) failures.set(request, failureOf(request.position));
+    }
+    return group.map((request) => failures.get(request));
   }
 
-  async #request(together: readonly ToStore[], by: GroupMember | undefined): Promise<void> {
-    if (by === undefined) return;
+  /** Stores positions of one member; returns the failure of each. */
+  async #request(together: readonly ToStore[]): Promise<(position: PositionToStore) => Error | undefined> {
+    const { memberId = '', generationId = -1 } = together[0]?.by ?? {};
     const topics = [...Map.groupBy(together, ({ position }) => position.topic)].map(([topic, of]) => ({
       topic,
       partitions: of.map(({ position: { partition, offset, metadata } }) => ({
@@ -439,16 +442,12 @@ export class StoredPositions {
       })),
     }));
     try {
-      const answer = await this.#client.commitOffsets({
-        groupId: this.#groupId,
-        memberId: by.memberId,
-        groupGenerationId: by.generationId,
-        topics,
-      });
-      for (const request of together) request.failure = this.#failureOf(request.position, answer);
+      const request = { groupId: this.#groupId, memberId, groupGenerationId: generationId, topics };
+      const answer = await this.#client.commitOffsets(request);
+      return (position) => this.#failureOf(position, answer);
     } catch (thrown) {
       const failure = translateKafkaError(thrown, 'storing positions');
-      for (const request of together) request.failure = failure;
+      return () => failure;
     }
   }
 
