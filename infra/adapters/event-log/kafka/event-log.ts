@@ -17,12 +17,8 @@ import {
   type ValueFraming,
 } from '@tributary/core';
 import { checkEntries, specOf, specOfPartition } from '../entries.ts';
-import {
-  createRunner,
-  type Runner,
-  type RunnerOptions,
-  SharedReads,
-} from '../stage-runner/partition-loop.ts';
+import { createRunner, type RunnerOptions, SharedReads } from '../stage-runner/partition-loop.ts';
+import type { Runner } from '../stage-runner/work.ts';
 import { Appender } from './appender.ts';
 import type { KafkaConnection } from './client/brokers.ts';
 import { BrokerClock, ClientPool, KafkaClient, offsetAt, offsetOf, storedOffsets } from './client/client.ts';
@@ -289,8 +285,8 @@ class KafkaEventLog implements KafkaLog {
   async run(stage: Stage): Promise<StageRun> {
     this.#checkOpen();
     const run = new KafkaStageRun(stage, {
-      ...this.#runner,
       ...this.#installation,
+      runner: this.#runner,
       transactionClients: this.#transactionClients,
       layouts: this.#layouts,
       visibleFrom: async (topic, partition, offset) => {

@@ -25,11 +25,15 @@ import {
   createRunner,
   entriesFrom,
   PartitionLoop,
-  type Runner,
   type RunnerOptions,
   SharedReads,
 } from '../stage-runner/partition-loop.ts';
-import { type CommitThrottle, type OwnedPartition, PartitionLost } from '../stage-runner/work.ts';
+import {
+  type CommitThrottle,
+  type OwnedPartition,
+  PartitionLost,
+  type Runner,
+} from '../stage-runner/work.ts';
 import { dropExpired, dropSegmentsBelow } from './retention.ts';
 import {
   createFirstSegment,
@@ -201,7 +205,7 @@ export class SqliteEventLog implements EventLog {
   async run(stage: Stage): Promise<StageRun> {
     this.#checkOpen();
     const run = SqliteStageRun.start(stage, {
-      ...this.#runner,
+      runner: this.#runner,
       topics: this.topics,
       groupOf: (spec) => this.#groupOf(spec),
       shared: this.#shared,
@@ -331,7 +335,8 @@ const FLOW_THROTTLE: CommitThrottle = { pauseAfter: () => 0, positionMs: 50 };
 
 const ONE_ENTRY = { maxBytes: 1, maxEntries: 1 };
 
-interface StageRunOptions extends Runner {
+interface StageRunOptions {
+  readonly runner: Runner;
   readonly topics: ReadonlyMap<string, TopicSpec>;
   /** The topic group of a source. */
   readonly groupOf: (spec: TopicSpec) => {
@@ -387,7 +392,8 @@ class SqliteStageRun implements StageRun {
       const ownership = ownerships[i];
       if (!ownership) throw new Error(`no ownership of ${one.spec.name}/${one.partition}`);
       const owned = ownedPartition(stage, one, ownership, options);
-      const loop = new PartitionLoop({ ...options, ...signals, stage, source: one.source, owned });
+      const { runner } = options;
+      const loop = new PartitionLoop({ runner, ...signals, stage, source: one.source, owned });
       return { ...one, loop };
     });
     this.ended = this.#run();
@@ -397,7 +403,7 @@ class SqliteStageRun implements StageRun {
 
   async stop(): Promise<void> {
     this.#stopping.abort();
-    const grace = setTimeout(() => this.#leave(), this.#options.stopGraceMs);
+    const grace = setTimeout(() => this.#leave(), this.#options.runner.stopGraceMs);
     await this.ended.catch(() => {});
     clearTimeout(grace);
   }
@@ -425,7 +431,7 @@ class SqliteStageRun implements StageRun {
     } catch (thrown) {
       const reason =
         thrown instanceof PartitionLost && thrown.cause instanceof Fenced ? thrown.cause : thrown;
-      this.#options.logger.error(
+      this.#options.runner.logger.error(
         { stage: this.#stage.name, error: messageOf(reason) },
         'a stage failed for good; the process ends',
       );

@@ -95,13 +95,13 @@ async function dispatch(
   const position = entries[0]?.position;
   if (!position) return [];
   const { topic, partition } = position;
-  work.metrics.count('tributary_stage_batches_total', { stage: work.stage });
+  work.runner.metrics.count('tributary_stage_batches_total', { stage: stage.name });
   try {
     // A stage may throw before its first await.
     const processed = (async () =>
       stage.process({ topic, partition, entries }, { ...work.context, ...callbacks }))();
     const outputRecords = await unlessAborted(processed, work.signal);
-    checkOutputRecords(outputRecords, work.writes);
+    checkOutputRecords(outputRecords, stage);
     return outputRecords;
   } catch (thrown) {
     work.signal.throwIfAborted();
@@ -117,8 +117,9 @@ async function commitPart(
 ): Promise<void> {
   const last = part.at(-1);
   if (last === undefined) return;
-  const { committer, signal } = work;
-  if (outputRecords.length === 0 && work.positionsMayWait) await committer.reach(last.after, signal, tally);
+  const { committer, signal, stage } = work;
+  const isVisible = stage.kind === 'batch' && stage.repeats === 'visible';
+  if (outputRecords.length === 0 && !isVisible) await committer.reach(last.after, signal, tally);
   else await committer.commit(last.after, outputRecords, signal, tally);
 }
 
@@ -148,10 +149,15 @@ async function repeatLater(
   repetition: number,
   work: Work,
 ): Promise<void> {
-  const { stage, logger, backoff, signal, stopping } = work;
-  const fields = { stage, position: part[0]?.entry.position, repetition, error: messageOf(cause) };
-  logger.warn(fields, 'an engine does not answer; the batch will be repeated');
-  await pause(backoffMs(repetition, backoff), AbortSignal.any([signal, stopping]));
+  const { stage, runner, signal, stopping } = work;
+  const fields = {
+    stage: stage.name,
+    position: part[0]?.entry.position,
+    repetition,
+    error: messageOf(cause),
+  };
+  runner.logger.warn(fields, 'an engine does not answer; the batch will be repeated');
+  await pause(backoffMs(repetition, runner.backoff), AbortSignal.any([signal, stopping]));
 }
 
 async function afterThrow(
@@ -161,17 +167,17 @@ async function afterThrow(
   cause: unknown,
   work: Work,
 ): Promise<void> {
-  const { stage, logger, backoff, signal } = work;
+  const { stage, runner, signal } = work;
   const verdict = plan.threw();
   const guilty = part[0];
   const fields = {
-    stage,
+    stage: stage.name,
     position: guilty?.entry.position,
     entries: range.to - range.from,
     error: messageOf(cause),
   };
-  logger.warn(fields, 'a stage failed on a record and tries it again');
-  if (verdict.kind === 'again') await pause(backoffMs(verdict.throws - 1, backoff), signal);
+  runner.logger.warn(fields, 'a stage failed on a record and tries it again');
+  if (verdict.kind === 'again') await pause(backoffMs(verdict.throws - 1, runner.backoff), signal);
   if (verdict.kind === 'poison' && guilty) {
     await commitPart([guilty], deadLetter(work, guilty.entry, cause), work);
     plan.done();

@@ -10,10 +10,12 @@ import {
 } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { COMMIT_BYTES, FlowWindow, FlowWork } from './flow-work.ts';
+import { createRunner } from './partition-loop.ts';
 import { InFlightTable } from './suspects.ts';
-import { Committer, type Cursor, type StageSpace, type Work } from './work.ts';
+import { Committer, type Cursor, type Work } from './work.ts';
 
-const AMPLE: StageSpace = { isFull: () => false, isSpent: () => false };
+/** A log without the topic of noted crashes. */
+const NO_CRASHES = { topics: new Map(), read: async () => ({ entries: [], next: 0 }), end: async () => 0 };
 
 const PAUSE_MS = 150;
 const POSITION_PAUSE_MS = 60_000;
@@ -29,7 +31,6 @@ function setUp({
   const commits: { readonly to: number; readonly at: number }[] = [];
   const stopping = new AbortController();
   const signal = new AbortController().signal;
-  const backoff = { firstMs: 1, capMs: 1 };
   const owned = {
     topic: 't',
     partition: 0,
@@ -39,7 +40,12 @@ function setUp({
     },
     throttle: { pauseAfter: () => PAUSE_MS, positionMs: POSITION_PAUSE_MS },
   };
-  const runner = { space: AMPLE, backoff, metrics: NO_METRICS, logger: NO_LOGGER };
+  const runner = createRunner(NO_CRASHES, {
+    backoff: { firstMs: 1, capMs: 1 },
+    maxUncommitted: 1_000,
+    metrics: NO_METRICS,
+    logger: NO_LOGGER,
+  });
   const committer = new Committer({ name: 's' }, owned, runner);
   const stage: FlowStage = {
     kind: 'flow',
@@ -55,20 +61,15 @@ function setUp({
     }),
   };
   const work: Work = {
-    stage: 's',
-    writes: new Set(stage.writes),
+    runner,
+    stage,
     committer,
     inFlight: new InFlightTable().open({ stage: 's', topic: 't', partition: 0 }),
-    positionsMayWait: true,
     context: { signal },
     signal,
     stopping: stopping.signal,
-    backoff,
-    clock: Date.now,
-    metrics: NO_METRICS,
-    logger: NO_LOGGER,
   };
-  const flow = new FlowWork(stage, work, 1_000);
+  const flow = new FlowWork(stage, work);
   const tryAdmit = (offset: number, value = 'x', headers: LogEntry['headers'] = {}) => {
     const position = { topic: 't', partition: 0, offset, index: 0 };
     const entry: LogEntry = { position, key: 'k', value, headers, timestamp: 0 };

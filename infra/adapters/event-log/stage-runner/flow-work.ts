@@ -58,10 +58,10 @@ export class FlowWork {
   #isThrottled = true;
 
   /** `work.stopping` resolves `changed()`; admitted entries continue. */
-  constructor(stage: FlowStage, work: Work, maxUncommitted: number) {
+  constructor(stage: FlowStage, work: Work) {
     this.#stage = stage;
     this.#work = work;
-    this.#window = new FlowWindow({ bytes: stage.windowBytes, entries: maxUncommitted });
+    this.#window = new FlowWindow({ bytes: stage.windowBytes, entries: work.runner.maxUncommitted });
     const until = { once: true, signal: this.#ended.signal };
     work.signal.addEventListener('abort', () => this.#end(work.signal.reason), until);
     work.stopping.addEventListener('abort', () => this.#wake(), until);
@@ -148,7 +148,7 @@ export class FlowWork {
   emitted(record: InFlightRecord, outputRecords: readonly OutputRecord[], notes: readonly StageNote[]): void {
     this.#engineAnswered(record);
     try {
-      checkOutputRecords(outputRecords, this.#work.writes);
+      checkOutputRecords(outputRecords, this.#stage);
     } catch (thrown) {
       this.threw(record, thrown);
       return;
@@ -161,7 +161,9 @@ export class FlowWork {
    * after other errors until it is dead-lettered.
    */
   threw(record: InFlightRecord, thrown: unknown): void {
-    const { stage, logger, backoff, signal } = this.#work;
+    const { runner, signal } = this.#work;
+    const { logger, backoff } = runner;
+    const { name: stage } = this.#stage;
     const failure = failureOf(thrown);
     if (failure === 'repeat' && !signal.aborted) {
       const { repetition } = record;

@@ -128,7 +128,7 @@ function atWork({ end, delayMs, clock = Date.now, repeats, process, space, write
     logger: NO_LOGGER,
   });
   const signals = { stopping: stopping.signal, leaving: leaving.signal };
-  const loop = new PartitionLoop({ ...runner, ...signals, stage, source, owned });
+  const loop = new PartitionLoop({ runner, ...signals, stage, source, owned });
   const ended = loop.run();
   const stop = async () => {
     stopping.abort();

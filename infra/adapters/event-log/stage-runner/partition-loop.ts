@@ -31,9 +31,9 @@ import {
   failureOf,
   type OwnedPartition,
   pause,
+  type Runner,
   type StageSpace,
   type Taken,
-  type Tools,
   unlessAborted,
   type Work,
 } from './work.ts';
@@ -51,14 +51,6 @@ const FULL_MS = 250;
 
 /** How long a stop waits for the last position to be stored, ms; without it the next owner repeats the work. */
 const LAST_POSITION_MS = 2_000;
-
-/** Shared by the stages that one log runs. */
-export interface Runner extends Tools {
-  readonly crashes: CrashWatch;
-  readonly fetchBytes: number;
-  readonly maxUncommitted: number;
-  readonly stopGraceMs: number;
-}
 
 /** The settings of a log for the stages that it runs. */
 export interface RunnerOptions {
@@ -97,7 +89,8 @@ export function createRunner(
   };
 }
 
-interface LoopOptions extends Runner {
+interface LoopOptions {
+  readonly runner: Runner;
   readonly stage: Stage;
   readonly source: Source;
   readonly owned: OwnedPartition;
@@ -114,7 +107,6 @@ interface LoopOptions extends Runner {
 export class PartitionLoop {
   readonly #options: LoopOptions;
   readonly #committer: Committer;
-  readonly #writes: ReadonlySet<string>;
   /** Restarts in a row without a commit in between. */
   #restarts = 0;
   #suspects: PartitionSuspects;
@@ -122,12 +114,11 @@ export class PartitionLoop {
 
   constructor(options: LoopOptions) {
     this.#options = options;
-    this.#writes = new Set(options.stage.writes);
-    const { owned, stage, crashes, clock } = options;
-    this.#suspects = new PartitionSuspects([], crashes.isolation);
+    const { owned, stage, runner } = options;
+    this.#suspects = new PartitionSuspects([], runner.crashes.isolation);
     const end = async () => owned.end?.();
-    this.#appendTimes = new AppendTimes(clock, () => this.#repeated('asking for the end', end));
-    this.#committer = new Committer(stage, owned, options);
+    this.#appendTimes = new AppendTimes(runner.clock, () => this.#repeated('asking for the end', end));
+    this.#committer = new Committer(stage, owned, runner);
   }
 
   get committed(): Cursor {
@@ -145,7 +136,8 @@ export class PartitionLoop {
    * `Fenced`).
    */
   async run(): Promise<void> {
-    const { stage, owned, crashes } = this.#options;
+    const { stage, owned, runner } = this.#options;
+    const { crashes } = runner;
     const { topic, partition } = owned;
     const suspects = await this.#repeated('reading noted crashes', () =>
       crashes.suspectsOf(stage, topic, partition),
@@ -161,7 +153,7 @@ export class PartitionLoop {
   }
 
   async #run(inFlight: InFlightEntries): Promise<void> {
-    const { stopping, leaving, backoff } = this.#options;
+    const { stopping, leaving, runner } = this.#options;
     let from = this.committed;
     while (!stopping.aborted) {
       const committedBefore = this.committed;
@@ -171,19 +163,19 @@ export class PartitionLoop {
         if (leaving.aborted) return;
         from = this.#restartFrom(thrown);
         this.#restarts = this.committed === committedBefore ? this.#restarts + 1 : 0;
-        await pause(this.#restarts === 0 ? 0 : backoffMs(this.#restarts - 1, backoff), stopping);
+        await pause(this.#restarts === 0 ? 0 : backoffMs(this.#restarts - 1, runner.backoff), stopping);
       }
     }
   }
 
   /** The cursor to restart from after an error; throws any error that a restart does not follow. */
   #restartFrom(thrown: unknown): Cursor {
-    const { stage, owned, logger } = this.#options;
+    const { stage, owned, runner } = this.#options;
     const failure = failureOf(thrown);
     if (failure !== 'rewind' && failure !== 'restart') throw thrown;
     const { topic, partition } = owned;
     const fields = { stage: stage.name, topic, partition, error: messageOf(thrown) };
-    logger.warn(fields, 'partition restarts');
+    runner.logger.warn(fields, 'partition restarts');
     if (!(thrown instanceof Rewind)) return this.committed;
     return earlier({ offset: Math.max(0, thrown.offset), index: 0 }, this.committed);
   }
@@ -191,24 +183,19 @@ export class PartitionLoop {
   async #pull(from: Cursor, inFlight: InFlightEntries): Promise<void> {
     const own = new AbortController();
     const { signal } = own;
-    const { leaving, stopping, stage, owned, backoff, clock, metrics, logger } = this.#options;
+    const { leaving, stopping, stage, owned, runner } = this.#options;
     // `AbortSignal.any` checks all its signals at every access, which is for every entry.
     const leave = () => own.abort(leaving.reason);
     leaving.addEventListener('abort', leave, { once: true, signal });
     if (leaving.aborted) leave();
     const work: Work = {
-      stage: stage.name,
-      writes: this.#writes,
+      runner,
+      stage,
       committer: this.#committer,
       inFlight,
-      positionsMayWait: stage.kind === 'flow' || stage.repeats !== 'visible',
       context: owned.end === undefined ? { signal } : { signal, end: owned.end },
       signal,
       stopping,
-      backoff,
-      clock,
-      metrics,
-      logger,
     };
     this.#committer.forget();
     try {
@@ -222,16 +209,16 @@ export class PartitionLoop {
 
   async #pullBatches(stage: BatchStage, from: Cursor, work: Work): Promise<void> {
     const maxEntries = stage.maxEntries ?? DEFAULT_BATCH_ENTRIES;
-    const { stopping, space, crashes } = this.#options;
+    const { stopping, runner } = this.#options;
     for await (const ready of this.#ready(from, maxEntries)) {
       if (ready.length === 0) await this.#settle(work.signal, stopping);
       for (let at = 0; at < ready.length && !stopping.aborted; ) {
-        if (space.isFull()) {
+        if (runner.space.isFull()) {
           await this.#untilSpace();
           continue;
         }
         const batch = this.#suspects.cut(this.#cutReplay(ready.slice(at, at + maxEntries)));
-        await crashes.isolation.released(stopping);
+        await runner.crashes.isolation.released(stopping);
         await this.#workBatch(stage, batch, work);
         at += batch.length;
       }
@@ -268,19 +255,19 @@ export class PartitionLoop {
       working = workBatch(stage, batch, work);
       return working;
     };
-    await this.#options.crashes.isolation.alone(work.inFlight, start, work.signal);
+    await this.#options.runner.crashes.isolation.alone(work.inFlight, start, work.signal);
     await working;
   }
 
   async #pullFlow(stage: FlowStage, from: Cursor, work: Work, own: AbortController): Promise<void> {
-    const { stopping, leaving, space, maxUncommitted } = this.#options;
-    const { isolation } = this.#options.crashes;
-    const flow = new FlowWork(stage, work, maxUncommitted);
+    const { stopping, leaving, runner } = this.#options;
+    const { isolation } = runner.crashes;
+    const flow = new FlowWork(stage, work);
     const thread = new EventLoopYielder(() => performance.now());
     try {
       for await (const ready of this.#ready(from, DEFAULT_BATCH_ENTRIES, flow.ended)) {
         for (const taken of ready) {
-          if (space.isFull()) await this.#untilSpace();
+          if (runner.space.isFull()) await this.#untilSpace();
           // A stage may be done with each entry at once.
           if (thread.isYieldDue) await thread.yield();
           const treatment = this.#suspects.treatmentOf(taken.entry);
@@ -310,13 +297,13 @@ export class PartitionLoop {
       flow.quarantine(taken, treatment.quarantined);
       return;
     }
-    const { stopping, crashes } = this.#options;
+    const { stopping, runner } = this.#options;
     const done = async () => {
       while (!stopping.aborted && !flow.tryAdmit(taken)) await flow.changed();
       await flow.drained();
     };
     flow.isThrottled = false;
-    await crashes.isolation.alone(work.inFlight, done, work.signal);
+    await runner.crashes.isolation.alone(work.inFlight, done, work.signal);
     flow.isThrottled = true;
   }
 
@@ -325,7 +312,7 @@ export class PartitionLoop {
    * is to be stored.
    */
   async *#ready(from: Cursor, maxEntries: number, ended?: AbortSignal): AsyncGenerator<readonly Taken[]> {
-    const { stopping, source, clock } = this.#options;
+    const { stopping, source, runner } = this.#options;
     const signal = ended ? AbortSignal.any([stopping, ended]) : stopping;
     let cursor = from;
     let waiting: readonly Taken[] = [];
@@ -338,11 +325,11 @@ export class PartitionLoop {
         if (waiting.length === 0) yield [];
         continue;
       }
-      const now = clock();
+      const now = runner.clock();
       appendedAt = appendedAt.map((at) => Math.min(at, now));
       const due = dueNow(source, waiting, appendedAt, now);
       if (due.wakeAt !== undefined) {
-        const waitMs = due.wakeAt - clock();
+        const waitMs = due.wakeAt - runner.clock();
         if (waitMs > LONG_WAIT_MS) {
           waiting = waiting.slice(0, 1);
           cursor = waiting[0]?.after ?? cursor;
@@ -368,8 +355,8 @@ export class PartitionLoop {
 
   /** Waits while the disk is full: entries stay in the log, and what was taken finishes in the space that is left. */
   async #untilSpace(): Promise<void> {
-    const { stopping, space } = this.#options;
-    while (space.isFull() && !stopping.aborted) await pause(FULL_MS, stopping);
+    const { stopping, runner } = this.#options;
+    while (runner.space.isFull() && !stopping.aborted) await pause(FULL_MS, stopping);
   }
 
   /** How many of the first `count` entries need not wait for other partitions. */
@@ -388,12 +375,12 @@ export class PartitionLoop {
   }
 
   async #fetch(from: Cursor, maxEntries: number, signal: AbortSignal): Promise<readonly Taken[]> {
-    const { owned, stage, fetchBytes } = this.#options;
+    const { owned, stage, runner } = this.#options;
     const fetch = () => {
       // A flow stage dispatches at once and pauses before it commits.
       const gatherMs = stage.kind === 'batch' ? this.#committer.pauseMs() : 0;
       const waitMs = this.#committer.isBehind ? this.#committer.positionPauseMs() : undefined;
-      const limits = { maxBytes: fetchBytes, maxEntries, gatherMs };
+      const limits = { maxBytes: runner.fetchBytes, maxEntries, gatherMs };
       return owned.fetch(from, waitMs === undefined ? limits : { ...limits, waitMs }, signal);
     };
     return (await this.#repeated('fetch', fetch, signal)) ?? [];
@@ -405,7 +392,7 @@ export class PartitionLoop {
     request: () => Promise<T>,
     signal = this.#options.stopping,
   ): Promise<T | undefined> {
-    const { owned, stage, backoff, logger } = this.#options;
+    const { owned, stage, runner } = this.#options;
     for (let repetition = 0; !signal.aborted; repetition++) {
       try {
         return await request();
@@ -413,8 +400,8 @@ export class PartitionLoop {
         if (failureOf(thrown) !== 'repeat') throw thrown;
         const { topic, partition } = owned;
         const fields = { stage: stage.name, topic, partition, repetition, error: messageOf(thrown) };
-        logger.warn(fields, `${what} will be repeated`);
-        await pause(backoffMs(repetition, backoff), signal);
+        runner.logger.warn(fields, `${what} will be repeated`);
+        await pause(backoffMs(repetition, runner.backoff), signal);
       }
     }
     return undefined;

@@ -23,6 +23,7 @@ import {
   TributaryError,
   Unavailable,
 } from '@tributary/core';
+import type { CrashWatch } from './suspects.ts';
 
 /** One partition that this process owns for a stage, as an engine implements it. */
 export interface OwnedPartition {
@@ -82,10 +83,14 @@ export interface StageSpace {
   isSpent(): boolean;
 }
 
-/** Shared by all work of a log. */
-export interface Tools {
+/** Shared by the stages that one log runs. */
+export interface Runner {
+  readonly crashes: CrashWatch;
   readonly space: StageSpace;
   readonly backoff: Backoff;
+  readonly fetchBytes: number;
+  readonly maxUncommitted: number;
+  readonly stopGraceMs: number;
   readonly clock: Clock;
   readonly metrics: Metrics;
   readonly logger: Logger;
@@ -104,13 +109,11 @@ export interface InFlight {
 }
 
 /** The context of the work on one partition, whatever the engine. */
-export interface Work extends Omit<Tools, 'space'> {
-  readonly stage: string;
-  readonly writes: ReadonlySet<string>;
+export interface Work {
+  readonly runner: Runner;
+  readonly stage: Stage;
   readonly committer: Committer;
   readonly inFlight: InFlight;
-  /** Whether positions without output records may be stored later. */
-  readonly positionsMayWait: boolean;
   /** The stage's `StageContext.signal`: once it fired no entry is dispatched or committed. */
   readonly signal: AbortSignal;
   /** Fires when no more entries are to be dispatched. */
@@ -123,16 +126,17 @@ export class PartitionLost extends Error {
   override readonly name = 'PartitionLost';
 }
 
+type CommittedStage = Pick<Stage, 'name' | 'countsForm' | 'committed'> & Pick<FlowStage, 'commitPauseMs'>;
+type CommitRunner = Pick<Runner, 'space' | 'backoff' | 'metrics' | 'logger'>;
+
 /**
  * Commits one partition, one commit at a time. The counts of its entries and of the bytes that it writes for each workspace
  * are appended by the same commits.
  */
 export class Committer {
-  readonly #stage: Pick<Stage, 'name' | 'countsForm' | 'committed'>;
+  readonly #stage: CommittedStage;
   readonly #owned: Omit<OwnedPartition, 'fetch'>;
-  readonly #tools: Omit<Tools, 'clock'>;
-  /** See `FlowStage.commitPauseMs`. */
-  readonly #leastPauseMs: number;
+  readonly #runner: CommitRunner;
   #committed: Cursor;
   /** Behind the committed position, without output records in between. */
   #reached: Cursor | undefined;
@@ -143,15 +147,10 @@ export class Committer {
   #positionPausedUntil = 0;
   #lastPauseMs = 0;
 
-  constructor(
-    stage: Pick<Stage, 'name' | 'countsForm' | 'committed'> & Pick<FlowStage, 'commitPauseMs'>,
-    owned: Omit<OwnedPartition, 'fetch'>,
-    tools: Omit<Tools, 'clock'>,
-  ) {
+  constructor(stage: CommittedStage, owned: Omit<OwnedPartition, 'fetch'>, runner: CommitRunner) {
     this.#stage = stage;
     this.#owned = owned;
-    this.#tools = tools;
-    this.#leastPauseMs = stage.commitPauseMs ?? 0;
+    this.#runner = runner;
     this.#committed = owned.committed;
   }
 
@@ -222,7 +221,7 @@ export class Committer {
     for (let repetition = 0; ; repetition++) {
       signal.throwIfAborted();
       try {
-        if (records.length > 0 && this.#tools.space.isSpent())
+        if (records.length > 0 && this.#runner.space.isSpent())
           throw new Unavailable('the disk is full: what is left of it is kept for removals');
         await this.#owned.commit(this.#committed, to, records);
         this.#committed = to;
@@ -250,11 +249,11 @@ export class Committer {
 
   #noteCommit(tookMs: number): void {
     const { throttle } = this.#owned;
-    this.#tools.metrics.observe('tributary_stage_commit_duration_seconds', tookMs / 1_000, {
+    this.#runner.metrics.observe('tributary_stage_commit_duration_seconds', tookMs / 1_000, {
       stage: this.#stage.name,
     });
     if (throttle === undefined) return;
-    this.#lastPauseMs = Math.max(this.#leastPauseMs, throttle.pauseAfter(tookMs));
+    this.#lastPauseMs = Math.max(this.#stage.commitPauseMs ?? 0, throttle.pauseAfter(tookMs));
     const now = performance.now();
     this.#pausedUntil = now + this.#lastPauseMs;
     this.#positionPausedUntil = now + throttle.positionMs;
@@ -263,7 +262,7 @@ export class Committer {
   async #pauseOrThrow(thrown: unknown, repetition: number, signal: AbortSignal): Promise<void> {
     const { topic, partition } = this.#owned;
     const { name: stage } = this.#stage;
-    const { logger, backoff } = this.#tools;
+    const { logger, backoff } = this.#runner;
     if (thrown instanceof Fenced) {
       throw new PartitionLost(`${topic}/${partition} of stage ${stage} has a newer owner`, { cause: thrown });
     }
@@ -275,11 +274,8 @@ export class Committer {
 
 /** Dead-letters an entry: the output records in place of the stage's own. */
 export function deadLetter(work: Work, entry: LogEntry, thrown: unknown): readonly OutputRecord[] {
-  const { stage, metrics, logger } = work;
-  metrics.count('tributary_stage_dead_letters_total', { stage });
-  const error = messageOf(thrown);
-  logger.error({ stage, position: entry.position, error }, 'entry dead-lettered');
-  return [deadLetterOf(stage, entry, error, iso(work.clock()))];
+  const error = noteDeadLetter(work, entry.position, thrown);
+  return [deadLetterOf(work.stage.name, entry, error, iso(work.runner.clock()))];
 }
 
 /** Dead-letters an entry whose output records are too large, by its position alone. */
@@ -289,16 +285,20 @@ export function deadLetterTooLarge(
   key: string,
   thrown: unknown,
 ): OutputRecord {
-  const { stage, metrics, logger } = work;
-  metrics.count('tributary_stage_dead_letters_total', { stage });
+  const error = noteDeadLetter(work, position, thrown);
+  return deadLetterWithoutEntry(work.stage.name, { position, key }, error, iso(work.runner.clock()));
+}
+
+function noteDeadLetter({ stage, runner }: Work, position: Position, thrown: unknown): string {
+  runner.metrics.count('tributary_stage_dead_letters_total', { stage: stage.name });
   const error = messageOf(thrown);
-  logger.error({ stage, position, error }, 'entry dead-lettered');
-  return deadLetterWithoutEntry(stage, { position, key }, error, iso(work.clock()));
+  runner.logger.error({ stage: stage.name, position, error }, 'entry dead-lettered');
+  return error;
 }
 
 /** Dead-letters an entry that crashed the process while no other was in flight, without dispatching it again. */
 export function quarantine(work: Work, entry: LogEntry, reason: string): readonly OutputRecord[] {
-  work.metrics.count('tributary_stage_quarantined_total', { stage: work.stage });
+  work.runner.metrics.count('tributary_stage_quarantined_total', { stage: work.stage.name });
   return deadLetter(work, entry, new Error(`not dispatched: it crashed the process twice (${reason})`));
 }
 
@@ -332,10 +332,11 @@ export function failureOf(thrown: unknown): Failure {
 /** Checks the output records of a stage; an error counts as a throw of the stage. */
 export function checkOutputRecords(
   outputRecords: readonly OutputRecord[],
-  writes: ReadonlySet<string>,
+  { writes }: Pick<Stage, 'writes'>,
 ): void {
   for (const { topic, key, value } of outputRecords) {
-    if (!writes.has(topic)) throw new Error(`output record to "${topic}", which the stage does not declare`);
+    if (!writes.includes(topic))
+      throw new Error(`output record to "${topic}", which the stage does not declare`);
     if (typeof key !== 'string') throw new Error(`output record without a key to "${topic}"`);
     // A UTF-16 unit has three bytes of UTF-8 at most.
     const size = value.length * 3 <= MAX_VALUE_BYTES ? 0 : Buffer.byteLength(value);

@@ -1,7 +1,6 @@
 import {
   backoffMs,
   Fenced,
-  type Metrics,
   type OutputRecord,
   PUBLIC_SCHEMAS,
   recordChars,
@@ -19,6 +18,7 @@ import {
   type OwnedPartition,
   PartitionLost,
   pause,
+  type Runner,
   type Taken,
   unlessAborted,
 } from '../../stage-runner/work.ts';
@@ -70,7 +70,7 @@ export interface StageGroup extends Installation {
   readonly framing: ValueFraming;
   /** Shared by all writers to the topics. */
   readonly limits: BatchLimits;
-  readonly metrics: Metrics;
+  readonly runner: Runner;
 }
 
 /**
@@ -164,7 +164,7 @@ export class KafkaPartition implements OwnedPartition {
       return await this.#reader.fetch(from, signal);
     } catch (thrown) {
       if (!(thrown instanceof OffsetOutOfRange)) throw thrown;
-      const { client, logger, metrics } = this.#group;
+      const { client, logger, runner } = this.#group;
       const { stage, topic, partition } = this.#of();
       const first = await offsetOf(client, this.#name, partition, 'first');
       if (from.offset >= first) {
@@ -173,7 +173,7 @@ export class KafkaPartition implements OwnedPartition {
       // Reported once, also where the read is repeated.
       const missed = first - Math.max(from.offset, this.#missedUntil);
       if (missed > 0) {
-        metrics.count('tributary_stage_missed_records_total', { stage, topic }, missed);
+        runner.metrics.count('tributary_stage_missed_records_total', { stage, topic }, missed);
         logger.error(
           { stage, topic, partition, from: from.offset, to: first },
           'records were deleted by retention before the stage read them',

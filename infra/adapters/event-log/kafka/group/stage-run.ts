@@ -10,8 +10,8 @@ import {
   TributaryError,
 } from '@tributary/core';
 import { specOf } from '../../entries.ts';
-import { PartitionLoop, type Runner, type SharedReads } from '../../stage-runner/partition-loop.ts';
-import { type Cursor, PartitionLost, pause, unlessAborted } from '../../stage-runner/work.ts';
+import { PartitionLoop, type SharedReads } from '../../stage-runner/partition-loop.ts';
+import { type Cursor, PartitionLost, pause, type Runner, unlessAborted } from '../../stage-runner/work.ts';
 import { appendedEnds, KafkaClient, storedOffsets } from '../client/client.ts';
 import { PositionUnknown } from '../positions.ts';
 import { Fetcher, PartitionReader } from '../reading.ts';
@@ -26,9 +26,7 @@ const BUSY_WAIT_MS = 25;
 /** A partition is busy when its next answer arrived within this time and was not taken yet, ms. */
 const BUSY_FOR_MS = 1_000;
 
-interface KafkaStageRunOptions
-  extends Runner,
-    Omit<StageGroup, 'stage' | 'client' | 'membership' | keyof Runner> {
+interface KafkaStageRunOptions extends Omit<StageGroup, 'stage' | 'client' | 'membership'> {
   readonly shared: Pick<SharedReads, 'of'>;
   readonly sessionTimeoutMs: number;
 }
@@ -63,9 +61,9 @@ export class KafkaStageRun implements StageRun {
     for (const topic of [...stage.reads.map((source) => source.topic), ...stage.writes, TOPIC.poison]) {
       specOf(options.topics, topic);
     }
-    const { connection, logger, sessionTimeoutMs } = options;
+    const { connection, logger, runner, sessionTimeoutMs } = options;
     // Other members finish the partitions that move before they join.
-    const rebalanceTimeoutMs = Math.max(2 * sessionTimeoutMs, options.stopGraceMs) + 5_000;
+    const rebalanceTimeoutMs = Math.max(2 * sessionTimeoutMs, runner.stopGraceMs) + 5_000;
     this.#stage = stage;
     this.#options = options;
     this.#client = new KafkaClient({ connection, logger });
@@ -81,7 +79,7 @@ export class KafkaStageRun implements StageRun {
       sessionTimeoutMs,
       rebalanceTimeoutMs,
       heartbeatMs: Math.min(1_000, sessionTimeoutMs / 4),
-      backoff: options.backoff,
+      backoff: runner.backoff,
       logger,
     });
     this.#group = { ...options, stage, client: this.#client, membership: this.#membership };
@@ -162,7 +160,7 @@ export class KafkaStageRun implements StageRun {
     const partition = Number(name.slice(cut + 1));
     const source = this.#stage.reads.find(({ topic }) => this.#nameOf(topic) === name.slice(0, cut));
     if (!source) return;
-    const { framing, fetchBytes, shared } = this.#options;
+    const { framing, runner, shared } = this.#options;
     // Earlier reads may be of a topic that was deleted since.
     shared.of(source.topic, partition)?.clear();
     const reader = new PartitionReader({
@@ -171,11 +169,11 @@ export class KafkaStageRun implements StageRun {
       name: this.#nameOf(source.topic),
       partition,
       framing,
-      maxBytes: fetchBytes,
+      maxBytes: runner.fetchBytes,
       shared: () => shared.of(source.topic, partition),
     });
     const work = new PartitionWork({
-      ...this.#options,
+      runner,
       stage: this.#stage,
       source,
       partition,
@@ -194,7 +192,7 @@ export class KafkaStageRun implements StageRun {
 
   async #finish(name: string): Promise<void> {
     const atWork = this.#atWork.get(name);
-    await atWork?.work.finish(this.#options.stopGraceMs);
+    await atWork?.work.finish(this.#options.runner.stopGraceMs);
     if (this.#atWork.get(name) === atWork) this.#atWork.delete(name);
   }
 
@@ -248,7 +246,8 @@ export class KafkaStageRun implements StageRun {
   }
 }
 
-interface PartitionWorkOptions extends Runner {
+interface PartitionWorkOptions {
+  readonly runner: Runner;
   readonly stage: Stage;
   readonly source: Source;
   readonly partition: number;
@@ -303,7 +302,8 @@ class PartitionWork {
   }
 
   async #run(): Promise<void> {
-    const { after, backoff, logger, stage, source, partition } = this.#options;
+    const { after, runner, stage, source, partition } = this.#options;
+    const { backoff, logger } = runner;
     await after.catch(() => {});
     for (let failures = 0; !this.#stopping.signal.aborted; ) {
       try {
@@ -332,7 +332,8 @@ class PartitionWork {
 
   /** Logged as an error, once a minute. */
   #noteUnknown({ message }: PositionUnknown): void {
-    const { stage, source, partition, metrics, logger } = this.#options;
+    const { stage, source, partition, runner } = this.#options;
+    const { metrics, logger } = runner;
     const labels = { stage: stage.name, topic: source.topic, partition: String(partition) };
     metrics.gauge('tributary_stage_position_unknown', 1, labels);
     const now = performance.now();
@@ -343,9 +344,9 @@ class PartitionWork {
 
   #noteKnown(): void {
     if (this.#unknownReportedAt === Number.NEGATIVE_INFINITY) return;
-    const { stage, source, partition, metrics } = this.#options;
+    const { stage, source, partition, runner } = this.#options;
     const labels = { stage: stage.name, topic: source.topic, partition: String(partition) };
-    metrics.removeGauge('tributary_stage_position_unknown', labels);
+    runner.metrics.removeGauge('tributary_stage_position_unknown', labels);
     this.#unknownReportedAt = Number.NEGATIVE_INFINITY;
   }
 
