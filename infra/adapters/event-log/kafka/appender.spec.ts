@@ -1,19 +1,24 @@
-import { PLAIN_FRAMING, type TopicSpec } from '@tributary/core';
+import { PLAIN_FRAMING, partitionOf, type TopicSpec } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { Appender } from './appender.ts';
 import { BatchLimits } from './record-batch.ts';
 
-const TOPIC: TopicSpec = { name: 't', partitions: 1, packed: false, retentionMs: 'forever' };
-const ENTRY = { key: 'k', value: '1', headers: {} };
+const TOPIC: TopicSpec = { name: 't', partitions: 2, packed: false, retentionMs: 'forever' };
+/** By partition. */
+const KEYS = [0, 1].map((partition) => {
+  for (let n = 0; ; n++) if (partitionOf(`${n}`, 2) === partition) return `${n}`;
+});
 
-/** A cluster of one node that confirms every request. */
+/** A cluster of two nodes that confirm every request; partition 1 is led by node 1, which may be silent. */
 function setUp(frame = PLAIN_FRAMING.frame) {
+  const state = { isSilent: false };
   let next = 0;
   const appender = new Appender({
     client: {
-      leaderId: async () => 1,
+      leaderId: async (_topic, partition) => partition,
       invalidateMetadata: () => {},
-      async produce(_nodeId, { topicData }) {
+      async produce(nodeId, { topicData }) {
+        if (nodeId === 1 && state.isSilent) return { answer: new Promise(() => {}) };
         const topics = topicData.map(({ topic, partitions }) => ({
           topicName: topic,
           partitions: partitions.map(({ partition, messages }) => {
@@ -31,8 +36,11 @@ function setUp(frame = PLAIN_FRAMING.frame) {
     maxUnconfirmedBytes: 1_000_000,
     timeoutMs: 1_000,
   });
-  const append = async () => (await appender.append(TOPIC, [ENTRY], 100)).map(({ offset }) => offset);
-  return { append };
+  const append = async (partition = 0) => {
+    const entry = { key: KEYS[partition] ?? '', value: '1', headers: {} };
+    return (await appender.append(TOPIC, [entry], 100)).map(({ offset }) => offset);
+  };
+  return { state, append };
 }
 
 describe('appends', () => {
@@ -45,5 +53,18 @@ describe('appends', () => {
     await expect(append()).rejects.toThrow('no schema');
     expect(await append()).toEqual([0]);
     expect(await append()).toEqual([1]);
+  });
+
+  it('to partitions of one broker do not wait for another that is silent', async () => {
+    const { state, append } = setUp();
+    state.isSilent = true;
+    let isAnswered = false;
+    const answered = () => {
+      isAnswered = true;
+    };
+    void append(1).then(answered, answered);
+    expect(await append()).toEqual([0]);
+    expect(await append()).toEqual([1]);
+    expect(isAnswered).toBe(false);
   });
 });

@@ -126,7 +126,8 @@ const MOST_LOST: Readonly<Record<Loss, number>> = { cut: Number.POSITIVE_INFINIT
 
 /**
  * A proxy of one broker, with its own address in place of the broker's in all answers. It loses some answers to one kind of
- * request, which the broker has carried out: it closes the connection instead, or leaves the request without an answer.
+ * request, which the broker has carried out: it closes the connection instead, or lets nothing pass on it from then on, as a
+ * firewall that forgets its state.
  */
 async function startProxy(brokers: string, apiKey: number, how: Loss): Promise<Proxy> {
   const brokerPort = Number(brokers.split(':').at(-1));
@@ -136,6 +137,7 @@ async function startProxy(brokers: string, apiKey: number, how: Loss): Promise<P
   const server = createServer((client) => {
     const broker = connect(brokerPort, HOST);
     const asked = new Set<number>();
+    let isSilent = false;
     const close = () => {
       client.destroy();
       broker.destroy();
@@ -145,13 +147,16 @@ async function startProxy(brokers: string, apiKey: number, how: Loss): Promise<P
       socket.on('error', close).on('close', close);
     }
     eachFrame(client, (frame) => {
+      if (isSilent) return;
       if (frame.readInt16BE(4) === apiKey) asked.add(frame.readInt32BE(8));
       broker.write(frame);
     });
     eachFrame(broker, (frame) => {
+      if (isSilent) return;
       if (asked.delete(frame.readInt32BE(4)) && ++answers % LOST_EACH === 0 && lost < MOST_LOST[how]) {
         lost += 1;
         if (how === 'cut') close();
+        else isSilent = true;
       } else client.write(readdressed(frame, brokerPort, (server.address() as AddressInfo).port));
     });
   });
