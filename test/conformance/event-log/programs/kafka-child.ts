@@ -3,11 +3,10 @@ import { declareTopics, NO_LOGGER, NO_METRICS, type Stage } from '@tributary/cor
 import { openKafkaEventLog } from '@tributary/infra/adapters/event-log/kafka';
 import { tell } from '../../../helpers/child.ts';
 import { batchStage, copyOf } from '../suite/stages.ts';
-import { sparseBatch, sparseFlow } from './kafka-sparse-stages.ts';
 
 /**
- * A member of the groups of a test's stages, in a process of its own.
- * `kafka-child.ts <brokers> <prefix> <partitions> sparse | hold | hold-silently`
+ * A member of the group of a test's stage, in a process of its own.
+ * `kafka-child.ts <brokers> <prefix> <partitions> hold | hold-silently`
  */
 const [brokers = '', prefix = '', partitions = '', what = ''] = process.argv.slice(2);
 
@@ -25,11 +24,7 @@ const log = await openKafkaEventLog({
   sessionTimeoutMs: 2_000,
   backoff: { firstMs: 5, capMs: 100 },
 });
-process.once('SIGTERM', () => void log.close().then(() => process.exit(0)));
-const runs = await Promise.all(
-  (what === 'sparse' ? [sparseBatch(), sparseFlow()] : [holding()]).map((stage) => log.run(stage)),
-);
-await Promise.all(runs.map((run) => run.ended));
+await (await log.run(holding())).ended;
 
 /** Reports each chunk, and holds it for a moment. */
 function holding(): Stage {
