@@ -78,47 +78,10 @@ const baseOf = ({ lastOffset, records, isControl }: RecordBatch) =>
   isControl ? lastOffset : lastOffset + 1 - records.length;
 const offsetsOf = (records: readonly RecordRead[]) => records.map(({ offset }) => offset);
 
-function expectVisible(steps: readonly Step[]): void {
-  const { read, aborted, visible, end } = partitionOf(steps);
-  const seen = committed(read, aborted, 0);
-  expect(offsetsOf(seen.records)).toEqual(visible);
-  expect(seen.next).toBe(end);
-}
-
 const a = (write: number): Step => ({ producer: 'a', write });
-const b = (write: number): Step => ({ producer: 'b', write });
 const end = (producer: Producer, how: 'commit' | 'abort'): Step => ({ producer, end: how });
 
 describe('the entries of a read-committed reader', () => {
-  it('leaves an aborted transaction out', () =>
-    expectVisible([a(2), end('a', 'abort'), b(1), end('b', 'commit')]));
-
-  it('leaves nested aborts of two producers out', () =>
-    expectVisible([a(2), b(2), a(1), end('b', 'abort'), a(1), end('a', 'abort'), a(1), end('a', 'commit')]));
-
-  it('leaves crossed aborts out', () =>
-    expectVisible([a(2), b(2), end('a', 'abort'), b(1), end('b', 'abort'), b(1), end('b', 'commit')]));
-
-  it('exclude repeated aborts of one producer, and include its commits in between', () =>
-    expectVisible([
-      a(1),
-      end('a', 'abort'),
-      a(2),
-      end('a', 'commit'),
-      a(1),
-      end('a', 'abort'),
-      a(1),
-      end('a', 'commit'),
-    ]));
-
-  it('exclude entries aborted by a marker of a later fetch', () => {
-    const { read, aborted } = partitionOf([a(2), b(1), end('b', 'commit'), a(1), end('a', 'abort')]);
-    const first = read.slice(0, 2);
-    expect(offsetsOf(committed(first, aborted, 0).records)).toEqual([2]);
-    const rest = read.slice(2);
-    expect(committed(rest, aborted, 3)).toEqual({ records: [], next: 6 });
-  });
-
   it('begin in the middle of a batch', () => {
     const { read, aborted } = partitionOf([a(5), end('a', 'commit')]);
     const seen = committed(read, aborted, 3);
@@ -139,10 +102,6 @@ describe('the entries of a read-committed reader', () => {
     const seen = committed(compacted, [], 4);
     expect(offsetsOf(seen.records)).toEqual([4]);
     expect(seen.next).toBe(9);
-  });
-
-  it('has nothing of an empty answer', () => {
-    expect(committed([], [], 7)).toEqual({ records: [], next: 7 });
   });
 
   it('are the committed ones, however producers interleave, wherever fetches are cut', () => {

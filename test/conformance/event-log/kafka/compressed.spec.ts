@@ -50,21 +50,4 @@ describe.skipIf(engines() === undefined)('topics that brokers compress', () => {
       (await readPartition(log, TARGET, partitionOf('k', PARTITIONS))).map(({ value }) => value),
     ).toEqual(expected);
   });
-
-  it('do not include topics that Tributary creates', async () => {
-    const { resources } = await withAdmin(brokers, (admin) =>
-      admin.describeConfigs({
-        includeSynonyms: false,
-        resources: [...installed.topics.keys()].map((topic) => ({
-          type: ConfigResourceTypes.TOPIC,
-          name: nameOf(topic),
-          configNames: ['compression.type'],
-        })),
-      }),
-    );
-    const own = resources.map(({ configEntries }) => configEntries[0]);
-    expect(own).toHaveLength(installed.topics.size);
-    // Independent of the brokers' settings for other topics.
-    expect(own.every((entry) => entry?.configValue === 'producer' && !entry.isDefault)).toBe(true);
-  });
 });

@@ -1,7 +1,6 @@
 import { setTimeout } from 'node:timers/promises';
 import { NO_LOGGER } from '@tributary/core';
 import { KafkaClient } from '@tributary/infra/adapters/event-log/kafka';
-import kafkajs from 'kafkajs';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { engines, freshPrefix } from '../../../helpers/engines.ts';
 import { deleteTopics, withAdmin } from '../../../helpers/kafka.ts';
@@ -9,7 +8,6 @@ import { eventually } from '../suite/log-contents.ts';
 
 const brokers = engines()?.kafkaBrokers ?? '';
 const connection = { brokers: brokers.split(','), clientId: 'tests' };
-const { ConfigResourceTypes } = kafkajs;
 
 const TRANSACTION_TIMEOUT_MS = 15_000;
 
@@ -28,16 +26,6 @@ async function makeTopic(topic: string, config: Config = {}): Promise<void> {
     const hasLeader = async () => (await admin.fetchTopicOffsets(topic)).length === 1;
     await eventually(() => hasLeader().catch(() => false), 'the topic has no leader', 10_000);
   });
-}
-
-async function setConfig(topic: string, config: Config): Promise<void> {
-  const configEntries = Object.entries(config).map(([name, value]) => ({ name, value }));
-  await withAdmin(brokers, (admin) =>
-    admin.alterConfigs({
-      validateOnly: false,
-      resources: [{ type: ConfigResourceTypes.TOPIC, name: topic, configEntries }],
-    }),
-  );
 }
 
 describe.skipIf(engines() === undefined)('requests of our own on a broker', () => {
@@ -234,16 +222,12 @@ describe.skipIf(engines() === undefined)('requests of our own on a broker', () =
       return partition;
     }
 
-    it('has all batches, of any codec, and names aborted transactions', { timeout: 60_000 }, async () => {
+    it('has all batches, and names aborted transactions', async () => {
       await makeTopic(topic);
       await append(messages('plain', 100));
       await transaction('a', messages('committed', 10), 'commit');
       await transaction('b', messages('aborted', 10), 'abort');
-      for (const codec of ['gzip', 'snappy', 'lz4', 'zstd']) {
-        await setConfig(topic, { 'compression.type': codec });
-        await append(messages(codec, 200));
-        await transaction(codec, messages(`aborted by ${codec}`, 5), 'abort');
-      }
+      await append(messages('last', 200));
       // The marker of a transaction is written after its end is confirmed.
       const unread = async () => {
         const { highWatermark, batches } = await fetch(0);
@@ -256,20 +240,17 @@ describe.skipIf(engines() === undefined)('requests of our own on a broker', () =
         ...messages('plain', 100),
         ...messages('committed', 10),
         ...messages('aborted', 10),
-        ...['gzip', 'snappy', 'lz4', 'zstd'].flatMap((codec) => [
-          ...messages(codec, 200),
-          ...messages(`aborted by ${codec}`, 5),
-        ]),
+        ...messages('last', 200),
       ];
       expect(records).toMatchObject(written);
-      expect(whole.batches.filter(({ isAbort }) => isAbort)).toHaveLength(5);
-      expect(whole.abortedTransactions).toHaveLength(5);
+      expect(whole.batches.filter(({ isAbort }) => isAbort)).toHaveLength(1);
+      expect(whole.abortedTransactions).toHaveLength(1);
       // Cut anywhere: within a batch, and within the bytes of a record.
       for (const [offset, maxBytes] of [
         [50, 1_048_576],
         [105, 2_000],
         [130, 3_333],
-        [900, 100],
+        [300, 100],
       ] as const) {
         const { batches } = await fetch(offset, maxBytes);
         expect(whole.batches).toEqual(expect.arrayContaining(batches));

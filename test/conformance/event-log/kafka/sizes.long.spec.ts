@@ -1,7 +1,6 @@
 import { setTimeout } from 'node:timers/promises';
 import {
   FRAME_MARKER,
-  type LogEntry,
   MAX_VALUE_BYTES,
   PUBLIC_SCHEMAS,
   TOPIC,
@@ -10,7 +9,6 @@ import {
 } from '@tributary/core';
 import { afterEach, describe, expect, it } from 'vitest';
 import { engines } from '../../../helpers/engines.ts';
-import { cornerOf } from '../../value-framing/confluent/registry.ts';
 import { RECEIVED, SOURCE, TARGET } from '../suite/harness.ts';
 import { eventually, gate, numbered, numbers, readAll, valuesOf } from '../suite/log-contents.ts';
 import { batchStage, copyOf, eachOf, poisoned, runThrough } from '../suite/stages.ts';
@@ -18,10 +16,9 @@ import { type Installation, install, type Opened } from './installation/installa
 
 const MIB = 1024 * 1024;
 const KIB = 1024;
-const found = engines();
-const brokers = found?.kafkaBrokers ?? '';
+const brokers = engines()?.kafkaBrokers ?? '';
 
-describe.skipIf(found === undefined)('values on Kafka', () => {
+describe.skipIf(engines() === undefined)('values on Kafka', () => {
   let installed: Installation | undefined;
   afterEach(() => installed?.dispose());
 
@@ -96,17 +93,6 @@ describe.skipIf(found === undefined)('values on Kafka', () => {
     expect((await valuesOf(log, TARGET)).map((value) => (value as { n: number }).n)).toEqual(numbers(1_000));
   });
 
-  it('fifty partitions are worked off side by side', async () => {
-    const { log } = await openWith(50);
-    await log.append(
-      SOURCE,
-      numbers(5_000).map((n) => ({ key: `key${n}`, value: String(n), headers: {} })),
-    );
-    await runThrough(log, batchStage(eachOf(() => {})));
-    const copies = (await valuesOf(log, TARGET)).map(Number).sort((a, b) => a - b);
-    expect(copies).toEqual(numbers(5_000));
-  });
-
   it('a stage that is slow holds a bounded part of its backlog', async () => {
     const { log } = await openWith(8);
     const filling = 'x'.repeat(100 * KIB);
@@ -179,25 +165,6 @@ describe.skipIf(found === undefined)('values on Kafka', () => {
       [TOPIC.violations]: new Set([true]),
       [TARGET]: new Set([false]),
     });
-  });
-
-  it('a registry frames the output and reads the input of a stage', async () => {
-    const corner = cornerOf(found?.schemaRegistryUrl ?? '');
-    const framing = await corner.open();
-    try {
-      const { log } = await openWith(2, { framing });
-      await log.append(SOURCE, numbered('k', 3));
-      await runThrough(
-        log,
-        batchStage(async ({ entries }) => entries.map((entry) => copyOf(entry, TOPIC.violations))),
-      );
-      expect(await valuesOf(log, TOPIC.violations)).toEqual(numbers(3));
-      const raw = await installed?.open({ framing: BARE });
-      const entries: LogEntry[] = raw ? await readAll(raw.log, TOPIC.violations) : [];
-      expect(entries.map(({ value }) => value)).toEqual(numbers(3).map((n) => `framed ${n}`));
-    } finally {
-      await corner.dispose();
-    }
   });
 });
 

@@ -4,8 +4,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { engines, freshPrefix } from '../../../helpers/engines.ts';
 import { deleteTopics, removeTopics, withAdmin } from '../../../helpers/kafka.ts';
 import { SOURCE, TARGET } from '../suite/harness.ts';
-import { eventually, gate, numbered, numbers, readPartition, valuesOf } from '../suite/log-contents.ts';
-import { batchStage, caughtUp, copyOf, eachOf, runThrough } from '../suite/stages.ts';
+import { eventually, numbered, numbers, readPartition, valuesOf } from '../suite/log-contents.ts';
+import { batchStage, caughtUp, eachOf, runThrough } from '../suite/stages.ts';
 import { type Installation, install, topicsOf } from './installation/installation.ts';
 
 const PARTITIONS = 4;
@@ -126,34 +126,6 @@ describe.skipIf(engines() === undefined)('topics on Kafka', () => {
     await run.stop();
     expect(await valuesOf(log, TARGET)).toEqual([...numbers(10), ...numbers(5, 30)]);
     expect(counted('tributary_stage_missed_records_total')).toBe(20);
-  });
-
-  it('retention overtakes a stage in the middle of its work', async () => {
-    const { log, counted } = await installed.open({ fetchBytes: 1 });
-    const [holds, goOn] = [gate(), gate()];
-    // Each append is its own batch, so that one answer does not contain them all.
-    for (const n of numbers(30)) await log.append(SOURCE, numbered('k', 1, n));
-    const run = await log.run(
-      batchStage(
-        async ({ entries }) => {
-          holds.open();
-          await goOn.opened;
-          return entries.map((entry) => copyOf(entry));
-        },
-        { maxEntries: 1 },
-      ),
-    );
-    await holds.opened;
-    await dropBefore(20);
-    goOn.open();
-    await caughtUp(run);
-    await run.stop();
-    const copied = (await valuesOf(log, TARGET)).map(Number);
-    expect(copied).toEqual([
-      ...numbers(20 - counted('tributary_stage_missed_records_total')),
-      ...numbers(10, 20),
-    ]);
-    expect(counted('tributary_stage_missed_records_total')).toBeGreaterThan(0);
   });
 
   it('another number of partitions is refused', async () => {

@@ -20,22 +20,6 @@ function settle(topics: ReadonlyMap<string, number>, members: readonly Member[])
 const countsOf = (members: readonly Member[]) => members.map(({ owned }) => owned.length).sort();
 
 describe('assignment of partitions', () => {
-  it('gives one member everything', () => {
-    const parts = assign(new Map([['a', 2]]), [member('x')]);
-    expect(parts.get('x')).toEqual(['a/0', 'a/1']);
-  });
-
-  it('gives each as many of every topic, so that a busy topic is shared', () => {
-    const topics = new Map([
-      ['busy', 4],
-      ['idle', 4],
-    ]);
-    for (const part of assign(topics, [member('x'), member('y')]).values()) {
-      expect(part.filter((name) => name.startsWith('busy/'))).toHaveLength(2);
-      expect(part).toHaveLength(4);
-    }
-  });
-
   it('moves only partitions that a new member needs, and not before their owner released them', () => {
     const topics = new Map([['a', 4]]);
     const x = member('x', ['a/0', 'a/1', 'a/2', 'a/3']);
