@@ -13,7 +13,6 @@ import {
   AppendTimes,
   appendTimes,
   createRunner,
-  dueNow,
   entriesFrom,
   PartitionLoop,
   type Read,
@@ -224,31 +223,8 @@ function entriesAt(...timestamps: number[]): { entry: LogEntry }[] {
   }));
 }
 
-const inTen: Source = { topic: 't', dueAt: (appendedAt) => appendedAt + 10 };
-
-describe('due', () => {
-  it('is every entry at once without a due time', () => {
-    expect(dueNow({ topic: 't' }, entriesAt(1, 2), [], 0)).toEqual({ count: 2 });
-  });
-
-  it('is the prefix whose time has come', () => {
-    expect(dueNow(inTen, entriesAt(1, 2, 3), [1, 2, 3], 12)).toEqual({ count: 2 });
-    expect(dueNow(inTen, entriesAt(3), [3], 12)).toEqual({ count: 0, wakeAt: 13 });
-  });
-
-  it('is no entry from the end of the source on', () => {
-    const source: Source = { topic: 't', end: () => 1 };
-    expect(dueNow(source, entriesAt(1, 2), [], 9)).toEqual({ count: 1 });
-    expect(dueNow(source, entriesAt(1, 2).slice(1), [], 9)).toEqual({ count: 0, wakeAt: Infinity });
-  });
-});
-
 describe('when entries were appended', () => {
   const UNKNOWN = { offset: 0, at: 0 };
-
-  it('is what their timestamps say', () => {
-    expect(appendTimes(entriesAt(1, 2, 2, 7), 9, UNKNOWN)).toEqual([1, 2, 2, 7]);
-  });
 
   it('is no later than for the entries behind them, though a clock was set back in between', () => {
     expect(appendTimes(entriesAt(1, 9_000, 9_001, 3, 4), 10_000, UNKNOWN)).toEqual([1, 3, 3, 3, 4]);
@@ -344,15 +320,6 @@ const values = (read: Read | undefined, offset: number) =>
   read && entriesFrom(read, at(offset)).map(({ entry }) => entry.value);
 
 describe('RecentReads', () => {
-  it('finds the entries read from the cursor on, and none behind the end', () => {
-    const recent = new RecentReads();
-    recent.add(readOf([4, 5, 6]));
-    expect(values(recent.find(at(4)), 4)).toEqual(['4', '5', '6']);
-    expect(values(recent.find(at(6)), 6)).toEqual(['6']);
-    expect(recent.find(at(3))).toBeUndefined();
-    expect(recent.find(at(7))).toBeUndefined();
-  });
-
   it('goes past records that are not visible, also where there are no others', () => {
     const recent = new RecentReads();
     recent.add(readOf([], 2, 5));
@@ -360,24 +327,6 @@ describe('RecentReads', () => {
     expect(values(recent.find(at(3)), 3)).toEqual([]);
     expect(values(recent.find(at(8)), 8)).toEqual(['9']);
     expect(values(recent.find(at(10)), 10)).toEqual([]);
-  });
-
-  it('takes the second of two entries in a record', () => {
-    const [one] = readOf([3]).taken;
-    const entries = [0, 1].map((index): Taken => {
-      const position = { topic: 't', partition: 0, offset: 3, index };
-      const after = index === 0 ? { offset: 3, index: 1 } : at(4);
-      return { entry: { ...(one as Taken).entry, position, value: `3/${index}` }, after };
-    });
-    const read = { from: at(3), after: at(4), taken: entries };
-    expect(entriesFrom(read, { offset: 3, index: 1 }).map(({ entry }) => entry.value)).toEqual(['3/1']);
-  });
-
-  it('keeps the last four', () => {
-    const recent = new RecentReads();
-    for (let offset = 0; offset < 5; offset++) recent.add(readOf([offset]));
-    expect(recent.find(at(0))).toBeUndefined();
-    expect(values(recent.find(at(1)), 1)).toEqual(['1']);
   });
 
   it('waits for the request of another stage, and finds its answer later', async () => {

@@ -466,12 +466,7 @@ interface Due {
 }
 
 /** `appendedAt`: the append times of the entries, see `appendTimes`. */
-export function dueNow(
-  source: Source,
-  waiting: readonly Dated[],
-  appendedAt: readonly number[],
-  now: number,
-): Due {
+function dueNow(source: Source, waiting: readonly Dated[], appendedAt: readonly number[], now: number): Due {
   if (source.dueAt === undefined && source.end === undefined) return { count: waiting.length };
   for (const [count, { entry }] of waiting.entries()) {
     const due = dueAt(source, entry, appendedAt[count]);

@@ -23,7 +23,6 @@ import {
   type Cursor,
   failureOf,
   type OwnedPartition,
-  PartitionLost,
   sharedByCallers,
 } from './work.ts';
 
@@ -55,14 +54,12 @@ function committerOf(
 }
 
 function setUp(answers: (Error | undefined)[], throttle?: CommitThrottle, commitPauseMs?: number) {
-  const calls: { from: Cursor; to: Cursor }[] = [];
   const stage = { name: 's', ...(commitPauseMs === undefined ? {} : { commitPauseMs }) };
-  const committer = committerOf(at(5), stage, throttle, async (from, to) => {
-    calls.push({ from, to });
+  const committer = committerOf(at(5), stage, throttle, async () => {
     const answer = answers.shift();
     if (answer) throw answer;
   });
-  return { committer, calls };
+  return { committer };
 }
 
 const never = new AbortController().signal;
@@ -162,33 +159,6 @@ describe('the count of entries', () => {
 });
 
 describe('committer', () => {
-  it('repeats the very same commit until the engine answers', async () => {
-    const { committer, calls } = setUp([new Unavailable('x'), new Unavailable('y'), undefined]);
-    await committer.commit(at(7), [], never);
-    expect(calls).toEqual(Array(3).fill({ from: at(5), to: at(7) }));
-    expect(committer.committed).toEqual(at(7));
-  });
-
-  it('commits nothing for entries that were committed before', async () => {
-    const { committer, calls } = setUp([]);
-    expect(committer.isReplay({ topic: 't', partition: 0, offset: 4, index: 9 })).toBe(true);
-    expect(committer.isReplay({ topic: 't', partition: 0, offset: 5, index: 0 })).toBe(false);
-    await committer.commit(at(5), [], never);
-    expect(calls).toEqual([]);
-  });
-
-  it('moves inside a record', async () => {
-    const { committer, calls } = setUp([undefined]);
-    await committer.commit(at(5, 3), [], never);
-    expect(calls).toEqual([{ from: at(5), to: at(5, 3) }]);
-  });
-
-  it('loses the partition to a newer owner', async () => {
-    const { committer } = setUp([new Fenced('newer')]);
-    await expect(committer.commit(at(6), [], never)).rejects.toBeInstanceOf(PartitionLost);
-    expect(committer.committed).toEqual(at(5));
-  });
-
   it('stops repeating once the process leaves', async () => {
     const { committer } = setUp(Array(100).fill(new Unavailable('x')));
     const leaving = new AbortController();
@@ -197,58 +167,16 @@ describe('committer', () => {
     await expect(committing).rejects.toThrow('leaving');
   });
 
-  describe('on an engine that throttles commits', () => {
-    const throttle: CommitThrottle = { pauseAfter: () => 10, positionMs: 60_000 };
-
-    it('made a commit of each event of a slow queue: a stage names the least pause, of whatever engine', async () => {
-      for (const pauseAfter of [() => 0, () => 10]) {
-        const { committer } = setUp([], { pauseAfter, positionMs: 60_000 }, 5_000);
-        expect(committer.pauseMs()).toBe(0);
-        await committer.commit(at(6), [], never);
-        expect(committer.pauseMs()).toBeGreaterThan(4_000);
-      }
-      const { committer } = setUp([], { pauseAfter: () => 9_000, positionMs: 60_000 }, 5_000);
+  it('made a commit of each event of a slow queue: a stage names the least pause, of whatever engine', async () => {
+    for (const pauseAfter of [() => 0, () => 10]) {
+      const { committer } = setUp([], { pauseAfter, positionMs: 60_000 }, 5_000);
+      expect(committer.pauseMs()).toBe(0);
       await committer.commit(at(6), [], never);
-      expect(committer.pauseMs()).toBeGreaterThan(8_000);
-    });
-
-    it('stores a position without emissions at once, and the next ones together', async () => {
-      const { committer, calls } = setUp([], throttle);
-      await committer.reach(at(6), never);
-      await committer.reach(at(7), never);
-      await committer.reach(at(8), never);
-      expect(calls.map(({ to }) => to)).toEqual([at(6)]);
-      expect(committer.isBehind).toBe(true);
-      await committer.settle(never);
-      expect(calls.map(({ to }) => to)).toEqual([at(6), at(8)]);
-      expect(committer.committed).toEqual(at(8));
-      expect(committer.isBehind).toBe(false);
-    });
-
-    it('stores the reached position with the next emissions', async () => {
-      const { committer, calls } = setUp([], throttle);
-      await committer.reach(at(6), never);
-      await committer.reach(at(7), never);
-      await committer.commit(at(9), [{ topic: 'out', key: '', value: '', headers: {} }], never);
-      await committer.settle(never);
-      expect(calls.map(({ to }) => to)).toEqual([at(6), at(9)]);
-    });
-
-    it('has reached no position once it restarts', async () => {
-      const { committer, calls } = setUp([], throttle);
-      await committer.reach(at(6), never);
-      await committer.reach(at(9), never);
-      committer.forget();
-      await committer.settle(never);
-      expect(calls.map(({ to }) => to)).toEqual([at(6)]);
-    });
-  });
-
-  it('stores every position at once without a throttle', async () => {
-    const { committer, calls } = setUp([]);
-    await committer.reach(at(6), never);
-    await committer.reach(at(7), never);
-    expect(calls.map(({ to }) => to)).toEqual([at(6), at(7)]);
+      expect(committer.pauseMs()).toBeGreaterThan(4_000);
+    }
+    const { committer } = setUp([], { pauseAfter: () => 9_000, positionMs: 60_000 }, 5_000);
+    await committer.commit(at(6), [], never);
+    expect(committer.pauseMs()).toBeGreaterThan(8_000);
   });
 });
 
@@ -265,15 +193,6 @@ function lookUp() {
 }
 
 describe('a look-up shared by its callers', () => {
-  it('runs once for all that call before it begins', async () => {
-    const { runs, call, begun } = lookUp();
-    const calls = [call(), call(), call()];
-    await begun();
-    runs[0]?.resolve();
-    await Promise.all(calls);
-    expect(runs).toHaveLength(1);
-  });
-
   it('runs once more for callers that arrive meanwhile: it may have passed their entries', async () => {
     const { runs, call, begun } = lookUp();
     const first = call();
