@@ -1,7 +1,7 @@
 import { linkSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
-import { DatabaseSync, StatementSync } from 'node:sqlite';
+import { DatabaseSync } from 'node:sqlite';
 import { newId } from '@tributary/core';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { openDatabase } from '../../sqlite/database.ts';
@@ -79,19 +79,6 @@ describe('drop of records', () => {
     expect(executed.mock.calls.filter(([sql]) => sql === 'VACUUM')).toHaveLength(1);
     expect(listSegments(folder)).toEqual([3]);
     expect(offsets()).toEqual([25, 26, 27, 28, 29]);
-  });
-
-  it('runs after another that is under way, and neither sees a file of the other', async () => {
-    const deleted: unknown[] = [];
-    const { run } = StatementSync.prototype;
-    vi.spyOn(StatementSync.prototype, 'run').mockImplementation(function (this: StatementSync, ...args) {
-      if (this.sourceSQL.startsWith('DELETE FROM')) deleted.push(args[0]);
-      return run.apply(this, args);
-    });
-    await Promise.all([15, 25, 5].map((offset) => dropSegmentsBelow(folder, 't', 0, offset)));
-    expect(deleted.join(' ')).toMatch(/^(15 )+(25 ?)+$|^(25 ?)+$/);
-    expect(offsets()).toEqual([25, 26, 27, 28, 29]);
-    for (let offset = 0; offset < 25; offset++) expect(holding(`${PLANTED}-${offset}-`)).toEqual([]);
   });
 
   it('removes the files that a killed process left of a removed segment and of a new one', async () => {

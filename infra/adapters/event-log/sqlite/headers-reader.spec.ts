@@ -23,28 +23,6 @@ describe('headers reader', () => {
     expect(parsed).toBeLessThan(5);
   });
 
-  it('distinguishes texts with an additional header', () => {
-    const all = Array.from({ length: 100 }, (_, n) =>
-      n % 3 === 0 ? { ...alike(`m${n}`), replay: `r${n}` } : alike(`m${n}`),
-    );
-    const { read, parsed } = readAll(all);
-    expect(read).toEqual(all);
-    expect(parsed).toBeLessThan(7);
-  });
-
-  it('returns plain objects that the caller may change', () => {
-    const reader = new HeadersReader();
-    const texts = ['a', 'b', 'c', 'd'].map((id) => JSON.stringify(alike(id)));
-    const read = texts.map((text) => {
-      const headers: Record<string, string> = reader.read(text);
-      const { ...copy } = headers;
-      headers.type = 'spoilt';
-      return copy;
-    });
-    expect(read).toStrictEqual(['a', 'b', 'c', 'd'].map((id) => alike(id)));
-    expect(Object.keys(reader.read(texts[1] ?? ''))).toEqual(Object.keys(alike('b')));
-  });
-
   it('refuses truncated texts', () => {
     const reader = new HeadersReader();
     const [whole, other] = [JSON.stringify(alike('a')), JSON.stringify(alike('b'))];

@@ -1,6 +1,6 @@
 import type { TopicSpec } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { isExpired, unreadBy } from './retention.ts';
+import { isExpired } from './retention.ts';
 
 const TOPICS = new Map<string, TopicSpec>(
   [
@@ -8,8 +8,6 @@ const TOPICS = new Map<string, TopicSpec>(
     { name: 'long', partitions: 1, packed: false, retentionMs: 1_000 },
   ].map((spec) => [spec.name, spec]),
 );
-
-const at = (topic: string, offset: number) => ({ stage: 's', topic, partition: 0, offset });
 
 function segment(heads: Record<string, [number, number]>) {
   const entries = Object.entries(heads).map(
@@ -28,21 +26,7 @@ describe('retention', () => {
     expect(isExpired(one, TOPICS, 10_099)).toBe(false);
   });
 
-  it('returns the stage that has not read a segment, of the stages that read its topics', () => {
-    const sealed = segment({ short: [0, 5], long: [7, 7] });
-    const behind = at('short', 4);
-    expect(unreadBy(sealed, TOPICS, [at('short', 5), behind])).toBe(behind);
-    expect(unreadBy(sealed, TOPICS, [at('short', 5), at('long', 0), at('gone', 0)])).toBeUndefined();
-  });
-
   it('keeps no segment for topics that are no longer declared', () => {
     expect(isExpired(segment({ gone: [0, 5] }), TOPICS, 10_001)).toBe(true);
-  });
-
-  it('keeps records with retention `forever`', () => {
-    const topics = new Map<string, TopicSpec>([
-      ['catalog', { name: 'catalog', partitions: 1, packed: false, retentionMs: 'forever' }],
-    ]);
-    expect(isExpired(segment({ catalog: [0, 1] }), topics, Number.MAX_SAFE_INTEGER)).toBe(false);
   });
 });

@@ -43,7 +43,7 @@ export function isExpired(
 }
 
 /** The position of a stage that has not read all of the segment; undefined when every stage has. */
-export function unreadBy(
+function unreadBy(
   segment: SealedSegment,
   topics: ReadonlyMap<string, TopicSpec>,
   positions: readonly StagePosition[],

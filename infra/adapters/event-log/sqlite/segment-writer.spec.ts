@@ -1,11 +1,11 @@
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
+import type { DatabaseSync } from 'node:sqlite';
 import { Unavailable } from '@tributary/core';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { openDatabase } from '../../sqlite/database.ts';
-import { listSegments, prepareNext, removeSegment, seal, segmentFile } from './segment-file.ts';
+import { listSegments, prepareNext, seal, segmentFile } from './segment-file.ts';
 import {
   SegmentWriter,
   type SegmentWriterOptions,
@@ -189,17 +189,6 @@ describe('segment writer', () => {
     writer.write([append('after')]);
     expect(written()).toEqual([...acknowledged, 'after']);
   });
-
-  it('is Unavailable while another process locks the file, and recovers', () => {
-    const writer = writerOf();
-    writer.write([append('a')]);
-    const other = track(new DatabaseSync(segmentFile(folder, 1)));
-    other.exec('BEGIN IMMEDIATE');
-    expect(() => writer.write([append('b')])).toThrow(Unavailable);
-    other.exec('ROLLBACK');
-    writer.write([append('c')]);
-    expect(written()).toEqual(['a', 'c']);
-  });
 });
 
 describe('stage commits', () => {
@@ -268,27 +257,6 @@ describe('the write-ahead log', () => {
 });
 
 describe('topic group reader', () => {
-  it('reads from the first kept offset after old segments were removed', () => {
-    const writer = writerOf({ segmentBytes: 1 });
-    for (let i = 0; i < 12; i++) writer.write([append(String(i))]);
-    const reader = track(new TopicGroupReader(folder));
-    expect(valuesOf(reader)).toHaveLength(12);
-    for (let sequence = 1; sequence <= 4; sequence++) removeSegment(folder, sequence);
-    expect(valuesOf(reader)[0]).toBe('4');
-    expect(reader.first('t', 0)).toBe(4);
-    reader.closeRemoved();
-    expect(valuesOf(reader)).toEqual(['4', '5', '6', '7', '8', '9', '10', '11']);
-  });
-
-  it('finds the first kept record when the oldest segment holds none of its partition', () => {
-    const writer = writerOf({ segmentBytes: 1 });
-    writer.write([append('a')]);
-    write(writer, ownershipClaim());
-    writer.write([append('b')]);
-    removeSegment(folder, 1);
-    expect(written()).toEqual(['b']);
-  });
-
   it('counts the entries after a cursor, also inside of records', () => {
     const writer = writerOf({ segmentBytes: 1 });
     const packed = { topic: 'p', partition: 0, keys: [], headers: ['{}', '{}'], counts: [3, 2] };

@@ -96,4 +96,20 @@ describe('topic group reader', () => {
     expect(reader.first('t', 0)).toBe(4);
     expect(reader.first('t', 2)).toBe(0);
   });
+
+  it('wakes only the waiters of a partition that another thread writes to', async () => {
+    const watch = new TopicGroupWatch(reader);
+    const stopping = new AbortController();
+    let woken = false;
+    const other = watch.until('t', 1, 0, [stopping.signal]).then(() => {
+      woken = true;
+    });
+    const waiting = watch.until('t', 0, 1, []);
+    write();
+    await waiting;
+    expect(woken).toBe(false);
+    stopping.abort();
+    await other;
+    watch.close();
+  });
 });
