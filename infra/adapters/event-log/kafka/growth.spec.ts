@@ -7,12 +7,26 @@ import {
   type TopicSpec,
 } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { Ends } from './client/ends.fixture.ts';
+import { KafkaClient } from './client/client.ts';
 import { BoundedAppends, Layouts } from './growth.ts';
 
 const SPEC: TopicSpec = { name: 'events', partitions: 2, packed: false, retentionMs: 7 * 86_400_000 };
 const NOW = Date.parse('2026-11-26T12:00:00.000Z');
 const DAY_MS = 86_400_000;
+
+/** Brokers whose partitions all end at 7. */
+class Ends extends KafkaClient {
+  constructor() {
+    super({ connection: { brokers: ['127.0.0.1:9'], clientId: 'spec' }, logger: NO_LOGGER });
+  }
+
+  override async listOffsets(
+    partitions: Parameters<KafkaClient['listOffsets']>[0],
+  ): ReturnType<KafkaClient['listOffsets']> {
+    const names = partitions.map(({ topic, partition }) => `${topic}/${partition}`);
+    return new Map(names.map((name) => [name, { offset: 7, timestamp: 0 }]));
+  }
+}
 
 function setUp(layout: TopicLayout) {
   const layouts = new Map([[SPEC.name, layout]]);

@@ -20,7 +20,7 @@ import {
 } from '@tributary/core';
 import { specOf } from '../entries.ts';
 import { type EntryBarrier, sharedByCallers, type Taken } from '../stage-runner/work.ts';
-import { appendedEnds, offsetAt } from './client/client.ts';
+import { offsetAt, offsetsOf } from './client/client.ts';
 import type { Installation } from './topics.ts';
 
 /** How long to wait for the catalog to be read up to its end, ms. */
@@ -111,9 +111,10 @@ export class Layouts {
     const { client, nameOf } = this.#options;
     const name = nameOf(topic);
     if (at === 'end') {
-      const ends = await appendedEnds(
+      const ends = await offsetsOf(
         client,
         [...partitions].map((partition) => ({ topic: name, partition })),
+        'end',
       );
       return new Map([...partitions].map((partition) => [partition, ends.get(`${name}/${partition}`) ?? 0]));
     }

@@ -10,7 +10,7 @@ import {
   Unavailable,
 } from '@tributary/core';
 import { type Cursor, compareCursors, sharedByCallers } from '../stage-runner/work.ts';
-import { appendedEnds, firstOffsets, firstStamp, storedOffsets } from './client/client.ts';
+import { firstStamp, offsetsOf, storedOffsets } from './client/client.ts';
 import { entriesOf, type Fetcher } from './reading.ts';
 import { type Installation, partitionsOf } from './topics.ts';
 
@@ -114,9 +114,10 @@ export async function findStart(
 }
 
 async function areEmpty(sources: StartSources, names: readonly string[]): Promise<boolean> {
-  const ends = await appendedEnds(
+  const ends = await offsetsOf(
     sources.client,
     names.flatMap((name) => inKafka(sources, name)),
+    'end',
   );
   return [...ends.values()].every((end) => end === 0);
 }
@@ -301,7 +302,7 @@ export async function knownPositions(
   const { client, topics, nameOf } = installation;
   await positions.read();
   const all = [...topics.keys()].flatMap((topic) => inKafka(installation, topic));
-  const ends = await appendedEnds(client, all);
+  const ends = await offsetsOf(client, all, 'end');
   const known: KnownPosition[] = [];
   for (const stage of stages) {
     const stored = await storedOffsets(client, nameOf(stage), all);
@@ -337,7 +338,7 @@ export async function stageProgress(
     })),
   );
   const all = inTopics([...new Set(stages.flatMap(({ topics }) => topics))]);
-  const [firsts, ends] = await Promise.all([firstOffsets(client, all), appendedEnds(client, all)]);
+  const [firsts, ends] = await Promise.all([offsetsOf(client, all, 'first'), offsetsOf(client, all, 'end')]);
   return stored.map(({ stage, topics, positions, members }) => ({
     stage,
     members,

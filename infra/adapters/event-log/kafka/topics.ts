@@ -1,16 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import {
-  LayoutMismatch,
-  type Logger,
-  type TopicFault,
-  type TopicSpec,
-  TributaryError,
-} from '@tributary/core';
+import { LayoutMismatch, type Logger, messageOf, type TopicFault, type TopicSpec } from '@tributary/core';
 import type { Admin, ITopicConfig, ITopicMetadata } from 'kafkajs';
 import kafkajs from 'kafkajs';
-import { pause } from '../stage-runner/work.ts';
-import { type KafkaConnection, withKafkaAdmin } from './client/brokers.ts';
-import { appendedEnds, type KafkaClient, stableEnds } from './client/client.ts';
+import { type KafkaConnection, type TopicPartition, withKafkaAdmin } from './client/brokers.ts';
+import { type KafkaClient, offsetsOf } from './client/client.ts';
 import { protocolErrorOf } from './client/protocol.ts';
 
 const { ConfigResourceTypes } = kafkajs;
@@ -144,7 +137,7 @@ export function positionsSpec(topics: ReadonlyMap<string, TopicSpec>): TopicSpec
   };
 }
 
-/** How long to wait for the leaders of created topics, ms. */
+/** How long to wait for the leaders of created topics and added partitions, ms. */
 const LEADERS_WITHIN_MS = 30_000;
 
 export interface CreateTopicsOptions {
@@ -222,25 +215,32 @@ function causesOf(thrown: unknown): readonly unknown[] {
     : [thrown];
 }
 
-/** Metadata names leaders before they answer, so each gets a request. */
 async function checkLayout(admin: Admin, { client, topics, nameOf }: Installation): Promise<void> {
-  const never = new AbortController().signal;
+  await untilLed(client, async () => {
+    const { topics: found } = await admin.fetchTopicMetadata({ topics: [...topics.keys()].map(nameOf) });
+    const faults = layoutFaults(found, topics, nameOf);
+    if (faults.length > 0) throw new LayoutMismatch(faults);
+    return found.flatMap(({ name, partitions: of }) =>
+      of.map(({ partitionId }) => ({ topic: name, partition: partitionId })),
+    );
+  });
+}
+
+/** Waits until the partitions have leaders. Metadata names leaders before they answer, so each gets a request. */
+async function untilLed(
+  client: KafkaClient,
+  partitions: () => Promise<readonly TopicPartition[]>,
+): Promise<void> {
   const deadline = performance.now() + LEADERS_WITHIN_MS;
   for (;;) {
     try {
-      const { topics: found } = await admin.fetchTopicMetadata({ topics: [...topics.keys()].map(nameOf) });
-      const faults = layoutFaults(found, topics, nameOf);
-      if (faults.length > 0) throw new LayoutMismatch(faults);
-      const partitions = found.flatMap(({ name, partitions: of }) =>
-        of.map(({ partitionId }) => ({ topic: name, partition: partitionId })),
-      );
-      await stableEnds(client, partitions);
+      await offsetsOf(client, await partitions(), 'stable');
       return;
     } catch (thrown) {
-      const isSoon = /LEADER|UNKNOWN_TOPIC/.test(protocolErrorOf(thrown) ?? '');
+      const isSoon = /LEADER|UNKNOWN_TOPIC|no leader/.test(`${protocolErrorOf(thrown)} ${messageOf(thrown)}`);
       if (!isSoon || performance.now() > deadline) throw thrown;
       client.invalidateMetadata();
-      await pause(50, never);
+      await sleep(50);
     }
   }
 }
@@ -423,10 +423,6 @@ async function positionFaults(admin: Admin, { topics }: Installation): Promise<r
   ];
 }
 
-/** How long to wait until the brokers lead the added partitions, ms. */
-const LED_WITHIN_MS = 30_000;
-const LEADERS_EVERY_MS = 200;
-
 /** The partitions of each declared topic in Kafka; a topic that is missing there is left out. */
 export function partitionsInKafka(installation: Installation): Promise<ReadonlyMap<string, number>> {
   const { topics, nameOf } = installation;
@@ -457,19 +453,10 @@ export async function growTopic(
       if (protocolErrorOf(thrown) !== 'INVALID_PARTITIONS') throw thrown;
     }
   });
-  const all = Array.from({ length: partitions }, (_, partition) => ({ topic: name, partition }));
-  const deadline = performance.now() + LED_WITHIN_MS;
-  for (;;) {
-    client.invalidateMetadata();
-    try {
-      await appendedEnds(client, all);
-      return;
-    } catch (thrown) {
-      if (!(thrown instanceof TributaryError && thrown.retryable) || performance.now() > deadline)
-        throw thrown;
-      await sleep(LEADERS_EVERY_MS);
-    }
-  }
+  client.invalidateMetadata();
+  await untilLed(client, async () =>
+    Array.from({ length: partitions }, (_, partition) => ({ topic: name, partition })),
+  );
 }
 
 /** Where Kafka has another number of partitions than Tributary uses, as texts for operators. */

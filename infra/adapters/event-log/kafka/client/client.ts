@@ -11,8 +11,7 @@ import {
   type JoinRequest,
   type KafkajsJoinAnswer,
   type KafkajsJoinRequest,
-  type ListedOffsets,
-  type ListOffsetsRequest,
+  type ListedOffset,
   type LogDirectory,
   type MemberAssignment,
   type OffsetCommitAnswer,
@@ -91,15 +90,30 @@ export class KafkaClient extends Brokers {
     );
   }
 
-  /** All partitions must have the same leader; `of` is one of them. */
+  /**
+   * The offset of each partition and the stamp of its record, with one request a broker; by `topic/partition`. `timestamp`:
+   * `LATEST`, `EARLIEST`, or epoch ms for the first record of that time or later, -1 where there is none.
+   */
   async listOffsets(
-    of: { readonly topic: string; readonly partition: number },
-    request: ListOffsetsRequest,
-  ): Promise<ListedOffsets> {
-    const { responses } = await this.withLeader(of.topic, of.partition, 'listing offsets', (broker) =>
-      broker.listOffsets({ replicaId: -1, ...request }),
-    );
-    return responses;
+    partitions: readonly TopicPartition[],
+    timestamp: number,
+    isolationLevel: 0 | 1 = READ_UNCOMMITTED,
+  ): Promise<ReadonlyMap<string, ListedOffset>> {
+    const found = new Map<string, ListedOffset>();
+    const byLeader = await groupByLeader(this, partitions, (partition) => partition);
+    for (const [leader, led] of byLeader) {
+      const topics = [...Map.groupBy(led, ({ topic }) => topic)].map(([topic, of]) => ({
+        topic,
+        partitions: of.map(({ partition }) => ({ partition, timestamp })),
+      }));
+      const { responses } = await this.withNode(leader, 'listing offsets', (broker) =>
+        broker.listOffsets({ replicaId: -1, isolationLevel, topics }),
+      );
+      for (const { topic, partitions: listed } of responses)
+        for (const { partition, offset, timestamp: stamp = -1 } of listed)
+          found.set(`${topic}/${partition}`, { offset: Number(offset), timestamp: Number(stamp) });
+    }
+    return found;
   }
 
   /** Makes the offset the first one that is read; the brokers remove the segments before it later. */
@@ -384,30 +398,36 @@ interface Stamp {
   readonly stampedAt: number;
 }
 
-const READ_UNCOMMITTED = 0 as const;
-const READ_COMMITTED = 1 as const;
+const READ_UNCOMMITTED = 0;
+const READ_COMMITTED = 1;
 /** Timestamps with a meaning of their own. */
-const LATEST = -1 as const;
-const EARLIEST = -2 as const;
+const LATEST = -1;
+const EARLIEST = -2;
 
 /**
- * `end`: behind the last record; `first`: of the first record kept; `stable`: behind the last record that a read-committed
- * reader gets to.
+ * `end`: behind the last record, those of open transactions included; `first`: of the first record kept; `stable`: behind the
+ * last record that a read-committed reader gets to.
  */
+type Which = 'first' | 'end' | 'stable';
+
+/** The offsets of many partitions, with one request a broker. By `topic/partition`. */
+export async function offsetsOf(
+  client: KafkaClient,
+  partitions: readonly TopicPartition[],
+  which: Which,
+): Promise<ReadonlyMap<string, number>> {
+  const isolation = which === 'stable' ? READ_COMMITTED : READ_UNCOMMITTED;
+  const listed = await client.listOffsets(partitions, which === 'first' ? EARLIEST : LATEST, isolation);
+  return new Map([...listed].map(([name, { offset }]) => [name, offset]));
+}
+
 export async function offsetOf(
   client: KafkaClient,
   topic: string,
   partition: number,
-  which: 'first' | 'end' | 'stable',
+  which: Which,
 ): Promise<number> {
-  const listed = await client.listOffsets(
-    { topic, partition },
-    {
-      isolationLevel: which === 'stable' ? READ_COMMITTED : READ_UNCOMMITTED,
-      topics: [{ topic, partitions: [{ partition, timestamp: which === 'first' ? EARLIEST : LATEST }] }],
-    },
-  );
-  return Number(listed[0]?.partitions[0]?.offset ?? 0);
+  return (await offsetsOf(client, [{ topic, partition }], which)).get(`${topic}/${partition}`) ?? 0;
 }
 
 /** The offset of the first record that its broker stamped at or after `ms`; the end where there is none. */
@@ -419,15 +439,9 @@ export async function offsetAt(
 ): Promise<number> {
   // Listed first: a record that is appended between the two requests is behind it.
   const end = await offsetOf(client, topic, partition, 'end');
-  const listed = await client.listOffsets(
-    { topic, partition },
-    {
-      isolationLevel: READ_UNCOMMITTED,
-      // Negative times have special meanings.
-      topics: [{ topic, partitions: [{ partition, timestamp: Math.max(0, Math.ceil(ms)) }] }],
-    },
-  );
-  const found = Number(listed[0]?.partitions[0]?.offset ?? -1);
+  // Negative times have special meanings.
+  const listed = await client.listOffsets([{ topic, partition }], Math.max(0, Math.ceil(ms)));
+  const found = listed.get(`${topic}/${partition}`)?.offset ?? -1;
   return found < 0 ? end : found;
 }
 
@@ -437,55 +451,16 @@ export async function firstStamp(
   topic: string,
   partition: number,
 ): Promise<number | undefined> {
-  const listed = await client.listOffsets(
-    { topic, partition },
-    { isolationLevel: READ_UNCOMMITTED, topics: [{ topic, partitions: [{ partition, timestamp: 0 }] }] },
-  );
-  const stamp = Number(listed[0]?.partitions[0]?.timestamp ?? -1);
+  const listed = await client.listOffsets([{ topic, partition }], 0);
+  const stamp = listed.get(`${topic}/${partition}`)?.timestamp ?? -1;
   return stamp < 0 ? undefined : stamp;
-}
-
-/** The stable ends of many partitions, with one request a broker. By `topic/partition`. */
-export const stableEnds = (client: KafkaClient, partitions: readonly TopicPartition[]) =>
-  offsetsOf(client, partitions, READ_COMMITTED, LATEST);
-
-/** The ends of many partitions, records of open transactions included, with one request a broker. By `topic/partition`. */
-export const appendedEnds = (client: KafkaClient, partitions: readonly TopicPartition[]) =>
-  offsetsOf(client, partitions, READ_UNCOMMITTED, LATEST);
-
-/** The first kept offsets of many partitions, with one request a broker. By `topic/partition`. */
-export const firstOffsets = (client: KafkaClient, partitions: readonly TopicPartition[]) =>
-  offsetsOf(client, partitions, READ_UNCOMMITTED, EARLIEST);
-
-async function offsetsOf(
-  client: KafkaClient,
-  partitions: readonly TopicPartition[],
-  isolationLevel: 0 | 1,
-  timestamp: typeof EARLIEST | typeof LATEST,
-): Promise<ReadonlyMap<string, number>> {
-  const byLeader = await groupByLeader(client, partitions, (partition) => partition);
-  const ends = new Map<string, number>();
-  for (const led of byLeader.values()) {
-    const [one] = led;
-    if (!one) continue;
-    const listed = await client.listOffsets(one, {
-      isolationLevel,
-      topics: [...Map.groupBy(led, ({ topic }) => topic)].map(([topic, of]) => ({
-        topic,
-        partitions: of.map(({ partition }) => ({ partition, timestamp })),
-      })),
-    });
-    for (const { topic, partitions: answers } of listed)
-      for (const { partition, offset } of answers) ends.set(`${topic}/${partition}`, Number(offset));
-  }
-  return ends;
 }
 
 /** The stored positions of a group, by `topic/partition`; the stages may be further. */
 export async function storedOffsets(
   client: KafkaClient,
   groupId: string,
-  partitions: readonly { readonly topic: string; readonly partition: number }[],
+  partitions: readonly TopicPartition[],
 ): Promise<ReadonlyMap<string, number>> {
   const byTopic = Map.groupBy(partitions, ({ topic }) => topic);
   const responses = await client.fetchOffsets(

@@ -218,24 +218,12 @@ export interface TopicPartitions {
   readonly partitions: readonly number[];
 }
 
-export interface ListOffsetsRequest {
-  /** 1: read committed. */
-  readonly isolationLevel: 0 | 1;
-  /** `timestamp` -1: the end, -2: the first record kept; else the first record at that epoch ms or later. */
-  readonly topics: readonly {
-    readonly topic: string;
-    readonly partitions: readonly { readonly partition: number; readonly timestamp: number }[];
-  }[];
+/** -1 where there is none. */
+export interface ListedOffset {
+  readonly offset: number;
+  /** Epoch ms. */
+  readonly timestamp: number;
 }
-
-export type ListedOffsets = readonly {
-  readonly topic: string;
-  readonly partitions: readonly {
-    readonly partition: number;
-    readonly offset: string;
-    readonly timestamp?: string;
-  }[];
-}[];
 
 export interface KafkaLogEntry {
   readonly namespace: string;
@@ -322,9 +310,24 @@ export interface KafkaBroker {
       readonly partitions: readonly { readonly partition: number }[];
     }[];
   }): Promise<{ readonly responses: readonly OffsetsOfTopic[] }>;
-  listOffsets(
-    request: ListOffsetsRequest & { readonly replicaId: -1 },
-  ): Promise<{ readonly responses: ListedOffsets }>;
+  /** `isolationLevel`: 1 for read committed. */
+  listOffsets(request: {
+    readonly replicaId: -1;
+    readonly isolationLevel: 0 | 1;
+    readonly topics: readonly {
+      readonly topic: string;
+      readonly partitions: readonly { readonly partition: number; readonly timestamp: number }[];
+    }[];
+  }): Promise<{
+    readonly responses: readonly {
+      readonly topic: string;
+      readonly partitions: readonly {
+        readonly partition: number;
+        readonly offset: string;
+        readonly timestamp?: string;
+      }[];
+    }[];
+  }>;
   deleteRecords(request: {
     readonly topics: readonly {
       readonly topic: string;

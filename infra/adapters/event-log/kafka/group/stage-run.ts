@@ -12,7 +12,7 @@ import {
 import { specOf } from '../../entries.ts';
 import { PartitionLoop, type SharedReads } from '../../stage-runner/partition-loop.ts';
 import { type Cursor, PartitionLost, pause, type Runner, unlessAborted } from '../../stage-runner/work.ts';
-import { appendedEnds, KafkaClient, storedOffsets } from '../client/client.ts';
+import { KafkaClient, offsetsOf, storedOffsets } from '../client/client.ts';
 import { PositionUnknown } from '../positions.ts';
 import { Fetcher, PartitionReader } from '../reading.ts';
 import { partitionsOf } from '../topics.ts';
@@ -105,7 +105,7 @@ export class KafkaStageRun implements StageRun {
     );
     const partitions = all.map(({ name, partition }) => ({ topic: name, partition }));
     const stored = await storedOffsets(this.#client, this.#membership.groupId, partitions);
-    const ends = await appendedEnds(this.#client, partitions);
+    const ends = await offsetsOf(this.#client, partitions, 'end');
     return all.map(({ topic, name, partition }) => {
       const key = `${name}/${partition}`;
       const { work, reader } = this.#atWork.get(key) ?? {};
