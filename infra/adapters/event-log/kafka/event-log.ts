@@ -62,25 +62,6 @@ export interface KafkaEventLogOptions extends RunnerOptions {
   readonly appendTimeoutMs?: number;
 }
 
-/** The event log on Kafka, with the operator's commands. */
-export interface KafkaLog extends EventLog {
-  topicFaults(): Promise<readonly TopicFault[]>;
-  /** Corrects the settings of topics and describes what it altered. */
-  alterTopics(): Promise<readonly string[]>;
-  /** The known positions of stages. */
-  positionsOf(stages: readonly string[]): Promise<readonly KnownPosition[]>;
-  /** Sets the position of a partition whose group has lost it. `InvalidInput` where the group has one. */
-  setPosition(of: StagePartition, offset: number): Promise<void>;
-  /** Sets the positions of stages that never ran on this log to those of another log; see `importPositions`. */
-  importPositions(positions: readonly ImportedPosition[]): Promise<void>;
-  /** The partitions that the brokers have of each declared topic, used or not. */
-  partitionsInKafka(): Promise<ReadonlyMap<string, number>>;
-  /** Makes the brokers have this many partitions of a topic, if they have fewer. Nothing uses the added ones yet. */
-  growTopic(topic: string, partitions: number): Promise<void>;
-  followLayouts(source: LayoutSource): () => void;
-  otherPartitions(): Promise<readonly string[]>;
-}
-
 const WATCH_WAIT_MS = 250;
 
 /** How long a broker may take for a request of a transaction, ms: longer than a transaction may be open. */
@@ -88,11 +69,11 @@ const TRANSACTION_REQUEST_TIMEOUT_MS = 20_000;
 
 /** Opens the event log on Kafka. While Kafka does not answer its methods reject with `Unavailable`. */
 export async function openKafkaEventLog(options: KafkaEventLogOptions): Promise<KafkaLog> {
-  return new KafkaEventLog(options);
+  return new KafkaLog(options);
 }
 
-/** The distributed `EventLog`. */
-class KafkaEventLog implements KafkaLog {
+/** The distributed `EventLog`, with the operator's commands. */
+export class KafkaLog implements EventLog {
   readonly topics: ReadonlyMap<string, TopicSpec>;
   readonly #options: KafkaEventLogOptions;
   readonly #framing: ValueFraming;
@@ -189,16 +170,19 @@ class KafkaEventLog implements KafkaLog {
     return topicFaults(this.#installation);
   }
 
+  /** Corrects the settings of topics and describes what it altered. */
   async alterTopics(): Promise<readonly string[]> {
     this.#checkOpen();
     return alterTopics(this.#installation);
   }
 
+  /** The known positions of stages. */
   async positionsOf(stages: readonly string[]): Promise<readonly KnownPosition[]> {
     this.#checkOpen();
     return knownPositions(stages, this.#positions, this.#installation);
   }
 
+  /** Sets the position of a partition whose group has lost it. `InvalidInput` where the group has one. */
   async setPosition(of: StagePartition, offset: number): Promise<void> {
     const { stage, topic, partition } = of;
     const stored = await this.positionOf(stage, topic, partition);
@@ -212,6 +196,7 @@ class KafkaEventLog implements KafkaLog {
     await this.#positions.recordStart(of, { offset, index: 0 });
   }
 
+  /** Sets the positions of stages that never ran on this log to those of another log; see `importPositions`. */
   async importPositions(positions: readonly ImportedPosition[]): Promise<void> {
     this.#checkOpen();
     await importPositions(positions, this.#positions, this.#installation);
@@ -228,6 +213,7 @@ class KafkaEventLog implements KafkaLog {
     return this.#layouts.follow(source);
   }
 
+  /** The partitions that the brokers have of each declared topic, used or not. */
   partitionsInKafka(): Promise<ReadonlyMap<string, number>> {
     return partitionsInKafka(this.#installation);
   }
@@ -236,6 +222,7 @@ class KafkaEventLog implements KafkaLog {
     return otherPartitions(this.#installation);
   }
 
+  /** Makes the brokers have this many partitions of a topic, if they have fewer. Nothing uses the added ones yet. */
   async growTopic(topic: string, partitions: number): Promise<void> {
     await growTopic(this.#installation, topic, partitions);
   }

@@ -56,10 +56,7 @@ describe('a fetcher', () => {
     const asked: string[] = [];
     const fetcher = fetcherOf({
       leaderId: async () => 1,
-      fetch: async (_nodeId, { topics }) => {
-        const of = topics.flatMap(({ topic, partitions }) =>
-          partitions.map(({ partition }) => ({ topic, partition })),
-        );
+      fetch: async (_nodeId, { partitions: of }) => {
         asked.push(of.map(({ topic, partition }) => `${topic}/${partition}`).join(' '));
         if (asked.length === 3) stop.abort();
         return {

@@ -436,16 +436,9 @@ export class Fetcher {
     let answer: FetchAnswer;
     try {
       answer = await this.#client.fetch(nodeId, {
-        replicaId: -1,
-        isolationLevel: 1,
-        maxWaitTime: this.#waitMs(),
-        minBytes: 1,
+        waitMs: this.#waitMs(),
         maxBytes: ANSWER_BYTES,
-        rackId: '',
-        topics: rotated(wanted).map(({ topic, partition, offset, maxBytes }) => ({
-          topic,
-          partitions: [{ partition, fetchOffset: String(offset), maxBytes }],
-        })),
+        partitions: rotated(wanted),
       });
     } catch (thrown) {
       const failure = translateKafkaError(thrown, 'reading');

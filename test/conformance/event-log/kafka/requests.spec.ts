@@ -89,13 +89,10 @@ describe.skipIf(engines() === undefined)('requests of our own on a broker', () =
 
     const begin = () => initProducer(topic);
 
-    const topicsAt = (offset: number) => [
-      { topic, partitions: [{ partition: 0, offset: String(offset), metadata: '' }] },
-    ];
-
     async function commit(producer: Producer, member: Member, offset: number): Promise<void> {
       await client.addGroup(producer, topic);
-      await client.commitInTransaction({ producer, member, topics: topicsAt(offset) });
+      const position = { topic, partition: 0, offset, metadata: '' };
+      await client.commitInTransaction({ producer, member, position });
       await client.endTransaction(producer);
     }
 
@@ -201,22 +198,12 @@ describe.skipIf(engines() === undefined)('requests of our own on a broker', () =
 
     const isEmpty = ({ records, isControl }: RecordBatch) => records.length === 0 && !isControl;
 
-    const requestFrom = (offset: number, maxBytes: number) =>
-      ({
-        replicaId: -1,
-        isolationLevel: 1,
-        maxWaitTime: 0,
-        minBytes: 0,
-        maxBytes: 8_388_608,
-        rackId: '',
-        topics: [{ topic, partitions: [{ partition: 0, fetchOffset: String(offset), maxBytes }] }],
-      }) as const;
-
     async function fetch(offset: number, maxBytes = 1_048_576) {
-      const { responses } = await client.fetch(
-        await client.leaderId(topic, 0),
-        requestFrom(offset, maxBytes),
-      );
+      const { responses } = await client.fetch(await client.leaderId(topic, 0), {
+        waitMs: 0,
+        maxBytes: 8_388_608,
+        partitions: [{ topic, partition: 0, offset, maxBytes }],
+      });
       const [partition] = responses[0]?.partitions ?? [];
       if (partition === undefined) throw new Error('no answer for the partition');
       return partition;

@@ -84,22 +84,16 @@ export interface ProduceAnswer {
   }[];
 }
 
+/** Of committed records. */
 export interface FetchRequest {
-  readonly replicaId: -1;
-  /** 1: read committed. */
-  readonly isolationLevel: 0 | 1;
-  /** ms */
-  readonly maxWaitTime: number;
-  readonly minBytes: number;
+  /** How long the broker may wait for records, ms. */
+  readonly waitMs: number;
   readonly maxBytes: number;
-  readonly rackId: string;
-  readonly topics: readonly {
+  readonly partitions: readonly {
     readonly topic: string;
-    readonly partitions: readonly {
-      readonly partition: number;
-      readonly fetchOffset: string;
-      readonly maxBytes: number;
-    }[];
+    readonly partition: number;
+    readonly offset: number;
+    readonly maxBytes: number;
   }[];
 }
 
@@ -163,11 +157,19 @@ export interface PartitionsOfTopic {
   readonly partitions: number;
 }
 
+/** A position of a group. */
+export interface PositionToStore {
+  readonly topic: string;
+  readonly partition: number;
+  readonly offset: number;
+  readonly metadata: string;
+}
+
 /** The position of a group to store in a transaction, by a member of the group. */
 export interface TxnOffsetCommitRequest {
   readonly producer: ProducerIdentity;
   readonly member: GroupMember;
-  readonly topics: readonly OffsetsOfTopic[];
+  readonly position: PositionToStore;
 }
 
 export interface JoinRequest {

@@ -177,7 +177,7 @@ describe('a position stored in a transaction', () => {
     const { decode } = TXN_OFFSET_COMMIT.protocol({ version: 3 })({
       producer: { transactionalId: 'tx', producerId: '513', producerEpoch: 2 },
       member: { groupId: 'g', memberId: 'm1', generationId: 9 },
-      topics: [],
+      position: { topic: 'ab', partition: 1, offset: 1, metadata: '' },
     }).response;
     const answer = (error: string) => Buffer.from(`0000000000020361620200000001${error}000000`, 'hex');
     await expect(decode(answer('0016'))).rejects.toMatchObject({ type: 'ILLEGAL_GENERATION' });

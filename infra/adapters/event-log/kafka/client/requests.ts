@@ -154,6 +154,7 @@ function produceRoom({ transactionalId = '', topicData }: ProduceRequest): numbe
 
 /** No fetch session: each request names all its partitions. */
 const NO_SESSION = { id: 0, epoch: -1 };
+const READ_COMMITTED = 1;
 const UNKNOWN = -1;
 
 /**
@@ -168,28 +169,30 @@ export const FETCH = ownRequest({
   decode: decodedFetch,
 });
 
-function encodedFetch(request: FetchRequest): Encoded {
-  const { replicaId, maxWaitTime, minBytes, maxBytes, isolationLevel, topics, rackId } = request;
-  const writer = new WireWriter(roomOfTopics(topics) + Buffer.byteLength(rackId));
-  writer.int32(replicaId);
-  writer.int32(maxWaitTime);
-  writer.int32(minBytes);
+function encodedFetch({ waitMs, maxBytes, partitions }: FetchRequest): Encoded {
+  const room = partitions.reduce(
+    (sum, { topic }) => sum + Buffer.byteLength(topic) + FRAME_BYTES,
+    FRAME_BYTES,
+  );
+  const writer = new WireWriter(room);
+  writer.int32(UNKNOWN); // replica
+  writer.int32(waitMs);
+  writer.int32(1); // least bytes
   writer.int32(maxBytes);
-  writer.int8(isolationLevel);
+  writer.int8(READ_COMMITTED);
   writer.int32(NO_SESSION.id);
   writer.int32(NO_SESSION.epoch);
-  writer.array(topics, ({ topic, partitions }) => {
+  writer.array(partitions, ({ topic, partition, offset, maxBytes: bytes }) => {
     writer.name(topic);
-    writer.array(partitions, ({ partition, fetchOffset, maxBytes: bytes }) => {
-      writer.int32(partition);
-      writer.int32(UNKNOWN); // leader epoch
-      writer.int64(BigInt(fetchOffset));
-      writer.int64(BigInt(UNKNOWN)); // log start offset, of followers
-      writer.int32(bytes);
-    });
+    writer.int32(1);
+    writer.int32(partition);
+    writer.int32(UNKNOWN); // leader epoch
+    writer.int64(BigInt(offset));
+    writer.int64(BigInt(UNKNOWN)); // log start offset, of followers
+    writer.int32(bytes);
   });
   writer.array([], () => {}); // topics to leave out of a session
-  writer.name(rackId);
+  writer.name(''); // rack
   return encoded(writer);
 }
 
@@ -248,11 +251,10 @@ export const TXN_OFFSET_COMMIT = ownRequest({
   decode: decodedTxnOffsetCommit,
 });
 
-function encodedTxnOffsetCommit({ producer, member, topics }: TxnOffsetCommitRequest): Encoded {
-  const names = topics.flatMap(({ partitions }) => partitions.map(({ metadata }) => metadata ?? ''));
-  const texts = [producer.transactionalId, member.groupId, member.memberId, ...names];
-  const room = texts.reduce((sum, text) => sum + Buffer.byteLength(text), roomOfTopics(topics));
-  const writer = new WireWriter(room);
+function encodedTxnOffsetCommit({ producer, member, position }: TxnOffsetCommitRequest): Encoded {
+  const { topic, partition, offset, metadata } = position;
+  const texts = [producer.transactionalId, member.groupId, member.memberId, topic, metadata];
+  const writer = new WireWriter(texts.reduce((sum, text) => sum + Buffer.byteLength(text), 3 * FRAME_BYTES));
   writer.noTags(); // of the header
   writer.compactText(producer.transactionalId);
   writer.compactText(member.groupId);
@@ -261,9 +263,9 @@ function encodedTxnOffsetCommit({ producer, member, topics }: TxnOffsetCommitReq
   writer.int32(member.generationId);
   writer.compactText(member.memberId);
   writer.compactText(null); // id of a static member
-  writer.compactArray(topics, ({ topic, partitions }) => {
+  writer.compactArray([topic], () => {
     writer.compactText(topic);
-    writer.compactArray(partitions, ({ partition, offset, metadata }) => {
+    writer.compactArray([partition], () => {
       writer.int32(partition);
       writer.int64(BigInt(offset));
       writer.int32(UNKNOWN); // leader epoch
@@ -339,15 +341,6 @@ async function decodedLogDirectories(bytes: Buffer): Promise<readonly LogDirecto
   });
   return directories.flatMap(({ errorCode, size, free, isOurs }) =>
     errorCode === 0 && isOurs ? [{ size, free }] : [],
-  );
-}
-
-function roomOfTopics(
-  topics: readonly { readonly topic: string; readonly partitions: readonly unknown[] }[],
-): number {
-  return topics.reduce(
-    (sum, { topic, partitions }) => sum + Buffer.byteLength(topic) + FRAME_BYTES * (1 + partitions.length),
-    FRAME_BYTES,
   );
 }
 

@@ -8,6 +8,7 @@ import {
   type JoinAnswer,
   type MemberAssignment,
   type OffsetCommitAnswer,
+  type PositionToStore,
   protocolErrorOf,
   type TopicPartitions,
   translateKafkaError,
@@ -378,14 +379,6 @@ function shareOut(
     }
   }
   return parts;
-}
-
-/** The position of one partition. Topics have their names in Kafka. */
-interface PositionToStore {
-  readonly topic: string;
-  readonly partition: number;
-  readonly offset: number;
-  readonly metadata: string;
 }
 
 interface ToStore {

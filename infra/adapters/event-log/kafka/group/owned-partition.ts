@@ -26,6 +26,7 @@ import { groupByLeader } from '../client/brokers.ts';
 import { type ClientPool, type KafkaClient, offsetOf, storedOffsets } from '../client/client.ts';
 import {
   failOn,
+  type PositionToStore,
   type ProducerIdentity,
   protocolErrorOf,
   type RecordToWrite,
@@ -331,15 +332,6 @@ const TRANSACTION_TIMEOUT_MS = 15_000;
 const CONCURRENT_TIMEOUT_MS = 30_000;
 const CONCURRENT_BACKOFF = { firstMs: 2, capMs: 100 };
 
-/** The position to store with a transaction. */
-interface StoredPosition {
-  /** In Kafka. */
-  readonly topic: string;
-  readonly partition: number;
-  readonly offset: number;
-  readonly metadata: string;
-}
-
 /** One batch and the records that it is part of. */
 interface Written {
   readonly records: PartitionRecords;
@@ -396,7 +388,7 @@ export class Transactions {
    * Makes output records and a position visible together. After a rejection the outcome is unknown, but for `TooLarge`: a
    * topic takes no record of the size of one of them, and nothing was committed.
    */
-  async commit(outputRecords: readonly OutputRecord[], position: StoredPosition): Promise<void> {
+  async commit(outputRecords: readonly OutputRecord[], position: PositionToStore): Promise<void> {
     const identity = this.#identity;
     if (!identity) throw new Unavailable('Kafka: the transactional id was not fenced yet');
     this.#identity = undefined;
@@ -429,15 +421,11 @@ export class Transactions {
     ]);
   }
 
-  async #store(client: KafkaClient, identity: ProducerIdentity, position: StoredPosition): Promise<void> {
-    const { topic, partition, offset, metadata } = position;
+  async #store(client: KafkaClient, identity: ProducerIdentity, position: PositionToStore): Promise<void> {
     // After a rejoin the member names a generation in which the partition is another's: the position would be accepted.
     this.#leaving.throwIfAborted();
-    await client.commitInTransaction({
-      producer: identity,
-      member: this.#group.membership.member,
-      topics: [{ topic, partitions: [{ partition, offset: String(offset), metadata }] }],
-    });
+    const { member } = this.#group.membership;
+    await client.commitInTransaction({ producer: identity, member, position });
   }
 
   /** A request takes one batch a partition, so a partition with more of them is written in rounds. */
