@@ -24,7 +24,7 @@ export interface RunningEngine {
   /** The process that gets the signals below. It changes with a restart. */
   readonly pid: number;
   readonly logFile: string;
-  /** False once its process has ended, by `kill` or by itself. With Docker, only `kill` and `stop` are noticed. */
+  /** False once its process has ended, by `kill` or by itself. */
   readonly isRunning: boolean;
   /** SIGKILL; resolves once the process has ended. Its data stay, for `restart`. */
   kill(): Promise<void>;

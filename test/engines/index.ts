@@ -1,17 +1,22 @@
-import { elasticsearchEngine } from './elasticsearch/index.ts';
-import { kafkaEngine } from './kafka/index.ts';
+import { elasticsearchEngine } from './elasticsearch.ts';
+import { kafkaEngine } from './kafka.ts';
 import type { Machine } from './machine.ts';
-import { postgresEngine } from './postgres/index.ts';
-import { redisEngine } from './redis/index.ts';
-import { schemaRegistryEngine } from './schema-registry/index.ts';
+import { postgresEngine } from './postgres.ts';
+import { redisEngine } from './redis.ts';
+import { schemaRegistryEngine } from './schema-registry.ts';
 
 export { type Engine, EngineFailed, EngineMissing, type RunningEngine, type StartOptions } from './engine.ts';
-export { startKafkaCluster } from './kafka/cluster.ts';
-export type { KafkaOptions, RunningKafka } from './kafka/index.ts';
-export { kafkaProgram } from './kafka/native.ts';
-export type { KafkaSecurity, KafkaUser, SaslMechanism } from './kafka/secured-listeners.ts';
+export {
+  type KafkaOptions,
+  type KafkaSecurity,
+  type KafkaUser,
+  kafkaProgram,
+  type RunningKafka,
+  type SaslMechanism,
+  startKafkaCluster,
+} from './kafka.ts';
 export { describeMachine, type Machine } from './machine.ts';
-export type { RedisOptions } from './redis/index.ts';
+export type { RedisOptions } from './redis.ts';
 
 /**
  * Every engine of the cluster wiring, and those used to test destinations, in the form that this machine can

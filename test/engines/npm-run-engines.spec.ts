@@ -5,7 +5,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { engines } from '../helpers/engines.ts';
-import { redisAnswer } from './redis/redis-answer.ts';
+import { redisAnswer } from './redis.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 

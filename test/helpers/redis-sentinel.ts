@@ -4,7 +4,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { RunningEngine } from '../engines/index.ts';
-import { redisAnswer } from '../engines/redis/redis-answer.ts';
+import { redisAnswer } from '../engines/redis.ts';
 import { freePort } from './free-port.ts';
 import { ownEngines } from './own-engines.ts';
 

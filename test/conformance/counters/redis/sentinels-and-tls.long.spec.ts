@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { type Counters, Fenced, NO_LOGGER, Unavailable } from '@tributary/core';
 import { openRedisCounters, openRedisDeduplicator } from '@tributary/infra';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { startNative } from '../../../engines/native/native-engine.ts';
-import { redisArguments } from '../../../engines/redis/index.ts';
+import { startEngine } from '../../../engines/engine-process.ts';
+import { redisArguments } from '../../../engines/redis.ts';
 import { selfSignedCertificate } from '../../../helpers/certificate.ts';
 import { engines } from '../../../helpers/engines.ts';
 import { freePort } from '../../../helpers/free-port.ts';
@@ -109,7 +109,7 @@ async function startRedisWithTls() {
   const tlsArguments = Object.entries(tls).flatMap(([name, value]) => [`--${name}`, value]);
   const machine = testMachine();
   const url = `rediss://127.0.0.1:${port}`;
-  const running = await startNative({
+  const running = await startEngine({
     name: 'redis',
     logFolder: undefined,
     prepare: async (folder) => ({

@@ -10,8 +10,8 @@ import { type KafkaConnection, openKafkaEventLog, renewedTokens, requestToken } 
 import { exportJWK, generateKeyPair, SignJWT } from 'jose';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { enginesOf, type KafkaSecurity, type RunningKafka } from '../../../engines/index.ts';
-import { kafkaProgram } from '../../../engines/kafka/native.ts';
-import { runTool } from '../../../engines/native/run-tool.ts';
+import { kafkaProgram } from '../../../engines/kafka.ts';
+import { runTool } from '../../../engines/programs.ts';
 import { selfSignedCertificate } from '../../../helpers/certificate.ts';
 import { engines, freshPrefix } from '../../../helpers/engines.ts';
 import { testMachine } from '../../../helpers/own-engines.ts';

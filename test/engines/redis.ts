@@ -1,10 +1,8 @@
-import { dockerAnswers } from '../docker/docker-answers.ts';
-import { type ContainerSpec, startContainer } from '../docker/docker-engine.ts';
-import type { Engine } from '../engine.ts';
-import type { Machine } from '../machine.ts';
-import { startNative } from '../native/native-engine.ts';
-import { freePort } from '../native/ports.ts';
-import { answersRedis } from './answers.ts';
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import type { Engine } from './engine.ts';
+import { freePort, startEngine } from './engine-process.ts';
+import type { Machine } from './machine.ts';
 
 export interface RedisOptions {
   /** The eviction policy. Default `noeviction`, which Tributary requires. */
@@ -16,18 +14,15 @@ export interface RedisOptions {
 }
 
 /**
- * One Redis server that writes its append-only file to disk every second. `url` is a `redis://` one. A replica is always
- * native: from inside a container it would not reach its primary.
+ * One Redis server that writes its append-only file to disk every second. `url` is a `redis://` one.
  */
 export function redisEngine(machine: Machine): Engine<RedisOptions> {
   return {
     name: 'redis',
     async start({ logFolder, ...options } = {}) {
-      if (options.replicaOf === undefined && (await dockerAnswers(machine.dockerHost)))
-        return startContainer(redisContainer(options), logFolder);
       const port = await freePort();
       const busPort = options.clusterNode ? await freePort() : undefined;
-      return startNative({
+      return startEngine({
         name: 'redis',
         logFolder,
         prepare: async (folder) => ({
@@ -35,24 +30,11 @@ export function redisEngine(machine: Machine): Engine<RedisOptions> {
           args: redisArguments(folder, port, options, busPort),
           url: `redis://127.0.0.1:${port}`,
           env: machine.engineEnv,
-          isReady: () => answersRedis(`127.0.0.1:${port}`),
+          isReady: async () => (await redisAnswer(`redis://127.0.0.1:${port}`, 'PING', 1_000)) === '+PONG',
           missing: 'install Redis 7 (Debian: apt-get install redis-server)',
         }),
       });
     },
-  };
-}
-
-function redisContainer(options: RedisOptions): ContainerSpec {
-  const port = 6379;
-  const listening = ['--bind', '0.0.0.0', '--protected-mode', 'no'];
-  return {
-    name: 'redis',
-    image: 'redis:7',
-    port,
-    command: ['redis-server', ...redisArguments('/data', port, options), ...listening],
-    url: (address) => `redis://${address}`,
-    isReady: answersRedis,
   };
 }
 
@@ -83,4 +65,20 @@ export function redisArguments(
     settings['cluster-node-timeout'] = ['2000'];
   }
   return Object.entries(settings).flatMap(([name, values]) => [`--${name}`, ...values]);
+}
+
+/** The server's reply to one command: a status or an error with its first character, or a string's text. */
+export async function redisAnswer(url: string, command: string, timeoutMs = 5_000): Promise<string> {
+  const { hostname, port } = new URL(url);
+  const socket = connect({ host: hostname, port: Number(port) });
+  try {
+    socket.write(`${command}\r\n`);
+    const [answer] = await once(socket, 'data', { signal: AbortSignal.timeout(timeoutMs) });
+    const [head = '', body = ''] = String(answer).split('\r\n');
+    return head.startsWith('$') ? body : head;
+  } catch (cause) {
+    throw new Error(`no answer to ${command}`, { cause });
+  } finally {
+    socket.destroy();
+  }
 }

@@ -1,16 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { access, chown, constants, readdir, writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { delimiter, join } from 'node:path';
-import { dockerAnswers } from '../docker/docker-answers.ts';
-import { type ContainerSpec, startContainer } from '../docker/docker-engine.ts';
-import { type Engine, EngineMissing } from '../engine.ts';
-import type { Machine } from '../machine.ts';
-import { type Command, startNative } from '../native/native-engine.ts';
-import { freePort } from '../native/ports.ts';
-import { runTool } from '../native/run-tool.ts';
-import { ownerOf } from './owner.ts';
+import { type Engine, EngineMissing } from './engine.ts';
+import { type Command, freePort, startEngine } from './engine-process.ts';
+import type { Machine } from './machine.ts';
+import { runTool } from './programs.ts';
 
 const USER = 'tributary';
 
@@ -23,25 +20,13 @@ export function postgresEngine(machine: Machine): Engine<object> {
     name: 'postgres',
     async start({ logFolder } = {}) {
       const password = randomBytes(12).toString('hex');
-      if (await dockerAnswers(machine.dockerHost)) return startContainer(container(password), logFolder);
       const prepare = (folder: string) => preparePostgres(machine, folder, password);
-      return startNative({ name: 'postgres', logFolder, prepare });
+      return startEngine({ name: 'postgres', logFolder, prepare });
     },
   };
 }
 
 const urlOf = (address: string, password: string) => `postgres://${USER}:${password}@${address}/postgres`;
-
-function container(password: string): ContainerSpec {
-  return {
-    name: 'postgres',
-    image: 'postgres:17',
-    port: 5432,
-    environment: () => ({ POSTGRES_USER: USER, POSTGRES_PASSWORD: password, POSTGRES_DB: 'postgres' }),
-    url: (address) => urlOf(address, password),
-    isReady: answersPostgres,
-  };
-}
 
 /**
  * The server refuses to run as root: then its files and its process belong to another user of this machine.
@@ -138,4 +123,26 @@ function runs(file: string): Promise<boolean> {
     () => true,
     () => false,
   );
+}
+
+/** A user of this machine. */
+interface Owner {
+  readonly uid: number;
+  readonly gid: number;
+}
+
+/** The candidates: the user of Debian's package, else the unprivileged user. */
+const USERS = ['postgres', 'nobody'];
+
+/** The user for a program that refuses to run as root; undefined where this process is not root itself. */
+function ownerOf(uid: number): Owner | undefined {
+  if (uid !== 0) return undefined;
+  const lines = readFileSync('/etc/passwd', 'utf8')
+    .split('\n')
+    .map((line) => line.split(':'));
+  for (const user of USERS) {
+    const found = lines.find(([name]) => name === user);
+    if (found !== undefined) return { uid: Number(found[2]), gid: Number(found[3]) };
+  }
+  return undefined;
 }

@@ -1,21 +1,14 @@
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { dockerAnswers } from '../docker/docker-answers.ts';
-import { type ContainerSpec, startContainer } from '../docker/docker-engine.ts';
-import type { Engine } from '../engine.ts';
-import { COMPILED_PLAINLY, type Machine } from '../machine.ts';
-import { answersHttp } from '../native/answers-http.ts';
-import { cachedFolder } from '../native/cache.ts';
-import { type JavaNeed, needJdk } from '../native/jdk.ts';
-import { type Artifact, copyArtifacts } from '../native/maven.ts';
-import { type Command, startNative } from '../native/native-engine.ts';
-import { freePort } from '../native/ports.ts';
-import { runTool } from '../native/run-tool.ts';
+import type { Engine } from './engine.ts';
+import { answersHttp, type Command, freePort, startEngine } from './engine-process.ts';
+import { COMPILED_PLAINLY, type Machine } from './machine.ts';
+import { type Artifact, cachedFolder, copyArtifacts, type JavaNeed, needJdk, runTool } from './programs.ts';
 
-export const REGISTRY_VERSION = '3.3.3';
+const REGISTRY_VERSION = '3.3.3';
 const JAVA: JavaNeed = { engine: 'The schema registry', minimum: 21 };
 /** The path of the registry's Confluent API. */
-export const CONFLUENT_PATH = '/apis/ccompat/v7';
+const CONFLUENT_PATH = '/apis/ccompat/v7';
 
 const ARTIFACT: Artifact = {
   group: 'io.apicurio',
@@ -25,24 +18,15 @@ const ARTIFACT: Artifact = {
   classifier: 'all',
 };
 
-const CONTAINER: ContainerSpec = {
-  name: 'schema-registry',
-  image: `apicurio/apicurio-registry:${REGISTRY_VERSION}`,
-  port: 8080,
-  url: (address) => `http://${address}${CONFLUENT_PATH}`,
-  isReady: (address) => answersHttp(`http://${address}${CONFLUENT_PATH}/subjects`),
-};
-
 /**
  * Apicurio's registry with in-memory storage: a restart loses its schemas. `url` serves Confluent's protocol.
  */
 export function schemaRegistryEngine(machine: Machine): Engine<object> {
   return {
     name: 'schema-registry',
-    async start({ logFolder } = {}) {
-      if (await dockerAnswers(machine.dockerHost)) return startContainer(CONTAINER, logFolder);
+    start: ({ logFolder } = {}) => {
       const prepare = (folder: string) => prepareRegistry(machine, folder);
-      return startNative({ name: 'schema-registry', logFolder, prepare });
+      return startEngine({ name: 'schema-registry', logFolder, prepare });
     },
   };
 }

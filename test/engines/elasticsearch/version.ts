@@ -1,1 +1,0 @@
-export const ELASTICSEARCH_VERSION = '9.5.3';

@@ -1,1 +1,0 @@
-export const KAFKA_VERSION = '4.1.1';
