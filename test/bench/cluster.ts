@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '../helpers/client.ts';
 import { adminOf } from '../helpers/cluster.ts';
-import { scrape } from '../helpers/scrape.ts';
+import { scrape } from '../helpers/running-tributary.ts';
 import { ServerProcess } from '../helpers/server-process.ts';
 import { startGateway } from './gateway.ts';
 import type { Installation, Wiring } from './installation.ts';

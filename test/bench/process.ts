@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { pidOf } from '../helpers/pid-of.ts';
+import { pidOf } from '../helpers/child.ts';
 
 /** kafkajs sets a timer with a negative delay at its start, and Node warns about that. */
 const FLAGS = ['--disable-warning=ExperimentalWarning', '--disable-warning=TimeoutNegativeWarning'];

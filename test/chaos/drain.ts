@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { waiting } from '../demo/drained.ts';
-import { scrape } from '../helpers/scrape.ts';
+import { scrape, waiting } from '../helpers/running-tributary.ts';
 import type { Installation } from './installation.ts';
 
 const POLL_MS = 300;

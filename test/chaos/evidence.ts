@@ -1,8 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { TOPIC } from '@tributary/core';
-import type { Client } from '../helpers/client.ts';
-import { listAll } from '../helpers/list-all.ts';
+import { type Client, listAll } from '../helpers/client.ts';
 import type { Installation } from './installation.ts';
 import { jsonOf, type PrintedRecord, readCommitted } from './java-reader.ts';
 import type {

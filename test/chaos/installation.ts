@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { openDevIssuer } from '@tributary/infra';
 import { describeMachine, enginesOf, type RunningEngine } from '../engines/index.ts';
-import { inherited } from '../helpers/child-environment.ts';
+import { inherited } from '../helpers/child.ts';
 import { Client } from '../helpers/client.ts';
 import { type Engines, freshPrefix } from '../helpers/engines.ts';
 import { freePort } from '../helpers/free-port.ts';

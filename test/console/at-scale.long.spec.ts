@@ -3,7 +3,7 @@ import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { median } from '../bench/table.ts';
 import type { Client } from '../helpers/client.ts';
-import { drained } from '../helpers/drained.ts';
+import { drained } from '../helpers/running-tributary.ts';
 import { chromiumPath } from './helpers/chromium.ts';
 import { type ConsoleUnderTest, startConsole } from './helpers/console.ts';
 import { heapMiB, type Interaction, timeInteractions } from './helpers/interactions.ts';

@@ -1,7 +1,7 @@
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../helpers/client.ts';
-import { drained } from '../helpers/drained.ts';
+import { drained } from '../helpers/running-tributary.ts';
 import { startWebhook, type Webhook } from '../helpers/webhook.ts';
 import { chromiumPath } from './helpers/chromium.ts';
 import { type ConsoleUnderTest, startConsole } from './helpers/console.ts';

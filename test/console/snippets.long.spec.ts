@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { inherited } from '../helpers/child-environment.ts';
+import { inherited } from '../helpers/child.ts';
 import { eventually } from '../helpers/client.ts';
 import { servePage } from '../sdks/page-server.ts';
 import { findProgram, pythonWithSdks } from '../sdks/programs.ts';

@@ -12,9 +12,8 @@ import {
 } from '@tributary/infra';
 import { Client } from '../helpers/client.ts';
 import { ProfileClient, sendTo } from '../helpers/profile-client.ts';
-import { scrape } from '../helpers/scrape.ts';
+import { scrape, waitingNow } from '../helpers/running-tributary.ts';
 import { computeAnswers } from './answers.ts';
-import { waitingNow } from './drained.ts';
 import { readFlights } from './flights.ts';
 import { startReceiver } from './receiver.ts';
 import {

@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Writable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { pidOf } from '../helpers/pid-of.ts';
+import { pidOf } from '../helpers/child.ts';
 import { EngineFailed, EngineMissing, type RunningEngine } from './engine.ts';
 
 const ENDS_WITHIN_MS = 20_000;

@@ -15,10 +15,9 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type Browser, chromium, type Page } from 'playwright-core';
-import { withoutTestSettings } from '../helpers/child-environment.ts';
+import { pidOf, withoutTestSettings } from '../helpers/child.ts';
 import { startEmbedded } from '../helpers/embedded.ts';
 import { freePort } from '../helpers/free-port.ts';
-import { pidOf } from '../helpers/pid-of.ts';
 import { isShown, parseSteps, readGuide, type Step } from './blocks.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { Webhook } from 'standardwebhooks';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { inherited } from '../helpers/child-environment.ts';
+import { inherited } from '../helpers/child.ts';
 import { eventually } from '../helpers/client.ts';
 import { freePort } from '../helpers/free-port.ts';
 import { parseSteps, readGuide } from './blocks.ts';

@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { writeSync } from 'node:fs';
 import { createInterface } from 'node:readline';
@@ -94,4 +94,26 @@ export async function told(): Promise<void> {
   await once(process.stdin, 'data');
   process.stdin.unref();
   process.stdin.destroy();
+}
+
+/**
+ * The variables that a child with its own environment still inherits from this process: the paths of commands
+ * and of compiled output.
+ */
+export function inherited(): Readonly<Record<string, string>> {
+  const { PATH, NODE_COMPILE_CACHE } = process.env;
+  return { ...(PATH && { PATH }), ...(NODE_COMPILE_CACHE && { NODE_COMPILE_CACHE }) };
+}
+
+/** The environment of this process for a shell that runs Tributary, which refuses unknown variables. */
+export function withoutTestSettings(): Readonly<Record<string, string | undefined>> {
+  return Object.fromEntries(
+    Object.entries(process.env).filter(([name]) => !name.startsWith('TRIBUTARY_TEST_')),
+  );
+}
+
+/** Throws if the process was never started. A signal to 0 instead would go to the whole process group of the tests. */
+export function pidOf({ pid, spawnfile }: ChildProcess): number {
+  if (pid === undefined) throw new Error(`${spawnfile} was not started`);
+  return pid;
 }

@@ -4,8 +4,7 @@ import { Client, eventually } from './client.ts';
 import { FRUGAL } from './embedded.ts';
 import { engines, freshPrefix } from './engines.ts';
 import { removePrefix } from './remove-prefix.ts';
-import type { Tributary } from './running-tributary.ts';
-import { scrape } from './scrape.ts';
+import { scrape, type Tributary } from './running-tributary.ts';
 import { ServerProcess } from './server-process.ts';
 
 const EMAIL = 'dev@tributary.localhost';

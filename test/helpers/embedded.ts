@@ -1,7 +1,6 @@
 import { rm } from 'node:fs/promises';
 import { Client } from './client.ts';
-import type { Tributary } from './running-tributary.ts';
-import { scrape } from './scrape.ts';
+import { scrape, type Tributary } from './running-tributary.ts';
 import { ServerProcess } from './server-process.ts';
 
 /** Half of the transformation processes: starting one takes a third of a second of processor time. */

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { inherited } from './child-environment.ts';
+import { inherited } from './child.ts';
 import { eventually } from './client.ts';
 import { freePort } from './free-port.ts';
 

@@ -1,7 +1,6 @@
 import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { inherited } from './child-environment.ts';
-import { pidOf } from './pid-of.ts';
+import { inherited, pidOf } from './child.ts';
 
 const MAIN = fileURLToPath(new URL('../../infra/runtime/main.ts', import.meta.url));
 /** As the script `infra/runtime/tributary` starts Node. */

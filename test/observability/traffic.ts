@@ -4,8 +4,8 @@ import { openEventLog, readConfig } from '@tributary/infra';
 import { type Client, eventually } from '../helpers/client.ts';
 import { type EventStream, openEventStream } from '../helpers/event-stream.ts';
 import { freePort } from '../helpers/free-port.ts';
-import { forwardTo, Receivers } from '../helpers/receivers.ts';
 import type { Tributary } from '../helpers/tributary.ts';
+import { forwardTo, Receivers } from '../helpers/webhook.ts';
 
 /** Only the last of these matches, so that an event with a long list takes long to validate. */
 const ALTERNATIVES = [

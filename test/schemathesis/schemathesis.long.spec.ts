@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { inherited } from '../helpers/child-environment.ts';
+import { inherited } from '../helpers/child.ts';
 import { startTributary, type Tributary } from '../helpers/tributary.ts';
 import { findSchemathesis } from './installation.ts';
 

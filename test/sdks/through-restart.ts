@@ -2,10 +2,10 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { type CanonicalEvent, TOPIC } from '@tributary/core';
-import { inherited } from '../helpers/child-environment.ts';
-import { drained } from '../helpers/drained.ts';
+import { inherited } from '../helpers/child.ts';
 import { freePort } from '../helpers/free-port.ts';
 import { entriesOf } from '../helpers/log-of.ts';
+import { drained } from '../helpers/running-tributary.ts';
 import { startTributary } from '../helpers/tributary.ts';
 import type { Task } from './senders/calls.ts';
 

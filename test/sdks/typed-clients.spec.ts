@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 import { type CanonicalEvent, TOPIC } from '@tributary/core';
 import ts from 'typescript';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { inherited } from '../helpers/child-environment.ts';
+import { inherited } from '../helpers/child.ts';
 import { eventually } from '../helpers/client.ts';
 import { entriesOf } from '../helpers/log-of.ts';
 import { ServerProcess } from '../helpers/server-process.ts';

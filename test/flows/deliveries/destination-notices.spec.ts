@@ -1,8 +1,8 @@
 import { Webhook as StandardWebhook } from 'standardwebhooks';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../../helpers/client.ts';
-import { drained } from '../../helpers/drained.ts';
 import { type MailServer, startMailServer } from '../../helpers/mail-server.ts';
+import { drained } from '../../helpers/running-tributary.ts';
 import { OWNER, startTributary, type Tributary } from '../../helpers/tributary.ts';
 import { startWebhook, type Webhook } from '../../helpers/webhook.ts';
 

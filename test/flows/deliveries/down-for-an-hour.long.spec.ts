@@ -5,9 +5,8 @@ import { percentile } from '../../bench/table.ts';
 import { eventually } from '../../helpers/client.ts';
 import { entriesOf } from '../../helpers/log-of.ts';
 import { mostInASecond } from '../../helpers/most-in-a-second.ts';
-import { forwardTo, Receivers } from '../../helpers/receivers.ts';
 import { startTributary, type Tributary } from '../../helpers/tributary.ts';
-import type { Webhook } from '../../helpers/webhook.ts';
+import { forwardTo, Receivers, type Webhook } from '../../helpers/webhook.ts';
 
 /** The duration of an hour here, ms; a circuit is still open for 15 s. */
 const HOUR_MS = 60_000;

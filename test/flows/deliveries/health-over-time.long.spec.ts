@@ -1,8 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../../helpers/client.ts';
-import { forwardTo } from '../../helpers/receivers.ts';
 import { startTributary, type Tributary } from '../../helpers/tributary.ts';
-import { startWebhook, type Webhook } from '../../helpers/webhook.ts';
+import { forwardTo, startWebhook, type Webhook } from '../../helpers/webhook.ts';
 
 interface History {
   readonly bucket: string;

@@ -4,9 +4,15 @@ import { percentile } from '../../bench/table.ts';
 import { eventually } from '../../helpers/client.ts';
 import { measured } from '../../helpers/measured.ts';
 import { evenPace } from '../../helpers/pacing.ts';
-import { destinationAt, forward, forwardTo, Receivers } from '../../helpers/receivers.ts';
 import { startTributary, type Tributary } from '../../helpers/tributary.ts';
-import type { Behaviour, Webhook } from '../../helpers/webhook.ts';
+import {
+  type Behaviour,
+  destinationAt,
+  forward,
+  forwardTo,
+  Receivers,
+  type Webhook,
+} from '../../helpers/webhook.ts';
 
 const IS_LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
 const GOOD = 16;

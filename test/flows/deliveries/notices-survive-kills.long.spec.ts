@@ -4,9 +4,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../../helpers/client.ts';
 import { entriesOf } from '../../helpers/log-of.ts';
 import { type MailServer, startMailServer } from '../../helpers/mail-server.ts';
-import { destinationAt, forwardTo, Receivers } from '../../helpers/receivers.ts';
 import { OWNER, startTributary, type Tributary } from '../../helpers/tributary.ts';
-import type { Webhook } from '../../helpers/webhook.ts';
+import { destinationAt, forwardTo, Receivers, type Webhook } from '../../helpers/webhook.ts';
 
 /** In each round all destinations turn unhealthy, or recover, and everything is killed. */
 const ROUNDS = 8;

@@ -5,10 +5,10 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { eventually } from '../../helpers/client.ts';
 import { entriesOf } from '../../helpers/log-of.ts';
 import { mostInASecond } from '../../helpers/most-in-a-second.ts';
-import { destinationAt, forward, forwardTo, Receivers } from '../../helpers/receivers.ts';
 import { type Recorder, startRecorder } from '../../helpers/recorder.ts';
 import { type Kill, repeatsOf } from '../../helpers/repeats.ts';
 import { startTributary, type Tributary } from '../../helpers/tributary.ts';
+import { destinationAt, forward, forwardTo, Receivers } from '../../helpers/webhook.ts';
 
 const KILLED_DELIVERIES = 100_000;
 const KILLS = 12;

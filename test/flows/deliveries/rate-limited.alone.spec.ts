@@ -1,9 +1,8 @@
 // Runs alone: it compares the time that deliveries take with the limit of their receiver.
 import { afterEach, describe, expect, it } from 'vitest';
 import { eventually } from '../../helpers/client.ts';
-import { forwardTo, Receivers } from '../../helpers/receivers.ts';
 import { startTributary, type Tributary } from '../../helpers/tributary.ts';
-import type { Behaviour, Webhook } from '../../helpers/webhook.ts';
+import { type Behaviour, forwardTo, Receivers, type Webhook } from '../../helpers/webhook.ts';
 
 /** A webhook that takes so many requests a second, and answers 429 to the others. */
 class Limited {

@@ -9,8 +9,8 @@ import {
 } from '@tributary/core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../../helpers/client.ts';
-import { drained } from '../../helpers/drained.ts';
 import { entriesIn, entriesOf } from '../../helpers/log-of.ts';
+import { drained } from '../../helpers/running-tributary.ts';
 import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 import { startWebhook, type Webhook } from '../../helpers/webhook.ts';
 

@@ -3,9 +3,9 @@ import { gzipSync } from 'node:zlib';
 import type { CanonicalEvent, ProfileRecord } from '@tributary/core';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { eventually } from '../../helpers/client.ts';
-import { drained } from '../../helpers/drained.ts';
 import { openEventStream } from '../../helpers/event-stream.ts';
 import { openProfiles, type ProfileOrganization, sendTo } from '../../helpers/profile-client.ts';
+import { drained } from '../../helpers/running-tributary.ts';
 import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 import { startWebhook } from '../../helpers/webhook.ts';
 

@@ -3,7 +3,6 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { eventually } from '../../helpers/client.ts';
-import { drained } from '../../helpers/drained.ts';
 import { temporaryFolder } from '../../helpers/folder.ts';
 import { type MailServer, startMailServer } from '../../helpers/mail-server.ts';
 import {
@@ -12,6 +11,7 @@ import {
   type ProfileOrganization,
   sendTo,
 } from '../../helpers/profile-client.ts';
+import { drained } from '../../helpers/running-tributary.ts';
 import { OWNER, startTributary, type Tributary } from '../../helpers/tributary.ts';
 
 /** Of a member: it needs no confirmation. */

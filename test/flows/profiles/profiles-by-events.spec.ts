@@ -3,9 +3,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type ProfileChangeValue, type ProfileRecord, TOPIC } from '@tributary/core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../../helpers/client.ts';
-import { drained } from '../../helpers/drained.ts';
 import { entriesOf } from '../../helpers/log-of.ts';
 import { openProfiles, type ProfileOrganization, sendTo } from '../../helpers/profile-client.ts';
+import { drained } from '../../helpers/running-tributary.ts';
 import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 
 const KILLS = process.env.TRIBUTARY_TEST_LONG === undefined ? 1 : 10;

@@ -3,11 +3,11 @@ import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { Client, eventually } from '../../helpers/client.ts';
 import { startEmbedded } from '../../helpers/embedded.ts';
+import { mountSmallDisk, whyNoMounts } from '../../helpers/folder.ts';
 import { ProfileClient, sendTo } from '../../helpers/profile-client.ts';
-import { forwardTo, Receivers } from '../../helpers/receivers.ts';
 import { ranHere } from '../../helpers/run-cli.ts';
 import type { Tributary } from '../../helpers/running-tributary.ts';
-import { mountSmallDisk, whyNoMounts } from '../../helpers/small-disk.ts';
+import { forwardTo, Receivers } from '../../helpers/webhook.ts';
 
 const noMounts = await whyNoMounts();
 if (noMounts !== undefined)

@@ -9,8 +9,8 @@ import { readResults } from '../../demo/results.ts';
 import { sendEvents } from '../../demo/send.ts';
 import { NDJSON_FOLDER, prepareWorkspace } from '../../demo/workspace.ts';
 import { eventually } from '../../helpers/client.ts';
-import { drained } from '../../helpers/drained.ts';
 import { ProfileClient, sendTo } from '../../helpers/profile-client.ts';
+import { drained } from '../../helpers/running-tributary.ts';
 import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 
 /** On a busy disk a delivery to a file takes more than ten seconds, and a second failure waits minutes. */

@@ -20,11 +20,10 @@ import { REDRIVE, readDeadLetters } from '@tributary/processors';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Dice } from '../../chaos/dice.ts';
 import { eventually } from '../../helpers/client.ts';
-import { forwardTo } from '../../helpers/receivers.ts';
 import { ranHere } from '../../helpers/run-cli.ts';
 import { ServerProcess } from '../../helpers/server-process.ts';
 import { startTributary, type Tributary } from '../../helpers/tributary.ts';
-import { startWebhook, type Webhook } from '../../helpers/webhook.ts';
+import { forwardTo, startWebhook, type Webhook } from '../../helpers/webhook.ts';
 
 /**
  * Entries that a faulty release dead-lettered continue from there once they are redriven, beside a running

@@ -5,11 +5,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { openDevIssuer } from '@tributary/infra';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { Client, eventually } from '../../helpers/client.ts';
-import { drained } from '../../helpers/drained.ts';
 import { startEmbedded } from '../../helpers/embedded.ts';
+import { mountSmallDisk, whyNoMounts } from '../../helpers/folder.ts';
 import { openProfiles, sendTo } from '../../helpers/profile-client.ts';
-import { forwardTo, Receivers } from '../../helpers/receivers.ts';
-import { mountSmallDisk, whyNoMounts } from '../../helpers/small-disk.ts';
+import { drained } from '../../helpers/running-tributary.ts';
+import { forwardTo, Receivers } from '../../helpers/webhook.ts';
 
 const noMounts = await whyNoMounts();
 if (noMounts !== undefined)

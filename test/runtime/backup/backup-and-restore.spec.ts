@@ -17,7 +17,7 @@ import { Worker } from 'node:worker_threads';
 import { declareTopics, NO_LOGGER, NO_METRICS, newId, receivedTopic } from '@tributary/core';
 import { openSqliteEventLog } from '@tributary/infra/adapters/event-log/sqlite';
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import { openEntries } from '../../helpers/open-entries.ts';
+import { openEntries } from '../../helpers/folder.ts';
 import { ranHere } from '../../helpers/run-cli.ts';
 import { ServerProcess } from '../../helpers/server-process.ts';
 

@@ -8,7 +8,6 @@ import { TOPIC } from '@tributary/core';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { eventually } from '../../helpers/client.ts';
 import { startCluster } from '../../helpers/cluster.ts';
-import { drained } from '../../helpers/drained.ts';
 import { removeIndices } from '../../helpers/elasticsearch.ts';
 import { engines } from '../../helpers/engines.ts';
 import { deleteTopics, withAdmin } from '../../helpers/kafka.ts';
@@ -17,7 +16,7 @@ import { ownEngines } from '../../helpers/own-engines.ts';
 import { openProfiles, ProfileClient, sendTo } from '../../helpers/profile-client.ts';
 import { removeKeys } from '../../helpers/redis.ts';
 import { ranHere } from '../../helpers/run-cli.ts';
-import type { Tributary } from '../../helpers/running-tributary.ts';
+import { drained, type Tributary } from '../../helpers/running-tributary.ts';
 import { around, Load } from './load.ts';
 
 const DRAINED_WITHIN_MS = 180_000;

@@ -4,14 +4,12 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { receivedTopic, TOPIC } from '@tributary/core';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { eventually } from '../../helpers/client.ts';
-import { drained } from '../../helpers/drained.ts';
+import { eventually, listAll } from '../../helpers/client.ts';
 import { startEmbedded } from '../../helpers/embedded.ts';
-import { listAll } from '../../helpers/list-all.ts';
 import { entriesOf } from '../../helpers/log-of.ts';
 import { openProfiles, ProfileClient, sendTo } from '../../helpers/profile-client.ts';
 import { ranHere } from '../../helpers/run-cli.ts';
-import type { Tributary } from '../../helpers/running-tributary.ts';
+import { drained, type Tributary } from '../../helpers/running-tributary.ts';
 import { ServerProcess } from '../../helpers/server-process.ts';
 import { around, Load } from './load.ts';
 

@@ -4,19 +4,17 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { type RunningEngine, startKafkaCluster } from '../../engines/index.ts';
 import { eventually } from '../../helpers/client.ts';
 import { adminOf, clusterEnvironment, openWorkspace, readyAt } from '../../helpers/cluster.ts';
-import { drained } from '../../helpers/drained.ts';
 import { engines, freshPrefix } from '../../helpers/engines.ts';
 import { temporaryFolder } from '../../helpers/folder.ts';
 import { withAdmin } from '../../helpers/kafka.ts';
 import { entriesOf } from '../../helpers/log-of.ts';
 import { testMachine } from '../../helpers/own-engines.ts';
-import { forwardTo } from '../../helpers/receivers.ts';
 import { command } from '../../helpers/redis.ts';
 import { PRIMARY, startRedisUnderSentinels } from '../../helpers/redis-sentinel.ts';
 import { removePrefix } from '../../helpers/remove-prefix.ts';
-import { scrape } from '../../helpers/scrape.ts';
+import { drained, scrape } from '../../helpers/running-tributary.ts';
 import { ServerProcess } from '../../helpers/server-process.ts';
-import { startWebhook } from '../../helpers/webhook.ts';
+import { forwardTo, startWebhook } from '../../helpers/webhook.ts';
 
 const SENDERS = 8;
 /** Of the events that a sender sends, one of so many is followed by a repetition of an acknowledged one. */

@@ -5,15 +5,13 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { jsonOf, readCommitted } from '../../chaos/java-reader.ts';
 import { Client, eventually } from '../../helpers/client.ts';
 import { adminOf, clusterEnvironment, openWorkspace, readyAt } from '../../helpers/cluster.ts';
-import { drained } from '../../helpers/drained.ts';
 import { engines, freshPrefix } from '../../helpers/engines.ts';
 import { temporaryFolder } from '../../helpers/folder.ts';
 import { withAdmin } from '../../helpers/kafka.ts';
-import { forwardTo } from '../../helpers/receivers.ts';
 import { removePrefix } from '../../helpers/remove-prefix.ts';
-import { scrape } from '../../helpers/scrape.ts';
+import { drained, scrape } from '../../helpers/running-tributary.ts';
 import { ServerProcess } from '../../helpers/server-process.ts';
-import { startWebhook, type Webhook } from '../../helpers/webhook.ts';
+import { forwardTo, startWebhook, type Webhook } from '../../helpers/webhook.ts';
 
 const PARTITIONS = 3;
 const PROCESSORS = 3;

@@ -5,15 +5,13 @@ import { readCommitted } from '../../chaos/java-reader.ts';
 import type { RunningKafka } from '../../engines/index.ts';
 import { type Client, eventually } from '../../helpers/client.ts';
 import { adminOf, clusterEnvironment, openWorkspace, readyAt } from '../../helpers/cluster.ts';
-import { drained } from '../../helpers/drained.ts';
 import { engines, freshPrefix } from '../../helpers/engines.ts';
 import { temporaryFolder } from '../../helpers/folder.ts';
 import { withAdmin } from '../../helpers/kafka.ts';
 import { ownEngines } from '../../helpers/own-engines.ts';
-import { forwardTo } from '../../helpers/receivers.ts';
-import { scrape } from '../../helpers/scrape.ts';
+import { drained, scrape } from '../../helpers/running-tributary.ts';
 import { ServerProcess } from '../../helpers/server-process.ts';
-import { startWebhook, type Webhook } from '../../helpers/webhook.ts';
+import { forwardTo, startWebhook, type Webhook } from '../../helpers/webhook.ts';
 
 /** The shortest retention in Kafka: the positions of a group expire a minute after its last member left. */
 const EXPIRING = { 'offsets.retention.minutes': 1, 'offsets.retention.check.interval.ms': 1_000 };

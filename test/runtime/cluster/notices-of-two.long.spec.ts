@@ -5,11 +5,10 @@ import { adminOf, clusterEnvironment, openWorkspace, readyAt } from '../../helpe
 import { engines, freshPrefix } from '../../helpers/engines.ts';
 import { temporaryFolder } from '../../helpers/folder.ts';
 import { entriesOf } from '../../helpers/log-of.ts';
-import { destinationAt, forwardTo } from '../../helpers/receivers.ts';
 import { removePrefix } from '../../helpers/remove-prefix.ts';
-import { scrape } from '../../helpers/scrape.ts';
+import { scrape } from '../../helpers/running-tributary.ts';
 import { ServerProcess } from '../../helpers/server-process.ts';
-import { startWebhook, type Webhook } from '../../helpers/webhook.ts';
+import { destinationAt, forwardTo, startWebhook, type Webhook } from '../../helpers/webhook.ts';
 
 /** Enough people for every partition. */
 const PEOPLE = 16;

@@ -4,13 +4,12 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vites
 import { eventually } from '../../helpers/client.ts';
 import { adminOf, clusterEnvironment, openWorkspace, readyAt } from '../../helpers/cluster.ts';
 import { engines, freshPrefix } from '../../helpers/engines.ts';
-import { temporaryFolder } from '../../helpers/folder.ts';
+import { openEntries, temporaryFolder } from '../../helpers/folder.ts';
 import { freePort } from '../../helpers/free-port.ts';
 import { withAdmin } from '../../helpers/kafka.ts';
-import { openEntries } from '../../helpers/open-entries.ts';
 import { removePrefix } from '../../helpers/remove-prefix.ts';
 import { ranHere } from '../../helpers/run-cli.ts';
-import { scrape } from '../../helpers/scrape.ts';
+import { scrape } from '../../helpers/running-tributary.ts';
 import { ServerProcess } from '../../helpers/server-process.ts';
 
 const isThere = engines() !== undefined;

@@ -8,7 +8,7 @@ import { engines, freshPrefix } from '../../helpers/engines.ts';
 import { temporaryFolder } from '../../helpers/folder.ts';
 import { entriesOf } from '../../helpers/log-of.ts';
 import { removePrefix } from '../../helpers/remove-prefix.ts';
-import { scrape } from '../../helpers/scrape.ts';
+import { scrape } from '../../helpers/running-tributary.ts';
 import { ServerProcess } from '../../helpers/server-process.ts';
 
 /** The longest time for a change of a contract to take effect on every event, ms. */

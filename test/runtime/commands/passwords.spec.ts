@@ -5,7 +5,7 @@ import { expect, it, onTestFinished } from 'vitest';
 import { eventually } from '../../helpers/client.ts';
 import { Planted } from '../../helpers/planted.ts';
 import { ranHere } from '../../helpers/run-cli.ts';
-import { scrape } from '../../helpers/scrape.ts';
+import { scrape } from '../../helpers/running-tributary.ts';
 import { ServerProcess } from '../../helpers/server-process.ts';
 
 /** A port without a server. */

@@ -4,8 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../../helpers/client.ts';
 import { startEmbedded } from '../../helpers/embedded.ts';
-import { temporaryFolder } from '../../helpers/folder.ts';
-import { openEntries, pathsIn } from '../../helpers/open-entries.ts';
+import { openEntries, pathsIn, temporaryFolder } from '../../helpers/folder.ts';
 import type { Tributary } from '../../helpers/running-tributary.ts';
 
 const NOBODY = 65_534;

@@ -1,8 +1,8 @@
 import { STAGE_NAMES } from '@tributary/processors';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { drained } from '../../helpers/drained.ts';
 import { temporaryFolder } from '../../helpers/folder.ts';
 import { ranHere } from '../../helpers/run-cli.ts';
+import { drained } from '../../helpers/running-tributary.ts';
 import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 
 interface Row {

@@ -1,11 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openDevIssuer } from '@tributary/infra';
-import { waitingNow } from '../../demo/drained.ts';
 import { type Client, eventually } from '../../helpers/client.ts';
 import { adminOf, clusterEnvironment, readyAt } from '../../helpers/cluster.ts';
 import { engines, freshPrefix } from '../../helpers/engines.ts';
 import type { ProfileClient } from '../../helpers/profile-client.ts';
-import { scrape } from '../../helpers/scrape.ts';
+import { scrape, waitingNow } from '../../helpers/running-tributary.ts';
 import { ServerProcess } from '../../helpers/server-process.ts';
 
 export const PARTITIONS = '2';

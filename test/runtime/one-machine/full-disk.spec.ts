@@ -3,10 +3,9 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { type Client, eventually } from '../../helpers/client.ts';
-import { temporaryFolder } from '../../helpers/folder.ts';
+import { mountSmallDisk, temporaryFolder, whyNoMounts } from '../../helpers/folder.ts';
 import { entriesOf } from '../../helpers/log-of.ts';
 import { admin, clientsOf, type Initialized, serveEnvironment, startServing } from '../../helpers/serve.ts';
-import { mountSmallDisk, whyNoMounts } from '../../helpers/small-disk.ts';
 
 const noMounts = await whyNoMounts();
 if (noMounts !== undefined)

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { expect, it, onTestFinished } from 'vitest';
-import { inherited } from '../../helpers/child-environment.ts';
+import { inherited } from '../../helpers/child.ts';
 import { Client, eventually } from '../../helpers/client.ts';
 import { welcomed } from '../../helpers/embedded.ts';
 import { temporaryFolder } from '../../helpers/folder.ts';

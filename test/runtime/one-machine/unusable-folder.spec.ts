@@ -2,11 +2,10 @@ import { spawnSync } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { temporaryFolder } from '../../helpers/folder.ts';
+import { mountSmallDisk, temporaryFolder, whyNoMounts } from '../../helpers/folder.ts';
 import { ranHere } from '../../helpers/run-cli.ts';
 import { serveEnvironment } from '../../helpers/serve.ts';
 import { ServerProcess } from '../../helpers/server-process.ts';
-import { mountSmallDisk, whyNoMounts } from '../../helpers/small-disk.ts';
 
 const isRoot = process.getuid?.() === 0;
 const NOBODY = 65_534;

@@ -11,16 +11,14 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTes
 import { readCommitted } from '../../chaos/java-reader.ts';
 import { Client, eventually } from '../../helpers/client.ts';
 import { adminOf, clusterEnvironment, openWorkspace, readyAt } from '../../helpers/cluster.ts';
-import { drained } from '../../helpers/drained.ts';
 import { engines, freshPrefix } from '../../helpers/engines.ts';
 import { temporaryFolder } from '../../helpers/folder.ts';
 import { freePort } from '../../helpers/free-port.ts';
-import { forwardTo } from '../../helpers/receivers.ts';
 import { removePrefix } from '../../helpers/remove-prefix.ts';
 import { ranHere } from '../../helpers/run-cli.ts';
-import { scrape } from '../../helpers/scrape.ts';
+import { drained, scrape } from '../../helpers/running-tributary.ts';
 import { ServerProcess } from '../../helpers/server-process.ts';
-import { startWebhook, type Webhook } from '../../helpers/webhook.ts';
+import { forwardTo, startWebhook, type Webhook } from '../../helpers/webhook.ts';
 
 /** The release before this one, by its last commit; a clone may lack tags. */
 const PREVIOUS = { version: '0.2.0', commit: '55013bb3' } as const;
