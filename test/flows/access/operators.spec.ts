@@ -89,32 +89,4 @@ describe('An operator', () => {
       (await whole()).processes.map(({ process }) => process).sort(),
     );
   });
-
-  it('sees no process any more that ended in order, and its successor instead', async () => {
-    const before = (await whole()).processes.map(({ process }) => process);
-    await tributary.stop();
-    tributary = await startTributary({ env: OPERATORS, folder: tributary.folder });
-    const after = (await whole()).processes.map(({ process }) => process);
-    for (const process of before) expect(after).not.toContain(process);
-  });
-
-  it.runIf(process.env.TRIBUTARY_TEST_LONG !== undefined)(
-    'sees a process that was killed as silent, with none of its partitions',
-    async () => {
-      const before = (await whole()).processes.map(({ process }) => process);
-      await tributary.kill();
-      tributary = await startTributary({ env: OPERATORS, folder: tributary.folder });
-      const system = await eventually(
-        () => tributary.owner.get<System>('/system'),
-        ({ processes }) =>
-          processes.filter(({ state }) => state === 'silent').length === before.length &&
-          processes.filter(({ state }) => state === 'ready').length === before.length,
-        90_000,
-      );
-      const silent = system.processes.filter(({ state }) => state === 'silent').map(({ process }) => process);
-      expect(silent.sort()).toEqual(before.toSorted());
-      for (const process of silent) expect(owners(system)).not.toContain(process);
-    },
-    120_000,
-  );
 });

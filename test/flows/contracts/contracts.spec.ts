@@ -37,23 +37,6 @@ describe('Contracts', () => {
   const violations = (id: string) =>
     tributary.owner.get<readonly Violation[]>(`./event-contracts/${id}/violations`);
 
-  it('omit removes undeclared fields and records them', async () => {
-    const { id } = await create(terms('Omitted', 'warn', 'omit'));
-    await send('Omitted', { total: 1, password: 'hunter2' });
-    const recorded = await eventually(
-      () => violations(id),
-      (found) => found.length > 0,
-    );
-    expect(recorded).toMatchObject([{ kind: 'undeclared', path: '/password', action: 'omitted' }]);
-    const tried = await tributary.owner.post<object>(`./event-contracts/${id}/validate`, {
-      event: 'Omitted',
-      user_id: 'u1',
-      properties: { total: 1, password: 'hunter2' },
-    });
-    expect(tried).toMatchObject({ outcome: 'omitted', event: { properties: { total: 1 } } });
-    expect(JSON.stringify(tried)).not.toContain('hunter2');
-  });
-
   it.each([
     ['allow', 'accepted', []],
     ['warn', 'warned', ['warned']],
@@ -93,23 +76,5 @@ describe('Contracts', () => {
       [2, 'type'],
       [1, 'required'],
     ]);
-  });
-
-  it('an invalid schema is refused with the path of the fault', async () => {
-    const refused = async (schema: object) =>
-      tributary.owner.call('POST', './event-contracts', {
-        body: { ...terms(`Bad ${Math.random()}`, 'warn'), schema_definition: schema },
-      });
-    for (const schema of [
-      { properties: { a: { type: 'nonsense' } } },
-      { properties: { a: { typ: 'string' } } },
-      { properties: { a: { $ref: 'https://example.com/schema.json' } } },
-      { properties: { a: { type: 'string', pattern: '(?=a)b' } } },
-    ]) {
-      expect(await refused(schema)).toMatchObject({
-        status: 400,
-        body: { details: [{ path: expect.stringContaining('/a') }] },
-      });
-    }
   });
 });

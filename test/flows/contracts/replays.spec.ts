@@ -30,7 +30,6 @@ describe('Replays', () => {
   let webhook: Webhook;
   let destinationId: string;
   let ruleId: string;
-  let sent: readonly string[] = [];
   const since = new Date().toISOString();
   beforeAll(async () => {
     tributary = await startTributary();
@@ -48,7 +47,6 @@ describe('Replays', () => {
       message_id: `m-${n}`,
     }));
     await tributary.producer.post('./events/batch', { batch });
-    sent = batch.map(({ message_id }) => message_id);
     await eventually(
       () => webhook.deliveries().length,
       (count) => count === EVENTS,
@@ -67,37 +65,7 @@ describe('Replays', () => {
       ({ status }) => !['pending', 'running'].includes(status),
     );
   const replayed = (id: string) =>
-    webhook.calls.flatMap(({ body, headers }) => {
-      const { replay } = body as unknown as { replay?: string };
-      return replay === id ? [{ ...body, header: headers['tributary-replay'] }] : [];
-    });
-
-  it.each([
-    ['under its first id by default', {}, EVENTS],
-    ['under a new id with `new_ids`', { new_ids: true }, 2 * EVENTS],
-  ])(
-    'a replay sends every accepted event of a period again, with a mark, %s',
-    async (_name, asked, distinct) => {
-      const { id } = await tributary.owner.post<Replay>('./replays', {
-        since,
-        events_per_second: 400,
-        ...asked,
-      });
-      expect(await ended(id)).toMatchObject({ status: 'finished', progress: { share: 1, events: EVENTS } });
-      const deliveries = await eventually(
-        () => replayed(id),
-        (got) => got.length === EVENTS,
-      );
-      expect(new Set(deliveries.map(({ event }) => event.message_id))).toEqual(new Set(sent));
-      expect(deliveries.every(({ header }) => header === id)).toBe(true);
-      const ids = [...webhook.deliveries().slice(0, EVENTS), ...deliveries].map((delivery) => delivery.id);
-      expect(ids).toHaveLength(2 * EVENTS);
-      expect(new Set(ids).size).toBe(distinct);
-      expect(await tributary.owner.get('./replays?limit=1')).toMatchObject([
-        { id, status: 'finished', new_ids: distinct > EVENTS },
-      ]);
-    },
-  );
+    webhook.deliveries().filter((delivery) => 'replay' in delivery && delivery.replay === id);
 
   it('a replay whose process is killed continues at its position and repeats no event', async () => {
     const asked = { since, rule_id: ruleId, events_per_second: 20 };

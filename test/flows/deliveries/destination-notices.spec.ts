@@ -118,25 +118,4 @@ describe('Notices about destinations', () => {
     expect(await noticed()).toBe('well');
     for (const secret of [ADDRESS, opsSecret]) expect(tributary.log()).not.toContain(secret);
   });
-
-  it('a destination that fails again within the hour was shown as healthy: its health says so, notices do not', async () => {
-    crm.behave((_call, response) => response.writeHead(503).end());
-    const before = crm.calls.length;
-    await send(12);
-    await eventually(
-      () => crm.calls.length - before,
-      (calls) => calls >= 10,
-    );
-    await new Promise((resolve) => setTimeout(resolve, 2_500));
-    const failing = await eventually(
-      async () => {
-        await send(5);
-        return health();
-      },
-      ({ state }) => state === 'failing',
-      20_000,
-    );
-    expect(failing).toMatchObject({ failed_share: expect.any(Number), notice: { state: 'well' } });
-    expect([ops.calls.length, mails.taken.length]).toEqual([2, 2]);
-  });
 });

@@ -19,8 +19,6 @@ const GOOD = 16;
 /** Events a second, each delivered to every destination. */
 const PACE = 20;
 const SECONDS = IS_LONG ? 60 : 3;
-/** Events at once. */
-const BURST = 1_500;
 /** Latency that a pause of the machine alone can cause, ms. */
 const PAUSE_MS = 150;
 
@@ -122,47 +120,6 @@ describe('Noisy neighbours', () => {
     expect(figures.pace).toBeGreaterThan(0.9);
     expect(figures.delay).toBeLessThan(1);
   }, 300_000);
-
-  /** The time until every one of the webhooks has every event, ms. */
-  async function deliverTo(eventName: string, good: readonly Webhook[]): Promise<number> {
-    const startedAt = performance.now();
-    for (let sent = 0; sent < BURST; sent += 500) {
-      const batch = Array.from({ length: 500 }, (_, i) => ({
-        type: 'track',
-        event: eventName,
-        user_id: `u${sent + i}`,
-      }));
-      await tributary.producer.post('./events/batch', { batch });
-    }
-    await everywhere(good, BURST, 90_000);
-    return performance.now() - startedAt;
-  }
-
-  // The test above covers the short form.
-  it.runIf(IS_LONG)(
-    'four healthy destinations at full load keep their throughput beside four failing ones',
-    async () => {
-      tributary = await startTributary();
-      const open = (count: number) => Promise.all(Array.from({ length: count }, () => receivers.open()));
-      const alone = await open(4);
-      for (const webhook of alone) await forwardTo(tributary.owner, webhook.url, 'Alone');
-      await deliverTo('Alone', alone); // warm-up
-      forgetCalls(alone);
-      const quiet = await deliverTo('Alone', alone);
-
-      const beside = await open(4);
-      const bad = await Promise.all(BAD.map(([, behaviour]) => receivers.open(behaviour)));
-      for (const webhook of [...bad, ...beside]) await forwardTo(tributary.owner, webhook.url, 'Beside');
-      const noisy = await deliverTo('Beside', beside);
-      console.log(
-        `good destinations: ${quiet.toFixed(0)} ms alone, ${noisy.toFixed(0)} ms beside bad ones, ${BURST} events each`,
-      );
-      for (const webhook of bad) expect(webhook.calls.length).toBeGreaterThan(0);
-      // The bad ones cause extra work (twice the deliveries, retries); a stall would cost ten seconds a call.
-      expect(noisy).toBeLessThan(Math.max(quiet * 4, 8_000));
-    },
-    240_000,
-  );
 });
 
 function forgetCalls(webhooks: readonly Webhook[]): void {

@@ -19,7 +19,7 @@ const KILLS = process.env.TRIBUTARY_TEST_LONG === undefined ? 2 : 10;
 const EVENTS = 60;
 
 /** The processors begin so much later, by their clock. */
-const LATER = new URL('../../helpers/later-clock.ts', import.meta.url).href;
+const LATER = new URL('./later-clock.ts', import.meta.url).href;
 
 const ENV = {
   TRIBUTARY_RETRY_SCHEDULE: '200ms,400ms',

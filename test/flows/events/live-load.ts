@@ -3,8 +3,8 @@ import { cpuSeconds, residentMiB } from '../../bench/usage.ts';
 import { Child } from '../../helpers/child.ts';
 import { eventually } from '../../helpers/client.ts';
 import { openEventStream } from '../../helpers/event-stream.ts';
-import type { StreamReadersTask } from '../../helpers/stream-readers.ts';
 import type { Tributary } from '../../helpers/tributary.ts';
+import type { StreamReadersTask } from './stream-readers.ts';
 
 /** Room for as many streams as are opened here. */
 export const STREAM_LIMITS = {
@@ -67,9 +67,7 @@ export async function loadWithStreams(tributary: Tributary, count: number): Prom
       const unwatched = await send(tributary, STEADY_RATE);
       peak = 0;
       const task: StreamReadersTask = { url, idToken, workspaceId, read: count - 2, unread: 1 };
-      const readers = new Child(new URL('../../helpers/stream-readers.ts', import.meta.url), [
-        JSON.stringify(task),
-      ]);
+      const readers = new Child(new URL('./stream-readers.ts', import.meta.url), [JSON.stringify(task)]);
       const watched = await openEventStream(url, { token: idToken, workspaceId });
       try {
         await readers.wrote(1);

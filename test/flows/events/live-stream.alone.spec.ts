@@ -104,39 +104,6 @@ describe('The live stream', () => {
     ]);
   });
 
-  it('resumes after the last received event without a gap or duplicate', async () => {
-    const first = await open();
-    await first.got(1);
-    await track('Before', {}, 'before');
-    await eventually(
-      () => ids(first).at(-1),
-      (id) => id === 'before',
-    );
-    first.close();
-    const batch = Array.from({ length: 300 }, (_, n) => ({
-      type: 'page',
-      user_id: `u${n}`,
-      message_id: `away${n}`,
-    }));
-    await tributary.producer.post('./events/batch', { batch });
-    const second = await open({ lastEventId: first.lastEventId });
-    await second.got(300);
-    expect(second.notices('missed')).toEqual([]);
-    expect(ids(second).toSorted()).toEqual(batch.map(({ message_id }) => message_id).toSorted());
-  });
-
-  it('ends within a second when its key is revoked', async () => {
-    const { id, key } = await tributary.owner.post<{ id: string; key: string }>('./api-keys', {
-      name: 'watcher',
-    });
-    const stream = await open({ token: key });
-    await tributary.owner.ok('DELETE', `./api-keys/${id}`);
-    const answeredAt = performance.now();
-    await stream.over();
-    expect(performance.now() - answeredAt).toBeLessThan(1_000);
-    expect(stream.notices('end')).toEqual([{ reason: 'not authenticated' }]);
-  });
-
   it('resumes after a restart of the server, and reports a position that is no longer kept', async () => {
     const first = await open();
     await first.got(1);

@@ -68,16 +68,6 @@ describe('The Segment API', () => {
       expect(Date.parse(received_at) - Date.parse(at)).toBe(5_000);
   });
 
-  it('counts an event once that an SDK resends', async () => {
-    const event = fresh('Sent twice');
-    const call = { userId: 'u', event, messageId: fresh('m') };
-    for (let times = 0; times < 3; times++) expect(await post('/v1/track', call)).toEqual(TAKEN);
-    await drained(tributary, 30_000);
-    const volume =
-      await tributary.owner.get<readonly { event_name: string; event_count: number }[]>('./event-volume');
-    expect(volume.filter(({ event_name }) => event_name === event)).toMatchObject([{ event_count: 1 }]);
-  });
-
   it('accepts the requests of browsers: plain text with the key in the body, gzip, and a beacon', async () => {
     const call = { userId: 'u', event: 'E', writeKey: tributary.writeKey };
     const send = (
@@ -94,27 +84,6 @@ describe('The Segment API', () => {
     const beacon = JSON.stringify({ batch: [{ ...rest, type: 'track' }] });
     expect((await send(`/beacon/v1/batch?writeKey=${writeKey}`, beacon, plain)).status).toBe(200);
     expect((await send('/v1/t', JSON.stringify(rest), plain)).status).toBe(401);
-  });
-
-  it('accepts the valid calls of a batch and lists the invalid ones', async () => {
-    const batch = [
-      { type: 'track', event: 'No one' },
-      { type: 'track', userId: 'u', event: 'Someone' },
-    ];
-    expect(await post('/v1/batch', { batch })).toMatchObject({
-      status: 200,
-      body: { success: true, rejected: [{ index: 0, details: [{ path: '/userId' }] }] },
-    });
-    expect(await post('/v1/batch', { batch: batch.slice(0, 1) })).toMatchObject({ status: 400 });
-  });
-
-  it('serves the settings that tell SDKs where to send', async () => {
-    const settings = await fetch(`${tributary.url}/v1/projects/${tributary.writeKey}/settings`);
-    expect(await settings.json()).toMatchObject({
-      integrations: { 'Segment.io': { apiHost: `${new URL(tributary.url).host}/v1`, protocol: 'http' } },
-    });
-    const source = await fetch(`${tributary.url}/sourceConfig`, { headers: { authorization: basic() } });
-    expect(await source.json()).toMatchObject({ source: { enabled: true } });
   });
 
   describe('an alias', () => {

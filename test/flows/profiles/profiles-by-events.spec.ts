@@ -2,7 +2,6 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type ProfileChangeValue, type ProfileRecord, TOPIC } from '@tributary/core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { eventually } from '../../helpers/client.ts';
 import { entriesOf } from '../../helpers/log-of.ts';
 import { openProfiles, type ProfileOrganization, sendTo } from '../../helpers/profile-client.ts';
 import { drained } from '../../helpers/running-tributary.ts';
@@ -40,43 +39,6 @@ describe('Profiles by events', () => {
   }
   const valuesOf = ({ ids }: ProfileRecord, namespace: string) =>
     ((ids[namespace] ?? []) as readonly Readonly<Record<string, string>>[]).map((item) => item[namespace]);
-
-  it('identify and group events write traits and groups to profiles that are found by their ids at once', async () => {
-    const user = fresh('user');
-    const email = `${user}@example.com`;
-    await send(
-      [
-        'identify',
-        { user_id: user, traits: { email: email.toUpperCase(), phone: '+49 171 5', plan: 'pro' } },
-      ],
-      ['group', { user_id: user, group_id: 'acme', traits: { name: 'Acme', email: 'office@acme.example' } }],
-      ['group', { user_id: user, group_id: 'chess' }],
-      ['track', { user_id: user, event: 'Seen', properties: { plan: 'none' } }],
-    );
-    const record = await one('user_id', user);
-    expect(record.profile).toEqual({
-      traits: { email: email.toUpperCase(), phone: '+49 171 5', plan: 'pro', _ts: expect.any(String) },
-      groups: { acme: { name: 'Acme', email: 'office@acme.example' }, chess: {}, _ts: expect.any(String) },
-    });
-    expect(record).toMatchObject({ region: 'eu', mkt_preferences: {}, consent: {} });
-    expect(await one('email', email)).toEqual(record);
-    expect(await one('cellphone', '+49 171 5')).toEqual(record);
-    expect(await organization.client.search({ email: ['office@acme.example'] })).toEqual([]);
-  });
-
-  it('an anonymous visitor who identifies has one profile with the traits of both', async () => {
-    const [user, device] = [fresh('user'), fresh('device')];
-    await send(['identify', { anonymous_id: device, traits: { seen: 'a banner' } }]);
-    const before = await one('anonymous_id', device);
-    await send(['identify', { user_id: user, anonymous_id: device, traits: { name: 'Ann' } }]);
-    const known = await one('user_id', user);
-    expect(known).toMatchObject({
-      ucid: before.ucid,
-      created_ts: before.created_ts,
-      profile: { traits: { seen: 'a banner', name: 'Ann' } },
-    });
-    expect(await one('anonymous_id', device)).toEqual(known);
-  });
 
   it('a shared device and a shared e-mail address never merge two people', async () => {
     const [ann, bob, device] = [fresh('ann'), fresh('bob'), fresh('tablet')];
@@ -160,66 +122,4 @@ describe('Profiles by events', () => {
       .map(({ version }) => version);
     expect(Math.max(...versions)).toBeLessThanOrEqual(2 * KILLS);
   }, 300_000);
-
-  it('an event of the environment development writes no profile, also with a customer’s id', async () => {
-    const [user, test] = [fresh('user'), fresh('test')];
-    await send(['identify', { user_id: user, traits: { name: 'Ann' } }]);
-    const before = await one('user_id', user);
-    const { key } = await tributary.owner.post<{ key: string }>('./event-keys', {
-      name: 'test',
-      environment: 'development',
-    });
-    const developer = tributary.owner.with({ token: key });
-    for (const user_id of [user, test])
-      await developer.post('./events/identify', { user_id, traits: { name: 'Test' } });
-    await drained(tributary, 30_000);
-    expect(await one('user_id', user)).toEqual(before);
-    expect(await organization.client.search({ user_id: [test] })).toEqual([]);
-    expect(await tributary.metrics()).toMatch(
-      /^tributary_profile_events_total\{outcome="not_production"\} 2$/m,
-    );
-  });
-
-  it('profiles.changes has every write, merge and deletion, in order for each profile', async () => {
-    const [user, device] = [fresh('user'), fresh('device')];
-    const changesOf = async (...ucids: readonly string[]) =>
-      (await entriesOf(tributary, TOPIC.profileChanges))
-        .map(({ value, key }) => ({ ...(JSON.parse(value) as ProfileChangeValue), key }))
-        .filter(({ ucid }) => ucids.includes(ucid));
-    // Repeated writes before publishing may be published as one change.
-    const toldOf = (ucid: string, kind: string) =>
-      eventually(
-        () => changesOf(ucid),
-        (all) => all.some((change) => change.kind === kind),
-      );
-    await send(['identify', { anonymous_id: device, traits: { step: 1 } }]);
-    await send(['identify', { user_id: user, traits: { step: 2 } }]);
-    const [older, younger] = [await one('anonymous_id', device), await one('user_id', user)];
-    for (const { ucid } of [older, younger]) await toldOf(ucid, 'written');
-    await send(['identify', { user_id: user, anonymous_id: device, traits: { step: 3 } }]);
-    const merged = await one('user_id', user);
-    await toldOf(older.ucid, 'merged');
-    await organization.client.delete({ user_id: [user] });
-    await toldOf(older.ucid, 'deleted');
-    const told = await changesOf(older.ucid, younger.ucid);
-    const common = { orgId: organization.orgId, region: 'eu', at: expect.any(Number) };
-    // At least once: a repeated change has a version that was published before.
-    const seen = new Map<string, number>();
-    const once = told.filter(({ ucid, version }) => {
-      const isNew = version > (seen.get(ucid) ?? 0);
-      if (isNew) seen.set(ucid, version);
-      return isNew;
-    });
-    expect(once.every(({ key, ucid }) => key === ucid)).toBe(true);
-    expect(once.filter(({ ucid }) => ucid === younger.ucid)).toMatchObject([
-      { ...common, kind: 'written', linked: [], record: younger },
-    ]);
-    expect(once.filter(({ ucid }) => ucid === older.ucid)).toMatchObject([
-      { ...common, kind: 'written', linked: [], record: older },
-      { ...common, kind: 'merged', linked: [younger.ucid], record: merged },
-      { ...common, kind: 'deleted', linked: [younger.ucid] },
-    ]);
-    const deletion = once.find(({ kind }) => kind === 'deleted');
-    expect(deletion).not.toHaveProperty('record');
-  });
 });

@@ -11,7 +11,7 @@ import { forwardTo, startWebhook, type Webhook } from '../../helpers/webhook.ts'
 const IS_LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
 
 /** Ends the stages at certain events. */
-const DEADLY = new URL('../../helpers/deadly-events.ts', import.meta.url).href;
+const DEADLY = new URL('./deadly-events.ts', import.meta.url).href;
 const ENV = { NODE_OPTIONS: `--import=${DEADLY}`, TRIBUTARY_STAGES_HEAP: '128MiB' };
 
 const INNOCENT = 24;

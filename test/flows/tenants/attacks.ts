@@ -340,7 +340,7 @@ export const ATTACKS: readonly Attack[] = [
   {
     name: 'calls on large profiles',
     rows: ["the gateway's thread: large profiles", 'one profile', 'the topic `profiles.changes`'],
-    isShort: 'both',
+    isShort: 'embedded',
     async prepare(attacker) {
       await largeProfiles(attacker);
       return (n) => {
@@ -374,7 +374,7 @@ export const ATTACKS: readonly Attack[] = [
   {
     name: 'filters and contracts that take long for each event',
     rows: ['the threads of the stages', 'slow queues of events'],
-    isShort: 'both',
+    isShort: 'embedded',
     pace: 10,
     async prepare(attacker) {
       const sink = await destination(attacker, await attacker.hook());

@@ -51,17 +51,6 @@ describe('Transformations', () => {
       (found) => found.length >= count,
     );
 
-  it('a transformation can be tried without being active, and the result shows its logs', async () => {
-    const { body } = await create({
-      name: 'tried',
-      source_code: 'function transform(event) { console.log("n is", event.properties.n); return null; }',
-    });
-    const tried = await tributary.owner.post<object>(`./event-transformations/${body.id}/test`, {
-      event: example({ n: 7 }),
-    });
-    expect(tried).toMatchObject({ ok: true, logs: [{ level: 'info', text: 'n is 7' }] });
-  });
-
   it('a transformation changes, drops and multiplies events before delivery', async () => {
     const made = await create({
       name: 'fan',

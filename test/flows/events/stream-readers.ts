@@ -1,5 +1,5 @@
 import { connect, type Socket } from 'node:net';
-import { tell } from './child.ts';
+import { tell } from '../../helpers/child.ts';
 
 /** The task of `stream-readers.ts` as a process: the streams to open and read. */
 export interface StreamReadersTask {
