@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { type Client, eventually } from '../../helpers/client.ts';
-import { mountSmallDisk, temporaryFolder, whyNoMounts } from '../../helpers/folder.ts';
+import { mountSmallDisk, whyNoMounts } from '../../helpers/folder.ts';
 import { entriesOf } from '../../helpers/log-of.ts';
 import { admin, clientsOf, type Initialized, serveEnvironment, startServing } from '../../helpers/serve.ts';
 
@@ -162,25 +162,4 @@ describe('a disk that fills up', () => {
     () => fillAndFree(0),
     ENDED_WITHIN_MS,
   );
-
-  it('is judged by the reserve: below 20 % of it events are refused and the rest is served', async () => {
-    const folder = await temporaryFolder();
-    const freeMib = Math.ceil(freeBytes(folder.path) / MIB);
-    const environment = serveEnvironment(join(folder.path, 'data'), {
-      TRIBUTARY_DISK_RESERVE: `${freeMib * 7}MiB`,
-    });
-    const { server, url, adminUrl } = await startServing(environment);
-    expect([await statusOf(url), await statusOf(adminUrl)]).toEqual([200, 200]);
-    const { operator, producer } = await clientsOf(
-      url,
-      await admin<Initialized>(environment, 'init', '--no-owner'),
-    );
-    const { status, headers } = await producer.call('POST', './events/track', {
-      body: { event: 'E', user_id: 'u' },
-    });
-    expect([status, headers.get('retry-after')]).toEqual([503, '5']);
-    expect((await operator.call('GET', './event-keys')).status).toBe(200);
-    expect(await server.stop()).toBe(0);
-    await folder.remove();
-  });
 });
