@@ -3,14 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Counters, type FunnelIncrement, type FunnelQuery, NO_LOGGER } from '@tributary/core';
 import { openRedisCounters, openSqliteCounters } from '@tributary/infra';
-import { startEmbedded } from '../helpers/embedded.ts';
 import { freshPrefix } from '../helpers/engines.ts';
 import { removeKeys } from '../helpers/redis.ts';
-import type { Tributary } from '../helpers/running-tributary.ts';
-import { startTributary } from '../helpers/tributary.ts';
-import { forward } from './pipeline-rows.ts';
 import { type BenchRow, median } from './table.ts';
-import { microsecondsAnEvent } from './tracing-row.ts';
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
@@ -20,57 +15,6 @@ const NAMES = 10_000;
 const RULE_NAMES = 1_500;
 const QUERY_BAR_MS = 300;
 const WORKSPACE_ID = '0192f0c1-7c7b-7d53-8a55-1d0c5f1e2a01';
-const COST_BAR = 1.05;
-
-/**
- * Processor time of an event, from its POST to a file, against the commit before, in turns: `before` is a checkout of it with
- * its packages. Undefined: nothing to compare with.
- */
-export async function funnelCostRow({
-  rounds,
-  events,
-  before,
-}: {
-  readonly rounds: number;
-  readonly events: number;
-  readonly before: string | undefined;
-}): Promise<BenchRow> {
-  const path = 'pipeline end to end, against the checkout before';
-  if (before === undefined)
-    return { path, figure: '-', baseline: 'TRIBUTARY_BENCH_BEFORE', ratio: null, bar: '-', holds: null };
-  const folder = mkdtempSync(join(tmpdir(), 'tributary-'));
-  const servers: Tributary[] = [];
-  try {
-    servers.push(await startEmbedded(folder, {}, join(before, 'infra', 'runtime', 'main.ts')));
-    servers.push(await startTributary());
-    const [old, now] = servers;
-    if (old === undefined || now === undefined) throw new Error('nothing was started');
-    for (const { owner } of servers)
-      await forward(owner, { type: 'ndjson', settings: { folder: 'bench' } }, 'files');
-    for (const one of servers) await microsecondsAnEvent(one, events);
-    const pairs: { readonly old: number; readonly now: number }[] = [];
-    for (let round = 0; round < rounds; round++) {
-      const isEven = round % 2 === 0;
-      const first = await microsecondsAnEvent(isEven ? old : now, events);
-      const second = await microsecondsAnEvent(isEven ? now : old, events);
-      pairs.push(isEven ? { old: first, now: second } : { old: second, now: first });
-    }
-    const ratios = pairs.map((pair) => pair.now / pair.old);
-    const ratio = median(ratios);
-    const us = (values: readonly number[]) => `${median(values).toFixed(1)} us an event`;
-    return {
-      path,
-      figure: us(pairs.map((pair) => pair.now)),
-      baseline: us(pairs.map((pair) => pair.old)),
-      ratio,
-      bar: `<= ${COST_BAR}`,
-      holds: ratio <= COST_BAR,
-      note: `${rounds} rounds, ${Math.min(...ratios).toFixed(3)} to ${Math.max(...ratios).toFixed(3)}`,
-    };
-  } finally {
-    for (const one of servers) await one.remove();
-  }
-}
 
 /** Queries over thirty days of a workspace that sends ten thousand names, on SQLite. */
 export async function sqliteFunnelRow(options: { readonly rounds: number }): Promise<BenchRow> {

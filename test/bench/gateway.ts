@@ -17,11 +17,7 @@ export interface BenchGateway extends BenchProcess<GatewayHello> {
 }
 
 /** A gateway of the installation in a process of its own, with a workspace and a write key. */
-export async function startGateway(
-  installation: Installation,
-  settings: Readonly<Record<string, string>> = {},
-): Promise<BenchGateway> {
-  const env = { ...installation.env, ...settings };
+export async function startGateway({ env }: Installation): Promise<BenchGateway> {
   const started = await startProcess<GatewayHello>('./gateway-process.ts', env);
   const { url, idToken, workspaceId, writeKey } = started.hello;
   const owner = new Client(url, idToken, workspaceId);

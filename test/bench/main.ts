@@ -9,9 +9,8 @@ import { costRows } from './cost-rows.ts';
 import { deliverRows } from './deliver-rows.ts';
 import { destinationRows } from './destination-rows.ts';
 import { LazyEngines } from './engines.ts';
-import { funnelCostRow, redisFunnelRow, sqliteFunnelRow } from './funnel-rows.ts';
+import { redisFunnelRow, sqliteFunnelRow } from './funnel-rows.ts';
 import { gatewayRows } from './gateway-rows.ts';
-import { historyRow } from './history-row.ts';
 import { hostileContractRow } from './hostile-contract-row.ts';
 import { EMBEDDED, onEngines } from './installation.ts';
 import { liveRow } from './live-row.ts';
@@ -87,14 +86,7 @@ const EMBEDDED_SUITES: Readonly<Record<string, Suite>> = {
     }),
   ],
   tracing: async () => [await tracingRow({ rounds: quick ? 1 : 10, events: quick ? 5_000 : 20_000 })],
-  funnel: async () => [
-    await sqliteFunnelRow({ rounds: quick ? 2 : 9 }),
-    await funnelCostRow({
-      rounds: quick ? 2 : 10,
-      events: quick ? 5_000 : 20_000,
-      before: process.env.TRIBUTARY_BENCH_BEFORE,
-    }),
-  ],
+  funnel: async () => [await sqliteFunnelRow({ rounds: quick ? 2 : 9 })],
   live: async () => [await liveRow()],
   pipeline: () => throughputRows({ events: quick ? 100_000 : 1_000_000 }),
 };
@@ -135,7 +127,6 @@ const ENGINE_SUITES: Readonly<Record<string, Suite>> = {
       rounds: quick ? 1 : 3,
       seconds: quick ? 2 : 4,
     }),
-  history: async () => [await historyRow({ rounds, seconds: quick ? 2 : 4 })],
 };
 
 const suites = { ...EMBEDDED_SUITES, ...ENGINE_SUITES };

@@ -68,7 +68,7 @@ export async function tracingRow({
 }
 
 /** Processor time of the process for each of so many events, until they are counted and their files written. */
-export async function microsecondsAnEvent(tributary: Tributary, events: number): Promise<number> {
+async function microsecondsAnEvent(tributary: Tributary, events: number): Promise<number> {
   const { producer, owner, pid } = tributary;
   const body = benchBatch(BATCH);
   const target = (await counted(owner)) + events;
