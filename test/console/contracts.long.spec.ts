@@ -164,18 +164,6 @@ describe.skipIf(chromiumPath === undefined)('contracts', () => {
     await page.getByText(/^Version 1 is back, as version \d+$/).waitFor();
   });
 
-  it.each([401, 403, 429, 503] as const)(
-    'say why there is no list when the API answers %i',
-    async (status) => {
-      const { page, failures } = await app.open('/contracts');
-      await page.getByRole('table', { name: 'Contracts' }).waitFor();
-      const failing = await failures.answer(/\/event-contracts(\?|$)/, status);
-      await page.reload();
-      await page.getByRole('alert').first().waitFor();
-      await failing.end();
-    },
-  );
-
   it('keep the input while the API refuses or is slow', async () => {
     const { page, failures } = await app.open(`/contracts/${contractId}`);
     const name = page.getByLabel('Name of the contract');

@@ -5,7 +5,6 @@ import { startWebhook, type Webhook } from '../helpers/webhook.ts';
 import { expectAccessible } from './helpers/axe.ts';
 import { chromiumPath } from './helpers/chromium.ts';
 import { type ConsoleUnderTest, startConsole } from './helpers/console.ts';
-import { REQUEST_ID, tryAgain } from './helpers/failures.ts';
 import { takePictures } from './helpers/pictures.ts';
 
 interface Made {
@@ -169,22 +168,6 @@ describe.skipIf(chromiumPath === undefined)('the pages of deliveries', () => {
     await page.getByRole('heading', { name: 'Nothing is dead or retrying' }).waitFor();
     await expectAccessible(page);
     await takePictures(page, 'deliveries-empty');
-  });
-
-  it.each([403, 429, 503] as const)('shows a %d of the API and continues after it', async (status) => {
-    const { page, failures: simulated } = await app.open('/deliveries');
-    const failure = await simulated.answer('**/deliveries/groups*', status);
-    await page.reload();
-    await page.getByRole('alert').getByText(REQUEST_ID).waitFor();
-    await expectAccessible(page);
-    if (status === 503) await takePictures(page, 'deliveries-error');
-    await tryAgain(page.getByRole('button', { name: 'Try again' }), failure);
-    await page.getByRole('alert').waitFor({ state: 'detached' });
-    const slow = await simulated.hold('**/deliveries/groups*');
-    await page.reload();
-    await page.getByLabel('Loading').first().waitFor();
-    await slow.end();
-    await page.getByLabel('Loading').first().waitFor({ state: 'detached' });
   });
 
   it('states why a redrive was refused, and asks to sign in where the session ended', async () => {

@@ -215,19 +215,6 @@ describe.skipIf(chromiumPath === undefined)('the pages of destinations', () => {
     await table.getByText('Demo webhook').waitFor();
   });
 
-  it('keeps the input when the session ends', async () => {
-    const { page, failures } = await app.open('/destinations/new?type=webhook');
-    await page.getByLabel('URL').fill('https://example.com/');
-    await page.getByRole('textbox', { name: 'Name', exact: true }).fill('Typed');
-    const ended = await failures.answer('**/console/session', 401);
-    const refused = await failures.answer('**/destinations', 401, 'POST');
-    await page.getByRole('button', { name: 'Create destination' }).click();
-    await page.getByRole('dialog').waitFor();
-    await refused.end();
-    await ended.end();
-    expect(await page.getByLabel('URL').inputValue()).toBe('https://example.com/');
-  });
-
   it('shows viewers no button that they may not use', async () => {
     await client.post('./members', { email: 'viewer@example.com', role: 'viewer' });
     const { page } = await app.open('/destinations', { email: 'viewer@example.com' });

@@ -146,16 +146,6 @@ describe.skipIf(chromiumPath === undefined)('event search', () => {
     }
   });
 
-  it('keeps its place while the API is slow', async () => {
-    const messageId = app.flights.departures[0]?.message_id ?? '';
-    const { page, failures } = await app.open('/events');
-    const slow = await failures.hold(`**/events/${messageId}*`);
-    await openEvent(page, messageId);
-    await page.getByLabel('Loading').first().waitFor();
-    await slow.end();
-    await page.getByRole('heading', { level: 1, name: 'Flight Departed' }).waitFor();
-  });
-
   it('is usable on a phone', async () => {
     const { page } = await app.open(`/events/${app.flights.departures[1]?.message_id}`, { width: 360 });
     await page.getByRole('region', { name: 'Path', exact: true }).waitFor();

@@ -190,39 +190,6 @@ describe.skipIf(chromiumPath === undefined)('the page of sources and keys', () =
     await page.getByRole('heading', { level: 1, name: `After ${status}` }).waitFor();
   });
 
-  it('keeps the input when the session is over', async () => {
-    const { page, failures } = await app.open('/keys?tab=sources');
-    await page.getByRole('button', { name: 'Create source' }).first().click();
-    const name = page.getByRole('textbox', { name: 'Name', exact: true });
-    await name.fill('Typed before');
-    await failures.answer('**/console/session', 401);
-    await failures.answer('**/sources', 401, 'POST');
-    await page.getByRole('dialog').getByRole('button', { name: 'Create source' }).click();
-    await page.getByRole('dialog', { name: 'Sign in again' }).waitFor();
-    expect(await name.inputValue()).toBe('Typed before');
-  });
-
-  it.each([403, 429, 503] as const)('states why a list cannot be shown: %i', async (status) => {
-    const { page, failures } = await app.open('/keys?tab=sources');
-    await page.getByRole('table', { name: 'Sources' }).waitFor();
-    const failure = await failures.answer('**/event-keys?*', status);
-    await page.getByRole('tab', { name: 'Write keys' }).click();
-    await page.getByRole('alert').getByText(REQUEST_ID).waitFor();
-    await failure.end();
-    await page.getByRole('button', { name: 'Try again' }).click();
-    await page.getByRole('table', { name: 'Write keys' }).waitFor();
-  });
-
-  it('shows that it loads while the API is slow', async () => {
-    const { page, failures } = await app.open('/keys?tab=sources');
-    await page.getByRole('table', { name: 'Sources' }).waitFor();
-    const slow = await failures.hold('**/event-keys?*');
-    await page.getByRole('tab', { name: 'Write keys' }).click();
-    await page.getByLabel('Loading').waitFor();
-    await slow.end();
-    await page.getByRole('table', { name: 'Write keys' }).waitFor();
-  });
-
   it('asks before it is left with something typed', async () => {
     const { page } = await app.open('/overview');
     await page.getByRole('link', { name: 'Sources and keys' }).click();

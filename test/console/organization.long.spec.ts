@@ -2,7 +2,6 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { expectAccessible } from './helpers/axe.ts';
 import { chromiumPath } from './helpers/chromium.ts';
 import { type ConsoleUnderTest, startConsole } from './helpers/console.ts';
-import { REQUEST_ID } from './helpers/failures.ts';
 import { takePictures } from './helpers/pictures.ts';
 
 const HOSTILE = '<script>globalThis.broken = true</script>';
@@ -255,31 +254,6 @@ describe.skipIf(chromiumPath === undefined)('the pages of an organization and it
     await page.getByRole('button', { name: 'Of one entity only: show all' }).click();
     await table.getByText('write key').first().waitFor();
     await takePictures(page, 'audit-log');
-  });
-
-  it.each([403, 429, 503] as const)('states why the audit log cannot be shown: %i', async (status) => {
-    const { page, failures } = await app.open(organization('workspaces'));
-    await page.getByRole('table', { name: 'Workspaces' }).waitFor();
-    const failure = await failures.answer('**/audit-log?*', status);
-    await page.getByRole('tab', { name: 'Audit log' }).click();
-    await page.getByRole('alert').getByText(REQUEST_ID).waitFor();
-    await expectAccessible(page);
-    await failure.end();
-    await page.getByRole('button', { name: 'Try again' }).click();
-    await page.getByRole('table', { name: 'Audit log of the organization' }).waitFor();
-  });
-
-  it.each([403, 409, 429, 503] as const)('keeps the input when the API answers %i', async (status) => {
-    const { page, failures } = await app.open(organization('general'));
-    const email = page.getByRole('textbox', { name: 'E-mail address for notices' });
-    await email.fill(`after-${status}@example.com`);
-    const failure = await failures.answer('**/organizations/*', status, 'PATCH');
-    await page.getByRole('button', { name: 'Save' }).click();
-    await page.getByRole('alert').getByText(REQUEST_ID).waitFor();
-    await failure.end();
-    await page.getByRole('button', { name: 'Save' }).click();
-    await page.getByText('The organization is saved.').waitFor();
-    expect(await email.inputValue()).toBe(`after-${status}@example.com`);
   });
 
   it('fits a phone', async () => {

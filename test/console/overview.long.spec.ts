@@ -109,15 +109,4 @@ describe.skipIf(chromiumPath === undefined)('overview', () => {
       await page.getByRole('region', { name: 'Volume' }).getByRole('link').first().waitFor();
     }
   });
-
-  it('fills up card by card while a part of the API is slow', async () => {
-    const { page, failures } = await app.open('/overview');
-    await page.getByRole('region', { name: 'Volume' }).waitFor();
-    const slow = await failures.hold('**/event-volume?*');
-    await page.reload();
-    await page.getByRole('table', { name: 'Destinations' }).waitFor();
-    await page.getByRole('region', { name: 'Volume' }).getByLabel('Loading').waitFor();
-    await slow.end();
-    await page.getByRole('region', { name: 'Volume' }).getByRole('link').first().waitFor();
-  });
 });

@@ -252,16 +252,6 @@ describe.skipIf(chromiumPath === undefined)('the page of profiles', () => {
     await page.getByRole('heading', { name: 'No profile has this identity' }).waitFor();
   });
 
-  it('waits visibly for a slow answer', async () => {
-    await profiles.write({ email: person });
-    const { page, failures } = await app.open('/profiles');
-    const slow = await failures.hold(SEARCH);
-    await lookUp(page, person);
-    await page.getByLabel('Loading').waitFor();
-    await slow.end();
-    await profileOn(page).waitFor();
-  });
-
   it('keeps the input when a write fails', async () => {
     await profiles.write({ email: person });
     const { page, failures } = await app.open('/profiles');

@@ -3,7 +3,6 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { expectAccessible } from './helpers/axe.ts';
 import { chromiumPath } from './helpers/chromium.ts';
 import { type ConsoleUnderTest, startConsole } from './helpers/console.ts';
-import { REQUEST_ID } from './helpers/failures.ts';
 import { takePictures } from './helpers/pictures.ts';
 
 const SYSTEM = '**/api/v1/system';
@@ -92,22 +91,6 @@ describe.skipIf(chromiumPath === undefined)('the page of the system', () => {
     await expect.poll(() => reads).toBeGreaterThan(read + 1);
     await expect.poll(() => page.evaluate<number>('scrollY')).toBe(before);
     await partitions.waitFor();
-  });
-
-  it('states that the API does not answer, and continues', async () => {
-    const { page, failures } = await app.open('/overview');
-    for (const status of [429, 503] as const) {
-      const refused = await failures.answer(SYSTEM, status);
-      await page.goto(`${app.tributary.url}/console/system`);
-      await page.getByText(REQUEST_ID).waitFor();
-      await refused.end();
-      await page.getByText('Nothing needs attention').waitFor();
-    }
-    const slow = await failures.hold(SYSTEM);
-    await page.reload();
-    await page.getByLabel('Loading').first().waitFor();
-    await slow.end();
-    await page.getByText('Nothing needs attention').waitFor();
   });
 
   it('can be used at 360 pixels', async () => {

@@ -163,18 +163,6 @@ describe.skipIf(chromiumPath === undefined)('transformations', () => {
     await page.getByText(`Saved version 3 of ${name} by two: active`).waitFor();
   });
 
-  it.each([401, 403, 429, 503] as const)(
-    'say why there is no list when the API answers %i',
-    async (status) => {
-      const { page, failures } = await app.open('/transformations');
-      await page.getByRole('table', { name: 'Transformations' }).waitFor();
-      const failing = await failures.answer(/\/event-transformations(\?|$)/, status);
-      await page.reload();
-      await page.getByRole('alert').first().waitFor();
-      await failing.end();
-    },
-  );
-
   it('say why a trial has no result, and wait for a slow one', async () => {
     const { page, failures } = await app.open(`/transformations/${lateId}`);
     const run = page.getByRole('button', { name: 'Run', exact: true });
