@@ -1,5 +1,3 @@
-import { HEADER, type LogEntry, NO_LOGGER, NO_METRICS, partitionOf, TOPIC } from '@tributary/core';
-import { openEventLog, readConfig } from '@tributary/infra';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../../helpers/client.ts';
 import { startTributary, type Tributary } from '../../helpers/tributary.ts';
@@ -80,43 +78,6 @@ describe('Dead deliveries, and destinations that are paused', () => {
     expect(way.status).toBe('discarded');
   });
 
-  it('two redrives in quick succession sent a delivery twice, also through two gateways', async () => {
-    webhook.behave((_call, response) => response.writeHead(422).end());
-    const dead = [await send('Twice'), await send('Twice')];
-    await listed('status=dead', 2);
-    webhook.behave(undefined);
-    const redrive = (filter: object) =>
-      tributary.owner.post<{ redriven: number }>('./deliveries/redrive', filter);
-    const answers = await Promise.all([redrive({ destination_id: destinationId }), redrive({})]);
-    expect(answers.map(({ redriven }) => redriven).sort()).toEqual([0, 2]);
-    await received(dead);
-
-    const config = readConfig(tributary.environment);
-    const log = await openEventLog(config, { logger: NO_LOGGER, metrics: NO_METRICS, dropExpired: false });
-    try {
-      const partition = partitionOf(`${destinationId}:u`, log.topics.get(TOPIC.deliveries)?.partitions ?? 1);
-      const first: LogEntry[] = [];
-      for (let next = 0; next < (await log.end(TOPIC.deliveries, partition)); ) {
-        const read = await log.read(TOPIC.deliveries, partition, next);
-        first.push(...read.entries.filter(({ headers }) => headers[HEADER.redriveOf] !== undefined));
-        next = read.next;
-      }
-      const repeated = first.filter(({ headers }) => dead.includes(headers[HEADER.messageId] ?? ''));
-      expect(repeated).toHaveLength(2);
-      await log.append(TOPIC.deliveries, repeated);
-      const end = await log.end(TOPIC.deliveries, partition);
-      await eventually(
-        () => log.positionOf('deliver', TOPIC.deliveries, partition),
-        (position) => (position ?? 0) >= end,
-      );
-    } finally {
-      await log.close();
-    }
-    const posts = webhook.deliveries().filter(({ event }) => dead.includes(event.message_id));
-    expect(posts).toHaveLength(2 + 2);
-    await listed('status=dead', 0);
-  });
-
   it('a paused destination receives nothing until it is resumed, and then every waiting delivery', async () => {
     await change({ paused: true });
     const before = webhook.calls.length;
@@ -132,45 +93,5 @@ describe('Dead deliveries, and destinations that are paused', () => {
     await change({ paused: false });
     await received(ids);
     await listed('status=retrying', 0);
-  });
-
-  it('a destination that answers 410 is paused with the reason, and receives every waiting delivery once it is resumed', async () => {
-    webhook.behave((_call, response) => response.writeHead(410).end());
-    const first = await send('First');
-    const shown = await eventually(
-      () =>
-        tributary.owner.get<{ paused: boolean; paused_because: object }>(`./destinations/${destinationId}`),
-      ({ paused }) => paused,
-    );
-    expect(shown.paused_because).toMatchObject({ reason: 'gone' });
-    const health = `./destinations/${destinationId}/health`;
-    expect(await tributary.owner.get(health)).toMatchObject({
-      state: 'paused',
-      paused_because: { reason: 'gone' },
-      notice: { state: 'bad', because: 'gone' },
-    });
-    const before = webhook.calls.length;
-    const second = await send('Second');
-    await listed(`status=retrying&reason=it answered 410 Gone`, 2);
-    expect(webhook.calls).toHaveLength(before);
-
-    webhook.behave(undefined);
-    await change({ paused: false });
-    await received([first, second]);
-    expect(await tributary.owner.get(`./destinations/${destinationId}`)).toMatchObject({
-      paused_because: null,
-    });
-  });
-
-  it('a destination can be limited to some environments, and is tested without an event', async () => {
-    await change({ environments: ['development'] });
-    const id = await send('Elsewhere');
-    const way = await eventually(
-      () => tributary.owner.get<{ status: string; rules: readonly { because: string }[] }>(`./events/${id}`),
-      ({ status }) => status === 'not_forwarded',
-    );
-    expect(way.rules).toMatchObject([{ matched: false, because: 'destination_environment' }]);
-    expect(await tributary.owner.post(`./destinations/${destinationId}/test`)).toMatchObject({ ok: true });
-    await change({});
   });
 });

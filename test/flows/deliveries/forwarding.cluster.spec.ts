@@ -1,5 +1,3 @@
-import { readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { Webhook as StandardWebhook } from 'standardwebhooks';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../../helpers/client.ts';
@@ -115,67 +113,6 @@ describe('Forwarding', () => {
     expect(new Set(times.map(({ event }) => event.timestamp))).toEqual(
       new Set(['2024-05-06T01:38:09.250Z', '2024-05-06T01:38:09.000Z']),
     );
-  });
-
-  it('writes durable NDJSON files below the data folder', async () => {
-    const made = await destination({ name: 'files', type: 'ndjson', settings: { folder: 'pages' } });
-    await rule({ destination_id: made.id, event_types: ['page'] });
-    await tributary.producer.post('./events/page', { user_id: 'u1', name: 'Home' });
-    const folder = join(tributary.folder, 'ndjson', tributary.workspaceId, 'pages');
-    const lines = await eventually(
-      () => {
-        try {
-          return readdirSync(folder).flatMap((file) =>
-            // A line is complete once its newline is there.
-            readFileSync(join(folder, file), 'utf8').split('\n').slice(0, -1),
-          );
-        } catch {
-          return [];
-        }
-      },
-      (found) => found.length === 1,
-    );
-    expect(JSON.parse(lines[0] ?? '')).toMatchObject({
-      type: 'event',
-      event: { type: 'page', name: 'Home' },
-    });
-  });
-
-  it('separates environments: a rule forwards only production events by default', async () => {
-    const before = webhook.calls.length;
-    const key = await tributary.owner.post<{ key: string }>('./event-keys', {
-      name: 'dev',
-      environment: 'development',
-    });
-    const developer = tributary.producer.with({ token: key.key });
-    const [hook] = (
-      await tributary.owner.get<readonly (Destination & { type: string })[]>('./destinations')
-    ).filter(({ type }) => type === 'webhook');
-    await rule({ destination_id: hook?.id, event_names: ['Paid in dev'], environments: ['development'] });
-    await developer.post('./events/track', { event: 'Paid', user_id: 'u1' });
-    await developer.post('./events/track', { event: 'Paid in dev', user_id: 'u1' });
-    await eventually(
-      () => webhook.calls.length,
-      (count) => count > before,
-    );
-    expect(webhook.deliveries().slice(before)).toMatchObject([
-      { event: { event: 'Paid in dev', environment: 'development' } },
-    ]);
-  });
-
-  it('refuses to call a private address that the operator did not allow', async () => {
-    const made = await destination({
-      name: 'metadata',
-      type: 'webhook',
-      settings: { url: 'http://169.254.169.254/latest' },
-    });
-    await rule({ destination_id: made.id, event_names: ['Private'] });
-    await tributary.producer.post('./events/track', { event: 'Private', user_id: 'u1' });
-    const [dead] = await eventually(
-      () => tributary.owner.get<readonly object[]>(`./deliveries?status=dead&destination_id=${made.id}`),
-      (found) => found.length > 0,
-    );
-    expect(dead).toMatchObject({ reason: expect.stringContaining('address not allowed') });
   });
 
   it('a disabled rule forwards nothing, and a change of a rule applies to the next event', async () => {

@@ -259,19 +259,6 @@ describe('Bad input', () => {
     expect((await fetch(`${tributary.url}/api/v1/nowhere`)).status).toBe(404);
   });
 
-  it.each([
-    'hours=0',
-    'hours=721',
-    'hours=1.5',
-    'hours=abc',
-    'hours=',
-    'hours=1e2',
-    'days=1',
-    'environment=test',
-  ])('400 for event-volume?%s', async (query) => {
-    expect(await tributary.owner.call('GET', `./event-volume?${query}`)).toMatchObject({ status: 400 });
-  });
-
   it('bodies that try to pollute prototypes leave no trace in later requests and events', async () => {
     // Fields that the server reads from later bodies, in which they are absent: a polluted prototype would
     // supply them.

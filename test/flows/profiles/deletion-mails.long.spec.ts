@@ -126,43 +126,4 @@ describe('Mails about deletions', () => {
     expect(taken()).toHaveLength(1);
     for (const secret of [ADDRESS, USER.password]) expect(tributary.log()).not.toContain(secret);
   });
-
-  it('without an address no mail is sent: a metric and a log line report it, and the deletion succeeds', async () => {
-    await notify(null);
-    await deleted(2);
-    await eventually(
-      () => figure('no_address'),
-      (count) => count === 1,
-    );
-    expect(tributary.log()).toContain('there is no confirmed address for it');
-    expect(taken()).toEqual([]);
-  });
-
-  it('a mail is kept while the mail server is down, and is sent when it is back', async () => {
-    await server.stop();
-    await notify(ADDRESS);
-    await deleted(1);
-    await eventually(
-      () => tributary.log(),
-      (log) => log.includes('the mail server does not answer'),
-    );
-    await server.start();
-    await arrived(1);
-    server.refuse({ step: 'recipient', reply: '550 5.1.1 gone' });
-    await deleted(1);
-    await eventually(
-      () => figure('refused'),
-      (count) => count === 1,
-    );
-    expect(tributary.log()).toContain('RCPT TO 550 5.1.1');
-    server.refuse({ step: 'recipient', reply: '450 4.2.1 later' });
-    await deleted(1);
-    await eventually(
-      () => figure('later'),
-      (count) => count === 1,
-    );
-    server.refuse(undefined);
-    await deleted(1);
-    await arrived(2);
-  });
 });

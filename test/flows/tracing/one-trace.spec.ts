@@ -144,14 +144,6 @@ describe('Tracing', () => {
     expect(requests.map(({ status }) => status?.code ?? 0).sort()).toEqual([0, 2]);
   });
 
-  it('begins a trace where the producer has none', async () => {
-    webhook.behave(undefined);
-    const [traceparent] = await received(webhook, await send(tributary));
-    const { names, below } = await pathOf(traceparent);
-    expect(names.at(-1)).toBe('ingest');
-    expect(below).toBeUndefined();
-  });
-
   it('records nothing of an event that its producer did not sample, and sends the receiver nothing', async () => {
     webhook.behave(undefined);
     const producer = producerSpan('00');
@@ -196,17 +188,6 @@ describe('Tracing', () => {
     expect(names.slice(-4)).toEqual(['deliver', 'route', 'validate', 'ingest']);
     expect(names.slice(0, 2)).toEqual(['request webhook', 'deliver.retry']);
     expect(below).toBe(producer.spanId);
-  });
-
-  it('that is switched off sends no trace context to a receiver, and exports nothing', async () => {
-    const { folder } = tributary;
-    await tributary.stop();
-    const env = { ...RETRIES, ...collector.environment, OTEL_TRACES_EXPORTER: 'none' };
-    tributary = await startTributary({ folder, env });
-    webhook.behave(undefined);
-    const producer = producerSpan('01');
-    expect(await received(webhook, await send(tributary, producer.traceparent))).toEqual([undefined]);
-    expect(collector.spansOf(producer.traceId)).toEqual([]);
   });
 });
 
