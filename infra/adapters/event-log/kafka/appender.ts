@@ -388,7 +388,7 @@ class PartitionGroup {
   readonly #parts: readonly { readonly part: Part; readonly packed: readonly PackedEntry[] }[];
   /** Of each record, in order: its offset, or why it is not known to be in the log. */
   readonly #outcomes: (number | TributaryError)[] = [];
-  #isSettled = false;
+  isSettled = false;
 
   /** Throws where an entry cannot be encoded. */
   constructor(queue: PartitionQueue, parts: readonly Part[], { framing, limits }: GroupOptions) {
@@ -429,8 +429,8 @@ class PartitionGroup {
       else part.request.failed(failure);
     }
     this.queue.addAgain(again);
-    this.#isSettled = true;
-    while (inFlight[0]?.#isSettled) inFlight.shift();
+    this.isSettled = true;
+    while (inFlight[0]?.isSettled) inFlight.shift();
   }
 
   /** Parts of which each record was refused for the size of its batch, unless entries of their keys may be behind them. */

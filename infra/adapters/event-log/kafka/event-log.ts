@@ -21,7 +21,7 @@ import { createRunner, type RunnerOptions, SharedReads } from '../stage-runner/p
 import type { Runner } from '../stage-runner/work.ts';
 import { Appender } from './appender.ts';
 import type { KafkaConnection } from './client/brokers.ts';
-import { BrokerClock, ClientPool, KafkaClient, offsetAt, offsetOf, storedOffsets } from './client/client.ts';
+import { BrokerClock, ClientPool, KafkaClient, offsetAt, offsetOf } from './client/client.ts';
 import { KafkaStageRun } from './group/stage-run.ts';
 import { BoundedAppends, Layouts } from './growth.ts';
 import { type ImportedPosition, importPositions } from './log-import.ts';
@@ -249,8 +249,8 @@ export class KafkaLog implements EventLog {
   async positionOf(stage: string, topic: string, partition: number): Promise<number | undefined> {
     this.#partitionOf(topic, partition);
     const name = this.#nameOf(topic);
-    const stored = await storedOffsets(this.#reads, this.#nameOf(stage), [{ topic: name, partition }]);
-    return stored.get(`${name}/${partition}`);
+    const stored = await this.#reads.fetchOffsets(this.#nameOf(stage), [{ topic: name, partition }]);
+    return stored.get(`${name}/${partition}`)?.offset;
   }
 
   clockAheadMs(): number | undefined {

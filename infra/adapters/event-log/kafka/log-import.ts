@@ -220,21 +220,17 @@ export async function importPositions(
   for (const [stage, ofStage] of Map.groupBy(positions, (each) => each.stage)) {
     const groupId = nameOf(stage);
     try {
-      const { responses } = await client.commitOffsets({
-        groupId,
+      const codes = await client.commitOffsets(
         // As a client that is no member: the coordinator refuses it while the group has members.
-        memberId: '',
-        groupGenerationId: -1,
-        topics: [...Map.groupBy(ofStage, ({ topic }) => topic)].map(([topic, of]) => ({
+        { groupId, memberId: '', generationId: -1 },
+        ofStage.map(({ topic, partition, offset, index }) => ({
           topic: nameOf(topic),
-          partitions: of.map(({ partition, offset, index }) => ({
-            partition,
-            offset: String(offset),
-            metadata: index === 0 ? '' : String(index),
-          })),
+          partition,
+          offset,
+          metadata: index === 0 ? '' : String(index),
         })),
-      });
-      for (const { partitions } of responses) for (const { errorCode } of partitions) failOn(errorCode);
+      );
+      for (const code of codes.values()) failOn(code);
     } catch (thrown) {
       throw translateKafkaError(thrown, `storing the positions of ${groupId}`);
     }

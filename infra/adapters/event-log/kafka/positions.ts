@@ -10,7 +10,7 @@ import {
   Unavailable,
 } from '@tributary/core';
 import { type Cursor, compareCursors, sharedByCallers } from '../stage-runner/work.ts';
-import { firstStamp, offsetsOf, storedOffsets } from './client/client.ts';
+import { firstStamp, offsetsOf } from './client/client.ts';
 import { entriesOf, type Fetcher } from './reading.ts';
 import { type Installation, partitionsOf } from './topics.ts';
 
@@ -305,12 +305,19 @@ export async function knownPositions(
   const ends = await offsetsOf(client, all, 'end');
   const known: KnownPosition[] = [];
   for (const stage of stages) {
-    const stored = await storedOffsets(client, nameOf(stage), all);
+    const stored = await client.fetchOffsets(nameOf(stage), all);
     for (const topic of topics.keys()) {
       const rows = partitionsOf(installation, topic).map(({ partition }) => {
         const key = `${nameOf(topic)}/${partition}`;
         const recorded = positions.of({ stage, topic, partition })?.offset;
-        return { stage, topic, partition, stored: stored.get(key), recorded, end: ends.get(key) ?? 0 };
+        return {
+          stage,
+          topic,
+          partition,
+          stored: stored.get(key)?.offset,
+          recorded,
+          end: ends.get(key) ?? 0,
+        };
       });
       if (rows.some((row) => row.stored !== undefined || row.recorded !== undefined)) known.push(...rows);
     }
@@ -333,7 +340,7 @@ export async function stageProgress(
     stages.map(async ({ stage, topics }) => ({
       stage,
       topics,
-      positions: await storedOffsets(client, nameOf(stage), inTopics(topics)),
+      positions: await client.fetchOffsets(nameOf(stage), inTopics(topics)),
       members: await client.countMembers(nameOf(stage)),
     })),
   );
@@ -346,7 +353,7 @@ export async function stageProgress(
       partitionsOf(installation, topic).map(({ partition }) => {
         const key = `${nameOf(topic)}/${partition}`;
         const [first, end] = [firsts.get(key) ?? 0, ends.get(key) ?? 0];
-        return { topic, partition, first, position: positions.get(key), end };
+        return { topic, partition, first, position: positions.get(key)?.offset, end };
       }),
     ),
   }));

@@ -14,10 +14,8 @@ import {
   type ListedOffset,
   type LogDirectory,
   type MemberAssignment,
-  type OffsetCommitAnswer,
-  type OffsetCommitRequest,
-  type OffsetsOfTopic,
   type PartitionsOfTopic,
+  type PositionToStore,
   type ProduceAnswer,
   type ProduceRequest,
   type ProducerIdentity,
@@ -201,28 +199,48 @@ export class KafkaClient extends Brokers {
     await this.withGroup(groupId, 'leaving the group', (broker) => broker.leaveGroup({ groupId, memberId }));
   }
 
-  /** Stores positions of a member's group. The answer holds an error code for each partition. */
-  commitOffsets(request: OffsetCommitRequest): Promise<OffsetCommitAnswer> {
-    return this.withGroup(request.groupId, 'storing positions', async (broker) =>
+  /** Stores positions of a member's group. The error code of each, by `topic/partition`. */
+  async commitOffsets(
+    { groupId, memberId, generationId }: GroupMember,
+    positions: readonly PositionToStore[],
+  ): Promise<ReadonlyMap<string, number>> {
+    const topics = [...Map.groupBy(positions, (position) => position.topic)].map(([topic, of]) => ({
+      topic,
+      partitions: of.map(({ offset, ...rest }) => ({ ...rest, offset: String(offset) })),
+    }));
+    const request = { groupId, memberId, groupGenerationId: generationId, topics };
+    const { responses } = await this.withGroup(groupId, 'storing positions', async (broker) =>
       (await prepared(broker, apiKeys.OffsetCommit, protocol.requests.OffsetCommit, request))(),
+    );
+    return new Map(
+      responses.flatMap(({ topic, partitions }) =>
+        partitions.map(({ partition, errorCode }) => [`${topic}/${partition}`, errorCode]),
+      ),
     );
   }
 
-  /** The positions that a group has stored; -1 where it has none. */
+  /** The positions that a group has stored, by `topic/partition`; the stages may be further. */
   async fetchOffsets(
     groupId: string,
-    topics: readonly TopicPartitions[],
-  ): Promise<readonly OffsetsOfTopic[]> {
+    partitions: readonly TopicPartition[],
+  ): Promise<ReadonlyMap<string, Pick<PositionToStore, 'offset' | 'metadata'>>> {
+    const topics = [...Map.groupBy(partitions, ({ topic }) => topic)].map(([topic, of]) => ({
+      topic,
+      partitions: of.map(({ partition }) => ({ partition })),
+    }));
     const { responses } = await this.withGroup(groupId, 'reading positions', (broker) =>
-      broker.offsetFetch({
-        groupId,
-        topics: topics.map(({ topic, partitions }) => ({
-          topic,
-          partitions: partitions.map((partition) => ({ partition })),
-        })),
-      }),
+      broker.offsetFetch({ groupId, topics }),
     );
-    return responses;
+    const answers = responses.flatMap(({ topic, partitions: of }) => of.map((one) => ({ topic, ...one })));
+    if (answers.length < partitions.length) throw new Unavailable('Kafka: no answer about a position');
+    return new Map(
+      answers
+        .filter(({ offset }) => Number(offset) >= 0)
+        .map(({ topic, partition, offset, metadata }) => [
+          `${topic}/${partition}`,
+          { offset: Number(offset), metadata: metadata ?? '' },
+        ]),
+    );
   }
 
   /** Members of a group at present; 0 for a group that does not exist. */
@@ -454,24 +472,4 @@ export async function firstStamp(
   const listed = await client.listOffsets([{ topic, partition }], 0);
   const stamp = listed.get(`${topic}/${partition}`)?.timestamp ?? -1;
   return stamp < 0 ? undefined : stamp;
-}
-
-/** The stored positions of a group, by `topic/partition`; the stages may be further. */
-export async function storedOffsets(
-  client: KafkaClient,
-  groupId: string,
-  partitions: readonly TopicPartition[],
-): Promise<ReadonlyMap<string, number>> {
-  const byTopic = Map.groupBy(partitions, ({ topic }) => topic);
-  const responses = await client.fetchOffsets(
-    groupId,
-    [...byTopic].map(([topic, of]) => ({ topic, partitions: of.map(({ partition }) => partition) })),
-  );
-  const stored = new Map<string, number>();
-  for (const { topic, partitions: answers } of responses) {
-    for (const { partition, offset } of answers) {
-      if (Number(offset) >= 0) stored.set(`${topic}/${partition}`, Number(offset));
-    }
-  }
-  return stored;
 }

@@ -7,7 +7,7 @@ import kafkaErrors from 'kafkajs/src/protocol/error.js';
  * folder uses; nothing outside of it imports them.
  */
 
-export interface OffsetsOfTopic {
+interface OffsetsOfTopic {
   readonly topic: string;
   readonly partitions: readonly {
     readonly partition: number;

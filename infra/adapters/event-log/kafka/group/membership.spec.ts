@@ -1,8 +1,7 @@
-import { NO_LOGGER, Unavailable } from '@tributary/core';
+import { Unavailable } from '@tributary/core';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { KafkaClient } from '../client/client.ts';
-import type { OffsetCommitAnswer, OffsetCommitRequest } from '../client/protocol.ts';
+import type { GroupMember, PositionToStore } from '../client/protocol.ts';
 import { assign, type Member, StoredPositions } from './membership.ts';
 
 const member = (id: string, owned: readonly string[] = []): Member => ({ id, owned });
@@ -64,27 +63,26 @@ describe('assignment of partitions', () => {
 const ILLEGAL_GENERATION = 22;
 
 /** A client without brokers: each request waits until the test answers it. */
-class Answering extends KafkaClient {
-  readonly requests: { readonly request: OffsetCommitRequest; answer(answer: OffsetCommitAnswer): void }[] =
-    [];
+class Answering {
+  readonly requests: {
+    readonly member: GroupMember;
+    readonly partitions: readonly number[];
+    answer(codes: ReadonlyMap<string, number>): void;
+  }[] = [];
 
-  constructor() {
-    super({ connection: { brokers: ['127.0.0.1:9'], clientId: 'spec' }, logger: NO_LOGGER });
-  }
+  invalidateMetadata(): void {}
 
-  override commitOffsets(request: OffsetCommitRequest): Promise<OffsetCommitAnswer> {
-    return new Promise((resolve) => this.requests.push({ request, answer: resolve }));
+  commitOffsets(member: GroupMember, positions: readonly PositionToStore[]) {
+    const partitions = positions.map(({ partition }) => partition);
+    return new Promise<ReadonlyMap<string, number>>((answer) =>
+      this.requests.push({ member, partitions, answer }),
+    );
   }
 
   /** Answers the oldest pending request, with a code for each partition. */
   answerNext(codeOf: (partition: number) => number = () => 0): void {
     const next = this.requests.shift();
-    next?.answer({
-      responses: next.request.topics.map(({ topic, partitions }) => ({
-        topic,
-        partitions: partitions.map(({ partition }) => ({ partition, errorCode: codeOf(partition) })),
-      })),
-    });
+    next?.answer(new Map(next.partitions.map((partition) => [`t/${partition}`, codeOf(partition)])));
   }
 }
 
@@ -92,30 +90,26 @@ const turn = () => new Promise((resolve) => setTimeout(resolve, 2));
 const position = (partition: number, offset: number) => ({ topic: 't', partition, offset, metadata: '' });
 const present = { groupId: 'g', memberId: 'a', generationId: 1 };
 
-function partitionsOf(request: OffsetCommitRequest | undefined): readonly number[] {
-  return request?.topics.flatMap(({ partitions }) => partitions.map(({ partition }) => partition)) ?? [];
-}
-
 describe('positions stored outside of a transaction', () => {
   it('go together when they come in one turn or while a request is under way', async () => {
     const client = new Answering();
-    const positions = new StoredPositions(client, 'g');
+    const positions = new StoredPositions(client);
     const first = [0, 1].map((partition) => positions.store(position(partition, 7), present));
     await turn();
     const later = [2, 3].map((partition) => positions.store(position(partition, 7), present));
     await turn();
-    expect(client.requests.map(({ request }) => partitionsOf(request))).toEqual([[0, 1]]);
+    expect(client.requests.map(({ partitions }) => partitions)).toEqual([[0, 1]]);
     client.answerNext();
     await Promise.all(first);
     await turn();
-    expect(client.requests.map(({ request }) => partitionsOf(request))).toEqual([[2, 3]]);
+    expect(client.requests.map(({ partitions }) => partitions)).toEqual([[2, 3]]);
     client.answerNext();
     await Promise.all(later);
   });
 
   it('a position that waited over a change of the group is stored in the name of the member it was then', async () => {
     const client = new Answering();
-    const positions = new StoredPositions(client, 'g');
+    const positions = new StoredPositions(client);
     const first = positions.store(position(0, 1), present);
     await turn();
     const old = positions.store(position(1, 1), present);
@@ -123,11 +117,11 @@ describe('positions stored outside of a transaction', () => {
     client.answerNext();
     await first;
     await turn();
-    expect(client.requests[0]?.request.groupGenerationId).toBe(1);
-    expect(partitionsOf(client.requests[0]?.request)).toEqual([1]);
+    expect(client.requests[0]?.member.generationId).toBe(1);
+    expect(client.requests[0]?.partitions).toEqual([1]);
     client.answerNext(() => ILLEGAL_GENERATION);
     await turn();
-    expect(client.requests[0]?.request.groupGenerationId).toBe(2);
+    expect(client.requests[0]?.member.generationId).toBe(2);
     client.answerNext();
     await expect(old).rejects.toThrow(Unavailable);
     await now;
@@ -135,7 +129,7 @@ describe('positions stored outside of a transaction', () => {
 
   it('one that is refused fails alone', async () => {
     const client = new Answering();
-    const positions = new StoredPositions(client, 'g');
+    const positions = new StoredPositions(client);
     const [refused, stored] = [0, 1].map((partition) => positions.store(position(partition, 7), present));
     await turn();
     client.answerNext((partition) => (partition === 0 ? 3 : 0));

@@ -7,7 +7,6 @@ import {
   type GroupMember,
   type JoinAnswer,
   type MemberAssignment,
-  type OffsetCommitAnswer,
   type PositionToStore,
   protocolErrorOf,
   type TopicPartitions,
@@ -90,7 +89,7 @@ export class Membership {
   constructor(options: MembershipOptions) {
     this.groupId = options.groupId;
     this.#options = options;
-    this.#positions = new StoredPositions(options.client, options.groupId);
+    this.#positions = new StoredPositions(options.client);
   }
 
   /** Joins, and rejoins after each rebalance and failure, until `leave()`. */
@@ -386,13 +385,15 @@ interface ToStore {
   readonly by: GroupMember;
 }
 
+/** The error of a position that is not in the answer. */
+const UNKNOWN_SERVER_ERROR = -1;
+
 /**
  * Stores positions of a group outside of transactions. Positions that come while a request is in flight share the next one:
  * a coordinator takes some milliseconds for a request, however many partitions it names, and one request at a time.
  */
 export class StoredPositions {
-  readonly #client: KafkaClient;
-  readonly #groupId: string;
+  readonly #client: Pick<KafkaClient, 'commitOffsets' | 'invalidateMetadata'>;
   readonly #requests = new GroupCommit<ToStore, undefined>({
     commit: (group) => this.#storeAll(group),
     maxInFlight: 1,
@@ -400,9 +401,8 @@ export class StoredPositions {
     maxGroupBytes: Number.POSITIVE_INFINITY,
   });
 
-  constructor(client: KafkaClient, groupId: string) {
+  constructor(client: Pick<KafkaClient, 'commitOffsets' | 'invalidateMetadata'>) {
     this.#client = client;
-    this.#groupId = groupId;
   }
 
   /**
@@ -414,47 +414,28 @@ export class StoredPositions {
   }
 
   async #storeAll(group: readonly ToStore[]): Promise<readonly (Error | undefined)[]> {
-    const failures = new Map<ToStore, Error | undefined>();
+    const failures = new Map<ToStore, Error>();
     const byMember = Map.groupBy(group, ({ by }) => `${by.generationId} ${by.memberId}`);
-    for (const together of byMember.values()) {
-      const failureOf = await this.#request(together);
-      for (const request of together) failures.set(request, failureOf(request.position));
-    }
+    for (const together of byMember.values()) await this.#request(together, failures);
     return group.map((request) => failures.get(request));
   }
 
-  /** Stores positions of one member; returns the failure of each. */
-  async #request(together: readonly ToStore[]): Promise<(position: PositionToStore) => Error | undefined> {
-    const { memberId = '', generationId = -1 } = together[0]?.by ?? {};
-    const topics = [...Map.groupBy(together, ({ position }) => position.topic)].map(([topic, of]) => ({
-      topic,
-      partitions: of.map(({ position: { partition, offset, metadata } }) => ({
-        partition,
-        offset: String(offset),
-        metadata,
-      })),
-    }));
-    try {
-      const request = { groupId: this.#groupId, memberId, groupGenerationId: generationId, topics };
-      const answer = await this.#client.commitOffsets(request);
-      return (position) => this.#failureOf(position, answer);
-    } catch (thrown) {
-      const failure = translateKafkaError(thrown, 'storing positions');
-      return () => failure;
-    }
-  }
-
-  #failureOf({ topic, partition }: PositionToStore, answer: OffsetCommitAnswer): Error | undefined {
-    const found = answer.responses
-      .find((of) => of.topic === topic)
-      ?.partitions.find((of) => of.partition === partition);
-    try {
-      if (!found) throw new Unavailable('Kafka: no answer about a position');
-      failOn(found.errorCode);
-      return undefined;
-    } catch (thrown) {
-      this.#client.invalidateMetadata();
-      return translateKafkaError(thrown, `storing the position of ${topic}/${partition}`);
+  async #request(together: readonly ToStore[], failures: Map<ToStore, Error>): Promise<void> {
+    const [first] = together;
+    if (first === undefined) return;
+    const positions = together.map(({ position }) => position);
+    const answer = await this.#client.commitOffsets(first.by, positions).catch((thrown: unknown) => {
+      for (const request of together) failures.set(request, translateKafkaError(thrown, 'storing positions'));
+    });
+    if (answer === undefined) return;
+    for (const request of together) {
+      const name = `${request.position.topic}/${request.position.partition}`;
+      try {
+        failOn(answer.get(name) ?? UNKNOWN_SERVER_ERROR);
+      } catch (thrown) {
+        this.#client.invalidateMetadata();
+        failures.set(request, translateKafkaError(thrown, `storing the position of ${name}`));
+      }
     }
   }
 }

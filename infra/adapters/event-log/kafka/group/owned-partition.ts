@@ -23,7 +23,7 @@ import {
   unlessAborted,
 } from '../../stage-runner/work.ts';
 import { groupByLeader } from '../client/brokers.ts';
-import { type ClientPool, type KafkaClient, offsetOf, storedOffsets } from '../client/client.ts';
+import { type ClientPool, type KafkaClient, offsetOf } from '../client/client.ts';
 import {
   failOn,
   type PositionToStore,
@@ -269,14 +269,11 @@ export class KafkaPartition implements OwnedPartition {
     return { stage: this.#group.stage.name, topic: this.topic, partition: this.partition };
   }
 
-  async #stored(): Promise<Cursor | undefined> {
+  async #stored(partition = this.partition): Promise<Cursor | undefined> {
     const { client, membership } = this.#group;
-    const of = { topic: this.#name, partitions: [this.partition] };
-    const stored = await client.fetchOffsets(membership.groupId, [of]);
-    const found = stored[0]?.partitions[0];
-    if (!found) throw new Unavailable('Kafka: no answer about a position');
-    if (Number(found.offset) < 0) return undefined;
-    return { offset: Number(found.offset), index: Number(found.metadata || 0) };
+    const stored = await client.fetchOffsets(membership.groupId, [{ topic: this.#name, partition }]);
+    const found = stored.get(`${this.#name}/${partition}`);
+    return found && { offset: found.offset, index: Number(found.metadata) };
   }
 
   /** The record needs no generation: all below it is done, also where another member owns the partition by now. */
@@ -291,9 +288,8 @@ export class KafkaPartition implements OwnedPartition {
 
   /** Records that are not visible to readers, and those that are not kept any more, are done. */
   async #reachedIn(partition: number): Promise<number> {
-    const { client, membership, visibleFrom } = this.#group;
-    const stored = await storedOffsets(client, membership.groupId, [{ topic: this.#name, partition }]);
-    return visibleFrom(this.topic, partition, stored.get(`${this.#name}/${partition}`) ?? 0);
+    const stored = await this.#stored(partition);
+    return this.#group.visibleFrom(this.topic, partition, stored?.offset ?? 0);
   }
 
   #position({ offset, index }: Cursor) {

@@ -12,7 +12,7 @@ import {
 import { specOf } from '../../entries.ts';
 import { PartitionLoop, type SharedReads } from '../../stage-runner/partition-loop.ts';
 import { type Cursor, PartitionLost, pause, type Runner, unlessAborted } from '../../stage-runner/work.ts';
-import { KafkaClient, offsetsOf, storedOffsets } from '../client/client.ts';
+import { KafkaClient, offsetsOf } from '../client/client.ts';
 import { PositionUnknown } from '../positions.ts';
 import { Fetcher, PartitionReader } from '../reading.ts';
 import { partitionsOf } from '../topics.ts';
@@ -104,13 +104,13 @@ export class KafkaStageRun implements StageRun {
       partitionsOf(this.#options, topic).map((each) => ({ ...each, name: this.#nameOf(topic) })),
     );
     const partitions = all.map(({ name, partition }) => ({ topic: name, partition }));
-    const stored = await storedOffsets(this.#client, this.#membership.groupId, partitions);
+    const stored = await this.#client.fetchOffsets(this.#membership.groupId, partitions);
     const ends = await offsetsOf(this.#client, partitions, 'end');
     return all.map(({ topic, name, partition }) => {
       const key = `${name}/${partition}`;
       const { work, reader } = this.#atWork.get(key) ?? {};
       const end = ends.get(key) ?? 0;
-      const before = stored.get(key) ?? 0;
+      const before = stored.get(key)?.offset ?? 0;
       // A position behind the end is of a deleted topic of the same name: the stage will begin at the first record.
       const position = work?.reached?.offset ?? (before <= end ? before : 0);
       const lag = Math.max(0, end - (reader?.pastGap(position) ?? position));
