@@ -133,9 +133,9 @@ async function onBacklog(
   { wiring, events, rounds }: StageRowOptions,
   prepare: (installation: Installation, gateway: BenchGateway) => Promise<Measure>,
 ): Promise<BenchRow> {
-  const installation = wiring.install();
+  const installation = wiring.install(MANY_CHANGES);
   try {
-    const gateway = await startGateway(installation, MANY_CHANGES);
+    const gateway = await startGateway(installation);
     const measure = await prepare(installation, gateway).finally(() => gateway.stop());
     // The first round warms up.
     const { times, path, against, bar, missing } = await measure(events, rounds + 1);
