@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { access, mkdir, readdir, readFile, rename, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { type ContainerSpec, dockerAnswers, startContainer } from './containers.ts';
 import type { Engine } from './engine.ts';
 import { answersHttp, type Command, freePort, startEngine } from './engine-process.ts';
 import type { Machine } from './machine.ts';
@@ -9,17 +10,34 @@ import { type Artifact, cachedFolder, copyArtifacts, type JavaNeed, needJdk, run
 
 const ELASTICSEARCH_VERSION = '9.5.3';
 
+const CONTAINER: ContainerSpec = {
+  name: 'elasticsearch',
+  image: `elasticsearch:${ELASTICSEARCH_VERSION}`,
+  port: 9200,
+  environment: () => ({
+    'discovery.type': 'single-node',
+    'xpack.security.enabled': 'false',
+    'path.repo': '/tmp/snapshots',
+    'cluster.routing.allocation.disk.threshold_enabled': 'false',
+    ES_JAVA_OPTS: '-Xms256m -Xmx512m',
+  }),
+  url: (address) => `http://${address}`,
+  isReady: (address) => isHealthy(`http://${address}`),
+};
+
 function isHealthy(url: string): Promise<boolean> {
   return answersHttp(`${url}/_cluster/health?wait_for_status=yellow&timeout=1s`);
 }
 
 /** One Elasticsearch node without security. `url` is its HTTP address. */
 export function elasticsearchEngine(machine: Machine): Engine<object> {
-  const name = 'elasticsearch';
+  const { name } = CONTAINER;
   return {
     name,
-    start: ({ logFolder } = {}) =>
-      startEngine({ name, logFolder, prepare: (folder) => prepareNode(machine, folder) }),
+    async start({ logFolder } = {}) {
+      if (await dockerAnswers(machine.dockerHost)) return startContainer(CONTAINER, logFolder);
+      return startEngine({ name, logFolder, prepare: (folder) => prepareNode(machine, folder) });
+    },
   };
 }
 

@@ -163,11 +163,11 @@ class EngineProcess implements RunningEngine {
   }
 }
 
-const READY_WITHIN_MS = 90_000;
+export const READY_WITHIN_MS = 90_000;
 const POLL_MS = 50;
 
 /** Polls until the engine answers (`ready`), has ended (`ended`), or took too long (`late`). */
-async function becomesReady(
+export async function becomesReady(
   isReady: () => Promise<boolean>,
   isRunning: () => boolean,
 ): Promise<'ready' | 'ended' | 'late'> {

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { join } from 'node:path';
+import { type ContainerSpec, dockerAnswers, startContainer } from './containers.ts';
 import type { Engine, RunningEngine } from './engine.ts';
 import { type Command, freePort, startEngine } from './engine-process.ts';
 import type { Machine } from './machine.ts';
@@ -23,12 +24,15 @@ export interface RunningKafka extends RunningEngine {
 }
 
 /**
- * One Kafka broker. `url` is its `host:port` without encryption or authentication.
+ * One Kafka broker. `url` is its `host:port` without encryption or authentication. With secured listeners or settings of its
+ * own it is always a process.
  */
 export function kafkaEngine(machine: Machine): Engine<KafkaOptions, RunningKafka> {
   return {
     name: 'kafka',
     async start({ secured = false, settings, logFolder } = {}) {
+      if (!secured && settings === undefined && (await dockerAnswers(machine.dockerHost)))
+        return Object.assign(await startContainer(CONTAINER, logFolder), { security: undefined });
       let security: KafkaSecurity | undefined;
       const prepare = async (folder: string) => {
         const prepared = await prepareKafka(machine, folder, { secured, settings });
@@ -39,6 +43,34 @@ export function kafkaEngine(machine: Machine): Engine<KafkaOptions, RunningKafka
       return Object.assign(running, { security });
     },
   };
+}
+
+const PORTS = { plain: 9092, controller: 9093 };
+
+/** The same broker in a container: it listens on every address inside, and advertises the one that clients can reach. */
+const CONTAINER: ContainerSpec = {
+  name: 'kafka',
+  image: `apache/kafka:${KAFKA_VERSION}`,
+  port: PORTS.plain,
+  environment: (address) => ({
+    ...environmentOf({
+      ...brokerProperties('/tmp', PORTS),
+      'controller.quorum.voters': `1@127.0.0.1:${PORTS.controller}`,
+      listeners: `PLAINTEXT://0.0.0.0:${PORTS.plain},CONTROLLER://127.0.0.1:${PORTS.controller}`,
+      'advertised.listeners': `PLAINTEXT://${address}`,
+    }),
+    KAFKA_HEAP_OPTS: '-Xms256m -Xmx1g',
+  }),
+  url: (address) => address,
+  isReady: answersKafka,
+};
+
+/** In the form that the image expects; it formats the storage itself, for voters and not for bootstrap servers. */
+function environmentOf(properties: Properties): Readonly<Record<string, string>> {
+  const entries = Object.entries(properties).filter(([key]) => key !== 'controller.quorum.bootstrap.servers');
+  return Object.fromEntries(
+    entries.map(([key, value]) => [`KAFKA_${key.toUpperCase().replaceAll('.', '_')}`, String(value)]),
+  );
 }
 
 const BROKERS = [1, 2, 3] as const;

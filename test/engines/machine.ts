@@ -16,6 +16,8 @@ export interface Machine {
   readonly jvmFolders: readonly string[];
   /** Passed to every engine in Java. */
   readonly javaFlags: readonly string[];
+  /** The address of a Docker engine, if there is one. */
+  readonly dockerHost: string;
   /** The environment of the download tools. */
   readonly env: Readonly<Record<string, string | undefined>>;
   /** The environment of the engines, without variables that they could take for configuration. */
@@ -35,6 +37,7 @@ export function describeMachine(
     javaHomes: env.JAVA_HOME ? [env.JAVA_HOME] : [],
     jvmFolders: ['/usr/lib/jvm', '/opt'],
     javaFlags: ['-XX:-UsePerfData', ...(life === 'brief' ? COMPILED_PLAINLY : [])],
+    dockerHost: env.DOCKER_HOST || 'unix:///var/run/docker.sock',
     env,
     engineEnv: { PATH: env.PATH ?? '/usr/local/bin:/usr/bin:/bin', HOME: home },
   };

@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import { access, chown, constants, readdir, writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { delimiter, join } from 'node:path';
+import { type ContainerSpec, dockerAnswers, startContainer } from './containers.ts';
 import { type Engine, EngineMissing } from './engine.ts';
 import { type Command, freePort, startEngine } from './engine-process.ts';
 import type { Machine } from './machine.ts';
@@ -20,6 +21,7 @@ export function postgresEngine(machine: Machine): Engine<object> {
     name: 'postgres',
     async start({ logFolder } = {}) {
       const password = randomBytes(12).toString('hex');
+      if (await dockerAnswers(machine.dockerHost)) return startContainer(container(password), logFolder);
       const prepare = (folder: string) => preparePostgres(machine, folder, password);
       return startEngine({ name: 'postgres', logFolder, prepare });
     },
@@ -27,6 +29,17 @@ export function postgresEngine(machine: Machine): Engine<object> {
 }
 
 const urlOf = (address: string, password: string) => `postgres://${USER}:${password}@${address}/postgres`;
+
+function container(password: string): ContainerSpec {
+  return {
+    name: 'postgres',
+    image: 'postgres:17',
+    port: 5432,
+    environment: () => ({ POSTGRES_USER: USER, POSTGRES_PASSWORD: password, POSTGRES_DB: 'postgres' }),
+    url: (address) => urlOf(address, password),
+    isReady: answersPostgres,
+  };
+}
 
 /**
  * The server refuses to run as root: then its files and its process belong to another user of this machine.

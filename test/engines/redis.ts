@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
+import { type ContainerSpec, dockerAnswers, startContainer } from './containers.ts';
 import type { Engine } from './engine.ts';
 import { freePort, startEngine } from './engine-process.ts';
 import type { Machine } from './machine.ts';
@@ -14,12 +15,15 @@ export interface RedisOptions {
 }
 
 /**
- * One Redis server that writes its append-only file to disk every second. `url` is a `redis://` one.
+ * One Redis server that writes its append-only file to disk every second. `url` is a `redis://` one. A replica is always a
+ * process: from inside a container it would not reach its primary.
  */
 export function redisEngine(machine: Machine): Engine<RedisOptions> {
   return {
     name: 'redis',
     async start({ logFolder, ...options } = {}) {
+      if (options.replicaOf === undefined && (await dockerAnswers(machine.dockerHost)))
+        return startContainer(redisContainer(options), logFolder);
       const port = await freePort();
       const busPort = options.clusterNode ? await freePort() : undefined;
       return startEngine({
@@ -30,12 +34,29 @@ export function redisEngine(machine: Machine): Engine<RedisOptions> {
           args: redisArguments(folder, port, options, busPort),
           url: `redis://127.0.0.1:${port}`,
           env: machine.engineEnv,
-          isReady: async () => (await redisAnswer(`redis://127.0.0.1:${port}`, 'PING', 1_000)) === '+PONG',
+          isReady: () => answersRedis(`127.0.0.1:${port}`),
           missing: 'install Redis 7 (Debian: apt-get install redis-server)',
         }),
       });
     },
   };
+}
+
+function redisContainer(options: RedisOptions): ContainerSpec {
+  const port = 6379;
+  const listening = ['--bind', '0.0.0.0', '--protected-mode', 'no'];
+  return {
+    name: 'redis',
+    image: 'redis:7',
+    port,
+    command: ['redis-server', ...redisArguments('/data', port, options), ...listening],
+    url: (address) => `redis://${address}`,
+    isReady: answersRedis,
+  };
+}
+
+async function answersRedis(address: string): Promise<boolean> {
+  return (await redisAnswer(`redis://${address}`, 'PING', 1_000)) === '+PONG';
 }
 
 export function redisArguments(

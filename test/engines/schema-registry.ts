@@ -1,5 +1,6 @@
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { type ContainerSpec, dockerAnswers, startContainer } from './containers.ts';
 import type { Engine } from './engine.ts';
 import { answersHttp, type Command, freePort, startEngine } from './engine-process.ts';
 import { COMPILED_PLAINLY, type Machine } from './machine.ts';
@@ -18,13 +19,22 @@ const ARTIFACT: Artifact = {
   classifier: 'all',
 };
 
+const CONTAINER: ContainerSpec = {
+  name: 'schema-registry',
+  image: `apicurio/apicurio-registry:${REGISTRY_VERSION}`,
+  port: 8080,
+  url: (address) => `http://${address}${CONFLUENT_PATH}`,
+  isReady: (address) => answersHttp(`http://${address}${CONFLUENT_PATH}/subjects`),
+};
+
 /**
  * Apicurio's registry with in-memory storage: a restart loses its schemas. `url` serves Confluent's protocol.
  */
 export function schemaRegistryEngine(machine: Machine): Engine<object> {
   return {
     name: 'schema-registry',
-    start: ({ logFolder } = {}) => {
+    async start({ logFolder } = {}) {
+      if (await dockerAnswers(machine.dockerHost)) return startContainer(CONTAINER, logFolder);
       const prepare = (folder: string) => prepareRegistry(machine, folder);
       return startEngine({ name: 'schema-registry', logFolder, prepare });
     },
