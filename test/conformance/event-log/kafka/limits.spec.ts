@@ -96,8 +96,9 @@ describe.skipIf(engines() === undefined)('an operator lowering max.message.bytes
         ),
       )
     ).flat();
-    const found = (await valuesOf(log, SOURCE)).map((value) => (value as { n: number }).n);
-    expect(found).toEqual(taken);
+    // Beside what was appended until the lower limit was in force.
+    const found = (await valuesOf(log, SOURCE)).filter((value) => typeof value === 'object');
+    expect(found.map((value) => (value as { n: number }).n)).toEqual(taken);
     expect(taken.length).toBeGreaterThan(0);
   });
 

@@ -278,10 +278,10 @@ function encodedTxnOffsetCommit({ producer, member, position }: TxnOffsetCommitR
   return encoded(writer);
 }
 
-async function decodedTxnOffsetCommit(bytes: Buffer): Promise<void> {
+async function decodedTxnOffsetCommit(bytes: Buffer): Promise<{ readonly clientSideThrottleTime: number }> {
   const reader = new WireReader(bytes);
   reader.skipTags(); // of the header
-  reader.int32(); // throttle time
+  const clientSideThrottleTime = reader.int32();
   reader.compactArray(() => {
     reader.compactText(); // topic
     reader.compactArray(() => {
@@ -291,6 +291,7 @@ async function decodedTxnOffsetCommit(bytes: Buffer): Promise<void> {
     });
     reader.skipTags();
   });
+  return { clientSideThrottleTime };
 }
 
 /** DescribeLogDirs, which kafkajs does not have: KIP-827, the oldest version with the size and free space of a directory. */
