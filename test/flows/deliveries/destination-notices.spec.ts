@@ -2,7 +2,6 @@ import { Webhook as StandardWebhook } from 'standardwebhooks';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../../helpers/client.ts';
 import { type MailServer, startMailServer } from '../../helpers/mail-server.ts';
-import { drained } from '../../helpers/running-tributary.ts';
 import { OWNER, startTributary, type Tributary } from '../../helpers/tributary.ts';
 import { startWebhook, type Webhook } from '../../helpers/webhook.ts';
 
@@ -14,7 +13,7 @@ interface Destination {
 /** Of a member: it needs no confirmation. */
 const ADDRESS = OWNER;
 
-/** The owners of a destination get one notice when it turns unhealthy, and one more when it recovers. */
+/** The owners of a destination get one notice when it turns unhealthy. */
 describe('Notices about destinations', () => {
   let tributary: Tributary;
   let mails: MailServer;
@@ -93,29 +92,5 @@ describe('Notices about destinations', () => {
     expect(mails.taken[0]?.text).toContain('answered 503');
     expect(mails.taken[0]?.text).not.toContain('://');
     expect(await noticed()).toBe('bad');
-  });
-
-  it('a recovered destination is reported once more, and every waiting delivery is made', async () => {
-    crm.behave(undefined);
-    const before = crm.calls.length;
-    await send(20);
-    await eventually(
-      () => crm.calls.length - before,
-      (calls) => calls >= 23,
-    );
-    // Deliveries deferred while its circuit was open count for a minute, unless more is delivered.
-    const sendMore = async () => {
-      await send(20);
-      return timesTold();
-    };
-    await eventually(sendMore, (times) => times >= 2, 90_000);
-    await drained(tributary);
-    expect(ops.deliveries().map(({ event }) => event.event)).toEqual(['Destination Bad', 'Destination Well']);
-    expect(mails.taken.map(({ headers }) => headers.subject?.[0])).toEqual([
-      'Destination unhealthy: CRM',
-      'Destination healthy again: CRM',
-    ]);
-    expect(await noticed()).toBe('well');
-    for (const secret of [ADDRESS, opsSecret]) expect(tributary.log()).not.toContain(secret);
   });
 });

@@ -63,6 +63,20 @@ describe('Profiles by events', () => {
     expect(together.ucid).toBe(first.ucid);
   });
 
+  it('an event of the environment development writes no profile', async () => {
+    const user = fresh('user');
+    await send(['identify', { user_id: user, traits: { name: 'Ann' } }]);
+    const before = await one('user_id', user);
+    const { key } = await tributary.owner.post<{ key: string }>('./event-keys', {
+      name: 'test',
+      environment: 'development',
+    });
+    const developer = tributary.owner.with({ token: key });
+    await developer.post('./events/identify', { user_id: user, traits: { name: 'Test' } });
+    await drained(tributary, 30_000);
+    expect(await one('user_id', user)).toEqual(before);
+  });
+
   it('an event without an accepted identity creates no profile', async () => {
     const user = fresh('user');
     await send(
