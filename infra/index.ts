@@ -1,5 +1,7 @@
 /** How the tests, the demo and the bench reach the runtime and the adapters. */
 
+export { openRedisHealthBoard, openRedisProcessBoard } from './adapters/boards/redis/index.ts';
+export { openSqliteHealthBoard, openSqliteProcessBoard } from './adapters/boards/sqlite/index.ts';
 export {
   type LogCatalogOptions,
   openLogCatalog,
@@ -33,8 +35,6 @@ export {
   type SlotName,
 } from './adapters/event-log/stage-runner/index.ts';
 export { GroupCommit } from './adapters/group-commit/group-commit.ts';
-export { openRedisHealthBoard } from './adapters/health-board/redis/index.ts';
-export { openSqliteHealthBoard } from './adapters/health-board/sqlite/index.ts';
 export {
   type ElasticsearchHistoryOptions,
   openElasticsearchHistory,
@@ -47,8 +47,6 @@ export {
 } from './adapters/live-tail/in-process/index.ts';
 export { openRedisLiveTail, type RedisLiveTailOptions } from './adapters/live-tail/redis/index.ts';
 export { openSmtpMailer, type SmtpMailerOptions } from './adapters/mailer/smtp/index.ts';
-export { openRedisProcessBoard } from './adapters/process-board/redis/index.ts';
-export { openSqliteProcessBoard } from './adapters/process-board/sqlite/index.ts';
 export { ElasticsearchDocuments } from './adapters/profile-store/elasticsearch/engine.ts';
 export {
   type ElasticsearchProfileStoreOptions,

@@ -9,7 +9,7 @@ export interface OpenOptions {
   /** Whether a missing file is created. Default true; otherwise SQLite's own error is thrown. */
   readonly create?: boolean;
   /** How long a statement waits for another writer, ms. Default 5,000. */
-  readonly busyTimeoutMs?: number;
+  readonly busyTimeoutMs?: number | undefined;
 }
 
 /**
@@ -36,6 +36,42 @@ export function openDatabase(file: string, options: OpenOptions = {}): DatabaseS
     }
   }
   return database;
+}
+
+/** The connections of a store that is one file. */
+interface StoreFile {
+  readonly writer: DatabaseSync;
+  /** Sees all commits, and never waits for the writer. */
+  readonly reader: DatabaseSync;
+  /** Idempotent. */
+  close(): void;
+}
+
+/** Opens the file of a store. `prepare` makes its tables. */
+export function openStoreFile(
+  file: string,
+  prepare: (writer: DatabaseSync) => void,
+  options: OpenOptions = {},
+): StoreFile {
+  const writer = openDatabase(file, options);
+  try {
+    prepare(writer);
+    const reader = openDatabase(file, { readOnly: true });
+    let closed = false;
+    return {
+      writer,
+      reader,
+      close() {
+        if (closed) return;
+        closed = true;
+        reader.close();
+        writer.close();
+      },
+    };
+  } catch (error) {
+    writer.close();
+    throw error;
+  }
 }
 
 /** SQLite's default. */

@@ -18,7 +18,7 @@ import {
   Fenced,
   type KeyUse,
 } from '@tributary/core';
-import { inTransaction, openDatabase, reading } from '../../sqlite/database.ts';
+import { inTransaction, openStoreFile, reading } from '../../sqlite/database.ts';
 import { DocumentCounters } from '../document-counters.ts';
 import { importEarlierVolume } from './earlier-volume.ts';
 
@@ -60,20 +60,24 @@ export function openSqliteCounters(options: SqliteCountersOptions): Counters {
 
 class SqliteCounters extends DocumentCounters {
   readonly #writer: DatabaseSync;
-  readonly #reader: DatabaseSync;
+  readonly #close: () => void;
   readonly #clock: Clock;
   readonly #statements: ReturnType<typeof prepare>;
-  #closed = false;
 
   constructor({ folder, volumeFolder, clock, busyTimeoutMs }: SqliteCountersOptions) {
     super();
-    const file = join(folder, 'funnel.db');
-    this.#writer = openDatabase(file, busyTimeoutMs === undefined ? {} : { busyTimeoutMs });
-    inTransaction(this.#writer, () => this.#writer.exec(SCHEMA));
-    if (volumeFolder !== undefined) importEarlierVolume(this.#writer, volumeFolder, clock());
-    this.#reader = openDatabase(file, { readOnly: true });
+    const { writer, reader, close } = openStoreFile(
+      join(folder, 'funnel.db'),
+      (database) => {
+        inTransaction(database, () => database.exec(SCHEMA));
+        if (volumeFolder !== undefined) importEarlierVolume(database, volumeFolder, clock());
+      },
+      { busyTimeoutMs },
+    );
+    this.#writer = writer;
+    this.#close = close;
     this.#clock = clock;
-    this.#statements = prepare(this.#writer, this.#reader);
+    this.#statements = prepare(writer, reader);
   }
 
   async applied({ topic, partition }: CountedPartition): Promise<number> {
@@ -112,10 +116,7 @@ class SqliteCounters extends DocumentCounters {
   }
 
   async close(): Promise<void> {
-    if (this.#closed) return;
-    this.#closed = true;
-    this.#reader.close();
-    this.#writer.close();
+    this.#close();
   }
 
   protected async documents({

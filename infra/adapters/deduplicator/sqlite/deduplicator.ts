@@ -25,7 +25,7 @@ const KEPT_OPEN_MS = 500;
  */
 export function openSqliteDeduplicator(options: SqliteDeduplicatorOptions): Deduplicator {
   const { folder, busyTimeoutMs } = options;
-  const list = openDatabase(join(folder, 'windows.db'), busyTimeoutMs === undefined ? {} : { busyTimeoutMs });
+  const list = openDatabase(join(folder, 'windows.db'), { busyTimeoutMs });
   const sources = new Sources(list);
   const files = new DedupeClaimFiles(list, options);
   let closed = false;

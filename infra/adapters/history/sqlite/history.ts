@@ -17,7 +17,7 @@ import {
   InvalidInput,
   MAX_HISTORY_FACETS,
 } from '@tributary/core';
-import { inTransaction, openDatabase, openForExport, reading } from '../../sqlite/database.ts';
+import { inTransaction, openForExport, openStoreFile, reading } from '../../sqlite/database.ts';
 import { WalCheckpointer } from '../../sqlite/wal-checkpointer.ts';
 import { formatCursor, type ListPosition, parseCursor } from '../cursor.ts';
 import {
@@ -62,22 +62,15 @@ export function openSqliteHistory({
   busyTimeoutMs = 5_000,
 }: SqliteHistoryOptions): History {
   const file = join(folder, 'history.db');
-  const writeConnection = openDatabase(file, { busyTimeoutMs });
-  try {
-    prepareTables(writeConnection, file);
-  } catch (error) {
-    writeConnection.close();
-    throw error;
-  }
-  const readConnection = openDatabase(file, { readOnly: true });
-  const checkpointer = new WalCheckpointer(writeConnection, {
+  const store = openStoreFile(file, (database) => prepareTables(database, file), { busyTimeoutMs });
+  const checkpointer = new WalCheckpointer(store.writer, {
     file,
     busyTimeoutMs,
     checkpointPages: MANY_PAGES,
     inlinePages: FEW_PAGES,
   });
-  const writer = new HistoryWriter(writeConnection, { clock, retentionMs }, checkpointer);
-  const reader = new HistoryReader(readConnection);
+  const writer = new HistoryWriter(store.writer, { clock, retentionMs }, checkpointer);
+  const reader = new HistoryReader(store.reader);
   let closed: Promise<void> | undefined;
   return {
     async put(entries) {
@@ -96,8 +89,7 @@ export function openSqliteHistory({
     close() {
       closed ??= writer.settled().then(async () => {
         await checkpointer.close();
-        readConnection.close();
-        writeConnection.close();
+        store.close();
       });
       return closed;
     },

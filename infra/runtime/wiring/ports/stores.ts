@@ -22,13 +22,12 @@ import {
   type StoreMark,
   Unavailable,
 } from '@tributary/core';
+import { openSqliteHealthBoard, openSqliteProcessBoard } from '../../../adapters/boards/sqlite/index.ts';
 import { openSqliteCounters } from '../../../adapters/counters/sqlite/index.ts';
 import { openSqliteDeduplicator } from '../../../adapters/deduplicator/sqlite/index.ts';
 import type { ElasticsearchAccess } from '../../../adapters/elasticsearch/index.ts';
-import { openSqliteHealthBoard } from '../../../adapters/health-board/sqlite/index.ts';
 import { openSqliteHistory } from '../../../adapters/history/sqlite/index.ts';
 import { openInProcessLiveTail, openLinkedLiveTail } from '../../../adapters/live-tail/in-process/index.ts';
-import { openSqliteProcessBoard } from '../../../adapters/process-board/sqlite/index.ts';
 import { folderHoldsProfiles, openSqliteProfileStore } from '../../../adapters/profile-store/sqlite/index.ts';
 import { openMemoryRateLimiter } from '../../../adapters/rate-limiter/memory/index.ts';
 import type { RedisAccess } from '../../../adapters/redis/index.ts';
@@ -273,7 +272,7 @@ export async function openHealthBoard(config: Config, logger: Logger): Promise<H
   if (redis === undefined) {
     return openSqliteHealthBoard({ folder: embeddedFolders(config).health, clock: Date.now });
   }
-  const { openRedisHealthBoard } = await import('../../../adapters/health-board/redis/index.ts');
+  const { openRedisHealthBoard } = await import('../../../adapters/boards/redis/index.ts');
   return openRedisHealthBoard({ ...redis, prefix: config.prefix, logger });
 }
 
@@ -282,7 +281,7 @@ export async function openProcessBoard(config: Config, logger: Logger): Promise<
   const redis = redisAccess(config);
   if (redis === undefined)
     return openSqliteProcessBoard({ folder: embeddedFolders(config).health, clock: Date.now });
-  const { openRedisProcessBoard } = await import('../../../adapters/process-board/redis/index.ts');
+  const { openRedisProcessBoard } = await import('../../../adapters/boards/redis/index.ts');
   return openRedisProcessBoard({ ...redis, prefix: config.prefix, logger });
 }
 

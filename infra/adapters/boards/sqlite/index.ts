@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import type { DatabaseSync } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import {
   addSamples,
@@ -9,19 +10,30 @@ import {
   type HealthReport,
   type HealthResolution,
   type HealthSample,
+  PROCESS_REPORT_TTL_MS,
+  type ProcessBoard,
+  type ProcessReport,
   startOf,
 } from '@tributary/core';
-import { inTransaction, openDatabase, reading } from '../../sqlite/database.ts';
+import { inTransaction, openStoreFile, reading } from '../../sqlite/database.ts';
 
-export interface SqliteHealthBoardOptions {
-  /** Holds this store and that of the process board; several processes and threads may share it. */
+interface SqliteBoardOptions {
+  /** Holds the stores of both boards; several processes and threads may share it. */
   readonly folder: string;
   readonly clock: Clock;
-  /** How long a report is kept without renewal, ms. Default `HEALTH_REPORT_TTL_MS`. */
+  /** How long a report is kept without renewal, ms. Default: as the port says. */
   readonly keptMs?: number;
 }
 
-const SCHEMA = `
+/** A power cut may lose the newest rows: they are renewed within seconds anyway. */
+function openBoard(file: string, tables: string) {
+  return openStoreFile(file, (writer: DatabaseSync) => {
+    writer.exec('PRAGMA synchronous = OFF');
+    inTransaction(writer, () => writer.exec(tables));
+  });
+}
+
+const HEALTH = `
   CREATE TABLE IF NOT EXISTS reports (
     workspace_id TEXT NOT NULL,
     destination_id TEXT NOT NULL,
@@ -46,17 +58,13 @@ const RESOLUTIONS = Object.keys(HEALTH_RESOLUTIONS) as readonly HealthResolution
 const SAMPLES_A_TRANSACTION = 100;
 const DROPPED_A_TRANSACTION = 500;
 
-/** `HealthBoard` in one database file. A power cut may lose the newest rows: they are renewed within seconds anyway. */
+/** `HealthBoard` in one database file. */
 export function openSqliteHealthBoard({
   folder,
   clock,
   keptMs = HEALTH_REPORT_TTL_MS,
-}: SqliteHealthBoardOptions): HealthBoard {
-  const file = join(folder, 'health.db');
-  const writer = openDatabase(file);
-  writer.exec('PRAGMA synchronous = OFF');
-  inTransaction(writer, () => writer.exec(SCHEMA));
-  const reader = openDatabase(file, { readOnly: true });
+}: SqliteBoardOptions): HealthBoard {
+  const { writer, reader, close } = openBoard(join(folder, 'health.db'), HEALTH);
   const put = writer.prepare(
     'INSERT OR REPLACE INTO reports (workspace_id, destination_id, process, told_at, report) VALUES (?, ?, ?, ?, ?)',
   );
@@ -88,7 +96,6 @@ export function openSqliteHealthBoard({
       row === undefined ? sample : addSamples(JSON.parse(String(row.sample)) as HealthSample, sample);
     keep.run(...key, JSON.stringify(sum));
   };
-  let closed = false;
   return {
     async report(reports) {
       if (reports.length === 0) return;
@@ -131,11 +138,49 @@ export function openSqliteHealthBoard({
       return rows.map(({ sample }) => JSON.parse(String(sample)) as HealthSample);
     },
 
-    async close() {
-      if (closed) return;
-      closed = true;
-      reader.close();
-      writer.close();
+    close: async () => close(),
+  };
+}
+
+const PROCESSES = `
+  CREATE TABLE IF NOT EXISTS processes (
+    process TEXT PRIMARY KEY,
+    reported_at INTEGER NOT NULL,
+    report TEXT NOT NULL
+  ) WITHOUT ROWID;
+`;
+
+/** `ProcessBoard` in one database file. */
+export function openSqliteProcessBoard({
+  folder,
+  clock,
+  keptMs = PROCESS_REPORT_TTL_MS,
+}: SqliteBoardOptions): ProcessBoard {
+  const { writer, reader, close } = openBoard(join(folder, 'processes.db'), PROCESSES);
+  const put = writer.prepare(
+    'INSERT OR REPLACE INTO processes (process, reported_at, report) VALUES (?, ?, ?)',
+  );
+  const drop = writer.prepare('DELETE FROM processes WHERE reported_at < ?');
+  const remove = writer.prepare('DELETE FROM processes WHERE process = ?');
+  const all = reader.prepare('SELECT report FROM processes WHERE reported_at >= ?');
+  return {
+    async report(report) {
+      const now = clock();
+      inTransaction(writer, () => {
+        drop.run(now - keptMs);
+        put.run(report.process, now, JSON.stringify(report));
+      });
     },
+
+    async withdraw(process) {
+      inTransaction(writer, () => remove.run(process));
+    },
+
+    async read() {
+      const rows = reading(() => all.all(clock() - keptMs));
+      return rows.map(({ report }) => JSON.parse(String(report)) as ProcessReport);
+    },
+
+    close: async () => close(),
   };
 }

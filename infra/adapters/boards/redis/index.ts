@@ -7,28 +7,22 @@ import {
   type HealthSample,
   type LatencyCounts,
   type Logger,
+  PROCESS_REPORT_TTL_MS,
+  type ProcessBoard,
+  type ProcessReport,
   startOf,
 } from '@tributary/core';
-import {
-  checkKeyPrefix,
-  type RedisAccess,
-  type RedisClient,
-  RedisConnection,
-  Script,
-} from '../../redis/index.ts';
+import { checkKeyPrefix, type RedisAccess, RedisConnection, Script } from '../../redis/index.ts';
 
-export interface RedisHealthBoardOptions extends RedisAccess {
+interface RedisBoardOptions extends RedisAccess {
   /** Prefix of all keys, without braces. */
   readonly prefix: string;
   readonly logger: Logger;
-  /** How long a report is kept without renewal, ms. Default `HEALTH_REPORT_TTL_MS`. */
+  /** How long a report is kept without renewal, ms. Default: as the port says. */
   readonly keptMs?: number;
 }
 
-/**
- * A workspace has a hash of reports, and a sorted set with the time of each report by the server's clock, ms. Drops expired
- * reports, then stores the given ones. `ARGV`: retention in ms, then field and report alternately.
- */
+/** Drops expired reports, then stores the given ones. `ARGV`: retention in ms, then field and report alternately. */
 const PUT_REPORTS = new Script(`
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -53,6 +47,74 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 return redis.call('ZRANGEBYSCORE', KEYS[1], now - tonumber(ARGV[1]), '+inf')
 `);
+
+/** Reports per call, which blocks the server for other clients. */
+const REPORTS_PER_CALL = 200;
+
+/**
+ * Reports by field in a hash, and a sorted set with the time of each by the server's clock, ms. Reports that a failover loses
+ * are renewed within seconds.
+ */
+class Reports<Report> {
+  readonly #connection: RedisConnection;
+  readonly #hash: string;
+  readonly #times: string;
+  readonly #keptMs: string;
+
+  constructor(
+    connection: RedisConnection,
+    [hash, times]: readonly [hash: string, times: string],
+    keptMs: number,
+  ) {
+    this.#connection = connection;
+    this.#hash = hash;
+    this.#times = times;
+    this.#keptMs = String(keptMs);
+  }
+
+  async put(reports: readonly Report[], fieldOf: (report: Report) => string): Promise<void> {
+    for (let at = 0; at < reports.length; at += REPORTS_PER_CALL) {
+      const some = reports.slice(at, at + REPORTS_PER_CALL);
+      const args = some.flatMap((report) => [fieldOf(report), JSON.stringify(report)]);
+      await this.#connection.call((client) =>
+        PUT_REPORTS.run(client, [this.#hash, this.#times], [this.#keptMs, ...args]),
+      );
+    }
+  }
+
+  read(isWanted: (field: string) => boolean = () => true): Promise<readonly Report[]> {
+    return this.#connection.call(async (client) => {
+      const all = (await CURRENT_FIELDS.run(client, [this.#times], [this.#keptMs])) as string[];
+      const fields = all.filter(isWanted);
+      const found: Report[] = [];
+      for (let at = 0; at < fields.length; at += REPORTS_PER_CALL) {
+        const texts = await client.hmget(this.#hash, ...fields.slice(at, at + REPORTS_PER_CALL));
+        for (const text of texts) if (text !== null) found.push(JSON.parse(text) as Report);
+      }
+      return found;
+    });
+  }
+
+  async remove(field: string): Promise<void> {
+    await this.#connection.call((client) =>
+      client.multi().hdel(this.#hash, field).zrem(this.#times, field).exec(),
+    );
+  }
+}
+
+/** `ProcessBoard` in Redis. */
+export async function openRedisProcessBoard(options: RedisBoardOptions): Promise<ProcessBoard> {
+  const tag = `{${checkKeyPrefix(options.prefix)}processes}`;
+  const connection = await RedisConnection.open(options);
+  const keptMs = options.keptMs ?? PROCESS_REPORT_TTL_MS;
+  const reports = new Reports<ProcessReport>(connection, [`${tag}reports`, `${tag}times`], keptMs);
+  return {
+    report: (report) => reports.put([report], ({ process }) => process),
+    withdraw: (process) => reports.remove(process),
+    read: () => reports.read(),
+    close: () => connection.close(),
+  };
+}
 
 /**
  * Adds samples, as `addSamples` does. A destination has a hash for each hour of minutes, and for each day of hours, which
@@ -87,24 +149,16 @@ const HASH_MS = { minute: 3_600_000, hour: 24 * 3_600_000 } as const;
 
 const RESOLUTIONS = Object.keys(HEALTH_RESOLUTIONS) as readonly HealthResolution[];
 
-/** Reports per call, which blocks the server for other clients. */
-const REPORTS_PER_CALL = 200;
 const SAMPLES_PER_CALL = 100;
 
-/** `HealthBoard` in Redis. Reports that a failover loses are renewed within seconds. */
-export async function openRedisHealthBoard(options: RedisHealthBoardOptions): Promise<HealthBoard> {
+/** `HealthBoard` in Redis: a hash of reports for each workspace, and hashes of samples. */
+export async function openRedisHealthBoard(options: RedisBoardOptions): Promise<HealthBoard> {
   const { keptMs = HEALTH_REPORT_TTL_MS } = options;
   const prefix = checkKeyPrefix(options.prefix);
   const connection = await RedisConnection.open(options);
-  const keysOf = (workspaceId: string) => {
+  const reportsOf = (workspaceId: string) => {
     const tag = `{${prefix}h:${workspaceId}}`;
-    return { reports: `${tag}reports`, times: `${tag}told` };
-  };
-
-  const putReports = (workspaceId: string, reports: readonly HealthReport[]) => {
-    const { reports: hash, times } = keysOf(workspaceId);
-    const args = reports.flatMap((report) => [fieldOf(report), JSON.stringify(report)]);
-    return connection.call((client) => PUT_REPORTS.run(client, [hash, times], [String(keptMs), ...args]));
+    return new Reports<HealthReport>(connection, [`${tag}reports`, `${tag}told`], keptMs);
   };
 
   const hashOf = (workspaceId: string, destinationId: string, resolution: HealthResolution, at: number) =>
@@ -132,24 +186,13 @@ export async function openRedisHealthBoard(options: RedisHealthBoardOptions): Pr
 
   return {
     async report(reports) {
-      for (const [workspaceId, ofWorkspace] of Map.groupBy(reports, ({ workspace_id }) => workspace_id)) {
-        for (let at = 0; at < ofWorkspace.length; at += REPORTS_PER_CALL) {
-          await putReports(workspaceId, ofWorkspace.slice(at, at + REPORTS_PER_CALL));
-        }
-      }
+      for (const [workspaceId, ofWorkspace] of Map.groupBy(reports, ({ workspace_id }) => workspace_id))
+        await reportsOf(workspaceId).put(ofWorkspace, fieldOf);
     },
 
     async read(workspaceId, destinationIds) {
-      const { reports, times } = keysOf(workspaceId);
       const wanted = destinationIds && new Set(destinationIds);
-      return connection.call(async (client) => {
-        const fields = (await CURRENT_FIELDS.run(client, [times], [String(keptMs)])) as string[];
-        return reportsIn(
-          client,
-          reports,
-          fields.filter((field) => wanted?.has(destinationIn(field)) ?? true),
-        );
-      });
+      return reportsOf(workspaceId).read((field) => wanted?.has(destinationIn(field)) ?? true);
     },
 
     async record(samples) {
@@ -173,19 +216,6 @@ export async function openRedisHealthBoard(options: RedisHealthBoardOptions): Pr
 
     close: () => connection.close(),
   };
-}
-
-async function reportsIn(
-  client: RedisClient,
-  key: string,
-  fields: readonly string[],
-): Promise<HealthReport[]> {
-  const found: HealthReport[] = [];
-  for (let at = 0; at < fields.length; at += REPORTS_PER_CALL) {
-    const texts = await client.hmget(key, ...fields.slice(at, at + REPORTS_PER_CALL));
-    for (const text of texts) if (text !== null) found.push(JSON.parse(text) as HealthReport);
-  }
-  return found;
 }
 
 /** A sample with its latencies by bucket, as Lua cannot tell an empty list from an empty object. */
