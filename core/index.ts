@@ -28,15 +28,13 @@ export * from './catalog/facts.ts';
 export {
   type Created,
   CreationOrder,
-  type Listing,
-} from './catalog/fold/creation-order.ts';
-export { applyFact, FOLD_VERSION, UnknownFact } from './catalog/fold/fold.ts';
-export {
   type ListField,
+  type Listing,
   type ListOrder,
   type ListPosition,
   listPositionOf,
-} from './catalog/fold/list-order.ts';
+} from './catalog/fold/creation-order.ts';
+export { applyFact, FOLD_VERSION, UnknownFact } from './catalog/fold/fold.ts';
 export { type KeyCreator, keysCreatedBy } from './catalog/fold/member-facts.ts';
 export type { Member, MembersView } from './catalog/fold/members.ts';
 export * from './catalog/fold/state.ts';

@@ -2,17 +2,10 @@ import type { ClientKey } from '../entities.ts';
 import { type CountedListing, GroupedOrder, type Table } from './creation-order.ts';
 
 /** Read access to the client keys of all organizations. */
-export interface ClientKeysView {
-  get(organizationId: string, id: string): ClientKey | undefined;
-  /** All keys, revoked ones included, newest first. */
-  list(organizationId: string): readonly ClientKey[];
-  /** Keys in creation order, optionally of one status. */
-  listing(organizationId: string, status?: ClientKey['status']): CountedListing<ClientKey>;
-  organizationOf(id: string): string | undefined;
-}
+export type ClientKeysView = Pick<ClientKeys, 'get' | 'list' | 'listing' | 'organizationOf'>;
 
 /** The client keys of all organizations, revoked ones included. */
-export class ClientKeys implements ClientKeysView {
+export class ClientKeys {
   /** Keys by organization and id, oldest first. */
   readonly #keys = new Map<string, Map<string, ClientKey>>();
   /** Organizations by key id. */
@@ -28,10 +21,12 @@ export class ClientKeys implements ClientKeysView {
     return this.#keys.get(organizationId)?.get(id);
   }
 
+  /** All keys, newest first. */
   list(organizationId: string): readonly ClientKey[] {
     return [...(this.#keys.get(organizationId)?.values() ?? [])].reverse();
   }
 
+  /** Keys in creation order, optionally of one status. */
   listing(organizationId: string, status?: ClientKey['status']): CountedListing<ClientKey> {
     let order = this.#orders.get(organizationId);
     if (order === undefined) {

@@ -1,12 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type Created, CreationOrder, GroupedOrder, isOlder, mergeListings } from './creation-order.ts';
+import { type Created, CreationOrder, GroupedOrder, mergeListings } from './creation-order.ts';
 
 interface Item extends Created {
   readonly group: string;
 }
 
 const at = (ms: number) => new Date(ms).toISOString();
+const isOlder = (a: Created, b: Created) =>
+  a.created_at === b.created_at ? a.id < b.id : a.created_at < b.created_at;
 const sorted = <I extends Created>(items: Iterable<I>) => [...items].sort((a, b) => (isOlder(a, b) ? 1 : -1));
 const ids = (items: Iterable<Created>) => [...items].map(({ id }) => id);
 

@@ -1,15 +1,42 @@
-import {
-  type Created,
-  FieldOrder,
-  isBefore,
-  type ListField,
-  type ListOrder,
-  type ListPosition,
-  listPositionOf,
-  sortedItems,
-} from './list-order.ts';
+/** The fields that every listed item has. Neither ever changes. */
+export interface Created {
+  readonly id: string;
+  /** ISO 8601 UTC with milliseconds, so that text order is time order. */
+  readonly created_at: string;
+}
 
-export type { Created };
+/** The fields that a list may be ordered by. An entity without the field comes first. */
+export type ListField = 'created_at' | 'updated_at' | 'name';
+
+export interface ListOrder {
+  readonly field: ListField;
+  readonly descending: boolean;
+}
+
+/** A position in an ordered list, whether or not an item is there. Items of one key are ordered by id. */
+export interface ListPosition {
+  readonly key: string;
+  readonly id: string;
+}
+
+type Sortable = Created & { readonly name?: string; readonly updated_at?: string };
+
+/** The text that an item is ordered by: names in any case, times as they are. */
+function keyOf(item: Created, field: ListField): string {
+  const { name = '', updated_at = '', created_at } = item as Sortable;
+  if (field === 'name') return name.toLowerCase();
+  return field === 'updated_at' ? updated_at : created_at;
+}
+
+/** The position of an item. */
+export function listPositionOf(item: Created, field: ListField): ListPosition {
+  return { key: keyOf(item, field), id: item.id };
+}
+
+/** Whether one position is before another in ascending order. */
+export function isBefore(one: ListPosition, other: ListPosition): boolean {
+  return one.key === other.key ? one.id < other.id : one.key < other.key;
+}
 
 /** A map, possibly nested, or a set: the form in which parts of the state give their data to `core/catalog/rows.ts`. */
 export type Table = Map<string, unknown> | Set<string>;
@@ -27,83 +54,111 @@ export interface CountedListing<Item extends Created> extends Listing<Item> {
 }
 
 /**
- * Items sorted by creation time, then id. Facts arrive nearly in this order, so adding one is mostly an append; any
+ * Items sorted by a field, then id. Facts arrive nearly in the order of creation, so adding one is mostly an append; any
  * other change is a binary search and one move of memory.
  */
-export class CreationOrder<Item extends Created> implements CountedListing<Item> {
-  /** Oldest first. */
+class FieldOrder<Item extends Created> {
+  readonly #field: ListField;
   readonly #items: Item[];
-  /** Orders by other fields. Built at their first read, as few lists are read in them, then kept up to date. */
-  readonly #byField = new Map<ListField, FieldOrder<Item>>();
 
-  constructor(items: Iterable<Item> = []) {
-    this.#items = [...items].sort((a, b) => (isOlder(a, b) ? -1 : 1));
+  constructor(field: ListField, items: Iterable<Item>) {
+    this.#field = field;
+    const entries = Array.from(items, (item) => ({ item, ...listPositionOf(item, field) }));
+    this.#items = entries.sort((a, b) => (isBefore(a, b) ? -1 : 1)).map(({ item }) => item);
   }
 
   get size(): number {
     return this.#items.length;
   }
 
+  /** The stored version of an item whose field has not changed. */
+  find(item: Created): Item | undefined {
+    const found = this.#items[this.#indexOf(listPositionOf(item, this.#field))];
+    return found?.id === item.id ? found : undefined;
+  }
+
+  /** Adds an item or replaces its earlier version `before`. */
+  put(item: Item, before: Item | undefined): void {
+    if (before !== undefined) this.remove(before);
+    this.#items.splice(this.#indexOf(listPositionOf(item, this.#field)), 0, item);
+  }
+
+  remove(item: Item): void {
+    const at = this.#indexOf(listPositionOf(item, this.#field));
+    if (this.#items[at]?.id === item.id) this.#items.splice(at, 1);
+  }
+
+  /** The items strictly after a position in this direction. */
+  *read(descending: boolean, after?: ListPosition): Generator<Item> {
+    const { length } = this.#items;
+    let at = after === undefined ? (descending ? length : 0) : this.#indexOf(after);
+    const found = this.#items[at];
+    const isAtPosition =
+      found !== undefined && found.id === after?.id && keyOf(found, this.#field) === after.key;
+    if (!descending && isAtPosition) at++;
+    for (; descending ? at > 0 : at < length; at += descending ? -1 : 1) {
+      const item = this.#items[descending ? at - 1 : at];
+      if (item !== undefined) yield item;
+    }
+  }
+
+  /** The index of the first item that is not before the position. */
+  #indexOf(position: ListPosition): number {
+    let [low, high] = [0, this.#items.length];
+    if (this.#isBefore(high - 1, position)) return high;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.#isBefore(middle, position)) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
+  #isBefore(index: number, { key, id }: ListPosition): boolean {
+    const item = this.#items[index];
+    if (item === undefined) return false;
+    const own = keyOf(item, this.#field);
+    return own === key ? item.id < id : own < key;
+  }
+}
+
+/** Items in creation order, and in the orders of other fields. */
+export class CreationOrder<Item extends Created> implements CountedListing<Item> {
+  readonly #created: FieldOrder<Item>;
+  /** Built at their first read, as few lists are read in them, then kept up to date. */
+  readonly #byField = new Map<ListField, FieldOrder<Item>>();
+
+  constructor(items: Iterable<Item> = []) {
+    this.#created = new FieldOrder('created_at', items);
+  }
+
+  get size(): number {
+    return this.#created.size;
+  }
+
   /** Adds an item or replaces its earlier version. */
   put(item: Item): void {
-    const at = this.#indexOf(item);
-    const found = this.#items[at];
-    const before = found?.id === item.id ? found : undefined;
-    this.#items.splice(at, before === undefined ? 0 : 1, item);
+    const before = this.#created.find(item);
+    this.#created.put(item, before);
     for (const order of this.#byField.values()) order.put(item, before);
   }
 
   remove(item: Created): void {
-    const at = this.#indexOf(item);
-    const found = this.#items[at];
-    if (found?.id !== item.id) return;
-    this.#items.splice(at, 1);
+    const found = this.#created.find(item);
+    if (found === undefined) return;
+    this.#created.remove(found);
     for (const order of this.#byField.values()) order.remove(found);
   }
 
-  *newestFirst(before?: Created): Generator<Item> {
-    for (let at = this.#indexOf(before) - 1; at >= 0; at--) {
-      const item = this.#items[at];
-      if (item !== undefined) yield item;
-    }
+  newestFirst(before?: Created): Generator<Item> {
+    return this.#created.read(true, before && listPositionOf(before, 'created_at'));
   }
 
   inOrder({ field, descending }: ListOrder, after?: ListPosition): Iterable<Item> {
-    if (field !== 'created_at') return this.#orderBy(field).read(descending, after);
-    const position = after && { created_at: after.key, id: after.id };
-    return descending ? this.newestFirst(position) : this.#oldestFirst(position);
-  }
-
-  *#oldestFirst(after: Created | undefined): Generator<Item> {
-    const at = after === undefined ? 0 : this.#indexOf(after);
-    const found = this.#items[at];
-    const isAtPosition =
-      after !== undefined && found?.id === after.id && found.created_at === after.created_at;
-    for (let next = isAtPosition ? at + 1 : at; next < this.#items.length; next++) {
-      const item = this.#items[next];
-      if (item !== undefined) yield item;
-    }
-  }
-
-  #orderBy(field: ListField): FieldOrder<Item> {
-    const order = this.#byField.get(field) ?? new FieldOrder(field, this.#items);
+    if (field === 'created_at') return this.#created.read(descending, after);
+    const order = this.#byField.get(field) ?? new FieldOrder(field, this.#created.read(false));
     this.#byField.set(field, order);
-    return order;
-  }
-
-  /** The index of the first item that is not older than `position`; the end without `position`. */
-  #indexOf(position: Created | undefined): number {
-    const newest = this.#items.at(-1);
-    if (position === undefined || newest === undefined || isOlder(newest, position))
-      return this.#items.length;
-    let [low, high] = [0, this.#items.length - 1];
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      const item = this.#items[middle];
-      if (item !== undefined && isOlder(item, position)) low = middle + 1;
-      else high = middle;
-    }
-    return low;
+    return order.read(descending, after);
   }
 }
 
@@ -181,11 +236,6 @@ function* merged<Item extends Created>(
   }
 }
 
-export function isOlder(one: Created, other: Created): boolean {
-  if (one.created_at !== other.created_at) return one.created_at < other.created_at;
-  return one.id < other.id;
-}
-
 /**
  * The entities for a list of ids, without those that `find` does not return. Other orders than that of creation are sorted
  * at each call: an account belongs to some hundred scopes at most.
@@ -205,6 +255,6 @@ export function entitiesOf<Item extends Created>(
     inOrder: (order, after) =>
       order.field === 'created_at'
         ? found(scopes.inOrder(order, after))
-        : sortedItems(found(scopes.newestFirst()), order, after),
+        : new FieldOrder(order.field, found(scopes.newestFirst())).read(order.descending, after),
   };
 }

@@ -11,30 +11,24 @@ import {
 export type Member = OrganizationMember | WorkspaceMember;
 
 /** Read access to members. The scope is an organization or a workspace. */
-export interface MembersView<M extends Member> {
-  get(scopeId: string, id: string): M | undefined;
-  /** All members, pending ones included, newest first. */
-  list(scopeId: string): readonly M[];
-  /** All members of a scope in creation order, or one group: `pending`, or active ones with a role. */
-  listing(scopeId: string, group?: string): CountedListing<M>;
-  /** The membership of an account in a scope. */
-  ofAccount(accountId: string, scopeId: string): M | undefined;
-  /** The pending membership of an e-mail address in a scope. */
-  pendingFor(email: string, scopeId: string): M | undefined;
-  /** The scopes an account is a member of. */
-  scopesOf(accountId: string): readonly string[];
-  /** The same scopes in creation order. */
-  scopeListing(accountId: string): Listing<Created>;
-  /** The scope that a member belongs or belonged to; undefined for an unknown id. */
-  scopeOf(id: string): string | undefined;
-  wasRemoved(scopeId: string, id: string): boolean;
-}
+export type MembersView<M extends Member> = Pick<
+  Members<M>,
+  | 'get'
+  | 'list'
+  | 'listing'
+  | 'ofAccount'
+  | 'pendingFor'
+  | 'scopesOf'
+  | 'scopeListing'
+  | 'scopeOf'
+  | 'wasRemoved'
+>;
 
 /**
  * Members of all scopes of one kind. An account, or while pending an e-mail address, is a member of a scope at most
  * once.
  */
-export class Members<M extends Member> implements MembersView<M> {
+export class Members<M extends Member> {
   readonly #scopeIn: (member: M) => string;
   readonly #roles: readonly M['role'][];
   /** Members by scope and id, oldest first. */
@@ -67,10 +61,12 @@ export class Members<M extends Member> implements MembersView<M> {
     return this.#members.get(scopeId)?.get(id);
   }
 
+  /** All members, pending ones included, newest first. */
   list(scopeId: string): readonly M[] {
     return [...(this.#members.get(scopeId)?.values() ?? [])].reverse();
   }
 
+  /** All members of a scope in creation order, or one group: `pending`, or active ones with a role. */
   listing(scopeId: string, group?: string): CountedListing<M> {
     let order = this.#orders.get(scopeId);
     if (order === undefined) {
@@ -80,15 +76,18 @@ export class Members<M extends Member> implements MembersView<M> {
     return group === undefined ? order.all : order.group(group);
   }
 
+  /** The membership of an account in a scope. */
   ofAccount(accountId: string, scopeId: string): M | undefined {
     const id = this.#ofAccount.get(accountId)?.get(scopeId);
     return id === undefined ? undefined : this.get(scopeId, id);
   }
 
+  /** The scopes an account is a member of. */
   scopesOf(accountId: string): readonly string[] {
     return [...(this.#ofAccount.get(accountId)?.keys() ?? [])];
   }
 
+  /** The same scopes in creation order. */
   scopeListing(accountId: string): Listing<Created> {
     let order = this.#scopeOrders.get(accountId);
     if (order === undefined) {
@@ -98,6 +97,7 @@ export class Members<M extends Member> implements MembersView<M> {
     return order;
   }
 
+  /** The pending membership of an e-mail address in a scope. */
   pendingFor(email: string, scopeId: string): M | undefined {
     const id = this.#pending.get(email)?.get(scopeId);
     return id === undefined ? undefined : this.get(scopeId, id);
@@ -109,6 +109,7 @@ export class Members<M extends Member> implements MembersView<M> {
     return ids.flatMap(([scopeId, id]) => this.get(scopeId, id) ?? []);
   }
 
+  /** The scope that a member belongs or belonged to; undefined for an unknown id. */
   scopeOf(id: string): string | undefined {
     return this.#scopes.get(id);
   }

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
 import type { Fact } from '../facts.ts';
-import { type CatalogRow, RowsReader, rowsOf } from '../rows.ts';
 import { fact, foldAll, transformation, WORKSPACE, workspace } from './catalog.fixture.ts';
 import type { CatalogState } from './state.ts';
 import { MAX_TRANSFORMATION_VERSIONS, MAX_VERSIONS_CHARS } from './transformation-versions.ts';
@@ -18,10 +17,6 @@ function after(...facts: readonly Fact[]) {
 }
 
 describe('the versions of a transformation', () => {
-  it('begin with the first', () => {
-    expect(after()).toMatchObject([{ version: 1, source_code: FIRST, by: 'a1' }]);
-  });
-
   it('are those of its source and test, by the number of the entity that began them', () => {
     const versions = after(
       updated({ name: 'renamed' }),
@@ -55,13 +50,6 @@ describe('the versions of a transformation', () => {
     expect(versions.at(-1)).toMatchObject({ version: 151, source_code: 'source 149' });
     const large = (fill: string) => updated({ source_code: fill.repeat(MAX_VERSIONS_CHARS / 4) });
     expect(after(...'abcdef'.split('').map(large))).toHaveLength(3);
-  });
-
-  it('are in the rows of a state', () => {
-    const { state } = foldAll([workspace(), transformation('t1'), updated({ source_code: 'second' })]);
-    const reader = new RowsReader();
-    for (const row of JSON.parse(JSON.stringify(rowsOf(state))) as readonly CatalogRow[]) reader.add(row);
-    expect(versionsIn(reader.state)).toEqual(versionsIn(state));
   });
 
   it('begin with what there is where an older release kept none', () => {

@@ -12,10 +12,7 @@ export interface TransformationVersion
   readonly by: string;
 }
 
-export interface TransformationVersionsView {
-  /** The kept versions of a transformation, oldest first; the last one is in use. */
-  of(transformation: Transformation): readonly TransformationVersion[];
-}
+export type TransformationVersionsView = Pick<TransformationVersions, 'of'>;
 
 /** Kept versions of one transformation. */
 export const MAX_TRANSFORMATION_VERSIONS = 100;
@@ -26,9 +23,10 @@ export const MAX_TRANSFORMATION_VERSIONS = 100;
 export const MAX_VERSIONS_CHARS = 1024 * 1024;
 
 /** Past programs of transformations. Only `fold.ts` calls the methods that change it. */
-export class TransformationVersions implements TransformationVersionsView {
+export class TransformationVersions {
   readonly #kept = new Map<string, readonly TransformationVersion[]>();
 
+  /** The kept versions of a transformation, oldest first; the last one is in use. */
   of(transformation: Transformation): readonly TransformationVersion[] {
     const { created_by, updated_at } = transformation;
     // Rows of a release that kept no versions hold none.
