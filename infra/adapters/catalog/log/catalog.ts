@@ -68,13 +68,25 @@ export function openLogCatalog(options: LogCatalogOptions): RewritableCatalog {
   return new LogCatalog(options);
 }
 
+interface Waiter {
+  readonly position: number;
+  readonly resolve: () => void;
+  readonly reject: (error: Unavailable) => void;
+}
+
 class LogCatalog implements RewritableCatalog {
   readonly #options: Required<Omit<LogCatalogOptions, 'snapshot' | 'onLayouts'>>;
   readonly #onLayouts: () => void;
   readonly #snapshots: Snapshots | undefined;
   #state = new CatalogState();
-  readonly #waiters = new PositionWaiters();
-  readonly #verdicts = new Verdicts();
+  /** Callers that wait until the fold reaches a position. */
+  readonly #waiters = new Set<Waiter>();
+  /**
+   * The verdicts on folded facts, by offset, while there are proposals under way. The fold often reads a fact before its
+   * append has returned the offset, so they are kept from before the append until the last proposal has ended.
+   */
+  readonly #verdicts = new Map<number, Verdict>();
+  #proposals = 0;
   readonly #closing = new AbortController();
   readonly #following: Promise<void>;
   #position = 0;
@@ -132,27 +144,31 @@ class LogCatalog implements RewritableCatalog {
     if (this.#stopped !== undefined) throw this.#stopped;
     const { proposeTimeoutMs } = this.#options;
     const deadline = performance.now() + proposeTimeoutMs;
-    this.#verdicts.beginProposal();
+    this.#proposals++;
     try {
       const offset = await withTimeout(
         this.#append(fact.entity, fact),
         proposeTimeoutMs,
-        'the append of a fact',
+        `the append of a fact took more than ${proposeTimeoutMs} ms`,
       );
       await this.waitFor(offset + 1, Math.max(0, deadline - performance.now()));
-      const verdict = this.#verdicts.of(offset);
+      const verdict = this.#verdicts.get(offset);
       if (verdict === undefined)
         throw new Unavailable('the verdict on a fact is unknown: the fact was folded earlier, or dropped');
       return verdict;
     } finally {
-      this.#verdicts.endProposal();
+      if (--this.#proposals === 0) this.#verdicts.clear();
     }
   }
 
   async waitFor(position: number, timeoutMs: number): Promise<void> {
     if (this.#position >= position) return;
     if (this.#stopped !== undefined) throw this.#stopped;
-    await this.#waiters.until(position, timeoutMs);
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const waiter = { position, resolve, reject };
+    this.#waiters.add(waiter);
+    const late = `the catalog did not reach position ${position} in ${timeoutMs} ms`;
+    await withTimeout(promise, timeoutMs, late).finally(() => this.#waiters.delete(waiter));
   }
 
   async catchUp(timeoutMs: number): Promise<void> {
@@ -160,7 +176,7 @@ class LogCatalog implements RewritableCatalog {
     const end = await withTimeout(
       this.#options.log.end(TOPIC.catalog, PARTITION),
       timeoutMs,
-      'reading the end of the catalog',
+      `reading the end of the catalog took more than ${timeoutMs} ms`,
     );
     await this.waitFor(end, Math.max(0, deadline - performance.now()));
   }
@@ -302,7 +318,7 @@ class LogCatalog implements RewritableCatalog {
   #fetched(endAtStart: number, at: number): void {
     this.#fetchedAt = at;
     this.#caughtUp ||= this.#position >= endAtStart;
-    this.#waiters.reached(this.#position);
+    for (const waiter of this.#waiters) if (waiter.position <= this.#position) waiter.resolve();
   }
 
   #fold(entry: LogEntry): void {
@@ -326,7 +342,8 @@ class LogCatalog implements RewritableCatalog {
 
   #apply(entry: CatalogEntry, offset: number): void {
     if (!isRewriteRecord(entry)) {
-      this.#verdicts.add(offset, applyFact(this.#state, entry, offset));
+      const verdict = applyFact(this.#state, entry, offset);
+      if (this.#proposals > 0) this.#verdicts.set(offset, verdict);
       if (entry.type === 'topic.grown' || entry.type === 'topic.growth_announced') this.#onLayouts();
       return;
     }
@@ -339,8 +356,9 @@ class LogCatalog implements RewritableCatalog {
 
   #stop(reason: Unavailable): void {
     this.#stopped ??= reason;
-    this.#waiters.reached(this.#position);
-    this.#waiters.failAll(this.#stopped);
+    for (const { position, resolve, reject } of this.#waiters)
+      if (position <= this.#position) resolve();
+      else reject(this.#stopped);
   }
 
   #recovered(): void {
@@ -360,84 +378,11 @@ class LogCatalog implements RewritableCatalog {
   }
 }
 
-interface Waiter {
-  readonly position: number;
-  resolve(): void;
-  reject(error: Error): void;
-}
-
-/** Callers that wait until the fold reaches a position, each with a timeout. */
-class PositionWaiters {
-  readonly #waiting = new Set<Waiter>();
-
-  /** Resolves when `reached` is called with the position; `Unavailable` after `timeoutMs`. */
-  until(position: number, timeoutMs: number): Promise<void> {
-    return new Promise((resolve, reject) => {
-      const settle = (how: () => void) => {
-        clearTimeout(timer);
-        this.#waiting.delete(waiter);
-        how();
-      };
-      const waiter: Waiter = {
-        position,
-        resolve: () => settle(resolve),
-        reject: (error) => settle(() => reject(error)),
-      };
-      const timer = setTimeout(
-        () =>
-          waiter.reject(new Unavailable(`the catalog did not reach position ${position} in ${timeoutMs} ms`)),
-        timeoutMs,
-      );
-      this.#waiting.add(waiter);
-    });
-  }
-
-  reached(position: number): void {
-    for (const waiter of this.#waiting) if (waiter.position <= position) waiter.resolve();
-  }
-
-  failAll(error: Error): void {
-    for (const waiter of this.#waiting) waiter.reject(error);
-  }
-}
-
-/**
- * The verdicts on folded facts, while there are proposals under way. The fold often reads a fact before its append has
- * returned the offset, so verdicts are kept from before the append until the last proposal has ended.
- */
-class Verdicts {
-  #proposals = 0;
-  readonly #byOffset = new Map<number, Verdict>();
-
-  beginProposal(): void {
-    this.#proposals++;
-  }
-
-  endProposal(): void {
-    this.#proposals--;
-    if (this.#proposals === 0) this.#byOffset.clear();
-  }
-
-  add(offset: number, verdict: Verdict): void {
-    if (this.#proposals > 0) this.#byOffset.set(offset, verdict);
-  }
-
-  of(offset: number): Verdict | undefined {
-    return this.#byOffset.get(offset);
-  }
-}
-
 /** The result of `work`, or `Unavailable` after `timeoutMs`; a later result is ignored. */
-async function withTimeout<T>(work: Promise<T>, timeoutMs: number, what: string): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Unavailable(`${what} took more than ${timeoutMs} ms`)), timeoutMs);
-  });
-  try {
-    return await Promise.race([work, late]);
-  } finally {
-    clearTimeout(timer);
-  }
+function withTimeout<T>(work: Promise<T>, timeoutMs: number, message: string): Promise<T> {
+  const { promise: late, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => reject(new Unavailable(message)), timeoutMs);
+  return Promise.race([work, late]).finally(() => clearTimeout(timer));
 }
 
 export interface RewriteOptions {
