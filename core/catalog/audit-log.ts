@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import type { Json, JsonObject } from '../event/event.ts';
 import { nameId } from '../primitives/ids.ts';
 import { isSealed } from '../security/secrets.ts';
-import type { FoundKey, WorkspaceEntityKind } from './catalog.ts';
+import type { CatalogView, FoundKey, WorkspaceEntityKind } from './catalog.ts';
 import type { OrganizationMember, WorkspaceMember } from './entities.ts';
 import type { Fact, FactType } from './facts.ts';
 import { applyFact } from './fold/fold.ts';
@@ -119,13 +119,23 @@ function idOf({ type, entity, at, from }: Fact, position: number, scope: string,
 /** The fields of an author without an e-mail address and a key prefix. */
 const NO_PERSON = { email: null, key_prefix: null };
 
-/** The author in `by`: an account id, or `key:`, `stage:`, `operator:` or `link:` with an id or name. */
-function actorOf(state: CatalogState, by: string): AuditActor {
+/**
+ * The author in `by`: an account id, or `key:`, `stage:`, `operator:` or `link:` with an id or name. `organizationId`: that
+ * whose client keys may be the author.
+ */
+export function actorOf(
+  state: Pick<CatalogView, 'account' | 'entity' | 'workspaceOf' | 'clientKeys'>,
+  by: string,
+  organizationId?: string,
+): AuditActor {
   const colon = by.indexOf(':');
   const [prefix, id] = [by.slice(0, Math.max(0, colon)), by.slice(colon + 1)];
   if (prefix === 'key') {
-    const key = state.entity('api_key', state.workspaceOf(id) ?? '', id);
-    return { type: 'api_key', id, ...NO_PERSON, key_prefix: key?.key_prefix ?? null };
+    const apiKey = state.entity('api_key', state.workspaceOf(id) ?? '', id);
+    const isClient = organizationId !== undefined && apiKey === undefined;
+    const key = isClient ? state.clientKeys.get(organizationId, id) : apiKey;
+    const type = isClient ? 'client_key' : 'api_key';
+    return { type, id, ...NO_PERSON, key_prefix: key?.key_prefix ?? null };
   }
   if (prefix === 'stage' || prefix === 'operator' || prefix === 'link')
     return { type: prefix, id, ...NO_PERSON };

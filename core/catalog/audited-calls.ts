@@ -1,4 +1,4 @@
-import type { AuditActor, AuditEntry } from './audit-log.ts';
+import { type AuditEntry, actorOf } from './audit-log.ts';
 import type { CatalogView } from './catalog.ts';
 import type { FactOrigin } from './facts.ts';
 
@@ -36,26 +36,16 @@ export interface AuditedCalls {
 
 /** The entry of the audit log; that of the second record replaces that of the first. */
 export function auditEntryOfCalls(record: AuditedCalls, state: CatalogView): AuditEntry {
-  const { id, scope_id, name, entity, at, from, until, calls, changed, ids } = record;
+  const { id, scope_id, organization_id, name, entity, by, at, from, until, calls, changed, ids } = record;
   return {
     id,
     scope_id,
     at,
     action: name,
-    actor: actorOf(record, state),
+    actor: actorOf(state, by, organization_id),
     entity: { type: entity, id: ids[0] ?? id, name: null },
     before: null,
     after: { calls, changed, ids, until, status: until === null ? 'begun' : 'done' },
     ...from,
   };
-}
-
-function actorOf({ by, scope_id, organization_id }: AuditedCalls, state: CatalogView): AuditActor {
-  if (!by.startsWith('key:'))
-    return { type: 'account', id: by, email: state.account(by)?.email ?? null, key_prefix: null };
-  const id = by.slice('key:'.length);
-  const apiKey = state.entity('api_key', scope_id, id);
-  const key = apiKey ?? state.clientKeys.get(organization_id, id);
-  const type = apiKey === undefined ? 'client_key' : 'api_key';
-  return { type, id, email: null, key_prefix: key?.key_prefix ?? null };
 }

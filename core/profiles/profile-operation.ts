@@ -1,4 +1,4 @@
-import type { AuditActor, AuditEntry } from '../catalog/audit-log.ts';
+import { type AuditEntry, actorOf } from '../catalog/audit-log.ts';
 import type { AuditedCalls } from '../catalog/audited-calls.ts';
 import type { Catalog, CatalogView } from '../catalog/catalog.ts';
 import type { FactOrigin } from '../catalog/facts.ts';
@@ -132,6 +132,7 @@ export function auditEntriesOf(operation: ProfileOperation, state: CatalogView):
     identity_types,
     requested,
     at,
+    by,
     from,
     excess,
     outcome,
@@ -146,7 +147,7 @@ export function auditEntriesOf(operation: ProfileOperation, state: CatalogView):
     status: outcome === undefined ? 'begun' : outcome.complete ? 'done' : 'incomplete',
     ...excess,
   };
-  const actor = actorOf(operation, state);
+  const actor = actorOf(state, by, scope);
   return (ucids.length === 0 ? [id] : ucids).map((entity, nth) => ({
     id: nth === 0 ? id : nameId('audit', id, entity),
     scope_id: scope,
@@ -158,14 +159,4 @@ export function auditEntriesOf(operation: ProfileOperation, state: CatalogView):
     after,
     ...from,
   }));
-}
-
-function actorOf({ by, organization_id }: ProfileOperation, state: CatalogView): AuditActor {
-  if (by.startsWith('stage:'))
-    return { type: 'stage', id: by.slice('stage:'.length), email: null, key_prefix: null };
-  const keyId = by.startsWith('key:') ? by.slice('key:'.length) : undefined;
-  if (keyId === undefined)
-    return { type: 'account', id: by, email: state.account(by)?.email ?? null, key_prefix: null };
-  const key = state.clientKeys.get(organization_id, keyId);
-  return { type: 'client_key', id: keyId, email: null, key_prefix: key?.key_prefix ?? null };
 }
