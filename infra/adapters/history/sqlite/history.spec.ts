@@ -188,23 +188,6 @@ describe('SQLite history', () => {
     expect([stored('groups'), stored('grouped')]).toEqual([1, 2]);
   });
 
-  it('opens a file of 0.2.0 from before its release, with the groups that are in it', async () => {
-    await history.put([failed(1, 'timed out'), failed(2, 'timed out'), failed(3, 'refused')]);
-    await history.close();
-    const database = openDatabase(join(folder, 'history.db'));
-    database.exec(
-      `DROP TRIGGER leaves_group_by_update; DROP TRIGGER leaves_group_by_delete;
-       ALTER TABLE grouped DROP COLUMN listing; PRAGMA user_version = 4;`,
-    );
-    database.close();
-    history = openSqliteHistory({ folder, clock: () => now, retentionMs: RETENTION_MS });
-    await history.put([
-      { ...entry(3), version: 2 },
-      { ...failed(2, 'refused'), version: 2 },
-    ]);
-    expect(await failures()).toEqual(['refused: 1, e-2', 'timed out: 1, e-1']);
-  });
-
   it('a group goes with the last of its entries, of which retention drops a few with every put', async () => {
     const failing = (at: number) => ({ ...entry(at), group: { failure: at % 2 === 0 ? 'even' : 'odd' } });
     await history.put(Array.from({ length: 20 }, (_, at) => failing(at)));
@@ -215,56 +198,6 @@ describe('SQLite history', () => {
     expect((await counts()).reduce((sum, count) => sum + count, 0)).toBe(10);
     await history.put(Array.from({ length: 10 }, (_, n) => entry(now + 5 + n)));
     expect([await counts(), stored('groups'), stored('grouped')]).toEqual([[], 0, 0]);
-  });
-
-  it('groups of very many entries are answered from their counts', async () => {
-    const failing = (at: number) => ({ ...entry(at), group: { failure: `kind ${at % 50}` } });
-    await history.put(Array.from({ length: 5_000 }, (_, at) => failing(at)));
-    const found = await history.groups({ kind: 'audit', workspaceId: 'w', limit: 20 });
-    expect([found.groups.length, found.more]).toEqual([20, true]);
-    expect(new Set(found.groups.map(({ count }) => count))).toEqual(new Set([100]));
-    const database = openDatabase(join(folder, 'history.db'), { readOnly: true });
-    const plan = database
-      .prepare(
-        'EXPLAIN QUERY PLAN SELECT at, id FROM listed WHERE listing = ? ORDER BY at ASC, id ASC LIMIT 1',
-      )
-      .all(new Uint8Array(16));
-    database.close();
-    expect(plan.map(({ detail }) => detail)).toEqual([
-      expect.stringContaining('SEARCH listed USING PRIMARY KEY'),
-    ]);
-  });
-
-  it('finds rare entries without reading the others', async () => {
-    const status = (at: number) => (at % 2 === 0 ? 'dead' : 'delivered');
-    const destinationOf = (at: number) => (at % 2 === 0 ? 'a' : 'b');
-    await history.put(
-      Array.from({ length: 20_000 }, (_, at) =>
-        entry(at, { status: status(at), destination_id: destinationOf(at) }),
-      ),
-    );
-    const database = openDatabase(join(folder, 'history.db'), { readOnly: true });
-    const plan = database
-      .prepare(
-        'EXPLAIN QUERY PLAN SELECT * FROM listed WHERE listing = ? AND (at, id) < (?, ?) ORDER BY at DESC, id DESC',
-      )
-      .all(new Uint8Array(16), 0, '');
-    database.close();
-    expect(plan.map(({ detail }) => detail)).toEqual([
-      expect.stringContaining('SEARCH listed USING PRIMARY KEY'),
-    ]);
-    expect(await history.list({ ...query, facets: { status: 'dead', destination_id: 'b' } })).toEqual({
-      entries: [],
-    });
-  });
-
-  it('filters by a third facet over many rows', async () => {
-    const facets = (at: number) => ({ a: '1', b: '2', c: at % 1_000 === 7 ? 'rare' : 'common' });
-    await history.put(Array.from({ length: 3_000 }, (_, at) => entry(at, facets(at))));
-    const first = await history.list({ ...query, limit: 2, facets: { a: '1', b: '2', c: 'rare' } });
-    expect(first.entries.map(({ at }) => at)).toEqual([2_007, 1_007]);
-    const rest = await history.list({ ...query, limit: 2, facets: facets(7), cursor: first.next ?? '' });
-    expect([rest.entries.map(({ at }) => at), rest.next]).toEqual([[7], undefined]);
   });
 
   it.each(['a', 'b', 'c', 'd'])(
@@ -290,13 +223,6 @@ describe('SQLite history', () => {
       if (cursor === undefined) break;
     }
     expect(pages).toEqual([[], [0]]);
-  });
-
-  it('keeps the position of an entry in lists when a later version has another time', async () => {
-    await history.put([entry(5), entry(7)]);
-    await history.put([{ ...entry(5, { a: '1' }), at: 9, version: 2 }]);
-    expect((await history.list(query)).entries.map(({ id }) => id)).toEqual(['e-7', 'e-5']);
-    expect((await history.list({ ...query, facets: { a: '1' } })).entries.map(({ at }) => at)).toEqual([5]);
   });
 
   it('is read while another process writes, and a put is Unavailable after its timeout', async () => {

@@ -74,26 +74,19 @@ const TABLES = `
 
 /**
  * A release opens no file of a higher version, so the version is raised only by a change that the release before cannot work
- * with; tables that are added are created where they are missing. Version 4 is that of 0.2.0 before its release.
+ * with; tables that are added are created where they are missing.
  */
 export const SCHEMA: Schema = {
   version: 3,
   tables: TABLES,
   upgrades: {
     2: 'ALTER TABLE entries ADD COLUMN detail TEXT; PRAGMA user_version = 3;',
-    4: `ALTER TABLE grouped ADD COLUMN listing BLOB;
-        UPDATE grouped SET listing =
-          (SELECT group_listing(kind, workspace_id, grouped.id) FROM entries WHERE entries.entry = grouped.entry);
-        PRAGMA user_version = 3;`,
   },
   advice: 'run the program that made it, or move the file away to start an empty history',
 };
 
 /** Creates the tables in an empty file, or upgrades those of an earlier version. Throws for any other file. */
 export function prepareTables(database: DatabaseSync, file: string): void {
-  database.function('group_listing', (kind, workspaceId, group) =>
-    groupListing(kind as HistoryKind, String(workspaceId), String(group)),
-  );
   prepareSchema(database, file, SCHEMA);
   inTransaction(database, () => database.exec(GROUPS));
 }
