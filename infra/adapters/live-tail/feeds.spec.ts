@@ -101,27 +101,3 @@ it('reports an interruption once, after the events it still had, and its end', a
   await read(events('a', 3, 4));
   expect(summary(follower.take(100))).toEqual(['resumed', 'a3']);
 });
-
-it('shares the next read among all calls during a read', async () => {
-  let [reads, release] = [0, () => {}];
-  const source = {
-    read: () =>
-      new Promise<TailPart>((resolve) => {
-        reads++;
-        release = () => resolve({ events: [], next: undefined, more: false });
-      }),
-    watch() {},
-    unwatch() {},
-    async close() {},
-  };
-  const feed = new Feed('w', source, TAIL_LIMITS, () => 0);
-  const first = feed.refresh();
-  const others = [feed.refresh(), feed.refresh(), feed.refresh()];
-  release();
-  await first;
-  await Promise.resolve();
-  expect(reads).toBe(2);
-  release();
-  await Promise.all(others);
-  expect(reads).toBe(2);
-});

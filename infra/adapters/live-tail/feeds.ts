@@ -325,15 +325,10 @@ function parseId(id: string): { readonly era: string; readonly number: number } 
   return era === undefined || number === undefined ? undefined : { era, number: Number(number) };
 }
 
-/** Empty slots at the front of the array before it is compacted. */
-const MAX_EMPTY_SLOTS = 512;
-
 /** The newest events of one tail, numbered without gaps, within the tail's limits. */
 export class KeptEvents {
   readonly #limits: TailLimits;
-  #events: (NumberedEvent | undefined)[] = [];
-  /** Number of empty slots before the first kept event. */
-  #emptySlots = 0;
+  #events: NumberedEvent[] = [];
   #characters = 0;
   #last = 0;
 
@@ -343,7 +338,7 @@ export class KeptEvents {
 
   /** Number of the first kept event; `last + 1` when none is kept. */
   get first(): number {
-    return this.#last - (this.#events.length - this.#emptySlots) + 1;
+    return this.#last - this.#events.length + 1;
   }
 
   /** Number of the newest event; 0 before the first. */
@@ -357,16 +352,16 @@ export class KeptEvents {
 
   /** Adds the newest event. One with another era, or not the next number, replaces all kept events. */
   push(event: NumberedEvent): void {
-    if (event.number !== this.#last + 1 || event.era !== this.newest?.era) this.#clear();
+    if (event.number !== this.#last + 1 || event.era !== this.newest?.era)
+      [this.#events, this.#characters] = [[], 0];
     this.#last = event.number;
     this.#events.push(event);
     this.#characters += event.data.length;
-    while (this.#isOverLimit()) this.#drop();
+    while (this.#isOverLimit()) this.#characters -= this.#events.shift()?.data.length ?? 0;
   }
 
   at(number: number): NumberedEvent | undefined {
-    const slot = number - this.first;
-    return slot < 0 ? undefined : this.#events[this.#emptySlots + slot];
+    return this.#events[number - this.first];
   }
 
   get newest(): NumberedEvent | undefined {
@@ -375,27 +370,12 @@ export class KeptEvents {
 
   /** The kept events after a number, in order. */
   after(number: number): readonly NumberedEvent[] {
-    const skipped = Math.max(0, number + 1 - this.first);
-    return this.#events.slice(this.#emptySlots + skipped) as NumberedEvent[];
+    return this.#events.slice(Math.max(0, number + 1 - this.first));
   }
 
   /** The newest event is always kept, whatever its size. */
   #isOverLimit(): boolean {
-    const count = this.#events.length - this.#emptySlots;
-    return count > 1 && (count > this.#limits.events || this.#characters > this.#limits.characters);
-  }
-
-  #drop(): void {
-    this.#characters -= this.#events[this.#emptySlots]?.data.length ?? 0;
-    this.#events[this.#emptySlots++] = undefined;
-    if (this.#emptySlots < MAX_EMPTY_SLOTS) return;
-    this.#events = this.#events.slice(this.#emptySlots);
-    this.#emptySlots = 0;
-  }
-
-  #clear(): void {
-    this.#events = [];
-    this.#emptySlots = 0;
-    this.#characters = 0;
+    const { length } = this.#events;
+    return length > 1 && (length > this.#limits.events || this.#characters > this.#limits.characters);
   }
 }

@@ -247,14 +247,7 @@ const RECONNECT = { firstMs: 50, capMs: 1_000 };
  */
 function createClient(address: RedisAddress, cluster: boolean, timeoutMs: number): RedisClient {
   const { nodes, database } = address;
-  const common = {
-    ...credentialsOf(address),
-    connectTimeout: timeoutMs,
-    socketTimeout: timeoutMs,
-    maxRetriesPerRequest: 0,
-    autoResendUnfulfilledCommands: false,
-    reconnectOnError: isDemoted,
-  };
+  const common = { ...commonOf(address, timeoutMs), reconnectOnError: isDemoted };
   if (cluster) {
     return new Cluster([...nodes], {
       lazyConnect: true,
@@ -283,12 +276,8 @@ function createClient(address: RedisAddress, cluster: boolean, timeoutMs: number
  */
 function createSubscriber(address: RedisAddress, node: number, timeoutMs: number): Redis {
   return new Redis({
-    ...credentialsOf(address),
+    ...commonOf(address, timeoutMs),
     ...serverOf(address, address.nodes[node % address.nodes.length], timeoutMs),
-    connectTimeout: timeoutMs,
-    socketTimeout: timeoutMs,
-    maxRetriesPerRequest: 0,
-    autoResendUnfulfilledCommands: false,
     autoResubscribe: false,
     lazyConnect: true,
     enableOfflineQueue: false,
@@ -315,8 +304,12 @@ function serverOf(
   };
 }
 
-function credentialsOf({ username, password, tls, ca }: RedisAddress) {
+function commonOf({ username, password, tls, ca }: RedisAddress, timeoutMs: number) {
   return {
+    connectTimeout: timeoutMs,
+    socketTimeout: timeoutMs,
+    maxRetriesPerRequest: 0,
+    autoResendUnfulfilledCommands: false,
     ...(username === undefined ? {} : { username }),
     ...(password === undefined ? {} : { password }),
     ...(tls ? { tls: tlsOf(ca) } : {}),

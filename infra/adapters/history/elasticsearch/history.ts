@@ -403,7 +403,7 @@ interface Bulk {
 }
 
 /** The highest version of each entry, the later of equal ones: the order within a request is not guaranteed. */
-export function latest(entries: readonly DatedEntry[]): readonly DatedEntry[] {
+function latest(entries: readonly DatedEntry[]): readonly DatedEntry[] {
   const byId = new Map<string, DatedEntry>();
   for (const one of entries) {
     const { kind, workspaceId, id, version } = one.entry;
@@ -415,7 +415,7 @@ export function latest(entries: readonly DatedEntry[]): readonly DatedEntry[] {
 }
 
 /** Requests of a bounded size, built lazily. */
-export function* bulksOf(entries: readonly DatedEntry[]): Generator<Bulk> {
+function* bulksOf(entries: readonly DatedEntry[]): Generator<Bulk> {
   let start = 0;
   let characters = 0;
   let operations: string[] = [];

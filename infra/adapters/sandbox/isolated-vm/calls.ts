@@ -341,7 +341,7 @@ export function afterReport(chunk: Chunk, report: Report, limits: SandboxLimits)
 }
 
 /** The next steps after the worker was killed or died. `kills`: consecutive workers lost by this call, this one included. */
-export function afterKill(
+function afterKill(
   chunk: Chunk,
   kind: 'timeout' | 'memory',
   kills: number,

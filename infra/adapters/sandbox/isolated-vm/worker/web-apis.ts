@@ -190,27 +190,8 @@ export function webApis(host: WebHost): void {
   };
 
   /** UTF-8; half a surrogate pair becomes U+FFFD. */
-  function utf8Of(given: string): Uint8Array<ArrayBuffer> {
-    const text = given.toWellFormed();
-    const bytes = new Uint8Array(text.length * 3);
-    let size = 0;
-    for (let i = 0; i < text.length; i++) {
-      const code = text.codePointAt(i) ?? 0;
-      if (code < 0x80) bytes[size++] = code;
-      else if (code < 0x800) {
-        bytes[size++] = 0xc0 | (code >> 6);
-        bytes[size++] = 0x80 | (code & 63);
-      } else {
-        if (code > 0xffff) {
-          bytes[size++] = 0xf0 | (code >> 18);
-          bytes[size++] = 0x80 | ((code >> 12) & 63);
-          i++;
-        } else bytes[size++] = 0xe0 | (code >> 12);
-        bytes[size++] = 0x80 | ((code >> 6) & 63);
-        bytes[size++] = 0x80 | (code & 63);
-      }
-    }
-    return bytes.slice(0, size);
+  function utf8Of(text: string): Uint8Array<ArrayBuffer> {
+    return bytesIn(unescape(encodeURIComponent(text.toWellFormed())));
   }
 
   class TextEncoder {
@@ -387,9 +368,10 @@ export function webUrl(host: WebHost): void {
   const { defineProperty } = Object;
   const { parse } = JSON;
   type Parts = readonly string[];
-  const [ORIGIN, HREF, PROTOCOL, USERNAME, PASSWORD, HOST, HOSTNAME, PORT, PATHNAME, SEARCH, HASH] = [
-    ...[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10],
-  ] as [number, number, number, number, number, number, number, number, number, number, number];
+  /** As `host` returns them. The origin cannot be set. */
+  const names = 'origin href protocol username password host hostname port pathname search hash'.split(' ');
+  const HREF = names.indexOf('href');
+  const SEARCH = names.indexOf('search');
 
   function unescaped(text: string): string {
     const spaced = text.replace(/\+/g, ' ');
@@ -524,6 +506,21 @@ export function webUrl(host: WebHost): void {
     #parts: Parts;
     #params: URLSearchParams | undefined;
 
+    static {
+      for (const [index, name] of names.entries()) {
+        const accessors = {
+          get [name](): string {
+            return (this as unknown as URL).#part(index);
+          },
+          set [name](value: unknown) {
+            (this as unknown as URL).#set(name, value);
+          },
+        };
+        const { get, set } = Object.getOwnPropertyDescriptor(accessors, name) as Required<PropertyDescriptor>;
+        const setter = name === 'origin' ? {} : { set };
+        defineProperty(URL.prototype, name, { get, ...setter, enumerable: false, configurable: true });
+      }
+    }
     constructor(given: unknown, base?: unknown) {
       const parts = read(given, base);
       if (parts === undefined) throw new TypeError(`Invalid URL: ${text(given).slice(0, 200)}`);
@@ -544,69 +541,6 @@ export function webUrl(host: WebHost): void {
       else if (name === 'href') throw new TypeError(`Invalid URL: ${text(value).slice(0, 200)}`);
       if (this.#params !== undefined) refresh(this.#params, this.#part(SEARCH));
     }
-    get origin(): string {
-      return this.#part(ORIGIN);
-    }
-    get href(): string {
-      return this.#part(HREF);
-    }
-    set href(value: unknown) {
-      this.#set('href', value);
-    }
-    get protocol(): string {
-      return this.#part(PROTOCOL);
-    }
-    set protocol(value: unknown) {
-      this.#set('protocol', value);
-    }
-    get username(): string {
-      return this.#part(USERNAME);
-    }
-    set username(value: unknown) {
-      this.#set('username', value);
-    }
-    get password(): string {
-      return this.#part(PASSWORD);
-    }
-    set password(value: unknown) {
-      this.#set('password', value);
-    }
-    get host(): string {
-      return this.#part(HOST);
-    }
-    set host(value: unknown) {
-      this.#set('host', value);
-    }
-    get hostname(): string {
-      return this.#part(HOSTNAME);
-    }
-    set hostname(value: unknown) {
-      this.#set('hostname', value);
-    }
-    get port(): string {
-      return this.#part(PORT);
-    }
-    set port(value: unknown) {
-      this.#set('port', value);
-    }
-    get pathname(): string {
-      return this.#part(PATHNAME);
-    }
-    set pathname(value: unknown) {
-      this.#set('pathname', value);
-    }
-    get search(): string {
-      return this.#part(SEARCH);
-    }
-    set search(value: unknown) {
-      this.#set('search', value);
-    }
-    get hash(): string {
-      return this.#part(HASH);
-    }
-    set hash(value: unknown) {
-      this.#set('hash', value);
-    }
     get searchParams(): URLSearchParams {
       if (this.#params !== undefined) return this.#params;
       const params = new URLSearchParams(this.#part(SEARCH));
@@ -618,10 +552,10 @@ export function webUrl(host: WebHost): void {
       return params;
     }
     toString(): string {
-      return this.href;
+      return this.#part(HREF);
     }
     toJSON(): string {
-      return this.href;
+      return this.#part(HREF);
     }
   }
 
