@@ -84,32 +84,6 @@ describe('a state is restored', () => {
     expect(rowsOf(state)).toEqual(rowsOf(foldAll(more).state));
   });
 
-  it('from the next rewrite also where that one came and dropped it after the end was asked for', async () => {
-    const entries = [...FACTS, ...rewriteOf('r1')];
-    const log = new ShortLog(entries, 2);
-    const read = log.read.bind(log);
-    log.read = (...where) => {
-      if (log.reads === 1) {
-        log.first = entries.length;
-        entries.push(...rewriteOf('r2'));
-      }
-      return read(...where);
-    };
-    expect((await restoreState(log, 2)).position).toBe(5);
-  });
-
-  it('never, and not later either, where behind the hole stands no rewrite that ended', async () => {
-    for (const behind of [[contract('c2', 'view')], [begun('r2')], rewriteOf('r2').slice(1)]) {
-      const log = new ShortLog([...FACTS, ...rewriteOf('r1'), ...behind], 2);
-      const read = log.read.bind(log);
-      log.read = (...where) => {
-        if (log.reads === 1) log.first = 5;
-        return read(...where);
-      };
-      await expect(restoreState(log, 2)).rejects.toThrow(CatalogGap);
-    }
-  });
-
   it('never from something that is not a row, not JSON, or empty, and states what it found', async () => {
     const [first] = rewriteOf('r1');
     const piece = (text: unknown) => ({ v: 1, type: 'catalog.rewrite_rows', rewrite: 'r1', part: 0, text });

@@ -129,14 +129,6 @@ describe('the rows of a state', () => {
       }
   });
 
-  it('are refused where they fit nowhere', () => {
-    const reader = new RowsReader();
-    expect(() => reader.add(['table', 'nothing', ['a'], 1])).toThrow('no table nothing');
-    expect(() => reader.add(['bogus'] as unknown as CatalogRow)).toThrow('no rows of kind bogus');
-    reader.add(['workspace', foldAll(HISTORY).state.workspaces.get(WORKSPACE) as never]);
-    expect(() => reader.add(['era', WORKSPACE, 'track:x', 1, '', 'c9'])).toThrow('no contract c9');
-  });
-
   it('change only with the version of the fold', () => {
     const rows = JSON.stringify(rowsOf(foldAll(HISTORY).state));
     expect(createHash('sha256').update(rows).digest('hex')).toBe(DIGESTS[FOLD_VERSION]);
@@ -173,11 +165,5 @@ describe('contracts that judge nothing any more', () => {
     const { state } = foldAll(history);
     state.forgetEras(at(2));
     expect(names(state)).toEqual(['c1', 'second', 'third', undefined]);
-  });
-
-  it('never take the one that judges now with them', () => {
-    const { state } = foldAll(history.slice(0, 4));
-    state.forgetEras(at(31));
-    expect(names(state)).toEqual(['third', 'third', 'third', 'third']);
   });
 });

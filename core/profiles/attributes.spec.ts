@@ -112,25 +112,6 @@ describe('attributes', () => {
     );
   });
 
-  it('written without a time of their own replace existing ones', () => {
-    fc.assert(
-      fc.property(
-        fc.array(attribute, { maxLength: 8 }),
-        attribute,
-        fc.nat(5),
-        (some, { path, value: generated }, now) => {
-          const held = join(some);
-          const value = JSON.stringify(generated) === '{}' ? generated : 'new';
-          const [stamped] = stampAttributes(held, [{ path, value }], undefined, now);
-          expect(stamped?.ts).toBeGreaterThanOrEqual(now);
-          expect(visibleAttributes(joinAttributes(held, stamped ? [stamped] : []))).toContainEqual(stamped);
-        },
-      ),
-    );
-    const written = { path: ['c'], value: 1 };
-    expect(stampAttributes([], [written, { ...written, ts: 3 }], 7, 9).map(({ ts }) => ts)).toEqual([7, 3]);
-  });
-
   it('written without a time are one later than the newest they replace, at, above or within their path', () => {
     const isEmpty = ({ value }: Pick<ProfileAttribute, 'value'>) => JSON.stringify(value) === '{}';
     const place = (one: Pick<ProfileAttribute, 'path' | 'value'>) => [

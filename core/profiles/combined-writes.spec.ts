@@ -2,13 +2,9 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { combinable, combined, type WriteOfEvent } from './event-write.ts';
 import { identityKey } from './identity/identity.ts';
-import { freshProfile } from './merge.ts';
-import type { Identity, NewAttribute, Profile } from './profile.ts';
+import type { NewAttribute } from './profile.ts';
 import type { ProfileWrite } from './profile-store.ts';
-import { applyWrite, type IdentityOwner, linkingOf } from './write.ts';
-
-const SCOPE = { org: 1, region: 'eu' };
-const NOW = 1_000;
+import { SCOPE, World } from './world.fixture.ts';
 
 const identity = fc.record({
   type: fc.constantFrom('user_id', 'anonymous_id', 'email'),
@@ -43,40 +39,11 @@ const write = fc
     };
   });
 
-/** A store of one scope on the pure functions alone: live profiles, and owners of deleted identities. */
-class Profiles {
-  #live: readonly Profile[] = [];
-  readonly #deleted: ReadonlyMap<string, number>;
-  #made = 0;
-
-  constructor(deleted: ReadonlyMap<string, number>) {
-    this.#deleted = deleted;
-  }
-
-  put(written: ProfileWrite): void {
-    const linking = linkingOf(written, { owners: written.identities.map((one) => this.#ownerOf(one)) });
-    if (linking.kind !== 'linked') return;
-    const fresh = () => freshProfile(SCOPE, `u${String(this.#made++).padStart(4, '0')}`, NOW);
-    const [first = fresh(), ...others] = linking.profiles;
-    const applied = applyWrite([first, ...others], linking.identities, written, NOW);
-    if (applied.kind === 'refused') return;
-    this.#live = [...this.#live.filter((profile) => !linking.profiles.includes(profile)), applied.profile];
-  }
-
-  /** All readable content, without versions. */
-  found(): readonly unknown[] {
-    return this.#live
-      .map(({ ucid, identities, attributes, linked }) => ({ ucid, identities, attributes, linked }))
-      .sort((a, b) => (a.ucid < b.ucid ? -1 : 1));
-  }
-
-  #ownerOf(wanted: Identity): IdentityOwner {
-    const key = identityKey(wanted);
-    const profile = this.#live.find(({ identities }) => identities.some((one) => identityKey(one) === key));
-    if (profile !== undefined) return { kind: 'live', profile };
-    const at = this.#deleted.get(key);
-    return at === undefined ? { kind: 'unowned' } : { kind: 'deleted', at };
-  }
+/** All readable content, without versions. */
+function found(world: World): readonly unknown[] {
+  return world.profiles
+    .map(({ ucid, identities, attributes, linked }) => ({ ucid, identities, attributes, linked }))
+    .sort((a, b) => (a.ucid < b.ucid ? -1 : 1));
 }
 
 /** The same write with values at another path. */
@@ -106,20 +73,20 @@ describe('writes of events that are combined', () => {
             Array.from({ length: times }, (_, i) => ({ ...one, attributes: rotated(one.attributes, i) })),
           );
           const gone = new Map(deleted.map(([one, at]) => [identityKey(one), at]));
-          const [single, together] = [new Profiles(gone), new Profiles(gone)];
-          for (const one of before) for (const store of [single, together]) store.put(one);
-          for (const one of writes) single.put(one);
+          const [single, together] = [new World(gone), new World(gone)];
+          for (const one of before) for (const store of [single, together]) store.upsert(one);
+          for (const one of writes) single.upsert(one);
           const groups = combinable(eventsOf(writes));
           combinedAny += writes.length - groups.length;
           for (const [first, ...others] of groups)
             if (first !== undefined)
-              together.put(
+              together.upsert(
                 combined(
                   first.write,
                   others.map((other) => other.write),
                 ),
               );
-          expect(together.found()).toEqual(single.found());
+          expect(found(together)).toEqual(found(single));
         },
       ),
       { numRuns: 2_000 },

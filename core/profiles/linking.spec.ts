@@ -107,6 +107,16 @@ describe('an event', () => {
     });
   });
 
+  it('parts nothing that 0.2.0 has joined, or that a call named together', () => {
+    const late = write(['user_id:kim', 'anonymous_id:tv'], { ...apart, ts: 2, happenedAt: 2, order: 0 });
+    const old = profile('u-1', { identities: held('anonymous_id:tv', 'user_id:lee') });
+    expect(link(late, [unowned, live(old)])).toMatchObject({ out: ['anonymous_id:tv another_person'] });
+    const world = new World();
+    world.send(write(['user_id:lee', 'anonymous_id:tv'], { ts: 9 }));
+    world.send(late);
+    expect(world.ownerOf(identity('anonymous_id:tv'))).toBe(world.ownerOf(identity('user_id:lee')));
+  });
+
   it('of a user who was deleted after it was written to the owner of the same device', () => {
     const event = write(['user_id:gone', 'anonymous_id:b'], { ...apart, happenedAt: 1 });
     expect(link(event, [{ kind: 'deleted', at: 2 }, live(eve)])).toBe('nothing_left');
@@ -149,25 +159,6 @@ describe('whatever is written', () => {
       apart,
     ),
   );
-
-  it('an identity has one owner, and every ucid leads to a live profile', () => {
-    fc.assert(
-      fc.property(fc.array(fc.oneof(explicit, event), { maxLength: 15 }), (writes) => {
-        const world = new World();
-        const answered: string[] = [];
-        for (const each of writes) {
-          const outcome = world.upsert(each);
-          if (outcome.kind === 'written') answered.push(outcome.profile.ucid);
-        }
-        const all = world.profiles.flatMap(({ identities }) => identities);
-        expect(new Set(all.map(({ type, value: text }) => `${type}:${text}`)).size).toBe(all.length);
-        const there = new Set(world.profiles.map(({ ucid }) => ucid));
-        for (const ucid of answered) expect(there).toContain(world.rootOf(ucid));
-        for (const each of writes)
-          for (const one of each.identities) expect(world.ownerOf(one)).toBeDefined();
-      }),
-    );
-  });
 
   it('events alone never make two users one', () => {
     fc.assert(

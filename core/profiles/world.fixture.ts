@@ -35,7 +35,13 @@ export function profile(ucid: string, changes: Partial<Profile> = {}): Profile {
 export class World {
   readonly #profiles = new Map<string, Profile>();
   readonly #claims = new Map<string, string>();
+  /** When identities without an owner were deleted, by `identityKey`. */
+  readonly #deleted: ReadonlyMap<string, number>;
   #made = 0;
+
+  constructor(deleted: ReadonlyMap<string, number> = new Map()) {
+    this.#deleted = deleted;
+  }
 
   get profiles(): readonly Profile[] {
     return [...this.#profiles.values()].filter(({ ucid }) => this.rootOf(ucid) === ucid);
@@ -56,7 +62,9 @@ export class World {
     const ownersOf = (identities: readonly Identity[]) =>
       identities.map((one): IdentityOwner => {
         const owner = this.ownerOf(one);
-        return owner === undefined ? { kind: 'unowned' } : { kind: 'live', profile: owner };
+        if (owner !== undefined) return { kind: 'live', profile: owner };
+        const at = this.#deleted.get(identityKey(one));
+        return at === undefined ? { kind: 'unowned' } : { kind: 'deleted', at };
       });
     const written = resolveIdentities(asked, ownersOf(identitiesToLookUp(asked)));
     const owners = ownersOf(written.identities);

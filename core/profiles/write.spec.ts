@@ -227,22 +227,6 @@ describe('the content of profiles', () => {
     );
   });
 
-  it('is that of one profile with all merged first', () => {
-    fc.assert(
-      fc.property(fc.array(written, { minLength: 1, maxLength: 10 }), (writes) => {
-        const merged = worldOf(writes).merged();
-        const together = worldOf([
-          write(['cookie:a', 'cookie:b', 'cookie:c', 'cookie:d'], { ts: 0 }),
-          ...writes,
-        ]);
-        const [all] = together.profiles;
-        const { identities: _, ...values } = merged ? contentOf(merged) : { identities: [] };
-        const { identities: __, ...expected } = all ? contentOf(all) : { identities: [] };
-        expect(values).toEqual(expected);
-      }),
-    );
-  });
-
   it('is folded once: again changes nothing, and the order of the folded does not matter', () => {
     fc.assert(
       fc.property(fc.array(written, { maxLength: 6 }), fc.array(written, { maxLength: 6 }), (left, right) => {

@@ -27,19 +27,3 @@ it('a turn is no change of the alert: its version stays, and an edit keeps its s
     condition: { state: 'firing', turns: 1 },
   });
 });
-
-it('a few turns are remembered, however many there were', () => {
-  const many = Array.from({ length: 20 }, (_, n) =>
-    alertTurned('a1', n, `t${n}`, n % 2 === 0 ? 'firing' : 'ok'),
-  );
-  const { state } = fold(alert('a1'), ...many);
-  const condition = state.entity('alert', WORKSPACE, 'a1')?.condition;
-  expect(condition).toMatchObject({ state: 'ok', turns: 20 });
-  expect(condition?.recent).toHaveLength(8);
-  expect(condition?.recent[0]).toBe('t19');
-});
-
-it('a deleted alert changes no state', () => {
-  const { verdicts } = fold(alert('a1'), fact('alert.deleted', 'a1', {}), alertTurned('a1', 0, 't1'));
-  expect(verdicts.at(-1)).toEqual(conflict('missing'));
-});

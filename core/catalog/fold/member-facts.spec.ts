@@ -63,25 +63,6 @@ describe('a member', () => {
     });
   });
 
-  it('is found when an account’s address becomes known later', () => {
-    const { state } = fold(organizationMember('m1', ANN), account('ann', null));
-    expect(state.organizationRole('ann', ORGANIZATION)).toBeUndefined();
-    const known = state.account('ann');
-    if (known === undefined) throw new Error('no account');
-    state.putAccount({ ...known, email: ANN, version: 2 });
-    expect(state.organizationRole('ann', ORGANIZATION)).toBe('member');
-    // An account that changes its address keeps its memberships, and gets no more for the old address.
-    state.putAccount({ ...known, email: 'other@example.com', version: 3 });
-    expect(state.organizationRole('ann', ORGANIZATION)).toBe('member');
-    expect(state.accountOfEmail(ANN)).toBeUndefined();
-  });
-
-  it('is the first account that has the address', () => {
-    const { state } = fold(organizationMember('m1', ANN), account('first', ANN), account('second', ANN));
-    expect(state.organizationRole('first', ORGANIZATION)).toBe('member');
-    expect(state.organizationRole('second', ORGANIZATION)).toBeUndefined();
-  });
-
   it('is one membership when added a second time, before and after the first sign-in', () => {
     const again = organizationMember('m2', ANN, 'owner');
     expect(fold(organizationMember('m1', ANN), again).verdicts.at(-1)).toEqual(conflict('taken'));
@@ -157,17 +138,6 @@ describe('a member leaving an organization', () => {
     expect(state.workspacesOf('ann')).toEqual([]);
     expect(state.workspaceMembers.wasRemoved(WORKSPACE, 'm2')).toBe(true);
   });
-
-  it('also before the first sign-in', () => {
-    const { state } = fold(...inBoth, removed('m1'), account('ann', ANN));
-    expect(state.workspaceRole('ann', WORKSPACE)).toBeUndefined();
-  });
-
-  it('stays in the workspaces of others', () => {
-    const elsewhere = [workspace('w2', 'o2'), workspaceMember('m3', ANN, 'editor', 'w2')];
-    const { state } = fold(account('ann', ANN), ...elsewhere, ...inBoth, removed('m1'));
-    expect(state.workspaceRole('ann', 'w2')).toBe('editor');
-  });
 });
 
 describe('a plain member of an organization', () => {
@@ -210,9 +180,5 @@ describe('the last owner', () => {
   it('is not relieved by an owner who has not signed in yet', () => {
     const { verdicts } = fold(organizationMember('m1', ANN, 'owner'), removed(OWNERS_MEMBER_ID));
     expect(verdicts.at(-1)).toEqual(conflict('last_owner'));
-  });
-
-  it('can be set to owner again', () => {
-    expect(fold(becomes(OWNERS_MEMBER_ID, 'owner', 1)).verdicts.at(-1)?.applied).toBe(true);
   });
 });

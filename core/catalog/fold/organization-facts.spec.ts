@@ -30,12 +30,6 @@ describe('an organization', () => {
     expect(state.organizationMembers.list('o2')).toMatchObject([{ account_id: 'ann', email: null }]);
   });
 
-  it('is made once', () => {
-    expect(foldAll([organization('o2'), organization('o2', 'eve')]).verdicts.at(-1)).toEqual(
-      conflict('taken'),
-    );
-  });
-
   it('keeps its number and its id through a change, and refuses a change with an older version', () => {
     const changed = { ...regions('eu', 'us'), expected_version: 1 };
     const { state, verdicts } = foldAll([workspace(), changed, changed]);
@@ -99,16 +93,6 @@ describe('a workspace', () => {
 
 describe('a client key', () => {
   const revoked = fact('client_key.revoked', 'k1', {});
-
-  it('is found by hash, revoked or not, and revoking it again changes nothing', () => {
-    const { state, verdicts } = foldAll([workspace(), clientKey('k1', 'h1'), revoked, revoked]);
-    expect(verdicts.map(({ applied }) => applied)).toEqual([true, true, true, true]);
-    expect(state.keyByHash('h1')).toMatchObject({
-      kind: 'client_key',
-      key: { status: 'revoked', version: 2 },
-    });
-    expect(state.clientKeys.list(ORGANIZATION)).toHaveLength(1);
-  });
 
   it('shares no hash with any other key, and needs its organization', () => {
     const other = [workspace(), clientKey('k1', 'h1'), apiKey('k2', 'h1'), clientKey('k3', 'h1')];

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
 import type { Fact, FactData } from '../facts.ts';
-import { RowsReader, rowsOf } from '../rows.ts';
 import { applyFact } from './fold.ts';
 import { CatalogState } from './state.ts';
 
@@ -53,12 +52,5 @@ describe('facts about the partitions of a topic', () => {
       applied,
       { conflict: 'version' },
     ]);
-  });
-
-  it('outlive a snapshot', () => {
-    const { state } = fold([announced(4, 12), grown(12), announced(12, 24)]);
-    const reader = new RowsReader();
-    for (const row of rowsOf(state)) reader.add(JSON.parse(JSON.stringify(row)));
-    expect(reader.state.layouts).toEqual(state.layouts);
   });
 });
