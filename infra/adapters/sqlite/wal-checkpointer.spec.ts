@@ -78,27 +78,6 @@ describe('the write-ahead log', () => {
     await isRestarted();
   });
 
-  it('is checkpointed by commits without the thread', () => {
-    for (let pages = 0; pages < 10 * CHECKPOINT_PAGES; pages += 10) write(10);
-    expect(wal.size().pages).toBeLessThan(5 * CHECKPOINT_PAGES);
-    expect(statSync(`${file}-wal`).size).toBeLessThan(5 * CHECKPOINT_PAGES * 4_200);
-  });
-
-  // While the thread copies, for as long as the disk takes, SQLite does not checkpoint in commits.
-  it('is restarted by commits that leave the thread no time to reply', () => {
-    const end = Date.now() + 15_000;
-    let longest = 0;
-    let isRestarted = false;
-    while (!isRestarted && Date.now() < end) {
-      commit(10);
-      const { pages } = wal.size();
-      isRestarted = pages < longest;
-      longest = Math.max(longest, pages);
-    }
-    expect(isRestarted).toBe(true);
-    expect(longest).toBeGreaterThanOrEqual(CHECKPOINT_PAGES);
-  });
-
   it('grows while a reader uses it, and is checkpointed afterwards', async () => {
     const reader = openDatabase(file, { readOnly: true });
     reader.exec('BEGIN');

@@ -90,16 +90,6 @@ describe('claim files', () => {
     ]);
   });
 
-  it('are closed by a process that did not remove them', async () => {
-    const [one, other] = [opened(), opened()];
-    expect(await claim(one, 'a', 1)).toBe(true);
-    expect(await claim(other, 'a', 2)).toBe(false);
-    now += WINDOW_MS * 1.5;
-    expect(await claim(one, 'a', 3)).toBe(true);
-    expect(await claim(other, 'a', 4)).toBe(false);
-    expect(claimFiles()).toHaveLength(1);
-  });
-
   it('keep the winner although the clock was set back', async () => {
     const deduplicator = opened();
     expect(await claim(deduplicator, 'a', 1)).toBe(true);

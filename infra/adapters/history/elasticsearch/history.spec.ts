@@ -1,7 +1,7 @@
 import { type HistoryEntry, InvalidInput, Unavailable } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import type { ElasticsearchConnection } from '../../elasticsearch/index.ts';
-import { bulksOf, HistoryWriter, type ItemAnswer, latest, outcomeOf } from './history.ts';
+import { HistoryWriter, type ItemAnswer, outcomeOf } from './history.ts';
 import type { PeriodIndices } from './period-indices.ts';
 
 function dated(n: number, changes: Partial<HistoryEntry> = {}) {
@@ -17,37 +17,6 @@ function dated(n: number, changes: Partial<HistoryEntry> = {}) {
   };
   return { entry, period: 'p' };
 }
-
-describe('bulk requests', () => {
-  it('hold every entry once, in bounded numbers', () => {
-    const bulks = [...bulksOf(Array.from({ length: 1_201 }, (_, n) => dated(n)))];
-    expect(Math.max(...bulks.map((bulk) => bulk.entries.length))).toBeLessThanOrEqual(500);
-    expect(bulks.flatMap((bulk) => bulk.entries.map(({ entry }) => entry.at))).toEqual(
-      Array.from({ length: 1_201 }, (_, n) => n),
-    );
-    for (const bulk of bulks) expect(bulk.operations).toHaveLength(2 * bulk.entries.length);
-  });
-
-  it('are bounded in size, however large the entries', () => {
-    const large = (n: number) => dated(n, { body: { text: 'x'.repeat(400_000) } });
-    const sizes = [...bulksOf([0, 1, 2, 3, 4].map(large))].map((bulk) => bulk.entries.length);
-    expect(sizes).toEqual([3, 2]);
-    expect([...bulksOf([])]).toEqual([]);
-  });
-
-  it('carry the version, and refuse lower versions and missing indices', () => {
-    const [bulk] = [...bulksOf([dated(7, { version: 3 })])];
-    expect(JSON.parse(bulk?.operations[0] ?? '')).toEqual({
-      index: {
-        _index: 'p',
-        _id: expect.stringMatching(/^[\w-]{43}$/),
-        version: 3,
-        version_type: 'external_gte',
-        require_alias: true,
-      },
-    });
-  });
-});
 
 describe('puts of several partitions', () => {
   it('filled the queue of the nodes: large ones are requests one after the other, and a small one waits for none', async () => {
@@ -74,19 +43,6 @@ describe('puts of several partitions', () => {
     await expect.poll(sizes).toEqual([3, 200, 210]);
     requests.find(({ size }) => size === 210)?.end();
     await second;
-  });
-});
-
-describe('latest', () => {
-  it('keeps the highest version of each entry, the later of equal ones, per workspace and kind', () => {
-    const all = [
-      dated(1, { version: 2, body: { n: 'a' } }),
-      dated(1, { version: 1 }),
-      dated(1, { version: 2, body: { n: 'b' } }),
-      dated(1, { workspaceId: 'v' }),
-      dated(1, { kind: 'violation' }),
-    ];
-    expect(latest(all)).toEqual([all[2], all[3], all[4]]);
   });
 });
 

@@ -5,18 +5,6 @@ import { LocationTable } from './context.ts';
 const hashOf = (n: number) => identityHash({ org: 1, region: 'eu' }, { type: 'cookie', value: String(n) });
 
 describe('a table of cached locations', () => {
-  it('returns the last value of a claim, and nothing for an unknown one', () => {
-    const table = new LocationTable(1_000);
-    const [first, second] = [newId(), newId()];
-    expect(table.get(hashOf(1))).toBeUndefined();
-    table.set(hashOf(1), first);
-    expect(table.get(hashOf(1))).toBe(first);
-    table.set(hashOf(1), second);
-    expect(table.get(hashOf(1))).toBe(second);
-    table.delete(hashOf(1));
-    expect(table.get(hashOf(1))).toBeUndefined();
-  });
-
   it('never returns the value of another claim in the same slot', () => {
     const table = new LocationTable(16);
     const ucids = Array.from({ length: 200 }, () => newId());

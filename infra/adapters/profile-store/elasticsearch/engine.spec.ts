@@ -30,10 +30,6 @@ function shared(
   return { calls, sent, items };
 }
 
-function spin(ms: number): void {
-  for (const until = performance.now() + ms; performance.now() < until; );
-}
-
 describe('calls that share requests', () => {
   it('of one turn share a request, each with its own answers', async () => {
     const { calls, sent, items } = shared();
@@ -79,35 +75,6 @@ describe('calls that share requests', () => {
     expect(await other).toEqual(['b!']);
     sent[0]?.answer();
     expect(await stuck).toEqual(['a!']);
-  });
-
-  it('start another request beside a slow one whose timer fired early', async () => {
-    const { calls, sent, items } = shared();
-    setImmediate(() => spin(30));
-    const stuck = calls.call(['a']);
-    await nextTurn();
-    const other = calls.call(['b']);
-    await expect.poll(items).toEqual(['a', 'b']);
-    for (const { answer } of sent) answer();
-    expect(await Promise.all([stuck, other])).toEqual([['a!'], ['b!']]);
-  });
-
-  it('of callers that repeat when answered stay one request', async () => {
-    const { calls, sent } = shared();
-    const asking = ['a', 'b', 'c', 'd'].map(async (item, hops) => {
-      for (let round = 0; round < 5; round++) {
-        await calls.call([item]);
-        // Some callers take longer until their next call.
-        for (let hop = 0; hop < 3 * hops; hop++) await Promise.resolve();
-      }
-    });
-    for (let round = 0; round < 5; round++) {
-      await nextTurn();
-      await nextTurn();
-      sent[round]?.answer();
-    }
-    await Promise.all(asking);
-    expect(sent.map(({ items }) => items.length)).toEqual([4, 4, 4, 4, 4]);
   });
 
   it('are limited by number and by size; a larger item is sent alone', async () => {

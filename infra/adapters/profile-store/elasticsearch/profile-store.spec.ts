@@ -106,17 +106,6 @@ describe('a profile store on documents', () => {
     }
   });
 
-  it('looks up many values at a time once the profiles are known to be short', async () => {
-    const { documents, store } = setUp();
-    for (let n = 0; n < 500; n++) await store.upsert(writeOf(n, 'short'));
-    documents.reads.length = 0;
-    const found = await store.search(searchFor(500));
-    expect(found.map(({ identities }) => identities[0]?.value)).toEqual(
-      searchFor(500).identities.map(({ value }) => value),
-    );
-    expect(documents.reads).toHaveLength(2);
-  });
-
   it('reports which records an interrupted deletion has deleted', async () => {
     const { documents, store } = setUp();
     const ucids: string[] = [];
@@ -144,24 +133,6 @@ describe('a profile store on documents', () => {
       const aliveAt = publishers.map(([, { source }]) => source.updated_ts);
       expect(aliveAt).toEqual([isBroken ? 1_000_000 : 0]);
     }
-  });
-
-  it('publishes long profiles a few at a time, and short ones together', async () => {
-    const calls: number[] = [];
-    let opened: () => void = () => {};
-    const gate = new Promise<void>((resolve) => {
-      opened = resolve;
-    });
-    const { store } = setUp(async (changes) => {
-      await gate;
-      calls.push(changes.length);
-    });
-    for (let n = 0; n < 5; n++) await store.upsert(writeOf(n, 'x'.repeat(600_000)));
-    for (let n = 5; n < 25; n++) await store.upsert(writeOf(n, 'short'));
-    opened();
-    await expect.poll(() => calls.reduce((sum, count) => sum + count, 0)).toBe(25);
-    expect(calls).toEqual([1, 1, 1, 1, 21]);
-    await store.close();
   });
 
   it('published a long profile again for each small write to it: those that wait are one', async () => {

@@ -48,12 +48,3 @@ it('deletions of older releases cannot be exported, and are counted', async () =
   expect(second?.after(0, 10)).toEqual([{ row: 1, kind: 'forgotten', deletedAt: AT }]);
   second?.close();
 });
-
-it('does not read a file of another release', () => {
-  const folder = mkdtempSync(join(tmpdir(), 'tributary-export-'));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  const database = new DatabaseSync(join(folder, 'profiles.db'));
-  database.exec('PRAGMA user_version = 2');
-  database.close();
-  expect(() => openProfileExport(folder)).toThrow('was written by another release');
-});

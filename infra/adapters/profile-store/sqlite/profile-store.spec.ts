@@ -1,7 +1,6 @@
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import {
   forgetDeletionsBefore,
   NO_LOGGER,
@@ -86,23 +85,6 @@ describe('the file of the SQLite profiles', () => {
       ]),
     );
 
-  it('has one row for each live profile, also after merges', async () => {
-    for (const cookie of ['a', 'b', 'c']) await store.upsert(write([cookie]));
-    expect(rows()).toEqual({ profiles: 3, claims: 3, ucids: 3 });
-    await store.upsert(write(['a', 'b', 'c']));
-    expect(rows()).toEqual({ profiles: 1, claims: 3, ucids: 3 });
-  });
-
-  it('keeps no personal data of a deleted profile', async () => {
-    await store.upsert(write(['secret-a']));
-    await store.upsert(write(['secret-b']));
-    await store.upsert(write(['secret-a', 'secret-b']));
-    await remove(['secret-a']);
-    await expect.poll(() => query('SELECT * FROM outbox'), SOON).toEqual([]);
-    expect(JSON.stringify(query('SELECT body FROM profiles'))).not.toContain('secret');
-    expect(rows()).toEqual({ profiles: 1, claims: 2, ucids: 2 });
-  });
-
   it('forgets deletions after the retention, but not profiles written again', async () => {
     await store.upsert(write(['a', 'b']));
     await remove(['a']);
@@ -152,20 +134,6 @@ describe('the file of the SQLite profiles', () => {
     store = await open();
   });
 
-  it('finds deletions to forget without reading profiles', async () => {
-    const plan = query(
-      'EXPLAIN QUERY PLAN SELECT profile, body FROM profiles WHERE deleted_at < 5 ORDER BY deleted_at LIMIT 9',
-    );
-    expect(plan.map(({ detail }) => detail)).toEqual([
-      expect.stringContaining('USING INDEX profiles_deleted'),
-    ]);
-  });
-
-  it('removes changes from the outbox once they are published', async () => {
-    await Promise.all(Array.from({ length: 50 }, (_, n) => store.upsert(write([`c-${n}`]))));
-    await expect.poll(() => query('SELECT * FROM outbox'), SOON).toEqual([]);
-  });
-
   it('keeps no copy of a profile for each pending change', async () => {
     await store.close();
     let stuck = true;
@@ -187,23 +155,6 @@ describe('the file of the SQLite profiles', () => {
     expect(told.map(({ version, profile }) => [version, profile?.version])).toEqual([[50, 50]]);
   });
 
-  it('opens while another process writes, and reports an exclusive lock', async () => {
-    const lock = openDatabase(join(folder, 'profiles.db'));
-    lock.exec('BEGIN IMMEDIATE');
-    const other = await open();
-    await other.close();
-    lock.exec('ROLLBACK');
-    lock.close();
-    mkdirSync(join(folder, 'fresh'));
-    const fresh = new DatabaseSync(join(folder, 'fresh', 'profiles.db'));
-    fresh.exec('BEGIN EXCLUSIVE');
-    await expect(open(false, undefined, join(folder, 'fresh'))).rejects.toThrow(Unavailable);
-    fresh.exec('ROLLBACK');
-    fresh.close();
-    const opened = await open(false, undefined, join(folder, 'fresh'));
-    await opened.close();
-  });
-
   it('is read while another process writes, and a write that times out is Unavailable', async () => {
     await store.upsert(write(['a']));
     const lock = openDatabase(join(folder, 'profiles.db'));
@@ -214,15 +165,6 @@ describe('the file of the SQLite profiles', () => {
     lock.exec('ROLLBACK');
     lock.close();
     expect((await store.upsert(write(['b']))).kind).toBe('written');
-  });
-
-  it('answers each of many concurrent writes of one profile', async () => {
-    await store.upsert(write(['hot']));
-    const outcomes = await Promise.all(
-      Array.from({ length: 200 }, (_, n) => store.upsert(write(['hot', `c-${n}`]))),
-    );
-    const versions = outcomes.map((outcome) => (outcome.kind === 'written' ? outcome.profile.version : 0));
-    expect(versions).toEqual(Array.from({ length: 200 }, (_, n) => n + 2));
   });
 
   it('of the previous schema version is opened, and its pending changes are published', async () => {
@@ -291,36 +233,5 @@ describe('the file of the SQLite profiles', () => {
       expect(told.filter((change) => change.ucid === ucid)).toMatchObject([
         { kind: 'written', profile: { ucid } },
       ]);
-  });
-
-  it('keeps the changes of a transaction in few rows, and publishes them in order', async () => {
-    await store.close();
-    store = await open(false, async () => {
-      throw new Error('nobody listens');
-    });
-    const people = Array.from({ length: 1_000 }, (_, n) => `c-${n}`);
-    await Promise.all(people.map((cookie) => store.upsert(write([cookie]))));
-    const [outbox] = query('SELECT count(*) AS n, max(json_array_length(body)) AS longest FROM outbox');
-    expect(Number(outbox?.n)).toBeLessThan(200);
-    expect(outbox).toMatchObject({ longest: 50 });
-    await store.close();
-    const told: string[] = [];
-    store = await open(false, async (changes) => {
-      expect(changes.length).toBeLessThanOrEqual(50);
-      told.push(...changes.map(({ profile }) => profile?.identities[0]?.value ?? ''));
-    });
-    await expect.poll(() => told.length, SOON).toBe(people.length);
-    expect(told).toEqual(people);
-    await expect.poll(() => query('SELECT * FROM outbox'), SOON).toEqual([]);
-  });
-
-  it('refuses a file with another schema version', async () => {
-    await store.close();
-    const database = openDatabase(join(folder, 'profiles.db'));
-    database.exec('PRAGMA user_version = 0');
-    database.close();
-    await expect(open()).rejects.toThrow(/profiles\.db has schema version 0, this program needs \d+/);
-    rmSync(join(folder, 'profiles.db'));
-    store = await open();
   });
 });

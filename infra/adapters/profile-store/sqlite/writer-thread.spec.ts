@@ -78,21 +78,3 @@ it('the answers of a group on a large profile were read in one turn of the threa
   isOver = true;
   expect(new Set(answered).size).toBe(20);
 });
-
-it('a deletion of many values counts a profile that several of them name as found', async () => {
-  const [store] = await openTwo();
-  const identities = Array.from({ length: 40 }, (_, n) => ({ type: 'cookie', value: `c${n}` }));
-  const outcome = await store.upsert({ ...write(QUIET, 'q', []), identities });
-  if (outcome.kind !== 'written') throw new Error(outcome.reason);
-  const { ucid } = outcome.profile;
-  const deletion = { org: QUIET, regions: ['eu'] };
-  const named = [...identities, { type: 'cookie', value: 'none' }];
-  expect(await store.delete({ ...deletion, identities: named, ucids: [] })).toEqual({
-    deleted: [ucid],
-    notFound: [40],
-  });
-  expect(await store.delete({ ...deletion, identities: [], ucids: [ucid] })).toEqual({
-    deleted: [],
-    notFound: [0],
-  });
-});

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { afterKill, afterReport, chunkOf, limitMsOf, shortOfMemory } from './calls.ts';
+import { afterReport, chunkOf, limitMsOf, shortOfMemory } from './calls.ts';
 import type { Report } from './protocol.ts';
 import { DEFAULT_LIMITS } from './protocol.ts';
 
@@ -18,11 +18,6 @@ function report(stop: Report['stop'], done = 0, cpuMs = 100): Report {
 }
 
 describe('the next steps after a report', () => {
-  it('are empty when all events are done, else the remaining events', () => {
-    expect(afterReport(CHUNK, report('ended', 4), LIMITS)).toEqual({ chunks: [] });
-    expect(afterReport(CHUNK, report('ended', 1), LIMITS)).toEqual({ chunks: [chunkOf(11, 3)] });
-  });
-
   it('run the event that timed out alone, and the others as before', () => {
     const { chunks, fault } = afterReport(CHUNK, report('timeout', 1), LIMITS);
     expect(chunks).toEqual([{ ...ALONE, first: 11 }, chunkOf(12, 2)]);
@@ -73,19 +68,6 @@ describe('the next steps after a report', () => {
     const long = { ...report('timeout', 0, 90), wallMs: 400 };
     expect(afterReport({ ...ALONE, starved: 2 }, long, LIMITS).fault?.kind).toBe('timeout');
   });
-
-  it('blame the event at once when its time was not used up', () => {
-    const quick = { ...report('hung', 0, 1), wallMs: 2 };
-    expect(afterReport(ALONE, quick, LIMITS)).toMatchObject({ chunks: [], fault: { kind: 'timeout' } });
-  });
-
-  it('fail every event when the source does not load', () => {
-    const fault = { kind: 'compile', message: 'no' } as const;
-    expect(afterReport(CHUNK, { ...report('unloadable'), fault }, LIMITS)).toEqual({
-      chunks: [],
-      restFault: fault,
-    });
-  });
 });
 
 describe('events without memory', () => {
@@ -97,23 +79,5 @@ describe('events without memory', () => {
       { ...ALONE, first: 11 },
       { ...ALONE, first: 13 },
     ]);
-  });
-
-  it('fail when they ran alone', () => {
-    expect(shortOfMemory(ALONE, [full])).toEqual([]);
-  });
-});
-
-describe('the next steps after a kill', () => {
-  it('run each event alone, then blame it', () => {
-    expect(afterKill(CHUNK, 'memory', 1, LIMITS).chunks).toHaveLength(4);
-    expect(afterKill(ALONE, 'memory', 2, LIMITS)).toMatchObject({ fault: { kind: 'memory' }, chunks: [] });
-  });
-
-  it('fail the call at the third consecutive kill', () => {
-    const { fault, restFault, chunks } = afterKill(ALONE, 'timeout', 3, LIMITS);
-    expect(fault?.kind).toBe('timeout');
-    expect(restFault?.message).toContain('3 times');
-    expect(chunks).toEqual([]);
   });
 });
