@@ -1,7 +1,7 @@
 import { type Catalog, NO_LOGGER } from '@tributary/core';
 import { openDevIssuer, openLogCatalog, startServer } from '@tributary/infra';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { TroubledLog } from '../../conformance/catalog/log/troubled-log.ts';
+import { troubledLog } from '../../conformance/catalog/log/troubled-log.ts';
 import type { RunningKafka } from '../../engines/index.ts';
 import { Client, eventually } from '../../helpers/client.ts';
 import { adminOf, readyAt } from '../../helpers/cluster.ts';
@@ -55,7 +55,7 @@ describe('a gateway that gets no records from the log', () => {
   it('continues for a while, then stops trusting its catalog, and recovers by itself', async () => {
     const gateway = await openTestGateway();
     onTestFinished(() => gateway.close());
-    const log = new TroubledLog(gateway.dependencies.log);
+    const log = troubledLog(gateway.dependencies.log);
     const catalog: Catalog = openLogCatalog({ log, logger: NO_LOGGER, fetchWaitMs: 50, staleAfterMs: 1_500 });
     onTestFinished(() => catalog.close());
     const server = await startServer(

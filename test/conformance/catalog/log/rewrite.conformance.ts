@@ -19,7 +19,7 @@ import {
   WORKSPACE_ID,
 } from '../suite/harness.ts';
 import { digestOf, fill, offsetOf } from './rewrite-contents.ts';
-import { TroubledLog } from './troubled-log.ts';
+import { troubledLog } from './troubled-log.ts';
 
 const REWRITER = new URL('../programs/rewriter.ts', import.meta.url);
 const STEPS = ['begun', 'piece', 'ended', 'read back', 'awaited', 'dropped'];
@@ -160,26 +160,6 @@ export function describeRewrite(harness: CatalogHarness): void {
       for (const each of [one, other]) expect(digestOf(await caughtUp(each))).toBe(known);
     });
 
-    it('starts again if another one drops it before its own process reads it, and both are complete', async () => {
-      const held = holding(log);
-      const [one, other] = [opened(held.log), opened()];
-      await fill(other);
-      await caughtUp(one);
-      const known = digestOf(other);
-      // `one` has its record in the log and continues reading only after the other one dropped it.
-      const appended = held.hold();
-      const begins: string[] = [];
-      const first = one.rewrite({ ...REWRITE, done: (step) => step === 'begun' && begins.push(step) });
-      const below = await appended;
-      const second = await other.rewrite(REWRITE);
-      expect(second.offset).toBeGreaterThan(below);
-      held.release();
-      expect((await first).offset).toBeGreaterThan(second.offset);
-      expect(begins).toEqual(['begun']);
-      expect(await log.first(TOPIC.catalog, 0)).toBe((await first).offset);
-      for (const each of [one, other, await fresh()]) expect(digestOf(await caughtUp(each))).toBe(known);
-    });
-
     it.each(['begun', 'ended'])(
       'starts again if another one drops it after "%s", and both are complete',
       async (at) => {
@@ -209,7 +189,7 @@ export function describeRewrite(harness: CatalogHarness): void {
     );
 
     it('is the place where a process continues that had not read the dropped facts', async () => {
-      const troubled = new TroubledLog(log);
+      const troubled = troubledLog(log);
       const [catalog, late] = [opened(), opened(troubled)];
       await fill(catalog);
       await caughtUp(late);
@@ -226,7 +206,7 @@ export function describeRewrite(harness: CatalogHarness): void {
     });
 
     it('dropped a fact before the gateway of its change had read it, which answered 503: it waits for gateways', async () => {
-      const troubled = new TroubledLog(log);
+      const troubled = troubledLog(log);
       const [catalog, late] = [opened(), opened(troubled)];
       const position = await fill(catalog);
       await caughtUp(late);
@@ -240,35 +220,6 @@ export function describeRewrite(harness: CatalogHarness): void {
       const rewriting = catalog.rewrite({ ...REWRITE, graceMs: 3_000, done: hear });
       expect((await proposed).applied).toBe(true);
       await rewriting;
-    });
-
-    it('is found by a process that observes the drop before the appended records', async () => {
-      let isBlind = false;
-      const over = {
-        append: log.append.bind(log),
-        end: log.end.bind(log),
-        first: log.first.bind(log),
-        positionOf: log.positionOf.bind(log),
-        dropBelow: log.dropBelow.bind(log),
-        async read(...[topic, partition, from, options]: Parameters<EventLog['read']>) {
-          if (!isBlind || options?.waitMs === undefined) return log.read(topic, partition, from, options);
-          await new Promise((resolve) => setTimeout(resolve, 10));
-          return { entries: [], next: from };
-        },
-      };
-      const [catalog, blind] = [opened(), opened(over)];
-      await fill(catalog);
-      await caughtUp(blind);
-      isBlind = true;
-      await new Promise((resolve) => setTimeout(resolve, 100));
-      await offsetOf(catalog, contractFact('c7', 'seven'));
-      const { offset } = await catalog.rewrite(REWRITE);
-      await blind.waitFor(offset, 10_000);
-      expect(digestOf(blind)).toBe(digestOf(catalog));
-      expect(blind.ready).toBe(false);
-      isBlind = false;
-      await expect.poll(() => blind.ready).toBe(true);
-      expect(blind.fault).toBeUndefined();
     });
 
     describe('before it drops facts', () => {
@@ -320,7 +271,7 @@ export function describeRewrite(harness: CatalogHarness): void {
         ['something', 1],
         ['nothing', 0],
       ])('make a lagging process permanently not ready, with %s left to read', async (_, left) => {
-        const troubled = new TroubledLog(log);
+        const troubled = troubledLog(log);
         const { errors, logger } = recording();
         const [catalog, late] = [opened(), opened(troubled, logger)];
         await fill(catalog);
@@ -332,18 +283,6 @@ export function describeRewrite(harness: CatalogHarness): void {
         troubled.failing = false;
         await notReady(late, errors);
         expect(late.position).toBe(position);
-      });
-
-      it('do so also if an unfinished rewrite begins there', async () => {
-        await fill(opened());
-        const end = await log.end(TOPIC.catalog, 0);
-        const child = rewriter('begun');
-        await child.wrote(1);
-        child.go();
-        await child.ended();
-        await log.dropBelow(TOPIC.catalog, 0, end);
-        const { errors, logger } = recording();
-        await notReady(opened(log, logger), errors);
       });
     });
 

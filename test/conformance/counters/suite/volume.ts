@@ -83,17 +83,6 @@ export function describeVolume(
       ]);
     });
 
-    it('sums environments, or has one, and one workspace', async () => {
-      const environment = 'development';
-      const another = increment({ workspaceId: 'another' });
-      await counters().apply(batch(0, [increment(), increment({ count: 2, environment }), another]));
-      expect(await counts()).toEqual([['Paid', 3]]);
-      expect(await counts({ environment: 'production' })).toEqual([['Paid', 1]]);
-      expect(await counts({ environment })).toEqual([['Paid', 2]]);
-      expect(await counts({ workspaceId: 'another' })).toEqual([['Paid', 1]]);
-      expect(await counts({ workspaceId: 'a third' })).toEqual([]);
-    });
-
     it('looks back 720 hours, across days', async () => {
       const hours = [0, 1, 23, 24, 25, 719];
       const increments = hours.map((back) =>
@@ -155,12 +144,6 @@ export function describeVolume(
       const fenced = batch(4, [], { keyUses: [{ keyId: 'k', at: 5 }] });
       await expect(counters().apply(fenced)).rejects.toThrow(Fenced);
       expect(await counters().lastUsed(['k'])).toEqual(new Map());
-    });
-
-    it('are absent for keys never seen', async () => {
-      await counters().touch({ keyId: 'k', at: 3 });
-      expect(await counters().lastUsed(['x', 'k', 'y'])).toEqual(new Map([['k', 3]]));
-      expect(await counters().lastUsed([])).toEqual(new Map());
     });
   });
 

@@ -41,18 +41,6 @@ export function deduplicatorConformance(harness: DeduplicatorHarness): void {
       expect(await claim('a', 2)).toBe(false);
     });
 
-    it('accepts the first position that asks, independent of offsets', async () => {
-      expect(await claim('a', 9)).toBe(true);
-      expect(await claim('a', 1)).toBe(false);
-    });
-
-    it('answers every dedupe claim of a call in order, also those with the same id', async () => {
-      const ids = ['a', 'b', 'a', 'c', 'b'].map((id, offset) => dedupeClaim(id, offset));
-      expect(await deduplicator.claim(ids)).toEqual([true, true, false, true, false]);
-      expect(await deduplicator.claim([...ids].reverse())).toEqual([false, true, false, true, true]);
-      expect(await deduplicator.claim([dedupeClaim('d', 7), dedupeClaim('d', 7)])).toEqual([true, true]);
-    });
-
     it('did not release the message id of a rejected event: a later position is accepted, and each answer is final', async () => {
       const rejected = (offset: number) => dedupeClaim('a', offset, { rejected: true });
       expect(await deduplicator.claim([rejected(1), rejected(2)])).toEqual([true, false]);
@@ -255,18 +243,5 @@ export function deduplicatorConformance(harness: DeduplicatorHarness): void {
       },
       KILLS_WITHIN_MS,
     );
-
-    it('accepts one position for each id of a call in which the process was killed', async () => {
-      const child = start('stream', 0);
-      await child.wrote(3);
-      await child.kill();
-      const next = child.lines.length * STREAM_BATCH;
-      const ids = Array.from({ length: STREAM_BATCH }, (_, i) => next + i);
-      const original = ids.map((offset) => dedupeClaim(`stream-${offset}`, offset));
-      const other = ids.map((offset) => dedupeClaim(`stream-${offset}`, offset + 500_000));
-      const answers = await deduplicator.claim(other);
-      // The killed position wins on replay exactly where no other position took over.
-      expect(await deduplicator.claim(original)).toEqual(answers.map((won) => !won));
-    });
   });
 }

@@ -106,28 +106,6 @@ export function historyConformance(harness: HistoryHarness): void {
         await listed([2, 1]);
       });
 
-      it('with the same or a higher version replaces the entry, with a lower one has no effect', async () => {
-        const version = (number: number, status: string) => entry(1, { version: number, facets: { status } });
-        const status = async () => (await history.get('delivery', WORKSPACE_ID, entry(1).id))?.facets.status;
-        await history.put([version(2, 'retrying')]);
-        await history.put([version(1, 'older')]);
-        expect(await status()).toBe('retrying');
-        await history.put([version(2, 'again')]);
-        expect(await status()).toBe('again');
-        await history.put([version(4, 'dead'), version(3, 'late')]);
-        expect(await status()).toBe('dead');
-      });
-
-      it('that changes facets moves the entry between the lists filtered by them', async () => {
-        await history.put([entry(1, { facets: { status: 'retrying', destination_id: 'a' } }), entry(2)]);
-        await history.put([entry(1, { version: 2, facets: { status: 'delivered', destination_id: 'a' } })]);
-        await listed([1], { facets: { status: 'delivered' } });
-        await listed([1], { facets: { status: 'delivered', destination_id: 'a' } });
-        await listed([], { facets: { status: 'retrying' } });
-        await listed([], { facets: { status: 'retrying', destination_id: 'a' } });
-        await listed([2, 1]);
-      });
-
       it('of no entries succeeds', async () => {
         await history.put([]);
         expect((await list()).entries).toEqual([]);
@@ -164,14 +142,6 @@ export function historyConformance(harness: HistoryHarness): void {
         await expect.poll(async () => numbers((await allPages({ facets: most.facets })).flat())).toEqual([1]);
       });
 
-      it('does not affect other puts in progress', async () => {
-        await Promise.all([0, 1, 2, 3].map((nth) => history.put(entries(nth * 100, (nth + 1) * 100))));
-        await listed(
-          Array.from({ length: 400 }, (_, n) => 399 - n),
-          { limit: 1_000 },
-        );
-      });
-
       it('in progress is complete when close resolves', async () => {
         const put = history.put(entries(0, 400));
         await history.close();
@@ -183,32 +153,6 @@ export function historyConformance(harness: HistoryHarness): void {
     });
 
     describe('a list', () => {
-      it('is newest first, ties by id, descending', async () => {
-        const same = ['b', 'a', 'c'].map((id, n) => entry(5, { id, body: { n } }));
-        await history.put([entry(9), ...same, entry(3)]);
-        await listed([9, 2, 0, 1, 3]);
-      });
-
-      it('is filtered exactly by every given facet', async () => {
-        await history.put([
-          entry(1, { facets: { status: 'dead', destination_id: 'a', reason: 'x' } }),
-          entry(2, { facets: { status: 'dead', destination_id: 'b', reason: 'x' } }),
-          entry(3, { facets: { status: 'retrying', destination_id: 'a', reason: 'x' } }),
-          entry(4, { facets: { status: 'dead', destination_id: 'a', reason: 'y' } }),
-          entry(5, { facets: {} }),
-        ]);
-        await listed([5, 4, 3, 2, 1]);
-        await listed([4, 2, 1], { facets: { status: 'dead' } });
-        await listed([4, 1], { facets: { status: 'dead', destination_id: 'a' } });
-        await listed([4, 1], { facets: { destination_id: 'a', status: 'dead' } });
-        const three = { status: 'dead', destination_id: 'a', reason: 'x' };
-        expect(numbers((await allPages({ facets: three })).flat())).toEqual([1]);
-        await listed([], { facets: { status: 'Dead' } });
-        await listed([], { facets: { status: 'dea' } });
-        await listed([], { facets: { unknown: 'dead' } });
-        await listed([5, 4, 3, 2, 1], { facets: {} });
-      });
-
       it('is filtered by time: from since on, before until', async () => {
         await history.put(entries(0, 10));
         await listed([7, 6, 5, 4], { since: START + 4, until: START + 8 });
@@ -247,32 +191,6 @@ export function historyConformance(harness: HistoryHarness): void {
         expect(pages.map(({ length }) => length)).toEqual([10, 10, 5]);
         expect(numbers(pages.flat())).toEqual(Array.from({ length: 25 }, (_, n) => 24 - n));
         expect((await allPages({ limit: 25 })).map(({ length }) => length)).toEqual([25]);
-      });
-
-      it('can end between entries of the same time', async () => {
-        const same = Array.from({ length: 12 }, (_, n) => entry(1, { id: `x-${n}`, body: { n } }));
-        await history.put(same);
-        await expect.poll(async () => (await list()).entries.length).toBe(12);
-        const ids = (await allPages({ limit: 5 })).flat().map(({ id }) => id);
-        expect(ids).toEqual(
-          same
-            .map(({ id }) => id)
-            .sort()
-            .reverse(),
-        );
-      });
-
-      it('keep the filters of the list', async () => {
-        await history.put(entries(0, 60));
-        const narrowed = {
-          facets: { status: 'dead', destination_id: 'place-0' },
-          since: START + 6,
-          until: START + 54,
-        };
-        await listed([48], { ...narrowed, limit: 1 });
-        expect(numbers((await allPages({ ...narrowed, limit: 3 })).flat())).toEqual([
-          48, 42, 36, 30, 24, 18, 12, 6,
-        ]);
       });
 
       it('neither repeat nor skip entries that existed at the first page, with any puts meanwhile', async () => {
@@ -384,17 +302,5 @@ export function historyConformance(harness: HistoryHarness): void {
       },
       KILLS_WITHIN_MS,
     );
-
-    it('is read by one process while another puts', async () => {
-      const child = new Child(WRITER, [harness.module, store.settings, '0', String(START)]);
-      children.push(child);
-      for (let seen = 0, round = 1; round <= 10; round++) {
-        await child.wrote(round * 2);
-        const found = numbers((await list({ limit: 100_000 })).entries) as number[];
-        expect(found).toEqual(Array.from({ length: found.length }, (_, n) => found.length - 1 - n));
-        expect(found.length).toBeGreaterThanOrEqual(seen);
-        seen = found.length;
-      }
-    });
   });
 }

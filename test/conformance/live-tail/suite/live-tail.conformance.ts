@@ -40,16 +40,6 @@ export function liveTailConformance(harness: LiveTailHarness): void {
       expect(following.items.every(({ kind }) => kind === 'event')).toBe(true);
     });
 
-    it('starts empty without events', async () => {
-      const { writer, openReader } = await openSetup();
-      const following = await follow(await openReader());
-      expect(following.items).toEqual([]);
-      expect(following.lastId()).toBeUndefined();
-      await writer.append(batch(events(0, 1)));
-      await eventually(following.data, (data) => data.length === 1);
-      expect(following.items).toMatchObject([{ kind: 'event' }]);
-    });
-
     it('stores a replayed batch once, with any batch boundaries', async () => {
       const { writer, openReader } = await openSetup();
       expect(await writer.append(batch(events(0, 10)))).toBe(0);
@@ -59,17 +49,6 @@ export function liveTailConformance(harness: LiveTailHarness): void {
       expect(await writer.append(batch(events(15, 16)))).toBe(0);
       const following = await follow(await openReader());
       expect(following.data()).toEqual(said(0, 16));
-    });
-
-    it('stores the rest of a batch of which one workspace was already stored', async () => {
-      const { writer, openReader } = await openSetup();
-      const other = events(1, 2, { workspaceId: OTHER_ID });
-      await writer.append(batch(events(0, 1)));
-      await writer.append(batch([...events(0, 1), ...other, ...events(2, 3)]));
-      await writer.append(batch([...events(0, 1), ...other, ...events(2, 3)]));
-      const reader = await openReader();
-      expect((await follow(reader)).data()).toEqual(['{"n":0}', '{"n":2}']);
-      expect((await follow(reader, { workspaceId: OTHER_ID })).data()).toEqual(['{"n":1}']);
     });
 
     it('marks each partition separately, and accepts gaps of offsets', async () => {
@@ -194,19 +173,6 @@ export function liveTailConformance(harness: LiveTailHarness): void {
       expect((await follow(await openReader())).data()).toEqual([data]);
     });
 
-    it('accepts a batch larger than its limit, and counts the omitted events', async () => {
-      const { writer, openReader } = await openSetup();
-      const reader = await openReader();
-      const watching = await follow(reader);
-      await writer.append(batch(events(0, 5)));
-      await eventually(watching.data, (data) => data.length === 5);
-      await writer.append(batch(events(5, 1_005)));
-      await eventually(watching.data, (data) => data.at(-1) === '{"n":1004}');
-      expect(watching.items[5]).toEqual({ kind: 'missed', count: 1_000 - LIMITS.events });
-      expect(watching.data()).toEqual([...said(0, 5), ...said(1_005 - LIMITS.events, 1_005)]);
-      expect(await writer.append(batch(events(900, 1_005)))).toBe(1_005);
-    });
-
     it('returns about the requested size, and at least one event', async () => {
       const { writer, openReader } = await openSetup();
       await writer.append(batch(events(0, 100)));
@@ -273,20 +239,6 @@ export function liveTailConformance(harness: LiveTailHarness): void {
           expect(own).toEqual(Array.from({ length: 300 }, (_, n) => `${partition}:${n}`));
         }
       }
-    });
-
-    it('does not notify closed followers, and follows again after all were closed', async () => {
-      const { writer, openReader } = await openSetup();
-      const reader = await openReader();
-      const first = await follow(reader);
-      first.close();
-      await writer.append(batch(events(0, 3)));
-      const second = await follow(reader);
-      expect(first.items).toEqual([]);
-      expect(second.data()).toEqual(said(0, 3));
-      second.close();
-      await writer.append(batch(events(3, 6)));
-      expect((await follow(reader)).data()).toEqual(said(0, 6));
     });
 
     it('drops a tail without events for its retention', async () => {

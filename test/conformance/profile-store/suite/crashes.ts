@@ -4,7 +4,6 @@ import type { Traffic } from '../traffic/operations.ts';
 import { verdictOn } from '../traffic/verdict.ts';
 import { isAnswer, runWriters, type WritersOptions } from '../traffic/writers.ts';
 import { Published } from './harness.ts';
-import { People } from './people.ts';
 import type { Stage } from './stage.ts';
 
 const LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
@@ -84,24 +83,5 @@ export function crashes(stage: Stage): void {
       () => judge({ deletions: 0, events: 0.1, unlinks: 0.05, splits: 0.2 }, false, MOVING_SIZE),
       WITHIN_MS,
     );
-
-    it('leave unpublished changes to the next process', async () => {
-      const installation = await stage.installation(60_000);
-      const published = new Published();
-      const traffic = {
-        scope: { org: 8, region: 'eu' },
-        seed: 1,
-        groups: 3,
-        identitiesOfGroup: 3,
-        deletions: 0,
-        events: 0,
-      };
-      const { harness } = stage;
-      const options = { harness, settings: installation.settings, traffic, seesItsWrites: false };
-      await runWriters({ ...options, processes: 1, writersOfProcess: 1, operationsOfWriter: 20, kills: 3 });
-      const store = await installation.open({ publish: published.publish, tidyEveryMs: 50 });
-      const made = await new People(store, traffic.scope).write(['cookie:after']);
-      await expect.poll(() => published.of(made.ucid).length).toBe(1);
-    });
   });
 }

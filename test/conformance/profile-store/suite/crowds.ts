@@ -1,6 +1,6 @@
 import { competingClaimWrite, type IdentityLimits, isSetAside, type ProfileWrite } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { attribute, EVENT, identitiesOf, identity, type People } from './people.ts';
+import { EVENT, identitiesOf, identity, type People } from './people.ts';
 import type { Stage } from './stage.ts';
 
 const limits: IdentityLimits = {
@@ -34,22 +34,6 @@ export function crowds(stage: Stage): void {
       expect(await people.find('user_id:u')).toEqual(made);
     });
 
-    it('takes back none that is older than those it has, however often it repeats, and changes nothing by it', async () => {
-      const people = stage.people();
-      for (let n = 2; n <= 5; n++) await device(people, n);
-      await device(people, 1);
-      const before = await people.find('user_id:u');
-      for (let again = 0; again < 3; again++)
-        expect(await device(people, 1)).toEqual({
-          kind: 'written',
-          profile: before,
-          leftOut: [{ identity: identity('anonymous_id:d1'), why: 'too_many' }],
-        });
-      expect(await people.find('anonymous_id:d1')).toBeUndefined();
-      expect(await device(people, 2, 20)).toMatchObject({ leftOut: [] });
-      expect(identitiesOf(await people.find('anonymous_id:d2'))).not.toContain('anonymous_id:d3');
-    });
-
     it('merged of two keeps the newest of both; the others have no owner and are not deleted with it', async () => {
       const people = stage.people();
       for (const n of [1, 3, 5]) await people.write(['crm:a', `anonymous_id:m${n}`], { limits, ts: n });
@@ -66,19 +50,6 @@ export function crowds(stage: Stage): void {
       await people.write(['anonymous_id:m3'], EVENT);
       await people.delete(['crm:a']);
       expect(identitiesOf(await people.find('anonymous_id:m3'))).toEqual(['anonymous_id:m3']);
-    });
-
-    it('keeps an explicit write of one more strong identity out as a whole', async () => {
-      const people = stage.people();
-      await people.write(['user_id:u', 'email:1@x'], { limits });
-      await people.write(['user_id:u', 'email:2@x'], { limits });
-      const refused = { kind: 'refused', reason: 'too_many_identities' };
-      const third = { limits, attributes: [attribute('n', 1)] };
-      expect(await people.upsert(['user_id:u', 'email:3@x'], third)).toEqual(refused);
-      expect(await people.find('email:3@x')).toBeUndefined();
-      expect(await people.upsert(['user_id:u', 'email:3@x'], { ...third, ...EVENT })).toMatchObject({
-        leftOut: [{ identity: identity('email:3@x'), why: 'too_many' }],
-      });
     });
 
     it('has the newest of all that many writers of two processes bring at once, and each leads to one', async () => {
@@ -132,31 +103,6 @@ export function crowds(stage: Stage): void {
       expect(identitiesOf(await people.find('anonymous_id:n'))).toEqual(['anonymous_id:n']);
       await people.unlink(['email:desk@office.example']);
       expect((await people.find('user_id:g0'))?.shared).toBeUndefined();
-    });
-
-    it('joined all of them by explicit writes: past the bound one is refused, and nothing is changed', async () => {
-      const people = stage.people();
-      const merge = (n: number) => people.upsert([`user_id:m${n}`, 'email:desk@office.example'], { limits });
-      for (const n of [1, 2, 3]) await merge(n);
-      const before = await people.find('email:desk@office.example');
-      expect(await merge(4)).toMatchObject({
-        kind: 'refused',
-        reason: 'shared_identity',
-        identities: [shared],
-        competingClaims: [{ identity: shared }],
-      });
-      expect(await people.find('email:desk@office.example')).toEqual(before);
-      expect(await people.find('user_id:m4')).toBeUndefined();
-    });
-
-    it('learns its users without creating a profile where it has no owner', async () => {
-      const people = stage.people();
-      const write = { ...people.scope, limits };
-      const told = await people.store.upsert(
-        competingClaimWrite(write, { identity: shared, claimant: 'somebody' }),
-      );
-      expect(told).toEqual({ kind: 'refused', reason: 'nothing_left' });
-      expect(await people.find('email:desk@office.example')).toBeUndefined();
     });
   });
 }

@@ -1,4 +1,3 @@
-import { newId } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { Published } from './harness.ts';
 import { attribute, EVENT, identitiesOf, identity, People, treeOf } from './people.ts';
@@ -30,15 +29,6 @@ export function deleting(stage: Stage): void {
         expect(await people.findUcid(ucid)).toBeUndefined();
         expect(await people.upsert([], { ucid })).toEqual({ kind: 'refused', reason: 'unknown_ucid' });
       }
-    });
-
-    it('by a merged ucid returns only the surviving record', async () => {
-      const people = stage.people();
-      const [first, second] = [await people.write(['cookie:c1']), await people.write(['cookie:c2'])];
-      await people.write(['cookie:c1', 'cookie:c2']);
-      const ucids = [second.ucid, newId(), first.ucid];
-      expect(await people.delete([], { ucids })).toEqual({ deleted: [first.ucid], notFound: [1] });
-      expect(await people.find('cookie:c2')).toBeUndefined();
     });
 
     it('returns each record once, and unmatched values by their index', async () => {

@@ -1,4 +1,4 @@
-import { DEFAULT_PROFILE_BOUNDS, MAX_PROFILE_IDENTITIES, recordOf } from '@tributary/core';
+import { DEFAULT_PROFILE_BOUNDS, recordOf } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { attribute, EVENT, identitiesOf, identity, treeOf } from './people.ts';
 import type { Stage } from './stage.ts';
@@ -138,62 +138,6 @@ export function peopleApart(stage: Stage): void {
       // A known user was a different person all along, so the content of the event goes to that user.
       expect(await alias('user_id:known')).toMatchObject({ kind: 'written', profile: { ucid: known.ucid } });
       expect(identitiesOf(await people.find('user_id:known'))).toEqual(['user_id:known']);
-    });
-
-    it('of a known user joins the profile that had no user', async () => {
-      const people = stage.people();
-      const anonymous = await people.write(['anonymous_id:1'], { ...EVENT, attributes: [attribute('n', 1)] });
-      const named = await people.write(['user_id:ada', 'anonymous_id:1'], EVENT);
-      expect(named.ucid).toBe(anonymous.ucid);
-      const later = await people.write(['anonymous_id:2'], { ...EVENT, attributes: [attribute('m', 2)] });
-      const joined = await people.write(['user_id:ada', 'anonymous_id:2'], EVENT);
-      expect([joined.ucid, joined.linked]).toEqual([named.ucid, [later.ucid]]);
-      expect(treeOf(joined)).toEqual({ d: { n: 1, m: 2 } });
-    });
-
-    it('without a user goes to the owner of its first identity, and leaves other profiles their own', async () => {
-      const people = stage.people();
-      const ada = await people.write(['user_id:ada', 'anonymous_id:1'], EVENT);
-      const eve = await people.write(['user_id:eve', 'email:eve@x'], EVENT);
-      const outcome = await people.upsert(['anonymous_id:1', 'email:eve@x', 'cellphone:1'], EVENT);
-      expect(outcome).toMatchObject({
-        profile: { ucid: ada.ucid },
-        leftOut: [{ identity: identity('email:eve@x'), why: 'another_person' }],
-      });
-      expect((await people.find('cellphone:1'))?.ucid).toBe(ada.ucid);
-      expect(await people.find('email:eve@x')).toEqual(eve);
-    });
-
-    it('keeps apart what explicit writes make one', async () => {
-      const people = stage.people();
-      const ada = await people.write(['user_id:ada', 'anonymous_id:1'], EVENT);
-      await people.write(['user_id:eve'], EVENT);
-      const one = await people.write(['user_id:ada', 'user_id:eve']);
-      expect(one.ucid).toBe(ada.ucid);
-      expect((await people.write(['user_id:eve', 'anonymous_id:1'], EVENT)).ucid).toBe(ada.ucid);
-    });
-
-    it('leaves out identities past the bound, and writes the rest', async () => {
-      const people = stage.people();
-      const cookies = Array.from({ length: MAX_PROFILE_IDENTITIES }, (_, n) => `cookie:c${n}`);
-      await people.write(['user_id:ada', ...cookies], { ts: 1 });
-      const other = await people.write(['anonymous_id:1']);
-      const outcome = await people.upsert(['user_id:ada', 'anonymous_id:1', 'crm:new', 'email:new@x'], {
-        ...EVENT,
-        attributes: [attribute('n', 1)],
-      });
-      expect(outcome).toMatchObject({
-        leftOut: [
-          { identity: identity('anonymous_id:1'), why: 'too_many' },
-          { identity: identity('crm:new'), why: 'too_many' },
-        ],
-      });
-      const found = await people.find('user_id:ada');
-      expect(treeOf(found)).toEqual({ d: { n: 1 } });
-      expect(await people.find('anonymous_id:1')).toEqual(other);
-      expect(await people.find('crm:new')).toBeUndefined();
-      // A strong identity has its own limit.
-      expect(await people.find('email:new@x')).toEqual(found);
     });
   });
 }

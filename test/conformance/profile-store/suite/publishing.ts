@@ -81,20 +81,6 @@ export function publishing(stage: Stage): void {
       }
     });
 
-    it('waits for a publisher, and delays no write meanwhile', async () => {
-      const installation = await stage.installation(60_000);
-      const published = new Published();
-      published.broken = true;
-      const people = new People(await installation.open({ publish: published.publish }));
-      const made: Profile[] = [];
-      for (let n = 0; n < 20; n++) made.push(await people.write([`cookie:c${n}`]));
-      expect(published.changes).toEqual([]);
-      published.broken = false;
-      await expect
-        .poll(() => made.filter(({ ucid }) => published.of(ucid).length === 1).length, SOON)
-        .toBe(made.length);
-    });
-
     it('left unpublished is published by the next process that opens the store', async () => {
       const installation = await stage.installation(60_000);
       const [nobody, somebody] = [new Published(), new Published()];

@@ -65,15 +65,6 @@ export function spelling(stage: Stage): void {
       },
     );
 
-    it('is merged with later writes by an explicit write', async () => {
-      const { people, made, write } = await before();
-      const since = await people.write([`email:${NEW}`], { attributes: [attribute('m', 2)] });
-      expect(since.ucid).not.toBe(made.ucid);
-      const joined = await write([`email:${OLD}`]);
-      expect(joined).toMatchObject({ profile: { ucid: made.ucid, linked: [since.ucid] } });
-      expect(treeOf(await people.find(`email:${NEW}`))).toEqual({ d: { n: 1, m: 2 } });
-    });
-
     it('stays with its person, and is not given a second profile by an event of another', async () => {
       const { people, made, write } = await before(OLD, ['user_id:zoe']);
       const event = await write(['user_id:other', `email:${OLD}`], EVENT);
@@ -100,20 +91,6 @@ export function spelling(stage: Stage): void {
       const anew = await write([`email:${OLD}`, 'anonymous_id:d']);
       expect(anew).toMatchObject({ kind: 'written' });
       expect(identitiesOf(await people.find('anonymous_id:d'))).toContain(`email:${NEW}`);
-    });
-
-    it('is one person to many writers of both spellings at a time', async () => {
-      const { people, made, write } = await before();
-      const texts = [`email:${OLD}`, `email:${NEW}`, 'email:zoe\u0308@xn--st-kka.example'];
-      const outcomes = await Promise.all(
-        Array.from({ length: 12 }, (_, n) =>
-          write([texts[n % 3] ?? ''], { attributes: [attribute(`a${n}`, n)] }),
-        ),
-      );
-      expect(outcomes.map(({ kind }) => kind)).toEqual(outcomes.map(() => 'written'));
-      const found = await people.find(`email:${NEW}`);
-      expect(found?.ucid).toBe(made.ucid);
-      expect(Object.keys(treeOf(found).d ?? {})).toHaveLength(13);
     });
   });
 }

@@ -116,30 +116,6 @@ export function splitting(stage: Stage): void {
       expect(identitiesOf(await people.find('user_id:u'))).toEqual(['user_id:u']);
     });
 
-    it('is undone by no event, and by an explicit write; then it can be done again', async () => {
-      const people = stage.people();
-      const { first, second } = await merged(people);
-      await split(people, second.ucid);
-      for (const happenedAt of [1, Date.now()])
-        for (const names of [
-          ['user_id:bob', 'email:a@x'],
-          ['cookie:b', 'email:a@x'],
-          ['email:a@x', 'cookie:b'],
-          ['cookie:b', 'cookie:new'],
-          ['email:a@x', 'cookie:new'],
-        ])
-          await people.upsert(names, { ...EVENT, happenedAt, ts: happenedAt });
-      const [ann, bob] = [await people.find('email:a@x'), await people.find('cookie:b')];
-      expect([ann?.ucid, bob?.ucid]).toEqual([first.ucid, second.ucid]);
-      expect(identitiesOf(bob)).toEqual(['cookie:b', 'cookie:new', 'user_id:bob']);
-      const one = await people.write(['cookie:b', 'email:a@x'], { attributes: [attribute('age', 42, 9)] });
-      expect([one.ucid, one.linked, one.unlinked]).toEqual([first.ucid, [second.ucid], undefined]);
-      expect(one.version).toBeGreaterThan(bob?.version ?? 0);
-      const again = await split(people, second.ucid);
-      expect([identitiesOf(again.profile), treeOf(again.profile)]).toEqual([identitiesOf(bob), treeOf(bob)]);
-      expect(again.kept.attributes).toEqual([['d', 'age']]);
-    });
-
     it('leaves all other merged profiles, in any chain, with the survivor', async () => {
       const people = stage.people();
       const made: Profile[] = [];

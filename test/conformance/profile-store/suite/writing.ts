@@ -3,7 +3,6 @@ import {
   DEFAULT_PROFILE_BOUNDS,
   type Json,
   MAX_PROFILE_BOUNDS,
-  MAX_PROFILE_IDENTITIES,
   type NewAttribute,
   newId,
   recordOf,
@@ -101,49 +100,6 @@ export function writing(stage: Stage): void {
       expect(await people.find('email:a@x')).toEqual(made);
     });
 
-    it('removes the attributes that it unsets, for good, also when profiles become one', async () => {
-      const people = stage.people();
-      const unset = { value: null, unset: true } as const;
-      await people.write(['email:nul@x'], {
-        attributes: [attribute('n', 'old'), attribute('kept', 1), { path: ['e', 'a'], value: 2 }],
-        preferences: [{ name: 'sms', value: { type: 'sms', value: 'yes' } }],
-        consents: [{ name: 'terms', value: 'yes' }],
-        ts: 5,
-      });
-      const gone = await people.write(['email:nul@x'], {
-        attributes: [
-          { path: ['d', 'n'], ...unset, ts: 7 },
-          { path: ['e'], ...unset, ts: 8 },
-        ],
-        preferences: [{ name: 'sms', ...unset }],
-        consents: [{ name: 'terms', ...unset }],
-      });
-      const shown = (of: typeof gone) => {
-        const { profile: tree, mkt_preferences: preferences, consent } = recordOf(of);
-        return { tree, preferences, consent };
-      };
-      const nothing = { tree: { d: { kept: 1, _ts: '7' } }, preferences: {}, consent: {} };
-      expect(shown(gone)).toEqual(nothing);
-      await people.write(['cookie:nul'], {
-        attributes: [attribute('n', 'late'), { path: ['e', 'b'], value: 3 }],
-        consents: [{ name: 'terms', value: 'late' }],
-        ts: 6,
-      });
-      const one = await people.write(['email:nul@x', 'cookie:nul'], { ts: 6 });
-      expect(shown(one)).toEqual(nothing);
-      expect(await people.find('cookie:nul')).toEqual(one);
-      const again = await people.write(['email:nul@x'], { attributes: [attribute('n', 'new')] });
-      expect(treeOf(again)).toEqual({ d: { kept: 1, n: 'new' } });
-    });
-
-    it('without a time replaces existing values, even those with a future time', async () => {
-      const people = stage.people();
-      const future = Date.now() + 1_000_000;
-      await people.write(['email:a@x'], { attributes: [attribute('n', 'z', future)] });
-      const made = await people.write(['email:a@x'], { attributes: [attribute('n', 'a')] });
-      expect(made.attributes).toEqual([attribute('n', 'a', future + 1)]);
-    });
-
     it('keeps any words as they are, and lets none of them pollute anything', async () => {
       const people = stage.people();
       const words = ['__proto__', 'constructor', 'a\0b', 'é🚀', '"\\\n\u2028', '%_*', "'; DROP TABLE"];
@@ -199,13 +155,6 @@ export function writing(stage: Stage): void {
       expect(identitiesOf(more)).toHaveLength(7);
     });
 
-    it('to a ucid merges all owners of its identities into one with it', async () => {
-      const people = stage.people();
-      const [first, second] = [await people.write(['cookie:c1']), await people.write(['cookie:c2'])];
-      const one = await people.write(['cookie:c1'], { ucid: second.ucid });
-      expect([one.ucid, one.linked]).toEqual([first.ucid, [second.ucid]]);
-    });
-
     it('to a ucid that is not there is refused and writes nothing', async () => {
       const people = stage.people();
       expect(await people.upsert(['cookie:c1'], { ucid: newId() })).toEqual({
@@ -213,31 +162,6 @@ export function writing(stage: Stage): void {
         reason: 'unknown_ucid',
       });
       expect(await people.find('cookie:c1')).toBeUndefined();
-    });
-
-    it('keeps of an e-mail the address, whether it or its hash came first', async () => {
-      const people = stage.people();
-      const hashed = `email_sha256_lowercase:${hash('sha256', 'a@x')}`;
-      expect(identitiesOf(await people.write([hashed]))).toEqual([hashed]);
-      expect(identitiesOf(await people.write(['email:a@x']))).toEqual(['email:a@x']);
-      expect(identitiesOf(await people.write([hashed]))).toEqual(['email:a@x']);
-      expect(identitiesOf(await people.find(hashed))).toEqual(['email:a@x']);
-    });
-
-    it('accepts as many identities as a profile may have, and no more', async () => {
-      const people = stage.people();
-      const full = await people.write(cookies(0, MAX_PROFILE_IDENTITIES), { ts: 1 });
-      expect(full.identities).toHaveLength(MAX_PROFILE_IDENTITIES);
-      const refused = { kind: 'refused', reason: 'too_many_identities' };
-      expect(await people.upsert(['cookie:c-0', 'crm:a'], { attributes: [attribute('n', 1)] })).toEqual(
-        refused,
-      );
-      const other = await people.write(['crm:a'], { ts: 1 });
-      expect(await people.upsert(['cookie:c-0', 'crm:a'], { attributes: [attribute('n', 1)] })).toEqual(
-        refused,
-      );
-      expect(await people.find('cookie:c-7')).toEqual(full);
-      expect(await people.find('crm:a')).toEqual(other);
     });
 
     it('that would make a profile too large is refused, and changes nothing', async () => {

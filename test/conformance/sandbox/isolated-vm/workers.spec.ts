@@ -110,13 +110,6 @@ describe('The worker processes of isolated-vm', () => {
     expect(sandbox.workerPids()).not.toContain(lost);
   });
 
-  it('drop the least recently used isolate beyond their limit', async () => {
-    const sandbox = open({ maxIsolates: 2 });
-    const [first, second, third] = [program(HONEST), program(HONEST), program(HONEST)];
-    await each(sandbox, [first, second, first, third]);
-    expect(await each(sandbox, [first, second])).toEqual([false, true]);
-  });
-
   it('keep the programs of an owner in one isolate, and recreate it after a number of programs', async () => {
     const sandbox = open({ maxIsolates: 1, recycleAbovePrograms: 3 });
     const programs = Array.from({ length: 3 }, () => program(HONEST, 'owner'));
@@ -208,12 +201,6 @@ describe('The worker processes of isolated-vm', () => {
     expect(outcomes(await sandbox.run(wrong, [input(1)]))).toEqual(['compile']);
     expect(outcomes(await sandbox.run(wrong, [input(2)]))).toEqual(['compile']);
     expect(await each(sandbox, [good, good])).toEqual([true, false]);
-  });
-
-  it('recreate an isolate after a number of events', async () => {
-    const sandbox = open({ recycleAfter: 3 });
-    const one = program(HONEST);
-    expect(await each(sandbox, Array(6).fill(one))).toEqual([true, false, false, false, true, false]);
   });
 
   it('inherit no environment and no file, and are the first target of the OOM killer', async () => {
@@ -310,14 +297,6 @@ describe('The worker processes of isolated-vm', () => {
     expect(pids.some(isGone)).toBe(false);
     host.kill('SIGKILL');
     await vi.waitFor(() => expect(pids.every(isGone)).toBe(true), { timeout: 60_000, interval: 20 });
-  });
-
-  it('have all ended once the sandbox is closed', async () => {
-    const sandbox = open({ processes: 2 });
-    await sandbox.run(program(HONEST), [input(1)]);
-    const pids = sandbox.workerPids();
-    await sandbox.close();
-    expect(pids.every(isGone)).toBe(true);
   });
 
   it('that never start make every call Unavailable', async () => {
