@@ -1,5 +1,4 @@
 import { CreationOrder, newId } from '@tributary/core';
-import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { byText, catalogList } from './lists.ts';
 
@@ -49,34 +48,6 @@ function readAll(
 }
 
 describe('a list of the catalog', () => {
-  it('has everything once, newest first, whatever the limit', () => {
-    fc.assert(
-      fc.property(
-        fc.array(fc.integer({ min: 0, max: 5 }), { maxLength: 30 }),
-        fc.integer({ min: 1, max: 10 }),
-        (times, limit) => {
-          const items = times.map((time) => item('x', time));
-          const expected = items.toSorted((a, b) => (a.created_at + a.id < b.created_at + b.id ? 1 : -1));
-          expect(readAll(items, { limit: String(limit) }).seen).toEqual(expected.map(({ id }) => id));
-        },
-      ),
-    );
-  });
-
-  it('continues at the same position when the last item of a page was deleted, and when newer ones arrived', () => {
-    const items = [1, 2, 3, 4].map((time) => item('x', time));
-    const [first, second, third, fourth] = items.map(({ id }) => id);
-    const later = [...items.filter(({ id }) => id !== third), item('x', 9)];
-    const { seen } = readAll(items, { limit: '2' }, (number) => (number === 0 ? items : later));
-    expect(seen).toEqual([fourth, third, second, first]);
-  });
-
-  it('names no next page after the last item', () => {
-    const items = [1, 2].map((time) => item('x', time));
-    expect(page(items, { limit: '2' }).next).toBeUndefined();
-    expect(page([], { limit: '2', count: 'true' })).toEqual({ found: [], next: undefined, count: '0' });
-  });
-
   it('an order by name, in which an item was renamed meanwhile, shows each of the others once', () => {
     const items = ['a', 'b', 'c', 'd'].map((name, n) => item(name, n));
     const renamed = items.map((one) => (one.name === 'b' ? { ...one, name: 'z' } : one));

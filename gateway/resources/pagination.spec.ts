@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { decodePosition, encodePosition, NEWEST_FIRST, pageRequest } from './lists.ts';
+import { decodePosition, encodePosition, NEWEST_FIRST } from './lists.ts';
 
 const ID = '0198c5a2-7c1e-7b3a-9f60-2d1c5e8a4b70';
 const BY_NAME = { field: 'name', descending: false } as const;
@@ -27,14 +27,5 @@ describe('a cursor', () => {
   ])('of another form is refused: %j', (cursor) => {
     expect(() => decodePosition(cursor, NEWEST_FIRST)).toThrow('invalid request');
     expect(() => decodePosition(cursor, { field: 'name', descending: true })).toThrow('invalid request');
-  });
-});
-
-describe('pageRequest', () => {
-  it('has a default and bounds', () => {
-    expect(pageRequest({})).toEqual({ limit: 100, cursor: undefined });
-    expect(pageRequest({ limit: '1000', cursor: 'c' })).toEqual({ limit: 1000, cursor: 'c' });
-    expect(() => pageRequest({ limit: '0' })).toThrow('invalid request');
-    expect(() => pageRequest({ limit: '1001' })).toThrow('invalid request');
   });
 });

@@ -1,19 +1,6 @@
 import { expect, it } from 'vitest';
 import { topicFor, topicsOf } from './keys.ts';
 
-it('the topic of a write key is that of its environment, or one that the operator declared', () => {
-  expect(topicFor('production', undefined, [])).toBe('events.production');
-  expect(topicFor('development', 'events.development', [])).toBe('events.development');
-  expect(topicFor('production', 'events.big-shop', ['events.big-shop'])).toBe('events.big-shop');
-});
-
-it.each(['events.development', 'catalog', 'events.accepted', ''])(
-  'the topic of a production key cannot be %j',
-  (topic) => {
-    expect(() => topicFor('production', topic, ['events.big-shop'])).toThrow('invalid request');
-  },
-);
-
 it('the dedicated topic of another tenant is refused like a missing one, and is not listed', () => {
   const dedicatedTopics = ['for-all', 'for-org', 'for-shop'];
   const topicTenants = new Map([

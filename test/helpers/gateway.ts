@@ -15,6 +15,12 @@ export interface Injected<T = Record<string, unknown>> {
   readonly body: T;
 }
 
+/** The 400 to a request with a fault at this place. */
+export const refusedFor = (path: string | undefined) => ({
+  status: 400,
+  body: { error: 'invalid request', details: [{ path }] },
+});
+
 type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 
 /** Calls a gateway in this process, with one credential. */
@@ -68,6 +74,12 @@ export class InjectClient {
     if (answer.status >= 300)
       throw new Error(`${method} ${path} answered ${answer.status}: ${JSON.stringify(answer.body)}`);
     return answer.body;
+  }
+
+  /** A new write key of this client's workspace, of production unless `fields` name another environment. */
+  async writeKey(fields: object = {}): Promise<string> {
+    const wanted = { name: 'a site', environment: 'production', ...fields };
+    return (await this.ok<{ key: string }>('POST', './event-keys', wanted)).key;
   }
 
   /** An API key of this client's workspace as another client. */

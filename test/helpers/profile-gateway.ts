@@ -1,3 +1,4 @@
+import { type ProfileStore, Unavailable } from '@tributary/core';
 import { onTestFinished } from 'vitest';
 import { openTestGateway, type TestGateway, type TestGatewayOptions } from './gateway.ts';
 import { openProfiles, type ProfileOrganization, sendInto } from './profile-client.ts';
@@ -13,4 +14,11 @@ export async function openProfileGateway(options: TestGatewayOptions = {}) {
     sendInto(gateway.app),
   );
   return { gateway, owner, organization, client: organization.client };
+}
+
+/** A store of profiles that does not answer, but for some calls. */
+export function awayProfiles(answers: Partial<ProfileStore> = {}): ProfileStore {
+  const away = () => Promise.reject(new Unavailable('the engine is away'));
+  const calls = { upsert: away, search: away, delete: away, unlink: away, split: away, holdsProfiles: away };
+  return { ...calls, close: async () => {}, ...answers };
 }

@@ -5,53 +5,6 @@ const RECEIVED = '2026-03-01T12:00:10.000Z';
 const item = (call: unknown, frame = {}) => eventItem(call, frame, RECEIVED);
 
 describe('a call of the Segment API', () => {
-  it('has its fields where our event has them', () => {
-    const common = { messageId: 'm', userId: 'u', anonymousId: 'a', timestamp: '2026-01-01T00:00:00.000Z' };
-    const ours = { message_id: 'm', user_id: 'u', anonymous_id: 'a', timestamp: '2026-01-01T00:00:00.000Z' };
-    const context = { ip: '10.0.0.1' };
-    expect(item({ type: 'track', ...common, event: 'E', properties: { p: 1 }, context })).toEqual({
-      type: 'track',
-      ...ours,
-      event: 'E',
-      properties: { p: 1 },
-      context,
-    });
-    expect(item({ type: 'identify', ...common, traits: { t: 1 } })).toEqual({
-      type: 'identify',
-      ...ours,
-      traits: { t: 1 },
-    });
-    expect(item({ type: 'page', ...common, name: 'N', properties: {} })).toEqual({
-      type: 'page',
-      ...ours,
-      name: 'N',
-      properties: {},
-    });
-    expect(item({ type: 'group', ...common, groupId: 'g', traits: {} })).toEqual({
-      type: 'group',
-      ...ours,
-      group_id: 'g',
-      traits: {},
-    });
-  });
-
-  it('keeps every other field in context.segment, under its own name', () => {
-    const rest = {
-      channel: 'server',
-      version: 2,
-      _metadata: { nodeVersion: '24' },
-      category: 'Not of a track',
-      traits: { plan: 'pro' },
-      groupId: 'not of a track',
-    };
-    expect(item({ type: 'track', userId: 'u', event: 'E', ...rest })).toEqual({
-      type: 'track',
-      user_id: 'u',
-      event: 'E',
-      context: { segment: rest },
-    });
-  });
-
   it('keeps the context field of a producer that Tributary uses too', () => {
     expect(
       item({ type: 'alias', userId: 'u', channel: 'web', context: { segment: 1, alias: 'x', os: 'y' } }),
@@ -62,27 +15,11 @@ describe('a call of the Segment API', () => {
     });
   });
 
-  it('never keeps a write key', () => {
-    expect(item({ type: 'track', userId: 'u', event: 'E', writeKey: 'secret' })).toEqual({
-      type: 'track',
-      user_id: 'u',
-      event: 'E',
-    });
-  });
-
   it.each(['page', 'screen'])('of type %s was a page, without a category', (type) => {
     const context = { screen: { width: 320 } };
     const view = { name: 'Shoes', category: 'Shop', properties: { shelf: 7 } };
     expect(item({ type, userId: 'u', ...view, context })).toEqual({ type, user_id: 'u', ...view, context });
     expect(item({ type, userId: 'u', category: 9 })).toEqual({ type, user_id: 'u', category: '9' });
-  });
-
-  it('of type alias was an identify, with the former id in its context', () => {
-    expect(item({ type: 'alias', userId: 'u', previousId: 17 })).toEqual({
-      type: 'alias',
-      user_id: 'u',
-      previous_id: '17',
-    });
   });
 
   it('has its integrations over those of its batch; what is no object is kept apart', () => {

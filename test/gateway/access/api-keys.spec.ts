@@ -1,6 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { makeKey, Unavailable } from '@tributary/core';
 import { expect, it, vi } from 'vitest';
+import { refusedFor } from '../../helpers/gateway.ts';
 import { suiteGateway } from '../suite-gateway.ts';
 
 const test = await suiteGateway();
@@ -11,51 +12,6 @@ interface Key {
   readonly key: string;
   readonly last_used_at: string | null;
 }
-
-it('the raw key is shown once', async () => {
-  const created = await owner.call<Key>('POST', './api-keys', { name: 'Server' });
-  expect(created.status).toBe(201);
-  expect(created.body).toEqual({
-    id: expect.any(String),
-    workspace_id: owner.workspaceId,
-    name: 'Server',
-    key: expect.stringMatching(/^trb_api_/),
-    key_prefix: created.body.key.slice(0, 14),
-    role: 'editor',
-    may_manage: [],
-    status: 'active',
-    expires_at: null,
-    last_used_at: null,
-    created_by: expect.any(String),
-    created_by_role: 'admin',
-    created_at: expect.any(String),
-    updated_at: expect.any(String),
-  });
-  const listed = (await owner.ok<Key[]>('GET', './api-keys')).find(({ id }) => id === created.body.id);
-  const { key, ...shown } = created.body;
-  expect(listed).toEqual(shown);
-  const stored = test.dependencies.catalog.state.entity(
-    'api_key',
-    String(owner.workspaceId),
-    created.body.id,
-  );
-  expect(JSON.stringify(stored)).not.toContain(key);
-});
-
-it('the last use of a key is recorded at most once a minute', async () => {
-  const { id, key } = await owner.ok<Key>('POST', './api-keys', { name: 'Used', role: 'admin' });
-  const holder = owner.with({ token: key });
-  const touch = vi.spyOn(test.dependencies.counters, 'touch');
-  await holder.ok('GET', './event-keys');
-  await holder.ok('GET', './event-keys');
-  expect(touch.mock.calls.filter(([use]) => use.keyId === id)).toHaveLength(1);
-  test.clock.pass(60_000);
-  await holder.ok('GET', './event-keys');
-  expect(touch.mock.calls.filter(([use]) => use.keyId === id)).toHaveLength(2);
-  touch.mockRestore();
-  const listed = (await owner.ok<Key[]>('GET', './api-keys')).find((shown) => shown.id === id);
-  expect(Math.abs(Date.parse(String(listed?.last_used_at)) - test.clock.now())).toBeLessThan(30_000);
-});
 
 it('the last use of a key is recorded also when its call was not permitted', async () => {
   const { id, key } = await owner.ok<Key>('POST', './api-keys', { name: 'Curious', role: 'viewer' });
@@ -123,25 +79,5 @@ it.each([
   [{ name: 'x', expires_at: 1_900_000_000 }, '/expires_at'],
   [{ name: 'x', key: 'trb_api_mine' }, '/key'],
 ])('a key with the fields %j is refused', async (body, path) => {
-  expect(await owner.call('POST', './api-keys', body)).toMatchObject({
-    status: 400,
-    body: { error: 'invalid request', details: [{ path }] },
-  });
-});
-
-it('null is accepted for the role and the expiry', async () => {
-  expect(
-    await owner.call('POST', './api-keys', { name: 'Null', role: null, expires_at: null }),
-  ).toMatchObject({
-    status: 201,
-    body: { role: 'editor', expires_at: null },
-  });
-});
-
-it('only admins manage keys', async () => {
-  const editor = await owner.withApiKey('editor');
-  expect((await editor.call('GET', './api-keys')).status).toBe(403);
-  expect((await editor.call('POST', './api-keys', { name: 'More', role: 'admin' })).status).toBe(403);
-  const admin = await owner.withApiKey('admin');
-  expect((await admin.call('GET', './api-keys')).status).toBe(200);
+  expect(await owner.call('POST', './api-keys', body)).toMatchObject(refusedFor(path));
 });

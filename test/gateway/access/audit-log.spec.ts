@@ -1,6 +1,6 @@
 import { applyWithAudit, CatalogState, type Fact, newId, TOPIC } from '@tributary/core';
 import { beforeAll, expect, it } from 'vitest';
-import type { InjectClient } from '../../helpers/gateway.ts';
+import { type InjectClient, refusedFor } from '../../helpers/gateway.ts';
 import { suiteGateway } from '../suite-gateway.ts';
 
 interface Shown {
@@ -128,10 +128,7 @@ it.each([
   'colour=red',
   'cursor=x',
 ])('refuses %s', async (query) => {
-  expect(await owner.call('GET', `./audit-log?${query}`)).toMatchObject({
-    status: 400,
-    body: { error: 'invalid request', details: [{ path: query.split('=')[0] }] },
-  });
+  expect(await owner.call('GET', `./audit-log?${query}`)).toMatchObject(refusedFor(query.split('=')[0]));
 });
 
 it('only admins read the audit log, each of their own workspace', async () => {

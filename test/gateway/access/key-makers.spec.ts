@@ -2,7 +2,7 @@ import { gateway } from '@tributary/gateway';
 import { createServer } from '@tributary/gateway/server';
 import { openLogCatalog } from '@tributary/infra';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { InjectClient } from '../../helpers/gateway.ts';
+import { InjectClient, refusedFor } from '../../helpers/gateway.ts';
 import { makeClientKey, PROFILE_CALLS, ProfileClient, sendInto } from '../../helpers/profile-client.ts';
 import { suiteGateway } from '../suite-gateway.ts';
 
@@ -235,10 +235,9 @@ describe('an API key with the role admin', () => {
     const body = { name: 'x', role: 'admin', may_manage: ['members', 'keys'] };
     expect(await guest.call('POST', './api-keys', body)).toMatchObject(DENIED);
     expect((await guest.call('POST', './api-keys', { ...body, may_manage: [] })).status).toBe(201);
-    expect(await place.owner.call('POST', './api-keys', { ...body, role: 'editor' })).toMatchObject({
-      status: 400,
-      body: { details: [{ path: '/may_manage' }] },
-    });
+    expect(await place.owner.call('POST', './api-keys', { ...body, role: 'editor' })).toMatchObject(
+      refusedFor('/may_manage'),
+    );
     for (const may_manage of [['organization'], ['keys', 'keys'], 'keys', [null]])
       expect((await place.owner.call('POST', './api-keys', { ...body, may_manage })).status).toBe(400);
     const { client: admin } = await place.join(place.inOrganization, 'admin');

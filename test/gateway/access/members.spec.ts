@@ -119,16 +119,6 @@ describe.each(['members', 'guests'] as const)('the %s of an organization or a wo
     expect(answer.status).toBe(400);
     expect(answer.body.details.map((detail) => detail.path)).toEqual([path]);
   });
-
-  it('are listed newest first, page by page', async () => {
-    const { owner, [kind]: place } = await open();
-    const ids: string[] = [];
-    for (let time = 0; time < 3; time++) ids.push((await add(owner, place, newAddress(), least)).id);
-    const page = await owner.call<Member[]>('GET', `${place}?limit=2`);
-    expect(page.body.map(({ id }) => id)).toEqual([ids[2], ids[1]]);
-    const next = /^<(.+)>; rel="next"$/.exec(String(page.headers.link))?.[1] ?? '';
-    expect((await owner.ok<Member[]>('GET', next))[0]?.id).toBe(ids[0]);
-  });
 });
 
 describe('owners', () => {

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
+import { refusedFor } from '../../helpers/gateway.ts';
 import { suiteGateway } from '../suite-gateway.ts';
 
 const test = await suiteGateway();
@@ -32,12 +33,6 @@ it('a workspace is created in a new organization, with the caller as its admin',
   const read = await ann.with({ workspaceId: created.body.id }).call('GET', `/workspaces/${created.body.id}`);
   expect(read).toMatchObject({ status: 200, body: created.body });
   expect(read.headers.etag).toBe('"1"');
-});
-
-it('null is accepted for optional fields', async () => {
-  const ann = await test.signIn('ann@example.com');
-  const answer = await ann.call('POST', '/workspaces', { name: 'Null', organization_id: null, region: null });
-  expect(answer).toMatchObject({ status: 201, body: { region: 'eu' } });
 });
 
 it('a workspace is added only to an organization of the caller', async () => {
@@ -96,10 +91,7 @@ it.each(['limit=0', 'limit=1001', 'limit=ten', 'limit=1&limit=2', 'cursor=zzz', 
   'a list with the query %s is refused',
   async (query) => {
     const ann = await test.signIn('ann@example.com');
-    expect(await ann.call('GET', `/workspaces?${query}`)).toMatchObject({
-      status: 400,
-      body: { error: 'invalid request', details: [{ path: query.split('=')[0] }] },
-    });
+    expect(await ann.call('GET', `/workspaces?${query}`)).toMatchObject(refusedFor(query.split('=')[0]));
   },
 );
 
@@ -169,10 +161,7 @@ describe('a workspace', () => {
     const owner = await test.openWorkspace('archivist@example.com');
     const path = `/workspaces/${owner.workspaceId}`;
     const server = await owner.withApiKey('admin');
-    const { key } = await owner.ok<{ key: string }>('POST', './event-keys', {
-      name: 'site',
-      environment: 'production',
-    });
+    const key = await owner.writeKey();
     const site = owner.with({ token: key });
     const event = { event: 'E', user_id: 'u' };
     expect((await site.call('POST', './events/track', event)).status).toBe(202);
@@ -216,5 +205,5 @@ it('a workspace keeps the receivers of notices for destinations without their ow
   expect(unchanged.headers.etag).toBe('"2"');
   expect(await owner.ok('PUT', path, shop)).toMatchObject({ alerts: null });
   const missing = await owner.call('PUT', path, { ...shop, alerts: { destination_id: randomUUID() } });
-  expect(missing).toMatchObject({ status: 400, body: { details: [{ path: '/alerts/destination_id' }] } });
+  expect(missing).toMatchObject(refusedFor('/alerts/destination_id'));
 });

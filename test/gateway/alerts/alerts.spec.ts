@@ -192,13 +192,6 @@ describe('an alert', () => {
       '/destination_id must be another destination than the watched one',
     ]);
   });
-
-  it('is answered like a missing one if it belongs to another workspace', async () => {
-    const { id } = await make();
-    const other = await test.openWorkspace();
-    expect((await other.call('GET', `./alerts/${id}`)).status).toBe(404);
-    expect((await other.call('DELETE', `./alerts/${id}`)).status).toBe(404);
-  });
 });
 
 it('is refused while processes of an older release may run, because they would stop at its fact', async () => {
@@ -258,13 +251,6 @@ describe('a dry run', () => {
 
   it('is refused for an alert on a backlog', async () => {
     expect((await owner.call('POST', './alerts/dry-run', { watch: { kind: 'backlog' } })).status).toBe(400);
-  });
-
-  it('reads nothing of another workspace', async () => {
-    const other = await test.openWorkspace();
-    expect(await other.ok('POST', './alerts/dry-run', { watch: { kind: 'silence' } })).toMatchObject({
-      unknown: { never_counted: 168 },
-    });
   });
 
   it('is limited to the retained days', async () => {

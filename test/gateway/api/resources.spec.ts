@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { beforeAll, expect, it } from 'vitest';
 import type { InjectClient } from '../../helpers/gateway.ts';
 import { suiteGateway } from '../suite-gateway.ts';
@@ -117,6 +118,32 @@ it.each(Object.keys(written))('%s have the times of their creation and last chan
   expect(changed?.created_at).toBe(made.created_at);
   expect(Date.parse(changed?.updated_at ?? '') - Date.parse(made.updated_at)).toBeGreaterThanOrEqual(60_000);
 });
+
+it.each(Object.keys(written).filter((list) => !list.endsWith('-keys')))(
+  '%s keep their version under an identical PUT, change at that of If-Match, and go once',
+  async (list) => {
+    const fields = another(list);
+    const { id } = await owner.ok<Made>('POST', `./${list}`, fields);
+    const at = (tag?: string) => (tag === undefined ? {} : { 'if-match': tag });
+    const put = (name: unknown, tag?: string) =>
+      owner.call('PUT', `./${list}/${id}`, { ...fields, name }, at(tag));
+    const remove = (tag?: string) => owner.call('DELETE', `./${list}/${id}`, undefined, at(tag));
+    const before = test.dependencies.catalog.position;
+    expect(await put(fields.name)).toMatchObject({ status: 200, headers: { etag: '"1"' } });
+    expect(test.dependencies.catalog.position).toBe(before);
+    expect(await put('Renamed', '"1"')).toMatchObject({ status: 200, headers: { etag: '"2"' } });
+    expect(await put('Again', '"1"')).toMatchObject({ status: 412, body: { error: 'version mismatch' } });
+    expect((await remove('"1"')).status).toBe(412);
+    const gone = { id, status: list === 'event-contracts' ? 'archived' : 'deleted' };
+    for (const tag of ['"2"', undefined])
+      expect(await remove(tag)).toMatchObject({ status: 200, body: gone });
+    expect((await put('Late')).status).toBe(list === 'event-contracts' ? 409 : 404);
+    expect(await owner.ok('GET', `./${list}?ids=${id}`)).toEqual([]);
+    for (const none of [randomUUID(), 'no-id'])
+      for (const [method, body] of [['GET'], ['PUT', fields], ['DELETE']] as const)
+        expect((await owner.call(method, `./${list}/${none}`, body)).status).toBe(404);
+  },
+);
 
 let others = 0;
 /** Another object, because a name has only one contract. */

@@ -17,10 +17,7 @@ let producer: InjectClient;
 beforeAll(async () => {
   gateway = await openTestGateway();
   owner = await gateway.openWorkspace();
-  const { key } = await owner.ok<{ key: string }>('POST', './event-keys', {
-    name: 'Web',
-    environment: 'production',
-  });
+  const key = await owner.writeKey();
   producer = owner.with({ token: key });
 });
 afterAll(() => gateway.close());

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { newId } from '@tributary/core';
 import { beforeEach, describe, expect, it } from 'vitest';
-import type { InjectClient } from '../../helpers/gateway.ts';
+import { type InjectClient, refusedFor } from '../../helpers/gateway.ts';
 import { suiteGateway } from '../suite-gateway.ts';
 
 const test = await suiteGateway();
@@ -21,19 +21,6 @@ const paid = { name: 'Paid', event_type: 'track', event_name: 'Paid', schema_def
 const create = (body: object = paid) => owner.ok<Contract>('POST', './event-contracts', body);
 
 describe('a contract', () => {
-  it('is not changed by an identical PUT: no new version and no fact', async () => {
-    const { id } = await create();
-    const put = (body: object) => owner.call<Contract>('PUT', `./event-contracts/${id}`, body);
-    const before = test.dependencies.catalog.position;
-    for (const same of [paid, { ...paid, description: null, enforcement_mode: 'warn' }]) {
-      expect(await put(same)).toMatchObject({ status: 200, body: { version: 1 }, headers: { etag: '"1"' } });
-    }
-    expect(test.dependencies.catalog.position).toBe(before);
-    const stricter = { properties: { amount: { type: 'number', required: true, minimum: 1 } } };
-    expect((await put({ ...paid, schema_definition: stricter })).body.version).toBe(2);
-    expect((await put(paid)).body.version).toBe(3);
-  });
-
   it('is created with defaults for absent fields, and read back the same', async () => {
     const created = await owner.call<Contract>('POST', './event-contracts', {
       name: 'People',
@@ -86,10 +73,7 @@ describe('a contract', () => {
     [{ ...paid, undeclared_fields: 'drop' }, '/undeclared_fields'],
     [{ ...paid, status: 'archived' }, '/status'],
   ])('is refused as %j', async (body, path) => {
-    expect(await owner.call('POST', './event-contracts', body)).toMatchObject({
-      status: 400,
-      body: { error: 'invalid request', details: [{ path }] },
-    });
+    expect(await owner.call('POST', './event-contracts', body)).toMatchObject(refusedFor(path));
   });
 
   it('is refused with an unusable schema and the path of the fault', async () => {
@@ -129,22 +113,6 @@ describe('a contract', () => {
     expect(changed.headers.etag).toBe('"2"');
   });
 
-  it('is changed only at the version of If-Match', async () => {
-    const { id } = await create();
-    let times = 0;
-    const put = (tag: string) =>
-      owner.call('PUT', `./event-contracts/${id}`, { ...paid, name: `Paid ${++times}` }, { 'if-match': tag });
-    expect((await put('"1"')).status).toBe(200);
-    expect(await put('"1"')).toMatchObject({ status: 412, body: { error: 'version mismatch' } });
-    expect((await put('"7", "2"')).status).toBe(200);
-    expect((await put('*')).status).toBe(200);
-    expect((await put('W/"4"')).status).toBe(200);
-    const remove = (tag: string) =>
-      owner.call('DELETE', `./event-contracts/${id}`, undefined, { 'if-match': tag });
-    expect((await remove('"1"')).status).toBe(412);
-    expect((await remove('"5"')).status).toBe(200);
-  });
-
   it('accepts one of several concurrent changes of a version, and refuses the others', async () => {
     const { id } = await create();
     const answers = await Promise.all(
@@ -158,42 +126,6 @@ describe('a contract', () => {
       ),
     );
     expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 412, 412, 412]);
-  });
-
-  it('is archived by DELETE, and then listed only on request', async () => {
-    const { id } = await create();
-    const archived = { status: 200, body: { id, status: 'archived' } };
-    expect(await owner.call('DELETE', `./event-contracts/${id}`)).toMatchObject(archived);
-    expect(await owner.call('DELETE', `./event-contracts/${id}`)).toMatchObject(archived);
-    expect(await owner.ok('GET', './event-contracts')).toEqual([]);
-    expect(await owner.ok('GET', './event-contracts?status=archived')).toMatchObject([
-      { id, status: 'archived' },
-    ]);
-    expect(await owner.call('GET', `./event-contracts/${id}`)).toMatchObject(archived);
-    expect((await owner.call('PUT', `./event-contracts/${id}`, paid)).status).toBe(409);
-  });
-
-  it('is 404 if unknown, malformed or of another workspace', async () => {
-    const { id } = await create();
-    const other = await test.openWorkspace('other@example.com');
-    for (const missing of [randomUUID(), 'no-id', id]) {
-      const at = `./event-contracts/${missing}`;
-      expect((await other.call('GET', at)).status).toBe(404);
-      expect((await other.call('PUT', at, paid)).status).toBe(404);
-      expect((await other.call('DELETE', at)).status).toBe(404);
-      expect((await other.call('GET', `${at}/violations`)).status).toBe(404);
-      expect((await other.call('POST', `${at}/validate`, {})).status).toBe(404);
-    }
-  });
-
-  it('is written by editors, read by viewers', async () => {
-    const viewer = await owner.withApiKey('viewer');
-    expect((await viewer.call('POST', './event-contracts', paid)).status).toBe(403);
-    const editor = await owner.withApiKey('editor');
-    const made = await editor.call<Contract>('POST', './event-contracts', paid);
-    expect(made.status).toBe(201);
-    expect((await viewer.call('GET', `./event-contracts/${made.body.id}`)).status).toBe(200);
-    expect((await viewer.call('DELETE', `./event-contracts/${made.body.id}`)).status).toBe(403);
   });
 });
 
@@ -325,10 +257,9 @@ describe('its violations', () => {
     'cursor=%00',
   ])('refuse %s', async (query) => {
     const { id } = await create();
-    expect(await owner.call('GET', `./event-contracts/${id}/violations?${query}`)).toMatchObject({
-      status: 400,
-      body: { details: [{ path: query.split('=')[0] }] },
-    });
+    expect(await owner.call('GET', `./event-contracts/${id}/violations?${query}`)).toMatchObject(
+      refusedFor(query.split('=')[0]),
+    );
   });
 });
 
@@ -392,10 +323,7 @@ describe('the evaluation of an event without storing it', () => {
     [{ user_id: 'u', timestamp: 'now' }, '/timestamp'],
   ])('refuses %j as ingestion would, and events of another type or name', async (event, path) => {
     const { id } = await create();
-    expect(await validate(id, event)).toMatchObject({
-      status: 400,
-      body: { error: 'invalid request', details: [{ path }] },
-    });
+    expect(await validate(id, event)).toMatchObject(refusedFor(path));
   });
 
   it('refuses an event that is too large', async () => {

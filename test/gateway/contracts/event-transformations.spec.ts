@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { beforeEach, describe, expect, it } from 'vitest';
-import type { InjectClient } from '../../helpers/gateway.ts';
+import { type InjectClient, refusedFor } from '../../helpers/gateway.ts';
 import { suiteGateway } from '../suite-gateway.ts';
 
 const test = await suiteGateway();
@@ -52,13 +52,6 @@ async function ruleNaming(transformationId: string): Promise<{ id: string }> {
 }
 
 describe('a transformation', () => {
-  it('is not changed by an identical PUT', async () => {
-    const { id } = await create();
-    const put = (body: object) => owner.ok('PUT', `./event-transformations/${id}`, body);
-    expect(await put(doubling)).toMatchObject({ version: 1, status: 'active' });
-    expect(await put({ ...doubling, name: 'Twice' })).toMatchObject({ version: 2 });
-  });
-
   it('is 413 with a clear message if only its stored form is too large', async () => {
     const numbers = Array.from({ length: 90_000 }, () => '1e20').join(',');
     const body = `{"name":"Grows","source_code":"function transform() {}","test_input":{"n":[${numbers}]}}`;
@@ -125,21 +118,6 @@ describe('a transformation', () => {
     });
   });
 
-  it('can return several events, or none', async () => {
-    const twice = 'function transform(event) { return [event, event]; }';
-    const [input, output] = [event({ n: 1 }), [event({ n: 1 }), event({ n: 1 })]];
-    expect(
-      await create({ ...doubling, source_code: twice, test_input: input, test_output: output }),
-    ).toMatchObject({
-      status: 'active',
-      test_output: output,
-    });
-    const none = 'function transform() { return null; }';
-    expect(await create({ ...doubling, source_code: none, test_output: [] })).toMatchObject({
-      status: 'active',
-    });
-  });
-
   it.each(['function transform(event) {', 'const other = 1;', '}{'])(
     'is refused with the source %j, which does not compile',
     async (source_code) => {
@@ -164,10 +142,7 @@ describe('a transformation', () => {
     [{ ...doubling, test_output: [1] }, '/test_output/0'],
     [{ ...doubling, status: 'active' }, '/status'],
   ])('is refused as %j', async (body, path) => {
-    expect(await owner.call('POST', './event-transformations', body)).toMatchObject({
-      status: 400,
-      body: { error: 'invalid request', details: [{ path }] },
-    });
+    expect(await owner.call('POST', './event-transformations', body)).toMatchObject(refusedFor(path));
   });
 
   it('is 413 if it is larger than a record of the catalog', async () => {
@@ -224,26 +199,6 @@ describe('a transformation', () => {
     expect((await owner.call('GET', `./event-transformations/${id}`)).status).toBe(404);
     expect((await owner.call('PUT', `./event-transformations/${id}`, doubling)).status).toBe(404);
   });
-
-  it('is 404 if unknown, malformed or of another workspace', async () => {
-    const { id } = await create();
-    const other = await test.openWorkspace('other@example.com');
-    for (const missing of [randomUUID(), 'no-id', id]) {
-      const at = `./event-transformations/${missing}`;
-      expect((await other.call('GET', at)).status).toBe(404);
-      expect((await other.call('PUT', at, doubling)).status).toBe(404);
-      expect((await other.call('DELETE', at)).status).toBe(404);
-      expect((await other.call('POST', `${at}/test`)).status).toBe(404);
-    }
-  });
-
-  it('is changed only by editors', async () => {
-    const viewer = await owner.withApiKey('viewer');
-    expect((await viewer.call('POST', './event-transformations', doubling)).status).toBe(403);
-    const { id } = await create();
-    expect((await viewer.call('GET', `./event-transformations/${id}`)).status).toBe(200);
-    expect((await viewer.call('POST', `./event-transformations/${id}/test`)).status).toBe(403);
-  });
 });
 
 describe('a test run', () => {
@@ -274,20 +229,6 @@ describe('a test run', () => {
     expect(await run(id, { source_code: 'function transform() { return null; }' })).toMatchObject({
       status: 200,
       body: { ok: true, output: null, error: null },
-    });
-  });
-
-  it('states how it failed', async () => {
-    const { id } = await create();
-    expect(await run(id, { source_code: 'function transform() { throw new Error("boom"); }' })).toMatchObject(
-      {
-        status: 200,
-        body: { ok: false, output: null, error: expect.stringContaining('boom') },
-      },
-    );
-    expect(await run(id, { source_code: 'nonsense(' })).toMatchObject({
-      status: 200,
-      body: { ok: false, error: expect.stringMatching(/^compile: /) },
     });
   });
 
@@ -335,7 +276,7 @@ describe('a test run', () => {
 
   it('requires an event in the body or a test_input', async () => {
     const { id } = await create({ name: 'Untested', source_code: doubling.source_code });
-    expect(await run(id)).toMatchObject({ status: 400, body: { details: [{ path: '/event' }] } });
+    expect(await run(id)).toMatchObject(refusedFor('/event'));
     expect((await run(id, { event: event({ n: 1 }) })).status).toBe(200);
     expect((await run(id, { events: [] })).status).toBe(400);
   });
@@ -393,6 +334,6 @@ describe('the metrics of a transformation', () => {
   it.each(['0', '721', 'x', ''])('are 400 for hours=%s', async (hours) => {
     const { id } = await create();
     const answer = await owner.call('GET', `./event-transformations/${id}/metrics?hours=${hours}`);
-    expect(answer).toMatchObject({ status: 400, body: { details: [{ path: 'hours' }] } });
+    expect(answer).toMatchObject(refusedFor('hours'));
   });
 });

@@ -11,7 +11,7 @@ import {
 } from '@tributary/core';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { deadDelivery, type Outcome } from '../../helpers/dead-delivery.ts';
-import type { InjectClient } from '../../helpers/gateway.ts';
+import { type InjectClient, refusedFor } from '../../helpers/gateway.ts';
 import { suiteGateway } from '../suite-gateway.ts';
 
 const test = await suiteGateway();
@@ -152,20 +152,7 @@ describe('a delivery', () => {
     'since=yesterday',
     'cause=fate',
   ])('refuses a list with %s', async (query) => {
-    expect(await owner.call('GET', `./deliveries?${query}`)).toMatchObject({
-      status: 400,
-      body: { details: [{ path: query.split('=')[0] }] },
-    });
-  });
-
-  it('is 404 when unknown, malformed or another workspace’s', async () => {
-    const { id } = await happened();
-    const other = await test.openWorkspace('other@example.com');
-    for (const missing of [randomUUID(), 'no-id', id]) {
-      expect((await other.call('GET', `./deliveries/${missing}`)).status).toBe(404);
-      expect((await other.call('POST', `./deliveries/${missing}/redrive`)).status).toBe(404);
-    }
-    expect(await other.ok('GET', './deliveries')).toEqual([]);
+    expect(await owner.call('GET', `./deliveries?${query}`)).toMatchObject(refusedFor(query.split('=')[0]));
   });
 });
 
@@ -215,32 +202,6 @@ describe('a redrive', () => {
       expect((await redrive(id)).status).toBe(202);
     });
     expect(entries[0]?.headers).toMatchObject({ replay, 'replay-ids': 'first' });
-  });
-
-  it('gives the next run the verdict of the contract, which no other response shows', async () => {
-    const contract = { outcome: 'warned', id: randomUUID(), version: 7 } as const;
-    const { id } = await happened({ cause: 'transformation', contract });
-    expect(await owner.ok('GET', `./deliveries/${id}`)).not.toHaveProperty('contract');
-    const entries = await appended(TOPIC.eventsSlow, async () => {
-      expect((await redrive(id)).status).toBe(202);
-    });
-    expect(entries[0]?.headers).toMatchObject({
-      outcome: 'warned',
-      'contract-id': contract.id,
-      'contract-version': '7',
-    });
-  });
-
-  it('goes where the rule goes by now, though the destination of then is gone', async () => {
-    const before = await create('destinations', { name: 'G', type: 'ndjson', settings: { folder: 'g' } });
-    const { id } = await happened({ cause: 'transformation' }, { destination_id: before });
-    const refused = await happened({}, { destination_id: before });
-    await owner.ok('DELETE', `./destinations/${before}`);
-    const entries = await appended(TOPIC.eventsSlow, async () => {
-      expect((await redrive(refused.id)).status).toBe(409);
-      expect(await redrive(id)).toMatchObject({ status: 202, body: { redriven: 1 } });
-    });
-    expect(entries).toHaveLength(1);
   });
 
   it('is for dead ones that can arrive', async () => {
@@ -320,25 +281,25 @@ describe('a redrive', () => {
 
   it('refuses an invalid cursor, and two of them', async () => {
     const none = await owner.call('POST', './deliveries/redrive', { cursor: '%00' });
-    expect(none).toMatchObject({ status: 400, body: { details: [{ path: 'cursor' }] } });
+    expect(none).toMatchObject(refusedFor('cursor'));
     const two = await owner.call('POST', './deliveries/redrive?cursor=YQ', { cursor: 'Yq' });
-    expect(two).toMatchObject({ status: 400, body: { details: [{ path: '/cursor' }] } });
+    expect(two).toMatchObject(refusedFor('/cursor'));
   });
 
   it('names an invalid time by the place of the parameter', async () => {
     const inBody = await owner.call('POST', './deliveries/redrive', { since: 'yesterday' });
-    expect(inBody).toMatchObject({ status: 400, body: { details: [{ path: '/since' }] } });
+    expect(inBody).toMatchObject(refusedFor('/since'));
     const inQuery = await owner.call('POST', './deliveries/redrive?until=today');
-    expect(inQuery).toMatchObject({ status: 400, body: { details: [{ path: 'until' }] } });
+    expect(inQuery).toMatchObject(refusedFor('until'));
   });
 
   it.each(['redrive', 'discard'])(
     'refuses to %s by an empty time in the query, also beside one in the body',
     async (what) => {
       const alone = await owner.call('POST', `./deliveries/${what}?until=`);
-      expect(alone).toMatchObject({ status: 400, body: { details: [{ path: 'until' }] } });
+      expect(alone).toMatchObject(refusedFor('until'));
       const beside = await owner.call('POST', `./deliveries/${what}?until=`, { until: '2026-03-01' });
-      expect(beside).toMatchObject({ status: 400, body: { details: [{ path: '/until' }] } });
+      expect(beside).toMatchObject(refusedFor('/until'));
     },
   );
 
@@ -348,14 +309,6 @@ describe('a redrive', () => {
     expect((await owner.call('POST', './deliveries/redrive?rule_id=x')).status).toBe(400);
     const two = `./deliveries/redrive?destination_id=${destinationId}`;
     expect((await owner.call('POST', two, { destination_id: randomUUID() })).status).toBe(400);
-  });
-
-  it('is for editors', async () => {
-    const { id } = await happened();
-    const viewer = await owner.withApiKey('viewer');
-    expect((await viewer.call('GET', `./deliveries/${id}`)).status).toBe(200);
-    expect((await viewer.call('POST', `./deliveries/${id}/redrive`)).status).toBe(403);
-    expect((await viewer.call('POST', './deliveries/redrive')).status).toBe(403);
   });
 });
 

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { type HealthReport, isSealed } from '@tributary/core';
 import { beforeEach, expect, it } from 'vitest';
-import { InjectClient, openTestGateway } from '../../helpers/gateway.ts';
+import { InjectClient, openTestGateway, refusedFor } from '../../helpers/gateway.ts';
 import { suiteGateway } from '../suite-gateway.ts';
 
 const MASK = '********';
@@ -121,53 +121,13 @@ it.each([
   [{ name: 'x', type: 'webhook', settings: { url }, enabled: 1 }, '/enabled'],
   [{ name: 'x', type: 'webhook', settings: { url }, secret: 'x' }, '/secret'],
 ])('a destination with the fields %j is refused', async (body, path) => {
-  expect(await owner.call('POST', './destinations', body)).toMatchObject({
-    status: 400,
-    body: { error: 'invalid request', details: [{ path }] },
-  });
+  expect(await owner.call('POST', './destinations', body)).toMatchObject(refusedFor(path));
 });
 
 it('a PUT cannot change the type of a destination', async () => {
   const { id } = await create();
   const files = { name: 'Files', type: 'ndjson', settings: { folder: 'out' } };
-  expect(await owner.call('PUT', `./destinations/${id}`, files)).toMatchObject({
-    status: 400,
-    body: { details: [{ path: '/type' }] },
-  });
-});
-
-it('a destination is replaced by PUT at the version of If-Match', async () => {
-  const { id } = await create();
-  const put = (tag: string) =>
-    owner.call('PUT', `./destinations/${id}`, { ...webhook(), enabled: false }, { 'if-match': tag });
-  expect(await put('"1"')).toMatchObject({ status: 200, body: { enabled: false, version: 2 } });
-  expect((await put('"1"')).status).toBe(412);
-});
-
-it('a destination is deleted once, and deleting it again has the same response', async () => {
-  const { id } = await create();
-  const deleted = { status: 200, body: { id, status: 'deleted' } };
-  expect(await owner.call('DELETE', `./destinations/${id}`)).toMatchObject(deleted);
-  expect(await owner.call('DELETE', `./destinations/${id}`)).toMatchObject(deleted);
-  expect((await owner.call('GET', `./destinations/${id}`)).status).toBe(404);
-});
-
-it('a destination that is unknown, malformed or of another workspace is 404', async () => {
-  const { id } = await create();
-  const other = await test.openWorkspace('other@example.com');
-  for (const missing of [randomUUID(), 'no-id', id]) {
-    expect((await other.call('GET', `./destinations/${missing}`)).status).toBe(404);
-    expect((await other.call('PUT', `./destinations/${missing}`, webhook())).status).toBe(404);
-    expect((await other.call('DELETE', `./destinations/${missing}`)).status).toBe(404);
-  }
-});
-
-it('a destination is changed only by editors', async () => {
-  const viewer = await owner.withApiKey('viewer');
-  expect((await viewer.call('POST', './destinations', webhook())).status).toBe(403);
-  expect((await viewer.call('GET', './destinations')).status).toBe(200);
-  const editor = await owner.withApiKey('editor');
-  expect((await editor.call('POST', './destinations', webhook())).status).toBe(201);
+  expect(await owner.call('PUT', `./destinations/${id}`, files)).toMatchObject(refusedFor('/type'));
 });
 
 it('a destination has its own limits, which a PUT without them resets', async () => {
@@ -191,7 +151,7 @@ it.each([
   ['/rate_limit_per_second', { rate_limit_per_second: 1e6 }],
 ])('an impossible limit is refused: %s %j', async (path, limits) => {
   const answer = await owner.call('POST', './destinations', { ...webhook(), ...limits });
-  expect(answer).toMatchObject({ status: 400, body: { details: [{ path }] } });
+  expect(answer).toMatchObject(refusedFor(path));
 });
 
 it('a destination is paused and limited to environments by PUT, and a PUT without these fields resets them', async () => {
@@ -233,8 +193,7 @@ it('a destination sends no notices to an invalid address, to another workspace, 
     ['/alerts/destination_id', { destination_id: randomUUID() }],
     ['/alerts/colour', { colour: 'red' }],
   ];
-  for (const [path, alerts] of refused)
-    expect(await put(alerts)).toMatchObject({ status: 400, body: { details: [{ path }] } });
+  for (const [path, alerts] of refused) expect(await put(alerts)).toMatchObject(refusedFor(path));
 });
 
 it('the health of a destination has what notices reported last beside its present state, and is no version', async () => {

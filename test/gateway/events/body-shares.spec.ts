@@ -1,6 +1,6 @@
 import { connect, type Socket } from 'node:net';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { type InjectClient, openTestGateway, type TestGatewayOptions } from '../../helpers/gateway.ts';
+import { openTestGateway, type TestGatewayOptions } from '../../helpers/gateway.ts';
 import { measured } from '../../helpers/measured.ts';
 
 const KIB = 1024;
@@ -8,14 +8,6 @@ const MIB = 1024 * KIB;
 
 /** A pause of the machine does not count, ms. */
 const PAUSE_MS = 1_000;
-
-async function writeKeyOf(owner: InjectClient, name = 'Web'): Promise<string> {
-  const { key } = await owner.ok<{ key: string }>('POST', './event-keys', {
-    name,
-    environment: 'production',
-  });
-  return key;
-}
 
 /** A batch of about this many bytes; with the key in the body it is one of an SDK. */
 function batchOf(bytes: number, writeKey?: string): string {
@@ -69,7 +61,7 @@ async function open(options: TestGatewayOptions = {}) {
 
   async function workspace(email: string) {
     const owner = await gateway.openWorkspace(email);
-    const key = await writeKeyOf(owner);
+    const key = await owner.writeKey();
     const path = `/api/v1/workspaces/${owner.workspaceId}/events/batch`;
     return {
       owner,
@@ -145,7 +137,7 @@ describe('memory for bodies that is full', () => {
     const { workspace } = await open({ dependencies: { memory } });
     const [attacker, neighbour] = [await workspace('a@example.com'), await workspace('b@example.com')];
     const keys = [attacker.key];
-    for (let n = 0; n < 4; n++) keys.push(await writeKeyOf(attacker.owner, `k${n}`));
+    for (let n = 0; n < 4; n++) keys.push(await attacker.owner.writeKey());
     const attacks = Array.from({ length: 40 }, (_, n) =>
       attacker.attack(PART, { withKey: keys[n % 5] ?? '' }),
     );

@@ -1,7 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { makeKey } from '@tributary/core';
 import { expect, it, vi } from 'vitest';
-import { DEDICATED_TOPIC } from '../../helpers/gateway.ts';
+import { DEDICATED_TOPIC, refusedFor } from '../../helpers/gateway.ts';
 import { suiteGateway } from '../suite-gateway.ts';
 
 const test = await suiteGateway();
@@ -13,33 +13,6 @@ interface WriteKey {
   readonly enabled_rules: number;
   readonly last_used_at: string | null;
 }
-
-it.each([
-  ['production', /^trb_wk_prod_/],
-  ['development', /^trb_wk_dev_/],
-] as const)('a write key for %s is created and shown once', async (environment, form) => {
-  const created = await owner.call<WriteKey>('POST', './event-keys', { name: 'Web', environment });
-  expect(created.status).toBe(201);
-  const { key, enabled_rules, ...shown } = created.body;
-  expect(enabled_rules).toBe(0);
-  expect(key).toMatch(form);
-  expect(shown).toEqual({
-    id: expect.any(String),
-    workspace_id: owner.workspaceId,
-    name: 'Web',
-    key_prefix: key.slice(0, key.lastIndexOf('_') + 7),
-    environment,
-    pubsub_topic: `events.${environment}`,
-    source_id: null,
-    collect_ip: false,
-    status: 'active',
-    last_used_at: null,
-    created_by: expect.any(String),
-    created_at: expect.any(String),
-    updated_at: expect.any(String),
-  });
-  expect((await owner.ok<WriteKey[]>('GET', './event-keys'))[0]).toEqual(shown);
-});
 
 it('a write key writes to a dedicated topic that the operator declared', async () => {
   const body = { name: 'Big', environment: 'production', pubsub_topic: DEDICATED_TOPIC };
@@ -61,10 +34,7 @@ it.each([
   [{ name: 'x', environment: 'production', pubsub_topic: 'catalog' }, '/pubsub_topic'],
   [{ name: 'x', environment: 'production', pubsub_topic: 'events.development' }, '/pubsub_topic'],
 ])('a write key with the fields %j is refused', async (body, path) => {
-  expect(await owner.call('POST', './event-keys', body)).toMatchObject({
-    status: 400,
-    body: { error: 'invalid request', details: [{ path }] },
-  });
+  expect(await owner.call('POST', './event-keys', body)).toMatchObject(refusedFor(path));
 });
 
 it('a write key references only a source of its workspace', async () => {
@@ -81,10 +51,9 @@ it('a write key references only a source of its workspace', async () => {
   const other = await test.openWorkspace('other@example.com');
   const theirs = await other.ok<{ id: string }>('POST', './sources', { name: 'Theirs', type: 'web' });
   for (const source_id of [theirs.id, randomUUID(), 'no-id', ''])
-    expect(await owner.call('POST', './event-keys', { ...body, source_id })).toMatchObject({
-      status: 400,
-      body: { error: 'invalid request', details: [{ path: '/source_id' }] },
-    });
+    expect(await owner.call('POST', './event-keys', { ...body, source_id })).toMatchObject(
+      refusedFor('/source_id'),
+    );
 });
 
 it('a write key whose topic is no longer declared caused an unexplained 500: it is 503', async () => {
@@ -120,13 +89,6 @@ it('a write key whose topic is no longer declared caused an unexplained 500: it 
     ],
   ]);
   error.mockRestore();
-});
-
-it('write keys are listed by viewers and created by admins', async () => {
-  const editor = await owner.withApiKey('editor');
-  expect((await editor.call('GET', './event-keys')).status).toBe(200);
-  const body = { name: 'x', environment: 'production' };
-  expect((await editor.call('POST', './event-keys', body)).status).toBe(403);
 });
 
 it('a new write key states how many rules match its environment, which by default are those of production', async () => {

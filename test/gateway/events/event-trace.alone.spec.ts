@@ -30,10 +30,7 @@ async function speedWhileAsked(): Promise<number> {
   const test = await openTestGateway();
   onTestFinished(() => test.close());
   const owner = await test.openWorkspace();
-  const { key } = await owner.ok<{ key: string }>('POST', './event-keys', {
-    name: 'p',
-    environment: 'production',
-  });
+  const key = await owner.writeKey();
   const producer = owner.with({ token: key });
   await eventsPerSecond(producer); // warm-up
   const { message_id } = await producer.ok<{ message_id: string }>('POST', './events/track', {

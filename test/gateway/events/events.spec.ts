@@ -7,10 +7,7 @@ let producer: InjectClient;
 beforeAll(async () => {
   test = await openTestGateway();
   const owner = await test.openWorkspace();
-  const { key } = await owner.ok<{ key: string }>('POST', './event-keys', {
-    name: 'Web',
-    environment: 'production',
-  });
+  const key = await owner.writeKey();
   producer = owner.with({ token: key });
 });
 afterEach(() => vi.restoreAllMocks());
@@ -142,10 +139,7 @@ describe('checked by a contract that is slow and blocks', () => {
 
   /** A new write key, with a fresh quota. */
   const newProducer = async () => {
-    const { key } = await owner.ok<{ key: string }>('POST', './event-keys', {
-      name: 'Web',
-      environment: 'production',
-    });
+    const key = await owner.writeKey();
     return owner.with({ token: key });
   };
   const track = (user_id: string) => ({ event: 'Paid', user_id });

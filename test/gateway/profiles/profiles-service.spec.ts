@@ -8,8 +8,9 @@ import {
   Unavailable,
 } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
+import { refusedFor } from '../../helpers/gateway.ts';
 import { makeClientKey, PROFILE_CALLS } from '../../helpers/profile-client.ts';
-import { openProfileGateway as open } from '../../helpers/profile-gateway.ts';
+import { awayProfiles, openProfileGateway as open } from '../../helpers/profile-gateway.ts';
 
 const SEARCH = PROFILE_CALLS['profile.read'];
 const SECONDS = /^[1-9]\d*$/;
@@ -81,10 +82,7 @@ describe('the profile API', () => {
       [{ mkt_preferences: { sms: { value: 7 } } }, '/upsert/mkt_preferences/sms/value'],
       [{ profile: { home: { city: { value: 'x', _ts: 'x' } } } }, '/upsert/profile/home/city/_ts'],
     ] as const)
-      expect(await client.call('', { region: 'eu', ids, upsert })).toMatchObject({
-        status: 400,
-        body: { details: [{ path }] },
-      });
+      expect(await client.call('', { region: 'eu', ids, upsert })).toMatchObject(refusedFor(path));
   });
 
   it('could not take a record back as it was read: times and origins of values changed', async () => {
@@ -148,16 +146,7 @@ describe('the profile API', () => {
   });
 
   it('is 503 with Retry-After while the engine of the profiles does not answer', async () => {
-    const away = () => Promise.reject(new Unavailable('the engine is away'));
-    const profiles = {
-      upsert: away,
-      search: away,
-      delete: away,
-      unlink: away,
-      split: away,
-      holdsProfiles: away,
-      close: async () => {},
-    };
+    const profiles = awayProfiles();
     const { client } = await open({ dependencies: { profiles } });
     for (const call of Object.values(PROFILE_CALLS)) {
       const answer = await client.call(...call);
@@ -167,17 +156,8 @@ describe('the profile API', () => {
   });
 
   it('is 503 if the engine stops answering during a deletion, with the deleted profiles', async () => {
-    const away = () => Promise.reject(new Unavailable('the engine is away'));
     const inPart = () => Promise.reject(new PartialDeletion('away', { deleted: ['gone'], notFound: [2] }));
-    const profiles = {
-      upsert: away,
-      search: away,
-      delete: inPart,
-      unlink: away,
-      split: away,
-      holdsProfiles: away,
-      close: async () => {},
-    };
+    const profiles = awayProfiles({ delete: inPart });
     const { client } = await open({ dependencies: { profiles } });
     expect(await client.call('/_delete', { region: 'eu', ids: { AdId: ['a', 'b', 'c'] } })).toMatchObject({
       status: 503,
@@ -191,17 +171,8 @@ describe('the profile API', () => {
   });
 
   it('is 400 if a search finds more than the store can read, and states the remedy', async () => {
-    const away = () => Promise.reject(new Unavailable('the engine is away'));
     const tooMuch = () => Promise.reject(new InvalidInput('finds more than can be read'));
-    const profiles = {
-      upsert: away,
-      search: tooMuch,
-      delete: away,
-      unlink: away,
-      split: away,
-      holdsProfiles: away,
-      close: async () => {},
-    };
+    const profiles = awayProfiles({ search: tooMuch });
     const { client } = await open({ dependencies: { profiles } });
     expect(await client.call(...PROFILE_CALLS['profile.read'])).toMatchObject({
       status: 400,
@@ -231,16 +202,7 @@ describe('the response to a search', () => {
 
   /** The answer of a gateway with a store that finds this many profiles of a megabyte. */
   async function answerWith(count: number) {
-    const away = () => Promise.reject(new Unavailable('the engine is away'));
-    const profiles = {
-      upsert: away,
-      search: async () => found(count),
-      delete: away,
-      unlink: away,
-      split: away,
-      holdsProfiles: away,
-      close: async () => {},
-    };
+    const profiles = awayProfiles({ search: async () => found(count) });
     const { client } = await open({ dependencies: { profiles } });
     return client.call<unknown>(...SEARCH);
   }
@@ -255,10 +217,7 @@ describe('the response to a search', () => {
   });
 
   it('is 400 beyond 32 MiB, and must be requested in parts', async () => {
-    expect(await answerWith(34)).toMatchObject({
-      status: 400,
-      body: { error: 'invalid request', details: [{ path: '/search' }] },
-    });
+    expect(await answerWith(34)).toMatchObject(refusedFor('/search'));
   });
 });
 

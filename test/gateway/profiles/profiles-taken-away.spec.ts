@@ -7,9 +7,9 @@ import {
   Unavailable,
 } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import type { TestGateway } from '../../helpers/gateway.ts';
+import { refusedFor, type TestGateway } from '../../helpers/gateway.ts';
 import { makeClientKey } from '../../helpers/profile-client.ts';
-import { openProfileGateway as open } from '../../helpers/profile-gateway.ts';
+import { awayProfiles, openProfileGateway as open } from '../../helpers/profile-gateway.ts';
 
 describe('a profile', () => {
   it('could not be unlinked from an identity', async () => {
@@ -39,7 +39,7 @@ describe('a profile', () => {
       [{ ids, ucid: organization.id }, '/ucid'],
       [{ ids, region: 'mars' }, '/region'],
     ] as const)
-      expect(await unlink(body)).toMatchObject({ status: 400, body: { details: [{ path }] } });
+      expect(await unlink(body)).toMatchObject(refusedFor(path));
     const { key } = await makeClientKey(owner, organization.id, ['profile.read', 'profile.delete']);
     expect((await unlink({ ids }, client.withKey(key, 'profile.read,profile.delete'))).status).toBe(403);
     expect((await unlink({ ids }, client.naming(1_000_000))).status).toBe(403);
@@ -93,7 +93,7 @@ describe('a profile', () => {
       [{ ucid: undefined }, '/ucid'],
       [{ ids: {} }, '/ids'],
     ] as const)
-      expect(await split(body)).toMatchObject({ status: 400, body: { details: [{ path }] } });
+      expect(await split(body)).toMatchObject(refusedFor(path));
     expect(await split({ ucid: ann.ucid })).toMatchObject({
       status: 409,
       body: { error: 'conflict', reason: 'not_merged', causes: [] },
@@ -228,17 +228,8 @@ describe('the audit log of deletions', () => {
       status: 503,
       body: { deletedProfiles: [ucid], profilesNotFound: ['null'] },
     });
-    const away = () => Promise.reject(new Unavailable('the engine is away'));
     const inPart = () => Promise.reject(new PartialDeletion('away', { deleted: ['some'], notFound: [] }));
-    const profiles = {
-      upsert: away,
-      search: away,
-      delete: inPart,
-      unlink: away,
-      split: away,
-      holdsProfiles: away,
-      close: async () => {},
-    };
+    const profiles = awayProfiles({ delete: inPart });
     const other = await open({ dependencies: { recordProfileOperation, profiles } });
     expect((await other.client.call('/_delete', body)).body).toMatchObject({ deletedProfiles: ['some'] });
     expect(records.map(({ outcome }) => outcome)).toEqual([
