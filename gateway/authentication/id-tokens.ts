@@ -138,7 +138,7 @@ export function subjectOf({ sub }: JWTPayload): string | undefined {
  * Whether a token was issued to one of the configured clients. A token with several audiences must name the client in
  * `azp`: else any of the audiences could use tokens that it obtained.
  */
-export function isIssuedToUs({ aud, azp }: JWTPayload, audiences: readonly string[]): boolean {
+function isIssuedToUs({ aud, azp }: JWTPayload, audiences: readonly string[]): boolean {
   if (!Array.isArray(aud) || aud.length === 1) return true;
   return typeof azp === 'string' && audiences.includes(azp);
 }
@@ -158,7 +158,7 @@ export function isAdmitted(email: string | null, domains: readonly string[]): bo
  * The profile API scopes of a token, from `scope` or `scopes`, as a list or as text; undefined when it has none. Unknown
  * scopes are included: a token with only unknown scopes is allowed nothing.
  */
-export function profileScopes({ scope, scopes }: JWTPayload): readonly string[] | undefined {
+function profileScopes({ scope, scopes }: JWTPayload): readonly string[] | undefined {
   const named = [scope, scopes].flatMap(wordsOf).filter((word) => word.startsWith('profile.'));
   return named.length > 0 ? named : undefined;
 }

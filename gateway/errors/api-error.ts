@@ -32,10 +32,10 @@ export class ApiError extends Error {
     status: number,
     error: string,
     options: {
-      details?: readonly ErrorDetail[];
+      details?: readonly ErrorDetail[] | undefined;
       fields?: Readonly<Record<string, unknown>>;
-      retryAfterSeconds?: number;
-      challenge?: Challenge;
+      retryAfterSeconds?: number | undefined;
+      challenge?: Challenge | undefined;
       /** For the log; not sent to the caller. */
       cause?: unknown;
     } = {},
@@ -48,6 +48,15 @@ export class ApiError extends Error {
     this.fields = options.fields ?? {};
     this.retryAfterSeconds = options.retryAfterSeconds;
     this.challenge = options.challenge;
+  }
+
+  /** The same response with further fields. */
+  with(fields: ApiError['fields']): ApiError {
+    const { details, retryAfterSeconds, challenge, cause } = this;
+    return new ApiError(this.status, this.error, {
+      ...{ details, retryAfterSeconds, challenge, cause },
+      fields: { ...this.fields, ...fields },
+    });
   }
 }
 
@@ -107,7 +116,7 @@ export function conflict(
 ): ApiError {
   return new ApiError(409, 'conflict', {
     fields: { reason, causes },
-    ...(details === undefined ? {} : { details }),
+    details,
   });
 }
 
@@ -127,8 +136,9 @@ export function unsupportedMediaType(): ApiError {
   return new ApiError(415, 'unsupported media type');
 }
 
-export function tooManyRequests(retryAfterSeconds: number): ApiError {
-  return new ApiError(429, 'too many requests', { retryAfterSeconds });
+/** `fields` name the bound that was reached, where that is one of a workspace, organization or account. */
+export function tooManyRequests(retryAfterSeconds: number, fields: ApiError['fields'] = {}): ApiError {
+  return new ApiError(429, 'too many requests', { retryAfterSeconds, fields });
 }
 
 /** 503: nothing is confirmed. `fields` may contain the assigned ids, for a retry; `cause` is for the log only. */

@@ -63,16 +63,11 @@ function traceIds(traceparent: string | undefined) {
  * response, take the refusal for an outage, and retry ten times.
  */
 function forSdks(refusal: ApiError): ApiError {
-  const { status, error, details, retryAfterSeconds, challenge } = refusal;
+  const { error, details, challenge } = refusal;
   const [first] = details ?? [];
   const why = first === undefined ? challenge?.reason : [first.path, first.message].join(' ').trim();
   const message = why === undefined ? error : `${error}: ${why}`;
-  return new ApiError(status, error, {
-    fields: { code: error.replaceAll(' ', '_'), message, ...refusal.fields },
-    ...(details === undefined ? {} : { details }),
-    ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
-    ...(challenge === undefined ? {} : { challenge }),
-  });
+  return refusal.with({ code: error.replaceAll(' ', '_'), message });
 }
 
 /** The response to a known error, Fastify's included; undefined for an unexpected error. */

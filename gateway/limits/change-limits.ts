@@ -10,7 +10,7 @@ import {
   TokenBuckets,
   type Verdict,
 } from '@tributary/core';
-import { ApiError } from '../errors/api-error.ts';
+import { ApiError, tooManyRequests } from '../errors/api-error.ts';
 import { type Budgeted, refuseChangeOverBudget } from './storage-budgets.ts';
 
 export interface ChangeRates {
@@ -118,9 +118,14 @@ export class ChangeLimits {
     const { perScope, perAccount } = this.#rates;
     const changes = Math.ceil(bytes / BYTES_OF_A_CHANGE);
     const ofScope = scope === undefined ? 0 : this.#ofScopes.take(scope, changes);
-    if (ofScope > 0) throw tooManyChanges('changes_per_minute', perScope, ofScope);
+    if (ofScope > 0)
+      throw tooManyRequests(Math.ceil(ofScope / 1_000), { quota: 'changes_per_minute', limit: perScope });
     const ofAccount = this.#ofAccounts.take(account, changes);
-    if (ofAccount > 0) throw tooManyChanges('changes_per_minute_of_account', perAccount, ofAccount);
+    if (ofAccount > 0)
+      throw tooManyRequests(Math.ceil(ofAccount / 1_000), {
+        quota: 'changes_per_minute_of_account',
+        limit: perAccount,
+      });
   }
 
   #addPending(uses: readonly QuotaUse[], sign: 1 | -1): void {
@@ -147,11 +152,6 @@ function nameOf({ quota, scope }: QuotaUse): string {
 /** 409: the quota is full. Existing entities stay as they are. */
 export function quotaExceeded(quota: string, limit: number): ApiError {
   return new ApiError(409, 'quota exceeded', { fields: { quota, limit } });
-}
-
-function tooManyChanges(quota: string, limit: number, waitMs: number): ApiError {
-  const retryAfterSeconds = Math.ceil(waitMs / 1_000);
-  return new ApiError(429, 'too many requests', { fields: { quota, limit }, retryAfterSeconds });
 }
 
 interface ScopeQueue {
