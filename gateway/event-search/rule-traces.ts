@@ -36,6 +36,7 @@ import {
   type TransformationResult,
 } from '@tributary/core';
 import { TENANT_TURNS } from '../limits/turns.ts';
+import { defined } from '../resources/schemas.ts';
 import { CLOCK_SKEW_MS, isEntryOf, type LogScan, type ScanEnd, specOf } from './log-scan.ts';
 
 /** An accepted event, as route reads it. */
@@ -461,9 +462,7 @@ function traceOfOutcome(outcome: DeliveryOutcome): DeliveryTrace {
     status,
     first_try: false,
     attempts: delivery.attempts,
-    ...(reason === undefined ? {} : { reason }),
-    ...(cause === undefined ? {} : { cause }),
-    ...(next_attempt_at === undefined ? {} : { next_attempt_at }),
+    ...defined({ reason, cause, next_attempt_at }),
   };
 }
 

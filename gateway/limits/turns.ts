@@ -64,6 +64,33 @@ export class FairSemaphore {
   }
 }
 
+/** Runs the tasks of each key one after the other, whether or not the one before failed. */
+export function oneAtATime() {
+  const last = new Map<string, Promise<unknown>>();
+  return async <T>(key: string, task: () => Promise<T>): Promise<T> => {
+    const own = (last.get(key) ?? Promise.resolve()).then(task, task);
+    last.set(key, own);
+    try {
+      return await own;
+    } finally {
+      if (last.get(key) === own) last.delete(key);
+    }
+  };
+}
+
+const A_FEW = 4;
+
+/** The results of a task for each item, a few at a time. */
+export async function aFewAtATime<Item, Result>(
+  items: readonly Item[],
+  task: (item: Item) => Promise<Result>,
+): Promise<Result[]> {
+  const results: Result[] = [];
+  for (let at = 0; at < items.length; at += A_FEW)
+    results.push(...(await Promise.all(items.slice(at, at + A_FEW).map(task))));
+  return results;
+}
+
 /**
  * Fires when the response is sent, or the client has disconnected before. A client that closed only its writing side
  * still reads, and cannot be told from one that closed both until something is written to it.

@@ -12,6 +12,7 @@ import { type TProperties, type TSchema, Type } from 'typebox';
 import { invalidRequest } from '../errors/api-error.ts';
 import {
   closed,
+  defined,
   documentedAs,
   type IntegerRule,
   idsText,
@@ -213,7 +214,7 @@ export const pageQuery = {
 
 export interface PageRequest {
   readonly limit: number;
-  readonly cursor: string | undefined;
+  readonly cursor?: string;
 }
 
 export interface Page<Item> {
@@ -224,8 +225,7 @@ export interface Page<Item> {
 
 /** Reads the parameters of a list; 400 for a limit out of bounds. */
 export function pageRequest(query: { limit?: string; cursor?: string }): PageRequest {
-  const limit = parseInteger(query.limit, LIMIT);
-  return { limit, cursor: query.cursor };
+  return { limit: parseInteger(query.limit, LIMIT), ...defined({ cursor: query.cursor }) };
 }
 
 /** The order of lists that state no other. */

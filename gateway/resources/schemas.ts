@@ -1,7 +1,32 @@
-import { isCalendarDay, isUuid, type JsonObject, normalizeEmail } from '@tributary/core';
+import { isCalendarDay, isUuid, type JsonObject, normalizeEmail, type Operation } from '@tributary/core';
+import type { FastifyContextConfig, FastifySchema } from 'fastify';
 import { type Static, type TObjectOptions, type TProperties, type TSchema, Type } from 'typebox';
 import { invalidRequest } from '../errors/api-error.ts';
 import { DOCUMENTED } from '../server/create-server.ts';
+
+/** What few routes state beside their schemas. */
+interface RouteOptions extends Omit<FastifyContextConfig, 'operation'> {
+  /** Bytes of the body. Default: that of all bodies. */
+  readonly bodyLimit?: number;
+}
+
+/**
+ * The options of a route: its operation in the permission table, its name and summary in the reference, and its schemas.
+ * Path parameters need a schema only where the handler reads them.
+ */
+export function operation<Schema extends FastifySchema>(
+  name: Operation,
+  operationId: string,
+  summary: string,
+  schema: Schema,
+  { bodyLimit, ...config }: RouteOptions = {},
+) {
+  return {
+    ...(bodyLimit === undefined ? {} : { bodyLimit }),
+    config: { ...config, operation: name },
+    schema: { operationId, summary, ...schema },
+  };
+}
 
 /** An object with these fields and no others. A `title` is the schema's name in the OpenAPI document. */
 export function closed<P extends TProperties>(properties: P, options: TObjectOptions = {}) {
@@ -30,6 +55,13 @@ export const noBody = nullable(closed({}));
 /** An optional field of a request; `null` means the same as absent. */
 export function optional<Schema extends TSchema>(schema: Schema) {
   return Type.Optional(nullable(schema));
+}
+
+/** Such fields of all these schemas. */
+export function allOptional<Fields extends TProperties>(fields: Fields) {
+  return Object.fromEntries(Object.entries(fields).map(([name, schema]) => [name, optional(schema)])) as {
+    [Name in keyof Fields]: ReturnType<typeof optional<Fields[Name]>>;
+  };
 }
 
 /** A list in a response. */
@@ -252,6 +284,12 @@ export function lookBack(now: number, hours: number): { fromHour: number; toHour
   return { fromHour: toHour - (hours - 1) * HOUR_MS, toHour };
 }
 
+/** An object without its undefined fields. */
+export function defined<Fields extends object>(fields: Fields) {
+  const entries = Object.entries(fields).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(entries) as { [Name in keyof Fields]?: Exclude<Fields[Name], undefined> };
+}
+
 /** Documents a time that may also be a date. */
 export const DATE_OR_TIME = { anyOf: [{ format: 'date-time' }, { format: 'date' }] } as const;
 
@@ -269,6 +307,11 @@ export function parseTime(path: string, text: string | undefined): number | unde
   if (!ISO_8601.test(text) || Number.isNaN(time) || !isCalendarDay(text))
     throw invalidRequest({ path, message: 'must be an ISO 8601 time' });
   return time;
+}
+
+/** The range of a query by its parameters `since` and `until`. 400 as of `parseTime`. */
+export function timeRange({ since, until }: { readonly since?: string; readonly until?: string }) {
+  return defined({ since: parseTime('since', since), until: parseTime('until', until) });
 }
 
 export const email = Type.String({

@@ -16,10 +16,9 @@ import {
   listOf,
   nullable,
   oneOf,
-  organizationPathOf,
-  parseTime,
-  pathOf,
+  operation,
   time,
+  timeRange,
   timeText,
   uuid,
 } from '../resources/schemas.ts';
@@ -70,9 +69,6 @@ const NARROWING = ['actor', 'entity_type', 'entity_id', 'action'] as const;
 
 /** The history query for the entries of one workspace or organization. 400 for an invalid time. */
 function auditEntriesOf(scopeId: string, query: Static<typeof auditQuery>): HistoryQuery {
-  const { limit, cursor } = pageRequest(query);
-  const since = parseTime('since', query.since);
-  const until = parseTime('until', query.until);
   const facets = NARROWING.flatMap((name) => {
     const value = query[name];
     return value === undefined ? [] : [[name, value.toLowerCase()] as const];
@@ -81,10 +77,8 @@ function auditEntriesOf(scopeId: string, query: Static<typeof auditQuery>): Hist
     kind: 'audit',
     workspaceId: scopeId,
     facets: Object.fromEntries(facets),
-    ...(since === undefined ? {} : { since }),
-    ...(until === undefined ? {} : { until }),
-    limit,
-    ...(cursor === undefined ? {} : { cursor }),
+    ...timeRange(query),
+    ...pageRequest(query),
   };
 }
 
@@ -112,29 +106,18 @@ export const auditRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async
 
   app.get(
     '/workspaces/:workspaceId/audit-log',
-    {
-      config: { operation: 'audit-log.list' },
-      schema: {
-        operationId: 'listAuditLog',
-        summary: 'List who changed what in a workspace',
-        params: pathOf(),
-        ...schema,
-      },
-    },
+    operation('audit-log.list', 'listAuditLog', 'List who changed what in a workspace', schema),
     (request, reply) => sendEntries(request.workspace.id, request, reply),
   );
 
   app.get(
     '/organizations/:organizationId/audit-log',
-    {
-      config: { operation: 'organization-audit-log.list' },
-      schema: {
-        operationId: 'listOrganizationAuditLog',
-        summary: 'List who changed what in an organization',
-        params: organizationPathOf(),
-        ...schema,
-      },
-    },
+    operation(
+      'organization-audit-log.list',
+      'listOrganizationAuditLog',
+      'List who changed what in an organization',
+      schema,
+    ),
     (request, reply) => sendEntries(request.organization.id, request, reply),
   );
 

@@ -55,34 +55,17 @@ interface DestinationTests {
 export function createDestinationTests(dependencies: Dependencies): DestinationTests {
   /** One semaphore for each workspace with running tests. */
   const semaphores = new Map<string, { readonly semaphore: FairSemaphore; users: number }>();
-  const running = new Set<AbortController>();
-  let isClosed = false;
+  const closed = new AbortController();
 
   async function run(destination: Destination, disconnected: AbortSignal): Promise<ConnectionTest> {
     const connector = dependencies.connectors.connector(destination.type);
     if (connector === undefined) throw conflict('unusable');
     const connectorDestination = opened(dependencies, destination);
-    const over = new AbortController();
-    const late = Promise.withResolvers<ConnectionTest>();
-    const end = () => {
-      over.abort();
-      late.resolve({ ok: false, reason: 'timed out' });
-    };
-    const timer = setTimeout(end, TIMEOUT_MS);
-    const leave = () => over.abort();
-    disconnected.addEventListener('abort', leave);
-    if (disconnected.aborted || isClosed) leave();
-    running.add(over);
-    try {
-      return await Promise.race([
-        connector.test(connectorDestination, { signal: over.signal }),
-        late.promise,
-      ]);
-    } finally {
-      clearTimeout(timer);
-      disconnected.removeEventListener('abort', leave);
-      running.delete(over);
-    }
+    const late = AbortSignal.timeout(TIMEOUT_MS);
+    const signal = AbortSignal.any([late, disconnected, closed.signal]);
+    const isLate = Promise.withResolvers<ConnectionTest>();
+    late.addEventListener('abort', () => isLate.resolve({ ok: false, reason: 'timed out' }));
+    return Promise.race([connector.test(connectorDestination, { signal }), isLate.promise]);
   }
 
   function limited<T>(workspaceId: string, disconnected: AbortSignal, work: () => Promise<T>): Promise<T> {
@@ -119,10 +102,7 @@ export function createDestinationTests(dependencies: Dependencies): DestinationT
         const test = await run(destination, disconnected);
         return presentTest(test, Math.round(performance.now() - began));
       }),
-    close() {
-      isClosed = true;
-      for (const over of running) over.abort();
-    },
+    close: () => closed.abort(),
   };
 }
 

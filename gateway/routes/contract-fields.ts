@@ -8,7 +8,7 @@ import {
   UNDECLARED_FIELDS,
 } from '@tributary/core';
 import { type Static, Type } from 'typebox';
-import { ApiError, type ErrorDetail, invalidRequest } from '../errors/api-error.ts';
+import { type ErrorDetail, invalidRequest, tooManyRequests } from '../errors/api-error.ts';
 import {
   closed,
   description,
@@ -154,9 +154,6 @@ export function checkPastVersions(state: Pick<CatalogView, 'pastContracts'>, wor
   for (const contract of state.pastContracts(workspaceId)) {
     bytes += sizeOf(contract);
     if (bytes > MAX_PAST_BYTES)
-      throw new ApiError(429, 'too many requests', {
-        fields: { quota: 'past_contract_versions', limit: MAX_PAST_BYTES },
-        retryAfterSeconds: RETRY_AFTER_SECONDS,
-      });
+      throw tooManyRequests(RETRY_AFTER_SECONDS, { quota: 'past_contract_versions', limit: MAX_PAST_BYTES });
   }
 }

@@ -11,10 +11,12 @@ import {
 } from '@tributary/core';
 import { type Static, Type } from 'typebox';
 import type { GatewayDependencies } from '../dependencies.ts';
+import { aFewAtATime } from '../limits/turns.ts';
 import { entityOf } from '../resources/catalog-entities.ts';
 import { linkNext, pageQuery, pageRequest, withCursor } from '../resources/lists.ts';
 import {
   closed,
+  defined,
   documentedAs,
   EXAMPLE_IDS,
   HOURS,
@@ -23,11 +25,12 @@ import {
   listOf,
   lookBack,
   oneOf,
+  operation,
   parseIds,
   parseInteger,
-  parseTime,
   pathOf,
   time,
+  timeRange,
   timeText,
   uuid,
 } from '../resources/schemas.ts';
@@ -101,9 +104,6 @@ const contractViolationCounts = listOf(
   'In the order of `ids`.',
 );
 
-/** Contracts whose violations are counted at a time: each count is a scan of an index. */
-const COUNTED_AT_ONCE = 4;
-
 const path = '/workspaces/:workspaceId/event-contracts/:contractId/violations';
 
 /** The violations of a contract, listed and counted by hour. */
@@ -112,16 +112,11 @@ export const violationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
 
   app.get(
     path,
-    {
-      config: { operation: 'event-contracts.violations' },
-      schema: {
-        operationId: 'listViolations',
-        summary: 'List the violations of a contract',
-        params: pathOf('contractId'),
-        querystring: violationQuery,
-        response: { 200: violationList },
-      },
-    },
+    operation('event-contracts.violations', 'listViolations', 'List the violations of a contract', {
+      params: pathOf('contractId'),
+      querystring: violationQuery,
+      response: { 200: violationList },
+    }),
     async (request, reply) => {
       const contract = entityOf(request, dependencies, 'contract', request.params.contractId);
       const query = violationsOf(contract, request.query);
@@ -133,46 +128,32 @@ export const violationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
 
   app.get(
     '/workspaces/:workspaceId/event-contracts/violations/hourly',
-    {
-      config: { operation: 'event-contracts.violations' },
-      schema: {
-        operationId: 'countViolationsOfContracts',
-        summary: 'Count the violations of several contracts by hour',
-        params: pathOf(),
-        querystring: contractViolationsQuery,
-        response: { 200: contractViolationCounts },
-      },
-    },
+    operation(
+      'event-contracts.violations',
+      'countViolationsOfContracts',
+      'Count the violations of several contracts by hour',
+      { querystring: contractViolationsQuery, response: { 200: contractViolationCounts } },
+    ),
     async ({ query, workspace }) => {
       const { ids, ...others } = query;
       const contracts = [...parseIds(ids)].flatMap(
         (id) => dependencies.catalog.state.entity('contract', workspace.id, id) ?? [],
       );
-      const counted: Static<typeof contractViolationCounts>[number][] = [];
-      for (let at = 0; at < contracts.length; at += COUNTED_AT_ONCE) {
-        const some = contracts.slice(at, at + COUNTED_AT_ONCE).map(async (contract) => {
-          const counts = await history.countByHour(countsOf(contract, others, clock()));
-          const total = counts.reduce((sum, { count }) => sum + count, 0);
-          return { contract_id: contract.id, total, hourly: counts.map(presentViolationCount) };
-        });
-        counted.push(...(await Promise.all(some)));
-      }
-      return counted;
+      return aFewAtATime(contracts, async (contract) => {
+        const counts = await history.countByHour(countsOf(contract, others, clock()));
+        const total = counts.reduce((sum, { count }) => sum + count, 0);
+        return { contract_id: contract.id, total, hourly: counts.map(presentViolationCount) };
+      });
     },
   );
 
   app.get(
     `${path}/hourly`,
-    {
-      config: { operation: 'event-contracts.violations' },
-      schema: {
-        operationId: 'countViolations',
-        summary: 'Count the violations of a contract by hour',
-        params: pathOf('contractId'),
-        querystring: violationHoursQuery,
-        response: { 200: violationCounts },
-      },
-    },
+    operation('event-contracts.violations', 'countViolations', 'Count the violations of a contract by hour', {
+      params: pathOf('contractId'),
+      querystring: violationHoursQuery,
+      response: { 200: violationCounts },
+    }),
     async (request) => {
       const contract = entityOf(request, dependencies, 'contract', request.params.contractId);
       const counts = await history.countByHour(countsOf(contract, request.query, clock()));
@@ -185,23 +166,18 @@ type ContractId = { readonly id: string; readonly workspace_id: string };
 type HoursQuery = Static<typeof violationHoursQuery>;
 
 /** The history query for the violations of a contract. 400 for an invalid time. */
-export function violationsOf(contract: ContractId, query: Static<typeof violationQuery>): HistoryQuery {
-  const { limit, cursor } = pageRequest(query);
-  const since = parseTime('since', query.since);
-  const until = parseTime('until', query.until);
+function violationsOf(contract: ContractId, query: Static<typeof violationQuery>): HistoryQuery {
   return {
     kind: 'violation',
     workspaceId: contract.workspace_id,
     facets: facetsOf(contract, query),
-    ...(since === undefined ? {} : { since }),
-    ...(until === undefined ? {} : { until }),
-    limit,
-    ...(cursor === undefined ? {} : { cursor }),
+    ...timeRange(query),
+    ...pageRequest(query),
   };
 }
 
 /** The query for their number by hour. */
-export function countsOf(contract: ContractId, query: HoursQuery, now: number): HistoryCountQuery {
+function countsOf(contract: ContractId, query: HoursQuery, now: number): HistoryCountQuery {
   const hours = parseInteger(query.hours, HOURS);
   return {
     kind: 'violation',
@@ -219,9 +195,8 @@ function facetsOf({ id }: ContractId, query: Omit<HoursQuery, 'hours'>): Readonl
       : String(
           parseInteger(contract_version, { name: 'contract_version', min: 1, max: 999_999_999, fallback: 1 }),
         );
-  const facets = { contract_id: id, kind, action, path, contract_version: version, environment };
-  const given = Object.entries(facets).filter((facet): facet is [string, string] => facet[1] !== undefined);
-  return Object.fromEntries(given);
+  const given = defined({ kind, action, path, contract_version: version, environment });
+  return { contract_id: id, ...given };
 }
 
 /** A violation as the history stage stores it. */

@@ -19,6 +19,7 @@ import { conflict, notFound } from '../errors/api-error.ts';
 import { linkNext, type PageRequest, pageQuery, pageRequest, withCursor } from '../resources/lists.ts';
 import {
   closed,
+  defined,
   freeObject,
   type IntegerRule,
   integerText,
@@ -26,6 +27,7 @@ import {
   noBody,
   nullable,
   oneOf,
+  operation,
   optional,
   parseInteger,
   pathOf,
@@ -252,12 +254,12 @@ async function groupsOf(
   const { groups, more } = await history.groups({
     kind: 'delivery',
     workspaceId,
-    values: {
-      ...(status === undefined ? {} : { status }),
-      ...(destination_id === undefined ? {} : { destination_id: destination_id.toLowerCase() }),
-      ...(rule_id === undefined ? {} : { rule_id: rule_id.toLowerCase() }),
-      ...(cause === undefined ? {} : { cause }),
-    },
+    values: defined({
+      status,
+      destination_id: destination_id?.toLowerCase(),
+      rule_id: rule_id?.toLowerCase(),
+      cause,
+    }),
     limit: parseInteger(limit, LIMIT),
   });
   const presented = groups.map(({ id, values, count, firstAt, lastAt, newest }) => {
@@ -295,16 +297,12 @@ export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
 
   app.get(
     path,
-    {
-      config: { operation: 'deliveries.list' },
-      schema: {
-        operationId: 'listDeliveries',
-        summary: 'List deliveries that were retried or ended otherwise than at their first try',
-        params: pathOf(),
-        querystring: deliveryQuery,
-        response: { 200: deliveryList },
-      },
-    },
+    operation(
+      'deliveries.list',
+      'listDeliveries',
+      'List deliveries that were retried or ended otherwise than at their first try',
+      { querystring: deliveryQuery, response: { 200: deliveryList } },
+    ),
     async (request, reply) => {
       const { query, workspace } = request;
       const filter = { ...filterOf(query, undefined), status: query.status };
@@ -316,30 +314,21 @@ export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
 
   app.get(
     `${path}/groups`,
-    {
-      config: { operation: 'deliveries.list' },
-      schema: {
-        operationId: 'groupDeliveries',
-        summary: 'Count dead and retrying deliveries by what they failed with',
-        params: pathOf(),
-        querystring: groupsQuery,
-        response: { 200: deliveryGroups },
-      },
-    },
+    operation(
+      'deliveries.list',
+      'groupDeliveries',
+      'Count dead and retrying deliveries by what they failed with',
+      { querystring: groupsQuery, response: { 200: deliveryGroups } },
+    ),
     async ({ query, workspace }) => await groupsOf(history, workspace.id, query),
   );
 
   app.get(
     `${path}/:deliveryId`,
-    {
-      config: { operation: 'deliveries.read' },
-      schema: {
-        operationId: 'readDelivery',
-        summary: 'Read a delivery with its event',
-        params: pathOf('deliveryId'),
-        response: { 200: deliveryResource },
-      },
-    },
+    operation('deliveries.read', 'readDelivery', 'Read a delivery with its event', {
+      params: pathOf('deliveryId'),
+      response: { 200: deliveryResource },
+    }),
     async (request) => {
       const outcome = await outcomeNamed(request, request.params.deliveryId);
       const event = await eventOf(log, outcome.delivery);
@@ -349,16 +338,11 @@ export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
 
   app.post(
     `${path}/:deliveryId/redrive`,
-    {
-      config: { operation: 'deliveries.redrive' },
-      schema: {
-        operationId: 'redriveDelivery',
-        summary: 'Send a dead delivery again',
-        params: pathOf('deliveryId'),
-        body: noBody,
-        response: { 202: redriven },
-      },
-    },
+    operation('deliveries.redrive', 'redriveDelivery', 'Send a dead delivery again', {
+      params: pathOf('deliveryId'),
+      body: noBody,
+      response: { 202: redriven },
+    }),
     async (request, reply) => {
       const outcome = await outcomeNamed(request, request.params.deliveryId);
       if (outcome.status === 'dead' && !(await isKept(log, outcome.delivery)))
@@ -372,17 +356,11 @@ export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
 
   app.post(
     `${path}/redrive`,
-    {
-      config: { operation: 'deliveries.redrive' },
-      schema: {
-        operationId: 'redriveDeliveries',
-        summary: 'Send dead deliveries again',
-        params: pathOf(),
-        querystring: deadQuery,
-        body: deadBody,
-        response: { 202: redriven },
-      },
-    },
+    operation('deliveries.redrive', 'redriveDeliveries', 'Send dead deliveries again', {
+      querystring: deadQuery,
+      body: deadBody,
+      response: { 202: redriven },
+    }),
     async (request, reply) => {
       const { query, body, workspace } = request;
       const cursor = statedOnce('cursor', query.cursor, body?.cursor);
@@ -395,16 +373,11 @@ export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
 
   app.post(
     `${path}/:deliveryId/discard`,
-    {
-      config: { operation: 'deliveries.discard' },
-      schema: {
-        operationId: 'discardDelivery',
-        summary: 'Let a dead delivery be',
-        params: pathOf('deliveryId'),
-        body: noBody,
-        response: { 202: discarded },
-      },
-    },
+    operation('deliveries.discard', 'discardDelivery', 'Let a dead delivery be', {
+      params: pathOf('deliveryId'),
+      body: noBody,
+      response: { 202: discarded },
+    }),
     async (request, reply) => {
       const outcome = await outcomeNamed(request, request.params.deliveryId);
       if (outcome.status !== 'discarded') {
@@ -418,17 +391,11 @@ export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
 
   app.post(
     `${path}/discard`,
-    {
-      config: { operation: 'deliveries.discard' },
-      schema: {
-        operationId: 'discardDeliveries',
-        summary: 'Let dead deliveries be',
-        params: pathOf(),
-        querystring: deadQuery,
-        body: deadBody,
-        response: { 202: discarded },
-      },
-    },
+    operation('deliveries.discard', 'discardDeliveries', 'Let dead deliveries be', {
+      querystring: deadQuery,
+      body: deadBody,
+      response: { 202: discarded },
+    }),
     async (request, reply) => {
       const { query, body, workspace } = request;
       const cursor = statedOnce('cursor', query.cursor, body?.cursor);

@@ -3,7 +3,7 @@ import type { ConnectorDescription } from '@tributary/core';
 import { type Static, Type } from 'typebox';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { notFound } from '../errors/api-error.ts';
-import { closed, freeObject, listOf, pathOf } from '../resources/schemas.ts';
+import { closed, freeObject, listOf, operation, pathOf } from '../resources/schemas.ts';
 
 const preset = Type.Object({
   name: Type.String({ description: 'As `presets` of the settings names it.' }),
@@ -65,30 +65,19 @@ export const destinationTypeRoutes: FastifyPluginAsyncTypebox<GatewayDependencie
 ) => {
   app.get(
     path,
-    {
-      config: { operation: 'destination-types.list' },
-      schema: {
-        operationId: 'listDestinationTypes',
-        summary: 'List the types that destinations may have',
-        params: pathOf(),
-        querystring: closed({}),
-        response: { 200: destinationTypeList },
-      },
-    },
+    operation('destination-types.list', 'listDestinationTypes', 'List the types that destinations may have', {
+      querystring: closed({}),
+      response: { 200: destinationTypeList },
+    }),
     async () => [...connectors.descriptions.values()].map(presentType),
   );
 
   app.get(
     `${path}/:type`,
-    {
-      config: { operation: 'destination-types.read' },
-      schema: {
-        operationId: 'readDestinationType',
-        summary: 'Read a type of destinations',
-        params: pathOf('type'),
-        response: { 200: destinationType },
-      },
-    },
+    operation('destination-types.read', 'readDestinationType', 'Read a type of destinations', {
+      params: pathOf('type'),
+      response: { 200: destinationType },
+    }),
     async (request) => {
       const description = connectors.descriptions.get(request.params.type);
       if (description === undefined) throw notFound();

@@ -20,10 +20,12 @@ import { EventTracer } from '../event-search/event-tracer.ts';
 import { disconnectSignal } from '../limits/turns.ts';
 import {
   closed,
+  defined,
   freeObject,
   listOf,
   nullable,
   oneOf,
+  operation,
   parseTime,
   pathOf,
   time,
@@ -269,16 +271,11 @@ export const eventTraceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = 
 
   app.get(
     '/workspaces/:workspaceId/events/:messageId',
-    {
-      config: { operation: 'events.read' },
-      schema: {
-        operationId: 'findEvent',
-        summary: 'Find where an event is',
-        params: pathOf('messageId'),
-        querystring: traceQuery,
-        response: { 200: traceResource },
-      },
-    },
+    operation('events.read', 'findEvent', 'Find where an event is', {
+      params: pathOf('messageId'),
+      querystring: traceQuery,
+      response: { 200: traceResource },
+    }),
     async ({ workspace, params, query }, reply) => {
       const around = parseTime('around', query.around);
       const { trace, coverage } = await tracer.trace(
@@ -286,8 +283,7 @@ export const eventTraceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = 
           workspaceId: workspace.id,
           messageId: params.messageId,
           environments: query.environment === undefined ? ENVIRONMENTS : [query.environment],
-          ...(around === undefined ? {} : { around }),
-          ...(query.subject === undefined ? {} : { subject: query.subject }),
+          ...defined({ around, subject: query.subject }),
         },
         disconnectSignal(reply),
       );

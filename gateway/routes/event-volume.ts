@@ -9,8 +9,8 @@ import {
   listOf,
   lookBack,
   oneOf,
+  operation,
   parseInteger,
-  pathOf,
   time,
 } from '../resources/schemas.ts';
 
@@ -43,16 +43,10 @@ export const volumeRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
 ) => {
   app.get(
     '/workspaces/:workspaceId/event-volume',
-    {
-      config: { operation: 'event-volume.read' },
-      schema: {
-        operationId: 'readEventVolume',
-        summary: 'Count accepted events by hour, type and name',
-        params: pathOf(),
-        querystring: volumeQuery,
-        response: { 200: volumeRecords },
-      },
-    },
+    operation('event-volume.read', 'readEventVolume', 'Count accepted events by hour, type and name', {
+      querystring: volumeQuery,
+      response: { 200: volumeRecords },
+    }),
     async ({ query, workspace }) => {
       const hours = parseInteger(query.hours, HOURS);
       const rows = await counters.volume({

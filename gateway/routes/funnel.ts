@@ -32,9 +32,9 @@ import {
   integerText,
   listOf,
   oneOf,
+  operation,
   parseInteger,
   parseTime,
-  pathOf,
   time,
   timeText,
 } from '../resources/schemas.ts';
@@ -307,18 +307,12 @@ export const funnelRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
 ) => {
   app.get(
     '/workspaces/:workspaceId/funnel',
-    {
-      config: { operation: 'funnel.read' },
-      schema: {
-        operationId: 'readFunnel',
-        summary: 'Count events by outcome',
-        description:
-          'Events by the time they were received, from received to delivered, with what left at each step and why. `from` and `to` are extended to whole intervals.',
-        params: pathOf(),
-        querystring: funnelQuery,
-        response: { 200: funnelAnswer },
-      },
-    },
+    operation('funnel.read', 'readFunnel', 'Count events by outcome', {
+      description:
+        'Events by the time they were received, from received to delivered, with what left at each step and why. `from` and `to` are extended to whole intervals.',
+      querystring: funnelQuery,
+      response: { 200: funnelAnswer },
+    }),
     async ({ query, workspace }) => {
       const groupBy = readDimensions(query.group_by);
       const limit = parseInteger(query.limit, GROUPS);
@@ -348,18 +342,12 @@ export const funnelRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
 
   app.get(
     '/workspaces/:workspaceId/funnel/samples',
-    {
-      config: { operation: 'funnel.read' },
-      schema: {
-        operationId: 'listFunnelSamples',
-        summary: 'List message ids behind a count',
-        description:
-          'The last ten of each hour, source, key, type, name, rule and destination are kept, for eight days. The trace of an event is found by its message id.',
-        params: pathOf(),
-        querystring: samplesQuery,
-        response: { 200: samplesAnswer },
-      },
-    },
+    operation('funnel.read', 'listFunnelSamples', 'List message ids behind a count', {
+      description:
+        'The last ten of each hour, source, key, type, name, rule and destination are kept, for eight days. The trace of an event is found by its message id.',
+      querystring: samplesQuery,
+      response: { 200: samplesAnswer },
+    }),
     async ({ query, workspace }) => {
       const limit = parseInteger(query.limit, SAMPLES);
       const { from, to } = wholeIntervals(readRange(query, clock), 'hour');

@@ -38,8 +38,8 @@ import {
   name,
   nullable,
   oneOf,
+  operation,
   optional,
-  organizationPathOf,
   parseTime,
   pathOf,
   removedAs,
@@ -189,7 +189,7 @@ const apiKeyLists = (clock: Clock) =>
     },
   });
 
-function statusOf(key: ApiKey, now: number): (typeof STATUSES)[number] {
+function statusOf(key: Omit<ApiKey, 'hash'>, now: number): (typeof STATUSES)[number] {
   return key.status === 'active' && !isUsable(key, now) ? 'expired' : key.status;
 }
 
@@ -202,21 +202,16 @@ interface Presented {
 }
 
 /** The hash is not shown. */
-function presentApiKey(key: ApiKey, { uses, state, now }: Presented): Static<typeof apiKeyResource> {
+function presentApiKey(
+  { hash: _, ...key }: ApiKey,
+  { uses, state, now }: Presented,
+): Static<typeof apiKeyResource> {
   return {
-    id: key.id,
-    workspace_id: key.workspace_id,
-    name: key.name,
-    key_prefix: key.key_prefix,
-    role: key.role,
+    ...key,
     may_manage: key.may_manage ?? [],
     status: statusOf(key, now),
-    expires_at: key.expires_at,
     last_used_at: lastUse(uses, key.id),
-    created_by: key.created_by,
     created_by_role: state.workspaceRole(key.created_by, key.workspace_id) ?? null,
-    created_at: key.created_at,
-    updated_at: key.updated_at,
   };
 }
 
@@ -229,16 +224,10 @@ export const apiKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
 
   app.get(
     apiKeyPath,
-    {
-      config: { operation: 'api-keys.list' },
-      schema: {
-        operationId: 'listApiKeys',
-        summary: 'List API keys',
-        params: pathOf(),
-        querystring: apiKeys.querystring,
-        response: { 200: apiKeyList },
-      },
-    },
+    operation('api-keys.list', 'listApiKeys', 'List API keys', {
+      querystring: apiKeys.querystring,
+      response: { 200: apiKeyList },
+    }),
     async (request, reply) => {
       const keys = apiKeys.read(request, reply, catalog.state.listing('api_key', request.workspace.id));
       const uses = await readLastUses(request, reply, dependencies, keys);
@@ -249,16 +238,10 @@ export const apiKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
 
   app.post(
     apiKeyPath,
-    {
-      config: { operation: 'api-keys.create' },
-      schema: {
-        operationId: 'createApiKey',
-        summary: 'Create an API key',
-        params: pathOf(),
-        body: apiKeyBody,
-        response: { 201: createdApiKey },
-      },
-    },
+    operation('api-keys.create', 'createApiKey', 'Create an API key', {
+      body: apiKeyBody,
+      response: { 201: createdApiKey },
+    }),
     async (request, reply) => {
       const { name, role: wantedRole, may_manage, expires_at } = request.body;
       const role = wantedRole ?? 'editor';
@@ -280,15 +263,10 @@ export const apiKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
 
   app.delete(
     `${apiKeyPath}/:keyId`,
-    {
-      config: { operation: 'api-keys.revoke' },
-      schema: {
-        operationId: 'revokeApiKey',
-        summary: 'Revoke an API key',
-        params: pathOf('keyId'),
-        response: { 200: removedAs('revoked') },
-      },
-    },
+    operation('api-keys.revoke', 'revokeApiKey', 'Revoke an API key', {
+      params: pathOf('keyId'),
+      response: { 200: removedAs('revoked') },
+    }),
     async (request) =>
       revoke(
         request,
@@ -317,7 +295,7 @@ function grantsOf(
 }
 
 /** The expiry of a new key, in UTC; null for never. 400 for an invalid time, and for one that is not in the future. */
-export function expiryOf(wanted: string | undefined, now: number): string | null {
+function expiryOf(wanted: string | undefined, now: number): string | null {
   const at = parseTime('/expires_at', wanted);
   if (at === undefined) return null;
   if (at <= now) throw invalidRequest({ path: '/expires_at', message: 'must be in the future' });
@@ -382,22 +360,11 @@ const writeKeys = catalogList<WriteKey>()({
 });
 
 /** `uses`: the last uses of keys, epoch ms. The hash is not shown. */
-function presentWriteKey(key: WriteKey, uses: ReadonlyMap<string, number>): Static<typeof writeKeyResource> {
-  return {
-    id: key.id,
-    workspace_id: key.workspace_id,
-    name: key.name,
-    key_prefix: key.key_prefix,
-    environment: key.environment,
-    pubsub_topic: key.pubsub_topic,
-    source_id: key.source_id,
-    collect_ip: key.collect_ip ?? false,
-    status: key.status,
-    last_used_at: lastUse(uses, key.id),
-    created_by: key.created_by,
-    created_at: key.created_at,
-    updated_at: key.updated_at,
-  };
+function presentWriteKey(
+  { hash: _, ...key }: WriteKey,
+  uses: ReadonlyMap<string, number>,
+): Static<typeof writeKeyResource> {
+  return { ...key, collect_ip: key.collect_ip ?? false, last_used_at: lastUse(uses, key.id) };
 }
 
 const writeKeyPath = '/workspaces/:workspaceId/event-keys';
@@ -408,16 +375,10 @@ export const writeKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
 
   app.get(
     writeKeyPath,
-    {
-      config: { operation: 'event-keys.list' },
-      schema: {
-        operationId: 'listWriteKeys',
-        summary: 'List write keys',
-        params: pathOf(),
-        querystring: writeKeys.querystring,
-        response: { 200: writeKeyList },
-      },
-    },
+    operation('event-keys.list', 'listWriteKeys', 'List write keys', {
+      querystring: writeKeys.querystring,
+      response: { 200: writeKeyList },
+    }),
     async (request, reply) => {
       const keys = writeKeys.read(request, reply, catalog.state.listing('write_key', request.workspace.id));
       const uses = await readLastUses(request, reply, dependencies, keys);
@@ -427,16 +388,10 @@ export const writeKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
 
   app.post(
     writeKeyPath,
-    {
-      config: { operation: 'event-keys.create' },
-      schema: {
-        operationId: 'createWriteKey',
-        summary: 'Create a write key',
-        params: pathOf(),
-        body: writeKeyBody,
-        response: { 201: createdWriteKey },
-      },
-    },
+    operation('event-keys.create', 'createWriteKey', 'Create a write key', {
+      body: writeKeyBody,
+      response: { 201: createdWriteKey },
+    }),
     async (request, reply) => {
       const { name, environment, pubsub_topic: wanted, source_id, collect_ip } = request.body;
       const dedicated = topicsOf(request.workspace, dependencies);
@@ -470,15 +425,10 @@ export const writeKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
 
   app.delete(
     `${writeKeyPath}/:keyId`,
-    {
-      config: { operation: 'event-keys.revoke' },
-      schema: {
-        operationId: 'revokeWriteKey',
-        summary: 'Revoke a write key',
-        params: pathOf('keyId'),
-        response: { 200: removedAs('revoked') },
-      },
-    },
+    operation('event-keys.revoke', 'revokeWriteKey', 'Revoke a write key', {
+      params: pathOf('keyId'),
+      response: { 200: removedAs('revoked') },
+    }),
     async (request) =>
       revoke(
         request,
@@ -573,24 +523,16 @@ const clientKeyList = listOf(clientKeyResource);
 
 /** `uses`: the last uses of keys, epoch ms. The hash is not shown. */
 function presentClientKey(
-  key: ClientKey,
+  { hash: _, ...key }: ClientKey,
   organization: Organization,
   uses: ReadonlyMap<string, number>,
   state: Pick<CatalogView, 'organizationRole'>,
 ): Static<typeof clientKeyResource> {
   return {
-    id: key.id,
-    organization_id: key.organization_id,
+    ...key,
     org_id: organization.org_id,
-    name: key.name,
-    key_prefix: key.key_prefix,
-    scopes: key.scopes,
-    status: key.status,
     last_used_at: lastUse(uses, key.id),
-    created_by: key.created_by,
     created_by_role: state.organizationRole(key.created_by, key.organization_id) ?? null,
-    created_at: key.created_at,
-    updated_at: key.updated_at,
   };
 }
 
@@ -611,16 +553,10 @@ export const clientKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
 
   app.get(
     clientKeyPath,
-    {
-      config: { operation: 'client-keys.list' },
-      schema: {
-        operationId: 'listClientKeys',
-        summary: 'List the client keys of an organization',
-        params: organizationPathOf(),
-        querystring: clientKeys.querystring,
-        response: { 200: clientKeyList },
-      },
-    },
+    operation('client-keys.list', 'listClientKeys', 'List the client keys of an organization', {
+      querystring: clientKeys.querystring,
+      response: { 200: clientKeyList },
+    }),
     async (request, reply) => {
       const keys = clientKeys.read(request, reply, catalog.state.clientKeys.listing(request.organization.id));
       const uses = await readLastUses(request, reply, dependencies, keys);
@@ -630,16 +566,10 @@ export const clientKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
 
   app.post(
     clientKeyPath,
-    {
-      config: { operation: 'client-keys.create' },
-      schema: {
-        operationId: 'createClientKey',
-        summary: 'Create a client key',
-        params: organizationPathOf(),
-        body: clientKeyBody,
-        response: { 201: createdClientKey },
-      },
-    },
+    operation('client-keys.create', 'createClientKey', 'Create a client key', {
+      body: clientKeyBody,
+      response: { 201: createdClientKey },
+    }),
     async (request, reply) => {
       const { raw, hash, prefix } = makeKey('client_key', random(KEY_BYTES));
       const id = newId();
@@ -667,15 +597,10 @@ export const clientKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
 
   app.delete(
     `${clientKeyPath}/:keyId`,
-    {
-      config: { operation: 'client-keys.revoke' },
-      schema: {
-        operationId: 'revokeClientKey',
-        summary: 'Revoke a client key',
-        params: organizationPathOf('keyId'),
-        response: { 200: removedAs('revoked') },
-      },
-    },
+    operation('client-keys.revoke', 'revokeClientKey', 'Revoke a client key', {
+      params: pathOf('keyId'),
+      response: { 200: removedAs('revoked') },
+    }),
     async (request) => revoke(request, dependencies, 'client_key', keyNamed(request, request.params.keyId)),
   );
 

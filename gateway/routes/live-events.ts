@@ -14,8 +14,8 @@ import { Type } from 'typebox';
 import { type Admitted, type Refusal, refusalNow } from '../authentication/access.ts';
 import { accountOf } from '../authentication/caller.ts';
 import type { GatewayDependencies, LiveLimits } from '../dependencies.ts';
-import { ApiError, unavailable } from '../errors/api-error.ts';
-import { closed, documentedAs, oneOf, pathOf } from '../resources/schemas.ts';
+import { tooManyRequests, unavailable } from '../errors/api-error.ts';
+import { closed, documentedAs, oneOf } from '../resources/schemas.ts';
 
 const liveQuery = closed({
   environment: Type.Optional(oneOf(ENVIRONMENTS, 'Default: both.')),
@@ -58,7 +58,6 @@ export const liveRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
         operationId: 'followEvents',
         summary: 'Follow the events of a workspace as they come',
         produces: ['text/event-stream'],
-        params: pathOf(),
         querystring: liveQuery,
         response: { 200: liveBody },
       },
@@ -496,11 +495,20 @@ export class StreamSlots {
     const own = this.#ofAccounts.get(owner.accountId)?.size ?? 0;
     const ofWorkspace = this.#ofWorkspaces.get(owner.workspaceId) ?? 0;
     const ofOrganization = this.#ofOrganizations.get(owner.organizationId) ?? 0;
-    if (ofWorkspace >= workspaceStreams) throw tooMany('live_streams_of_workspace', workspaceStreams);
-    if (own >= accountStreams) throw tooMany('live_streams_of_account', accountStreams);
+    if (ofWorkspace >= workspaceStreams)
+      throw tooManyRequests(RETRY_AFTER_SECONDS, {
+        quota: 'live_streams_of_workspace',
+        limit: workspaceStreams,
+      });
+    if (own >= accountStreams)
+      throw tooManyRequests(RETRY_AFTER_SECONDS, { quota: 'live_streams_of_account', limit: accountStreams });
     if (ofOrganization >= organizationStreams)
-      throw tooMany('live_streams_of_organization', organizationStreams);
-    if (this.#total >= streams && !this.#makeRoom(own)) throw tooMany('live_streams', streams);
+      throw tooManyRequests(RETRY_AFTER_SECONDS, {
+        quota: 'live_streams_of_organization',
+        limit: organizationStreams,
+      });
+    if (this.#total >= streams && !this.#makeRoom(own))
+      throw tooManyRequests(RETRY_AFTER_SECONDS, { quota: 'live_streams', limit: streams });
     const slot = new StreamSlot(owner);
     const slots = this.#ofAccounts.get(owner.accountId) ?? new Set<StreamSlot>();
     this.#ofAccounts.set(owner.accountId, slots.add(slot));
@@ -538,13 +546,6 @@ function countDown(counts: Map<string, number>, name: string): void {
   const count = (counts.get(name) ?? 0) - 1;
   if (count > 0) counts.set(name, count);
   else counts.delete(name);
-}
-
-function tooMany(quota: string, limit: number): ApiError {
-  return new ApiError(429, 'too many requests', {
-    fields: { quota, limit },
-    retryAfterSeconds: RETRY_AFTER_SECONDS,
-  });
 }
 
 const COMMENT_EVERY_MS = 15_000;

@@ -15,16 +15,7 @@ import {
 import { type Static, Type } from 'typebox';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { invalidRequest, notFound } from '../errors/api-error.ts';
-import {
-  closed,
-  email,
-  nullable,
-  oneOf,
-  optional,
-  organizationPathOf,
-  pathOf,
-  readEmail,
-} from '../resources/schemas.ts';
+import { closed, email, nullable, oneOf, operation, optional, readEmail } from '../resources/schemas.ts';
 
 const channel = Type.String({
   format: 'uuid',
@@ -151,15 +142,12 @@ export const noticeAddressRoutes: FastifyPluginAsyncTypebox<GatewayDependencies>
 
   app.post(
     '/organizations/:organizationId/notice-addresses/links',
-    {
-      config: { operation: 'organization-notice-addresses.confirm' },
-      schema: {
-        operationId: 'sendOrganizationConfirmationLink',
-        summary: 'Send the link again that confirms the address of an organization',
-        params: organizationPathOf(),
-        ...schema,
-      },
-    },
+    operation(
+      'organization-notice-addresses.confirm',
+      'sendOrganizationConfirmationLink',
+      'Send the link again that confirms the address of an organization',
+      { ...schema },
+    ),
     async ({ organization, body }, reply) => {
       const { id, notification_email } = organization;
       const wanted = readEmail(body.email, '/email');
@@ -171,15 +159,12 @@ export const noticeAddressRoutes: FastifyPluginAsyncTypebox<GatewayDependencies>
 
   app.post(
     '/workspaces/:workspaceId/notice-addresses/links',
-    {
-      config: { operation: 'notice-addresses.confirm' },
-      schema: {
-        operationId: 'sendConfirmationLink',
-        summary: 'Send the link again that confirms an address for notices',
-        params: pathOf(),
-        ...schema,
-      },
-    },
+    operation(
+      'notice-addresses.confirm',
+      'sendConfirmationLink',
+      'Send the link again that confirms an address for notices',
+      { ...schema },
+    ),
     async ({ workspace, body }, reply) => {
       const wanted = readEmail(body.email, '/email');
       const set = [...addressesOfWorkspace(catalog.state, workspace)].filter((each) => each.email === wanted);

@@ -20,8 +20,8 @@ import {
   name,
   nullable,
   oneOf,
+  operation,
   optional,
-  organizationPathOf,
   readEmail,
   times,
   uuid,
@@ -132,15 +132,10 @@ export const organizationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> 
 
   app.get(
     '/organizations',
-    {
-      config: { operation: 'organizations.list' },
-      schema: {
-        operationId: 'listOrganizations',
-        summary: 'List the organizations the caller is a member of',
-        querystring: organizations.querystring,
-        response: { 200: organizationList },
-      },
-    },
+    operation('organizations.list', 'listOrganizations', 'List the organizations the caller is a member of', {
+      querystring: organizations.querystring,
+      response: { 200: organizationList },
+    }),
     async (request, reply) => {
       const accountId = accountOf(request.caller);
       const found = organizations.read(request, reply, catalog.state.organizationListing(accountId));
@@ -150,15 +145,10 @@ export const organizationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> 
 
   app.post(
     '/organizations',
-    {
-      config: { operation: 'organizations.create' },
-      schema: {
-        operationId: 'createOrganization',
-        summary: 'Create an organization',
-        body: organizationBody,
-        response: { 201: organizationResource },
-      },
-    },
+    operation('organizations.create', 'createOrganization', 'Create an organization', {
+      body: organizationBody,
+      response: { 201: organizationResource },
+    }),
     async (request, reply) => {
       const id = newId();
       const accountId = accountOf(request.caller);
@@ -187,15 +177,9 @@ export const organizationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> 
 
   app.get(
     '/organizations/:organizationId',
-    {
-      config: { operation: 'organizations.read' },
-      schema: {
-        operationId: 'readOrganization',
-        summary: 'Read an organization',
-        params: organizationPathOf(),
-        response: { 200: organizationResource },
-      },
-    },
+    operation('organizations.read', 'readOrganization', 'Read an organization', {
+      response: { 200: organizationResource },
+    }),
     async ({ organization, organizationRole }, reply) => {
       tagVersion(reply, organization);
       return presentOrganization(organization, organizationRole, catalog.state);
@@ -204,20 +188,16 @@ export const organizationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> 
 
   app.put(
     '/organizations/:organizationId',
-    {
-      config: {
-        operation: 'organizations.update',
+    operation(
+      'organizations.update',
+      'replaceOrganization',
+      'Replace an organization',
+      { body: organizationReplacement, response: { 200: organizationResource } },
+      {
         patched: ({ organization, organizationRole }) =>
           presentOrganization(organizationNow(organization.id), organizationRole, catalog.state),
       },
-      schema: {
-        operationId: 'replaceOrganization',
-        summary: 'Replace an organization',
-        params: organizationPathOf(),
-        body: organizationReplacement,
-        response: { 200: organizationResource },
-      },
-    },
+    ),
     async (request, reply) => {
       const stored = organizationNow(request.organization.id);
       checkVersion(request, stored);

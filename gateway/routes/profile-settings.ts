@@ -20,7 +20,7 @@ import type { GatewayDependencies } from '../dependencies.ts';
 import { type ErrorDetail, invalidRequest } from '../errors/api-error.ts';
 import { MAX_DETAILS } from '../errors/error-handler.ts';
 import { checkVersion, isUnchanged, propose, tagVersion } from '../resources/catalog-entities.ts';
-import { closed, listOf, nullable, optional, organizationPathOf } from '../resources/schemas.ts';
+import { closed, listOf, nullable, operation, optional } from '../resources/schemas.ts';
 
 const MAX_TYPES = 50;
 const MAX_USER_IDS = 1_000;
@@ -121,15 +121,9 @@ export const profileSettingsRoutes: FastifyPluginAsyncTypebox<GatewayDependencie
 
   app.get(
     '/organizations/:organizationId/profile-settings',
-    {
-      config: { operation: 'profile-settings.read' },
-      schema: {
-        operationId: 'readProfileSettings',
-        summary: 'Read how an organization identifies people',
-        params: organizationPathOf(),
-        response: { 200: settingsResource },
-      },
-    },
+    operation('profile-settings.read', 'readProfileSettings', 'Read how an organization identifies people', {
+      response: { 200: settingsResource },
+    }),
     async ({ organization }, reply) => {
       tagVersion(reply, organization);
       return present(organization);
@@ -138,25 +132,24 @@ export const profileSettingsRoutes: FastifyPluginAsyncTypebox<GatewayDependencie
 
   app.put(
     '/organizations/:organizationId/profile-settings',
-    {
-      config: {
-        operation: 'profile-settings.update',
+    operation(
+      'profile-settings.update',
+      'replaceProfileSettings',
+      'Replace the profile settings of an organization',
+      {
+        description:
+          'Applies to later writes, searches and deletions. Existing identities of profiles stay until they are unlinked or expire. The version is that of the organization.',
+        body: settingsBody,
+        response: { 200: settingsResource },
+      },
+      {
         patched: ({ organization }) => {
           const { version, profile_settings = NO_PROFILE_SETTINGS } =
             catalog.state.organization(organization.id) ?? organization;
           return { ...profile_settings, version };
         },
       },
-      schema: {
-        operationId: 'replaceProfileSettings',
-        summary: 'Replace the profile settings of an organization',
-        description:
-          'Applies to later writes, searches and deletions. Existing identities of profiles stay until they are unlinked or expire. The version is that of the organization.',
-        params: organizationPathOf(),
-        body: settingsBody,
-        response: { 200: settingsResource },
-      },
-    },
+    ),
     async (request, reply) => {
       const current = () => catalog.state.organization(request.organization.id);
       const stored = current() ?? request.organization;

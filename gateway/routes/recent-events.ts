@@ -21,15 +21,16 @@ import type { GatewayDependencies } from '../dependencies.ts';
 import { disconnectSignal, FairSemaphore, TENANT_TURNS } from '../limits/turns.ts';
 import {
   closed,
+  defined,
   freeObject,
   type IntegerRule,
   integerText,
   listOf,
   nullable,
   oneOf,
+  operation,
   parseInteger,
   parseTime,
-  pathOf,
   time,
   timeText,
 } from '../resources/schemas.ts';
@@ -104,9 +105,7 @@ function eventsOf(workspaceId: string, query: Query, now: number): RecentEventsQ
   const { event_type, event_name, environment, outcome } = query;
   return {
     workspaceId,
-    ...(event_type === undefined ? {} : { type: event_type }),
-    ...(environment === undefined ? {} : { environment }),
-    ...(outcome === undefined ? {} : { outcome }),
+    ...defined({ type: event_type, environment, outcome }),
     since: parseTime('since', query.since) ?? now - DAY_MS,
     limit: parseInteger(query.limit, LIMIT),
     isNewest: true,
@@ -136,16 +135,10 @@ export const recentEventRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
   const recent = new RecentEvents(dependencies);
   app.get(
     '/workspaces/:workspaceId/recent-events',
-    {
-      config: { operation: 'events.recent' },
-      schema: {
-        operationId: 'listRecentEvents',
-        summary: 'Read some recent events, as samples',
-        params: pathOf(),
-        querystring: recentQuery,
-        response: { 200: recentEvents },
-      },
-    },
+    operation('events.recent', 'listRecentEvents', 'Read some recent events, as samples', {
+      querystring: recentQuery,
+      response: { 200: recentEvents },
+    }),
     async (request, reply) => {
       const query = eventsOf(request.workspace.id, request.query, clock());
       let events: CanonicalEvent[] = [];

@@ -35,7 +35,7 @@ import type { GatewayDependencies } from '../dependencies.ts';
 import { invalidRequest } from '../errors/api-error.ts';
 import { refuseOutputOverBudget } from '../limits/storage-budgets.ts';
 import { withCursor } from '../resources/lists.ts';
-import { oneOf, optional, parseTime, timeText } from '../resources/schemas.ts';
+import { allOptional, defined, oneOf, parseTime, timeRange, timeText } from '../resources/schemas.ts';
 
 /** The filter of lists, redrives and discards. Query and body have the same fields. */
 const fields = {
@@ -52,28 +52,12 @@ const fields = {
   until: timeText('ISO 8601; their events were received before then.'),
 };
 
-export const filterQuery = {
-  destination_id: Type.Optional(fields.destination_id),
-  rule_id: Type.Optional(fields.rule_id),
-  cause: Type.Optional(fields.cause),
-  reason: Type.Optional(fields.reason),
-  group: Type.Optional(fields.group),
-  since: Type.Optional(fields.since),
-  until: Type.Optional(fields.until),
-};
+export const filterQuery = Type.Partial(Type.Object(fields)).properties;
 
-export const filterBody = {
-  destination_id: optional(fields.destination_id),
-  rule_id: optional(fields.rule_id),
-  cause: optional(fields.cause),
-  reason: optional(fields.reason),
-  group: optional(fields.group),
-  since: optional(fields.since),
-  until: optional(fields.until),
-};
+export const filterBody = allOptional(fields);
 
-const NAMES = ['destination_id', 'rule_id', 'cause', 'reason', 'group', 'since', 'until'] as const;
-type Name = (typeof NAMES)[number];
+type Name = keyof typeof fields;
+const NAMES = Object.keys(fields) as readonly Name[];
 
 /** A filter of a query or body. */
 type StatedFilter = { readonly [N in Name]?: string | null | undefined };
@@ -110,20 +94,12 @@ export function historyQuery(
   status: string | undefined,
 ): Omit<HistoryQuery, 'limit'> {
   const { destination_id, rule_id, cause, group } = filter;
-  const since = parseTime('since', filter.since);
-  const until = parseTime('until', filter.until);
   return {
     kind: 'delivery',
     workspaceId,
-    facets: {
-      ...(status === undefined ? {} : { status }),
-      ...(destination_id === undefined ? {} : { destination_id }),
-      ...(rule_id === undefined ? {} : { rule_id }),
-      ...(cause === undefined ? {} : { cause }),
-    },
-    ...(group === undefined ? {} : { group }),
-    ...(since === undefined ? {} : { since }),
-    ...(until === undefined ? {} : { until }),
+    facets: defined({ status, destination_id, rule_id, cause }),
+    ...defined({ group }),
+    ...timeRange(filter),
   };
 }
 

@@ -22,14 +22,17 @@ import type { GatewayDependencies } from '../dependencies.ts';
 import { invalidRequest } from '../errors/api-error.ts';
 import { quotaExceeded } from '../limits/change-limits.ts';
 import { refuseOutputOverBudget } from '../limits/storage-budgets.ts';
+import { oneAtATime } from '../limits/turns.ts';
 import { entityOf, propose } from '../resources/catalog-entities.ts';
 import { byId, byWord, catalogList } from '../resources/lists.ts';
 import {
   closed,
+  defined,
   listOf,
   noBody,
   nullable,
   oneOf,
+  operation,
   optional,
   parseTime,
   pathOf,
@@ -208,16 +211,10 @@ export const replayRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
 
   app.get(
     path,
-    {
-      config: { operation: 'replays.list' },
-      schema: {
-        operationId: 'listReplays',
-        summary: 'List replays',
-        params: pathOf(),
-        querystring: replays.querystring,
-        response: { 200: replayList },
-      },
-    },
+    operation('replays.list', 'listReplays', 'List replays', {
+      querystring: replays.querystring,
+      response: { 200: replayList },
+    }),
     async (request, reply) => {
       const found = replays.read(request, reply, catalog.state.listing('replay', request.workspace.id));
       const steps = await stepsOf(dependencies, request.workspace.id, found);
@@ -227,21 +224,17 @@ export const replayRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
 
   app.post(
     path,
-    {
-      config: { operation: 'replays.create' },
-      schema: {
-        operationId: 'createReplay',
-        summary: 'Send accepted events to destinations once more, or evaluate rejected ones once more',
-        params: pathOf(),
-        body: replayBody,
-        response: { 201: replayResource },
-      },
-    },
+    operation(
+      'replays.create',
+      'createReplay',
+      'Send accepted events to destinations once more, or evaluate rejected ones once more',
+      { body: replayBody, response: { 201: replayResource } },
+    ),
     async (request, reply) => {
       const { workspace, caller, body } = request;
       refuseOutputOverBudget(dependencies, workspace.id);
       const id = newId();
-      const rule_id = ruleNamed(workspace.id, body.rule_id);
+      const rule_id = idNamed('rule', workspace.id, body.rule_id) ?? null;
       const narrowed = narrowedBy(workspace.id, body);
       const times = timesOf(body);
       await running.admit(workspace.id, () =>
@@ -268,15 +261,10 @@ export const replayRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
 
   app.get(
     `${path}/:replayId`,
-    {
-      config: { operation: 'replays.read' },
-      schema: {
-        operationId: 'readReplay',
-        summary: 'Read a replay and how far it is',
-        params: pathOf('replayId'),
-        response: { 200: replayResource },
-      },
-    },
+    operation('replays.read', 'readReplay', 'Read a replay and how far it is', {
+      params: pathOf('replayId'),
+      response: { 200: replayResource },
+    }),
     async (request) => {
       const replay = entityOf(request, dependencies, 'replay', request.params.replayId);
       return await presented(replay);
@@ -285,16 +273,11 @@ export const replayRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
 
   app.post(
     `${path}/:replayId/cancel`,
-    {
-      config: { operation: 'replays.cancel' },
-      schema: {
-        operationId: 'cancelReplay',
-        summary: 'Cancel a replay',
-        params: pathOf('replayId'),
-        body: noBody,
-        response: { 200: replayResource },
-      },
-    },
+    operation('replays.cancel', 'cancelReplay', 'Cancel a replay', {
+      params: pathOf('replayId'),
+      body: noBody,
+      response: { 200: replayResource },
+    }),
     async (request) => {
       const { replayId } = request.params;
       const replay = entityOf(request, dependencies, 'replay', replayId);
@@ -308,14 +291,6 @@ export const replayRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
     return presentReplay(replay, await history.get('replay', replay.workspace_id, replay.id));
   }
 
-  function ruleNamed(workspaceId: string, id: string | null | undefined): string | null {
-    if (id == null) return null;
-    const rule = catalog.state.entity('rule', workspaceId, id.toLowerCase());
-    if (rule === undefined)
-      throw invalidRequest({ path: '/rule_id', message: 'is not a rule of this workspace' });
-    return rule.id;
-  }
-
   function narrowedBy(workspaceId: string, body: Static<typeof replayBody>) {
     const { outcome, event_types, event_names, environments } = body;
     if (outcome === 'rejected') {
@@ -327,19 +302,17 @@ export const replayRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
       const message = patternFault(name, 'name each event');
       if (message !== undefined) throw invalidRequest({ path: `/event_names/${at}`, message });
     }
-    const contract_id = idNamed('contract', workspaceId, body.contract_id);
-    const source_id = idNamed('source', workspaceId, body.source_id);
-    return {
-      ...(outcome == null ? {} : { outcome }),
-      ...(event_types == null ? {} : { event_types }),
-      ...(event_names == null ? {} : { event_names }),
-      ...(environments == null ? {} : { environments }),
-      ...(contract_id === undefined ? {} : { contract_id }),
-      ...(source_id === undefined ? {} : { source_id }),
-    };
+    return defined({
+      outcome: outcome ?? undefined,
+      event_types: event_types ?? undefined,
+      event_names: event_names ?? undefined,
+      environments: environments ?? undefined,
+      contract_id: idNamed('contract', workspaceId, body.contract_id),
+      source_id: idNamed('source', workspaceId, body.source_id),
+    });
   }
 
-  function idNamed(kind: 'contract' | 'source', workspaceId: string, id: string | null | undefined) {
+  function idNamed(kind: 'contract' | 'source' | 'rule', workspaceId: string, id: string | null | undefined) {
     if (id == null) return undefined;
     const found = catalog.state.entity(kind, workspaceId, id.toLowerCase());
     if (found === undefined)
@@ -371,26 +344,15 @@ interface RunningDependencies extends StepSources {
 export class RunningReplays {
   readonly #dependencies: RunningDependencies;
   readonly #ended = new Set<string>();
-  /** The last pending admission of each workspace. */
-  readonly #last = new Map<string, Promise<void>>();
+  readonly #inTurn = oneAtATime();
 
   constructor(dependencies: RunningDependencies) {
     this.#dependencies = dependencies;
   }
 
   /** Creates a replay. 409 when the maximum is running. */
-  async admit(workspaceId: string, create: () => Promise<void>): Promise<void> {
-    const before = this.#last.get(workspaceId) ?? Promise.resolve();
-    const admission = before.then(
-      () => this.#admit(workspaceId, create),
-      () => this.#admit(workspaceId, create),
-    );
-    this.#last.set(workspaceId, admission);
-    try {
-      await admission;
-    } finally {
-      if (this.#last.get(workspaceId) === admission) this.#last.delete(workspaceId);
-    }
+  admit(workspaceId: string, create: () => Promise<void>): Promise<void> {
+    return this.#inTurn(workspaceId, () => this.#admit(workspaceId, create));
   }
 
   async #admit(workspaceId: string, create: () => Promise<void>): Promise<void> {
@@ -470,7 +432,7 @@ async function listed(
     limit: PAGE,
   } as const;
   for (let cursor: string | undefined; ; ) {
-    const { entries, next } = await history.list(cursor === undefined ? query : { ...query, cursor });
+    const { entries, next } = await history.list({ ...query, ...defined({ cursor }) });
     for (const entry of entries) steps.set(entry.id, entry);
     if (next === undefined) return steps;
     cursor = next;

@@ -13,7 +13,7 @@ import { type Static, Type } from 'typebox';
 import { isOperator, wrongKind } from '../authentication/caller.ts';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { permissionDenied } from '../errors/api-error.ts';
-import { closed, listOf, nullable, oneOf, time, uuid } from '../resources/schemas.ts';
+import { closed, listOf, nullable, oneOf, operation, time, uuid } from '../resources/schemas.ts';
 
 const perSecond = (description: string) => nullable(Type.Number({ description }));
 
@@ -225,15 +225,10 @@ function rounded(value: number | undefined): number | null {
 export const systemRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, { system }) => {
   app.get(
     '/system',
-    {
-      config: { operation: 'system.read' },
-      schema: {
-        operationId: 'readSystem',
-        summary: 'Read how the installation is, as an operator',
-        querystring: closed({}),
-        response: { 200: systemResource },
-      },
-    },
+    operation('system.read', 'readSystem', 'Read how the installation is, as an operator', {
+      querystring: closed({}),
+      response: { 200: systemResource },
+    }),
     async () => presentSystem(await system.read()),
   );
 };
@@ -251,15 +246,10 @@ const meResource = Type.Object(
 export const meRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, { operators }) => {
   app.get(
     '/me',
-    {
-      config: { operation: 'me.read' },
-      schema: {
-        operationId: 'readMe',
-        summary: 'Read who the caller is',
-        querystring: closed({}),
-        response: { 200: meResource },
-      },
-    },
+    operation('me.read', 'readMe', 'Read who the caller is', {
+      querystring: closed({}),
+      response: { 200: meResource },
+    }),
     async ({ caller }) => {
       if (caller.kind !== 'id_token') throw permissionDenied(wrongKind(caller, permissionOf('me.read')));
       const { id, email } = caller.account;

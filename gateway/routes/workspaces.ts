@@ -37,8 +37,8 @@ import {
   name,
   nullable,
   oneOf,
+  operation,
   optional,
-  pathOf,
   removedAs,
   times,
   uuid,
@@ -137,15 +137,10 @@ export const workspaceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
 
   app.get(
     '/workspaces',
-    {
-      config: { operation: 'workspaces.list' },
-      schema: {
-        operationId: 'listWorkspaces',
-        summary: 'List the workspaces the caller belongs to',
-        querystring: workspaces.querystring,
-        response: { 200: workspaceList },
-      },
-    },
+    operation('workspaces.list', 'listWorkspaces', 'List the workspaces the caller belongs to', {
+      querystring: workspaces.querystring,
+      response: { 200: workspaceList },
+    }),
     async (request, reply) => {
       const accountId = accountOf(request.caller);
       const wanted = request.query.status ?? 'active';
@@ -156,29 +151,13 @@ export const workspaceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
 
   app.post(
     '/workspaces',
-    {
-      config: { operation: 'workspaces.create' },
-      schema: {
-        operationId: 'createWorkspace',
-        summary: 'Create a workspace',
-        body: workspaceBody,
-        response: { 201: workspaceResource },
-      },
-    },
+    operation('workspaces.create', 'createWorkspace', 'Create a workspace', {
+      body: workspaceBody,
+      response: { 201: workspaceResource },
+    }),
     async (request, reply) => {
-      const { name, organization_id, region } = request.body;
       const accountId = accountOf(request.caller);
-      const plan = planWorkspace(
-        {
-          id: newId(),
-          name,
-          organizationId: organization_id ?? undefined,
-          region: region ?? undefined,
-          accountId,
-          newOrganizationId: newId(),
-        },
-        catalog.state,
-      );
+      const plan = planWorkspace(request.body, accountId, catalog.state);
       const { id } = plan.workspace;
       await propose(request, dependencies, {
         type: 'workspace.created',
@@ -194,15 +173,9 @@ export const workspaceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
 
   app.get(
     '/workspaces/:workspaceId',
-    {
-      config: { operation: 'workspaces.read' },
-      schema: {
-        operationId: 'readWorkspace',
-        summary: 'Read a workspace',
-        params: pathOf(),
-        response: { 200: workspaceResource },
-      },
-    },
+    operation('workspaces.read', 'readWorkspace', 'Read a workspace', {
+      response: { 200: workspaceResource },
+    }),
     async ({ workspace, role }, reply) => {
       if (role === undefined) throw permissionDenied(NO_WORKSPACE);
       tagVersion(reply, workspace);
@@ -212,22 +185,18 @@ export const workspaceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
 
   app.put(
     '/workspaces/:workspaceId',
-    {
-      config: {
-        operation: 'workspaces.update',
+    operation(
+      'workspaces.update',
+      'replaceWorkspace',
+      'Replace a workspace',
+      { body: workspaceReplacement, response: { 200: workspaceResource } },
+      {
         patched: ({ workspace, role }) => {
           if (role === undefined) throw permissionDenied(NO_WORKSPACE);
           return presentWorkspace(workspaceNow(workspace.id), role, catalog.state);
         },
       },
-      schema: {
-        operationId: 'replaceWorkspace',
-        summary: 'Replace a workspace',
-        params: pathOf(),
-        body: workspaceReplacement,
-        response: { 200: workspaceResource },
-      },
-    },
+    ),
     async (request, reply) => {
       const { workspace: before, role, body } = request;
       if (role === undefined) throw permissionDenied(NO_WORKSPACE);
@@ -254,15 +223,9 @@ export const workspaceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
 
   app.delete(
     '/workspaces/:workspaceId',
-    {
-      config: { operation: 'workspaces.archive' },
-      schema: {
-        operationId: 'archiveWorkspace',
-        summary: 'Archive a workspace',
-        params: pathOf(),
-        response: { 200: removedAs('archived') },
-      },
-    },
+    operation('workspaces.archive', 'archiveWorkspace', 'Archive a workspace', {
+      response: { 200: removedAs('archived') },
+    }),
     async (request) => {
       const { workspace } = request;
       if (workspace.status !== 'archived') {
@@ -294,50 +257,37 @@ export const workspaceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
 /** The default region of organizations and workspaces. */
 export const DEFAULT_REGION = 'eu';
 
-type NewWorkspace = FactData['workspace.created'];
-
-/** A requested workspace. `newOrganizationId`: the id of the organization if one is created. */
-interface WorkspaceRequest {
-  readonly id: string;
-  readonly name: string;
-  readonly organizationId: string | undefined;
-  readonly region: string | undefined;
-  readonly accountId: string;
-  readonly newOrganizationId: string;
-}
-
 /**
  * Plans a workspace in the named organization, else in a new organization of the same name that the account owns. 403
  * unless the account is owner or admin of the organization, also for a missing one; 400 for a region that the organization
  * does not have.
  */
-export function planWorkspace(wanted: WorkspaceRequest, state: CatalogView): NewWorkspace {
-  const existing = wanted.organizationId?.toLowerCase();
-  const region = wanted.region ?? DEFAULT_REGION;
-  if (existing !== undefined) {
+function planWorkspace(
+  body: Static<typeof workspaceBody>,
+  accountId: string,
+  state: CatalogView,
+): FactData['workspace.created'] {
+  const region = body.region ?? DEFAULT_REGION;
+  const { name } = body;
+  const workspaceIn = (organization_id: string) =>
+    ({ id: newId(), name, organization_id, region, status: 'active' }) as const;
+  if (body.organization_id != null) {
+    const existing = body.organization_id.toLowerCase();
     const organization = state.organization(existing);
-    const role = state.organizationRole(wanted.accountId, existing);
+    const role = state.organizationRole(accountId, existing);
     if (organization === undefined || role === undefined) throw permissionDenied(NO_ORGANIZATION);
     if (role !== 'owner' && role !== 'admin') throw permissionDenied(organizationRoleTooLow('admin', role));
     checkRegion(region, organization.regions);
-    return { workspace: workspaceIn(existing, region, wanted) };
+    return { workspace: workspaceIn(existing) };
   }
   const regions = [DEFAULT_REGION];
   checkRegion(region, regions);
-  const id = wanted.newOrganizationId;
+  const id = newId();
   return {
-    workspace: workspaceIn(id, region, wanted),
-    organization: { id, name: wanted.name, regions, notification_email: null },
-    owner: { account_id: wanted.accountId, organization_id: id, role: 'owner' },
+    workspace: workspaceIn(id),
+    organization: { id, name, regions, notification_email: null },
+    owner: { account_id: accountId, organization_id: id, role: 'owner' },
   };
-}
-
-function workspaceIn(
-  organizationId: string,
-  region: string,
-  { id, name }: WorkspaceRequest,
-): NewWorkspace['workspace'] {
-  return { id, name, organization_id: organizationId, region, status: 'active' };
 }
 
 /** 400 for a region that the organization does not have. */
@@ -393,15 +343,12 @@ const UNLIMITED: StorageLimits = {
 export const storageRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, { budgets }) => {
   app.get(
     '/workspaces/:workspaceId/storage',
-    {
-      config: { operation: 'event-volume.read' },
-      schema: {
-        operationId: 'readWorkspaceStorage',
-        summary: 'Read how many bytes the events of a workspace take, and its budgets',
-        params: pathOf(),
-        response: { 200: storageResource },
-      },
-    },
+    operation(
+      'event-volume.read',
+      'readWorkspaceStorage',
+      'Read how many bytes the events of a workspace take, and its budgets',
+      { response: { 200: storageResource } },
+    ),
     async ({ workspace: { id } }) => {
       const over = budgets?.verdictOf(id);
       const { received, written, held } = budgets?.usageOf(id) ?? NOTHING;

@@ -20,10 +20,10 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { authorOf, type Caller } from '../../authentication/caller.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import {
-  ApiError,
   type ErrorDetail,
   invalidRequest,
   permissionDenied,
+  tooManyRequests,
   unavailable,
 } from '../../errors/api-error.ts';
 import { MAX_DETAILS } from '../../errors/error-handler.ts';
@@ -370,10 +370,7 @@ export class ProfileCharges {
   ): Promise<T> {
     const wait = this.#shares.waitMs(id);
     if (wait > 0)
-      throw new ApiError(429, 'too many requests', {
-        fields: { quota: 'large_profiles', limit: this.#perSecond },
-        retryAfterSeconds: Math.ceil(wait / 1_000),
-      });
+      throw tooManyRequests(Math.ceil(wait / 1_000), { quota: 'large_profiles', limit: this.#perSecond });
     if (values <= MANY_VALUES && this.#shares.isFull(id)) return call();
     return this.#large.run(id, disconnectSignal(reply), call);
   }

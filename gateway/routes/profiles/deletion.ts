@@ -12,7 +12,7 @@ import { type Static, Type } from 'typebox';
 import { authorOf } from '../../authentication/caller.ts';
 import { type ErrorDetail, invalidRequest, unavailable } from '../../errors/api-error.ts';
 import { MAX_DETAILS } from '../../errors/error-handler.ts';
-import { closed, listOf, optional } from '../../resources/schemas.ts';
+import { closed, listOf, operation, optional } from '../../resources/schemas.ts';
 import {
   IDENTITY_TYPES,
   identityValue,
@@ -68,15 +68,10 @@ export const deletionRoute: FastifyPluginAsyncTypebox<ProfileCallOptions> = asyn
 
   app.post(
     '/users/_delete',
-    {
-      config: { operation: 'profiles.delete' },
-      schema: {
-        operationId: 'deleteProfiles',
-        summary: 'Delete profiles',
-        body: deletionBody,
-        response: { 200: deletionAnswer },
-      },
-    },
+    operation('profiles.delete', 'deleteProfiles', 'Delete profiles', {
+      body: deletionBody,
+      response: { 200: deletionAnswer },
+    }),
     async (request) => {
       const {
         regions: named,

@@ -16,7 +16,7 @@ import {
 import { type Static, Type } from 'typebox';
 import { invalidRequest, notFound } from '../../errors/api-error.ts';
 import { MAX_DETAILS } from '../../errors/error-handler.ts';
-import { closed } from '../../resources/schemas.ts';
+import { closed, operation } from '../../resources/schemas.ts';
 import {
   countOf,
   nameFault,
@@ -53,15 +53,10 @@ export const searchRoute: FastifyPluginAsyncTypebox<ProfileCallOptions> = async 
 
   app.post(
     '/users/_search',
-    {
-      config: { operation: 'profiles.search' },
-      schema: {
-        operationId: 'searchProfiles',
-        summary: 'Search profiles by their identities',
-        body: searchBody,
-        response: { 200: foundRecords },
-      },
-    },
+    operation('profiles.search', 'searchProfiles', 'Search profiles by their identities', {
+      body: searchBody,
+      response: { 200: foundRecords },
+    }),
     async (request, reply) => {
       const { regions, spellingsBeyond, ...search } = readSearch(
         request.body,
@@ -94,17 +89,12 @@ export const searchRoute: FastifyPluginAsyncTypebox<ProfileCallOptions> = async 
 
   app.get(
     '/users/:ucid',
-    {
-      config: { operation: 'profiles.search' },
-      schema: {
-        operationId: 'readProfile',
-        summary: 'Read a profile by its ucid',
-        description:
-          'An extension of the specification. Finds the profile in the regions of the organization in which the credential has `profile.read`; with a client key the organization is that of the key.',
-        params: Type.Object({ ucid }),
-        response: { 200: foundRecord },
-      },
-    },
+    operation('profiles.search', 'readProfile', 'Read a profile by its ucid', {
+      description:
+        'An extension of the specification. Finds the profile in the regions of the organization in which the credential has `profile.read`; with a client key the organization is that of the key.',
+      params: Type.Object({ ucid }),
+      response: { 200: foundRecord },
+    }),
     async (request, reply) => {
       // The path of another call, such as `_search`: it has no such method.
       if (request.params.ucid.startsWith('_')) return reply.callNotFound();

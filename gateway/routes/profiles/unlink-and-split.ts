@@ -13,7 +13,7 @@ import {
 import { type Static, Type } from 'typebox';
 import { type ApiError, conflict, type ErrorDetail, invalidRequest } from '../../errors/api-error.ts';
 import { MAX_DETAILS } from '../../errors/error-handler.ts';
-import { closed, listOf, optional } from '../../resources/schemas.ts';
+import { closed, listOf, operation, optional } from '../../resources/schemas.ts';
 import {
   countOf,
   IDENTITY_TYPES,
@@ -104,17 +104,12 @@ export const unlinkRoute: FastifyPluginAsyncTypebox<ProfileCallOptions> = async 
 
   app.post(
     '/users/_unlink',
-    {
-      config: { operation: 'profiles.unlink' },
-      schema: {
-        operationId: 'unlinkIdentities',
-        summary: 'Remove identities from a profile',
-        description:
-          'An extension of the specification. Removes the identities, all of one profile, so that they belong to no profile. No event links them to that profile again, whenever it happened; a write that names them together with an identity of the profile or its `ucid` does. With a `ucid`, identities that the profile does not have are blocked too. Where they are all that events or calls named of a part that was merged, or a device of events of its own, they become a profile again, with what their own sources said, as by a split: its ucid is the second of `ucids`. Else the values stay with the profile.',
-        body: unlinkBody,
-        response: { 200: unlinkAnswer },
-      },
-    },
+    operation('profiles.unlink', 'unlinkIdentities', 'Remove identities from a profile', {
+      description:
+        'An extension of the specification. Removes the identities, all of one profile, so that they belong to no profile. No event links them to that profile again, whenever it happened; a write that names them together with an identity of the profile or its `ucid` does. With a `ucid`, identities that the profile does not have are blocked too. Where they are all that events or calls named of a part that was merged, or a device of events of its own, they become a profile again, with what their own sources said, as by a split: its ucid is the second of `ucids`. Else the values stay with the profile.',
+      body: unlinkBody,
+      response: { 200: unlinkAnswer },
+    }),
     async (request, reply) => {
       const { region, named, ...names } = readUnlink(request.body, calls.readingFor(request.body));
       const { organization, mayRead } = calls.admit(request, 'profile.write', [region]);
@@ -159,17 +154,12 @@ export const splitRoute: FastifyPluginAsyncTypebox<ProfileCallOptions> = async (
 
   app.post(
     '/users/_split',
-    {
-      config: { operation: 'profiles.split' },
-      schema: {
-        operationId: 'splitProfile',
-        summary: 'Undo a merge of two profiles',
-        description:
-          'An extension of the specification. The ucid, which became part of another profile, names a profile of its own again. Each of the two has what was written about its own identities, before the merge and after it, as if they had never been merged. Values that calls wrote after the merge with identities of both, or of neither, stay with the survivor and are listed as `kept`; values of which an older one may have been lost are listed as `lost`. No event makes them one again; a write that names identities of both does. 409 with the reason `not_merged` where the ucid is a profile of its own, as after a split that was done, and `unknown_origin` where nothing of the profile is known to have come from it: it was merged before version 0.2.0, or the profile is too large to keep origins.',
-        body: splitBody,
-        response: { 200: splitAnswer },
-      },
-    },
+    operation('profiles.split', 'splitProfile', 'Undo a merge of two profiles', {
+      description:
+        'An extension of the specification. The ucid, which became part of another profile, names a profile of its own again. Each of the two has what was written about its own identities, before the merge and after it, as if they had never been merged. Values that calls wrote after the merge with identities of both, or of neither, stay with the survivor and are listed as `kept`; values of which an older one may have been lost are listed as `lost`. No event makes them one again; a write that names identities of both does. 409 with the reason `not_merged` where the ucid is a profile of its own, as after a split that was done, and `unknown_origin` where nothing of the profile is known to have come from it: it was merged before version 0.2.0, or the profile is too large to keep origins.',
+      body: splitBody,
+      response: { 200: splitAnswer },
+    }),
     async (request, reply) => {
       const { region, ucid } = readSplit(request.body);
       const { organization, mayRead } = calls.admit(request, 'profile.write', [region]);

@@ -35,7 +35,7 @@ import { type Static, Type } from 'typebox';
 import { authorOf, type Caller } from '../../authentication/caller.ts';
 import { type ApiError, type ErrorDetail, invalidRequest } from '../../errors/api-error.ts';
 import { MAX_DETAILS } from '../../errors/error-handler.ts';
-import { closed, freeObject, optional } from '../../resources/schemas.ts';
+import { closed, defined, freeObject, operation, optional } from '../../resources/schemas.ts';
 import { SummedCalls } from '../../resources/summed-calls.ts';
 import {
   countOf,
@@ -128,17 +128,18 @@ export const writeRoute: FastifyPluginAsyncTypebox<ProfileCallOptions> = async (
 
   app.post(
     '/users',
-    {
-      config: { operation: 'profiles.write', body: 'exact', exactFrom: IN_PROFILE },
-      schema: {
-        operationId: 'writeProfile',
-        summary: 'Write a profile',
+    operation(
+      'profiles.write',
+      'writeProfile',
+      'Write a profile',
+      {
         description:
           'The record in the answer has all that is known of the profile where `profile.read` is effective too: named by the header `scopes` and granted in the region. Without it the record has `ucid`, `ids`, `region`, the times, and in `profile`, `mkt_preferences` and `consent` what this very call wrote and nothing else.',
         body: writeBody,
         response: { 200: profileRecords },
       },
-    },
+      { body: 'exact', exactFrom: IN_PROFILE },
+    ),
     async (request, reply) => {
       const { region, preferences, consents, ...write } = readWrite(
         request.body,
@@ -161,8 +162,7 @@ export const writeRoute: FastifyPluginAsyncTypebox<ProfileCallOptions> = async (
         consents: consents.map((consent) => (consent.value === null ? { ...consent, unset: true } : consent)),
         linking: 'merge',
         ...(mayRead ? { isByReader: true } : {}),
-        ...(limits === undefined ? {} : { limits }),
-        ...(profileBounds === undefined ? {} : { bounds: profileBounds }),
+        ...defined({ limits, bounds: profileBounds }),
       };
       const { id } = organization;
       const noteChanged = summed.countSoon(
