@@ -9,7 +9,7 @@ export { MAX_BODY_BYTES } from './request-body/request-body.ts';
 export { type Proposal, proposeAs, type Refused } from './resources/catalog-entities.ts';
 export { isName } from './resources/schemas.ts';
 export { makeKeyFields } from './routes/keys.ts';
-export { ORGANIZATION_SCOPE } from './routes/members.ts';
+export { memberAdded, memberUpdated } from './routes/members.ts';
 export { isRegion } from './routes/organizations.ts';
 export { RecentEvents, type RecentEventsQuery, SCAN_BUDGET } from './routes/recent-events.ts';
 export { presentSystem } from './routes/system.ts';

@@ -9,13 +9,10 @@ import {
   type Member,
   type MembersView,
   newId,
-  type Operation,
   ORGANIZATION_ROLES,
   type OrganizationMember,
-  type OrganizationRole,
   WORKSPACE_ROLES,
   type WorkspaceMember,
-  type WorkspaceRole,
 } from '@tributary/core';
 import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
@@ -37,8 +34,8 @@ import {
   name,
   nullable,
   oneOf,
+  operation,
   optional,
-  organizationPathOf,
   pathOf,
   readEmail,
   removedAs,
@@ -159,10 +156,10 @@ function trackKeys(maker: KeyCreator | undefined, catalog: Pick<Catalog, 'state'
 }
 
 /** The routes of one scope. Members are added by e-mail address, also before their first sign-in. */
-function routesOf<M extends Member, Role extends string>(
-  scope: MemberScope<M, Role>,
-): FastifyPluginAsyncTypebox<GatewayDependencies> {
-  const { path, title, noun, params, memberParams, roles, operations } = scope;
+function routesOf<M extends Member>(scope: MemberScope<M>): FastifyPluginAsyncTypebox<GatewayDependencies> {
+  const { kind, title, noun, roles } = scope;
+  const path = `/${kind}s/:${kind}Id/members`;
+  const params = pathOf('memberId');
   const resource = memberResource(roles, title);
 
   return async (app, dependencies) => {
@@ -181,16 +178,10 @@ function routesOf<M extends Member, Role extends string>(
 
     app.get(
       path,
-      {
-        config: { operation: operations.list },
-        schema: {
-          operationId: `list${title}s`,
-          summary: `List each ${noun}`,
-          params,
-          querystring: lists.querystring,
-          response: { 200: listOf(resource) },
-        },
-      },
+      operation(`${kind}-members.list`, `list${title}s`, `List each ${noun}`, {
+        querystring: lists.querystring,
+        response: { 200: listOf(resource) },
+      }),
       async (request, reply) => {
         const found = lists.read(request, reply, members().listing(scope.idOf(request)));
         return found.map(present);
@@ -199,16 +190,10 @@ function routesOf<M extends Member, Role extends string>(
 
     app.post(
       path,
-      {
-        config: { operation: operations.create },
-        schema: {
-          operationId: `add${title}`,
-          summary: `Add a ${noun}`,
-          params,
-          body: memberBody(roles),
-          response: { 201: resource },
-        },
-      },
+      operation(`${kind}-members.create`, `add${title}`, `Add a ${noun}`, {
+        body: memberBody(roles),
+        response: { 201: resource },
+      }),
       async (request, reply) => {
         const { role } = request.body;
         scope.checkGrant(request, role);
@@ -217,7 +202,7 @@ function routesOf<M extends Member, Role extends string>(
           email: readEmail(request.body.email, '/email'),
           created_by: accountOf(request.caller),
         };
-        await propose(request, dependencies, scope.added(fields, scope.idOf(request), role));
+        await propose(request, dependencies, memberAdded(kind, fields, scope.idOf(request), role));
         const member = memberNamed(request, fields.id);
         tagVersion(reply, member);
         return reply.code(201).send(present(member));
@@ -226,15 +211,10 @@ function routesOf<M extends Member, Role extends string>(
 
     app.get(
       `${path}/:memberId`,
-      {
-        config: { operation: operations.read },
-        schema: {
-          operationId: `read${title}`,
-          summary: `Read a ${noun}`,
-          params: memberParams,
-          response: { 200: resource },
-        },
-      },
+      operation(`${kind}-members.read`, `read${title}`, `Read a ${noun}`, {
+        params,
+        response: { 200: resource },
+      }),
       async (request, reply) => {
         const member = memberNamed(request, request.params.memberId);
         tagVersion(reply, member);
@@ -244,22 +224,18 @@ function routesOf<M extends Member, Role extends string>(
 
     app.put(
       `${path}/:memberId`,
-      {
-        config: {
-          operation: operations.update,
+      operation(
+        `${kind}-members.update`,
+        `replace${title}`,
+        `Replace the role of a ${noun}`,
+        { params, body: memberReplacement(roles), response: { 200: changedMember(roles, title) } },
+        {
           patched: (request) => {
             const { memberId } = request.params as { memberId: string };
             return present(memberNamed(request, memberId));
           },
         },
-        schema: {
-          operationId: `replace${title}`,
-          summary: `Replace the role of a ${noun}`,
-          params: memberParams,
-          body: memberReplacement(roles),
-          response: { 200: changedMember(roles, title) },
-        },
-      },
+      ),
       async (request, reply) => {
         const stored = memberNamed(request, request.params.memberId);
         const { role } = request.body;
@@ -268,11 +244,11 @@ function routesOf<M extends Member, Role extends string>(
         scope.checkGrant(request, stored.role);
         scope.checkGrant(request, role);
         checkVersion(request, stored);
-        const affectedKeys = trackKeys(scope.maker(stored), catalog);
+        const affectedKeys = trackKeys(makerOf(stored, request), catalog);
         const wanted = { role } as Partial<Member>;
         const current = () => members().get(scope.idOf(request), stored.id);
         if (!(await isUnchanged<Member>(dependencies, stored, wanted, current)))
-          await propose(request, dependencies, scope.updated(stored, role, decision));
+          await propose(request, dependencies, memberUpdated(kind, stored, role, decision));
         const member = memberNamed(request, stored.id);
         tagVersion(reply, member);
         return { ...present(member), keys: affectedKeys() };
@@ -281,16 +257,11 @@ function routesOf<M extends Member, Role extends string>(
 
     app.delete(
       `${path}/:memberId`,
-      {
-        config: { operation: operations.delete },
-        schema: {
-          operationId: `remove${title}`,
-          summary: `Remove a ${noun}`,
-          params: memberParams,
-          querystring: removalQuery,
-          response: { 200: removedMember },
-        },
-      },
+      operation(`${kind}-members.delete`, `remove${title}`, `Remove a ${noun}`, {
+        params,
+        querystring: removalQuery,
+        response: { 200: removedMember },
+      }),
       async (request) => {
         const removed = { id: request.params.memberId.toLowerCase(), status: 'deleted' } as const;
         if (members().wasRemoved(scope.idOf(request), removed.id)) return { ...removed, keys: [] };
@@ -299,11 +270,16 @@ function routesOf<M extends Member, Role extends string>(
         checkDecision(decision, stored, request);
         scope.checkGrant(request, stored.role);
         checkVersion(request, stored);
-        const affectedKeys = trackKeys(scope.maker(stored), catalog);
-        await propose(request, dependencies, scope.removed(stored, decision));
+        const affectedKeys = trackKeys(makerOf(stored, request), catalog);
+        await propose(request, dependencies, memberRemoved(kind, stored, decision));
         return { ...removed, keys: affectedKeys() };
       },
     );
+
+    /** The account whose keys are affected; undefined while the invitation is pending. */
+    function makerOf({ account_id: accountId }: M, request: FastifyRequest): KeyCreator | undefined {
+      return accountId === null ? undefined : { accountId, [`${kind}Id`]: scope.idOf(request) };
+    }
 
     function memberNamed(request: FastifyRequest, id: string): M {
       const member = members().get(scope.idOf(request), id.toLowerCase());
@@ -320,48 +296,53 @@ interface NewMemberFields {
   readonly created_by: string;
 }
 
-type MembersOperation<Verb extends string> = Extract<Operation, `${string}-members.${Verb}`>;
+type ScopeKind = 'organization' | 'workspace';
+
+/** The fact that adds a member. */
+export function memberAdded(
+  kind: ScopeKind,
+  fields: NewMemberFields,
+  scopeId: string,
+  role: string,
+): Proposal {
+  const data = { ...fields, [`${kind}_id`]: scopeId, role };
+  return { type: `${kind}_member.added`, entity: fields.id, expected_version: 0, data } as Proposal;
+}
+
+/** The fact that gives a member another role. */
+export function memberUpdated(
+  kind: ScopeKind,
+  { id, version }: Member,
+  role: string,
+  decision: KeysDecision,
+): Proposal {
+  const data = { role, ...decision };
+  return { v: 2, type: `${kind}_member.updated`, entity: id, expected_version: version, data } as Proposal;
+}
+
+/** With the version that was checked: a member that became an owner meanwhile must not be removed without the right. */
+function memberRemoved(kind: ScopeKind, { id, version }: Member, data: KeysDecision): Proposal {
+  return { v: 2, type: `${kind}_member.removed`, entity: id, expected_version: version, data };
+}
 
 /** A kind of membership: of organizations or of workspaces. */
-interface MemberScope<M extends Member, Role extends string> {
-  readonly path: string;
+interface MemberScope<M extends Member> {
+  readonly kind: ScopeKind;
   /** As operation ids and summaries name them, e.g. `OrganizationMember` and `member of an organization`. */
   readonly title: string;
   readonly noun: string;
-  readonly params: ReturnType<typeof pathOf> | ReturnType<typeof organizationPathOf>;
-  readonly memberParams:
-    | ReturnType<typeof pathOf<'memberId'>>
-    | ReturnType<typeof organizationPathOf<'memberId'>>;
-  readonly roles: readonly Role[];
-  readonly operations: {
-    readonly [Verb in 'list' | 'create' | 'read' | 'update' | 'delete']: MembersOperation<Verb>;
-  };
+  readonly roles: readonly string[];
   idOf(request: FastifyRequest): string;
   members(state: CatalogView): MembersView<M>;
   /** 403 for a caller that may not grant, change or remove this role. */
   checkGrant(request: FastifyRequest, role: string): void;
-  added(fields: NewMemberFields, scopeId: string, role: Role): Proposal;
-  updated(member: M, role: Role, keys: KeysDecision): Proposal;
-  /** With the version that was checked: a member that became an owner meanwhile must not be removed without the right. */
-  removed(member: M, keys: KeysDecision): Proposal;
-  /** The account whose keys are affected; undefined while the invitation is pending. */
-  maker(member: M): KeyCreator | undefined;
 }
 
-export const ORGANIZATION_SCOPE: MemberScope<OrganizationMember, OrganizationRole> = {
-  path: '/organizations/:organizationId/members',
+const ORGANIZATION_SCOPE: MemberScope<OrganizationMember> = {
+  kind: 'organization',
   title: 'OrganizationMember',
   noun: 'member of an organization',
-  params: organizationPathOf(),
-  memberParams: organizationPathOf('memberId'),
   roles: ORGANIZATION_ROLES,
-  operations: {
-    list: 'organization-members.list',
-    create: 'organization-members.create',
-    read: 'organization-members.read',
-    update: 'organization-members.update',
-    delete: 'organization-members.delete',
-  },
   idOf: ({ organization }) => organization.id,
   members: (state) => state.organizationMembers,
   /** Only owners grant and remove the role `owner`. */
@@ -369,67 +350,14 @@ export const ORGANIZATION_SCOPE: MemberScope<OrganizationMember, OrganizationRol
     if (role === 'owner' && organizationRole !== 'owner')
       throw permissionDenied(organizationRoleTooLow('owner', organizationRole));
   },
-  added: (fields, organization_id, role) => ({
-    type: 'organization_member.added',
-    entity: fields.id,
-    expected_version: 0,
-    data: { ...fields, organization_id, role },
-  }),
-  updated: ({ id, version }, role, decision) => ({
-    v: 2,
-    type: 'organization_member.updated',
-    entity: id,
-    expected_version: version,
-    data: { role, ...decision },
-  }),
-  removed: ({ id, version }, decision) => ({
-    v: 2,
-    type: 'organization_member.removed',
-    entity: id,
-    expected_version: version,
-    data: decision,
-  }),
-  maker: ({ account_id, organization_id }) =>
-    account_id === null ? undefined : { accountId: account_id, organizationId: organization_id },
 };
 
-const WORKSPACE_SCOPE: MemberScope<WorkspaceMember, WorkspaceRole> = {
-  path: '/workspaces/:workspaceId/members',
+const WORKSPACE_SCOPE: MemberScope<WorkspaceMember> = {
+  kind: 'workspace',
   title: 'WorkspaceMember',
   noun: 'member of a workspace',
-  params: pathOf(),
-  memberParams: pathOf('memberId'),
   roles: WORKSPACE_ROLES,
-  operations: {
-    list: 'workspace-members.list',
-    create: 'workspace-members.create',
-    read: 'workspace-members.read',
-    update: 'workspace-members.update',
-    delete: 'workspace-members.delete',
-  },
   idOf: ({ workspace }) => workspace.id,
   members: (state) => state.workspaceMembers,
   checkGrant() {},
-  added: (fields, workspace_id, role) => ({
-    type: 'workspace_member.added',
-    entity: fields.id,
-    expected_version: 0,
-    data: { ...fields, workspace_id, role },
-  }),
-  updated: ({ id, version }, role, decision) => ({
-    v: 2,
-    type: 'workspace_member.updated',
-    entity: id,
-    expected_version: version,
-    data: { role, ...decision },
-  }),
-  removed: ({ id, version }, decision) => ({
-    v: 2,
-    type: 'workspace_member.removed',
-    entity: id,
-    expected_version: version,
-    data: decision,
-  }),
-  maker: ({ account_id, workspace_id }) =>
-    account_id === null ? undefined : { accountId: account_id, workspaceId: workspace_id },
 };

@@ -29,7 +29,8 @@ import {
   isName,
   isRegion,
   makeKeyFields,
-  ORGANIZATION_SCOPE,
+  memberAdded,
+  memberUpdated,
   type Proposal,
   proposeAs,
 } from '@tributary/gateway';
@@ -365,8 +366,13 @@ export async function addMember(
   if (before !== undefined && ranks(before.role) <= ranks(role)) return { is: before, changed: false };
   const proposal =
     before === undefined
-      ? ORGANIZATION_SCOPE.added({ id: newId(), email, created_by: OPERATOR_ACCOUNT }, organization.id, role)
-      : ORGANIZATION_SCOPE.updated(before, role, { keys: 'keep' });
+      ? memberAdded(
+          'organization',
+          { id: newId(), email, created_by: OPERATOR_ACCOUNT },
+          organization.id,
+          role,
+        )
+      : memberUpdated('organization', before, role, { keys: 'keep' });
   const refused = await propose(dependencies, organization.id, proposal);
   const member = memberOf(catalog.state, organization.id, email);
   if (refused !== undefined && (member === undefined || ranks(member.role) > ranks(role)))
