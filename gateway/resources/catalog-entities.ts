@@ -4,6 +4,7 @@ import {
   type ConflictReason,
   causesOf,
   type Fact,
+  type FactData,
   isObject,
   iso,
   MAX_VALUE_BYTES,
@@ -29,6 +30,7 @@ import {
   versionMismatch,
 } from '../errors/api-error.ts';
 import { describeValidation } from '../errors/error-handler.ts';
+import { oneAtATime } from '../limits/turns.ts';
 import { MERGE_PATCH_TYPE } from '../request-body/request-body.ts';
 import { documentedAs } from './schemas.ts';
 
@@ -116,6 +118,21 @@ export async function propose(
   if (refused === undefined) return;
   if (refused.reason === 'version' && namesVersion(request)) throw versionMismatch();
   throw refusalOf(refused);
+}
+
+/** Replaces fields of an entity, unless it has them already. Errors as of `propose`. */
+export async function update<K extends 'source' | 'transformation' | 'rule' | 'alert'>(
+  request: FastifyRequest,
+  dependencies: ProposalDependencies,
+  kind: K,
+  stored: WorkspaceEntities[K],
+  data: FactData[`${K}.updated`],
+  refusalOf?: Parameters<typeof propose>[3],
+): Promise<void> {
+  if (await isAlready(request, dependencies, kind, stored, data as Partial<WorkspaceEntities[K]>)) return;
+  const { id: entity, version: expected_version } = stored;
+  const proposal = { type: `${kind}.updated`, entity, expected_version, data } as Proposal;
+  await propose(request, dependencies, proposal, refusalOf);
 }
 
 /** Why the fold refused a fact. */
@@ -237,16 +254,7 @@ const REPETITIONS = 20;
  * without `If-Match` the last change wins; a `PATCH` is merged again, so none is lost.
  */
 export const patchPlugin = fastifyPlugin(async (app: FastifyInstance) => {
-  const turns = new Map<string, Promise<unknown>>();
-  const inTurn = async <T>(key: string, work: () => Promise<T>): Promise<T> => {
-    const own = (turns.get(key) ?? Promise.resolve()).then(work, work);
-    turns.set(key, own);
-    try {
-      return await own;
-    } finally {
-      if (turns.get(key) === own) turns.delete(key);
-    }
-  };
+  const inTurn = oneAtATime();
 
   app.decorateRequest('change', undefined);
   app.addHook('onRoute', function (route) {

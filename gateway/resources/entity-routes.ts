@@ -1,10 +1,18 @@
-import { newId, type WorkspaceEntities } from '@tributary/core';
+import { type FactData, newId, type WorkspaceEntities } from '@tributary/core';
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import type { Static, TSchema } from 'typebox';
+import { accountOf } from '../authentication/caller.ts';
 import type { GatewayDependencies } from '../dependencies.ts';
-import { checkVersion, entityOf, namesVersion, propose, tagVersion } from './catalog-entities.ts';
+import {
+  checkVersion,
+  entityOf,
+  namesVersion,
+  type Proposal,
+  propose,
+  tagVersion,
+} from './catalog-entities.ts';
 import type { CatalogList } from './lists.ts';
-import { listOf, pathOf, removedAs } from './schemas.ts';
+import { listOf, operation, pathOf, removedAs } from './schemas.ts';
 
 type Kind = 'source' | 'transformation' | 'destination' | 'rule' | 'alert';
 
@@ -30,11 +38,20 @@ interface EntityResource<K extends Kind, Body extends TSchema, Made> {
   };
   /** A filter of the list that depends on more than the entities. */
   select?(request: FastifyRequest): Promise<((entity: WorkspaceEntities[K]) => boolean) | undefined>;
-  /** Proposes the entity of a body. Resolves to what only the response to the creation shows. */
-  create(request: FastifyRequest, body: Static<Body>, id: string): Promise<Made>;
+  /** The fields of the entity of a body, and what only the response to the creation shows. */
+  create(
+    request: FastifyRequest,
+    body: Static<Body>,
+    id: string,
+  ): NewEntity<K, Made> | Promise<NewEntity<K, Made>>;
   /** Proposes the entity's replacement. `If-Match` is checked before. */
   replace(request: FastifyRequest, body: Static<Body>, stored: WorkspaceEntities[K]): Promise<void>;
   present(entity: WorkspaceEntities[K], made?: Made): object;
+}
+
+interface NewEntity<K extends Kind, Made> {
+  readonly fields: Omit<FactData[`${K}.created`], 'id' | 'workspace_id' | 'created_by'>;
+  readonly made?: Made;
 }
 
 /** The routes of such a kind, below `/workspaces/:workspaceId`. */
@@ -60,16 +77,10 @@ export function entityRoutes<K extends Kind, Body extends TSchema, Made>(
   return async (app) => {
     app.get(
       path,
-      {
-        config: { operation: `${collection}.list` },
-        schema: {
-          operationId: `list${title}s`,
-          summary: `List ${plural}`,
-          params: pathOf(),
-          querystring: list.querystring,
-          response: { 200: listOf(resource) },
-        },
-      },
+      operation(`${collection}.list`, `list${title}s`, `List ${plural}`, {
+        querystring: list.querystring,
+        response: { 200: listOf(resource) },
+      }),
       async (request, reply) => {
         const isSelected = await of.select?.(request);
         const found = list.read(
@@ -84,54 +95,42 @@ export function entityRoutes<K extends Kind, Body extends TSchema, Made>(
 
     app.post(
       path,
-      {
-        config: { operation: `${collection}.create` },
-        ...limit,
-        schema: {
-          operationId: `create${title}`,
-          summary: `Create ${noun}`,
-          params: pathOf(),
-          body,
-          response: { 201: resource },
-        },
-      },
+      operation(
+        `${collection}.create`,
+        `create${title}`,
+        `Create ${noun}`,
+        { body, response: { 201: resource } },
+        limit,
+      ),
       async (request, reply) => {
         const id = newId();
-        const made = await of.create(request, request.body as Static<Body>, id);
+        const { fields, made } = await of.create(request, request.body as Static<Body>, id);
+        const created_by = accountOf(request.caller);
+        const data: object = { id, workspace_id: request.workspace.id, ...fields, created_by };
+        const type = `${kind}.created` as const;
+        await propose(request, dependencies, { type, entity: id, expected_version: 0, data } as Proposal);
         return send(reply, 201, entityOf(request, dependencies, kind, id), made);
       },
     );
 
     app.get(
       `${path}/:${id}`,
-      {
-        config: { operation: `${collection}.read` },
-        schema: {
-          operationId: `read${title}`,
-          summary: `Read ${noun}`,
-          params,
-          response: { 200: resource },
-        },
-      },
+      operation(`${collection}.read`, `read${title}`, `Read ${noun}`, {
+        params,
+        response: { 200: resource },
+      }),
       async (request, reply) => send(reply, 200, named(request)),
     );
 
     app.put(
       `${path}/:${id}`,
-      {
-        config: {
-          operation: `${collection}.update`,
-          patched: (request) => of.present(named(request)),
-        },
-        ...limit,
-        schema: {
-          operationId: `replace${title}`,
-          summary: `Replace ${noun}`,
-          params,
-          body,
-          response: { 200: resource },
-        },
-      },
+      operation(
+        `${collection}.update`,
+        `replace${title}`,
+        `Replace ${noun}`,
+        { params, body, response: { 200: resource } },
+        { ...limit, patched: (request) => of.present(named(request)) },
+      ),
       async (request, reply) => {
         const stored = named(request);
         checkVersion(request, stored);
@@ -142,15 +141,10 @@ export function entityRoutes<K extends Kind, Body extends TSchema, Made>(
 
     app.delete(
       `${path}/:${id}`,
-      {
-        config: { operation: `${collection}.delete` },
-        schema: {
-          operationId: `delete${title}`,
-          summary: `Delete ${noun}`,
-          params,
-          response: { 200: removedAs('deleted') },
-        },
-      },
+      operation(`${collection}.delete`, `delete${title}`, `Delete ${noun}`, {
+        params,
+        response: { 200: removedAs('deleted') },
+      }),
       async (request) =>
         deleteEntity(request, dependencies, kind, (request.params as Record<string, string>)[id] ?? ''),
     );

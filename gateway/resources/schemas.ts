@@ -128,17 +128,8 @@ export const times = { created_at: time, updated_at: time };
 /** The version of a resource; also its `ETag`. */
 export const version = Type.Integer({ description: 'Grows by one with every change.', examples: [1] });
 
-/** Path parameters below a workspace. Any text is accepted; a malformed id is answered with 404. */
+/** Path parameters that a handler reads. Any text is accepted; a malformed id is answered with 404. */
 export function pathOf<const Names extends string>(...names: readonly Names[]) {
-  return parameters<Names | 'workspaceId'>(['workspaceId', ...names]);
-}
-
-/** Path parameters below an organization. */
-export function organizationPathOf<const Names extends string>(...names: readonly Names[]) {
-  return parameters<Names | 'organizationId'>(['organizationId', ...names]);
-}
-
-function parameters<Names extends string>(names: readonly Names[]) {
   const properties = Object.fromEntries(names.map((param) => [param, Type.String()])) as Record<
     Names,
     ReturnType<typeof Type.String>

@@ -17,21 +17,21 @@ import {
   watchedDestination,
 } from '@tributary/core';
 import { type Static, Type } from 'typebox';
-import { accountOf } from '../authentication/caller.ts';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { conflict, type ErrorDetail, invalidRequest } from '../errors/api-error.ts';
-import { isAlready, propose } from '../resources/catalog-entities.ts';
+import { update } from '../resources/catalog-entities.ts';
 import { entityRoutes } from '../resources/entity-routes.ts';
 import { byFlag, byId, byWord, catalogList } from '../resources/lists.ts';
 import {
+  allOptional,
   closed,
   email,
   listOf,
   name,
   nullable,
   oneOf,
+  operation,
   optional,
-  pathOf,
   patternFault,
   readEmail,
   resourceFields,
@@ -100,16 +100,7 @@ const FIELDS_OF: Readonly<Record<AlertKind, readonly (keyof typeof watchFields)[
 const watchBody = closed(
   {
     kind,
-    source_id: optional(watchFields.source_id),
-    event_type: optional(watchFields.event_type),
-    event_name: optional(watchFields.event_name),
-    destination_id: optional(watchFields.destination_id),
-    direction: optional(watchFields.direction),
-    tolerance: optional(watchFields.tolerance),
-    weeks: optional(watchFields.weeks),
-    minutes: optional(watchFields.minutes),
-    share: optional(watchFields.share),
-    minimum: optional(watchFields.minimum),
+    ...allOptional(watchFields),
   },
   {
     description: `What is watched. The fields of each kind: ${ALERT_KINDS.map((each) => `\`${each}\`: ${FIELDS_OF[each].join(', ')}`).join('; ')}.`,
@@ -436,30 +427,16 @@ export const alertRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async
       body: alertBody,
       resource: alertResource,
       list: alerts,
-      async create(request, body, id) {
+      create({ workspace }, body) {
         if (dependencies.isUpgradePending?.() === true) throw conflict('upgrade_pending');
-        const { workspace, caller } = request;
         const fields = alertOf(body, catalog.state, workspace.id);
-        await propose(request, dependencies, {
-          type: 'alert.created',
-          entity: id,
-          expected_version: 0,
-          data: {
-            id,
-            workspace_id: workspace.id,
-            ...fields,
-            ...confirmationOf(dependencies, addressIn(workspace, fields)),
-            created_by: accountOf(caller),
-          },
-        });
+        return { fields: { ...fields, ...confirmationOf(dependencies, addressIn(workspace, fields)) } };
       },
       async replace(request, body, stored) {
         const named = alertOf(body, catalog.state, request.workspace.id, stored);
         const address = addressIn(request.workspace, named);
         const data = { ...named, ...confirmationOf(dependencies, address, stored.email, stored) };
-        if (await isAlready(request, dependencies, 'alert', stored, data)) return;
-        const { id: entity, version: expected_version } = stored;
-        await propose(request, dependencies, { type: 'alert.updated', entity, expected_version, data });
+        await update(request, dependencies, 'alert', stored, data);
       },
       present: (alert) => presentAlert(alert, catalog.state),
     }),
@@ -467,16 +444,10 @@ export const alertRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async
 
   app.post(
     '/workspaces/:workspaceId/alerts/dry-run',
-    {
-      config: { operation: 'alerts.dry-run' },
-      schema: {
-        operationId: 'dryRunAlert',
-        summary: 'See when an alert would have fired',
-        params: pathOf(),
-        body: alertDryRunBody,
-        response: { 200: alertDryRunResult },
-      },
-    },
+    operation('alerts.dry-run', 'dryRunAlert', 'See when an alert would have fired', {
+      body: alertDryRunBody,
+      response: { 200: alertDryRunResult },
+    }),
     async (request) => {
       const { days, ...body } = request.body;
       const rule = ruleOf(body, catalog.state, request.workspace.id);

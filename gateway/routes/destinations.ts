@@ -23,7 +23,6 @@ import {
   Unavailable,
 } from '@tributary/core';
 import { type Static, Type } from 'typebox';
-import { accountOf } from '../authentication/caller.ts';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { invalidRequest } from '../errors/api-error.ts';
 import { disconnectSignal } from '../limits/turns.ts';
@@ -41,6 +40,7 @@ import {
   noBody,
   nullable,
   oneOf,
+  operation,
   optional,
   parseInteger,
   pathOf,
@@ -205,29 +205,19 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
       list: destinationLists,
       select: ({ workspace, query }) =>
         stateFilter(dependencies, workspace.id, (query as { readonly state?: string }).state),
-      async create(request, body, id) {
+      create({ workspace }, body, id) {
         const { name, type, settings } = body;
-        const { workspace } = request;
         const configured = configurator.create(connectorOf(type), id, settings ?? {});
         const alerts = alertsIn(body.alerts, catalog.state, workspace.id, id);
-        await propose(request, dependencies, {
-          type: 'destination.created',
-          entity: id,
-          expected_version: 0,
-          data: {
-            id,
-            workspace_id: workspace.id,
-            name,
-            type,
-            settings: configured.settings,
-            ...switchesOf(body),
-            ...limitsIn(body),
-            alerts,
-            ...confirmationOf(dependencies, addressIn(workspace, alerts)),
-            created_by: accountOf(request.caller),
-          },
-        });
-        return configured.generated;
+        const fields = {
+          name,
+          type,
+          settings: configured.settings,
+          ...switchesOf(body),
+          alerts,
+          ...confirmationOf(dependencies, addressIn(workspace, alerts)),
+        };
+        return { fields, made: configured.generated };
       },
       async replace(request, body, stored) {
         const { name, type, settings } = body;
@@ -246,7 +236,6 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
             ...switchesOf(body),
             // A pause by the processors keeps its reason until a member resumes the destination.
             paused_because: body.paused === true ? (stored.paused_because ?? null) : null,
-            ...limitsIn(body),
             alerts,
             ...confirmationOf(dependencies, address, stored.alerts?.email, stored),
           },
@@ -261,27 +250,25 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
 
   app.post(
     `${path}/:destinationId/test`,
-    {
-      config: { operation: 'destinations.test' },
-      schema: {
-        operationId: 'tryDestination',
-        summary: 'Try whether a destination would take deliveries',
-        params: pathOf('destinationId'),
-        body: noBody,
-        response: { 200: destinationTestResult },
-      },
-    },
+    operation('destinations.test', 'tryDestination', 'Try whether a destination would take deliveries', {
+      params: pathOf('destinationId'),
+      body: noBody,
+      response: { 200: destinationTestResult },
+    }),
     async (request, reply) => {
       const destination = entityOf(request, dependencies, 'destination', request.params.destinationId);
       return await tests.test(destination, disconnectSignal(reply));
     },
   );
 
-  function switchesOf({ enabled, paused, environments }: Static<typeof destinationBody>) {
+  function switchesOf(body: Static<typeof destinationBody>) {
     return {
-      enabled: enabled ?? true,
-      paused: paused ?? false,
-      environments: environments ?? ENVIRONMENTS,
+      enabled: body.enabled ?? true,
+      paused: body.paused ?? false,
+      environments: body.environments ?? ENVIRONMENTS,
+      // Null: the limits of the installation apply.
+      max_concurrency: body.max_concurrency ?? null,
+      rate_limit_per_second: body.rate_limit_per_second ?? null,
     };
   }
 
@@ -292,14 +279,6 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
     throw invalidRequest({ path: '/type', message: `must be one of ${known}` });
   }
 };
-
-/** Null: the limits of the installation apply. */
-function limitsIn(body: Static<typeof destinationBody>) {
-  return {
-    max_concurrency: body.max_concurrency ?? null,
-    rate_limit_per_second: body.rate_limit_per_second ?? null,
-  };
-}
 
 const notice = Type.Object(
   {
@@ -552,16 +531,10 @@ export const destinationHealthRoutes: FastifyPluginAsyncTypebox<GatewayDependenc
 
   app.get(
     `${path}/health`,
-    {
-      config: { operation: 'destinations.health' },
-      schema: {
-        operationId: 'listDestinationHealth',
-        summary: 'Read how deliveries to all destinations go',
-        params: pathOf(),
-        querystring: destinationLists.querystring,
-        response: { 200: destinationHealthList },
-      },
-    },
+    operation('destinations.health', 'listDestinationHealth', 'Read how deliveries to all destinations go', {
+      querystring: destinationLists.querystring,
+      response: { 200: destinationHealthList },
+    }),
     async (request, reply) => {
       const { id: workspaceId } = request.workspace;
       const isSelected = await stateFilter(dependencies, workspaceId, request.query.state);
@@ -575,15 +548,10 @@ export const destinationHealthRoutes: FastifyPluginAsyncTypebox<GatewayDependenc
 
   app.get(
     `${path}/:destinationId/health`,
-    {
-      config: { operation: 'destinations.health' },
-      schema: {
-        operationId: 'readDestinationHealth',
-        summary: 'Read how deliveries to a destination go',
-        params: pathOf('destinationId'),
-        response: { 200: destinationHealth },
-      },
-    },
+    operation('destinations.health', 'readDestinationHealth', 'Read how deliveries to a destination go', {
+      params: pathOf('destinationId'),
+      response: { 200: destinationHealth },
+    }),
     async (request) => {
       const destination = entityOf(request, dependencies, 'destination', request.params.destinationId);
       const known = await readHealth(dependencies, request.workspace.id, [destination.id]);
@@ -593,16 +561,16 @@ export const destinationHealthRoutes: FastifyPluginAsyncTypebox<GatewayDependenc
 
   app.get(
     `${path}/:destinationId/health/history`,
-    {
-      config: { operation: 'destinations.health' },
-      schema: {
-        operationId: 'readDestinationHealthHistory',
-        summary: 'Read how deliveries to a destination went over time',
+    operation(
+      'destinations.health',
+      'readDestinationHealthHistory',
+      'Read how deliveries to a destination went over time',
+      {
         params: pathOf('destinationId'),
         querystring: closed({ hours: hoursText }),
         response: { 200: healthHistory },
       },
-    },
+    ),
     async (request) => {
       const destination = entityOf(request, dependencies, 'destination', request.params.destinationId);
       const hours = parseInteger(request.query.hours, HOURS);

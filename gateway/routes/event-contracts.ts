@@ -51,6 +51,7 @@ import {
   MAX_RESOURCE_BYTES,
   nullable,
   oneOf,
+  operation,
   pathOf,
   removedAs,
 } from '../resources/schemas.ts';
@@ -102,16 +103,10 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
 
   app.get(
     path,
-    {
-      config: { operation: 'event-contracts.list' },
-      schema: {
-        operationId: 'listContracts',
-        summary: 'List contracts',
-        params: pathOf(),
-        querystring: contractLists.querystring,
-        response: { 200: contractList },
-      },
-    },
+    operation('event-contracts.list', 'listContracts', 'List contracts', {
+      querystring: contractLists.querystring,
+      response: { 200: contractList },
+    }),
     async (request, reply) => {
       const wanted = request.query.status ?? 'active';
       const found = catalog.state.listing('contract', request.workspace.id, wanted);
@@ -121,18 +116,17 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
 
   app.post(
     path,
-    {
-      config: { operation: 'event-contracts.create' },
-      bodyLimit: MAX_RESOURCE_BYTES,
-      schema: {
-        operationId: 'createContract',
-        summary: 'Create a contract, or see what it would do to recent events',
-        params: pathOf(),
+    operation(
+      'event-contracts.create',
+      'createContract',
+      'Create a contract, or see what it would do to recent events',
+      {
         querystring: changeQuery,
         body: contractBody,
         response: { 200: dryRunResult, 201: contractResource },
       },
-    },
+      { bodyLimit: MAX_RESOURCE_BYTES },
+    ),
     async (request, reply) => {
       const id = newId();
       const draft = {
@@ -162,15 +156,10 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
 
   app.get(
     `${path}/:contractId`,
-    {
-      config: { operation: 'event-contracts.read' },
-      schema: {
-        operationId: 'readContract',
-        summary: 'Read a contract',
-        params: pathOf('contractId'),
-        response: { 200: contractResource },
-      },
-    },
+    operation('event-contracts.read', 'readContract', 'Read a contract', {
+      params: pathOf('contractId'),
+      response: { 200: contractResource },
+    }),
     async (request, reply) => {
       const contract = contractNamed(request, request.params.contractId);
       tagVersion(reply, contract);
@@ -180,24 +169,24 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
 
   app.put(
     `${path}/:contractId`,
-    {
-      config: {
-        operation: 'event-contracts.update',
-        patched: (request) => {
-          const { contractId } = request.params as { contractId: string };
-          return contractNamed(request, contractId);
-        },
-      },
-      bodyLimit: MAX_RESOURCE_BYTES,
-      schema: {
-        operationId: 'replaceContract',
-        summary: 'Replace a contract, or see what that would do to recent events',
+    operation(
+      'event-contracts.update',
+      'replaceContract',
+      'Replace a contract, or see what that would do to recent events',
+      {
         params: pathOf('contractId'),
         querystring: changeQuery,
         body: contractBody,
         response: { 200: Type.Union([dryRunResult, contractResource]) },
       },
-    },
+      {
+        bodyLimit: MAX_RESOURCE_BYTES,
+        patched: (request) => {
+          const { contractId } = request.params as { contractId: string };
+          return contractNamed(request, contractId);
+        },
+      },
+    ),
     async (request, reply) => {
       const stored = contractNamed(request, request.params.contractId);
       checkVersion(request, stored);
@@ -222,15 +211,10 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
 
   app.delete(
     `${path}/:contractId`,
-    {
-      config: { operation: 'event-contracts.archive' },
-      schema: {
-        operationId: 'archiveContract',
-        summary: 'Archive a contract',
-        params: pathOf('contractId'),
-        response: { 200: removedAs('archived') },
-      },
-    },
+    operation('event-contracts.archive', 'archiveContract', 'Archive a contract', {
+      params: pathOf('contractId'),
+      response: { 200: removedAs('archived') },
+    }),
     async (request) => {
       const contract = contractNamed(request, request.params.contractId);
       if (contract.status !== 'archived') {
@@ -248,16 +232,11 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
 
   app.post(
     `${path}/:contractId/validate`,
-    {
-      config: { operation: 'event-contracts.validate' },
-      schema: {
-        operationId: 'tryContract',
-        summary: 'Try an event on a contract without sending it',
-        params: pathOf('contractId'),
-        body: trialBody,
-        response: { 200: trialResult },
-      },
-    },
+    operation('event-contracts.validate', 'tryContract', 'Try an event on a contract without sending it', {
+      params: pathOf('contractId'),
+      body: trialBody,
+      response: { 200: trialResult },
+    }),
     async (request, reply) => {
       const contract = contractNamed(request, request.params.contractId);
       const event = readContractEvent(request, contract, request.body, iso(clock()));
@@ -268,16 +247,10 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
 
   app.post(
     `${path}/infer`,
-    {
-      config: { operation: 'event-contracts.infer' },
-      schema: {
-        operationId: 'inferContract',
-        summary: 'Infer a contract from recent events',
-        params: pathOf(),
-        body: inferenceBody,
-        response: { 200: inferenceResult },
-      },
-    },
+    operation('event-contracts.infer', 'inferContract', 'Infer a contract from recent events', {
+      body: inferenceBody,
+      response: { 200: inferenceResult },
+    }),
     async (request, reply) => await infer(request.workspace.id, request.body, contextOf(reply)),
   );
 
@@ -309,7 +282,7 @@ const trialResult = Type.Object(
 );
 
 /** The result of a trial: the violations as they would be recorded, and the event as it would be accepted. */
-export function trialOf(
+function trialOf(
   contract: Contract,
   event: CanonicalEvent,
   verdict: ContractVerdict,
@@ -362,7 +335,7 @@ function readContractEvent(
 }
 
 /** The body with type and name of the contract's events as defaults. */
-export function withKindOf(contract: Contract, body: JsonObject): JsonObject {
+function withKindOf(contract: Contract, body: JsonObject): JsonObject {
   const { event_type, event_name } = contract;
   const type = body.type ?? event_type;
   const nameField = type === 'track' ? 'event' : 'name';
@@ -384,16 +357,11 @@ export const versionRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asy
 
   app.get(
     `${path}/:contractId/versions`,
-    {
-      config: { operation: 'event-contracts.versions' },
-      schema: {
-        operationId: 'listContractVersions',
-        summary: 'List the versions of a contract',
-        params: pathOf('contractId'),
-        querystring: closed(pageQuery),
-        response: { 200: contractList },
-      },
-    },
+    operation('event-contracts.versions', 'listContractVersions', 'List the versions of a contract', {
+      params: pathOf('contractId'),
+      querystring: closed(pageQuery),
+      response: { 200: contractList },
+    }),
     async (request, reply) => {
       const contract = entityOf(request, dependencies, 'contract', request.params.contractId);
       const asked = pageRequest(request.query);
@@ -405,15 +373,10 @@ export const versionRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asy
 
   app.get(
     `${path}/:contractId/versions/:version`,
-    {
-      config: { operation: 'event-contracts.versions' },
-      schema: {
-        operationId: 'readContractVersion',
-        summary: 'Read a version of a contract',
-        params: pathOf('contractId', 'version'),
-        response: { 200: contractResource },
-      },
-    },
+    operation('event-contracts.versions', 'readContractVersion', 'Read a version of a contract', {
+      params: pathOf('contractId', 'version'),
+      response: { 200: contractResource },
+    }),
     async (request) => {
       const { contractId, version } = request.params;
       const contract = entityOf(request, dependencies, 'contract', contractId);

@@ -26,7 +26,7 @@ import type { GatewayDependencies } from '../dependencies.ts';
 import { type ErrorDetail, invalidRequest } from '../errors/api-error.ts';
 import { readTrialEvent } from '../ingestion/event.ts';
 import { disconnectSignal, TENANT_TURNS } from '../limits/turns.ts';
-import { entityOf, isAlready, propose } from '../resources/catalog-entities.ts';
+import { entityOf, update } from '../resources/catalog-entities.ts';
 import { entityRoutes } from '../resources/entity-routes.ts';
 import { byFlag, byId, byText, byWord, catalogList } from '../resources/lists.ts';
 import {
@@ -37,6 +37,7 @@ import {
   name,
   nullable,
   oneOf,
+  operation,
   optional,
   parseTime,
   pathOf,
@@ -246,7 +247,7 @@ export function ruleFields(body: Static<typeof ruleBody>): RuleFields {
  * 400 when the rule refers to entities that its workspace does not have, is enabled with a transformation that is not
  * active, has names for types whose events have none, or has an invalid filter or name that `stored` does not have.
  */
-export function checkReferences(
+function checkReferences(
   rule: RuleFields,
   workspaceId: string,
   state: CatalogView,
@@ -332,23 +333,15 @@ export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
       bodyLimit: MAX_RESOURCE_BYTES,
       resource: ruleResource,
       list: rules,
-      async create(request, body, id) {
-        const { workspace, caller } = request;
+      create({ workspace }, body) {
         const fields = ruleFields(body);
         checkReferences(fields, workspace.id, catalog.state);
-        await propose(request, dependencies, {
-          type: 'rule.created',
-          entity: id,
-          expected_version: 0,
-          data: { id, workspace_id: workspace.id, ...fields, created_by: accountOf(caller) },
-        });
+        return { fields };
       },
       async replace(request, body, stored) {
         const data = ruleFields(body);
         checkReferences(data, request.workspace.id, catalog.state, stored);
-        if (await isAlready(request, dependencies, 'rule', stored, data)) return;
-        const { id: entity, version: expected_version } = stored;
-        await propose(request, dependencies, { type: 'rule.updated', entity, expected_version, data });
+        await update(request, dependencies, 'rule', stored, data);
       },
       present: (rule) => ({ ...rule, filter: rule.filter ?? null }),
     }),
@@ -356,16 +349,11 @@ export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
 
   app.post(
     `${path}/:ruleId/test`,
-    {
-      config: { operation: 'event-forwarding-rules.test' },
-      schema: {
-        operationId: 'tryRule',
-        summary: 'Try whether a rule would forward an event',
-        params: pathOf('ruleId'),
-        body: ruleTestBody,
-        response: { 200: ruleTestResult },
-      },
-    },
+    operation('event-forwarding-rules.test', 'tryRule', 'Try whether a rule would forward an event', {
+      params: pathOf('ruleId'),
+      body: ruleTestBody,
+      response: { 200: ruleTestResult },
+    }),
     async (request) => {
       const rule = entityOf(request, dependencies, 'rule', request.params.ruleId);
       const { event: body, environment } = request.body;
@@ -388,16 +376,12 @@ export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
 
   app.post(
     `${path}/test`,
-    {
-      config: { operation: 'event-forwarding-rules.test' },
-      schema: {
-        operationId: 'tryRules',
-        summary: 'Try which rules would forward an event, and why the others would not',
-        params: pathOf(),
-        body: ruleTestBody,
-        response: { 200: rulesTestResult },
-      },
-    },
+    operation(
+      'event-forwarding-rules.test',
+      'tryRules',
+      'Try which rules would forward an event, and why the others would not',
+      { body: ruleTestBody, response: { 200: rulesTestResult } },
+    ),
     async (request, reply) => {
       const { workspace, caller } = request;
       const { event: body, environment } = request.body;
@@ -415,16 +399,12 @@ export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
 
   app.post(
     `${path}/dry-run`,
-    {
-      config: { operation: 'event-forwarding-rules.dry-run' },
-      schema: {
-        operationId: 'dryRunFilter',
-        summary: 'See which recent events a filter would take',
-        params: pathOf(),
-        body: ruleDryRunBody,
-        response: { 200: ruleDryRunResult },
-      },
-    },
+    operation(
+      'event-forwarding-rules.dry-run',
+      'dryRunFilter',
+      'See which recent events a filter would take',
+      { body: ruleDryRunBody, response: { 200: ruleDryRunResult } },
+    ),
     async (request, reply) => {
       const workspaceId = request.workspace.id;
       const context = { workspaceId, recent, now: clock(), disconnected: disconnectSignal(reply) };

@@ -13,10 +13,10 @@ import {
 } from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
-import { accountOf } from '../authentication/caller.ts';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { invalidRequest, notFound } from '../errors/api-error.ts';
-import { entityOf, propose, tagVersion } from '../resources/catalog-entities.ts';
+import { aFewAtATime } from '../limits/turns.ts';
+import { entityOf, tagVersion } from '../resources/catalog-entities.ts';
 import { entityRoutes } from '../resources/entity-routes.ts';
 import { byId, byWord, catalogList } from '../resources/lists.ts';
 import {
@@ -33,6 +33,7 @@ import {
   name,
   nullable,
   oneOf,
+  operation,
   optional,
   parseIds,
   parseInteger,
@@ -265,9 +266,6 @@ const transformations = catalogList<Transformation>()({
   },
 });
 
-/** Transformations whose counts are read at a time. */
-const READ_AT_ONCE = 4;
-
 const path = '/workspaces/:workspaceId/event-transformations';
 
 /** `/workspaces/:workspaceId/event-transformations`: JavaScript that is active once it passes its own test. */
@@ -286,16 +284,9 @@ export const transformationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies
       bodyLimit: MAX_RESOURCE_BYTES,
       resource: transformationResource,
       list: transformations,
-      async create(request, body, id) {
-        const { workspace, caller } = request;
+      async create({ workspace }, body) {
         const fields = fieldsOf(body);
-        const status = await testStatusOf(sandbox, fields, workspace.id);
-        await propose(request, dependencies, {
-          type: 'transformation.created',
-          entity: id,
-          expected_version: 0,
-          data: { id, workspace_id: workspace.id, ...fields, ...status, created_by: accountOf(caller) },
-        });
+        return { fields: { ...fields, ...(await testStatusOf(sandbox, fields, workspace.id)) } };
       },
       replace: (request, body, stored) => replace(request, dependencies, stored, fieldsOf(body)),
       present: presentTransformation,
@@ -304,17 +295,13 @@ export const transformationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies
 
   app.post(
     `${path}/:transformationId/test`,
-    {
-      config: { operation: 'event-transformations.test' },
-      bodyLimit: MAX_RESOURCE_BYTES,
-      schema: {
-        operationId: 'tryTransformation',
-        summary: 'Run a transformation on an event',
-        params: pathOf('transformationId'),
-        body: testBody,
-        response: { 200: testResult },
-      },
-    },
+    operation(
+      'event-transformations.test',
+      'tryTransformation',
+      'Run a transformation on an event',
+      { params: pathOf('transformationId'), body: testBody, response: { 200: testResult } },
+      { bodyLimit: MAX_RESOURCE_BYTES },
+    ),
     async (request) => {
       const stored = storedOf(request);
       const event = request.body?.event ?? stored.test_input;
@@ -328,15 +315,12 @@ export const transformationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies
 
   app.get(
     `${path}/:transformationId/versions`,
-    {
-      config: { operation: 'event-transformations.versions' },
-      schema: {
-        operationId: 'listTransformationVersions',
-        summary: 'List the versions of a transformation',
-        params: pathOf('transformationId'),
-        response: { 200: transformationVersionList },
-      },
-    },
+    operation(
+      'event-transformations.versions',
+      'listTransformationVersions',
+      'List the versions of a transformation',
+      { params: pathOf('transformationId'), response: { 200: transformationVersionList } },
+    ),
     async (request) => {
       const versions = catalog.state.transformationVersions.of(storedOf(request));
       return versions.toReversed().map(presentVersion);
@@ -345,15 +329,12 @@ export const transformationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies
 
   app.get(
     `${path}/:transformationId/versions/:version`,
-    {
-      config: { operation: 'event-transformations.version' },
-      schema: {
-        operationId: 'readTransformationVersion',
-        summary: 'Read a version of a transformation',
-        params: pathOf('transformationId', 'version'),
-        response: { 200: transformationVersion },
-      },
-    },
+    operation(
+      'event-transformations.version',
+      'readTransformationVersion',
+      'Read a version of a transformation',
+      { params: pathOf('transformationId', 'version'), response: { 200: transformationVersion } },
+    ),
     async (request) => {
       const found = versionOf(request, request.params.version);
       if (found === undefined) throw notFound();
@@ -363,16 +344,12 @@ export const transformationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies
 
   app.post(
     `${path}/:transformationId/rollback`,
-    {
-      config: { operation: 'event-transformations.rollback' },
-      schema: {
-        operationId: 'rollBackTransformation',
-        summary: 'Go back to a version of a transformation',
-        params: pathOf('transformationId'),
-        body: rollbackBody,
-        response: { 200: transformationResource },
-      },
-    },
+    operation(
+      'event-transformations.rollback',
+      'rollBackTransformation',
+      'Go back to a version of a transformation',
+      { params: pathOf('transformationId'), body: rollbackBody, response: { 200: transformationResource } },
+    ),
     async (request, reply) => {
       const found = versionOf(request, String(request.body.version));
       if (found === undefined)
@@ -420,42 +397,36 @@ export const transformationMetricsRoutes: FastifyPluginAsyncTypebox<GatewayDepen
 
   app.get(
     '/workspaces/:workspaceId/event-transformations/metrics',
-    {
-      config: { operation: 'event-transformations.metrics' },
-      schema: {
-        operationId: 'listTransformationMetrics',
-        summary: 'Read what the runs of several transformations came to',
-        params: pathOf(),
+    operation(
+      'event-transformations.metrics',
+      'listTransformationMetrics',
+      'Read what the runs of several transformations came to',
+      {
         querystring: metricsOfSeveralQuery,
         response: { 200: listOf(transformationMetrics, 'In the order of `ids`.') },
       },
-    },
+    ),
     async ({ query, workspace }) => {
       const hours = parseInteger(query.hours, HOURS);
       const ids = [...parseIds(query.ids)].filter(
         (id) => catalog.state.entity('transformation', workspace.id, id) !== undefined,
       );
-      const metrics: Static<typeof transformationMetrics>[] = [];
-      for (let at = 0; at < ids.length; at += READ_AT_ONCE) {
-        const some = ids.slice(at, at + READ_AT_ONCE);
-        metrics.push(...(await Promise.all(some.map((id) => metricsOf(workspace.id, id, hours)))));
-      }
-      return metrics;
+      return aFewAtATime(ids, (id) => metricsOf(workspace.id, id, hours));
     },
   );
 
   app.get(
     '/workspaces/:workspaceId/event-transformations/:transformationId/metrics',
-    {
-      config: { operation: 'event-transformations.metrics' },
-      schema: {
-        operationId: 'readTransformationMetrics',
-        summary: 'Read what the runs of a transformation came to',
+    operation(
+      'event-transformations.metrics',
+      'readTransformationMetrics',
+      'Read what the runs of a transformation came to',
+      {
         params: pathOf('transformationId'),
         querystring: metricsQuery,
         response: { 200: transformationMetrics },
       },
-    },
+    ),
     async (request) => {
       const { id } = entityOf(request, dependencies, 'transformation', request.params.transformationId);
       const hours = parseInteger(request.query.hours, HOURS);

@@ -1,9 +1,8 @@
 import type { CatalogSource } from '@tributary/core';
 import type { FastifyPluginAsync } from 'fastify';
 import { Type } from 'typebox';
-import { accountOf } from '../authentication/caller.ts';
 import type { GatewayDependencies } from '../dependencies.ts';
-import { isAlready, propose } from '../resources/catalog-entities.ts';
+import { update } from '../resources/catalog-entities.ts';
 import { entityRoutes } from '../resources/entity-routes.ts';
 import { byId, byText, catalogList } from '../resources/lists.ts';
 import {
@@ -63,28 +62,11 @@ export const sourceRoutes: FastifyPluginAsync<GatewayDependencies> = async (app,
       body: sourceBody,
       resource: sourceResource,
       list: sources,
-      async create(request, { name, type, description = null }, id) {
-        await propose(request, dependencies, {
-          type: 'source.created',
-          entity: id,
-          expected_version: 0,
-          data: {
-            id,
-            workspace_id: request.workspace.id,
-            name,
-            type,
-            description,
-            status: 'active',
-            created_by: accountOf(request.caller),
-          },
-        });
-      },
-      async replace(request, { name, type, description = null }, stored) {
-        const data = { name, type, description };
-        if (await isAlready(request, dependencies, 'source', stored, data)) return;
-        const { id: entity, version: expected_version } = stored;
-        await propose(request, dependencies, { type: 'source.updated', entity, expected_version, data });
-      },
+      create: (_, { name, type, description = null }) => ({
+        fields: { name, type, description, status: 'active' as const },
+      }),
+      replace: (request, { name, type, description = null }, stored) =>
+        update(request, dependencies, 'source', stored, { name, type, description }),
       present: (source) => source,
     }),
   );

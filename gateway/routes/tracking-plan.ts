@@ -35,7 +35,7 @@ import { accountOf } from '../authentication/caller.ts';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { ApiError, type ErrorDetail, invalidRequest } from '../errors/api-error.ts';
 import { describeValidation } from '../errors/error-handler.ts';
-import { disconnectSignal, TENANT_TURNS } from '../limits/turns.ts';
+import { aFewAtATime, disconnectSignal, TENANT_TURNS } from '../limits/turns.ts';
 import { MAX_BODY_BYTES, TEXT_TYPE } from '../request-body/request-body.ts';
 import { checkVersion, entityOf, propose, tagVersion } from '../resources/catalog-entities.ts';
 import {
@@ -48,9 +48,9 @@ import {
   lookBack,
   nullable,
   oneOf,
+  operation,
   parseInteger,
   parseTime,
-  pathOf,
   timeText,
   uuid,
   version,
@@ -291,24 +291,18 @@ export const trackingPlanRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> 
 
   app.get(
     path,
-    {
-      config: { operation: 'tracking-plan.read' },
-      schema: {
-        operationId: 'exportTrackingPlan',
-        summary: 'Export the active contracts as one document',
-        params: pathOf(),
-        querystring: planQuery,
-        response: {
-          200: {
-            description: 'The plan; `format` decides whether it is JSON or CSV.',
-            content: {
-              'application/json': { schema: planDocument },
-              [TEXT_TYPE]: { schema: planText },
-            },
+    operation('tracking-plan.read', 'exportTrackingPlan', 'Export the active contracts as one document', {
+      querystring: planQuery,
+      response: {
+        200: {
+          description: 'The plan; `format` decides whether it is JSON or CSV.',
+          content: {
+            'application/json': { schema: planDocument },
+            [TEXT_TYPE]: { schema: planText },
           },
         },
       },
-    },
+    }),
     async (request, reply) => {
       const { format = 'tributary', label } = request.query;
       const { id, name, organization_id } = request.workspace;
@@ -335,18 +329,17 @@ export const trackingPlanRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> 
 
   app.put(
     path,
-    {
-      config: { operation: 'tracking-plan.import' },
-      bodyLimit: MAX_BODY_BYTES,
-      schema: {
-        operationId: 'importTrackingPlan',
-        summary: 'Create and replace contracts from one document, or see what that would do',
-        params: pathOf(),
+    operation(
+      'tracking-plan.import',
+      'importTrackingPlan',
+      'Create and replace contracts from one document, or see what that would do',
+      {
         querystring: importQuery,
         body: { content: { 'application/json': { schema: planBody }, [TEXT_TYPE]: { schema: planText } } },
         response: { 200: importResult },
       },
-    },
+      { bodyLimit: MAX_BODY_BYTES },
+    ),
     async (request, reply) => {
       const { dry_run, missing = 'keep', label } = request.query;
       const document = request.body as JsonObject | string | null | undefined;
@@ -378,16 +371,10 @@ export const trackingPlanRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> 
 
   app.get(
     `${path}/comparison`,
-    {
-      config: { operation: 'tracking-plan.compare' },
-      schema: {
-        operationId: 'compareTrackingPlan',
-        summary: 'Compare the contracts with what came',
-        params: pathOf(),
-        querystring: comparisonQuery,
-        response: { 200: comparison },
-      },
-    },
+    operation('tracking-plan.compare', 'compareTrackingPlan', 'Compare the contracts with what came', {
+      querystring: comparisonQuery,
+      response: { 200: comparison },
+    }),
     async (request, reply) => {
       const context = {
         state: catalog.state,
@@ -525,22 +512,12 @@ async function applyImport(
     try {
       done.push({ change, contract: await applyChange(request, dependencies, change) });
     } catch (error) {
-      throw withProgress(error, { applied, of: changes.filter(({ action }) => action !== 'leave').length });
+      if (!(error instanceof ApiError)) throw error;
+      throw error.with({ applied, of: changes.filter(({ action }) => action !== 'leave').length });
     }
     if (change.action !== 'leave') applied++;
   }
   return done;
-}
-
-function withProgress(error: unknown, progress: { readonly applied: number; readonly of: number }): unknown {
-  if (!(error instanceof ApiError)) return error;
-  const { status, error: name, details, fields, retryAfterSeconds } = error;
-  return new ApiError(status, name, {
-    ...(details === undefined ? {} : { details: [...details] }),
-    fields: { ...fields, ...progress },
-    ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
-    cause: error,
-  });
 }
 
 async function applyChange(
@@ -570,27 +547,19 @@ async function applyChange(
       });
       return entityOf(request, dependencies, 'contract', id);
     }
-    case 'update': {
-      checkPastVersions(state, request.workspace.id);
-      const { id, version } = change.stored;
-      const data = change.fields;
-      await propose(request, dependencies, {
-        type: 'contract.updated',
-        entity: id,
-        expected_version: version,
-        data,
-      });
-      return entityOf(request, dependencies, 'contract', id);
-    }
+    case 'update':
     case 'archive': {
-      const { id, version } = change.stored;
-      await propose(request, dependencies, {
-        type: 'contract.archived',
-        entity: id,
-        expected_version: version,
-        data: {},
-      });
-      return entityOf(request, dependencies, 'contract', id);
+      const { id: entity, version: expected_version } = change.stored;
+      if (change.action === 'update') checkPastVersions(state, request.workspace.id);
+      const changed = { entity, expected_version };
+      await propose(
+        request,
+        dependencies,
+        change.action === 'update'
+          ? { type: 'contract.updated', ...changed, data: change.fields }
+          : { type: 'contract.archived', ...changed, data: {} },
+      );
+      return entityOf(request, dependencies, 'contract', entity);
     }
   }
 }
@@ -608,8 +577,6 @@ function activeContracts(state: Pick<CatalogView, 'listing'>, workspaceId: strin
 
 /** Contracts whose violations are counted for one comparison: each is a query of the history. */
 const MAX_COUNTED_CONTRACTS = 100;
-/** Queries of the history at a time. */
-const CONCURRENT_QUERIES = 4;
 /** Violations read of a contract that takes undeclared fields out of events. */
 const VIOLATIONS_READ = 100;
 
@@ -648,7 +615,7 @@ async function comparePlan(
   const coverage = await recent.scan(search, (event) => void compared.addEvent(event), disconnected);
   const counted = compared.seen.slice(0, MAX_COUNTED_CONTRACTS);
   const violations = new Map<string, number>();
-  await eachOf(counted, async (contract) => {
+  await aFewAtATime(counted, async (contract) => {
     const found = await violationsOf(history, contract, range, query.environment);
     violations.set(contract.id, found.count);
     for (const path of found.undeclared) compared.addUndeclared(contract, path);
@@ -685,15 +652,6 @@ async function violationsOf(
     limit: VIOLATIONS_READ,
   });
   return { count, undeclared: page.entries.map(({ body }) => String(body.path)) };
-}
-
-/** Runs the work on all items, a few at a time. */
-async function eachOf<Item>(items: readonly Item[], work: (item: Item) => Promise<void>): Promise<void> {
-  const rest = items.values();
-  const worker = async () => {
-    for (const item of rest) await work(item);
-  };
-  await Promise.all(Array.from({ length: CONCURRENT_QUERIES }, worker));
 }
 
 function* presented(

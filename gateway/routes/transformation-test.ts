@@ -18,7 +18,7 @@ import {
 import type { FastifyRequest } from 'fastify';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { conflict, invalidRequest } from '../errors/api-error.ts';
-import { checkVersion, isAlready, propose } from '../resources/catalog-entities.ts';
+import { checkVersion, update } from '../resources/catalog-entities.ts';
 
 /** The run of a test: what the pipeline would deliver, or why it would not. */
 export type TrialRun = (
@@ -225,15 +225,10 @@ export async function replace(
 ): Promise<void> {
   checkVersion(request, stored);
   const data = { ...fields, ...(await testStatusOf(dependencies.sandbox, fields, request.workspace.id)) };
-  if (!(await isAlready(request, dependencies, 'transformation', stored, data)))
-    await propose(
-      request,
-      dependencies,
-      { type: 'transformation.updated', entity: stored.id, expected_version: stored.version, data },
-      ({ reason, causes }) =>
-        // A transformation in use is refused for nothing but a test that fails.
-        reason === 'in_use'
-          ? conflict('test_failed', causes, [{ path: '/test_output', message: data.test_error ?? '' }])
-          : conflict(reason, causes),
-    );
+  await update(request, dependencies, 'transformation', stored, data, ({ reason, causes }) =>
+    // A transformation in use is refused for nothing but a test that fails.
+    reason === 'in_use'
+      ? conflict('test_failed', causes, [{ path: '/test_output', message: data.test_error ?? '' }])
+      : conflict(reason, causes),
+  );
 }
