@@ -16,8 +16,8 @@ export interface ConnectorContext {
 
 /**
  * One kind of destination. Its `connector.ts` holds the JSON Schema of the settings, their TypeScript type and the
- * description for people, then sending and the classification of failures. A driver that is costly to load is in
- * `client.ts`, which `connector.ts` imports on the first delivery; settings that it reads too are in `settings.ts`.
+ * description for people, then sending and the classification of failures. A driver that is costly to load is imported on
+ * the first delivery, where it is adapted at length in `client.ts`.
  */
 export interface ConnectorKind {
   readonly description: ConnectorDescription;

@@ -31,29 +31,15 @@ const PACK = [
   'The pack is foreign code: it runs in separate processes, one for each workspace that uses it and at most eight, without environment, network and files. The processor sends its requests, without following redirects.',
 ].join('\n\n');
 
-/** How destinations of our own kinds recognize a delivery that arrives twice. */
-const REPEATS: Readonly<Record<string, string>> = {
-  webhook: '`webhook-id` and `idempotency-key`, for the receiver to check',
-  ndjson: 'none; each line has the `id`',
-  kafka: 'none; each record has the header `delivery-id`',
-  redis: 'the `id`, within `remember_hours`',
-  elasticsearch: '`_id`',
-  postgres: '`delivery_id`',
-  s3: 'the key of the object, for the same deliveries; each line has the `id`',
-};
-
 function repeatsTable(): string {
-  const own = CONNECTOR_KINDS.flatMap(({ description: { type } }) =>
-    isOfPack({ type }) ? [] : [`| \`${type}\` | ${REPEATS[type] ?? 'none'} |`],
-  );
   const pack = DEFINITIONS.map(
     ({ type, destination }) => `| \`${type}\` | ${keyOf(DEDUPLICATION[destination])} |`,
   );
   return [
     '## Deliveries that arrive twice',
-    "A delivery whose answer was lost is sent again under the same id, as in each replay without `new_ids`. This is the key by which a destination recognizes it: the id of the delivery, at Segment's pack the `message_id` (followed by `:1`, `:2`, ... for further outputs of a transformation).",
+    "A delivery whose answer was lost is sent again under the same id, as in each replay without `new_ids`. This is the key by which a destination recognizes it: the id of the delivery, as the section of each type says, at Segment's pack the `message_id` (followed by `:1`, `:2`, ... for further outputs of a transformation).",
     `Vendors' documents of ${VENDORS_READ_ON}. "Not documented": the pack sends the id, and whether the vendor drops a repetition is not said.`,
-    ['| type | key |', '|---|---|', ...own, ...pack].join('\n'),
+    ['| type | key |', '|---|---|', ...pack].join('\n'),
   ].join('\n\n');
 }
 

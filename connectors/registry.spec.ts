@@ -1,9 +1,10 @@
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { type Connector, exposuresOf, isObject, NO_LOGGER } from '@tributary/core';
+import { type Connector, exposuresOf, NO_LOGGER, objectIn } from '@tributary/core';
 import { describe, expect, it, test, vi } from 'vitest';
 import { sampleDelivery } from './delivery.fixture.ts';
+import manifest from './package.json' with { type: 'json' };
 import { CONNECTOR_KINDS, neverThrowing } from './registry.ts';
 import { memoizeByObject } from './settings.ts';
 
@@ -44,60 +45,40 @@ test('batch limits that throw make batches of one, so the stage continues, and a
 });
 
 const INDEX = fileURLToPath(new URL('./index.ts', import.meta.url));
-const DRIVERS = /node_modules\/(kafkajs|ioredis|pg|@aws-sdk|@smithy|@segment)\//;
+/** Dependencies that every process loads; all others are drivers. */
+const LOADED_BY_ALL = ['@tributary/core', 'ajv', 'ipaddr.js', 'undici'];
+const DRIVERS = Object.keys(manifest.dependencies).filter((name) => !LOADED_BY_ALL.includes(name));
 const LOADED = `import(process.argv[1]).then(() => console.log(JSON.stringify(Object.keys(require('node:module')._cache))))`;
 
 test('no driver is loaded before the first delivery that needs it', async () => {
   const { stdout } = await promisify(execFile)(process.execPath, ['-e', LOADED, INDEX]);
   const loaded: string[] = JSON.parse(stdout);
   expect(loaded.some((path) => path.includes('/undici/'))).toBe(true);
-  expect(loaded.filter((path) => DRIVERS.test(path))).toEqual([]);
+  expect(DRIVERS.filter((name) => loaded.some((path) => path.includes(`/node_modules/${name}/`)))).toEqual(
+    [],
+  );
 });
-
-/** Settings that change neither which party receives the secrets nor how they travel. A new setting is decided upon here. */
-const INDIFFERENT: Readonly<Record<string, readonly string[]>> = {
-  webhook: ['batch_size', 'rotation_hours', 'rotation_until'],
-  ndjson: ['folder'],
-  kafka: ['topic'],
-  redis: ['database', 'stream', 'max_length', 'remember_hours'],
-  elasticsearch: ['index'],
-  postgres: ['database', 'table', 'create_table'],
-  s3: ['prefix', 'path', 'batch_size', 'batch_bytes', 'batch_seconds'],
-  'segment-braze': ['app_id'],
-  'segment-drip': ['accountId'],
-  'segment-mixpanel': ['sourceName', 'strictMode'],
-  'segment-outfunnel': ['userId'],
-  'segment-posthog': ['project_id', 'historical_migration', 'geoip_disable'],
-  'segment-pushwoosh': ['pushwooshAppCode'],
-};
-const OF_THE_PACK = ['presets', 'actions'];
 
 describe.each(CONNECTOR_KINDS.map(({ description }) => [description.type, description] as const))(
   'settings of %s',
-  (type, description) => {
-    const { settingsSchema, secrets, exposing } = description;
-    const { properties } = settingsSchema;
-    const names = Object.keys(isObject(properties) ? properties : {});
+  (_type, description) => {
+    const { settingsSchema, secrets, harmless, safestFirst = {} } = description;
+    const properties = objectIn(settingsSchema.properties);
 
-    it('are each declared as a secret, as exposing secrets, or as neither', () => {
-      const indifferent = [...(INDIFFERENT[type] ?? []), ...(type.startsWith('segment-') ? OF_THE_PACK : [])];
-      const declared = [...secrets, ...exposing.map(({ setting }) => setting), ...indifferent];
-      expect(declared.sort()).toEqual(names.sort());
+    it('that are harmless are no secrets, and those of which values are safer are not harmless', () => {
+      for (const name of Object.keys(safestFirst)) expect(harmless).not.toContain(name);
+      for (const name of secrets) expect(harmless).not.toContain(name);
     });
 
     it('that protect secrets declare all their values in order of safety', () => {
-      for (const { setting, safestFirst } of exposing) {
-        if (safestFirst === undefined) continue;
-        const schema = isObject(properties) && isObject(properties[setting]) ? properties[setting] : {};
-        const values = schema.type === 'boolean' ? [true, false] : schema.enum;
-        expect([...safestFirst].sort()).toEqual(Array.isArray(values) ? [...values].sort() : []);
-        const [safest] = safestFirst;
-        const weakened = safestFirst
-          .slice(1)
-          .map((value) => exposuresOf({}, { [setting]: value }, description));
+      for (const [setting, values] of Object.entries(safestFirst)) {
+        const schema = objectIn(properties[setting]);
+        const all = schema.type === 'boolean' ? [true, false] : schema.enum;
+        expect([...values].sort()).toEqual(Array.isArray(all) ? [...all].sort() : []);
         // The default is the safest value, and applies where none is given.
-        expect(schema.default).toBe(safest);
-        expect(weakened.flat()).toEqual(safestFirst.slice(1).map(() => ({ setting, change: 'weaker' })));
+        expect(schema.default).toBe(values[0]);
+        for (const value of values.slice(1))
+          expect(exposuresOf({}, { [setting]: value }, description)).toEqual([{ setting, change: 'weaker' }]);
       }
     });
   },

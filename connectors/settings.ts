@@ -34,6 +34,33 @@ function defaultsOf({ properties }: JsonObject): JsonObject {
   );
 }
 
+/** The address of an HTTP destination. */
+export function urlField(what: string, example: string): JsonObject {
+  return {
+    type: 'string',
+    title: 'URL',
+    description: `${what}: an absolute http or https URL without credentials. The name must stand for a public address.`,
+    examples: [example],
+    maxLength: 2_048,
+    pattern: '^[hH][tT][tT][pP][sS]?://',
+  };
+}
+
+/** Checks of `urlField` that JSON Schema cannot express. `instead`: the settings for credentials. */
+export function urlFaults(stated: Json | undefined, instead: string): readonly SettingsFault[] {
+  if (typeof stated !== 'string') return [];
+  const url = URL.parse(stated);
+  const message =
+    url === null
+      ? 'must be an absolute URL'
+      : url.protocol !== 'http:' && url.protocol !== 'https:'
+        ? 'must be http or https'
+        : url.username !== '' || url.password !== ''
+          ? `must not hold credentials; use ${instead}`
+          : undefined;
+  return message === undefined ? [] : [{ path: '/url', message }];
+}
+
 /** A host as a setting: a name or an address, never a path of this machine. */
 const HOST_PATTERN = '^[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9_])?[.]?$|^[0-9A-Fa-f:.]{2,45}$';
 

@@ -7,7 +7,6 @@ import {
   isObject,
   type Json,
   type JsonObject,
-  namesParty,
   newId,
   objectIn,
 } from '@tributary/core';
@@ -21,14 +20,12 @@ import {
 import { deliveryBody } from '../delivery-body.ts';
 import { testResultOf } from '../failures.ts';
 import {
-  classifyResponse,
-  EXCERPT_BYTES,
   excerptOf,
   type HttpRequest,
   httpClient,
   mayConcernSome,
+  resultOf,
   secretTexts,
-  sendRequest,
 } from '../http/client.ts';
 import type { ConnectorContext, ConnectorKind } from '../kind.ts';
 import {
@@ -37,6 +34,8 @@ import {
   passwordField,
   type SettingsFault,
   secretNames,
+  urlFaults,
+  urlField,
   usernameField,
 } from '../settings.ts';
 
@@ -51,12 +50,7 @@ const settingsSchema = {
   additionalProperties: false,
   properties: {
     url: {
-      type: 'string',
-      title: 'URL',
-      description:
-        'Where the cluster answers: an absolute http or https URL without credentials. The name must stand for a public address.',
-      examples: ['https://search.example.com:9243'],
-      maxLength: 2_048,
+      ...urlField('Where the cluster answers', 'https://search.example.com:9243'),
       pattern: '^[hH][tT][tT][pP][sS]?://[^?#]+$',
     },
     index: {
@@ -90,15 +84,8 @@ interface ElasticsearchSettings {
 
 /** Checks that JSON Schema cannot express. Paths are JSON pointers below the settings. */
 function settingsFaults(settings: JsonObject): readonly SettingsFault[] {
-  const faults: SettingsFault[] = [];
   const { url, username, password, api_key } = settings;
-  if (typeof url === 'string') {
-    const parsed = URL.parse(url);
-    if (parsed === null) faults.push({ path: '/url', message: 'must be an absolute URL' });
-    else if (parsed.username !== '' || parsed.password !== '') {
-      faults.push({ path: '/url', message: 'must not hold credentials; use username and password' });
-    }
-  }
+  const faults = [...urlFaults(url, 'username and password')];
   if (password !== undefined && username === undefined) {
     faults.push({ path: '/username', message: 'is required with a password' });
   }
@@ -121,7 +108,7 @@ const description: ConnectorDescription = {
   ].join('\n\n'),
   settingsSchema,
   secrets: secretNames(settingsSchema),
-  exposing: namesParty('url', 'username'),
+  harmless: ['index'],
   maxBatch: MAX_BATCH,
   hasTest: true,
   check: settingsFaults,
@@ -137,29 +124,22 @@ const MAX_RESPONSE_BYTES = RESPONSE_BYTES + MAX_BATCH * RESPONSE_BYTES_AN_ITEM;
 
 function createElasticsearchConnector(context: ConnectorContext): Connector {
   /** The items of the response, or one result for all deliveries. */
-  const sendBulk = async (
+  const sendBulk = (
     agent: Agent,
     request: HttpRequest,
     count: number,
     secrets: readonly string[],
-    { deadline, failed }: ConnectorCall,
-  ): Promise<readonly BulkItem[] | DeliveryResult> => {
-    try {
-      deadline.throwIfAborted();
-      const { status, retryAfter, start, whole } = await sendRequest(
-        agent,
-        request,
-        deadline,
-        RESPONSE_BYTES + count * RESPONSE_BYTES_AN_ITEM,
-      );
-      const excerpt = excerptOf(start.subarray(0, EXCERPT_BYTES), secrets);
-      if (status !== 200) return classifyResponse({ status, retryAfter, excerpt }, context.clock());
-      const items = whole ? itemsIn(start, count) : undefined;
-      return items ?? { outcome: 'retry', reason: 'the answer is not whole', status };
-    } catch (error) {
-      return failed(error);
-    }
-  };
+    call: ConnectorCall,
+  ) =>
+    resultOf<readonly BulkItem[]>(agent, () => request, call, {
+      secrets,
+      clock: context.clock,
+      keptBytes: RESPONSE_BYTES + count * RESPONSE_BYTES_AN_ITEM,
+      read({ status, whole, start }) {
+        if (status !== 200) return undefined;
+        return (whole ? itemsIn(start, count) : undefined) ?? { ...NOT_WHOLE, status };
+      },
+    });
 
   return createClientConnector<ElasticsearchSettings, Agent>(context, {
     readSettings,

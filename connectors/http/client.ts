@@ -1,5 +1,6 @@
-import { type DeliveryResult, MAX_CONCURRENCY } from '@tributary/core';
+import { type Clock, type DeliveryResult, MAX_CONCURRENCY } from '@tributary/core';
 import { Agent, type Dispatcher, errors } from 'undici';
+import type { ConnectorCall } from '../client/client-connector.ts';
 import type { AbortLike } from '../client/deadlines.ts';
 import { ANNOUNCED_STATUS } from '../egress/response-heads.ts';
 import { classifyNetworkFailure, ResponseTooLarge } from '../failures.ts';
@@ -167,6 +168,33 @@ class ResponseHandler implements Dispatcher.DispatchHandler {
       this.#chunks.length === 0 ? NOTHING : Buffer.concat(this.#chunks).subarray(0, this.#keptBytes);
     const [status, retryAfter] = [this.#status ?? 0, this.#retryAfter];
     this.#waiting.resolve({ status, retryAfter, start, whole });
+  }
+}
+
+interface ResultOptions<Read> {
+  /** Texts to mask in the excerpt. */
+  readonly secrets: readonly string[];
+  readonly clock: Clock;
+  readonly keptBytes?: number;
+  /** The result of a response whose body counts; undefined where its status does. */
+  read?(response: RawResponse): Read | DeliveryResult | undefined;
+}
+
+/** Sends a request, and classifies its response or the failure. */
+export async function resultOf<Read = never>(
+  agent: Agent,
+  compose: () => HttpRequest,
+  { deadline, failed }: Pick<ConnectorCall, 'deadline' | 'failed'>,
+  { secrets, clock, keptBytes, read }: ResultOptions<Read>,
+): Promise<Read | DeliveryResult> {
+  try {
+    deadline.throwIfAborted();
+    const response = await sendRequest(agent, compose(), deadline, keptBytes);
+    const { status, retryAfter, start } = response;
+    const excerpt = excerptOf(start.subarray(0, EXCERPT_BYTES), secrets);
+    return read?.(response) ?? classifyResponse({ status, retryAfter, excerpt }, clock());
+  } catch (error) {
+    return failed(error);
   }
 }
 

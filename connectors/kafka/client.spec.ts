@@ -7,7 +7,7 @@ import { parseRanges } from '../egress/address-ranges.ts';
 import { createEgressGuard, createNameLookups } from '../egress/guard.ts';
 import { inspectResponses } from '../egress/response-heads.ts';
 import { checkOnlyWaitingRequests, checkResponses, openTopicClient } from './client.ts';
-import { readSettings } from './settings.ts';
+import { readSettings } from './connector.ts';
 
 const uncaught: unknown[] = [];
 const note = (error: unknown) => uncaught.push(error);

@@ -13,7 +13,7 @@ import {
   type ResponseFilter,
 } from '../egress/response-heads.ts';
 import { ResponseRefused, ResponseTooLarge, Stopped } from '../failures.ts';
-import type { KafkaSettings } from './settings.ts';
+import type { KafkaSettings } from './connector.ts';
 
 const KEEP_ALIVE_MS = 60_000;
 const MAX_UNASKED_BYTES = 1_024 * 1_024;

@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest';
 import { AddressRefused } from '../failures.ts';
-import { classifyKafkaFailure, refusedRecords } from './connector.ts';
-import { settingsFaults } from './settings.ts';
+import { classifyKafkaFailure, refusedRecords, settingsFaults } from './connector.ts';
 
 const protocol = (type: string) => Object.assign(new Error(type), { name: 'KafkaJSProtocolError', type });
 const wrapped = (cause: Error) =>

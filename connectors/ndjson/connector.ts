@@ -82,7 +82,7 @@ const description: ConnectorDescription = {
   ].join('\n\n'),
   settingsSchema,
   secrets: secretNames(settingsSchema),
-  exposing: [],
+  harmless: ['folder'],
   maxBatch: MAX_BATCH,
   hasTest: true,
   storesHere: true,

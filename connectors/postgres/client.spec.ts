@@ -1,6 +1,6 @@
 import fc from 'fast-check';
-import { expect, it } from 'vitest';
-import { checkMessages } from './client.ts';
+import { expect, it, test } from 'vitest';
+import { checkMessages, createTable, insertStatement } from './client.ts';
 
 function message(type: string, body: readonly number[] | Uint8Array | string): Buffer {
   const bytes = typeof body === 'string' ? Buffer.from(body) : Buffer.from(body);
@@ -65,4 +65,12 @@ it('an unterminated error message is refused, with any bytes', () => {
       else expect(inspect).toThrow(expect.objectContaining({ code: 'answer_refused' }));
     }),
   );
+});
+
+test('a name in SQL is quoted, whatever it holds', () => {
+  const types = { id: 'uuid', text: 'text', time: 'timestamptz', integer: 'integer', json: 'jsonb' };
+  expect(createTable('app.events', types)).toMatch(
+    /^create table if not exists "app"."events" \("delivery_id" uuid primary key,/,
+  );
+  expect(insertStatement('a"b', types)).toContain('insert into "a""b" (');
 });

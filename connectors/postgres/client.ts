@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net';
 import { type Delivery, MAX_CONCURRENCY, readServerFirst, ScramRefused } from '@tributary/core';
 import pg from 'pg';
+import { COLUMNS, type ColumnTypes, rowOf, type TableClient } from '../client/rows.ts';
 import { keyDerivations } from '../client/thread-pool-queue.ts';
 import { Connections } from '../egress/connections.ts';
 import { type EgressGuard, HANDSHAKE } from '../egress/guard.ts';
@@ -11,24 +12,14 @@ import {
   type ResponseFilter,
 } from '../egress/response-heads.ts';
 import { PasswordInClear, ResponseRefused, ResponseTooLarge } from '../failures.ts';
-import { sqlStateOf } from './errors.ts';
-import { createTable, insertStatement, insertValues, type PostgresSettings } from './settings.ts';
+import type { PostgresSettings } from './connector.ts';
 
 const IDLE_MS = 30_000;
-
-/** The part of the driver that the connector uses. */
-export interface TableClient {
-  /** The last error of a connection. */
-  readonly lastFailure: Error | undefined;
-  /** Rejects with the server's refusal. Resolves once the rows are committed. */
-  insert(deliveries: readonly Delivery[]): Promise<void>;
-  createTable(): Promise<void>;
-  close(): Promise<void>;
-}
 
 export function openTableClient(
   egress: EgressGuard,
   settings: PostgresSettings,
+  types: ColumnTypes,
   { timeoutMs, workspaceId }: { readonly timeoutMs: number; readonly workspaceId: string },
 ): TableClient {
   const { host, port, tls, ca, database, username, password, table } = settings;
@@ -58,9 +49,9 @@ export function openTableClient(
     },
     async insert(deliveries) {
       // Not prepared and without session settings: the server may be behind a connection pooler.
-      await query(pool, insertStatement(table), insertValues(deliveries));
+      await query(pool, insertStatement(table, types), insertValues(deliveries));
     },
-    createTable: () => query(pool, createTable(table), []),
+    createTable: () => query(pool, createTable(table, types), []),
     async close() {
       const ended = pool.end();
       connections.end();
@@ -78,7 +69,7 @@ async function query(pool: pg.Pool, text: string, values: unknown[]): Promise<vo
     await client.query(text, values);
     client.release();
   } catch (error) {
-    client.release(sqlStateOf(error) === undefined);
+    client.release(!(error instanceof pg.DatabaseError));
     throw error;
   } finally {
     client.off('error', ignore);
@@ -86,6 +77,33 @@ async function query(pool: pg.Pool, text: string, values: unknown[]): Promise<vo
 }
 
 function ignore(): void {}
+
+/** The `table` or `schema.table` of the settings as quoted SQL identifiers. */
+function quoted(table: string): string {
+  return table
+    .split('.')
+    .map((part) => `"${part.replaceAll('"', '""')}"`)
+    .join('.');
+}
+
+export function createTable(table: string, types: ColumnTypes): string {
+  const columns = COLUMNS.map(
+    ([name, kind]) => `"${name}" ${types[kind]}${kind === 'id' ? ' primary key' : ''}`,
+  );
+  return `create table if not exists ${quoted(table)} (${columns.join(', ')}, "inserted_at" timestamptz not null default now())`;
+}
+
+/** One array for each column, so that the statement is the same for any number of deliveries. */
+export function insertStatement(table: string, types: ColumnTypes): string {
+  const names = COLUMNS.map(([name]) => `"${name}"`).join(', ');
+  const arrays = COLUMNS.map(([, kind], index) => `$${index + 1}::${types[kind]}[]`).join(', ');
+  return `insert into ${quoted(table)} (${names}) select * from unnest(${arrays}) on conflict ("delivery_id") do nothing`;
+}
+
+function insertValues(deliveries: readonly Delivery[]): unknown[][] {
+  const rows = deliveries.map(rowOf);
+  return COLUMNS.map((_, index) => rows.map((row) => row[index]));
+}
 
 const MAX_UNASKED_BYTES = 1_024 * 1_024;
 

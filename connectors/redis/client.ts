@@ -5,7 +5,7 @@ import { Connections } from '../egress/connections.ts';
 import type { EgressGuard } from '../egress/guard.ts';
 import { inspectResponses, limitBytes, type ResponseFilter } from '../egress/response-heads.ts';
 import { ResponseRefused, ResponseTooLarge } from '../failures.ts';
-import type { RedisSettings } from './settings.ts';
+import type { RedisSettings } from './connector.ts';
 
 /** Bytes of the replies to concurrent commands at most. */
 const MAX_UNASKED_BYTES = 256 * 1_024;

@@ -8,7 +8,7 @@ import { MAX_CONCURRENCY } from '@tributary/core';
 import { Connections } from '../egress/connections.ts';
 import type { EgressGuard } from '../egress/guard.ts';
 import { inspectResponses, limitBytes, normalizeHeads } from '../egress/response-heads.ts';
-import type { S3Settings } from './settings.ts';
+import type { S3Settings } from './connector.ts';
 
 /** The part of the driver that the connector uses. */
 export interface BucketClient {

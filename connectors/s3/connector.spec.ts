@@ -1,7 +1,6 @@
 import type { CanonicalEvent } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { classifyS3Failure } from './connector.ts';
-import { DEFAULT_PATH, pathFault, pathOf } from './settings.ts';
+import { classifyS3Failure, DEFAULT_PATH, pathFault, pathOf } from './connector.ts';
 
 const answered = (name: string, httpStatusCode: number) =>
   Object.assign(new Error('no'), { name, $metadata: { httpStatusCode } });

@@ -1,6 +1,15 @@
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
-import { type Connector, type Delivery, type DeliveryResult, nameId } from '@tributary/core';
+import {
+  type CanonicalEvent,
+  type Connector,
+  type ConnectorDescription,
+  type Delivery,
+  type DeliveryResult,
+  eventName,
+  type JsonObject,
+  nameId,
+} from '@tributary/core';
 import {
   type ConnectorCall,
   createClientConnector,
@@ -16,8 +25,208 @@ import { deliveryJson } from '../delivery-body.ts';
 import { classifyNetworkFailure, DELIVERED } from '../failures.ts';
 import { classifyResponse, mayConcernSome } from '../http/client.ts';
 import type { ConnectorContext, ConnectorKind } from '../kind.ts';
+import { createSettingsReader, type SettingsFault, secretNames } from '../settings.ts';
 import type { BucketClient } from './client.ts';
-import { description, pathOf, readSettings, type S3Settings } from './settings.ts';
+
+export const DEFAULT_PATH = '{year}/{month}/{day}/{hour}';
+
+/** Deliveries of one object at most. */
+const MAX_BATCH = 10_000;
+/** Bytes of JSON of one object at most. */
+const MAX_BYTES = 16 * 1_024 * 1_024;
+
+/** The settings as users write them. */
+const settingsSchema = {
+  $schema: 'https://json-schema.org/draft/2020-12/schema',
+  type: 'object',
+  required: ['bucket', 'access_key_id', 'secret_access_key'],
+  additionalProperties: false,
+  properties: {
+    endpoint: {
+      type: 'string',
+      title: 'Endpoint',
+      description:
+        'Where an S3-compatible service answers: an absolute http or https URL. Absent: AWS in the region. The name must stand for a public address.',
+      examples: ['https://s3.example.com'],
+      maxLength: 2_048,
+      pattern: '^[hH][tT][tT][pP][sS]?://[^?#@]+$',
+    },
+    region: {
+      type: 'string',
+      title: 'Region',
+      description: 'The region of the bucket; services other than AWS often take any.',
+      default: 'us-east-1',
+      pattern: '^[a-z0-9-]{1,40}$',
+    },
+    bucket: {
+      type: 'string',
+      title: 'Bucket',
+      description: 'The bucket to write to; it must be there.',
+      examples: ['customer-events'],
+      pattern: '^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$',
+    },
+    prefix: {
+      type: 'string',
+      title: 'Prefix',
+      description: 'What the name of every object begins with, a `/` after it.',
+      examples: ['tributary/production'],
+      default: 'tributary',
+      pattern: '^[A-Za-z0-9_=-][A-Za-z0-9_=.-]{0,99}(/[A-Za-z0-9_=-][A-Za-z0-9_=.-]{0,99}){0,7}$',
+    },
+    path: {
+      type: 'string',
+      title: 'Path',
+      description:
+        'What stands between the prefix and the name of an object. `{date}` (2026-03-01), `{year}`, `{month}`, `{day}` and `{hour}` are of the time (UTC) at which the event was received; `{event}` is its name, or its type where it has none, `{type}` and `{environment}` are its own. A batch becomes one object for each path.',
+      examples: ['dt={date}/hour={hour}/event={event}'],
+      default: DEFAULT_PATH,
+      maxLength: 300,
+    },
+    path_style: {
+      type: 'boolean',
+      title: 'Bucket in the path',
+      description:
+        'Name the bucket in the path instead of the host name, as many services other than AWS ask for.',
+      default: false,
+    },
+    access_key_id: {
+      type: 'string',
+      title: 'Access key id',
+      description: 'Of a key that may put objects below the prefix.',
+      minLength: 1,
+      maxLength: 200,
+      pattern: '^[\\x21-\\x7e]+$',
+    },
+    secret_access_key: {
+      type: 'string',
+      title: 'Secret access key',
+      description: 'The secret of that key.',
+      writeOnly: true,
+      minLength: 1,
+      maxLength: 200,
+      pattern: '^[\\x21-\\x7e]+$',
+    },
+    batch_size: {
+      type: 'integer',
+      title: 'Deliveries an object',
+      description: 'Deliveries that one object holds at most.',
+      minimum: 1,
+      maximum: MAX_BATCH,
+      default: 1_000,
+    },
+    batch_bytes: {
+      type: 'integer',
+      title: 'Bytes an object',
+      description:
+        'Bytes of JSON, before compression, that one object holds at most; a single delivery may be larger.',
+      minimum: 1_024,
+      maximum: MAX_BYTES,
+      default: MAX_BYTES,
+    },
+    batch_seconds: {
+      type: 'integer',
+      title: 'Seconds an object',
+      description:
+        'How long the first delivery of an object may wait for others. Up to the shortest step of retries (10) it waits in the process; a longer time is an interval, such as the full hours of 3600, at whose end its deliveries are put.',
+      minimum: 0,
+      maximum: 3_600,
+      default: 5,
+    },
+  },
+} as const satisfies JsonObject;
+
+/** The type of the schema above. */
+export interface S3Settings {
+  readonly endpoint?: string;
+  readonly region: string;
+  readonly bucket: string;
+  readonly prefix: string;
+  readonly path: string;
+  readonly path_style: boolean;
+  readonly access_key_id: string;
+  readonly secret_access_key: string;
+  readonly batch_size: number;
+  readonly batch_bytes: number;
+  readonly batch_seconds: number;
+}
+
+/** Checks that JSON Schema cannot express. Paths are JSON pointers below the settings. */
+function settingsFaults({ endpoint, path }: JsonObject): readonly SettingsFault[] {
+  const message = typeof path === 'string' ? pathFault(path) : undefined;
+  return [
+    ...(typeof endpoint !== 'string' || URL.parse(endpoint) !== null
+      ? []
+      : [{ path: '/endpoint', message: 'must be an absolute URL' }]),
+    ...(message === undefined ? [] : [{ path: '/path', message }]),
+  ];
+}
+
+const readSettings = createSettingsReader<S3Settings>(settingsSchema, settingsFaults);
+
+const description: ConnectorDescription = {
+  type: 's3',
+  title: 'S3 objects',
+  description: [
+    'Puts a batch of deliveries as one object of lines of JSON, gzip-compressed: `<prefix>/<path>/<id>.ndjson.gz`, by default `tributary/<YYYY>/<MM>/<DD>/<HH>/<id>.ndjson.gz`. A line is `{ "id", "type": "event", "event", "rule_id", "destination_id", "attempt" }`. For AWS and compatible services.',
+    'An object holds at most `batch_size` deliveries and `batch_bytes`; one that is full is put at once, any other after `batch_seconds`. Above the shortest step of retries (10 s) these are intervals, counted from 1970 (3600: the full hours): deliveries that did not fill an object wait in the log until the end of the interval in which their rule made them. Each process, and each path, has objects of its own.',
+    'The path is by the time at which the event was received, the id by the deliveries in the object: a delivery that is retried, redriven or replayed lands in the hour of its event, and the same deliveries sent again replace their object. After a crash they may be sent in another batch: then a delivery is in two objects, under the same `id`; with a `batch_size` of 1 it is always in one.',
+    '`SlowDown` and 429 set the pace of the destination; other 5xx and a broken connection are retried. An object that is refused because of its size or its content is put again in parts, where the bucket accepts others (which is tested with an empty object under the key of the connection test). A bucket that does not exist, refused credentials and a missing permission are dead; so are redirects to another region.',
+    'The connection test puts an empty object, `<prefix>/.connection-test`, the same every time.',
+  ].join('\n\n'),
+  settingsSchema,
+  secrets: secretNames(settingsSchema),
+  // Not the bucket, which is part of the host name unless it is in the path.
+  harmless: ['prefix', 'path', 'batch_size', 'batch_bytes', 'batch_seconds'],
+  maxBatch: MAX_BATCH,
+  hasTest: true,
+  check: settingsFaults,
+};
+
+const TIME = /^(\d{4})-(\d{2})-(\d{2})T(\d{2})/;
+
+/** The values that the places of a path stand for. */
+const PLACES = {
+  date: ({ received_at }: CanonicalEvent) => received_at.slice(0, 10),
+  year: (event: CanonicalEvent) => partOfTime(event, 1),
+  month: (event: CanonicalEvent) => partOfTime(event, 2),
+  day: (event: CanonicalEvent) => partOfTime(event, 3),
+  hour: (event: CanonicalEvent) => partOfTime(event, 4),
+  event: (event: CanonicalEvent) => eventName(event) || event.type,
+  type: ({ type }: CanonicalEvent) => type,
+  environment: ({ environment }: CanonicalEvent) => environment,
+} as const satisfies Readonly<Record<string, (event: CanonicalEvent) => string>>;
+
+type Place = keyof typeof PLACES;
+
+function partOfTime({ received_at }: CanonicalEvent, at: number): string {
+  return TIME.exec(received_at)?.[at] ?? '';
+}
+
+/** Why a path is no template; undefined for one that is. */
+export function pathFault(path: string): string | undefined {
+  const unknown = [...path.matchAll(/\{([^{}]*)\}/g)].find(([, name = '']) => !Object.hasOwn(PLACES, name));
+  const names = Object.keys(PLACES).map((name) => `{${name}}`);
+  if (unknown !== undefined) return `has ${unknown[0]}, which is none of ${names.join(', ')}`;
+  const parts = path.replaceAll(/\{[a-z]+\}/g, 'x').split('/');
+  return parts.every((part) => /^[A-Za-z0-9_=-][A-Za-z0-9_=.-]*$/.test(part))
+    ? undefined
+    : 'must be names of letters, digits, `_`, `=`, `.`, `-` and places in braces, with a `/` between them';
+}
+
+/** Characters of a name of a producer in a path: S3 takes keys of 1,024 bytes. */
+const MAX_NAME = 200;
+
+/** The path of an event, with the characters of its name that have a meaning in paths or addresses as `%20`. */
+export function pathOf(path: string, event: CanonicalEvent): string {
+  return path.replaceAll(/\{([a-z]+)\}/g, (_, name: Place) => escaped(PLACES[name](event)));
+}
+
+function escaped(name: string): string {
+  const short = encodeURIComponent(name.slice(0, MAX_NAME).toWellFormed()).slice(0, MAX_NAME);
+  return short
+    .replace(/%.?$/, '')
+    .replaceAll(/[!'()*~]|^\./g, (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`);
+}
 
 export const s3: ConnectorKind = { description, create: createS3Connector };
 

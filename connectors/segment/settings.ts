@@ -1,10 +1,4 @@
-import {
-  type ConnectorDescription,
-  deeperThan,
-  isObject,
-  type JsonObject,
-  namesParty,
-} from '@tributary/core';
+import { type ConnectorDescription, deeperThan, isObject, type JsonObject } from '@tributary/core';
 import { createSettingsReader, type SettingsFault, secretNames } from '../settings.ts';
 import type { Definition } from './definitions.ts';
 import type { Subscription } from './messages.ts';
@@ -122,8 +116,20 @@ export function mappingFaults({ actions }: JsonObject): readonly SettingsFault[]
   });
 }
 
-/** Settings of the pack that select a host of the vendor. */
-const HOST_SETTINGS = ['endpoint', 'accountRegion', 'apiRegion', 'dataCenterLocation'];
+/** Settings of any destination of the pack that do not select a host of the vendor. */
+const HARMLESS_SETTINGS = [
+  'accountId',
+  'actions',
+  'app_id',
+  'geoip_disable',
+  'historical_migration',
+  'presets',
+  'project_id',
+  'pushwooshAppCode',
+  'sourceName',
+  'strictMode',
+  'userId',
+];
 
 const NO_TEST =
   'The pack cannot test its settings: the connection test is always `ok`, and errors show with the first delivery.';
@@ -144,7 +150,7 @@ export function describeDestination(definition: Definition): ConnectorDescriptio
     ].join('\n\n'),
     settingsSchema,
     secrets: secretNames(settingsSchema),
-    exposing: namesParty(...HOST_SETTINGS.filter((name) => Object.hasOwn(definition.properties, name))),
+    harmless: HARMLESS_SETTINGS,
     maxBatch: 1,
     hasTest: definition.hasTest,
     presets,

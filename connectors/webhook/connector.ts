@@ -6,7 +6,6 @@ import {
   type Json,
   type JsonObject,
   nameId,
-  namesParty,
   newId,
 } from '@tributary/core';
 import type { Agent } from 'undici';
@@ -19,18 +18,10 @@ import {
 } from '../client/client-connector.ts';
 import { deliveryJson } from '../delivery-body.ts';
 import { testResultOf } from '../failures.ts';
-import {
-  classifyResponse,
-  excerptOf,
-  type HttpRequest,
-  httpClient,
-  mayConcernSome,
-  secretTexts,
-  sendRequest,
-} from '../http/client.ts';
+import { type HttpRequest, httpClient, mayConcernSome, resultOf, secretTexts } from '../http/client.ts';
 import type { ConnectorContext, ConnectorKind } from '../kind.ts';
 import manifest from '../package.json' with { type: 'json' };
-import { memoizeByObject, secretNames } from '../settings.ts';
+import { memoizeByObject, secretNames, urlFaults, urlField } from '../settings.ts';
 
 const DEFAULT_ROTATION_HOURS = 24;
 const MAX_ROTATION_HOURS = 168;
@@ -49,15 +40,7 @@ const settingsSchema = {
   required: ['url'],
   additionalProperties: false,
   properties: {
-    url: {
-      type: 'string',
-      title: 'URL',
-      description:
-        'Where to POST: an absolute http or https URL without credentials. The name must stand for a public address.',
-      examples: ['https://example.com/events'],
-      maxLength: 2048,
-      pattern: '^[hH][tT][tT][pP][sS]?://',
-    },
+    url: urlField('Where to POST', 'https://example.com/events'),
     secret: {
       type: 'string',
       title: 'Signing secret',
@@ -155,12 +138,7 @@ export const readSettings = memoizeByObject((settings: JsonObject): WebhookSetti
 
 /** Checks that JSON Schema cannot express. Paths are JSON pointers below the settings. */
 export function settingsFaults(settings: JsonObject): readonly { path: string; message: string }[] {
-  const faults: { path: string; message: string }[] = [];
-  if (typeof settings.url === 'string') {
-    const url = URL.parse(settings.url);
-    const message = url === null ? 'must be an absolute URL' : urlFault(url);
-    if (message !== undefined) faults.push({ path: '/url', message });
-  }
+  const faults = [...urlFaults(settings.url, 'headers')];
   if (typeof settings.secret === 'string' && !isSecret(settings.secret)) {
     faults.push({ path: '/secret', message: 'must be whsec_ and the base64 of 24 to 64 bytes' });
   }
@@ -177,12 +155,6 @@ function previousFaults(previous: JsonObject[string] | undefined) {
           message: 'must each be whsec_ and the base64 of 24 to 64 bytes, and a time',
         },
       ];
-}
-
-function urlFault(url: URL): string | undefined {
-  if (url.protocol !== 'http:' && url.protocol !== 'https:') return 'must be http or https';
-  if (url.username !== '' || url.password !== '') return 'must not hold credentials; use headers';
-  return undefined;
 }
 
 function headerFaults(headers: JsonObject[string] | undefined): readonly { path: string; message: string }[] {
@@ -247,7 +219,7 @@ const description: ConnectorDescription = {
   ].join('\n\n'),
   settingsSchema,
   secrets: secretNames(settingsSchema),
-  exposing: namesParty('url'),
+  harmless: ['batch_size', 'rotation_hours', 'rotation_until'],
   maxBatch: MAX_BATCH,
   hasTest: true,
   generate: withSecret,
@@ -269,17 +241,10 @@ function createWebhookConnector(context: ConnectorContext): Connector {
     agent: Agent,
     settings: WebhookSettings,
     compose: () => HttpRequest,
-    { deadline, failed }: ConnectorCall,
+    call: ConnectorCall,
   ): Promise<PartResult> => {
-    try {
-      deadline.throwIfAborted();
-      const { status, retryAfter, start } = await sendRequest(agent, compose(), deadline);
-      const excerpt = excerptOf(start, secretsOf(settings));
-      const result = classifyResponse({ status, retryAfter, excerpt }, clock());
-      return { result, mayBeSplit: mayConcernSome(result) };
-    } catch (error) {
-      return { result: failed(error), mayBeSplit: false };
-    }
+    const result = await resultOf(agent, compose, call, { secrets: secretsOf(settings), clock });
+    return { result, mayBeSplit: mayConcernSome(result) };
   };
 
   return createClientConnector<WebhookSettings, Agent>(context, {

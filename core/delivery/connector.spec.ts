@@ -1,13 +1,17 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { exposuresOf, namesParty, protects } from './connector.ts';
+import { exposuresOf } from './connector.ts';
 
 const MECHANISMS = ['scram-sha-512', 'scram-sha-256', 'plain'];
 const description = {
-  exposing: [...namesParty('host', 'ca'), protects('tls', true, false), protects('mechanism', ...MECHANISMS)],
+  secrets: ['password'],
+  harmless: ['note'],
+  safestFirst: { tls: [true, false], mechanism: MECHANISMS },
   settingsSchema: {
     properties: {
       host: { type: 'string' },
+      ca: { type: 'string' },
+      password: { type: 'string' },
       tls: { type: 'boolean', default: true },
       mechanism: { type: 'string', default: 'scram-sha-512' },
       note: { type: 'string' },

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { Json, JsonObject } from '../event/event.ts';
+import { type Json, type JsonObject, objectIn } from '../event/event.ts';
 import type { Delivery } from './delivery.ts';
 
 /** The result of one delivery. `reason` is shown to users: short, no secrets. */
@@ -151,11 +151,12 @@ export interface ConnectorDescription {
   /** Names of the `writeOnly` settings, which are sealed at rest and never returned by the API. */
   readonly secrets: readonly string[];
   /**
-   * Settings that decide which party receives the secrets, and how safely they travel. When one of them changes to
-   * another party or a weaker value, the user must state the kept secrets again, except generated ones, which only
-   * sign.
+   * Settings that decide neither which party receives the secrets nor how safely they travel. When any other setting
+   * changes, the user must state the kept secrets again, except generated ones, which only sign.
    */
-  readonly exposing: readonly ExposingSetting[];
+  readonly harmless: readonly string[];
+  /** Settings of which only a change to a less safe value exposes the secrets: all their values, the safest first. */
+  readonly safestFirst?: Readonly<Record<string, readonly Json[]>>;
   /** Bound on the deliveries of one request, whatever the settings; 1: no batches. */
   readonly maxBatch: number;
   /** Whether the connection test asks the destination; otherwise it succeeds without a check. */
@@ -185,29 +186,6 @@ export interface ConnectorCatalog {
   close(): Promise<void>;
 }
 
-/**
- * A setting that decides which party receives the secrets stored beside it, and how safely they travel. A connector
- * declares all such settings.
- */
-interface ExposingSetting {
-  readonly setting: string;
-  /**
-   * All its values, the safest first: only a change to a later value exposes the secrets. Absent: any other value may
-   * name another party.
-   */
-  readonly safestFirst?: readonly Json[];
-}
-
-/** Declares settings that name the receiving party. */
-export function namesParty(...settings: readonly string[]): readonly ExposingSetting[] {
-  return settings.map((setting) => ({ setting }));
-}
-
-/** Declares a setting that decides how safely the secrets travel. */
-export function protects(setting: string, ...safestFirst: readonly Json[]): ExposingSetting {
-  return { setting, safestFirst };
-}
-
 /** A change of settings after which a stored secret goes to another party or travels less safely. */
 interface Exposure {
   readonly setting: string;
@@ -215,24 +193,22 @@ interface Exposure {
 }
 
 /**
- * The changes between two versions of settings that expose stored secrets, in the order of the connector's
- * declaration. An absent setting has the default of the schema. A sequence of changes without exposure never leads to
- * settings that one step would have exposed.
+ * The changes between two versions of settings that expose stored secrets, in the order of the schema. An absent
+ * setting has the default of the schema. A sequence of changes without exposure never leads to settings that one step
+ * would have exposed.
  */
 export function exposuresOf(
   before: JsonObject,
   after: JsonObject,
-  description: { readonly exposing: readonly ExposingSetting[]; readonly settingsSchema: JsonObject },
+  description: Pick<ConnectorDescription, 'settingsSchema' | 'secrets' | 'harmless' | 'safestFirst'>,
 ): readonly Exposure[] {
-  const { properties } = description.settingsSchema as {
-    readonly properties?: Readonly<Record<string, JsonObject>>;
-  };
-  const valueIn = (settings: JsonObject, name: string): Json | undefined =>
-    settings[name] ?? properties?.[name]?.default;
-  return description.exposing.flatMap(({ setting, safestFirst }): Exposure[] => {
-    const [was, is] = [valueIn(before, setting), valueIn(after, setting)];
+  const { settingsSchema, secrets, harmless, safestFirst = {} } = description;
+  const properties = Object.entries(objectIn(settingsSchema.properties));
+  return properties.flatMap(([setting, schema]): Exposure[] => {
+    if (secrets.includes(setting) || harmless.includes(setting)) return [];
+    const [was, is] = [before, after].map((settings) => settings[setting] ?? objectIn(schema).default);
     if (isDeepStrictEqual(was, is)) return [];
-    const [rankBefore, rankAfter] = [was, is].map((value) => rankOf(value, safestFirst));
+    const [rankBefore, rankAfter] = [was, is].map((value) => rankOf(value, safestFirst[setting]));
     if (rankBefore === undefined || rankAfter === undefined) return [{ setting, change: 'another' }];
     return rankAfter > rankBefore ? [{ setting, change: 'weaker' }] : [];
   });

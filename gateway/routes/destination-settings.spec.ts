@@ -1,10 +1,4 @@
-import {
-  type ConnectorDescription,
-  type Destination,
-  type JsonObject,
-  namesParty,
-  protects,
-} from '@tributary/core';
+import type { ConnectorDescription, Destination, JsonObject } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { ApiError } from '../errors/api-error.ts';
 import {
@@ -34,7 +28,8 @@ const description: ConnectorDescription = {
     },
   },
   secrets: ['password', 'signing', 'token'],
-  exposing: [...namesParty('url'), protects('safe', true, false)],
+  harmless: ['extra'],
+  safestFirst: { safe: [true, false] },
   maxBatch: 1,
   hasTest: true,
   generate: (settings, random) => ({ signing: Buffer.from(random(2)).toString('hex'), ...settings }),

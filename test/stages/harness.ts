@@ -135,7 +135,7 @@ function scriptedConnectors(world: Pick<World, 'deliver'>): ConnectorCatalog {
     description: '',
     settingsSchema: {},
     secrets: [],
-    exposing: [],
+    harmless: [],
     maxBatch: 10,
     hasTest: true,
     storesHere: true,

@@ -27,10 +27,7 @@ describe('the registry', () => {
     expect(() => createTestConnectors({ egressAllow: ['127.0.0.0/8', 'home'] })).toThrow('"home"');
   });
 
-  it.each([...own, 'segment'])('the folder of %s reads like every other', async (type) => {
-    const files = await readdir(new URL(`../../../connectors/${type}`, import.meta.url));
-    expect(files).toContain('connector.ts');
-    // A driver that is costly to load, with the settings that it reads as well.
-    expect(files.includes('settings.ts')).toBe(files.includes('client.ts') || type === 'segment');
+  it.each([...own, 'segment'])('the folder of %s has its connector', async (type) => {
+    expect(await readdir(new URL(`../../../connectors/${type}`, import.meta.url))).toContain('connector.ts');
   });
 });
