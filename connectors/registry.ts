@@ -16,6 +16,7 @@ import { createEgressGuard, createNameLookups, type Resolve } from './egress/gua
 import { elasticsearch } from './elasticsearch/connector.ts';
 import { kafka } from './kafka/connector.ts';
 import type { ConnectorKind } from './kind.ts';
+import { mysql } from './mysql/connector.ts';
 import { ndjson } from './ndjson/connector.ts';
 import { postgres } from './postgres/connector.ts';
 import { redis } from './redis/connector.ts';
@@ -31,6 +32,7 @@ export const CONNECTOR_KINDS: readonly ConnectorKind[] = [
   redis,
   elasticsearch,
   postgres,
+  mysql,
   s3,
   ...segmentKinds(),
 ];
