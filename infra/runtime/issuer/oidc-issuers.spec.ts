@@ -6,17 +6,7 @@ import { NO_LOGGER, NO_METRICS, Unavailable } from '@tributary/core';
 import { exportJWK, generateKeyPair, type JWK } from 'jose';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { isSafeUrl } from '../config/setting.ts';
-import {
-  beforeUse,
-  FETCH_FIRST_AFTER_MS,
-  FIRST_REST_MS,
-  fetchKeys,
-  IssuerKeys,
-  keysUrlOf,
-  mayFetchForUnknown,
-  REFRESH_AFTER_MS,
-  REST_MS,
-} from './oidc-issuers.ts';
+import { fetchKeys, IssuerKeys, keysUrlOf, REFRESH_AFTER_MS, REST_MS } from './oidc-issuers.ts';
 
 /** Two successive keys of the issuer. */
 let first: JWK;
@@ -52,8 +42,6 @@ function issuer(keys: readonly JWK[] | undefined) {
   return { here, cache, find };
 }
 
-const settled = () => new Promise((resolve) => setImmediate(resolve));
-
 describe('the keys of an issuer', () => {
   it('are fetched once for many concurrent tokens', async () => {
     const { here, find } = issuer([first]);
@@ -79,20 +67,29 @@ describe('the keys of an issuer', () => {
     expect(here.asked).toBe(3);
   });
 
-  it('are refreshed in the background', async () => {
+  it('are fetched again before they are old: one may have been taken back', async () => {
     const { here, find } = issuer([first]);
     await find('first');
+    here.keys = [second];
     here.now += REFRESH_AFTER_MS;
-    here.hold = new Promise(() => {});
+    await expect(find('first')).rejects.toThrow('no applicable key');
+  });
+
+  it('are fetched for unknown keys at most once in a while', async () => {
+    const { here, find } = issuer([first]);
     await find('first');
+    for (let i = 0; i < 5; i++) await expect(find(`unknown ${i}`)).rejects.toThrow('no applicable key');
     expect(here.asked).toBe(2);
+    here.now += REST_MS;
+    await expect(find('unknown')).rejects.toThrow('no applicable key');
+    expect(here.asked).toBe(3);
   });
 
   it('stay in use while the issuer is down, and no request waits for it', async () => {
     const { here, cache, find } = issuer([first]);
     await find('first');
     here.keys = undefined;
-    here.now += FETCH_FIRST_AFTER_MS;
+    here.now += REFRESH_AFTER_MS;
     await find('first');
     expect(cache.status).toBe('does not answer: it is down');
     here.hold = new Promise(() => {});
@@ -117,43 +114,14 @@ describe('the keys of an issuer', () => {
 
   it('are fetched without a token too, so that /readyz is up to date', async () => {
     const { here, cache } = issuer(undefined);
-    cache.refresh();
-    await settled();
+    await cache.refresh();
     here.keys = [first];
-    cache.refresh();
+    await cache.refresh();
     expect(here.asked).toBe(1);
     here.now += REST_MS;
-    cache.refresh();
-    await settled();
+    await cache.refresh();
     expect({ asked: here.asked, said: cache.status }).toEqual({ asked: 2, said: 'answers' });
   });
-});
-
-const NOW = 10 * FETCH_FIRST_AFTER_MS;
-const ago = (ms: number) => NOW - ms;
-
-describe('before a key is looked up', () => {
-  it.each([
-    ['fetch first', 'no keys were ever got', {}],
-    ['use', 'they are young', { fetchedAt: ago(REFRESH_AFTER_MS - 1) }],
-    ['refresh', 'they are no longer young', { fetchedAt: ago(REFRESH_AFTER_MS) }],
-    ['fetch first', 'they are old: one may have been taken back', { fetchedAt: ago(FETCH_FIRST_AFTER_MS) }],
-    ['use', 'asking has just failed', { fetchedAt: ago(FETCH_FIRST_AFTER_MS), failedAt: ago(REST_MS - 1) }],
-    ['refresh', 'asking failed before', { fetchedAt: ago(FETCH_FIRST_AFTER_MS), failedAt: ago(REST_MS) }],
-    ['refresh', 'asking failed and they are young', { fetchedAt: ago(REST_MS), failedAt: ago(REST_MS) }],
-    ['use', 'there are none and asking has just failed', { failedAt: ago(FIRST_REST_MS - 1) }],
-    ['refresh', 'there are none and asking failed a second ago', { failedAt: ago(FIRST_REST_MS) }],
-    ['fetch first', 'there are none and asking failed before', { failedAt: ago(REST_MS) }],
-  ])('%s when %s', (step, _, history) => {
-    expect(beforeUse(history, NOW)).toBe(step);
-  });
-});
-
-it('limits fetches for unknown keys, and pauses after a failure', () => {
-  expect(mayFetchForUnknown({ fetchedAt: ago(1) }, NOW)).toBe(true);
-  expect(mayFetchForUnknown({ fetchedAt: ago(1), fetchedForUnknownAt: ago(REST_MS - 1) }, NOW)).toBe(false);
-  expect(mayFetchForUnknown({ fetchedAt: ago(1), fetchedForUnknownAt: ago(REST_MS) }, NOW)).toBe(true);
-  expect(mayFetchForUnknown({ fetchedAt: ago(1), failedAt: ago(REST_MS - 1) }, NOW)).toBe(false);
 });
 
 const DISCOVERY = '/.well-known/openid-configuration';

@@ -29,7 +29,7 @@ export function openOidcIssuers(
     };
   });
   const refresh = () => {
-    for (const { keys } of opened) keys.refresh();
+    for (const { keys } of opened) void keys.refresh();
   };
   refresh();
   const timer = setInterval(refresh, FIRST_REST_MS).unref();
@@ -61,17 +61,27 @@ interface IssuerKeysOptions {
   readonly now?: () => number;
 }
 
+/** From this age on keys are fetched again: this bounds how long a revoked key is accepted while the issuer answers. */
+export const REFRESH_AFTER_MS = 5 * 60_000;
+/** Pause after a failed fetch, and between two fetches because of unknown keys. */
+export const REST_MS = 10_000;
+/** Pause after a failed fetch while there are no keys at all: until then every sign-in fails. */
+const FIRST_REST_MS = 1_000;
+
 /**
- * The cached keys of one issuer. There is one fetch at a time, however many requests need the keys; `beforeUse` says when.
- * While the issuer does not answer, cached keys stay in use, and a token with an unknown key is `Unavailable`: neither
- * valid nor invalid, as its key may be new.
+ * The cached keys of one issuer. There is one fetch at a time, however many requests need the keys. While the issuer does
+ * not answer, cached keys stay in use, so that nobody with its tokens is locked out, and a token with an unknown key is
+ * `Unavailable`: neither valid nor invalid, as its key may be new.
  */
 export class IssuerKeys {
   readonly #options: Required<IssuerKeysOptions>;
   readonly #closing = new AbortController();
   #set: JWTVerifyGetKey | undefined;
-  #history: KeyHistory = {};
   #fetching: Promise<void> | undefined;
+  #isFailing = false;
+  /** When the last fetch ended, and the last one because of an unknown key. */
+  #fetchedAt = Number.NEGATIVE_INFINITY;
+  #fetchedForUnknownAt = Number.NEGATIVE_INFINITY;
   #status = 'not asked yet';
   #endpointOrigins: readonly string[] = [];
 
@@ -91,9 +101,8 @@ export class IssuerKeys {
 
   /** The key that a token names. */
   readonly key: JWTVerifyGetKey = async (header, token) => {
-    const due = beforeUse(this.#history, this.#options.now());
-    if (due === 'fetch first') await this.fetchKeys();
-    else if (due === 'refresh') void this.fetchKeys();
+    const fetching = this.refresh();
+    if (this.#set === undefined || !this.#isFailing) await fetching;
     const key = (await this.#find(header, token)) ?? (await this.#findNew(header, token));
     if (key === undefined) throw new errors.JWKSNoMatchingKey();
     return key;
@@ -112,9 +121,11 @@ export class IssuerKeys {
     await this.#fetching;
   }
 
-  /** Fetches the keys in the background, if they are due. */
-  refresh(): void {
-    if (beforeUse(this.#history, this.#options.now()) !== 'use') void this.fetchKeys();
+  /** Fetches the keys if they are due. */
+  async refresh(): Promise<void> {
+    const failedPause = this.#set === undefined ? FIRST_REST_MS : REST_MS;
+    const pause = this.#isFailing ? failedPause : REFRESH_AFTER_MS;
+    if (this.#options.now() - this.#fetchedAt >= pause) await this.fetchKeys();
   }
 
   async #find(...[header, token]: Parameters<JWTVerifyGetKey>) {
@@ -127,7 +138,7 @@ export class IssuerKeys {
     }
   }
 
-  /** Looks for a key that the issuer may have introduced since the last fetch. */
+  /** Looks for a key that the issuer may have introduced since the last fetch. Anyone can name one: the rate is limited. */
   async #findNew(...[header, token]: Parameters<JWTVerifyGetKey>) {
     if (this.#fetching !== undefined) {
       await this.#fetching;
@@ -135,91 +146,42 @@ export class IssuerKeys {
       if (key !== undefined) return key;
     }
     const now = this.#options.now();
-    if (mayFetchForUnknown(this.#history, now)) {
-      this.#history = { ...this.#history, fetchedForUnknownAt: now };
+    const isResting = this.#isFailing && now - this.#fetchedAt < REST_MS;
+    if (!isResting && now - this.#fetchedForUnknownAt >= REST_MS) {
+      this.#fetchedForUnknownAt = now;
       await this.fetchKeys();
     }
     const key = await this.#find(header, token);
-    if (key === undefined && this.#history.failedAt !== undefined) throw this.#unavailable();
+    if (key === undefined && this.#isFailing) throw this.#unavailable();
     return key;
   }
 
   async #fetch(): Promise<void> {
     const { issuer, fetch, logger, metrics, now } = this.#options;
-    const wasFailing = this.#history.failedAt !== undefined;
+    const wasFailing = this.#isFailing;
     try {
       const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(TIMEOUT_MS)]);
       const { keys, endpointOrigins = [] } = await fetch(signal);
       this.#set = createLocalJWKSet({ keys });
       this.#endpointOrigins = endpointOrigins;
-      this.#history = { ...this.#history, fetchedAt: now(), failedAt: undefined };
+      this.#isFailing = false;
       this.#status = 'answers';
       if (wasFailing) logger.info({ issuer }, 'the keys of an issuer can be fetched again');
     } catch (error) {
       if (this.#closing.signal.aborted) return;
-      this.#history = { ...this.#history, failedAt: now() };
+      this.#isFailing = true;
       this.#status = `does not answer: ${messageOf(error)}`;
       if (!wasFailing)
         logger.warn({ issuer, error: messageOf(error) }, 'the keys of an issuer cannot be fetched');
     }
-    const outcome = this.#history.failedAt === undefined ? 'answered' : 'failed';
+    this.#fetchedAt = now();
+    const outcome = this.#isFailing ? 'failed' : 'answered';
     metrics.count('tributary_issuer_key_fetches_total', { issuer, outcome });
   }
 
   #unavailable(): Unavailable {
     return new Unavailable(`the issuer ${this.#options.issuer} does not serve its keys`);
   }
-}
-
-/** When the keys of an issuer were fetched. Times are monotonic, ms; absent = never. */
-interface KeyHistory {
-  /** When the keys in use were fetched. */
-  readonly fetchedAt?: number | undefined;
-  /** When a fetch last failed, if it did after the keys in use were fetched. */
-  readonly failedAt?: number | undefined;
-  /** When the keys were last fetched because of an unknown key. */
-  readonly fetchedForUnknownAt?: number | undefined;
-}
-
-/** From this age on keys are refreshed in the background, so that new keys are known before they are needed. */
-export const REFRESH_AFTER_MS = 5 * 60_000;
-/** From this age on keys are fetched before their use: this bounds how long a revoked key is accepted. */
-export const FETCH_FIRST_AFTER_MS = 15 * 60_000;
-/** Pause after a failed fetch, and between two fetches because of unknown keys. */
-export const REST_MS = 10_000;
-/** Pause after a failed fetch while there are no keys at all: until then every sign-in fails. */
-export const FIRST_REST_MS = 1_000;
-
-/**
- * Decides whether to fetch keys before a key lookup. An issuer that is down does not lock out people with its
- * tokens: fetched keys stay in use until it answers again.
- */
-export function beforeUse(
-  { fetchedAt, failedAt }: KeyHistory,
-  now: number,
-): 'use' | 'refresh' | 'fetch first' {
-  if (fetchedAt === undefined) {
-    if (failedAt === undefined || !isResting(failedAt, now)) return 'fetch first';
-    // In the background, as a caller that waited for the fetch would wait long for a 503.
-    return now - failedAt < FIRST_REST_MS ? 'use' : 'refresh';
-  }
-  if (isResting(failedAt, now)) return 'use';
-  if (failedAt !== undefined) return 'refresh';
-  const age = now - fetchedAt;
-  if (age < REFRESH_AFTER_MS) return 'use';
-  return age < FETCH_FIRST_AFTER_MS ? 'refresh' : 'fetch first';
-}
-
-/**
- * Whether to fetch because a token names an unknown key, which may be new. Anyone can send such tokens, so the rate is
- * limited.
- */
-export function mayFetchForUnknown({ failedAt, fetchedForUnknownAt }: KeyHistory, now: number): boolean {
-  return !isResting(failedAt, now) && !isResting(fetchedForUnknownAt, now);
-}
-
-function isResting(since: number | undefined, now: number): boolean {
-  return since !== undefined && now - since < REST_MS;
 }
 
 /** Largest discovery document or key set; real ones have a few KB. */
