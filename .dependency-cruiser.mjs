@@ -138,8 +138,6 @@ export default {
           '^connectors/egress/address-ranges[.]ts$',
           // A process that a test kills again and again loads one adapter in a fifth of the time that all of them take.
           '^infra/adapters/[^/]+/[^/]+/index[.]ts$',
-          // A program of its own, which writes the boards; no process of the product loads it.
-          '^infra/deploy/grafana/boards[.]ts$',
         ],
       },
     },

@@ -1,6 +1,4 @@
-import { readFile } from 'node:fs/promises';
 import { METRICS, type MetricDescription } from '@tributary/core';
-import { BOARDS, boardFile, grafanaJson } from '@tributary/infra/deploy/grafana';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../helpers/client.ts';
 import { hasPrometheus, Prometheus } from '../helpers/prometheus.ts';
@@ -10,10 +8,6 @@ import { quickRules } from './quick-rules.ts';
 import { Traffic } from './traffic.ts';
 
 describe('the boards', () => {
-  it.each(BOARDS)('$name.json is made of its description: npm run boards', async (board) => {
-    expect(await readFile(boardFile(board), 'utf8')).toBe(grafanaJson(board));
-  });
-
   it.each(QUERIES)('$board, $title: asks for metrics that there are', ({ expr }) => {
     const metrics: Readonly<Record<string, MetricDescription>> = METRICS;
     for (const [name] of expr.matchAll(/tributary_[a-z_]+/g)) {
