@@ -1,19 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import {
-  closeSync,
-  constants,
+  chmodSync,
   existsSync,
-  fchmodSync,
-  fstatSync,
   linkSync,
-  lstatSync,
   mkdirSync,
-  openSync,
   readdirSync,
   readFileSync,
   renameSync,
   rmSync,
-  type Stats,
   statSync,
   writeFileSync,
 } from 'node:fs';
@@ -115,118 +109,48 @@ function hasCode(error: unknown, code: string): boolean {
 
 /** Permissions of the group and of other users. */
 const OTHERS = 0o077;
-/** `O_NONBLOCK`: opening a pipe must not wait for a writer. `O_NOFOLLOW`: a link may lead to other programs' files. */
-const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants;
-/** Most paths in one log line. */
-const MAX_PATHS = 10;
+/** Most names in one log line. */
+const MAX_NAMES = 10;
 
-/**
- * The entries of a data folder. A folder with other entries is shared with other programs, e.g. `/tmp`: its own permissions
- * and those of the other entries are not changed.
- */
+/** The entries of a data folder. One with other entries is shared with other programs, e.g. `/tmp`: its permissions stay. */
 const DATA_ENTRIES =
   /^(log|ballast|crashes|dedupe|volume|funnel|history|health|profiles|ndjson|demo|lock\.db(-.*)?|moved\.json.*|backup\.lock(-.*)?|backup-staging|\.probe-.*|secret-keys\.(json|lock).*|dev-issuer\.json.*|quickstart\.json.*|server\.json.*|.*catalog\.snapshot.*)$/;
 
-interface Findings {
-  /** Corrected paths, each with its former mode. */
-  readonly corrected: string[];
-  /** Paths owned by other users. */
-  readonly foreign: string[];
-  /** Paths that other users may open, with the reason why that was not corrected. */
-  readonly open: string[];
-}
-
 /**
- * Removes the permissions of other users from everything in the data folder: releases before 0.2 created it readable by
- * every user of the machine. Corrections, and paths that could not be corrected, are logged with path and mode. The folder
- * itself comes first, so that no other user replaces an entry during the walk. No failure here stops a start.
+ * Removes the permissions of other users from the data folder, so that nobody else gets to what is in it: releases before 0.2
+ * created it readable by every user of the machine, and others create it before the first start. A correction, and what
+ * prevents it, is logged. Files that are made later belong to this user alone (`umask`). No failure here stops a start.
  */
 export function makeFolderPrivate(folder: string, logger: Logger): void {
-  const findings: Findings = { corrected: [], foreign: [], open: [] };
-  const entries = entriesOf(folder, findings);
-  const unknown = entries.filter((name) => !DATA_ENTRIES.test(name));
-  if (unknown.length === 0) correct(folder, lstatOf(folder), findings, 'follow');
-  else if (isOpen(lstatOf(folder)))
-    logger.warn(
-      { folder, mode: modeOf(lstatOf(folder)), others: unknown.slice(0, MAX_PATHS) },
-      'the data folder holds files of other programs and stays open to other users: give Tributary a folder of its own',
-    );
-  for (const name of entries) if (DATA_ENTRIES.test(name)) walk(join(folder, name), findings);
-  report(folder, findings, logger);
-}
-
-function walk(path: string, findings: Findings): void {
-  const stats = lstatOf(path);
-  if (stats === undefined || !(stats.isDirectory() || stats.isFile())) return;
-  correct(path, stats, findings);
-  if (stats.isDirectory()) for (const name of entriesOf(path, findings)) walk(join(path, name), findings);
-}
-
-function correct(path: string, stats: Stats | undefined, findings: Findings, link?: 'follow'): void {
+  const stats = statSync(folder, { throwIfNoEntry: false });
   if (stats === undefined) return;
-  if (stats.uid !== process.geteuid?.()) findings.foreign.push(`${path} (uid ${stats.uid})`);
-  if (!isOpen(stats) && link === undefined) return;
-  let descriptor: number | undefined;
-  try {
-    descriptor = openSync(path, O_RDONLY | O_NONBLOCK | (link === 'follow' ? 0 : O_NOFOLLOW));
-    const found = fstatSync(descriptor);
-    if (!isOpen(found)) return;
-    const was = `${path} (${modeOf(found)})`;
-    // A file with further hard links may belong to another program.
-    if (found.isFile() && found.nlink > 1) findings.open.push(`${was}: it has other names`);
-    else {
-      fchmodSync(descriptor, found.mode & 0o700);
-      findings.corrected.push(was);
-    }
-  } catch (error) {
-    if (!isMissing(error)) findings.open.push(`${path} (${modeOf(stats)}): ${messageOf(error)}`);
-  } finally {
-    if (descriptor !== undefined) closeSync(descriptor);
-  }
-}
-
-function report(folder: string, { corrected, foreign, open }: Findings, logger: Logger): void {
-  if (corrected.length > 0)
+  if (stats.uid !== process.geteuid?.())
     logger.warn(
-      { folder, count: corrected.length, corrected: corrected.slice(0, MAX_PATHS) },
+      { folder, owner: stats.uid, uid: process.geteuid?.() },
+      'the data folder belongs to another user, who may read and replace what is in it: chown it to the user of Tributary',
+    );
+  if ((stats.mode & OTHERS) === 0) return;
+  const mode = (stats.mode & 0o7777).toString(8).padStart(4, '0');
+  try {
+    const others = readdirSync(folder).filter((name) => !DATA_ENTRIES.test(name));
+    if (others.length > 0) {
+      logger.warn(
+        { folder, mode, others: others.slice(0, MAX_NAMES) },
+        'the data folder holds files of other programs and stays open to other users: give Tributary a folder of its own',
+      );
+      return;
+    }
+    chmodSync(folder, stats.mode & 0o700);
+    logger.warn(
+      { folder, mode },
       'other users of this machine had access to the data folder: corrected, to its owner alone',
     );
-  if (open.length > 0)
+  } catch (error) {
     logger.warn(
-      { folder, count: open.length, open: open.slice(0, MAX_PATHS) },
+      { folder, mode, error: messageOf(error) },
       'other users of this machine have access to the data folder, and this process cannot correct it',
     );
-  if (foreign.length > 0)
-    logger.warn(
-      { folder, count: foreign.length, foreign: foreign.slice(0, MAX_PATHS), uid: process.geteuid?.() },
-      'a part of the data folder belongs to another user, who may read and replace it: chown it to the user of Tributary',
-    );
-}
-
-/** Entries removed by another process meanwhile are skipped. */
-function entriesOf(folder: string, findings: Findings): readonly string[] {
-  try {
-    return readdirSync(folder);
-  } catch (error) {
-    if (!isMissing(error)) findings.open.push(`${folder}: ${messageOf(error)}`);
-    return [];
   }
-}
-
-function lstatOf(path: string): Stats | undefined {
-  return lstatSync(path, { throwIfNoEntry: false });
-}
-
-function isOpen(stats: Stats | undefined): boolean {
-  return stats !== undefined && !stats.isSymbolicLink() && (stats.mode & OTHERS) !== 0;
-}
-
-function modeOf(stats: Stats | undefined): string {
-  return ((stats?.mode ?? 0) & 0o7777).toString(8).padStart(4, '0');
-}
-
-function isMissing(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && (error.code === 'ENOENT' || error.code === 'ELOOP');
 }
 
 /** The data folder cannot hold this process's data. The message names the folder, the reason and what to do. */
