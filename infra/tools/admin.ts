@@ -8,6 +8,7 @@ import {
   isUsable,
   KEY_GRANTS,
   type KeyGrant,
+  messageOf,
   NO_METRICS,
   nameId,
   newId,
@@ -137,9 +138,11 @@ export function adminSetBudget(options: SetBudgetOptions, environment: Environme
 function bytesOf(option: string, text: string): number | null | undefined {
   if (text === 'default') return undefined;
   if (text === 'unlimited') return null;
-  const parsed = budget(2 ** 60)(text);
-  if (!parsed.ok) throw new InvalidArgumentError(`${option} ${parsed.message}, or unlimited or default`);
-  return parsed.value;
+  try {
+    return budget(2 ** 60)(text);
+  } catch (error) {
+    throw new InvalidArgumentError(`${option} ${messageOf(error)}, or unlimited or default`);
+  }
 }
 
 export function adminStatus(options: OutputOptions, environment: Environment): Promise<number> {
@@ -158,9 +161,11 @@ function grantsOf(text: string | undefined): readonly KeyGrant[] {
 const HOUR_MS = 3_600_000;
 
 function lifetimeOf(text: string): number {
-  const parsed = duration(HOUR_MS, 3_650 * 24 * HOUR_MS)(text);
-  if (!parsed.ok) throw new InvalidArgumentError('--expires-in is a time such as 12h or 90d, up to 3650d');
-  return parsed.value;
+  try {
+    return duration(HOUR_MS, 3_650 * 24 * HOUR_MS)(text);
+  } catch {
+    throw new InvalidArgumentError('--expires-in is a time such as 12h or 90d, up to 3650d');
+  }
 }
 
 type AdminCommand = 'init' | 'add-member' | 'create-key' | 'set-budget' | 'status';

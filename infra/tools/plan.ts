@@ -136,11 +136,10 @@ export class PlanApi {
   constructor({ url, workspace }: PlanApiOptions, environment: Environment) {
     if (workspace === undefined) throw new InvalidArgumentError('--workspace names the workspace');
     const key = readApiKey(environment);
-    if (!key.ok) throw new InvalidArgumentError(key.message);
     if (!URL.canParse(url)) throw new InvalidArgumentError('--url is the address of a server');
     const root = url.endsWith('/') ? url : `${url}/`;
     this.#base = new URL(`api/v1/workspaces/${encodeURIComponent(workspace)}/tracking-plan`, root);
-    this.#headers = { authorization: `Bearer ${key.value}`, 'x-workspace-id': workspace };
+    this.#headers = { authorization: `Bearer ${key}`, 'x-workspace-id': workspace };
   }
 
   get(query: Readonly<Record<string, string | undefined>>): Promise<Answer> {

@@ -65,13 +65,14 @@ describe('configuration', () => {
     onTestFinished(() => rmSync(folder, { recursive: true }));
     const file = join(folder, 'key');
     writeFileSync(file, 'trb_ak_file\n');
-    expect(readApiKey({ TRIBUTARY_API_KEY: 'trb_ak_1' })).toEqual({ ok: true, value: 'trb_ak_1' });
-    expect(readApiKey({ TRIBUTARY_API_KEY_FILE: file })).toEqual({ ok: true, value: 'trb_ak_file' });
-    const refused = (message: string) => ({ ok: false, message: expect.stringContaining(message) });
-    expect(readApiKey({})).toEqual(refused('TRIBUTARY_API_KEY is needed'));
-    expect(readApiKey({ TRIBUTARY_API_KEY_FILE: join(folder, 'none') })).toEqual(refused('can be read'));
-    const both = { TRIBUTARY_API_KEY: 'a', TRIBUTARY_API_KEY_FILE: file };
-    expect(readApiKey(both)).toEqual(refused('exclude each other'));
+    expect(readApiKey({ TRIBUTARY_API_KEY: 'trb_ak_1' })).toBe('trb_ak_1');
+    expect(readApiKey({ TRIBUTARY_API_KEY_FILE: file })).toBe('trb_ak_file');
+    for (const [environment, fault] of [
+      [{}, 'TRIBUTARY_API_KEY is needed'],
+      [{ TRIBUTARY_API_KEY_FILE: join(folder, 'none') }, 'can be read'],
+      [{ TRIBUTARY_API_KEY: 'a', TRIBUTARY_API_KEY_FILE: file }, 'exclude each other'],
+    ] as const)
+      expect(() => readApiKey(environment)).toThrow(fault);
   });
 
   it.each([

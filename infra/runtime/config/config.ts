@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs';
-import { parseRetrySchedule } from '@tributary/core';
+import { messageOf, parseRetrySchedule } from '@tributary/core';
+import { InvalidArgumentError } from 'commander';
 import { closest, distance } from 'fastest-levenshtein';
-import { NONE, type Parsed, type Setting } from './setting.ts';
+import { NONE, type Setting } from './setting.ts';
 import { type Config, SETTINGS } from './settings.ts';
 
 /** The environment variables of a process. */
@@ -44,9 +45,11 @@ export function readConfig(
   const values: Record<string, unknown> = {};
   const texts = withSecretFiles(environment, problems);
   for (const [key, setting] of Object.entries(SETTINGS)) {
-    const parsed = setting.parse(texts[setting.name] || setting.fallback);
-    if (parsed.ok) values[key] = parsed.value;
-    else problems.push(`${setting.name} ${parsed.message}`);
+    try {
+      values[key] = setting.parse(texts[setting.name] || setting.fallback);
+    } catch (error) {
+      problems.push(`${setting.name} ${messageOf(error)}`);
+    }
   }
   for (const [key, why] of Object.entries(needed)) {
     const { name } = SETTINGS[key as Key];
@@ -68,8 +71,11 @@ export function readConfig(
 function isGiven({ name, fallback, parse }: Setting<unknown>, environment: Environment): boolean {
   const text = environment[name] || fallback;
   if (text === fallback) return false;
-  const [given, byDefault] = [parse(text), parse(fallback)];
-  return !(given.ok && byDefault.ok && given.value === byDefault.value);
+  try {
+    return parse(text) !== parse(fallback);
+  } catch {
+    return true; // reported as a fault of its own
+  }
 }
 
 /** The environment with the secrets from `*_FILE`. Faults are added to `problems`. */
@@ -91,14 +97,13 @@ function secretOf(name: string, environment: Environment, problems: string[]): s
 }
 
 /** The API key of a command that calls a server. */
-export function readApiKey(environment: Environment): Parsed<string> {
+export function readApiKey(environment: Environment): string {
   const problems: string[] = [];
   const value = secretOf(API_KEY, environment, problems) ?? '';
+  if (value === '') problems.push(`${API_KEY} is needed: an API key of the workspace`);
   const [problem] = problems;
-  if (problem !== undefined) return { ok: false, message: problem };
-  return value === ''
-    ? { ok: false, message: `${API_KEY} is needed: an API key of the workspace` }
-    : { ok: true, value };
+  if (problem !== undefined) throw new InvalidArgumentError(problem);
+  return value;
 }
 
 /** Without the final line break, which editors and `echo` add. */

@@ -15,8 +15,8 @@ import {
   number,
   oneOf,
   optional,
+  orFault,
   orNone,
-  type Parsed,
   pemFile,
   secret,
   setting,
@@ -28,10 +28,10 @@ export const ENGINE_SETTINGS = {
   kafkaBrokers: setting(
     'KAFKA_BROKERS',
     '',
-    brokers(),
+    brokers,
     'Kafka for the event log, as host:port,... of some brokers; without it the log is on SQLite.',
   ),
-  kafkaTls: setting('KAFKA_TLS', 'false', flag(), 'With true, connections to Kafka are encrypted.'),
+  kafkaTls: setting('KAFKA_TLS', 'false', flag, 'With true, connections to Kafka are encrypted.'),
   kafkaTlsCa: setting(
     'KAFKA_TLS_CA_FILE',
     '',
@@ -56,31 +56,31 @@ export const ENGINE_SETTINGS = {
     optional(oneOf(['plain', 'scram-sha-256', 'scram-sha-512', 'oauthbearer', 'aws-msk-iam'])),
     'How to sign in to Kafka: plain (with KAFKA_TLS only sensible), scram-sha-256 or scram-sha-512 with a user name; oauthbearer with a token by KAFKA_SASL_OAUTH_*; aws-msk-iam with the credentials of this machine on AWS.',
   ),
-  kafkaSaslUsername: setting('KAFKA_SASL_USERNAME', '', optional(text()), 'User name for Kafka.'),
-  kafkaSaslPassword: secret('KAFKA_SASL_PASSWORD', optional(text()), 'The password of that user.'),
+  kafkaSaslUsername: setting('KAFKA_SASL_USERNAME', '', optional(text), 'User name for Kafka.'),
+  kafkaSaslPassword: secret('KAFKA_SASL_PASSWORD', optional(text), 'The password of that user.'),
   kafkaOauthTokenUrl: setting(
     'KAFKA_SASL_OAUTH_TOKEN_URL',
     '',
-    optional(tokenUrl()),
+    optional(tokenUrl),
     'Token endpoint of the issuer, for KAFKA_SASL_MECHANISM=oauthbearer: an https:// URL, or http:// on this machine.',
   ),
-  kafkaOauthClientId: setting('KAFKA_SASL_OAUTH_CLIENT_ID', '', optional(text()), 'Client id at the issuer.'),
+  kafkaOauthClientId: setting('KAFKA_SASL_OAUTH_CLIENT_ID', '', optional(text), 'Client id at the issuer.'),
   kafkaOauthClientSecret: secret(
     'KAFKA_SASL_OAUTH_CLIENT_SECRET',
-    optional(text()),
+    optional(text),
     'The secret of that client.',
   ),
-  kafkaOauthScope: setting('KAFKA_SASL_OAUTH_SCOPE', '', optional(text()), 'Scope of the requested tokens.'),
+  kafkaOauthScope: setting('KAFKA_SASL_OAUTH_SCOPE', '', optional(text), 'Scope of the requested tokens.'),
   kafkaOauthExtensions: setting(
     'KAFKA_SASL_OAUTH_EXTENSIONS',
     '',
-    saslExtensions(),
+    saslExtensions,
     'SASL extensions for the brokers, as name=value,...: Confluent Cloud wants logicalCluster and identityPoolId.',
   ),
   kafkaAwsRegion: setting(
     'KAFKA_SASL_AWS_REGION',
     '',
-    optional(text()),
+    optional(text),
     'AWS region of the MSK cluster, for KAFKA_SASL_MECHANISM=aws-msk-iam.',
   ),
   kafkaSessionTimeoutMs: setting(
@@ -92,13 +92,13 @@ export const ENGINE_SETTINGS = {
   prefix: setting(
     'TRIBUTARY_PREFIX',
     '',
-    prefix(),
+    prefix,
     'Put before the names of topics, consumer groups, schema subjects, Redis keys and Elasticsearch indices, so that several installations can share engines.',
   ),
   createTopics: setting(
     'TRIBUTARY_CREATE_TOPICS',
     'true',
-    flag(),
+    flag,
     'With false, only `tributary topics` creates topics on Kafka; a process waits until they are there.',
   ),
   replication: setting(
@@ -109,7 +109,7 @@ export const ENGINE_SETTINGS = {
   ),
   redisUrl: secret(
     'REDIS_URL',
-    orNone(redisUrls()),
+    orNone(redisUrls),
     'Redis for deduplication, volume, the funnel and the live stream, as redis://[user:password@]host:port[/database] or rediss:// (TLS), comma-separated for the nodes of a cluster, or for the sentinels of REDIS_SENTINEL_PRIMARY; without it they are on SQLite. tributary gateway and tributary processor need it, or the word none where all processes share one data folder.',
   ),
   redisTlsCa: setting(
@@ -121,24 +121,24 @@ export const ENGINE_SETTINGS = {
   redisSentinelPrimary: setting(
     'REDIS_SENTINEL_PRIMARY',
     '',
-    optional(text()),
+    optional(text),
     'Name under which the sentinels at REDIS_URL watch the primary. User, password, database and TLS of REDIS_URL are those of the servers.',
   ),
   redisSentinelUsername: setting(
     'REDIS_SENTINEL_USERNAME',
     '',
-    optional(text()),
+    optional(text),
     'User name for the sentinels; default: none.',
   ),
   redisSentinelPassword: secret(
     'REDIS_SENTINEL_PASSWORD',
-    optional(text()),
+    optional(text),
     'Password for the sentinels, where they want one.',
   ),
   elasticsearchUrl: setting(
     'ELASTICSEARCH_URL',
     '',
-    orNone(elasticsearchUrls()),
+    orNone(elasticsearchUrls),
     'Elasticsearch for the profiles and the history (violations, deliveries, audit), as http:// or https:// (TLS) URLs, comma-separated for the nodes of a cluster; without it both are on SQLite. tributary gateway and tributary processor need it, or the word none where all processes share one data folder.',
   ),
   profileShards: setting(
@@ -167,21 +167,21 @@ export const ENGINE_SETTINGS = {
   ),
   elasticsearchApiKey: secret(
     'ELASTICSEARCH_API_KEY',
-    optional(text()),
+    optional(text),
     'The API key that signs in to Elasticsearch, in its encoded form.',
   ),
   elasticsearchServiceToken: secret(
     'ELASTICSEARCH_SERVICE_TOKEN',
-    optional(text()),
+    optional(text),
     'The token of a service account of Elasticsearch, instead of an API key.',
   ),
   elasticsearchUsername: setting(
     'ELASTICSEARCH_USERNAME',
     '',
-    optional(text()),
+    optional(text),
     'User name for Elasticsearch, instead of an API key.',
   ),
-  elasticsearchPassword: secret('ELASTICSEARCH_PASSWORD', optional(text()), 'The password of that user.'),
+  elasticsearchPassword: secret('ELASTICSEARCH_PASSWORD', optional(text), 'The password of that user.'),
   elasticsearchTlsCa: setting(
     'ELASTICSEARCH_TLS_CA_FILE',
     '',
@@ -191,25 +191,23 @@ export const ENGINE_SETTINGS = {
   schemaRegistryUrl: setting(
     'SCHEMA_REGISTRY_URL',
     '',
-    optional(registryUrl()),
+    optional(registryUrl),
     'Schema registry with the API of Confluent, for the public topics on Kafka.',
   ),
   schemaRegistryUsername: setting(
     'SCHEMA_REGISTRY_USERNAME',
     '',
-    optional(text()),
+    optional(text),
     'User name for the schema registry.',
   ),
-  schemaRegistryPassword: secret('SCHEMA_REGISTRY_PASSWORD', optional(text()), 'The password of that user.'),
+  schemaRegistryPassword: secret('SCHEMA_REGISTRY_PASSWORD', optional(text), 'The password of that user.'),
 } as const;
 
-function brokers(): (value: string) => Parsed<readonly string[]> {
-  const addresses = list();
-  return (value) => {
-    const parsed = addresses(value);
-    const wrong = parsed.ok ? parsed.value.findIndex((address) => !isAddress(address)) : -1;
-    return wrong < 0 ? parsed : { ok: false, message: `must be host:port,...: number ${wrong + 1} is not` };
-  };
+function brokers(value: string): readonly string[] {
+  const addresses = list(value);
+  const wrong = addresses.findIndex((address) => !isAddress(address));
+  if (wrong >= 0) throw new Error(`must be host:port,...: number ${wrong + 1} is not`);
+  return addresses;
 }
 
 function isAddress(address: string): boolean {
@@ -217,75 +215,50 @@ function isAddress(address: string): boolean {
   return port >= 1 && port <= 65_535;
 }
 
-function prefix(): (value: string) => Parsed<string> {
-  return (value) =>
-    /^[A-Za-z0-9._-]{0,60}$/.test(value)
-      ? { ok: true, value }
-      : { ok: false, message: 'must be at most 60 letters, digits, . _ -' };
+function prefix(value: string): string {
+  if (/^[A-Za-z0-9._-]{0,60}$/.test(value)) return value;
+  throw new Error('must be at most 60 letters, digits, . _ -');
 }
 
 /** Client secrets go there, so only this machine may be called without encryption. */
-function tokenUrl(): (value: string) => Parsed<string> {
-  return (value) =>
-    isUrl(value, /^https:$/) || (isUrl(value, /^http:$/) && isLoopback(new URL(value).hostname))
-      ? { ok: true, value }
-      : { ok: false, message: 'must be an https:// URL' };
-}
-
-function isLoopback(host: string): boolean {
-  return host === 'localhost' || host === '[::1]' || /^127\.\d+\.\d+\.\d+$/.test(host);
+function tokenUrl(value: string): string {
+  if (URL.canParse(value) && isSafeUrl(new URL(value))) return value;
+  throw new Error('must be an https:// URL');
 }
 
 /** Names are letters, and `auth` is the token itself (RFC 7628). */
-function saslExtensions(): (value: string) => Parsed<ReadonlyMap<string, string>> {
-  const pairs = list();
-  return (value) => {
-    const parsed = pairs(value);
-    if (!parsed.ok) return parsed;
-    const found = parsed.value.map((pair) => /^([A-Za-z]+)=([\x20-\x7e]+)$/.exec(pair));
-    return found.every((match) => match !== null && match[1] !== 'auth')
-      ? { ok: true, value: new Map(found.map((match) => [match?.[1] ?? '', match?.[2] ?? ''])) }
-      : { ok: false, message: 'must be name=value,...: names are letters, and none is auth' };
-  };
+function saslExtensions(value: string): ReadonlyMap<string, string> {
+  return new Map(
+    list(value).map((pair) => {
+      const [, name, text] = /^(?!auth=)([A-Za-z]+)=([\x20-\x7e]+)$/.exec(pair) ?? [];
+      if (name === undefined || text === undefined)
+        throw new Error('must be name=value,...: names are letters, and none is auth');
+      return [name, text];
+    }),
+  );
 }
 
 /** The message never contains the value, which may hold a password. */
-function redisUrls(): (value: string) => Parsed<string> {
-  const urls = list();
-  return (value) => {
-    const parsed = urls(value);
-    return parsed.ok && parsed.value.length > 0 && parsed.value.every((url) => isUrl(url, /^rediss?:$/))
-      ? { ok: true, value }
-      : { ok: false, message: 'must be redis:// or rediss:// URLs' };
-  };
+function redisUrls(value: string): string {
+  const urls = list(value);
+  if (urls.length > 0 && urls.every((url) => isUrl(url, /^rediss?:$/))) return value;
+  throw new Error('must be redis:// or rediss:// URLs');
 }
 
-function elasticsearchUrls(): (value: string) => Parsed<readonly string[]> {
-  const urls = list();
-  return (value) => {
-    const parsed = urls(value);
-    if (!parsed.ok || parsed.value.length === 0 || !parsed.value.every((url) => isUrl(url, /^https?:$/)))
-      return { ok: false, message: 'must be http:// or https:// URLs' };
-    return parsed.value.every(hasNoCredentials)
-      ? parsed
-      : {
-          ok: false,
-          message:
-            'must not hold credentials: use ELASTICSEARCH_API_KEY, or ELASTICSEARCH_USERNAME and ELASTICSEARCH_PASSWORD',
-        };
-  };
+function elasticsearchUrls(value: string): readonly string[] {
+  const urls = list(value);
+  if (urls.length === 0 || !urls.every((url) => isUrl(url, /^https?:$/)))
+    throw new Error('must be http:// or https:// URLs');
+  if (urls.every(hasNoCredentials)) return urls;
+  throw new Error(
+    'must not hold credentials: use ELASTICSEARCH_API_KEY, or ELASTICSEARCH_USERNAME and ELASTICSEARCH_PASSWORD',
+  );
 }
 
-function registryUrl(): (value: string) => Parsed<string> {
-  return (value) => {
-    if (!isUrl(value, /^https?:$/)) return { ok: false, message: 'must be an http:// or https:// URL' };
-    return hasNoCredentials(value)
-      ? { ok: true, value }
-      : {
-          ok: false,
-          message: 'must not hold credentials: use SCHEMA_REGISTRY_USERNAME and SCHEMA_REGISTRY_PASSWORD',
-        };
-  };
+function registryUrl(value: string): string {
+  if (!isUrl(value, /^https?:$/)) throw new Error('must be an http:// or https:// URL');
+  if (hasNoCredentials(value)) return value;
+  throw new Error('must not hold credentials: use SCHEMA_REGISTRY_USERNAME and SCHEMA_REGISTRY_PASSWORD');
 }
 
 function hasNoCredentials(url: string): boolean {
@@ -310,11 +283,11 @@ export const MAIL_SETTINGS = {
   smtpUrl: setting(
     'TRIBUTARY_SMTP_URL',
     '',
-    optional(smtpUrl()),
+    optional(smtpUrl),
     'Mail server, as smtp://host[:587] (encrypted by STARTTLS, with TRIBUTARY_SMTP_USERNAME always) or smtps://host[:465]; without it mails wait, and are dead-lettered after three quarters of TRIBUTARY_RETENTION.',
   ),
-  smtpUsername: setting('TRIBUTARY_SMTP_USERNAME', '', optional(text()), 'User name for the mail server.'),
-  smtpPassword: secret('TRIBUTARY_SMTP_PASSWORD', optional(text()), 'The password of that user.'),
+  smtpUsername: setting('TRIBUTARY_SMTP_USERNAME', '', optional(text), 'User name for the mail server.'),
+  smtpPassword: secret('TRIBUTARY_SMTP_PASSWORD', optional(text), 'The password of that user.'),
   smtpTlsCa: setting(
     'TRIBUTARY_SMTP_TLS_CA_FILE',
     '',
@@ -324,7 +297,7 @@ export const MAIL_SETTINGS = {
   mailFrom: setting(
     'TRIBUTARY_MAIL_FROM',
     '',
-    optional(address()),
+    optional(address),
     'The address mails come from, e.g. tributary@example.com.',
   ),
   mailEveryMs: setting(
@@ -344,32 +317,22 @@ export const MAIL_SETTINGS = {
 const DEFAULT_PORTS: Readonly<Record<string, number>> = { 'smtp:': 587, 'smtps:': 465 };
 
 /** The message never contains the value, which may hold a password. */
-function smtpUrl(): (value: string) => Parsed<SmtpAddress> {
-  return (value) => {
-    const url = URL.canParse(value) ? new URL(value) : undefined;
-    const defaultPort = DEFAULT_PORTS[url?.protocol ?? ''];
-    if (url === undefined || defaultPort === undefined || url.hostname === '')
-      return { ok: false, message: 'must be an smtp:// or smtps:// URL' };
-    if (url.username !== '' || url.password !== '')
-      return {
-        ok: false,
-        message: 'must not hold credentials: use TRIBUTARY_SMTP_USERNAME and TRIBUTARY_SMTP_PASSWORD',
-      };
-    if (!['', '/'].includes(url.pathname) || url.search !== '' || url.hash !== '')
-      return { ok: false, message: 'must be a host and a port, nothing more' };
-    const host = url.hostname.replace(/^\[(.*)\]$/, '$1');
-    return {
-      ok: true,
-      value: { host, port: Number(url.port) || defaultPort, tls: url.protocol === 'smtps:' },
-    };
-  };
+function smtpUrl(value: string): SmtpAddress {
+  const url = URL.canParse(value) ? new URL(value) : undefined;
+  const defaultPort = DEFAULT_PORTS[url?.protocol ?? ''];
+  if (url === undefined || defaultPort === undefined || url.hostname === '')
+    throw new Error('must be an smtp:// or smtps:// URL');
+  if (!hasNoCredentials(value))
+    throw new Error('must not hold credentials: use TRIBUTARY_SMTP_USERNAME and TRIBUTARY_SMTP_PASSWORD');
+  if (!['', '/'].includes(url.pathname) || url.search !== '' || url.hash !== '')
+    throw new Error('must be a host and a port, nothing more');
+  const host = url.hostname.replace(/^\[(.*)\]$/, '$1');
+  return { host, port: Number(url.port) || defaultPort, tls: url.protocol === 'smtps:' };
 }
 
-function address(): (value: string) => Parsed<string> {
-  return (value) =>
-    normalizeEmail(value) === undefined || /[<>()[\],;:\\"]/.test(value)
-      ? { ok: false, message: 'must be an e-mail address, nothing around it' }
-      : { ok: true, value };
+function address(value: string): string {
+  if (normalizeEmail(value) !== undefined && !/[<>()[\],;:\\"]/.test(value)) return value;
+  throw new Error('must be an e-mail address, nothing around it');
 }
 
 /** An identity provider that people sign in with. */
@@ -388,51 +351,46 @@ export const ISSUER_SETTINGS = {
   issuers: setting(
     'TRIBUTARY_ISSUERS',
     '',
-    issuers(),
+    issuers,
     `OpenID Connect issuers whose ID tokens are taken, as a JSON list of \`{ "issuer": "https://...", "audiences": ["<client id>"] }\`; optional: \`algorithms\` (default ${DEFAULT_ALGORITHMS.join(', ')}; asymmetric ones alone) and \`email_domains\`, which lets in only people with a verified address there. The word ${NONE}: API keys alone.`,
   ),
 } as const;
 
 const FIELDS = ['issuer', 'audiences', 'algorithms', 'email_domains'];
 
-function issuers(): (value: string) => Parsed<readonly IssuerSettings[]> {
-  return (value) => {
-    if (value === '' || value === NONE) return { ok: true, value: [] };
-    const list = jsonOf(value);
-    if (!Array.isArray(list)) return { ok: false, message: 'must be a JSON list of issuers' };
-    const found: IssuerSettings[] = [];
-    for (const [i, each] of list.entries()) {
-      const parsed = issuer(each);
-      if (!parsed.ok) return { ok: false, message: `[${i}] ${parsed.message}` };
-      if (found.some(({ issuer }) => issuer === parsed.value.issuer))
-        return { ok: false, message: `[${i}] is an issuer that was named before` };
-      found.push(parsed.value);
-    }
-    return { ok: true, value: found };
-  };
+function issuers(value: string): readonly IssuerSettings[] {
+  if (value === '' || value === NONE) return [];
+  const given = jsonOf(value);
+  if (!Array.isArray(given)) throw new Error('must be a JSON list of issuers');
+  const found: IssuerSettings[] = [];
+  for (const [i, each] of given.entries()) {
+    const parsed = issuer(each, `[${i}]`);
+    if (found.some((other) => other.issuer === parsed.issuer))
+      throw new Error(`[${i}] is an issuer that was named before`);
+    found.push(parsed);
+  }
+  return found;
 }
 
-function issuer(value: unknown): Parsed<IssuerSettings> {
+function issuer(value: unknown, at: string): IssuerSettings {
   if (typeof value !== 'object' || value === null || Array.isArray(value))
-    return { ok: false, message: 'must be an object' };
+    throw new Error(`${at} must be an object`);
   const fields = value as Readonly<Record<string, unknown>>;
   const unknown = Object.keys(fields).find((name) => !FIELDS.includes(name));
   if (unknown !== undefined)
-    return { ok: false, message: `has the unknown field "${unknown}"; there are ${FIELDS.join(', ')}` };
+    throw new Error(`${at} has the unknown field "${unknown}"; there are ${FIELDS.join(', ')}`);
   const { issuer, audiences, algorithms = DEFAULT_ALGORITHMS, email_domains: domains = [] } = fields;
   if (typeof issuer !== 'string' || !isIssuerUrl(issuer))
-    return {
-      ok: false,
-      message: 'must have an issuer: an https:// URL without a query (http:// on this machine alone)',
-    };
+    throw new Error(
+      `${at} must have an issuer: an https:// URL without a query (http:// on this machine alone)`,
+    );
   if (!areTexts(audiences) || audiences.length === 0)
-    return { ok: false, message: 'must have audiences: a list of one text at least' };
+    throw new Error(`${at} must have audiences: a list of one text at least`);
   if (!areTexts(algorithms) || algorithms.length === 0 || !algorithms.every(isAsymmetric))
-    return { ok: false, message: `may have algorithms: a list of ${SIGNATURE_ALGORITHMS.join(', ')}` };
+    throw new Error(`${at} may have algorithms: a list of ${SIGNATURE_ALGORITHMS.join(', ')}`);
   if (!areTexts(domains) || !domains.every((domain) => DOMAIN.test(domain)))
-    return { ok: false, message: 'may have email_domains: a list of names such as "example.com"' };
-  const emailDomains = domains.map((domain) => domain.toLowerCase());
-  return { ok: true, value: { issuer, audiences, algorithms, emailDomains } };
+    throw new Error(`${at} may have email_domains: a list of names such as "example.com"`);
+  return { issuer, audiences, algorithms, emailDomains: domains.map((domain) => domain.toLowerCase()) };
 }
 
 const DOMAIN = /^[a-z0-9-]+(\.[a-z0-9-]+)+$/i;
@@ -479,13 +437,13 @@ export const TRACING_SETTINGS = {
   otlpEndpoint: setting(
     'OTEL_EXPORTER_OTLP_ENDPOINT',
     '',
-    optional(endpoint()),
+    optional(endpoint),
     'Address of an OTLP collector, e.g. http://collector:4318; /v1/traces is added to it.',
   ),
   otlpTracesEndpoint: setting(
     'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT',
     '',
-    optional(endpoint()),
+    optional(endpoint),
     'Address that spans are sent to, as it is.',
   ),
   otlpProtocol: setting(
@@ -496,7 +454,7 @@ export const TRACING_SETTINGS = {
   ),
   otlpHeaders: secret(
     'OTEL_EXPORTER_OTLP_HEADERS',
-    headers(),
+    headers,
     'Headers for the collector, as name=value,... with URL-encoded values.',
   ),
   tracesSampler: setting(
@@ -508,7 +466,7 @@ export const TRACING_SETTINGS = {
   tracesSamplerRatio: setting(
     'OTEL_TRACES_SAMPLER_ARG',
     '1',
-    ratio(),
+    ratio,
     'The traced part of events, for the samplers by ratio: 0.01 traces one of a hundred.',
   ),
   spanDelay: setting(
@@ -517,51 +475,33 @@ export const TRACING_SETTINGS = {
     number(1, 600_000),
     'How long spans wait for others before they are exported, ms.',
   ),
-  otelDisabled: setting('OTEL_SDK_DISABLED', 'false', flag(), 'With true, tracing is off in any case.'),
+  otelDisabled: setting('OTEL_SDK_DISABLED', 'false', flag, 'With true, tracing is off in any case.'),
   serviceName: setting(
     'OTEL_SERVICE_NAME',
     '',
-    optional(text()),
+    optional(text),
     'Name of the service on spans; default: tributary-gateway or tributary-processor. OTEL_RESOURCE_ATTRIBUTES adds attributes.',
   ),
 } as const;
 
-function endpoint(): (value: string) => Parsed<string> {
-  return (value) =>
-    URL.canParse(value) && /^https?:$/.test(new URL(value).protocol)
-      ? { ok: true, value }
-      : { ok: false, message: 'must be an http:// or https:// URL' };
+function endpoint(value: string): string {
+  if (isUrl(value, /^https?:$/)) return value;
+  throw new Error('must be an http:// or https:// URL');
 }
 
-function ratio(): (value: string) => Parsed<number> {
-  return (value) =>
-    /^\d(\.\d{1,12})?$/.test(value) && Number(value) <= 1
-      ? { ok: true, value: Number(value) }
-      : { ok: false, message: 'must be a number from 0 to 1' };
+function ratio(value: string): number {
+  if (/^\d(\.\d{1,12})?$/.test(value) && Number(value) <= 1) return Number(value);
+  throw new Error('must be a number from 0 to 1');
 }
 
 /** The message never contains the value, which may hold credentials. */
-function headers(): (value: string) => Parsed<Readonly<Record<string, string>>> {
-  const pairs = list();
-  return (value) => {
-    const parsed = pairs(value);
-    if (!parsed.ok) return parsed;
-    const found: Record<string, string> = {};
-    for (const pair of parsed.value) {
+function headers(value: string): Readonly<Record<string, string>> {
+  const fault = 'must be name=value,... with URL-encoded values';
+  return Object.fromEntries(
+    list(value).map((pair) => {
       const [, name, encoded] = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+)\s*=(.*)$/.exec(pair) ?? [];
-      const decoded = encoded === undefined ? undefined : decodedOf(encoded.trim());
-      if (name === undefined || decoded === undefined)
-        return { ok: false, message: 'must be name=value,... with URL-encoded values' };
-      found[name] = decoded;
-    }
-    return { ok: true, value: found };
-  };
-}
-
-function decodedOf(text: string): string | undefined {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return undefined;
-  }
+      if (name === undefined || encoded === undefined) throw new Error(fault);
+      return [name, orFault(fault, () => decodeURIComponent(encoded.trim()))];
+    }),
+  );
 }

@@ -17,7 +17,6 @@ import {
 } from '@tributary/core';
 import { ENGINE_SETTINGS, ISSUER_SETTINGS, MAIL_SETTINGS, TRACING_SETTINGS } from './engine-settings.ts';
 import {
-  attempt,
   budget,
   duration,
   flag,
@@ -26,7 +25,7 @@ import {
   number,
   oneOf,
   optional,
-  type Parsed,
+  orFault,
   rate,
   type Setting,
   secret,
@@ -60,19 +59,19 @@ export const LIMIT_SETTINGS = {
   corsOrigins: setting(
     'TRIBUTARY_CORS_ORIGINS',
     '',
-    origins(),
+    origins,
     'Web origins whose pages may call the platform API, comma-separated, * for any. Default: none.',
   ),
   corsEventOrigins: setting(
     'TRIBUTARY_CORS_EVENT_ORIGINS',
     '*',
-    origins(),
+    origins,
     'Web origins whose pages may send events, comma-separated, * for any; none with the word none.',
   ),
   publicUrl: setting(
     'TRIBUTARY_PUBLIC_URL',
     '',
-    optional(publicUrl()),
+    optional(publicUrl),
     'Where browsers reach this server, such as https://events.example.com; the configuration of analytics.js names it, and mails with a link that confirms an address, which wait without it. Default: the scheme and host of the request.',
   ),
   hstsMs: setting(
@@ -177,7 +176,7 @@ export const SETTINGS = {
   host: setting(
     'HOST',
     '127.0.0.1',
-    text(),
+    text,
     'Address the HTTP server listens on; of tributary gateway and processor 0.0.0.0.',
   ),
   adminPort: setting(
@@ -189,13 +188,13 @@ export const SETTINGS = {
   adminHost: setting(
     'TRIBUTARY_ADMIN_HOST',
     '127.0.0.1',
-    text(),
+    text,
     'Address the admin port listens on. It asks for no credentials: beyond loopback, guard it by a firewall.',
   ),
   dataFolder: setting(
     'TRIBUTARY_DATA_DIR',
     './data',
-    (value) => ({ ok: true, value: resolve(value) }),
+    (value) => resolve(value),
     'Folder of everything kept on this machine.',
   ),
   diskReserveBytes: setting(
@@ -220,36 +219,36 @@ export const SETTINGS = {
   trustProxy: setting(
     'TRUST_PROXY',
     '',
-    proxies(),
+    proxies,
     'Proxies whose X-Forwarded-For is believed: addresses or CIDR ranges, comma-separated, or how many there are in a row. Default: none, so all clients of a proxy count as one address.',
   ),
   devIssuer: setting(
     'TRIBUTARY_DEV_ISSUER',
     'false',
-    flag(),
+    flag,
     'With true, ID tokens of the development issuer are taken.',
   ),
   devIssuerKey: secret(
     'TRIBUTARY_DEV_ISSUER_KEY',
-    privateJwk(),
+    privateJwk,
     'Private JWK (JSON, ES256) of the development issuer; default: made once in the data folder.',
   ),
   ...ISSUER_SETTINGS,
   console: setting(
     'TRIBUTARY_CONSOLE',
     'true',
-    flag(),
+    flag,
     'Whether the gateway serves the console at /console/ (and / redirects to it).',
   ),
   operators: setting(
     'TRIBUTARY_OPERATORS',
     '',
-    operators(),
+    operators,
     'E-mail addresses, comma-separated, of the people who may read GET /api/v1/system: stages, processes and engines of all tenants. An address counts once an issuer verified it. Default: nobody; of tributary dev: dev@tributary.localhost.',
   ),
   secretKeys: secret(
     'TRIBUTARY_SECRET_KEYS',
-    text(),
+    text,
     'Keys that seal destination secrets: <kid>:<base64 of 32 bytes>,...; the first seals. Default with the development issuer: made once in the data folder.',
   ),
   partitions: setting(
@@ -273,13 +272,13 @@ export const SETTINGS = {
   dedicatedTopics: setting(
     'TRIBUTARY_TOPICS',
     '',
-    topics(),
+    topics,
     'Further topics for received events that write keys may name, comma-separated.',
   ),
   topicTenants: setting(
     'TRIBUTARY_TOPIC_TENANTS',
     '',
-    topicTenants(),
+    topicTenants,
     'The tenants of topics in TRIBUTARY_TOPICS: `<topic>=<id>+<id>`, comma-separated, with ids of organizations or workspaces. Others do not see it. A topic that is missing here is for every workspace.',
   ),
   dedupeWindowMs: setting(
@@ -291,7 +290,7 @@ export const SETTINGS = {
   retrySchedule: setting(
     'TRIBUTARY_RETRY_SCHEDULE',
     '10s,1m,10m,1h,6h',
-    retrySchedule(),
+    retrySchedule,
     'Delays between attempts of a delivery, one topic each; the last repeats until TRIBUTARY_RETRY_EXPIRY.',
   ),
   retryExpiryMs: setting(
@@ -339,7 +338,7 @@ export const SETTINGS = {
   egressAllow: setting(
     'TRIBUTARY_EGRESS_ALLOW',
     '',
-    ranges(),
+    ranges,
     'CIDR ranges of private addresses that destinations may be at, comma-separated.',
   ),
   ...SANDBOX_SETTINGS,
@@ -411,106 +410,77 @@ export type Config = { readonly [K in keyof typeof SETTINGS]: ValueOf<(typeof SE
 const OWN_TOPICS = declareTopics({ partitions: 1, retentionMs: 1, retrySteps: [], dedicated: [] });
 
 /** E-mail addresses in their normalised form. */
-function operators(): (value: string) => Parsed<readonly string[]> {
-  const addresses = list();
-  return (value) => {
-    const parsed = addresses(value);
-    if (!parsed.ok) return parsed;
-    const wrong = parsed.value.find((address) => normalizeEmail(address) === undefined);
-    if (wrong !== undefined) return { ok: false, message: `"${wrong}" is not an e-mail address` };
-    return { ok: true, value: parsed.value.flatMap((address) => normalizeEmail(address) ?? []) };
-  };
+function operators(value: string): readonly string[] {
+  return list(value).map((address) => {
+    const normalized = normalizeEmail(address);
+    if (normalized === undefined) throw new Error(`"${address}" is not an e-mail address`);
+    return normalized;
+  });
 }
 
-function topics(): (value: string) => Parsed<readonly string[]> {
-  const names = list();
-  return (value) => {
-    const parsed = names(value);
-    if (!parsed.ok) return parsed;
-    for (const [i, name] of parsed.value.entries()) {
-      if (!/^[a-z0-9][a-z0-9._-]{0,99}$/.test(name)) {
-        return { ok: false, message: `"${name}" is no topic name: lower-case letters, digits, . _ -` };
-      }
-      if (OWN_TOPICS.has(name) || name.startsWith(retryTopic(''))) {
-        return { ok: false, message: `"${name}" is a topic of Tributary's own` };
-      }
-      if (parsed.value.indexOf(name) !== i) return { ok: false, message: `"${name}" is named twice` };
-    }
-    return parsed;
-  };
+function topics(value: string): readonly string[] {
+  const names = list(value);
+  for (const [i, name] of names.entries()) {
+    if (!/^[a-z0-9][a-z0-9._-]{0,99}$/.test(name))
+      throw new Error(`"${name}" is no topic name: lower-case letters, digits, . _ -`);
+    if (OWN_TOPICS.has(name) || name.startsWith(retryTopic('')))
+      throw new Error(`"${name}" is a topic of Tributary's own`);
+    if (names.indexOf(name) !== i) throw new Error(`"${name}" is named twice`);
+  }
+  return names;
 }
 
-function topicTenants(): (value: string) => Parsed<ReadonlyMap<string, ReadonlySet<string>>> {
-  const entries = list();
-  return (value) => {
-    const parsed = entries(value);
-    if (!parsed.ok) return parsed;
-    const tenants = new Map<string, ReadonlySet<string>>();
-    for (const entry of parsed.value) {
-      const [topic = '', ids = '', ...rest] = entry.split('=');
-      const named = ids.split('+').map((id) => id.trim().toLowerCase());
-      if (rest.length > 0 || !named.every(isUuid))
-        return { ok: false, message: `"${entry}" is not of the form <topic>=<id>+<id>` };
-      tenants.set(topic.trim(), new Set(named));
-    }
-    return { ok: true, value: tenants };
-  };
+function topicTenants(value: string): ReadonlyMap<string, ReadonlySet<string>> {
+  const tenants = new Map<string, ReadonlySet<string>>();
+  for (const entry of list(value)) {
+    const [topic = '', ids = '', ...rest] = entry.split('=');
+    const named = ids.split('+').map((id) => id.trim().toLowerCase());
+    if (rest.length > 0 || !named.every(isUuid))
+      throw new Error(`"${entry}" is not of the form <topic>=<id>+<id>`);
+    tenants.set(topic.trim(), new Set(named));
+  }
+  return tenants;
 }
 
-function retrySchedule(): (value: string) => Parsed<readonly string[]> {
-  const labels = list();
-  return (value) => {
-    const parsed = labels(value);
-    return parsed.ok ? attempt(() => parseRetrySchedule(parsed.value), parsed) : parsed;
-  };
+function retrySchedule(value: string): readonly string[] {
+  const labels = list(value);
+  parseRetrySchedule(labels);
+  return labels;
 }
 
-function ranges(): (value: string) => Parsed<readonly string[]> {
-  const cidrs = list();
-  return (value) => {
-    const parsed = cidrs(value);
-    return parsed.ok ? attempt(() => parseRanges(parsed.value), parsed) : parsed;
-  };
+function ranges(value: string): readonly string[] {
+  const cidrs = list(value);
+  parseRanges(cidrs);
+  return cidrs;
 }
 
 /** CIDR ranges, or a number of hops. */
-function proxies(): (value: string) => Parsed<readonly string[] | number> {
-  const [hops, addresses] = [number(1, 32), ranges()];
-  return (value) => (/^\d+$/.test(value) ? hops(value) : addresses(value));
+function proxies(value: string): readonly string[] | number {
+  return /^\d+$/.test(value) ? number(1, 32)(value) : ranges(value);
 }
 
 /** A private JWK, or the empty text. */
-function privateJwk(): (value: string) => Parsed<string> {
-  return (value) =>
-    value === ''
-      ? { ok: true, value }
-      : attempt(
-          () => createPrivateKey({ key: JSON.parse(value) as JsonWebKey, format: 'jwk' }),
-          { ok: true, value },
-          'is no private JWK',
-        );
+function privateJwk(value: string): string {
+  if (value !== '')
+    orFault('is no private JWK', () =>
+      createPrivateKey({ key: JSON.parse(value) as JsonWebKey, format: 'jwk' }),
+    );
+  return value;
 }
 
 /** Origins (scheme, host and port) as browsers send them. */
-function origins(): (value: string) => Parsed<readonly string[]> {
-  const names = list();
-  return (value) => {
-    if (value === 'none') return { ok: true, value: [] };
-    const parsed = names(value);
-    const wrong = parsed.ok ? parsed.value.find((name) => name !== '*' && !isOrigin(name)) : undefined;
-    return wrong === undefined
-      ? parsed
-      : { ok: false, message: `"${wrong}" is no origin, e.g. https://app.example.com` };
-  };
+function origins(value: string): readonly string[] {
+  if (value === 'none') return [];
+  const names = list(value);
+  const wrong = names.find((name) => name !== '*' && !isOrigin(name));
+  if (wrong !== undefined) throw new Error(`"${wrong}" is no origin, e.g. https://app.example.com`);
+  return names;
 }
 
-function publicUrl(): (value: string) => Parsed<string> {
-  return (value) => {
-    const origin = value.replace(/\/$/, '');
-    return isOrigin(origin)
-      ? { ok: true, value: origin }
-      : { ok: false, message: 'must be a scheme and a host, such as https://events.example.com' };
-  };
+function publicUrl(value: string): string {
+  const origin = value.replace(/\/$/, '');
+  if (isOrigin(origin)) return origin;
+  throw new Error('must be a scheme and a host, such as https://events.example.com');
 }
 
 function isOrigin(text: string): boolean {
