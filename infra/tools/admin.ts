@@ -9,7 +9,6 @@ import {
   KEY_GRANTS,
   type KeyGrant,
   messageOf,
-  NO_METRICS,
   nameId,
   newId,
   normalizeEmail,
@@ -38,19 +37,14 @@ import {
 import { InvalidArgumentError } from 'commander';
 import { type Environment, readConfig } from '../runtime/config/config.ts';
 import { budget, duration } from '../runtime/config/setting.ts';
-import { type Config, quotasOf } from '../runtime/config/settings.ts';
-import { createLogger } from '../runtime/observability/logger.ts';
-import {
-  catchUp,
-  type StartDeadline,
-  startDeadline,
-  untilAvailable,
-} from '../runtime/process/await-engines.ts';
-import { embeddedFolders, useFolderOfServer } from '../runtime/process/data-folder.ts';
-import { CleanupStack, OperatorError, reportErrors } from '../runtime/process/lifecycle.ts';
+import { quotasOf } from '../runtime/config/settings.ts';
+import { type StartDeadline, untilAvailable } from '../runtime/process/await-engines.ts';
+import { embeddedFolders } from '../runtime/process/data-folder.ts';
+import { OperatorError } from '../runtime/process/lifecycle.ts';
 import { installationOf } from '../runtime/wiring/installation.ts';
-import { openCatalog, openEventLog, provideTopics } from '../runtime/wiring/ports/event-log.ts';
+import { provideTopics } from '../runtime/wiring/ports/event-log.ts';
 import { openStoreMarks } from '../runtime/wiring/ports/stores.ts';
+import { type CommandTools, openLogAndCatalog, runCommand, tableText } from './command.ts';
 
 /*
  * `tributary admin`: operations without a credential of the API, as its operator reaches the log itself. Runs beside the
@@ -176,37 +170,24 @@ async function run(
   environment: Environment,
   work: (dependencies: AdminDependencies) => Promise<Report>,
 ): Promise<number> {
-  const config = readConfig({ LOG_LEVEL: 'warn', ...environment });
-  const cleanup = new CleanupStack();
-  return reportErrors(`admin ${command}`, async () => {
-    try {
-      const { text, data } = await work(await open(command, config, cleanup));
-      process.stdout.write(json ? `${JSON.stringify(data, null, 2)}\n` : text);
-      return 0;
-    } finally {
-      await cleanup.close();
-    }
+  return runCommand(`admin ${command}`, readConfig({ LOG_LEVEL: 'warn', ...environment }), async (tools) => {
+    const { text, data } = await work(await open(command, tools));
+    process.stdout.write(json ? `${JSON.stringify(data, null, 2)}\n` : text);
+    return 0;
   });
 }
 
 /** Opens the catalog. Only `init` creates what is missing, and only changes name the installation. */
-async function open(
-  command: AdminCommand,
-  config: Config,
-  cleanup: CleanupStack,
-): Promise<AdminDependencies> {
-  const logger = createLogger(config.logLevel, { part: 'admin' });
+async function open(command: AdminCommand, tools: CommandTools): Promise<AdminDependencies> {
+  const { config, logger, cleanup, deadline } = tools;
   const isEmbedded = config.kafkaBrokers.length === 0;
   if (command !== 'init' && isEmbedded && !existsSync(embeddedFolders(config).log))
     throw new OperatorError(
       `${config.dataFolder} holds no installation: set TRIBUTARY_DATA_DIR to its folder, or create one with tributary admin init`,
     );
-  useFolderOfServer(config, logger);
-  const deadline = startDeadline(config.startTimeoutMs, logger);
-  const log = cleanup.use(await openEventLog(config, { logger, metrics: NO_METRICS, dropExpired: false }));
-  if (command === 'init') await provideTopics(log, config, deadline);
-  const catalog = cleanup.use(openCatalog(config, { log, logger }));
-  await catchUp(catalog, deadline);
+  const { log, catalog } = await openLogAndCatalog(tools, async (opened) => {
+    if (command === 'init') await provideTopics(opened, config, deadline);
+  });
   if (command !== 'status') {
     // Before the first organization: a new catalog beside the data of another one must not look like an old one.
     const marks = await openStoreMarks(config, logger, (mark) => cleanup.use(mark));
@@ -589,7 +570,7 @@ function describeInitialized({ organization, workspace, owner, key }: Initialize
     ['API key', keyText(key.is), outcome(key)],
   ];
   return {
-    text: `${table(rows)}${shownOnce(key)}`,
+    text: `${tableText(rows)}${shownOnce(key)}`,
     data: {
       organization: { ...organizationData(organization.is), changed: organization.changed },
       workspace: { ...workspaceData(workspace.is), changed: workspace.changed },
@@ -606,7 +587,7 @@ function describeMember(member: Found<OrganizationMember>, { state }: Pick<Catal
     [member.is.role, memberText(member.is, state), outcome(member)],
   ];
   return {
-    text: table(rows),
+    text: tableText(rows),
     data: {
       ...memberData(member.is, state),
       organization_id: member.is.organization_id,
@@ -617,13 +598,13 @@ function describeMember(member: Found<OrganizationMember>, { state }: Pick<Catal
 
 function describeKey(key: FoundKey): Report {
   const rows = [['API key', keyText(key.is), outcome(key)]];
-  return { text: `${table(rows)}${shownOnce(key)}`, data: keyData(key) };
+  return { text: `${tableText(rows)}${shownOnce(key)}`, data: keyData(key) };
 }
 
 function describeBudget(workspace: Found<Workspace>): Report {
   const { storage = {} } = workspace.is;
   const rows = [['workspace', named(workspace.is), budgetText(storage)]];
-  return { text: table(rows), data: { ...workspaceData(workspace.is), storage } };
+  return { text: tableText(rows), data: { ...workspaceData(workspace.is), storage } };
 }
 
 function budgetText({ bytes_per_hour, bytes_held }: StorageException): string {
@@ -676,7 +657,7 @@ function describeStatus({ installation, organizations }: Status): Report {
     ]),
   ]);
   const text =
-    rows.length === 0 ? 'no organization yet: tributary admin init creates the first one\n' : table(rows);
+    rows.length === 0 ? 'no organization yet: tributary admin init creates the first one\n' : tableText(rows);
   return {
     text: `installation  ${installation ?? 'not named yet'}\n${text}`,
     data: {
@@ -742,15 +723,4 @@ function shownOnce({ raw }: FoundKey): string {
   return raw === undefined
     ? '\nThe text of the API key was shown when it was created and is not stored. For a new one: tributary admin create-key --replace\n'
     : `\n${raw}\n\nThis is the API key. It is not stored and not shown again.\n`;
-}
-
-function table(rows: readonly (readonly string[])[]): string {
-  const widths = [0, 1].map((column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
-  const lines = rows.map((row) =>
-    row
-      .map((cell, i) => cell.padEnd(widths[i] ?? 0))
-      .join('  ')
-      .trimEnd(),
-  );
-  return `${lines.join('\n')}\n`;
 }

@@ -1,13 +1,10 @@
 import { isUuid } from '@tributary/core';
 import { InvalidArgumentError } from 'commander';
 import { type Environment, readCommandConfig } from '../runtime/config/config.ts';
-import { createLogger } from '../runtime/observability/logger.ts';
-import { startDeadline, untilAvailable } from '../runtime/process/await-engines.ts';
-import { useFolderOfServer } from '../runtime/process/data-folder.ts';
-import { CleanupStack, reportErrors } from '../runtime/process/lifecycle.ts';
+import { untilAvailable } from '../runtime/process/await-engines.ts';
 import { installationOf, nameInstallation } from '../runtime/wiring/installation.ts';
 import { openStoreMarks } from '../runtime/wiring/ports/stores.ts';
-import { openLogAndCatalog } from './catalog.ts';
+import { openLogAndCatalog, runCommand } from './command.ts';
 
 export interface AdoptStoresOptions {
   readonly from: string;
@@ -24,42 +21,28 @@ const UNMARKED = 'none';
 export async function adoptStores({ from }: AdoptStoresOptions, environment: Environment): Promise<number> {
   if (from !== UNMARKED && !isUuid(from))
     throw new InvalidArgumentError('--from must be the id of an installation, or none');
-  const config = readCommandConfig(environment);
-  const logger = createLogger(config.logLevel, { part: 'adopt-stores' });
-  const cleanup = new CleanupStack();
-  return reportErrors('adopt-stores', async () => {
-    try {
-      useFolderOfServer(config, logger);
-      const deadline = startDeadline(config.startTimeoutMs, logger);
-      const { log, catalog } = await openLogAndCatalog(config, logger, cleanup);
-      const marks = await openStoreMarks(config, logger, (mark) => cleanup.use(mark));
-      const known = await installationOf(
-        config,
-        { catalog, log, logger },
-        marks,
-        deadline,
-        from === UNMARKED,
-      );
-      const id = known ?? (await nameInstallation(catalog, deadline, 'operator:adopt-stores'));
-      let code = 0;
-      for (const mark of [marks.profiles, ...marks.others]) {
-        const found = await untilAvailable(`reading the mark of ${mark.store}`, deadline, () => mark.read());
-        const isAdopted = found === from.toLowerCase();
-        if (isAdopted) await untilAvailable(`marking ${mark.store}`, deadline, () => mark.replace(id));
-        const isOther = found !== undefined && found !== id && !isAdopted;
-        if (isOther) code = 1;
-        const state = isAdopted
-          ? `was of ${found} and is of ${id} now`
-          : isOther
-            ? `is left: it is of ${found}`
-            : found === undefined
-              ? `has no mark: it is marked at the next start`
-              : `is of ${id} already`;
-        process.stdout.write(`${mark.store} ${state}\n`);
-      }
-      return code;
-    } finally {
-      await cleanup.close();
+  return runCommand('adopt-stores', readCommandConfig(environment), async (tools) => {
+    const { config, logger, cleanup, deadline } = tools;
+    const { log, catalog } = await openLogAndCatalog(tools);
+    const marks = await openStoreMarks(config, logger, (mark) => cleanup.use(mark));
+    const known = await installationOf(config, { catalog, log, logger }, marks, deadline, from === UNMARKED);
+    const id = known ?? (await nameInstallation(catalog, deadline, 'operator:adopt-stores'));
+    let code = 0;
+    for (const mark of [marks.profiles, ...marks.others]) {
+      const found = await untilAvailable(`reading the mark of ${mark.store}`, deadline, () => mark.read());
+      const isAdopted = found === from.toLowerCase();
+      if (isAdopted) await untilAvailable(`marking ${mark.store}`, deadline, () => mark.replace(id));
+      const isOther = found !== undefined && found !== id && !isAdopted;
+      if (isOther) code = 1;
+      const state = isAdopted
+        ? `was of ${found} and is of ${id} now`
+        : isOther
+          ? `is left: it is of ${found}`
+          : found === undefined
+            ? `has no mark: it is marked at the next start`
+            : `is of ${id} already`;
+      process.stdout.write(`${mark.store} ${state}\n`);
     }
+    return code;
   });
 }

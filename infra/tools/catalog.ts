@@ -1,19 +1,16 @@
 import { createReadStream, existsSync } from 'node:fs';
-import { type EventLog, type Logger, NO_METRICS } from '@tributary/core';
 import { CATALOG_STAGES } from '@tributary/processors/stages';
 import { exportCatalog, importCatalog, type Rewritten } from '../adapters/catalog/log/index.ts';
 import { type Environment, readCommandConfig, readConfig } from '../runtime/config/config.ts';
 import type { Config } from '../runtime/config/settings.ts';
-import { createLogger } from '../runtime/observability/logger.ts';
-import { catchUp, startDeadline, untilAvailable } from '../runtime/process/await-engines.ts';
+import { untilAvailable } from '../runtime/process/await-engines.ts';
 import { lockFolder, useFolderOfServer } from '../runtime/process/data-folder.ts';
-import { CleanupStack, OperatorError, reportErrors } from '../runtime/process/lifecycle.ts';
-import {
-  openCatalog,
-  openEventLog,
-  provideTopics,
-  removeSnapshot,
-} from '../runtime/wiring/ports/event-log.ts';
+import { OperatorError } from '../runtime/process/lifecycle.ts';
+import { provideTopics, removeSnapshot } from '../runtime/wiring/ports/event-log.ts';
+import { openLogAndCatalog, openLogOf, runCommand } from './command.ts';
+
+/** Many times what a busy gateway is behind. */
+const GATEWAYS_READ_WITHIN_MS = 2_000;
 
 /**
  * `tributary catalog rewrite`: appends the state of the catalog to its topic as rows and drops the facts before them, so
@@ -21,36 +18,20 @@ import {
  */
 export async function rewriteCatalog(environment: Environment): Promise<number> {
   const config = readConfig({ LOG_LEVEL: 'warn', ...environment });
-  const cleanup = new CleanupStack();
-  return reportErrors('catalog', async () => {
-    try {
-      const rewritten = await rewrite(config, cleanup);
-      process.stdout.write(describe(rewritten, config));
-      return 0;
-    } finally {
-      await cleanup.close();
-    }
+  return runCommand('catalog', config, async (tools) => {
+    const { catalog } = await openLogAndCatalog(tools);
+    const rewritten = await catalog.rewrite({
+      by: 'operator:catalog',
+      stages: CATALOG_STAGES,
+      stageTimeoutMs: config.startTimeoutMs,
+      graceMs: GATEWAYS_READ_WITHIN_MS,
+      done: (step) => tools.logger.info({ step }, 'the catalog is rewritten'),
+    });
+    // The catalog writes a new one when it is closed.
+    await removeSnapshot(config);
+    process.stdout.write(describe(rewritten, config));
+    return 0;
   });
-}
-
-/** Many times what a busy gateway is behind. */
-const GATEWAYS_READ_WITHIN_MS = 2_000;
-
-async function rewrite(config: Config, cleanup: CleanupStack): Promise<Rewritten> {
-  const logger = createLogger(config.logLevel, { part: 'catalog' });
-  useFolderOfServer(config, logger);
-  const { catalog: opened } = await openLogAndCatalog(config, logger, cleanup);
-  await catchUp(opened, startDeadline(config.startTimeoutMs, logger));
-  const rewritten = await opened.rewrite({
-    by: 'operator:catalog',
-    stages: CATALOG_STAGES,
-    stageTimeoutMs: config.startTimeoutMs,
-    graceMs: GATEWAYS_READ_WITHIN_MS,
-    done: (step) => logger.info({ step }, 'the catalog is rewritten'),
-  });
-  // The catalog writes a new one when it is closed.
-  await removeSnapshot(config);
-  return rewritten;
 }
 
 /** States what remains to be done before data counts as erased. */
@@ -73,18 +54,11 @@ function describe({ offset, rows, pieces, dropped }: Rewritten, config: Config):
  * without which the file is incomplete. Runs beside other processes.
  */
 export async function printCatalog(environment: Environment): Promise<number> {
-  const config = readCommandConfig(environment);
-  const logger = createLogger(config.logLevel, { part: 'catalog' });
-  return reportErrors('catalog export', async () => {
-    const log = await openEventLog(config, { logger, metrics: NO_METRICS, dropExpired: false });
-    try {
-      for await (const line of exportCatalog(log))
-        if (!process.stdout.write(line))
-          await new Promise<void>((resolve) => process.stdout.once('drain', () => resolve()));
-      return 0;
-    } finally {
-      await log.close();
-    }
+  return runCommand('catalog export', readCommandConfig(environment), async (tools) => {
+    for await (const line of exportCatalog(await openLogOf(tools)))
+      if (!process.stdout.write(line))
+        await new Promise<void>((resolve) => process.stdout.once('drain', () => resolve()));
+    return 0;
   });
 }
 
@@ -93,34 +67,25 @@ export async function printCatalog(environment: Environment): Promise<number> {
  * stopped. One that was killed is continued when it is called again.
  */
 export async function readCatalog(file: string, environment: Environment): Promise<number> {
-  const config = readCommandConfig(environment);
-  const logger = createLogger(config.logLevel, { part: 'catalog' });
-  const cleanup = new CleanupStack();
-  return reportErrors('catalog import', async () => {
+  return runCommand('catalog import', readCommandConfig(environment), async (tools) => {
+    const { config, logger, cleanup, deadline } = tools;
     if (!existsSync(file)) throw new OperatorError(`${file} does not exist`);
-    try {
-      useFolderOfServer(config, logger);
-      if (config.kafkaBrokers.length === 0) {
-        const lock = lockFolder(config.dataFolder);
-        cleanup.use({ close: () => lock.release() });
-      }
-      const log = cleanup.use(
-        await openEventLog(config, { logger, metrics: NO_METRICS, dropExpired: false }),
-      );
-      const deadline = startDeadline(config.startTimeoutMs, logger);
-      await provideTopics(log, config, deadline);
-      const { end, appended } = await untilAvailable('importing the catalog', deadline, () =>
-        importCatalog(log, () => linesOf(file)),
-      );
-      // It may be of the catalog that was lost.
-      await removeSnapshot(config);
-      process.stdout.write(
-        `the catalog ends at ${end} now; ${appended} ${appended === 1 ? 'record was' : 'records were'} appended\n`,
-      );
-      return 0;
-    } finally {
-      await cleanup.close();
+    useFolderOfServer(config, logger);
+    if (config.kafkaBrokers.length === 0) {
+      const lock = lockFolder(config.dataFolder);
+      cleanup.use({ close: () => lock.release() });
     }
+    const log = await openLogOf(tools);
+    await provideTopics(log, config, deadline);
+    const { end, appended } = await untilAvailable('importing the catalog', deadline, () =>
+      importCatalog(log, () => linesOf(file)),
+    );
+    // It may be of the catalog that was lost.
+    await removeSnapshot(config);
+    process.stdout.write(
+      `the catalog ends at ${end} now; ${appended} ${appended === 1 ? 'record was' : 'records were'} appended\n`,
+    );
+    return 0;
   });
 }
 
@@ -133,14 +98,4 @@ async function* linesOf(file: string): AsyncGenerator<string> {
     yield* lines;
   }
   if (rest !== '') yield rest;
-}
-
-/** The log and its catalog, which is not read yet, for a command that changes it. `cleanup` closes both. */
-export async function openLogAndCatalog(
-  config: Config,
-  logger: Logger,
-  cleanup: CleanupStack,
-): Promise<{ readonly log: EventLog; readonly catalog: ReturnType<typeof openCatalog> }> {
-  const log = cleanup.use(await openEventLog(config, { logger, metrics: NO_METRICS, dropExpired: false }));
-  return { log, catalog: cleanup.use(openCatalog(config, { log, logger })) };
 }

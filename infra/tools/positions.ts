@@ -3,10 +3,9 @@ import { STAGE_NAMES } from '@tributary/processors/stages';
 import { InvalidArgumentError } from 'commander';
 import type { KafkaLog, KnownPosition } from '../adapters/event-log/kafka/index.ts';
 import { type Environment, readKafkaCommandConfig } from '../runtime/config/config.ts';
-import { createLogger } from '../runtime/observability/logger.ts';
-import { startDeadline, untilAvailable } from '../runtime/process/await-engines.ts';
-import { reportErrors } from '../runtime/process/lifecycle.ts';
+import { untilAvailable } from '../runtime/process/await-engines.ts';
 import { openCatalogOfCommand, openOnKafka } from '../runtime/wiring/ports/event-log.ts';
+import { runCommand, tableText } from './command.ts';
 
 export interface PositionsOptions {
   readonly stage?: string;
@@ -34,19 +33,13 @@ interface Choice {
 export async function positions(options: PositionsOptions, environment: Environment): Promise<number> {
   const choice = choiceOf(options);
   const config = readKafkaCommandConfig(environment);
-  const logger = createLogger(config.logLevel, { part: 'positions' });
-  return reportErrors('positions', async () => {
-    const log = await openOnKafka(config, { logger, metrics: NO_METRICS });
-    try {
-      const deadline = startDeadline(config.startTimeoutMs, logger);
-      await (await openCatalogOfCommand(log, deadline)).close();
-      const known = () => log.positionsOf(STAGE_NAMES);
-      if (choice !== undefined) return await set(log, choice);
-      process.stdout.write(table(await untilAvailable('reading the positions', deadline, known)));
-      return 0;
-    } finally {
-      await log.close();
-    }
+  return runCommand('positions', config, async ({ logger, cleanup, deadline }) => {
+    const log = cleanup.use(await openOnKafka(config, { logger, metrics: NO_METRICS }));
+    await (await openCatalogOfCommand(log, deadline)).close();
+    const known = () => log.positionsOf(STAGE_NAMES);
+    if (choice !== undefined) return set(log, choice);
+    process.stdout.write(table(await untilAvailable('reading the positions', deadline, known)));
+    return 0;
   });
 }
 
@@ -109,7 +102,5 @@ function table(known: readonly KnownPosition[]): string {
     recorded === undefined ? '-' : String(recorded),
     String(end),
   ]);
-  const all = [['stage', 'partition', 'group', 'recorded', 'end'], ...rows];
-  const widths = [0, 1, 2, 3].map((column) => Math.max(...all.map((row) => row[column]?.length ?? 0)));
-  return `${all.map((row) => row.map((cell, i) => cell.padEnd(widths[i] ?? 0)).join('  ')).join('\n')}\n`;
+  return tableText([['stage', 'partition', 'group', 'recorded', 'end'], ...rows]);
 }

@@ -9,15 +9,13 @@ import {
 } from '@tributary/processors';
 import { chosenStages, type StagesOptions } from '../runtime/commands/stages-option.ts';
 import { type Environment, readCommandConfig } from '../runtime/config/config.ts';
-import type { Config } from '../runtime/config/settings.ts';
-import { createLogger } from '../runtime/observability/logger.ts';
 import { startDeadline, untilAvailable } from '../runtime/process/await-engines.ts';
 import { useFolderOfServer } from '../runtime/process/data-folder.ts';
-import { CleanupStack, reportErrors } from '../runtime/process/lifecycle.ts';
 import { checkStores } from '../runtime/wiring/installation.ts';
 import { openPipeline } from '../runtime/wiring/pipeline.ts';
-import { openCatalogOfCommand, openEventLog } from '../runtime/wiring/ports/event-log.ts';
+import { openCatalogOfCommand } from '../runtime/wiring/ports/event-log.ts';
 import { openSecrets } from '../runtime/wiring/secrets.ts';
+import { type CommandTools, openLogOf, runCommand } from './command.ts';
 
 const POLL_EVERY_MS = 200;
 const LONGEST_TEXT = 200;
@@ -40,44 +38,30 @@ interface Redriven {
  */
 export async function redrive(options: RedriveOptions, environment: Environment): Promise<number> {
   const chosen = chosenStages(options);
-  const config = readCommandConfig(environment);
-  const cleanup = new CleanupStack();
-  return reportErrors('redrive', async () => {
-    try {
-      if (options.list === true) {
-        process.stdout.write(describeGivenUp(await list(config, cleanup)));
-        return 0;
-      }
-      return await run(config, chosen, cleanup);
-    } finally {
-      await cleanup.close();
-    }
+  return runCommand('redrive', readCommandConfig(environment), async (tools) => {
+    useFolderOfServer(tools.config, tools.logger);
+    if (options.list !== true) return run(tools, chosen);
+    process.stdout.write(describeGivenUp(await list(tools)));
+    return 0;
   });
 }
 
-async function list(config: Config, cleanup: CleanupStack): Promise<DeadLetters> {
-  const logger = createLogger(config.logLevel, { part: 'redrive' });
-  useFolderOfServer(config, logger);
-  const log = cleanup.use(await openEventLog(config, { logger, metrics: NO_METRICS, dropExpired: false }));
-  const deadline = startDeadline(config.startTimeoutMs, logger);
+async function list(tools: CommandTools): Promise<DeadLetters> {
+  const { deadline } = tools;
+  const log = await openLogOf(tools);
   // The topic may have been grown.
   if (log.followLayouts !== undefined) await (await openCatalogOfCommand(log, deadline)).close();
   return untilAvailable('reading stages.dead', deadline, () => readDeadLetters(log));
 }
 
 async function run(
-  config: Config,
+  { config, logger, cleanup, deadline }: CommandTools,
   chosen: readonly string[] | undefined,
-  cleanup: CleanupStack,
 ): Promise<number> {
-  const logger = createLogger(config.logLevel, { part: 'redrive' });
-  useFolderOfServer(config, logger);
   openSecrets(config); // reports faults of the keys before anything is opened
-  const deadline = startDeadline(config.startTimeoutMs, logger);
-  const tools = { logger, metrics: NO_METRICS, dropExpired: false };
   const { log, catalog, counters, pipeline, openProfiles } = await openPipeline(
     config,
-    tools,
+    { logger, metrics: NO_METRICS, dropExpired: false },
     deadline,
     cleanup,
   );

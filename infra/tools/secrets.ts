@@ -7,20 +7,14 @@ import {
   isSealed,
   type JsonObject,
   type KeyRing,
-  type Logger,
   newId,
   seal,
   TributaryError,
   unseal,
 } from '@tributary/core';
 import { type Environment, readConfig } from '../runtime/config/config.ts';
-import type { Config } from '../runtime/config/settings.ts';
-import { createLogger } from '../runtime/observability/logger.ts';
-import { catchUp, startDeadline } from '../runtime/process/await-engines.ts';
-import { useFolderOfServer } from '../runtime/process/data-folder.ts';
-import { CleanupStack, reportErrors } from '../runtime/process/lifecycle.ts';
-import { addKeyToFile, hasKeyFile, type KeySettings, readKeyRing } from '../runtime/wiring/secrets.ts';
-import { openLogAndCatalog } from './catalog.ts';
+import { addKeyToFile, hasKeyFile, readKeyRing } from '../runtime/wiring/secrets.ts';
+import { openLogAndCatalog, runCommand } from './command.ts';
 
 /**
  * `tributary secrets rotate`: reseals every secret of the catalog under the first key while other processes
@@ -30,35 +24,17 @@ import { openLogAndCatalog } from './catalog.ts';
 export async function rotateAllSecrets(environment: Environment): Promise<number> {
   const config = readConfig({ LOG_LEVEL: 'warn', ...environment });
   const keys = { ...config, devIssuer: config.devIssuer || hasKeyFile(config.dataFolder) };
-  const logger = createLogger(config.logLevel, { part: 'secrets' });
-  const cleanup = new CleanupStack();
-  return reportErrors('secrets', async () => {
-    try {
-      useFolderOfServer(config, logger);
-      readKeyRing(keys); // reports faults of the keys before anything is opened
-      const rotation = await rotate(config, keys, cleanup, logger);
-      process.stdout.write(describe(rotation, [...readKeyRing(keys).keys()]));
-      return 0;
-    } finally {
-      await cleanup.close();
+  return runCommand('secrets', config, async (tools) => {
+    const [first] = readKeyRing(keys).keys(); // reports faults of the keys before anything is opened
+    const { catalog } = await openLogAndCatalog(tools);
+    if (keys.secretKeys === '') {
+      const isUnfinished = [...secretsByKey(catalog.state).keys()].some((kid) => kid !== first);
+      if (!isUnfinished) addKeyToFile(keys.dataFolder);
     }
+    const ring = readKeyRing(keys);
+    process.stdout.write(describe(await rotateSecrets({ catalog, ring, clock: Date.now }), [...ring.keys()]));
+    return 0;
   });
-}
-
-async function rotate(
-  config: Config,
-  keys: KeySettings,
-  cleanup: CleanupStack,
-  logger: Logger,
-): Promise<Rotation> {
-  const { catalog } = await openLogAndCatalog(config, logger, cleanup);
-  await catchUp(catalog, startDeadline(config.startTimeoutMs, logger));
-  if (keys.secretKeys === '') {
-    const [first] = readKeyRing(keys).keys();
-    const isUnfinished = [...secretsByKey(catalog.state).keys()].some((kid) => kid !== first);
-    if (!isUnfinished) addKeyToFile(keys.dataFolder);
-  }
-  return rotateSecrets({ catalog, ring: readKeyRing(keys), clock: Date.now });
 }
 
 /** States which of the old keys may be removed. */

@@ -2,7 +2,6 @@ import { existsSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
   type EventLog,
-  NO_METRICS,
   type PartitionLag,
   type StageLoad,
   type StageSample,
@@ -12,12 +11,12 @@ import { stageReads } from '@tributary/processors/stages';
 import { InvalidArgumentError } from 'commander';
 import { type Environment, readCommandConfig } from '../runtime/config/config.ts';
 import type { Config } from '../runtime/config/settings.ts';
-import { createLogger } from '../runtime/observability/logger.ts';
 import { StageProgressReader } from '../runtime/observability/stage-progress.ts';
-import { startDeadline, untilAvailable } from '../runtime/process/await-engines.ts';
+import { untilAvailable } from '../runtime/process/await-engines.ts';
 import { embeddedFolders } from '../runtime/process/data-folder.ts';
-import { OperatorError, reportErrors } from '../runtime/process/lifecycle.ts';
-import { openCatalogOfCommand, openEventLog, readTopics } from '../runtime/wiring/ports/event-log.ts';
+import { OperatorError } from '../runtime/process/lifecycle.ts';
+import { openCatalogOfCommand, readTopics } from '../runtime/wiring/ports/event-log.ts';
+import { openLogOf, runCommand, tableText } from './command.ts';
 
 export interface StagesTableOptions {
   readonly json?: true;
@@ -34,21 +33,15 @@ const LONGEST_OVER_S = 600;
  */
 export async function stages(options: StagesTableOptions, environment: Environment): Promise<number> {
   const overS = secondsOf(options.over);
-  const config = readCommandConfig(environment);
-  const logger = createLogger(config.logLevel, { part: 'stages' });
-  return reportErrors('stages', async () => {
+  return runCommand('stages', readCommandConfig(environment), async (tools) => {
+    const { config, deadline } = tools;
     if (config.kafkaBrokers.length === 0 && !existsSync(embeddedFolders(config).log))
       throw new OperatorError(`there is no event log in ${config.dataFolder}, and KAFKA_BROKERS is not set`);
-    const log = await openEventLog(config, { logger, metrics: NO_METRICS, dropExpired: false });
-    try {
-      const deadline = startDeadline(config.startTimeoutMs, logger);
-      if (log.followLayouts !== undefined) await (await openCatalogOfCommand(log, deadline)).close();
-      const rows = await untilAvailable('reading the stages', deadline, () => loads(log, config, overS));
-      process.stdout.write(options.json === true ? `${JSON.stringify(rows, null, 2)}\n` : table(rows));
-      return 0;
-    } finally {
-      await log.close();
-    }
+    const log = await openLogOf(tools);
+    if (log.followLayouts !== undefined) await (await openCatalogOfCommand(log, deadline)).close();
+    const rows = await untilAvailable('reading the stages', deadline, () => loads(log, config, overS));
+    process.stdout.write(options.json === true ? `${JSON.stringify(rows, null, 2)}\n` : table(rows));
+    return 0;
   });
 }
 
@@ -193,15 +186,7 @@ function table(rows: readonly Row[]): string {
     ]);
     return [own, ...each];
   });
-  const all = [COLUMNS, ...lines];
-  const widths = COLUMNS.map((_, column) => Math.max(...all.map((line) => line[column]?.length ?? 0)));
-  const text = all.map((line) =>
-    line
-      .map((cell, i) => (i < 2 ? cell.padEnd(widths[i] ?? 0) : cell.padStart(widths[i] ?? 0)))
-      .join('  ')
-      .trimEnd(),
-  );
-  return `${text.join('\n')}\n`;
+  return tableText([COLUMNS, ...lines], 2);
 }
 
 /** The partition, its lag and its age. */

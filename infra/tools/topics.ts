@@ -20,8 +20,9 @@ import { type Environment, readConfig, readKafkaCommandConfig } from '../runtime
 import type { Config } from '../runtime/config/settings.ts';
 import { createLogger } from '../runtime/observability/logger.ts';
 import { type StartDeadline, startDeadline, untilAvailable } from '../runtime/process/await-engines.ts';
-import { OperatorError, reportErrors } from '../runtime/process/lifecycle.ts';
+import { OperatorError } from '../runtime/process/lifecycle.ts';
 import { configuredTopics, openCatalogOfCommand, openOnKafka } from '../runtime/wiring/ports/event-log.ts';
+import { runCommand, tableText } from './command.ts';
 
 export interface TopicsOptions {
   readonly print?: true;
@@ -46,49 +47,37 @@ export async function makeTopics(options: TopicsOptions, environment: Environmen
   }
   if (options.format !== undefined || options.cluster !== undefined)
     throw new InvalidArgumentError('--format and --cluster need --print');
-  if (wanted.length > 0 && readConfig(environment).kafkaBrokers.length === 0)
-    return reportErrors('topics', async () => {
+  const config = wanted.length > 0 ? readConfig(environment) : readKafkaCommandConfig(environment);
+  return runCommand('topics', config, async ({ logger, cleanup, deadline }) => {
+    if (config.kafkaBrokers.length === 0)
       throw new OperatorError(
         'topics grow on Kafka alone: the log of one machine keeps the partitions it was made with (KAFKA_BROKERS is not set)',
       );
+    const log = cleanup.use(await openOnKafka(config, { logger, metrics: NO_METRICS }));
+    const created = await untilAvailable('creating the topics', deadline, () => log.createTopics());
+    const catalog = cleanup.use(await openCatalogOfCommand(log, deadline));
+    const growths = plannedGrowth(wanted, log.topics, config.prefix);
+    process.stdout.write(report(log.topics, new Set(created), config.prefix));
+    await addMissing(log, deadline, print);
+    await growTopics(growths, {
+      log,
+      catalog,
+      deadline,
+      catalogStalenessMs: config.catalogStalenessMs,
+      print,
     });
-  const config = readKafkaCommandConfig(environment);
-  const logger = createLogger(config.logLevel, { part: 'topics' });
-  return reportErrors('topics', async () => {
-    const log = await openOnKafka(config, { logger, metrics: NO_METRICS });
-    const deadline = startDeadline(config.startTimeoutMs, logger);
-    try {
-      const created = await untilAvailable('creating the topics', deadline, () => log.createTopics());
-      const catalog = await openCatalogOfCommand(log, deadline);
-      try {
-        const growths = plannedGrowth(wanted, log.topics, config.prefix);
-        process.stdout.write(report(log.topics, new Set(created), config.prefix));
-        await addMissing(log, deadline, print);
-        await growTopics(growths, {
-          log,
-          catalog,
-          deadline,
-          catalogStalenessMs: config.catalogStalenessMs,
-          print,
-        });
-        const others = await untilAvailable('counting partitions', deadline, () => log.otherPartitions());
-        for (const text of others) process.stderr.write(`warning  ${text}\n`);
-        for (const [topic, { announced }] of catalog.state.layouts)
-          if (announced !== undefined)
-            process.stderr.write(
-              `warning  the growth of ${topic} was begun and not finished: repeat \`tributary topics --partitions ${topic}=${announced}\`\n`,
-            );
-      } finally {
-        await catalog.close();
-      }
-      const altered = await untilAvailable('altering the topics', deadline, () => log.alterTopics());
-      for (const line of altered) process.stdout.write(`altered  ${line}\n`);
-      const left = await untilAvailable('checking the topics', deadline, () => log.topicFaults());
-      for (const { message } of left) process.stderr.write(`warning  ${message}\n`);
-      return left.some(({ losesCatalog }) => losesCatalog) ? 1 : 0;
-    } finally {
-      await log.close();
-    }
+    const others = await untilAvailable('counting partitions', deadline, () => log.otherPartitions());
+    for (const text of others) process.stderr.write(`warning  ${text}\n`);
+    for (const [topic, { announced }] of catalog.state.layouts)
+      if (announced !== undefined)
+        process.stderr.write(
+          `warning  the growth of ${topic} was begun and not finished: repeat \`tributary topics --partitions ${topic}=${announced}\`\n`,
+        );
+    const altered = await untilAvailable('altering the topics', deadline, () => log.alterTopics());
+    for (const line of altered) process.stdout.write(`altered  ${line}\n`);
+    const left = await untilAvailable('checking the topics', deadline, () => log.topicFaults());
+    for (const { message } of left) process.stderr.write(`warning  ${message}\n`);
+    return left.some(({ losesCatalog }) => losesCatalog) ? 1 : 0;
   });
 }
 
@@ -187,10 +176,7 @@ function table({ topics, prefix, replicas }: TopicsToPrint): string {
       .map(([name, value]) => `${name}=${value}`)
       .join(' '),
   ]);
-  const all = [['topic', 'partitions', 'replicas', 'settings'], ...rows];
-  const widths = [0, 1, 2].map((column) => Math.max(...all.map((row) => row[column]?.length ?? 0)));
-  const lines = all.map((row) => row.map((cell, i) => cell.padEnd(widths[i] ?? 0)).join('  '));
-  return `${lines.join('\n')}\n`;
+  return tableText([['topic', 'partitions', 'replicas', 'settings'], ...rows]);
 }
 
 function strimzi(spec: TopicSpec, { prefix, replicas, cluster }: TopicsToPrint): string {
