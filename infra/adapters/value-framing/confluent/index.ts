@@ -88,8 +88,9 @@ function schemaRegistry({ url, username, password, answerMs }: SchemaRegistryAdd
 }
 
 /**
- * The id of a schema under its subject; registers it if necessary. A new subject gets the compatibility level FORWARD. A
- * subject with another level is `SchemaRefused`, as the registry would not check what readers rely on.
+ * The id of a schema under its subject; registers it if necessary. A new subject gets the compatibility level FORWARD. NONE
+ * is how an operator lets a schema pass that breaks older readers; a subject with another level is `SchemaRefused`, as the
+ * registry would not check what readers rely on.
  */
 async function registerSchema(
   registry: SchemaRegistry,
@@ -99,13 +100,17 @@ async function registerSchema(
   const typed: TypedSchema = { type: SchemaType.JSON, schema: JSON.stringify(schema) };
   const known = await lookUp(registry, subject, typed);
   if (known !== undefined) return known;
+  const register = async (compatibility: COMPATIBILITY) =>
+    (await registry.register(typed, { subject, compatibility })).id;
   let id: unknown;
   try {
-    ({ id } = await registry.register(typed, { subject, compatibility: COMPATIBILITY.FORWARD }));
+    id = await register(COMPATIBILITY.FORWARD);
   } catch (error) {
+    if (!isRefusal(error)) return refuse(subject, error);
     // Between registration and setting of the level by another process, the subject has another level.
-    const meanwhile = isRefusal(error) ? await lookUp(registry, subject, typed) : undefined;
-    return meanwhile ?? refuse(subject, error);
+    id =
+      (await lookUp(registry, subject, typed)) ??
+      (await register(COMPATIBILITY.NONE).catch(() => refuse(subject, error)));
   }
   return schemaId(subject, id);
 }

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import { SchemaRegistry } from '@kafkajs/confluent-schema-registry';
+import { SchemaRegistry, SchemaType } from '@kafkajs/confluent-schema-registry';
 import {
   type JsonObject,
   NO_LOGGER,
@@ -134,15 +134,30 @@ describe.skipIf(url === undefined)('on a real registry', () => {
     expect(await corner.versions(corner.subject())).toHaveLength(1);
   });
 
-  it('refuses a subject whose compatibility the registry would not check', async () => {
-    await corner.register(corner.subject(), withField('message_id', { type: 'integer' }));
+  it('refuses a subject of another compatibility, which does not check what readers rely on', async () => {
+    await corner.register(corner.subject(), withoutField('source_id'));
+    await corner.setLevel(corner.subject(), 'BACKWARD');
     const error = await failure(corner.open());
     expect(error).toBeInstanceOf(SchemaRefused);
     expect(error).toMatchObject({
       subject: corner.subject(),
-      answer: expect.stringContaining('FORWARD != NONE'),
+      answer: expect.stringContaining('FORWARD != BACKWARD'),
     });
     expect(await corner.versions(corner.subject())).toHaveLength(1);
+  });
+
+  it('follows the types of 0.2.0 once the operator lets them pass, and 0.2.0 starts after that', async () => {
+    const before = withField('type', { type: 'string', enum: ['track', 'identify', 'page', 'group'] });
+    const old = await corner.register(corner.subject(), before);
+    await corner.setLevel(corner.subject(), 'FORWARD');
+    expect(await failure(corner.open())).toBeInstanceOf(SchemaRefused);
+    await corner.setLevel(corner.subject(), 'NONE');
+    const now = idOf((await corner.open()).frame(TOPIC.accepted, '{}'));
+    await corner.setLevel(corner.subject(), 'FORWARD');
+    expect(idOf((await corner.open()).frame(TOPIC.accepted, '{}'))).toBe(now);
+    expect(await corner.versions(corner.subject())).toEqual([old, now]);
+    const found = { type: SchemaType.JSON, schema: JSON.stringify(before) } as const;
+    expect(await foreign.getRegistryIdBySchema(corner.subject(), found)).toBe(old);
   });
 
   it('starts beside a process that registered and has not set the compatibility yet', async () => {
