@@ -23,21 +23,11 @@ import {
   TributaryError,
 } from '@tributary/core';
 import { STAGE_NAMES, stageReads } from '@tributary/processors/stages';
-import {
-  differingDocuments,
-  holdsCounts,
-  importDocuments,
-  importOffsets,
-} from '../../adapters/counters/redis/index.ts';
+import { holdsCounts, importDocuments, importOffsets } from '../../adapters/counters/redis/index.ts';
 import { openSqliteCounters, openStoredCounts } from '../../adapters/counters/sqlite/index.ts';
-import { importDedupeClaims, missingDedupeClaims } from '../../adapters/deduplicator/redis/index.ts';
+import { importDedupeClaims } from '../../adapters/deduplicator/redis/index.ts';
 import { type ExportedDedupeClaim, exportedDedupeClaims } from '../../adapters/deduplicator/sqlite/index.ts';
-import {
-  type ImportedRecord,
-  type KafkaLog,
-  LogImport,
-  OffsetTaken,
-} from '../../adapters/event-log/kafka/index.ts';
+import { type KafkaLog, LogImport, OffsetTaken } from '../../adapters/event-log/kafka/index.ts';
 import { StoredLog, type StoredPartition } from '../../adapters/event-log/sqlite/index.ts';
 import { REMOVED_STAGES } from '../../adapters/event-log/sqlite/retention.ts';
 import { layoutFaults } from '../../adapters/event-log/sqlite/segment-file.ts';
@@ -614,47 +604,6 @@ function endOf({ attempt, target }: LogCopyTools, one: StoredPartition): Promise
   return attempt(`looking at ${nameOf(one)}`, () => target.log.end(one.topic, one.partition));
 }
 
-/** A record of the data folder and the one in Kafka under its offset differ. */
-class RecordsDiffer extends TributaryError {
-  readonly code = 'records_differ';
-  readonly retryable = false;
-}
-
-/** Compares every copied record with the one in Kafka. `RecordsDiffer` at the first that is another. */
-export async function comparePartition(
-  { source, target }: LogCopyTools,
-  one: StoredPartition,
-): Promise<void> {
-  const { topic, partition, first, end } = one;
-  const name = nameOf(one);
-  const bounds = {
-    first: await target.log.first(topic, partition),
-    end: await target.log.end(topic, partition),
-  };
-  if (bounds.first !== first || bounds.end !== end)
-    throw new RecordsDiffer(
-      `${name} has the offsets ${bounds.first} to ${bounds.end} in Kafka, and should have ${first} to ${end}`,
-    );
-  const copies = target.records.records(topic, partition, first, end);
-  let at = first;
-  while (at < end) {
-    const records = source.log.records(topic, partition, at, APPEND_BYTES);
-    for (const record of records) {
-      const { value: copy } = (await copies.next()) as IteratorResult<ImportedRecord, undefined>;
-      if (copy === undefined || textOf(copy) !== textOf(record))
-        throw new RecordsDiffer(
-          `${name} has another record ${record.offset} in Kafka than in the data folder`,
-        );
-    }
-    if (records.length === 0) throw new RecordsDiffer(`${name} of the data folder has no record ${at}`);
-    at += records.length;
-  }
-}
-
-function textOf({ offset, timestamp, key, headers, value }: ImportedRecord): string {
-  return JSON.stringify([offset, timestamp, key, headers, value]);
-}
-
 /** Items of one call; a profile has a few documents, and one of the counters has up to some KiB. */
 const DEDUPE_CLAIMS = 5_000;
 const ENTRIES = 2_000;
@@ -671,20 +620,12 @@ interface StoreCopyTools {
   readonly attempt: Attempt;
 }
 
-/** The numbers in the data folder and on the engines. */
-interface Compared {
-  readonly here: number;
-  readonly there: number;
-}
-
 /** One store. */
 interface StorePart {
   /** The kind of its contents, for the report. */
   readonly name: string;
   /** May be repeated. */
   copy(): Promise<void>;
-  /** Throws where contents differ. */
-  compare(): Promise<Compared>;
 }
 
 /** The stores beside the log, in the order in which they are copied. */
@@ -697,21 +638,11 @@ export function storeParts(tools: StoreCopyTools): readonly StorePart[] {
     name: string,
     all: () => Iterable<Chunk>,
     write: (chunk: Chunk) => Promise<void>,
-    compare: (chunk: Chunk) => Promise<Compared>,
   ): StorePart {
     return {
       name,
       async copy() {
         for (const chunk of all()) await attempt(`copying ${name}`, () => write(chunk));
-      },
-      async compare() {
-        let [here, there] = [0, 0];
-        for (const chunk of all()) {
-          const found = await attempt(`comparing ${name}`, () => compare(chunk));
-          here += found.here;
-          there += found.there;
-        }
-        return { here, there };
       },
     };
   }
@@ -721,25 +652,17 @@ export function storeParts(tools: StoreCopyTools): readonly StorePart[] {
       name,
       () => chunks(claims(Date.now()), DEDUPE_CLAIMS),
       (some) => importDedupeClaims(redis, below, some, Date.now()),
-      async (some) => {
-        const missing = await missingDedupeClaims(redis, below, some, Date.now());
-        return { here: some.length, there: some.length - missing };
-      },
     );
 
-  const countDocumentsPart = part(
-    'documents of counts',
+  const documentsOfCounts = part(
+    'counts',
     () => chunks(counts?.documents(Date.now()) ?? [], DOCUMENTS),
     (some) => importDocuments(redis, prefix, some),
-    async (some) => ({
-      here: some.length,
-      there: some.length - (await differingDocuments(redis, prefix, some)),
-    }),
   );
   const countsPart: StorePart = {
-    ...countDocumentsPart,
+    ...documentsOfCounts,
     async copy() {
-      await countDocumentsPart.copy();
+      await documentsOfCounts.copy();
       // Last: counts below these offsets are not added any more.
       if (counts !== undefined)
         await attempt('copying the counts', () => importOffsets(redis, prefix, counts.applied()));
@@ -747,7 +670,7 @@ export function storeParts(tools: StoreCopyTools): readonly StorePart[] {
   };
 
   const unpublished = profiles?.unpublished() ?? new Map();
-  const documentsOfPart = part(
+  const documentsOfProfiles = part(
     'profiles',
     () =>
       pages(
@@ -755,17 +678,12 @@ export function storeParts(tools: StoreCopyTools): readonly StorePart[] {
         ({ row }) => row,
       ),
     (some) => target.profiles.write(known(some), unpublished),
-    async (some) => {
-      await target.profiles.compare(known(some), unpublished);
-      const live = some.filter(({ kind }) => kind === 'live').length;
-      return { here: live, there: live };
-    },
   );
   const profilesPart: StorePart = {
-    ...documentsOfPart,
+    ...documentsOfProfiles,
     async copy() {
       await attempt('copying profiles', () => target.profiles.begin(Date.now()));
-      await documentsOfPart.copy();
+      await documentsOfProfiles.copy();
     },
   };
 
@@ -775,27 +693,13 @@ export function storeParts(tools: StoreCopyTools): readonly StorePart[] {
     for (const page of pages(next, ({ number }) => number))
       yield* Map.groupBy(page, ({ entry }) => dayOf(entry.at));
   };
-  const historyPart: StorePart = {
-    ...part(
-      'history entries',
-      entriesOf,
+  const historyPart = part('history entries', entriesOf, ([day, some]) =>
+    target.history.put(
+      some.map(({ entry }) => withItsEvent(entry, source.log)),
       // A period is dropped a retention after the last put into it.
-      ([day, some]) =>
-        target.history.put(
-          some.map(({ entry }) => withItsEvent(entry, source.log)),
-          lastPuts.get(day) ?? Date.now(),
-        ),
-      async () => ({ here: 0, there: 0 }),
+      lastPuts.get(day) ?? Date.now(),
     ),
-    async compare() {
-      let [here, there] = [0, 0];
-      for (const { kind, workspaceId, count } of history?.counts() ?? []) {
-        here += count;
-        there += await attempt('comparing the history', () => target.history.count(kind, workspaceId));
-      }
-      return { here, there };
-    },
-  };
+  );
 
   return [
     claimsPart('dedupe claims', prefix, source.dedupeClaims),

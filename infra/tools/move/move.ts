@@ -2,7 +2,6 @@ import { existsSync } from 'node:fs';
 import type { Logger } from '@tributary/core';
 import { type Environment, readConfig } from '../../runtime/config/config.ts';
 import type { Config } from '../../runtime/config/settings.ts';
-import { createLogger } from '../../runtime/observability/logger.ts';
 import { startDeadline, untilAvailable } from '../../runtime/process/await-engines.ts';
 import {
   isUnfinishedMark,
@@ -12,10 +11,10 @@ import {
   refuseFolderOfOther,
   unfinishedMark,
 } from '../../runtime/process/data-folder.ts';
-import { CleanupStack, OperatorError, reportErrors } from '../../runtime/process/lifecycle.ts';
+import { OperatorError } from '../../runtime/process/lifecycle.ts';
+import { type CommandTools, runCommand } from '../command.ts';
 import {
   type Attempt,
-  comparePartition,
   copyPartition,
   engineFacts,
   inMoveOrder,
@@ -49,30 +48,21 @@ export async function move(options: MoveCommandOptions, environment: Environment
     { LOG_LEVEL: 'warn', ...environment },
     { kafkaBrokers: TARGET, redisUrl: TARGET, elasticsearchUrl: TARGET },
   );
-  const logger = createLogger(config.logLevel, { part: 'move' });
-  return reportErrors('move', async () => {
+  return runCommand('move', config, async (tools) => {
     const { dataFolder } = config;
     if (!existsSync(dataFolder)) throw new OperatorError(`${dataFolder} does not exist`);
     refuseFolderOfOther(dataFolder);
     const lock = lockFolder(dataFolder);
-    const cleanup = new CleanupStack();
-    try {
-      return await examineAndMove(config, options, logger, cleanup);
-    } finally {
-      await cleanup.close();
-      lock.release();
-    }
+    tools.cleanup.use({ close: () => lock.release() });
+    return examineAndMove(tools, options);
   });
 }
 
 /** Returns the exit code. */
 async function examineAndMove(
-  config: Config,
+  { config, logger, cleanup, deadline }: CommandTools,
   { check, forgetDeletions }: MoveCommandOptions,
-  logger: Logger,
-  cleanup: CleanupStack,
 ): Promise<number> {
-  const deadline = startDeadline(config.startTimeoutMs, logger);
   const source = cleanup.use(await openMoveSource(config, deadline));
   const installation = source.catalog?.installation;
   const target = cleanup.use(await openMoveTarget(config, installation ?? '', deadline));
@@ -118,7 +108,6 @@ function describe(source: MoveSource, facts: MoveFacts): void {
   const records = partitions.reduce((sum, { first, end }) => sum + end - first, 0);
   const left = partitions.reduce((sum, { first }) => sum + first, 0);
   const stored = profiles?.counts();
-  const entries = history?.counts().reduce((sum, { count }) => sum + count, 0) ?? 0;
   print(`folder   ${facts.folder}, installation ${facts.installation ?? 'without an id'}`);
   print(
     `log      ${number(records)} records: the catalog, what stages have not done, and what that refers to; ${number(left)} before them are left behind`,
@@ -126,7 +115,7 @@ function describe(source: MoveSource, facts: MoveFacts): void {
   print(`stages   ${positions.length} positions`);
   print(`counts   of ${counts?.applied().length ?? 0} partitions`);
   print(`profiles ${number(stored?.live ?? 0)}, and ${number(stored?.deleted ?? 0)} remembered deletions`);
-  print(`history  ${number(entries)} entries`);
+  print(`history  ${number(history?.count() ?? 0)} entries`);
 }
 
 interface Move {
@@ -174,21 +163,6 @@ async function copyAll({ config, source, target, installation, isUnfinished, log
   }
   await attempt('storing the positions', () => log.importPositions(source.positions));
 
-  print('comparing everything');
-  const rows: Row[] = [];
-  for (const { spec, partitions } of inMoveOrder(source)) {
-    await Promise.all(partitions.map((one) => comparePartition(tools, one)));
-    const count = partitions.reduce((sum, { first, end }) => sum + end - first, 0);
-    rows.push({ name: spec.name, here: count, there: count });
-  }
-  for (const part of parts) rows.push({ name: part.name, ...(await part.compare()) });
-  print(table(rows));
-  const different = rows.filter(({ here, there }) => here !== there).map(({ name }) => name);
-  if (different.length > 0)
-    throw new OperatorError(
-      `the engines have other ${different.join(', ')} than the data folder: the move is not finished, and nothing starts on them`,
-    );
-
   const altered = await attempt('altering the topics', () => log.alterTopics());
   logger.info({ altered: altered.length }, 'topics keep their records as long as configured from now on');
   // First, so that the installation never runs in two places.
@@ -202,25 +176,6 @@ async function copyAll({ config, source, target, installation, isUnfinished, log
   print(
     `the installation ${installation} is moved: start gateways and processors with these settings; ${config.dataFolder} is marked, and does not start any more`,
   );
-}
-
-interface Row {
-  readonly name: string;
-  readonly here: number;
-  readonly there: number;
-}
-
-function table(rows: readonly Row[]): string {
-  const cells = rows.map(({ name, here, there }) => [name, number(here), number(there)] as const);
-  const all = [['compared', 'data folder', 'engines'] as const, ...cells];
-  const [wide, wideHere, wideThere] = [0, 1, 2].map((at) =>
-    Math.max(...all.map((row) => (row[at] ?? '').length)),
-  );
-  return all
-    .map(([name, here, there]) =>
-      [name.padEnd(wide ?? 0), here.padStart(wideHere ?? 0), there.padStart(wideThere ?? 0)].join('  '),
-    )
-    .join('\n');
 }
 
 function number(value: number): string {

@@ -156,7 +156,12 @@ describe.skipIf(engines() === undefined)('tributary move', () => {
     expect(checked.output).toContain('nothing stands against the move');
     expect(checked.output).toContain('lines append to files below');
     const refusals: string[] = [];
-    const moments = [/copied +dedupe claims/, /copied +profiles/, /copied +events\.accepted/, /compared/];
+    const moments = [
+      /copied +dedupe claims/,
+      /copied +profiles/,
+      /copied +events\.accepted/,
+      /copied +catalog/,
+    ];
     const { output, killed } = await moveWithKills(target, moments, async () => {
       if (refusals.length > 0) return;
       const gateway = new ServerProcess(['gateway'], target);
@@ -166,7 +171,7 @@ describe.skipIf(engines() === undefined)('tributary move', () => {
     });
     console.log(`the move was killed ${killed} times\n${output}`);
     expect(refusals.join('')).toContain('is being filled by `tributary move`, which did not finish');
-    expect(output).toMatch(/events\.production +(\d[\d,]*) +\1\n/);
+    expect(output).toContain('is moved: start gateways and processors');
 
     const again = await move();
     expect(again, again.log).toMatchObject({ code: 0 });

@@ -60,7 +60,6 @@ describe.skipIf(engines() === undefined)('Moved profiles', () => {
         if (last === undefined) break;
         const known = some.filter((one) => one.kind !== 'forgotten');
         await target.write(known, unpublished);
-        await target.compare(known, unpublished);
         row = last.row;
       }
     }

@@ -34,25 +34,6 @@ export async function importOffsets(
   );
 }
 
-/** How many of the documents are missing in Redis, or are others there. */
-export async function differingDocuments(
-  connection: RedisConnection,
-  prefix: string,
-  documents: readonly CountDocument[],
-): Promise<number> {
-  const keys = new CounterKeys(prefix);
-  const there = await connection.call((client) =>
-    Promise.all(
-      documents.map((document) =>
-        document.kind === 'uses'
-          ? client.zscore(keys.uses, document.field)
-          : client.hget(keys.hash(document), document.field),
-      ),
-    ),
-  );
-  return documents.filter(({ value }, at) => value !== there[at]).length;
-}
-
 /** Whether anything was counted under the prefix, by any release. */
 export async function holdsCounts(connection: RedisConnection, prefix: string): Promise<boolean> {
   const keys = [new CounterKeys(prefix).version, `${prefix}v:partitions`];

@@ -1,6 +1,5 @@
 export { openRedisCounters } from './counters.ts';
 export {
-  differingDocuments,
   holdsCounts,
   importDocuments,
   importOffsets,

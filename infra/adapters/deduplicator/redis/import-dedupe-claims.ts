@@ -41,23 +41,3 @@ export async function importDedupeClaims(
       throw new DedupeClaimTaken(`Redis holds a claim below ${prefix} that is not of this installation`);
   });
 }
-
-/** The number of dedupe claims that Redis does not hold, or holds for another position; expired ones do not count. */
-export async function missingDedupeClaims(
-  connection: RedisConnection,
-  prefix: string,
-  claims: readonly ImportedDedupeClaim[],
-  now: number,
-): Promise<number> {
-  const format = new DedupeClaimFormat(checkKeyPrefix(prefix));
-  const kept = claims.filter(({ keptUntil }) => keptUntil - now >= EXPIRING_MS);
-  const found = await connection.call((client) =>
-    Promise.all(
-      kept.map(async ({ digest, position }) => {
-        const { key, value } = format.importedOf(digest, position);
-        return (await client.get(key)) === value;
-      }),
-    ),
-  );
-  return found.filter((isThere) => !isThere).length;
-}

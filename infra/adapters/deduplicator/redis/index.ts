@@ -1,2 +1,2 @@
 export { openRedisDeduplicator, type RedisDeduplicatorOptions } from './deduplicator.ts';
-export { importDedupeClaims, missingDedupeClaims } from './import-dedupe-claims.ts';
+export { importDedupeClaims } from './import-dedupe-claims.ts';

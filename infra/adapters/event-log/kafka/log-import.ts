@@ -12,7 +12,6 @@ import type { KafkaConnection } from './client/brokers.ts';
 import { KafkaClient } from './client/client.ts';
 import { failOn, MAX_TIMESTAMP_SPAN_MS, type RecordToWrite, translateKafkaError } from './client/protocol.ts';
 import type { RecordedPositions, StagePartition } from './positions.ts';
-import { Fetcher } from './reading.ts';
 import { batchBytes } from './record-batch.ts';
 import { createKafkaTopics, type Installation, setTopicSettings, type TopicSettings } from './topics.ts';
 
@@ -25,7 +24,6 @@ const IMPORT_SETTINGS: TopicSettings = { 'message.timestamp.type': 'CreateTime',
 const PRODUCE_TIMEOUT_MS = 30_000;
 /** Bytes of one batch, at most; a larger record goes alone. */
 const BATCH_BYTES = 768 * 1024;
-const FETCH_BYTES = 4 * 1024 * 1024;
 /** Records in one batch of filler: 0.9 MB, compressed far less. */
 const FILLER_RECORDS = 100_000;
 
@@ -61,20 +59,18 @@ interface LogImportOptions {
 }
 
 /**
- * Appends the records of another log under the offsets that they have there, and reads them back. There are no
+ * Appends the records of another log under the offsets that they have there. There are no
  * transactions, whose markers would take offsets. The only writer of its topics; partitions may be imported side by side,
  * each by one call at a time.
  */
 export class LogImport {
   readonly #options: LogImportOptions;
   readonly #client: KafkaClient;
-  readonly #fetcher: Fetcher;
 
   constructor(options: LogImportOptions) {
     const { connection, logger } = options;
     this.#options = options;
     this.#client = new KafkaClient({ connection, logger, requestTimeoutMs: PRODUCE_TIMEOUT_MS + 1_000 });
-    this.#fetcher = new Fetcher(this.#client, () => 250);
   }
 
   /** Makes all topics take records with their timestamps; creates the missing ones if `create`. */
@@ -108,26 +104,6 @@ export class LogImport {
     for (const batch of timedBatches(written)) {
       await this.#append(topic, partition, batch, at);
       at += batch.length;
-    }
-  }
-
-  /** The records from an offset up to another, in order, as far as there are any. */
-  async *records(topic: string, partition: number, from: number, to: number): AsyncGenerator<ImportedRecord> {
-    const { framing } = this.#options;
-    for (let at = from; at < to; ) {
-      const signal = AbortSignal.timeout(PRODUCE_TIMEOUT_MS);
-      const name = this.#nameOf(topic);
-      const fetched = await this.#fetcher.fetch(name, partition, at, FETCH_BYTES, signal);
-      if (fetched === undefined)
-        throw new Unavailable(
-          `Kafka: no records of ${name}/${partition} at ${at} within ${PRODUCE_TIMEOUT_MS} ms`,
-        );
-      for (const { offset, timestamp, key, headers, value } of fetched.records) {
-        if (offset >= to) return;
-        const text = value === null ? '' : framing.unframe(topic, value);
-        yield { offset, timestamp, key: key ?? '', headers, value: text };
-      }
-      at = fetched.next;
     }
   }
 

@@ -483,9 +483,6 @@ interface HistoryImportOptions {
 export interface HistoryImport {
   /** `putAt`: not before the last put of any of the entries, epoch ms. May be repeated. */
   put(entries: readonly HistoryEntry[], putAt: number): Promise<void>;
-  get(kind: HistoryKind, workspaceId: string, id: string): Promise<HistoryEntry | undefined>;
-  /** The number of entries, with all that were put before the call. */
-  count(kind: HistoryKind, workspaceId: string): Promise<number>;
   /** Whether there is any index of a history. */
   exists(): Promise<boolean>;
   close(): Promise<void>;
@@ -498,20 +495,10 @@ export async function openHistoryImport(options: HistoryImportOptions): Promise<
   let now = 0;
   const indices = new PeriodIndices(connection, { base, clock: () => now, retentionMs, logger });
   const writer = new HistoryWriter(connection, indices);
-  const reader = new HistoryReader(connection, indices, base);
   return {
     async put(entries, putAt) {
       now = putAt;
       await writer.put(entries);
-    },
-    get: (kind, workspaceId, id) => reader.get(kind, workspaceId, id),
-    async count(kind, workspaceId) {
-      await connection.call((client) => client.indices.refresh({ index: base, ignore_unavailable: true }));
-      const filter = [{ term: { kind } }, { term: { workspace_id: workspaceId } }];
-      const { count } = await connection.call((client) =>
-        client.count({ index: base, ignore_unavailable: true, query: { bool: { filter } } }),
-      );
-      return count;
     },
     exists: async () => (await indices.names()).length > 0,
     async close() {

@@ -472,20 +472,14 @@ interface StoredEntry {
   readonly entry: HistoryEntry;
 }
 
-interface StoredCount {
-  readonly kind: HistoryKind;
-  readonly workspaceId: string;
-  readonly count: number;
-}
-
 /** The history of a folder that no process writes to. */
 interface StoredHistory {
   /** The next entries, in the order of their numbers, at most `limit` and some MB of them; empty at the end. */
   after(number: number, limit: number): readonly StoredEntry[];
   /** The time of the last put of any entry of each day (UTC, counted from the epoch) of `at`, epoch ms. */
   lastPuts(): ReadonlyMap<number, number>;
-  /** Entries of each kind and workspace. */
-  counts(): readonly StoredCount[];
+  /** The number of entries. */
+  count(): number;
   close(): void;
 }
 
@@ -522,15 +516,7 @@ export function openStoredHistory(folder: string): StoredHistory | undefined {
       }
       return days;
     },
-    counts: () =>
-      database
-        .prepare('SELECT kind, workspace_id, count(*) AS count FROM entries GROUP BY kind, workspace_id')
-        .all()
-        .map(({ kind, workspace_id, count }) => ({
-          kind: kind as HistoryKind,
-          workspaceId: String(workspace_id),
-          count: Number(count),
-        })),
+    count: () => Number(database.prepare('SELECT count(*) AS count FROM entries').get()?.count),
     close: () => database.close(),
   };
 }

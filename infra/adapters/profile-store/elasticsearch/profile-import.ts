@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { identityHash, type Logger, TributaryError } from '@tributary/core';
+import { identityHash, type Logger } from '@tributary/core';
 import { type ElasticsearchAccess, ElasticsearchConnection, indexPrefix } from '../../elasticsearch/index.ts';
 import type { DeletedExport, LiveExport, UnpublishedChange } from '../sqlite/profile-export.ts';
 import {
@@ -23,12 +23,6 @@ type DeletedProfile = Omit<DeletedExport, 'row'>;
 interface NamedDocument {
   readonly id: string;
   readonly source: DocumentSource;
-}
-
-/** The index holds a document that is not of the imported store. */
-class DocumentTaken extends TributaryError {
-  readonly code = 'document_taken';
-  readonly retryable = false;
 }
 
 interface ProfileImportOptions {
@@ -80,23 +74,6 @@ export class ProfileImport {
   ): Promise<void> {
     const documents = this.#documentsOf(profiles, unpublished);
     await this.#documents.write(documents.map((one) => ({ ...one, expected: 'absent' as const })));
-  }
-
-  /** The number of documents that the profiles have. `DocumentTaken` if one of them is missing or another. */
-  async compare(
-    profiles: readonly (LiveProfile | DeletedProfile)[],
-    unpublished: ReadonlyMap<string, UnpublishedChange>,
-  ): Promise<number> {
-    const documents = this.#documentsOf(profiles, unpublished);
-    const found = await this.#documents.read(documents.map(({ id }) => id));
-    for (const [at, { id, source }] of documents.entries()) {
-      const stored = found[at]?.source;
-      if (stored === undefined || textOf(stored) !== textOf(source))
-        throw new DocumentTaken(
-          `the document ${id} of the profiles is ${stored === undefined ? 'missing' : 'another than that of the data folder'}`,
-        );
-    }
-    return documents.length;
   }
 
   close(): Promise<void> {
@@ -160,9 +137,4 @@ function ucidOf(hashes: readonly string[]): string {
     [20, 32],
   ].map(([from, to]) => digits.slice(from, to));
   return `${a}-${b}-8${c}-8${d}-${e}`;
-}
-
-/** Elasticsearch keeps the order of fields; it is not relied upon. */
-function textOf(source: DocumentSource): string {
-  return JSON.stringify(Object.entries(source).sort(([one], [other]) => (one < other ? -1 : 1)));
 }
