@@ -68,10 +68,8 @@ describe('a backup while retention removes segments', () => {
   it('keeps segments sealed after the point for the next one', async () => {
     const first = await runAndAct(() => fillAndSeal(SEGMENTS));
     expect(paths(first.manifest.files)).not.toContain(segment(SEGMENTS + 1));
-    expect(first.manifest.point.log).toEqual({ 't/0': SEGMENTS });
     const second = await run();
     expect(paths(second.manifest.files)).toContain(segment(SEGMENTS + 1));
-    expect(second.manifest.point.log).toEqual({ 't/0': SEGMENTS + 1 });
   });
 });
 
@@ -105,7 +103,7 @@ describe('a manifest', () => {
     format: 2,
     version: '1',
     installation: 'i',
-    point: { at: '2026-01-01T00:00:00.000Z', log: {} },
+    point: { at: '2026-01-01T00:00:00.000Z' },
     files: [],
   } satisfies Manifest;
 

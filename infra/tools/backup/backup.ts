@@ -180,7 +180,7 @@ export async function backUp(options: BackupOptions): Promise<BackupReport> {
     const manifest = {
       version,
       installation,
-      point: { at: new Date(point.at).toISOString(), log: point.ends },
+      point: { at: new Date(point.at).toISOString() },
       files: copy.files.sort((a, b) => (a.path < b.path ? -1 : 1)),
     };
     await writeManifest(draft, manifest);
@@ -496,8 +496,8 @@ export interface Manifest {
   readonly version: string;
   /** Its id, or `UNNAMED`. */
   readonly installation: string;
-  /** The point of time, and the ends of all partitions of the log at it, by `topic/partition`. */
-  readonly point: { readonly at: string; readonly log: Readonly<Record<string, number>> };
+  /** The moment that it is the state of. */
+  readonly point: { readonly at: string };
   readonly files: readonly BackedUpFile[];
 }
 
@@ -717,8 +717,6 @@ export interface BackupPoint {
   readonly snapshots: readonly DatabaseSnapshot[];
   /** Sealed segments whose content cannot change, newest first within a folder. */
   readonly sealed: readonly { readonly folder: string; readonly sequence: number }[];
-  /** The ends of the partitions of the log, by `topic/partition`. */
-  readonly ends: Readonly<Record<string, number>>;
   close(): void;
 }
 
@@ -766,12 +764,10 @@ function attemptPoint(
     }
     from = performance.now();
     for (const [file, database] of locks) acquire(file, database, from + MAX_LOCKED_MS);
-    const ends: (readonly [string, number])[] = [];
     for (const { folder, sequence, file } of segments) {
       const database = locks.get(file);
       if (database === undefined || isSealed(database) || listSegments(folder).at(-1) !== sequence)
         throw new Unavailable(`${file} was sealed meanwhile`);
-      ends.push(...endsOf(database));
     }
     for (const { folder, file } of lists)
       for (const claims of dedupeClaimFiles(locks.get(file), folder)) readers.push(new Reader(claims));
@@ -783,7 +779,6 @@ function attemptPoint(
       at,
       snapshots,
       sealed,
-      ends: Object.fromEntries(ends),
       close() {
         for (const snapshot of snapshots) snapshot.close();
       },
@@ -828,13 +823,6 @@ function dedupeClaimFiles(list: DatabaseSync | undefined, folder: string): reado
   return (list?.prepare('SELECT file FROM windows ORDER BY file').all() ?? [])
     .map(({ file }) => join(folder, `claims-${Number(file)}.db`))
     .filter((file) => existsSync(file));
-}
-
-function endsOf(database: DatabaseSync): readonly (readonly [string, number])[] {
-  return database
-    .prepare('SELECT topic, partition, next_offset FROM heads')
-    .all()
-    .map(({ topic, partition, next_offset }) => [`${topic}/${partition}`, Number(next_offset)] as const);
 }
 
 const PAUSE = new Int32Array(new SharedArrayBuffer(4));
