@@ -84,7 +84,11 @@ export async function watchDiskSpace(
   let room: DiskRoom | undefined;
   let isSpent = false;
   let state = '';
-  let loggedAt = Number.NEGATIVE_INFINITY;
+  const report = levelReports(logger, {
+    isFull: (effect) =>
+      `the disk of the data folder is nearly full: ${effect}; free some space or enlarge the disk`,
+    hasSpace: 'the disk of the data folder has space again',
+  });
   let isReading = false;
   let isRestoring = false;
 
@@ -102,7 +106,7 @@ export async function watchDiskSpace(
       level === 'enough'
         ? `${inMiB(free)} free`
         : `${inMiB(free)} free, and ${inMiB(reserve)} are the reserve: ${DISK_EFFECT[level]}`;
-    report(before, { folder, free, reserve });
+    report(before, level, { folder, free, reserve });
     if (restoresBallast && reserve > 0 && level === 'enough') void restore(size);
   };
 
@@ -117,23 +121,6 @@ export async function watchDiskSpace(
     } finally {
       isRestoring = false;
     }
-  };
-
-  const report = (before: DiskLevel, fields: object) => {
-    const now = performance.now();
-    if (level === 'enough') {
-      if (before !== 'enough') logger.info(fields, 'the disk of the data folder has space again');
-      loggedAt = Number.NEGATIVE_INFINITY;
-      return;
-    }
-    // Once a minute, and at each worse level.
-    const hasWorsened = level !== before && isDiskAtLeast(level, before);
-    if (!hasWorsened && now - loggedAt < LOG_EVERY_MS) return;
-    loggedAt = now;
-    logger.error(
-      fields,
-      `the disk of the data folder is nearly full: ${DISK_EFFECT[level]}; free some space or enlarge the disk`,
-    );
   };
 
   const readOnce = async () => {
@@ -163,6 +150,28 @@ export async function watchDiskSpace(
     },
     readiness: ({ ready, checks }) => ({ ready, checks: { ...checks, disk: state } }),
     close: () => clearInterval(timer),
+  };
+}
+
+interface LevelTexts {
+  isFull(effect: string): string;
+  readonly hasSpace: string;
+}
+
+/** Logs a level that is not `enough` once a minute, and at each worse one; and when there is space again. */
+function levelReports(logger: Logger, texts: LevelTexts) {
+  let loggedAt = Number.NEGATIVE_INFINITY;
+  return (before: DiskLevel, level: DiskLevel, fields: object): void => {
+    const now = performance.now();
+    if (level === 'enough') {
+      if (before !== 'enough') logger.info(fields, texts.hasSpace);
+      loggedAt = Number.NEGATIVE_INFINITY;
+      return;
+    }
+    const hasWorsened = level !== before && isDiskAtLeast(level, before);
+    if (!hasWorsened && now - loggedAt < LOG_EVERY_MS) return;
+    loggedAt = now;
+    logger.error(fields, texts.isFull(DISK_EFFECT[level]));
   };
 }
 
@@ -269,7 +278,11 @@ export function watchBrokerDisks(
 ): BrokerDisks {
   let disks: ReadonlyMap<number, BrokerDisk> = new Map();
   let level: DiskLevel = 'enough';
-  let loggedAt = Number.NEGATIVE_INFINITY;
+  const report = levelReports(logger, {
+    isFull: (effect) =>
+      `the disk of a broker is nearly full: ${effect}; free some space there or enlarge the disk`,
+    hasSpace: 'the disks of the brokers have space again',
+  });
   let wasUnknown = false;
   let isClosed = false;
   let reading: Promise<void> | undefined;
@@ -326,23 +339,9 @@ export function watchBrokerDisks(
     disks = found;
     const before = level;
     level = worstDiskLevel(...[...found.values()].map((disk) => disk.level));
-    report(before);
-  };
-
-  const report = (before: DiskLevel) => {
-    const now = performance.now();
-    if (level === 'enough') {
-      if (before !== 'enough') logger.info({}, 'the disks of the brokers have space again');
-      loggedAt = Number.NEGATIVE_INFINITY;
-      return;
-    }
-    const hasWorsened = level !== before && isDiskAtLeast(level, before);
-    if (!hasWorsened && now - loggedAt < LOG_EVERY_MS) return;
-    loggedAt = now;
-    logger.error(
-      { brokers: [...disks].map(([broker, { free, reserve }]) => ({ broker, free, reserve })) },
-      `the disk of a broker is nearly full: ${DISK_EFFECT[level]}; free some space there or enlarge the disk`,
-    );
+    report(before, level, {
+      brokers: [...disks].map(([broker, { free, reserve }]) => ({ broker, free, reserve })),
+    });
   };
 
   const readOnce = async () => {

@@ -620,94 +620,66 @@ interface StoreCopyTools {
   readonly attempt: Attempt;
 }
 
-/** One store. */
-interface StorePart {
-  /** The kind of its contents, for the report. */
-  readonly name: string;
-  /** May be repeated. */
-  copy(): Promise<void>;
-}
-
-/** The stores beside the log, in the order in which they are copied. */
-export function storeParts(tools: StoreCopyTools): readonly StorePart[] {
-  const { source, target, prefix, attempt } = tools;
-  const { counts, history, profiles } = source;
+/** Copies of the stores beside the log, by the kind of their contents and in their order. Each may be repeated. */
+export function storeCopies({
+  source: { counts, history, profiles, log, dedupeClaims, reevaluations },
+  target,
+  prefix,
+  attempt,
+}: StoreCopyTools): Readonly<Record<string, () => Promise<void>>> {
   const { redis } = target;
 
-  function part<Chunk>(
-    name: string,
-    all: () => Iterable<Chunk>,
-    write: (chunk: Chunk) => Promise<void>,
-  ): StorePart {
-    return {
-      name,
-      async copy() {
-        for (const chunk of all()) await attempt(`copying ${name}`, () => write(chunk));
-      },
-    };
+  async function copy<Chunk>(what: string, all: Iterable<Chunk>, write: (chunk: Chunk) => Promise<void>) {
+    for (const chunk of all) await attempt(`copying ${what}`, () => write(chunk));
   }
 
-  const claimsPart = (name: string, below: string, claims: (now: number) => Iterable<ExportedDedupeClaim>) =>
-    part(
-      name,
-      () => chunks(claims(Date.now()), DEDUPE_CLAIMS),
-      (some) => importDedupeClaims(redis, below, some, Date.now()),
-    );
+  const copyClaims = (what: string, below: string, claims: Iterable<ExportedDedupeClaim>) =>
+    copy(what, chunks(claims, DEDUPE_CLAIMS), (some) => importDedupeClaims(redis, below, some, Date.now()));
 
-  const documentsOfCounts = part(
-    'counts',
-    () => chunks(counts?.documents(Date.now()) ?? [], DOCUMENTS),
-    (some) => importDocuments(redis, prefix, some),
-  );
-  const countsPart: StorePart = {
-    ...documentsOfCounts,
-    async copy() {
-      await documentsOfCounts.copy();
+  return {
+    'dedupe claims': () => copyClaims('dedupe claims', prefix, dedupeClaims(Date.now())),
+    'claims of re-evaluations': () =>
+      copyClaims('claims of re-evaluations', `${prefix}reevaluated:`, reevaluations(Date.now())),
+
+    async counts() {
+      if (counts === undefined) return;
+      const documents = chunks(counts.documents(Date.now()), DOCUMENTS);
+      await copy('counts', documents, (some) => importDocuments(redis, prefix, some));
       // Last: counts below these offsets are not added any more.
-      if (counts !== undefined)
-        await attempt('copying the counts', () => importOffsets(redis, prefix, counts.applied()));
+      await attempt('copying counts', () => importOffsets(redis, prefix, counts.applied()));
     },
-  };
 
-  const unpublished = profiles?.unpublished() ?? new Map();
-  const documentsOfProfiles = part(
-    'profiles',
-    () =>
-      pages(
-        (row) => profiles?.after(row, PROFILES) ?? [],
-        ({ row }) => row,
-      ),
-    (some) => target.profiles.write(known(some), unpublished),
-  );
-  const profilesPart: StorePart = {
-    ...documentsOfProfiles,
-    async copy() {
+    async profiles() {
       await attempt('copying profiles', () => target.profiles.begin(Date.now()));
-      await documentsOfProfiles.copy();
+      if (profiles === undefined) return;
+      const unpublished = profiles.unpublished();
+      const rows = pages(
+        (row) => profiles.after(row, PROFILES),
+        ({ row }) => row,
+      );
+      await copy('profiles', rows, (some) => target.profiles.write(known(some), unpublished));
+    },
+
+    async 'history entries'() {
+      if (history === undefined) return;
+      const lastPuts = history.lastPuts();
+      const numbered = pages(
+        (number) => history.after(number, ENTRIES),
+        ({ number }) => number,
+      );
+      for (const page of numbered)
+        await copy(
+          'history entries',
+          Map.groupBy(page, ({ entry }) => dayOf(entry.at)),
+          ([day, some]) =>
+            target.history.put(
+              some.map(({ entry }) => withItsEvent(entry, log)),
+              // A period is dropped a retention after the last put into it.
+              lastPuts.get(day) ?? Date.now(),
+            ),
+        );
     },
   };
-
-  const lastPuts = history?.lastPuts() ?? new Map<number, number>();
-  const entriesOf = function* () {
-    const next = (number: number) => history?.after(number, ENTRIES) ?? [];
-    for (const page of pages(next, ({ number }) => number))
-      yield* Map.groupBy(page, ({ entry }) => dayOf(entry.at));
-  };
-  const historyPart = part('history entries', entriesOf, ([day, some]) =>
-    target.history.put(
-      some.map(({ entry }) => withItsEvent(entry, source.log)),
-      // A period is dropped a retention after the last put into it.
-      lastPuts.get(day) ?? Date.now(),
-    ),
-  );
-
-  return [
-    claimsPart('dedupe claims', prefix, source.dedupeClaims),
-    claimsPart('claims of re-evaluations', `${prefix}reevaluated:`, source.reevaluations),
-    countsPart,
-    profilesPart,
-    historyPart,
-  ];
 }
 
 /** `next`: the items after one with a number, in the order of their numbers; none at the end. */

@@ -24,7 +24,7 @@ import {
   openMoveSource,
   openMoveTarget,
   sourceFacts,
-  storeParts,
+  storeCopies,
   untilUnchanged,
 } from './copies.ts';
 
@@ -148,11 +148,10 @@ async function copyAll({ config, source, target, installation, isUnfinished, log
 
   const tools = { source, target, prefix: config.prefix, attempt, logger };
   if (isUnfinished) await untilUnchanged(tools, source.partitions);
-  const parts = storeParts(tools);
-  for (const part of parts) {
+  for (const [contents, copy] of Object.entries(storeCopies(tools))) {
     const since = performance.now();
-    await part.copy();
-    print(`copied   ${part.name} (${seconds(since)})`);
+    await copy();
+    print(`copied   ${contents} (${seconds(since)})`);
   }
   for (const { spec, partitions } of inMoveOrder(source)) {
     const since = performance.now();
