@@ -17,8 +17,12 @@ import {
   type ValueFraming,
 } from '@tributary/core';
 import { checkEntries, specOf, specOfPartition } from '../entries.ts';
-import { createRunner, type RunnerOptions, SharedReads } from '../stage-runner/partition-loop.ts';
-import type { Runner } from '../stage-runner/work.ts';
+import {
+  createRunner,
+  type RunnerOptions,
+  SharedReads,
+  type StageRunner,
+} from '../stage-runner/partition-loop.ts';
 import { Appender } from './appender.ts';
 import type { KafkaConnection } from './client/brokers.ts';
 import { BrokerClock, ClientPool, KafkaClient, offsetAt, offsetOf } from './client/client.ts';
@@ -90,7 +94,7 @@ export class KafkaLog implements EventLog {
   readonly #shared = new SharedReads();
   readonly #runs = new Set<KafkaStageRun>();
   readonly #closing = new AbortController();
-  readonly #runner: Runner;
+  readonly #runner: StageRunner;
   readonly #installation: Installation;
   readonly #clock: BrokerClock;
   readonly #positions: RecordedPositions;

@@ -27,13 +27,9 @@ import {
   PartitionLoop,
   type RunnerOptions,
   SharedReads,
+  type StageRunner,
 } from '../stage-runner/partition-loop.ts';
-import {
-  type CommitThrottle,
-  type OwnedPartition,
-  PartitionLost,
-  type Runner,
-} from '../stage-runner/work.ts';
+import { type CommitThrottle, type OwnedPartition, PartitionLost } from '../stage-runner/work.ts';
 import { dropExpired, dropSegmentsBelow } from './retention.ts';
 import {
   createFirstSegment,
@@ -91,7 +87,7 @@ export class SqliteEventLog implements EventLog {
   readonly #runs = new Set<Promise<SqliteStageRun>>();
   readonly #shared = new SharedReads();
   readonly #closing = new AbortController();
-  readonly #runner: Runner;
+  readonly #runner: StageRunner;
   /** Stages and partitions that a warning about kept segments was logged for. */
   readonly #warnedOf = new Set<string>();
   readonly #retention: NodeJS.Timeout | undefined;
@@ -336,7 +332,7 @@ const FLOW_THROTTLE: CommitThrottle = { pauseAfter: () => 0, positionMs: 50 };
 const ONE_ENTRY = { maxBytes: 1, maxEntries: 1 };
 
 interface StageRunOptions {
-  readonly runner: Runner;
+  readonly runner: StageRunner;
   readonly topics: ReadonlyMap<string, TopicSpec>;
   /** The topic group of a source. */
   readonly groupOf: (spec: TopicSpec) => {

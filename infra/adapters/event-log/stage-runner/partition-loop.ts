@@ -52,6 +52,11 @@ const FULL_MS = 250;
 /** How long a stop waits for the last position to be stored, ms; without it the next owner repeats the work. */
 const LAST_POSITION_MS = 2_000;
 
+/** Shared by the stages that one log runs. */
+export interface StageRunner extends Runner {
+  readonly crashes: CrashWatch;
+}
+
 /** The settings of a log for the stages that it runs. */
 export interface RunnerOptions {
   readonly metrics: Metrics;
@@ -75,7 +80,7 @@ export interface RunnerOptions {
 export function createRunner(
   log: Pick<EventLog, 'topics' | 'read' | 'end'>,
   { inFlight, ...options }: RunnerOptions,
-): Runner {
+): StageRunner {
   return {
     crashes: new CrashWatch(log, inFlight),
     space: options.space ?? { isFull: () => false, isSpent: () => false },
@@ -90,7 +95,7 @@ export function createRunner(
 }
 
 interface LoopOptions {
-  readonly runner: Runner;
+  readonly runner: StageRunner;
   readonly stage: Stage;
   readonly source: Source;
   readonly owned: OwnedPartition;

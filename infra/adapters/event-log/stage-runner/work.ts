@@ -23,7 +23,6 @@ import {
   TributaryError,
   Unavailable,
 } from '@tributary/core';
-import type { CrashWatch } from './suspects.ts';
 
 /** One partition that this process owns for a stage, as an engine implements it. */
 export interface OwnedPartition {
@@ -83,9 +82,8 @@ export interface StageSpace {
   isSpent(): boolean;
 }
 
-/** Shared by the stages that one log runs. */
+/** Shared by all work of a log. */
 export interface Runner {
-  readonly crashes: CrashWatch;
   readonly space: StageSpace;
   readonly backoff: Backoff;
   readonly fetchBytes: number;

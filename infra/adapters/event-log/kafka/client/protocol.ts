@@ -7,26 +7,12 @@ import kafkaErrors from 'kafkajs/src/protocol/error.js';
  * folder uses; nothing outside of it imports them.
  */
 
-interface OffsetsOfTopic {
+export interface OffsetsOfTopic {
   readonly topic: string;
   readonly partitions: readonly {
     readonly partition: number;
     readonly offset: string;
     readonly metadata: string | null;
-  }[];
-}
-
-export interface OffsetCommitRequest {
-  readonly groupId: string;
-  readonly memberId: string;
-  readonly groupGenerationId: number;
-  readonly topics: readonly OffsetsOfTopic[];
-}
-
-export interface OffsetCommitAnswer {
-  readonly responses: readonly {
-    readonly topic: string;
-    readonly partitions: readonly { readonly partition: number; readonly errorCode: number }[];
   }[];
 }
 

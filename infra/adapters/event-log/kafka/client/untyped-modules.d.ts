@@ -108,8 +108,18 @@ declare module 'kafkajs/src/protocol/requests/index.js' {
         import('./protocol.ts').KafkajsJoinAnswer
       >;
       readonly OffsetCommit: import('./protocol.ts').Definition<
-        import('./protocol.ts').OffsetCommitRequest,
-        import('./protocol.ts').OffsetCommitAnswer
+        {
+          readonly groupId: string;
+          readonly memberId: string;
+          readonly groupGenerationId: number;
+          readonly topics: readonly import('./protocol.ts').OffsetsOfTopic[];
+        },
+        {
+          readonly responses: readonly {
+            readonly topic: string;
+            readonly partitions: readonly { readonly partition: number; readonly errorCode: number }[];
+          }[];
+        }
       >;
       readonly Metadata: import('./protocol.ts').Definition<import('./protocol.ts').MetadataRequest, unknown>;
       readonly Produce: import('./protocol.ts').Definition<

@@ -10,6 +10,7 @@ import {
   type ValueFraming,
 } from '@tributary/core';
 import { type PartitionRecords, RecordPacker } from '../../entries.ts';
+import type { StageRunner } from '../../stage-runner/partition-loop.ts';
 import {
   type CommitThrottle,
   type Cursor,
@@ -18,7 +19,6 @@ import {
   type OwnedPartition,
   PartitionLost,
   pause,
-  type Runner,
   type Taken,
   unlessAborted,
 } from '../../stage-runner/work.ts';
@@ -71,7 +71,7 @@ export interface StageGroup extends Installation {
   readonly framing: ValueFraming;
   /** Shared by all writers to the topics. */
   readonly limits: BatchLimits;
-  readonly runner: Runner;
+  readonly runner: StageRunner;
 }
 
 /**

@@ -10,8 +10,8 @@ import {
   TributaryError,
 } from '@tributary/core';
 import { specOf } from '../../entries.ts';
-import { PartitionLoop, type SharedReads } from '../../stage-runner/partition-loop.ts';
-import { type Cursor, PartitionLost, pause, type Runner, unlessAborted } from '../../stage-runner/work.ts';
+import { PartitionLoop, type SharedReads, type StageRunner } from '../../stage-runner/partition-loop.ts';
+import { type Cursor, PartitionLost, pause, unlessAborted } from '../../stage-runner/work.ts';
 import { KafkaClient, offsetsOf } from '../client/client.ts';
 import { PositionUnknown } from '../positions.ts';
 import { Fetcher, PartitionReader } from '../reading.ts';
@@ -247,7 +247,7 @@ export class KafkaStageRun implements StageRun {
 }
 
 interface PartitionWorkOptions {
-  readonly runner: Runner;
+  readonly runner: StageRunner;
   readonly stage: Stage;
   readonly source: Source;
   readonly partition: number;
