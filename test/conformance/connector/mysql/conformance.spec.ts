@@ -4,10 +4,9 @@ import { delimiter, join } from 'node:path';
 import type { Delivery, JsonObject } from '@tributary/core';
 import mysql from 'mysql2/promise';
 import { afterAll, describe, expect, it, onTestFinished } from 'vitest';
+import { type Command, freePort, startEngine } from '../../../engines/engine-process.ts';
 import { EngineMissing, type Machine, type RunningEngine } from '../../../engines/index.ts';
-import { type Command, startNative } from '../../../engines/native/native-engine.ts';
-import { freePort } from '../../../engines/native/ports.ts';
-import { runTool } from '../../../engines/native/run-tool.ts';
+import { runTool } from '../../../engines/programs.ts';
 import { selfSignedCertificate } from '../../../helpers/certificate.ts';
 import { freshPrefix } from '../../../helpers/engines.ts';
 import { testMachine } from '../../../helpers/own-engines.ts';
@@ -36,7 +35,7 @@ async function mariadb(): Promise<RunningEngine | undefined> {
   if (process.env.TRIBUTARY_TEST_ENGINES === '0' && process.env.CI === undefined) return undefined;
   const machine = testMachine();
   try {
-    return await startNative({
+    return await startEngine({
       name: 'mariadb',
       logFolder: undefined,
       prepare: (folder) => prepare(machine, folder),
