@@ -13,7 +13,17 @@ import {
   type ResponseFilter,
 } from '../egress/response-heads.ts';
 import { ResponseRefused, ResponseTooLarge, Stopped } from '../failures.ts';
-import type { KafkaSettings } from './connector.ts';
+
+/** The type of the schema above. */
+export interface KafkaSettings {
+  readonly brokers: readonly string[];
+  readonly topic: string;
+  readonly tls: boolean;
+  readonly ca?: string;
+  readonly sasl_mechanism: 'plain' | 'scram-sha-256' | 'scram-sha-512';
+  readonly username?: string;
+  readonly password?: string;
+}
 
 const KEEP_ALIVE_MS = 60_000;
 const MAX_UNASKED_BYTES = 1_024 * 1_024;

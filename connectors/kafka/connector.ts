@@ -20,9 +20,9 @@ import {
   tlsField,
   usernameField,
 } from '../settings.ts';
-import type { TopicClient } from './client.ts';
+import type { KafkaSettings, TopicClient } from './client.ts';
 
-const MECHANISMS = ['plain', 'scram-sha-256', 'scram-sha-512'] as const;
+const MECHANISMS: readonly KafkaSettings['sasl_mechanism'][] = ['plain', 'scram-sha-256', 'scram-sha-512'];
 
 /** Deliveries of one batch at most. */
 const MAX_BATCH = 500;
@@ -64,17 +64,6 @@ const settingsSchema = {
     password: passwordField,
   },
 } as const satisfies JsonObject;
-
-/** The type of the schema above. */
-export interface KafkaSettings {
-  readonly brokers: readonly string[];
-  readonly topic: string;
-  readonly tls: boolean;
-  readonly ca?: string;
-  readonly sasl_mechanism: (typeof MECHANISMS)[number];
-  readonly username?: string;
-  readonly password?: string;
-}
 
 /** Checks that JSON Schema cannot express. Paths are JSON pointers below the settings. */
 export function settingsFaults({ brokers, username, password }: JsonObject): readonly SettingsFault[] {

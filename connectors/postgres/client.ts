@@ -12,7 +12,19 @@ import {
   type ResponseFilter,
 } from '../egress/response-heads.ts';
 import { PasswordInClear, ResponseRefused, ResponseTooLarge } from '../failures.ts';
-import type { PostgresSettings } from './connector.ts';
+
+/** The type of the schema above. */
+export interface PostgresSettings {
+  readonly host: string;
+  readonly port: number;
+  readonly tls: boolean;
+  readonly ca?: string;
+  readonly database: string;
+  readonly username: string;
+  readonly password?: string;
+  readonly table: string;
+  readonly create_table: boolean;
+}
 
 const IDLE_MS = 30_000;
 

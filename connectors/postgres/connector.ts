@@ -20,6 +20,7 @@ import {
   tlsField,
   usernameField,
 } from '../settings.ts';
+import type { PostgresSettings } from './client.ts';
 
 const TYPES: ColumnTypes = {
   id: 'uuid',
@@ -55,19 +56,6 @@ const settingsSchema = {
     create_table: createTableField,
   },
 } as const satisfies JsonObject;
-
-/** The type of the schema above. */
-export interface PostgresSettings {
-  readonly host: string;
-  readonly port: number;
-  readonly tls: boolean;
-  readonly ca?: string;
-  readonly database: string;
-  readonly username: string;
-  readonly password?: string;
-  readonly table: string;
-  readonly create_table: boolean;
-}
 
 const description: ConnectorDescription = {
   type: 'postgres',

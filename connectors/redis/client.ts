@@ -5,7 +5,20 @@ import { Connections } from '../egress/connections.ts';
 import type { EgressGuard } from '../egress/guard.ts';
 import { inspectResponses, limitBytes, type ResponseFilter } from '../egress/response-heads.ts';
 import { ResponseRefused, ResponseTooLarge } from '../failures.ts';
-import type { RedisSettings } from './connector.ts';
+
+/** The type of the schema above. */
+export interface RedisSettings {
+  readonly host: string;
+  readonly port: number;
+  readonly tls: boolean;
+  readonly ca?: string;
+  readonly username?: string;
+  readonly password?: string;
+  readonly database: number;
+  readonly stream: string;
+  readonly max_length?: number;
+  readonly remember_hours: number;
+}
 
 /** Bytes of the replies to concurrent commands at most. */
 const MAX_UNASKED_BYTES = 256 * 1_024;

@@ -22,7 +22,7 @@ import {
   tlsField,
   usernameField,
 } from '../settings.ts';
-import type { StreamClient } from './client.ts';
+import type { RedisSettings, StreamClient } from './client.ts';
 
 /** Deliveries of one batch at most. */
 const MAX_BATCH = 500;
@@ -73,20 +73,6 @@ const settingsSchema = {
     },
   },
 } as const satisfies JsonObject;
-
-/** The type of the schema above. */
-export interface RedisSettings {
-  readonly host: string;
-  readonly port: number;
-  readonly tls: boolean;
-  readonly ca?: string;
-  readonly username?: string;
-  readonly password?: string;
-  readonly database: number;
-  readonly stream: string;
-  readonly max_length?: number;
-  readonly remember_hours: number;
-}
 
 const readSettings = createSettingsReader<RedisSettings>(settingsSchema);
 

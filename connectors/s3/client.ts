@@ -8,7 +8,21 @@ import { MAX_CONCURRENCY } from '@tributary/core';
 import { Connections } from '../egress/connections.ts';
 import type { EgressGuard } from '../egress/guard.ts';
 import { inspectResponses, limitBytes, normalizeHeads } from '../egress/response-heads.ts';
-import type { S3Settings } from './connector.ts';
+
+/** The type of the schema above. */
+export interface S3Settings {
+  readonly endpoint?: string;
+  readonly region: string;
+  readonly bucket: string;
+  readonly prefix: string;
+  readonly path: string;
+  readonly path_style: boolean;
+  readonly access_key_id: string;
+  readonly secret_access_key: string;
+  readonly batch_size: number;
+  readonly batch_bytes: number;
+  readonly batch_seconds: number;
+}
 
 /** The part of the driver that the connector uses. */
 export interface BucketClient {

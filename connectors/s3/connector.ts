@@ -26,7 +26,7 @@ import { classifyNetworkFailure, DELIVERED } from '../failures.ts';
 import { classifyResponse, mayConcernSome } from '../http/client.ts';
 import type { ConnectorContext, ConnectorKind } from '../kind.ts';
 import { createSettingsReader, type SettingsFault, secretNames } from '../settings.ts';
-import type { BucketClient } from './client.ts';
+import type { BucketClient, S3Settings } from './client.ts';
 
 export const DEFAULT_PATH = '{year}/{month}/{day}/{hour}';
 
@@ -134,21 +134,6 @@ const settingsSchema = {
     },
   },
 } as const satisfies JsonObject;
-
-/** The type of the schema above. */
-export interface S3Settings {
-  readonly endpoint?: string;
-  readonly region: string;
-  readonly bucket: string;
-  readonly prefix: string;
-  readonly path: string;
-  readonly path_style: boolean;
-  readonly access_key_id: string;
-  readonly secret_access_key: string;
-  readonly batch_size: number;
-  readonly batch_bytes: number;
-  readonly batch_seconds: number;
-}
 
 /** Checks that JSON Schema cannot express. Paths are JSON pointers below the settings. */
 function settingsFaults({ endpoint, path }: JsonObject): readonly SettingsFault[] {
