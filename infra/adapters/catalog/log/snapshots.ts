@@ -93,7 +93,7 @@ export class Snapshots {
   async #read(): Promise<Snapshot | undefined> {
     const { file } = this.#options;
     try {
-      const found = await readSnapshot(file, FOLD_VERSION);
+      const found = await readSnapshot(file);
       if (found === undefined || !('unusable' in found)) return found;
       this.#isUnusable = true;
       this.#logger.warn({ file, why: found.unusable }, 'the catalog snapshot is ignored');
@@ -117,7 +117,7 @@ export class Snapshots {
   async #write(): Promise<void> {
     const { file } = this.#options;
     try {
-      const newest = this.#isUnusable ? -1 : await positionOfSnapshot(file, FOLD_VERSION);
+      const newest = this.#isUnusable ? -1 : await positionOfSnapshot(file);
       // Synchronous up to the rows, so that position, last fact and rows are consistent.
       const content = this.#content();
       if (content?.last === undefined || content.position <= Math.max(this.#written, newest)) return;
@@ -249,7 +249,7 @@ function* linesOf(header: SnapshotHeader, rows: readonly CatalogRow[]): Generato
 }
 
 /** The snapshot of a file; undefined when there is none. An incomplete file, or one of another fold, is unusable. */
-async function readSnapshot(file: string, fold: number): Promise<Snapshot | UnusableSnapshot | undefined> {
+async function readSnapshot(file: string): Promise<Snapshot | UnusableSnapshot | undefined> {
   const bytes = await ifExists(readFile(file));
   if (bytes === undefined) return undefined;
   const endOfRows = bytes.lastIndexOf(NEWLINE, bytes.length - 2) + 1;
@@ -261,7 +261,7 @@ async function readSnapshot(file: string, fold: number): Promise<Snapshot | Unus
   const header = parsed(lines.next().value ?? Buffer.alloc(0)) as
     | (SnapshotHeader & { format?: unknown })
     | undefined;
-  if (header?.format !== FORMAT || header.fold !== fold)
+  if (header?.format !== FORMAT || header.fold !== FOLD_VERSION)
     return { unusable: 'another release of Tributary wrote it' };
   const reader = new RowsReader();
   try {
@@ -272,19 +272,18 @@ async function readSnapshot(file: string, fold: number): Promise<Snapshot | Unus
   } catch (error) {
     return { unusable: `its rows are invalid: ${messageOf(error)}` };
   }
-  const { position, last } = header;
-  return { fold, position, last, state: reader.state };
+  return { ...header, state: reader.state };
 }
 
 /** The position of a snapshot file; -1 when there is none, or it cannot be read. */
-async function positionOfSnapshot(file: string, fold: number): Promise<number> {
+async function positionOfSnapshot(file: string): Promise<number> {
   try {
     const handle = await open(file, 'r');
     try {
       const { buffer, bytesRead } = await handle.read(Buffer.alloc(4096), 0, 4096, 0);
       const end = buffer.subarray(0, bytesRead).indexOf(NEWLINE);
       const header = parsed(buffer.subarray(0, Math.max(0, end))) as Partial<SnapshotHeader> | undefined;
-      return header?.fold === fold && typeof header.position === 'number' ? header.position : -1;
+      return header?.fold === FOLD_VERSION && typeof header.position === 'number' ? header.position : -1;
     } finally {
       await handle.close();
     }
