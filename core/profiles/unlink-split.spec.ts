@@ -4,8 +4,6 @@ import { competingClaimWrite } from './links.ts';
 import { mergeContent } from './merge.ts';
 import { MAX_PROFILE_BYTES, type Profile } from './profile.ts';
 import { MAX_PROFILE_BOUNDS } from './profile-bounds.ts';
-import { recordOf } from './record.ts';
-import { attributeTree } from './registers.ts';
 import { applySplit, applyUnlink } from './unlink-split.ts';
 import { identity, profile, World, write } from './world.fixture.ts';
 import { applyWrite } from './write.ts';
@@ -20,38 +18,7 @@ function split(world: World, ucid: string, now?: number) {
   return { back: applied.apart.profile, left: applied.survivor.profile, applied };
 }
 
-function merged(): World {
-  const world = new World();
-  world.upsert(
-    write(['user_id:ann'], { attributes: [at(['d', 'city'], 'Bonn', 4), at(['d', 'pet'], 'cat', 2)] }),
-  );
-  world.upsert(
-    write(['user_id:bob', 'cookie:b'], {
-      attributes: [at(['d', 'city'], 'Rome', 5), at(['e', 'x'], '1', 3), at(['e', 'gone'], 'y', 3)],
-      preferences: [{ name: 'mail', value: 'yes', ts: 3 }],
-      consents: [{ name: 'ads', value: null, unset: true, ts: 3 }],
-    }),
-  );
-  world.upsert(write(['user_id:ann', 'user_id:bob'], { attributes: [at(['d', 'late'], 'who', 9)], ts: 9 }));
-  return world;
-}
-
 describe('a split', () => {
-  it('could not be: a wrong merge lost where every value came from', () => {
-    const { back, left, applied } = split(merged(), 'u-00002');
-    expect(applied).toMatchObject({
-      kept: { attributes: [['d', 'late']], preferences: [], consents: [], identityTypes: [] },
-    });
-    expect([idsOf(left), idsOf(back)]).toEqual([['user_id:ann'], ['cookie:b', 'user_id:bob']]);
-    // The survivor's own city was older and was hidden.
-    expect(attributeTree(left.attributes)).toEqual({ d: { city: 'Bonn', pet: 'cat', late: 'who' } });
-    expect(attributeTree(back.attributes)).toEqual({ d: { city: 'Rome' }, e: { x: '1', gone: 'y' } });
-    expect(back).toMatchObject({ linked: [], preferences: [{ name: 'mail' }], consents: [{ unset: true }] });
-    expect(left).toMatchObject({ linked: [], preferences: [], consents: [] });
-    expect(JSON.stringify([left, back])).not.toContain('from');
-    expect([left.unlinked?.length, back.unlinked?.length]).toEqual([2, 1]);
-  });
-
   it('left behind identities that had come with one that it gave back', () => {
     const world = new World();
     world.upsert(write(['user_id:ann', 'cookie:a']));
@@ -69,10 +36,6 @@ describe('a split', () => {
   });
 
   it('is published newer than everything that was published of either, also where the merged one had more versions', () => {
-    const world = merged();
-    const [before] = world.profiles;
-    const { back, left } = split(world, 'u-00002');
-    expect([left.version, back.version]).toEqual([(before?.version ?? 0) + 1, (before?.version ?? 0) + 1]);
     const busy = profile('u-2', { version: 40 });
     const applied = applyWrite([profile('u-1', { version: 3 }), busy], [], write([]), 1);
     expect(applied).toMatchObject({ kind: 'changed', profile: { version: 41 }, change: { linked: ['u-2'] } });
@@ -116,20 +79,6 @@ describe('a split', () => {
     );
     if (later.kind !== 'changed') throw new Error(later.kind);
     expect(applySplit(later.profile, 'u-2', 9)).toMatchObject({ lost: { ...lost, consents: [] } });
-  });
-
-  it('gives a ucid what was written about its identities after the merge, and records show no origins', () => {
-    const world = merged();
-    const again = world.upsert(write(['cookie:b'], { attributes: [at(['e', 'x'], '1', 3)], ts: 20 }));
-    world.upsert(write(['cookie:b'], { attributes: [at(['e', 'gone'], 'new', 30)] }));
-    if (again.kind === 'refused') throw new Error('it was refused');
-    expect(JSON.stringify(recordOf(again.profile))).not.toContain('from');
-    const { back, left, applied } = split(world, 'u-00002');
-    expect(attributeTree(back.attributes)).toEqual({ d: { city: 'Rome' }, e: { x: '1', gone: 'new' } });
-    expect(attributeTree(left.attributes)).toEqual({ d: { city: 'Bonn', pet: 'cat', late: 'who' } });
-    expect(applied).toMatchObject({ kept: { attributes: [['d', 'late']] } });
-    // An identity has one owner, so the profile's own identity stays linked for any number of writes.
-    expect(idsOf(back)).toEqual(['cookie:b', 'user_id:bob']);
   });
 
   it('origins never make a write or an unlink too large: it is done without them, and nothing can be split off', () => {
