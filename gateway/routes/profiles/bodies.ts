@@ -4,6 +4,7 @@ import {
   type Identity,
   type IdentityFault,
   type IdentityReading,
+  identityKey,
   isUuid,
   MAX_IDENTITY_CHARACTERS,
   MAX_PROFILE_BYTES,
@@ -148,6 +149,56 @@ export function valuesOf(
   return Object.entries(map).flatMap(([type, values]) =>
     values.map((value, at) => ({ type, value, path: below(below(path, type), at) })),
   );
+}
+
+/** The values of a body that name the same identity or ucid. */
+export interface NamedOnce {
+  /** As sent. */
+  readonly sent: Set<string>;
+  /** JSON pointer to the first of them. */
+  readonly path: string;
+  /** Indices among the identities, older spellings included, or the ucids; none for a value that no profile can have. */
+  readonly indexes: Set<number>;
+}
+
+/** The distinct identities of a body with their older spellings, the distinct ucids, and which values named them. */
+export function distinctIn(
+  ids: Readonly<Record<string, readonly string[]>>,
+  breadth: 'usual' | 'every',
+  reading: IdentityReading,
+) {
+  const distinct = new Map<string, NamedOnce>();
+  const identities: Identity[] = [];
+  const ucids: string[] = [];
+  const indexOf = new Map<string, number>();
+  for (const { type, value, path } of valuesOf(ids, '/ids')) {
+    const parsed = parseValue({ type, value, path }, reading);
+    const read = parsed?.kind === 'ucid' ? parsed.ucid : parsed && identityKey(parsed.identity);
+    const key = read ?? `?${type}=${value}`;
+    const one = distinct.get(key) ?? { sent: new Set(), path, indexes: new Set() };
+    distinct.set(key, one);
+    one.sent.add(value);
+    if (parsed?.kind === 'ucid' && one.indexes.size === 0) one.indexes.add(ucids.push(parsed.ucid) - 1);
+    if (parsed?.kind !== 'identity') continue;
+    for (const spelling of withSpellings(parsed.identity, value, breadth, reading)) {
+      const spelled = identityKey(spelling);
+      const index = indexOf.get(spelled) ?? identities.push(spelling) - 1;
+      indexOf.set(spelled, index);
+      one.indexes.add(index);
+    }
+  }
+  return { identities, ucids, named: [...distinct.values()] };
+}
+
+/** Those of which none was found, in any spelling. `notFound`: indices of their identities or ucids. */
+export function missingOf(named: readonly NamedOnce[], notFound: readonly number[]): readonly NamedOnce[] {
+  const missing = new Set(notFound);
+  return named.filter(({ indexes }) => [...indexes].every((index) => missing.has(index)));
+}
+
+/** The values of some, as sent and in order. */
+export function sentOf(named: readonly NamedOnce[]): readonly string[] {
+  return named.flatMap(({ sent }) => [...sent]);
 }
 
 /**

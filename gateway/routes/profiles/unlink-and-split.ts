@@ -1,9 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   below,
-  type Identity,
   type IdentityReading,
-  identityKey,
   type ProfileSplitOutcome,
   type ProfileUnlink,
   type ProfileUnlinkOutcome,
@@ -16,20 +14,21 @@ import { MAX_DETAILS } from '../../errors/error-handler.ts';
 import { closed, listOf, operation, optional } from '../../resources/schemas.ts';
 import {
   countOf,
+  distinctIn,
   IDENTITY_TYPES,
   identityValue,
   mapOf,
+  missingOf,
+  type NamedOnce,
   nameFault,
   orgId,
-  parseValue,
   readUcid,
   refuseManyIdentities,
   region,
+  sentOf,
   tooLarge,
   UCID,
   ucid,
-  valuesOf,
-  withSpellings,
 } from './bodies.ts';
 import type { NamedRegion, ProfileCallOptions } from './calls.ts';
 
@@ -185,52 +184,23 @@ export const splitRoute: FastifyPluginAsyncTypebox<ProfileCallOptions> = async (
   );
 };
 
-interface NamedIdentity {
-  /** The values as sent. */
-  readonly sent: ReadonlySet<string>;
-  /** JSON pointer to the first of them. */
-  readonly path: string;
-  /** None for a value that no profile can have. */
-  readonly indexes: ReadonlySet<number>;
-}
-
 /** The body of an unlink. */
 interface UnlinkRequest extends Pick<ProfileUnlink, 'identities' | 'ucid'> {
   readonly region: NamedRegion;
   /** The distinct identities of the body, each with the indices of its spellings among `identities`. */
-  readonly named: readonly NamedIdentity[];
+  readonly named: readonly NamedOnce[];
 }
 
 /** 400 for all faults of the body. A value that no profile can have is reported as not found. */
-export function readUnlink(body: Static<typeof unlinkBody>, reading: IdentityReading = {}): UnlinkRequest {
+function readUnlink(body: Static<typeof unlinkBody>, reading: IdentityReading = {}): UnlinkRequest {
   refuseManyIdentities(countOf(body.ids), '/ids');
   const faults: ErrorDetail[] = Object.keys(body.ids).flatMap((type) =>
     type === UCID
       ? [{ path: below('/ids', type), message: 'is no identity: name the profile as /ucid' }]
       : nameFault(type, '/ids'),
   );
-  const distinct = new Map<
-    string,
-    NamedIdentity & { readonly sent: Set<string>; readonly indexes: Set<number> }
-  >();
-  const identities: Identity[] = [];
-  const indexOf = new Map<string, number>();
-  for (const named of valuesOf(body.ids, '/ids')) {
-    const parsed = parseValue(named, reading);
-    const identity = parsed?.kind === 'identity' ? parsed.identity : undefined;
-    const key = identity === undefined ? `?${named.type}=${named.value}` : identityKey(identity);
-    const one = distinct.get(key) ?? { sent: new Set(), path: named.path, indexes: new Set() };
-    distinct.set(key, one);
-    one.sent.add(named.value);
-    if (identity === undefined) continue;
-    for (const spelling of withSpellings(identity, named.value, 'usual', reading)) {
-      const spelled = identityKey(spelling);
-      const index = indexOf.get(spelled) ?? identities.push(spelling) - 1;
-      indexOf.set(spelled, index);
-      one.indexes.add(index);
-    }
-  }
-  if (distinct.size === 0 && faults.length === 0)
+  const { identities, named } = distinctIn(body.ids, 'usual', reading);
+  if (named.length === 0 && faults.length === 0)
     faults.push({ path: '/ids', message: 'must hold an identifier' });
   const ucid = body.ucid == null ? undefined : readUcid({ value: body.ucid, path: '/ucid' }, faults);
   if (faults.length > 0) throw invalidRequest(...faults.slice(0, MAX_DETAILS));
@@ -238,7 +208,7 @@ export function readUnlink(body: Static<typeof unlinkBody>, reading: IdentityRea
     region: { name: body.region, path: '/region' },
     identities,
     ...(ucid === undefined ? {} : { ucid }),
-    named: [...distinct.values()],
+    named,
   };
 }
 
@@ -248,26 +218,19 @@ function unlinkAnswerOf(
   named: UnlinkRequest['named'],
   mayRead: boolean,
 ): Static<typeof unlinkAnswer> {
-  if (outcome.kind === 'refused')
-    return { ucids: [], identitiesNotFound: named.flatMap(({ sent }) => [...sent]) };
+  if (outcome.kind === 'refused') return { ucids: [], identitiesNotFound: sentOf(named) };
   const { profile, notHeld, split } = outcome;
   return {
     ucids: split === undefined ? [profile.ucid] : [profile.ucid, split.ucid],
-    identitiesNotFound: notHeldOf(notHeld, named).flatMap(({ sent }) => [...sent]),
+    identitiesNotFound: sentOf(missingOf(named, notHeld)),
     ...(split !== undefined && mayRead ? restsOf(split) : {}),
   };
 }
 
 /** The number of identities without a profile; 0 when the unlink was refused for another reason. */
 function notFoundBy(outcome: ProfileUnlinkOutcome, named: UnlinkRequest['named']): number {
-  if (outcome.kind === 'unlinked') return notHeldOf(outcome.notHeld, named).length;
+  if (outcome.kind === 'unlinked') return missingOf(named, outcome.notHeld).length;
   return outcome.reason === 'no_profile' ? named.length : 0;
-}
-
-/** The identities of which the profile had no spelling. */
-function notHeldOf(notHeld: readonly number[], named: UnlinkRequest['named']): readonly NamedIdentity[] {
-  const indexes = new Set(notHeld);
-  return named.filter((one) => [...one.indexes].every((index) => indexes.has(index)));
 }
 
 /** The error of a refusal; undefined when no profile has the identities, which is a successful response. */
