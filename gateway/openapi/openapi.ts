@@ -210,7 +210,7 @@ function parametersOf(url: string, params: unknown) {
 type Schema = Readonly<Record<string, unknown>>;
 
 /** A copy of a schema with the keywords of `documentedAs` applied, at any depth. */
-export function documented(schema: unknown): unknown {
+function documented(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(documented);
   if (typeof schema !== 'object' || schema === null) return schema;
   const { [DOCUMENTED]: added, ...own } = schema as Schema;

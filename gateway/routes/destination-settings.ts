@@ -147,7 +147,7 @@ function createSettingsChecker(): SettingsChecker {
 export const MASK = '********';
 
 /** Settings without `null`, which means absent, and without masks, which stand for stored secrets. */
-export function statedSettings(settings: JsonObject, secrets: readonly string[]): JsonObject {
+function statedSettings(settings: JsonObject, secrets: readonly string[]): JsonObject {
   return Object.fromEntries(
     Object.entries(settings).filter(
       ([name, value]) => value !== null && !(secrets.includes(name) && value === MASK),
@@ -156,7 +156,7 @@ export function statedSettings(settings: JsonObject, secrets: readonly string[])
 }
 
 /** The stored secrets, sealed, that a change masks or leaves out. */
-export function keptSecrets(stored: JsonObject, stated: JsonObject, secrets: readonly string[]): JsonObject {
+function keptSecrets(stored: JsonObject, stated: JsonObject, secrets: readonly string[]): JsonObject {
   return Object.fromEntries(
     Object.entries(stored).filter(([name]) => secrets.includes(name) && !Object.hasOwn(stated, name)),
   );

@@ -185,7 +185,7 @@ export function trialOf(source: string, workspaceId: string): SandboxProgram {
 }
 
 /** JSON pointer to the first difference of two JSON values; undefined when they are equal. */
-export function firstDifference(actual: Json, expected: Json, path = ''): string | undefined {
+function firstDifference(actual: Json, expected: Json, path = ''): string | undefined {
   if (!isContainer(actual) || !isContainer(expected))
     return JSON.stringify(actual) === JSON.stringify(expected) ? undefined : path;
   if (Array.isArray(actual) !== Array.isArray(expected)) return path;

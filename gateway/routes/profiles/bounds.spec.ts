@@ -34,10 +34,6 @@ describe('a write that names more than a profile can hold', () => {
     });
   });
 
-  it('accepts as many as a profile has', () => {
-    expect(refusal({ ids: names(500, 'x') })).toBeUndefined();
-  });
-
   it.each<[string, object]>([
     ['categories', { profile: names(MANY, 1) }],
     ['attributes of one category', { profile: { home: names(MANY, 1) } }],

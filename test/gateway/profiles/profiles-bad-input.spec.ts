@@ -56,31 +56,6 @@ describe('a write', () => {
     ['orgId null', { ...WRITE, orgId: null }, ['/orgId']],
     ['a region in capitals', { ...WRITE, region: 'EU' }, ['/region']],
     ['an invalid time', { ...WRITE, upsert: { profile: { a: { _ts: 'now' } } } }, ['/upsert/profile/a/_ts']],
-    [
-      'a time with a fraction',
-      { ...WRITE, upsert: { profile: { a: { _ts: 1.5 } } } },
-      ['/upsert/profile/a/_ts'],
-    ],
-    [
-      'a time before all times',
-      { ...WRITE, upsert: { profile: { a: { _ts: -1 } } } },
-      ['/upsert/profile/a/_ts'],
-    ],
-    [
-      'a time after all times',
-      { ...WRITE, upsert: { profile: { a: { _ts: 1e16 } } } },
-      ['/upsert/profile/a/_ts'],
-    ],
-    [
-      'a time in seconds',
-      { ...WRITE, upsert: { profile: { a: { _ts: 1_612_345_678 } } } },
-      ['/upsert/profile/a/_ts'],
-    ],
-    [
-      'a time in microseconds',
-      { ...WRITE, upsert: { profile: { a: { _ts: '1612345678000000' } } } },
-      ['/upsert/profile/a/_ts'],
-    ],
     ['no time for all categories', { ...WRITE, upsert: { profile: { _ts: {} } } }, ['/upsert/profile/_ts']],
     ['a ucid that is not text', { ...WRITE, ucid: 7 }, ['/ucid']],
     ['both forms of the body', { ...WRITE, ...SEARCH }, ['/regions', '/search']],
