@@ -38,7 +38,7 @@ it('an event is found in the slow queue of validate until that has taken it', as
   } as unknown as EventLog;
   const waits = (message_id: string) => {
     const received = { entry: entryAt('events.production', 5, message_id), event: { ...EVENT, message_id } };
-    return isInSlowValidation(new LogScan(log, 1_000, () => 0), log, received);
+    return isInSlowValidation(new LogScan(log, 1_000, () => 0), received);
   };
   expect(await waits('m')).toBe(true);
   expect(await waits('other')).toBe(false);

@@ -74,7 +74,7 @@ function setUp({ entries = {}, waiting = [] as readonly string[], answers = true
     },
   } as Pick<History, 'get'>;
   const written = { delivery: DELIVERY, entry: at(TOPIC.deliveries, 0, JSON.stringify(DELIVERY)) };
-  return { scan, log, time, trace: () => traceDelivery(scan, { log, history }, written, 'w') };
+  return { scan, time, trace: () => traceDelivery(scan, { history }, written, 'w') };
 }
 
 function at(topic: string, offset: number, value: string): LogEntry {
@@ -120,7 +120,7 @@ describe('a delivery that a stage gave up', () => {
 
   it('is unknown, and the event failed there, not delivered', async () => {
     const set = setUp({ entries: { [TOPIC.poison]: [poisonOf(DELIVERY)] } });
-    const { rules, poisoned } = await withDeadLetters(set.scan, set.log, received, await rulesOf(set));
+    const { rules, poisoned } = await withDeadLetters(set.scan, received, await rulesOf(set));
     expect(poisoned).toEqual({ stage: 'deliver', error: 'broken' });
     expect(rules).toMatchObject([{ deliveries: [{ status: 'unknown', first_try: false }] }]);
   });
@@ -139,7 +139,7 @@ describe('a delivery that a stage gave up', () => {
       waiting: [TOPIC.outcomes],
       read: 1,
     });
-    const { rules, poisoned } = await withDeadLetters(set.scan, set.log, received, await rulesOf(set));
+    const { rules, poisoned } = await withDeadLetters(set.scan, received, await rulesOf(set));
     expect(poisoned).toEqual({ stage: 'deliver', error: 'broken' });
     expect(rules).toMatchObject([{ deliveries: [{ status: 'unknown', attempts: [first] }] }]);
     expect(rules[0]?.deliveries[0]).not.toHaveProperty('next_attempt_at');
@@ -155,14 +155,14 @@ describe('a delivery that a stage gave up', () => {
       waiting: [TOPIC.outcomes],
       read: 1,
     });
-    const { rules, poisoned } = await withDeadLetters(set.scan, set.log, received, await rulesOf(set));
+    const { rules, poisoned } = await withDeadLetters(set.scan, received, await rulesOf(set));
     expect(poisoned).toBeUndefined();
     expect(rules).toMatchObject([{ deliveries: [{ status: 'retrying', next_attempt_at: AT }] }]);
   });
 
   it('is not mixed up with another of its event', async () => {
     const set = setUp({ entries: { [TOPIC.poison]: [poisonOf({ ...DELIVERY, id: 'other' })] } });
-    const { rules, poisoned } = await withDeadLetters(set.scan, set.log, received, await rulesOf(set));
+    const { rules, poisoned } = await withDeadLetters(set.scan, received, await rulesOf(set));
     expect(poisoned).toBeUndefined();
     expect(rules).toMatchObject([{ deliveries: [{ status: 'delivered', first_try: true }] }]);
   });
@@ -171,7 +171,7 @@ describe('a delivery that a stage gave up', () => {
     const set = setUp({ entries: { [TOPIC.poison]: ['{}'] } });
     const rules = await rulesOf(set);
     set.time.now = 1_500;
-    const checked = await withDeadLetters(set.scan, set.log, received, rules);
+    const checked = await withDeadLetters(set.scan, received, rules);
     expect(checked).toMatchObject({ rules: [{ deliveries: [{ status: 'unknown' }] }] });
   });
 });

@@ -30,7 +30,7 @@ import {
 } from '@tributary/core';
 import { type ContractDependencies, evaluateContract } from '../ingestion/contract-check.ts';
 import { FairSemaphore } from '../limits/turns.ts';
-import { CLOCK_SKEW_MS, isEntryOf, LogScan, type ScanEnd, type ScanRange, specOf } from './log-scan.ts';
+import { CLOCK_SKEW_MS, isEntryOf, LogScan, type ScanEnd, type ScanRange } from './log-scan.ts';
 import { traceRules } from './rule-traces.ts';
 
 /** How long one trace reads, ms. */
@@ -42,8 +42,10 @@ const CONCURRENCY = { concurrency: 2, maxWaiting: 20, maxWaitingPerOwner: 4, ret
 interface TraceSources extends ContractDependencies {
   readonly log: EventLog;
   readonly deduplicator: Pick<Deduplicator, 'winner'>;
+  /** The dedupe claims of events that a replay re-evaluated. */
   readonly reevaluations: Pick<Deduplicator, 'winner'>;
   readonly history: Pick<History, 'get'>;
+  /** Received topics declared by the operator, beside one per environment. */
   readonly dedicatedTopics: readonly string[];
 }
 
@@ -90,7 +92,6 @@ export class EventTracer {
 }
 
 async function pathOf(scan: LogScan, sources: TraceSources, received: ReceivedEvent): Promise<Path> {
-  const { log } = sources;
   const { entry, event } = received;
   const keyId = entry.headers[HEADER.keyId];
   const known = {
@@ -99,8 +100,8 @@ async function pathOf(scan: LogScan, sources: TraceSources, received: ReceivedEv
     ...(keyId === undefined ? {} : { key_id: keyId }),
     rules: [],
   };
-  if (!(await isValidated(log, entry))) return { ...known, stage: 'validate' };
-  if (await isInSlowValidation(scan, log, received)) return { ...known, stage: 'validate.slow' };
+  if (!(await isValidated(scan, entry))) return { ...known, stage: 'validate' };
+  if (await isInSlowValidation(scan, received)) return { ...known, stage: 'validate.slow' };
   const contract = await contractStep(sources, received);
   if (contract.outcome === 'rejected') {
     const reevaluated = await findReevaluated(scan, sources, received);
@@ -120,7 +121,7 @@ async function pathOfReevaluated(
 ): Promise<Path> {
   const { entry, event } = reevaluation;
   const { violations: _none, ...verdict } = await contractStep(sources, reevaluation);
-  const accepted = await findAccepted(scan, sources.log, reevaluation);
+  const accepted = await findAccepted(scan, reevaluation);
   // A corrected event of the same id was accepted instead.
   if (accepted !== undefined && accepted.headers[HEADER.reevaluatedBy] === undefined) return known;
   const reevaluated = {
@@ -139,20 +140,19 @@ async function pathOfAccepted(
   known: ValidatedPath,
   found?: LogEntry,
 ): Promise<Path> {
-  const { log } = sources;
-  const accepted = found ?? (await findAccepted(scan, log, received));
+  const accepted = found ?? (await findAccepted(scan, received));
   if (accepted === undefined) {
-    const { records } = await findDeadLetters(scan, log, received);
+    const { records } = await findDeadLetters(scan, received);
     return { ...known, ...failedStage(records[0]) };
   }
   const path = { ...known, accepted: entryLocationOf(accepted) };
   const { topic, partition, offset } = accepted.position;
-  const routed = (await log.positionOf('route', topic, partition)) ?? 0;
+  const routed = await scan.consumed('route', topic, partition);
   if (routed <= offset) return { ...path, stage: 'route' };
   const state = sources.catalog.state;
   const asRouted = { entry: accepted, event: JSON.parse(accepted.value) as CanonicalEvent };
   const rules = await traceRules(scan, { ...sources, state }, asRouted);
-  return { ...path, ...(await withDeadLetters(scan, log, received, rules)) };
+  return { ...path, ...(await withDeadLetters(scan, received, rules)) };
 }
 
 function entryLocationOf({ position, timestamp }: LogEntry): EntryLocation {
@@ -180,15 +180,6 @@ interface ReceivedEvent {
   readonly event: CanonicalEvent;
 }
 
-interface ReceivedSources {
-  readonly log: EventLog;
-  readonly deduplicator: Pick<Deduplicator, 'winner'>;
-  /** The dedupe claims of events that a replay re-evaluated. */
-  readonly reevaluations: Pick<Deduplicator, 'winner'>;
-  /** Received topics declared by the operator, beside one per environment. */
-  readonly dedicatedTopics: readonly string[];
-}
-
 /**
  * Finds the received entry of a message id; of a message that was sent repeatedly, the entry that won deduplication.
  * Undefined when it is not found. The searches, cheapest first:
@@ -199,45 +190,84 @@ interface ReceivedSources {
  */
 async function findReceived(
   scan: LogScan,
-  sources: ReceivedSources,
+  { deduplicator, dedicatedTopics }: TraceSources,
   query: TraceQuery,
 ): Promise<ReceivedEvent | undefined> {
-  return (
-    (await findDedupeWinner(scan, sources, query)) ??
-    (await findUnvalidated(scan, sources, query)) ??
-    (await findNearItsTime(scan, sources, query))
-  );
-}
+  const { log } = scan;
+  const { workspaceId, messageId, around } = query;
+  return (await dedupeWinner()) ?? (await unvalidated()) ?? (await nearItsTime());
 
-async function findDedupeWinner(
-  scan: LogScan,
-  sources: ReceivedSources,
-  query: TraceQuery,
-): Promise<ReceivedEvent | undefined> {
-  const { workspaceId, messageId } = query;
-  for (const environment of query.environments) {
-    const position = await scan.ask('deduplicator', () =>
-      sources.deduplicator.winner({ workspaceId, environment, messageId }, [
-        ...topicsOf(sources, [environment]),
-        TOPIC.receivedSlow,
-      ]),
-    );
-    if (position === undefined || position === 'unanswered') continue;
-    const found = await readAt(scan, position, query);
-    if (found !== undefined) return (await firstReceived(scan, found, query)) ?? found;
+  async function dedupeWinner(): Promise<ReceivedEvent | undefined> {
+    for (const environment of query.environments) {
+      const position = await scan.ask('deduplicator', () =>
+        deduplicator.winner({ workspaceId, environment, messageId }, [
+          ...topicsOf([environment]),
+          TOPIC.receivedSlow,
+        ]),
+      );
+      if (position === undefined || position === 'unanswered') continue;
+      const found = await readAt(scan, position, query);
+      if (found !== undefined) return (await firstReceived(found)) ?? found;
+    }
+    return undefined;
   }
-  return undefined;
-}
 
-/** A re-evaluated event won deduplication by its entry in validate's slow queue, which names the received entry. */
-async function firstReceived(
-  scan: LogScan,
-  { entry: { position, headers } }: ReceivedEvent,
-  query: TraceQuery,
-): Promise<ReceivedEvent | undefined> {
-  if (position.topic !== TOPIC.receivedSlow) return undefined;
-  const received = parsePosition(headers[HEADER.receivedPosition] ?? '');
-  return received === undefined ? undefined : readAt(scan, received, query);
+  /** A re-evaluated event won deduplication by its entry in validate's slow queue, which names the received entry. */
+  async function firstReceived({ entry }: ReceivedEvent): Promise<ReceivedEvent | undefined> {
+    const { position, headers } = entry;
+    if (position.topic !== TOPIC.receivedSlow) return undefined;
+    const received = parsePosition(headers[HEADER.receivedPosition] ?? '');
+    return received === undefined ? undefined : readAt(scan, received, query);
+  }
+
+  async function unvalidated(): Promise<ReceivedEvent | undefined> {
+    return earliestIn(async (topic, partition) => {
+      const consumed = await log.positionOf('validate', topic, partition);
+      return { topic, partition, from: consumed ?? (await log.first(topic, partition)) };
+    });
+  }
+
+  async function nearItsTime(): Promise<ReceivedEvent | undefined> {
+    const assignedAt = timeOfId(messageId);
+    const times: (readonly [since: number, until: number])[] = [];
+    if (around !== undefined) times.push([around - AROUND_MS, around + AROUND_MS]);
+    if (assignedAt !== undefined) times.push([assignedAt - CLOCK_SKEW_MS, assignedAt + APPENDED_WITHIN_MS]);
+    for (const [since, until] of times) {
+      const found = await earliestIn(async (topic, partition) => ({
+        topic,
+        partition,
+        from: await log.offsetAt(topic, partition, since),
+        to: await log.offsetAt(topic, partition, until),
+      }));
+      if (found !== undefined) return found;
+    }
+    return undefined;
+  }
+
+  /** The entry of a repeated message that was appended first. */
+  async function earliestIn(
+    rangeOf: (topic: string, partition: number) => Promise<ScanRange>,
+  ): Promise<ReceivedEvent | undefined> {
+    const found: ReceivedEvent[] = [];
+    const partitions = topicsOf(query.environments).flatMap((topic) =>
+      partitionsOf(scan, topic, query).map((partition) => ({ topic, partition })),
+    );
+    await Promise.all(
+      partitions.map(async ({ topic, partition }) => {
+        await scan.visit(await rangeOf(topic, partition), (entry) => {
+          const here = eventIn(entry, query);
+          if (here !== undefined) found.push(here);
+          return here === undefined ? undefined : 'enough';
+        });
+      }),
+    );
+    return found.sort((a, b) => a.entry.timestamp - b.entry.timestamp)[0];
+  }
+
+  /** Dedicated topics are always included: they may hold events of either environment. */
+  function topicsOf(environments: readonly Environment[]): readonly string[] {
+    return [...environments.map(receivedTopic), ...dedicatedTopics].filter((topic) => log.topics.has(topic));
+  }
 }
 
 /**
@@ -246,7 +276,7 @@ async function firstReceived(
  */
 async function findReevaluated(
   scan: LogScan,
-  { reevaluations }: Pick<ReceivedSources, 'reevaluations'>,
+  { reevaluations }: Pick<TraceSources, 'reevaluations'>,
   { event }: ReceivedEvent,
 ): Promise<ReceivedEvent | undefined> {
   const { workspace_id: workspaceId, environment, message_id: messageId } = event;
@@ -272,72 +302,8 @@ async function readAt(
   return found;
 }
 
-async function findUnvalidated(
-  scan: LogScan,
-  sources: ReceivedSources,
-  query: TraceQuery,
-): Promise<ReceivedEvent | undefined> {
-  const { log } = sources;
-  return earliestIn(scan, sources, query, async (topic, partition) => {
-    const consumed = await log.positionOf('validate', topic, partition);
-    return { topic, partition, from: consumed ?? (await log.first(topic, partition)) };
-  });
-}
-
-async function findNearItsTime(
-  scan: LogScan,
-  sources: ReceivedSources,
-  query: TraceQuery,
-): Promise<ReceivedEvent | undefined> {
-  const assignedAt = timeOfId(query.messageId);
-  const times: (readonly [since: number, until: number])[] = [];
-  if (query.around !== undefined) times.push([query.around - AROUND_MS, query.around + AROUND_MS]);
-  if (assignedAt !== undefined) times.push([assignedAt - CLOCK_SKEW_MS, assignedAt + APPENDED_WITHIN_MS]);
-  for (const [since, until] of times) {
-    const found = await earliestIn(scan, sources, query, async (topic, partition) => ({
-      topic,
-      partition,
-      from: await sources.log.offsetAt(topic, partition, since),
-      to: await sources.log.offsetAt(topic, partition, until),
-    }));
-    if (found !== undefined) return found;
-  }
-  return undefined;
-}
-
-/** The entry of a repeated message that was appended first. */
-async function earliestIn(
-  scan: LogScan,
-  sources: ReceivedSources,
-  query: TraceQuery,
-  rangeOf: (topic: string, partition: number) => Promise<ScanRange>,
-): Promise<ReceivedEvent | undefined> {
-  const found: ReceivedEvent[] = [];
-  const partitions = topicsOf(sources, query.environments).flatMap((topic) =>
-    partitionsOf(sources.log, topic, query).map((partition) => ({ topic, partition })),
-  );
-  await Promise.all(
-    partitions.map(async ({ topic, partition }) => {
-      await scan.visit(await rangeOf(topic, partition), (entry) => {
-        const here = eventIn(entry, query);
-        if (here !== undefined) found.push(here);
-        return here === undefined ? undefined : 'enough';
-      });
-    }),
-  );
-  return found.sort((a, b) => a.entry.timestamp - b.entry.timestamp)[0];
-}
-
-/** Dedicated topics are always included: they may hold events of either environment. */
-function topicsOf(
-  { log, dedicatedTopics }: ReceivedSources,
-  environments: readonly Environment[],
-): readonly string[] {
-  return [...environments.map(receivedTopic), ...dedicatedTopics].filter((topic) => log.topics.has(topic));
-}
-
-function partitionsOf(log: EventLog, topic: string, { subject, workspaceId }: TraceQuery): readonly number[] {
-  const { partitions, earlier = [] } = log.topics.get(topic) ?? { partitions: 0 };
+function partitionsOf(scan: LogScan, topic: string, { subject, workspaceId }: TraceQuery): readonly number[] {
+  const { partitions, earlier = [] } = scan.log.topics.get(topic) ?? { partitions: 0 };
   if (subject !== undefined)
     return partitionsOfKey(eventKey({ workspace_id: workspaceId, user_id: subject }), {
       partitions,
@@ -363,21 +329,17 @@ function eventIn(
 const CATALOG_WAIT_MS = 250;
 
 /** True once validate has consumed the received entry. */
-async function isValidated(log: EventLog, { position }: LogEntry): Promise<boolean> {
+async function isValidated(scan: LogScan, { position }: LogEntry): Promise<boolean> {
   const { topic, partition, offset } = position;
-  return ((await log.positionOf('validate', topic, partition)) ?? 0) > offset;
+  return (await scan.consumed('validate', topic, partition)) > offset;
 }
 
 /** True while the event waits in validate's slow queue. */
-export async function isInSlowValidation(
-  scan: LogScan,
-  log: EventLog,
-  { entry, event }: ReceivedEvent,
-): Promise<boolean> {
+export async function isInSlowValidation(scan: LogScan, { entry, event }: ReceivedEvent): Promise<boolean> {
   const topic = TOPIC.receivedSlow;
-  for (const partition of partitionsOfKey(eventKey(event), specOf(log, topic))) {
-    const consumed = (await log.positionOf('validate.slow', topic, partition)) ?? 0;
-    const from = await log.offsetAt(topic, partition, entry.timestamp - CLOCK_SKEW_MS);
+  for (const partition of partitionsOfKey(eventKey(event), scan.specOf(topic))) {
+    const consumed = await scan.consumed('validate.slow', topic, partition);
+    const from = await scan.after(entry, topic, partition);
     const end = await scan.visit({ topic, partition, from: Math.max(from, consumed) }, (slow) =>
       // A re-evaluation waits in this queue too; until it is done the event counts as rejected.
       isEntryOf(slow, event) && slow.headers[HEADER.reevaluatedBy] === undefined ? 'enough' : undefined,
@@ -411,15 +373,11 @@ async function contractStep(
 }
 
 /** The event's entry on `events.accepted`; undefined when it was not found. */
-async function findAccepted(
-  scan: LogScan,
-  log: EventLog,
-  { entry, event }: ReceivedEvent,
-): Promise<LogEntry | undefined> {
+async function findAccepted(scan: LogScan, { entry, event }: ReceivedEvent): Promise<LogEntry | undefined> {
   const topic = TOPIC.accepted;
   let found: LogEntry | undefined;
-  for (const partition of partitionsOfKey(eventKey(event), specOf(log, topic))) {
-    const from = await log.offsetAt(topic, partition, entry.timestamp - CLOCK_SKEW_MS);
+  for (const partition of partitionsOfKey(eventKey(event), scan.specOf(topic))) {
+    const from = await scan.after(entry, topic, partition);
     await scan.visit({ topic, partition, from }, (accepted) => {
       if (!isEntryOf(accepted, event)) return undefined;
       found = accepted;
@@ -442,17 +400,16 @@ const NO_IDS: ReadonlySet<string> = new Set();
 /** Finds the dead-letter records of the event and of its deliveries, which may be keyed by these ids. */
 async function findDeadLetters(
   scan: LogScan,
-  log: EventLog,
   { entry, event }: ReceivedEvent,
   deliveryIds: ReadonlySet<string> = NO_IDS,
 ): Promise<DeadLetters> {
   const topic = TOPIC.poison;
-  const partitions = log.topics.get(topic)?.partitions ?? 0;
+  const partitions = scan.log.topics.get(topic)?.partitions ?? 0;
   const records: DeadLetterRecord[] = [];
   // The entry is a JSON text within a JSON text.
   const messageId = JSON.stringify(JSON.stringify(event.message_id)).slice(1, -1);
   const scanPartition = async (partition: number): Promise<ScanEnd> => {
-    const from = await log.offsetAt(topic, partition, entry.timestamp - CLOCK_SKEW_MS);
+    const from = await scan.after(entry, topic, partition);
     return scan.visit({ topic, partition, from }, ({ key, value }) => {
       const isNamed = value.includes(messageId) && value.includes(event.workspace_id);
       if (isNamed || deliveryIds.has(key)) records.push(JSON.parse(value) as DeadLetterRecord);
@@ -471,7 +428,6 @@ async function findDeadLetters(
  */
 export async function withDeadLetters(
   scan: LogScan,
-  log: EventLog,
   received: ReceivedEvent,
   rules: readonly RuleTrace[],
 ): Promise<Pick<EventTrace, 'rules' | 'poisoned'>> {
@@ -481,7 +437,7 @@ export async function withDeadLetters(
   );
   if (!isUndecided && !isConcluded) return { rules };
   const ids = new Set(rules.flatMap(({ deliveries }) => deliveries.map(({ id }) => id)));
-  const deadLetters = await findDeadLetters(scan, log, received, ids);
+  const deadLetters = await findDeadLetters(scan, received, ids);
   const checked = rules.map((rule) => ({
     ...rule,
     deliveries: rule.deliveries.map((delivery) => unlessDeadLettered(delivery, deadLetters)),

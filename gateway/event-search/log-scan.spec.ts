@@ -1,4 +1,4 @@
-import { type LogEntry, Unavailable } from '@tributary/core';
+import { type EventLog, type LogEntry, Unavailable } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { LogScan } from './log-scan.ts';
 
@@ -18,7 +18,7 @@ function setUp(entries: number, readMs = 0) {
       });
       return { entries: read, next };
     },
-  };
+  } as unknown as EventLog;
   return { scan: new LogScan(log, BUDGET_MS, () => time.now), time };
 }
 
@@ -63,7 +63,7 @@ describe('a scan of the log', () => {
         });
         return { entries: read, next };
       },
-    };
+    } as unknown as EventLog;
     const scan = new LogScan(log, 10_000, () => time.now);
     const visited: number[] = [];
     expect(await scan.visit(all, offsets(visited))).toBe('end');

@@ -41,7 +41,7 @@ export type ScanEnd = 'end' | 'enough' | 'timed out';
  * the result is incomplete.
  */
 export class LogScan {
-  readonly #log: Pick<EventLog, 'read' | 'end'>;
+  readonly log: EventLog;
   readonly #elapsed: () => number;
   readonly #startedAt: number;
   readonly #deadline: number;
@@ -52,8 +52,8 @@ export class LogScan {
   readonly #queue: (() => void)[] = [];
 
   /** `elapsed`: a monotonic clock, ms. */
-  constructor(log: Pick<EventLog, 'read' | 'end'>, budgetMs: number, elapsed: () => number) {
-    this.#log = log;
+  constructor(log: EventLog, budgetMs: number, elapsed: () => number) {
+    this.log = log;
     this.#elapsed = elapsed;
     this.#startedAt = elapsed();
     this.#deadline = this.#startedAt + budgetMs;
@@ -68,19 +68,32 @@ export class LogScan {
     };
   }
 
+  /** The partitions of a topic; one where it is not declared. */
+  specOf(topic: string): Pick<TopicSpec, 'partitions' | 'earlier'> {
+    return this.log.topics.get(topic) ?? { partitions: 1 };
+  }
+
+  /** The offset from which on a partition has what was appended after an entry, whichever clocks are wrong. */
+  after({ timestamp }: LogEntry, topic: string, partition: number): Promise<number> {
+    return this.log.offsetAt(topic, partition, timestamp - CLOCK_SKEW_MS);
+  }
+
+  /** The offset up to which a stage has consumed a partition. */
+  async consumed(stage: string, topic: string, partition: number): Promise<number> {
+    return (await this.log.positionOf(stage, topic, partition)) ?? 0;
+  }
+
   /** Calls `visitor` with the entries of a range, in order, until it returns `enough`. */
   async visit(range: ScanRange, visitor: (entry: LogEntry) => 'enough' | undefined): Promise<ScanEnd> {
     const { topic, partition } = range;
-    const to = range.to ?? (await this.#log.end(topic, partition));
+    const to = range.to ?? (await this.log.end(topic, partition));
     let deadline = this.#deadline;
     for (let next = range.from; next < to; ) {
       if (this.#elapsed() >= deadline) {
         this.#complete = false;
         return 'timed out';
       }
-      const read = await this.#limited(() =>
-        this.#log.read(topic, partition, next, { maxBytes: READ_BYTES }),
-      );
+      const read = await this.#limited(() => this.log.read(topic, partition, next, { maxBytes: READ_BYTES }));
       for (const entry of read.entries) {
         if (entry.position.offset >= to) return 'end';
         this.#entries += 1;
@@ -133,11 +146,6 @@ export class LogScan {
       });
     }
   }
-}
-
-/** The partitions of a topic; one where it is not declared. */
-export function specOf(log: EventLog, topic: string): Pick<TopicSpec, 'partitions' | 'earlier'> {
-  return log.topics.get(topic) ?? { partitions: 1 };
 }
 
 /** Whether an entry holds this event or one of its deliveries, by its headers. */

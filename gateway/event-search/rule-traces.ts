@@ -7,7 +7,6 @@ import {
   deliveryId,
   deliveryKey,
   destinationMismatch,
-  type EventLog,
   FilterBudget,
   HASHED_SUBJECT,
   HEADER,
@@ -37,7 +36,7 @@ import {
 } from '@tributary/core';
 import { TENANT_TURNS } from '../limits/turns.ts';
 import { defined } from '../resources/schemas.ts';
-import { CLOCK_SKEW_MS, isEntryOf, type LogScan, type ScanEnd, specOf } from './log-scan.ts';
+import { CLOCK_SKEW_MS, isEntryOf, type LogScan, type ScanEnd } from './log-scan.ts';
 
 /** An accepted event, as route reads it. */
 interface AcceptedEvent {
@@ -55,7 +54,7 @@ export async function traceRules(
   sources: RuleSources,
   accepted: AcceptedEvent,
 ): Promise<readonly RuleTrace[]> {
-  const { log, state } = sources;
+  const { state } = sources;
   const { event } = accepted;
   const owner = organizationOf(state, event.workspace_id);
   const matches = await TENANT_TURNS.runSteps(owner, matchesOf(state, event));
@@ -63,11 +62,11 @@ export async function traceRules(
     .entities('rule', event.workspace_id)
     .map((rule) => evaluateRule(rule, state, accepted, matches));
   const candidates = evaluated.filter(({ mayHaveDeliveries }) => mayHaveDeliveries);
-  const direct = await deliveriesOf(scan, log, accepted, candidates, false);
+  const direct = await deliveriesOf(scan, accepted, candidates, false);
   const missing = candidates.filter(({ rule }) => !direct.byId.has(deliveryId(rule.id, event, 0)));
-  const slow = missing.length > 0 ? await slowQueueOf(scan, log, accepted) : NOT_IN_SLOW_QUEUE;
+  const slow = missing.length > 0 ? await slowQueueOf(scan, accepted) : NOT_IN_SLOW_QUEUE;
   const fromSlowQueue = missing.filter(({ rule }) => names(slow.passed, rule));
-  const found = merged(direct, await deliveriesOf(scan, log, accepted, fromSlowQueue, true));
+  const found = merged(direct, await deliveriesOf(scan, accepted, fromSlowQueue, true));
   const traces = await Promise.all(
     evaluated.map(async ({ rule, mayHaveDeliveries, mayBeChanged, trace }) => {
       if (!mayHaveDeliveries) return { ...trace, transformation: 'unknown' as const, deliveries: [] };
@@ -159,17 +158,16 @@ const NO_DELIVERIES: FoundDeliveries = { byId: new Map(), complete: true };
 /** The deliveries of these rules; with `slow`, those that were appended from route's slow queue. */
 async function deliveriesOf(
   scan: LogScan,
-  log: EventLog,
   { entry, event }: AcceptedEvent,
   evaluated: readonly EvaluatedRule[],
   slow: boolean,
 ): Promise<FoundDeliveries> {
   if (evaluated.length === 0) return NO_DELIVERIES;
   const rules = evaluated.map(({ rule }) => rule);
-  return findDeliveries(scan, log, {
+  return findDeliveries(scan, {
     accepted: entry,
     event,
-    partitions: partitionsOf(log, event, rules),
+    partitions: partitionsOf(scan, event, rules),
     hasAll: (byId) =>
       rules.every((rule) => rule.transformation_id === null && byId.has(deliveryId(rule.id, event, 0))),
     slow,
@@ -181,8 +179,8 @@ function merged(one: FoundDeliveries, other: FoundDeliveries): FoundDeliveries {
 }
 
 /** All partitions where a rule has a transformation, which may change the event's subject and so the key. */
-function partitionsOf(log: EventLog, event: CanonicalEvent, rules: readonly Rule[]): ReadonlySet<number> {
-  const spec = specOf(log, TOPIC.deliveries);
+function partitionsOf(scan: LogScan, event: CanonicalEvent, rules: readonly Rule[]): ReadonlySet<number> {
+  const spec = scan.specOf(TOPIC.deliveries);
   if (rules.some((rule) => rule.transformation_id !== null))
     return new Set(Array.from({ length: spec.partitions }, (_, partition) => partition));
   return new Set(
@@ -205,15 +203,11 @@ interface SlowQueueState {
 const NOT_IN_SLOW_QUEUE: SlowQueueState = { waiting: [], redriven: [], passed: [], complete: true };
 
 /** The entries of an accepted event, which route has consumed, in route's slow queue. */
-export async function slowQueueOf(
-  scan: LogScan,
-  log: EventLog,
-  { entry, event }: AcceptedEvent,
-): Promise<SlowQueueState> {
+export async function slowQueueOf(scan: LogScan, { entry, event }: AcceptedEvent): Promise<SlowQueueState> {
   const topic = TOPIC.eventsSlow;
   const { partition } = entry.position;
-  const from = await log.offsetAt(topic, partition, entry.timestamp - CLOCK_SKEW_MS);
-  const consumed = (await log.positionOf('route.slow', topic, partition)) ?? 0;
+  const from = await scan.after(entry, topic, partition);
+  const consumed = await scan.consumed('route.slow', topic, partition);
   const [waiting, redriven, passed]: [string[], string[], string[]] = [[], [], []];
   const before = await scan.visit({ topic, partition, from, to: consumed }, (slow) => {
     const { headers } = slow;
@@ -323,7 +317,6 @@ interface LoggedDelivery {
 }
 
 interface DeliverySources {
-  readonly log: EventLog;
   readonly history: Pick<History, 'get'>;
 }
 
@@ -353,17 +346,16 @@ interface DeliveryQuery {
  */
 async function findDeliveries(
   scan: LogScan,
-  log: EventLog,
   { accepted, event, partitions, hasAll, slow }: DeliveryQuery,
 ): Promise<FoundDeliveries> {
   const topic = TOPIC.deliveries;
   const byId = new Map<string, LoggedDelivery>();
   const ends = await Promise.all(
     [...partitions].map(async (partition) => {
-      const from = await log.offsetAt(topic, partition, accepted.timestamp - CLOCK_SKEW_MS);
+      const from = await scan.after(accepted, topic, partition);
       return scan.visit({ topic, partition, from }, (entry) => {
         if (!isEntryOf(entry, event))
-          return !slow && isOfLaterEvent(log, entry, accepted, event) ? 'enough' : undefined;
+          return !slow && isOfLaterEvent(scan, entry, accepted, event) ? 'enough' : undefined;
         const delivery = readDeliveryEntry(entry);
         if (delivery.replay === undefined) byId.set(delivery.id, { delivery, entry });
         return hasAll(byId) ? 'enough' : undefined;
@@ -374,14 +366,14 @@ async function findDeliveries(
 }
 
 /** Whether an entry is the first delivery of a later event of the same partition. Redrives, replays and notices are in no order. */
-function isOfLaterEvent(log: EventLog, entry: LogEntry, accepted: LogEntry, event: CanonicalEvent): boolean {
+function isOfLaterEvent(scan: LogScan, entry: LogEntry, accepted: LogEntry, event: CanonicalEvent): boolean {
   if (entry.timestamp < accepted.timestamp + CLOCK_SKEW_MS) return false;
   const delivery = readDeliveryEntry(entry);
   const { redrives, replay, created_at, workspace_id, destination_id, environment } = delivery;
   const receivedAt = receivedAtOf(delivery, entry);
   if (redrives > 0 || replay !== undefined || receivedAt === undefined || environment !== event.environment)
     return false;
-  const partitions = log.topics.get(TOPIC.accepted)?.partitions ?? 1;
+  const partitions = scan.log.topics.get(TOPIC.accepted)?.partitions ?? 1;
   const subject = entry.key.slice(destination_id.length + 1);
   // Its partition of accepted events is unknown.
   if (subject.startsWith(HASHED_SUBJECT)) return false;
@@ -415,7 +407,6 @@ export async function traceDelivery(
   logged: LoggedDelivery,
   workspaceId: string,
 ): Promise<DeliveryTrace> {
-  const { log } = sources;
   const { delivery, entry } = logged;
   const { partition, offset } = entry.position;
   const pendingAt = (stage: TraceStage): DeliveryTrace => ({
@@ -425,13 +416,13 @@ export async function traceDelivery(
     first_try: false,
     attempts: delivery.attempts,
   });
-  const consumed = (await log.positionOf('deliver', TOPIC.deliveries, partition)) ?? 0;
+  const consumed = await scan.consumed('deliver', TOPIC.deliveries, partition);
   if (consumed <= offset)
     return outcomeOr(await outcomeIn(scan, sources, workspaceId, delivery.id), pendingAt('deliver'));
-  const queue = await queueOf(scan, log, logged);
+  const queue = await queueOf(scan, logged);
   if (queue !== undefined && queue !== 'timed out')
     return outcomeOr(await outcomeIn(scan, sources, workspaceId, delivery.id), pendingAt(queue));
-  const unindexed = await unindexedOutcome(scan, log, logged);
+  const unindexed = await unindexedOutcome(scan, logged);
   const indexed = await outcomeIn(scan, sources, workspaceId, delivery.id);
   const outcome = unindexed.newest ?? (indexed === 'unanswered' ? undefined : indexed);
   if (outcome !== undefined) return unindexed.complete ? outcome : { ...outcome, status: 'unknown' };
@@ -475,17 +466,13 @@ function idsOf({ id, index, destination_id, created_at }: DeliveryEnvelope) {
  * delivery may move from the slow queue to a retry topic meanwhile, so retry topics are read before and after the slow
  * queue.
  */
-async function queueOf(
-  scan: LogScan,
-  log: EventLog,
-  logged: LoggedDelivery,
-): Promise<TraceStage | undefined | 'timed out'> {
-  const retryTopics = [...log.topics.keys()].filter((topic) => topic.startsWith(RETRY_TOPICS));
+async function queueOf(scan: LogScan, logged: LoggedDelivery): Promise<TraceStage | undefined | 'timed out'> {
+  const retryTopics = [...scan.log.topics.keys()].filter((topic) => topic.startsWith(RETRY_TOPICS));
   const inRetry = () =>
-    Promise.all(retryTopics.map((topic) => findWaiting(scan, log, topic, 'deliver.retry', logged)));
+    Promise.all(retryTopics.map((topic) => findWaiting(scan, topic, 'deliver.retry', logged)));
   const before = await inRetry();
   if (before.includes('enough')) return 'deliver.retry';
-  const slow = await findWaiting(scan, log, TOPIC.deliveriesSlow, 'deliver.slow', logged);
+  const slow = await findWaiting(scan, TOPIC.deliveriesSlow, 'deliver.slow', logged);
   if (slow === 'enough') return 'deliver.slow';
   const after = await inRetry();
   if (after.includes('enough')) return 'deliver.retry';
@@ -495,18 +482,17 @@ async function queueOf(
 /** Ends with `enough` when the delivery has an entry on a topic that the topic's stage has not consumed yet. */
 async function findWaiting(
   scan: LogScan,
-  log: EventLog,
   topic: string,
   stage: TraceStage,
   { delivery, entry }: LoggedDelivery,
 ): Promise<ScanEnd> {
   let ended: ScanEnd = 'end';
-  for (const partition of partitionsOfDelivery(log, topic, { delivery, entry })) {
+  for (const partition of partitionsOfDelivery(scan, topic, { delivery, entry })) {
     const [since, consumed] = await Promise.all([
-      log.offsetAt(topic, partition, entry.timestamp - CLOCK_SKEW_MS),
-      log.positionOf(stage, topic, partition),
+      scan.after(entry, topic, partition),
+      scan.consumed(stage, topic, partition),
     ]);
-    const end = await scan.visit({ topic, partition, from: Math.max(since, consumed ?? 0) }, (waiting) =>
+    const end = await scan.visit({ topic, partition, from: Math.max(since, consumed) }, (waiting) =>
       waiting.key === delivery.id || (isEntryOf(waiting, delivery) && waiting.value.includes(delivery.id))
         ? 'enough'
         : undefined,
@@ -519,29 +505,29 @@ async function findWaiting(
 
 /** Where records of a delivery may be: keyed as its record on `deliveries`, or by its id. */
 function partitionsOfDelivery(
-  log: EventLog,
+  scan: LogScan,
   topic: string,
   { delivery, entry }: LoggedDelivery,
 ): ReadonlySet<number> {
-  const spec = specOf(log, topic);
+  const spec = scan.specOf(topic);
   return new Set([...partitionsOfKey(entry.key, spec), ...partitionsOfKey(delivery.id, spec)]);
 }
 
 /** The newest outcome that the history stage has not consumed yet; `complete` when all of them were read. */
 async function unindexedOutcome(
   scan: LogScan,
-  log: EventLog,
   logged: LoggedDelivery,
 ): Promise<{ readonly newest: DeliveryTrace | undefined; readonly complete: boolean }> {
   let newest: { readonly at: number; readonly trace: DeliveryTrace } | undefined;
   let complete = true;
   const { id } = logged.delivery;
-  const retryTopics = [...log.topics.keys()].filter((topic) => topic.startsWith(RETRY_TOPICS));
+  const retryTopics = [...scan.log.topics.keys()].filter((topic) => topic.startsWith(RETRY_TOPICS));
   const partitions = [TOPIC.outcomes, TOPIC.deliveriesDead, ...retryTopics].flatMap((topic) =>
-    [...partitionsOfDelivery(log, topic, logged)].map((partition) => ({ topic, partition })),
+    [...partitionsOfDelivery(scan, topic, logged)].map((partition) => ({ topic, partition })),
   );
   for (const { topic, partition } of partitions) {
-    const from = (await log.positionOf('history', topic, partition)) ?? (await log.first(topic, partition));
+    const from =
+      (await scan.log.positionOf('history', topic, partition)) ?? (await scan.log.first(topic, partition));
     const end = await scan.visit({ topic, partition, from }, (entry) => {
       const outcome = outcomeInRecord(entry, logged.delivery);
       const { timestamp } = entry;

@@ -47,7 +47,7 @@ const lane = (entries: readonly LogEntry[], taken: number) => {
     },
   } as unknown as EventLog;
   const scan = new LogScan(log, 1_000, () => 0);
-  return { trace: () => slowQueueOf(scan, log, { entry: slow(7, {}), event: EVENT }), read };
+  return { trace: () => slowQueueOf(scan, { entry: slow(7, {}), event: EVENT }), read };
 };
 
 it('an event waits in the slow queue for its own entry, not for one of a replay; a redrive is distinguished', async () => {
@@ -143,7 +143,7 @@ it('an event that waited in the slow queue has the delivery that was made then, 
   } as unknown as EventLog;
   const history = { get: async () => undefined } as Pick<History, 'get'>;
   const scan = new LogScan(log, 1_000, () => 0);
-  const [way] = await traceRules(scan, { log, history, state }, { entry: accepted, event: EVENT });
+  const [way] = await traceRules(scan, { history, state }, { entry: accepted, event: EVENT });
   expect(way).toMatchObject({
     transformation: 'outputs',
     deliveries: [{ id: deliveryId('r', EVENT, 0), status: 'delivered' }],
