@@ -2,7 +2,7 @@ import { getEventListeners } from 'node:events';
 import { setImmediate } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { Stopped, TimedOut } from '../failures.ts';
-import { Deadlines, withDeadline } from './deadlines.ts';
+import { Deadlines } from './deadlines.ts';
 
 const TIMEOUT_MS = 1_000;
 const outer = new AbortController().signal;
@@ -111,35 +111,5 @@ describe('in a thread that is busy all the time', () => {
     expect(performance.now() - began).toBeGreaterThanOrEqual(200);
     expect([first.reason, second.reason]).toEqual([expect.any(TimedOut), expect.any(TimedOut)]);
     for (const call of [first, second]) calls.end(call);
-  });
-});
-
-// Uses real timers: these tests wait, and other specs of this process may set timers meanwhile.
-describe('withDeadline', () => {
-  const untilAborted = (signal: AbortSignal) =>
-    new Promise<never>((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
-
-  test('work in time gives its result and leaves nothing on the outer signal', async () => {
-    const outer = new AbortController().signal;
-    await expect(withDeadline(outer, 1_000, async () => 7)).resolves.toBe(7);
-    expect(getEventListeners(outer, 'abort')).toHaveLength(0);
-  });
-
-  test('late work ends with TimedOut', async () => {
-    const late = withDeadline(new AbortController().signal, 5, untilAborted);
-    await expect(late).rejects.toThrow(TimedOut);
-  });
-
-  test('stopped work ends with Stopped, and does not begin when it was stopped before', async () => {
-    const controller = new AbortController();
-    const running = withDeadline(controller.signal, 10_000, untilAborted);
-    controller.abort();
-    await expect(running).rejects.toThrow(Stopped);
-    let begun = false;
-    const late = withDeadline(controller.signal, 10_000, async () => {
-      begun = true;
-    });
-    await expect(late).rejects.toThrow(Stopped);
-    expect(begun).toBe(false);
   });
 });

@@ -179,25 +179,6 @@ export class Deadlines {
 }
 
 /**
- * Runs `work` under a signal that is aborted with `TimedOut` after `timeoutMs`, or with `Stopped` when `outer` is.
- * `work` must settle soon after its signal; the long-lived `outer` keeps nothing of a finished call.
- */
-export async function withDeadline<T>(
-  outer: AbortSignal,
-  timeoutMs: number,
-  work: (signal: AbortSignal) => Promise<T>,
-): Promise<T> {
-  const deadlines = new Deadlines(timeoutMs);
-  const deadline = deadlines.begin(outer);
-  try {
-    deadline.throwIfAborted();
-    return await work(deadline.signal);
-  } finally {
-    deadlines.end(deadline);
-  }
-}
-
-/**
  * Settles as `work` does, or rejects with the signal's reason as soon as it is aborted: for drivers that cannot be
  * cancelled. A later result of `work` is ignored; the caller ends the connection that it runs on.
  */

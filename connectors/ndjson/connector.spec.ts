@@ -17,11 +17,8 @@ import { Closed, FolderRefused, Stopped, TimedOut } from '../failures.ts';
 import {
   appendDurably,
   classifyFailure,
-  dayOf,
   FolderWriter,
-  fileName,
   foldersOf,
-  latestNumber,
   MAX_FILE_BYTES,
   readSettings,
 } from './connector.ts';
@@ -166,33 +163,6 @@ test('a symbolic link is followed neither as a folder nor as a file', async () =
 test('a folder in the place of the file is an error of the file system', async () => {
   await mkdir(path(FIRST), { recursive: true });
   await expect(append('1\n')).rejects.toMatchObject({ code: 'EISDIR' });
-});
-
-test('names sort in the order of writing', () => {
-  const names = [
-    fileName('2024-02-29', 1),
-    fileName('2024-02-29', 2),
-    fileName('2024-02-29', 10),
-    fileName('2024-03-01', 1),
-  ];
-  expect(names).toEqual([...names].sort());
-  expect(names[0]).toBe('2024-02-29-000001.ndjson');
-});
-
-test('a day ends at midnight UTC', () => {
-  expect(dayOf(Date.parse('2024-02-29T23:59:59.999Z'))).toBe('2024-02-29');
-  expect(dayOf(Date.parse('2024-03-01T00:00:00Z'))).toBe('2024-03-01');
-});
-
-test('the latest number is that of the day, whatever else lies there', () => {
-  const names = [
-    '2024-02-28-000009.ndjson',
-    '2024-02-29-000002.ndjson',
-    '2024-02-29-000010.ndjson',
-    '2024-02-29-11.txt',
-  ];
-  expect(latestNumber(names, '2024-02-29')).toBe(10);
-  expect(latestNumber(names, '2024-03-01')).toBe(1);
 });
 
 /** Writes that end when the test releases them. */

@@ -10,9 +10,18 @@ import {
   iso,
   type JsonObject,
 } from '@tributary/core';
-import { withDeadline } from '../client/deadlines.ts';
+import { Deadlines } from '../client/deadlines.ts';
 import { deliveryJson } from '../delivery-body.ts';
-import { Closed, codeOf, FolderRefused, NOT_VALID, Stopped, TimedOut, testResultOf } from '../failures.ts';
+import {
+  Closed,
+  classifyOwnError,
+  codeOf,
+  DELIVERED,
+  FolderRefused,
+  NOT_VALID,
+  STOPPED,
+  testResultOf,
+} from '../failures.ts';
 import type { ConnectorContext, ConnectorKind } from '../kind.ts';
 import { secretNames } from '../settings.ts';
 
@@ -98,6 +107,7 @@ function createNdjsonConnector(context: ConnectorContext): Connector {
   const { timeoutMs, clock } = context;
   const root = resolve(context.dataFolder);
   const writers = new Map<string, FolderWriter>();
+  const deadlines = new Deadlines(timeoutMs);
   let closed = false;
 
   const writerOf = (parts: readonly string[]): FolderWriter => {
@@ -114,15 +124,19 @@ function createNdjsonConnector(context: ConnectorContext): Connector {
     deliveries: readonly Delivery[],
     signal: AbortSignal,
   ): Promise<DeliveryResult> => {
-    if (closed) return { outcome: 'retry', reason: 'stopped' };
+    if (closed) return STOPPED;
     const lines = deliveries.map((delivery) => `${deliveryJson(delivery)}\n`).join('');
+    const deadline = deadlines.begin(signal);
     try {
-      await withDeadline(signal, timeoutMs, (deadline) => writerOf(parts).append(lines, deadline));
-      return { outcome: 'delivered' };
+      deadline.throwIfAborted();
+      await writerOf(parts).append(lines, deadline.signal);
+      return DELIVERED;
     } catch (error) {
       const verdict = classifyFailure(error);
       if (verdict === undefined) throw error;
       return verdict;
+    } finally {
+      deadlines.end(deadline);
     }
   };
 
@@ -181,8 +195,8 @@ const REASONS = new Map([
  */
 export function classifyFailure(error: unknown): DeliveryResult | undefined {
   if (error instanceof FolderRefused) return { outcome: 'dead', reason: 'folder not allowed' };
-  if (error instanceof TimedOut) return { outcome: 'retry', reason: 'timed out' };
-  if (error instanceof Stopped || error instanceof Closed) return { outcome: 'retry', reason: 'stopped' };
+  const ours = classifyOwnError(error);
+  if (ours !== undefined) return ours;
   const code = codeOf(error);
   if (code === undefined) return undefined;
   return { outcome: 'retry', reason: REASONS.get(code) ?? `write failed (${code})` };
@@ -385,17 +399,17 @@ async function endsLine(handle: FileHandle, size: number): Promise<boolean> {
 const NAME = /^(\d{4}-\d{2}-\d{2})-(\d{6})\.ndjson$/;
 
 /** The UTC day of a time (epoch ms), `YYYY-MM-DD`. */
-export function dayOf(ms: number): string {
+function dayOf(ms: number): string {
   return iso(ms).slice(0, 10);
 }
 
 /** Names sort in the order of writing. `n` starts at 1 every day. */
-export function fileName(day: string, n: number): string {
+function fileName(day: string, n: number): string {
   return `${day}-${String(n).padStart(6, '0')}.ndjson`;
 }
 
 /** The number of a day's last file among the names of a folder; 1 without one. */
-export function latestNumber(names: readonly string[], day: string): number {
+function latestNumber(names: readonly string[], day: string): number {
   return names.reduce((latest, name) => {
     const match = NAME.exec(name);
     return match?.[1] === day ? Math.max(latest, Number(match[2])) : latest;

@@ -5,7 +5,6 @@ import { QUOTA_NAMES, QUOTAS } from '@tributary/core';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import {
   ConfigError,
-  describeConfig,
   readApiKey,
   readClusterConfig,
   readCommandConfig,
@@ -95,7 +94,7 @@ describe('configuration', () => {
       KAFKA_PORT_9092_TCP_ADDR: '10.1.2.3',
       KAFKA_SERVICE_HOST: '10.1.2.3',
     },
-    { REDIS_SERVICE_PORT_CLIENT: '6379', TRIBUTARY_GATEWAY_SERVICE_PORT: '8080' },
+    { REDIS_SERVICE_PORT_CLIENT: '6379', REDIS_SENTINEL_PORT: 'tcp://10.0.0.1:26379' },
     { KAFKA_HOME: '/opt/kafka', KAFKA_HEAP_OPTS: '-Xmx1g', REDIS_ENV_VERSION: '7', ELASTICSEARCH_HOME: '/x' },
   ])('passes over what platforms and other tools set: %o', (environment) => {
     expect(readConfig(environment)).toEqual(readConfig({}));
@@ -205,23 +204,11 @@ describe('configuration', () => {
     );
   });
 
-  it('starts with variables of a Kubernetes service that look like settings', () => {
-    expect(() => readConfig({ REDIS_SENTINEL_PORT: 'tcp://10.0.0.1:26379' })).not.toThrow();
-  });
-
   it('has a `_FILE` variable for every password and key', () => {
     const named = Object.values<Setting<unknown>>(SETTINGS).filter(({ name }) =>
       /^(?!TRIBUTARY_QUOTA_).*(PASSWORD|_KEYS?|SECRET|TOKEN|_HEADERS)$/.test(name),
     );
     expect(named.filter(({ isSecret }) => isSecret !== true)).toEqual([]);
-  });
-
-  it('treats an empty variable as absent', () => {
-    expect(readConfig({ PORT: '' }).port).toBe(8080);
-  });
-
-  it('lists every variable in a row', () => {
-    expect(describeConfig()).toContain('| `TRIBUTARY_DEDUPE_WINDOW` | `24h` |');
   });
 });
 

@@ -109,29 +109,18 @@ function folder(): string {
   return path;
 }
 
-it('reads the commit of an image from its file', () => {
-  const image = folder();
-  writeFileSync(join(image, 'commit'), `${COMMIT}\n`);
-  expect(commitOf(image)).toBe('0123456789ab');
-});
-
-it('asks git in a clone, whatever a file states', () => {
-  const clone = folder();
+it('the commit is that of the clone, else of the file of an image, or unknown', () => {
+  const here = folder();
+  expect(commitOf(here)).toBeUndefined();
+  writeFileSync(join(here, 'commit'), 'unknown');
+  expect(commitOf(here)).toBeUndefined();
+  writeFileSync(join(here, 'commit'), `${COMMIT}\n`);
+  expect(commitOf(here)).toBe('0123456789ab');
   const git = (...args: readonly string[]) =>
-    execFileSync('git', ['-C', clone, '-c', 'user.name=a', '-c', 'user.email=a@example.com', ...args], {
+    execFileSync('git', ['-C', here, '-c', 'user.name=a', '-c', 'user.email=a@example.com', ...args], {
       encoding: 'utf8',
     });
   git('init', '--quiet');
   git('commit', '--quiet', '--allow-empty', '--message', 'one');
-  writeFileSync(join(clone, 'commit'), COMMIT);
-  expect(commitOf(clone)).toBe(git('rev-parse', 'HEAD').slice(0, 12));
-});
-
-it.each([
-  ['neither a clone nor an image', undefined],
-  ['an image that was built without it', 'unknown'],
-])('knows none of %s', (_, content) => {
-  const image = folder();
-  if (content !== undefined) writeFileSync(join(image, 'commit'), content);
-  expect(commitOf(image)).toBeUndefined();
+  expect(commitOf(here)).toBe(git('rev-parse', 'HEAD').slice(0, 12));
 });

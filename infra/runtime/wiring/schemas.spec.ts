@@ -50,15 +50,6 @@ describe('late schemas', () => {
     expect(asked()).toBe(3);
   });
 
-  it('send no requests once they are closed', async () => {
-    const { schemas, asked } = setUp(new Unavailable('down'));
-    await schemas.begin();
-    await schemas.close();
-    const before = asked();
-    await new Promise((resolve) => setTimeout(resolve, 30));
-    expect(asked()).toBe(before);
-  });
-
   it.each([
     ['fails', new Unavailable('down')],
     ['is answered', undefined],

@@ -1,41 +1,12 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { MessageChannel } from 'node:worker_threads';
-import { type HistoryEntry, NO_LOGGER, NO_METRICS, type ProfileChange } from '@tributary/core';
+import { type HistoryEntry, NO_LOGGER } from '@tributary/core';
 import { afterEach, expect, it, onTestFinished, vi } from 'vitest';
 import { readConfig } from '../../config/config.ts';
-import { openGatewayLiveTail, openHistory, openProfileStore, openStagesLiveTail } from './stores.ts';
-
-it('keeps profiles in the data folder, and publishes their changes', async () => {
-  const folder = mkdtempSync(join(tmpdir(), 'tributary-'));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  const config = readConfig({ TRIBUTARY_DATA_DIR: folder });
-  const changes: ProfileChange[] = [];
-  const tools = {
-    logger: NO_LOGGER,
-    metrics: NO_METRICS,
-    publish: async (some: readonly ProfileChange[]) => void changes.push(...some),
-  };
-  const identities = [{ type: 'email', value: 'a@example.com' }];
-  const first = await openProfileStore(config, tools);
-  const written = await first.upsert({
-    org: 1,
-    region: 'eu',
-    identities,
-    attributes: [],
-    preferences: [],
-    consents: [],
-    linking: 'merge',
-  });
-  const profile = written.kind === 'written' ? written.profile : undefined;
-  await expect.poll(() => changes.map(({ kind }) => kind), { timeout: 15_000 }).toEqual(['written']);
-  await first.close();
-  const second = await openProfileStore(config, tools);
-  onTestFinished(() => second.close());
-  expect(await second.search({ org: 1, regions: ['eu'], identities, ucids: [] })).toEqual([profile]);
-});
+import { openGatewayLiveTail, openHistory, openStagesLiveTail } from './stores.ts';
 
 const DAY_MS = 86_400_000;
 let folder: string | undefined;
