@@ -3,6 +3,10 @@ import { AppendTimes, type PartitionLag, type StageSample, stageLoad } from './s
 
 const NOW = 1_000_000_000;
 
+/** So many partitions at the same position and end. */
+const alike = (count: number, position: number, end: number) =>
+  Array.from({ length: count }, () => [position, end] as const);
+
 /** Partitions of one topic, each with its position and end. */
 function partitions(of: readonly (readonly [number, number])[], topic = 'events.accepted'): PartitionLag[] {
   return of.map(([position, end], partition) => ({ topic, partition, position, end, lag: end - position }));
@@ -30,10 +34,7 @@ describe('the load of a stage', () => {
   });
 
   it('has the rates of all partitions, and the time to empty at them', () => {
-    const before = sample(NOW, [
-      [0, 1_000],
-      [0, 1_000],
-    ]);
+    const before = sample(NOW, alike(2, 0, 1_000));
     const now = sample(NOW + 10_000, [
       [500, 1_100],
       [700, 1_100],
@@ -52,21 +53,16 @@ describe('the load of a stage', () => {
   });
 
   it('wants what arrivals and lag take at the measured capacity, and at most one a partition', () => {
-    const four = (position: number, end: number) => Array.from({ length: 4 }, () => [position, end] as const);
     // 1 process drains 400/s, 600/s arrive, 60,000 are left: 600 + 60,000 / 300 s = 800/s.
-    const now = sample(NOW + 10_000, four(1_000, 16_000), { oldestS: 60 });
-    const before = sample(NOW, four(0, 14_500));
+    const now = sample(NOW + 10_000, alike(4, 1_000, 16_000), { oldestS: 60 });
+    const before = sample(NOW, alike(4, 0, 14_500));
     expect(stageLoad(before, now)).toMatchObject({ capacityPerProcess: 400, wantedProcesses: 2 });
-    const deep = sample(NOW + 10_000, four(1_000, 1_000_000), { oldestS: 60 });
+    const deep = sample(NOW + 10_000, alike(4, 1_000, 1_000_000), { oldestS: 60 });
     expect(stageLoad(before, deep).wantedProcesses).toBe(4);
   });
 
   it('does not want more processes for a stage that is stuck, nor fewer for one that is behind', () => {
-    const of = [
-      [0, 90_000],
-      [0, 90_000],
-      [0, 90_000],
-    ] as const;
+    const of = alike(3, 0, 90_000);
     const stuck = stageLoad(
       sample(NOW, of, { members: 2 }),
       sample(NOW + 5_000, of, { members: 2, oldestS: 99 }),
@@ -89,12 +85,7 @@ describe('the load of a stage', () => {
       lag: 8_993,
       oldestAt: 0,
     };
-    const moving = (end: number) =>
-      partitions([
-        [end, end],
-        [end, end],
-        [end, end],
-      ]);
+    const moving = (end: number) => partitions(alike(3, end, end));
     const before = { at: NOW, members: 2, partitions: [...moving(100), stands] };
     const now = { at: NOW + 10_000, members: 2, partitions: [...moving(200), stands] };
     expect(stageLoad(before, now)).toMatchObject({ capacityPerProcess: undefined, wantedProcesses: 2 });
@@ -102,50 +93,16 @@ describe('the load of a stage', () => {
   });
 
   it('wants one process where none runs, and as many as the capacity measured before requires', () => {
-    const before = sample(
-      NOW,
-      [
-        [0, 0],
-        [0, 0],
-        [0, 0],
-      ],
-      { members: 0 },
-    );
-    const now = sample(
-      NOW + 20_000,
-      [
-        [0, 2_000],
-        [0, 2_000],
-        [0, 2_000],
-      ],
-      { members: 0, oldestS: 20 },
-    );
+    const before = sample(NOW, alike(3, 0, 0), { members: 0 });
+    const now = sample(NOW + 20_000, alike(3, 0, 2_000), { members: 0, oldestS: 20 });
     expect(stageLoad(before, now).wantedProcesses).toBe(1);
     // 300/s arrive, 6,000 are left: 320/s.
     expect(stageLoad(before, now, 150).wantedProcesses).toBe(3);
   });
 
   it('gives processes back by the last measured capacity, and none before a measurement', () => {
-    const before = sample(
-      NOW,
-      [
-        [0, 0],
-        [0, 0],
-        [0, 0],
-        [0, 0],
-      ],
-      { members: 4 },
-    );
-    const now = sample(
-      NOW + 10_000,
-      [
-        [1_000, 1_000],
-        [1_000, 1_000],
-        [500, 500],
-        [500, 500],
-      ],
-      { members: 4 },
-    );
+    const before = sample(NOW, alike(4, 0, 0), { members: 4 });
+    const now = sample(NOW + 10_000, alike(4, 750, 750), { members: 4 });
     expect(stageLoad(before, now).wantedProcesses).toBe(4);
     expect(stageLoad(before, now, 200)).toMatchObject({ arrivalPerSecond: 300, wantedProcesses: 2 });
     expect(stageLoad(before, now, 10).wantedProcesses).toBe(4);

@@ -121,8 +121,7 @@ export class PartitionLoop {
     this.#options = options;
     const { owned, stage, runner } = options;
     this.#suspects = new PartitionSuspects([], runner.crashes.isolation);
-    const end = async () => owned.end?.();
-    this.#appendTimes = new AppendTimes(runner.clock, () => this.#repeated('asking for the end', end));
+    this.#appendTimes = new AppendTimes(runner.clock, () => this.#repeated('asking for the end', owned.end));
     this.#committer = new Committer(stage, owned, runner);
   }
 
@@ -198,7 +197,7 @@ export class PartitionLoop {
       stage,
       committer: this.#committer,
       inFlight,
-      context: owned.end === undefined ? { signal } : { signal, end: owned.end },
+      context: { signal, end: owned.end },
       signal,
       stopping,
     };

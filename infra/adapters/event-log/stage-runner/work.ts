@@ -32,7 +32,7 @@ export interface OwnedPartition {
   /** Entries from the cursor on, in order. Waits until there are some; empty once the signal fired or `waitMs` passed. */
   fetch(from: Cursor, limits: FetchLimits, signal: AbortSignal): Promise<readonly Taken[]>;
   /** See `StageContext.end`. */
-  readonly end?: () => Promise<number>;
+  readonly end: () => Promise<number>;
   /**
    * Makes output records and the position behind them durable together, if the stored position is `from` and this owner is
    * the newest. `Unavailable`: the outcome is unknown, and the same call again is safe. `Fenced`: there is a newer owner.
@@ -133,7 +133,7 @@ type CommitRunner = Pick<Runner, 'space' | 'backoff' | 'metrics' | 'logger'>;
  */
 export class Committer {
   readonly #stage: CommittedStage;
-  readonly #owned: Omit<OwnedPartition, 'fetch'>;
+  readonly #owned: Omit<OwnedPartition, 'fetch' | 'end'>;
   readonly #runner: CommitRunner;
   #committed: Cursor;
   /** Behind the committed position, without output records in between. */
@@ -145,7 +145,7 @@ export class Committer {
   #positionPausedUntil = 0;
   #lastPauseMs = 0;
 
-  constructor(stage: CommittedStage, owned: Omit<OwnedPartition, 'fetch'>, runner: CommitRunner) {
+  constructor(stage: CommittedStage, owned: Omit<OwnedPartition, 'fetch' | 'end'>, runner: CommitRunner) {
     this.#stage = stage;
     this.#owned = owned;
     this.#runner = runner;

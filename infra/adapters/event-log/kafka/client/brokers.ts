@@ -89,16 +89,6 @@ export class Brokers {
     adaptBrokers(this.#cluster);
   }
 
-  /** Calls the leader of a partition. Topics have their names in Kafka. */
-  async withLeader<T>(
-    topic: string,
-    partition: number,
-    doing: string,
-    call: (broker: KafkaBroker) => Promise<T>,
-  ): Promise<T> {
-    return this.#guarded(doing, async () => call(await this.#broker(await this.#leaderOf(topic, partition))));
-  }
-
   /** Calls the coordinator of a group. */
   async withGroup<T>(groupId: string, doing: string, call: (broker: KafkaBroker) => Promise<T>): Promise<T> {
     return this.#guarded(doing, async () => call(await this.#coordinator(groupId, 0)));
@@ -113,7 +103,7 @@ export class Brokers {
     return this.#guarded(doing, async () => call(await this.#coordinator(transactionalId, 1)));
   }
 
-  /** The id of the broker that leads a partition. */
+  /** The id of the broker that leads a partition. Topics have their names in Kafka. */
   leaderId(topic: string, partition: number): Promise<number> {
     return this.#guarded('finding a leader', () => this.#leaderOf(topic, partition));
   }

@@ -116,7 +116,8 @@ export class KafkaClient extends Brokers {
 
   /** Makes the offset the first one that is read; the brokers remove the segments before it later. */
   async deleteRecords(topic: string, partition: number, offset: number): Promise<void> {
-    await this.withLeader(topic, partition, `deleting records of ${topic}`, async (broker) => {
+    const leader = await this.leaderId(topic, partition);
+    await this.withNode(leader, `deleting records of ${topic}`, async (broker) => {
       try {
         await broker.deleteRecords({
           topics: [{ topic, partitions: [{ partition, offset: String(offset) }] }],
