@@ -37,14 +37,9 @@ export interface Mismatch {
   readonly message?: string;
 }
 
-/** A rule and an event: it matches, unless there is a `mismatch`. */
-export interface RuleMatch {
-  readonly rule: Rule;
-  readonly mismatch?: Mismatch;
-}
-
 /** Created once: most rules do not match most events. */
 const MISMATCH = {
+  disabled: { because: 'disabled' },
   environment: { because: 'environment' },
   event_type: { because: 'event_type' },
   event_name: { because: 'event_name' },
@@ -55,22 +50,6 @@ const NOT_EVALUATED: Mismatch = {
   because: 'filter_not_evaluated',
   message: 'not evaluated: the filters of the rules of this workspace take too much work for this event',
 };
-
-/**
- * Matches the enabled rules of a workspace, in order, with one event. Their filters share one budget: once it is
- * exhausted, no further filter is evaluated. The same rules and event always give the same result.
- */
-export function matchRules(
-  rules: readonly Rule[],
-  event: CanonicalEvent,
-  budget = new FilterBudget(),
-): readonly RuleMatch[] {
-  const subject = subjectOfRules(event);
-  return rules.map((rule) => {
-    const mismatch = mismatchOfSubject(rule, subject, budget);
-    return mismatch === undefined ? { rule } : { rule, mismatch };
-  });
-}
 
 /** Whether the filter failed or was not evaluated: the event becomes a dead delivery of that rule. */
 export function isUndecided({ because }: Mismatch): boolean {
@@ -87,34 +66,21 @@ export interface RuleSubject {
   readonly event: CanonicalEvent;
 }
 
-function subjectOfRules(event: CanonicalEvent): RuleSubject {
+export function subjectOfRules(event: CanonicalEvent): RuleSubject {
   return { environment: event.environment, type: event.type, name: eventName(event), event };
 }
 
-/** Undefined when the rule is enabled and matches; empty lists of types or names match all. */
-export function mismatchOf(rule: Rule, event: CanonicalEvent, budget?: FilterBudget): Mismatch | undefined {
-  return mismatchOfSubject(rule, subjectOfRules(event), budget);
-}
-
-/** The same for an event that may not be parsed yet. */
-export function mismatchOfSubject(
+/**
+ * Why a rule does not match an event; undefined where it does. Empty lists of types or names match all. The rules of a
+ * workspace are matched in order with one budget for their filters: once it is exhausted, no further filter is evaluated. The
+ * same rules and event always give the same result.
+ */
+export function mismatchOf(
   rule: Rule,
   subject: RuleSubject,
-  budget?: FilterBudget,
+  budget = new FilterBudget(),
 ): Mismatch | undefined {
-  return rule.enabled ? contentMismatch(rule, subject, budget) : { because: 'disabled' };
-}
-
-/** As `mismatchOf`, without checking whether the rule is enabled. */
-export function mismatchOfContent(
-  rule: Rule,
-  event: CanonicalEvent,
-  budget?: FilterBudget,
-): Mismatch | undefined {
-  return contentMismatch(rule, subjectOfRules(event), budget);
-}
-
-function contentMismatch(rule: Rule, subject: RuleSubject, budget?: FilterBudget): Mismatch | undefined {
+  if (!rule.enabled) return MISMATCH.disabled;
   const { environments, event_types, event_names, filter } = rule;
   if (!environments.includes(subject.environment)) return MISMATCH.environment;
   if (event_types.length > 0 && !event_types.includes(subject.type)) return MISMATCH.event_type;
@@ -185,11 +151,8 @@ export function cancelledByRule(
   // Evaluated once the event was read, see `needsEventToMatch`.
   if (!hasEvent(delivery)) return undefined;
   const { rule: matched, event } = matchable(rule, delivery, headers[HEADER.ruleEvent]);
-  const because = mismatchOfContent(
-    matched,
-    event,
-    new FilterBudget(organizationOf(state, workspaceId), FILTER_WORK),
-  )?.because;
+  const budget = new FilterBudget(organizationOf(state, workspaceId), FILTER_WORK);
+  const because = mismatchOf(matched, subjectOfRules(event), budget)?.because;
   return because !== undefined && because in REASONS ? REASONS[because as keyof typeof REASONS] : undefined;
 }
 

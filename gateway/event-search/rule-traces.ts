@@ -15,14 +15,13 @@ import {
   isNotice,
   type LogEntry,
   MATCH,
-  matchRules,
+  type Mismatch,
   mismatchOf,
   organizationOf,
   outcomeOfEntry,
   partitionOf,
   partitionsOfKey,
   type Rule,
-  type RuleMatch,
   type RuleTrace,
   readDeliveryEntry,
   readDeliveryReference,
@@ -30,6 +29,7 @@ import {
   recordsOutcome,
   referencedOutcome,
   retryTopic,
+  subjectOfRules,
   TOPIC,
   type TraceStage,
   type TransformationResult,
@@ -100,7 +100,8 @@ interface EvaluatedRule {
 }
 
 interface Matches {
-  readonly byRule: ReadonlyMap<string, RuleMatch>;
+  /** Of the enabled rules. */
+  readonly mismatches: ReadonlyMap<string, Mismatch | undefined>;
   /** The dead delivery of this rule stands for all rules whose filters were not evaluated. */
   readonly firstNotEvaluated: string | undefined;
 }
@@ -108,18 +109,18 @@ interface Matches {
 /** Matches rules as route does, a rule a step: a filter that is new to this process is compiled first. */
 function* matchesOf(state: CatalogView, event: CanonicalEvent): Generator<undefined, Matches> {
   const budget = new FilterBudget(organizationOf(state, event.workspace_id));
-  const byRule = new Map<string, RuleMatch>();
+  const subject = subjectOfRules(event);
+  const mismatches = new Map<string, Mismatch | undefined>();
   let firstNotEvaluated: string | undefined;
   for (const rule of state.enabledRules(event.workspace_id)) {
     yield;
-    const [match] = matchRules([rule], event, budget);
-    if (match === undefined) continue;
-    byRule.set(rule.id, match);
-    if (match.mismatch?.because !== 'filter_not_evaluated') continue;
+    const mismatch = mismatchOf(rule, subject, budget);
+    mismatches.set(rule.id, mismatch);
+    if (mismatch?.because !== 'filter_not_evaluated') continue;
     const destination = state.entity('destination', rule.workspace_id, rule.destination_id);
     if (destinationMismatch(destination, event) === undefined) firstNotEvaluated ??= rule.id;
   }
-  return { byRule, firstNotEvaluated };
+  return { mismatches, firstNotEvaluated };
 }
 
 function evaluateRule(
@@ -129,9 +130,11 @@ function evaluateRule(
   matches: Matches,
 ): EvaluatedRule {
   const destination = state.entity('destination', rule.workspace_id, rule.destination_id);
-  const match = matches.byRule.get(rule.id);
   const closed = destinationMismatch(destination, event);
-  const mismatch = (match === undefined ? mismatchOf(rule, event) : match.mismatch) ?? closed;
+  const ofRule = matches.mismatches.has(rule.id)
+    ? matches.mismatches.get(rule.id)
+    : mismatchOf(rule, subjectOfRules(event));
+  const mismatch = ofRule ?? closed;
   const changedSince = (time: number) =>
     [rule, destination].some((one) => one !== undefined && Date.parse(one.updated_at) > time);
   const mayBeChanged = changedSince(entry.timestamp - CLOCK_SKEW_MS);

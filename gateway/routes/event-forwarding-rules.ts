@@ -15,10 +15,10 @@ import {
   MAX_FILTER_LENGTH,
   MAX_FILTER_WORK,
   MISMATCHES,
-  matchRules,
   mismatchOf,
   organizationOf,
   type Rule,
+  subjectOfRules,
 } from '@tributary/core';
 import { type Static, Type } from 'typebox';
 import { accountOf } from '../authentication/caller.ts';
@@ -363,7 +363,7 @@ export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
       };
       const destination = catalog.state.entity('destination', rule.workspace_id, rule.destination_id);
       const ofRule = await TENANT_TURNS.run(request.workspace.organization_id, () =>
-        mismatchOf(rule, event, new FilterBudget(request.workspace.organization_id)),
+        mismatchOf(rule, subjectOfRules(event), new FilterBudget(request.workspace.organization_id)),
       );
       const mismatch = ofRule ?? destinationMismatch(destination, event);
       return {
@@ -423,9 +423,9 @@ export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
     for (const some of [state.enabledRules(workspaceId), disabled]) {
       const budget = new FilterBudget(organizationOf(state, workspaceId));
       for (const rule of some) {
-        const [match] = matchRules([rule], event, budget);
         const destination = state.entity('destination', workspaceId, rule.destination_id);
-        const mismatch = match?.mismatch ?? destinationMismatch(destination, event);
+        const mismatch =
+          mismatchOf(rule, subjectOfRules(event), budget) ?? destinationMismatch(destination, event);
         verdicts.push({
           rule_id: rule.id,
           name: rule.name,

@@ -7,13 +7,14 @@ import {
   EMBEDDED_EVENT_BYTES,
   eventKey,
   eventName,
+  FilterBudget,
   HEADER,
   hasName,
   InvalidInput,
   isUndecided,
   type LogEntry,
   MATCH,
-  matchRules,
+  mismatchOf,
   type OutputRecord,
   parseExact,
   parseObject,
@@ -23,6 +24,7 @@ import {
   type Rule,
   referenceTo,
   referredEventText,
+  subjectOfRules,
   TOPIC,
 } from '@tributary/core';
 import { eventHeaders, eventOf } from '../event-record.ts';
@@ -61,13 +63,14 @@ export function toRoute(
   const event = eventOf(entry);
   if (!takesEvent(replay, event)) return undefined;
   const open = rulesOf(state, replay).filter((rule) => isOpen(state, rule, event));
-  const matches = matchRules(open, event);
+  const [subject, budget] = [subjectOfRules(event), new FilterBudget()];
+  const matches = open.map((rule) => ({ id: rule.id, mismatch: mismatchOf(rule, subject, budget) }));
   const rules = matches.filter(({ mismatch }) => mismatch === undefined || isUndecided(mismatch));
   if (rules.length === 0) return undefined;
   const headers = {
     ...entry.headers,
     [HEADER.catalogPosition]: String(Math.max(position, Number(entry.headers[HEADER.catalogPosition]) || 0)),
-    [HEADER.rules]: rules.map(({ rule }) => rule.id).join(','),
+    [HEADER.rules]: rules.map(({ id }) => id).join(','),
     // Dead deliveries of filters that failed are made by route, where rules are applied.
     ...(rules.some(({ mismatch }) => mismatch !== undefined) ? { [HEADER.match]: MATCH.named } : {}),
     [HEADER.replay]: replay.id,

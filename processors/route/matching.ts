@@ -12,7 +12,7 @@ import {
   type Metrics,
   type Mismatch,
   MS_PER_FILTER_WORK,
-  mismatchOfSubject,
+  mismatchOf,
   type OutputRecord,
   organizationOf,
   type Rule,
@@ -81,7 +81,7 @@ export function rulesInQuestion(
   const mayTake = (rule: Rule) => {
     const destination = state.entity('destination', rule.workspace_id, rule.destination_id);
     return (
-      mismatchOfSubject({ ...rule, filter: null }, source, new FilterBudget()) === undefined &&
+      mismatchOf({ ...rule, filter: null }, source, new FilterBudget()) === undefined &&
       destinationMismatch(destination, source) === undefined
     );
   };
@@ -126,7 +126,7 @@ export function stillTaking(
 ): readonly Rule[] {
   const budget = budgetOf(source, state);
   return rules.filter((rule) => {
-    const mismatch = mismatchOfSubject(rule, source, budget);
+    const mismatch = mismatchOf(rule, source, budget);
     return mismatch === undefined || isUndecided(mismatch);
   });
 }
@@ -157,7 +157,7 @@ export function rulesAtOf({ headers }: LogEntry): number {
 }
 
 /**
- * Matches as `matchRules`. A filter that fails makes a dead delivery of its rule. Of the rules that were not evaluated, the
+ * Matches rules in order. A filter that fails makes a dead delivery of its rule. Of the rules that were not evaluated, the
  * first one has a dead delivery on behalf of all, so that an event does not become a thousand. When rules are matched again,
  * `named` are those that had a dead delivery: the others are not part of a redrive.
  */
@@ -181,7 +181,7 @@ function* match(
       yieldedMs += sliceMs;
       yield sliceMs;
     }
-    const mismatch = mismatchOfSubject(rule, routed.source, budget);
+    const mismatch = mismatchOf(rule, routed.source, budget);
     if (mismatch === undefined) {
       rules.push(rule);
       continue;
