@@ -93,10 +93,8 @@ export {
   trialEvent,
 } from './event/transformed-events.ts';
 export * from './funnel/bytes.ts';
-export * from './funnel/count-records.ts';
-export * from './funnel/count-written.ts';
+export * from './funnel/counts.ts';
 export * from './funnel/documents.ts';
-export * from './funnel/notes.ts';
 export * from './funnel/reading.ts';
 export * from './limits/disk-level.ts';
 export * from './limits/fair-budget.ts';

@@ -17,7 +17,7 @@ import {
   OTHER_NAME,
   type ScopeBytes,
 } from '../ports/counters.ts';
-import { lastSamples } from './count-records.ts';
+import { lastSamples } from './counts.ts';
 
 /*
  * How counts are stored, whatever the engine: documents. Each of the funnel holds the cells of one workspace, one interval

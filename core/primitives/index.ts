@@ -4,5 +4,4 @@ export * from './chunks.ts';
 export * from './errors.ts';
 export * from './ids.ts';
 export * from './json.ts';
-export * from './path-map.ts';
 export * from './time.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { organizationScope, recordBytes } from '../funnel/bytes.ts';
-import { summedCountsIn } from '../funnel/count-records.ts';
+import { summedCountsIn } from '../funnel/counts.ts';
 import { type EventLog, MAX_VALUE_BYTES, type NewEntry } from '../log/event-log.ts';
 import { TOPIC } from '../log/topics.ts';
 import { Unavailable } from '../primitives/errors.ts';

@@ -1,6 +1,6 @@
 import { isObject, type Json, type JsonObject } from '../event/event.ts';
 import { BytesTally, organizationScope, recordBytes } from '../funnel/bytes.ts';
-import { countWritten } from '../funnel/count-written.ts';
+import { countWritten } from '../funnel/counts.ts';
 import type { StorageVerdict } from '../limits/storage-budget.ts';
 import { type EventLog, MAX_VALUE_BYTES, type NewEntry } from '../log/event-log.ts';
 import type { CountsForm } from '../log/stage.ts';
