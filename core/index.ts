@@ -44,7 +44,7 @@ export * from './catalog/rows.ts';
 export * from './contracts/contract.ts';
 export { MAX_SCHEMA_BYTES, MAX_SCHEMA_DEPTH } from './contracts/definition/definition.ts';
 export * from './contracts/dry-run.ts';
-export { checkSchema } from './contracts/evaluation/compile-schema.ts';
+export { checkSchema, checkSchemaInSteps } from './contracts/evaluation/compile-schema.ts';
 export * from './contracts/evaluator.ts';
 export {
   ContractInference,

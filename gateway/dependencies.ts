@@ -1,13 +1,10 @@
 import type {
-  CanonicalEvent,
   Catalog,
   Clock,
   ConfirmationClaim,
   ConnectorCatalog,
   ConnectorDestination,
-  Contract,
-  ContractVerdict,
-  ContractWorkers,
+  ContractEvaluator,
   Counters,
   Deduplicator,
   Destination,
@@ -92,10 +89,7 @@ export interface GatewayDependencies {
   readonly liveLimits: LiveLimits;
   readonly sandbox: Sandbox;
   readonly connectors: ConnectorCatalog;
-  /** Compiles and evaluates contracts on worker threads. */
-  readonly contracts: ContractWorkers;
-  /** Evaluates on this thread; undefined for a contract that takes more than a few ms to compile. */
-  readonly evaluateLight: (contract: Contract, event: CanonicalEvent) => ContractVerdict | undefined;
+  readonly contracts: ContractEvaluator;
   readonly identity: IdentityVerifier;
   /** Seals the secret settings of a destination; `secrets` names them. */
   seal(destinationId: string, settings: JsonObject, secrets: readonly string[]): JsonObject;

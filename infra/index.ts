@@ -10,10 +10,6 @@ export {
   type RewriteStep,
   type Rewritten,
 } from './adapters/catalog/log/index.ts';
-export {
-  type ContractWorkersOptions,
-  openContractWorkers,
-} from './adapters/contract-workers/worker-process/index.ts';
 export { openRedisCounters } from './adapters/counters/redis/index.ts';
 export { openSqliteCounters } from './adapters/counters/sqlite/index.ts';
 export { openRedisDeduplicator } from './adapters/deduplicator/redis/index.ts';

@@ -34,47 +34,8 @@ export interface SchemaFault {
 export interface ContractEvaluator {
   /** `contract` and `event` give the same verdict every time. Never throws for any JSON event. */
   evaluate(contract: Contract, event: CanonicalEvent): ContractVerdict;
-}
-
-/** Events of one `evaluate` of the workers at most: with the bound on the work of one event it ends in a fraction of a second. */
-export const MAX_EVENTS_A_TASK = 64;
-
-export interface ContractTaskOptions {
-  /** Once it fires, a task that is still queued is dropped, and its promise rejects with `Overloaded`. */
-  readonly disconnected?: AbortSignal;
-}
-
-/**
- * Compiles and evaluates contracts outside the thread of its caller: the largest ones take hundreds of milliseconds.
- *
- * Promises: the answers are those of `checkSchema` and of a `ContractEvaluator`. The caller's thread is blocked for no
- * longer than it takes to write the arguments as JSON.
- *
- * Ordering: tasks of one workspace run one at a time, in the order of their calls; workspaces take turns, task by task,
- * however many tasks each has queued.
- *
- * Limits: queued tasks of one workspace and of all, time and memory of one task; up to `MAX_EVENTS_A_TASK` events.
- *
- * Errors: `Overloaded` where too many tasks are queued. `Unavailable` from `evaluate` for a task that exceeded its time or
- * memory, and from both while no worker can be started or after `close`. A definition that exceeds the time or memory of
- * a task has a fault instead.
- *
- * An implementer must not let a task end the process, nor give a task that failed to another worker.
- */
-export interface ContractWorkers {
-  /** Why a definition cannot be a contract; empty when it can. */
-  check(
-    workspaceId: string,
-    definition: JsonObject,
-    options?: ContractTaskOptions,
-  ): Promise<readonly SchemaFault[]>;
-  /** The verdicts on events, in their order. */
-  evaluate(
-    contract: Contract,
-    events: readonly CanonicalEvent[],
-    options?: ContractTaskOptions,
-  ): Promise<readonly ContractVerdict[]>;
-  close(): Promise<void>;
+  /** Compiles a contract into the cache beforehand, in steps of some ms: for a thread that serves others in between. */
+  prepare(contract: Contract): Generator<undefined, void>;
 }
 
 /** The id of a version in the history. Zeros are padded, so of versions made at the same time the later is listed first. */

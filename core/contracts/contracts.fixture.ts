@@ -1,5 +1,9 @@
 import type { Contract } from '../catalog/entities.ts';
 import type { CanonicalEvent, Json, JsonObject } from '../event/event.ts';
+import { type CompiledSchema, compileSchema } from './evaluation/compile-schema.ts';
+import { Place } from './evaluation/schema-check.ts';
+import type { SchemaViolation } from './violation.ts';
+import { lastOf } from './work.ts';
 
 const AT = '2026-03-01T00:00:00.000Z';
 
@@ -46,4 +50,19 @@ export function times<Item>(count: number, item: (at: number) => Item): Item[] {
 /** An object of so many fields, `f0` and on. */
 export function fieldsOf(count: number, value: (at: number) => Json): JsonObject {
   return Object.fromEntries(times(count, (at) => [`f${at}`, value(at)]));
+}
+
+/** A definition without faults, compiled. */
+export function compiled(definition: JsonObject): CompiledSchema {
+  const { schema, faults } = lastOf(compileSchema(definition));
+  if (schema === undefined) throw new Error(JSON.stringify(faults));
+  return schema;
+}
+
+/** The violations of a value; throws where they take too much work. */
+export function violationsOf(schema: CompiledSchema, value: Json): readonly SchemaViolation[] {
+  const place = new Place(schema.meter);
+  schema.meter.reset();
+  schema.check(value, place);
+  return place.violations;
 }

@@ -1,14 +1,12 @@
-import type { ErrorObject } from 'ajv';
 import type { Contract } from '../catalog/entities.ts';
-import { type CanonicalEvent, contractSubject, type JsonObject } from '../event/event.ts';
+import { contractSubject, type JsonObject } from '../event/event.ts';
 import { CompiledContracts } from './compiled-contracts.ts';
 import type { ContractEvaluator, ContractTerms, ContractVerdict } from './contract.ts';
-import { type CompileBounds, type CompiledSchema, compileSchema } from './evaluation/compile-schema.ts';
-import { cutPath, violationsOf } from './evaluation/schema-violations.ts';
-import { SharedParts } from './evaluation/shared-parts.ts';
+import { type CompiledSchema, compileSchema } from './evaluation/compile-schema.ts';
+import { cutPath, Place, SharedParts } from './evaluation/schema-check.ts';
 import { deeperThan } from './json-values.ts';
 import { MAX_VIOLATIONS, type SchemaViolation } from './violation.ts';
-import { MAX_WORK } from './work.ts';
+import { lastOf } from './work.ts';
 
 export interface ContractEvaluatorOptions {
   /** Compiled contracts of one workspace kept at most. Default 10,000; their weight bounds them too. */
@@ -22,97 +20,60 @@ const DEFAULT_MAX_COMPILED = 10_000;
 const DEFAULT_MAX_BYTES = 256 * 1024 * 1024;
 const MIN_WEIGHT = 1_024;
 
-/** Compile work and bytes of a contract that compiles within a few milliseconds. */
-const LIGHT: CompileBounds = { maxCompileWork: 200, maxBytes: 16 * 1024 };
-
-/** Units that the quick check of an event may take, besides those of the whole evaluation. */
-const QUICK_CHECK_WORK = MAX_WORK / 10;
-
 const NO_FIELDS: JsonObject = {};
 const NO_PATHS: readonly string[] = [];
 const ACCEPTED: ContractVerdict = { outcome: 'accepted', violations: [] };
 
 /** Contracts compile on first use into a bounded cache, by the contract as an object: a version must never be changed. */
-export function createContractEvaluator(options: ContractEvaluatorOptions = {}): ContractEvaluator {
-  const schemaOf = schemaCache(options, {});
-  return {
-    evaluate(contract, event) {
-      if (contract.enforcement_mode === 'allow') return ACCEPTED;
-      const schema = schemaOf(contract);
-      if (schema === undefined) return verdictOf(contract, notEvaluated('schema', UNUSABLE), () => NO_FIELDS);
-      return evaluate(schema, contract, event[contractSubject(event.type)] ?? NO_FIELDS);
-    },
-  };
-}
-
-/**
- * For a thread that must never be blocked for long: gives the same verdicts as an evaluator, but undefined for a contract
- * that does not compile within a few milliseconds. It takes as long to find that out, once.
- */
-export function createLightEvaluator(
-  options: ContractEvaluatorOptions = {},
-): (contract: Contract, event: CanonicalEvent) => ContractVerdict | undefined {
-  const schemaOf = schemaCache(options, LIGHT);
-  return (contract, event) => {
-    if (contract.enforcement_mode === 'allow') return ACCEPTED;
-    const schema = schemaOf(contract);
-    return schema && evaluate(schema, contract, event[contractSubject(event.type)] ?? NO_FIELDS);
-  };
-}
-
-/** The schema of a contract, from the cache or compiled; undefined where it has a fault or exceeds the bounds. */
-function schemaCache(
-  { maxCompiled = DEFAULT_MAX_COMPILED, maxBytes = DEFAULT_MAX_BYTES }: ContractEvaluatorOptions,
-  bounds: CompileBounds,
-): (contract: Contract) => CompiledSchema | undefined {
+export function createContractEvaluator({
+  maxCompiled = DEFAULT_MAX_COMPILED,
+  maxBytes = DEFAULT_MAX_BYTES,
+}: ContractEvaluatorOptions = {}): ContractEvaluator {
   const compiled = new CompiledContracts<{ readonly schema: CompiledSchema | undefined }>(
     { maxEach: maxCompiled, maxBytesEach: maxBytes / 2, maxBytes },
     ({ schema }) => schema?.weight ?? MIN_WEIGHT,
   );
   const shared = new SharedParts();
-  return (contract) => {
-    const known = compiled.get(contract);
-    if (known !== undefined) return known.schema;
-    const { schema } = compileSchema(contract.schema_definition, shared, bounds);
+
+  function* compile(contract: Contract) {
+    const { schema } = yield* compileSchema(contract.schema_definition, shared);
     compiled.set(contract, { schema });
-    return schema;
+    return { schema };
+  }
+
+  return {
+    evaluate(contract, event) {
+      if (contract.enforcement_mode === 'allow') return ACCEPTED;
+      const { schema } = compiled.get(contract) ?? lastOf(compile(contract));
+      if (schema === undefined) return verdictOf(contract, notEvaluated('schema', UNUSABLE), () => NO_FIELDS);
+      return evaluate(schema, contract, event[contractSubject(event.type)] ?? NO_FIELDS);
+    },
+    *prepare(contract) {
+      if (contract.enforcement_mode !== 'allow' && compiled.get(contract) === undefined)
+        yield* compile(contract);
+    },
   };
 }
 
 function evaluate(schema: CompiledSchema, terms: ContractTerms, subject: JsonObject): ContractVerdict {
-  const { checker, declared, meter, maxDepth } = schema;
+  const { declared, meter, maxDepth } = schema;
   if (maxDepth !== Number.POSITIVE_INFINITY && deeperThan(subject, maxDepth)) {
     const tooDeep = notEvaluated('bounds', `must be nested at most ${maxDepth} deep`);
     return verdictOf(terms, tooDeep, () => NO_FIELDS);
   }
-  if (passesQuickCheck(schema, terms, subject)) return ACCEPTED;
-  let errors: readonly ErrorObject[] | undefined;
+  const place = new Place(meter);
   try {
     meter.reset();
-    errors = checker.errors(subject);
+    schema.check(subject, place);
+    if (schema.isPlain && place.isEmpty) return ACCEPTED;
     const undeclared = terms.undeclared_fields === 'allow' ? NO_PATHS : declared.undeclared(subject);
-    if (errors.length === 0 && undeclared.length === 0) return ACCEPTED;
-    const findings = { violations: violationsOf(errors, checker), undeclared };
-    return verdictOf(terms, findings, () => declared.without(subject));
+    const { violations } = place;
+    if (violations.length === 0 && undeclared.length === 0) return ACCEPTED;
+    return verdictOf(terms, { violations, undeclared }, () => declared.without(subject));
   } catch (thrown) {
     // The bound on depth keeps the stack from overflowing. Should it ever, the event is to blame, not the stage.
     if (thrown !== meter.exhausted && !(thrown instanceof RangeError)) throw thrown;
-    return verdictOf(terms, unfinished(violationsOf(errors ?? meter.found, checker)), () => NO_FIELDS);
-  }
-}
-
-function passesQuickCheck(
-  { quick, meter }: CompiledSchema,
-  terms: ContractTerms,
-  subject: JsonObject,
-): boolean {
-  if (quick === undefined) return false;
-  try {
-    meter.reset(QUICK_CHECK_WORK);
-    return quick.accepts(subject, terms.undeclared_fields !== 'allow');
-  } catch (thrown) {
-    if (thrown !== meter.exhausted && !(thrown instanceof RangeError)) throw thrown;
-    return false;
+    return verdictOf(terms, unfinished(place.violations), () => NO_FIELDS);
   }
 }
 

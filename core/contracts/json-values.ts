@@ -68,6 +68,7 @@ export function oneOfValues(values: readonly Json[], meter: WorkMeter): (value: 
   const texts = new Set(others.map((other) => canonicalJson(other)));
   return (value) => {
     if (isScalar(value)) return scalars.has(value);
+    meter.spend(WORK_PER_VALUE + 2 * WORK_PER_VALUE * (isList(value) ? 0 : Object.keys(value).length));
     return sizes.has(sizeOf(value)) && texts.has(serialize(value, (work) => meter.spend(work)));
   };
 }

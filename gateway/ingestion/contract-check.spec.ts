@@ -22,7 +22,7 @@ function setUp() {
   };
   const checkBatch = createBatchContractCheck({
     catalog: { state: { contractAt: () => ({}), workspace: () => undefined }, position: 0 },
-    evaluateLight: evaluate,
+    contracts: { evaluate, *prepare() {} },
   } as never);
   return { evaluated, checkBatch };
 }

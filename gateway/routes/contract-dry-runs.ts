@@ -3,8 +3,8 @@ import {
   type CatalogView,
   type Contract,
   ContractDryRun,
+  type ContractEvaluator,
   ContractInference,
-  type ContractWorkers,
   contractOfPair,
   type DryRunExample,
   type DryRunResult,
@@ -13,12 +13,13 @@ import {
   type Environment,
   eventName,
   MAX_ENUM,
-  MAX_EVENTS_A_TASK,
+  organizationOf,
   UNDECLARED_FIELDS,
   VIOLATION_KINDS,
 } from '@tributary/core';
 import { type Static, Type } from 'typebox';
 import { conflict, invalidRequest } from '../errors/api-error.ts';
+import { TENANT_TURNS } from '../limits/turns.ts';
 import {
   closed,
   conditionalIntegerText,
@@ -213,25 +214,13 @@ export async function dryRun(
   };
   const search = queryOf(state, contract, requested, now);
   const run = new ContractDryRun();
-  let pending: CanonicalEvent[] = [];
-  const evaluate = async () => {
-    const events = pending;
-    pending = [];
-    const verdicts = await contracts.evaluate(contract, events, { disconnected });
-    for (const [at, event] of events.entries()) {
-      const verdict = verdicts[at];
-      if (verdict !== undefined) run.add(event, verdict);
-    }
-  };
+  const owner = organizationOf(state, contract.workspace_id);
+  await TENANT_TURNS.runSteps(owner, contracts.prepare(contract), disconnected);
   const coverage = await recent.scan(
     search,
-    (event) => {
-      pending.push(event);
-      return pending.length < MAX_EVENTS_A_TASK ? undefined : evaluate();
-    },
+    (event) => void run.add(event, contracts.evaluate(contract, event)),
     disconnected,
   );
-  if (pending.length > 0) await evaluate();
   return presentDryRun(run.result, search, coverage);
 }
 
@@ -300,7 +289,7 @@ const DAY_MS = 24 * 60 * 60 * 1000;
 export interface RecentEventsContext {
   readonly state: CatalogView;
   readonly recent: RecentEvents;
-  readonly contracts: Pick<ContractWorkers, 'evaluate'>;
+  readonly contracts: ContractEvaluator;
   /** Epoch ms. */
   readonly now: number;
   readonly disconnected: AbortSignal;

@@ -1,7 +1,7 @@
 import {
   type CatalogView,
   type Contract,
-  type ContractWorkers,
+  checkSchemaInSteps,
   contractSubject,
   ENFORCEMENT_MODES,
   EVENT_TYPES,
@@ -9,6 +9,7 @@ import {
 } from '@tributary/core';
 import { type Static, Type } from 'typebox';
 import { type ErrorDetail, invalidRequest, tooManyRequests } from '../errors/api-error.ts';
+import { TENANT_TURNS } from '../limits/turns.ts';
 import {
   closed,
   description,
@@ -88,17 +89,16 @@ type ContractFields = Omit<
   'id' | 'workspace_id' | 'status' | 'created_by' | 'version' | 'created_at' | 'updated_at'
 >;
 
-/** The worker that checks a schema, and the workspace for fairness. */
+/** Whose turn a schema is checked in. */
 interface SchemaCheck {
-  readonly workspaceId: string;
-  readonly contracts: Pick<ContractWorkers, 'check'>;
+  readonly organizationId: string;
   readonly disconnected: AbortSignal;
 }
 
 /** 400 for an invalid schema, and as `nameFaults`. */
 export async function contractFields(
   body: Static<typeof contractBody>,
-  { workspaceId, contracts, disconnected }: SchemaCheck,
+  { organizationId, disconnected }: SchemaCheck,
   stored?: Contract,
 ): Promise<ContractFields> {
   const fields: ContractFields = {
@@ -110,7 +110,8 @@ export async function contractFields(
     enforcement_mode: body.enforcement_mode ?? 'warn',
     undeclared_fields: body.undeclared_fields ?? 'allow',
   };
-  const schemaFaults = await contracts.check(workspaceId, fields.schema_definition, { disconnected });
+  const checking = checkSchemaInSteps(fields.schema_definition);
+  const schemaFaults = await TENANT_TURNS.runSteps(organizationId, checking, disconnected);
   const faults = [
     ...nameFaults(fields, stored),
     ...schemaFaults.map(({ path, message }) => ({ path: `/schema_definition${path}`, message })),

@@ -259,7 +259,7 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
   }
 
   function schemaCheckOf(request: FastifyRequest, reply: FastifyReply) {
-    return { workspaceId: request.workspace.id, contracts, disconnected: disconnectSignal(reply) };
+    return { organizationId: request.workspace.organization_id, disconnected: disconnectSignal(reply) };
   }
 
   function contractNamed(request: FastifyRequest, id: string) {

@@ -5,6 +5,7 @@ import {
   type ComparedEvent,
   type Contract,
   type Counters,
+  checkSchemaInSteps,
   ENFORCEMENT_MODES,
   ENVIRONMENTS,
   type Environment,
@@ -416,7 +417,7 @@ async function checkImport(
   request: FastifyRequest,
   document: JsonObject | string,
   options: PlanImport,
-  { catalog, contracts }: Pick<GatewayDependencies, 'catalog' | 'contracts'>,
+  { catalog }: Pick<GatewayDependencies, 'catalog'>,
   disconnected: AbortSignal,
 ): Promise<CheckedImport> {
   const { id: workspaceId, organization_id } = request.workspace;
@@ -442,7 +443,8 @@ async function checkImport(
   for (const change of changes) {
     if (!setsSchema(change)) continue;
     const { location, fields } = change;
-    const found = await contracts.check(workspaceId, fields.schema_definition, { disconnected });
+    const checking = checkSchemaInSteps(fields.schema_definition);
+    const found = await TENANT_TURNS.runSteps(organization_id, checking, disconnected);
     schemaFaults.push(
       ...found.map(({ path, message }) => faultOfSchema(location, read.contracts, path, message)),
     );

@@ -41,7 +41,7 @@ const RECORDED_KEY = 200;
 /** The contracts and their evaluator. */
 export interface Contracts {
   readonly catalog: Pick<Catalog, 'state'>;
-  readonly contracts: ContractEvaluator;
+  readonly contracts: Pick<ContractEvaluator, 'evaluate'>;
 }
 
 /** The contract of an event at a catalog position and its verdict; undefined without one. Deterministic in all processes. */

@@ -208,7 +208,7 @@ export function setUp(
     catalog,
     deduplicator,
     reevaluations,
-    contracts: { evaluate: (_contract, event) => world.evaluate(event) },
+    contracts: { evaluate: (_contract, event) => world.evaluate(event), *prepare() {} },
     counters,
     runMetrics: new RunMetrics({
       counters,

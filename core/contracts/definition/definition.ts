@@ -1,12 +1,10 @@
-import { Ajv } from 'ajv';
-import { Ajv2020, type ErrorObject } from 'ajv/dist/2020.js';
 import { isObject, type Json, type JsonObject } from '../../event/event.ts';
 import type { SchemaFault } from '../contract.ts';
-import { uniqueItemsKeyword } from '../evaluation/ajv-keywords.ts';
-import { messageFor } from '../evaluation/schema-violations.ts';
+import { Place, SchemaCheck, SharedParts } from '../evaluation/schema-check.ts';
 import { deeperThan } from '../json-values.ts';
-import { WorkMeter } from '../work.ts';
+import { lastOf } from '../work.ts';
 import { type Dialect, DRAFT_2020_12, dialectOf, type Keyword } from './keywords.ts';
+import { readDocument } from './schema-document.ts';
 
 /** Bytes of a definition as JSON. */
 export const MAX_SCHEMA_BYTES = 256 * 1024;
@@ -22,9 +20,8 @@ interface ReadDefinition {
 /** Reads a `schema_definition` of either form; its faults where it is too large or has not the shape of a schema. */
 export function readDefinition(
   definition: JsonObject,
-  maxBytes: number,
 ): { readonly read: ReadDefinition } | { readonly faults: readonly SchemaFault[] } {
-  const bytes = sizeOf(definition, maxBytes);
+  const bytes = sizeOf(definition);
   if (typeof bytes !== 'number') return { faults: [bytes] };
   const dialect = dialectOf(definition);
   if (dialect === undefined)
@@ -35,13 +32,13 @@ export function readDefinition(
 }
 
 /** Bytes of a definition as JSON, or why they are too many. */
-function sizeOf(definition: JsonObject, maxBytes: number): number | SchemaFault {
+function sizeOf(definition: JsonObject): number | SchemaFault {
   if (deeperThan(definition, MAX_SCHEMA_DEPTH)) {
     return { path: '', message: `must be nested at most ${MAX_SCHEMA_DEPTH} deep` };
   }
   const bytes = Buffer.byteLength(JSON.stringify(definition));
-  if (bytes <= maxBytes) return bytes;
-  return { path: '', message: `must be at most ${maxBytes / 1024} KiB of JSON` };
+  if (bytes <= MAX_SCHEMA_BYTES) return bytes;
+  return { path: '', message: `must be at most ${MAX_SCHEMA_BYTES / 1024} KiB of JSON` };
 }
 
 /**
@@ -96,46 +93,82 @@ function withoutFlag(property: JsonObject): JsonObject {
 
 /** The keywords of a schema whose values have a wrong shape by the meta-schema; one fault for each path. */
 function shapeFaults(schema: JsonObject, dialect: Dialect): readonly SchemaFault[] {
+  const { check, meter } = metaschemaOf(dialect);
+  // The size of a definition is bounded already.
+  meter.reset(Number.POSITIVE_INFINITY);
+  const place = new Place(meter);
+  check.check(schema, place, undefined, undefined);
   const faults = new Map<string, SchemaFault>();
-  for (const error of metaschemaOf(dialect.name)(schema)) {
-    const path = error.instancePath;
-    if (!faults.has(path)) faults.set(path, { path, message: messageFor(error) });
-  }
+  for (const { path, message } of place.violations)
+    if (!faults.has(path)) faults.set(path, { path, message });
   return [...faults.values()];
 }
 
-type Metaschema = (schema: JsonObject) => readonly ErrorObject[];
+const metaschemas = new Map<Dialect, { readonly check: SchemaCheck; readonly meter: SharedParts['meter'] }>();
 
-/** Made when first needed: to compile them takes longer than to load all of this package. */
-const metaschemas = new Map<Dialect['name'], Metaschema>();
-
-function metaschemaOf(dialect: Dialect['name']): Metaschema {
-  const metaschema = metaschemas.get(dialect) ?? METASCHEMAS[dialect]();
-  metaschemas.set(dialect, metaschema);
-  return metaschema;
+function metaschemaOf(dialect: Dialect) {
+  const known = metaschemas.get(dialect);
+  if (known !== undefined) return known;
+  const shared = new SharedParts();
+  const tools = { pattern: (source: string) => shared.pattern(source), isStored: true };
+  const { document } = lastOf(readDocument(metaschema(dialect), dialect, tools));
+  const made = { check: new SchemaCheck(document.root, shared), meter: shared.meter };
+  metaschemas.set(dialect, made);
+  return made;
 }
 
-const OPTIONS = {
-  strict: false,
-  allErrors: true,
-  verbose: true,
-  validateFormats: false,
-  logger: false,
-} as const;
-
-const METASCHEMAS: Record<Dialect['name'], () => Metaschema> = {
-  'draft-07': () => compileMetaschema(new Ajv(OPTIONS), 'http://json-schema.org/draft-07/schema'),
-  '2020-12': () => compileMetaschema(new Ajv2020(OPTIONS), 'https://json-schema.org/draft/2020-12/schema'),
-};
-
-/** The stock `uniqueItems` takes quadratic time over the types and names that a hostile definition lists. */
-function compileMetaschema(ajv: Ajv, id: string): Metaschema {
-  ajv.removeKeyword('uniqueItems');
-  ajv.addKeyword(uniqueItemsKeyword(UNMETERED));
-  const validate = ajv.getSchema(id);
-  return (schema) => (validate === undefined || validate(schema) ? [] : (validate.errors ?? []));
+/** The schema of the schemas of a dialect, in keywords that all dialects have. */
+function metaschema({ name, keywords }: Dialect): JsonObject {
+  const schemaOrList = eitherListOr(LIST_OF_SCHEMAS, SCHEMA);
+  const properties = [...keywords].map(([keyword, { holds }]): [string, JsonObject] => {
+    if (keyword === 'dependencies') return [keyword, mapOf(eitherListOr(NAMES, SCHEMA))];
+    if (keyword === 'items' && name === 'draft-07') return [keyword, schemaOrList];
+    if (keyword === '$id' && name === 'draft-07') return [keyword, TEXT];
+    return [keyword, holds === 'nothing' ? (SHAPES.get(keyword) ?? {}) : HOLDING[holds]];
+  });
+  return { type: ['object', 'boolean'], properties: Object.fromEntries(properties) };
 }
 
-/** The size of a definition is bounded already. */
-const UNMETERED = new WorkMeter();
-UNMETERED.left = Number.POSITIVE_INFINITY;
+const SCHEMA = { $ref: '#' };
+const LIST_OF_SCHEMAS = { type: 'array', minItems: 1, items: SCHEMA };
+const TEXT = { type: 'string' };
+const NAMES = { type: 'array', items: TEXT, uniqueItems: true };
+const COUNT = { type: 'integer', minimum: 0 };
+const TYPE_NAME = { enum: ['array', 'boolean', 'integer', 'null', 'number', 'object', 'string'] };
+const ANCHOR = { type: 'string', pattern: '^[A-Za-z_][-A-Za-z0-9._]*$' };
+const HOLDING = { schema: SCHEMA, list: LIST_OF_SCHEMAS, map: mapOf(SCHEMA) };
+
+/** The shapes of the values of keywords that hold no schema; others may have any. */
+const SHAPES: ReadonlyMap<string, JsonObject> = new Map([
+  ...shaped(TEXT, '$schema', '$ref', '$dynamicRef', '$comment', 'title', 'description', 'format', 'pattern'),
+  ...shaped(TEXT, 'contentEncoding', 'contentMediaType'),
+  ...shaped({ type: 'string', pattern: '^[^#]*#?$' }, '$id'),
+  ...shaped(ANCHOR, '$anchor', '$dynamicAnchor'),
+  ...shaped(mapOf({ type: 'boolean' }), '$vocabulary'),
+  ...shaped({ type: 'boolean' }, 'deprecated', 'readOnly', 'writeOnly', 'uniqueItems'),
+  ...shaped({ type: 'number' }, 'minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum'),
+  ...shaped({ type: 'number', exclusiveMinimum: 0 }, 'multipleOf'),
+  ...shaped(COUNT, 'minLength', 'maxLength', 'minItems', 'maxItems', 'minContains', 'maxContains'),
+  ...shaped(COUNT, 'minProperties', 'maxProperties'),
+  ...shaped({ type: 'array' }, 'enum', 'examples'),
+  ...shaped(NAMES, 'required'),
+  ...shaped(mapOf(NAMES), 'dependentRequired'),
+  ...shaped(SCHEMA, 'contentSchema'),
+  ...shaped(
+    eitherListOr({ type: 'array', minItems: 1, items: TYPE_NAME, uniqueItems: true }, TYPE_NAME),
+    'type',
+  ),
+]);
+
+function shaped(shape: JsonObject, ...keywords: readonly string[]): [string, JsonObject][] {
+  return keywords.map((keyword) => [keyword, shape]);
+}
+
+function mapOf(member: JsonObject): JsonObject {
+  return { type: 'object', additionalProperties: member };
+}
+
+function eitherListOr(list: JsonObject, other: JsonObject): JsonObject {
+  // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema
+  return { if: { type: 'array' }, then: list, else: other };
+}

@@ -1,8 +1,13 @@
-import type { Format } from 'ajv';
 import { fullFormats } from 'ajv-formats/dist/formats.js';
 import type { WorkMeter } from '../work.ts';
 
 type Check = (text: string) => boolean;
+
+/** A check of texts or of numbers; other values have every format. */
+export interface Format {
+  readonly of: 'text' | 'number';
+  readonly check: (value: never) => boolean;
+}
 
 /** A longer text has no format, which bounds the cost of a check. `byte` may be as long as the event. */
 const MAX_FORMATTED_LENGTH = 8_192;
@@ -21,67 +26,74 @@ function isRegex(text: string): boolean {
   }
 }
 
-function shorterOnly(check: Check): Check {
-  return (text) => text.length <= MAX_FORMATTED_LENGTH && check(text);
+/** The check of ajv-formats. */
+function stock(name: keyof typeof fullFormats): Format {
+  const given = fullFormats[name];
+  if (typeof given !== 'object' || given instanceof RegExp) return text(given as true | RegExp | Check);
+  return given.type === 'number'
+    ? { of: 'number', check: given.validate as (value: number) => boolean }
+    : text(given.validate as RegExp | Check);
 }
 
-function textCheck(format: Format): Check | undefined {
-  if (format instanceof RegExp) return (text) => format.test(text);
-  if (typeof format === 'function') return format;
-  if (typeof format !== 'object' || format.type === 'number') return undefined;
-  const check = format.validate as RegExp | Check;
-  return check instanceof RegExp ? (text) => check.test(text) : check;
+function text(check: true | RegExp | Check): Format {
+  const test = typeof check === 'function' ? check : (given: string) => check === true || check.test(given);
+  return { of: 'text', check: test };
 }
 
-function stock(name: 'date' | 'email' | 'hostname' | 'ipv4' | 'ipv6'): Check {
-  return textCheck(fullFormats[name]) ?? (() => false);
+function number(check: (value: number) => boolean): Format {
+  return { of: 'number', check };
 }
 
-const { uri, reference } = uriChecks(stock('ipv6'));
+function stockCheck(name: 'date' | 'email' | 'hostname' | 'ipv4' | 'ipv6'): Check {
+  return stock(name).check as Check;
+}
 
-/** Replaces the checks of ajv-formats that differ from the standard they name, or take more than linear time. */
-const OWN: ReadonlyMap<string, Check> = new Map([
-  ['url', isUrl],
-  ['regex', isRegex],
-  ['uri', uri],
-  ['uri-reference', reference],
-  ['uri-template', isUriTemplate],
-  ['time', isTime],
-  ['date-time', dateTimeCheck(stock('date'))],
-  ['duration', isDuration],
-  ['uuid', isUuid],
-  ['email', emailCheck(stock('email'), stock('ipv4'), stock('ipv6'))],
-  ['hostname', (text) => !text.endsWith('.') && stock('hostname')(text)],
-]);
+const { uri, reference } = uriChecks(stockCheck('ipv6'));
 
 /** The numbers of events are doubles, and as a double the largest `int64` is 2^63. */
 const MAX_INT64 = 2 ** 63;
 const MAX_FLOAT = Math.fround(3.4028234663852886e38);
+const BYTE = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 
-/** The check of ajv-formats for `byte` stops at the end of a line, and those for numbers have no bounds. */
-const OWN_FORMATS: ReadonlyMap<string, Format> = new Map<string, Format>([
-  ['byte', /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/],
-  [
-    'int64',
-    { type: 'number', validate: (value: number) => Number.isInteger(value) && Math.abs(value) <= MAX_INT64 },
-  ],
-  ['float', { type: 'number', validate: (value: number) => Math.abs(value) <= MAX_FLOAT }],
+/**
+ * Replaces the checks of ajv-formats that differ from the standard they name, or take more than linear time. Its check for
+ * `byte` stops at the end of a line, and those for numbers have no bounds.
+ */
+const OWN: ReadonlyMap<string, Format> = new Map([
+  ['url', text(isUrl)],
+  ['regex', text(isRegex)],
+  ['uri', text(uri)],
+  ['uri-reference', text(reference)],
+  ['uri-template', text(isUriTemplate)],
+  ['time', text(isTime)],
+  ['date-time', text(dateTimeCheck(stockCheck('date')))],
+  ['duration', text(isDuration)],
+  ['uuid', text(isUuid)],
+  ['email', text(emailCheck(stockCheck('email'), stockCheck('ipv4'), stockCheck('ipv6')))],
+  ['hostname', text((name) => !name.endsWith('.') && stockCheck('hostname')(name))],
+  ['byte', text(BYTE)],
+  ['int64', number((value) => Number.isInteger(value) && Math.abs(value) <= MAX_INT64)],
+  ['float', number((value) => Math.abs(value) <= MAX_FLOAT)],
 ]);
 
 function bounded(name: string, format: Format): Format {
-  const check = OWN.get(name) ?? textCheck(format);
-  return check === undefined ? format : shorterOnly(check);
+  if (format.of === 'number' || name === 'byte') return format;
+  const check = format.check as Check;
+  return text((given) => given.length <= MAX_FORMATTED_LENGTH && check(given));
 }
 
 /** The formats that a contract may name, each checked in time linear in the text. */
 export const FORMATS: ReadonlyMap<string, Format> = new Map(
-  Object.entries(fullFormats).map(([name, format]) => [name, OWN_FORMATS.get(name) ?? bounded(name, format)]),
+  (Object.keys(fullFormats) as (keyof typeof fullFormats)[]).map((name) => [
+    name,
+    bounded(name, OWN.get(name) ?? stock(name)),
+  ]),
 );
 
 /** Whether a text has one of the formats that a contract may name. */
-export function hasFormat(name: string, text: string): boolean {
+export function hasFormat(name: string, given: string): boolean {
   const format = FORMATS.get(name);
-  return format !== undefined && textCheck(format)?.(text) === true;
+  return format?.of === 'text' && (format.check as Check)(given);
 }
 
 /** Characters per unit of evaluation work. */
@@ -89,19 +101,17 @@ const CHARACTERS_PER_UNIT = 2;
 const WORK_PER_FORMAT = 20;
 
 /** The same formats, whose checks of texts are charged to the meter. */
-export function meteredFormats(meter: WorkMeter): Record<string, Format> {
+export function meteredFormats(meter: WorkMeter): ReadonlyMap<string, Format> {
   const metered = [...FORMATS].map(([name, format]): [string, Format] => {
-    const check = textCheck(format);
-    if (check === undefined) return [name, format];
-    return [
-      name,
-      (text: string) => {
-        meter.spend(WORK_PER_FORMAT + Math.trunc(text.length / CHARACTERS_PER_UNIT));
-        return check(text);
-      },
-    ];
+    if (format.of === 'number') return [name, format];
+    const check = format.check as Check;
+    const charged = text((given) => {
+      meter.spend(WORK_PER_FORMAT + Math.trunc(given.length / CHARACTERS_PER_UNIT));
+      return check(given);
+    });
+    return [name, charged];
   });
-  return Object.fromEntries(metered);
+  return new Map(metered);
 }
 
 /** RFC 3339: no offset of hours alone, seconds of any precision, 60 only for a leap second, 23:59:60 UTC. */

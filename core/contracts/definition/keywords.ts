@@ -12,12 +12,10 @@ export type Application = 'in-place' | 'member' | 'members' | 'nowhere';
 export interface Keyword {
   readonly holds: Holds;
   readonly applies: Application;
-  /** The schema that holds the keyword may pass although one of the schemas under it fails. */
-  readonly tentative: boolean;
 }
 
-function keyword(holds: Holds, applies: Application, tentative = false): Keyword {
-  return { holds, applies, tentative };
+function keyword(holds: Holds, applies: Application): Keyword {
+  return { holds, applies };
 }
 
 const withoutSchema = keyword('nothing', 'nowhere');
@@ -30,13 +28,13 @@ const SHARED: readonly [string, Keyword][] = [
   ['properties', keyword('map', 'member')],
   ['patternProperties', keyword('map', 'members')],
   ['additionalProperties', keyword('schema', 'members')],
-  ['propertyNames', keyword('schema', 'members', true)],
-  ['contains', keyword('schema', 'members', true)],
+  ['propertyNames', keyword('schema', 'members')],
+  ['contains', keyword('schema', 'members')],
   ['allOf', keyword('list', 'in-place')],
-  ['anyOf', keyword('list', 'in-place', true)],
-  ['oneOf', keyword('list', 'in-place', true)],
-  ['not', keyword('schema', 'in-place', true)],
-  ['if', keyword('schema', 'in-place', true)],
+  ['anyOf', keyword('list', 'in-place')],
+  ['oneOf', keyword('list', 'in-place')],
+  ['not', keyword('schema', 'in-place')],
+  ['if', keyword('schema', 'in-place')],
   ['then', keyword('schema', 'in-place')],
   ['else', keyword('schema', 'in-place')],
   // The entries of the map are schemas or lists of names; the lists hold no schema.
@@ -74,7 +72,7 @@ export function isExtension(name: string): boolean {
   return name.startsWith('x-');
 }
 
-/** Keywords without an effect of their own on a verdict; they do not reach the compiler. */
+/** Keywords without an effect of their own on a verdict. */
 export const SILENT: ReadonlySet<string> = new Set([
   ...['$schema', '$id', '$ref', '$comment', '$anchor', '$dynamicAnchor', '$dynamicRef', '$vocabulary'],
   ...['title', 'description', 'default', 'examples', 'deprecated', 'readOnly', 'writeOnly'],
@@ -129,6 +127,5 @@ export interface SchemaPart {
   /** The property name or pattern; the index in a list; '' for a single schema. */
   readonly key: string;
   readonly applies: Exclude<Application, 'nowhere'>;
-  readonly tentative: boolean;
   readonly node: SchemaNode;
 }

@@ -19,6 +19,8 @@ const PATTERN_MEMORY = 64 * 1024;
 
 /** Characters of a pattern. */
 export const MAX_PATTERN_LENGTH = 1_000;
+/** Instructions of a new pattern, about: it compiles within some 50 ms. */
+const MAX_PATTERN_SIZE = 10_000;
 
 /** Units of evaluation work: a test, a character of the text, and an instruction where each character may make a new state. */
 const WORK_PER_PATTERN = 15;
@@ -80,10 +82,29 @@ function rangesIn(program: {
   return ranges;
 }
 
-/** The compiled pattern of a source, or why it cannot be used in a contract. */
+/** A character or an escape, a class, a repeat, or a parenthesis. */
+const PARTS = /\\(?:[pP]\{[^}]*\}|[\s\S])|\[(?:\\[\s\S]|[^\]\\])*\]|\{(\d+)(?:,(\d*))?\}|[\s\S]/g;
+
+/** About how many instructions a pattern has with its repeats written out: to compile it takes as long. */
+function writtenOut(source: string): number {
+  const groups = [0];
+  let last = 0;
+  for (const [part, least, most] of source.matchAll(PARTS)) {
+    if (part === '(') groups.push(0);
+    if (least !== undefined) last *= Math.max(1, Number(least), Number(most || 0)) - 1;
+    else if (part === ')') last = groups.pop() ?? 0;
+    else last = part === '(' ? 0 : 1;
+    groups.push((groups.pop() ?? 0) + last);
+    if (least !== undefined) last = 0;
+  }
+  return groups.reduce((sum, each) => sum + each, 0);
+}
+
+/** The compiled pattern of a source, or why it cannot be used in a contract. `maxSize`: in instructions. */
 export function readPattern(
   source: string,
   compile: (source: string) => Pattern,
+  maxSize = MAX_PATTERN_SIZE,
 ): { readonly pattern: Pattern } | { readonly fault: string } {
   if (source.length > MAX_PATTERN_LENGTH) {
     return { fault: `must be a pattern of at most ${MAX_PATTERN_LENGTH} characters` };
@@ -93,6 +114,7 @@ export function readPattern(
   } catch {
     return { fault: 'must be a regular expression' };
   }
+  if (writtenOut(source) > maxSize) return { fault: 'must be smaller: its repeats are too many' };
   try {
     return { pattern: compile(source) };
   } catch {

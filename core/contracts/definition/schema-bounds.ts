@@ -1,5 +1,4 @@
 import type { SchemaFault } from '../contract.ts';
-import { below } from '../json-values.ts';
 import type { SchemaNode } from './keywords.ts';
 import type { SchemaDocument } from './schema-document.ts';
 
@@ -10,30 +9,26 @@ export const MAX_EXPANSION = 50_000;
 /** How deep an event may be nested for a recursive schema, and for one that compares items. */
 const MAX_SUBJECT_DEPTH = 500;
 
-/** Stack that the evaluation of a recursive schema may take, well below what Node gives a thread. */
-const STACK_BYTES = 384 * 1024;
-const FRAME_BYTES = 300;
-const FRAME_BYTES_PER_SCHEMA = 40;
+/** Stack that the evaluation of a recursive schema may take, well below what Node gives a thread, and that of one schema. */
+const STACK_BYTES = 512 * 1024;
+const BYTES_PER_SCHEMA = 250;
 /** A recursive schema that could not descend this deep is refused. */
 const MIN_DEPTH = 8;
 
 interface SchemaBounds {
-  readonly faults: readonly SchemaFault[];
+  readonly fault: SchemaFault | undefined;
   /** How deep an event may be nested to be evaluated. */
   readonly maxDepth: number;
 }
 
-/**
- * Bounds the evaluation of a schema: its references must terminate, and must neither multiply nor chain
- * without limit. Also rejects schemas that the compiler handles incorrectly.
- */
+/** Bounds the evaluation of a schema: its references must terminate, and must neither multiply nor chain without limit. */
 export function boundsOf(document: SchemaDocument): SchemaBounds {
-  const chains = new ChainWalk(document);
+  const chains = new ChainWalk();
   const whole = new ExpansionWalk();
   for (const node of document.nodes) chains.visit(node, 0);
   const expansion = whole.visit(document.root, 0);
   for (const target of document.targets) whole.visit(target, 0);
-  const maxDepth = maxDepthOf(document, whole.recursive, chains.heaviest);
+  const maxDepth = maxDepthOf(document, whole.recursive, chains.longest);
   const fault =
     chains.fault ??
     whole.fault ??
@@ -42,7 +37,7 @@ export function boundsOf(document: SchemaDocument): SchemaBounds {
       `must come to ${MAX_EXPANSION} schemas or fewer with references written out`,
     ) ??
     faultIf(whole.recursive && maxDepth < MIN_DEPTH, 'is too large to refer to itself');
-  return { faults: fault === undefined ? unevaluatedFaults(document) : [fault], maxDepth };
+  return { fault, maxDepth };
 }
 
 function faultIf(holds: boolean, message: string): SchemaFault | undefined {
@@ -53,8 +48,9 @@ function tooLong(node: SchemaNode): SchemaFault {
   return { path: node.pointer, message: `must not be reached over more than ${MAX_CHAIN} steps` };
 }
 
-function maxDepthOf(document: SchemaDocument, recursive: boolean, heaviest: number): number {
-  if (recursive) return Math.min(MAX_SUBJECT_DEPTH, Math.floor(STACK_BYTES / Math.max(1, heaviest)) - 1);
+function maxDepthOf(document: SchemaDocument, recursive: boolean, longest: number): number {
+  if (recursive)
+    return Math.min(MAX_SUBJECT_DEPTH, Math.floor(STACK_BYTES / (BYTES_PER_SCHEMA * longest)) - 1);
   const compares = document.nodes.some(
     (node) => typeof node.value === 'object' && node.value.uniqueItems === true,
   );
@@ -66,15 +62,9 @@ const ENDLESS = 'must not lead back to itself without going deeper into the even
 /** Follows the schemas that apply to one and the same value, where a cycle would never end. */
 class ChainWalk {
   fault: SchemaFault | undefined;
-  /** The most bytes of stack that the references followed for one value take. */
-  heaviest = 0;
-  readonly #targets: ReadonlySet<SchemaNode>;
+  /** The most schemas that are applied to one value one inside the other. */
+  longest = 1;
   readonly #chains = new Map<SchemaNode, number | 'in progress'>();
-  readonly #frames = new Map<SchemaNode, number>();
-
-  constructor(document: SchemaDocument) {
-    this.#targets = document.targets;
-  }
 
   visit(node: SchemaNode, depth: number): number {
     const known = this.#chains.get(node);
@@ -84,29 +74,12 @@ class ChainWalk {
       return 0;
     }
     this.#chains.set(node, 'in progress');
-    let chain = 0;
-    for (const part of node.parts) {
-      if (part.applies === 'in-place') chain = Math.max(chain, this.visit(part.node, depth + 1));
-    }
-    for (const target of node.refs) {
-      chain = Math.max(chain, this.visit(target, depth + 1) + this.#frame(target));
-    }
+    const applied = node.parts.filter((part) => part.applies === 'in-place').map((part) => part.node);
+    const inner = [...applied, ...node.refs].map((each) => this.visit(each, depth + 1));
+    const chain = 1 + Math.max(0, ...inner);
     this.#chains.set(node, chain);
-    this.heaviest = Math.max(this.heaviest, chain);
+    this.longest = Math.max(this.longest, chain);
     return chain;
-  }
-
-  /** Stack of one compiled function: the root is one, and each target of a reference. */
-  #frame(target: SchemaNode): number {
-    const frame = this.#frames.get(target) ?? FRAME_BYTES + FRAME_BYTES_PER_SCHEMA * this.#inlined(target);
-    this.#frames.set(target, frame);
-    return frame;
-  }
-
-  #inlined(node: SchemaNode): number {
-    let count = 1;
-    for (const part of node.parts) count += this.#targets.has(part.node) ? 1 : this.#inlined(part.node);
-    return count;
   }
 }
 
@@ -134,35 +107,4 @@ class ExpansionWalk {
     this.#expansions.set(node, expansion);
     return expansion;
   }
-}
-
-/**
- * Refuses `unevaluatedItems` where a `contains` applies to the same list. The compiler counts evaluated items from the first
- * on, so it would take all of them for evaluated. The references of the document must end.
- */
-function unevaluatedFaults(document: SchemaDocument): readonly SchemaFault[] {
-  const known = new Map<SchemaNode, boolean>();
-
-  /** Whether a `contains` applies to the value that this schema is applied to. */
-  function contains(node: SchemaNode): boolean {
-    const found = known.get(node) ?? search(node);
-    known.set(node, found);
-    return found;
-  }
-
-  function search(node: SchemaNode): boolean {
-    return (
-      node.parts.some(
-        ({ keyword, applies, node: part }) =>
-          keyword === 'contains' || (applies === 'in-place' && keyword !== 'not' && contains(part)),
-      ) || node.refs.some(contains)
-    );
-  }
-
-  return document.nodes
-    .filter((node) => node.parts.some(({ keyword }) => keyword === 'unevaluatedItems') && contains(node))
-    .map((node) => ({
-      path: below(node.pointer, 'unevaluatedItems'),
-      message: 'must not stand where contains applies too',
-    }));
 }

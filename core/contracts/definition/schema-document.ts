@@ -1,7 +1,7 @@
 import type { Json, JsonObject } from '../../event/event.ts';
 import type { SchemaFault } from '../contract.ts';
 import { below } from '../json-values.ts';
-import { compileWorkOf } from '../work.ts';
+import { MAX_COMPILE_WORK } from '../work.ts';
 import { FORMATS } from './formats.ts';
 import {
   type Dialect,
@@ -20,8 +20,8 @@ export const MAX_ENUM_VALUES = 10_000;
 export const MAX_REQUIRED_NAMES = 4_000;
 /** Instructions of all patterns together: they stay in memory for as long as the contract is in use. */
 const MAX_PATTERN_PROGRAM = 50_000;
-const TOO_MUCH_TO_COMPILE =
-  'must be smaller: its schemas, keywords, names and patterns take too much work to compile together';
+const PATTERNS_TOO_LARGE = 'must leave the patterns of the schema smaller: their repeats are too many';
+const TOO_MUCH_TO_COMPILE = 'must be smaller: its patterns take too much work to compile together';
 
 /** A definition taken apart into its schemas, with references resolved and patterns compiled. */
 export interface SchemaDocument {
@@ -33,34 +33,56 @@ export interface SchemaDocument {
   readonly enumValues: number;
   /** Every pattern, compiled, by its source. */
   readonly patterns: ReadonlyMap<string, Pattern>;
-  /** Includes that of the patterns. */
-  readonly compileWork: number;
 }
 
 interface ReadTools {
   /** Compiles a pattern, or throws. */
   readonly pattern: (source: string) => Pattern;
-  /** A document of more compile work has a fault; patterns beyond it are not compiled. */
-  readonly maxCompileWork: number;
+  /** Whether the patterns may take more than `MAX_COMPILE_WORK`, as an earlier release allowed. */
+  readonly isStored: boolean;
 }
 
 /**
  * Reads the schemas of a definition in the dialect's terms, with the faults found. The definition must have the shape of
- * its meta-schema.
+ * its meta-schema. A step for each pattern, which may take some ms.
  */
-export function readDocument(
+export function* readDocument(
   definition: JsonObject,
   dialect: Dialect,
   tools: ReadTools,
-): { readonly document: SchemaDocument; readonly faults: readonly SchemaFault[] } {
-  const reader = new Reader(dialect, tools);
+): Generator<undefined, { readonly document: SchemaDocument; readonly faults: readonly SchemaFault[] }> {
+  const reader = new Reader(dialect);
   const root = reader.read(definition, '', BASE_URI);
   const targets = reader.resolve();
-  const { nodes, enumValues, patterns, patternWork, faults } = reader;
-  const compileWork = nodes.reduce((sum, node) => sum + compileWorkOf(node), patternWork);
-  if (compileWork > tools.maxCompileWork && patternWork <= tools.maxCompileWork)
-    faults.push({ path: '', message: TOO_MUCH_TO_COMPILE });
-  return { document: { root, nodes, targets, enumValues, patterns, compileWork }, faults };
+  const { nodes, enumValues, faults } = reader;
+  const patterns = yield* compilePatterns(reader.sources, tools, faults);
+  return { document: { root, nodes, targets, enumValues, patterns }, faults };
+}
+
+/** The patterns of a document by their sources; `sources` has the path of each. */
+function* compilePatterns(
+  sources: ReadonlyMap<string, string>,
+  { pattern: compile, isStored }: ReadTools,
+  faults: SchemaFault[],
+): Generator<undefined, ReadonlyMap<string, Pattern>> {
+  const patterns = new Map<string, Pattern>();
+  let [size, work] = [0, 0];
+  for (const [source, path] of sources) {
+    yield;
+    const read = readPattern(source, compile, isStored ? MAX_PATTERN_PROGRAM : undefined);
+    if ('fault' in read) {
+      faults.push({ path, message: read.fault });
+      continue;
+    }
+    patterns.set(source, read.pattern);
+    size += read.pattern.size;
+    work += read.pattern.compileWork;
+    const isTooLarge = size > MAX_PATTERN_PROGRAM;
+    if (!isTooLarge && (isStored || work <= MAX_COMPILE_WORK)) continue;
+    faults.push({ path, message: isTooLarge ? PATTERNS_TOO_LARGE : TOO_MUCH_TO_COMPILE });
+    break;
+  }
+  return patterns;
 }
 
 interface MutableNode extends SchemaNode {
@@ -72,18 +94,15 @@ interface MutableNode extends SchemaNode {
 class Reader {
   readonly nodes: MutableNode[] = [];
   readonly faults: SchemaFault[] = [];
-  readonly patterns = new Map<string, Pattern>();
+  /** The sources of patterns, each with the path where it stands first. */
+  readonly sources = new Map<string, string>();
   enumValues = 0;
-  patternWork = 0;
   #requiredNames = 0;
-  #patternProgram = 0;
   readonly #dialect: Dialect;
-  readonly #tools: ReadTools;
   readonly #references = new ReferenceIndex();
 
-  constructor(dialect: Dialect, tools: ReadTools) {
+  constructor(dialect: Dialect) {
     this.#dialect = dialect;
-    this.#tools = tools;
   }
 
   /** Reads a schema and those in it. `base`: the URI that identifiers in it are relative to. */
@@ -135,12 +154,12 @@ class Reader {
     // A keyword that is ignored beside a `$ref` may still hold the target of another reference.
     const isIgnored = isReferenceOnly(value, this.#dialect);
     if (!isIgnored) this.#readAssertion(node, name, content, path);
-    const { applies, tentative } = keyword;
+    const { applies } = keyword;
     for (const [key, schema] of this.#schemasUnder(name, content)) {
       const child = this.read(schema, key === undefined ? path : below(path, key), base);
       const modern = this.#modernName(name, value);
       if (isIgnored || applies === 'nowhere' || modern === undefined) continue;
-      const part = { keyword: modern, key: key ?? '', applies, tentative, node: child };
+      const part = { keyword: modern, key: key ?? '', applies, node: child };
       node.parts.push(modern === 'prefixItems' ? { ...part, applies: 'member' } : part);
     }
   }
@@ -168,9 +187,9 @@ class Reader {
       node.assertions.set(name, content);
     }
     if (name === 'dependencies') node.assertions.set(name, nameLists(content));
-    if (name === 'pattern' && typeof content === 'string') this.#readPattern(content, path);
+    if (name === 'pattern' && typeof content === 'string') this.#notePattern(content, path);
     if (name === 'patternProperties' && typeof content === 'object' && content !== null) {
-      for (const pattern of Object.keys(content)) this.#readPattern(pattern, below(path, pattern));
+      for (const pattern of Object.keys(content)) this.#notePattern(pattern, below(path, pattern));
     }
     if (name === 'format' && typeof content === 'string' && !FORMATS.has(content)) {
       this.#fault(path, `must be one of the known formats: ${[...FORMATS.keys()].sort().join(', ')}`);
@@ -189,21 +208,8 @@ class Reader {
     }
   }
 
-  #readPattern(source: string, path: string): void {
-    const { maxCompileWork, pattern: compile } = this.#tools;
-    const isTooMuch = this.#patternProgram > MAX_PATTERN_PROGRAM || this.patternWork > maxCompileWork;
-    if (isTooMuch || this.patterns.has(source)) return;
-    const read = readPattern(source, compile);
-    if ('fault' in read) {
-      this.#fault(path, read.fault);
-      return;
-    }
-    this.patterns.set(source, read.pattern);
-    this.#patternProgram += read.pattern.size;
-    this.patternWork += read.pattern.compileWork;
-    if (this.#patternProgram > MAX_PATTERN_PROGRAM)
-      this.#fault(path, 'must leave the patterns of the schema smaller: their repeats are too many');
-    else if (this.patternWork > maxCompileWork) this.#fault(path, TOO_MUCH_TO_COMPILE);
+  #notePattern(source: string, path: string): void {
+    if (!this.sources.has(source)) this.sources.set(source, path);
   }
 }
 

@@ -1,44 +1,35 @@
-import type { JsonObject } from '../../event/event.ts';
-import { messageOf } from '../../primitives/errors.ts';
+import type { Json, JsonObject } from '../../event/event.ts';
 import type { SchemaFault } from '../contract.ts';
-import { MAX_SCHEMA_BYTES, readDefinition } from '../definition/definition.ts';
+import { readDefinition } from '../definition/definition.ts';
+import type { SchemaNode } from '../definition/keywords.ts';
 import { boundsOf } from '../definition/schema-bounds.ts';
 import { readDocument, type SchemaDocument } from '../definition/schema-document.ts';
-import { MAX_COMPILE_WORK, type WorkMeter } from '../work.ts';
-import { type Checker, compileDocument } from './ajv-compiler.ts';
+import { lastOf, type WorkMeter } from '../work.ts';
 import { DeclaredFields } from './declared-fields.ts';
-import { type QuickCheck, quickCheckOf } from './quick-check.ts';
-import { SharedParts } from './shared-parts.ts';
+import { type Place, SchemaCheck, SharedParts } from './schema-check.ts';
 
 /** Faults shown of one definition. */
 const MAX_FAULTS = 100;
 
-/** Bytes of heap of one compiled subschema, code that ran included. */
-const WEIGHT_PER_SCHEMA = 1_024;
-/** Bytes of heap of one unit of compile work, code that ran included. */
-const WEIGHT_PER_WORK = 1_024;
-/** Bytes of heap of one value of an enum: it is in a set of the compiled code and in another one of the quick check. */
+/** Bytes of heap of one schema. */
+const WEIGHT_PER_SCHEMA = 2_048;
+/** Bytes of heap of one value of an enum. */
 const WEIGHT_PER_ENUM_VALUE = 100;
-/** Bytes of heap per byte of the definition, held by both checks and by the canonical text of parts that contracts share. */
+/** Bytes of heap per byte of the definition, held by the checks and by the text of parts that contracts share. */
 const WEIGHT_PER_BYTE = 4;
 
 /** A contract's schema, ready to evaluate events. */
 export interface CompiledSchema {
-  readonly checker: Checker;
+  /** Adds the violations of a value to a place. Spends from the meter, and throws when that is exhausted. */
+  check(value: Json, place: Place): void;
   readonly declared: DeclaredFields;
-  /** Undefined for a schema with keywords that the quick check does not have. */
-  readonly quick: QuickCheck | undefined;
+  /** Each value has one schema, so that a check meets all undeclared fields. */
+  readonly isPlain: boolean;
   readonly meter: WorkMeter;
   /** How deep a subject may be nested to be evaluated. */
   readonly maxDepth: number;
   /** About how much memory it may grow to, bytes. */
   readonly weight: number;
-}
-
-/** Bounds of one compilation, beyond which the definition has a fault. */
-export interface CompileBounds {
-  readonly maxCompileWork?: number;
-  readonly maxBytes?: number;
 }
 
 type Compilation =
@@ -47,56 +38,63 @@ type Compilation =
 
 /**
  * Why a `schema_definition` cannot be a contract; empty when it can. A definition of too much compile work cannot, though
- * a contract of it that an earlier release took is still evaluated.
+ * a contract of it that an earlier release took is still evaluated. In steps of some ms.
  */
-export function checkSchema(definition: JsonObject): readonly SchemaFault[] {
-  return compileSchema(definition, new SharedParts(), { maxCompileWork: MAX_COMPILE_WORK }).faults;
+export function* checkSchemaInSteps(definition: JsonObject): Generator<undefined, readonly SchemaFault[]> {
+  return (yield* compileSchema(definition, new SharedParts(), false)).faults;
 }
 
-/** The faults of a definition that show without compiling it as a whole. */
+export function checkSchema(definition: JsonObject): readonly SchemaFault[] {
+  return lastOf(checkSchemaInSteps(definition));
+}
+
+/** The faults of a definition that show in its parts. */
 export function schemaFaults(definition: JsonObject): readonly SchemaFault[] {
-  const shape = readDefinition(definition, MAX_SCHEMA_BYTES);
+  const shape = readDefinition(definition);
   if ('faults' in shape) return shape.faults;
   const shared = new SharedParts();
-  const tools = { pattern: (source: string) => shared.pattern(source), maxCompileWork: MAX_COMPILE_WORK };
-  return readDocument(shape.read.schema, shape.read.dialect, tools).faults;
+  const tools = { pattern: (source: string) => shared.pattern(source), isStored: false };
+  return lastOf(readDocument(shape.read.schema, shape.read.dialect, tools)).faults;
 }
 
 /**
  * Compiles a `schema_definition` of either form, or returns its faults. Never throws for any JSON object. Schemas that
- * share their parts must evaluate one after the other.
+ * share their parts must evaluate one after the other. `isStored`: an earlier release may have taken it.
  */
-export function compileSchema(
+export function* compileSchema(
   definition: JsonObject,
   shared = new SharedParts(),
-  { maxCompileWork = Number.POSITIVE_INFINITY, maxBytes = MAX_SCHEMA_BYTES }: CompileBounds = {},
-): Compilation {
-  const shape = readDefinition(definition, maxBytes);
+  isStored = true,
+): Generator<undefined, Compilation> {
+  const shape = readDefinition(definition);
   if ('faults' in shape) return faulty(shape.faults);
   const { schema, dialect, bytes } = shape.read;
-  const { document, faults } = readDocument(schema, dialect, {
-    pattern: (source) => shared.pattern(source),
-    maxCompileWork,
-  });
+  yield;
+  const tools = { pattern: (source: string) => shared.pattern(source), isStored };
+  const { document, faults } = yield* readDocument(schema, dialect, tools);
   if (faults.length > 0) return faulty(faults);
   const bounds = boundsOf(document);
-  if (bounds.faults.length > 0) return faulty(bounds.faults);
+  if (bounds.fault !== undefined) return faulty([bounds.fault]);
+  yield;
   const { meter } = shared;
-  try {
-    return {
-      schema: {
-        checker: compileDocument(document, shared),
-        declared: new DeclaredFields(document, meter),
-        quick: quickCheckOf(document.root, shared),
-        meter,
-        maxDepth: bounds.maxDepth,
-        weight: weightOf(document, bytes),
-      },
-      faults: [],
-    };
-  } catch (thrown) {
-    return faulty([{ path: '', message: `does not compile: ${messageOf(thrown).slice(0, 200)}` }]);
-  }
+  const root = new SchemaCheck(document.root, shared);
+  return {
+    schema: {
+      check: (value, place) => root.check(value, place, undefined, undefined),
+      declared: new DeclaredFields(document, meter),
+      isPlain: document.nodes.every(isPlain),
+      meter,
+      maxDepth: bounds.maxDepth,
+      weight: weightOf(document, bytes),
+    },
+    faults: [],
+  };
+}
+
+const PLAIN = new Set(['properties', 'additionalProperties', 'items']);
+
+function isPlain({ parts, refs }: SchemaNode): boolean {
+  return refs.length === 0 && parts.every(({ keyword }) => PLAIN.has(keyword));
 }
 
 function faulty(faults: readonly SchemaFault[]): Compilation {
@@ -104,13 +102,9 @@ function faulty(faults: readonly SchemaFault[]): Compilation {
 }
 
 /** Patterns count as much as they may grow to. */
-function weightOf({ nodes, patterns, enumValues, compileWork }: SchemaDocument, bytes: number): number {
+function weightOf({ nodes, patterns, enumValues }: SchemaDocument, bytes: number): number {
   let weight =
     WEIGHT_PER_BYTE * bytes + WEIGHT_PER_ENUM_VALUE * enumValues + WEIGHT_PER_SCHEMA * nodes.length;
-  let work = compileWork;
-  for (const pattern of patterns.values()) {
-    weight += pattern.bytes;
-    work -= pattern.compileWork;
-  }
-  return Math.ceil(weight + WEIGHT_PER_WORK * work);
+  for (const pattern of patterns.values()) weight += pattern.bytes;
+  return Math.ceil(weight);
 }

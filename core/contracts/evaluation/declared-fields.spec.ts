@@ -1,13 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../event/event.ts';
-import { compileSchema } from './compile-schema.ts';
+import { compiled } from '../contracts.fixture.ts';
 
 function declared(definition: JsonObject) {
-  const { schema, faults } = compileSchema(definition);
-  if (schema === undefined) throw new Error(JSON.stringify(faults));
-  schema.meter.reset();
-  return schema.declared;
+  const { declared, meter } = compiled(definition);
+  meter.reset();
+  return declared;
 }
 
 describe('a field is declared', () => {

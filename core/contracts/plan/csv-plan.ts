@@ -9,11 +9,11 @@ import {
 } from '../../event/event.ts';
 import { fromShortForm, MAX_SCHEMA_DEPTH } from '../definition/definition.ts';
 import { canonicalJson, deeperThan, isList } from '../json-values.ts';
+import { lastOf } from '../work.ts';
 import { type Row, readRows, writeRows } from './csv-rows.ts';
 import { leftOut, mended, typeOfWord } from './payload-schema.ts';
 import { normalSchema } from './schema-walk.ts';
 import {
-  finished,
   type ImportedContract,
   labelsOf,
   MAX_PLAN_CONTRACTS,
@@ -57,7 +57,7 @@ function rowsOf(contract: PlanContract): readonly CsvRow[] {
 }
 
 function isReadAs(rows: readonly CsvRow[], schema: JsonObject): boolean {
-  const { contracts, faults } = finished(readTable(rows.map(asWritten)));
+  const { contracts, faults } = lastOf(readTable(rows.map(asWritten)));
   const [read] = contracts;
   return faults.length === 0 && read !== undefined && isSame(read.schema_definition, schema);
 }

@@ -1,8 +1,8 @@
 import type { JsonObject } from '../../event/event.ts';
+import { lastOf } from '../work.ts';
 import { csvRows, readCsvPlan } from './csv-plan.ts';
 import { headLine } from './csv-rows.ts';
 import {
-  finished,
   type PlanContract,
   type ReadingSteps,
   type ReadPlan,
@@ -58,5 +58,5 @@ export function readPlanInSteps(document: JsonObject | string): ReadingSteps {
 
 /** The same at once. */
 export function readPlan(document: JsonObject | string): ReadPlan {
-  return finished(readPlanInSteps(document));
+  return lastOf(readPlanInSteps(document));
 }

@@ -87,14 +87,6 @@ export interface ReadPlan {
 /** Reading in steps of bounded work, so that a caller can yield between them. */
 export type ReadingSteps = Generator<undefined, ReadPlan>;
 
-/** Takes all steps at once. */
-export function finished(steps: ReadingSteps): ReadPlan {
-  for (;;) {
-    const step = steps.next();
-    if (step.done === true) return step.value;
-  }
-}
-
 /** Contracts of one document at most, and rules of a plan whose events have several versions. */
 export const MAX_PLAN_CONTRACTS = 1_000;
 export const MAX_PLAN_RULES = 5 * MAX_PLAN_CONTRACTS;

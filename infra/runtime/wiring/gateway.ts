@@ -4,7 +4,7 @@ import type { MessagePort } from 'node:worker_threads';
 import {
   countsFormIn,
   countWritten,
-  createLightEvaluator,
+  createContractEvaluator,
   type Logger,
   type Metrics,
   publishProfileChanges,
@@ -24,7 +24,6 @@ import {
   type TrustedIssuer,
 } from '@tributary/gateway';
 import { stageReads } from '@tributary/processors/stages';
-import { openContractWorkers } from '../../adapters/contract-workers/worker-process/index.ts';
 import { type Config, quotasOf } from '../config/settings.ts';
 import { type EngineHealth, watchedLog, watchedProfiles } from '../observability/engine-health.ts';
 import { buildOf, createSystemView } from '../observability/system-view.ts';
@@ -56,8 +55,8 @@ import { watchBudgets } from './storage-budgets.ts';
 /** How long a write of the gateway's thread may wait for the stages, because it delays all answers, ms. */
 const MAX_BUSY_WAIT_MS = 25;
 
-/** Memory for compiled contracts that the gateway's own thread evaluates. */
-const LIGHT_CONTRACTS_BYTES = 64 * 1024 * 1024;
+/** Memory for compiled contracts. */
+const CONTRACTS_BYTES = 64 * 1024 * 1024;
 
 /** The open ports of a gateway. */
 export interface OpenGateway {
@@ -192,8 +191,7 @@ async function openDependencies(
     // For checking and trying transformations: one process suffices. It shares no queue with the stages.
     sandbox: cleanup.use(openSandbox(config, { logger, metrics }, { processes: 1 })),
     connectors: cleanup.use(openConnectors(config, { logger, metrics })),
-    contracts: cleanup.use(openContractWorkers({ logger })),
-    evaluateLight: createLightEvaluator({ maxBytes: LIGHT_CONTRACTS_BYTES }),
+    contracts: createContractEvaluator({ maxBytes: CONTRACTS_BYTES }),
     identity: createIdentityVerifier(issuers, () => new Date()),
     ...openSecrets(config),
     random: (bytes) => randomBytes(bytes),

@@ -116,11 +116,14 @@ describe('checked by a contract that is slow and blocks', () => {
   beforeAll(async () => {
     checked = await openTestGateway({
       dependencies: {
-        evaluateLight: (_, { user_id }) => {
-          judged += 1;
-          const until = performance.now() + JUDGING_MS;
-          while (performance.now() < until);
-          return user_id === 'blocked' ? rejected : { outcome: 'accepted', violations: [] };
+        contracts: {
+          evaluate(_, { user_id }) {
+            judged += 1;
+            const until = performance.now() + JUDGING_MS;
+            while (performance.now() < until);
+            return user_id === 'blocked' ? rejected : { outcome: 'accepted', violations: [] };
+          },
+          *prepare() {},
         },
         limits: { events: new TokenBuckets({ perSecond: 1, burst: 300, clock: () => 0 }) },
       },

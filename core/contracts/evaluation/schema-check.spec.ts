@@ -1,14 +1,126 @@
+import { Ajv } from 'ajv';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import formats from 'ajv-formats';
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Json, JsonObject } from '../../event/event.ts';
+import { compiled, violationsOf } from '../contracts.fixture.ts';
 import { MAX_VIOLATIONS } from '../violation.ts';
-import { compileSchema } from './compile-schema.ts';
-import { MAX_PATH_LENGTH, violationsOf } from './schema-violations.ts';
+import { MAX_PATH_LENGTH } from './schema-check.ts';
+
+const NAMES = ['a', 'b', 'constructor', 'x y'];
+const TEXTS = ['', 'a', 'ab', 'abc', '💥', 'a@b.co', '2026-03-01', '2026-03-01T00:00:00Z', 'https://a.b/c'];
+const NUMBERS = [0, 1, -1, 1.5, 0.3, 10, 1e300, Number.POSITIVE_INFINITY];
+
+const scalar = fc.constantFrom<Json[]>(null, true, false, ...TEXTS, ...NUMBERS);
+
+const { value } = fc.letrec<{ value: Json; list: Json; object: Json }>((tie) => ({
+  value: fc.oneof({ maxDepth: 3, withCrossShrink: true }, scalar, tie('list'), tie('object')),
+  list: fc.array(tie('value'), { maxLength: 4 }),
+  object: fc.dictionary(fc.constantFrom(...NAMES), tie('value')).map((fields) => ({ ...fields })),
+}));
+
+const TYPES = ['null', 'boolean', 'integer', 'number', 'string', 'array', 'object'];
+
+const assertions: Readonly<Record<string, fc.Arbitrary<Json>>> = {
+  type: fc.oneof(
+    fc.constantFrom(...TYPES),
+    fc.uniqueArray(fc.constantFrom(...TYPES), { minLength: 1, maxLength: 4 }),
+  ),
+  enum: fc.uniqueArray(value, { minLength: 1, maxLength: 4, selector: (each) => JSON.stringify(each) }),
+  const: value,
+  minimum: fc.constantFrom(-1, 0, 1, 1.5),
+  maximum: fc.constantFrom(-1, 0, 1, 1.5),
+  exclusiveMinimum: fc.constantFrom(-1, 0, 1),
+  exclusiveMaximum: fc.constantFrom(0, 1, 1.5),
+  minLength: fc.constantFrom(0, 1, 2),
+  maxLength: fc.constantFrom(0, 1, 2, 10),
+  pattern: fc.constantFrom('^a', 'b$', '^[a-z]*$'),
+  format: fc.constantFrom('date', 'date-time', 'email', 'uri', 'uuid'),
+  minItems: fc.constantFrom(0, 1, 2),
+  maxItems: fc.constantFrom(0, 1, 2),
+  uniqueItems: fc.boolean(),
+  required: fc.uniqueArray(fc.constantFrom(...NAMES), { maxLength: 2 }),
+  minProperties: fc.constantFrom(0, 1, 2),
+  maxProperties: fc.constantFrom(0, 1, 2),
+  title: fc.constant('says nothing'),
+};
+
+/** A schema of a few keywords. */
+const some = fc
+  .subarray(Object.entries(assertions), { maxLength: 3 })
+  .chain((kept) => fc.record(Object.fromEntries(kept)))
+  .map((keywords): JsonObject => ({ ...keywords }));
+
+const KINDS = ['leaf', 'object', 'list', 'either', 'condition', 'reference'] as const;
+const { schema } = fc.letrec<Record<'schema' | (typeof KINDS)[number], Json>>((tie) => ({
+  schema: fc.oneof({ maxDepth: 3, withCrossShrink: true }, ...KINDS.map((kind) => tie(kind))),
+  leaf: fc.oneof(some, fc.boolean()),
+  object: fc
+    .tuple(
+      some,
+      fc.dictionary(fc.constantFrom(...NAMES), tie('schema')),
+      fc.option(tie('schema')),
+      tie('schema'),
+    )
+    .map(([own, properties, others, ofPattern]) => ({
+      ...own,
+      properties: { ...properties },
+      ...(others === null
+        ? { patternProperties: { '^[a-z] ?': ofPattern } }
+        : { additionalProperties: others, propertyNames: { maxLength: 3 } }),
+    })),
+  list: fc
+    .tuple(some, tie('schema'), fc.boolean())
+    .map(([own, items, isContained]) => ({ ...own, [isContained ? 'contains' : 'items']: items })),
+  either: fc
+    .tuple(
+      some,
+      fc.constantFrom('allOf', 'anyOf', 'oneOf'),
+      fc.array(tie('schema'), { minLength: 1, maxLength: 3 }),
+    )
+    .map(([own, keyword, schemas]) => ({ ...own, [keyword]: schemas })),
+  condition: fc
+    .tuple(some, tie('schema'), tie('schema'), tie('schema'))
+    // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema
+    .map(([own, condition, holds, not]) => ({ ...own, if: condition, then: holds, else: { not } })),
+  reference: fc.constant({ $ref: '#/definitions/shared' }),
+}));
+
+const DIALECTS = [
+  ['https://json-schema.org/draft/2020-12/schema', Ajv2020],
+  ['http://json-schema.org/draft-07/schema#', Ajv],
+] as const;
+
+const OPTIONS = { strict: false, strictNumbers: true, ownProperties: true, logger: false } as const;
+
+describe('a schema', () => {
+  it.each(DIALECTS)('accepts exactly what ajv accepts: %s', (dialect, Oracle) => {
+    const seen = { accepted: 0, refused: 0 };
+    const property = fc.property(
+      fc.tuple(schema, schema, some),
+      fc.array(value),
+      ([a, b, shared], values) => {
+        const definition = { $schema: dialect, properties: { a, b }, definitions: { shared } } as JsonObject;
+        const checked = compiled(definition);
+        const oracle = new Oracle(OPTIONS);
+        formats.default(oracle);
+        const isValid = oracle.compile(definition);
+        for (const each of values) {
+          const subject: JsonObject = { a: each, b: values[0] ?? null };
+          const isRight = isValid(subject);
+          seen[isRight ? 'accepted' : 'refused']++;
+          expect(violationsOf(checked, subject).length === 0).toBe(isRight);
+        }
+      },
+    );
+    fc.assert(property, { numRuns: 1_000 });
+    expect(Math.min(seen.accepted, seen.refused)).toBeGreaterThan(300);
+  });
+});
 
 function violations(definition: JsonObject, subject: JsonObject) {
-  const { schema, faults } = compileSchema(definition);
-  if (schema === undefined) throw new Error(JSON.stringify(faults));
-  schema.meter.reset();
-  return violationsOf(schema.checker.errors(subject), schema.checker);
+  return violationsOf(compiled(definition), subject);
 }
 
 describe('the kind and message of a violation', () => {

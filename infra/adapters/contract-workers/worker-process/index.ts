@@ -1,1 +1,0 @@
-export { type ContractWorkersOptions, openContractWorkers } from './contract-workers.ts';
