@@ -178,7 +178,7 @@ describe('an undeclared field', () => {
 
 describe('the versions of a contract', () => {
   it('are evaluated each by its own schema, also after they were dropped from memory', () => {
-    const small = createContractEvaluator({ maxCompiled: 1 });
+    const small = createContractEvaluator(2);
     const first = contract({ schema_definition: { properties: { a: { type: 'string' } } } }, 'c', 1);
     const second = contract({ schema_definition: { properties: { a: { type: 'number' } } } }, 'c', 2);
     for (let round = 0; round < 3; round++) {

@@ -1,6 +1,6 @@
 import type { Contract } from '../catalog/entities.ts';
 import { contractSubject, type JsonObject } from '../event/event.ts';
-import { CompiledContracts } from './compiled-contracts.ts';
+import { SharedCache } from '../limits/shared-cache.ts';
 import type { ContractEvaluator, ContractTerms, ContractVerdict } from './contract.ts';
 import { type CompiledSchema, compileSchema } from './evaluation/compile-schema.ts';
 import { cutPath, Place, SharedParts } from './evaluation/schema-check.ts';
@@ -8,15 +8,8 @@ import { deeperThan } from './json-values.ts';
 import { MAX_VIOLATIONS, type SchemaViolation } from './violation.ts';
 import { lastOf } from './work.ts';
 
-export interface ContractEvaluatorOptions {
-  /** Compiled contracts of one workspace kept at most. Default 10,000; their weight bounds them too. */
-  readonly maxCompiled?: number;
-  /** Weight of all compiled contracts together, bytes; those of one workspace have half of that. Default 256 MiB. */
-  readonly maxBytes?: number;
-}
-
-/** More than one workspace may have in use in turn: a contract that is not kept compiles for every event. */
-const DEFAULT_MAX_COMPILED = 10_000;
+/** Contracts of one workspace. More than one workspace may have in use in turn: others compile for every event. */
+const MAX_COMPILED = 10_000;
 const DEFAULT_MAX_BYTES = 256 * 1024 * 1024;
 const MIN_WEIGHT = 1_024;
 
@@ -24,32 +17,38 @@ const NO_FIELDS: JsonObject = {};
 const NO_PATHS: readonly string[] = [];
 const ACCEPTED: ContractVerdict = { outcome: 'accepted', violations: [] };
 
-/** Contracts compile on first use into a bounded cache, by the contract as an object: a version must never be changed. */
-export function createContractEvaluator({
-  maxCompiled = DEFAULT_MAX_COMPILED,
-  maxBytes = DEFAULT_MAX_BYTES,
-}: ContractEvaluatorOptions = {}): ContractEvaluator {
-  const compiled = new CompiledContracts<{ readonly schema: CompiledSchema | undefined }>(
-    { maxEach: maxCompiled, maxBytesEach: maxBytes / 2, maxBytes },
-    ({ schema }) => schema?.weight ?? MIN_WEIGHT,
-  );
+/**
+ * Contracts compile on first use into a bounded cache, by the contract as an object: a version must never be changed.
+ * `maxBytes`: weight of all compiled contracts together; those of one workspace have half of that.
+ */
+export function createContractEvaluator(maxBytes = DEFAULT_MAX_BYTES): ContractEvaluator {
+  const maxWeight = maxBytes / 2;
+  const compiled = new SharedCache<{ readonly schema: CompiledSchema | undefined }, Contract>(maxBytes, {
+    max: MAX_COMPILED,
+    maxWeight,
+  });
   const shared = new SharedParts();
 
   function* compile(contract: Contract) {
     const { schema } = yield* compileSchema(contract.schema_definition, shared);
-    compiled.set(contract, { schema });
+    // One that is heavier than the share of its workspace counts as the whole share: it is kept, alone.
+    const weight = Math.min(schema?.weight ?? MIN_WEIGHT, maxWeight);
+    compiled.add(contract.workspace_id, contract, { schema }, weight);
     return { schema };
   }
 
   return {
     evaluate(contract, event) {
       if (contract.enforcement_mode === 'allow') return ACCEPTED;
-      const { schema } = compiled.get(contract) ?? lastOf(compile(contract));
+      const { schema } = compiled.get(contract.workspace_id, contract) ?? lastOf(compile(contract));
       if (schema === undefined) return verdictOf(contract, notEvaluated('schema', UNUSABLE), () => NO_FIELDS);
       return evaluate(schema, contract, event[contractSubject(event.type)] ?? NO_FIELDS);
     },
     *prepare(contract) {
-      if (contract.enforcement_mode !== 'allow' && compiled.get(contract) === undefined)
+      if (
+        contract.enforcement_mode !== 'allow' &&
+        compiled.get(contract.workspace_id, contract) === undefined
+      )
         yield* compile(contract);
     },
   };

@@ -191,7 +191,7 @@ async function openDependencies(
     // For checking and trying transformations: one process suffices. It shares no queue with the stages.
     sandbox: cleanup.use(openSandbox(config, { logger, metrics }, { processes: 1 })),
     connectors: cleanup.use(openConnectors(config, { logger, metrics })),
-    contracts: createContractEvaluator({ maxBytes: CONTRACTS_BYTES }),
+    contracts: createContractEvaluator(CONTRACTS_BYTES),
     identity: createIdentityVerifier(issuers, () => new Date()),
     ...openSecrets(config),
     random: (bytes) => randomBytes(bytes),
