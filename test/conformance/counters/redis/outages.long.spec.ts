@@ -1,58 +1,22 @@
-import { type Counters, Fenced, NO_LOGGER, Unavailable } from '@tributary/core';
-import { openRedisCounters } from '@tributary/infra';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { Fenced, Unavailable } from '@tributary/core';
+import { describe, expect, it } from 'vitest';
+import { eventually } from '../../../helpers/client.ts';
 import { engines } from '../../../helpers/engines.ts';
 import { ownRedis } from '../../../helpers/own-redis.ts';
 import { command } from '../../../helpers/redis.ts';
-import { batch, HOUR_MS, increment, PARTITION, thisHour, WORKSPACE_ID } from '../suite/harness.ts';
+import { batch, increment, PARTITION } from '../suite/harness.ts';
+import { counted, countUpTo, openCounters } from './counting.ts';
 
 const TIMEOUT_MS = 700;
 
-async function openCounters(url: string): Promise<Counters> {
-  const counters = await openRedisCounters({
-    url,
-    prefix: 't.',
-    clock: Date.now,
-    logger: NO_LOGGER,
-    timeoutMs: TIMEOUT_MS,
-  });
-  onTestFinished(() => counters.close());
-  return counters;
-}
+const open = (url: string) => openCounters({ url }, TIMEOUT_MS);
 
-async function counted(counters: Counters): Promise<number> {
-  const hours = { fromHour: thisHour() - HOUR_MS, toHour: thisHour() };
-  const rows = await counters.volume({ workspaceId: WORKSPACE_ID, ...hours });
-  return rows.reduce((sum, { count }) => sum + count, 0);
-}
-
-/**
- * Counts one event an offset, as the stage does: after any failure it asks for the offset to continue from.
- */
-async function countUpTo(counters: Counters, end: number): Promise<void> {
-  while (true) {
-    try {
-      const from = await counters.applied(PARTITION);
-      if (from >= end) return;
-      await counters.apply(batch(from, [increment({ name: `n${from % 7}` })]));
-    } catch (error) {
-      if (!(error instanceof Unavailable || error instanceof Fenced)) throw error;
-      await new Promise((resolve) => setTimeout(resolve, 20));
-    }
-  }
-}
-
-async function until(done: () => Promise<boolean>): Promise<void> {
-  for (const deadline = Date.now() + 20_000; !(await done().catch(() => false)); ) {
-    if (Date.now() > deadline) throw new Error('it never happened');
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
-}
+const until = (done: () => Promise<boolean>) => eventually(() => done().catch(() => false), Boolean, 20_000);
 
 describe.skipIf(!engines())('counters whose Redis fails for longer', () => {
   it('looked well to a question without memory: the write that the watch of engines makes is refused', async () => {
     const redis = await ownRedis();
-    const counters = await openCounters(redis.url);
+    const counters = await open(redis.url);
     await counters.touch({ keyId: 'nobody', at: 1 });
     await command(redis.url, 'CONFIG', 'SET', 'maxmemory', '1');
     expect(await counters.lastUsed(['nobody'])).toEqual(new Map([['nobody', 1]]));
@@ -63,7 +27,7 @@ describe.skipIf(!engines())('counters whose Redis fails for longer', () => {
 
   it('stayed empty after FLUSHALL until a restart: the events are counted again', async () => {
     const redis = await ownRedis();
-    const counters = await openCounters(redis.url);
+    const counters = await open(redis.url);
     await countUpTo(counters, 6);
     await command(redis.url, 'FLUSHALL');
     await expect(counters.apply(batch(6, [increment()]))).rejects.toThrow(Fenced);
@@ -75,7 +39,7 @@ describe.skipIf(!engines())('counters whose Redis fails for longer', () => {
   it('go back with a replica that takes over and lags', async () => {
     const primary = await ownRedis();
     const replica = await ownRedis({ replicaOf: primary.url });
-    const counters = await openCounters(primary.url);
+    const counters = await open(primary.url);
     await countUpTo(counters, 50);
     await until(
       async () => String(await command(replica.url, 'GET', '{t.f}applied:funnel.counts/0')) === '50',
@@ -85,7 +49,7 @@ describe.skipIf(!engines())('counters whose Redis fails for longer', () => {
     await primary.kill();
     await replica.resume();
     await command(replica.url, 'REPLICAOF', 'NO', 'ONE');
-    const after = await openCounters(replica.url);
+    const after = await open(replica.url);
     const applied = await after.applied(PARTITION);
     expect(applied).toBeGreaterThanOrEqual(50);
     expect(await counted(after)).toBe(applied);
@@ -93,7 +57,7 @@ describe.skipIf(!engines())('counters whose Redis fails for longer', () => {
 
   it('do not count twice a command that is carried out after its caller timed out', async () => {
     const redis = await ownRedis();
-    const [slow, quick] = [await openCounters(redis.url), await openCounters(redis.url)];
+    const [slow, quick] = [await open(redis.url), await open(redis.url)];
     await slow.apply(batch(0, [increment()]));
     await redis.pause();
     const late = slow.apply(batch(1, [increment()]));
@@ -107,7 +71,7 @@ describe.skipIf(!engines())('counters whose Redis fails for longer', () => {
 
   it('answer within their deadline that they are unavailable, and count again by themselves', async () => {
     const redis = await ownRedis();
-    const counters = await openCounters(redis.url);
+    const counters = await open(redis.url);
     await countUpTo(counters, 3);
     for (const [stop, start] of [
       [() => redis.pause(), () => redis.resume()],

@@ -1,5 +1,4 @@
-import { type Counters, Fenced, NO_LOGGER, Unavailable } from '@tributary/core';
-import { openRedisCounters } from '@tributary/infra';
+import { type Counters, Fenced, Unavailable } from '@tributary/core';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { eventually } from '../../../helpers/client.ts';
 import { engines } from '../../../helpers/engines.ts';
@@ -7,46 +6,9 @@ import { forgetFromNowOn, ownRedis } from '../../../helpers/own-redis.ts';
 import { command } from '../../../helpers/redis.ts';
 import { startRedisCluster } from '../../../helpers/redis-cluster.ts';
 import { batch, HOUR_MS, increment, PARTITION, thisHour, WORKSPACE_ID } from '../suite/harness.ts';
+import { counted, countUpTo, openCounters } from './counting.ts';
 
-const TIMEOUT_MS = 700;
-
-async function openStore(url: string): Promise<Counters> {
-  const store = await openRedisCounters({
-    url,
-    prefix: 't.',
-    clock: Date.now,
-    logger: NO_LOGGER,
-    timeoutMs: TIMEOUT_MS,
-  });
-  onTestFinished(() => store.close());
-  return store;
-}
-
-async function counted(store: Counters): Promise<number> {
-  const rows = await store.funnel({
-    workspaceId: WORKSPACE_ID,
-    interval: 'hour',
-    from: thisHour(),
-    to: thisHour() + HOUR_MS,
-    filter: {},
-    groupBy: [],
-  });
-  return rows[0]?.counts.received ?? 0;
-}
-
-/** Counts one event an offset, as the stage does: after any failure it asks for the offset to continue from. */
-async function countUpTo(store: Counters, end: number): Promise<void> {
-  for (;;) {
-    try {
-      const from = await store.applied(PARTITION);
-      if (from >= end) return;
-      await store.apply(batch(from, [increment({ name: `n${from % 7}` })]));
-    } catch (error) {
-      if (!(error instanceof Unavailable || error instanceof Fenced)) throw error;
-      await new Promise((resolve) => setTimeout(resolve, 20));
-    }
-  }
-}
+const openStore = (url: string) => openCounters({ url }, 700);
 
 const isApplied = (store: Counters, offset: number) =>
   eventually(

@@ -1,8 +1,8 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type Counters, Fenced, NO_LOGGER, Unavailable } from '@tributary/core';
-import { openRedisCounters, openRedisDeduplicator } from '@tributary/infra';
+import { NO_LOGGER, Unavailable } from '@tributary/core';
+import { openRedisDeduplicator } from '@tributary/infra';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { startEngine } from '../../../engines/engine-process.ts';
 import { redisArguments } from '../../../engines/redis.ts';
@@ -12,29 +12,10 @@ import { freePort } from '../../../helpers/free-port.ts';
 import { testMachine } from '../../../helpers/own-engines.ts';
 import { PRIMARY, startRedisUnderSentinels } from '../../../helpers/redis-sentinel.ts';
 import { dedupeClaim } from '../../deduplicator/suite/harness.ts';
-import { batch, HOUR_MS, increment, PARTITION, thisHour, WORKSPACE_ID } from '../suite/harness.ts';
+import { PARTITION } from '../suite/harness.ts';
+import { counted, countUpTo, openCounters } from './counting.ts';
 
 const TIMEOUT_MS = 2_000;
-
-async function counted(counters: Counters): Promise<number> {
-  const hours = { fromHour: thisHour() - HOUR_MS, toHour: thisHour() };
-  const rows = await counters.volume({ workspaceId: WORKSPACE_ID, ...hours });
-  return rows.reduce((sum, { count }) => sum + count, 0);
-}
-
-/** Counts one event an offset, as the stage does: after any failure it asks for the offset to continue from. */
-async function countUpTo(counters: Counters, end: number): Promise<void> {
-  while (true) {
-    try {
-      const from = await counters.applied(PARTITION);
-      if (from >= end) return;
-      await counters.apply(batch(from, [increment()]));
-    } catch (error) {
-      if (!(error instanceof Unavailable || error instanceof Fenced)) throw error;
-      await new Promise((resolve) => setTimeout(resolve, 20));
-    }
-  }
-}
 
 async function answered<T>(call: () => Promise<T>): Promise<T> {
   for (const deadline = Date.now() + 30_000; ; ) {
@@ -54,10 +35,14 @@ describe.skipIf(!engines())('a Redis whose primary the sentinels name', () => {
     const redis = await startRedisUnderSentinels();
     onTestFinished(() => redis.stop());
     const access = { url: redis.url, sentinel: { primary: PRIMARY } };
-    const options = { ...access, prefix: 't.', clock: Date.now, logger: NO_LOGGER, timeoutMs: TIMEOUT_MS };
-    const counters = await openRedisCounters(options);
-    onTestFinished(() => counters.close());
-    const deduplicator = await openRedisDeduplicator({ ...options, windowMs: 60_000 });
+    const counters = await openCounters(access, TIMEOUT_MS);
+    const deduplicator = await openRedisDeduplicator({
+      ...access,
+      prefix: 't.',
+      logger: NO_LOGGER,
+      timeoutMs: TIMEOUT_MS,
+      windowMs: 60_000,
+    });
     onTestFinished(() => deduplicator.close());
 
     const ids = Array.from({ length: 200 }, (_, n) => `m${n}`);
@@ -80,14 +65,11 @@ describe.skipIf(!engines())('a Redis whose primary the sentinels name', () => {
 describe.skipIf(!engines())('a Redis that is reached by TLS', () => {
   it('is trusted by the authority that is configured, and by no other', async () => {
     const { url, cert } = await startRedisWithTls();
-    const options = { url, prefix: 't.', clock: Date.now, logger: NO_LOGGER, timeoutMs: TIMEOUT_MS };
-    const counters = await openRedisCounters({ ...options, ca: cert });
-    onTestFinished(() => counters.close());
+    const counters = await openCounters({ url, ca: cert }, TIMEOUT_MS);
     await countUpTo(counters, 5);
     expect(await counted(counters)).toBe(5);
 
-    const stranger = await openRedisCounters(options);
-    onTestFinished(() => stranger.close());
+    const stranger = await openCounters({ url }, TIMEOUT_MS);
     await expect(stranger.applied(PARTITION)).rejects.toThrow(Unavailable);
   });
 });

@@ -3,6 +3,7 @@ import { openRedisDeduplicator } from '@tributary/infra';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { engines } from '../../../helpers/engines.ts';
 import { forgetFromNowOn, ownRedis } from '../../../helpers/own-redis.ts';
+import { Told } from '../../../helpers/recording-logger.ts';
 import { command } from '../../../helpers/redis.ts';
 import { dedupeClaim } from '../suite/harness.ts';
 
@@ -29,12 +30,6 @@ async function claim(
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
   }
-}
-
-function recordedLogger() {
-  const lines: string[] = [];
-  const note = (_fields: object, message: string) => lines.push(message);
-  return { lines, logger: { debug: note, info: note, warn: note, error: note } };
 }
 
 const ids = (name: string, count: number) => Array.from({ length: count }, (_, n) => `${name}${n}`);
@@ -77,7 +72,7 @@ describe.skipIf(!engines())('a deduplicator whose Redis fails', () => {
 
   it('states when a lost claim was won by another before it could be claimed again', async () => {
     const redis = await ownRedis();
-    const { lines, logger } = recordedLogger();
+    const { lines, logger } = new Told();
     const first = await openDeduplicator(redis.url, logger);
     await forgetFromNowOn(redis);
     await claim(first, ['a'], 1);
@@ -133,7 +128,7 @@ describe.skipIf(!engines())('a deduplicator whose Redis fails', () => {
   it('is opened while Redis is away, and claims once it is there', async () => {
     const redis = await ownRedis();
     await redis.kill();
-    const { lines, logger } = recordedLogger();
+    const { lines, logger } = new Told();
     const deduplicator = await openDeduplicator(redis.url, logger);
     await expect(deduplicator.claim([dedupeClaim('a', 1)])).rejects.toThrow(Unavailable);
     await redis.restart();
@@ -159,7 +154,7 @@ describe.skipIf(!engines())('a deduplicator whose Redis fails', () => {
   it('warns where nothing makes claims durable', async () => {
     const redis = await ownRedis();
     await forgetFromNowOn(redis);
-    const { lines, logger } = recordedLogger();
+    const { lines, logger } = new Told();
     await openDeduplicator(redis.url, logger);
     expect(lines.some((line) => line.includes('neither appendonly nor a replica'))).toBe(true);
   });

@@ -3,11 +3,14 @@ import {
   isRef,
   type Json,
   type Profile,
+  type ProfileChange,
   type ProfileStore,
   visibleAttributes,
 } from '@tributary/core';
 import type { WriterLine } from '../programs/writer.ts';
 import { groupOf, isMoving, type Operation, operationOf, PAIR, type Traffic } from './operations.ts';
+
+type PublishedLine = Extract<WriterLine, { kind: 'published' }>;
 
 const SEARCHED_AT_ONCE = 100;
 
@@ -27,10 +30,9 @@ export async function verdictOn(
   lines: readonly WriterLine[],
 ): Promise<readonly string[]> {
   const writes = writesIn(traffic, lines);
+  const published = lines.filter((line) => line.kind === 'published');
   const gone = new Set(
-    lines.flatMap((line) =>
-      line.kind === 'published' && line.change === 'deleted' ? [line.ucid, ...line.linked] : [],
-    ),
+    published.flatMap(({ change, ucid, linked }) => (change === 'deleted' ? [ucid, ...linked] : [])),
   );
   const byUcid = await rootsOf(store, traffic, [...new Set(writes.map(({ ucid }) => ucid))]);
   const live = [...new Map([...byUcid.values()].map((profile) => [profile.ucid, profile])).values()];
@@ -45,8 +47,8 @@ export async function verdictOn(
           ...writes.flatMap((written) => lostBy(written, byUcid.get(written.ucid))),
           ...live.flatMap((profile) => contentFaults(profile, writes, byUcid)),
         ]),
-    ...publicationFaults(live, lines),
-    ...consumerFaults(live, lines),
+    ...publicationFaults(live, published),
+    ...consumerFaults(live, published),
   ];
 }
 
@@ -332,13 +334,15 @@ function mixedBy(writes: readonly Written[]): readonly unknown[] {
  * A consumer that keeps the newest change of each ucid, its own or that of a profile listing it, has the
  * current state.
  */
-function consumerFaults(live: readonly Profile[], lines: readonly WriterLine[]): readonly string[] {
+export function consumerFaults(
+  live: readonly Profile[],
+  changes: readonly Pick<ProfileChange, 'ucid' | 'version' | 'linked'>[],
+): readonly string[] {
   const own = new Map<string, number>();
   const asLinked = new Map<string, number>();
-  for (const line of lines) {
-    if (line.kind !== 'published') continue;
-    own.set(line.ucid, Math.max(line.version, own.get(line.ucid) ?? 0));
-    for (const ucid of line.linked) asLinked.set(ucid, Math.max(line.version, asLinked.get(ucid) ?? 0));
+  for (const { ucid, version, linked } of changes) {
+    own.set(ucid, Math.max(version, own.get(ucid) ?? 0));
+    for (const one of linked) asLinked.set(one, Math.max(version, asLinked.get(one) ?? 0));
   }
   const isThere = (ucid: string) => (own.get(ucid) ?? 0) > (asLinked.get(ucid) ?? 0);
   return live.flatMap(({ ucid, linked }) => [
@@ -348,10 +352,9 @@ function consumerFaults(live: readonly Profile[], lines: readonly WriterLine[]):
 }
 
 /** The last change of a live profile was published. */
-function publicationFaults(live: readonly Profile[], lines: readonly WriterLine[]): readonly string[] {
+function publicationFaults(live: readonly Profile[], published: readonly PublishedLine[]): readonly string[] {
   const last = new Map<string, number>();
-  for (const line of lines)
-    if (line.kind === 'published') last.set(line.ucid, Math.max(line.version, last.get(line.ucid) ?? 0));
+  for (const { ucid, version } of published) last.set(ucid, Math.max(version, last.get(ucid) ?? 0));
   return live
     .filter(({ ucid, version }) => last.get(ucid) !== version)
     .map(({ ucid, version }) => `${ucid} is at version ${version}, published is ${last.get(ucid)}`);

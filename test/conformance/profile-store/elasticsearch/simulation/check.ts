@@ -8,6 +8,7 @@ import {
   type ProfileWrite,
   type Register,
 } from '@tributary/core';
+import { consumerFaults } from '../../traffic/verdict.ts';
 import type {
   Attempt,
   DeletionAttempt,
@@ -46,7 +47,7 @@ export async function violationsOf({
     ...deletions(attempts, live),
     ...broughtBack(attempts, live),
     ...published(changes, live, node),
-    ...toldApart(changes, live),
+    ...consumerFaults(live, changes),
   ];
 }
 
@@ -381,26 +382,6 @@ function overfull(limits: IdentityLimits | undefined, live: readonly Profile[]):
       .filter(({ identities }) => identities.filter((identity) => identity.type === type).length > max)
       .map(({ ucid }) => `${ucid} has more than ${max} identities of the type ${type}`),
   );
-}
-
-/**
- * A consumer that keeps the newest change of each ucid, its own or that of a profile listing it, has the
- * current state.
- */
-function toldApart(changes: readonly ProfileChange[], live: readonly Profile[]): readonly string[] {
-  const own = new Map<string, number>();
-  const asLinked = new Map<string, number>();
-  const note = (of: Map<string, number>, ucid: string, version: number) =>
-    of.set(ucid, Math.max(version, of.get(ucid) ?? 0));
-  for (const { ucid, version, linked } of changes) {
-    note(own, ucid, version);
-    for (const one of linked) note(asLinked, one, version);
-  }
-  const isThere = (ucid: string) => (own.get(ucid) ?? 0) > (asLinked.get(ucid) ?? 0);
-  return live.flatMap(({ ucid, linked }) => [
-    ...(isThere(ucid) ? [] : [`${ucid} is there, and was last told to be part of another`]),
-    ...linked.filter(isThere).map((one) => `${one} is part of ${ucid}, and was last told to be there`),
-  ]);
 }
 
 /**

@@ -40,42 +40,37 @@ export interface SimulationOptions {
   readonly troubles: NodeTroubles;
 }
 
-/** The request of a caller and its answer. Times are virtual. */
-export interface WriteAttempt {
+/** The request of a caller. Times are virtual. */
+interface Timed {
+  readonly begunAt: number;
+  /** Absent: there was no answer. */
+  endedAt?: number;
+}
+export interface WriteAttempt extends Timed {
   readonly kind: 'write';
   readonly write: ProfileWrite;
   /** An attribute unique to this write: it shows whether the write was carried out. */
   readonly mark: string;
-  readonly begunAt: number;
-  endedAt?: number;
   answer?: Awaited<ReturnType<DocumentProfileStore['upsert']>>;
 }
-export interface DeletionAttempt {
+export interface DeletionAttempt extends Timed {
   readonly kind: 'deletion';
   readonly identity: Identity;
-  readonly begunAt: number;
-  endedAt?: number;
   deleted?: readonly string[];
 }
-export interface SearchAttempt {
+export interface SearchAttempt extends Timed {
   readonly kind: 'search';
   readonly identity: Identity;
-  readonly begunAt: number;
-  endedAt?: number;
   found?: readonly Profile[];
 }
-export interface UnlinkAttempt {
+export interface UnlinkAttempt extends Timed {
   readonly kind: 'unlink';
   readonly identity: Identity;
-  readonly begunAt: number;
-  endedAt?: number;
   answer?: Awaited<ReturnType<DocumentProfileStore['unlink']>>;
 }
-export interface SplitAttempt {
+export interface SplitAttempt extends Timed {
   readonly kind: 'split';
   readonly ucid: string;
-  readonly begunAt: number;
-  endedAt?: number;
   answer?: Awaited<ReturnType<DocumentProfileStore['split']>>;
 }
 export type Attempt = WriteAttempt | DeletionAttempt | SearchAttempt | UnlinkAttempt | SplitAttempt;
@@ -90,11 +85,10 @@ export interface SimulationRun {
   readonly afterwards: {
     search(identities: readonly Identity[], ucids: readonly string[]): Promise<readonly Profile[]>;
   };
-  readonly time: VirtualTime;
-  readonly crashes: number;
 }
 
-export const SCOPE = { org: 1, region: 'eu' } as const;
+const SCOPE = { org: 1, region: 'eu' } as const;
+const EVERYWHERE = { org: SCOPE.org, regions: [SCOPE.region] };
 const RETENTION_MS = 10 * 24 * 3_600_000;
 
 /**
@@ -119,7 +113,6 @@ class Run {
   readonly #attempts: Attempt[] = [];
   readonly #changes: ProfileChange[] = [];
   #ucids = 0;
-  #crashes = 0;
   #answered = 0;
   #isPeace = false;
 
@@ -136,7 +129,6 @@ class Run {
       while (nodeCrashMs !== undefined && this.#attempts.length < operations) {
         await this.#time.pause(2 * nodeCrashMs * this.#time.random());
         this.#node.crash();
-        this.#crashes++;
       }
     })();
     await Promise.all([...running, crashing]);
@@ -155,10 +147,8 @@ class Run {
       node: this.#node,
       afterwards: {
         search: (identities, ucids) =>
-          this.#time.run(last.store.search({ org: SCOPE.org, regions: [SCOPE.region], identities, ucids })),
+          this.#time.run(last.store.search({ ...EVERYWHERE, identities, ucids })),
       },
-      time: this.#time,
-      crashes: this.#crashes,
     };
   }
 
@@ -176,7 +166,6 @@ class Run {
           await this.#time.pause(this.#time.below(20));
           if (this.#time.now() < until) continue;
           process.dead = true;
-          this.#crashes++;
         }
       })();
       const sweeping = this.#sweep(process);
@@ -238,31 +227,16 @@ class Run {
 
   async #write({ store }: SimulatedProcess): Promise<void> {
     const attempt = this.#draw();
-    this.#attempts.push(attempt);
-    try {
+    await this.#try(attempt, async () => {
       attempt.answer = await store.upsert(attempt.write);
-      attempt.endedAt = this.#time.now();
-      this.#answered++;
-    } catch (error) {
-      if (!(error instanceof Unavailable)) throw error;
-    }
+    });
   }
 
   async #search({ store }: SimulatedProcess): Promise<void> {
     const attempt: SearchAttempt = { kind: 'search', identity: this.#identity(), begunAt: this.#time.now() };
-    this.#attempts.push(attempt);
-    try {
-      attempt.found = await store.search({
-        org: SCOPE.org,
-        regions: [SCOPE.region],
-        identities: [attempt.identity],
-        ucids: [],
-      });
-      attempt.endedAt = this.#time.now();
-      this.#answered++;
-    } catch (error) {
-      if (!(error instanceof Unavailable)) throw error;
-    }
+    await this.#try(attempt, async () => {
+      attempt.found = await store.search({ ...EVERYWHERE, identities: [attempt.identity], ucids: [] });
+    });
   }
 
   async #delete({ store }: SimulatedProcess): Promise<void> {
@@ -271,39 +245,31 @@ class Run {
       identity: this.#identity(),
       begunAt: this.#time.now(),
     };
-    this.#attempts.push(attempt);
-    try {
-      const { deleted } = await store.delete({
-        org: SCOPE.org,
-        regions: [SCOPE.region],
-        identities: [attempt.identity],
-        ucids: [],
-      });
+    await this.#try(attempt, async () => {
+      const { deleted } = await store.delete({ ...EVERYWHERE, identities: [attempt.identity], ucids: [] });
       attempt.deleted = deleted;
-      attempt.endedAt = this.#time.now();
-      this.#answered++;
-    } catch (error) {
-      if (!(error instanceof Unavailable)) throw error;
-    }
+    });
   }
 
   async #unlink({ store }: SimulatedProcess): Promise<void> {
     const attempt: UnlinkAttempt = { kind: 'unlink', identity: this.#identity(), begunAt: this.#time.now() };
-    this.#attempts.push(attempt);
-    try {
+    await this.#try(attempt, async () => {
       attempt.answer = await store.unlink({ ...SCOPE, identities: [attempt.identity] });
-      attempt.endedAt = this.#time.now();
-      this.#answered++;
-    } catch (error) {
-      if (!(error instanceof Unavailable)) throw error;
-    }
+    });
   }
 
   async #split({ store }: SimulatedProcess): Promise<void> {
     const attempt: SplitAttempt = { kind: 'split', ucid: this.#ucid(), begunAt: this.#time.now() };
+    await this.#try(attempt, async () => {
+      attempt.answer = await store.split({ ...SCOPE, ucid: attempt.ucid });
+    });
+  }
+
+  /** Records the attempt, and when it was answered. */
+  async #try(attempt: Attempt, call: () => Promise<void>): Promise<void> {
     this.#attempts.push(attempt);
     try {
-      attempt.answer = await store.split({ ...SCOPE, ucid: attempt.ucid });
+      await call();
       attempt.endedAt = this.#time.now();
       this.#answered++;
     } catch (error) {

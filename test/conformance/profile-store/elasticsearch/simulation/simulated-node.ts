@@ -43,9 +43,6 @@ export class SimulatedNode {
   #seqNo = 0;
   #primaryTerm = 1;
   readonly #callers = new Set<(error: Error) => void>();
-  /** Acknowledged writes, a measure of a run's work. */
-  acknowledged = 0;
-  lost = 0;
 
   constructor(time: VirtualTime, troubles: NodeTroubles) {
     this.#time = time;
@@ -54,7 +51,6 @@ export class SimulatedNode {
 
   /** Reverts every write that is not durable. Pending callers get an error with an unknown outcome. */
   crash(): void {
-    for (const [id, state] of this.#seen) if (this.#durable.get(id) !== state) this.lost++;
     this.#seen = new Map(this.#durable);
     this.#primaryTerm++;
     for (const fail of [...this.#callers]) fail(new Unavailable('the node crashed'));
@@ -130,7 +126,6 @@ export class SimulatedNode {
     if (version.primaryTerm !== this.#primaryTerm) return new Promise(() => {});
     // A later write may have become durable before: then this one was already replaced.
     if ((this.#durable.get(id)?.version.seqNo ?? 0) < version.seqNo) this.#durable.set(id, state);
-    this.acknowledged++;
     return version;
   }
 
