@@ -31,12 +31,6 @@ describe('the verdict on a workspace', () => {
     overLimits(usage(used), { ...UNLIMITED, ...limits }, NOW);
   const shareVerdict = (used: Partial<StorageUsage>, disk: DiskLevel) => overShare(usage(used), SHARE, disk);
 
-  it('is to go on below all budgets, whatever it received', () => {
-    expect(
-      verdict({ received: 10 * MIB, written: 999, held: 998 }, { bytesPerHour: 1_000, bytesHeld: 1_000 }),
-    ).toBe(undefined);
-  });
-
   it('names the budget of the hour, until the next one begins', () => {
     expect(verdict({ written: 1_000 }, { bytesPerHour: 1_000 })).toEqual({
       action: 'refuse',
@@ -70,14 +64,6 @@ describe('the verdict on a workspace', () => {
       expect(shareVerdict({ lastHour: 100 * MIB, held: 1_000 * MIB }, level)?.action).toBe(small);
     },
   );
-
-  it('gives the figures of the share', () => {
-    expect(shareVerdict({ lastHour: 150 * MIB, held: 3 }, 'scarce')).toMatchObject({
-      budget: 'disk_share',
-      used: 150 * MIB,
-      limit: 100 * MIB,
-    });
-  });
 });
 
 describe('a fair share', () => {

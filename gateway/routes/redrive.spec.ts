@@ -123,49 +123,39 @@ describe('redriveOf', () => {
   );
 });
 
-describe('canRedrive', () => {
-  const state = (destinations: Readonly<Record<string, boolean>>, ruleGoesTo?: string) =>
-    ({
-      entity: (kind: string, _workspace: string, id: string) => {
-        if (kind === 'rule') return ruleGoesTo === undefined ? undefined : { id, destination_id: ruleGoesTo };
-        return id in destinations ? { id, enabled: destinations[id] } : undefined;
-      },
-    }) as never;
+interface Rule {
+  readonly destination_id: string;
+  readonly enabled?: boolean;
+}
 
-  it('needs the destination, enabled', () => {
-    expect(canRedrive(dead('destination'), state({ dest: true }))).toBe(true);
-    expect(canRedrive(dead('destination'), state({ dest: false }))).toBe(false);
-    expect(canRedrive(dead('destination'), state({ other: true }, 'other'))).toBe(false);
-  });
+const TO_DEST = { destination_id: 'dest' };
+const TO_OTHER = { destination_id: 'other' };
 
-  it('needs the rule where the transformation runs again', () => {
-    expect(canRedrive(dead('transformation'), state({ dest: true }))).toBe(false);
-    expect(canRedrive(dead('filter_failed'), state({ dest: true }))).toBe(false);
-    expect(canRedrive(dead('filter_failed'), state({ dest: true }, 'dest'))).toBe(true);
-    expect(canRedrive(dead('transformation'), state({ dest: true }, 'dest'))).toBe(true);
-  });
-
-  it('asked for the destination of then, where the rule goes elsewhere by now', () => {
-    expect(canRedrive(dead('transformation'), state({ other: true }, 'other'))).toBe(true);
-    expect(canRedrive(dead('transformation'), state({ dest: true, other: false }, 'other'))).toBe(false);
-    expect(canRedrive(dead('transformation'), state({ dest: true }, 'other'))).toBe(false);
-  });
-
-  it('needs the rule, enabled, where that stopped it', () => {
-    const rule = (enabled?: boolean) =>
-      ({
-        entity: (kind: string) =>
-          kind === 'destination' ? { enabled: true } : enabled === undefined ? undefined : { enabled },
-      }) as never;
-    expect([true, false, undefined].map((enabled) => canRedrive(dead('rule'), rule(enabled)))).toEqual([
-      true,
-      false,
-      false,
-    ]);
-    expect(canRedrive(dead('destination'), rule(undefined))).toBe(true);
-  });
-
-  it('is for dead ones', () => {
-    expect(canRedrive({ ...dead('expired'), status: 'delivered' }, state({ dest: true }))).toBe(false);
-  });
-});
+it.each<[DeadCause, Readonly<Record<string, boolean>>, Rule | undefined, boolean]>([
+  // The destination is there and enabled.
+  ['destination', { dest: true }, undefined, true],
+  ['destination', { dest: false }, undefined, false],
+  ['destination', { other: true }, TO_OTHER, false],
+  // The rule is there where the transformation runs again, and its destination of now counts, not that of then.
+  ['transformation', { dest: true }, undefined, false],
+  ['transformation', { dest: true }, TO_DEST, true],
+  ['filter_failed', { dest: true }, undefined, false],
+  ['filter_failed', { dest: true }, TO_DEST, true],
+  ['transformation', { other: true }, TO_OTHER, true],
+  ['transformation', { dest: true, other: false }, TO_OTHER, false],
+  ['transformation', { dest: true }, TO_OTHER, false],
+  // The rule is enabled where it stopped the event.
+  ['rule', { dest: true }, { ...TO_DEST, enabled: true }, true],
+  ['rule', { dest: true }, { ...TO_DEST, enabled: false }, false],
+  ['rule', { dest: true }, undefined, false],
+])(
+  'a delivery dead by %s is redriven with the destinations %j and the rule %j: %s',
+  (cause, of, rule, can) => {
+    const state = {
+      entity: (kind: string, _workspace: string, id: string) =>
+        kind === 'rule' ? rule : id in of ? { enabled: of[id] } : undefined,
+    } as never;
+    expect(canRedrive(dead(cause), state)).toBe(can);
+    expect(canRedrive({ ...dead(cause), status: 'delivered' }, state)).toBe(false);
+  },
+);
