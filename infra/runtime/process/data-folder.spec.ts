@@ -2,7 +2,7 @@ import { chmodSync, lstatSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { NO_LOGGER } from '@tributary/core';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { makeFolderPrivate } from './data-folder.ts';
 
 let folder = '';
@@ -18,24 +18,26 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true }));
 
-it('a data folder was readable by every user of the machine: its mode is corrected, and logged once', () => {
-  makeFolderPrivate(folder, logger);
-  expect([modeOf(), warned]).toEqual(['700', [expect.stringMatching(/corrected, to its owner alone$/)]]);
-  makeFolderPrivate(folder, logger);
-  expect(warned).toHaveLength(1);
-});
+describe('a data folder', () => {
+  it('was readable by every user of the machine: its mode is corrected, and logged once', () => {
+    makeFolderPrivate(folder, logger);
+    expect([modeOf(), warned]).toEqual(['700', [expect.stringMatching(/corrected, to its owner alone$/)]]);
+    makeFolderPrivate(folder, logger);
+    expect(warned).toHaveLength(1);
+  });
 
-it('a data folder was /tmp or /: the folder of other programs keeps its mode, which is logged', () => {
-  writeFileSync(join(folder, 'of-another-program'), '');
-  chmodSync(folder, 0o1777);
-  makeFolderPrivate(folder, logger);
-  expect([modeOf(), warned]).toEqual([
-    '1777',
-    [expect.stringContaining('give Tributary a folder of its own')],
-  ]);
-});
+  it('was /tmp or /: the folder of other programs keeps its mode, which is logged', () => {
+    writeFileSync(join(folder, 'of-another-program'), '');
+    chmodSync(folder, 0o1777);
+    makeFolderPrivate(folder, logger);
+    expect([modeOf(), warned]).toEqual([
+      '1777',
+      [expect.stringContaining('give Tributary a folder of its own')],
+    ]);
+  });
 
-it('a data folder that the process will make has nothing to correct', () => {
-  makeFolderPrivate(join(folder, 'missing'), logger);
-  expect(warned).toEqual([]);
+  it('that the process will make has nothing to correct', () => {
+    makeFolderPrivate(join(folder, 'missing'), logger);
+    expect(warned).toEqual([]);
+  });
 });
