@@ -52,23 +52,6 @@ describe.skipIf(chromiumPath === undefined)('the pages of an organization and it
     await page.getByRole('row').filter({ hasText: 'Third shop' }).getByText('archived').waitFor();
   });
 
-  it('shows both versions of a workspace that another person renamed', async () => {
-    const { page, watch } = await app.open('/settings');
-    watch.expectStatus(412);
-    const name = page.getByRole('textbox', { name: 'Name' });
-    const before = await name.inputValue();
-    await name.fill('My name');
-    await client().call('PATCH', `/workspaces/${app.workspaceId}`, { body: { name: 'Their name' } });
-    await page.getByRole('button', { name: 'Save' }).click();
-    const conflict = page.getByRole('dialog', { name: 'Somebody saved another version' });
-    await conflict.getByText('Their name').waitFor();
-    await conflict.getByRole('button', { name: 'Take the stored version' }).click();
-    await expect.poll(() => name.inputValue()).toBe('Their name');
-    await name.fill(before);
-    await page.getByRole('button', { name: 'Save' }).click();
-    await page.getByText('The workspace is saved.').waitFor();
-  });
-
   /** A member who made an API key and a client key. */
   async function memberWithKeys(
     email: string,

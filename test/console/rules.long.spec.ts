@@ -78,25 +78,16 @@ describe.skipIf(chromiumPath === undefined)('the pages of rules', () => {
     await page.getByRole('menuitem', { name: `Late ${HOSTILE}` }).waitFor();
   });
 
-  it('lists rules by filters of the URL, and shows both versions when another person was faster', async () => {
-    const { page, watch } = await app.open('/rules?view=list&q=late%20ones');
+  it('lists rules by filters of the URL, and saves one', async () => {
+    const { page } = await app.open('/rules?view=list&q=late%20ones');
     await page.getByRole('link', { name: 'Late ones to the webhook' }).click();
     await page.getByRole('heading', { level: 1, name: 'Late ones to the webhook' }).waitFor();
     const [rule] = await client.get<readonly Rule[]>('./event-forwarding-rules?q=late%20ones');
     await page.getByLabel('Filter').fill('event.properties.origin == "JFK"');
-    await client.call('PATCH', `./event-forwarding-rules/${rule?.id}`, {
-      body: { name: 'Late ones, renamed' },
-    });
-    watch.expectStatus(412);
     await page.getByRole('button', { name: 'Save' }).click();
-    const dialog = page.getByRole('dialog');
-    await dialog.getByText('Late ones, renamed').waitFor();
-    await expectAccessible(page);
-    await takePictures(page, 'rule-conflict');
-    await dialog.getByRole('button', { name: 'Save my changes on top' }).click();
-    await page.getByRole('heading', { level: 1, name: 'Late ones, renamed' }).waitFor();
-    const stored = await client.get<Rule>(`./event-forwarding-rules/${rule?.id}`);
-    expect(stored).toMatchObject({ name: 'Late ones, renamed', filter: 'event.properties.origin == "JFK"' });
+    await expect
+      .poll(() => client.get<Rule>(`./event-forwarding-rules/${rule?.id}`))
+      .toMatchObject({ filter: 'event.properties.origin == "JFK"' });
     await expectAccessible(page);
     await takePictures(page, 'rule');
   });
