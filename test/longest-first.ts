@@ -20,7 +20,7 @@ const LONGEST: readonly string[] = [
   'test/gateway/destinations/destination-tests.spec.ts',
   'test/runtime/commands/catalog-rewrite.spec.ts',
   'test/conformance/catalog/log/rewrite.spec.ts',
-  'test/flows/recovery/kill-and-restart.alone.spec.ts',
+  'test/flows/recovery/kill-and-restart.spec.ts',
   'test/flows/contracts/replays.spec.ts',
   'test/flows/events/first-event.cluster.spec.ts',
   'test/conformance/history/elasticsearch/conformance.spec.ts',

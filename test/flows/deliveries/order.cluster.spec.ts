@@ -3,7 +3,7 @@ import { eventually } from '../../helpers/client.ts';
 import { startTributary } from '../../helpers/tributary.ts';
 import { startWebhook, type Webhook } from '../../helpers/webhook.ts';
 
-const EVENTS = 1_000;
+const EVENTS = 300;
 const SUBJECTS = 20;
 const BACKLOG = 20;
 

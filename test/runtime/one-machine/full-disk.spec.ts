@@ -18,7 +18,7 @@ const ENDED_WITHIN_MS = 3 * FULL_WITHIN_MS;
 
 const PAUSE_MS = 100;
 /** The pause while the reserve is near: the space is read twice a second, and must not fall through the reserve in between. */
-const NEAR_PAUSE_MS = 1_000;
+const NEAR_PAUSE_MS = 300;
 
 const freeBytes = (path: string) => {
   const { bavail, bsize } = statfsSync(path);
