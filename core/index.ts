@@ -139,6 +139,7 @@ export * from './ports/process-board.ts';
 export * from './ports/sandbox.ts';
 export * from './ports/store-mark.ts';
 export * from './ports/tracing.ts';
+export * from './ports/warehouse.ts';
 export * from './primitives/index.ts';
 export * from './profiles/event-write.ts';
 export * from './profiles/identity/identity.ts';
