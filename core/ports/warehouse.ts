@@ -18,6 +18,8 @@ export interface WarehouseLimits {
   readonly holdsZero: boolean;
   /** Columns of a table at most. */
   readonly columns: number;
+  /** Values of one row at most, those of its fixed columns included; undefined without a bound of its own. */
+  readonly rowValues: number | undefined;
   /** Bound on one batch: bytes of the JSON of its events. */
   readonly batchBytes: number;
 }
@@ -38,8 +40,31 @@ export interface TableChange {
 export interface TableRows {
   readonly table: string;
   readonly columns: ReadonlyMap<string, ColumnType>;
-  /** In the order of the columns. */
-  readonly rows: readonly (readonly ColumnValue[])[];
+  readonly count: number;
+  /** In the order of the columns. Made while they are read, as a wide table has mostly nulls; each reading gives the same. */
+  readonly rows: Iterable<readonly ColumnValue[]>;
+}
+
+/**
+ * What profiles are after their changes, each ucid at most once. The engine remembers the newest version of each ucid, also of
+ * those that are gone: a change that is not above it changes nothing, since changes of two profiles come in any order.
+ */
+export interface ProfileRows {
+  /** Rows of `users`, which replace those with the same `ucid`; the columns `ucid` and `version` are among them. */
+  readonly users: TableRows;
+  /**
+   * What these profiles are called by from then on: columns `ucid`, `type`, `value` and `valid_from`, the time of the change. A
+   * row of `identity_map` that is open (`valid_to` is null) and not among them is closed at that time; one that is stays.
+   */
+  readonly identities: TableRows;
+  /** Profiles that are no more. Of a merged one the open rows of `identity_map` are closed, of a deleted one all removed. */
+  readonly gone: readonly {
+    readonly ucid: string;
+    readonly version: number;
+    /** ISO 8601 */
+    readonly at: string;
+    readonly isDeleted: boolean;
+  }[];
 }
 
 /** Records [from, to) of one partition. */
@@ -72,14 +97,10 @@ export interface WarehouseBatch {
   readonly attempt: number;
   /** Rows of event tables and `discards`; those whose `id` is there already are left out. */
   readonly inserts: readonly TableRows[];
-  /** Rows of `users` and `identity_map` that replace those with the same key. */
-  readonly upserts: readonly (TableRows & { readonly key: readonly string[] })[];
-  /** Rows to remove, by table and the value of one column. */
-  readonly removals: readonly {
-    readonly table: string;
-    readonly column: string;
-    readonly values: readonly string[];
-  }[];
+  /** Undefined where no profile changed. */
+  readonly profiles: ProfileRows | undefined;
+  /** Rows of `discards` for rows of `inserts` and `users` that the engine refused alone; committed with the others. */
+  discardsOf(refused: readonly RefusedRow[]): TableRows;
 }
 
 /** Why the engine refused a row alone, in spite of its types. */
