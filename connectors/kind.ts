@@ -1,4 +1,11 @@
-import type { ChildUser, Clock, Connector, ConnectorDescription } from '@tributary/core';
+import type {
+  ChildUser,
+  Clock,
+  Connector,
+  ConnectorDescription,
+  ConnectorDestination,
+  Warehouse,
+} from '@tributary/core';
 import type { EgressGuard } from './egress/guard.ts';
 
 /** The dependencies of a connector. */
@@ -22,4 +29,10 @@ export interface ConnectorContext {
 export interface ConnectorKind {
   readonly description: ConnectorDescription;
   create(context: ConnectorContext): Connector;
+}
+
+/** One kind of warehouse. A driver that is costly to load is imported by the first call of an opened one. */
+export interface WarehouseKind {
+  readonly description: ConnectorDescription;
+  open(context: ConnectorContext, destination: ConnectorDestination): Warehouse;
 }

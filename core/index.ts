@@ -188,3 +188,8 @@ export * from './rules/match.ts';
 export * from './security/confinement.ts';
 export * from './security/scram.ts';
 export * from './security/secrets.ts';
+export { batchId } from './warehouse/batch-id.ts';
+export { contractTypes } from './warehouse/contract-types.ts';
+export { LoadDraft } from './warehouse/load-draft.ts';
+export { type LoadPlan, planLoad } from './warehouse/load-plan.ts';
+export * from './warehouse/schema.ts';

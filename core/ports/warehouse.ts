@@ -50,7 +50,7 @@ export interface TableRows {
  * those that are gone: a change that is not above it changes nothing, since changes of two profiles come in any order.
  */
 export interface ProfileRows {
-  /** Rows of `users`, which replace those with the same `ucid`; the columns `ucid` and `version` are among them. */
+  /** Rows of `users`, which replace those with the same `ucid` whole; the columns `ucid` and `version` are among them. */
   readonly users: TableRows;
   /**
    * What these profiles are called by from then on: columns `ucid`, `type`, `value` and `valid_from`, the time of the change. A

@@ -1,0 +1,274 @@
+import { hash } from 'node:crypto';
+import type { Json } from '../event/event.ts';
+import type {
+  ColumnType,
+  ColumnValue,
+  ProfileRows,
+  RefusedRow,
+  TableChange,
+  TableColumns,
+  TableRows,
+  WarehouseLimits,
+} from '../ports/warehouse.ts';
+import { LAYOUTS, LOAD_TIMES, OF_DISCARDS, OF_IDENTITIES, OF_IDENTITY_MAP, UNMAPPED } from './layout.ts';
+import type { DraftRow, DraftTable, LoadDraft, Lost, RowSource } from './load-draft.ts';
+import { DISCARDS, IDENTITY_MAP, USERS } from './names.ts';
+import type { ContractTypes, Drift, SchemaLedger, TableSchema } from './schema.ts';
+import { planTable, type TablePlan } from './table-plan.ts';
+import { columnValue, fits, join, storable } from './types.ts';
+
+/** What a batch needs of the warehouse, and its rows in their final form. */
+export interface LoadPlan {
+  readonly changes: readonly TableChange[];
+  /** Ledgers that the load changes, as they are after it. */
+  readonly schema: readonly TableSchema[];
+  readonly drifts: readonly Drift[];
+  readonly inserts: readonly TableRows[];
+  readonly profiles: ProfileRows | undefined;
+  /** For `WarehouseBatch`. */
+  discardsOf(refused: readonly RefusedRow[]): TableRows;
+  /** Rows by table, for the ledger. */
+  readonly rows: Readonly<Record<string, number>>;
+  /** Rows of `discards` by the table that lacks the value; those of whole events by `''`. */
+  readonly discards: Readonly<Record<string, number>>;
+}
+
+export interface PlanOptions {
+  readonly limits: WarehouseLimits;
+  readonly schema: SchemaLedger;
+  readonly contracts: ContractTypes;
+  /** The answer of `Warehouse.describe` for the tables of the draft. */
+  readonly described: ReadonlyMap<string, TableColumns>;
+  /** ISO 8601 */
+  readonly loadedAt: string;
+}
+
+/** Decides the types of all columns and makes the rows. The draft is used up: its rows lose the values that do not fit. */
+export function planLoad(draft: LoadDraft, options: PlanOptions): LoadPlan {
+  const { limits, loadedAt } = options;
+  const { tables, profiles } = draft;
+  const plans: TablePlan[] = [];
+  const loaded = new Map<string, TableRows>();
+  const sources = new Map<string, readonly DraftRow[]>();
+  const discards = new Discards(options);
+  const newest = new Set([...profiles.values()].map(({ row }) => row));
+
+  for (const table of tables.values()) {
+    const rows = table.name === USERS ? table.rows.filter((row) => newest.has(row)) : table.rows;
+    const plan = planTable(table, table.layout.fixed, options);
+    plans.push(plan);
+    takeOutMisfits(table, rows, plan.types, limits);
+    for (const { source, lost } of rows) if (lost.length > 0) discards.add(table.name, source, lost);
+    loaded.set(table.name, tableRows(table, rows, plan.types, loadedAt));
+    sources.set(table.name, rows);
+  }
+  for (const { source, lost } of draft.dropped) discards.add('', source, [lost]);
+  const planFixed = (name: string, fixed: ReadonlyMap<string, ColumnType>) => {
+    const plan = planTable({ name, columns: new Map() }, fixed, options);
+    plans.push(plan);
+    return plan.types;
+  };
+  const ofDiscards = writable(OF_DISCARDS, planFixed(DISCARDS, OF_DISCARDS));
+  if (profiles.size > 0) planFixed(IDENTITY_MAP, OF_IDENTITY_MAP);
+  if (profiles.size > 0 && !tables.has(USERS)) planFixed(USERS, LAYOUTS.users.fixed);
+
+  const users = loaded.get(USERS);
+  const inserts = [...loaded.values()].filter((rows) => rows !== users);
+  if (discards.count > 0) inserts.push(discards.rows(ofDiscards));
+  return {
+    changes: plans.flatMap(({ change }) => change ?? []),
+    schema: plans.flatMap(({ schema }) => schema ?? []),
+    drifts: plans.flatMap(({ drifts }) => drifts),
+    inserts,
+    profiles: profiles.size === 0 ? undefined : profileRows(draft, users, limits),
+    discardsOf(refused) {
+      const whole = new Discards(options);
+      for (const { table, row, reason } of refused) {
+        const from = sources.get(table)?.[row];
+        if (from !== undefined) whole.add(table, from.source, [wholeRow(from, reason)]);
+      }
+      return whole.rows(ofDiscards);
+    },
+    rows: Object.fromEntries([...loaded].map(([name, { count }]) => [name, count])),
+    discards: Object.fromEntries(discards.counts),
+  };
+}
+
+function profileRows({ profiles }: LoadDraft, users: TableRows | undefined, limits: WarehouseLimits): ProfileRows {
+  const held = [...profiles.values()].flatMap(({ ucid, at, identities }) =>
+    identities.map(({ type, value }) => [ucid, type, storable(value, limits) ?? null, at]),
+  );
+  return {
+    users: users ?? { table: USERS, columns: new Map(), count: 0, rows: [] },
+    identities: { table: IDENTITY_MAP, columns: OF_IDENTITIES, count: held.length, rows: held },
+    gone: [...profiles.values()].filter(({ row }) => row === undefined),
+  };
+}
+
+/** Moves values that their column does not hold to those that are lost. */
+function takeOutMisfits(
+  { columns }: DraftTable,
+  rows: readonly DraftRow[],
+  types: ReadonlyMap<string, ColumnType>,
+  limits: WarehouseLimits,
+): void {
+  const doubtful = new Set<string>();
+  for (const [name, column] of columns) {
+    const type = types.get(name);
+    const isSafe = type !== undefined && [...column.types].every((one) => join(one, type) === type);
+    if (!isSafe || column.hasOddText) doubtful.add(name);
+  }
+  if (doubtful.size === 0) return;
+  for (const { names, values, lost } of rows)
+    for (const [at, { column, path }] of names.entries()) {
+      const value = values[at] ?? null;
+      if (value === null || !doubtful.has(column)) continue;
+      const type = types.get(column);
+      if (type !== undefined && fits(value, type, limits)) continue;
+      const replaced = type === 'text' ? storable(String(columnValue(value, type)), limits) : undefined;
+      values[at] = replaced ?? null;
+      if (replaced === undefined) lost.push({ path, column, value, reason: misfit(type) });
+      else lost.push({ path, column, value, reason: 'characters that the warehouse cannot hold', isInColumn: true });
+    }
+}
+
+function misfit(type: ColumnType | undefined): string {
+  return type === undefined ? 'the column has a type that nothing is loaded into' : `the column is of type ${type}`;
+}
+
+function tableRows(
+  { name, columns }: DraftTable,
+  rows: readonly DraftRow[],
+  types: ReadonlyMap<string, ColumnType>,
+  loadedAt: string,
+): TableRows {
+  const used = new Map<string, ColumnType>();
+  for (const [column, type] of types) {
+    const hasValues = (columns.get(column)?.types.size ?? 0) > 0;
+    if (hasValues || LOAD_TIMES.has(column)) used.set(column, type);
+  }
+  const unmappedType = types.get(UNMAPPED);
+  if (unmappedType !== undefined && rows.some(({ lost }) => lost.some(isUnmapped))) used.set(UNMAPPED, unmappedType);
+  const places = new Map([...used].map(([column, type], at) => [column, { type, at }]));
+  const emptyRow: ColumnValue[] = [...used.keys()].map((column) => (LOAD_TIMES.has(column) ? loadedAt : null));
+  const unmappedAt = places.get(UNMAPPED)?.at;
+
+  function* made(): Generator<readonly ColumnValue[]> {
+    for (const { names, values, lost } of rows) {
+      const row = emptyRow.slice();
+      for (let at = 0; at < names.length; at++) {
+        const value = values[at];
+        if (value === null || value === undefined) continue;
+        const place = places.get(names[at]?.column ?? '');
+        if (place !== undefined) row[place.at] = columnValue(value, place.type);
+      }
+      if (unmappedAt !== undefined && lost.some(isUnmapped)) row[unmappedAt] = JSON.stringify(treeOf(lost.filter(isUnmapped)));
+      yield row;
+    }
+  }
+  return { table: name, columns: used, count: rows.length, rows: { [Symbol.iterator]: made } };
+}
+
+function isUnmapped({ isInColumn, path }: Lost): boolean {
+  return isInColumn !== true && path.length > 0;
+}
+
+/** The columns of a fixed table that can be written: those that have their type still, or became texts. */
+function writable(
+  fixed: ReadonlyMap<string, ColumnType>,
+  types: ReadonlyMap<string, ColumnType>,
+): ReadonlyMap<string, ColumnType> {
+  return new Map([...types].filter(([name, type]) => fixed.has(name) && (type === fixed.get(name) || type === 'text')));
+}
+
+type Tree = { [name: string]: Tree | Json };
+
+/** Values in the shape of the event. */
+function treeOf(lost: readonly Lost[]): Tree {
+  const root = newTree();
+  for (const { path, value } of lost) {
+    let tree = root;
+    for (const name of path.slice(0, -1)) {
+      const below = tree[name];
+      const next = isTree(below) ? below : newTree();
+      tree[name] = next;
+      tree = next;
+    }
+    tree[path.at(-1) ?? ''] = value;
+  }
+  return root;
+}
+
+/** Without a prototype, so that `__proto__` is a name like others. */
+function newTree(): Tree {
+  return Object.create(null) as Tree;
+}
+
+/** Two of these are never values of one path, because an event has one value there. */
+function isTree(value: Tree | Json | undefined): value is Tree {
+  return typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === null;
+}
+
+/** A row that the warehouse refused, as one discard. */
+function wholeRow({ names, values, lost }: DraftRow, reason: string): Lost {
+  const value = newTree();
+  for (const [at, { column }] of names.entries()) value[column] = values[at] ?? null;
+  if (lost.some(isUnmapped)) value[UNMAPPED] = treeOf(lost.filter(isUnmapped));
+  return { path: [], column: null, value: value as Json, reason };
+}
+
+/** Discards of one row at most; the last one has all values that are left. */
+const MAX_DISCARDS = 32;
+
+/** The rows of `discards`. */
+class Discards {
+  readonly #limits: WarehouseLimits;
+  readonly #loadedAt: string;
+  readonly #rows: ColumnValue[][] = [];
+  readonly counts = new Map<string, number>();
+
+  constructor({ limits, loadedAt }: PlanOptions) {
+    this.#limits = limits;
+    this.#loadedAt = loadedAt;
+  }
+
+  add(table: string, source: RowSource, lost: readonly Lost[]): void {
+    const [alone, others] = [lost.slice(0, MAX_DISCARDS - 1), lost.slice(MAX_DISCARDS - 1)];
+    const [next] = others;
+    const last: readonly Lost[] =
+      next === undefined || others.length === 1
+        ? others
+        : [{ path: [], column: null, value: treeOf(others) as Json, reason: `${others.length} more values: ${next.reason}` }];
+    for (const one of [...alone, ...last]) {
+      this.#rows.push(this.#row(table, source, one));
+      this.counts.set(table, (this.counts.get(table) ?? 0) + 1);
+    }
+  }
+
+  get count(): number {
+    return this.#rows.length;
+  }
+
+  rows(columns: ReadonlyMap<string, ColumnType>): TableRows {
+    const names = [...OF_DISCARDS.keys()];
+    const rows = this.#rows.map((row) => row.filter((_value, at) => columns.has(names[at] ?? '')));
+    return { table: DISCARDS, columns, count: rows.length, rows };
+  }
+
+  #row(table: string, { position, messageId, receivedAt }: RowSource, lost: Lost): ColumnValue[] {
+    const { path, column, value, reason } = lost;
+    const id = hash('sha256', JSON.stringify([position, table, column, path])).slice(0, 32);
+    const text = (of: string | null) => (of === null ? null : (storable(of, this.#limits) ?? null));
+    return [
+      id,
+      text(messageId),
+      position,
+      table === '' ? null : table,
+      column,
+      text(JSON.stringify(value)),
+      text(reason) ?? '',
+      receivedAt,
+      this.#loadedAt,
+    ];
+  }
+}
