@@ -184,6 +184,7 @@ export const AUDITED: Readonly<Record<AuditedType, Audited>> = {
   rule: ofWorkspace('rule'),
   replay: ofWorkspace('replay'),
   alert: ofWorkspace('alert'),
+  warehouse_table: ofWorkspace('warehouse_table'),
 };
 
 export const AUDITED_TYPES = Object.keys(AUDITED) as readonly AuditedType[];

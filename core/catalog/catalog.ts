@@ -14,6 +14,7 @@ import type {
   Replay,
   Rule,
   Transformation,
+  WarehouseTable,
   Workspace,
   WorkspaceMember,
   WriteKey,
@@ -71,6 +72,7 @@ export interface WorkspaceEntities {
   rule: Rule;
   replay: Replay;
   alert: Alert;
+  warehouse_table: WarehouseTable;
 }
 
 export type WorkspaceEntityKind = keyof WorkspaceEntities;
@@ -144,8 +146,8 @@ export interface CatalogView {
   /** All entities of a kind in a workspace, newest first, archived and revoked ones included. */
   entities<K extends WorkspaceEntityKind>(kind: K, workspaceId: string): readonly WorkspaceEntities[K][];
   /**
-   * The same in creation order; with `group` only those of a status, or of rules and destinations the `enabled` or
-   * `disabled` ones.
+   * The same in creation order; with `group` only those of a status, of rules and destinations the `enabled` or
+   * `disabled` ones, or of warehouse tables those of a destination.
    */
   listing<K extends WorkspaceEntityKind>(
     kind: K,

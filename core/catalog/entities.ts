@@ -3,6 +3,7 @@ import type { AlertCondition, AlertRule } from '../alerts/alert.ts';
 import type { DestinationCondition } from '../delivery/destination-health.ts';
 import type { Environment, EventType, JsonObject } from '../event/event.ts';
 import type { ProfileSettings } from '../profiles/identity/profile-settings.ts';
+import type { SchemaColumn } from '../warehouse/schema.ts';
 
 /** Fields that the fold sets on every entity. Times are ISO 8601 UTC. */
 interface StoredEntity {
@@ -164,6 +165,8 @@ export interface Destination extends StoredEntity, Addressed {
   /** Secret settings are sealed (`{ "$sealed": "..." }`). */
   readonly settings: JsonObject;
   readonly enabled: boolean;
+  /** Its loader reads the log: it gets no deliveries. */
+  readonly warehouse?: true;
   /**
    * Concurrent requests, and requests started per second, over all processes; null or absent: the installation's
    * defaults.
@@ -260,6 +263,15 @@ export interface Alert extends StoredEntity, AlertRule, Addressed {
   /** The state that processors reported last. A change of it does not change the alert's version. */
   readonly condition?: AlertCondition;
   readonly created_by: string;
+}
+
+/** A table of a warehouse as its loader wants it; removed with its destination. The id is `warehouseTableId`. */
+export interface WarehouseTable extends StoredEntity {
+  readonly workspace_id: string;
+  readonly destination_id: string;
+  readonly name: string;
+  /** By name, in the order in which they were added. */
+  readonly columns: Readonly<Record<string, SchemaColumn>>;
 }
 
 interface MemberFields extends StoredEntity {

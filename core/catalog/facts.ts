@@ -17,6 +17,7 @@ import type {
   Replay,
   Rule,
   Transformation,
+  WarehouseTable,
   Workspace,
   WorkspaceMember,
   WriteKey,
@@ -75,6 +76,9 @@ export interface FactData {
   'destination.deleted': Record<string, never>;
   /** `expected_version` is the number of earlier health changes, so of concurrent proposals only one is applied. */
   'destination.turned': HealthChange;
+  'warehouse_table.created': Draft<WarehouseTable>;
+  /** The columns that are new or have another type. */
+  'warehouse_table.updated': Pick<WarehouseTable, 'columns'>;
   'rule.created': Draft<Rule>;
   'rule.updated': Change<Rule>;
   'rule.deleted': Record<string, never>;

@@ -50,7 +50,7 @@ export const QUOTAS = {
     of: 'organization',
     fallback: 64 * 1024 * 1024,
     counts:
-      'Characters of JSON of all contracts, transformations (with their kept versions), rules and destinations of an organization',
+      'Characters of JSON of all contracts, transformations (with their kept versions), rules, destinations and warehouse tables of an organization',
   },
   workspace_members: {
     of: 'workspace',
@@ -195,6 +195,9 @@ const USES: { readonly [T in FactType]: UsesOf<T> } = {
   'destination.deleted': none,
   // Bounded in size, and stored once per destination.
   'destination.turned': none,
+  // Proposed by the stage `load`, which makes no further tables of an organization over `catalog_characters`.
+  'warehouse_table.created': none,
+  'warehouse_table.updated': none,
   'rule.created': ({ data }, state) => [
     oneMore('rules', data.workspace_id, state.listing('rule', data.workspace_id).size),
     ...(data.enabled ? enabledRule(data.workspace_id, state) : []),

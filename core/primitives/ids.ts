@@ -104,6 +104,11 @@ export function deliveryId(
   return replayId === undefined ? nameId(ruleId, of) : nameId(ruleId, of, replayId);
 }
 
+/** The id of the catalog's entity for a table of a warehouse. */
+export function warehouseTableId(destinationId: string, table: string): string {
+  return nameId('warehouse_table', destinationId, table);
+}
+
 /** The creation time of a UUIDv7, epoch ms by its creator's clock; undefined for any other text. */
 export function timeOfId(id: string): number | undefined {
   if (!validate(id) || version(id) !== 7) return undefined;

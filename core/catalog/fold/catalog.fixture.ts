@@ -137,6 +137,16 @@ export function destination(id: string, workspaceId = WORKSPACE): Fact {
   return fact('destination.created', id, { ...owned(id, workspaceId), ...fields });
 }
 
+export function warehouseTable(id: string, destinationId: string, workspaceId = WORKSPACE): Fact {
+  return fact('warehouse_table.created', id, {
+    id,
+    workspace_id: workspaceId,
+    destination_id: destinationId,
+    name: id,
+    columns: { id: { type: 'text', origin: 'fixed', since: AT } },
+  });
+}
+
 export function rule(
   id: string,
   destinationId: string,

@@ -1,6 +1,15 @@
 import { expect, it } from 'vitest';
 import type { ConflictReason, Fact } from '../facts.ts';
-import { AT, destination, fact, foldAll, turned, WORKSPACE, workspace } from './catalog.fixture.ts';
+import {
+  AT,
+  destination,
+  fact,
+  foldAll,
+  turned,
+  WORKSPACE,
+  warehouseTable,
+  workspace,
+} from './catalog.fixture.ts';
 
 const fold = (...facts: readonly Fact[]) => foldAll([workspace(), ...facts]);
 const conflict = (reason: ConflictReason) => ({ applied: false, conflict: reason });
@@ -47,4 +56,22 @@ it('a few turns are remembered, however many there were', () => {
 it('a deleted destination changes no state', () => {
   const { verdicts } = fold(destination('d1'), fact('destination.deleted', 'd1', {}), turned('d1', 0, 't1'));
   expect(verdicts.at(-1)).toEqual(conflict('missing'));
+});
+
+it('the tables of a warehouse grow by columns, and are removed with their destination', () => {
+  const text = { type: 'text', origin: 'value', path: 'properties.price', since: AT } as const;
+  const grown = fact('warehouse_table.updated', 'x1', { columns: { price: text } });
+  const before = [
+    destination('d1'),
+    destination('d2'),
+    warehouseTable('x1', 'd1'),
+    warehouseTable('x2', 'd2'),
+  ];
+  const { state, verdicts } = fold(...before, grown, { ...grown, expected_version: 1 });
+  expect(verdicts.at(-1)).toEqual(conflict('version'));
+  const [table] = state.listing('warehouse_table', WORKSPACE, 'd1').newestFirst();
+  expect(table).toMatchObject({ version: 2, columns: { id: { type: 'text' }, price: text } });
+  const later = fold(...before, grown, fact('destination.deleted', 'd1', {}), warehouseTable('x3', 'd1'));
+  expect(later.verdicts.at(-1)).toEqual(conflict('missing'));
+  expect(later.state.entities('warehouse_table', WORKSPACE).map(({ id }) => id)).toEqual(['x2']);
 });

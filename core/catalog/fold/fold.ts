@@ -120,9 +120,18 @@ function decide(state: CatalogState, fact: Fact, position: number): ConflictReas
       return change(state, 'destination', fact, fact.data);
     case 'destination.deleted':
       if (isReferenced(state, fact.entity)) return 'in_use';
-      return remove(state, 'destination', fact);
+      return removeDestination(state, fact);
     case 'destination.turned':
       return changeDestinationHealth(state, fact);
+    case 'warehouse_table.created': {
+      const { workspace_id, destination_id } = fact.data;
+      if (state.entity('destination', workspace_id, destination_id) === undefined) return 'missing';
+      return create(state, 'warehouse_table', { ...fact.data, ...kept });
+    }
+    case 'warehouse_table.updated': {
+      const columns = { ...find(state, 'warehouse_table', fact.entity)?.columns, ...fact.data.columns };
+      return change(state, 'warehouse_table', fact, { columns });
+    }
     case 'rule.created': {
       const rule: Rule = { ...fact.data, ...kept };
       return danglingRule(state, rule) ? 'missing' : create(state, 'rule', rule);
@@ -263,6 +272,15 @@ function remove(state: CatalogState, kind: WorkspaceEntityKind, fact: Fact): Con
   if (fact.expected_version !== undefined && fact.expected_version !== stored.version) return 'version';
   state.remove(kind, workspaceId, fact.entity);
   return undefined;
+}
+
+/** Its tables are removed with it. */
+function removeDestination(state: CatalogState, fact: Fact): ConflictReason | undefined {
+  const workspaceId = state.workspaceOf(fact.entity) ?? '';
+  const tables = [...state.listing('warehouse_table', workspaceId, fact.entity).newestFirst()];
+  const refused = remove(state, 'destination', fact);
+  if (refused === undefined) for (const { id } of tables) state.remove('warehouse_table', workspaceId, id);
+  return refused;
 }
 
 function pairTaken(state: CatalogState, contract: Contract): boolean {

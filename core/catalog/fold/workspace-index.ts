@@ -17,6 +17,7 @@ const GROUPS: { readonly [K in WorkspaceEntityKind]: (entity: WorkspaceEntities[
   rule: ({ enabled }) => (enabled ? 'enabled' : 'disabled'),
   replay: ({ status }) => status,
   alert: ({ enabled }) => (enabled ? 'enabled' : 'disabled'),
+  warehouse_table: ({ destination_id }) => destination_id,
 };
 
 /** Kinds with a size that the workspace chooses. The size of the others is bounded by their quota. */
@@ -25,6 +26,7 @@ const WEIGHED: ReadonlySet<WorkspaceEntityKind> = new Set([
   'transformation',
   'destination',
   'rule',
+  'warehouse_table',
 ]);
 
 /** The size of an entity in characters of JSON; 0 for kinds that are not weighed. */
@@ -58,6 +60,7 @@ export class WorkspaceIndex {
     rule: new Map(),
     replay: new Map(),
     alert: new Map(),
+    warehouse_table: new Map(),
   };
   readonly deleted = new Set<string>();
   readonly eras = new Map<string, ContractEra[]>();
@@ -71,6 +74,7 @@ export class WorkspaceIndex {
     rule: new GroupedOrder(GROUPS.rule),
     replay: new GroupedOrder(GROUPS.replay),
     alert: new GroupedOrder(GROUPS.alert),
+    warehouse_table: new GroupedOrder(GROUPS.warehouse_table),
   };
   /** Sizes of the weighed entities, by id. */
   readonly #characters = new Map<string, number>();
