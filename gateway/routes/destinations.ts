@@ -25,7 +25,7 @@ import {
 import { type Static, Type } from 'typebox';
 import { accountOf } from '../authentication/caller.ts';
 import type { GatewayDependencies } from '../dependencies.ts';
-import { invalidRequest } from '../errors/api-error.ts';
+import { conflict, invalidRequest } from '../errors/api-error.ts';
 import { disconnectSignal } from '../limits/turns.ts';
 import { entityOf, propose } from '../resources/catalog-entities.ts';
 import { entityRoutes } from '../resources/entity-routes.ts';
@@ -208,7 +208,10 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
       async create(request, body, id) {
         const { name, type, settings } = body;
         const { workspace } = request;
-        const configured = configurator.create(connectorOf(type), id, settings ?? {});
+        const description = connectorOf(type);
+        const isWarehouse = description.isWarehouse === true;
+        if (isWarehouse && dependencies.isUpgradePending?.() === true) throw conflict('upgrade_pending');
+        const configured = configurator.create(description, id, settings ?? {});
         const alerts = alertsIn(body.alerts, catalog.state, workspace.id, id);
         await propose(request, dependencies, {
           type: 'destination.created',
@@ -220,6 +223,7 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
             name,
             type,
             settings: configured.settings,
+            ...(isWarehouse && { warehouse: true as const }),
             ...switchesOf(body),
             ...limitsIn(body),
             alerts,

@@ -2,7 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   type CanonicalEvent,
   type CatalogView,
-  destinationMismatch,
+  closedTo,
   ENVIRONMENTS,
   EVENT_TYPES,
   evaluateFilter,
@@ -377,7 +377,7 @@ export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
       const ofRule = await TENANT_TURNS.run(request.workspace.organization_id, () =>
         mismatchOf(rule, event, new FilterBudget(request.workspace.organization_id)),
       );
-      const mismatch = ofRule ?? destinationMismatch(destination, event);
+      const mismatch = ofRule ?? closedTo(destination, event);
       return {
         matched: mismatch === undefined,
         because: mismatch?.because ?? null,
@@ -445,7 +445,7 @@ export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
       for (const rule of some) {
         const [match] = matchRules([rule], event, budget);
         const destination = state.entity('destination', workspaceId, rule.destination_id);
-        const mismatch = match?.mismatch ?? destinationMismatch(destination, event);
+        const mismatch = match?.mismatch ?? closedTo(destination, event);
         verdicts.push({
           rule_id: rule.id,
           name: rule.name,
