@@ -192,4 +192,6 @@ export { batchId } from './warehouse/batch-id.ts';
 export { contractTypes } from './warehouse/contract-types.ts';
 export { LoadDraft } from './warehouse/load-draft.ts';
 export { type LoadPlan, planLoad } from './warehouse/load-plan.ts';
+export * from './warehouse/loads.ts';
+export { DISCARDS } from './warehouse/names.ts';
 export * from './warehouse/schema.ts';
