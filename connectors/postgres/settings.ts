@@ -42,6 +42,37 @@ const NAME = '[A-Za-z_][A-Za-z0-9_]{0,62}';
 /** Deliveries of one batch at most. */
 export const MAX_BATCH = 500;
 
+/** The settings of a server that sign in to a database. */
+export const serverFields = {
+  host: hostField('The PostgreSQL server (12 or newer).'),
+  port: portField(5432),
+  tls: tlsField,
+  ca: caField,
+  database: {
+    type: 'string',
+    title: 'Database',
+    description: 'The name of the database.',
+    minLength: 1,
+    maxLength: 63,
+  },
+  username: usernameField,
+  password: passwordField,
+} as const satisfies JsonObject;
+
+/** The type of these settings. */
+export interface ServerSettings {
+  readonly host: string;
+  readonly port: number;
+  readonly tls: boolean;
+  readonly ca?: string;
+  readonly database: string;
+  readonly username: string;
+  readonly password?: string;
+}
+
+/** Those of them that expose the password when they change. */
+export const exposingServer = [...namesParty('host', 'port', 'ca', 'username'), protects('tls', true, false)];
+
 /** The settings as users write them. */
 const settingsSchema = {
   $schema: 'https://json-schema.org/draft/2020-12/schema',
@@ -49,19 +80,7 @@ const settingsSchema = {
   required: ['host', 'database', 'username'],
   additionalProperties: false,
   properties: {
-    host: hostField('The PostgreSQL server (12 or newer).'),
-    port: portField(5432),
-    tls: tlsField,
-    ca: caField,
-    database: {
-      type: 'string',
-      title: 'Database',
-      description: 'The name of the database.',
-      minLength: 1,
-      maxLength: 63,
-    },
-    username: usernameField,
-    password: passwordField,
+    ...serverFields,
     table: {
       type: 'string',
       title: 'Table',
@@ -79,14 +98,7 @@ const settingsSchema = {
 } as const satisfies JsonObject;
 
 /** The type of the schema above. */
-export interface PostgresSettings {
-  readonly host: string;
-  readonly port: number;
-  readonly tls: boolean;
-  readonly ca?: string;
-  readonly database: string;
-  readonly username: string;
-  readonly password?: string;
+export interface PostgresSettings extends ServerSettings {
   readonly table: string;
   readonly create_table: boolean;
 }
@@ -106,7 +118,7 @@ export const description: ConnectorDescription = {
   ].join('\n\n'),
   settingsSchema,
   secrets: secretNames(settingsSchema),
-  exposing: [...namesParty('host', 'port', 'ca', 'username'), protects('tls', true, false)],
+  exposing: exposingServer,
   maxBatch: MAX_BATCH,
   hasTest: true,
 };

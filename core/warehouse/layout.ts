@@ -62,7 +62,10 @@ export const OF_IDENTITIES: ReadonlyMap<string, ColumnType> = new Map<string, Co
   ['valid_from', 'timestamp'],
 ]);
 /** The engine writes when a row ended. */
-export const OF_IDENTITY_MAP: ReadonlyMap<string, ColumnType> = new Map([...OF_IDENTITIES, ['valid_to', 'timestamp']]);
+export const OF_IDENTITY_MAP: ReadonlyMap<string, ColumnType> = new Map([
+  ...OF_IDENTITIES,
+  ['valid_to', 'timestamp'],
+]);
 
 export const OF_DISCARDS: ReadonlyMap<string, ColumnType> = new Map<string, ColumnType>([
   ['id', 'text'],

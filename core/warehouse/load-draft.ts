@@ -1,12 +1,24 @@
 import { hash } from 'node:crypto';
-import { type CanonicalEvent, contractSubject, type Json, type JsonObject, objectIn } from '../event/event.ts';
+import {
+  type CanonicalEvent,
+  contractSubject,
+  type Json,
+  type JsonObject,
+  objectIn,
+} from '../event/event.ts';
 import type { ColumnType, WarehouseLimits } from '../ports/warehouse.ts';
 import { canonicalTime, iso } from '../primitives/time.ts';
 import type { ProfileChangeValue } from '../profiles/record.ts';
 import { compareText } from '../profiles/registers.ts';
 import { LAYOUTS, type Layout } from './layout.ts';
 import { DISCARDS, eventTable, IDENTITY_MAP, isEventTable, nameOf, TABLES_OF_TYPES, USERS } from './names.ts';
-import { identitiesOf, PROFILE_PLACES, type ProfileIdentity, profileValues, userIdOf } from './profile-values.ts';
+import {
+  identitiesOf,
+  PROFILE_PLACES,
+  type ProfileIdentity,
+  profileValues,
+  userIdOf,
+} from './profile-values.ts';
 import type { SchemaLedger } from './schema.ts';
 import { isStorable, microseconds, typeOf } from './types.ts';
 import { type NamedValues, type ValueName, ValueNames } from './value-names.ts';
@@ -146,7 +158,10 @@ export class LoadDraft {
   /** Discards an event as a whole, such as one whose transformation failed. */
   dropEvent(event: CanonicalEvent, position: string, reason: string): void {
     const value = event as CanonicalEvent & JsonObject;
-    this.#dropped.push({ source: sourceOf(event, position), lost: { path: [], column: null, value, reason } });
+    this.#dropped.push({
+      source: sourceOf(event, position),
+      lost: { path: [], column: null, value, reason },
+    });
   }
 
   /**
@@ -251,7 +266,8 @@ export class LoadDraft {
       const column = table.columns.get(name.column);
       if (column === undefined) continue;
       column.types.add(type);
-      if (type === 'text' && typeof value === 'string' && !isStorable(value, limits)) column.hasOddText = true;
+      if (type === 'text' && typeof value === 'string' && !isStorable(value, limits))
+        column.hasOddText = true;
     }
     table.rows.push(row);
   }
@@ -351,7 +367,13 @@ function fixedName(column: string): ValueName {
 }
 
 /** Starts a row with the values of an event that belong into fixed columns. */
-function eventRow(event: CanonicalEvent, source: RowSource, { fixed }: Layout, id: string, table: string): DraftRow {
+function eventRow(
+  event: CanonicalEvent,
+  source: RowSource,
+  { fixed }: Layout,
+  id: string,
+  table: string,
+): DraftRow {
   const row = newRow(source);
   setFixed(row, 'id', id);
   setFixed(row, 'anonymous_id', event.anonymous_id);
@@ -401,7 +423,13 @@ function setTime(row: DraftRow, column: string, text: string | undefined): void 
   const name = fixedName(column);
   if (time === undefined) lose(row, name, text, 'not a time');
   else if (canonicalTime(text) !== time)
-    row.lost.push({ path: name.path, column, value: text, reason: 'finer than a microsecond', isInColumn: true });
+    row.lost.push({
+      path: name.path,
+      column,
+      value: text,
+      reason: 'finer than a microsecond',
+      isInColumn: true,
+    });
 }
 
 function timeIn(value: Json | undefined): string | undefined {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { checkMessages } from './client.ts';
+import { checkMessages } from './pool.ts';
 
 function message(type: string, body: readonly number[] | Uint8Array | string): Buffer {
   const bytes = typeof body === 'string' ? Buffer.from(body) : Buffer.from(body);
