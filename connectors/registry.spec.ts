@@ -4,7 +4,7 @@ import { promisify } from 'node:util';
 import { type Connector, exposuresOf, isObject, NO_LOGGER } from '@tributary/core';
 import { describe, expect, it, test, vi } from 'vitest';
 import { sampleDelivery } from './delivery.fixture.ts';
-import { CONNECTOR_KINDS, neverThrowing } from './registry.ts';
+import { CONNECTOR_KINDS, neverThrowing, WAREHOUSE_KINDS } from './registry.ts';
 import { memoizeByObject } from './settings.ts';
 
 const destination = { id: 'd1', workspaceId: 'w1', version: 1, settings: { secret: 'hidden' } };
@@ -63,6 +63,7 @@ const INDIFFERENT: Readonly<Record<string, readonly string[]>> = {
   elasticsearch: ['index'],
   postgres: ['database', 'table', 'create_table'],
   s3: ['prefix', 'path', 'batch_size', 'batch_bytes', 'batch_seconds'],
+  'warehouse-postgresql': ['database', 'schema', 'load_every', 'max_event_tables'],
   'segment-braze': ['app_id'],
   'segment-drip': ['accountId'],
   'segment-mixpanel': ['sourceName', 'strictMode'],
@@ -72,36 +73,35 @@ const INDIFFERENT: Readonly<Record<string, readonly string[]>> = {
 };
 const OF_THE_PACK = ['presets', 'actions'];
 
-describe.each(CONNECTOR_KINDS.map(({ description }) => [description.type, description] as const))(
-  'settings of %s',
-  (type, description) => {
-    const { settingsSchema, secrets, exposing } = description;
-    const { properties } = settingsSchema;
-    const names = Object.keys(isObject(properties) ? properties : {});
+describe.each(
+  [...CONNECTOR_KINDS, ...WAREHOUSE_KINDS].map(({ description }) => [description.type, description] as const),
+)('settings of %s', (type, description) => {
+  const { settingsSchema, secrets, exposing } = description;
+  const { properties } = settingsSchema;
+  const names = Object.keys(isObject(properties) ? properties : {});
 
-    it('are each declared as a secret, as exposing secrets, or as neither', () => {
-      const indifferent = [...(INDIFFERENT[type] ?? []), ...(type.startsWith('segment-') ? OF_THE_PACK : [])];
-      const declared = [...secrets, ...exposing.map(({ setting }) => setting), ...indifferent];
-      expect(declared.sort()).toEqual(names.sort());
-    });
+  it('are each declared as a secret, as exposing secrets, or as neither', () => {
+    const indifferent = [...(INDIFFERENT[type] ?? []), ...(type.startsWith('segment-') ? OF_THE_PACK : [])];
+    const declared = [...secrets, ...exposing.map(({ setting }) => setting), ...indifferent];
+    expect(declared.sort()).toEqual(names.sort());
+  });
 
-    it('that protect secrets declare all their values in order of safety', () => {
-      for (const { setting, safestFirst } of exposing) {
-        if (safestFirst === undefined) continue;
-        const schema = isObject(properties) && isObject(properties[setting]) ? properties[setting] : {};
-        const values = schema.type === 'boolean' ? [true, false] : schema.enum;
-        expect([...safestFirst].sort()).toEqual(Array.isArray(values) ? [...values].sort() : []);
-        const [safest] = safestFirst;
-        const weakened = safestFirst
-          .slice(1)
-          .map((value) => exposuresOf({}, { [setting]: value }, description));
-        // The default is the safest value, and applies where none is given.
-        expect(schema.default).toBe(safest);
-        expect(weakened.flat()).toEqual(safestFirst.slice(1).map(() => ({ setting, change: 'weaker' })));
-      }
-    });
-  },
-);
+  it('that protect secrets declare all their values in order of safety', () => {
+    for (const { setting, safestFirst } of exposing) {
+      if (safestFirst === undefined) continue;
+      const schema = isObject(properties) && isObject(properties[setting]) ? properties[setting] : {};
+      const values = schema.type === 'boolean' ? [true, false] : schema.enum;
+      expect([...safestFirst].sort()).toEqual(Array.isArray(values) ? [...values].sort() : []);
+      const [safest] = safestFirst;
+      const weakened = safestFirst
+        .slice(1)
+        .map((value) => exposuresOf({}, { [setting]: value }, description));
+      // The default is the safest value, and applies where none is given.
+      expect(schema.default).toBe(safest);
+      expect(weakened.flat()).toEqual(safestFirst.slice(1).map(() => ({ setting, change: 'weaker' })));
+    }
+  });
+});
 
 test('a value derived from an object is computed once, also where it is undefined', () => {
   const make = vi.fn(({ n }: { n: number }) => (n === 0 ? undefined : { twice: 2 * n }));

@@ -81,11 +81,11 @@ export function historyEntryOfLoad(value: LoadsValue): HistoryEntry | undefined 
 
 const UNIT_MS: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000 };
 const DEFAULT_LOAD_EVERY = '5m';
-export const LOAD_EVERY_MS = { min: 10_000, max: 24 * 3_600_000 } as const;
+const LOAD_EVERY_MS = { min: 10_000, max: 24 * 3_600_000 } as const;
 
-/** The setting `load_every` of a warehouse as ms; undefined for a text that is no time between the bounds. */
-export function loadEveryMs({ load_every = DEFAULT_LOAD_EVERY }: JsonObject): number | undefined {
+/** The setting `load_every` of a warehouse as ms, within its bounds. */
+export function loadEveryMs({ load_every = DEFAULT_LOAD_EVERY }: JsonObject): number {
   const [, number, unit = ''] = /^([1-9]\d{0,5})([smh])$/.exec(String(load_every)) ?? [];
   const ms = Number(number) * (UNIT_MS[unit] ?? Number.NaN);
-  return ms >= LOAD_EVERY_MS.min && ms <= LOAD_EVERY_MS.max ? ms : undefined;
+  return Number.isNaN(ms) ? LOAD_EVERY_MS.max : Math.min(LOAD_EVERY_MS.max, Math.max(LOAD_EVERY_MS.min, ms));
 }

@@ -6,12 +6,13 @@ import {
   type CommitResult,
   contractTypes,
   type Destination,
-  DISCARDS,
+  DISCARDS_TABLE,
   type DiscardSample,
   type Drift,
   EventLoopYielder,
   type Fact,
   formatPosition,
+  type HeldColumn,
   iso,
   type LedgerRow,
   LoadDraft,
@@ -20,6 +21,7 @@ import {
   type LogEntry,
   type LogRange,
   organizationOf,
+  type PlanOptions,
   type ProfileChangeValue,
   type ProfileStore,
   parseExact,
@@ -76,7 +78,7 @@ export interface MadeBatch {
   readonly note: string | undefined;
 }
 
-/** Tables of event names at most; those of further names are in `tracks` alone. */
+/** Tables of event names at most, where the settings name no other number. */
 const EVENT_TABLES = 500;
 /** How often a plan is made anew as another loader changed the ledger of the schema. */
 const PLANS = 5;
@@ -88,12 +90,11 @@ const CHANGES = 100;
 
 /** Makes the rows of a batch, and changes the tables so that they hold all of them. */
 export async function makeBatch(tools: BatchTools, records: BatchRecords): Promise<MadeBatch> {
-  const { warehouse, destination, lane, clock, signal } = tools;
+  const { destination, lane, clock } = tools;
   const events = await selectAll(tools, records.entries);
   const changes = await changesIn(tools, records.entries);
   const loadedAt = iso(clock());
-  const plan = await planned(tools, events, changes, loadedAt);
-  if (plan.changes.length > 0) await warehouse.alter(plan.changes, signal);
+  const plan = await prepared(tools, events, changes, loadedAt);
   const { seq, ranges } = records;
   const batch = batchId(destination.id, lane.id, seq, ranges);
   const ledger: LedgerRow = { lane: lane.id, seq, batch, ranges, rows: plan.rows, loadedAt };
@@ -153,10 +154,10 @@ async function changesIn(
 }
 
 /**
- * Plans the tables and rows. What the plan adds to the ledger of the schema is in the catalog before any table is changed. Where
- * another loader was faster, the plan is made anew by its ledger.
+ * Plans the tables and rows, changes the tables, and then the ledger of the schema in the catalog. A crash in between leaves
+ * columns that the next plan takes as they are. Where another loader was faster, the plan is made anew by its ledger.
  */
-async function planned(
+async function prepared(
   tools: BatchTools,
   events: readonly SelectedEvent[],
   changes: readonly LoadedChange[],
@@ -177,17 +178,33 @@ async function planned(
       if (thread.isYieldDue) await thread.yield();
     }
     const described = await warehouse.describe(draft.tableNames, signal);
-    await nextTurn();
-    const plan = planLoad(draft, {
+    const contracts = contractTypes(contractsOf(tools), warehouse.limits.nameLength);
+    const plan = await altered(tools, draft, {
       limits: warehouse.limits,
       schema,
-      contracts: contractTypes(contractsOf(tools), warehouse.limits.nameLength),
+      contracts,
       described,
       loadedAt,
     });
     if (await isRecorded(tools, schema, plan.schema)) return plan;
   }
   throw new Unavailable('the ledger of the schema is changed by another loader all the time');
+}
+
+/** Changes the tables as planned. What the warehouse does not let change is planned again as it is. */
+async function altered(
+  { warehouse, signal }: BatchTools,
+  draft: LoadDraft,
+  options: Omit<PlanOptions, 'held'>,
+): Promise<LoadPlan> {
+  const held: HeldColumn[] = [];
+  for (;;) {
+    await nextTurn();
+    const plan = planLoad(draft, { ...options, held });
+    const more = plan.changes.length === 0 ? [] : await warehouse.alter(plan.changes, signal);
+    if (more.length === 0) return plan;
+    held.push(...more);
+  }
 }
 
 function contractsOf({ catalog, destination }: BatchTools) {
@@ -197,7 +214,9 @@ function contractsOf({ catalog, destination }: BatchTools) {
 /** Of an organization that uses up its quota of the catalog, no tables are added. */
 function maxEventTables({ catalog, destination, catalogCharacters }: BatchTools): number {
   const organization = organizationOf(catalog.state, destination.workspace_id);
-  return catalog.state.charactersIn(organization) < catalogCharacters ? EVENT_TABLES : 0;
+  const { max_event_tables: most } = destination.settings;
+  if (catalog.state.charactersIn(organization) >= catalogCharacters) return 0;
+  return typeof most === 'number' ? most : EVENT_TABLES;
 }
 
 function ledgerOf({ catalog, destination }: BatchTools): SchemaLedger {
@@ -248,8 +267,8 @@ function recordOfPlan(plan: LoadPlan, result: CommitResult & { readonly done: tr
   const refused = plan.discardsOf(result.refused);
   const discards: Record<string, number> = { ...plan.discards };
   for (const { table } of result.refused) discards[table] = (discards[table] ?? 0) + 1;
-  const own = plan.inserts.find(({ table }) => table === DISCARDS);
-  const { [DISCARDS]: _, ...rows } = result.inserted;
+  const own = plan.inserts.find(({ table }) => table === DISCARDS_TABLE);
+  const { [DISCARDS_TABLE]: _, ...rows } = result.inserted;
   return {
     rows,
     discards,
@@ -290,13 +309,15 @@ function driftNote(drifts: readonly Drift[], told: Set<string>): string | undefi
   return texts.length === 0 ? undefined : texts.join('; ');
 }
 
-function driftText({ table, column, kind, expected, found }: Drift): string {
+function driftText({ table, column, kind, expected, found, reason }: Drift): string {
   const what = column === undefined ? `the table ${table}` : `the column ${table}.${column}`;
   switch (kind) {
     case 'missing':
       return `${what} was missing and is made again`;
     case 'retyped':
       return `${what} is ${found ?? 'another type'} instead of ${expected ?? 'its type'}: it gets the values that it holds exactly`;
+    case 'held':
+      return `${what} cannot become ${expected ?? 'another type'}: ${reason ?? ''}`;
     case 'foreign':
       return `${what} has a type that is not written: its values are in _unmapped`;
   }

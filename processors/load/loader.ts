@@ -187,9 +187,8 @@ export class WarehouseLoader {
     return isOpen && state.workspace(destination.workspace_id)?.status === 'active' ? destination : undefined;
   }
 
-  /** The setting is checked by the gateway. */
   #everyMs(destination: Destination | undefined): number {
-    return loadEveryMs(destination?.settings ?? {}) ?? IDLE_MS;
+    return loadEveryMs(destination?.settings ?? {});
   }
 
   async #run(): Promise<void> {

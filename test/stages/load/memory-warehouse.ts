@@ -1,6 +1,7 @@
 import type {
   ColumnValue,
   CommitResult,
+  HeldColumn,
   LedgerRow,
   TableChange,
   TableColumns,
@@ -57,7 +58,7 @@ export class MemoryWarehouse implements Warehouse {
     );
   }
 
-  async alter(changes: readonly TableChange[]): Promise<void> {
+  async alter(changes: readonly TableChange[]): Promise<readonly HeldColumn[]> {
     await this.before('alter');
     for (const { table: name, add, widen } of changes) {
       const table = this.tables.get(name) ?? { columns: new Map(), rows: new Map() };
@@ -65,6 +66,7 @@ export class MemoryWarehouse implements Warehouse {
       for (const [column, type] of add) if (!table.columns.has(column)) table.columns.set(column, type);
       for (const [column, { to }] of widen) table.columns.set(column, to);
     }
+    return [];
   }
 
   async commit(batch: WarehouseBatch): Promise<CommitResult> {
