@@ -27,6 +27,7 @@ import { type NamedValues, type ValueName, ValueNames } from './value-names.ts';
 export interface RowSource {
   /** The position in the log: `events.accepted/3/1204`. It names the row where nothing else does. */
   readonly position: string;
+  /** Of a row of `users` the ucid, by which a deletion finds what was discarded of it. */
   readonly messageId: string | null;
   /** ISO 8601 */
   readonly receivedAt: string | null;
@@ -177,7 +178,7 @@ export class LoadDraft {
     if (isDeleted) this.#setProfile({ ucid, ...gone });
     if (isDeleted || record === undefined) return;
     const table = this.#table(USERS, LAYOUTS.users);
-    const row = newRow({ position, messageId: null, receivedAt: at });
+    const row = newRow({ position, messageId: ucid, receivedAt: at });
     setFixed(row, 'ucid', ucid);
     setFixed(row, 'id', userIdOf(record) ?? ucid);
     setFixed(row, 'created_at', iso(record.created_ts));

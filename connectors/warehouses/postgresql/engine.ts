@@ -9,7 +9,6 @@ import {
   type TableChange,
   type TableColumns,
   type TableRows,
-  TributaryError,
   Unavailable,
   USERS_TABLE,
   type Warehouse,
@@ -47,6 +46,8 @@ const MAX_DESCRIBED = 8;
 const CHANGED_MEANWHILE = new Set(['3F000', '42P01', '42703', '42804', '42P07', '42701', '23505']);
 /** A table without the unique index that `on conflict` names. */
 const NO_KEY = '42P10';
+
+const NOT_OF_EVENTS = new Set([DISCARDS_TABLE, IDENTITY_MAP_TABLE, USERS_TABLE]);
 
 interface EngineOptions {
   readonly destinationId: string;
@@ -86,15 +87,16 @@ export class PostgresqlWarehouse implements Warehouse {
   }
 
   async newest(lane: string, signal: AbortSignal): Promise<LedgerRow | undefined> {
-    return this.#transaction(signal, async (client) => {
-      await this.#createOwnTables(client);
-      const { rows } = await client.query<Record<string, unknown>>(
+    const read = (client: PoolClient) =>
+      client.query<Record<string, unknown>>(
         `select seq, batch, ranges, counts, loaded_at from ${this.#schema}.${LEDGER}
          where destination_id = $1 and lane = $2 order by seq desc limit 1`,
         [this.#destinationId, lane],
       );
-      return rows[0] === undefined ? undefined : ledgerRow(lane, rows[0]);
-    });
+    const hasTables = await this.#run(signal, (client) => this.#hasOwnTables(client));
+    if (!hasTables) await this.#transaction(signal, (client) => this.#createOwnTables(client));
+    const { rows } = await this.#run(signal, read);
+    return rows[0] === undefined ? undefined : ledgerRow(lane, rows[0]);
   }
 
   describe(tables: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, TableColumns>> {
@@ -149,38 +151,40 @@ export class PostgresqlWarehouse implements Warehouse {
         const { rowCount } = await client.query(statement, [...values]);
         deleted[table] = (deleted[table] ?? 0) + (rowCount ?? 0);
       };
+      const users = '$1::text[]';
+      const devices = '$2::text[]';
       const discards = described.get(DISCARDS_TABLE) ?? new Map();
       const hasDiscards = ['message_id', 'column_name', 'value'].every((column) => discards.has(column));
       for (const [table, columns] of described) {
-        if (table === DISCARDS_TABLE || table === IDENTITY_MAP_TABLE || table === USERS_TABLE) continue;
-        const people = [
-          columns.has('user_id') ? 'user_id = any($1)' : undefined,
-          columns.has('anonymous_id') ? 'anonymous_id = any($2)' : undefined,
-          columns.has('previous_id') ? 'previous_id = any($1) or previous_id = any($2)' : undefined,
-        ].filter((condition) => condition !== undefined);
-        if (people.length === 0) continue;
-        const whose = `(${people.join(' or ')}) and $1::text[] is not null and $2::text[] is not null`;
+        if (NOT_OF_EVENTS.has(table)) continue;
+        const whose = [
+          columns.has('user_id') ? `user_id::text = any(${users})` : 'false',
+          columns.has('anonymous_id') ? `anonymous_id::text = any(${devices})` : 'false',
+          columns.has('previous_id') ? `previous_id::text = any(${users} || ${devices})` : 'false',
+          `(${users} || ${devices}) is null`,
+        ].join(' or ');
         if (hasDiscards && columns.has('id')) {
-          const ofRows = `select regexp_replace(id, '^development:', '') from ${this.#schema}.${quoted(table)} where ${whose}`;
-          await remove(DISCARDS_TABLE, `message_id in (${ofRows})`, [user_ids, anonymous_ids]);
+          const ids = `select regexp_replace(id::text, '^development:', '') from ${this.#schema}.${quoted(table)} where ${whose}`;
+          await remove(DISCARDS_TABLE, `message_id in (${ids})`, [user_ids, anonymous_ids]);
         }
         await remove(table, whose, [user_ids, anonymous_ids]);
       }
       if (hasDiscards) {
-        // Whole events and rows; a column is named by the others.
-        const whole = `case when column_name is null and value like '{%' then value::json end`;
-        await remove(
-          DISCARDS_TABLE,
-          `message_id = any($3) or (${whole} ->> 'user_id') = any($1) or (${whole} ->> 'anonymous_id') = any($2)`,
-          [user_ids, anonymous_ids, ucids],
-        );
+        // Whole events and rows, by the text of their JSON; values of a column were found by the ids of their events.
+        const said = [
+          ...user_ids.map((id) => `"user_id":${JSON.stringify(id)}`),
+          ...anonymous_ids.map((id) => `"anonymous_id":${JSON.stringify(id)}`),
+        ];
+        const whole = `column_name is null and exists (select from unnest($2::text[]) said where strpos(value, said) > 0)`;
+        await remove(DISCARDS_TABLE, `message_id = any(${users}) or ${whole}`, [ucids, said]);
       }
       if (described.has(USERS_TABLE))
-        await remove(USERS_TABLE, 'ucid = any($1) or id = any($2)', [ucids, user_ids]);
+        await remove(USERS_TABLE, `ucid = any(${users}) or id = any(${devices})`, [ucids, user_ids]);
       if (described.has(IDENTITY_MAP_TABLE))
         await remove(
           IDENTITY_MAP_TABLE,
-          `ucid = any($3) or (type = 'user_id' and value = any($1)) or (type = 'anonymous_id' and value = any($2))`,
+          `ucid = any($3::text[]) or (type = 'user_id' and value = any(${users}))
+            or (type = 'anonymous_id' and value = any(${devices}))`,
           [user_ids, anonymous_ids, ucids],
         );
       return deleted;
@@ -216,16 +220,21 @@ export class PostgresqlWarehouse implements Warehouse {
 
   /** Makes the schema and the loader's own tables where they are missing. The right to make them is needed only then. */
   async #createOwnTables(client: PoolClient): Promise<void> {
-    const { rows } = await client.query<{ schema: boolean; tables: number }>(
-      `select exists (select from pg_catalog.pg_namespace where nspname = $1) as schema,
-         (select count(*)::integer from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
-          where n.nspname = $1 and c.relname in ('${LEDGER}', '${VERSIONS}')) as tables`,
+    await this.#lock(client);
+    const { rowCount } = await client.query('select from pg_catalog.pg_namespace where nspname = $1', [
+      this.#schemaName,
+    ]);
+    if (rowCount === 0) await client.query(`create schema ${this.#schema}`);
+    if (!(await this.#hasOwnTables(client))) await client.query(createOwnTables(this.#schema));
+  }
+
+  async #hasOwnTables(client: PoolClient): Promise<boolean> {
+    const { rowCount } = await client.query(
+      `select from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+       where n.nspname = $1 and c.relname in ('${LEDGER}', '${VERSIONS}')`,
       [this.#schemaName],
     );
-    if (rows[0]?.tables === 2) return;
-    await this.#lock(client);
-    if (rows[0]?.schema !== true) await client.query(`create schema if not exists ${this.#schema}`);
-    await client.query(createOwnTables(this.#schema));
+    return rowCount === 2;
   }
 
   async #describe(client: PoolClient, tables: readonly string[]): Promise<ReadonlyMap<string, TableColumns>> {
@@ -333,6 +342,8 @@ export class PostgresqlWarehouse implements Warehouse {
     try {
       return await this.#pool.use(work, signal);
     } catch (error) {
+      if (error instanceof WarehouseRefused || error instanceof Unavailable) throw error;
+      if (signal.aborted) throw new Unavailable('stopped', { cause: error });
       throw failureOf(error, this.#pool.lastFailure);
     }
   }
@@ -352,7 +363,10 @@ class BatchLoader {
   }
 
   async insert(rows: TableRows): Promise<void> {
-    if (rows.count === 0) return;
+    const { table, columns, count } = rows;
+    if (count === 0) return;
+    if (keyOf(table, columns) === undefined)
+      throw new WarehouseRefused(`the column "id" of the table "${table}" was changed by hand`);
     const staging = await this.#stage(rows);
     await this.#insertStaged(rows, staging, 'true', [0, rows.count]);
     await this.#client.query(`drop table pg_temp.${staging}`);
@@ -492,7 +506,7 @@ function failureOf(error: unknown, lastFailure: Error | undefined): unknown {
   const result = classifyPostgresFailure(error, lastFailure);
   if (result?.outcome === 'retry') return new Unavailable(result.reason, options);
   if (result?.outcome === 'dead') return new WarehouseRefused(result.reason, options);
-  return error instanceof TributaryError ? error : error;
+  return error;
 }
 
 /** A row of the ledger, checked: its ranges decide what is loaded next. */
