@@ -50,7 +50,7 @@ export interface DraftColumn {
   readonly name: ValueName;
   /** The types of its values. */
   readonly types: Set<ColumnType>;
-  /** Whether some text cannot be stored as it is. */
+  /** Whether some text may not be stored as it is. */
   hasOddText: boolean;
 }
 
@@ -267,11 +267,16 @@ export class LoadDraft {
       const column = table.columns.get(name.column);
       if (column === undefined) continue;
       column.types.add(type);
-      if (type === 'text' && typeof value === 'string' && !isStorable(value, limits))
-        column.hasOddText = true;
+      if (mayBeOdd(value, type, limits)) column.hasOddText = true;
     }
     table.rows.push(row);
   }
+}
+
+/** The JSON of a value is measured only where it is written. */
+function mayBeOdd(value: Json, type: ColumnType, limits: WarehouseLimits): boolean {
+  if (type === 'json') return limits.textBytes !== undefined;
+  return type === 'text' && typeof value === 'string' && !isStorable(value, limits);
 }
 
 const NO_ROOM_IN_TABLE = 'more columns than a table of the warehouse has';
