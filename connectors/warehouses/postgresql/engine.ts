@@ -4,22 +4,19 @@ import {
   type HeldColumn,
   IDENTITY_MAP_TABLE,
   type LedgerRow,
-  type ProfileRows,
-  type RefusedRow,
   type TableChange,
   type TableColumns,
-  type TableRows,
   Unavailable,
-  USERS_TABLE,
   type Warehouse,
   type WarehouseBatch,
   WarehouseRefused,
 } from '@tributary/core';
 import type { PoolClient } from 'pg';
 import type { EgressGuard } from '../../egress/guard.ts';
-import { classifyPostgresFailure, mayConcernRows, sqlStateOf } from '../../postgres/errors.ts';
+import { classifyPostgresFailure, sqlStateOf } from '../../postgres/errors.ts';
 import { ServerPool } from '../../postgres/pool.ts';
-import { copyRows } from './copy.ts';
+import { BatchLoader, refusalText, tryInSavepoint } from './batch-loader.ts';
+import { deletePeople, type People } from './deletion.ts';
 import { LIMITS, type PostgresqlSettings } from './settings.ts';
 import {
   addColumns,
@@ -29,7 +26,6 @@ import {
   createTable,
   DESCRIBE,
   describedTable,
-  insertStaged,
   keyOf,
   LEDGER,
   quoted,
@@ -41,13 +37,21 @@ import {
 const MAX_CONNECTIONS = 4;
 /** Tables that are described by one query: the answer is bounded. */
 const MAX_DESCRIBED = 8;
+/** Tables that are changed in one transaction, which has locks for some thousand tables and indexes only. */
+const MAX_ALTERED = 50;
+/** Ledger rows of a lane that are kept: the newest one counts. */
+const KEPT_LOADS = 1_000;
 
 /** SQLSTATEs of tables that a person changed since they were described: the next attempt describes them again. */
 const CHANGED_MEANWHILE = new Set(['3F000', '42P01', '42703', '42804', '42P07', '42701', '23505']);
-/** A table without the unique index that `on conflict` names. */
-const NO_KEY = '42P10';
 
-const NOT_OF_EVENTS = new Set([DISCARDS_TABLE, IDENTITY_MAP_TABLE, USERS_TABLE]);
+/**
+ * The locks of a loader whose machine is gone end after minutes, where TCP alone would keep them for hours. A load takes the time
+ * that it needs, whatever bound the user's statements have, and rows break a constraint in the statement that inserts them.
+ */
+const BEGIN = `begin; set local statement_timeout = 0; set local idle_in_transaction_session_timeout = '2min';
+  set local tcp_keepalives_idle = 60; set local tcp_keepalives_interval = 10; set local tcp_keepalives_count = 6;
+  set constraints all immediate`;
 
 interface EngineOptions {
   readonly destinationId: string;
@@ -56,7 +60,7 @@ interface EngineOptions {
   readonly timeoutMs: number;
 }
 
-type Counts = Record<string, number>;
+type Counts = Readonly<Record<string, number>>;
 
 /**
  * PostgreSQL as a warehouse. A commit is one transaction: its ledger row comes first, so that a second loader of the same batch
@@ -104,16 +108,16 @@ export class PostgresqlWarehouse implements Warehouse {
   }
 
   async alter(changes: readonly TableChange[], signal: AbortSignal): Promise<readonly HeldColumn[]> {
-    if (changes.length === 0) return [];
     const held: HeldColumn[] = [];
-    await this.#transaction(signal, async (client) => {
-      await this.#lock(client);
-      const described = await this.#describe(
-        client,
-        changes.map(({ table }) => table),
-      );
-      for (const change of changes) await this.#alterTable(client, change, described.get(change.table), held);
-    });
+    for (let at = 0; at < changes.length; at += MAX_ALTERED) {
+      const some = changes.slice(at, at + MAX_ALTERED);
+      await this.#transaction(signal, async (client) => {
+        await this.#lock(client);
+        const names = some.map(({ table }) => table);
+        const described = await this.#describe(client, names);
+        for (const change of some) await this.#alterTable(client, change, described.get(change.table), held);
+      });
+    }
     return held;
   }
 
@@ -122,72 +126,16 @@ export class PostgresqlWarehouse implements Warehouse {
       await this.#lock(client);
       if (!(await this.#writeLedger(client, batch.ledger))) return { done: false };
       const loader = new BatchLoader(client, this.#schema);
-      for (const rows of batch.inserts) await loader.insert(rows);
-      if (batch.profiles !== undefined) await loader.applyProfiles(batch.profiles);
-      const { refused } = loader;
-      if (refused.length > 0) await loader.insert(batch.discardsOf([...refused]));
-      return { done: true, inserted: loader.inserted, refused };
+      await loader.load(batch);
+      return { done: true, inserted: loader.inserted, refused: loader.refused };
     });
   }
 
-  async delete(
-    {
-      user_ids,
-      anonymous_ids,
-      ucids,
-    }: {
-      readonly user_ids: readonly string[];
-      readonly anonymous_ids: readonly string[];
-      readonly ucids: readonly string[];
-    },
-    signal: AbortSignal,
-  ): Promise<Readonly<Counts>> {
+  async delete(people: People, signal: AbortSignal): Promise<Counts> {
     return this.#transaction(signal, async (client) => {
       await this.#lock(client);
       const described = await this.#describe(client, await this.#loadedTables(client));
-      const deleted: Counts = {};
-      const remove = async (table: string, condition: string, values: readonly (readonly string[])[]) => {
-        const statement = `delete from ${this.#schema}.${quoted(table)} where ${condition}`;
-        const { rowCount } = await client.query(statement, [...values]);
-        deleted[table] = (deleted[table] ?? 0) + (rowCount ?? 0);
-      };
-      const users = '$1::text[]';
-      const devices = '$2::text[]';
-      const discards = described.get(DISCARDS_TABLE) ?? new Map();
-      const hasDiscards = ['message_id', 'column_name', 'value'].every((column) => discards.has(column));
-      for (const [table, columns] of described) {
-        if (NOT_OF_EVENTS.has(table)) continue;
-        const whose = [
-          columns.has('user_id') ? `user_id::text = any(${users})` : 'false',
-          columns.has('anonymous_id') ? `anonymous_id::text = any(${devices})` : 'false',
-          columns.has('previous_id') ? `previous_id::text = any(${users} || ${devices})` : 'false',
-          `(${users} || ${devices}) is null`,
-        ].join(' or ');
-        if (hasDiscards && columns.has('id')) {
-          const ids = `select regexp_replace(id::text, '^development:', '') from ${this.#schema}.${quoted(table)} where ${whose}`;
-          await remove(DISCARDS_TABLE, `message_id in (${ids})`, [user_ids, anonymous_ids]);
-        }
-        await remove(table, whose, [user_ids, anonymous_ids]);
-      }
-      if (hasDiscards) {
-        // Whole events and rows, by the text of their JSON; values of a column were found by the ids of their events.
-        const said = [
-          ...user_ids.map((id) => `"user_id":${JSON.stringify(id)}`),
-          ...anonymous_ids.map((id) => `"anonymous_id":${JSON.stringify(id)}`),
-        ];
-        const whole = `column_name is null and exists (select from unnest($2::text[]) said where strpos(value, said) > 0)`;
-        await remove(DISCARDS_TABLE, `message_id = any(${users}) or ${whole}`, [ucids, said]);
-      }
-      if (described.has(USERS_TABLE))
-        await remove(USERS_TABLE, `ucid = any(${users}) or id = any(${devices})`, [ucids, user_ids]);
-      if (described.has(IDENTITY_MAP_TABLE))
-        await remove(
-          IDENTITY_MAP_TABLE,
-          `ucid = any($3::text[]) or (type = 'user_id' and value = any(${users}))
-            or (type = 'anonymous_id' and value = any(${devices}))`,
-          [user_ids, anonymous_ids, ucids],
-        );
-      return deleted;
+      return deletePeople(client, this.#schema, described, people);
     });
   }
 
@@ -295,7 +243,7 @@ export class PostgresqlWarehouse implements Warehouse {
     statement: (columns: ReadonlyMap<string, T>) => string,
   ): Promise<void> {
     if (columns.size === 0) return;
-    const refusal = await tryInSavepoint(client, () => client.query(statement(columns)));
+    const { refusal } = await tryInSavepoint(client, statement(columns));
     if (refusal === undefined) return;
     if (columns.size > 1) {
       for (const one of columns) await this.#tryEach(client, table, new Map([one]), held, statement);
@@ -310,7 +258,9 @@ export class PostgresqlWarehouse implements Warehouse {
     { lane, seq, batch, ranges, rows, loadedAt }: LedgerRow,
   ): Promise<boolean> {
     const { rowCount } = await client.query(
-      `insert into ${this.#schema}.${LEDGER} (destination_id, lane, seq, batch, ranges, counts, loaded_at)
+      `with old as (delete from ${this.#schema}.${LEDGER}
+         where destination_id = $1 and lane = $2 and seq <= $3::bigint - ${KEPT_LOADS})
+       insert into ${this.#schema}.${LEDGER} (destination_id, lane, seq, batch, ranges, counts, loaded_at)
        values ($1, $2, $3, $4, $5, $6, $7) on conflict do nothing`,
       [this.#destinationId, lane, seq, batch, JSON.stringify(ranges), JSON.stringify(rows), loadedAt],
     );
@@ -325,7 +275,7 @@ export class PostgresqlWarehouse implements Warehouse {
 
   #transaction<T>(signal: AbortSignal, work: (client: PoolClient) => Promise<T>): Promise<T> {
     return this.#run(signal, async (client) => {
-      await client.query('begin');
+      await client.query(BEGIN);
       try {
         const result = await work(client);
         const { command } = await client.query('commit');
@@ -347,155 +297,6 @@ export class PostgresqlWarehouse implements Warehouse {
       throw failureOf(error, this.#pool.lastFailure);
     }
   }
-}
-
-/** Loads the rows of one batch inside of its transaction. */
-class BatchLoader {
-  readonly inserted: Counts = {};
-  readonly refused: RefusedRow[] = [];
-  readonly #client: PoolClient;
-  readonly #schema: string;
-  #stagings = 0;
-
-  constructor(client: PoolClient, schema: string) {
-    this.#client = client;
-    this.#schema = schema;
-  }
-
-  async insert(rows: TableRows): Promise<void> {
-    const { table, columns, count } = rows;
-    if (count === 0) return;
-    if (keyOf(table, columns) === undefined)
-      throw new WarehouseRefused(`the column "id" of the table "${table}" was changed by hand`);
-    const staging = await this.#stage(rows);
-    await this.#insertStaged(rows, staging, 'true', [0, rows.count]);
-    await this.#client.query(`drop table pg_temp.${staging}`);
-  }
-
-  /** See `ProfileRows`. */
-  async applyProfiles({ users, identities, gone }: ProfileRows): Promise<void> {
-    const [ucidAt, versionAt] = ['ucid', 'version'].map((name) => [...users.columns.keys()].indexOf(name));
-    const stagedUsers = await this.#stage(users);
-    const stagedIdentities = await this.#stage(identities);
-    const changed = await this.#stage({
-      table: VERSIONS,
-      columns: new Map([
-        ['ucid', 'text'],
-        ['version', 'bigint'],
-        ['at', 'timestamp'],
-        ['deleted', 'boolean'],
-      ]),
-      count: gone.length,
-      rows: gone.map(({ ucid, version, at, isDeleted }) => [ucid, String(version), at, isDeleted]),
-    });
-    const ofUsers =
-      users.count === 0
-        ? ''
-        : ` union all select c${ucidAt}, c${versionAt}::bigint from pg_temp.${stagedUsers}`;
-    await this.#client.query(`
-      create temporary table tributary_news (ucid text primary key) on commit drop;
-      with news as (
-        insert into ${this.#schema}.${VERSIONS} as known (ucid, version)
-        select distinct on (ucid) ucid, version
-        from (select c0 as ucid, c1::bigint as version from pg_temp.${changed}${ofUsers}) as all_of_them
-        order by ucid, version desc
-        on conflict (ucid) do update set version = excluded.version where known.version < excluded.version
-        returning ucid)
-      insert into tributary_news select ucid from news`);
-    const isNews = (column: string) => `${column} in (select ucid from pg_temp.tributary_news)`;
-    await this.#client.query(`delete from ${this.#schema}.${quoted(USERS_TABLE)} where ${isNews('ucid')}`);
-    if (users.count > 0) await this.#insertStaged(users, stagedUsers, isNews(`c${ucidAt}`), [0, users.count]);
-    const map = `${this.#schema}.${quoted(IDENTITY_MAP_TABLE)}`;
-    const held = `select from pg_temp.${stagedIdentities} s where s.c0 = m.ucid and s.c1 = m.type and s.c2 = m.value`;
-    const at = `(select min(t) from (select c2::timestamptz as t from pg_temp.${changed} where c0 = m.ucid
-      union all select c3::timestamptz from pg_temp.${stagedIdentities} where c0 = m.ucid) as times)`;
-    await this.#client.query(`
-      delete from ${map} m where ${isNews('m.ucid')}
-        and m.ucid in (select c0 from pg_temp.${changed} where c3::boolean);
-      update ${map} m set valid_to = coalesce(${at}, now())
-        where m.valid_to is null and ${isNews('m.ucid')} and not exists (${held});
-      insert into ${map} (ucid, type, value, valid_from)
-        select distinct on (c0, c1, c2) c0, c1, c2, c3::timestamptz from pg_temp.${stagedIdentities} s
-        where ${isNews('c0')} and not exists (select from ${map} m
-          where m.ucid = s.c0 and m.type = s.c1 and m.value = s.c2 and m.valid_to is null)`);
-  }
-
-  async #stage({ columns, rows }: TableRows): Promise<string> {
-    const staging = `tributary_${this.#stagings++}`;
-    await this.#client.query(createStaging(staging, columns.size));
-    await copyRows(this.#client, `copy pg_temp.${staging} from stdin`, rows);
-    return staging;
-  }
-
-  /** Inserts rows [from, to) of a staging; where the server refuses some of them, those alone are left out. */
-  async #insertStaged(
-    rows: TableRows,
-    staging: string,
-    which: string,
-    [from, to]: readonly [number, number],
-  ): Promise<void> {
-    const { table, columns, count } = rows;
-    const isAll = from === 0 && to === count;
-    const some = isAll ? which : `${which} and n >= ${from} and n < ${to}`;
-    const statement = (part: string) => insertStaged(this.#schema, table, columns, staging, part);
-    let inserted = 0;
-    const refusal = await tryInSavepoint(this.#client, async () => {
-      inserted = (await this.#client.query(statement(some))).rowCount ?? 0;
-    });
-    if (refusal === undefined) {
-      this.inserted[table] = (this.inserted[table] ?? 0) + inserted;
-      return;
-    }
-    if (isAll) await this.#checkTable(table, columns, statement);
-    if (to - from === 1) {
-      this.refused.push({ table, row: from, reason: refusalText(refusal) });
-      return;
-    }
-    const middle = Math.ceil((from + to) / 2);
-    await this.#insertStaged(rows, staging, which, [from, middle]);
-    await this.#insertStaged(rows, staging, which, [middle, to]);
-  }
-
-  /** Rejects where the table refuses any row. One that lost the index of its key gets it again. */
-  async #checkTable(
-    table: string,
-    columns: TableRows['columns'],
-    statement: (part: string) => string,
-  ): Promise<void> {
-    const insertNothing = () => this.#client.query(statement('false'));
-    const refusal = await tryInSavepoint(this.#client, insertNothing);
-    if (refusal === undefined) return;
-    const key = keyOf(table, columns);
-    if (sqlStateOf(refusal) !== NO_KEY || key === undefined) throw refusal;
-    await this.#client.query(createKey(this.#schema, table, key));
-    await insertNothing();
-  }
-}
-
-/** Runs statements so that a refusal undoes them alone; returns it, where rows or columns may have caused it. */
-async function tryInSavepoint(client: PoolClient, work: () => Promise<unknown>): Promise<Error | undefined> {
-  await client.query('savepoint part');
-  try {
-    await work();
-    await client.query('release savepoint part');
-    return undefined;
-  } catch (error) {
-    if (!(error instanceof Error) || !mayConcernRows(error) || isTransient(sqlStateOf(error))) throw error;
-    await client.query('rollback to savepoint part; release savepoint part');
-    return error;
-  }
-}
-
-/** Of the server or of other transactions: the whole load is repeated. */
-function isTransient(sqlState = ''): boolean {
-  return /^(08|25|40|53|55|57|58)/.test(sqlState);
-}
-
-const REASON_LENGTH = 300;
-
-/** What the server says of a row or a column, which is about the table alone. */
-function refusalText(refusal: Error): string {
-  return `${refusal.message.slice(0, REASON_LENGTH).toWellFormed()} (${sqlStateOf(refusal) ?? ''})`;
 }
 
 function failureOf(error: unknown, lastFailure: Error | undefined): unknown {

@@ -5,6 +5,8 @@ export interface CommitProxy {
   readonly port: number;
   /** Ends the connection in place of the answer to the next commit. */
   loseNextCommit(): void;
+  /** Ends the connection that sends the last of so many further bytes; they arrive. */
+  cutAfter(bytes: number): void;
   /** Ends all connections, and refuses new ones. */
   refuse(isRefusing: boolean): void;
   close(): Promise<void>;
@@ -20,6 +22,7 @@ export async function startCommitProxy(target: {
   const open = new Set<Socket>();
   let losesNext = false;
   let isRefusing = false;
+  let bytesLeft = Number.POSITIVE_INFINITY;
   const server = createServer((client) => {
     client.on('error', () => undefined);
     if (isRefusing) return client.resetAndDestroy();
@@ -31,7 +34,12 @@ export async function startCommitProxy(target: {
       open.delete(client);
       engine.destroy();
     });
-    client.on('data', (chunk) => engine.write(chunk));
+    client.on('data', (chunk: Buffer) => {
+      const isLast = bytesLeft <= chunk.length;
+      engine.write(isLast ? chunk.subarray(0, bytesLeft) : chunk);
+      bytesLeft = isLast ? Number.POSITIVE_INFINITY : bytesLeft - chunk.length;
+      if (isLast) client.destroy();
+    });
     engine.on('data', (chunk: Buffer) => {
       if (losesNext && chunk.includes(COMMITTED)) {
         losesNext = false;
@@ -44,6 +52,9 @@ export async function startCommitProxy(target: {
     port: (server.address() as AddressInfo).port,
     loseNextCommit() {
       losesNext = true;
+    },
+    cutAfter(bytes) {
+      bytesLeft = bytes;
     },
     refuse(next) {
       isRefusing = next;

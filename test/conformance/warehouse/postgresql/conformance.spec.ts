@@ -109,6 +109,7 @@ async function postgresqlHarness({ url: address }: RunningEngine): Promise<Wareh
       dropLedger: () => sql(`drop table ${of('_tributary_loads')}`),
     },
     loseNextCommit: () => proxy.loseNextCommit(),
+    cutAfter: (bytes) => proxy.cutAfter(bytes),
     fail: async () => proxy.refuse(true),
     mend: async () => proxy.refuse(false),
     async close() {

@@ -39,6 +39,8 @@ export interface WarehouseHarness {
   };
   /** Loses the answer to the next commit, and the connection with it. */
   loseNextCommit(): void;
+  /** Ends the connection of a loader in the middle of a load: after so many further bytes. */
+  cutAfter(bytes: number): void;
   /** Ends all connections of loaders, and lets none be opened until `mend`. */
   fail(): Promise<void>;
   mend(): Promise<void>;

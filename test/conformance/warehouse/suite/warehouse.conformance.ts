@@ -3,6 +3,10 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { signal, TestLoader, track, type WarehouseHarness } from './harness.ts';
 import { profileChange } from './profiles.ts';
 
+/** Loads whose connection is ended, the later ones after more bytes; most batches have fewer. */
+const CUTS = 60;
+const CUT_BYTES = 30_000;
+
 /** The contract of `core/ports/warehouse.ts`, with the rows that `core/warehouse` makes. Public reports are named by their number. */
 export function warehouseConformance(name: string, create: () => Promise<WarehouseHarness>): void {
   describe(`${name}: the contract of a warehouse`, () => {
@@ -55,6 +59,31 @@ export function warehouseConformance(name: string, create: () => Promise<Warehou
         expect((await loader.load(events, { seq: 2 })).result).toEqual({ done: false });
         expect((await loader.load(events)).result).toMatchObject({ done: true, inserted: { order: 0 } });
         expect(await ids('order')).toHaveLength(6);
+      });
+
+      it('report 6 and 24: is loaded once, at whatever moment the connection ends', async () => {
+        const sent: string[] = [];
+        for (let batch = 1; batch <= CUTS; batch++) {
+          const events = Array.from({ length: 40 }, (_, at) =>
+            track(`Cut ${at % 3}`, { [`p${batch % 7}`]: batch % 5 === 0 ? `x${at}` : at }),
+          );
+          sent.push(...events.map(({ message_id }) => message_id));
+          harness.cutAfter(Math.floor((batch / CUTS) * CUT_BYTES));
+          // As a loader: after an unknown answer the ledger decides whether the batch is loaded again.
+          while (true) {
+            try {
+              await loader.load(events, { seq: batch });
+              break;
+            } catch (error) {
+              if (!(error instanceof Unavailable)) throw error;
+            }
+            const newest = await loader.warehouse.newest('live', signal).catch(() => undefined);
+            if (newest?.seq === batch) break;
+          }
+        }
+        expect(await ids('tracks')).toEqual([...sent].sort());
+        const own = await Promise.all(['cut_0', 'cut_1', 'cut_2'].map(ids));
+        expect(own.flat().sort()).toEqual([...sent].sort());
       });
 
       it('report 15: is not doubled by a backfill, however often, also beside live loading', async () => {
