@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import {
   batchId,
+  type CanonicalEvent,
   type Catalog,
   type Clock,
   type CommitResult,
@@ -13,6 +14,7 @@ import {
   type Fact,
   formatPosition,
   type HeldColumn,
+  InvalidInput,
   iso,
   type LedgerRow,
   LoadDraft,
@@ -37,7 +39,7 @@ import {
   type WarehouseBatch,
   warehouseTableId,
 } from '@tributary/core';
-import { awaitCatalog } from '../catalog-position.ts';
+import { awaitCatalog, isAhead } from '../catalog-position.ts';
 import type { Transformer } from '../route/transformer.ts';
 import type { Lane } from './lanes.ts';
 import { type SelectedEvent, selectEvents } from './selection.ts';
@@ -108,19 +110,31 @@ export async function makeBatch(tools: BatchTools, records: BatchRecords): Promi
 }
 
 async function selectAll(tools: BatchTools, entries: readonly LogEntry[]): Promise<readonly SelectedEvent[]> {
-  const { catalog, catalogWaitMs, destination, lane, elapsed, signal } = tools;
+  const { elapsed, signal } = tools;
   const accepted = entries.filter(({ position }) => position.topic === TOPIC.accepted);
-  await awaitCatalog(catalog, accepted, catalogWaitMs);
-  const selected: SelectedEvent[] = [];
+  const all: SelectedEvent[] = [];
   const thread = new EventLoopYielder(elapsed);
   for (let at = 0; at < accepted.length; at += AT_ONCE) {
     signal.throwIfAborted();
     const some = accepted.slice(at, at + AT_ONCE);
-    const made = await Promise.all(some.map((entry) => selectEvents(tools, destination, lane, entry)));
-    for (const each of made) selected.push(...each);
+    const made = await Promise.all(some.map((entry) => selected(tools, entry)));
+    for (const each of made) all.push(...each);
     if (thread.isYieldDue) await thread.yield();
   }
-  return selected;
+  return all;
+}
+
+/** A record that is no event becomes a discard: it must not keep the batch from being loaded. */
+async function selected(tools: BatchTools, entry: LogEntry): Promise<readonly SelectedEvent[]> {
+  const { catalog, catalogWaitMs, destination, lane } = tools;
+  try {
+    if (isAhead(entry, catalog)) await awaitCatalog(catalog, [entry], catalogWaitMs);
+    return await selectEvents(tools, destination, lane, entry);
+  } catch (error) {
+    if (!(error instanceof InvalidInput)) throw error;
+    const event = { record: entry.value } as unknown as CanonicalEvent;
+    return [{ event, position: formatPosition(entry.position), failure: `no event: ${error.message}` }];
+  }
 }
 
 interface LoadedChange {

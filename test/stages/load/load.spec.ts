@@ -223,6 +223,21 @@ describe('a loader', () => {
     await until(() => ids().length === 4);
   });
 
+  it('keeps a record that is no event as a discard, and loads the others', async () => {
+    const { accept, start, loaded, ids, log } = await setUpLoading();
+    await accept(...orders(0, 1));
+    const headers = { [HEADER.workspaceId]: WORKSPACE };
+    await log.append(TOPIC.accepted, [{ key: 'k', value: '{"message_id": 1}', headers }]);
+    await accept(...orders(1, 2));
+    start();
+    const [record] = await loaded(1);
+    expect(ids()).toEqual(['m0', 'm1']);
+    expect(record).toMatchObject({
+      discards: { '': 1 },
+      samples: [{ position: 'events.accepted/0/1/0', reason: 'no event: no catalog position' }],
+    });
+  });
+
   it('makes a table again that somebody dropped, and tells it once', async () => {
     const { accept, start, loaded, warehouse } = await setUpLoading();
     await accept(...orders(0, 2));
