@@ -66,3 +66,31 @@ it('an unterminated error message is refused, with any bytes', () => {
     }),
   );
 });
+
+const ROWS = [
+  message('T', Buffer.from('\0\x01id\0AAAABBCCCCDDEEEEFF')),
+  message('D', Buffer.from('\0\x02\0\0\0\x02ab\xff\xff\xff\xff', 'latin1')),
+  message('G', [0, 0, 1, 0, 0]),
+];
+
+it('rows are passed on for statements that have some only', () => {
+  for (const one of ROWS) {
+    expect([...checkMessages({ isEncrypted: false, hasRows: true })(one)]).toEqual([one]);
+    expect(() => passed(one)).toThrow(expect.objectContaining({ code: 'answer_refused' }));
+  }
+});
+
+it('a row that is longer or shorter than it says is refused', () => {
+  const inspect = (type: string, body: readonly number[]) => () => [
+    ...checkMessages({ isEncrypted: false, hasRows: true })(message(type, body)),
+  ];
+  for (const [type, body] of [
+    ['T', [0]],
+    ['T', [0, 1, 65, 0, 1, 2]],
+    ['D', [0, 1, 0, 0, 0, 9, 65]],
+    ['D', [0, 1, 255, 255, 255, 254]],
+    ['D', [0, 0, 1]],
+    ['G', [0, 0, 9]],
+  ] as const)
+    expect(inspect(type, body)).toThrow(expect.objectContaining({ code: 'answer_refused' }));
+});

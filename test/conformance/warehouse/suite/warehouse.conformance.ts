@@ -95,6 +95,14 @@ export function warehouseConformance(name: string, create: () => Promise<Warehou
         expect(await ids('order')).toEqual(events.map(({ message_id }) => message_id).sort());
       });
 
+      it('report 22 and 26: is known by its id, whatever its time', async () => {
+        const times = ['2019-01-01T00:00:00.000Z', '2099-01-01T00:00:00.000Z', '2024-02-29T12:00:00.000Z'];
+        const events = times.map((timestamp) => track('Order', {}, { timestamp }));
+        await loader.load(events);
+        await loader.load(events.map((event) => ({ ...event, received_at: '2024-03-08T12:00:00.000Z' })));
+        expect(await column('order', 'timestamp')).toEqual([...times].sort());
+      });
+
       it('is begun again where somebody dropped the ledger', async () => {
         await loader.load(rows(2));
         await harness.byHand.dropLedger();
@@ -268,6 +276,29 @@ export function warehouseConformance(name: string, create: () => Promise<Warehou
         ]);
         expect(await column('discards', 'value')).toEqual(['"never"', '"unknown"']);
       });
+    });
+
+    it('report 16: tables are changed by many loaders at once', async () => {
+      const loaders = Array.from({ length: 4 }, () => new TestLoader(harness.open()));
+      const load = async (one: TestLoader, lane: number) => {
+        for (let batch = 0; batch < 5; batch++) {
+          const events = [0, 1, 2].map((table) =>
+            track(`Busy ${table}`, { [`p${batch}`]: lane % 2 === 0 ? 1.5 : 'text', [`own${lane}`]: batch }),
+          );
+          await one.load(events, { lane: `lane-${lane}` });
+        }
+      };
+      await Promise.all(loaders.map(load));
+      const found = await harness.rows('busy_1');
+      expect(found).toHaveLength(20);
+      for (const at of [0, 1, 2, 3, 4])
+        expect(
+          found
+            .map((row) => row[`p${at}`])
+            .filter((value) => value !== null)
+            .sort(),
+        ).toEqual(['1.5', '1.5', 'text', 'text']);
+      expect(await ids('discards')).toEqual([]);
     });
 
     describe('changed by hand', () => {
