@@ -25,6 +25,8 @@ import { type NamedValues, type ValueName, ValueNames } from './value-names.ts';
 
 /** The origin of a row. */
 export interface RowSource {
+  /** The id of the row, in each of its tables. */
+  readonly id: string;
   /** The position in the log: `events.accepted/3/1204`. It names the row where nothing else does. */
   readonly position: string;
   /** Of a row of `users` the ucid, by which a deletion finds what was discarded of it. */
@@ -136,18 +138,18 @@ export class LoadDraft {
    * `position`: see `RowSource`. `id`: of one of several events that a transformation made of one. Default: that of the event.
    */
   addEvent(event: CanonicalEvent, position: string, id = idOf(event, position)): void {
-    const source = sourceOf(event, position);
+    const source = sourceOf(event, position, id);
     const { type } = event;
     const context = this.#names.context.flatten(event.context);
     const main = this.#table(TABLES_OF_TYPES[type], LAYOUTS[type]);
     const name = type === 'track' ? this.#tableName(event.event ?? '') : main.name;
-    const row = eventRow(event, source, main.layout, id, name);
+    const row = eventRow(event, source, main.layout, name);
     this.#put(main, row, context);
     if (type === 'track') {
       const table = this.#eventTable(name);
       if (table === undefined) setFixed(row, 'properties', event.properties);
       else {
-        const own = eventRow(event, source, table.layout, id, name);
+        const own = eventRow(event, source, table.layout, name);
         this.#put(table, own, context);
         this.#put(table, own, this.#names.event.flatten(event.properties));
         this.#finish(table, own);
@@ -160,7 +162,7 @@ export class LoadDraft {
   dropEvent(event: CanonicalEvent, position: string, reason: string): void {
     const value = event as CanonicalEvent & JsonObject;
     this.#dropped.push({
-      source: sourceOf(event, position),
+      source: sourceOf(event, position, idOf(event, position)),
       lost: { path: [], column: null, value, reason },
     });
   }
@@ -178,7 +180,7 @@ export class LoadDraft {
     if (isDeleted) this.#setProfile({ ucid, ...gone });
     if (isDeleted || record === undefined) return;
     const table = this.#table(USERS, LAYOUTS.users);
-    const row = newRow({ position, messageId: ucid, receivedAt: at });
+    const row = newRow({ id: ucid, position, messageId: ucid, receivedAt: at });
     setFixed(row, 'ucid', ucid);
     setFixed(row, 'id', userIdOf(record) ?? ucid);
     setFixed(row, 'created_at', iso(record.created_ts));
@@ -373,15 +375,9 @@ function fixedName(column: string): ValueName {
 }
 
 /** Starts a row with the values of an event that belong into fixed columns. */
-function eventRow(
-  event: CanonicalEvent,
-  source: RowSource,
-  { fixed }: Layout,
-  id: string,
-  table: string,
-): DraftRow {
+function eventRow(event: CanonicalEvent, source: RowSource, { fixed }: Layout, table: string): DraftRow {
   const row = newRow(source);
-  setFixed(row, 'id', id);
+  setFixed(row, 'id', source.id);
   setFixed(row, 'anonymous_id', event.anonymous_id);
   setFixed(row, 'user_id', event.user_id);
   setTime(row, 'received_at', event.received_at);
@@ -443,8 +439,8 @@ function timeIn(value: Json | undefined): string | undefined {
   return time === undefined ? undefined : microseconds(time);
 }
 
-function sourceOf({ message_id, received_at }: CanonicalEvent, position: string): RowSource {
-  return { position, messageId: message_id ?? null, receivedAt: timeIn(received_at) ?? null };
+function sourceOf({ message_id, received_at }: CanonicalEvent, position: string, id: string): RowSource {
+  return { id, position, messageId: message_id ?? null, receivedAt: timeIn(received_at) ?? null };
 }
 
 /**

@@ -287,9 +287,11 @@ class Discards {
     return { table: DISCARDS, columns, count: rows.length, rows };
   }
 
-  #row(table: string, { position, messageId, receivedAt }: RowSource, lost: Lost): ColumnValue[] {
+  #row(table: string, { id: rowId, position, messageId, receivedAt }: RowSource, lost: Lost): ColumnValue[] {
     const { path, column, value, reason } = lost;
-    const id = hash('sha256', JSON.stringify([position, table, column, path])).slice(0, 32);
+    // The same of each attempt and backfill. Of a whole row or event the reason tells one discard from another.
+    const what = column === null ? [path, reason] : [path, column];
+    const id = hash('sha256', JSON.stringify([position, rowId, table, ...what])).slice(0, 32);
     const text = (of: string | null) => (of === null ? null : (storable(of, this.#limits) ?? null));
     return [
       id,

@@ -52,10 +52,10 @@ describe('a name of a path', () => {
 });
 
 it('a property with the name of a fixed column, or of a context, has a name of its own', () => {
-  const names = ['id', 'Timestamp', 'context_ip', 'contextual', 'event'].map((name) =>
+  const names = ['id', 'Timestamp', 'context_ip', 'contextual', 'event', 'xmin'].map((name) =>
     LAYOUTS.event.column([name], BOUND),
   );
-  expect(names).toEqual(['_id', '_timestamp', '_context_ip', 'contextual', '_event']);
+  expect(names).toEqual(['_id', '_timestamp', '_context_ip', 'contextual', '_event', '_xmin']);
   expect(LAYOUTS.identify.column(['name'], BOUND)).toBe('name');
   expect(LAYOUTS.page.column(['name'], BOUND)).toBe('_name');
   expect(LAYOUTS.event.column([`context_${'a'.repeat(80)}`], BOUND)).toHaveLength(BOUND);

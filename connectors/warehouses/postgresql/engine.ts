@@ -43,7 +43,7 @@ const MAX_ALTERED = 50;
 const KEPT_LOADS = 1_000;
 
 /** SQLSTATEs of tables that a person changed since they were described: the next attempt describes them again. */
-const CHANGED_MEANWHILE = new Set(['3F000', '42P01', '42703', '42804', '42P07', '42701', '23505']);
+const CHANGED_MEANWHILE = new Set(['3F000', '42P01', '42703', '42804', '42701', '23505']);
 
 /**
  * The locks of a loader whose machine is gone end after minutes, where TCP alone would keep them for hours. A load takes the time
@@ -52,6 +52,9 @@ const CHANGED_MEANWHILE = new Set(['3F000', '42P01', '42703', '42804', '42P07', 
 const BEGIN = `begin; set local statement_timeout = 0; set local idle_in_transaction_session_timeout = '2min';
   set local tcp_keepalives_idle = 60; set local tcp_keepalives_interval = 10; set local tcp_keepalives_count = 6;
   set constraints all immediate`;
+
+/** Something that is no table has the name of one, such as a view. */
+const NAME_TAKEN = '42P07';
 
 interface EngineOptions {
   readonly destinationId: string;
@@ -222,7 +225,7 @@ export class PostgresqlWarehouse implements Warehouse {
     if (described === undefined) {
       await client.query(createTable(this.#schema, { table, add, widen }));
       if (table === IDENTITY_MAP_TABLE)
-        await client.query(`create index on ${this.#schema}.${quoted(table)} (ucid)`);
+        await client.query(`create index _tributary_ucid on ${this.#schema}.${quoted(table)} (ucid)`);
       return;
     }
     const missing = new Map([...add].filter(([column]) => !described.has(column)));
@@ -304,6 +307,8 @@ function failureOf(error: unknown, lastFailure: Error | undefined): unknown {
   const options = { cause: error };
   if (sqlState !== undefined && CHANGED_MEANWHILE.has(sqlState))
     return new Unavailable(`the tables were changed during the load (${sqlState})`, options);
+  if (error instanceof Error && sqlState === NAME_TAKEN)
+    return new WarehouseRefused(refusalText(error), options);
   const result = classifyPostgresFailure(error, lastFailure);
   if (result?.outcome === 'retry') return new Unavailable(result.reason, options);
   if (result?.outcome === 'dead') return new WarehouseRefused(result.reason, options);

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import { type ColumnType, type TableChange, type TableColumns, USERS_TABLE } from '@tributary/core';
 
 /** An identifier. PostgreSQL has none with U+0000. */
@@ -65,10 +66,15 @@ export function keyOf(table: string, columns: { has(column: string): boolean }):
 const columnList = (columns: ReadonlyMap<string, ColumnType>, prefix: string) =>
   [...columns].map(([name, type]) => `${prefix}${quoted(name)} ${SQL_TYPES[type]}`).join(', ');
 
+/** The index of a table's key. The name that the server would give it may be that of an event's table. */
+function keyName(table: string): string {
+  return `_tributary_${hash('sha256', table).slice(0, 16)}`;
+}
+
 export function createTable(schema: string, { table, add }: TableChange): string {
   const key = keyOf(table, add);
-  const constraint = key === undefined ? '' : `, primary key (${quoted(key)})`;
-  return `create table if not exists ${schema}.${quoted(table)} (${columnList(add, '')}${constraint})`;
+  const constraint = key === undefined ? '' : `, constraint ${keyName(table)} primary key (${quoted(key)})`;
+  return `create table ${schema}.${quoted(table)} (${columnList(add, '')}${constraint})`;
 }
 
 export function addColumns(schema: string, table: string, add: ReadonlyMap<string, ColumnType>): string {
@@ -77,7 +83,7 @@ export function addColumns(schema: string, table: string, add: ReadonlyMap<strin
 
 /** Rows of a table that lost its key by hand need one again: a batch that is loaded twice would double them. */
 export function createKey(schema: string, table: string, key: string): string {
-  return `create unique index on ${schema}.${quoted(table)} (${quoted(key)})`;
+  return `create unique index ${keyName(table)} on ${schema}.${quoted(table)} (${quoted(key)})`;
 }
 
 export function widenColumns(

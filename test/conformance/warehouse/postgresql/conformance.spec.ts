@@ -34,7 +34,11 @@ describe.skipIf(server === undefined)('on a real engine', () => {
     const who = async () => (await harness.rows('order')).map((row) => row.who).sort();
 
     it('has its key again where somebody dropped it', async () => {
-      await harness.sql((of) => `alter table ${of('order')} drop constraint order_pkey`);
+      await harness.sql(
+        (of) => `do $$ declare name text; begin
+        select conname into name from pg_constraint where conrelid = '${of('order')}'::regclass and contype = 'p';
+        execute format('alter table ${of('order')} drop constraint %I', name); end $$`,
+      );
       const events = [track('Order', { who: 'bob' })];
       await loader.load(events);
       await loader.load(events);
