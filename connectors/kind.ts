@@ -31,8 +31,12 @@ export interface ConnectorKind {
   create(context: ConnectorContext): Connector;
 }
 
-/** One kind of warehouse. A driver that is costly to load is imported by the first call of an opened one. */
+/**
+ * One kind of warehouse: its loader opens it, so it has no connector. Its `warehouse.ts` holds what `connector.ts` holds of
+ * other kinds; the driver is loaded when the first warehouse is used.
+ */
 export interface WarehouseKind {
-  readonly description: ConnectorDescription;
+  readonly description: ConnectorDescription & { readonly isWarehouse: true };
+  /** Connects at the first call. The caller closes it. */
   open(context: ConnectorContext, destination: ConnectorDestination): Warehouse;
 }

@@ -1,5 +1,5 @@
 import { type ConnectorDescription, type JsonObject, objectIn } from '@tributary/core';
-import { CONNECTOR_KINDS } from './registry.ts';
+import { CONNECTOR_KINDS, WAREHOUSE_KINDS } from './registry.ts';
 import { DEFINITIONS } from './segment/connector.ts';
 import { DEDUPLICATION } from './segment/deduplication.ts';
 import { VENDOR_ANSWERS } from './segment/vendor-answers.ts';
@@ -8,10 +8,10 @@ import { VENDOR_ANSWERS } from './segment/vendor-answers.ts';
 export function describeConnectors(): string {
   const ofPack = CONNECTOR_KINDS.filter(({ description }) => isOfPack(description));
   const own = CONNECTOR_KINDS.filter(({ description }) => !isOfPack(description));
-  const [sections, packSections] = [own, ofPack].map((kinds) =>
+  const [sections, warehouses, packSections] = [own, WAREHOUSE_KINDS, ofPack].map((kinds) =>
     kinds.map(({ description }) => describeConnector(description)).join('\n\n'),
   );
-  return `${[INTRODUCTION, repeatsTable(), sections, PACK, answersTable(), packSections].join('\n\n')}\n`;
+  return `${[INTRODUCTION, repeatsTable(), sections, WAREHOUSES, warehouses, PACK, answersTable(), packSections].join('\n\n')}\n`;
 }
 
 /** The day on which the documents of the vendors were read last. */
@@ -21,6 +21,11 @@ const INTRODUCTION = [
   '# Destinations and their connectors',
   'Made from the descriptions in `connectors/`; `connectors/reference.spec.ts` keeps it up to date.',
   'A destination has a `type`, which names its connector, and `settings` as described below. Settings marked secret are sealed at rest and never returned by the API.',
+].join('\n\n');
+
+const WAREHOUSES = [
+  '## Warehouses',
+  'Warehouses get no deliveries: a loader fills them with all events of the workspace, or with those that rules for them take, and with its profiles ([guide](../guides/warehouses.md)). A row that is there already is left alone.',
 ].join('\n\n');
 
 const PACK = [
@@ -78,7 +83,7 @@ function describeConnector(description: ConnectorDescription): string {
     .map(([name, schema]) =>
       describeSetting(name, objectIn(schema), needed.has(name), secrets.includes(name)),
     );
-  const level = isOfPack(description) ? '###' : '##';
+  const level = isOfPack(description) || description.isWarehouse ? '###' : '##';
   return [`${level} ${title} (\`${type}\`)`, textOf(description), rows.join('\n')].join('\n\n');
 }
 

@@ -5,7 +5,7 @@ import { type Connector, exposuresOf, NO_LOGGER, objectIn } from '@tributary/cor
 import { describe, expect, it, test, vi } from 'vitest';
 import { sampleDelivery } from './delivery.fixture.ts';
 import manifest from './package.json' with { type: 'json' };
-import { CONNECTOR_KINDS, neverThrowing } from './registry.ts';
+import { CONNECTOR_KINDS, neverThrowing, WAREHOUSE_KINDS } from './registry.ts';
 import { memoizeByObject } from './settings.ts';
 
 const destination = { id: 'd1', workspaceId: 'w1', version: 1, settings: { secret: 'hidden' } };
@@ -59,30 +59,29 @@ test('no driver is loaded before the first delivery that needs it', async () => 
   );
 });
 
-describe.each(CONNECTOR_KINDS.map(({ description }) => [description.type, description] as const))(
-  'settings of %s',
-  (_type, description) => {
-    const { settingsSchema, secrets, harmless, safestFirst = {} } = description;
-    const properties = objectIn(settingsSchema.properties);
+describe.each(
+  [...CONNECTOR_KINDS, ...WAREHOUSE_KINDS].map(({ description }) => [description.type, description] as const),
+)('settings of %s', (_type, description) => {
+  const { settingsSchema, secrets, harmless, safestFirst = {} } = description;
+  const properties = objectIn(settingsSchema.properties);
 
-    it('that are harmless are no secrets, and those of which values are safer are not harmless', () => {
-      for (const name of Object.keys(safestFirst)) expect(harmless).not.toContain(name);
-      for (const name of secrets) expect(harmless).not.toContain(name);
-    });
+  it('that are harmless are no secrets, and those of which values are safer are not harmless', () => {
+    for (const name of Object.keys(safestFirst)) expect(harmless).not.toContain(name);
+    for (const name of secrets) expect(harmless).not.toContain(name);
+  });
 
-    it('that protect secrets declare all their values in order of safety', () => {
-      for (const [setting, values] of Object.entries(safestFirst)) {
-        const schema = objectIn(properties[setting]);
-        const all = schema.type === 'boolean' ? [true, false] : schema.enum;
-        expect([...values].sort()).toEqual(Array.isArray(all) ? [...all].sort() : []);
-        // The default is the safest value, and applies where none is given.
-        expect(schema.default).toBe(values[0]);
-        for (const value of values.slice(1))
-          expect(exposuresOf({}, { [setting]: value }, description)).toEqual([{ setting, change: 'weaker' }]);
-      }
-    });
-  },
-);
+  it('that protect secrets declare all their values in order of safety', () => {
+    for (const [setting, values] of Object.entries(safestFirst)) {
+      const schema = objectIn(properties[setting]);
+      const all = schema.type === 'boolean' ? [true, false] : schema.enum;
+      expect([...values].sort()).toEqual(Array.isArray(all) ? [...all].sort() : []);
+      // The default is the safest value, and applies where none is given.
+      expect(schema.default).toBe(values[0]);
+      for (const value of values.slice(1))
+        expect(exposuresOf({}, { [setting]: value }, description)).toEqual([{ setting, change: 'weaker' }]);
+    }
+  });
+});
 
 test('a value derived from an object is computed once, also where it is undefined', () => {
   const make = vi.fn(({ n }: { n: number }) => (n === 0 ? undefined : { twice: 2 * n }));

@@ -15,13 +15,14 @@ import { parseRanges } from './egress/address-ranges.ts';
 import { createEgressGuard, createNameLookups, type Resolve } from './egress/guard.ts';
 import { elasticsearch } from './elasticsearch/connector.ts';
 import { kafka } from './kafka/connector.ts';
-import type { ConnectorKind } from './kind.ts';
+import type { ConnectorKind, WarehouseKind } from './kind.ts';
 import { mysql } from './mysql/connector.ts';
 import { ndjson } from './ndjson/connector.ts';
 import { postgres } from './postgres/connector.ts';
 import { redis } from './redis/connector.ts';
 import { s3 } from './s3/connector.ts';
 import { segmentKinds } from './segment/connector.ts';
+import { postgresqlWarehouse } from './warehouses/postgresql/warehouse.ts';
 import { webhook } from './webhook/connector.ts';
 
 /** All kinds of destinations. A new kind is a folder and a line here. */
@@ -36,6 +37,9 @@ export const CONNECTOR_KINDS: readonly ConnectorKind[] = [
   s3,
   ...segmentKinds(),
 ];
+
+/** All kinds of warehouses. */
+export const WAREHOUSE_KINDS: readonly WarehouseKind[] = [postgresqlWarehouse];
 
 export interface ConnectorsOptions {
   /** Address ranges (CIDRs) that connections may go to although they are not public. */
@@ -62,11 +66,13 @@ export function createConnectors(options: ConnectorsOptions): ConnectorCatalog {
   const user = new ChildUser({ uid, isRoot, children: 'the Segment pack', logger });
   const context = { egress, dataFolder, timeoutMs, clock, children: { user, wrapper } };
   const kinds = new Map(CONNECTOR_KINDS.map((kind) => [kind.description.type, kind]));
+  const warehouses = new Map(WAREHOUSE_KINDS.map((kind) => [kind.description.type, kind]));
+  const described = [...CONNECTOR_KINDS, ...WAREHOUSE_KINDS].map(({ description }) => description);
   const made = new Map<string, Connector>();
   let closed = false;
 
   return {
-    descriptions: new Map(CONNECTOR_KINDS.map(({ description }) => [description.type, description])),
+    descriptions: new Map(described.map((description) => [description.type, description])),
 
     connector(type) {
       const known = made.get(type);
@@ -78,6 +84,8 @@ export function createConnectors(options: ConnectorsOptions): ConnectorCatalog {
       made.set(type, connector);
       return connector;
     },
+
+    warehouse: (type, destination) => warehouses.get(type)?.open(context, destination),
 
     async close() {
       closed = true;

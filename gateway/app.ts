@@ -39,6 +39,7 @@ import { segmentRoutes } from './routes/segment/routes.ts';
 import { sourceRoutes } from './routes/sources.ts';
 import { meRoutes, systemRoutes } from './routes/system.ts';
 import { trackingPlanRoutes } from './routes/tracking-plan.ts';
+import { warehouseRoutes } from './routes/warehouses.ts';
 import { storageRoutes, workspaceRoutes } from './routes/workspaces.ts';
 import { unknownPathsPlugin } from './server/create-server.ts';
 import { crossOriginPlugin } from './server/cross-origin.ts';
@@ -79,6 +80,7 @@ const GROUPS: readonly (readonly [name: string, description: string, ...routes: 
     'The kinds of destination, with the settings that each takes.',
     destinationTypeRoutes,
   ],
+  ['warehouse', 'Loads of a warehouse, and its tables.', warehouseRoutes],
   ['event-forwarding-rules', 'Which events go to which destination.', ruleRoutes],
   [
     'deliveries',

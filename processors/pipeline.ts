@@ -50,6 +50,7 @@ import { TimeoutWheel, waitClock } from './fairness/waits.ts';
 import { countsSource, funnel } from './funnel/funnel.ts';
 import { history } from './history/history.ts';
 import { live } from './live/live.ts';
+import { Loads, load } from './load/loads.ts';
 import { mail, mailRetries } from './mail/mail.ts';
 import { notice } from './notice/notice.ts';
 import { profile } from './profile/profile.ts';
@@ -93,6 +94,8 @@ export interface PipelineDependencies {
   readonly connectors: ConnectorCatalog;
   /** Health reports of destinations. Absent: metrics only, and limits of destinations apply to each process. */
   readonly healthBoard?: HealthBoard;
+  /** The loaders of warehouses. Absent: requests to load are dropped. */
+  readonly loads?: Pick<Loads, 'request'>;
   /** The destination with unsealed secrets. Throws where no key unseals them. */
   unseal(destination: Destination): ConnectorDestination;
   /** Epoch ms, for timestamps and expiry only: the clock may be set. */
@@ -278,6 +281,7 @@ export function createPipeline(dependencies: PipelineDependencies): readonly Sta
       replay(parts, scheduler),
       replaySteps,
     ),
+    batch('load', [], load(parts.loads)),
     { ...batch('notice', [TOPIC.mail, deliveries], notice(parts)), maxEntries },
     {
       ...quickDeliver,
@@ -299,6 +303,22 @@ export function createPipeline(dependencies: PipelineDependencies): readonly Sta
     budgets?.add(Array.from(bytes, (one) => ({ ...one, received: 0 })));
   const counting = stages.map((stage) => ({ ...stage, countsForm, ...(budgets && { committed }) }));
   return tracing === undefined ? counting : counting.map((stage) => traced(stage, tracing));
+}
+
+/**
+ * The loaders of warehouses of a process that runs the stage `load`. Their transformations run in the sandbox of the slow
+ * queues. `catalogCharacters`: the quota of that name.
+ */
+export function createLoads(
+  dependencies: PipelineDependencies & {
+    readonly log: Pick<EventLog, 'append'>;
+    readonly catalogCharacters: number;
+  },
+): Loads {
+  const parts = { ...dependencies, ...DEFAULT_PIPELINE, ...dependencies.options };
+  const failures = new FailureWatch({ ...parts, limits: parts.failures });
+  const transformer = new Transformer({ ...parts, sandbox: parts.slowSandbox, failures, runPiece: yielding });
+  return new Loads({ ...parts, transformer });
 }
 
 /** Windows of `deliver.slow`: a destination may have half of the window while others come, and is never too slow. */

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { classifyRowFailure, classifyRowRefusal } from '../client/rows.ts';
 import { AddressRefused } from '../failures.ts';
-import { ERRORS } from './connector.ts';
+import { ERRORS } from './server.ts';
 
 const refusal = (code: string) => Object.assign(new Error('a value: secret'), { code, severity: 'ERROR' });
 

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { type Json, type JsonObject, objectIn } from '../event/event.ts';
+import type { Warehouse } from '../ports/warehouse.ts';
 import type { Delivery } from './delivery.ts';
 
 /** The result of one delivery. `reason` is shown to users: short, no secrets. */
@@ -163,6 +164,8 @@ export interface ConnectorDescription {
   readonly hasTest: boolean;
   /** Whether deliveries are kept on the disk of the process that delivers: their bytes count for the workspace. */
   readonly storesHere?: true;
+  /** The stage `load` fills it: it gets no deliveries. */
+  readonly isWarehouse?: true;
   /** Predefined mappings that settings choose from, where the connector has them. */
   readonly presets?: readonly ConnectorPreset[];
   /** Actions that settings may map events to, where the connector has them. */
@@ -181,8 +184,10 @@ export interface ConnectorDescription {
 /** The registered types of destinations: descriptions for the gateway, connectors for deliver. */
 export interface ConnectorCatalog {
   readonly descriptions: ReadonlyMap<string, ConnectorDescription>;
-  /** The connector of a type, created at first use. Undefined for an unknown type. */
+  /** The connector of a type, created at first use. Undefined for an unknown type and for a warehouse. */
   connector(type: string): Connector | undefined;
+  /** Opens a warehouse, which the caller closes. Undefined for a type that is none. */
+  warehouse(type: string, destination: ConnectorDestination): Warehouse | undefined;
   close(): Promise<void>;
 }
 

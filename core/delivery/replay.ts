@@ -40,6 +40,8 @@ export interface ReplayStep {
   /** The catalog position of the evaluation, in a replay of rejected events. */
   readonly catalog_position?: number;
   readonly phase?: ReevaluationPhase;
+  /** By the loader of this warehouse, which goes on with it. */
+  readonly loaded_into?: string;
   /** When the replay was created and when this step was made, ISO 8601. */
   readonly created_at: string;
   readonly at: string;

@@ -35,6 +35,8 @@ export const TOPIC = {
   replays: 'replays',
   /** Internal: replays that wait, as their workspace is over its budget of the hour. */
   replaysWaiting: 'replays.waiting',
+  /** Internal: requests to load warehouses, and records of loads. Its partition decides which process loads a destination. */
+  loads: 'loads',
   profileChanges: 'profiles.changes',
   /** Internal: events for the profiles of organizations over their share of the stage `profile`. */
   profilesSlow: 'profiles.slow',
@@ -84,6 +86,7 @@ export function declareTopics(options: TopicOptions): ReadonlyMap<string, TopicS
     TOPIC.outcomes,
     TOPIC.replays,
     TOPIC.replaysWaiting,
+    TOPIC.loads,
     TOPIC.profileChanges,
     TOPIC.profilesSlow,
   ];

@@ -125,7 +125,8 @@ function recipientsOf(
   const { alerts } = named;
   if (workspace?.status !== 'active' || alerts?.enabled === false) return NONE;
   const channel = state.entity('destination', workspaceId, alerts?.destination_id ?? '');
-  const destinationId = channel?.enabled === true && channel.id !== about ? channel.id : null;
+  const isOpen = channel?.enabled === true && channel.id !== about && channel.warehouse !== true;
+  const destinationId = isOpen ? channel.id : null;
   const organizationId = workspace.organization_id;
   const email = confirmed(state, alerts?.email, named, { organizationId, workspaceId });
   if (destinationId !== null || email !== null) return { destinationId, email };

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import type { JsonObject } from '../event/event.ts';
 
-const HISTORY_KINDS = ['violation', 'delivery', 'audit', 'contract', 'replay'] as const;
+const HISTORY_KINDS = ['violation', 'delivery', 'audit', 'contract', 'replay', 'load'] as const;
 export type HistoryKind = (typeof HISTORY_KINDS)[number];
 
 /**

@@ -368,6 +368,41 @@ export const METRICS = {
     help: 'Notices about changes in the health of destinations.',
     labels: { state: 'bad, well', channel: 'delivery, mail, none' },
   },
+  tributary_warehouse_loads_total: {
+    kind: 'counter',
+    help: 'Rounds of loaders: one takes a batch of each lane of a warehouse, if there is one.',
+    labels: { outcome: 'loaded, failed' },
+  },
+  tributary_warehouse_rows_total: {
+    kind: 'counter',
+    help: 'Rows that were loaded into warehouses, without those that were there before.',
+    labels: { connector },
+  },
+  tributary_warehouse_discards_total: {
+    kind: 'counter',
+    help: 'Values and events that a warehouse keeps in `discards`, as their column cannot hold them.',
+    labels: { connector },
+  },
+  tributary_warehouse_bytes_total: {
+    kind: 'counter',
+    help: 'Characters of the records that were loaded into warehouses.',
+    labels: { connector },
+  },
+  tributary_warehouse_load_duration_seconds: {
+    kind: 'histogram',
+    help: 'Duration of a batch, from reading the ledger to its commit.',
+    labels: { connector },
+  },
+  tributary_warehouse_seconds_since_load: {
+    kind: 'gauge',
+    help: 'Time since a warehouse was up to date; of `other` the longest.',
+    labels: { destination },
+  },
+  tributary_warehouse_load_every_seconds: {
+    kind: 'gauge',
+    help: 'Its setting `load_every`; of `other` the longest.',
+    labels: { destination },
+  },
   tributary_egress_refused_total: {
     kind: 'counter',
     help: 'Connections that were refused because their address is not allowed.',

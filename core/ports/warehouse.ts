@@ -36,6 +36,13 @@ export interface TableChange {
   readonly widen: ReadonlyMap<string, { readonly from: ColumnType; readonly to: ColumnType }>;
 }
 
+/** A column that could not be added or widened. The batch is planned again without the change. */
+export interface HeldColumn {
+  readonly table: string;
+  readonly column: string;
+  readonly reason: string;
+}
+
 /** Rows of one table, all with the same columns; `null` where a row has none. */
 export interface TableRows {
   readonly table: string;
@@ -140,8 +147,11 @@ export interface Warehouse {
   newest(lane: string, signal: AbortSignal): Promise<LedgerRow | undefined>;
   /** The tables that exist, of those named. */
   describe(tables: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, TableColumns>>;
-  /** Creates and changes tables. Idempotent, also beside another loader that does the same. */
-  alter(changes: readonly TableChange[], signal: AbortSignal): Promise<void>;
+  /**
+   * Creates and changes tables. Idempotent, also beside another loader that does the same. Columns that the engine does not let
+   * change stay as they are and are returned: what a person built on them depends on their type, or a right is missing.
+   */
+  alter(changes: readonly TableChange[], signal: AbortSignal): Promise<readonly HeldColumn[]>;
   commit(batch: WarehouseBatch, signal: AbortSignal): Promise<CommitResult>;
   /** Removes the rows of these people from all tables; rows by table. */
   delete(

@@ -29,6 +29,7 @@ export const MISMATCHES = [
   'destination_disabled',
   'destination_environment',
   'integrations',
+  'warehouse',
 ] as const;
 
 /** `message` only for a filter that failed or was not evaluated. */
@@ -44,6 +45,7 @@ const MISMATCH = {
   event_type: { because: 'event_type' },
   event_name: { because: 'event_name' },
   filter: { because: 'filter' },
+  warehouse: { because: 'warehouse' },
 } satisfies Readonly<Record<string, Mismatch>>;
 
 const NOT_EVALUATED: Mismatch = {
@@ -99,11 +101,19 @@ export function mismatchOf(
   }
 }
 
-/** Why a rule's destination does not receive an event; undefined when it does. */
+type DestinedEvent = Pick<CanonicalEvent, 'environment'> & { readonly integrations?: JsonObject | undefined };
+
+/** Why a rule's destination gets no delivery of an event; undefined when it does. A warehouse gets none: it is loaded. */
 export function destinationMismatch(
   destination: Destination | undefined,
-  event: Pick<CanonicalEvent, 'environment'> & { readonly integrations?: JsonObject | undefined },
+  event: DestinedEvent,
 ): Mismatch | undefined {
+  const closed = closedTo(destination, event);
+  return closed ?? (destination?.warehouse === true ? MISMATCH.warehouse : undefined);
+}
+
+/** Why a destination takes an event neither by a delivery nor by a load; undefined when it does. */
+export function closedTo(destination: Destination | undefined, event: DestinedEvent): Mismatch | undefined {
   if (destination?.enabled !== true) return { because: 'destination_disabled' };
   const open = destination.environments ?? ENVIRONMENTS;
   if (!open.includes(event.environment)) return { because: 'destination_environment' };

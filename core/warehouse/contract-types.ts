@@ -16,7 +16,13 @@ export function contractTypes(contracts: readonly Contract[], bound: number): Co
     const table = isTrack ? eventTable(event_name, bound) : TABLES_OF_TYPES[event_type];
     const columns = tables.get(table) ?? new Map<string, ColumnType>();
     tables.set(table, columns);
-    addTypes(columns, typeModelOf(schema_definition), [], isTrack ? LAYOUTS.event : LAYOUTS[event_type], bound);
+    addTypes(
+      columns,
+      typeModelOf(schema_definition),
+      [],
+      isTrack ? LAYOUTS.event : LAYOUTS[event_type],
+      bound,
+    );
   }
   return tables;
 }

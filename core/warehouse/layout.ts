@@ -10,6 +10,9 @@ import { nameOf } from './names.ts';
 /** What a column beside the fixed ones may not be called: the context of an event has this prefix. */
 const CONTEXT = 'context_';
 
+/** Columns that an engine has in each table; the layout is the same in all engines. */
+const OF_ENGINES: ReadonlySet<string> = new Set(['ctid', 'cmax', 'cmin', 'oid', 'tableoid', 'xmax', 'xmin']);
+
 /** Values of a row that are in none of its columns, as JSON in the shape of the event. */
 export const UNMAPPED = '_unmapped';
 /** Both hold the time of the load: Segment's name, and RudderStack's. */
@@ -62,7 +65,10 @@ export const OF_IDENTITIES: ReadonlyMap<string, ColumnType> = new Map<string, Co
   ['valid_from', 'timestamp'],
 ]);
 /** The engine writes when a row ended. */
-export const OF_IDENTITY_MAP: ReadonlyMap<string, ColumnType> = new Map([...OF_IDENTITIES, ['valid_to', 'timestamp']]);
+export const OF_IDENTITY_MAP: ReadonlyMap<string, ColumnType> = new Map([
+  ...OF_IDENTITIES,
+  ['valid_to', 'timestamp'],
+]);
 
 export const OF_DISCARDS: ReadonlyMap<string, ColumnType> = new Map<string, ColumnType>([
   ['id', 'text'],
@@ -89,7 +95,7 @@ function layoutOf(columns: Columns): Layout {
     fixed,
     column(path, bound) {
       const name = nameOf(path, bound);
-      const isTaken = fixed.has(name) || name.startsWith(CONTEXT);
+      const isTaken = fixed.has(name) || OF_ENGINES.has(name) || name.startsWith(CONTEXT);
       return isTaken ? `_${nameOf(path, bound - 1)}` : name;
     },
   };

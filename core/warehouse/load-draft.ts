@@ -1,20 +1,35 @@
 import { hash } from 'node:crypto';
-import { type CanonicalEvent, contractSubject, type Json, type JsonObject, objectIn } from '../event/event.ts';
+import {
+  type CanonicalEvent,
+  contractSubject,
+  type Json,
+  type JsonObject,
+  objectIn,
+} from '../event/event.ts';
 import type { ColumnType, WarehouseLimits } from '../ports/warehouse.ts';
 import { canonicalTime, iso } from '../primitives/time.ts';
 import type { ProfileChangeValue } from '../profiles/record.ts';
 import { compareText } from '../profiles/registers.ts';
 import { LAYOUTS, type Layout } from './layout.ts';
 import { DISCARDS, eventTable, IDENTITY_MAP, isEventTable, nameOf, TABLES_OF_TYPES, USERS } from './names.ts';
-import { identitiesOf, PROFILE_PLACES, type ProfileIdentity, profileValues, userIdOf } from './profile-values.ts';
+import {
+  identitiesOf,
+  PROFILE_PLACES,
+  type ProfileIdentity,
+  profileValues,
+  userIdOf,
+} from './profile-values.ts';
 import type { SchemaLedger } from './schema.ts';
 import { isStorable, microseconds, typeOf } from './types.ts';
 import { type NamedValues, type ValueName, ValueNames } from './value-names.ts';
 
 /** The origin of a row. */
 export interface RowSource {
+  /** The id of the row, in each of its tables. */
+  readonly id: string;
   /** The position in the log: `events.accepted/3/1204`. It names the row where nothing else does. */
   readonly position: string;
+  /** Of a row of `users` the ucid, by which a deletion finds what was discarded of it. */
   readonly messageId: string | null;
   /** ISO 8601 */
   readonly receivedAt: string | null;
@@ -37,7 +52,7 @@ export interface DraftColumn {
   readonly name: ValueName;
   /** The types of its values. */
   readonly types: Set<ColumnType>;
-  /** Whether some text cannot be stored as it is. */
+  /** Whether some text may not be stored as it is. */
   hasOddText: boolean;
 }
 
@@ -123,18 +138,18 @@ export class LoadDraft {
    * `position`: see `RowSource`. `id`: of one of several events that a transformation made of one. Default: that of the event.
    */
   addEvent(event: CanonicalEvent, position: string, id = idOf(event, position)): void {
-    const source = sourceOf(event, position);
+    const source = sourceOf(event, position, id);
     const { type } = event;
     const context = this.#names.context.flatten(event.context);
     const main = this.#table(TABLES_OF_TYPES[type], LAYOUTS[type]);
     const name = type === 'track' ? this.#tableName(event.event ?? '') : main.name;
-    const row = eventRow(event, source, main.layout, id, name);
+    const row = eventRow(event, source, main.layout, name);
     this.#put(main, row, context);
     if (type === 'track') {
       const table = this.#eventTable(name);
       if (table === undefined) setFixed(row, 'properties', event.properties);
       else {
-        const own = eventRow(event, source, table.layout, id, name);
+        const own = eventRow(event, source, table.layout, name);
         this.#put(table, own, context);
         this.#put(table, own, this.#names.event.flatten(event.properties));
         this.#finish(table, own);
@@ -146,7 +161,10 @@ export class LoadDraft {
   /** Discards an event as a whole, such as one whose transformation failed. */
   dropEvent(event: CanonicalEvent, position: string, reason: string): void {
     const value = event as CanonicalEvent & JsonObject;
-    this.#dropped.push({ source: sourceOf(event, position), lost: { path: [], column: null, value, reason } });
+    this.#dropped.push({
+      source: sourceOf(event, position, idOf(event, position)),
+      lost: { path: [], column: null, value, reason },
+    });
   }
 
   /**
@@ -162,7 +180,7 @@ export class LoadDraft {
     if (isDeleted) this.#setProfile({ ucid, ...gone });
     if (isDeleted || record === undefined) return;
     const table = this.#table(USERS, LAYOUTS.users);
-    const row = newRow({ position, messageId: null, receivedAt: at });
+    const row = newRow({ id: ucid, position, messageId: ucid, receivedAt: at });
     setFixed(row, 'ucid', ucid);
     setFixed(row, 'id', userIdOf(record) ?? ucid);
     setFixed(row, 'created_at', iso(record.created_ts));
@@ -251,10 +269,16 @@ export class LoadDraft {
       const column = table.columns.get(name.column);
       if (column === undefined) continue;
       column.types.add(type);
-      if (type === 'text' && typeof value === 'string' && !isStorable(value, limits)) column.hasOddText = true;
+      if (mayBeOdd(value, type, limits)) column.hasOddText = true;
     }
     table.rows.push(row);
   }
+}
+
+/** The JSON of a value is measured only where it is written. */
+function mayBeOdd(value: Json, type: ColumnType, limits: WarehouseLimits): boolean {
+  if (type === 'json') return limits.textBytes !== undefined;
+  return type === 'text' && typeof value === 'string' && !isStorable(value, limits);
 }
 
 const NO_ROOM_IN_TABLE = 'more columns than a table of the warehouse has';
@@ -351,9 +375,9 @@ function fixedName(column: string): ValueName {
 }
 
 /** Starts a row with the values of an event that belong into fixed columns. */
-function eventRow(event: CanonicalEvent, source: RowSource, { fixed }: Layout, id: string, table: string): DraftRow {
+function eventRow(event: CanonicalEvent, source: RowSource, { fixed }: Layout, table: string): DraftRow {
   const row = newRow(source);
-  setFixed(row, 'id', id);
+  setFixed(row, 'id', source.id);
   setFixed(row, 'anonymous_id', event.anonymous_id);
   setFixed(row, 'user_id', event.user_id);
   setTime(row, 'received_at', event.received_at);
@@ -401,7 +425,13 @@ function setTime(row: DraftRow, column: string, text: string | undefined): void 
   const name = fixedName(column);
   if (time === undefined) lose(row, name, text, 'not a time');
   else if (canonicalTime(text) !== time)
-    row.lost.push({ path: name.path, column, value: text, reason: 'finer than a microsecond', isInColumn: true });
+    row.lost.push({
+      path: name.path,
+      column,
+      value: text,
+      reason: 'finer than a microsecond',
+      isInColumn: true,
+    });
 }
 
 function timeIn(value: Json | undefined): string | undefined {
@@ -409,8 +439,8 @@ function timeIn(value: Json | undefined): string | undefined {
   return time === undefined ? undefined : microseconds(time);
 }
 
-function sourceOf({ message_id, received_at }: CanonicalEvent, position: string): RowSource {
-  return { position, messageId: message_id ?? null, receivedAt: timeIn(received_at) ?? null };
+function sourceOf({ message_id, received_at }: CanonicalEvent, position: string, id: string): RowSource {
+  return { id, position, messageId: message_id ?? null, receivedAt: timeIn(received_at) ?? null };
 }
 
 /**

@@ -3,6 +3,7 @@ import type { Json } from '../event/event.ts';
 import type {
   ColumnType,
   ColumnValue,
+  HeldColumn,
   ProfileRows,
   RefusedRow,
   TableChange,
@@ -39,11 +40,16 @@ export interface PlanOptions {
   readonly contracts: ContractTypes;
   /** The answer of `Warehouse.describe` for the tables of the draft. */
   readonly described: ReadonlyMap<string, TableColumns>;
+  /** What `Warehouse.alter` returned when the batch was planned before; none at first. */
+  readonly held: readonly HeldColumn[];
   /** ISO 8601 */
   readonly loadedAt: string;
 }
 
-/** Decides the types of all columns and makes the rows. The draft is used up: its rows lose the values that do not fit. */
+/**
+ * Decides the types of all columns and makes the rows. The draft's rows lose the values that do not fit, so it may be planned
+ * again with columns that are held, but not for another warehouse.
+ */
 export function planLoad(draft: LoadDraft, options: PlanOptions): LoadPlan {
   const { limits, loadedAt } = options;
   const { tables, profiles } = draft;
@@ -94,7 +100,11 @@ export function planLoad(draft: LoadDraft, options: PlanOptions): LoadPlan {
   };
 }
 
-function profileRows({ profiles }: LoadDraft, users: TableRows | undefined, limits: WarehouseLimits): ProfileRows {
+function profileRows(
+  { profiles }: LoadDraft,
+  users: TableRows | undefined,
+  limits: WarehouseLimits,
+): ProfileRows {
   const held = [...profiles.values()].flatMap(({ ucid, at, identities }) =>
     identities.map(({ type, value }) => [ucid, type, storable(value, limits) ?? null, at]),
   );
@@ -128,12 +138,21 @@ function takeOutMisfits(
       const replaced = type === 'text' ? storable(String(columnValue(value, type)), limits) : undefined;
       values[at] = replaced ?? null;
       if (replaced === undefined) lost.push({ path, column, value, reason: misfit(type) });
-      else lost.push({ path, column, value, reason: 'characters that the warehouse cannot hold', isInColumn: true });
+      else
+        lost.push({
+          path,
+          column,
+          value,
+          reason: 'characters that the warehouse cannot hold',
+          isInColumn: true,
+        });
     }
 }
 
 function misfit(type: ColumnType | undefined): string {
-  return type === undefined ? 'the column has a type that nothing is loaded into' : `the column is of type ${type}`;
+  return type === undefined
+    ? 'the column has a type that nothing is loaded into'
+    : `the column is of type ${type}`;
 }
 
 function tableRows(
@@ -148,9 +167,12 @@ function tableRows(
     if (hasValues || LOAD_TIMES.has(column)) used.set(column, type);
   }
   const unmappedType = types.get(UNMAPPED);
-  if (unmappedType !== undefined && rows.some(({ lost }) => lost.some(isUnmapped))) used.set(UNMAPPED, unmappedType);
+  if (unmappedType !== undefined && rows.some(({ lost }) => lost.some(isUnmapped)))
+    used.set(UNMAPPED, unmappedType);
   const places = new Map([...used].map(([column, type], at) => [column, { type, at }]));
-  const emptyRow: ColumnValue[] = [...used.keys()].map((column) => (LOAD_TIMES.has(column) ? loadedAt : null));
+  const emptyRow: ColumnValue[] = [...used.keys()].map((column) =>
+    LOAD_TIMES.has(column) ? loadedAt : null,
+  );
   const unmappedAt = places.get(UNMAPPED)?.at;
 
   function* made(): Generator<readonly ColumnValue[]> {
@@ -162,7 +184,8 @@ function tableRows(
         const place = places.get(names[at]?.column ?? '');
         if (place !== undefined) row[place.at] = columnValue(value, place.type);
       }
-      if (unmappedAt !== undefined && lost.some(isUnmapped)) row[unmappedAt] = JSON.stringify(treeOf(lost.filter(isUnmapped)));
+      if (unmappedAt !== undefined && lost.some(isUnmapped))
+        row[unmappedAt] = JSON.stringify(treeOf(lost.filter(isUnmapped)));
       yield row;
     }
   }
@@ -178,7 +201,9 @@ function writable(
   fixed: ReadonlyMap<string, ColumnType>,
   types: ReadonlyMap<string, ColumnType>,
 ): ReadonlyMap<string, ColumnType> {
-  return new Map([...types].filter(([name, type]) => fixed.has(name) && (type === fixed.get(name) || type === 'text')));
+  return new Map(
+    [...types].filter(([name, type]) => fixed.has(name) && (type === fixed.get(name) || type === 'text')),
+  );
 }
 
 type Tree = { [name: string]: Tree | Json };
@@ -238,7 +263,14 @@ class Discards {
     const last: readonly Lost[] =
       next === undefined || others.length === 1
         ? others
-        : [{ path: [], column: null, value: treeOf(others) as Json, reason: `${others.length} more values: ${next.reason}` }];
+        : [
+            {
+              path: [],
+              column: null,
+              value: treeOf(others) as Json,
+              reason: `${others.length} more values: ${next.reason}`,
+            },
+          ];
     for (const one of [...alone, ...last]) {
       this.#rows.push(this.#row(table, source, one));
       this.counts.set(table, (this.counts.get(table) ?? 0) + 1);
@@ -255,9 +287,11 @@ class Discards {
     return { table: DISCARDS, columns, count: rows.length, rows };
   }
 
-  #row(table: string, { position, messageId, receivedAt }: RowSource, lost: Lost): ColumnValue[] {
+  #row(table: string, { id: rowId, position, messageId, receivedAt }: RowSource, lost: Lost): ColumnValue[] {
     const { path, column, value, reason } = lost;
-    const id = hash('sha256', JSON.stringify([position, table, column, path])).slice(0, 32);
+    // The same of each attempt and backfill. Of a whole row or event the reason tells one discard from another.
+    const what = column === null ? [path, reason] : [path, column];
+    const id = hash('sha256', JSON.stringify([position, rowId, table, ...what])).slice(0, 32);
     const text = (of: string | null) => (of === null ? null : (storable(of, this.#limits) ?? null));
     return [
       id,

@@ -40,7 +40,10 @@ export function userIdOf({ ids }: ProfileRecord): string | undefined {
  * Where the values of `users` are in the record of a profile, and what the names of their columns begin with: traits have no
  * prefix, other attributes the name of their category.
  */
-export const PROFILE_PLACES: readonly { readonly path: readonly string[]; readonly prefix: readonly string[] }[] = [
+export const PROFILE_PLACES: readonly {
+  readonly path: readonly string[];
+  readonly prefix: readonly string[];
+}[] = [
   { path: ['profile', 'traits'], prefix: [] },
   { path: ['profile'], prefix: [] },
   { path: ['mkt_preferences'], prefix: ['mkt_preferences'] },

@@ -33,9 +33,11 @@ export interface Drift {
   readonly column?: string;
   /**
    * `missing`: it was dropped, and is made again. `retyped`: values that the column holds exactly are written into it. `foreign`:
-   * its type is none of a loader's, so nothing is written into it.
+   * its type is none of a loader's, so nothing is written into it. `held`: the warehouse does not let it be added or widened,
+   * for the reason; it gets the values that it holds.
    */
-  readonly kind: 'missing' | 'retyped' | 'foreign';
+  readonly kind: 'missing' | 'retyped' | 'foreign' | 'held';
   readonly expected?: ColumnType;
   readonly found?: ColumnType;
+  readonly reason?: string;
 }

@@ -1,4 +1,4 @@
-import type { ColumnType, TableChange, TableColumns } from '../ports/warehouse.ts';
+import type { ColumnType, HeldColumn, TableChange, TableColumns } from '../ports/warehouse.ts';
 import type { DraftColumn, DraftTable } from './load-draft.ts';
 import type { ContractTypes, Drift, SchemaColumn, SchemaLedger, TableSchema } from './schema.ts';
 import { areNumbers, join } from './types.ts';
@@ -18,6 +18,8 @@ interface TablePlanOptions {
   readonly schema: SchemaLedger;
   readonly contracts: ContractTypes;
   readonly described: ReadonlyMap<string, TableColumns>;
+  /** What `Warehouse.alter` returned at the first attempt; none before. */
+  readonly held: readonly HeldColumn[];
   readonly loadedAt: string;
 }
 
@@ -36,7 +38,11 @@ interface Wanted {
  * The warehouse may have another type than the ledger. A wider one was made by a load that ended before its ledger was stored,
  * or does no harm: it stays. Any other one was made by a person: the column stays as it is, and gets the values that it holds.
  */
-export function planTable(table: Pick<DraftTable, 'name' | 'columns'>, fixed: ReadonlyMap<string, ColumnType>, options: TablePlanOptions): TablePlan {
+export function planTable(
+  table: Pick<DraftTable, 'name' | 'columns'>,
+  fixed: ReadonlyMap<string, ColumnType>,
+  options: TablePlanOptions,
+): TablePlan {
   const { name } = table;
   const described = options.described.get(name);
   const ledger = options.schema.get(name);
@@ -68,8 +74,14 @@ export function planTable(table: Pick<DraftTable, 'name' | 'columns'>, fixed: Re
 
   /** The type that the column has once the changes are made; undefined for one of a foreign type. */
   function typeNow(column: string, { type, ledger: known }: Wanted): ColumnType | undefined {
+    const held = options.held.find((one) => one.table === name && one.column === column);
+    if (held !== undefined) {
+      drifts.push({ table: name, column, kind: 'held', expected: type, reason: held.reason });
+      return described?.get(column);
+    }
     if (described?.has(column) !== true) {
-      if (described !== undefined && known !== undefined) drifts.push({ table: name, column, kind: 'missing' });
+      if (described !== undefined && known !== undefined)
+        drifts.push({ table: name, column, kind: 'missing' });
       add.set(column, type);
       return type;
     }

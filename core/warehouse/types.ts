@@ -104,7 +104,8 @@ export function decimalOf(source: string): string {
 
 /** The digits of a number; undefined for any other value. */
 function digitsOf(value: Json): string | undefined {
-  if (typeof value === 'number') return Number.isSafeInteger(value) ? String(value) : decimalOf(String(value));
+  if (typeof value === 'number')
+    return Number.isSafeInteger(value) ? String(value) : decimalOf(String(value));
   return JSON.isRawJSON(value) ? decimalOf(value.rawJSON) : undefined;
 }
 

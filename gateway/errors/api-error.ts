@@ -96,6 +96,8 @@ export function methodNotAllowed(): ApiError {
  * - `unusable`: this release has no connector for the destination, or no key opens its secrets.
  * - `not_merged`: the ucid belongs to a profile of its own.
  * - `unknown_origin`: no part of the merged profile is known to come from the ucid.
+ * - `not_a_warehouse`: the destination is loaded by nothing.
+ * - `disabled`: the destination is disabled or paused.
  * - `upgrade_pending`: processes of an older release may still run, and would stop at it.
  */
 type ConflictCode =
@@ -106,6 +108,8 @@ type ConflictCode =
   | 'unusable'
   | 'not_merged'
   | 'unknown_origin'
+  | 'not_a_warehouse'
+  | 'disabled'
   | 'upgrade_pending';
 
 /** 409. `causes` names the entities that prevent the change, if any; `details` say more of the reason. */

@@ -354,8 +354,11 @@ function alertOf(
   const path = '/destination_id';
   if (channel !== null && channel === watchedDestination(rule.watch))
     throw invalidRequest({ path, message: 'must be another destination than the watched one' });
-  if (channel !== null && state.entity('destination', workspaceId, channel) === undefined)
+  const destination = state.entity('destination', workspaceId, channel ?? '');
+  if (channel !== null && destination === undefined)
     throw invalidRequest({ path, message: 'is not a destination of this workspace' });
+  if (destination?.warehouse === true)
+    throw invalidRequest({ path, message: 'is a warehouse, which gets no notices' });
   return {
     name: body.name,
     ...rule,

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type ConnectionTest, type Destination, messageOf } from '@tributary/core';
+import { type ConnectionTest, type Destination, messageOf, TributaryError } from '@tributary/core';
 import { type Static, Type } from 'typebox';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { conflict } from '../errors/api-error.ts';
@@ -58,14 +58,35 @@ export function createDestinationTests(dependencies: Dependencies): DestinationT
   const closed = new AbortController();
 
   async function run(destination: Destination, disconnected: AbortSignal): Promise<ConnectionTest> {
-    const connector = dependencies.connectors.connector(destination.type);
-    if (connector === undefined) throw conflict('unusable');
-    const connectorDestination = opened(dependencies, destination);
+    const test = tester(destination);
     const late = AbortSignal.timeout(TIMEOUT_MS);
     const signal = AbortSignal.any([late, disconnected, closed.signal]);
     const isLate = Promise.withResolvers<ConnectionTest>();
     late.addEventListener('abort', () => isLate.resolve({ ok: false, reason: 'timed out' }));
-    return Promise.race([connector.test(connectorDestination, { signal }), isLate.promise]);
+    return Promise.race([test(signal), isLate.promise]);
+  }
+
+  /** The test of a connector or a warehouse. A warehouse is opened for it. */
+  function tester(destination: Destination): (signal: AbortSignal) => Promise<ConnectionTest> {
+    const { connectors, logger } = dependencies;
+    const connector = connectors.connector(destination.type);
+    if (connector === undefined && destination.warehouse !== true) throw conflict('unusable');
+    const unsealed = opened(dependencies, destination);
+    if (connector !== undefined) return (signal) => connector.test(unsealed, { signal });
+    const warehouse = connectors.warehouse(destination.type, unsealed);
+    if (warehouse === undefined) throw conflict('unusable');
+    return async (signal) => {
+      try {
+        return await warehouse.test(signal);
+      } catch (error) {
+        if (error instanceof TributaryError) return { ok: false, reason: error.message };
+        const about = { destination: destination.id, error: messageOf(error) };
+        logger.error(about, 'the test of a warehouse failed unexpectedly');
+        return { ok: false, reason: 'unexpected failure' };
+      } finally {
+        await warehouse.close();
+      }
+    };
   }
 
   function limited<T>(workspaceId: string, disconnected: AbortSignal, work: () => Promise<T>): Promise<T> {

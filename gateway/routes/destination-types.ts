@@ -31,6 +31,10 @@ const destinationType = Type.Object(
     connection_test: Type.Boolean({
       description: 'Whether the connection test sends a request; without one it is always `ok`.',
     }),
+    warehouse: Type.Boolean({
+      description:
+        'Whether its destinations are warehouses: events are loaded into tables instead of delivered.',
+    }),
     presets: listOf(preset, 'Presets of the type; empty when it has none.'),
     actions: listOf(
       Type.String(),
@@ -51,6 +55,7 @@ function presentType(description: ConnectorDescription): Static<typeof destinati
     secrets: description.secrets,
     max_batch: description.maxBatch,
     connection_test: description.hasTest,
+    warehouse: description.isWarehouse === true,
     presets: description.presets ?? [],
     actions: description.actions ?? [],
   };

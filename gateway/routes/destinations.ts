@@ -24,7 +24,7 @@ import {
 } from '@tributary/core';
 import { type Static, Type } from 'typebox';
 import type { GatewayDependencies } from '../dependencies.ts';
-import { invalidRequest } from '../errors/api-error.ts';
+import { conflict, invalidRequest } from '../errors/api-error.ts';
 import { disconnectSignal } from '../limits/turns.ts';
 import { entityOf, propose } from '../resources/catalog-entities.ts';
 import { entityRoutes } from '../resources/entity-routes.ts';
@@ -207,12 +207,16 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
         stateFilter(dependencies, workspace.id, (query as { readonly state?: string }).state),
       create({ workspace }, body, id) {
         const { name, type, settings } = body;
-        const configured = configurator.create(connectorOf(type), id, settings ?? {});
+        const description = connectorOf(type);
+        const isWarehouse = description.isWarehouse === true;
+        if (isWarehouse && dependencies.isUpgradePending?.() === true) throw conflict('upgrade_pending');
+        const configured = configurator.create(description, id, settings ?? {});
         const alerts = alertsIn(body.alerts, catalog.state, workspace.id, id);
         const fields = {
           name,
           type,
           settings: configured.settings,
+          ...(isWarehouse && { warehouse: true as const }),
           ...switchesOf(body),
           alerts,
           ...confirmationOf(dependencies, addressIn(workspace, alerts)),

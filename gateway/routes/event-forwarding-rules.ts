@@ -2,7 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   type CanonicalEvent,
   type CatalogView,
-  destinationMismatch,
+  closedTo,
   ENVIRONMENTS,
   EVENT_TYPES,
   evaluateFilter,
@@ -365,7 +365,7 @@ export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
       const ofRule = await TENANT_TURNS.run(request.workspace.organization_id, () =>
         mismatchOf(rule, subjectOfRules(event), new FilterBudget(request.workspace.organization_id)),
       );
-      const mismatch = ofRule ?? destinationMismatch(destination, event);
+      const mismatch = ofRule ?? closedTo(destination, event);
       return {
         matched: mismatch === undefined,
         because: mismatch?.because ?? null,
@@ -424,8 +424,7 @@ export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
       const budget = new FilterBudget(organizationOf(state, workspaceId));
       for (const rule of some) {
         const destination = state.entity('destination', workspaceId, rule.destination_id);
-        const mismatch =
-          mismatchOf(rule, subjectOfRules(event), budget) ?? destinationMismatch(destination, event);
+        const mismatch = mismatchOf(rule, subjectOfRules(event), budget) ?? closedTo(destination, event);
         verdicts.push({
           rule_id: rule.id,
           name: rule.name,

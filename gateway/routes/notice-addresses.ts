@@ -114,8 +114,11 @@ export function alertsIn(
   const path = '/alerts/destination_id';
   if (named !== null && named === ownId)
     throw invalidRequest({ path, message: 'must be another destination' });
-  if (named !== null && state.entity('destination', workspaceId, named) === undefined)
+  const destination = state.entity('destination', workspaceId, named ?? '');
+  if (named !== null && destination === undefined)
     throw invalidRequest({ path, message: 'is not a destination of this workspace' });
+  if (destination?.warehouse === true)
+    throw invalidRequest({ path, message: 'is a warehouse, which gets no notices' });
   const address = alerts.email == null ? null : readEmail(alerts.email, '/alerts/email');
   return { enabled: alerts.enabled ?? true, destination_id: named, email: address };
 }

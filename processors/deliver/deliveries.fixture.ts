@@ -155,6 +155,7 @@ export function setUp(
     connectors: {
       descriptions: new Map(),
       connector: (type: string) => (type === 'scripted' ? connector : undefined),
+      warehouse: () => undefined,
       async close() {},
     },
     unseal({ id, workspace_id, version, settings }: Destination) {

@@ -14,11 +14,13 @@ import {
   type History,
   type HistoryEntry,
   hasEvent,
+  historyEntryOfLoad,
   historyEntryOfOutcome,
   historyEntryOfReplay,
   InvalidInput,
   isUuid,
   type JsonObject,
+  type LoadsValue,
   type LogEntry,
   type Metrics,
   outcomeOfEntry,
@@ -48,7 +50,7 @@ export interface HistoryDependencies {
 }
 
 /**
- * The stage `history`: writes violations, delivery outcomes, replay steps and profile operations to history. Idempotent by
+ * The stage `history`: writes violations, delivery outcomes, replay steps, loads and profile operations to history. Idempotent by
  * id and version of the entries.
  */
 export function history(dependencies: HistoryDependencies): BatchStage['process'] {
@@ -68,6 +70,7 @@ export function history(dependencies: HistoryDependencies): BatchStage['process'
 
 /** The history entries of a record of any topic that the stage reads. Throws `InvalidInput` for an invalid record. */
 function historyEntriesOf(topic: string, entry: LogEntry, state: CatalogView): readonly HistoryEntry[] {
+  if (topic === TOPIC.loads) return loadEntriesOf(entry);
   if (topic !== TOPIC.profileOperations) return [historyEntryOf(topic, entry)];
   const operation = parseObject(entry.value) as unknown as ProfileOperation | AuditedCalls;
   if (typeof operation.id !== 'string' || !isUuid(operation.id)) throw new InvalidInput('no operation id');
@@ -75,6 +78,13 @@ function historyEntriesOf(topic: string, entry: LogEntry, state: CatalogView): r
     return [auditHistoryEntry(auditEntryOfCalls(operation, state), operation.until === null ? 1 : 2)];
   const version = operation.outcome === undefined ? 1 : 2;
   return auditEntriesOf(operation, state).map((each) => auditHistoryEntry(each, version));
+}
+
+function loadEntriesOf(entry: LogEntry): readonly HistoryEntry[] {
+  const value = parseObject(entry.value) as unknown as LoadsValue;
+  if (typeof value.destination_id !== 'string') throw new InvalidInput('no record of a load');
+  const found = historyEntryOfLoad(value);
+  return found === undefined ? [] : [found];
 }
 
 /** Its facets are the filters of the API's list. */

@@ -26,6 +26,7 @@ import {
 import { awaitCatalog, awaitFact, factIn } from '../catalog-position.ts';
 import { mayReferTo } from '../deliver/outcome.ts';
 import { timeOf } from '../event-record.ts';
+import { isOfWarehouse } from '../load/lanes.ts';
 import {
   compare,
   comparedSince,
@@ -83,6 +84,8 @@ async function begin(dependencies: ReplayDependencies, entry: LogEntry): Promise
   const { workspace_id, id } = fact.data;
   const asked = catalog.state.entity('replay', workspace_id, id);
   if (asked === undefined || asked.created_at !== fact.at) return [];
+  // Its loader reads the events, and reports the steps.
+  if (isOfWarehouse(catalog.state, asked)) return [];
   return [stepRecord(await firstStep(dependencies, asked, position), asked, position)];
 }
 
@@ -93,7 +96,7 @@ async function continueReplay(
   const { catalog, catalogWaitMs, clock, metrics } = dependencies;
   await awaitCatalog(catalog, [entry], catalogWaitMs);
   const step = stepIn(entry);
-  if (step.status !== 'running') return [];
+  if (step.status !== 'running' || step.loaded_into !== undefined) return [];
   const asked = catalog.state.entity('replay', step.workspace_id, step.replay_id);
   const position = catalog.position;
   if (asked === undefined) throw new InvalidInput('no such replay');

@@ -31,14 +31,17 @@ import { eventHeaders, eventOf } from '../event-record.ts';
 import { type Contracts, evaluateAt } from '../validate/evaluation.ts';
 
 /** Whether the headers of an entry match the filters of a replay (except for its time range). */
-function takesHeaders({ workspace_id, environments, contract_id }: Replay, { headers }: LogEntry): boolean {
+export function takesHeaders(
+  { workspace_id, environments, contract_id }: Replay,
+  { headers }: LogEntry,
+): boolean {
   if (headers[HEADER.workspaceId] !== workspace_id) return false;
   if (contract_id !== undefined && headers[HEADER.contractId] !== contract_id) return false;
   return isIn(environments, headers[HEADER.environment]);
 }
 
 /** Whether an event matches the filters of a replay that are not in the headers. */
-function takesEvent({ event_types, event_names, source_id }: Replay, event: CanonicalEvent): boolean {
+export function takesEvent({ event_types, event_names, source_id }: Replay, event: CanonicalEvent): boolean {
   if (!isIn(event_types, event.type)) return false;
   if (source_id !== undefined && event.source_id !== source_id) return false;
   return isIn(event_names, hasName(event.type) ? eventName(event) : undefined);

@@ -542,10 +542,16 @@ function withoutDestination(routed: Routed, rule: Rule, { because }: Mismatch): 
 }
 
 function closedReason(because: Mismatch['because'], environment: string): string {
-  if (because === 'integrations') return 'the `integrations` of the event exclude the destination';
-  return because === 'destination_disabled'
-    ? 'the destination is disabled'
-    : `the destination is not for ${environment}`;
+  switch (because) {
+    case 'integrations':
+      return 'the `integrations` of the event exclude the destination';
+    case 'warehouse':
+      return 'the destination is a warehouse, which gets no deliveries';
+    case 'destination_disabled':
+      return 'the destination is disabled';
+    default:
+      return `the destination is not for ${environment}`;
+  }
 }
 
 interface TransformationRun extends Pick<RouteDependencies, 'transformer' | 'runPiece' | 'tracing'> {

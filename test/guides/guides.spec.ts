@@ -19,6 +19,7 @@ const NEEDS: Readonly<Record<string, readonly unknown[]>> = {
   'server-sdks': [python],
   'browser-site': [chromium],
   'a-shop': [chromium, postgres],
+  warehouses: [postgres],
 };
 /** The calls that a guide may take, where it promises a number. */
 const CALLS: Readonly<Record<string, number>> = { 'a-shop': 15 };

@@ -46,6 +46,8 @@ export const HEALTHY: SeriesValues = {
   'tributary_stage_dead_letters_total{stage="route"}': '7x150',
   'tributary_sandbox_kills_total{reason="timeout"}': '0+1x150',
   'tributary_destination_circuits_open{destination="d1"}': NONE,
+  'tributary_warehouse_seconds_since_load{destination="d1"}': '100x150',
+  'tributary_warehouse_load_every_seconds{destination="d1"}': '300x150',
   'tributary_destination_health_notices_total{state="bad",channel="none"}': '7x150',
   'tributary_deliveries_total{outcome="delivered",connector="webhook"}': BUSY,
   'tributary_deliveries_total{outcome="dead",connector="webhook"}': '0+1x150',
@@ -235,6 +237,12 @@ export const CASES: readonly AlertCase[] = [
     fault: { 'tributary_destination_circuits_open{destination="d1"}': becomes(0, 1) },
     quietAfter: 10,
     firesAfter: 20,
+  },
+  {
+    alert: 'TributaryWarehouseBehind',
+    fault: { 'tributary_warehouse_seconds_since_load{destination="d1"}': `100x${START - 1} 100+60x70` },
+    quietAfter: 5,
+    firesAfter: 15,
   },
   {
     alert: 'TributaryDeliveriesOld',

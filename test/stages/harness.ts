@@ -140,7 +140,12 @@ function scriptedConnectors(world: Pick<World, 'deliver'>): ConnectorCatalog {
     hasTest: true,
     storesHere: true,
   };
-  return { descriptions: new Map([[here.type, here]]), connector: () => connector, async close() {} };
+  return {
+    descriptions: new Map([[here.type, here]]),
+    connector: () => connector,
+    warehouse: () => undefined,
+    async close() {},
+  };
 }
 
 export function passing({ event }: SandboxInput): SandboxResult {
@@ -197,7 +202,7 @@ export function setUp(
     rmSync(folder, { recursive: true, force: true });
   });
   const liveTail = openInProcessLiveTail({ logger: NO_LOGGER });
-  const stages = createPipeline({
+  const dependencies: PipelineDependencies = {
     log: shared.log ?? {
       read: async (topic, _partition, from) => factsFrom(catalog, topic, from),
       end: async () => catalog.facts.length,
@@ -239,8 +244,10 @@ export function setUp(
     metrics: shared.metrics ?? NO_METRICS,
     receivedTopics: ['events.production', 'events.development'],
     options,
-  });
+  };
+  const stages = createPipeline(dependencies);
   return {
+    dependencies,
     world,
     time,
     catalog,

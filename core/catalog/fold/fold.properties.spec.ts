@@ -83,13 +83,11 @@ const changed: readonly fc.Arbitrary<Fact>[] = [
   id('r').map((entity) => fact('rule.deleted', entity, {})),
   id('a').map((entity) => fact('alert.updated', entity, { enabled: false })),
   id('a').map((entity) => fact('alert.deleted', entity, {})),
-  fc
-    .tuple(id('w'), id('c'))
-    .map(([entity, column]) =>
-      fact('warehouse_table.updated', entity, {
-        columns: { [column]: { type: 'text', origin: 'value', since: AT } },
-      }),
-    ),
+  fc.tuple(id('w'), id('c')).map(([entity, column]) =>
+    fact('warehouse_table.updated', entity, {
+      columns: { [column]: { type: 'text', origin: 'value', since: AT } },
+    }),
+  ),
   fc.tuple(id('a'), fc.nat({ max: 2 }), fc.uuid()).map((args) => alertTurned(...args)),
 ];
 

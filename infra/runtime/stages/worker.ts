@@ -125,7 +125,7 @@ async function open(
   cleanup: CleanupStack,
 ): Promise<RunningStages> {
   const health = new EngineHealth({ metrics, part: 'stages' });
-  const { log, catalog, counters, history, pipeline, openProfiles } = await openPipeline(
+  const { log, catalog, counters, history, pipeline, loads, openProfiles } = await openPipeline(
     config,
     { logger, metrics, health, liveLink, inFlight, disk },
     deadline,
@@ -143,6 +143,8 @@ async function open(
   const alertRounds =
     noticeRun &&
     cleanup.use(startAlertRounds(config, { log, catalog, counters, noticeRun, logger, metrics }));
+  const loadRun = runs[chosen.findIndex(({ name }) => name === 'load')];
+  if (loadRun !== undefined) loads.begin(() => loadRun.owned());
   // The embedded log has no consumer groups: this process runs every stage.
   const members = config.kafkaBrokers.length === 0 ? 1 : undefined;
   const lagTools = { logger, metrics, stageMetrics: new StageMetrics(metrics, members), members };
@@ -153,6 +155,7 @@ async function open(
     reportLag: () => reportLag(chosen, runs, lagTools),
     async stop() {
       await alertRounds?.close();
+      await loads.close();
       await Promise.all(runs.map((run) => run.stop()));
       await cleanup.close();
     },

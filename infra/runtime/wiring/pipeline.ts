@@ -13,13 +13,15 @@ import {
   type Stage,
 } from '@tributary/core';
 import {
+  createLoads,
   createPipeline,
   DEFAULT_PIPELINE,
+  type Loads,
   type PipelineDependencies,
   RunMetrics,
 } from '@tributary/processors';
 import type { InFlightTable } from '../../adapters/event-log/stage-runner/suspects.ts';
-import type { Config } from '../config/settings.ts';
+import { type Config, quotasOf } from '../config/settings.ts';
 import type { DiskWatch } from '../observability/disk-space.ts';
 import { type EngineHealth, watchedHistory, watchedProfiles } from '../observability/engine-health.ts';
 import { openConfiguredTracing } from '../observability/tracing.ts';
@@ -68,6 +70,8 @@ export interface PipelineTools {
 /** The stages, and the ports that their runner needs as well. The catalog has not caught up yet. */
 export interface OpenPipeline {
   readonly pipeline: readonly Stage[];
+  /** The loaders of warehouses, to be begun where the stage `load` runs. */
+  readonly loads: Loads;
   readonly log: EventLog;
   readonly catalog: Catalog;
   readonly counters: Counters;
@@ -125,7 +129,7 @@ export async function openPipeline(
   if (tracing !== undefined) cleanup.use(tracing);
   const mailer = await openMailer(config);
   if (mailer !== undefined) cleanup.use(mailer);
-  const pipeline = createPipeline({
+  const dependencies: PipelineDependencies & { readonly log: EventLog } = {
     log,
     budgets,
     catalog,
@@ -163,9 +167,12 @@ export async function openPipeline(
         everyMs: config.alertEveryMs,
       },
     },
-  });
+  };
+  const catalogCharacters = quotasOf(config).catalog_characters;
+  const loads = cleanup.use(createLoads({ ...dependencies, catalogCharacters }));
+  const pipeline = createPipeline({ ...dependencies, loads });
   const openProfiles = () => profiles.open();
-  return { pipeline, log, catalog, counters, history, openProfiles };
+  return { pipeline, loads, log, catalog, counters, history, openProfiles };
 }
 
 /** Nothing where it is not known at which address browsers reach a gateway. */

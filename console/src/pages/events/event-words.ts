@@ -90,6 +90,7 @@ export const NOT_MATCHED: Readonly<Record<NonNullable<TracedRule['because']>, st
   destination_disabled: 'The destination is disabled.',
   destination_environment: 'The destination takes no events of this environment.',
   integrations: 'The `integrations` of the event exclude the destination.',
+  warehouse: 'The destination is a warehouse: the event is loaded, not delivered.',
   not_at_the_time: 'The rule did not match at that time, so it did not forward the event.',
   over_budget: 'No rule was applied, as the workspace was over a budget of bytes.',
 };

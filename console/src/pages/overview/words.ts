@@ -36,6 +36,7 @@ const FILTERED: Readonly<Record<string, string>> = {
   destination_disabled: 'destination disabled',
   destination_environment: 'destination takes no such environment',
   integrations: 'excluded by its integrations',
+  warehouse: 'loaded into a warehouse',
   disabled: 'rule disabled',
   over_budget: 'workspace over a budget of bytes',
 };

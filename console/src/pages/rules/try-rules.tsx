@@ -36,6 +36,7 @@ const BECAUSE: Readonly<Record<NonNullable<Verdict['because']>, string>> = {
   destination_disabled: 'The destination is disabled',
   destination_environment: 'The destination takes no events of this environment',
   integrations: 'The integrations of the event exclude the destination',
+  warehouse: 'The destination is a warehouse',
 };
 
 /** Evaluates every rule on a recent or written event. Nothing is delivered. */

@@ -1,6 +1,6 @@
 {{/*
 The stages, each with the topics whose lag is work to be done. Not here: retry topics, whose records wait for their time,
-and topics of one partition, which a second process does not help.
+topics of one partition, which a second process does not help, and records of loads.
 */}}
 {{- define "tributary.stages" -}}
 validate: [events.production, events.development]
@@ -14,6 +14,7 @@ mail: []
 route: [events.accepted]
 route.slow: [events.slow]
 replay: []
+load: []
 notice: []
 deliver: [deliveries]
 deliver.slow: [deliveries.slow]

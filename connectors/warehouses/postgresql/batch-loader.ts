@@ -1,0 +1,191 @@
+import {
+  IDENTITY_MAP_TABLE,
+  type ProfileRows,
+  type RefusedRow,
+  type TableRows,
+  USERS_TABLE,
+  type WarehouseBatch,
+  WarehouseRefused,
+} from '@tributary/core';
+import type { PoolClient, QueryResult } from 'pg';
+import { ERRORS, sqlStateOf } from '../../postgres/server.ts';
+import { copyRows } from './copy.ts';
+import { createKey, createStaging, insertStaged, keyOf, quoted, VERSIONS } from './sql.ts';
+
+/** Temporary tables for rows as text. */
+const STAGED = {
+  rows: 'tributary_rows',
+  users: 'tributary_users',
+  identities: 'tributary_identities',
+  gone: 'tributary_gone',
+};
+/** The profiles of the batch whose change is newer than what was loaded. */
+const NEWS = 'tributary_news';
+/** SQLSTATE of `on conflict` without a unique index. */
+const NO_KEY = '42P10';
+
+/** Rows of a staging that one statement inserts. */
+interface Part {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** Loads the rows of one batch inside of its transaction. */
+export class BatchLoader {
+  readonly inserted: Record<string, number> = {};
+  readonly refused: RefusedRow[] = [];
+  readonly #client: PoolClient;
+  readonly #schema: string;
+
+  constructor(client: PoolClient, schema: string) {
+    this.#client = client;
+    this.#schema = schema;
+  }
+
+  async load(batch: WarehouseBatch): Promise<void> {
+    const { inserts, profiles } = batch;
+    // One for all tables, because a transaction has locks for some thousand tables only.
+    const width = Math.max(...inserts.map(({ columns }) => columns.size), DISCARD_COLUMNS);
+    await this.#client.query(createStaging(STAGED.rows, width));
+    for (const rows of inserts) await this.#insert(rows);
+    if (profiles !== undefined) await this.#applyProfiles(profiles);
+    if (this.refused.length > 0) await this.#insert(batch.discardsOf([...this.refused]));
+  }
+
+  async #insert(rows: TableRows): Promise<void> {
+    const { table, columns, count } = rows;
+    if (count === 0) return;
+    if (keyOf(table, columns) === undefined)
+      throw new WarehouseRefused(`the column "id" of the table "${table}" was changed by hand`);
+    await this.#client.query(`truncate pg_temp.${STAGED.rows}`);
+    await this.#copy(STAGED.rows, rows);
+    await this.#insertStaged(rows, STAGED.rows, 'true', { from: 0, to: count });
+  }
+
+  /** See `ProfileRows`. */
+  async #applyProfiles({ users, identities, gone }: ProfileRows): Promise<void> {
+    const [ucid, version] = ['ucid', 'version'].map((name) => `c${[...users.columns.keys()].indexOf(name)}`);
+    const ofGone: TableRows = {
+      table: VERSIONS,
+      columns: new Map([
+        ['ucid', 'text'],
+        ['version', 'bigint'],
+        ['at', 'timestamp'],
+        ['deleted', 'boolean'],
+      ]),
+      count: gone.length,
+      rows: gone.map(({ ucid: of, version: by, at, isDeleted }) => [of, String(by), at, isDeleted]),
+    };
+    for (const [staging, rows] of [
+      [STAGED.users, users],
+      [STAGED.identities, identities],
+      [STAGED.gone, ofGone],
+    ] as const) {
+      await this.#client.query(createStaging(staging, rows.columns.size));
+      await this.#copy(staging, rows);
+    }
+    const versions = [`select c0 as ucid, c1::bigint as version from pg_temp.${STAGED.gone}`];
+    if (users.count > 0) versions.push(`select ${ucid}, ${version}::bigint from pg_temp.${STAGED.users}`);
+    await this.#client.query(`
+      create temporary table ${NEWS} (ucid text primary key) on commit drop;
+      with news as (
+        insert into ${this.#schema}.${VERSIONS} as known (ucid, version) ${versions.join(' union all ')}
+        on conflict (ucid) do update set version = excluded.version where known.version < excluded.version
+        returning ucid)
+      insert into pg_temp.${NEWS} select ucid from news`);
+    const isNews = (column: string) => `${column} in (select ucid from pg_temp.${NEWS})`;
+    await this.#client.query(`delete from ${this.#schema}.${quoted(USERS_TABLE)} where ${isNews('ucid')}`);
+    if (users.count > 0)
+      await this.#insertStaged(users, STAGED.users, isNews(`${ucid}`), { from: 0, to: users.count });
+    const map = `${this.#schema}.${quoted(IDENTITY_MAP_TABLE)}`;
+    const isHeld = `exists (select from pg_temp.${STAGED.identities} s where s.c0 = m.ucid and s.c1 = m.type and s.c2 = m.value)`;
+    // A profile that is left without identities has no time of its change here.
+    const changedAt = `coalesce(
+      (select c2::timestamptz from pg_temp.${STAGED.gone} where c0 = m.ucid),
+      (select min(c3::timestamptz) from pg_temp.${STAGED.identities} where c0 = m.ucid), now())`;
+    await this.#client.query(`
+      delete from ${map} m where ${isNews('m.ucid')}
+        and m.ucid in (select c0 from pg_temp.${STAGED.gone} where c3::boolean);
+      update ${map} m set valid_to = ${changedAt}
+        where m.valid_to is null and ${isNews('m.ucid')} and not ${isHeld};
+      insert into ${map} (ucid, type, value, valid_from)
+        select distinct on (c0, c1, c2) c0, c1, c2, c3::timestamptz from pg_temp.${STAGED.identities} s
+        where ${isNews('c0')} and not exists (select from ${map} m
+          where m.ucid = s.c0 and m.type = s.c1 and m.value = s.c2 and m.valid_to is null)`);
+  }
+
+  async #copy(staging: string, { columns, rows }: TableRows): Promise<void> {
+    const names = ['n', ...Array.from({ length: columns.size }, (_, at) => `c${at}`)];
+    await copyRows(this.#client, `copy pg_temp.${staging} (${names.join(', ')}) from stdin`, rows);
+  }
+
+  /** Inserts a part of a staging; where the server refuses some rows, those alone are left out. */
+  async #insertStaged(rows: TableRows, staging: string, which: string, part: Part): Promise<void> {
+    const { table, columns, count } = rows;
+    const { from, to } = part;
+    const isAll = from === 0 && to === count;
+    const statement = (some: string) => insertStaged(this.#schema, table, columns, staging, some);
+    const some = isAll ? which : `${which} and n >= ${from} and n < ${to}`;
+    const { refusal, rowCount } = await tryInSavepoint(this.#client, statement(some));
+    if (refusal === undefined) {
+      this.inserted[table] = (this.inserted[table] ?? 0) + rowCount;
+      return;
+    }
+    if (isAll && (await this.#mendKey(rows, statement('false')))) {
+      await this.#insertStaged(rows, staging, which, part);
+      return;
+    }
+    if (to - from === 1) {
+      this.refused.push({ table, row: from, reason: refusalText(refusal) });
+      return;
+    }
+    const middle = Math.ceil((from + to) / 2);
+    await this.#insertStaged(rows, staging, which, { from, to: middle });
+    await this.#insertStaged(rows, staging, which, { from: middle, to });
+  }
+
+  /** Rejects where the table refuses any row. True where it had lost the index of its key, which it has again. */
+  async #mendKey({ table, columns }: TableRows, insertNothing: string): Promise<boolean> {
+    const { refusal } = await tryInSavepoint(this.#client, insertNothing);
+    if (refusal === undefined) return false;
+    const key = keyOf(table, columns);
+    if (sqlStateOf(refusal) !== NO_KEY || key === undefined) throw refusal;
+    await this.#client.query(createKey(this.#schema, table, key));
+    return true;
+  }
+}
+
+/** Columns of `discards`. */
+const DISCARD_COLUMNS = 9;
+
+/** What became of a statement; it changed nothing where there is a refusal. */
+interface Tried {
+  readonly refusal?: Error;
+  readonly rowCount: number;
+}
+
+/** Runs a statement so that a refusal undoes it alone. Rejects where rows or columns cannot have caused that. */
+export async function tryInSavepoint(client: PoolClient, statement: string): Promise<Tried> {
+  try {
+    const results: unknown = await client.query(`savepoint part; ${statement}; release savepoint part`);
+    const [, result] = results as readonly QueryResult[];
+    return { rowCount: result?.rowCount ?? 0 };
+  } catch (error) {
+    if (!(error instanceof Error) || !ERRORS.mayConcernRows(error) || isTransient(sqlStateOf(error)))
+      throw error;
+    await client.query('rollback to savepoint part; release savepoint part');
+    return { refusal: error, rowCount: 0 };
+  }
+}
+
+/** Of the server or of other transactions: the whole load is repeated. */
+function isTransient(sqlState = ''): boolean {
+  return /^(08|25|40|53|55|57|58)/.test(sqlState);
+}
+
+const REASON_LENGTH = 300;
+
+/** What the server says of a row or a column, which is about the table alone. */
+export function refusalText(refusal: Error): string {
+  return `${refusal.message.slice(0, REASON_LENGTH).toWellFormed()} (${sqlStateOf(refusal) ?? ''})`;
+}

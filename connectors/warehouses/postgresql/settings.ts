@@ -1,0 +1,77 @@
+import {
+  type ConnectorDescription,
+  type ConnectorDestination,
+  type JsonObject,
+  type WarehouseLimits,
+  warehouseName,
+} from '@tributary/core';
+import { type ServerSettings, serverFields } from '../../postgres/server.ts';
+import { createSettingsReader, secretNames } from '../../settings.ts';
+import { type LoadSettings, loadFields } from '../settings.ts';
+
+/** Bytes of an identifier. */
+const NAME_LENGTH = 63;
+
+export const LIMITS: WarehouseLimits = {
+  nameLength: NAME_LENGTH,
+  // `numeric` has 131,072 digits before the point and 16,383 behind it: no JSON number has more.
+  numeric: undefined,
+  textBytes: undefined,
+  holdsZero: false,
+  // A table has 1,600, and counts those that were dropped.
+  columns: 1_500,
+  // A row is in one page of 8 KiB; long values are elsewhere, for which a value of any type takes 24 bytes at most.
+  rowValues: 320,
+  batchBytes: 16 * 1_024 * 1_024,
+};
+
+/** The settings as users write them. */
+const settingsSchema = {
+  $schema: 'https://json-schema.org/draft/2020-12/schema',
+  type: 'object',
+  required: ['host', 'database', 'username'],
+  additionalProperties: false,
+  properties: {
+    ...serverFields,
+    schema: {
+      type: 'string',
+      title: 'Schema',
+      description:
+        'The schema of the tables, which is made when it is not there. Default: the name of the destination in snake case; set it before you rename the destination. No other destination may load into it.',
+      minLength: 1,
+      maxLength: NAME_LENGTH,
+      pattern: '^[^\\u0000]+$',
+    },
+    ...loadFields,
+  },
+} as const satisfies JsonObject;
+
+/** The type of the schema above. */
+export interface PostgresqlSettings extends ServerSettings, LoadSettings {
+  readonly schema?: string;
+}
+
+export const readSettings = createSettingsReader<PostgresqlSettings>(settingsSchema);
+
+/** The schema of a destination's tables. */
+export function schemaOf({ id, name = id }: ConnectorDestination, { schema }: PostgresqlSettings): string {
+  return schema ?? warehouseName([name], NAME_LENGTH);
+}
+
+export const description: ConnectorDescription & { readonly isWarehouse: true } = {
+  type: 'warehouse-postgresql',
+  title: 'PostgreSQL (warehouse)',
+  description: [
+    'Loads events into tables as Segment and RudderStack lay them out: `tracks`, `pages`, `screens`, `identifies`, `groups`, `aliases`, and a table for each event name; `users` and `identity_map` from the profiles; `discards` for values that no column holds.',
+    'A batch is one transaction with its row of `_tributary_loads`: what was loaded is read there, so a batch whose answer was lost is not loaded twice. Columns are `boolean`, `bigint`, `numeric`, `timestamptz`, `text` and `json`, and are widened before the load that needs it. A column that cannot be changed, because a view or a constraint depends on it or the right is missing, stays as it is: values that it does not hold are in `_unmapped` and `discards`. U+0000, which PostgreSQL cannot store, is U+FFFD in its column, and as it was in `discards`. Of one event 320 values become columns, the others are in `_unmapped`.',
+    'Rows that the server refuses (a constraint, a policy, a trigger) are discarded alone, with its reason. A server that is unreachable, full, read-only or starting is waited for.',
+    'The user needs the right to create the schema, or to create tables in it. The connection test makes and removes a table.',
+  ].join('\n\n'),
+  settingsSchema,
+  secrets: secretNames(settingsSchema),
+  harmless: ['database', 'schema', 'load_every', 'max_event_tables'],
+  safestFirst: { tls: [true, false] },
+  maxBatch: 1,
+  hasTest: true,
+  isWarehouse: true,
+};

@@ -1,0 +1,143 @@
+import { hash } from 'node:crypto';
+import { type ColumnType, type TableChange, type TableColumns, USERS_TABLE } from '@tributary/core';
+
+/** An identifier. PostgreSQL has none with U+0000. */
+export function quoted(name: string): string {
+  return `"${name.replaceAll('"', '""').replaceAll('\0', '\ufffd')}"`;
+}
+
+const SQL_TYPES: Readonly<Record<ColumnType, string>> = {
+  boolean: 'boolean',
+  bigint: 'bigint',
+  numeric: 'numeric',
+  double: 'double precision',
+  timestamp: 'timestamptz',
+  text: 'text',
+  // Not `jsonb`, which has no \u0000 and loses the spelling of numbers.
+  json: 'json',
+};
+
+/** By the name that `format_type` gives: without a precision or length, which would round or cut. */
+const TYPES: ReadonlyMap<unknown, ColumnType> = new Map<string, ColumnType>([
+  ['boolean', 'boolean'],
+  ['bigint', 'bigint'],
+  ['numeric', 'numeric'],
+  ['double precision', 'double'],
+  ['timestamp with time zone', 'timestamp'],
+  ['text', 'text'],
+  ['character varying', 'text'],
+  ['json', 'json'],
+]);
+
+/** Columns of tables of a schema ($1) by their names ($2); a column that nothing can be written into has no type. */
+export const DESCRIBE = `
+  select c.relname as name, coalesce(
+    json_agg(json_build_array(a.attname,
+      case when a.attgenerated = '' and a.attidentity <> 'a' then format_type(a.atttypid, a.atttypmod) end
+    )) filter (where a.attname is not null), '[]') as columns
+  from pg_catalog.pg_class c
+  join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+  left join pg_catalog.pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+  where n.nspname = $1 and c.relname = any($2) and c.relkind in ('r', 'p')
+  group by c.relname`;
+
+/** One row of the answer. Undefined where it is none. */
+export function describedTable(row: {
+  readonly name?: unknown;
+  readonly columns?: unknown;
+}): readonly [string, TableColumns] | undefined {
+  const { name, columns } = row;
+  if (typeof name !== 'string' || !Array.isArray(columns)) return undefined;
+  const read = new Map<string, ColumnType | undefined>();
+  for (const column of columns as readonly unknown[]) {
+    const [named, type] = Array.isArray(column) ? (column as readonly unknown[]) : [];
+    if (typeof named !== 'string') return undefined;
+    read.set(named, TYPES.get(type));
+  }
+  return [name, read];
+}
+
+/** The column by which rows are known, in a table with it. */
+export function keyOf(table: string, columns: { has(column: string): boolean }): string | undefined {
+  const key = table === USERS_TABLE ? 'ucid' : 'id';
+  return columns.has(key) ? key : undefined;
+}
+
+const columnList = (columns: ReadonlyMap<string, ColumnType>, prefix: string) =>
+  [...columns].map(([name, type]) => `${prefix}${quoted(name)} ${SQL_TYPES[type]}`).join(', ');
+
+/** The index of a table's key. The name that the server would give it may be that of an event's table. */
+function keyName(table: string): string {
+  return `_tributary_${hash('sha256', table).slice(0, 16)}`;
+}
+
+export function createTable(schema: string, { table, add }: TableChange): string {
+  const key = keyOf(table, add);
+  const constraint = key === undefined ? '' : `, constraint ${keyName(table)} primary key (${quoted(key)})`;
+  return `create table ${schema}.${quoted(table)} (${columnList(add, '')}${constraint})`;
+}
+
+export function addColumns(schema: string, table: string, add: ReadonlyMap<string, ColumnType>): string {
+  return `alter table ${schema}.${quoted(table)} ${columnList(add, 'add column if not exists ')}`;
+}
+
+/** Rows of a table that lost its key by hand need one again: a batch that is loaded twice would double them. */
+export function createKey(schema: string, table: string, key: string): string {
+  return `create unique index ${keyName(table)} on ${schema}.${quoted(table)} (${quoted(key)})`;
+}
+
+export function widenColumns(
+  schema: string,
+  table: string,
+  columns: ReadonlyMap<string, { readonly from: ColumnType; readonly to: ColumnType }>,
+): string {
+  const actions = [...columns].map(([name, { from, to }]) => {
+    const column = quoted(name);
+    const type = SQL_TYPES[to];
+    return `alter column ${column} type ${type} using ${widened(column, from, to)}`;
+  });
+  return `alter table ${schema}.${quoted(table)} ${actions.join(', ')}`;
+}
+
+/** The value in a wider type. Times get the text that they were read from. */
+function widened(column: string, from: ColumnType, to: ColumnType): string {
+  if (from !== 'timestamp') return `${column}::${SQL_TYPES[to]}`;
+  const digits = `to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`;
+  return `regexp_replace(${digits}, '000Z$', 'Z')`;
+}
+
+/** A temporary table for rows as text, numbered. */
+export function createStaging(staging: string, columns: number): string {
+  const texts = Array.from({ length: columns }, (_, at) => `c${at} text`);
+  return `create temporary table ${staging} (${['n integer', ...texts].join(', ')}) on commit drop`;
+}
+
+/** Moves staged rows into a table; `which` selects some of them. */
+export function insertStaged(
+  schema: string,
+  table: string,
+  columns: ReadonlyMap<string, ColumnType>,
+  staging: string,
+  which: string,
+): string {
+  const names = [...columns.keys()].map(quoted).join(', ');
+  const values = [...columns.values()].map((type, at) =>
+    type === 'text' ? `c${at}` : `c${at}::${SQL_TYPES[type]}`,
+  );
+  const key = table === USERS_TABLE ? undefined : keyOf(table, columns);
+  const conflict = key === undefined ? '' : ` on conflict (${quoted(key)}) do nothing`;
+  return `insert into ${schema}.${quoted(table)} (${names}) select ${values.join(', ')} from pg_temp.${staging} where ${which}${conflict}`;
+}
+
+/** The loader's own tables. */
+export const LEDGER = '_tributary_loads';
+/** The newest version of each profile that was loaded, also of those that are gone. */
+export const VERSIONS = '_tributary_profiles';
+
+export function createOwnTables(schema: string): string {
+  return `
+    create table if not exists ${schema}.${LEDGER} (
+      destination_id text, lane text, seq bigint, batch text not null, ranges json not null, counts json not null,
+      loaded_at timestamptz not null, primary key (destination_id, lane, seq));
+    create table if not exists ${schema}.${VERSIONS} (ucid text primary key, version bigint not null)`;
+}

@@ -1,0 +1,242 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
+import {
+  BytesTally,
+  HEADER,
+  iso,
+  LIVE_LANE,
+  type LoadRecord,
+  type LoadRequest,
+  recordBytes,
+  TOPIC,
+  type WarehouseTable,
+} from '@tributary/core';
+import type { FastifyRequest } from 'fastify';
+import { type Static, Type } from 'typebox';
+import type { GatewayDependencies } from '../dependencies.ts';
+import { conflict } from '../errors/api-error.ts';
+import { entityOf } from '../resources/catalog-entities.ts';
+import { linkNext, pageQuery, pageRequest, withCursor } from '../resources/lists.ts';
+import { closed, listOf, noBody, nullable, oneOf, pathOf, time, uuid } from '../resources/schemas.ts';
+
+const loadAnswer = Type.Object({ destination_id: uuid, requested_at: time }, { title: 'LoadRequest' });
+
+const tableResource = Type.Object(
+  {
+    name: Type.String({ examples: ['order_completed'] }),
+    columns: listOf(
+      Type.Object({
+        name: Type.String({ examples: ['total'] }),
+        type: oneOf(['boolean', 'bigint', 'numeric', 'double', 'timestamp', 'text', 'json']),
+        origin: oneOf(
+          ['fixed', 'contract', 'value'],
+          'Whether every table has it, or a contract or the first value decided its type.',
+        ),
+        path: nullable(
+          Type.String({ description: 'Where its values are in an event.', examples: ['properties.total'] }),
+        ),
+        since: Type.String({ format: 'date-time', description: 'Since when it has this type.' }),
+      }),
+    ),
+    rows: nullable(
+      Type.Integer({
+        description: 'Rows that were loaded, with those removed since; null where that is not known.',
+      }),
+    ),
+    created_at: time,
+    updated_at: time,
+  },
+  { title: 'WarehouseTable' },
+);
+
+const schemaResource = Type.Object(
+  { destination_id: uuid, tables: listOf(tableResource, 'By name.') },
+  { title: 'WarehouseSchema' },
+);
+
+const counts = (description: string) =>
+  Type.Unsafe<Readonly<Record<string, number>>>({
+    type: 'object',
+    additionalProperties: { type: 'integer' },
+    description,
+    examples: [{ tracks: 1_204, order_completed: 37 }],
+  });
+
+const loadResource = Type.Object(
+  {
+    id: Type.String({ description: 'Of the batch, as `_tributary_loads` has it.' }),
+    status: oneOf(
+      ['loaded', 'failed'],
+      '`failed`: loading fails since then, for this reason; or, with `missed`, events are lost to the warehouse.',
+    ),
+    lane: Type.String({ description: '`live`, or the id of the replay that is a backfill.' }),
+    ranges: listOf(
+      Type.Object({
+        topic: Type.String(),
+        partition: Type.Integer(),
+        from: Type.Integer(),
+        to: Type.Integer({ description: 'Exclusive.' }),
+      }),
+      'The records of the log that it holds.',
+    ),
+    rows: counts('Rows by table, without those that were there.'),
+    discards: counts('Values and events that are in `discards`, by table.'),
+    samples: listOf(
+      Type.Object({
+        table: Type.String(),
+        column: Type.String(),
+        message_id: Type.String(),
+        position: Type.String(),
+        reason: Type.String(),
+      }),
+      'Some of the discards.',
+    ),
+    schema_changes: listOf(
+      Type.Object({
+        table: Type.String(),
+        column: Type.String(),
+        from: nullable(Type.String({ description: 'Null: the column was added.' })),
+        to: Type.String(),
+      }),
+      'Columns that were added or widened for it; at most 100.',
+    ),
+    began_at: nullable(
+      Type.String({
+        format: 'date-time',
+        description: 'Null where its process was killed before it could say.',
+      }),
+    ),
+    ended_at: time,
+    code: nullable(oneOf(['unavailable', 'refused', 'missed', 'fault'], 'Why it failed.')),
+    reason: nullable(Type.String({ description: 'Why it failed, or what else is worth knowing.' })),
+  },
+  { title: 'Load' },
+);
+
+const loadsQuery = closed({
+  ...pageQuery,
+  status: Type.Optional(oneOf(['loaded', 'failed'])),
+  lane: Type.Optional(
+    Type.String({ minLength: 1, maxLength: 100, description: `\`${LIVE_LANE}\`, or the id of a replay.` }),
+  ),
+});
+
+function presentTable(
+  { name, columns, created_at, updated_at }: WarehouseTable,
+  rows: number | undefined,
+): Static<typeof tableResource> {
+  const shown = Object.entries(columns).map(([column, { type, origin, path, since }]) => ({
+    name: column,
+    type,
+    origin,
+    path: path ?? null,
+    since,
+  }));
+  return { name, columns: shown, rows: rows ?? null, created_at, updated_at };
+}
+
+function presentLoad(record: LoadRecord): Static<typeof loadResource> {
+  return {
+    id: record.id,
+    status: record.kind,
+    lane: record.lane,
+    ranges: record.ranges,
+    rows: record.rows,
+    discards: record.discards,
+    samples: record.samples,
+    schema_changes: record.changes,
+    began_at: record.began,
+    ended_at: record.ended,
+    code: (record.code ?? null) as Static<typeof loadResource>['code'],
+    reason: record.note ?? null,
+  };
+}
+
+const path = '/workspaces/:workspaceId';
+
+/** Warehouses: `POST destinations/{id}/load` loads at once, `GET warehouse/{id}/...` shows the tables and the loads. */
+export const warehouseRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
+  const { budgets, catalog, clock, history, log } = dependencies;
+
+  app.post(
+    `${path}/destinations/:destinationId/load`,
+    {
+      config: { operation: 'destinations.load' },
+      schema: {
+        operationId: 'loadWarehouse',
+        summary: 'Load a warehouse at once, instead of after `load_every`',
+        params: pathOf('destinationId'),
+        body: noBody,
+        response: { 202: loadAnswer },
+      },
+    },
+    async (request, reply) => {
+      const { id, enabled, paused, workspace_id } = warehouseOf(request, request.params.destinationId);
+      if (!enabled || paused === true) throw conflict('disabled');
+      const at = iso(clock());
+      const asked: LoadRequest = { kind: 'requested', destination_id: id, workspace_id, at };
+      const headers = {
+        [HEADER.catalogPosition]: String(catalog.position),
+        [HEADER.workspaceId]: workspace_id,
+      };
+      const entry = { key: id, value: JSON.stringify(asked), headers };
+      await log.append(TOPIC.loads, [entry]);
+      const bytes = new BytesTally();
+      bytes.written(workspace_id, recordBytes(entry));
+      budgets?.add(bytes);
+      return reply.code(202).send({ destination_id: id, requested_at: at });
+    },
+  );
+
+  app.get(
+    `${path}/warehouse/:destinationId/schema`,
+    {
+      config: { operation: 'warehouse.schema' },
+      schema: {
+        operationId: 'readWarehouseSchema',
+        summary: 'Read the tables of a warehouse, with the origin of each column',
+        params: pathOf('destinationId'),
+        response: { 200: schemaResource },
+      },
+    },
+    async (request) => {
+      const { id, workspace_id: workspaceId } = warehouseOf(request, request.params.destinationId);
+      const facets = { destination_id: id, status: 'loaded' };
+      const { entries } = await history.list({ kind: 'load', workspaceId, facets, limit: 1 });
+      const newest = entries[0]?.body as unknown as LoadRecord | undefined;
+      const tables = [...catalog.state.listing('warehouse_table', workspaceId, id).newestFirst()]
+        .sort((a, b) => (a.name < b.name ? -1 : 1))
+        .map((table) => presentTable(table, newest?.totals[table.name]));
+      return { destination_id: id, tables };
+    },
+  );
+
+  app.get(
+    `${path}/warehouse/:destinationId/loads`,
+    {
+      config: { operation: 'warehouse.loads' },
+      schema: {
+        operationId: 'listLoads',
+        summary: 'List the loads of a warehouse, and why loading failed',
+        params: pathOf('destinationId'),
+        querystring: loadsQuery,
+        response: { 200: listOf(loadResource, 'Newest first.') },
+      },
+    },
+    async (request, reply) => {
+      const { id, workspace_id: workspaceId } = warehouseOf(request, request.params.destinationId);
+      const { limit, cursor } = pageRequest(request.query);
+      const { status, lane } = request.query;
+      const facets = { destination_id: id, ...(status && { status }), ...(lane && { lane }) };
+      const query = { kind: 'load', workspaceId, facets, limit, ...(cursor && { cursor }) } as const;
+      const page = await withCursor(() => history.list(query));
+      linkNext(request, reply, page.next);
+      return page.entries.map(({ body }) => presentLoad(body as unknown as LoadRecord));
+    },
+  );
+
+  function warehouseOf(request: FastifyRequest, id: string) {
+    const destination = entityOf(request, dependencies, 'destination', id);
+    if (destination.warehouse !== true) throw conflict('not_a_warehouse');
+    return destination;
+  }
+};

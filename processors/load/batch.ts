@@ -1,0 +1,338 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import {
+  batchId,
+  type CanonicalEvent,
+  type Catalog,
+  type Clock,
+  type CommitResult,
+  contractTypes,
+  type Destination,
+  DISCARDS_TABLE,
+  type DiscardSample,
+  type Drift,
+  EventLoopYielder,
+  type Fact,
+  formatPosition,
+  type HeldColumn,
+  InvalidInput,
+  iso,
+  type LedgerRow,
+  LoadDraft,
+  type LoadPlan,
+  type LoadRecord,
+  type LogEntry,
+  type LogRange,
+  organizationOf,
+  type PlanOptions,
+  type ProfileChangeValue,
+  type ProfileStore,
+  parseExact,
+  planLoad,
+  recordOf,
+  type SchemaLedger,
+  type ShownChange,
+  type TableRows,
+  type TableSchema,
+  TOPIC,
+  Unavailable,
+  type Warehouse,
+  type WarehouseBatch,
+  warehouseTableId,
+} from '@tributary/core';
+import { awaitCatalog, isAhead } from '../catalog-position.ts';
+import type { Transformer } from '../route/transformer.ts';
+import type { Lane } from './lanes.ts';
+import { type SelectedEvent, selectEvents } from './selection.ts';
+
+export interface BatchTools {
+  readonly warehouse: Warehouse;
+  readonly destination: Destination;
+  readonly lane: Lane;
+  readonly catalog: Catalog;
+  readonly profiles: Pick<ProfileStore, 'search'>;
+  readonly transformer: Pick<Transformer, 'run' | 'release'>;
+  readonly clock: Clock;
+  readonly elapsed: Clock;
+  readonly catalogWaitMs: number;
+  readonly catalogCharacters: number;
+  readonly signal: AbortSignal;
+  /** What records of loads said of tables that a person changed. */
+  readonly told: Set<string>;
+}
+
+/** The records of a batch, in their order within each partition. */
+interface BatchRecords {
+  readonly seq: number;
+  readonly ranges: readonly LogRange[];
+  readonly entries: readonly LogEntry[];
+}
+
+/** A batch whose tables are ready for it. */
+export interface MadeBatch {
+  readonly batch: Omit<WarehouseBatch, 'attempt'>;
+  /** Events that were selected. */
+  readonly events: number;
+  /** What a record of the load says of its content. */
+  recordOf(
+    result: CommitResult & { readonly done: true },
+  ): Pick<LoadRecord, 'rows' | 'discards' | 'samples' | 'changes'>;
+  /** What a person should know about the tables. */
+  readonly note: string | undefined;
+}
+
+/** Tables of event names at most, where the settings name no other number. */
+const EVENT_TABLES = 500;
+/** How often a plan is made anew as another loader changed the ledger of the schema. */
+const PLANS = 5;
+/** Entries whose transformations run at a time. */
+const AT_ONCE = 64;
+/** Discards and changes that a record shows. */
+const SAMPLES = 20;
+const CHANGES = 100;
+
+/** Makes the rows of a batch, and changes the tables so that they hold all of them. */
+export async function makeBatch(tools: BatchTools, records: BatchRecords): Promise<MadeBatch> {
+  const { destination, lane, clock } = tools;
+  const events = await selectAll(tools, records.entries);
+  const changes = await changesIn(tools, records.entries);
+  const loadedAt = iso(clock());
+  const plan = await prepared(tools, events, changes, loadedAt);
+  const { seq, ranges } = records;
+  const batch = batchId(destination.id, lane.id, seq, ranges);
+  const ledger: LedgerRow = { lane: lane.id, seq, batch, ranges, rows: plan.rows, loadedAt };
+  const { inserts, profiles, discardsOf } = plan;
+  return {
+    batch: { ledger, inserts, profiles, discardsOf },
+    events: events.length,
+    recordOf: (result) => recordOfPlan(plan, result),
+    note: driftNote(plan.drifts, tools.told),
+  };
+}
+
+async function selectAll(tools: BatchTools, entries: readonly LogEntry[]): Promise<readonly SelectedEvent[]> {
+  const { elapsed, signal } = tools;
+  const accepted = entries.filter(({ position }) => position.topic === TOPIC.accepted);
+  const all: SelectedEvent[] = [];
+  const thread = new EventLoopYielder(elapsed);
+  for (let at = 0; at < accepted.length; at += AT_ONCE) {
+    signal.throwIfAborted();
+    const some = accepted.slice(at, at + AT_ONCE);
+    const made = await Promise.all(some.map((entry) => selected(tools, entry)));
+    for (const each of made) all.push(...each);
+    if (thread.isYieldDue) await thread.yield();
+  }
+  return all;
+}
+
+/** A record that is no event becomes a discard: it must not keep the batch from being loaded. */
+async function selected(tools: BatchTools, entry: LogEntry): Promise<readonly SelectedEvent[]> {
+  const { catalog, catalogWaitMs, destination, lane } = tools;
+  try {
+    if (isAhead(entry, catalog)) await awaitCatalog(catalog, [entry], catalogWaitMs);
+    return await selectEvents(tools, destination, lane, entry);
+  } catch (error) {
+    if (!(error instanceof InvalidInput)) throw error;
+    const event = { record: entry.value } as unknown as CanonicalEvent;
+    return [{ event, position: formatPosition(entry.position), failure: `no event: ${error.message}` }];
+  }
+}
+
+interface LoadedChange {
+  readonly change: ProfileChangeValue;
+  readonly position: string;
+}
+
+/** Changes of profiles. One that is too large for the log brings the profile as it is now. */
+async function changesIn(
+  { profiles }: BatchTools,
+  entries: readonly LogEntry[],
+): Promise<readonly LoadedChange[]> {
+  const changes: LoadedChange[] = [];
+  for (const { position, value } of entries) {
+    if (position.topic !== TOPIC.profileChanges) continue;
+    const change = parseExact<ProfileChangeValue>(value);
+    const { ucid, orgId: org, region, kind } = change;
+    const at = formatPosition(position);
+    if (change.record !== undefined || kind === 'deleted') {
+      changes.push({ change, position: at });
+      continue;
+    }
+    const found = await profiles.search({ org, regions: [region], identities: [], ucids: [ucid] });
+    const profile = found.find((one) => one.ucid === ucid);
+    // Of one that was merged or deleted since, a later change says so.
+    const { version, record } =
+      profile === undefined ? change : { version: profile.version, record: recordOf(profile) };
+    changes.push({ change: { ...change, version, ...(record && { record }) }, position: at });
+  }
+  return changes;
+}
+
+/**
+ * Plans the tables and rows, changes the tables, and then the ledger of the schema in the catalog. A crash in between leaves
+ * columns that the next plan takes as they are. Where another loader was faster, the plan is made anew by its ledger.
+ */
+async function prepared(
+  tools: BatchTools,
+  events: readonly SelectedEvent[],
+  changes: readonly LoadedChange[],
+  loadedAt: string,
+): Promise<LoadPlan> {
+  const { warehouse, elapsed, signal } = tools;
+  for (let n = 0; n < PLANS; n++) {
+    const schema = ledgerOf(tools);
+    const draft = new LoadDraft({ limits: warehouse.limits, schema, maxEventTables: maxEventTables(tools) });
+    const thread = new EventLoopYielder(elapsed);
+    for (const { event, position, id, failure } of events) {
+      if (failure !== undefined) draft.dropEvent(event, position, failure);
+      else draft.addEvent(event, position, id);
+      if (thread.isYieldDue) await thread.yield();
+    }
+    for (const { change, position } of changes) {
+      draft.addChange(change, position);
+      if (thread.isYieldDue) await thread.yield();
+    }
+    const described = await warehouse.describe(draft.tableNames, signal);
+    const contracts = contractTypes(contractsOf(tools), warehouse.limits.nameLength);
+    const plan = await altered(tools, draft, {
+      limits: warehouse.limits,
+      schema,
+      contracts,
+      described,
+      loadedAt,
+    });
+    if (await isRecorded(tools, schema, plan.schema)) return plan;
+  }
+  throw new Unavailable('the ledger of the schema is changed by another loader all the time');
+}
+
+/** Changes the tables as planned. What the warehouse does not let change is planned again as it is. */
+async function altered(
+  { warehouse, signal }: BatchTools,
+  draft: LoadDraft,
+  options: Omit<PlanOptions, 'held'>,
+): Promise<LoadPlan> {
+  const held: HeldColumn[] = [];
+  for (;;) {
+    await nextTurn();
+    const plan = planLoad(draft, { ...options, held });
+    const more = plan.changes.length === 0 ? [] : await warehouse.alter(plan.changes, signal);
+    if (more.length === 0) return plan;
+    held.push(...more);
+  }
+}
+
+function contractsOf({ catalog, destination }: BatchTools) {
+  return [...catalog.state.listing('contract', destination.workspace_id, 'active').newestFirst()];
+}
+
+/** Of an organization that uses up its quota of the catalog, no tables are added. */
+function maxEventTables({ catalog, destination, catalogCharacters }: BatchTools): number {
+  const organization = organizationOf(catalog.state, destination.workspace_id);
+  const { max_event_tables: most } = destination.settings;
+  if (catalog.state.charactersIn(organization) >= catalogCharacters) return 0;
+  return typeof most === 'number' ? most : EVENT_TABLES;
+}
+
+function ledgerOf({ catalog, destination }: BatchTools): SchemaLedger {
+  const tables = catalog.state.listing('warehouse_table', destination.workspace_id, destination.id);
+  return new Map(
+    Array.from(tables.newestFirst(), ({ name, columns }) => [name, { table: name, columns }] as const),
+  );
+}
+
+/** Proposes what the plan changes of the ledger; false where the catalog has another ledger by now. */
+async function isRecorded(
+  { catalog, destination, clock }: BatchTools,
+  before: SchemaLedger,
+  after: readonly TableSchema[],
+): Promise<boolean> {
+  for (const { table, columns } of after) {
+    const known = before.get(table)?.columns ?? {};
+    const changed = Object.fromEntries(
+      Object.entries(columns).filter(([name, { type }]) => known[name]?.type !== type),
+    );
+    if (Object.keys(changed).length === 0) continue;
+    const id = warehouseTableId(destination.id, table);
+    const { workspace_id, id: destination_id } = destination;
+    const stored = catalog.state.entity('warehouse_table', workspace_id, id);
+    const origin = {
+      v: 1,
+      entity: id,
+      expected_version: stored?.version ?? 0,
+      by: 'stage:load',
+      from: { address: '', request_id: '' },
+      at: iso(clock()),
+    } as const;
+    const fact: Fact =
+      stored === undefined
+        ? {
+            ...origin,
+            type: 'warehouse_table.created',
+            data: { id, workspace_id, destination_id, name: table, columns: changed },
+          }
+        : { ...origin, type: 'warehouse_table.updated', data: { columns: changed } };
+    const verdict = await catalog.propose(fact);
+    if (!verdict.applied) return false;
+  }
+  return true;
+}
+
+function recordOfPlan(plan: LoadPlan, result: CommitResult & { readonly done: true }) {
+  const refused = plan.discardsOf(result.refused);
+  const discards: Record<string, number> = { ...plan.discards };
+  for (const { table } of result.refused) discards[table] = (discards[table] ?? 0) + 1;
+  const own = plan.inserts.find(({ table }) => table === DISCARDS_TABLE);
+  const { [DISCARDS_TABLE]: _, ...rows } = result.inserted;
+  return {
+    rows,
+    discards,
+    samples: [own, refused]
+      .flatMap((table) => (table === undefined ? [] : samplesOf(table)))
+      .slice(0, SAMPLES),
+    changes: plan.changes.flatMap(shown).slice(0, CHANGES),
+  };
+}
+
+function samplesOf({ columns, rows }: TableRows): readonly DiscardSample[] {
+  const samples: DiscardSample[] = [];
+  for (const row of rows) {
+    if (samples.length === SAMPLES) break;
+    const values = Object.fromEntries([...columns.keys()].map((name, at) => [name, String(row[at] ?? '')]));
+    samples.push({
+      table: values.table_name ?? '',
+      column: values.column_name ?? '',
+      message_id: values.message_id ?? '',
+      position: values.position ?? '',
+      reason: values.reason ?? '',
+    });
+  }
+  return samples;
+}
+
+function shown({ table, add, widen }: LoadPlan['changes'][number]): readonly ShownChange[] {
+  return [
+    ...Array.from(add, ([column, to]) => ({ table, column, from: null, to })),
+    ...Array.from(widen, ([column, { from, to }]) => ({ table, column, from, to })),
+  ];
+}
+
+/** Each is told once, as long as the loader runs. */
+function driftNote(drifts: readonly Drift[], told: Set<string>): string | undefined {
+  const texts = drifts.map(driftText).filter((text) => !told.has(text));
+  for (const text of texts) told.add(text);
+  return texts.length === 0 ? undefined : texts.join('; ');
+}
+
+function driftText({ table, column, kind, expected, found, reason }: Drift): string {
+  const what = column === undefined ? `the table ${table}` : `the column ${table}.${column}`;
+  switch (kind) {
+    case 'missing':
+      return `${what} was missing and is made again`;
+    case 'retyped':
+      return `${what} is ${found ?? 'another type'} instead of ${expected ?? 'its type'}: it gets the values that it holds exactly`;
+    case 'held':
+      return `${what} cannot become ${expected ?? 'another type'}: ${reason ?? ''}`;
+    case 'foreign':
+      return `${what} has a type that is not written: its values are in _unmapped`;
+  }
+}

@@ -1,0 +1,234 @@
+import { type ColumnType, newId, type Warehouse, WarehouseRefused } from '@tributary/core';
+import pg from 'pg';
+import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { RunningEngine } from '../../../engines/index.ts';
+import { freshPrefix } from '../../../helpers/engines.ts';
+import { postgresServer } from '../../../helpers/postgres.ts';
+import {
+  createTestConnectors,
+  ENGINE_CONNECTORS,
+  noEngine,
+  WORKSPACE_ID,
+} from '../../connector/suite/harness.ts';
+import { signal, TestLoader, track, type WarehouseHarness } from '../suite/harness.ts';
+import { warehouseConformance } from '../suite/warehouse.conformance.ts';
+import { startCommitProxy } from './commit-proxy.ts';
+
+const server = await postgresServer();
+
+describe.skipIf(server === undefined)('on a real engine', () => {
+  afterAll(() => server?.stop());
+  warehouseConformance('warehouse-postgresql', () =>
+    server === undefined ? noEngine('postgres') : postgresqlHarness(server),
+  );
+
+  describe('a PostgreSQL server', () => {
+    let harness: Awaited<ReturnType<typeof postgresqlHarness>>;
+    let loader: TestLoader;
+    beforeEach(async () => {
+      harness = server === undefined ? noEngine('postgres') : await postgresqlHarness(server);
+      loader = new TestLoader(harness.open());
+      await loader.load([track('Order', { who: 'ann', n: 1 })]);
+    });
+    afterEach(() => harness.close());
+    const who = async () => (await harness.rows('order')).map((row) => row.who).sort();
+
+    it('has its key again where somebody dropped it', async () => {
+      await harness.sql(
+        (of) => `do $$ declare name text; begin
+        select conname into name from pg_constraint where conrelid = '${of('order')}'::regclass and contype = 'p';
+        execute format('alter table ${of('order')} drop constraint %I', name); end $$`,
+      );
+      const events = [track('Order', { who: 'bob' })];
+      await loader.load(events);
+      await loader.load(events);
+      expect(await who()).toEqual(['ann', 'bob']);
+    });
+
+    it.each([
+      [
+        'a constraint that is deferred',
+        (of: Quote) => `create table ${of('people')} (who text primary key);
+          insert into ${of('people')} values ('ann'), ('bob');
+          alter table ${of('order')} add foreign key (who) references ${of('people')} deferrable initially deferred`,
+      ],
+      [
+        'a trigger',
+        (of: Quote) => `create function ${of('picky')}() returns trigger language plpgsql as
+          $$ begin if new.who = 'mallory' then raise exception 'no %', new.who; end if; return new; end $$;
+          create trigger picky before insert on ${of('order')} for each row execute function ${of('picky')}()`,
+      ],
+    ])('isolates a row that is refused by %s', async (_title, prepare) => {
+      await harness.sql(prepare);
+      const { result } = await loader.load(
+        ['bob', 'mallory', 'bob'].map((name) => track('Order', { who: name })),
+      );
+      expect(result).toMatchObject({ done: true, refused: [{ table: 'order', row: 1 }] });
+      expect(await who()).toEqual(['ann', 'bob', 'bob']);
+    });
+
+    it('report 5: that takes the password no more is told as such, with nothing loaded', async () => {
+      const role = await harness.role();
+      const own = new TestLoader(harness.open(role));
+      await harness.sql(() => `alter role ${role.username} password 'another'`);
+      await expect(own.load([track('Order', { who: 'bob' })])).rejects.toThrow(WarehouseRefused);
+      expect(await harness.open(role).test(signal)).toEqual({
+        ok: false,
+        reason: 'not authenticated (28P01)',
+      });
+    });
+
+    it('report 27: that lets tables be changed no more gets what its columns hold', async () => {
+      const role = await harness.role();
+      const own = new TestLoader(harness.open(role));
+      for (const [table, schema] of loader.schema) own.schema.set(table, schema);
+      const { drifts } = await own.load([track('Order', { who: 'bob', n: 2.5, fresh: 1 })]);
+      expect(drifts.map(({ column, kind }) => [column, kind]).sort()).toEqual([
+        ['fresh', 'held'],
+        ['n', 'held'],
+      ]);
+      const row = (await harness.rows('order')).find((one) => one.who === 'bob');
+      expect(JSON.parse(String(row?._unmapped))).toEqual({ properties: { n: 2.5, fresh: 1 } });
+    });
+
+    it('report 14: that has a column with a precision, or one that it computes, gets nothing into it', async () => {
+      await harness.sql(
+        (of) => `alter table ${of('order')} alter column n type numeric(5, 1), drop column who,
+        add column who text generated always as (id || '!') stored`,
+      );
+      const { drifts } = await loader.load([track('Order', { who: 'bob', n: 1.23 })]);
+      expect(drifts.map(({ column, kind }) => [column, kind]).sort()).toEqual([
+        ['n', 'foreign'],
+        ['who', 'foreign'],
+      ]);
+      expect((await harness.rows('discards')).map(({ value }) => value).sort()).toEqual(['"bob"', '1.23']);
+    });
+  });
+});
+
+type Quote = (name: string) => string;
+
+const TYPES: Readonly<Record<string, ColumnType>> = {
+  boolean: 'boolean',
+  bigint: 'bigint',
+  numeric: 'numeric',
+  'timestamp with time zone': 'timestamp',
+  text: 'text',
+  json: 'json',
+};
+
+/** A schema of its own on a server of the spec, behind a proxy. */
+async function postgresqlHarness({ url: address }: RunningEngine) {
+  const url = new URL(address);
+  const proxy = await startCommitProxy({ host: url.hostname, port: Number(url.port) });
+  const schema = freshPrefix().replace('.', '_"warehouse');
+  const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`;
+  const of = (table: string) => `${quoted(schema)}.${quoted(table)}`;
+  const reader = new pg.Client({
+    connectionString: address,
+    types: { getTypeParser: () => (text: string) => text },
+  });
+  await reader.connect();
+  const sql = async (text: string) => {
+    await reader.query(text);
+  };
+  const id = newId();
+  const opened: Warehouse[] = [];
+  const connectors = createTestConnectors(ENGINE_CONNECTORS);
+  const settings = {
+    host: '127.0.0.1',
+    port: proxy.port,
+    tls: false,
+    database: 'postgres',
+    username: url.username,
+    password: url.password,
+    schema,
+  };
+
+  const roles: string[] = [];
+  return {
+    /** Runs statements as the owner of the tables; `of` qualifies a name. */
+    sql: (text: (of: Quote) => string) => sql(text(of)),
+    /** A user that may read and write the tables, and makes none. */
+    async role() {
+      const username = freshPrefix().replace('.', '_role');
+      roles.push(username);
+      const password = 'pass-of-a-role';
+      await sql(`create role ${username} login password '${password}';
+        grant usage on schema ${quoted(schema)} to ${username};
+        grant all on all tables in schema ${quoted(schema)} to ${username}`);
+      return { username, password };
+    },
+    open(as: { readonly username?: string; readonly password?: string } = {}) {
+      const warehouse = connectors.warehouse('warehouse-postgresql', {
+        id,
+        workspaceId: WORKSPACE_ID,
+        version: 1,
+        settings: { ...settings, ...as },
+      });
+      if (warehouse === undefined) throw new Error('no such kind');
+      opened.push(warehouse);
+      return warehouse;
+    },
+    async rows(table) {
+      const columns = await columnsOf(reader, schema, table);
+      if (columns.size === 0) return [];
+      const list = [...columns].map(([name, type]) =>
+        type === 'timestamp'
+          ? `to_char(${quoted(name)} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as ${quoted(name)}`
+          : quoted(name),
+      );
+      const { rows } = await reader.query(`select ${list.join(', ')} from ${of(table)}`);
+      return rows.map((row: Record<string, string | null>) =>
+        Object.fromEntries(
+          Object.entries(row).map(([name, value]) => [
+            name,
+            columns.get(name) === 'boolean' && value !== null ? value === 't' : value,
+          ]),
+        ),
+      );
+    },
+    async type(table, column) {
+      return (await columnsOf(reader, schema, table)).get(column);
+    },
+    byHand: {
+      dropTable: (table) => sql(`drop table ${of(table)}`),
+      dropColumn: (table, column) => sql(`alter table ${of(table)} drop column ${quoted(column)}`),
+      retype: (table, column, type) =>
+        sql(
+          `alter table ${of(table)} alter column ${quoted(column)} type ${type} using ${quoted(column)}::text::${type}`,
+        ),
+      makeForeign: (table, column) =>
+        sql(`alter table ${of(table)} drop column ${quoted(column)}, add column ${quoted(column)} point`),
+      refuse: (table, column, value) =>
+        sql(`alter table ${of(table)} add constraint picky check (${quoted(column)} <> '${value}')`),
+      hold: (table, column) =>
+        sql(`create view ${of('a_view')} as select ${quoted(column)} from ${of(table)}`),
+      dropLedger: () => sql(`drop table ${of('_tributary_loads')}`),
+    },
+    loseNextCommit: () => proxy.loseNextCommit(),
+    cutAfter: (bytes) => proxy.cutAfter(bytes),
+    fail: async () => proxy.refuse(true),
+    mend: async () => proxy.refuse(false),
+    async close() {
+      await Promise.all(opened.map((warehouse) => warehouse.close()));
+      await connectors.close();
+      await proxy.close();
+      await sql(`drop schema if exists ${quoted(schema)} cascade`);
+      for (const role of roles) await sql(`drop role ${role}`);
+      await reader.end();
+    },
+  } satisfies WarehouseHarness & Readonly<Record<string, unknown>>;
+}
+
+async function columnsOf(
+  reader: pg.Client,
+  schema: string,
+  table: string,
+): Promise<ReadonlyMap<string, ColumnType | undefined>> {
+  const { rows } = await reader.query(
+    'select column_name as name, data_type as type from information_schema.columns where table_schema = $1 and table_name = $2 order by ordinal_position',
+    [schema, table],
+  );
+  return new Map(rows.map(({ name, type }: { name: string; type: string }) => [name, TYPES[type]]));
+}

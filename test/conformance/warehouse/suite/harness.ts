@@ -1,0 +1,133 @@
+import {
+  batchId,
+  type CanonicalEvent,
+  type ColumnType,
+  type CommitResult,
+  type Contract,
+  contractTypes,
+  type Drift,
+  type HeldColumn,
+  type Json,
+  LoadDraft,
+  type LoadPlan,
+  type ProfileChangeValue,
+  planLoad,
+  type TableSchema,
+  type Warehouse,
+} from '@tributary/core';
+
+/** A warehouse of one engine, empty at first. */
+export interface WarehouseHarness {
+  /** Another loader of the same destination: with its own connections. The harness closes it. */
+  open(): Warehouse;
+  /** The rows of a table by a reader of its own; numbers as their digits, JSON as its text, times in UTC. Empty without one. */
+  rows(table: string): Promise<readonly Readonly<Record<string, string | boolean | null>>[]>;
+  /** The type of a column as the port names it; undefined without the column. */
+  type(table: string, column: string): Promise<ColumnType | undefined>;
+  /** Changes by hand. */
+  byHand: {
+    dropTable(table: string): Promise<void>;
+    dropColumn(table: string, column: string): Promise<void>;
+    retype(table: string, column: string, type: ColumnType): Promise<void>;
+    /** To a type that none of ours is. */
+    makeForeign(table: string, column: string): Promise<void>;
+    /** Refuses rows in which a text column has this value. */
+    refuse(table: string, column: string, value: string): Promise<void>;
+    /** Makes the type of a column one that may not be changed; absent where the engine lets everything be changed. */
+    hold?(table: string, column: string): Promise<void>;
+    dropLedger(): Promise<void>;
+  };
+  /** Loses the answer to the next commit, and the connection with it. */
+  loseNextCommit(): void;
+  /** Ends the connection of a loader in the middle of a load: after so many further bytes. */
+  cutAfter(bytes: number): void;
+  /** Ends all connections of loaders, and lets none be opened until `mend`. */
+  fail(): Promise<void>;
+  mend(): Promise<void>;
+  close(): Promise<void>;
+}
+
+export const signal = new AbortController().signal;
+const NEVER_LOADED = '2024-03-01T00:00:00.000Z';
+
+export interface Loaded {
+  readonly plan: LoadPlan;
+  readonly result: CommitResult;
+  readonly drifts: readonly Drift[];
+}
+
+export interface LoadOptions {
+  readonly changes?: readonly ProfileChangeValue[];
+  readonly contracts?: readonly Contract[];
+  readonly lane?: string;
+  readonly seq?: number;
+  readonly maxEventTables?: number;
+  /** Forgets the ledger of the schema, as a loader does that ended before it was stored. */
+  readonly forgets?: true;
+}
+
+/** Loads as the stage does, without a log: the ledger of the schema is kept here. */
+export class TestLoader {
+  readonly warehouse: Warehouse;
+  readonly schema = new Map<string, TableSchema>();
+  #offset = 0;
+
+  constructor(warehouse: Warehouse) {
+    this.warehouse = warehouse;
+  }
+
+  async load(events: readonly CanonicalEvent[], options: LoadOptions = {}): Promise<Loaded> {
+    const { warehouse, schema } = this;
+    const { limits } = warehouse;
+    const { lane = 'live', changes = [], maxEventTables = 500 } = options;
+    const newest = await warehouse.newest(lane, signal);
+    const draft = new LoadDraft({ limits, schema, maxEventTables });
+    const from = this.#offset;
+    for (const event of events) draft.addEvent(event, `events.accepted/0/${this.#offset++}`);
+    for (const [at, change] of changes.entries()) draft.addChange(change, `profiles.changes/0/${from + at}`);
+    const contracts = contractTypes(options.contracts ?? [], limits.nameLength);
+    const plan = async (held: readonly HeldColumn[]) =>
+      planLoad(draft, {
+        limits,
+        schema,
+        contracts,
+        held,
+        described: await warehouse.describe(draft.tableNames, signal),
+        loadedAt: NEVER_LOADED,
+      });
+    let planned = await plan([]);
+    const held = await warehouse.alter(planned.changes, signal);
+    if (held.length > 0) planned = await plan(held);
+    if (options.forgets !== true) for (const table of planned.schema) schema.set(table.table, table);
+    const seq = options.seq ?? (newest?.seq ?? 0) + 1;
+    const ranges = [{ topic: 'events.accepted', partition: 0, from, to: this.#offset }];
+    const { rows, inserts, profiles, discardsOf, drifts } = planned;
+    const batch = batchId('destination', lane, seq, ranges);
+    const ledger = { lane, seq, batch, ranges, rows, loadedAt: NEVER_LOADED };
+    const result = await warehouse.commit({ ledger, attempt: 1, inserts, profiles, discardsOf }, signal);
+    return { plan: planned, result, drifts };
+  }
+}
+
+let made = 0;
+
+/** A track event with these properties. */
+export function track(
+  name: string,
+  properties: Readonly<Record<string, Json>>,
+  more: Partial<CanonicalEvent> = {},
+): CanonicalEvent {
+  made += 1;
+  return {
+    message_id: `m-${made}`,
+    type: 'track',
+    event: name,
+    user_id: `u-${made}`,
+    properties,
+    timestamp: '2024-02-29T12:00:00.000Z',
+    received_at: '2024-02-29T12:00:01.000Z',
+    environment: 'production',
+    workspace_id: 'w',
+    ...more,
+  };
+}

@@ -1,0 +1,207 @@
+import {
+  type ConnectorCatalog,
+  type ConnectorDescription,
+  type Fact,
+  historyEntryOfLoad,
+  type LoadRecord,
+  TOPIC,
+  type Warehouse,
+  warehouseTableId,
+} from '@tributary/core';
+import { afterAll, describe, expect, it } from 'vitest';
+import { openTestGateway } from '../../helpers/gateway.ts';
+import { MemoryWarehouse } from '../../stages/load/memory-warehouse.ts';
+
+const TYPE = 'warehouse-memory';
+const AT = '2026-03-01T09:30:00.000Z';
+const description: ConnectorDescription = {
+  type: TYPE,
+  title: 'Memory',
+  description: 'A warehouse of tests.',
+  settingsSchema: { type: 'object', properties: { load_every: { type: 'string' } } },
+  secrets: [],
+  harmless: [],
+  maxBatch: 1,
+  hasTest: true,
+  isWarehouse: true,
+};
+
+let warehouse: Warehouse = new MemoryWarehouse();
+const connectors: ConnectorCatalog = {
+  descriptions: new Map([[TYPE, description]]),
+  connector: () => undefined,
+  warehouse: () => warehouse,
+  async close() {},
+};
+const test = await openTestGateway({ dependencies: { connectors } });
+afterAll(() => test.close());
+const owner = await test.openWorkspace();
+const create = (fields: object = {}) =>
+  owner.ok<{ id: string; version: number }>('POST', './destinations', { name: 'W', type: TYPE, ...fields });
+
+const record = (destinationId: string, fields: Partial<LoadRecord>): LoadRecord => ({
+  kind: 'loaded',
+  id: '0123456789abcdef',
+  destination_id: destinationId,
+  workspace_id: owner.workspaceId ?? '',
+  lane: 'live',
+  seq: 1,
+  ranges: [{ topic: TOPIC.accepted, partition: 0, from: 0, to: 3 }],
+  began: AT,
+  ended: AT,
+  rows: { tracks: 3 },
+  discards: { orders: 1 },
+  totals: { tracks: 3, orders: 3 },
+  samples: [{ table: 'orders', column: 'total', message_id: 'm1', position: 'p', reason: 'too long' }],
+  changes: [{ table: 'orders', column: 'total', from: null, to: 'bigint' }],
+  ...fields,
+});
+
+async function put(...records: readonly LoadRecord[]): Promise<void> {
+  const entries = records.flatMap((one) => historyEntryOfLoad(one) ?? []);
+  await test.dependencies.history.put(entries);
+}
+
+describe('a request for a load', () => {
+  it('is a record for the loader of the warehouse', async () => {
+    const { id } = await create();
+    const asked = await owner.call('POST', `./destinations/${id}/load`);
+    expect(asked).toMatchObject({ status: 202, body: { destination_id: id } });
+    const requests = await Promise.all(
+      Array.from({ length: test.dependencies.log.topics.get(TOPIC.loads)?.partitions ?? 0 }, async (_, at) =>
+        test.dependencies.log.read(TOPIC.loads, at, 0),
+      ),
+    );
+    const values = requests.flatMap(({ entries }) => entries.map(({ value }) => JSON.parse(value)));
+    expect(values).toEqual([
+      {
+        kind: 'requested',
+        destination_id: id,
+        workspace_id: owner.workspaceId,
+        at: asked.body.requested_at,
+      },
+    ]);
+  });
+
+  it('is refused for a disabled or paused warehouse, by a viewer, and for what is none', async () => {
+    const reasonOf = async (id: string) =>
+      (await owner.call('POST', `./destinations/${id}/load`)).body.reason;
+    expect(await reasonOf((await create({ enabled: false })).id)).toBe('disabled');
+    expect(await reasonOf((await create({ paused: true })).id)).toBe('disabled');
+    const { id } = await create();
+    const viewer = await owner.withApiKey('viewer');
+    expect((await viewer.call('POST', `./destinations/${id}/load`)).status).toBe(403);
+    expect((await viewer.call('GET', `./warehouse/${id}/loads`)).status).toBe(200);
+    const other = await test.openWorkspace('other@example.com');
+    expect((await other.call('POST', `./destinations/${id}/load`)).status).toBe(404);
+  });
+});
+
+it('the schema has the tables by name, with the origin of each column and the rows that were loaded', async () => {
+  const { id } = await create();
+  const workspace_id = owner.workspaceId ?? '';
+  for (const [name, columns] of Object.entries({
+    tracks: { id: { type: 'text', origin: 'fixed', since: AT } },
+    orders: { total: { type: 'numeric', origin: 'value', path: 'properties.total', since: AT } },
+  } as const)) {
+    const entity = warehouseTableId(id, name);
+    const fact: Fact = {
+      v: 1,
+      type: 'warehouse_table.created',
+      entity,
+      data: { id: entity, workspace_id, destination_id: id, name, columns },
+      by: 'stage:load',
+      from: { address: '', request_id: '' },
+      at: AT,
+    };
+    expect(await test.dependencies.catalog.propose(fact)).toMatchObject({ applied: true });
+  }
+  await put(record(id, {}));
+  expect(await owner.ok('GET', `./warehouse/${id}/schema`)).toEqual({
+    destination_id: id,
+    tables: [
+      {
+        name: 'orders',
+        columns: [{ name: 'total', type: 'numeric', origin: 'value', path: 'properties.total', since: AT }],
+        rows: 3,
+        created_at: AT,
+        updated_at: AT,
+      },
+      {
+        name: 'tracks',
+        columns: [{ name: 'id', type: 'text', origin: 'fixed', path: null, since: AT }],
+        rows: 3,
+        created_at: AT,
+        updated_at: AT,
+      },
+    ],
+  });
+});
+
+it('the loads of a warehouse are listed newest first, by page, lane and status', async () => {
+  const { id } = await create();
+  const other = await create();
+  await put(
+    record(id, { id: 'a', ended: '2026-03-01T10:00:00.000Z' }),
+    record(id, { id: 'b', ended: '2026-03-01T11:00:00.000Z', lane: 'r1', began: null }),
+    record(id, {
+      id: 'c',
+      ended: '2026-03-01T12:00:00.000Z',
+      kind: 'failed',
+      code: 'refused',
+      note: 'no right',
+    }),
+    record(other.id, { id: 'd' }),
+  );
+  const ids = async (query = '') =>
+    (await owner.ok<{ id: string }[]>('GET', `./warehouse/${id}/loads${query}`)).map((load) => load.id);
+  expect(await ids()).toEqual(['c', 'b', 'a']);
+  expect(await ids('?lane=r1')).toEqual(['b']);
+  expect(await ids('?status=failed')).toEqual(['c']);
+  const page = await owner.call<{ id: string }[]>('GET', `./warehouse/${id}/loads?limit=2`);
+  expect(page.body.map((load) => load.id)).toEqual(['c', 'b']);
+  expect(page.headers.link).toContain('cursor=');
+  const [failed, backfill] = await owner.ok<object[]>('GET', `./warehouse/${id}/loads`);
+  expect(failed).toMatchObject({ status: 'failed', code: 'refused', reason: 'no right' });
+  expect(backfill).toMatchObject({
+    status: 'loaded',
+    lane: 'r1',
+    began_at: null,
+    rows: { tracks: 3 },
+    discards: { orders: 1 },
+    samples: [{ message_id: 'm1', reason: 'too long' }],
+    schema_changes: [{ table: 'orders', column: 'total', from: null, to: 'bigint' }],
+  });
+});
+
+it('a warehouse gets no notices, and its connection test opens it', async () => {
+  const { id } = await create();
+  const alerts = { destination_id: id };
+  expect(await owner.call('POST', './destinations', { name: 'N', type: TYPE, alerts })).toMatchObject({
+    status: 400,
+    body: { details: [{ path: '/alerts/destination_id', message: 'is a warehouse, which gets no notices' }] },
+  });
+  let closed = 0;
+  const answers = { ok: false, reason: 'the role may not create tables' } as const;
+  warehouse = Object.assign(new MemoryWarehouse(), {
+    test: async () => answers,
+    close: async () => {
+      closed += 1;
+    },
+  });
+  expect(await owner.ok('POST', `./destinations/${id}/test`)).toMatchObject(answers);
+  expect(closed).toBe(1);
+});
+
+it('is refused while processes of an older release may run, because they would deliver to it', async () => {
+  const upgrading = await openTestGateway({ dependencies: { connectors, isUpgradePending: () => true } });
+  try {
+    const person = await upgrading.openWorkspace();
+    expect(await person.call('POST', './destinations', { name: 'W', type: TYPE })).toMatchObject({
+      status: 409,
+      body: { reason: 'upgrade_pending' },
+    });
+  } finally {
+    await upgrading.close();
+  }
+});
