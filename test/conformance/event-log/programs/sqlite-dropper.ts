@@ -7,9 +7,25 @@ import { syncBuiltinESMExports } from 'node:module';
 import { DatabaseSync, StatementSync } from 'node:sqlite';
 import { declareTopics, NO_LOGGER, NO_METRICS, TOPIC } from '@tributary/core';
 import { openSqliteEventLog } from '@tributary/infra/adapters/event-log/sqlite';
-import { afterCall } from '../../../helpers/after-call.ts';
 
 export const TOPICS = declareTopics({ partitions: 1, retentionMs: 60_000, retrySteps: [], dedicated: [] });
+
+type Method = (...args: unknown[]) => unknown;
+
+/** Calls `then` after each call of a method of the prototype: the product has no hook between two steps. */
+function afterCall<Target extends object>(
+  target: Target,
+  name: keyof Target,
+  then: (self: Target, args: readonly unknown[], result: unknown) => void,
+): void {
+  const original = target[name] as Method;
+  const value = function (this: Target, ...args: unknown[]): unknown {
+    const result = original.apply(this, args);
+    then(this, args, result);
+    return result;
+  };
+  Object.defineProperty(target, name, { value });
+}
 
 /**
  * Calls back after each step of a drop, recognized by its effect on a segment: its rows are gone for readers,
