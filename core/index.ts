@@ -95,6 +95,7 @@ export {
 export * from './funnel/bytes.ts';
 export * from './funnel/counts.ts';
 export * from './funnel/documents.ts';
+export * from './funnel/notes.ts';
 export * from './funnel/reading.ts';
 export * from './limits/disk-level.ts';
 export * from './limits/fair-budget.ts';

@@ -4,17 +4,8 @@ import { HEADER } from '../log/topics.ts';
 import { funnelLatencyBucket, MAX_FUNNEL_SAMPLES } from '../ports/counters.ts';
 import { InvalidInput } from '../primitives/errors.ts';
 import { BytesTally } from './bytes.ts';
-import {
-  type CountedEvent,
-  countedEvent,
-  countRecords,
-  type EventKind,
-  eventKind,
-  incrementsIn,
-  type StageNote,
-  summedCountsIn,
-  Tally,
-} from './counts.ts';
+import { countRecords, incrementsIn, summedCountsIn, Tally } from './counts.ts';
+import { type CountedEvent, countedEvent, type EventKind, eventKind, type StageNote } from './notes.ts';
 
 const MINUTE_MS = 60_000;
 const AT = Date.parse('2026-01-01T10:00:30.000Z');

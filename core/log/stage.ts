@@ -1,4 +1,4 @@
-import type { StageNote } from '../funnel/counts.ts';
+import type { StageNote } from '../funnel/notes.ts';
 import type { ScopeBytes } from '../ports/counters.ts';
 import type { LogEntry, NewEntry } from './event-log.ts';
 
