@@ -244,6 +244,14 @@ function withTraitsInOnePlace({ traits, context }: EventBody): Pick<EventBody, '
   return { traits: { ...copied, ...traits }, context: others };
 }
 
+/** The response to a single event that is refused: 413 for its size, else 400. */
+export function refusedEvent(
+  { error, details }: { readonly error: string; readonly details: readonly ErrorDetail[] },
+  fields: ApiError['fields'] = {},
+): ApiError {
+  return new ApiError(error === 'payload too large' ? 413 : 400, error, { details, fields });
+}
+
 function refuse(path: string, message: string): RefusedEvent {
   return { ok: false, error: 'invalid request', details: [{ path, message }] };
 }
@@ -285,10 +293,7 @@ export function readTrialEvent(
   const validate = request.compileValidationSchema(callItems[type]);
   if (!validate(item)) throw invalidRequest(...describeValidation(validate.errors ?? [], 'body'));
   const shaped = shapeEvent(type, item as EventBody, trialKey(triedBy), receivedAt);
-  if (!shaped.ok)
-    throw new ApiError(shaped.error === 'payload too large' ? 413 : 400, shaped.error, {
-      details: shaped.details,
-    });
+  if (!shaped.ok) throw refusedEvent(shaped);
   return shaped.event;
 }
 

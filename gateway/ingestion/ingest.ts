@@ -9,6 +9,7 @@ import {
   type NewEntry,
   type Permit,
   parseExact,
+  permissionOf,
   type Span,
   TooLarge,
   TributaryError,
@@ -16,8 +17,9 @@ import {
   type WriteKey,
 } from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
+import { wrongKind } from '../authentication/caller.ts';
 import type { GatewayDependencies } from '../dependencies.ts';
-import { unavailable } from '../errors/api-error.ts';
+import { permissionDenied, unavailable } from '../errors/api-error.ts';
 import { UnconfirmedBytes, workspaceOwners } from '../limits/memory-budgets.ts';
 import { type IpAddress, UNKNOWN } from '../server/addresses.ts';
 import type { ShapedEvent } from './event.ts';
@@ -36,6 +38,12 @@ type Ingest = (
   events: readonly ShapedEvent[],
   unconfirmed: () => Readonly<Record<string, unknown>>,
 ) => Promise<readonly number[]>;
+
+/** The write key of a producer. 403 for another credential. */
+export function writeKeyOf({ caller }: FastifyRequest): WriteKey {
+  if (caller.kind !== 'write_key') throw permissionDenied(wrongKind(caller, permissionOf('events.ingest')));
+  return caller.key;
+}
 
 /** The message for an event that exceeds the operator's limit of the log. */
 export const TOO_LARGE = 'the event is larger than this installation takes';

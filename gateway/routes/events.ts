@@ -1,13 +1,19 @@
-import { iso, permissionOf, VIOLATION_KINDS, type WriteKey } from '@tributary/core';
-import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
+import { iso, VIOLATION_KINDS } from '@tributary/core';
+import type { FastifyPluginAsync } from 'fastify';
 import { type Static, Type } from 'typebox';
-import { wrongKind } from '../authentication/caller.ts';
 import type { GatewayDependencies } from '../dependencies.ts';
-import { ApiError, type ErrorDetail, payloadTooLarge, permissionDenied } from '../errors/api-error.ts';
+import { ApiError, payloadTooLarge } from '../errors/api-error.ts';
 import { createBatchReader, itemsTooLarge, messageIds } from '../ingestion/batch.ts';
 import { contractFor, createBatchContractCheck, evaluateContract } from '../ingestion/contract-check.ts';
-import { type EventBody, eventBodies, MAX_BATCH, NATIVE_TYPES, shapeEvent } from '../ingestion/event.ts';
-import { createIngest, TOO_LARGE } from '../ingestion/ingest.ts';
+import {
+  type EventBody,
+  eventBodies,
+  MAX_BATCH,
+  NATIVE_TYPES,
+  refusedEvent,
+  shapeEvent,
+} from '../ingestion/event.ts';
+import { createIngest, TOO_LARGE, writeKeyOf } from '../ingestion/ingest.ts';
 import { consumeEventQuota } from '../limits/rate-limits.ts';
 import { disconnectSignal, PRODUCER_TURNS } from '../limits/turns.ts';
 import { listOf, nullable, oneOf } from '../resources/schemas.ts';
@@ -144,7 +150,7 @@ export const eventRoutes: FastifyPluginAsync<GatewayDependencies> = async (app, 
         const isExact = request.tolerantBody !== undefined;
         const receivedAt = iso(dependencies.clock());
         const shaped = shapeEvent(type, request.body, key, receivedAt, isExact);
-        if (!shaped.ok) throw refused(shaped.error, shaped.details);
+        if (!shaped.ok) throw refusedEvent(shaped);
         if (request.query.check === 'contract') {
           const contract = contractFor(shaped.event, dependencies);
           const verdict =
@@ -202,15 +208,6 @@ export const eventRoutes: FastifyPluginAsync<GatewayDependencies> = async (app, 
     },
   );
 };
-
-function writeKeyOf({ caller }: FastifyRequest): WriteKey {
-  if (caller.kind !== 'write_key') throw permissionDenied(wrongKind(caller, permissionOf('events.ingest')));
-  return caller.key;
-}
-
-function refused(error: string, details: readonly ErrorDetail[]): ApiError {
-  return new ApiError(error === 'payload too large' ? 413 : 400, error, { details });
-}
 
 /** 400: the contract blocks it, and nothing was stored. */
 function blocked(violations: readonly { kind: string; path: string; message: string }[]): ApiError {

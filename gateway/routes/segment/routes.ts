@@ -4,17 +4,16 @@ import {
   iso,
   type JsonObject,
   MAX_EVENT_BYTES,
-  permissionOf,
   type WriteKey,
 } from '@tributary/core';
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import { type TProperties, Type } from 'typebox';
-import { sdkCredentialOf, wrongKind } from '../../authentication/caller.ts';
+import { sdkCredentialOf } from '../../authentication/caller.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
-import { ApiError, payloadTooLarge, permissionDenied, unsupportedMediaType } from '../../errors/api-error.ts';
+import { payloadTooLarge, unsupportedMediaType } from '../../errors/api-error.ts';
 import { createBatchReader, itemsTooLarge, messageIds, type RejectedItem } from '../../ingestion/batch.ts';
-import { callItems, MAX_BATCH } from '../../ingestion/event.ts';
-import { createIngest } from '../../ingestion/ingest.ts';
+import { callItems, MAX_BATCH, refusedEvent } from '../../ingestion/event.ts';
+import { createIngest, writeKeyOf } from '../../ingestion/ingest.ts';
 import { consumeEventQuota } from '../../limits/rate-limits.ts';
 import { MAX_BODY_BYTES } from '../../request-body/request-body.ts';
 import {
@@ -265,7 +264,7 @@ export const segmentRoutes: FastifyPluginAsync<GatewayDependencies> = async (app
         async (request, reply) => {
           const { rejected } = await take(request, { calls: [request.body], call, frame: {}, frameBytes: 0 });
           const [refusal] = rejected;
-          if (refusal !== undefined) throw refused(refusal, {});
+          if (refusal !== undefined) throw refusedEvent(refusal);
           return reply.send({ success: true });
         },
       );
@@ -283,7 +282,7 @@ export const segmentRoutes: FastifyPluginAsync<GatewayDependencies> = async (app
         if (isTooLarge(frameBytes, batch.length, limits)) throw payloadTooLarge('', FRAME_TOO_LARGE);
         const { taken, rejected } = await take(request, { calls: batch, call: undefined, frame, frameBytes });
         const [first] = rejected;
-        if (first !== undefined && taken === 0) throw refused(first, { rejected });
+        if (first !== undefined && taken === 0) throw refusedEvent(first, { rejected });
         return reply.send({ success: true, ...(first === undefined ? {} : { rejected }) });
       },
     );
@@ -339,18 +338,9 @@ function schemaOf(
   return { ...names, description: BODY, body, querystring: callQuery, response: { 200: takenAnswer } };
 }
 
-function writeKeyOf({ caller }: FastifyRequest): WriteKey {
-  if (caller.kind !== 'write_key') throw permissionDenied(wrongKind(caller, permissionOf('events.ingest')));
-  return caller.key;
-}
-
 /** The credential of the request, which the SDK settings contain. */
 function rawKeyOf(request: FastifyRequest): string {
   return sdkCredentialOf(request) ?? '';
-}
-
-function refused({ error, details }: RejectedItem, fields: Readonly<Record<string, unknown>>): ApiError {
-  return new ApiError(error === 'payload too large' ? 413 : 400, error, { details, fields });
 }
 
 /** The address at which a client reached the gateway. */
