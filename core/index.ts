@@ -197,3 +197,4 @@ export {
   USERS as USERS_TABLE,
 } from './warehouse/names.ts';
 export * from './warehouse/schema.ts';
+export { join as joinColumnTypes } from './warehouse/types.ts';

@@ -26,13 +26,15 @@ interface Open {
  */
 export class Connections {
   readonly #guard: EgressGuard;
+  readonly #maxBytesAMinute: number;
   readonly #open = new Set<Open>();
   #checking: NodeJS.Timeout | undefined;
   #checks = 0;
   #lastFailure: Error | undefined;
 
-  constructor(guard: EgressGuard) {
+  constructor(guard: EgressGuard, maxBytesAMinute = MAX_BYTES_A_MINUTE) {
     this.#guard = guard;
+    this.#maxBytesAMinute = maxBytesAMinute;
   }
 
   /** The error of the connection that failed last. */
@@ -75,7 +77,7 @@ export class Connections {
       const isNewMinute = this.#checks % (MINUTE_MS / CHECK_MS) === 0;
       for (const open of this.#open) {
         const { socket, readBefore } = open;
-        if (socket.bytesRead - readBefore > MAX_BYTES_A_MINUTE)
+        if (socket.bytesRead - readBefore > this.#maxBytesAMinute)
           socket.destroy(new ResponseTooLarge('too much was answered'));
         if (isNewMinute) open.readBefore = socket.bytesRead;
       }

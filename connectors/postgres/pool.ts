@@ -14,6 +14,8 @@ import { PasswordInClear, ResponseRefused, ResponseTooLarge } from '../failures.
 import { type ServerSettings, sqlStateOf } from './server.ts';
 
 const IDLE_MS = 30_000;
+/** Hundreds of tables with hundreds of columns are described for each of the loads of a minute. */
+const MAX_BYTES_OF_ROWS_A_MINUTE = 256 * 1_024 * 1_024;
 
 interface PoolOptions {
   readonly timeoutMs: number;
@@ -34,7 +36,7 @@ export class ServerPool {
     { host, port, tls, ca, database, username, password }: ServerSettings,
     { timeoutMs, workspaceId, max, hasRows }: PoolOptions,
   ) {
-    const connections = new Connections(egress);
+    const connections = new Connections(egress, hasRows ? MAX_BYTES_OF_ROWS_A_MINUTE : undefined);
     this.#connections = connections;
     this.#pool = new pg.Pool({
       Client: boundedClient(workspaceId, { isEncrypted: tls, ...(hasRows && { hasRows }) }),

@@ -49,6 +49,25 @@ export function lanesOf(
   return [LIVE, ...replays.reverse().map((replay) => ({ id: replay.id, replay }))];
 }
 
+/** Replays whose rule was deleted: those of warehouses end with their loaders. */
+export function abandonedReplays(
+  state: Pick<CatalogView, 'entities' | 'entity'>,
+  { workspace_id }: Destination,
+  finished: ReadonlySet<string>,
+  createdAfter: number,
+): readonly Replay[] {
+  return state
+    .entities('replay', workspace_id)
+    .filter(
+      ({ id, rule_id, status, created_at }) =>
+        status === 'active' &&
+        rule_id !== null &&
+        !finished.has(id) &&
+        Date.parse(created_at) > createdAfter &&
+        state.entity('rule', workspace_id, rule_id) === undefined,
+    );
+}
+
 /** The rules that decide which events a warehouse gets, oldest first; without any it gets all. */
 export function rulesOf(
   state: Pick<CatalogView, 'entities'>,

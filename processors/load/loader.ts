@@ -27,7 +27,15 @@ import {
 import { type DestinationReport, HealthCounts, HealthTally } from '../deliver/health.ts';
 import type { Transformer } from '../route/transformer.ts';
 import { type BatchTools, makeBatch } from './batch.ts';
-import { boundsOf, continuation, isOfWarehouse, type Lane, lanesOf, rangesText } from './lanes.ts';
+import {
+  abandonedReplays,
+  boundsOf,
+  continuation,
+  isOfWarehouse,
+  type Lane,
+  lanesOf,
+  rangesText,
+} from './lanes.ts';
 import { type BatchBounds, isOfWorkspace, readRecords } from './reading.ts';
 import type { LoadRecords } from './records.ts';
 import { BEHIND_INTERVALS, loadWaitMs } from './timing.ts';
@@ -246,6 +254,7 @@ export class WarehouseLoader {
         if (lane.id === LIVE_LANE && !more) this.#loadedAt = began;
         hasMore ||= more;
       }
+      await this.#endAbandoned(destination);
       this.#hasMore = hasMore;
       this.#noteResult(undefined, elapsed() - began);
     } catch (error) {
@@ -473,6 +482,23 @@ export class WarehouseLoader {
       at: iso(clock()),
     };
     await records.appendStep(step);
+  }
+
+  /** Ends backfills whose rule was deleted, as the stage `replay` ends other replays. */
+  async #endAbandoned(destination: Destination): Promise<void> {
+    const { catalog, clock, history, records, retentionMs } = this.#dependencies;
+    const since = clock() - retentionMs;
+    for (const { id, workspace_id } of abandonedReplays(catalog.state, destination, this.#finished, since)) {
+      const entry = await history.get('replay', workspace_id, id);
+      const step = entry?.body as unknown as ReplayStep | undefined;
+      // History may be behind: it is asked again at the next load.
+      if (step === undefined) continue;
+      if (step.status === 'running' && step.loaded_into === destination.id) {
+        const ended = { status: 'failed', reason: 'the rule was deleted', at: iso(clock()) } as const;
+        await records.appendStep({ ...step, ...ended, number: step.number + 1 });
+      }
+      this.#finished.add(id);
+    }
   }
 
   async #fail(destination: Destination, error: unknown, durationMs: number): Promise<void> {

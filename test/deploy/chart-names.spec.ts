@@ -64,7 +64,8 @@ describe('the chart', () => {
       const sources = reads.map(({ topic }) => topic);
       expect(sources).toEqual(expect.arrayContaining(table[name]));
       // Their records wait for their time, or are in one partition, or are few.
-      const unscaled = /^(deliveries[.]retry|catalog$|mail|replays|loads$|profiles[.]operations$|funnel[.]counts$)/;
+      const unscaled =
+        /^(deliveries[.]retry|catalog$|mail|replays|loads$|profiles[.]operations$|funnel[.]counts$)/;
       expect(sources.filter((topic) => !table[name].includes(topic) && !unscaled.test(topic))).toEqual([]);
     }
   });

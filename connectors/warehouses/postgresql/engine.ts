@@ -1,8 +1,10 @@
 import {
+  type ColumnType,
   type CommitResult,
   DISCARDS_TABLE,
   type HeldColumn,
   IDENTITY_MAP_TABLE,
+  joinColumnTypes,
   type LedgerRow,
   type TableChange,
   type TableColumns,
@@ -129,6 +131,7 @@ export class PostgresqlWarehouse implements Warehouse {
     return this.#transaction(signal, async (client) => {
       await this.#lock(client);
       if (!(await this.#writeLedger(client, batch.ledger))) return { done: false };
+      await this.#checkTypes(client, batch);
       const loader = new BatchLoader(client, this.#schema);
       await loader.load(batch);
       return { done: true, inserted: loader.inserted, refused: loader.refused };
@@ -229,12 +232,19 @@ export class PostgresqlWarehouse implements Warehouse {
         await client.query(`create index _tributary_ucid on ${this.#schema}.${quoted(table)} (ucid)`);
       return;
     }
-    const missing = new Map([...add].filter(([column]) => !described.has(column)));
+    // Another load may have made the column since, or widened it.
+    const wanted = [...add, ...[...widen].map(([column, { to }]) => [column, to] as const)];
+    const missing = new Map(wanted.filter(([column]) => !described.has(column)));
+    const narrow = new Map<string, { readonly from: ColumnType; readonly to: ColumnType }>();
+    for (const [column, to] of wanted) {
+      const from = described.get(column);
+      if (from !== undefined && from !== to && joinColumnTypes(from, to) === to)
+        narrow.set(column, { from, to });
+    }
     await this.#tryEach(client, table, missing, held, (columns) => addColumns(this.#schema, table, columns));
     const key = keyOf(table, missing);
     if (key !== undefined && table !== IDENTITY_MAP_TABLE)
       await client.query(createKey(this.#schema, table, key));
-    const narrow = new Map([...widen].filter(([column, { from }]) => described.get(column) === from));
     await this.#tryEach(client, table, narrow, held, (columns) => widenColumns(this.#schema, table, columns));
   }
 
@@ -254,6 +264,19 @@ export class PostgresqlWarehouse implements Warehouse {
       return;
     }
     for (const column of columns.keys()) held.push({ table, column, reason: refusalText(refusal) });
+  }
+
+  /** A text column takes any value, in other words than ours: nothing is written that was planned for another type. */
+  async #checkTypes(client: PoolClient, { inserts, profiles }: WarehouseBatch): Promise<void> {
+    const all = profiles === undefined ? inserts : [...inserts, profiles.users];
+    const described = await this.#describe(
+      client,
+      all.map(({ table }) => table),
+    );
+    for (const { table, columns } of all)
+      for (const [column, type] of columns)
+        if (described.get(table)?.get(column) !== type)
+          throw new Unavailable(`the column "${column}" of the table "${table}" was changed during the load`);
   }
 
   /** False where another loader has written it. */

@@ -2,6 +2,7 @@ import {
   type CanonicalEvent,
   eventKey,
   HEADER,
+  historyEntryOfReplay,
   type LoadRecord,
   type LogEntry,
   nameId,
@@ -336,6 +337,46 @@ describe('a replay for a rule of a warehouse', () => {
     if (step === undefined) throw new Error('no step');
     expect(await run('replay', [step])).toEqual([]);
     expect((await steps()).at(-1)).toMatchObject({ replay_id: id, events: 4, loaded_into: WAREHOUSE });
+  });
+});
+
+it('a backfill whose rule was deleted ends, so that it counts as running no longer', async () => {
+  const { start, catalog, history, read } = await setUpLoading({ rule: {} });
+  const id = nameId('replay');
+  const created_at = '2026-01-01T09:00:00.000Z';
+  catalog.at = created_at;
+  catalog.add('replay.created', id, {
+    id,
+    workspace_id: WORKSPACE,
+    rule_id: 'r1',
+    since: created_at,
+    until: created_at,
+    events_per_second: 100,
+    status: 'active',
+    created_by: 'a',
+  });
+  const step: ReplayStep = {
+    replay_id: id,
+    workspace_id: WORKSPACE,
+    number: 3,
+    status: 'running',
+    cursors: [],
+    looked_at: 7,
+    events: 7,
+    loaded_into: WAREHOUSE,
+    created_at,
+    at: created_at,
+  };
+  await history.put([historyEntryOfReplay(step)]);
+  catalog.add('rule.deleted', 'r1', {});
+  start();
+  await until(async () => (await read(TOPIC.replays)).length > 0);
+  const [ended] = await read(TOPIC.replays);
+  expect(JSON.parse(ended?.value ?? '')).toMatchObject({
+    replay_id: id,
+    number: 4,
+    status: 'failed',
+    reason: 'the rule was deleted',
   });
 });
 
