@@ -13,6 +13,7 @@ import {
   type ProfileChangeValue,
   planLoad,
   type TableSchema,
+  Unavailable,
   type Warehouse,
 } from '@tributary/core';
 
@@ -74,6 +75,17 @@ export class TestLoader {
 
   constructor(warehouse: Warehouse) {
     this.warehouse = warehouse;
+  }
+
+  /** Plans again where another load made the plan old, or has written this one. */
+  async loadAtLast(events: readonly CanonicalEvent[], options: LoadOptions): Promise<void> {
+    while (true) {
+      try {
+        if ((await this.load(events, options)).result.done) return;
+      } catch (error) {
+        if (!(error instanceof Unavailable)) throw error;
+      }
+    }
   }
 
   async load(events: readonly CanonicalEvent[], options: LoadOptions = {}): Promise<Loaded> {

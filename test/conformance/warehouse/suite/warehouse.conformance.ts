@@ -94,7 +94,10 @@ export function warehouseConformance(name: string, create: () => Promise<Warehou
         const events = rows(50);
         await loader.load(events.slice(0, 30));
         const backfill = new TestLoader(harness.open());
-        await Promise.all([backfill.load(events, { lane: 'replay-1' }), loader.load(events.slice(30))]);
+        await Promise.all([
+          backfill.loadAtLast(events, { lane: 'replay-1' }),
+          loader.loadAtLast(events.slice(30), {}),
+        ]);
         await backfill.load(events, { lane: 'replay-2' });
         expect(await ids('order')).toEqual(events.map(({ message_id }) => message_id).sort());
       });
@@ -329,14 +332,7 @@ export function warehouseConformance(name: string, create: () => Promise<Warehou
           const events = [0, 1, 2].map((table) =>
             track(`Busy ${table}`, { [`p${batch}`]: lane % 2 === 0 ? 1.5 : 'text', [`own${lane}`]: batch }),
           );
-          // A plan that another load made old is made again.
-          for (let isLoaded = false; !isLoaded; ) {
-            const { result } = await one.load(events, { lane: `lane-${lane}` }).catch((error: unknown) => {
-              if (error instanceof Unavailable) return { result: { done: false } };
-              throw error;
-            });
-            isLoaded = result.done;
-          }
+          await one.loadAtLast(events, { lane: `lane-${lane}` });
         }
       };
       await Promise.all(loaders.map(load));
@@ -431,8 +427,8 @@ export function warehouseConformance(name: string, create: () => Promise<Warehou
         await other.load([track('Order', { n: 'text', more: true })], { lane: 'other' });
         await loader.load([track('Order', { n: 2, own: 1 })]);
         await Promise.all([
-          loader.load([track('Order', { fresh: 1 })]),
-          other.load([track('Order', { fresh: 1.5 })], { lane: 'other' }),
+          loader.loadAtLast([track('Order', { fresh: 1 })], {}),
+          other.loadAtLast([track('Order', { fresh: 1.5 })], { lane: 'other' }),
         ]);
         expect(await column('order', 'n')).toEqual(['1', '2', null, null, 'text']);
         expect(await ids('order')).toHaveLength(5);
