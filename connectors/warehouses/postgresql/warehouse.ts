@@ -29,6 +29,7 @@ function open({ egress, timeoutMs }: ConnectorContext, destination: ConnectorDes
     commit: async (...args) => (await engine()).commit(...args),
     delete: async (...args) => (await engine()).delete(...args),
     test: async (...args) => (await engine()).test(...args),
-    close: async () => (await opening)?.close(),
+    // One that could not be opened has nothing to close; its calls were told why.
+    close: async () => (await opening?.catch(() => undefined))?.close(),
   };
 }
