@@ -188,7 +188,12 @@ export * from './security/secrets.ts';
 export { batchId } from './warehouse/batch-id.ts';
 export { contractTypes } from './warehouse/contract-types.ts';
 export { LoadDraft } from './warehouse/load-draft.ts';
-export { type LoadPlan, type PlanOptions, planLoad } from './warehouse/load-plan.ts';
+export {
+  type LoadPlan,
+  type PlanningSteps,
+  type PlanOptions,
+  planSteps,
+} from './warehouse/load-plan.ts';
 export * from './warehouse/loads.ts';
 export {
   DISCARDS as DISCARDS_TABLE,

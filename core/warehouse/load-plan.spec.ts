@@ -5,8 +5,7 @@ import { type CanonicalEvent, isObject, type Json, type JsonObject } from '../ev
 import { contractTypes } from './contract-types.ts';
 import { LAYOUTS } from './layout.ts';
 import { LoadDraft } from './load-draft.ts';
-import { planLoad } from './load-plan.ts';
-import { LIMITS, ModelWarehouse, type Row, track } from './model-warehouse.fixture.ts';
+import { LIMITS, ModelWarehouse, planLoad, type Row, track } from './model-warehouse.fixture.ts';
 import { decimalOf } from './types.ts';
 
 const contract = (properties: JsonObject, event_name = 'Order') =>

@@ -46,11 +46,17 @@ export interface PlanOptions {
   readonly loadedAt: string;
 }
 
+/** The steps of planning a load, of about a millisecond each: a thread that others need yields between them. */
+export type PlanningSteps = Generator<void, LoadPlan>;
+
+/** Rows whose values are looked at in one step. */
+const STEP_ROWS = 500;
+
 /**
  * Decides the types of all columns and makes the rows. The draft's rows lose the values that do not fit, so it may be planned
  * again with columns that are held, but not for another warehouse.
  */
-export function planLoad(draft: LoadDraft, options: PlanOptions): LoadPlan {
+export function* planSteps(draft: LoadDraft, options: PlanOptions): PlanningSteps {
   const { limits, loadedAt } = options;
   const { tables, profiles } = draft;
   const plans: TablePlan[] = [];
@@ -63,10 +69,11 @@ export function planLoad(draft: LoadDraft, options: PlanOptions): LoadPlan {
     const rows = table.name === USERS ? table.rows.filter((row) => newest.has(row)) : table.rows;
     const plan = planTable(table, table.layout.fixed, options);
     plans.push(plan);
-    takeOutMisfits(table, rows, plan.types, limits);
+    yield* takeOutMisfits(table, rows, plan.types, limits);
     for (const { source, lost } of rows) if (lost.length > 0) discards.add(table.name, source, lost);
     loaded.set(table.name, tableRows(table, rows, plan.types, loadedAt));
     sources.set(table.name, rows);
+    yield;
   }
   for (const { source, lost } of draft.dropped) discards.add('', source, [lost]);
   const planFixed = (name: string, fixed: ReadonlyMap<string, ColumnType>) => {
@@ -116,12 +123,12 @@ function profileRows(
 }
 
 /** Moves values that their column does not hold to those that are lost. */
-function takeOutMisfits(
+function* takeOutMisfits(
   { columns }: DraftTable,
   rows: readonly DraftRow[],
   types: ReadonlyMap<string, ColumnType>,
   limits: WarehouseLimits,
-): void {
+): Generator<void, void> {
   const doubtful = new Set<string>();
   for (const [name, column] of columns) {
     const type = types.get(name);
@@ -129,7 +136,8 @@ function takeOutMisfits(
     if (!isSafe || column.hasOddText) doubtful.add(name);
   }
   if (doubtful.size === 0) return;
-  for (const { names, values, lost } of rows)
+  for (const [index, { names, values, lost }] of rows.entries()) {
+    if (index % STEP_ROWS === STEP_ROWS - 1) yield;
     for (const [at, { column, path }] of names.entries()) {
       const value = values[at] ?? null;
       if (value === null || !doubtful.has(column)) continue;
@@ -147,6 +155,7 @@ function takeOutMisfits(
           isInColumn: true,
         });
     }
+  }
 }
 
 function misfit(type: ColumnType | undefined): string {

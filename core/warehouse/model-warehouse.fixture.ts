@@ -8,8 +8,17 @@ import type {
   WarehouseLimits,
 } from '../ports/warehouse.ts';
 import { LoadDraft } from './load-draft.ts';
-import { type LoadPlan, planLoad } from './load-plan.ts';
+import { type LoadPlan, type PlanOptions, planSteps } from './load-plan.ts';
 import type { ContractTypes, TableSchema } from './schema.ts';
+
+/** `planSteps` in one go. */
+export function planLoad(draft: LoadDraft, options: PlanOptions): LoadPlan {
+  const steps = planSteps(draft, options);
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done === true) return value;
+  }
+}
 
 export const LIMITS: WarehouseLimits = {
   nameLength: 63,

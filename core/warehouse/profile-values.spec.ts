@@ -1,8 +1,7 @@
 import { expect, it } from 'vitest';
 import type { ProfileRecord } from '../profiles/record.ts';
 import { LoadDraft } from './load-draft.ts';
-import { planLoad } from './load-plan.ts';
-import { LIMITS } from './model-warehouse.fixture.ts';
+import { LIMITS, planLoad } from './model-warehouse.fixture.ts';
 
 const record: ProfileRecord = {
   ucid: 'U1',

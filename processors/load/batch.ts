@@ -1,4 +1,3 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import {
   batchId,
   type CanonicalEvent,
@@ -23,11 +22,12 @@ import {
   type LogEntry,
   type LogRange,
   organizationOf,
+  type PlanningSteps,
   type PlanOptions,
   type ProfileChangeValue,
   type ProfileStore,
   parseExact,
-  planLoad,
+  planSteps,
   recordOf,
   type SchemaLedger,
   type ShownChange,
@@ -207,17 +207,27 @@ async function prepared(
 
 /** Changes the tables as planned. What the warehouse does not let change is planned again as it is. */
 async function altered(
-  { warehouse, signal }: BatchTools,
+  { warehouse, elapsed, signal }: BatchTools,
   draft: LoadDraft,
   options: Omit<PlanOptions, 'held'>,
 ): Promise<LoadPlan> {
   const held: HeldColumn[] = [];
   for (;;) {
-    await nextTurn();
-    const plan = planLoad(draft, { ...options, held });
+    const plan = await planned(planSteps(draft, { ...options, held }), elapsed, signal);
     const more = plan.changes.length === 0 ? [] : await warehouse.alter(plan.changes, signal);
     if (more.length === 0) return plan;
     held.push(...more);
+  }
+}
+
+/** Plans in slices, as the stages of the process use the same thread. */
+async function planned(steps: PlanningSteps, elapsed: Clock, signal: AbortSignal): Promise<LoadPlan> {
+  const thread = new EventLoopYielder(elapsed);
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done === true) return value;
+    signal.throwIfAborted();
+    if (thread.isYieldDue) await thread.yield();
   }
 }
 

@@ -10,8 +10,9 @@ import {
   type Json,
   LoadDraft,
   type LoadPlan,
+  type PlanOptions,
   type ProfileChangeValue,
-  planLoad,
+  planSteps,
   type TableSchema,
   Unavailable,
   type Warehouse,
@@ -99,7 +100,7 @@ export class TestLoader {
     for (const [at, change] of changes.entries()) draft.addChange(change, `profiles.changes/0/${from + at}`);
     const contracts = contractTypes(options.contracts ?? [], limits.nameLength);
     const plan = async (held: readonly HeldColumn[]) =>
-      planLoad(draft, {
+      planned(draft, {
         limits,
         schema,
         contracts,
@@ -107,17 +108,25 @@ export class TestLoader {
         described: await warehouse.describe(draft.tableNames, signal),
         loadedAt: NEVER_LOADED,
       });
-    let planned = await plan([]);
-    const held = await warehouse.alter(planned.changes, signal);
-    if (held.length > 0) planned = await plan(held);
-    if (options.forgets !== true) for (const table of planned.schema) schema.set(table.table, table);
+    let decided = await plan([]);
+    const held = await warehouse.alter(decided.changes, signal);
+    if (held.length > 0) decided = await plan(held);
+    if (options.forgets !== true) for (const table of decided.schema) schema.set(table.table, table);
     const seq = options.seq ?? (newest?.seq ?? 0) + 1;
     const ranges = [{ topic: 'events.accepted', partition: 0, from, to: this.#offset }];
-    const { rows, inserts, profiles, discardsOf, drifts } = planned;
+    const { rows, inserts, profiles, discardsOf, drifts } = decided;
     const batch = batchId('destination', lane, seq, ranges);
     const ledger = { lane, seq, batch, ranges, rows, loadedAt: NEVER_LOADED };
     const result = await warehouse.commit({ ledger, attempt: 1, inserts, profiles, discardsOf }, signal);
-    return { plan: planned, result, drifts };
+    return { plan: decided, result, drifts };
+  }
+}
+
+function planned(draft: LoadDraft, options: PlanOptions): LoadPlan {
+  const steps = planSteps(draft, options);
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done === true) return value;
   }
 }
 
