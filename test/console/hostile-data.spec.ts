@@ -135,7 +135,7 @@ describe.skipIf(chromiumPath === undefined)('a workspace with a script as every 
     expect(writeKey.length).toBeGreaterThan(20);
     await page.getByRole('link', { name: 'Destinations' }).click();
     await page.getByRole('link', { name: 'New destination' }).first().click();
-    await page.getByRole('button', { name: /^PostgreSQL/ }).click();
+    await page.getByRole('button', { name: /^PostgreSQL(?! \(warehouse)/ }).click();
     for (const [label, text] of [
       ['Name', 'Warehouse'],
       ['Host', '127.0.0.1'],
