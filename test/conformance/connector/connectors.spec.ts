@@ -3,13 +3,26 @@ import { describe, expect, it } from 'vitest';
 import { createTestConnectors } from './suite/harness.ts';
 
 const connectors = createTestConnectors();
+const descriptions = [...connectors.descriptions.values()];
+const warehouses = descriptions.flatMap(({ type, isWarehouse }) => (isWarehouse === true ? [type] : []));
 /** The connectors of the Segment pack share a folder, have their own formats, and are covered by its spec. */
-const own = [...connectors.descriptions.keys()].filter((type) => !type.startsWith('segment-'));
+const own = descriptions.flatMap(({ type, isWarehouse }) =>
+  type.startsWith('segment-') || isWarehouse === true ? [] : [type],
+);
 
 describe('the registry', () => {
   it.each(own)('%s has a spec that runs the conformance suite', async (type) => {
     const spec = await readFile(new URL(`./${type}/conformance.spec.ts`, import.meta.url), 'utf8');
     expect(spec).toContain(`connectorConformance('${type}', `);
+  });
+
+  it.each(warehouses)('%s has a spec that runs the suite of warehouses', async (type) => {
+    const engine = type.replace('warehouse-', '');
+    const spec = await readFile(
+      new URL(`../warehouse/${engine}/conformance.spec.ts`, import.meta.url),
+      'utf8',
+    );
+    expect(spec).toContain('warehouseConformance(');
   });
 
   it('knows a description under its own type', () => {
