@@ -140,7 +140,7 @@ export default defineConfig({
         test: {
           name: 'cluster alone',
           ...inOrder(3, 1),
-          include: isLong ? [`test/flows/**/*.${ALONE}.spec.ts`] : [],
+          include: [`test/flows/**/*.${isLong ? ALONE : 'cluster.alone'}.spec.ts`],
           ...ON_ENGINES,
         },
       },
