@@ -11,6 +11,7 @@ import {
 import { classifyNetworkFailure, DELIVERED } from '../failures.ts';
 import { excerptOf, secretTexts } from '../http/client.ts';
 import type { ConnectorContext } from '../kind.ts';
+import { caField, hostField, passwordField, portField, tlsField, usernameField } from '../settings.ts';
 import {
   type ConnectorCall,
   createClientConnector,
@@ -96,14 +97,35 @@ function storable(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, of]) => [storableText(name), storable(of)]));
 }
 
-/** The setting that names the database. */
-export const databaseField: JsonObject = {
-  type: 'string',
-  title: 'Database',
-  description: 'The name of the database.',
-  minLength: 1,
-  maxLength: 63,
-};
+/** The settings that sign in to the database of a server; `server` describes it. */
+export function databaseFields(server: string, port: number) {
+  return {
+    host: hostField(server),
+    port: portField(port),
+    tls: tlsField,
+    ca: caField,
+    database: {
+      type: 'string',
+      title: 'Database',
+      description: 'The name of the database.',
+      minLength: 1,
+      maxLength: 63,
+    },
+    username: usernameField,
+    password: passwordField,
+  } as const satisfies JsonObject;
+}
+
+/** The type of these settings. */
+export interface DatabaseSettings {
+  readonly host: string;
+  readonly port: number;
+  readonly tls: boolean;
+  readonly ca?: string;
+  readonly database: string;
+  readonly username: string;
+  readonly password?: string;
+}
 
 /** The setting that has a missing table created. */
 export const createTableField: JsonObject = {

@@ -14,7 +14,8 @@ import {
   columnsText,
   createRowConnector,
   createTableField,
-  databaseField,
+  type DatabaseSettings,
+  databaseFields,
   MAX_ROWS,
   type RowErrors,
   rowOf,
@@ -30,16 +31,7 @@ import {
 } from '../egress/response-heads.ts';
 import { PasswordInClear, RESET, ResponseRefused, ResponseTooLarge } from '../failures.ts';
 import type { ConnectorContext, ConnectorKind } from '../kind.ts';
-import {
-  caField,
-  createSettingsReader,
-  hostField,
-  passwordField,
-  portField,
-  secretNames,
-  tlsField,
-  usernameField,
-} from '../settings.ts';
+import { createSettingsReader, secretNames } from '../settings.ts';
 
 const TYPES: ColumnTypes = {
   id: 'char(36) character set ascii',
@@ -58,13 +50,7 @@ const settingsSchema = {
   required: ['host', 'database', 'username'],
   additionalProperties: false,
   properties: {
-    host: hostField('The server: MySQL (8.0 or newer) or MariaDB (10.6 or newer).'),
-    port: portField(3306),
-    tls: tlsField,
-    ca: caField,
-    database: databaseField,
-    username: usernameField,
-    password: passwordField,
+    ...databaseFields('The server: MySQL (8.0 or newer) or MariaDB (10.6 or newer).', 3306),
     table: {
       type: 'string',
       title: 'Table',
@@ -77,14 +63,7 @@ const settingsSchema = {
 } as const satisfies JsonObject;
 
 /** The type of the schema above. */
-interface MysqlSettings {
-  readonly host: string;
-  readonly port: number;
-  readonly tls: boolean;
-  readonly ca?: string;
-  readonly database: string;
-  readonly username: string;
-  readonly password?: string;
+interface MysqlSettings extends DatabaseSettings {
   readonly table: string;
   readonly create_table: boolean;
 }

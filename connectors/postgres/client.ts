@@ -1,11 +1,10 @@
 import { type Delivery, MAX_CONCURRENCY } from '@tributary/core';
-import { COLUMNS, type ColumnTypes, rowOf, type TableClient } from '../client/rows.ts';
+import { COLUMNS, type ColumnTypes, type DatabaseSettings, rowOf, type TableClient } from '../client/rows.ts';
 import type { EgressGuard } from '../egress/guard.ts';
 import { ServerPool } from './pool.ts';
-import type { ServerSettings } from './server.ts';
 
 /** The type of the settings as users write them. */
-export interface PostgresSettings extends ServerSettings {
+export interface PostgresSettings extends DatabaseSettings {
   readonly table: string;
   readonly create_table: boolean;
 }

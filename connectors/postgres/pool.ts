@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net';
 import { readServerFirst, ScramRefused } from '@tributary/core';
 import pg from 'pg';
+import type { DatabaseSettings } from '../client/rows.ts';
 import { keyDerivations } from '../client/thread-pool-queue.ts';
 import { Connections } from '../egress/connections.ts';
 import { type EgressGuard, HANDSHAKE } from '../egress/guard.ts';
@@ -11,7 +12,7 @@ import {
   type ResponseFilter,
 } from '../egress/response-heads.ts';
 import { PasswordInClear, ResponseRefused, ResponseTooLarge } from '../failures.ts';
-import { type ServerSettings, sqlStateOf } from './server.ts';
+import { sqlStateOf } from './server.ts';
 
 const IDLE_MS = 30_000;
 /** Hundreds of tables with hundreds of columns are described for each of the loads of a minute. */
@@ -33,7 +34,7 @@ export class ServerPool {
 
   constructor(
     egress: EgressGuard,
-    { host, port, tls, ca, database, username, password }: ServerSettings,
+    { host, port, tls, ca, database, username, password }: DatabaseSettings,
     { timeoutMs, workspaceId, max, hasRows }: PoolOptions,
   ) {
     const connections = new Connections(egress, hasRows ? MAX_BYTES_OF_ROWS_A_MINUTE : undefined);

@@ -1,29 +1,8 @@
-import type { JsonObject } from '@tributary/core';
-import { databaseField, type RowErrors } from '../client/rows.ts';
+import { databaseFields, type RowErrors } from '../client/rows.ts';
 import { codeOf, RESET } from '../failures.ts';
-import { caField, hostField, passwordField, portField, tlsField, usernameField } from '../settings.ts';
 
 /** The settings of a server that sign in to a database. */
-export const serverFields = {
-  host: hostField('The PostgreSQL server (12 or newer).'),
-  port: portField(5432),
-  tls: tlsField,
-  ca: caField,
-  database: databaseField,
-  username: usernameField,
-  password: passwordField,
-} as const satisfies JsonObject;
-
-/** The type of these settings. */
-export interface ServerSettings {
-  readonly host: string;
-  readonly port: number;
-  readonly tls: boolean;
-  readonly ca?: string;
-  readonly database: string;
-  readonly username: string;
-  readonly password?: string;
-}
+export const serverFields = databaseFields('The PostgreSQL server (12 or newer).', 5432);
 
 /** The SQLSTATE of an error of the server; undefined for any other error. */
 export function sqlStateOf(error: unknown): string | undefined {

@@ -5,7 +5,8 @@ import {
   type WarehouseLimits,
   warehouseName,
 } from '@tributary/core';
-import { type ServerSettings, serverFields } from '../../postgres/server.ts';
+import type { DatabaseSettings } from '../../client/rows.ts';
+import { serverFields } from '../../postgres/server.ts';
 import { createSettingsReader, secretNames } from '../../settings.ts';
 import { type LoadSettings, loadFields } from '../settings.ts';
 
@@ -47,7 +48,7 @@ const settingsSchema = {
 } as const satisfies JsonObject;
 
 /** The type of the schema above. */
-export interface PostgresqlSettings extends ServerSettings, LoadSettings {
+export interface PostgresqlSettings extends DatabaseSettings, LoadSettings {
   readonly schema?: string;
 }
 
