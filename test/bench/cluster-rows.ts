@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type EventLog, NO_LOGGER, NO_METRICS, TOPIC } from '@tributary/core';
 import { openEventLog, readConfig } from '@tributary/infra';
+import { eventually } from '../helpers/client.ts';
 import { sendBacklog } from './backlog.ts';
 import { type Cluster, startCluster, workedOff } from './cluster.ts';
 import { countEntries } from './count-entries.ts';
@@ -8,7 +9,7 @@ import type { BenchEngines } from './engines.ts';
 import { onEngines } from './installation.ts';
 import { counted, forward, type LatencySubject } from './pipeline-rows.ts';
 import { type BenchRow, perSecond } from './table.ts';
-import { cpuSeconds, microsecondsEach, residentMiB } from './usage.ts';
+import { cpuSeconds, microsecondsEach, peakResidentMiB } from './usage.ts';
 
 const SCALING_PARTITIONS = '12';
 const SAMPLE_MS = 250;
@@ -80,10 +81,14 @@ async function workOff(engines: BenchEngines, events: number): Promise<WorkedOff
     const before = { kafka: cpuSeconds(engines.kafka.pid), redis: cpuSeconds(engines.redis.pid) };
     const processor = cluster.startProcessor();
     await processor.printed(/ready at/);
-    let peakMiB = 0;
-    await workedOff(processor, () => {
-      peakMiB = Math.max(peakMiB, residentMiB(processor.pid));
-    });
+    // Stages have a lag once they were given partitions: before the first is counted, none has one.
+    await eventually(
+      () => counted(cluster.owner),
+      (count) => count > 0,
+      60_000,
+    );
+    await workedOff(processor);
+    const peakMiB = peakResidentMiB(processor.pid);
     const seconds = (performance.now() - startedAt) / 1_000;
     const cpu = {
       processor: microsecondsEach(cpuSeconds(processor.pid), events),

@@ -47,12 +47,9 @@ export async function startCluster(
 
 const SAMPLE_MS = 250;
 
-/** Resolves when a processor has worked a backlog off. `sample` is called on the way. */
-export async function workedOff(processor: ServerProcess, sample: () => void = () => {}): Promise<void> {
-  while ((await lagOf(await adminOf(processor))) !== 0) {
-    sample();
-    await sleep(SAMPLE_MS);
-  }
+/** Resolves when a processor has worked a backlog off. */
+export async function workedOff(processor: ServerProcess): Promise<void> {
+  while ((await lagOf(await adminOf(processor))) !== 0) await sleep(SAMPLE_MS);
 }
 
 /** Lag in records, summed over all stages of a process by its admin port; undefined until it has joined their groups. */

@@ -62,6 +62,12 @@ export function residentMiB(pid: number): number {
   return (pages * PAGE_BYTES) / 1024 / 1024;
 }
 
+/** The most memory that a process has had resident so far, MiB. */
+export function peakResidentMiB(pid: number): number {
+  const kibibytes = /^VmHWM:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
+  return Number(kibibytes) / 1024;
+}
+
 /** The peak memory of each quarter of a run, MiB. */
 export function quarterPeaks(samples: readonly number[]): readonly number[] {
   return [0, 1, 2, 3].map((quarter) => {

@@ -49,6 +49,18 @@ it('makes filler small', async () => {
   expect(batch?.lastOffset).toBe(99_999);
 });
 
+it('decodes no more of an answer than a stage wants at a time, however small it is compressed', async () => {
+  const batches = Array.from({ length: 40 }, (_, n) => {
+    const bytes = written([{ key: null, value: Buffer.alloc(700_000, 97), headers: {} }]);
+    bytes.writeBigInt64BE(BigInt(n));
+    return bytes;
+  });
+  const answer = Buffer.concat(batches);
+  expect(answer.length).toBeLessThan(50_000);
+  const read = await readBatches(answer);
+  expect(read.map(({ lastOffset }) => lastOffset)).toEqual([0, 1]);
+});
+
 describe('a large batch', () => {
   const codecOf = (bytes: Buffer) => bytes.readInt16BE(21) & 0b111;
   const alike = Array.from({ length: 100 }, (_, n) => ({

@@ -239,32 +239,40 @@ function writeRecord(
   }
 }
 
+/** Bytes of records that one answer is decoded to, at most; one batch may be larger. */
+const DECODED_BYTES = 1024 * 1024;
+
 /**
  * The batches of a fetched partition. A batch that the size of the answer cut off at the end is left out, as the next
- * fetch brings it. A batch that compaction emptied is there without records, so that a reader gets past it.
+ * fetch brings it, and so are those behind `DECODED_BYTES`: a broker counts compressed bytes, which may be a hundredth. A
+ * batch that compaction emptied is there without records, so that a reader gets past it.
  */
 export async function readBatches(bytes: Buffer): Promise<RecordBatch[]> {
   const batches: RecordBatch[] = [];
-  for (let at = 0; at + HEADER_BYTES <= bytes.length; ) {
+  let decodedBytes = 0;
+  for (let at = 0; at + HEADER_BYTES <= bytes.length && decodedBytes < DECODED_BYTES; ) {
     const end = at + LENGTH_END + bytes.readInt32BE(at + AT.length);
     if (end > bytes.length) break;
     const magic = bytes.readInt8(at + AT.magic);
     if (magic !== MAGIC) throw new Error(`record batches of format ${magic} are not read, only of ${MAGIC}`);
-    batches.push(await readBatch(bytes.subarray(at, end)));
+    const { batch, size } = await readBatch(bytes.subarray(at, end));
+    batches.push(batch);
+    decodedBytes += size;
     at = end;
   }
   return batches;
 }
 
-async function readBatch(bytes: Buffer): Promise<RecordBatch> {
+async function readBatch(bytes: Buffer): Promise<{ readonly batch: RecordBatch; readonly size: number }> {
   const attributes = bytes.readInt16BE(AT.attributes);
   const baseOffset = Number(bytes.readBigInt64BE(AT.baseOffset));
   const isControl = (attributes & CONTROL) !== 0;
   const codec = attributes & COMPRESSION;
   const body = bytes.subarray(HEADER_BYTES);
-  const reader = new WireReader(codec === 0 ? body : await decompressed(codec, body));
+  const plain = codec === 0 ? body : await decompressed(codec, body);
+  const reader = new WireReader(plain);
   const count = bytes.readInt32BE(AT.records);
-  return {
+  const batch = {
     lastOffset: baseOffset + bytes.readInt32BE(AT.lastOffsetDelta),
     producerId: bytes.readBigInt64BE(AT.producerId),
     isTransactional: (attributes & TRANSACTIONAL) !== 0,
@@ -280,6 +288,7 @@ async function readBatch(bytes: Buffer): Promise<RecordBatch> {
             (attributes & LOG_APPEND_TIME) === 0 ? undefined : Number(bytes.readBigInt64BE(AT.maxTimestamp)),
         }),
   };
+  return { batch, size: plain.length };
 }
 
 interface RecordsOf {

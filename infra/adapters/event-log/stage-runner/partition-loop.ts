@@ -65,7 +65,7 @@ export interface RunnerOptions {
   readonly clock?: Clock;
   /** Uncommitted entries of one partition in a flow stage, at most. Default 100,000. */
   readonly maxUncommitted?: number;
-  /** Bytes read from one partition at a time. Default 1 MiB. */
+  /** Bytes read from one partition at a time. Default 256 KiB. */
   readonly fetchBytes?: number;
   /** Pauses before repetitions, ms: the first, doubled up to the cap. Default 50 to 5,000. */
   readonly backoff?: Backoff;
@@ -85,7 +85,7 @@ export function createRunner(
     crashes: new CrashWatch(log, inFlight),
     space: options.space ?? { isFull: () => false, isSpent: () => false },
     backoff: options.backoff ?? { firstMs: 50, capMs: 5_000 },
-    fetchBytes: options.fetchBytes ?? 1024 * 1024,
+    fetchBytes: options.fetchBytes ?? 256 * 1024,
     maxUncommitted: options.maxUncommitted ?? 100_000,
     stopGraceMs: options.stopGraceMs ?? 10_000,
     clock: options.clock ?? Date.now,
