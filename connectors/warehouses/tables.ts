@@ -1,4 +1,5 @@
 import {
+  type ColumnType,
   DISCARDS_TABLE,
   IDENTITY_MAP_TABLE,
   type TableColumns,
@@ -24,10 +25,19 @@ export function plannedTables({ inserts, profiles }: WarehouseBatch) {
   return profiles === undefined ? inserts : [...inserts, profiles.users];
 }
 
-/** A text column takes any value, in other words than ours: nothing is written that was planned for another type. */
-export function checkTypes(batch: WarehouseBatch, described: ReadonlyMap<string, TableColumns>): void {
+/**
+ * A text column takes any value, in other words than ours: nothing is written that was planned for another type. `made` is the
+ * type that a new column gets, for engines without a type of each.
+ */
+export function checkTypes(
+  batch: WarehouseBatch,
+  described: ReadonlyMap<string, TableColumns>,
+  made: (column: string, type: ColumnType) => ColumnType = (_column, type) => type,
+): void {
   for (const { table, columns } of plannedTables(batch))
-    for (const [column, type] of columns)
-      if (described.get(table)?.get(column) !== type)
+    for (const [column, type] of columns) {
+      const found = described.get(table)?.get(column);
+      if (found !== type && found !== made(column, type))
         throw new Unavailable(`the column "${column}" of the table "${table}" was changed during the load`);
+    }
 }

@@ -12,7 +12,7 @@ const NAME_TAKEN = '42P07';
 export function failureOf(error: unknown, lastFailure: Error | undefined): unknown {
   const sqlState = sqlStateOf(error);
   const options = { cause: error };
-  if (sqlState !== undefined && CHANGED_MEANWHILE.has(sqlState))
+  if (isChangedMeanwhile(error))
     return new Unavailable(`the tables were changed during the load (${sqlState})`, options);
   if (error instanceof Error && sqlState === NAME_TAKEN)
     return new WarehouseRefused(refusalText(error), options);
@@ -20,6 +20,11 @@ export function failureOf(error: unknown, lastFailure: Error | undefined): unkno
   if (result?.outcome === 'retry') return new Unavailable(result.reason, options);
   if (result?.outcome === 'dead') return new WarehouseRefused(result.reason, options);
   return error;
+}
+
+/** Whether a person or another load changed tables since they were described. */
+export function isChangedMeanwhile(error: unknown): boolean {
+  return CHANGED_MEANWHILE.has(sqlStateOf(error) ?? '');
 }
 
 /** Whether rows, columns or rights may be the cause; otherwise the whole load is repeated. */
