@@ -23,6 +23,7 @@ import { redis } from './redis/connector.ts';
 import { s3 } from './s3/connector.ts';
 import { segmentKinds } from './segment/connector.ts';
 import { postgresqlWarehouse } from './warehouses/postgresql/warehouse.ts';
+import { redshiftWarehouse } from './warehouses/redshift/warehouse.ts';
 import { webhook } from './webhook/connector.ts';
 
 /** All kinds of destinations. A new kind is a folder and a line here. */
@@ -39,7 +40,7 @@ export const CONNECTOR_KINDS: readonly ConnectorKind[] = [
 ];
 
 /** All kinds of warehouses. */
-export const WAREHOUSE_KINDS: readonly WarehouseKind[] = [postgresqlWarehouse];
+export const WAREHOUSE_KINDS: readonly WarehouseKind[] = [postgresqlWarehouse, redshiftWarehouse];
 
 export interface ConnectorsOptions {
   /** Address ranges (CIDRs) that connections may go to although they are not public. */

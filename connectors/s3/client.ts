@@ -2,46 +2,61 @@ import { type AgentOptions, Agent as HttpAgent } from 'node:http';
 import { Agent as HttpsAgent } from 'node:https';
 import type { Socket } from 'node:net';
 import type { Readable } from 'node:stream';
-import { PutObjectCommand, S3Client } from '@aws-sdk/client-s3';
+import { DeleteObjectCommand, PutObjectCommand, S3Client } from '@aws-sdk/client-s3';
 import { NodeHttpHandler, type NodeHttpHandlerOptions } from '@smithy/node-http-handler';
 import { MAX_CONCURRENCY } from '@tributary/core';
 import { Connections } from '../egress/connections.ts';
 import type { EgressGuard } from '../egress/guard.ts';
 import { inspectResponses, limitBytes, normalizeHeads } from '../egress/response-heads.ts';
 
-/** The type of the schema above. */
-export interface S3Settings {
+/** A bucket, and the key that opens it. */
+export interface BucketSettings {
   readonly endpoint?: string;
   readonly region: string;
   readonly bucket: string;
   readonly prefix: string;
-  readonly path: string;
   readonly path_style: boolean;
   readonly access_key_id: string;
   readonly secret_access_key: string;
+  /** Of a key that is temporary. */
+  readonly session_token?: string;
+}
+
+/** The type of the schema of the settings. */
+export interface S3Settings extends BucketSettings {
+  readonly path: string;
   readonly batch_size: number;
   readonly batch_bytes: number;
   readonly batch_seconds: number;
 }
 
-/** The part of the driver that the connector uses. */
+/** The part of the driver that is used. */
 export interface BucketClient {
   /** The last error of a connection. */
   readonly lastFailure: Error | undefined;
   /** Resolves once the service has acknowledged the object. */
   put(key: string, body: Uint8Array, signal: AbortSignal): Promise<void>;
+  /** Resolves once the service has acknowledged that there is no such object. */
+  delete(key: string, signal: AbortSignal): Promise<void>;
   close(): Promise<void>;
 }
 
-export function openBucketClient(egress: EgressGuard, settings: S3Settings): BucketClient {
-  const { endpoint, region, bucket, path_style, access_key_id, secret_access_key } = settings;
+export function openBucketClient(
+  egress: EgressGuard,
+  settings: Omit<BucketSettings, 'prefix'>,
+): BucketClient {
+  const { endpoint, region, bucket, path_style, access_key_id, secret_access_key, session_token } = settings;
   const connections = new Connections(egress);
   const client = new S3Client({
     region,
     ...(endpoint === undefined ? {} : { endpoint }),
     forcePathStyle: path_style,
     // Explicit, so that the client does not look for credentials on this machine (files, metadata service).
-    credentials: { accessKeyId: access_key_id, secretAccessKey: secret_access_key },
+    credentials: {
+      accessKeyId: access_key_id,
+      secretAccessKey: secret_access_key,
+      ...(session_token === undefined ? {} : { sessionToken: session_token }),
+    },
     maxAttempts: 1,
     followRegionRedirects: false,
     requestHandler: new AnsweredHandler(guardedAgents(connections)),
@@ -61,6 +76,9 @@ export function openBucketClient(egress: EgressGuard, settings: S3Settings): Buc
         ContentType: 'application/gzip',
       });
       await client.send(command, { abortSignal });
+    },
+    async delete(key, abortSignal) {
+      await client.send(new DeleteObjectCommand({ Bucket: bucket, Key: key }), { abortSignal });
     },
     async close() {
       client.destroy();

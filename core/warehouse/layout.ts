@@ -11,7 +11,10 @@ import { nameOf } from './names.ts';
 const CONTEXT = 'context_';
 
 /** Columns that an engine has in each table; the layout is the same in all engines. */
-const OF_ENGINES: ReadonlySet<string> = new Set(['ctid', 'cmax', 'cmin', 'oid', 'tableoid', 'xmax', 'xmin']);
+const OF_ENGINES: ReadonlySet<string> = new Set([
+  ...['ctid', 'cmax', 'cmin', 'oid', 'tableoid', 'xmax', 'xmin'],
+  ...['deletexid', 'insertxid'],
+]);
 
 /** Values of a row that are in none of its columns, as JSON in the shape of the event. */
 export const UNMAPPED = '_unmapped';

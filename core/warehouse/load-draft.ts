@@ -277,7 +277,7 @@ export class LoadDraft {
 
 /** The JSON of a value is measured only where it is written. */
 function mayBeOdd(value: Json, type: ColumnType, limits: WarehouseLimits): boolean {
-  if (type === 'json') return limits.textBytes !== undefined;
+  if (type === 'json') return limits.textBytes !== undefined || limits.parsesJson === true;
   return type === 'text' && typeof value === 'string' && !isStorable(value, limits);
 }
 

@@ -314,6 +314,39 @@ it('report 28: characters that no warehouse holds cost no event, and are told ex
   );
 });
 
+it('report 9: a text that is longer than a text of the engine is in parts in discards', () => {
+  const warehouse = new ModelWarehouse({ limits: { ...LIMITS, textBytes: 100 } });
+  const long = `${'ä😀'.repeat(40)}!`;
+  const plan = warehouse.load([track('Order', { long })]);
+  expect(warehouse.rows('order')[0]).toMatchObject({ _unmapped: null });
+  const parts = warehouse.rows('discards');
+  expect(JSON.parse(parts.map(({ value }) => value).join(''))).toBe(long);
+  expect(parts.every(({ value }) => Buffer.byteLength(String(value)) <= 100)).toBe(true);
+  expect(new Set(parts.map(({ id }) => id)).size).toBe(parts.length);
+  expect(parts[1]?.reason).toBe(`the column is of type text (part 2 of ${parts.length})`);
+  expect(plan.discards).toEqual({ order: 1 });
+});
+
+it('JSON that an engine does not parse exactly is beside its column', () => {
+  const warehouse = new ModelWarehouse({ limits: { ...LIMITS, parsesJson: true } });
+  const digits = `1${'0'.repeat(38)}`;
+  const lists = [['a', { k: 1.5 }], ['\0'], [{ 'k\0': 1 }], [JSON.rawJSON(digits) as never], [1e300]];
+  warehouse.load(lists.map((list) => track('Order', { list })));
+  expect(warehouse.rows('order').map(({ list }) => list)).toEqual([
+    '["a",{"k":1.5}]',
+    null,
+    null,
+    null,
+    null,
+  ]);
+  expect(warehouse.rows('discards').map(({ value }) => value)).toEqual([
+    '["\\u0000"]',
+    '[{"k\\u0000":1}]',
+    `[${digits}]`,
+    '[1e+300]',
+  ]);
+});
+
 it('a dropped event and a refused row are discarded whole', () => {
   const draft = new LoadDraft({ limits: LIMITS, schema: new Map(), maxEventTables: 5 });
   draft.addEvent(track('Order', { n: 1, N: 2 }, { message_id: 'refused' }), 'events.accepted/0/0');

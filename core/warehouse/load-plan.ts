@@ -57,7 +57,7 @@ const STEP_ROWS = 500;
  * again with columns that are held, but not for another warehouse.
  */
 export function* planSteps(draft: LoadDraft, options: PlanOptions): PlanningSteps {
-  const { limits, loadedAt } = options;
+  const { limits } = options;
   const { tables, profiles } = draft;
   const plans: TablePlan[] = [];
   const loaded = new Map<string, TableRows>();
@@ -71,7 +71,7 @@ export function* planSteps(draft: LoadDraft, options: PlanOptions): PlanningStep
     plans.push(plan);
     yield* takeOutMisfits(table, rows, plan.types, limits);
     for (const { source, lost } of rows) if (lost.length > 0) discards.add(table.name, source, lost);
-    loaded.set(table.name, tableRows(table, rows, plan.types, loadedAt));
+    loaded.set(table.name, tableRows(table, rows, plan.types, options));
     sources.set(table.name, rows);
     yield;
   }
@@ -168,7 +168,7 @@ function tableRows(
   { name, columns }: DraftTable,
   rows: readonly DraftRow[],
   types: ReadonlyMap<string, ColumnType>,
-  loadedAt: string,
+  { limits, loadedAt }: PlanOptions,
 ): TableRows {
   const used = new Map<string, ColumnType>();
   for (const [column, type] of types) {
@@ -194,7 +194,7 @@ function tableRows(
         if (place !== undefined) row[place.at] = columnValue(value, place.type);
       }
       if (unmappedAt !== undefined && lost.some(isUnmapped))
-        row[unmappedAt] = JSON.stringify(treeOf(lost.filter(isUnmapped)));
+        row[unmappedAt] = storable(JSON.stringify(treeOf(lost.filter(isUnmapped))), limits) ?? null;
       yield row;
     }
   }
@@ -281,7 +281,9 @@ class Discards {
             },
           ];
     for (const one of [...alone, ...last]) {
-      this.#rows.push(this.#row(table, source, one));
+      const parts = partsOf(JSON.stringify(one.value), this.#limits.textBytes);
+      for (const [part, value] of parts.entries())
+        this.#rows.push(this.#row(table, source, one, { value, part, parts: parts.length }));
       this.counts.set(table, (this.counts.get(table) ?? 0) + 1);
     }
   }
@@ -296,11 +298,16 @@ class Discards {
     return { table: DISCARDS, columns, count: rows.length, rows };
   }
 
-  #row(table: string, { id: rowId, position, messageId, receivedAt }: RowSource, lost: Lost): ColumnValue[] {
-    const { path, column, value, reason } = lost;
+  #row(
+    table: string,
+    { id: rowId, position, messageId, receivedAt }: RowSource,
+    { path, column, reason }: Lost,
+    { value, part, parts }: { readonly value: string; readonly part: number; readonly parts: number },
+  ): ColumnValue[] {
     // The same of each attempt and backfill. Of a whole row or event the reason tells one discard from another.
-    const what = column === null ? [path, reason] : [path, column];
+    const what = [path, column ?? reason, ...(part === 0 ? [] : [part])];
     const id = hash('sha256', JSON.stringify([position, rowId, table, ...what])).slice(0, 32);
+    const ofParts = parts === 1 ? '' : ` (part ${part + 1} of ${parts})`;
     const text = (of: string | null) => (of === null ? null : (storable(of, this.#limits) ?? null));
     return [
       id,
@@ -308,10 +315,22 @@ class Discards {
       position,
       table === '' ? null : table,
       column,
-      text(JSON.stringify(value)),
-      text(reason) ?? '',
+      value,
+      `${text(reason) ?? ''}${ofParts}`,
       receivedAt,
       this.#loadedAt,
     ];
   }
+}
+
+/** The text in parts that a text column holds, cut between characters. */
+function partsOf(text: string, bytes: number | undefined): readonly string[] {
+  if (bytes === undefined || Buffer.byteLength(text) <= bytes) return [text];
+  const parts: string[] = [];
+  // A UTF-16 unit has three bytes at most.
+  for (let at = 0; at < text.length; at += parts.at(-1)?.length ?? 0) {
+    const part = text.slice(at, at + Math.floor(bytes / 3));
+    parts.push(part.isWellFormed() ? part : part.slice(0, -1));
+  }
+  return parts;
 }

@@ -137,10 +137,24 @@ export function fits(value: Json, type: ColumnType, limits: WarehouseLimits): bo
     }
     case 'timestamp':
       return typeof value === 'string' && exactTime(value) !== undefined;
-    case 'text':
     case 'json':
+      if (limits.parsesJson && !isParsable(value)) return false;
+      return isStorable(String(columnValue(value, type)), limits);
+    case 'text':
       return isStorable(String(columnValue(value, type)), limits);
   }
+}
+
+/** Digits of a number that engines which parse JSON keep exactly. */
+const MAX_JSON_DIGITS = 38;
+
+/** Whether an engine that parses JSON gives the value back as it is. */
+function isParsable(value: Json): boolean {
+  if (typeof value === 'string') return !value.includes('\0');
+  if (typeof value === 'number' || JSON.isRawJSON(value))
+    return (digitsOf(value) ?? '').replace(/[-.]/g, '').length <= MAX_JSON_DIGITS;
+  if (Array.isArray(value)) return value.every(isParsable);
+  return !isObject(value) || Object.entries(value).every((entry) => entry.every(isParsable));
 }
 
 function holdsDigits(type: ColumnType, digits: string, { numeric }: WarehouseLimits): boolean {

@@ -39,6 +39,8 @@ export interface WarehouseHarness {
     hold?(table: string, column: string): Promise<void>;
     dropLedger(): Promise<void>;
   };
+  /** Values that the engine of the test holds in a row, where those of the warehouse are more. */
+  readonly rowValues?: number;
   /** Loses the answer to the next commit, and the connection with it. */
   loseNextCommit(): void;
   /** Ends the connection of a loader in the middle of a load: after so many further bytes. */

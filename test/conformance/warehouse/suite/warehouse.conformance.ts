@@ -24,6 +24,21 @@ export function warehouseConformance(name: string, create: () => Promise<Warehou
 
     const column = async (table: string, of: string) =>
       (await harness.rows(table)).map((row) => row[of] ?? null).sort();
+    /** The values of discards, those in parts put together. */
+    const discarded = async () => {
+      const rows = await harness.rows('discards');
+      const partOf = (row: (typeof rows)[number]) =>
+        Number(/part (\d+) of/.exec(String(row.reason))?.[1] ?? 1);
+      const values = Map.groupBy(rows, (row) =>
+        JSON.stringify([row.position, row.table_name, row.column_name]),
+      );
+      return [...values.values()].map((parts) =>
+        parts
+          .sort((a, b) => partOf(a) - partOf(b))
+          .map(({ value }) => value)
+          .join(''),
+      );
+    };
     const ids = async (table: string) => (await harness.rows(table)).map(({ id }) => id).sort();
     const rows = (count: number, from = 0) =>
       Array.from({ length: count }, (_, at) => track('Order', { n: from + at }));
@@ -161,7 +176,9 @@ export function warehouseConformance(name: string, create: () => Promise<Warehou
         async (_title, values, type, expected) => {
           await loader.load([...rows(500), track('Widened', { v: values[0] as never })]);
           await loader.load([track('Widened', { v: values[1] as never })]);
-          expect(await harness.type('widened', 'v')).toBe(type);
+          const { numeric } = loader.warehouse.limits;
+          const fits = numeric === undefined || expected.every((text) => text.length <= numeric.whole);
+          expect(await harness.type('widened', 'v')).toBe(type === 'numeric' && !fits ? 'text' : type);
           expect(await column('widened', 'v')).toEqual([...expected].sort());
           expect(await ids('discards')).toEqual([]);
         },
@@ -194,10 +211,8 @@ export function warehouseConformance(name: string, create: () => Promise<Warehou
       it('report 9: hold long texts whole', async () => {
         const texts = ['a'.repeat(513), 'b'.repeat(65_536), 'c'.repeat(70_000), '😀'.repeat(600), ''];
         await loader.load(texts.map((v) => track('Text', { v })));
-        const known = [
-          ...(await column('text', 'v')),
-          ...(await column('discards', 'value')).map((v) => JSON.parse(String(v))),
-        ];
+        const inColumn = (await column('text', 'v')).filter((v) => v !== null);
+        const known = [...inColumn, ...(await discarded()).map((v) => JSON.parse(v))];
         expect(known.sort()).toEqual([...texts].sort());
       });
 
@@ -209,8 +224,11 @@ export function warehouseConformance(name: string, create: () => Promise<Warehou
         );
         await loader.load([event, track('Zero', { v: 'good' })]);
         const [row] = (await harness.rows('zero')).filter(({ id }) => id === event.message_id);
-        expect(row).toMatchObject({ w: '\ufffd', list: '["\\u0000"]', k: '1' });
-        expect(await column('discards', 'value')).toEqual(expect.arrayContaining(['"\\ud800"']));
+        const { parsesJson } = loader.warehouse.limits;
+        expect(row).toMatchObject({ w: '\ufffd', list: parsesJson ? null : '["\\u0000"]', k: '1' });
+        expect(await column('discards', 'value')).toEqual(
+          expect.arrayContaining(['"\\ud800"', ...(parsesJson ? ['["\\u0000"]'] : [])]),
+        );
         expect(await ids('zero')).toHaveLength(2);
       });
 
@@ -262,7 +280,8 @@ export function warehouseConformance(name: string, create: () => Promise<Warehou
         const many = (from: number) =>
           Object.fromEntries(Array.from({ length: 250 }, (_, at) => [`p${from + at}`, at]));
         await loader.load([0, 250, 500, 750].map((from) => track('Wide', many(from))));
-        const one = track('Wide', { ...many(0), ...many(250), ...many(500), ...many(750) });
+        const all = Object.entries({ ...many(0), ...many(250), ...many(500), ...many(750) });
+        const one = track('Wide', Object.fromEntries(all.slice(0, harness.rowValues)));
         await loader.load([one]);
         const wide = await harness.rows('wide');
         expect(wide).toHaveLength(5);

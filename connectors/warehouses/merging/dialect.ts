@@ -1,0 +1,104 @@
+import {
+  type ColumnType,
+  type TableColumns,
+  TributaryError,
+  type WarehouseLimits,
+  WarehouseRefused,
+} from '@tributary/core';
+
+/** The result of a statement. */
+export interface SqlResult {
+  /** Values as texts. */
+  readonly rows: readonly (readonly (string | null)[])[];
+  /** Rows that the statement inserted, updated or deleted. */
+  readonly count: number;
+}
+
+/** One session of an engine: statements one after the other, temporary tables, at most one transaction. */
+export interface SqlSession {
+  /** Rejects with `Unavailable`, `WarehouseRefused`, or `StatementRefused`, after which the session is used on. */
+  run(statement: string, values?: readonly string[]): Promise<SqlResult>;
+}
+
+/** The engine refuses a statement for its rows, columns or rights. The message is its reason; it holds no secret. */
+export class StatementRefused extends TributaryError {
+  readonly code = 'statement_refused';
+  readonly retryable = false;
+}
+
+/** What is refused here is for a person to change. */
+export async function asRefused<T>(done: Promise<T>): Promise<T> {
+  try {
+    return await done;
+  } catch (error) {
+    if (error instanceof StatementRefused) throw new WarehouseRefused(error.message, { cause: error });
+    throw error;
+  }
+}
+
+/** The SQL of an engine. */
+export interface Dialect {
+  /** An identifier. */
+  quoted(name: string): string;
+  /** A table of the destination, qualified. */
+  table(name: string): string;
+  /** The place of a value in a statement; 1 is the first. */
+  placeholder(index: number): string;
+  /** The type of ours that a new column gets: text where the engine has none that holds such values exactly. */
+  madeAs(column: string, type: ColumnType): ColumnType;
+  /** The type of the engine that a new column gets. */
+  columnType(column: string, type: ColumnType): string;
+  /** A text as a value of a type. */
+  cast(text: string, type: ColumnType): string;
+  /** A value as the text that it was read from; undefined where the engine has no such text. */
+  textOf(value: string, type: ColumnType): string | undefined;
+  createTable(table: string, columns: ReadonlyMap<string, ColumnType>): string;
+  /** Statements that add columns which are missing. */
+  addColumns(table: string, columns: ReadonlyMap<string, ColumnType>): readonly string[];
+  /** The columns of tables, of all without `names`. */
+  describe(session: SqlSession, names?: readonly string[]): Promise<ReadonlyMap<string, TableColumns>>;
+}
+
+/** Rows of a load in temporary tables of the session. */
+export interface Staging {
+  /** The rows of one table of the load, by its index: a relation with the columns `n` and `c0`, `c1`, ... as texts. */
+  rows(table: number, columns: number): string;
+  /** An empty table with the column `ucid`. */
+  readonly news: string;
+  /** An empty table with the columns `ucid`, `type`, `value` and `at`. */
+  readonly closing: string;
+  /** Statements that remove all these; empty where they are replaced. Part of the transaction. */
+  readonly drop: readonly string[];
+}
+
+/** A file of rows, see `rowsFile`. */
+export interface RowsFile {
+  readonly body: Uint8Array;
+  readonly count: number;
+  /** By column, bytes of its longest value at most. */
+  readonly widths: readonly number[];
+}
+
+/** An engine that has transactions and temporary tables, but no unique keys. */
+export interface MergingEngine {
+  readonly limits: WarehouseLimits;
+  readonly dialect: Dialect;
+  /** Runs statements on one session. A transaction that is open when `work` rejects is rolled back. */
+  use<T>(signal: AbortSignal, work: (session: SqlSession) => Promise<T>): Promise<T>;
+  /** Begins a transaction which no other load, change or deletion of the same tables overlaps. */
+  begin(session: SqlSession): Promise<void>;
+  /** Runs changes of tables alone, as `begin`: in one transaction where the engine has such, else one after the other. */
+  change<T>(signal: AbortSignal, work: (session: SqlSession) => Promise<T>): Promise<T>;
+  /** Makes the loader's own tables, and what holds them, where they are missing. */
+  makeOwnTables(signal: AbortSignal): Promise<void>;
+  /**
+   * Uploads a file below a path that no other attempt has, and copies its rows into temporary tables. Rejects when another
+   * number of rows arrives.
+   */
+  stage(session: SqlSession, file: RowsFile, batch: string, signal: AbortSignal): Promise<Staging>;
+  /** Removes the files that were staged for batches that are committed. One that cannot be removed is tried again at the next call. */
+  unstage(batch: string, signal: AbortSignal): Promise<void>;
+  /** Tries what loading needs, and leaves nothing. */
+  test(signal: AbortSignal): Promise<void>;
+  close(): Promise<void>;
+}

@@ -1,0 +1,91 @@
+import {
+  type ConnectorDescription,
+  type ConnectorDestination,
+  type JsonObject,
+  type WarehouseLimits,
+  warehouseName,
+} from '@tributary/core';
+import { type DatabaseSettings, databaseFields } from '../../client/rows.ts';
+import type { BucketSettings } from '../../s3/client.ts';
+import { bucketFaults, bucketFields } from '../../s3/connector.ts';
+import { createSettingsReader, secretNames } from '../../settings.ts';
+import { type LoadSettings, loadFields } from '../settings.ts';
+
+/** Bytes of an identifier. */
+const NAME_LENGTH = 127;
+
+export const LIMITS: WarehouseLimits = {
+  nameLength: NAME_LENGTH,
+  // `numeric(38, 19)`: any integer of 64 bits, and most doubles.
+  numeric: { whole: 19, fraction: 19 },
+  textBytes: 65_535,
+  holdsZero: false,
+  parsesJson: true,
+  // A table has 1,600.
+  columns: 1_500,
+  rowValues: undefined,
+  batchBytes: 16 * 1_024 * 1_024,
+};
+
+/** The settings as users write them. */
+const settingsSchema = {
+  $schema: 'https://json-schema.org/draft/2020-12/schema',
+  type: 'object',
+  required: ['host', 'database', 'username', 'password', 'bucket', 'access_key_id', 'secret_access_key'],
+  additionalProperties: false,
+  properties: {
+    ...databaseFields('The endpoint of the cluster or workgroup, without port and database.', 5439),
+    schema: {
+      type: 'string',
+      title: 'Schema',
+      description:
+        'The schema of the tables, which is made when it is not there. Default: the name of the destination in snake case; set it before you rename the destination. No other destination may load into it.',
+      pattern: '^[a-z_][a-z0-9_]{0,126}$',
+    },
+    ...bucketFields,
+    iam_role: {
+      type: 'string',
+      title: 'IAM role',
+      description:
+        'The ARN of the role by which Redshift reads the bucket, or `default` for that of the cluster. Absent: it reads by the access key.',
+      examples: ['arn:aws:iam::123456789012:role/redshift-reads-tributary'],
+      maxLength: 2_048,
+      pattern: '^(?:default|arn:aws[a-z-]*:iam::[0-9]{12}:role/[A-Za-z0-9_+=,.@/:-]+)$',
+    },
+    ...loadFields,
+  },
+} as const satisfies JsonObject;
+
+/** The type of the schema above. */
+export interface RedshiftSettings extends DatabaseSettings, BucketSettings, LoadSettings {
+  readonly password: string;
+  readonly schema?: string;
+  readonly iam_role?: string;
+}
+
+export const readSettings = createSettingsReader<RedshiftSettings>(settingsSchema, bucketFaults);
+
+/** The schema of a destination's tables. */
+export function schemaOf({ id, name = id }: ConnectorDestination, { schema }: RedshiftSettings): string {
+  return schema ?? warehouseName([name], NAME_LENGTH);
+}
+
+export const description: ConnectorDescription & { readonly isWarehouse: true } = {
+  type: 'warehouse-redshift',
+  title: 'Amazon Redshift (warehouse)',
+  description: [
+    'Loads events into the tables that `warehouse-postgresql` has, by `COPY` from a bucket of S3. A batch is one file of JSON lines below `<prefix>/<destination>/<batch>/<attempt>/`, which a manifest names, and one transaction with its row of `_tributary_loads`: what was loaded is read there, so a batch whose answer was lost is not loaded twice. Files are deleted after the commit. A process that ends in between leaves its files: give the prefix a lifecycle rule of a day.',
+    'Columns are `boolean`, `bigint`, `numeric(38, 19)`, `timestamptz`, `varchar(65535)` and `super`. A number that `numeric(38, 19)` does not hold exactly is text. A column is widened by a second one that takes its place, in one transaction; where a view depends on it, it stays as it is, and values that it does not hold are in `_unmapped` and `discards`. A text of more than 65,535 bytes is in `discards`, in parts; so is JSON of such a length, with U+0000, or with a number of more than 38 digits. `_unmapped` is text: `json_parse(_unmapped)`.',
+    'Redshift enforces no unique keys, so rows are inserted where their `id` is missing, and loads take turns by a lock of `_tributary_profiles`. Tables of events are distributed by `id` and sorted by `received_at`. Let nothing else insert into them.',
+    'The user needs the right to create the schema, or to create tables in it; the key needs `s3:PutObject` and `s3:DeleteObject` below the prefix, and `s3:GetObject` unless a role reads. Redshift must be reachable from here, and not through a pooler that shares sessions. The connection test makes a table and copies a row, and removes both.',
+    'This kind is tested on PostgreSQL with a translation of what Redshift has and PostgreSQL has not (`COPY` from S3, `super`), and of what it lacks; not on the service itself.',
+  ].join('\n\n'),
+  settingsSchema,
+  secrets: secretNames(settingsSchema),
+  harmless: ['database', 'schema', 'prefix', 'load_every', 'max_event_tables'],
+  safestFirst: { tls: [true, false] },
+  maxBatch: 1,
+  hasTest: true,
+  isWarehouse: true,
+  check: bucketFaults,
+};

@@ -1,0 +1,194 @@
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type ColumnType, newId, type Warehouse } from '@tributary/core';
+import pg from 'pg';
+import S3rver from 's3rver';
+import type { RunningEngine } from '../../../engines/index.ts';
+import { freshPrefix } from '../../../helpers/engines.ts';
+import { createTestConnectors, ENGINE_CONNECTORS, WORKSPACE_ID } from '../../connector/suite/harness.ts';
+import { startCommitProxy } from '../postgresql/commit-proxy.ts';
+import type { WarehouseHarness } from '../suite/harness.ts';
+import { FUNCTIONS, startTranslation } from './translation.ts';
+
+const BUCKET = 'warehouse-files';
+/** The only access key of the server of objects. */
+const KEY = 'S3RVER';
+
+const TYPES: Readonly<Record<string, ColumnType>> = {
+  boolean: 'boolean',
+  bigint: 'bigint',
+  numeric: 'numeric',
+  'timestamp with time zone': 'timestamp',
+  'character varying': 'text',
+  json: 'json',
+};
+const SQL_TYPES: Readonly<Record<ColumnType, string>> = {
+  boolean: 'boolean',
+  bigint: 'bigint',
+  numeric: 'numeric(38, 19)',
+  double: 'double precision',
+  timestamp: 'timestamptz',
+  text: 'varchar(65535)',
+  json: 'json',
+};
+
+type Quote = (name: string) => string;
+
+/** A bucket of its own, whose objects are files. */
+async function startBucket() {
+  const folder = await mkdtemp(join(tmpdir(), 'tributary-s3-'));
+  const server = new S3rver({
+    port: 0,
+    address: '127.0.0.1',
+    silent: true,
+    vhostBuckets: false,
+    directory: folder,
+    configureBuckets: [{ name: BUCKET, configs: [] }],
+  });
+  const { port } = (await server.run()) as AddressInfo;
+  return {
+    endpoint: `http://127.0.0.1:${port}`,
+    read: (key: string) => readFile(join(folder, BUCKET, `${key}._S3rver_object`)),
+    /** The keys of all objects. */
+    async keys(): Promise<readonly string[]> {
+      const files = await readdir(join(folder, BUCKET), { recursive: true });
+      return files
+        .filter((name) => name.endsWith('._S3rver_object'))
+        .map((name) => name.replace('._S3rver_object', ''));
+    },
+    remove: (key: string) => rm(join(folder, BUCKET, `${key}._S3rver_object`)),
+    async close() {
+      await server.close();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** A schema of its own on a PostgreSQL server that takes Redshift's SQL, behind a proxy. */
+export async function redshiftHarness({ url: address }: RunningEngine) {
+  const url = new URL(address);
+  const bucket = await startBucket();
+  let onRead: (key: string) => Promise<void> = async () => undefined;
+  const read = async (key: string) => {
+    await onRead(key);
+    return bucket.read(key);
+  };
+  const translation = await startTranslation({ host: url.hostname, port: Number(url.port) }, { read });
+  const proxy = await startCommitProxy({ host: '127.0.0.1', port: translation.port });
+  const schema = freshPrefix().replaceAll(/[^a-z0-9]/g, '_');
+  const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`;
+  const of = (table: string) => `${quoted(schema)}.${quoted(table)}`;
+  const reader = new pg.Client({
+    connectionString: address,
+    types: { getTypeParser: () => (text: string) => text },
+  });
+  await reader.connect();
+  const sql = async (text: string) => {
+    await reader.query(text);
+  };
+  // Of several specs at once, the first makes them.
+  await sql(`begin; select pg_advisory_xact_lock(1); ${FUNCTIONS}; commit`);
+  const id = newId();
+  const opened: Warehouse[] = [];
+  const connectors = createTestConnectors(ENGINE_CONNECTORS);
+  const settings = {
+    host: '127.0.0.1',
+    port: proxy.port,
+    tls: false,
+    database: 'postgres',
+    username: url.username,
+    password: url.password === '' ? 'none' : url.password,
+    schema,
+    endpoint: bucket.endpoint,
+    region: 'eu-central-1',
+    bucket: BUCKET,
+    prefix: 'loads',
+    path_style: true,
+    access_key_id: KEY,
+    secret_access_key: KEY,
+  };
+  const columnsOf = async (table: string) => {
+    const { rows } = await reader.query<{ name: string; type: string }>(
+      'select column_name as name, data_type as type from information_schema.columns where table_schema = $1 and table_name = $2 order by ordinal_position',
+      [schema, table],
+    );
+    return new Map(rows.map(({ name, type }) => [name, TYPES[type]]));
+  };
+  return {
+    bucket,
+    // A row of PostgreSQL is in one page.
+    rowValues: 900,
+    /** Runs statements of PostgreSQL; `of` qualifies a name. */
+    sql: (text: (of: Quote) => string) => sql(text(of)),
+    /** Calls back before an object is read by a copy. */
+    beforeRead(call: (key: string) => Promise<void>) {
+      onRead = call;
+    },
+    open(as: Readonly<Record<string, string>> = {}) {
+      const warehouse = connectors.warehouse('warehouse-redshift', {
+        id,
+        workspaceId: WORKSPACE_ID,
+        version: 1,
+        settings: { ...settings, ...as },
+      });
+      if (warehouse === undefined) throw new Error('no such kind');
+      opened.push(warehouse);
+      return warehouse;
+    },
+    async rows(table) {
+      const columns = await columnsOf(table);
+      if (columns.size === 0) return [];
+      const list = [...columns].map(([name, type]) => {
+        if (type === 'timestamp')
+          return `to_char(${quoted(name)} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as ${quoted(name)}`;
+        if (type === 'numeric') return `trim_scale(${quoted(name)}) as ${quoted(name)}`;
+        return quoted(name);
+      });
+      const { rows } = await reader.query<Record<string, string | null>>(
+        `select ${list.join(', ')} from ${of(table)}`,
+      );
+      return rows.map((row) =>
+        Object.fromEntries(
+          Object.entries(row).map(([name, value]) => [
+            name,
+            columns.get(name) === 'boolean' && value !== null ? value === 't' : value,
+          ]),
+        ),
+      );
+    },
+    async type(table, column) {
+      return (await columnsOf(table)).get(column);
+    },
+    byHand: {
+      dropTable: (table) => sql(`drop table ${of(table)}`),
+      dropColumn: (table, column) => sql(`alter table ${of(table)} drop column ${quoted(column)}`),
+      retype: (table, column, type) =>
+        sql(
+          `alter table ${of(table)} alter column ${quoted(column)} type ${SQL_TYPES[type]} using ${quoted(column)}::text::${SQL_TYPES[type]}`,
+        ),
+      makeForeign: (table, column) =>
+        sql(`alter table ${of(table)} drop column ${quoted(column)}, add column ${quoted(column)} point`),
+      // Redshift enforces none but `not null`; the search for the guilty rows is the same.
+      refuse: (table, column, value) =>
+        sql(`alter table ${of(table)} add constraint picky check (${quoted(column)} <> '${value}')`),
+      hold: (table, column) =>
+        sql(`create view ${of('a_view')} as select ${quoted(column)} from ${of(table)}`),
+      dropLedger: () => sql(`drop table ${of('_tributary_loads')}`),
+    },
+    loseNextCommit: () => proxy.loseNextCommit(),
+    cutAfter: (bytes) => proxy.cutAfter(bytes),
+    fail: async () => proxy.refuse(true),
+    mend: async () => proxy.refuse(false),
+    async close() {
+      await Promise.all(opened.map((warehouse) => warehouse.close()));
+      await connectors.close();
+      await proxy.close();
+      await translation.close();
+      await sql(`drop schema if exists ${quoted(schema)} cascade`);
+      await reader.end();
+      await bucket.close();
+    },
+  } satisfies WarehouseHarness & Readonly<Record<string, unknown>>;
+}

@@ -1,0 +1,145 @@
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { gunzipSync } from 'node:zlib';
+
+/** Objects of a bucket. */
+export interface Objects {
+  /** Rejects where there is no such object. */
+  read(key: string): Promise<Buffer>;
+}
+
+/** What Redshift has not, although PostgreSQL has it. */
+const LACKS: readonly RegExp[] = [
+  /\bon conflict\b/i,
+  /\bsavepoint\b/i,
+  /advisory/i,
+  /\bon commit drop\b/i,
+  /\bcreate (?:unique )?index\b/i,
+  /add column if not exists/i,
+  /add column [^,]*, *add column/i,
+  /alter column/i,
+  /\bany ?\(/i,
+  /\[\]/,
+  /::json|\bjsonb\b|json_agg|json_build/i,
+  /\bpg_temp\b/i,
+  /as boolean\)|::boolean/i,
+  /\bmerge into\b/i,
+];
+
+/** The SQL for PostgreSQL. `json` stands for `super`: unlike that it keeps the text, which the tests compare. */
+async function translate(sql: string, objects: Objects): Promise<string> {
+  const lacks = LACKS.find((feature) => feature.test(sql));
+  if (lacks !== undefined) return failing('0A000', `Redshift has no ${lacks.source}`);
+  const copy =
+    /^copy (\S+) from 's3:\/\/[^/]+\/([^']+)' (?:iam_role|access_key_id) .*manifest gzip format as json 'auto'/s.exec(
+      sql,
+    );
+  if (copy !== null) return copied(copy[1] ?? '', copy[2] ?? '', objects);
+  return sql
+    .replace(/(?<!")\bsuper\b(?!")/g, 'json')
+    .replace(/ diststyle key distkey \("[^"]+"\)/, '')
+    .replace(/ sortkey \("[^"]+"\)/, '')
+    .replace(/format_type\([^)]*\)/, (type) => `replace(${type}, 'json', 'super')`);
+}
+
+/** The rows of the files that a manifest names, as an insert. */
+async function copied(table: string, manifest: string, objects: Objects): Promise<string> {
+  try {
+    const { entries } = JSON.parse(String(await objects.read(manifest))) as {
+      readonly entries: readonly { readonly url: string; readonly mandatory: boolean }[];
+    };
+    const bodies = await Promise.all(
+      entries.map(({ url }) => objects.read(url.replace(/^s3:\/\/[^/]+\//, ''))),
+    );
+    const lines = bodies.flatMap((body) => gunzipSync(body).toString('utf8').split('\n').slice(0, -1));
+    const json = `[${lines.join(',')}]`.replaceAll("'", "''");
+    return `insert into ${table} select * from json_populate_recordset(null::${table}, '${json}')`;
+  } catch (error) {
+    return failing('XX000', `S3ServiceException: NoSuchKey, Status 404 (${String(error)})`);
+  }
+}
+
+function failing(state: string, text: string): string {
+  return `do $$ begin raise exception '%', ${literal(text)} using errcode = '${state}'; end $$`;
+}
+
+const literal = (text: string) => `'${text.replaceAll("'", "''")}'`;
+
+/** Functions of Redshift, for the database. */
+export const FUNCTIONS = `
+  create or replace function public.json_parse(text) returns json language sql immutable as 'select $1::json';
+  create or replace function public.json_serialize(json) returns text language sql immutable as 'select $1::text'`;
+
+/** A server in front of PostgreSQL that takes Redshift's SQL. */
+export async function startTranslation(
+  target: { readonly host: string; readonly port: number },
+  objects: Objects,
+): Promise<{ readonly port: number; close(): Promise<void> }> {
+  const open = new Set<Socket>();
+  const server = createServer((client) => {
+    const engine = connect({ ...target, noDelay: true });
+    client.setNoDelay(true);
+    open.add(client);
+    let turn = Promise.resolve();
+    let isStarted = false;
+    let received = Buffer.alloc(0);
+    const forward = async (message: Buffer) => {
+      const type = String.fromCharCode(message[0] ?? 0);
+      if (type === 'Q') engine.write(messageOf('Q', text(await translate(textIn(message, 5), objects))));
+      else if (type === 'P') {
+        const name = textIn(message, 5);
+        const sql = textIn(message, 5 + Buffer.byteLength(name) + 1);
+        const rest = message.subarray(5 + Buffer.byteLength(name) + 1 + Buffer.byteLength(sql) + 1);
+        engine.write(messageOf('P', Buffer.concat([text(name), text(await translate(sql, objects)), rest])));
+      } else engine.write(message);
+    };
+    client.on('data', (chunk: Buffer) => {
+      received = Buffer.concat([received, chunk]);
+      while (true) {
+        // The first message has no type.
+        const head = isStarted ? 1 : 0;
+        if (received.length < head + 4) return;
+        const length = head + received.readInt32BE(head);
+        if (received.length < length) return;
+        const message = received.subarray(0, length);
+        received = received.subarray(length);
+        if (isStarted) turn = turn.then(() => forward(message));
+        else {
+          isStarted = true;
+          engine.write(message);
+        }
+      }
+    });
+    const end = () => {
+      open.delete(client);
+      client.destroy();
+      // What was received is run, as by a server that does not know yet that its client is gone.
+      void turn.then(() => engine.destroy());
+    };
+    client.on('error', () => undefined);
+    engine.on('error', () => undefined);
+    client.on('close', end);
+    engine.on('close', end);
+    engine.on('data', (chunk) => client.write(chunk));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return {
+    port: (server.address() as AddressInfo).port,
+    async close() {
+      for (const client of open) client.destroy();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+const text = (of: string) => Buffer.from(`${of}\0`);
+
+function textIn(message: Buffer, from: number): string {
+  return message.toString('utf8', from, message.indexOf(0, from));
+}
+
+function messageOf(type: string, body: Buffer): Buffer {
+  const head = Buffer.alloc(5);
+  head.write(type, 0, 'latin1');
+  head.writeInt32BE(4 + body.length, 1);
+  return Buffer.concat([head, body]);
+}
