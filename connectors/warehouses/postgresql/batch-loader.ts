@@ -8,9 +8,11 @@ import {
   WarehouseRefused,
 } from '@tributary/core';
 import type { PoolClient, QueryResult } from 'pg';
-import { ERRORS, sqlStateOf } from '../../postgres/server.ts';
+import { sqlStateOf } from '../../postgres/server.ts';
+import { keyOf, VERSIONS } from '../tables.ts';
 import { copyRows } from './copy.ts';
-import { createKey, createStaging, insertStaged, keyOf, quoted, VERSIONS } from './sql.ts';
+import { isRefusal, refusalText } from './failures.ts';
+import { createKey, createStaging, insertStaged, quoted } from './sql.ts';
 
 /** Temporary tables for rows as text. */
 const STAGED = {
@@ -171,21 +173,8 @@ export async function tryInSavepoint(client: PoolClient, statement: string): Pro
     const [, result] = results as readonly QueryResult[];
     return { rowCount: result?.rowCount ?? 0 };
   } catch (error) {
-    if (!(error instanceof Error) || !ERRORS.mayConcernRows(error) || isTransient(sqlStateOf(error)))
-      throw error;
+    if (!isRefusal(error)) throw error;
     await client.query('rollback to savepoint part; release savepoint part');
     return { refusal: error, rowCount: 0 };
   }
-}
-
-/** Of the server or of other transactions: the whole load is repeated. */
-function isTransient(sqlState = ''): boolean {
-  return /^(08|25|40|53|55|57|58)/.test(sqlState);
-}
-
-const REASON_LENGTH = 300;
-
-/** What the server says of a row or a column, which is about the table alone. */
-export function refusalText(refusal: Error): string {
-  return `${refusal.message.slice(0, REASON_LENGTH).toWellFormed()} (${sqlStateOf(refusal) ?? ''})`;
 }

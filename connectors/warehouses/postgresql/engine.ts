@@ -14,13 +14,14 @@ import {
   WarehouseRefused,
 } from '@tributary/core';
 import type { PoolClient } from 'pg';
-import { classifyRowFailure } from '../../client/rows.ts';
 import type { EgressGuard } from '../../egress/guard.ts';
 import { ServerPool } from '../../postgres/pool.ts';
-import { ERRORS, sqlStateOf } from '../../postgres/server.ts';
+import { sqlStateOf } from '../../postgres/server.ts';
+import { deletePeople, type People } from '../deletion.ts';
 import { LEDGER, ledgerRow } from '../ledger.ts';
-import { BatchLoader, refusalText, tryInSavepoint } from './batch-loader.ts';
-import { deletePeople, type People } from './deletion.ts';
+import { checkTypes, keyOf, plannedTables, VERSIONS } from '../tables.ts';
+import { BatchLoader, tryInSavepoint } from './batch-loader.ts';
+import { failureOf, refusalText } from './failures.ts';
 import { LIMITS, type PostgresqlSettings } from './settings.ts';
 import {
   addColumns,
@@ -30,9 +31,7 @@ import {
   createTable,
   DESCRIBE,
   describedTable,
-  keyOf,
   quoted,
-  VERSIONS,
   widenColumns,
 } from './sql.ts';
 
@@ -45,9 +44,6 @@ const MAX_ALTERED = 50;
 /** Ledger rows of a lane that are kept: the newest one counts. */
 const KEPT_LOADS = 1_000;
 
-/** SQLSTATEs of tables that a person changed since they were described: the next attempt describes them again. */
-const CHANGED_MEANWHILE = new Set(['3F000', '42P01', '42703', '42804', '42701', '23505']);
-
 /**
  * The locks of a loader whose machine is gone end after minutes, where TCP alone would keep them for hours. A load takes the time
  * that it needs, whatever bound the user's statements have, and rows break a constraint in the statement that inserts them.
@@ -55,9 +51,6 @@ const CHANGED_MEANWHILE = new Set(['3F000', '42P01', '42703', '42804', '42701', 
 const BEGIN = `begin; set local statement_timeout = 0; set local idle_in_transaction_session_timeout = '2min';
   set local tcp_keepalives_idle = 60; set local tcp_keepalives_interval = 10; set local tcp_keepalives_count = 6;
   set constraints all immediate`;
-
-/** Something that is no table has the name of one, such as a view. */
-const NAME_TAKEN = '42P07';
 
 interface EngineOptions {
   readonly destinationId: string;
@@ -131,7 +124,8 @@ export class PostgresqlWarehouse implements Warehouse {
     return this.#transaction(signal, async (client) => {
       await this.#lock(client);
       if (!(await this.#writeLedger(client, batch.ledger))) return { done: false };
-      await this.#checkTypes(client, batch);
+      const names = plannedTables(batch).map(({ table }) => table);
+      checkTypes(batch, await this.#describe(client, names));
       const loader = new BatchLoader(client, this.#schema);
       await loader.load(batch);
       return { done: true, inserted: loader.inserted, refused: loader.refused };
@@ -142,7 +136,11 @@ export class PostgresqlWarehouse implements Warehouse {
     return this.#transaction(signal, async (client) => {
       await this.#lock(client);
       const described = await this.#describe(client, await this.#loadedTables(client));
-      return deletePeople(client, this.#schema, described, people);
+      const table = (name: string) => `${this.#schema}.${quoted(name)}`;
+      const remove = async (statement: string, values: readonly string[]) =>
+        (await client.query(statement, [...values])).rowCount ?? 0;
+      const sql = { table, quoted, placeholder: (index: number) => `$${index}`, remove };
+      return deletePeople(sql, described, people);
     });
   }
 
@@ -266,19 +264,6 @@ export class PostgresqlWarehouse implements Warehouse {
     for (const column of columns.keys()) held.push({ table, column, reason: refusalText(refusal) });
   }
 
-  /** A text column takes any value, in other words than ours: nothing is written that was planned for another type. */
-  async #checkTypes(client: PoolClient, { inserts, profiles }: WarehouseBatch): Promise<void> {
-    const all = profiles === undefined ? inserts : [...inserts, profiles.users];
-    const described = await this.#describe(
-      client,
-      all.map(({ table }) => table),
-    );
-    for (const { table, columns } of all)
-      for (const [column, type] of columns)
-        if (described.get(table)?.get(column) !== type)
-          throw new Unavailable(`the column "${column}" of the table "${table}" was changed during the load`);
-  }
-
   /** False where another loader has written it. */
   async #writeLedger(
     client: PoolClient,
@@ -324,17 +309,4 @@ export class PostgresqlWarehouse implements Warehouse {
       throw failureOf(error, this.#pool.lastFailure);
     }
   }
-}
-
-function failureOf(error: unknown, lastFailure: Error | undefined): unknown {
-  const sqlState = sqlStateOf(error);
-  const options = { cause: error };
-  if (sqlState !== undefined && CHANGED_MEANWHILE.has(sqlState))
-    return new Unavailable(`the tables were changed during the load (${sqlState})`, options);
-  if (error instanceof Error && sqlState === NAME_TAKEN)
-    return new WarehouseRefused(refusalText(error), options);
-  const result = classifyRowFailure(ERRORS, error, lastFailure);
-  if (result?.outcome === 'retry') return new Unavailable(result.reason, options);
-  if (result?.outcome === 'dead') return new WarehouseRefused(result.reason, options);
-  return error;
 }

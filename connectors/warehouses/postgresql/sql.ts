@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto';
 import { type ColumnType, type TableChange, type TableColumns, USERS_TABLE } from '@tributary/core';
 import { LEDGER } from '../ledger.ts';
+import { keyOf, VERSIONS } from '../tables.ts';
 
 /** An identifier. PostgreSQL has none with U+0000. */
 export function quoted(name: string): string {
@@ -56,12 +57,6 @@ export function describedTable(row: {
     read.set(named, TYPES.get(type));
   }
   return [name, read];
-}
-
-/** The column by which rows are known, in a table with it. */
-export function keyOf(table: string, columns: { has(column: string): boolean }): string | undefined {
-  const key = table === USERS_TABLE ? 'ucid' : 'id';
-  return columns.has(key) ? key : undefined;
 }
 
 const columnList = (columns: ReadonlyMap<string, ColumnType>, prefix: string) =>
@@ -130,9 +125,7 @@ export function insertStaged(
   return `insert into ${schema}.${quoted(table)} (${names}) select ${values.join(', ')} from pg_temp.${staging} where ${which}${conflict}`;
 }
 
-/** The newest version of each profile that was loaded, also of those that are gone. */
-export const VERSIONS = '_tributary_profiles';
-
+/** The loader's own tables. */
 export function createOwnTables(schema: string): string {
   return `
     create table if not exists ${schema}.${LEDGER} (

@@ -1,0 +1,108 @@
+import { DISCARDS_TABLE, IDENTITY_MAP_TABLE, type TableColumns, USERS_TABLE } from '@tributary/core';
+import { NOT_OF_EVENTS } from './tables.ts';
+
+/** Whom a deletion is about. */
+export interface People {
+  readonly user_ids: readonly string[];
+  readonly anonymous_ids: readonly string[];
+  readonly ucids: readonly string[];
+}
+
+/** What differs between SQL engines. */
+export interface DeletionSql {
+  /** A table, qualified. */
+  table(name: string): string;
+  quoted(column: string): string;
+  /** The place of a value in a statement; 1 is the first. */
+  placeholder(index: number): string;
+  /** Resolves with the number of rows that the statement deleted. */
+  remove(statement: string, values: readonly string[]): Promise<number>;
+}
+
+/** Deletes the rows of people from the tables of a loader, and what was discarded of them; rows by table. */
+export async function deletePeople(
+  sql: DeletionSql,
+  described: ReadonlyMap<string, TableColumns>,
+  { user_ids, anonymous_ids, ucids }: People,
+): Promise<Readonly<Record<string, number>>> {
+  const deleted: Record<string, number> = {};
+  const remove = async (table: string, condition: (values: Values) => string) => {
+    const values = new Values(sql);
+    const statement = `delete from ${sql.table(table)} where ${condition(values)}`;
+    deleted[table] = (deleted[table] ?? 0) + (await sql.remove(statement, values.all));
+  };
+  const devicesAndUsers = [...anonymous_ids, ...user_ids];
+  const hasDiscards = described.has(DISCARDS_TABLE);
+  for (const [table, columns] of described) {
+    if (NOT_OF_EVENTS.has(table)) continue;
+    for (const { column, isAny } of PEOPLE.filter((one) => columns.has(one.column))) {
+      const whose = isAny ? devicesAndUsers : column === 'user_id' ? user_ids : anonymous_ids;
+      if (hasDiscards && columns.has('id'))
+        await remove(
+          DISCARDS_TABLE,
+          (values) => `${sql.quoted('message_id')} in (
+            select regexp_replace(${asText(sql.quoted('id'))}, '^development:', '')
+            from ${sql.table(table)} where ${values.have(column, whose)})`,
+        );
+      await remove(table, (values) => values.have(column, whose));
+    }
+  }
+  if (hasDiscards) {
+    // Whole events and rows, by the text of their JSON: single values were found by the ids of their events.
+    const said = [
+      ...user_ids.map((id) => `"user_id":${JSON.stringify(id)}`),
+      ...anonymous_ids.map((id) => `"anonymous_id":${JSON.stringify(id)}`),
+    ];
+    await remove(DISCARDS_TABLE, (values) => {
+      const ofProfiles = values.have('message_id', ucids);
+      const isWhole = said.map((text) => `position(${values.add(text)} in ${sql.quoted('value')}) > 0`);
+      return `${ofProfiles} or (${sql.quoted('column_name')} is null and (${['1 = 0', ...isWhole].join(' or ')}))`;
+    });
+  }
+  if (described.has(USERS_TABLE))
+    await remove(USERS_TABLE, (values) => `${values.have('ucid', ucids)} or ${values.have('id', user_ids)}`);
+  if (described.has(IDENTITY_MAP_TABLE))
+    await remove(IDENTITY_MAP_TABLE, (values) => {
+      const isNamed = (type: string, named: readonly string[]) =>
+        `(${sql.quoted('type')} = '${type}' and ${values.have('value', named)})`;
+      return [
+        values.have('ucid', ucids),
+        isNamed('user_id', user_ids),
+        isNamed('anonymous_id', anonymous_ids),
+      ].join(' or ');
+    });
+  return deleted;
+}
+
+/** Columns that name a person. The previous id of an alias is that of a user or a device. */
+const PEOPLE: readonly { readonly column: string; readonly isAny?: true }[] = [
+  { column: 'user_id' },
+  { column: 'anonymous_id' },
+  { column: 'previous_id', isAny: true },
+];
+
+/** A column that a person retyped is compared by its text. */
+function asText(column: string): string {
+  return `cast(${column} as varchar(65535))`;
+}
+
+/** The values of one statement, in the order of their places in it. */
+class Values {
+  readonly all: string[] = [];
+  readonly #sql: DeletionSql;
+
+  constructor(sql: DeletionSql) {
+    this.#sql = sql;
+  }
+
+  /** The place of a further value. */
+  add(value: string): string {
+    return this.#sql.placeholder(this.all.push(value));
+  }
+
+  /** Whether a column has one of some texts. */
+  have(column: string, texts: readonly string[]): string {
+    if (texts.length === 0) return '1 = 0';
+    return `${asText(this.#sql.quoted(column))} in (${texts.map((text) => this.add(text)).join(', ')})`;
+  }
+}

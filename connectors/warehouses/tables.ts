@@ -1,0 +1,33 @@
+import {
+  DISCARDS_TABLE,
+  IDENTITY_MAP_TABLE,
+  type TableColumns,
+  Unavailable,
+  USERS_TABLE,
+  type WarehouseBatch,
+} from '@tributary/core';
+
+/** The newest version of each profile that was loaded, also of those that are gone. */
+export const VERSIONS = '_tributary_profiles';
+
+/** Tables with rows of no event. */
+export const NOT_OF_EVENTS: ReadonlySet<string> = new Set([DISCARDS_TABLE, IDENTITY_MAP_TABLE, USERS_TABLE]);
+
+/** The column by which rows are known, in a table with it. */
+export function keyOf(table: string, columns: { has(column: string): boolean }): string | undefined {
+  const key = table === USERS_TABLE ? 'ucid' : 'id';
+  return columns.has(key) ? key : undefined;
+}
+
+/** The tables of a batch whose columns were planned. */
+export function plannedTables({ inserts, profiles }: WarehouseBatch) {
+  return profiles === undefined ? inserts : [...inserts, profiles.users];
+}
+
+/** A text column takes any value, in other words than ours: nothing is written that was planned for another type. */
+export function checkTypes(batch: WarehouseBatch, described: ReadonlyMap<string, TableColumns>): void {
+  for (const { table, columns } of plannedTables(batch))
+    for (const [column, type] of columns)
+      if (described.get(table)?.get(column) !== type)
+        throw new Unavailable(`the column "${column}" of the table "${table}" was changed during the load`);
+}
