@@ -1,13 +1,10 @@
-import { type AgentOptions, Agent as HttpAgent } from 'node:http';
-import { Agent as HttpsAgent } from 'node:https';
-import type { Socket } from 'node:net';
 import type { Readable } from 'node:stream';
 import { DeleteObjectCommand, PutObjectCommand, S3Client } from '@aws-sdk/client-s3';
 import { NodeHttpHandler, type NodeHttpHandlerOptions } from '@smithy/node-http-handler';
 import { MAX_CONCURRENCY } from '@tributary/core';
+import { guardedAgents } from '../egress/agents.ts';
 import { Connections } from '../egress/connections.ts';
 import type { EgressGuard } from '../egress/guard.ts';
-import { inspectResponses, limitBytes, normalizeHeads } from '../egress/response-heads.ts';
 
 /** A bucket, and the key that opens it. */
 export interface BucketSettings {
@@ -59,7 +56,9 @@ export function openBucketClient(
     },
     maxAttempts: 1,
     followRegionRedirects: false,
-    requestHandler: new AnsweredHandler(guardedAgents(connections)),
+    requestHandler: new AnsweredHandler(
+      guardedAgents(connections, { maxSockets: MAX_CONCURRENCY, maxResponseBytes: MAX_RESPONSE_BYTES }),
+    ),
     // Not every compatible service supports the newer checksums.
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',
@@ -87,39 +86,8 @@ export function openBucketClient(
   };
 }
 
-/** One connection for each concurrent call; opened on demand. */
-const OPTIONS: AgentOptions = { keepAlive: true, maxSockets: MAX_CONCURRENCY };
-
 /** Bytes of one response with headers, interim responses and chunk framing. */
 const MAX_RESPONSE_BYTES = 256 * 1_024;
-
-function bounded(socket: Socket): Socket {
-  const count = limitBytes(socket, MAX_RESPONSE_BYTES);
-  const heads = normalizeHeads(socket);
-  return inspectResponses(socket, function* inspect(chunk) {
-    for (const some of count(chunk)) yield* heads(some);
-  });
-}
-
-interface Target {
-  readonly host?: string | null | undefined;
-  readonly port?: string | number | null | undefined;
-}
-
-/** Agents of the standard library that connect through the egress guard. */
-function guardedAgents(connections: Connections) {
-  class Http extends HttpAgent {
-    override createConnection({ host, port }: Target) {
-      return bounded(connections.connect({ host: host ?? '', port: Number(port ?? 80) }));
-    }
-  }
-  class Https extends HttpsAgent {
-    override createConnection({ host, port }: Target) {
-      return bounded(connections.connect({ host: host ?? '', port: Number(port ?? 443), tls: {} }));
-    }
-  }
-  return { httpAgent: new Http(OPTIONS), httpsAgent: new Https(OPTIONS) };
-}
 
 /** Bytes read of a response body; the error code is at its beginning. */
 const MAX_BODY_BYTES = 16 * 1_024;

@@ -12,6 +12,8 @@ export interface WarehouseLimits {
   readonly nameLength: number;
   /** Digits of a numeric column before and behind the point; undefined without a bound. */
   readonly numeric: { readonly whole: number; readonly fraction: number } | undefined;
+  /** The first and the last year of a timestamp; absent where it holds all that events have, 1 to 9999. */
+  readonly years?: { readonly first: number; readonly last: number };
   /** Bytes of UTF-8 of a text; undefined without a bound that an event can reach. */
   readonly textBytes: number | undefined;
   /** Whether texts may hold U+0000. Lone surrogates are nowhere. */

@@ -49,6 +49,21 @@ describe('the type of a value', () => {
     expect(typeOf(value, LIMITS)).toBe(type);
   });
 
+  it('is text for a time outside of the years that the engine has, and a timestamp column does not hold it', () => {
+    const limits = { ...LIMITS, years: { first: 1900, last: 2299 } };
+    const inside = ['1900-01-01T00:00:00.000Z', '2299-12-31T23:59:59.999Z'];
+    const outside = ['1899-12-31T23:59:59.999Z', '2300-01-01T00:00:00.000Z'];
+    for (const [times, type] of [
+      [inside, 'timestamp'],
+      [outside, 'text'],
+    ] as const)
+      for (const time of times) {
+        expect(typeOf(time, limits)).toBe(type);
+        expect(fits(time, 'timestamp', limits)).toBe(type === 'timestamp');
+      }
+    expect(fits('1900-01-01T01:00:00+02:00', 'timestamp', limits)).toBe(false);
+  });
+
   it('is JSON for lists, and none for what has no value', () => {
     expect([[], [1], { a: 1 }, {}, null].map((value) => typeOf(value as Json, LIMITS))).toEqual([
       'json',

@@ -44,7 +44,7 @@ const TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$/;
 export function typeOf(value: Json, limits: WarehouseLimits): ColumnType | undefined {
   switch (typeof value) {
     case 'string':
-      return isTime(value) ? 'timestamp' : 'text';
+      return isTime(value) && isInYears(value, limits) ? 'timestamp' : 'text';
     case 'number':
       if (Number.isInteger(value) && value >= -MOST_INTEGER && value < MOST_INTEGER) return 'bigint';
       return typeOfDigits(String(value), limits) ?? 'double';
@@ -65,6 +65,13 @@ function isEmpty(value: object): boolean {
 /** A text is a time only in the form that a time column gives back when it is widened. */
 function isTime(text: string): boolean {
   return text.length === TIME_LENGTH && TIME.test(text) && canonicalTime(text) === text;
+}
+
+/** Whether the engine holds a time in canonical form. */
+function isInYears(time: string, { years }: WarehouseLimits): boolean {
+  if (years === undefined) return true;
+  const year = Number(time.slice(0, 4));
+  return year >= years.first && year <= years.last;
 }
 
 function typeOfDigits(source: string, { numeric }: WarehouseLimits): 'bigint' | 'numeric' | undefined {
@@ -135,8 +142,10 @@ export function fits(value: Json, type: ColumnType, limits: WarehouseLimits): bo
       const digits = digitsOf(value);
       return digits !== undefined && holdsDigits(type, digits, limits);
     }
-    case 'timestamp':
-      return typeof value === 'string' && exactTime(value) !== undefined;
+    case 'timestamp': {
+      const time = typeof value === 'string' ? exactTime(value) : undefined;
+      return time !== undefined && isInYears(time, limits);
+    }
     case 'json':
       if (limits.parsesJson && !isParsable(value)) return false;
       return isStorable(String(columnValue(value, type)), limits);
