@@ -13,71 +13,8 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { Closed, FolderRefused, Stopped, TimedOut } from '../failures.ts';
-import {
-  appendDurably,
-  classifyFailure,
-  FolderWriter,
-  foldersOf,
-  MAX_FILE_BYTES,
-  readSettings,
-} from './connector.ts';
-
-test.each(['orders', 'a/b/c', 'Team_1/2024-01.v2'])('the folder %s is taken', (folder) => {
-  expect(readSettings({ folder })).toEqual({ parts: folder.split('/') });
-});
-
-test.each([
-  '',
-  '.',
-  '..',
-  '../x',
-  'a/../b',
-  'a/..',
-  '/etc',
-  'a//b',
-  'a/',
-  'a\\b',
-  '..\\b',
-  'C:\\x',
-  'a\0b',
-  '.hidden',
-  'a/.git',
-  'a b',
-  'a\n',
-  '%2e%2e/x',
-  '1/2/3/4/5/6/7/8/9',
-])('the folder "%s" is refused', (folder) => {
-  expect(readSettings({ folder })).toBeUndefined();
-});
-
-test('every workspace has a folder of its own, and its id cannot lead elsewhere', () => {
-  expect(foldersOf('w1', { parts: ['a', 'b'] })).toEqual(['ndjson', 'w1', 'a', 'b']);
-  for (const id of ['..', '../x', 'a/b', '', '.x']) expect(foldersOf(id, { parts: ['a'] })).toBeUndefined();
-});
-
-test.each([
-  ['ENOSPC', 'disk full'],
-  ['EDQUOT', 'disk full'],
-  ['EROFS', 'the disk is read-only'],
-  ['EACCES', 'no permission to write'],
-  ['ENOTDIR', 'a part of the folder is no folder'],
-  ['EIO', 'write failed (EIO)'],
-])('%s is tried again: %s', (code, reason) => {
-  const error = Object.assign(new Error(`${code}: /srv/data/ndjson/w/x`), { code });
-  expect(classifyFailure(error)).toEqual({ outcome: 'retry', reason });
-});
-
-test('a refused folder is dead, an unfinished append is retried', () => {
-  expect(classifyFailure(new FolderRefused('x'))).toEqual({ outcome: 'dead', reason: 'folder not allowed' });
-  expect(classifyFailure(new TimedOut('x'))).toEqual({ outcome: 'retry', reason: 'timed out' });
-  expect(classifyFailure(new Stopped('x'))).toEqual({ outcome: 'retry', reason: 'stopped' });
-  expect(classifyFailure(new Closed('x'))).toEqual({ outcome: 'retry', reason: 'stopped' });
-});
-
-test('an error without a code is not an error of the file system', () => {
-  expect(classifyFailure(new TypeError('our mistake'))).toBeUndefined();
-});
+import { Closed, FolderRefused } from '../failures.ts';
+import { appendDurably, FolderWriter, MAX_FILE_BYTES } from './connector.ts';
 
 const NOON = Date.parse('2024-02-29T12:00:00Z');
 const FIRST = '2024-02-29-000001.ndjson';

@@ -1,5 +1,5 @@
 import { constants } from 'node:fs';
-import { access, type FileHandle, lstat, mkdir, open, readdir } from 'node:fs/promises';
+import { access, type FileHandle, open, readdir } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import {
   type Connector,
@@ -12,23 +12,17 @@ import {
 } from '@tributary/core';
 import { Deadlines } from '../client/deadlines.ts';
 import { deliveryJson } from '../delivery-body.ts';
+import { Closed, codeOf, DELIVERED, FolderRefused, NOT_VALID, STOPPED, testResultOf } from '../failures.ts';
 import {
-  Closed,
-  classifyOwnError,
-  codeOf,
-  DELIVERED,
-  FolderRefused,
-  NOT_VALID,
-  STOPPED,
-  testResultOf,
-} from '../failures.ts';
+  classifyFolderFailure,
+  folderFaults,
+  folderField,
+  foldersOf,
+  openFolders,
+  syncFolders,
+} from '../folder.ts';
 import type { ConnectorContext, ConnectorKind } from '../kind.ts';
 import { secretNames } from '../settings.ts';
-
-const MAX_DEPTH = 8;
-
-/** A segment of the path. It begins with a letter, a digit or `_`, so it is neither `..` nor hidden. */
-const PART = '[A-Za-z0-9_][A-Za-z0-9._-]*';
 
 /** Deliveries of one batch at most. */
 const MAX_BATCH = 500;
@@ -40,45 +34,9 @@ const settingsSchema = {
   required: ['folder'],
   additionalProperties: false,
   properties: {
-    folder: {
-      type: 'string',
-      title: 'Folder',
-      description:
-        "Where to write: a relative path of letters, digits, `.`, `_`, `-` and `/`, below the workspace's own folder.",
-      examples: ['orders'],
-      maxLength: 200,
-      pattern: `^${PART}(/${PART})*$`,
-    },
+    folder: folderField,
   },
 } as const satisfies JsonObject;
-
-const FOLDER = new RegExp(settingsSchema.properties.folder.pattern, 'u');
-const ONE_PART = new RegExp(`^${PART}$`, 'u');
-
-/** The settings as the connector uses them. */
-interface NdjsonSettings {
-  /** The segments of the path: at least one, none of them `..`. */
-  readonly parts: readonly string[];
-}
-
-/** Undefined for settings that `settingsSchema` or `settingsFaults` refuse. */
-export function readSettings(settings: JsonObject): NdjsonSettings | undefined {
-  const { folder } = settings;
-  if (typeof folder !== 'string' || !FOLDER.test(folder) || settingsFaults(settings).length > 0)
-    return undefined;
-  return { parts: folder.split('/') };
-}
-
-/** Checks that JSON Schema cannot express. Paths are JSON pointers below the settings. */
-function settingsFaults(settings: JsonObject): readonly { path: string; message: string }[] {
-  if (typeof settings.folder !== 'string' || settings.folder.split('/').length <= MAX_DEPTH) return [];
-  return [{ path: '/folder', message: `must have at most ${MAX_DEPTH} parts` }];
-}
-
-/** The folders of a destination below the data folder, outermost first; undefined for an invalid workspace id. */
-export function foldersOf(workspaceId: string, settings: NdjsonSettings): readonly string[] | undefined {
-  return ONE_PART.test(workspaceId) ? ['ndjson', workspaceId, ...settings.parts] : undefined;
-}
 
 const description: ConnectorDescription = {
   type: 'ndjson',
@@ -95,7 +53,7 @@ const description: ConnectorDescription = {
   maxBatch: MAX_BATCH,
   hasTest: true,
   storesHere: true,
-  check: settingsFaults,
+  check: folderFaults,
 };
 
 export const ndjson: ConnectorKind = { description, create: createNdjsonConnector };
@@ -132,7 +90,7 @@ function createNdjsonConnector(context: ConnectorContext): Connector {
       await writerOf(parts).append(lines, deadline.signal);
       return DELIVERED;
     } catch (error) {
-      const verdict = classifyFailure(error);
+      const verdict = classifyFolderFailure(error);
       if (verdict === undefined) throw error;
       return verdict;
     } finally {
@@ -159,7 +117,7 @@ function createNdjsonConnector(context: ConnectorContext): Connector {
         await access(folders[folders.length - 1] ?? root, constants.W_OK | constants.X_OK);
         return { ok: true };
       } catch (error) {
-        const verdict = classifyFailure(error);
+        const verdict = classifyFolderFailure(error);
         if (verdict === undefined) throw error;
         return testResultOf(verdict);
       }
@@ -174,32 +132,7 @@ function createNdjsonConnector(context: ConnectorContext): Connector {
 
 /** The folders of a destination; undefined where its settings are invalid. */
 function partsOf({ workspaceId, settings }: ConnectorDestination): readonly string[] | undefined {
-  const read = readSettings(settings);
-  return read === undefined ? undefined : foldersOf(workspaceId, read);
-}
-
-const REASONS = new Map([
-  ['ENOSPC', 'disk full'],
-  ['EDQUOT', 'disk full'],
-  ['EROFS', 'the disk is read-only'],
-  ['EACCES', 'no permission to write'],
-  ['EPERM', 'no permission to write'],
-  ['EMFILE', 'too many open files'],
-  ['ENFILE', 'too many open files'],
-  ['ENOTDIR', 'a part of the folder is no folder'],
-]);
-
-/**
- * The result of a failed append. Made from error codes alone, as messages of the file system contain paths. Undefined for an
- * error without a code: it is not of the file system.
- */
-export function classifyFailure(error: unknown): DeliveryResult | undefined {
-  if (error instanceof FolderRefused) return { outcome: 'dead', reason: 'folder not allowed' };
-  const ours = classifyOwnError(error);
-  if (ours !== undefined) return ours;
-  const code = codeOf(error);
-  if (code === undefined) return undefined;
-  return { outcome: 'retry', reason: REASONS.get(code) ?? `write failed (${code})` };
+  return foldersOf('ndjson', workspaceId, settings.folder);
 }
 
 /** UTF-16 units of one group at most; a longer queue is written in several groups. */
@@ -305,44 +238,6 @@ async function writeAll(handle: FileHandle, bytes: Uint8Array): Promise<void> {
   let written = 0;
   while (written < bytes.length) {
     written += (await handle.write(bytes, written)).bytesWritten;
-  }
-}
-
-/**
- * Creates the nested folders `parts` below `root` where they are missing, and returns all their paths, `root` first.
- * Throws `FolderRefused` where one is a symbolic link, and system errors.
- */
-async function openFolders(root: string, parts: readonly string[]): Promise<readonly [string, ...string[]]> {
-  await mkdir(root, { recursive: true });
-  const folders: [string, ...string[]] = [root];
-  let path = root;
-  for (const part of parts) {
-    path = join(path, part);
-    await openFolder(path);
-    folders.push(path);
-  }
-  return folders;
-}
-
-async function openFolder(path: string): Promise<void> {
-  try {
-    await mkdir(path);
-  } catch (error) {
-    if (codeOf(error) !== 'EEXIST') throw error;
-    const found = await lstat(path);
-    if (found.isSymbolicLink()) throw new FolderRefused('a part of the folder is a symbolic link');
-  }
-}
-
-/** Makes the directory entries durable (fsync). */
-async function syncFolders(folders: readonly string[]): Promise<void> {
-  for (const folder of folders) {
-    const handle = await open(folder, 'r');
-    try {
-      await handle.sync();
-    } finally {
-      await handle.close();
-    }
   }
 }
 

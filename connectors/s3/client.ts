@@ -5,27 +5,8 @@ import { MAX_CONCURRENCY } from '@tributary/core';
 import { guardedAgents } from '../egress/agents.ts';
 import { Connections } from '../egress/connections.ts';
 import type { EgressGuard } from '../egress/guard.ts';
-
-/** A bucket, and the key that opens it. */
-export interface BucketSettings {
-  readonly endpoint?: string;
-  readonly region: string;
-  readonly bucket: string;
-  readonly prefix: string;
-  readonly path_style: boolean;
-  readonly access_key_id: string;
-  readonly secret_access_key: string;
-  /** Of a key that is temporary. */
-  readonly session_token?: string;
-}
-
-/** The type of the schema of the settings. */
-export interface S3Settings extends BucketSettings {
-  readonly path: string;
-  readonly batch_size: number;
-  readonly batch_bytes: number;
-  readonly batch_seconds: number;
-}
+import { ResponseRefused, ResponseTooLarge } from '../failures.ts';
+import type { BucketSettings } from './settings.ts';
 
 /** The part of the driver that is used. */
 export interface BucketClient {
@@ -42,27 +23,8 @@ export function openBucketClient(
   egress: EgressGuard,
   settings: Omit<BucketSettings, 'prefix'>,
 ): BucketClient {
-  const { endpoint, region, bucket, path_style, access_key_id, secret_access_key, session_token } = settings;
-  const connections = new Connections(egress);
-  const client = new S3Client({
-    region,
-    ...(endpoint === undefined ? {} : { endpoint }),
-    forcePathStyle: path_style,
-    // Explicit, so that the client does not look for credentials on this machine (files, metadata service).
-    credentials: {
-      accessKeyId: access_key_id,
-      secretAccessKey: secret_access_key,
-      ...(session_token === undefined ? {} : { sessionToken: session_token }),
-    },
-    maxAttempts: 1,
-    followRegionRedirects: false,
-    requestHandler: new AnsweredHandler(
-      guardedAgents(connections, { maxSockets: MAX_CONCURRENCY, maxResponseBytes: MAX_RESPONSE_BYTES }),
-    ),
-    // Not every compatible service supports the newer checksums.
-    requestChecksumCalculation: 'WHEN_REQUIRED',
-    responseChecksumValidation: 'WHEN_REQUIRED',
-  });
+  const { client, connections } = openS3(egress, settings, AnsweredHandler, MAX_RESPONSE_BYTES);
+  const { bucket } = settings;
   return {
     get lastFailure() {
       return connections.lastFailure;
@@ -86,7 +48,38 @@ export function openBucketClient(
   };
 }
 
-/** Bytes of one response with headers, interim responses and chunk framing. */
+/** The driver for one bucket. `maxResponseBytes`: of one response with headers, interim responses and chunk framing. */
+export function openS3(
+  egress: EgressGuard,
+  settings: Omit<BucketSettings, 'prefix'>,
+  Handler: new (options: NodeHttpHandlerOptions) => NodeHttpHandler,
+  maxResponseBytes: number,
+) {
+  const { endpoint, region, path_style, access_key_id, secret_access_key, session_token } = settings;
+  const connections = new Connections(egress);
+  const client = new S3Client({
+    region,
+    ...(endpoint === undefined ? {} : { endpoint }),
+    forcePathStyle: path_style,
+    // Explicit, so that the client does not look for credentials on this machine (files, metadata service).
+    credentials: {
+      accessKeyId: access_key_id,
+      secretAccessKey: secret_access_key,
+      ...(session_token === undefined ? {} : { sessionToken: session_token }),
+    },
+    maxAttempts: 1,
+    followRegionRedirects: false,
+    requestHandler: new Handler(
+      guardedAgents(connections, { maxSockets: MAX_CONCURRENCY, maxResponseBytes }),
+    ),
+    // Not every compatible service supports the newer checksums.
+    requestChecksumCalculation: 'WHEN_REQUIRED',
+    responseChecksumValidation: 'WHEN_REQUIRED',
+  });
+  return { client, connections };
+}
+
+/** Bytes of a response to a put. */
 const MAX_RESPONSE_BYTES = 256 * 1_024;
 
 /** Bytes read of a response body; the error code is at its beginning. */
@@ -104,16 +97,45 @@ class AnsweredHandler extends NodeHttpHandler {
   override async handle(...[request, options]: Parameters<NodeHttpHandler['handle']>) {
     const answered = await super.handle(request, options);
     const { response } = answered;
-    const start = await startOf(response.body, options?.abortSignal);
-    response.body = response.statusCode < 300 ? new Uint8Array() : Buffer.from(errorDocument(start));
+    if (response.statusCode >= 300) {
+      const start = await startOf(response.body, options?.abortSignal, MAX_BODY_BYTES);
+      response.body = Buffer.from(errorDocument(start));
+    } else response.body = await this.bodyOf(request, response.body, options?.abortSignal);
     return answered;
+  }
+
+  /** What the client gets of the body of a success. */
+  protected async bodyOf(
+    _request: Request,
+    body: Readable,
+    signal: Aborting,
+  ): Promise<Uint8Array | Readable> {
+    await startOf(body, signal, MAX_BODY_BYTES);
+    return new Uint8Array();
+  }
+}
+
+type Request = Parameters<NodeHttpHandler['handle']>[0];
+
+/** Bytes of a document in a response: a list of 1,000 names has a third. */
+const MAX_DOCUMENT_BYTES = 2 * 1_024 * 1_024;
+
+/** As `AnsweredHandler`, for a client that reads: it gets objects as they are, and documents without declarations of their own. */
+export class ReadingHandler extends AnsweredHandler {
+  protected override async bodyOf(request: Request, body: Readable, signal: Aborting) {
+    const isObject = request.method === 'GET' && request.query?.['list-type'] === undefined;
+    if (isObject) return body;
+    const document = await startOf(body, signal, MAX_DOCUMENT_BYTES + 1);
+    if (document.length > MAX_DOCUMENT_BYTES) throw new ResponseTooLarge('too much was answered');
+    if (document.includes('<!')) throw new ResponseRefused('the answer cannot be understood');
+    return document;
   }
 }
 
 type Aborting = NonNullable<Parameters<NodeHttpHandler['handle']>[1]>['abortSignal'];
 
 /** The start of a body; the connection of a longer one ends. */
-async function startOf(body: Readable, signal: Aborting): Promise<Buffer> {
+async function startOf(body: Readable, signal: Aborting, bytes: number): Promise<Buffer> {
   const leave = () => void body.destroy();
   const onAbort = signal !== undefined && 'addEventListener' in signal ? signal : undefined;
   onAbort?.addEventListener('abort', leave);
@@ -124,14 +146,14 @@ async function startOf(body: Readable, signal: Aborting): Promise<Buffer> {
       chunks.push(chunk);
       read += chunk.length;
       // `break` destroys the stream.
-      if (read > MAX_BODY_BYTES) break;
+      if (read > bytes) break;
     }
   } catch {
     // The body broke off; the status line counts.
   } finally {
     onAbort?.removeEventListener('abort', leave);
   }
-  return Buffer.concat(chunks).subarray(0, MAX_BODY_BYTES);
+  return Buffer.concat(chunks).subarray(0, bytes);
 }
 
 function errorDocument(start: Buffer): string {

@@ -26,7 +26,8 @@ import { classifyNetworkFailure, DELIVERED } from '../failures.ts';
 import { classifyResponse, mayConcernSome } from '../http/client.ts';
 import type { ConnectorContext, ConnectorKind } from '../kind.ts';
 import { createSettingsReader, type SettingsFault, secretNames } from '../settings.ts';
-import type { BucketClient, S3Settings } from './client.ts';
+import type { BucketClient } from './client.ts';
+import { type BucketSettings, bucketFaults, bucketFields } from './settings.ts';
 
 export const DEFAULT_PATH = '{year}/{month}/{day}/{hour}';
 
@@ -34,71 +35,6 @@ export const DEFAULT_PATH = '{year}/{month}/{day}/{hour}';
 const MAX_BATCH = 10_000;
 /** Bytes of JSON of one object at most. */
 const MAX_BYTES = 16 * 1_024 * 1_024;
-
-/** The settings of a bucket. */
-export const bucketFields = {
-  endpoint: {
-    type: 'string',
-    title: 'Endpoint',
-    description:
-      'Where an S3-compatible service answers: an absolute http or https URL. Absent: AWS in the region. The name must stand for a public address.',
-    examples: ['https://s3.example.com'],
-    maxLength: 2_048,
-    pattern: '^[hH][tT][tT][pP][sS]?://[^?#@]+$',
-  },
-  region: {
-    type: 'string',
-    title: 'Region',
-    description: 'The region of the bucket; services other than AWS often take any.',
-    default: 'us-east-1',
-    pattern: '^[a-z0-9-]{1,40}$',
-  },
-  bucket: {
-    type: 'string',
-    title: 'Bucket',
-    description: 'The bucket to write to; it must be there.',
-    examples: ['customer-events'],
-    pattern: '^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$',
-  },
-  prefix: {
-    type: 'string',
-    title: 'Prefix',
-    description: 'What the name of every object begins with, a `/` after it.',
-    examples: ['tributary/production'],
-    default: 'tributary',
-    pattern: '^[A-Za-z0-9_=-][A-Za-z0-9_=.-]{0,99}(/[A-Za-z0-9_=-][A-Za-z0-9_=.-]{0,99}){0,7}$',
-  },
-  path_style: {
-    type: 'boolean',
-    title: 'Bucket in the path',
-    description:
-      'Name the bucket in the path instead of the host name, as many services other than AWS ask for.',
-    default: false,
-  },
-  access_key_id: {
-    type: 'string',
-    title: 'Access key id',
-    description: 'Of a key that may put objects below the prefix.',
-    minLength: 1,
-    maxLength: 200,
-    pattern: '^[\\x21-\\x7e]+$',
-  },
-  secret_access_key: {
-    type: 'string',
-    title: 'Secret access key',
-    description: 'The secret of that key.',
-    writeOnly: true,
-    minLength: 1,
-    maxLength: 200,
-    pattern: '^[\\x21-\\x7e]+$',
-  },
-} as const satisfies JsonObject;
-
-/** Checks of these that JSON Schema cannot express. */
-export function bucketFaults({ endpoint }: JsonObject): readonly SettingsFault[] {
-  const isUrl = typeof endpoint !== 'string' || URL.parse(endpoint) !== null;
-  return isUrl ? [] : [{ path: '/endpoint', message: 'must be an absolute URL' }];
-}
 
 /** The settings as users write them. */
 const settingsSchema = {
@@ -145,6 +81,14 @@ const settingsSchema = {
     },
   },
 } as const satisfies JsonObject;
+
+/** The type of the schema above. */
+interface S3Settings extends BucketSettings {
+  readonly path: string;
+  readonly batch_size: number;
+  readonly batch_bytes: number;
+  readonly batch_seconds: number;
+}
 
 /** Checks that JSON Schema cannot express. Paths are JSON pointers below the settings. */
 function settingsFaults(settings: JsonObject): readonly SettingsFault[] {

@@ -14,6 +14,7 @@ export function openedOnUse(limits: WarehouseLimits, open: () => Promise<Warehou
     alter: async (...args) => (await engine()).alter(...args),
     commit: async (...args) => (await engine()).commit(...args),
     delete: async (...args) => (await engine()).delete(...args),
+    maintain: async (signal) => (await (await engine()).maintain?.(signal)) ?? false,
     test: async (...args) => (await engine()).test(...args),
     // One that could not be opened has nothing to close; its calls were told why.
     close: async () => (await opening?.catch(() => undefined))?.close(),

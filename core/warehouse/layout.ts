@@ -10,10 +10,11 @@ import { nameOf } from './names.ts';
 /** What a column beside the fixed ones may not be called: the context of an event has this prefix. */
 const CONTEXT = 'context_';
 
-/** Columns that an engine has in each table; the layout is the same in all engines. */
+/** Columns that an engine has in each table, as lakes have one of the day; the layout is the same in all engines. */
 const OF_ENGINES: ReadonlySet<string> = new Set([
   ...['ctid', 'cmax', 'cmin', 'oid', 'tableoid', 'xmax', 'xmin'],
   ...['deletexid', 'insertxid'],
+  'received_date',
 ]);
 
 /** Values of a row that are in none of its columns, as JSON in the shape of the event. */

@@ -6,8 +6,7 @@ import {
   warehouseName,
 } from '@tributary/core';
 import { type DatabaseSettings, databaseFields } from '../../client/rows.ts';
-import type { BucketSettings } from '../../s3/client.ts';
-import { bucketFaults, bucketFields } from '../../s3/connector.ts';
+import { type BucketSettings, bucketFaults, bucketFields } from '../../s3/settings.ts';
 import { createSettingsReader, secretNames } from '../../settings.ts';
 import { type LoadSettings, loadFields } from '../settings.ts';
 

@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { Unavailable, WarehouseRefused } from '@tributary/core';
 import type { EgressGuard } from '../../egress/guard.ts';
-import { type BucketClient, type BucketSettings, openBucketClient } from '../../s3/client.ts';
+import { type BucketClient, openBucketClient } from '../../s3/client.ts';
 import { classifyS3Failure } from '../../s3/connector.ts';
+import type { BucketSettings } from '../../s3/settings.ts';
 import type { RowsFile } from '../merging/dialect.ts';
 
 /** One file is put or removed within this time, ms. */

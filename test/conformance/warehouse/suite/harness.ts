@@ -26,15 +26,18 @@ export interface WarehouseHarness {
   rows(table: string): Promise<readonly Readonly<Record<string, string | boolean | null>>[]>;
   /** The type of a column as the port names it; undefined without the column. */
   type(table: string, column: string): Promise<ColumnType | undefined>;
+  /** Rows are known by `id` and the time at which they were received; absent: by `id`. */
+  readonly knowsIdsByTime?: true;
   /** Changes by hand. */
   byHand: {
     dropTable(table: string): Promise<void>;
-    dropColumn(table: string, column: string): Promise<void>;
-    retype(table: string, column: string, type: ColumnType): Promise<void>;
+    /** This and the next two are absent where nobody changes single columns. */
+    dropColumn?(table: string, column: string): Promise<void>;
+    retype?(table: string, column: string, type: ColumnType): Promise<void>;
     /** To a type that none of ours is. */
-    makeForeign(table: string, column: string): Promise<void>;
-    /** Refuses rows in which a text column has this value. */
-    refuse(table: string, column: string, value: string): Promise<void>;
+    makeForeign?(table: string, column: string): Promise<void>;
+    /** Refuses rows in which a text column has this value; absent where an engine has nothing that refuses single rows. */
+    refuse?(table: string, column: string, value: string): Promise<void>;
     /** Makes the type of a column one that may not be changed; absent where the engine lets everything be changed. */
     hold?(table: string, column: string): Promise<void>;
     dropLedger(): Promise<void>;

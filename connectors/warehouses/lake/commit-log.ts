@@ -1,0 +1,197 @@
+import { isObject, newId, parseObject, Unavailable, WarehouseRefused } from '@tributary/core';
+import type { LakeStore } from './store.ts';
+
+/** Everything that is no table. Readers of `<table>/**` do not see it. */
+export const OWN = '_tributary';
+const LOG = `${OWN}/log`;
+export const STAGING = `${OWN}/staging`;
+/** Digits of the number of an entry. */
+const DIGITS = 12;
+/** Entries that are kept: the newest one counts, the others tell a person what happened. */
+const KEPT = 100;
+/** Staged files of attempts that never became an entry are removed after so long, ms. */
+const ORPHANED_AFTER_MS = 86_400_000;
+
+interface Move {
+  readonly from: string;
+  readonly to: string;
+  readonly bytes: number;
+}
+
+/** A change of the lake: files that are removed, and staged ones that get their final names, in this order. */
+interface Entry {
+  readonly n: number;
+  /** The folder of the staged files. */
+  readonly staging: string;
+  readonly removals: readonly string[];
+  readonly moves: readonly Move[];
+}
+
+/** The files of one attempt to change the lake, under a path of their own. */
+export class Staging {
+  readonly folder = `${STAGING}/${newId()}`;
+  readonly removals: string[] = [];
+  readonly #moves: Move[] = [];
+  readonly #store: LakeStore;
+
+  constructor(store: LakeStore) {
+    this.#store = store;
+  }
+
+  /** In the order of the calls of `put`. */
+  get moves(): readonly Move[] {
+    return this.#moves;
+  }
+
+  get isEmpty(): boolean {
+    return this.#moves.length + this.removals.length === 0;
+  }
+
+  /**
+   * Writes a file that gets the name `to`, or replaces the one of that name. Files get their names in this order, and none does
+   * after one that was lost: so a file that tells of others comes behind them.
+   */
+  async put(to: string, bytes: Uint8Array, signal: AbortSignal): Promise<void> {
+    const from = `${this.folder}/${this.#moves.length}`;
+    await this.#store.put(from, bytes, signal);
+    this.#moves.push({ from, to, bytes: bytes.length });
+  }
+}
+
+/**
+ * The order of all changes of a lake, of every lane, table and process. A change is made thus:
+ *
+ * 1. Its new files are staged, and checked to be there.
+ * 2. The entry behind the newest one is created exclusively: from then on the change is committed.
+ * 3. It is published: files are removed and staged ones moved to their names; that of the lane is the last one of a load.
+ * 4. The staging folder is removed.
+ *
+ * A crash before 2 leaves an orphan, which nobody reads. One after 2 is completed by `newest`, which every process calls before
+ * it makes the next change: so no two changes are published at the same time, and a process that was slow finds no file left to
+ * move. Of two processes that create the same entry one gives way, and looks at the lake again. A staged file that a person
+ * removed between 2 and 3 is lost: the file of the lane is not moved then, so its batch is loaded again from the log, without
+ * the rows that were published.
+ */
+export class CommitLog {
+  readonly #store: LakeStore;
+  /** The newest entry that is known to be published. */
+  #published = 0;
+
+  constructor(store: LakeStore) {
+    this.#store = store;
+  }
+
+  /** The number of the newest entry, whose change is published when this resolves. 0: there is none. */
+  async newest(signal: AbortSignal): Promise<number> {
+    const n = await this.#newestNumber(signal);
+    if (n === 0 || n === this.#published) return n;
+    const entry = entryOf(n, await this.#store.read(entryName(n), signal));
+    const left = await this.#store.names(entry.staging, signal);
+    if (left.length > 0) await this.#publish(entry, signal);
+    this.#published = n;
+    return n;
+  }
+
+  /** Commits and publishes a change behind the entry `n`. False where there is another one. */
+  async commit(n: number, staging: Staging, signal: AbortSignal): Promise<boolean> {
+    const { folder, removals, moves } = staging;
+    const entry: Entry = { n: n + 1, staging: folder, removals, moves };
+    const staged = await this.#store.names(folder, signal);
+    if (staged.length !== moves.length)
+      throw new Unavailable('staged files were removed: they are made again');
+    await this.#store.settle(signal);
+    const text = Buffer.from(JSON.stringify(entry));
+    const isCreated = await this.#store.create(entryName(entry.n), text, signal);
+    // One that was removed as an old one could be created once more.
+    if (!isCreated || (await this.#newestNumber(signal)) > entry.n) {
+      await this.#store.removeFolder(folder, signal);
+      return false;
+    }
+    const isWhole = await this.#publish(entry, signal);
+    if (!isWhole) throw new Unavailable('staged files were removed: they are made again');
+    this.#published = entry.n;
+    return true;
+  }
+
+  /** Removes old entries, and the files of attempts that ended. */
+  async tidy(now: number, signal: AbortSignal): Promise<void> {
+    const newest = await this.newest(signal);
+    for (const name of await this.#store.names(LOG, signal)) {
+      const n = numberOf(name);
+      if (n !== undefined && n <= newest - KEPT) await this.#store.remove(name, signal);
+    }
+    for (const { name, changedAt } of await this.#store.files(STAGING, signal))
+      if (changedAt < now - ORPHANED_AFTER_MS) await this.#store.remove(name, signal);
+  }
+
+  async #newestNumber(signal: AbortSignal): Promise<number> {
+    const names = await this.#store.names(LOG, signal);
+    return names.reduce((newest, name) => Math.max(newest, numberOf(name) ?? 0), 0);
+  }
+
+  /** False where staged files are lost. May run in several processes at a time. */
+  async #publish({ removals, moves, staging }: Entry, signal: AbortSignal): Promise<boolean> {
+    for (const name of removals) await this.#store.remove(name, signal);
+    const last = moves.at(-1);
+    let isWhole = true;
+    for (const move of moves) {
+      // What was moved must be durable before the file that tells so.
+      if (move === last) await this.#store.settle(signal);
+      isWhole =
+        (await this.#store.move(move.from, move.to, signal)) ||
+        (await this.#store.size(move.to, signal)) === move.bytes;
+      if (!isWhole) break;
+    }
+    await this.#store.settle(signal);
+    // Another process that published all of it removed the folder, and may have changed the files since.
+    isWhole ||= (await this.#store.names(staging, signal)).length === 0;
+    await this.#store.removeFolder(staging, signal);
+    return isWhole;
+  }
+}
+
+function entryName(n: number): string {
+  return `${LOG}/${String(n).padStart(DIGITS, '0')}.json`;
+}
+
+function numberOf(name: string): number | undefined {
+  const [, digits] = /\/(\d{12})\.json$/.exec(name) ?? [];
+  return digits === undefined ? undefined : Number(digits);
+}
+
+/** An entry, checked: it names files that are moved and removed. */
+function entryOf(n: number, bytes: Uint8Array | undefined): Entry {
+  const changed = () => new WarehouseRefused(`the entry ${n} of ${LOG} was changed by hand`);
+  if (bytes === undefined) throw new Unavailable(`the entry ${n} of ${LOG} is gone`);
+  let value: unknown;
+  try {
+    value = parseObject(Buffer.from(bytes).toString('utf8'));
+  } catch {
+    throw changed();
+  }
+  if (!isEntry(value) || value.n !== n) throw changed();
+  return value;
+}
+
+function isEntry(value: unknown): value is Entry {
+  if (!isObject(value)) return false;
+  const { n, staging, removals, moves } = value;
+  return (
+    typeof n === 'number' &&
+    isName(staging) &&
+    staging.startsWith(`${STAGING}/`) &&
+    Array.isArray(removals) &&
+    removals.every(isName) &&
+    Array.isArray(moves) &&
+    moves.every(
+      (move) => isObject(move) && isName(move.from) && isName(move.to) && typeof move.bytes === 'number',
+    )
+  );
+}
+
+/** Whether a text is a name below the root of the lake. */
+function isName(name: unknown): name is string {
+  return (
+    typeof name === 'string' && name.split('/').every((part) => part !== '' && part !== '.' && part !== '..')
+  );
+}

@@ -1,0 +1,198 @@
+import { access, link, mkdir, open, readdir, readFile, rename, rm, stat, unlink } from 'node:fs/promises';
+import { dirname, join, relative, sep } from 'node:path';
+import { newId, Unavailable, WarehouseRefused } from '@tributary/core';
+import { codeOf } from '../../failures.ts';
+import { classifyFolderFailure, openFolders, syncFolders } from '../../folder.ts';
+import type { LakeStore, StoredFile } from './store.ts';
+
+/** The end of the name of a file that is not whole yet. */
+export const UNFINISHED = '.tmp';
+
+/** A lake in a folder of this machine. Nothing is remembered of the folder, which a person may change at any time. */
+export class FolderStore implements LakeStore {
+  readonly #dataFolder: string;
+  readonly #parts: readonly string[];
+  readonly #root: string;
+  /** Folders whose entries may not be durable. */
+  readonly #changed = new Set<string>();
+  #isOpen = false;
+
+  /** `parts`: the nested folders of the lake below the data folder. */
+  constructor(dataFolder: string, parts: readonly string[]) {
+    this.#dataFolder = dataFolder;
+    this.#parts = parts;
+    this.#root = join(dataFolder, ...parts);
+  }
+
+  read(name: string, signal: AbortSignal): Promise<Uint8Array | undefined> {
+    return this.#run(signal, () => unlessMissing(readFile(this.#path(name))));
+  }
+
+  size(name: string, signal: AbortSignal): Promise<number | undefined> {
+    return this.#run(signal, async () => (await unlessMissing(stat(this.#path(name))))?.size);
+  }
+
+  names(folder: string, signal: AbortSignal): Promise<readonly string[]> {
+    return this.#run(signal, async () => {
+      const options = { recursive: true, withFileTypes: true } as const;
+      const found = (await unlessMissing(readdir(this.#path(folder), options))) ?? [];
+      return found
+        .filter((entry) => entry.isFile() && !entry.name.endsWith(UNFINISHED))
+        .map(({ parentPath, name }) => relative(this.#root, join(parentPath, name)).replaceAll(sep, '/'));
+    });
+  }
+
+  async files(folder: string, signal: AbortSignal): Promise<readonly StoredFile[]> {
+    const files: StoredFile[] = [];
+    for (const name of await this.names(folder, signal)) {
+      const found = await this.#run(signal, () => unlessMissing(stat(this.#path(name))));
+      if (found !== undefined) files.push({ name, bytes: found.size, changedAt: found.mtimeMs });
+    }
+    return files;
+  }
+
+  folders(signal: AbortSignal): Promise<readonly string[]> {
+    return this.#run(signal, async () => {
+      const found = (await unlessMissing(readdir(this.#root, { withFileTypes: true }))) ?? [];
+      return found.filter((entry) => entry.isDirectory()).map(({ name }) => name);
+    });
+  }
+
+  put(name: string, bytes: Uint8Array, signal: AbortSignal): Promise<void> {
+    return this.#run(signal, () => this.#write(this.#path(name), bytes));
+  }
+
+  create(name: string, bytes: Uint8Array, signal: AbortSignal): Promise<boolean> {
+    return this.#run(signal, async () => {
+      const path = this.#path(name);
+      const unfinished = `${path}.${newId()}${UNFINISHED}`;
+      await this.#write(unfinished, bytes);
+      try {
+        // Unlike a rename it fails where the name is taken.
+        await link(unfinished, path);
+        await this.#settle();
+        return true;
+      } catch (error) {
+        if (codeOf(error) === 'EEXIST') return false;
+        throw error;
+      } finally {
+        await unlink(unfinished).catch(() => undefined);
+      }
+    });
+  }
+
+  move(from: string, to: string, signal: AbortSignal): Promise<boolean> {
+    return this.#run(signal, async () => {
+      const [source, target] = [this.#path(from), this.#path(to)];
+      try {
+        await rename(source, target);
+      } catch (error) {
+        if (codeOf(error) !== 'ENOENT' || !(await isThere(source))) {
+          if (codeOf(error) === 'ENOENT') return false;
+          throw error;
+        }
+        await this.#makeFolder(dirname(target));
+        await rename(source, target);
+      }
+      this.#changed.add(dirname(target));
+      return true;
+    });
+  }
+
+  remove(name: string, signal: AbortSignal): Promise<void> {
+    return this.#run(signal, async () => {
+      const path = this.#path(name);
+      if ((await unlessMissing(unlink(path).then(() => true))) === true) this.#changed.add(dirname(path));
+    });
+  }
+
+  removeFolder(folder: string, signal: AbortSignal): Promise<void> {
+    return this.#run(signal, () => rm(this.#path(folder), { recursive: true, force: true }));
+  }
+
+  settle(signal: AbortSignal): Promise<void> {
+    return this.#run(signal, () => this.#settle());
+  }
+
+  async close(): Promise<void> {}
+
+  #path(name: string): string {
+    return join(this.#root, ...name.split('/'));
+  }
+
+  async #write(path: string, bytes: Uint8Array): Promise<void> {
+    try {
+      await this.#writeNew(path, bytes);
+    } catch (error) {
+      if (codeOf(error) !== 'ENOENT') throw error;
+      await this.#makeFolder(dirname(path));
+      await this.#writeNew(path, bytes);
+    }
+  }
+
+  async #writeNew(path: string, bytes: Uint8Array): Promise<void> {
+    const handle = await open(path, 'wx', 0o600);
+    try {
+      await handle.writeFile(bytes);
+      await handle.sync();
+    } catch (error) {
+      await unlink(path).catch(() => undefined);
+      throw error;
+    } finally {
+      await handle.close();
+    }
+    this.#changed.add(dirname(path));
+  }
+
+  async #makeFolder(path: string): Promise<void> {
+    // The root may have been removed, or replaced by a link.
+    for (const folder of await openFolders(this.#dataFolder, this.#parts)) this.#changed.add(folder);
+    const first = await mkdir(path, { recursive: true });
+    if (first === undefined) return;
+    for (let made = path; made.length >= first.length; made = dirname(made)) this.#changed.add(dirname(made));
+  }
+
+  async #settle(): Promise<void> {
+    const folders = [...this.#changed];
+    this.#changed.clear();
+    try {
+      await syncFolders(folders);
+    } catch (error) {
+      for (const folder of folders) this.#changed.add(folder);
+      // One that is gone needs no fsync; what was in it is missed by whoever reads it.
+      if (codeOf(error) !== 'ENOENT') throw error;
+      for (const folder of folders) if (!(await isThere(folder))) this.#changed.delete(folder);
+      await syncFolders(this.#changed);
+      this.#changed.clear();
+    }
+  }
+
+  async #run<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+    if (signal.aborted) throw new Unavailable('stopped');
+    try {
+      if (!this.#isOpen) {
+        await openFolders(this.#dataFolder, this.#parts);
+        this.#isOpen = true;
+      }
+      return await work();
+    } catch (error) {
+      const verdict = classifyFolderFailure(error);
+      if (verdict?.outcome === 'retry') throw new Unavailable(verdict.reason, { cause: error });
+      if (verdict?.outcome === 'dead') throw new WarehouseRefused(verdict.reason, { cause: error });
+      throw error;
+    }
+  }
+}
+
+async function unlessMissing<T>(result: Promise<T>): Promise<T | undefined> {
+  try {
+    return await result;
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+async function isThere(path: string): Promise<boolean> {
+  return (await unlessMissing(access(path).then(() => true))) === true;
+}

@@ -1,0 +1,144 @@
+import {
+  type ColumnType,
+  type ColumnValue,
+  EventLoopYielder,
+  type TableRows,
+  Unavailable,
+} from '@tributary/core';
+import { type Cell, cellOf } from './cells.ts';
+import type { Staging } from './commit-log.ts';
+import { type Columns, TableWriter } from './parquet.ts';
+import type { LakeStore } from './store.ts';
+import {
+  dayFolder,
+  dayOf,
+  isOurs,
+  newFileName,
+  type Received,
+  readFile,
+  readSchema,
+  receivedOf,
+  writable,
+} from './table-files.ts';
+
+/** Rows that are encoded at a time, in tens of milliseconds: the stages of the process use the same thread. */
+const ROWS_AT_ONCE = 5_000;
+
+type Row = readonly ColumnValue[];
+
+/** The rows of one day. */
+interface DayRows {
+  readonly byId: Map<string, Row>;
+  from: number;
+  to: number;
+}
+
+/** Stages rows in files of their days, without those that the lake has; returns their number. */
+export async function stageInserts(
+  store: LakeStore,
+  staging: Staging,
+  rows: TableRows,
+  signal: AbortSignal,
+): Promise<number> {
+  const { table } = rows;
+  const columns = await columnsOf(store, rows, signal);
+  let inserted = 0;
+  for (const [day, { byId, from, to }] of byDay(rows)) {
+    const received = Number.isNaN(from) ? undefined : { from, to };
+    for (const id of await knownIds(store, dayFolder(table, day), byId, received, signal)) byId.delete(id);
+    if (byId.size === 0) continue;
+    const bytes = await encoded(columns, rows.columns, [...byId.values()], signal);
+    await staging.put(newFileName(table, day, received), bytes, signal);
+    inserted += byId.size;
+  }
+  return inserted;
+}
+
+/** The columns of the table, which are those that the rows were planned for. */
+async function columnsOf(
+  store: LakeStore,
+  { table, columns }: TableRows,
+  signal: AbortSignal,
+): Promise<Columns> {
+  const schema = await readSchema(store, table, signal);
+  for (const [name, type] of columns)
+    if (schema?.get(name) !== type) throw new Unavailable(`the table ${table} was changed during the load`);
+  return writable(schema ?? new Map());
+}
+
+/** By the day at which they were received; of several rows with one id the first one. */
+function byDay({ columns, rows }: TableRows): ReadonlyMap<string, DayRows> {
+  const names = [...columns.keys()];
+  const [idAt, receivedAt] = [names.indexOf('id'), names.indexOf('received_at')];
+  const days = new Map<string, DayRows>();
+  for (const row of rows) {
+    const time = row[receivedAt] ?? null;
+    const day = dayOf(time);
+    const ms = typeof time === 'string' ? Date.parse(time) : Number.NaN;
+    const known = days.get(day);
+    const id = String(row[idAt]);
+    if (known === undefined) {
+      days.set(day, { byId: new Map([[id, row]]), from: ms, to: ms });
+      continue;
+    }
+    if (known.byId.has(id)) continue;
+    known.byId.set(id, row);
+    known.from = Math.min(known.from, ms);
+    known.to = Math.max(known.to, ms);
+  }
+  return days;
+}
+
+/**
+ * Which ids the lake has in rows that were received at the same times. One record of the log has the same id and time whenever
+ * it is loaded, so only files that overlap are read: of a live load mostly the one of the load before.
+ */
+async function knownIds(
+  store: LakeStore,
+  folder: string,
+  wanted: ReadonlyMap<string, unknown>,
+  received: Received | undefined,
+  signal: AbortSignal,
+): Promise<readonly string[]> {
+  const known: string[] = [];
+  for (const name of await store.names(folder, signal)) {
+    if (!isOurs(name)) continue;
+    const times = receivedOf(name);
+    if (
+      received !== undefined &&
+      times !== undefined &&
+      (times.from > received.to || times.to < received.from)
+    )
+      continue;
+    const selection = { columns: ['id'], ...(received === undefined ? {} : { received }) };
+    for await (const { cells } of readFile(store, name, selection, signal))
+      for (const id of cells.get('id') ?? []) if (typeof id === 'string' && wanted.has(id)) known.push(id);
+  }
+  return known;
+}
+
+async function encoded(
+  columns: Columns,
+  used: ReadonlyMap<string, ColumnType>,
+  rows: readonly Row[],
+  signal: AbortSignal,
+): Promise<Uint8Array> {
+  const writer = new TableWriter(columns);
+  const thread = new EventLoopYielder(() => performance.now());
+  for (let start = 0; start < rows.length; start += ROWS_AT_ONCE) {
+    const some = rows.slice(start, start + ROWS_AT_ONCE);
+    const cells = new Map<string, Cell[]>();
+    let at = 0;
+    for (const [name, type] of used) {
+      const column = at++;
+      cells.set(
+        name,
+        some.map((row) => cellOf(row[column] ?? null, type)),
+      );
+    }
+    writer.add(cells, some.length);
+    if (signal.aborted) throw new Unavailable('stopped');
+    if (thread.isYieldDue) await thread.yield();
+  }
+  return writer.finish();
+}

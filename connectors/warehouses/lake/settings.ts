@@ -1,0 +1,82 @@
+import type { ConnectorDescription, JsonObject, WarehouseLimits } from '@tributary/core';
+import { folderFaults, folderField } from '../../folder.ts';
+import { type BucketSettings, bucketFaults, bucketFields } from '../../s3/settings.ts';
+import { createSettingsReader, type SettingsFault, secretNames } from '../../settings.ts';
+import { type LoadSettings, loadFields } from '../settings.ts';
+import { DECIMAL } from './cells.ts';
+
+export const LIMITS: WarehouseLimits = {
+  nameLength: 63,
+  numeric: DECIMAL,
+  textBytes: undefined,
+  holdsZero: true,
+  // Each has a page in every file.
+  columns: 1_500,
+  rowValues: undefined,
+  batchBytes: 16 * 1_024 * 1_024,
+};
+
+/** The settings as users write them. */
+const settingsSchema = {
+  $schema: 'https://json-schema.org/draft/2020-12/schema',
+  type: 'object',
+  additionalProperties: false,
+  properties: {
+    format: {
+      type: 'string',
+      title: 'Format',
+      description: '`parquet`: Parquet files, without a catalog.',
+      enum: ['parquet'],
+      default: 'parquet',
+    },
+    folder: {
+      ...folderField,
+      description: `${folderField.description} Either this or a bucket.`,
+      examples: ['lake'],
+    },
+    ...bucketFields,
+    ...loadFields,
+  },
+} as const satisfies JsonObject;
+
+/** The type of the schema above, for a lake in a folder or in a bucket. */
+export type LakeSettings = LoadSettings &
+  ({ readonly folder: string } | (BucketSettings & { readonly folder?: undefined }));
+
+const OF_BUCKETS = ['bucket', 'access_key_id', 'secret_access_key'] as const;
+
+/** Checks that JSON Schema cannot express. Paths are JSON pointers below the settings. */
+function settingsFaults(settings: JsonObject): readonly SettingsFault[] {
+  const { folder, bucket } = settings;
+  if (folder !== undefined && bucket !== undefined)
+    return [{ path: '/bucket', message: 'a lake is in a folder or in a bucket, not in both' }];
+  if (folder !== undefined) return folderFaults(settings);
+  if (bucket === undefined) return [{ path: '/folder', message: 'a lake needs a folder or a bucket' }];
+  const missing = OF_BUCKETS.filter((name) => settings[name] === undefined);
+  return [
+    ...missing.map((name) => ({ path: `/${name}`, message: 'a bucket needs it' })),
+    ...bucketFaults(settings),
+  ];
+}
+
+export const readSettings = createSettingsReader<LakeSettings>(settingsSchema, settingsFaults);
+
+export const description: ConnectorDescription & { readonly isWarehouse: true } = {
+  type: 'lake',
+  title: 'Lake of Parquet files',
+  description: [
+    'Writes events as Parquet files, which DuckDB, Spark, pandas and others read without a server: in a folder of the machine, `<data folder>/lake/<workspace id>/<folder>`, or in a bucket of S3 or of a compatible service. A table is a folder, `<table>/received_date=<YYYY-MM-DD>/<...>.parquet`, by the day (UTC) at which its events were received; `users` and `identity_map` have one file for each of 32 parts of the profiles. The tables are those of other warehouses.',
+    'A load is one entry of a log below `_tributary`, created exclusively: a load whose answer was lost, or that a crash cut short, is completed and not repeated. Readers of `<table>/**/*.parquet` see no file that is not whole, and no row twice. A row is known by its `id` and the time at which it was received: one that is there is left out, however often it is loaded.',
+    'Types are BOOLEAN, INT64, DECIMAL(38, 18), DOUBLE, TIMESTAMP (microseconds, UTC) and STRING, in which JSON is its text. Before a column becomes wider its files are written anew, so that a column has one type; in a table of more than 2 GiB it stays as it is, and values that it does not hold are in `_unmapped` and `discards`. Readers must unite columns by name, because columns are added (`union_by_name`).',
+    'Once an hour small files of a day that has been over for a day are merged: in this moment readers may miss their rows. A lake in a folder belongs to the machine that loads it: on a cluster use a bucket. A bucket must know `If-None-Match` on writes, which the connection test checks; the key needs the rights to list, get, put and delete below the prefix.',
+    'A full or read-only disk and a service that is unreachable are waited for. Files of other names are left alone. A file that somebody removed is not made again: its rows are missing until a backfill loads them.',
+  ].join('\n\n'),
+  settingsSchema,
+  secrets: secretNames(settingsSchema),
+  // Not the bucket, which is part of the host name unless it is in the path.
+  harmless: ['format', 'folder', 'prefix', 'load_every', 'max_event_tables'],
+  maxBatch: 1,
+  hasTest: true,
+  isWarehouse: true,
+  check: settingsFaults,
+};

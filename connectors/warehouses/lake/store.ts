@@ -1,0 +1,40 @@
+/** A file of a lake. */
+export interface StoredFile {
+  /** Relative to the root of the lake, with `/` between its parts. */
+  readonly name: string;
+  readonly bytes: number;
+  /** Epoch ms. */
+  readonly changedAt: number;
+}
+
+/**
+ * The files of one lake, in a folder or in a bucket.
+ *
+ * Promises:
+ * - A reader sees a file whole or not at all, also one that is replaced.
+ * - `create` is exclusive and durable when it resolves; what came before it is durable once `settle` has resolved.
+ * - `move` is done once: where two processes move the same file, one gets `true`.
+ *
+ * Errors: `Unavailable` (also where the signal is aborted), `WarehouseRefused`.
+ */
+export interface LakeStore {
+  read(name: string, signal: AbortSignal): Promise<Uint8Array | undefined>;
+  /** Undefined where it is not there. */
+  size(name: string, signal: AbortSignal): Promise<number | undefined>;
+  /** The names of all files below a folder, in any order. */
+  names(folder: string, signal: AbortSignal): Promise<readonly string[]>;
+  files(folder: string, signal: AbortSignal): Promise<readonly StoredFile[]>;
+  /** The names of the folders right below the root. */
+  folders(signal: AbortSignal): Promise<readonly string[]>;
+  /** Writes a file whose name is new. */
+  put(name: string, bytes: Uint8Array, signal: AbortSignal): Promise<void>;
+  /** False where the name is taken. */
+  create(name: string, bytes: Uint8Array, signal: AbortSignal): Promise<boolean>;
+  /** Replaces `to`. False where `from` is not there. */
+  move(from: string, to: string, signal: AbortSignal): Promise<boolean>;
+  /** One that is not there is removed. */
+  remove(name: string, signal: AbortSignal): Promise<void>;
+  removeFolder(folder: string, signal: AbortSignal): Promise<void>;
+  settle(signal: AbortSignal): Promise<void>;
+  close(): Promise<void>;
+}

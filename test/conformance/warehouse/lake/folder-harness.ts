@@ -1,0 +1,99 @@
+import { mkdtemp, rename, rm, unlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { newId, type Warehouse } from '@tributary/core';
+import { type FileFaults, fileError, withFileFaults } from '../../../helpers/file-faults.ts';
+import { createTestConnectors, WORKSPACE_ID } from '../../connector/suite/harness.ts';
+import { openJudge, parquetTable } from '../suite/duckdb.ts';
+import type { WarehouseHarness } from '../suite/harness.ts';
+
+/** Bytes that stand for one change of a file, in `cutAfter`. */
+const BYTES_OF_CHANGE = 400;
+
+export type FolderHarness = Awaited<ReturnType<typeof folderHarness>>;
+
+/** A lake in a folder of its own. DuckDB reads its tables. */
+export async function folderHarness(clock: () => number = Date.now) {
+  const dataFolder = await mkdtemp(join(tmpdir(), 'tributary-lake-'));
+  const folder = join(dataFolder, 'lake', WORKSPACE_ID, 'team', 'events');
+  const judge = await openJudge();
+  const connectors = createTestConnectors({ dataFolder, clock });
+  const opened: Warehouse[] = [];
+  let losesNext = false;
+  let changesLeft = Number.POSITIVE_INFINITY;
+  const faults: FileFaults = {
+    before() {
+      changesLeft -= 1;
+      if (changesLeft >= 0) return;
+      changesLeft = Number.POSITIVE_INFINITY;
+      throw fileError('EIO');
+    },
+    after(call, path) {
+      if (!losesNext || call !== 'link' || !path.includes('_tributary/log')) return;
+      losesNext = false;
+      throw fileError('EIO');
+    },
+  };
+
+  const warehouseOf = (destinationId: string) => {
+    const settings = { folder: 'team/events' };
+    const destination = { id: destinationId, workspaceId: WORKSPACE_ID, version: 1, settings };
+    const warehouse = connectors.warehouse('lake', destination);
+    if (warehouse === undefined) throw new Error('no such kind');
+    opened.push(warehouse);
+    return warehouse;
+  };
+  const id = newId();
+
+  return {
+    folder,
+    judge,
+    /** A loader whose changes of files meet these faults. */
+    open: (own: FileFaults = faults) => faulty(warehouseOf(id), own),
+    /** One of another destination, in the same folder. */
+    openAnother: () => warehouseOf(newId()),
+    rows: (table: string) => judge.rows(parquetTable(folder, table)),
+    type: async (table: string, column: string) =>
+      (await judge.types(parquetTable(folder, table))).get(column),
+    knowsIdsByTime: true,
+    byHand: {
+      dropTable: (table: string) => rm(join(folder, table), { recursive: true }),
+      dropLedger: () => rm(join(folder, '_tributary'), { recursive: true }),
+    },
+    loseNextCommit() {
+      losesNext = true;
+    },
+    cutAfter(bytes: number) {
+      changesLeft = Math.floor(bytes / BYTES_OF_CHANGE);
+    },
+    async fail() {
+      await rename(folder, `${folder}.aside`);
+      await writeFile(folder, 'a file where the folder should be');
+    },
+    async mend() {
+      await unlink(folder);
+      await rename(`${folder}.aside`, folder);
+    },
+    async close() {
+      await Promise.all(opened.map((warehouse) => warehouse.close()));
+      await connectors.close();
+      await judge.close();
+      await rm(dataFolder, { recursive: true, force: true });
+    },
+  } satisfies WarehouseHarness & Readonly<Record<string, unknown>>;
+}
+
+/** The warehouse, with all its calls under faults. */
+function faulty(warehouse: Warehouse, faults: FileFaults): Warehouse {
+  return {
+    limits: warehouse.limits,
+    newest: (...args) => withFileFaults(faults, () => warehouse.newest(...args)),
+    describe: (...args) => withFileFaults(faults, () => warehouse.describe(...args)),
+    alter: (...args) => withFileFaults(faults, () => warehouse.alter(...args)),
+    commit: (...args) => withFileFaults(faults, () => warehouse.commit(...args)),
+    delete: (...args) => withFileFaults(faults, () => warehouse.delete(...args)),
+    maintain: (signal) => withFileFaults(faults, async () => (await warehouse.maintain?.(signal)) ?? false),
+    test: (...args) => withFileFaults(faults, () => warehouse.test(...args)),
+    close: () => warehouse.close(),
+  };
+}
