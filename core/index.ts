@@ -204,3 +204,4 @@ export {
 } from './warehouse/names.ts';
 export * from './warehouse/schema.ts';
 export { join as joinColumnTypes } from './warehouse/types.ts';
+export { acceptedSince } from './warehouse/waiting.ts';

@@ -123,6 +123,7 @@ export const PERMISSIONS = {
   'destinations.test': writes,
   'destinations.health': reads,
   'destinations.load': writes,
+  'warehouse.read': reads,
   'warehouse.schema': reads,
   'warehouse.loads': reads,
   'deliveries.list': reads,

@@ -54,6 +54,8 @@ export interface HealthReport {
   readonly last_delivered_at: number | null;
   /** Newest first, at most `MAX_LAST_ERRORS`. */
   readonly last_errors: readonly HealthError[];
+  /** Of a warehouse: what was accepted before is loaded. Absent until the process has loaded. */
+  readonly loaded_until?: number;
 }
 
 /** The health of a destination over all processes. Rates are deliveries a second over the last minute. */
@@ -82,6 +84,8 @@ export interface DestinationHealth {
   readonly last_errors: readonly HealthError[];
   /** Attempts of the last minute; of the last five where it had none. */
   readonly recent: RecentAttempts;
+  /** Of a warehouse: what was accepted before is loaded. Null where no process has loaded. */
+  readonly loaded_until: number | null;
 }
 
 /** Errors that are kept of a destination. */
@@ -106,7 +110,10 @@ export function mergeHealth(reports: readonly HealthReport[]): DestinationHealth
     oldest === null ? [] : [at - oldest],
   );
   const paces = reports.filter(({ pace }) => pace !== undefined);
-  const delivered = reports.flatMap(({ last_delivered_at: last }) => (last === null ? [] : [last]));
+  const latest = (times: readonly (number | null)[]) => {
+    const known = times.filter((time) => time !== null);
+    return known.length === 0 ? null : Math.max(...known);
+  };
   return {
     at: Math.max(...reports.map(({ at }) => at)),
     processes: reports.length,
@@ -122,12 +129,13 @@ export function mergeHealth(reports: readonly HealthReport[]): DestinationHealth
     oldest_waiting_ms: waits.length === 0 ? null : Math.max(0, ...waits),
     circuit,
     circuit_since: Math.min(...since),
-    last_delivered_at: delivered.length === 0 ? null : Math.max(...delivered),
+    last_delivered_at: latest(reports.map(({ last_delivered_at: last }) => last)),
     last_errors: reports
       .flatMap((report) => report.last_errors)
       .sort((a, b) => b.at - a.at)
       .slice(0, MAX_LAST_ERRORS),
     recent: recentAttempts(reports),
+    loaded_until: latest(reports.map(({ loaded_until: until = null }) => until)),
   };
 }
 

@@ -1,5 +1,5 @@
 import type { JsonObject } from '../event/event.ts';
-import type { HistoryEntry } from '../ports/history.ts';
+import type { History, HistoryEntry } from '../ports/history.ts';
 import type { LogRange } from '../ports/warehouse.ts';
 
 /** A request on the topic `loads`: load at once. */
@@ -45,6 +45,8 @@ export interface LoadRecord {
   readonly began: string | null;
   /** As the ledger has it. */
   readonly ended: string;
+  /** Of the live lane, ISO 8601: what was accepted before is loaded. */
+  readonly until?: string;
   /** Rows and discards by table, without those that were there before. */
   readonly rows: Readonly<Record<string, number>>;
   readonly discards: Readonly<Record<string, number>>;
@@ -66,7 +68,8 @@ export const LIVE_LANE = 'live';
 /** The history entry of a record of `loads`; undefined for a request. */
 export function historyEntryOfLoad(value: LoadsValue): HistoryEntry | undefined {
   if (value.kind === 'requested') return undefined;
-  const { id, workspace_id, destination_id, lane, kind, ended } = value;
+  const { id, workspace_id, destination_id, lane, kind, ended, discards } = value;
+  const hasDiscards = Object.keys(discards).length > 0;
   return {
     kind: 'load',
     id,
@@ -74,9 +77,28 @@ export function historyEntryOfLoad(value: LoadsValue): HistoryEntry | undefined 
     at: Date.parse(ended),
     // What was made again from the ledger replaces nothing.
     version: value.began === null ? 1 : 2,
-    facets: { destination_id, lane, status: kind },
+    facets: { destination_id, lane, status: kind, ...(hasDiscards && { discards: 'true' }) },
     body: value as unknown as JsonObject,
   };
+}
+
+/** The newest load of a warehouse, or of one of its lanes, in history. */
+export async function newestLoad(
+  history: Pick<History, 'list'>,
+  { id: destination_id, workspace_id: workspaceId }: { readonly id: string; readonly workspace_id: string },
+  lane?: string,
+): Promise<LoadRecord | undefined> {
+  const facets = { destination_id, status: 'loaded', ...(lane !== undefined && { lane }) };
+  let cursor: string | undefined;
+  do {
+    const query = { kind: 'load', workspaceId, facets, limit: 1 } as const;
+    const { entries, next } = await history.list({ ...query, ...(cursor !== undefined && { cursor }) });
+    const [newest] = entries;
+    if (newest !== undefined) return newest.body as unknown as LoadRecord;
+    // A page may be empty before the last one.
+    cursor = next;
+  } while (cursor !== undefined);
+  return undefined;
 }
 
 const UNIT_MS: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000 };

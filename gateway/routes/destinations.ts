@@ -308,6 +308,7 @@ const destinationHealth = Type.Object(
     active: Type.Boolean({
       description: 'Whether a delivering process reported it in the last two minutes.',
     }),
+    warehouse: Type.Boolean({ description: 'It is a warehouse, whose attempts are loads.' }),
     at: nullable(time),
     state: oneOf(
       PRESENT_STATES,
@@ -490,6 +491,7 @@ function presentHealth(
   return {
     id,
     active: health !== undefined,
+    warehouse: destination.warehouse === true,
     at: timeOf(health?.at),
     state: presentState(destination, health, retrying ?? 0),
     failed_share: health === undefined ? null : failedShare(health),

@@ -1,11 +1,15 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
+  acceptedSince,
   BytesTally,
   HEADER,
   iso,
   LIVE_LANE,
   type LoadRecord,
   type LoadRequest,
+  loadEveryMs,
+  mergeHealth,
+  newestLoad,
   recordBytes,
   TOPIC,
   type WarehouseTable,
@@ -61,6 +65,9 @@ const counts = (description: string) =>
     examples: [{ tracks: 1_204, order_completed: 37 }],
   });
 
+const CODES = ['unavailable', 'refused', 'missed', 'fault'] as const;
+const code = oneOf(CODES, 'Why it failed.');
+
 const loadResource = Type.Object(
   {
     id: Type.String({ description: 'Of the batch, as `_tributary_loads` has it.' }),
@@ -106,15 +113,47 @@ const loadResource = Type.Object(
       }),
     ),
     ended_at: time,
-    code: nullable(oneOf(['unavailable', 'refused', 'missed', 'fault'], 'Why it failed.')),
+    code: nullable(code),
     reason: nullable(Type.String({ description: 'Why it failed, or what else is worth knowing.' })),
   },
   { title: 'Load' },
 );
 
+const warehouseResource = Type.Object(
+  {
+    destination_id: uuid,
+    load_every_seconds: Type.Integer(),
+    loaded_until: nullable(
+      Type.String({
+        format: 'date-time',
+        description: 'Events that were accepted before are in the warehouse. Null while nothing is loaded.',
+      }),
+    ),
+    waiting_events: Type.Integer({
+      description: 'Events that were accepted since, about, whatever its rules choose.',
+    }),
+    last_load: Type.Union([loadResource, Type.Null()]),
+    failure: nullable(
+      Type.Object(
+        {
+          code,
+          reason: nullable(Type.String()),
+          since: Type.String({ format: 'date-time', description: 'Since when it fails for this reason.' }),
+          last_failed_at: time,
+        },
+        { description: 'Why loading fails now; null while it does not.' },
+      ),
+    ),
+  },
+  { title: 'Warehouse' },
+);
+
 const loadsQuery = closed({
   ...pageQuery,
   status: Type.Optional(oneOf(['loaded', 'failed'])),
+  discards: Type.Optional(
+    Type.Literal('true', { description: 'Only loads with values or events in `discards`.' }),
+  ),
   lane: Type.Optional(
     Type.String({ minLength: 1, maxLength: 100, description: `\`${LIVE_LANE}\`, or the id of a replay.` }),
   ),
@@ -146,16 +185,23 @@ function presentLoad(record: LoadRecord): Static<typeof loadResource> {
     schema_changes: record.changes,
     began_at: record.began,
     ended_at: record.ended,
-    code: (record.code ?? null) as Static<typeof loadResource>['code'],
+    code: record.code === undefined ? null : codeOf(record),
     reason: record.note ?? null,
   };
 }
+
+function codeOf(record: LoadRecord): Static<typeof code> {
+  return CODES.find((known) => known === record.code) ?? 'fault';
+}
+
+/** The newest failures that are looked at: records of `missed` events may stand before one that lasts. */
+const FAILURES = 10;
 
 const path = '/workspaces/:workspaceId';
 
 /** Warehouses: `POST destinations/{id}/load` loads at once, `GET warehouse/{id}/...` shows the tables and the loads. */
 export const warehouseRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
-  const { budgets, catalog, clock, history, log } = dependencies;
+  const { budgets, catalog, clock, counters, healthBoard, history, log } = dependencies;
 
   app.post(
     `${path}/destinations/:destinationId/load`,
@@ -188,6 +234,56 @@ export const warehouseRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
   );
 
   app.get(
+    `${path}/warehouse/:destinationId`,
+    {
+      config: { operation: 'warehouse.read' },
+      schema: {
+        operationId: 'readWarehouse',
+        summary: 'Read how far a warehouse is loaded, and whether loading fails',
+        params: pathOf('destinationId'),
+        response: { 200: warehouseResource },
+      },
+    },
+    async (request) => {
+      const warehouse = warehouseOf(request, request.params.destinationId);
+      const { id, workspace_id: workspaceId } = warehouse;
+      const facets = { destination_id: id, status: 'failed' };
+      const [reports, last, live, failures] = await Promise.all([
+        healthBoard.read(workspaceId, [id]),
+        newestLoad(history, warehouse),
+        newestLoad(history, warehouse, LIVE_LANE),
+        history.list({ kind: 'load', workspaceId, facets, limit: FAILURES }),
+      ]);
+      const health = mergeHealth(reports);
+      const recorded = live?.until === undefined ? undefined : Date.parse(live.until);
+      const until = Math.max(recorded ?? 0, health?.loaded_until ?? 0);
+      const failed = failures.entries
+        .map(({ body }) => body as unknown as LoadRecord)
+        .find((record) => record.code !== 'missed');
+      const isFailing =
+        health === undefined ? (failed?.ended ?? '') > (live?.ended ?? '') : health.circuit !== 'closed';
+      const [attempt] = health?.last_errors ?? [];
+      const since = until === 0 ? Date.parse(warehouse.created_at) : until;
+      return {
+        destination_id: id,
+        load_every_seconds: loadEveryMs(warehouse.settings) / 1_000,
+        loaded_until: until === 0 ? null : iso(until),
+        waiting_events: await acceptedSince(counters, warehouse, since, clock()),
+        last_load: last === undefined ? null : presentLoad(last),
+        failure:
+          isFailing && failed !== undefined
+            ? {
+                code: codeOf(failed),
+                reason: failed.note ?? null,
+                since: failed.ended,
+                last_failed_at: attempt === undefined ? failed.ended : iso(attempt.at),
+              }
+            : null,
+      };
+    },
+  );
+
+  app.get(
     `${path}/warehouse/:destinationId/schema`,
     {
       config: { operation: 'warehouse.schema' },
@@ -199,10 +295,9 @@ export const warehouseRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
       },
     },
     async (request) => {
-      const { id, workspace_id: workspaceId } = warehouseOf(request, request.params.destinationId);
-      const facets = { destination_id: id, status: 'loaded' };
-      const { entries } = await history.list({ kind: 'load', workspaceId, facets, limit: 1 });
-      const newest = entries[0]?.body as unknown as LoadRecord | undefined;
+      const warehouse = warehouseOf(request, request.params.destinationId);
+      const { id, workspace_id: workspaceId } = warehouse;
+      const newest = await newestLoad(history, warehouse);
       const tables = [...catalog.state.listing('warehouse_table', workspaceId, id).newestFirst()]
         .sort((a, b) => (a.name < b.name ? -1 : 1))
         .map((table) => presentTable(table, newest?.totals[table.name]));
@@ -225,8 +320,13 @@ export const warehouseRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
     async (request, reply) => {
       const { id, workspace_id: workspaceId } = warehouseOf(request, request.params.destinationId);
       const { limit, cursor } = pageRequest(request.query);
-      const { status, lane } = request.query;
-      const facets = { destination_id: id, ...(status && { status }), ...(lane && { lane }) };
+      const { status, lane, discards } = request.query;
+      const facets = {
+        destination_id: id,
+        ...(status && { status }),
+        ...(lane && { lane }),
+        ...(discards && { discards }),
+      };
       const query = { kind: 'load', workspaceId, facets, limit, ...(cursor && { cursor }) } as const;
       const page = await withCursor(() => history.list(query));
       linkNext(request, reply, page.next);

@@ -455,6 +455,7 @@ const health = (fields: Partial<DestinationHealth> = {}): DestinationHealth => (
   last_delivered_at: null,
   last_errors: [],
   recent: { delivered: 60, failed: 0, throttled: 0 },
+  loaded_until: null,
   ...fields,
 });
 const evaluated = (fields: Partial<DestinationHealth>) => evaluateHealth(health(fields), LIMITS);

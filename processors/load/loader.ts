@@ -16,6 +16,7 @@ import {
   type Metrics,
   messageOf,
   nameId,
+  newestLoad,
   newId,
   organizationOf,
   type ProfileStore,
@@ -36,7 +37,7 @@ import {
   lanesOf,
   rangesText,
 } from './lanes.ts';
-import { type BatchBounds, isOfWorkspace, readRecords } from './reading.ts';
+import { type BatchBounds, isOfWorkspace, type ReadRecords, readRecords } from './reading.ts';
 import type { LoadRecords } from './records.ts';
 import { BEHIND_INTERVALS, loadWaitMs } from './timing.ts';
 import type { LoadTurns } from './turns.ts';
@@ -120,6 +121,10 @@ export class WarehouseLoader {
   #attempts = 0;
   /** Rows by table of all loads so far. */
   #totals: Readonly<Record<string, number>> | undefined;
+  /** Until when the records of each partition are loaded, by `topic/partition`, epoch ms. */
+  readonly #until = new Map<string, number>();
+  /** The earliest of them; undefined before the first load of this process. */
+  #loadedUntil: number | undefined;
   #failures = 0;
   #failedAt = 0;
   #failure: string | undefined;
@@ -185,6 +190,7 @@ export class WarehouseLoader {
       oldest_waiting_at: isLate ? Math.round(clock() - sinceMs) : null,
       circuit: this.#failures === 0 ? 'closed' : 'open',
       circuit_since: this.#circuitSince,
+      ...(this.#loadedUntil === undefined ? {} : { loaded_until: this.#loadedUntil }),
     };
   }
 
@@ -281,6 +287,8 @@ export class WarehouseLoader {
     this.#passed.clear();
     this.#recorded.clear();
     this.#finished.clear();
+    this.#until.clear();
+    this.#loadedUntil = undefined;
     this.#totals = undefined;
     this.#opened = { version, warehouse };
     return warehouse;
@@ -319,6 +327,7 @@ export class WarehouseLoader {
       clock() - Date.parse(newest.loadedAt) > COMMIT_EMPTY_AFTER_MS;
     if (!isDue) {
       this.#passed.set(lane.id, { seq: newest.seq, ranges: read.ranges });
+      if (lane.id === LIVE_LANE) this.#noteUntil(read, ranges, began);
       return read.more;
     }
     const seq = (newest?.seq ?? 0) + 1;
@@ -329,6 +338,7 @@ export class WarehouseLoader {
     if (!result.done) return true;
     this.#passed.delete(lane.id);
     this.#recorded.delete(lane.id);
+    if (lane.id === LIVE_LANE) this.#noteUntil(read, ranges, began);
     const record = await this.#record(destination, {
       ...made.recordOf(result),
       lane: lane.id,
@@ -337,6 +347,7 @@ export class WarehouseLoader {
       ranges: done,
       began: iso(began),
       ended: made.batch.ledger.loadedAt,
+      ...(lane.id === LIVE_LANE && this.#loadedUntil !== undefined && { until: iso(this.#loadedUntil) }),
       ...noteOf([note, replacedNote(replaced), made.note]),
     });
     if (isFinished) this.#finished.add(lane.id);
@@ -351,6 +362,21 @@ export class WarehouseLoader {
     return read.more;
   }
 
+  /**
+   * What was read is loaded: until the ends were looked up where they were reached, else until its last record. A partition of
+   * which nothing could be read stays where it was.
+   */
+  #noteUntil({ ranges, lastAt }: ReadRecords, wanted: readonly LogRange[], began: number): void {
+    for (const [at, { topic, partition, to }] of ranges.entries()) {
+      const until = to >= (wanted[at]?.to ?? to) ? began : lastAt[at];
+      if (until !== undefined) this.#until.set(`${topic}/${partition}`, until);
+    }
+    const known = ranges.map(({ topic, partition }) => this.#until.get(`${topic}/${partition}`));
+    this.#loadedUntil = known.includes(undefined)
+      ? undefined
+      : Math.min(...known.filter((at) => at !== undefined));
+  }
+
   #batchTools({ warehouse, destination, lane }: Loading): BatchTools {
     const { signal } = this.#closing;
     return { ...this.#dependencies, warehouse, destination, lane, signal, told: this.#told };
@@ -363,11 +389,7 @@ export class WarehouseLoader {
   ): Promise<LoadRecord> {
     const { history, records } = this.#dependencies;
     const { workspace_id, id: destination_id } = destination;
-    if (this.#totals === undefined) {
-      const facets = { destination_id, status: 'loaded' };
-      const { entries } = await history.list({ kind: 'load', workspaceId: workspace_id, facets, limit: 1 });
-      this.#totals = (entries[0]?.body as unknown as LoadRecord | undefined)?.totals ?? {};
-    }
+    this.#totals ??= (await newestLoad(history, destination))?.totals ?? {};
     const totals: Record<string, number> = { ...this.#totals };
     for (const [table, rows] of Object.entries(load.rows)) totals[table] = (totals[table] ?? 0) + rows;
     const record: LoadRecord = { kind: 'loaded', destination_id, workspace_id, ...load, totals };
@@ -388,11 +410,8 @@ export class WarehouseLoader {
   }: Loading): Promise<{ readonly newest: LedgerRow | undefined; readonly note?: string }> {
     const { history } = this.#dependencies;
     const newest = await warehouse.newest(lane.id, this.#closing.signal);
-    const { workspace_id: workspaceId, id: destination_id } = destination;
     if (newest === undefined) {
-      const facets = { destination_id, lane: lane.id, status: 'loaded' };
-      const { entries } = await history.list({ kind: 'load', workspaceId, facets, limit: 1 });
-      const last = entries[0]?.body as unknown as LoadRecord | undefined;
+      const last = await newestLoad(history, destination, lane.id);
       if (last === undefined) return { newest };
       const { id: batch, seq, ranges, rows, ended: loadedAt } = last;
       return {
@@ -401,7 +420,7 @@ export class WarehouseLoader {
       };
     }
     if (this.#recorded.has(lane.id)) return { newest };
-    if ((await history.get('load', workspaceId, newest.batch)) === undefined)
+    if ((await history.get('load', destination.workspace_id, newest.batch)) === undefined)
       await this.#record(destination, {
         lane: lane.id,
         id: newest.batch,

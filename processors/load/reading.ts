@@ -27,6 +27,8 @@ export interface ReadRecords {
   readonly ranges: readonly LogRange[];
   /** Whether a bound was reached before the ends. */
   readonly more: boolean;
+  /** When the log appended the last record that was read of each range, epoch ms; undefined where none was. */
+  readonly lastAt: readonly (number | undefined)[];
   /** Characters of the entries. */
   readonly bytes: number;
 }
@@ -46,6 +48,7 @@ export async function readRecords(
   bounds: BatchBounds,
 ): Promise<ReadRecords> {
   const next = new Map(ranges.map((range) => [range, range.from]));
+  const lastAt = new Map<LogRange, number>();
   const entries: LogEntry[] = [];
   const thread = new EventLoopYielder(elapsed);
   let bytes = 0;
@@ -68,6 +71,7 @@ export async function readRecords(
           break;
         }
         at = entry.position.offset + 1;
+        lastAt.set(range, entry.timestamp);
         const chars = recordChars(entry);
         readBytes += chars;
         if (isOurs(entry)) {
@@ -89,6 +93,7 @@ export async function readRecords(
     entries,
     ranges: ranges.map((range) => ({ ...range, to: next.get(range) ?? range.from })),
     more: isFull(),
+    lastAt: ranges.map((range) => lastAt.get(range)),
     bytes,
   };
 }

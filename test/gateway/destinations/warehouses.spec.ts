@@ -1,13 +1,16 @@
+import { join } from 'node:path';
 import {
   type ConnectorCatalog,
   type ConnectorDescription,
   type Fact,
+  type HealthReport,
   historyEntryOfLoad,
   type LoadRecord,
   TOPIC,
   type Warehouse,
   warehouseTableId,
 } from '@tributary/core';
+import { openSqliteHealthBoard } from '@tributary/infra';
 import { afterAll, describe, expect, it } from 'vitest';
 import { openTestGateway } from '../../helpers/gateway.ts';
 import { MemoryWarehouse } from '../../stages/load/memory-warehouse.ts';
@@ -138,6 +141,81 @@ it('the schema has the tables by name, with the origin of each column and the ro
   });
 });
 
+describe('how far a warehouse is loaded', () => {
+  const board = openSqliteHealthBoard({ folder: join(test.folder, 'health'), clock: Date.now });
+  afterAll(() => board.close());
+  const report = (destination_id: string, fields: Partial<HealthReport>) =>
+    board.report([
+      {
+        workspace_id: owner.workspaceId ?? '',
+        destination_id,
+        process: 'p',
+        at: Date.now(),
+        window_ms: 60_000,
+        delivered: 0,
+        retry: 0,
+        dead: 0,
+        put_off: 0,
+        latency: [],
+        waiting: 0,
+        under_way: 0,
+        oldest_waiting_at: null,
+        circuit: 'closed',
+        circuit_since: 0,
+        last_delivered_at: null,
+        last_errors: [],
+        ...fields,
+      },
+    ]);
+
+  it('is told by its loader, and without one by the newest load, with the events that wait', async () => {
+    const { id } = await create({ settings: { load_every: '10m' } });
+    const read = () => owner.ok<{ last_load: object | null }>('GET', `./warehouse/${id}`);
+    expect(await read()).toEqual({
+      destination_id: id,
+      load_every_seconds: 600,
+      loaded_until: null,
+      waiting_events: 0,
+      last_load: null,
+      failure: null,
+    });
+    const until = new Date(Date.now() - 90_000).toISOString();
+    await put(
+      record(id, { until }),
+      record(id, { id: 'backfill', lane: 'r1', ended: '2026-03-01T10:00:00.000Z' }),
+    );
+    expect(await read()).toMatchObject({ loaded_until: until, last_load: { id: 'backfill' } });
+    await report(id, { loaded_until: Date.now() - 30_000 });
+    expect(Date.parse(String(Object(await read()).loaded_until))).toBeGreaterThan(Date.parse(until));
+  });
+
+  it('has the reason of a failure while loads fail, whatever was missed before or after', async () => {
+    const { id } = await create();
+    const failed = (at: string, code: string, note: string) =>
+      record(id, { id: `${code} ${at}`, kind: 'failed', ended: at, code, note });
+    await put(
+      record(id, { id: 'a', ended: '2026-03-01T10:00:00.000Z' }),
+      failed('2026-03-01T11:00:00.000Z', 'refused', 'no right to create tables'),
+      failed('2026-03-01T12:00:00.000Z', 'missed', 'gone'),
+    );
+    const read = () => owner.ok('GET', `./warehouse/${id}`);
+    // Nobody reports: the records tell.
+    const failure = {
+      code: 'refused',
+      reason: 'no right to create tables',
+      since: '2026-03-01T11:00:00.000Z',
+    };
+    expect(await read()).toMatchObject({ failure: { ...failure, last_failed_at: failure.since } });
+    const at = Date.now();
+    await report(id, { circuit: 'open', last_errors: [{ at, outcome: 'retry', reason: failure.reason }] });
+    expect(await read()).toMatchObject({
+      failure: { ...failure, last_failed_at: new Date(at).toISOString() },
+    });
+    await report(id, { circuit: 'closed' });
+    expect(await read()).toMatchObject({ failure: null });
+  });
+});
+
 it('the loads of a warehouse are listed newest first, by page, lane and status', async () => {
   const { id } = await create();
   const other = await create();
@@ -158,6 +236,9 @@ it('the loads of a warehouse are listed newest first, by page, lane and status',
   expect(await ids()).toEqual(['c', 'b', 'a']);
   expect(await ids('?lane=r1')).toEqual(['b']);
   expect(await ids('?status=failed')).toEqual(['c']);
+  await put(record(id, { id: 'e', ended: '2026-03-01T09:00:00.000Z', discards: {}, samples: [] }));
+  expect(await ids()).toEqual(['c', 'b', 'a', 'e']);
+  expect(await ids('?discards=true')).toEqual(['c', 'b', 'a']);
   const page = await owner.call<{ id: string }[]>('GET', `./warehouse/${id}/loads?limit=2`);
   expect(page.body.map((load) => load.id)).toEqual(['c', 'b']);
   expect(page.headers.link).toContain('cursor=');

@@ -127,6 +127,29 @@ describe('a loader', () => {
     expect(table?.columns.total).toMatchObject({ type: 'numeric', path: 'properties.total' });
   });
 
+  it('says until when events are loaded: until its look where it reached the end, else until its last record', async () => {
+    const { accept, start, loaded, warehouse, time, log, read } = await setUpLoading();
+    const { limits } = warehouse;
+    Object.assign(warehouse, { limits: { ...limits, batchBytes: 1 } });
+    // The log has the clock of the machine; the one of the loader is set ahead of it.
+    time.pass(Date.now() - time.now + 60_000);
+    await accept(...orders(0, 1));
+    await accept(...orders(1, 2));
+    const [{ timestamp: firstAt = 0 } = {}] = await read(TOPIC.accepted);
+    const loads = start();
+    const [first, second] = await loaded(2);
+    expect(first?.until).toBe(new Date(firstAt).toISOString());
+    expect(second?.until).toBe(second?.began);
+    expect(loads.health()[0]?.loaded_until).toBe(Date.parse(second?.until ?? ''));
+    // Of another workspace: nothing is loaded, but it is read.
+    time.pass(120_000);
+    await log.append(TOPIC.accepted, [
+      { key: 'k', value: '{}', headers: { [HEADER.workspaceId]: OTHER_WORKSPACE } },
+    ]);
+    await until(() => (loads.health()[0]?.loaded_until ?? 0) > Date.parse(second?.until ?? ''));
+    expect(await loaded(2)).toHaveLength(2);
+  });
+
   it('reads the ledger after a commit without an answer: nothing is loaded twice, and the load is recorded', async () => {
     const { accept, start, loaded, ids, warehouse } = await setUpLoading();
     await accept(...orders(0, 3));

@@ -11,10 +11,11 @@ interface Props {
   readonly destinationId: string;
   /** Whether the type of destination has a test; without one, nothing can be sent. */
   readonly hasTest?: boolean;
+  readonly isWarehouse?: boolean;
 }
 
-/** Sends a test as deliveries are sent, and shows the request and the answer. */
-export function ConnectionTest({ workspaceId, destinationId, hasTest = true }: Props) {
+/** Sends a test as deliveries are sent, or connects as loads do, and shows the request and the answer. */
+export function ConnectionTest({ workspaceId, destinationId, hasTest = true, isWarehouse = false }: Props) {
   const mayEdit = useMay('editor');
   const test = useMutation({
     mutationFn: () =>
@@ -36,19 +37,24 @@ export function ConnectionTest({ workspaceId, destinationId, hasTest = true }: P
         </Button>
       </Group>
       {test.error !== null && <ErrorAlert error={test.error} />}
-      {test.data !== undefined && <Result trial={test.data} />}
+      {test.data !== undefined && <Result trial={test.data} isWarehouse={isWarehouse} />}
     </Stack>
   );
 }
 
-function Result({ trial }: { readonly trial: Schemas['DestinationTrial'] }) {
+interface ResultProps {
+  readonly trial: Schemas['DestinationTrial'];
+  readonly isWarehouse: boolean;
+}
+
+function Result({ trial, isWarehouse }: ResultProps) {
   const { ok, reason, status, request, response, duration_ms } = trial;
   const answered = status === null ? '' : `, answered ${status}`;
   return (
     <Alert
       color={ok ? 'teal' : 'red'}
       role="status"
-      title={ok ? 'It would take deliveries' : 'It would not take deliveries'}
+      title={`It would ${ok ? '' : 'not '}take ${isWarehouse ? 'loads' : 'deliveries'}`}
     >
       <Stack gap="xs">
         <Text size="sm">

@@ -11,10 +11,12 @@ import { type Destination, destinationPath, destinationRulesQuery } from './quer
 interface Props {
   readonly workspaceId: string;
   readonly stored: Versioned<Destination>;
+  readonly isWarehouse: boolean;
 }
 
 /** Deletes a destination. The dialog first lists the rules that prevent it, and the effect on undelivered events. */
-export function DeleteDestination({ workspaceId, stored: { value: destination, etag } }: Props) {
+export function DeleteDestination({ workspaceId, stored, isWarehouse }: Props) {
+  const { value: destination, etag } = stored;
   const navigate = useNavigate();
   const queries = useQueryClient();
   const { data: rules } = useQuery(destinationRulesQuery(workspaceId, destination.id));
@@ -49,8 +51,9 @@ export function DeleteDestination({ workspaceId, stored: { value: destination, e
           </>
         )}
         <Text>
-          Its settings and secrets go. Deliveries that wait for it are not made any more, and dead ones cannot
-          be redriven. This cannot be undone.
+          {isWarehouse
+            ? 'Its settings and secrets go, and nothing is loaded any more. The tables stay in the warehouse as they are. This cannot be undone.'
+            : 'Its settings and secrets go. Deliveries that wait for it are not made any more, and dead ones cannot be redriven. This cannot be undone.'}
         </Text>
       </Stack>
     </ConfirmButton>

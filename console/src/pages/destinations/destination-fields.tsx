@@ -10,10 +10,11 @@ import { SettingInput } from './settings/setting-input.tsx';
 interface Props {
   readonly state: ApiForm<DestinationValues>;
   readonly root: Field;
+  readonly isWarehouse: boolean;
 }
 
 /** The fields of a destination: its settings by their schema, and the fields that all destinations have. */
-export function DestinationFields({ state: { form, isSending }, root }: Props) {
+export function DestinationFields({ state: { form, isSending }, root, isWarehouse }: Props) {
   const values = form.getValues();
   const access = {
     errorOf: (path: string) => form.errors[path],
@@ -42,30 +43,36 @@ export function DestinationFields({ state: { form, isSending }, root }: Props) {
       ))}
       <Accordion variant="contained">
         <Accordion.Item value="more">
-          <Accordion.Control>Environments, limits and alerts</Accordion.Control>
+          <Accordion.Control>
+            {isWarehouse ? 'Environments and alerts' : 'Environments, limits and alerts'}
+          </Accordion.Control>
           <Accordion.Panel>
             <Stack>
               <EnvironmentsField
-                description="Events of other environments are never delivered here, whatever the rules say."
+                description={`Events of other environments are never ${isWarehouse ? 'loaded' : 'delivered'} here, whatever the rules say.`}
                 disabled={isSending}
                 {...form.getInputProps('environments')}
               />
-              <NumberInput
-                label="Requests at a time"
-                description="At most, of the whole installation. Empty: as the operator has set it."
-                min={1}
-                max={100}
-                allowDecimal={false}
-                disabled={isSending}
-                {...form.getInputProps('max_concurrency')}
-              />
-              <NumberInput
-                label="Requests a second"
-                description="At most, of the whole installation. Empty: as the operator has set it."
-                max={10_000}
-                disabled={isSending}
-                {...form.getInputProps('rate_limit_per_second')}
-              />
+              {!isWarehouse && (
+                <>
+                  <NumberInput
+                    label="Requests at a time"
+                    description="At most, of the whole installation. Empty: as the operator has set it."
+                    min={1}
+                    max={100}
+                    allowDecimal={false}
+                    disabled={isSending}
+                    {...form.getInputProps('max_concurrency')}
+                  />
+                  <NumberInput
+                    label="Requests a second"
+                    description="At most, of the whole installation. Empty: as the operator has set it."
+                    max={10_000}
+                    disabled={isSending}
+                    {...form.getInputProps('rate_limit_per_second')}
+                  />
+                </>
+              )}
               <Select
                 label="Alerts"
                 description="Sent when it becomes unhealthy, and when it recovers."

@@ -2,6 +2,7 @@ import { Button, Group, Skeleton, Stack, Tabs, Text } from '@mantine/core';
 import { notifications } from '@mantine/notifications';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useNavigate, useParams, useSearch } from '@tanstack/react-router';
+import { lazy, Suspense } from 'react';
 import type { Versioned } from '../../api/client.ts';
 import { useMay, useWorkspaceId } from '../../frame/workspace.tsx';
 import { ErrorAlert } from '../../shared/error-alert.tsx';
@@ -24,7 +25,11 @@ import {
 } from './queries.ts';
 import { DESTINATION_TABS } from './search.ts';
 
-/** One destination: its health, its settings, and the rules that deliver to it. */
+const WarehouseTabs = lazy(() =>
+  import('./warehouse/warehouse-tabs.tsx').then(({ WarehouseTabs }) => ({ default: WarehouseTabs })),
+);
+
+/** One destination: its health, its settings, and the rules that deliver to it; of a warehouse its loads and tables. */
 export function DestinationPage() {
   const workspaceId = useWorkspaceId();
   const { destinationId } = useParams({ from: '/w/$workspaceId/destinations/$destinationId' });
@@ -48,13 +53,14 @@ function Content({ workspaceId, stored }: Props) {
   const { data: types } = useQuery(destinationTypesQuery(workspaceId));
   const { data: health } = useQuery(destinationHealthQuery(workspaceId, destination.id));
   const type = types?.find((one) => one.type === destination.type);
-  const tab = search.tab ?? 'health';
+  const isWarehouse = type?.warehouse === true;
+  const tab = search.tab ?? (isWarehouse ? 'loads' : 'health');
   const goTo = (value: string | null) => {
     const next = DESTINATION_TABS.find((one) => one === value);
     void navigate({
       to: '/w/$workspaceId/destinations/$destinationId',
       params: { workspaceId, destinationId: destination.id },
-      search: { ...search, ...(next && { tab: next }) },
+      search: { ...(search.hours && { hours: search.hours }), ...(next && { tab: next }) },
     });
   };
   return (
@@ -66,7 +72,7 @@ function Content({ workspaceId, stored }: Props) {
           <StatusLabel status={statusOf(health)} />
         </Group>
       }
-      actions={<Switches workspaceId={workspaceId} stored={stored} />}
+      actions={<Switches workspaceId={workspaceId} stored={stored} isWarehouse={isWarehouse} />}
     >
       <Text>
         <TextLink to="/w/$workspaceId/destinations" params={{ workspaceId }}>
@@ -77,15 +83,29 @@ function Content({ workspaceId, stored }: Props) {
         workspaceId={workspaceId}
         destinationId={destination.id}
         hasTest={type?.connection_test ?? true}
+        isWarehouse={isWarehouse}
       />
-      <Tabs value={tab} onChange={goTo} keepMounted={false}>
+      {/* Before the type is known, nothing tells which tab is the first one. */}
+      <Tabs value={type === undefined ? null : tab} onChange={goTo} keepMounted={false}>
         <Tabs.List mb="md">
+          {isWarehouse && (
+            <>
+              <Tabs.Tab value="loads">Loads</Tabs.Tab>
+              <Tabs.Tab value="tables">Tables</Tabs.Tab>
+              <Tabs.Tab value="discards">Discards</Tabs.Tab>
+            </>
+          )}
           <Tabs.Tab value="health">Health</Tabs.Tab>
           <Tabs.Tab value="settings">Settings</Tabs.Tab>
           <Tabs.Tab value="rules">Rules</Tabs.Tab>
         </Tabs.List>
+        {isWarehouse && (
+          <Suspense fallback={<Skeleton height={240} aria-label="Loading" aria-busy="true" />}>
+            <WarehouseTabs workspaceId={workspaceId} destinationId={destination.id} />
+          </Suspense>
+        )}
         <Tabs.Panel value="health">
-          <HealthTab workspaceId={workspaceId} destinationId={destination.id} />
+          <HealthTab workspaceId={workspaceId} destinationId={destination.id} isWarehouse={isWarehouse} />
         </Tabs.Panel>
         <Tabs.Panel value="settings" keepMounted>
           {type === undefined ? (
@@ -95,7 +115,11 @@ function Content({ workspaceId, stored }: Props) {
           )}
         </Tabs.Panel>
         <Tabs.Panel value="rules">
-          <DestinationRules workspaceId={workspaceId} destinationId={destination.id} />
+          <DestinationRules
+            workspaceId={workspaceId}
+            destinationId={destination.id}
+            isWarehouse={isWarehouse}
+          />
         </Tabs.Panel>
       </Tabs>
     </Page>
@@ -103,7 +127,7 @@ function Content({ workspaceId, stored }: Props) {
 }
 
 /** Pause and resume, enable and disable, delete. */
-function Switches({ workspaceId, stored }: Props) {
+function Switches({ workspaceId, stored, isWarehouse }: Props & { readonly isWarehouse: boolean }) {
   const { value: destination, etag } = stored;
   const queries = useQueryClient();
   const mayEdit = useMay('editor');
@@ -113,7 +137,7 @@ function Switches({ workspaceId, stored }: Props) {
     onSuccess: (saved) => {
       queries.setQueryData(destinationQuery(workspaceId, destination.id).queryKey, saved);
       void queries.invalidateQueries({ queryKey: ['destinations', workspaceId] });
-      notifications.show({ message: switchedText(destination, saved.value) });
+      notifications.show({ message: switchedText(destination, saved.value, isWarehouse) });
     },
     // Another person changed the destination: read it again, so that the person decides on its current state.
     onError: () => queries.invalidateQueries({ queryKey: ['destination', workspaceId, destination.id] }),
@@ -139,7 +163,7 @@ function Switches({ workspaceId, stored }: Props) {
         >
           {enabled ? 'Disable' : 'Enable'}
         </Button>
-        <DeleteDestination workspaceId={workspaceId} stored={stored} />
+        <DeleteDestination workspaceId={workspaceId} stored={stored} isWarehouse={isWarehouse} />
       </Group>
       {change.error !== null && <ErrorAlert error={change.error} />}
     </Stack>

@@ -11,10 +11,11 @@ import { destinationRulesQuery } from './queries.ts';
 interface Props {
   readonly workspaceId: string;
   readonly destinationId: string;
+  readonly isWarehouse: boolean;
 }
 
 /** The rules that deliver to a destination. */
-export function DestinationRules({ workspaceId, destinationId }: Props) {
+export function DestinationRules({ workspaceId, destinationId, isWarehouse }: Props) {
   const mayEdit = useMay('editor');
   const query = useQuery(destinationRulesQuery(workspaceId, destinationId));
   const add = mayEdit && (
@@ -30,9 +31,13 @@ export function DestinationRules({ workspaceId, destinationId }: Props) {
     <QueryState query={query}>
       {({ items, total }) =>
         items.length === 0 ? (
-          <EmptyState title="No rule delivers to it">
+          <EmptyState title={isWarehouse ? 'Without a rule it gets all events' : 'No rule delivers to it'}>
             <Stack align="center" gap="sm">
-              <Text c="dimmed">A rule says which events go there.</Text>
+              <Text c="dimmed">
+                {isWarehouse
+                  ? 'With rules for it, only events that one of them takes are loaded.'
+                  : 'A rule says which events go there.'}
+              </Text>
               {add}
             </Stack>
           </EmptyState>

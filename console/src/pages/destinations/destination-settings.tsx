@@ -88,7 +88,7 @@ function Form({ workspaceId, stored, type }: Props) {
       labels={labelsOf(root)}
       renderValue={(field, value) => <Shown value={shownOf(root, field, value)} />}
     >
-      <DestinationFields state={state} root={root} />
+      <DestinationFields state={state} root={root} isWarehouse={type.warehouse} />
       <AddressStatus
         email={stored.value.alerts?.email}
         status={stored.value.alerts_email_status}

@@ -5,6 +5,7 @@ import type { DestinationHealth } from './queries.ts';
 const health = (fields: Partial<DestinationHealth>): DestinationHealth => ({
   id: 'd',
   active: true,
+  warehouse: false,
   at: null,
   state: 'healthy',
   failed_share: 0,
@@ -104,6 +105,18 @@ it.each([
     '99.8 % of the last attempts arrived. 7 deliveries wait for the next attempt.',
   ],
   [
+    'a warehouse without a load in the last minutes',
+    { warehouse: true, state: 'no_traffic' },
+    'Idle',
+    'No load was due in the last minutes.',
+  ],
+  [
+    'a warehouse that is down',
+    { warehouse: true, state: 'failing', failed_share: 1 },
+    'Failing',
+    'Loads fail. Events wait in the log.',
+  ],
+  [
     'at its pace',
     { state: 'healthy', pace_per_second: 5, throttled_per_second: 0.2 },
     'Healthy',
@@ -138,6 +151,11 @@ it('those in trouble come first, also one that is paused as it is gone', () => {
 it.each([
   [{ enabled: true, paused: true }, 'Enabled, and still paused: deliveries wait.'],
   [{ enabled: true, paused: false }, 'Enabled. Events from now on are delivered to it.'],
-])('a paused destination was said to receive again once it was enabled', (after, text) => {
-  expect(switchedText({ ...after, enabled: false }, after)).toBe(text);
-});
+  [{ enabled: true, paused: false }, 'Loading goes on where it ended.', true],
+  [{ enabled: false, paused: false }, 'Disabled. Nothing is loaded; events wait in the log.', true],
+])(
+  'a paused destination was said to receive again once it was enabled',
+  (after, text, isWarehouse = false) => {
+    expect(switchedText({ ...after, enabled: false }, after, isWarehouse)).toBe(text);
+  },
+);

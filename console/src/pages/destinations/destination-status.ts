@@ -38,12 +38,29 @@ export function statusOf(health: DestinationHealth | undefined): Status {
   const { label, tone } = STATE[health.state];
   const isGone = health.state === 'paused' && health.paused_because !== null;
   const share = health.state === 'failing' && health.failed_share !== null && health.failed_share > 0;
+  if (health.warehouse)
+    return {
+      label: health.state === 'no_traffic' ? 'Idle' : label,
+      tone,
+      detail: WAREHOUSE_DETAIL[health.state],
+    };
   return {
     label: share ? `${label}: ${shareText(health.failed_share ?? 0, 1)}` : label,
     tone: isGone ? 'bad' : tone,
     detail: detailOf(health),
   };
 }
+
+/** A warehouse is loaded at intervals, and has no deliveries. */
+const WAREHOUSE_DETAIL: Readonly<Record<State, string>> = {
+  healthy: 'The loads of the last minutes succeeded.',
+  failing: 'Loads fail. Events wait in the log.',
+  retrying: 'Loads fail. Events wait in the log.',
+  behind: 'It has not been up to date for two of its intervals. Events wait in the log.',
+  no_traffic: 'No load was due in the last minutes.',
+  paused: 'Nothing is loaded until it is resumed. Events wait in the log.',
+  disabled: 'Nothing is loaded until it is enabled. Events wait in the log.',
+};
 
 function detailOf(health: DestinationHealth): string {
   const { state, failed_share, retrying, circuit, waiting, under_way, pace_per_second } = health;
@@ -92,7 +109,11 @@ function detailOf(health: DestinationHealth): string {
 type Switches = Pick<Destination, 'enabled' | 'paused'>;
 
 /** What a switch that was changed means. */
-export function switchedText(before: Switches, after: Switches): string {
+export function switchedText(before: Switches, after: Switches, isWarehouse = false): string {
+  if (isWarehouse)
+    return after.enabled && !after.paused
+      ? 'Loading goes on where it ended.'
+      : `${after.enabled ? 'Paused' : 'Disabled'}. Nothing is loaded; events wait in the log.`;
   if (before.enabled !== after.enabled) {
     if (!after.enabled) return 'Disabled. Nothing is delivered to it.';
     return after.paused

@@ -54,7 +54,7 @@ export function DestinationsPage() {
             <Stack align="center" gap="sm">
               <Text c="dimmed">
                 A destination is a place that events are delivered to: a webhook, a database, a stream or a
-                service. Rules say which events go there.
+                service. Rules say which events go there. A warehouse is filled with tables of all events.
               </Text>
               {add}
             </Stack>

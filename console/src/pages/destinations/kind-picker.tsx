@@ -20,7 +20,14 @@ export function KindPicker({ types, q, onSearch, onChoose }: Props) {
     return words.every((word) => all.includes(word));
   });
   const groups = [
-    { title: 'Databases, streams and webhooks', kinds: found.filter(({ actions }) => actions.length === 0) },
+    {
+      title: 'Databases, streams and webhooks',
+      kinds: found.filter(({ actions, warehouse }) => actions.length === 0 && !warehouse),
+    },
+    {
+      title: 'Warehouses: tables of all events, to be queried',
+      kinds: found.filter(({ warehouse }) => warehouse),
+    },
     {
       title: 'Services, by Segment’s pack of actions',
       kinds: found.filter(({ actions }) => actions.length > 0),
@@ -72,7 +79,11 @@ function Kind({ type, onChoose }: KindProps) {
         </Text>
         <Group gap={6} mt="auto">
           <Badge variant="default" tt="none" fw={400}>
-            {type.max_batch > 1 ? `up to ${type.max_batch.toLocaleString('en')} a request` : 'one a request'}
+            {type.warehouse
+              ? 'loaded at intervals'
+              : type.max_batch > 1
+                ? `up to ${type.max_batch.toLocaleString('en')} a request`
+                : 'one a request'}
           </Badge>
         </Group>
       </Stack>

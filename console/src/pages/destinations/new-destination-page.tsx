@@ -39,7 +39,14 @@ export function NewDestinationPage() {
   if (types === undefined) return <Skeleton height={200} aria-label="Loading" aria-busy="true" />;
   const type = types.find((one) => one.type === search.type);
   if (created !== undefined)
-    return <Created workspaceId={workspaceId} destination={created} secrets={type?.secrets ?? []} />;
+    return (
+      <Created
+        workspaceId={workspaceId}
+        destination={created}
+        secrets={type?.secrets ?? []}
+        isWarehouse={type?.warehouse === true}
+      />
+    );
   if (type === undefined)
     return (
       <Page title="New destination" description="Choose what events are delivered to.">
@@ -97,7 +104,7 @@ function NewForm({ workspaceId, type, onCreated }: FormProps) {
           labels={labelsOf(root)}
           onCancel={() => void navigate({ to: '/w/$workspaceId/destinations', params: { workspaceId } })}
         >
-          <DestinationFields state={state} root={root} />
+          <DestinationFields state={state} root={root} isWarehouse={type.warehouse} />
         </ApiFormFrame>
         <About type={type} />
       </Stack>
@@ -108,7 +115,7 @@ function NewForm({ workspaceId, type, onCreated }: FormProps) {
 export function About({ type }: { readonly type: DestinationType }) {
   return (
     <Stack gap="xs" component="section" aria-label={`About ${type.title}`}>
-      <Text fw={600}>How it delivers</Text>
+      <Text fw={600}>{type.warehouse ? 'How it loads' : 'How it delivers'}</Text>
       <MarkdownText>{type.description}</MarkdownText>
     </Stack>
   );
@@ -118,33 +125,57 @@ interface CreatedProps {
   readonly workspaceId: string;
   readonly destination: Destination;
   readonly secrets: readonly string[];
+  readonly isWarehouse: boolean;
 }
 
 /** The next steps, and the generated secrets: only this answer contains them. */
-function Created({ workspaceId, destination: { id, name, settings }, secrets }: CreatedProps) {
+function Created({ workspaceId, destination, secrets, isWarehouse }: CreatedProps) {
+  const { id, name, settings } = destination;
   const made = secrets.flatMap((secret) => {
     const value = settings[secret];
     return typeof value === 'string' && value !== MASK ? [{ secret, value }] : [];
   });
   return (
-    <Page title={`${name} is there`} description="Nothing is delivered to it until a rule says which events.">
+    <Page
+      title={`${name} is there`}
+      description={
+        isWarehouse
+          ? 'Events that are accepted from now on are loaded, all of them or those that its rules take.'
+          : 'Nothing is delivered to it until a rule says which events.'
+      }
+    >
       <Stack maw={720}>
         {made.map(({ secret, value }) => (
           <Alert key={secret} color="yellow" title="Copy this secret now: it is not shown again">
             <CopyField value={value} label={`the ${secret}`} block />
           </Alert>
         ))}
-        <ConnectionTest workspaceId={workspaceId} destinationId={id} />
+        <ConnectionTest workspaceId={workspaceId} destinationId={id} isWarehouse={isWarehouse} />
         <Stack gap="xs" align="flex-start">
-          <ButtonLink to="/w/$workspaceId/rules/new" params={{ workspaceId }} search={{ destination: id }}>
+          {isWarehouse && (
+            <ButtonLink
+              to="/w/$workspaceId/destinations/$destinationId"
+              params={{ workspaceId, destinationId: id }}
+            >
+              Watch its loads
+            </ButtonLink>
+          )}
+          <ButtonLink
+            to="/w/$workspaceId/rules/new"
+            params={{ workspaceId }}
+            search={{ destination: id }}
+            variant={isWarehouse ? 'default' : 'filled'}
+          >
             Choose which events go there
           </ButtonLink>
-          <TextLink
-            to="/w/$workspaceId/destinations/$destinationId"
-            params={{ workspaceId, destinationId: id }}
-          >
-            Open {name}
-          </TextLink>
+          {!isWarehouse && (
+            <TextLink
+              to="/w/$workspaceId/destinations/$destinationId"
+              params={{ workspaceId, destinationId: id }}
+            >
+              Open {name}
+            </TextLink>
+          )}
         </Stack>
       </Stack>
     </Page>

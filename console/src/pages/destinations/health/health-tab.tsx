@@ -1,18 +1,9 @@
-import {
-  Group,
-  Paper,
-  SegmentedControl,
-  SimpleGrid,
-  Skeleton,
-  Stack,
-  Table,
-  Text,
-  Title,
-} from '@mantine/core';
+import { Group, SegmentedControl, SimpleGrid, Skeleton, Stack, Table, Text, Title } from '@mantine/core';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useNavigate, useSearch } from '@tanstack/react-router';
-import { lazy, type ReactNode, Suspense } from 'react';
+import { lazy, Suspense } from 'react';
 import { TextLink } from '../../../shared/links.tsx';
+import { MetricTile } from '../../../shared/metric-tile.tsx';
 import { durationText, numberText, perSecondText } from '../../../shared/quantities.ts';
 import { QueryState } from '../../../shared/query-state.tsx';
 import { StatusLabel } from '../../../shared/status-badge.tsx';
@@ -33,10 +24,11 @@ const SHOWN_SPELLS = 5;
 interface Props {
   readonly workspaceId: string;
   readonly destinationId: string;
+  readonly isWarehouse: boolean;
 }
 
 /** The health of deliveries now and over time. */
-export function HealthTab({ workspaceId, destinationId }: Props) {
+export function HealthTab({ workspaceId, destinationId, isWarehouse }: Props) {
   const navigate = useNavigate();
   const search = useSearch({ from: '/w/$workspaceId/destinations/$destinationId' });
   const hours = search.hours ?? DEFAULT_HOURS;
@@ -55,6 +47,11 @@ export function HealthTab({ workspaceId, destinationId }: Props) {
   };
   return (
     <Stack gap="xl">
+      {isWarehouse && (
+        <Text size="sm" c="dimmed">
+          An attempt is a look at what is to be loaded, with its load.
+        </Text>
+      )}
       <QueryState query={now} rows={2}>
         {(health) => <Now health={health} />}
       </QueryState>
@@ -87,13 +84,15 @@ export function HealthTab({ workspaceId, destinationId }: Props) {
           }
         </QueryState>
       </Stack>
-      <TextLink
-        to="/w/$workspaceId/deliveries"
-        params={{ workspaceId }}
-        search={{ destination: destinationId }}
-      >
-        Dead and retrying deliveries to it
-      </TextLink>
+      {!isWarehouse && (
+        <TextLink
+          to="/w/$workspaceId/deliveries"
+          params={{ workspaceId }}
+          search={{ destination: destinationId }}
+        >
+          Dead and retrying deliveries to it
+        </TextLink>
+      )}
     </Stack>
   );
 }
@@ -103,58 +102,43 @@ function Now({ health }: { readonly health: DestinationHealth }) {
   return (
     <Stack>
       <SimpleGrid cols={{ base: 2, sm: 4 }}>
-        <HealthMetric title="Delivered">
-          {active ? perSecondText(health.delivered_per_second) : '–'}
-        </HealthMetric>
-        <HealthMetric title="Failed attempts">
+        <MetricTile title="Delivered">{active ? perSecondText(health.delivered_per_second) : '–'}</MetricTile>
+        <MetricTile title="Failed attempts">
           {active ? perSecondText(health.failed_per_second) : '–'}
-        </HealthMetric>
-        <HealthMetric title="p50 · p99">
+        </MetricTile>
+        <MetricTile title="p50 · p99">
           {p50_ms === null || p99_ms === null ? '–' : `${durationText(p50_ms)} · ${durationText(p99_ms)}`}
-        </HealthMetric>
-        <HealthMetric title="Waiting">{active ? backlogOf(health) : '–'}</HealthMetric>
-        <HealthMetric title="Retrying">
+        </MetricTile>
+        <MetricTile title="Waiting">{active ? backlogOf(health) : '–'}</MetricTile>
+        <MetricTile title="Retrying">
           {health.retrying === null ? '–' : numberText(health.retrying)}
-        </HealthMetric>
-        <HealthMetric title="Under way">{active ? numberText(health.under_way) : '–'}</HealthMetric>
-        <HealthMetric title="Circuit">
+        </MetricTile>
+        <MetricTile title="Under way">{active ? numberText(health.under_way) : '–'}</MetricTile>
+        <MetricTile title="Circuit">
           {circuit === null ? '–' : circuit}
           {circuit !== null && circuit !== 'closed' && circuit_since !== null && (
             <Text size="xs" c="dimmed">
               since <Timestamp value={circuit_since} relative />
             </Text>
           )}
-        </HealthMetric>
+        </MetricTile>
         {health.pace_per_second !== null && (
-          <HealthMetric title="Rate limited to">
+          <MetricTile title="Rate limited to">
             {`${perSecondText(health.pace_per_second)} requests`}
             <Text size="xs" c="dimmed">
               {perSecondText(health.throttled_per_second)} refused
             </Text>
-          </HealthMetric>
+          </MetricTile>
         )}
-        <HealthMetric title="Last delivered">
+        <MetricTile title="Last delivered">
           <Timestamp value={last_delivered_at} relative />
-        </HealthMetric>
-        <HealthMetric title="Reported">
+        </MetricTile>
+        <MetricTile title="Reported">
           {active ? <Timestamp value={health.at} relative /> : 'not in the last two minutes'}
-        </HealthMetric>
+        </MetricTile>
       </SimpleGrid>
       {last_errors.length > 0 && <LastErrors errors={last_errors} />}
     </Stack>
-  );
-}
-
-function HealthMetric({ title, children }: { readonly title: string; readonly children: ReactNode }) {
-  return (
-    <Paper withBorder p="sm" component="section" aria-label={title}>
-      <Text size="xs" c="dimmed">
-        {title}
-      </Text>
-      <Text component="div" fw={600} style={{ overflowWrap: 'anywhere' }}>
-        {children}
-      </Text>
-    </Paper>
   );
 }
 
