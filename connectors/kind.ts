@@ -19,6 +19,8 @@ export interface ConnectorContext {
   readonly clock: Clock;
   /** How processes that run foreign code are started; default: as this process's user. */
   readonly children?: { readonly user: ChildUser; readonly wrapper: readonly string[] };
+  /** Secrets of partners of vendors, by the names that the Segment pack has for them. */
+  readonly partnerSecrets?: Readonly<Record<string, string>>;
 }
 
 /**

@@ -6,12 +6,11 @@ import { VENDOR_ANSWERS } from './segment/vendor-answers.ts';
 
 /** The reference of every kind of destination, in Markdown, made from the descriptions: `docs/reference/connectors.md`. */
 export function describeConnectors(): string {
-  const ofPack = CONNECTOR_KINDS.filter(({ description }) => isOfPack(description));
   const own = CONNECTOR_KINDS.filter(({ description }) => !isOfPack(description));
-  const [sections, warehouses, packSections] = [own, WAREHOUSE_KINDS, ofPack].map((kinds) =>
+  const [sections, warehouses] = [own, WAREHOUSE_KINDS].map((kinds) =>
     kinds.map(({ description }) => describeConnector(description)).join('\n\n'),
   );
-  return `${[INTRODUCTION, repeatsTable(), sections, WAREHOUSES, warehouses, PACK, answersTable(), packSections].join('\n\n')}\n`;
+  return `${[INTRODUCTION, repeatsTable(), sections, WAREHOUSES, warehouses, PACK, answersTable()].join('\n\n')}\n`;
 }
 
 /** The day on which the documents of the vendors were read last. */
@@ -30,20 +29,23 @@ const WAREHOUSES = [
 
 const PACK = [
   '## Destinations of the Segment pack',
-  "These are destinations of Segment's open pack of actions (`@segment/action-destinations`). Each preset whose condition an event meets, and each of the `actions`, makes a request of it, in the form of Segment's libraries. An event of which none makes a request is `unwanted`.",
-  'Each destination also has the settings `presets` (those that run; absent: all) and `actions`, further ones with a mapping of your own: `{ "action", "subscribe", "mapping" }`, where `subscribe` says for which events, for example `type = "track" and event = "Order Placed"`, and `mapping` is in the form of Segment\'s mapping kit, of at most 16 KiB and 12 levels. A `subscribe` with `and` and `or` needs parentheses, which cannot be nested. Where there is no connection test it is always `ok`.',
+  "These are destinations of Segment's open pack of actions (`@segment/action-destinations`): [all of them](segment-destinations.md), and [what each sends](segment-requests.md).",
+  'The setting `subscriptions` says which events become which actions: a list of `{ "name", "action", "trigger", "mapping", "enabled" }`. `trigger` says for which events, for example `type = "track" and event = "Order Placed"`; with `and` and `or` it needs parentheses, which cannot be nested. `mapping` gives the fields of the action values, in the form of Segment\'s mapping kit, of at most 16 KiB and 12 levels. One that is not enabled is a draft, which may lack fields that the action requires. `GET destination-types/{type}` has the fields of all actions, and the subscriptions that a destination gets that is created without any: those of its presets, with their mappings. A trigger or mapping that cannot run is refused with its place.',
+  'A destination that is stored without `subscriptions` runs the presets of the pack, as those of release 0.2.0 do: `presets` selects some of them, and `actions` has further ones with a mapping.',
+  "Each subscription whose trigger an event meets makes a request of it, in the form of Segment's libraries. An event of which none makes a request is `unwanted`. `POST destinations/{id}/preview`, and `POST destination-types/{type}/preview` before anything is saved, show what an event would become; nothing is sent.",
   'A delivery with several actions is retried as a whole. Its `messageId` is the [key of deduplication](#deliveries-that-arrive-twice) of the vendor, unless the mapping gives another value. 429 sets the pace of the destination; 408, 425, 5xx and a broken connection are retried; other refusals are dead. So is a 2xx whose body says that nothing was stored, as in [the table below](#answers-that-say-not-stored). An event that lacks what an action requires is dead with the reason `not sent: ...`, which does not count for the health.',
-  'The pack is foreign code: it runs in separate processes, one for each workspace that uses it and at most eight, without environment, network and files. The processor sends its requests, without following redirects.',
+  'Requests go to the hosts that the code of the destination names, and to those that its settings name as a whole; others are dead with the reason `not sent: ...`. So a setting cannot lead its key elsewhere.',
+  'The pack is foreign code: it runs in separate processes, one for each workspace that uses it and at most eight, without network and files, and without environment but for the [secrets of partners](segment-destinations.md#secrets-of-partners). The processor sends its requests, without following redirects.',
 ].join('\n\n');
 
 function repeatsTable(): string {
-  const pack = DEFINITIONS.map(
+  const pack = DEFINITIONS.filter(({ destination }) => Object.hasOwn(DEDUPLICATION, destination)).map(
     ({ type, destination }) => `| \`${type}\` | ${keyOf(DEDUPLICATION[destination])} |`,
   );
   return [
     '## Deliveries that arrive twice',
     "A delivery whose answer was lost is sent again under the same id, as in each replay without `new_ids`. This is the key by which a destination recognizes it: the id of the delivery, as the section of each type says, at Segment's pack the `message_id` (followed by `:1`, `:2`, ... for further outputs of a transformation).",
-    `Vendors' documents of ${VENDORS_READ_ON}. "Not documented": the pack sends the id, and whether the vendor drops a repetition is not said.`,
+    `Vendors' documents of ${VENDORS_READ_ON}. "Not documented": the pack sends the id, and whether the vendor drops a repetition is not said. For destinations of the pack that are not listed nothing was read; their presets send what the pack sends.`,
     ['| type | key |', '|---|---|', ...pack].join('\n'),
   ].join('\n\n');
 }
@@ -57,7 +59,7 @@ function keyOf(deduplication: (typeof DEDUPLICATION)[keyof typeof DEDUPLICATION]
 /** What the vendors of the pack say in an answer of 2xx. */
 function answersTable(): string {
   const rows = DEFINITIONS.flatMap(({ type, destination }) => {
-    const { refusals, document = '' } = VENDOR_ANSWERS[destination];
+    const { refusals, document = '' } = VENDOR_ANSWERS[destination] ?? {};
     if (refusals === undefined) return [];
     const sources = document.split(', ').map((link) => (link === '' ? '' : `[source](${link})`));
     return [`| \`${type}\` | ${refusals} | ${sources.join(', ')} |`];
@@ -69,7 +71,6 @@ function answersTable(): string {
   ].join('\n\n');
 }
 
-/** A section below that one, rather than beside it. */
 function isOfPack({ type }: Pick<ConnectorDescription, 'type'>): boolean {
   return type.startsWith('segment-');
 }
@@ -78,25 +79,11 @@ function describeConnector(description: ConnectorDescription): string {
   const { type, title, settingsSchema, secrets } = description;
   const { properties, required } = settingsSchema;
   const needed = new Set(Array.isArray(required) ? required : []);
-  const rows = Object.entries(objectIn(properties))
-    .filter(([name]) => !isOfPack(description) || !IN_PACK.has(name))
-    .map(([name, schema]) =>
-      describeSetting(name, objectIn(schema), needed.has(name), secrets.includes(name)),
-    );
-  const level = isOfPack(description) || description.isWarehouse ? '###' : '##';
-  return [`${level} ${title} (\`${type}\`)`, textOf(description), rows.join('\n')].join('\n\n');
-}
-
-/** Settings of every destination of the pack, which `PACK` describes. */
-const IN_PACK = new Set(['presets', 'actions']);
-
-/** The description; of a destination of the pack only its presets, as `PACK` says what holds for all. */
-function textOf({ type, description, hasTest }: ConnectorDescription): string {
-  if (!isOfPack({ type })) return description;
-  const [, presets = ''] = description.split('\n\n');
-  // The excluded events are those of the other presets.
-  const short = presets.replaceAll(/(`type = "track")(?: and event != "[^"]*")+`/g, '$1`, other events');
-  return `Presets${hasTest ? '' : ' (no connection test)'}:\n\n${short}`;
+  const rows = Object.entries(objectIn(properties)).map(([name, schema]) =>
+    describeSetting(name, objectIn(schema), needed.has(name), secrets.includes(name)),
+  );
+  const level = description.isWarehouse ? '###' : '##';
+  return [`${level} ${title} (\`${type}\`)`, description.description, rows.join('\n')].join('\n\n');
 }
 
 function describeSetting(name: string, schema: JsonObject, required: boolean, secret: boolean): string {

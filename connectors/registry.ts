@@ -6,6 +6,7 @@ import {
   type ConnectorCatalog,
   type ConnectorDestination,
   type DeliveryResult,
+  InvalidInput,
   type Logger,
   type Metrics,
   messageOf,
@@ -21,14 +22,14 @@ import { ndjson } from './ndjson/connector.ts';
 import { postgres } from './postgres/connector.ts';
 import { redis } from './redis/connector.ts';
 import { s3 } from './s3/connector.ts';
-import { segmentKinds } from './segment/connector.ts';
+import { PARTNER_SECRETS, segmentKinds } from './segment/connector.ts';
 import { lake } from './warehouses/lake/warehouse.ts';
 import { postgresqlWarehouse } from './warehouses/postgresql/warehouse.ts';
 import { redshiftWarehouse } from './warehouses/redshift/warehouse.ts';
 import { webhook } from './webhook/connector.ts';
 
-/** All kinds of destinations. A new kind is a folder and a line here. */
-export const CONNECTOR_KINDS: readonly ConnectorKind[] = [
+/** A new kind is a folder and a line here. */
+const OWN_KINDS: readonly ConnectorKind[] = [
   webhook,
   ndjson,
   kafka,
@@ -37,8 +38,10 @@ export const CONNECTOR_KINDS: readonly ConnectorKind[] = [
   postgres,
   mysql,
   s3,
-  ...segmentKinds(),
 ];
+
+/** All kinds of destinations, without those of the Segment pack that need secrets of partners. */
+export const CONNECTOR_KINDS: readonly ConnectorKind[] = [...OWN_KINDS, ...segmentKinds()];
 
 /** All kinds of warehouses. */
 export const WAREHOUSE_KINDS: readonly WarehouseKind[] = [postgresqlWarehouse, redshiftWarehouse, lake];
@@ -55,21 +58,31 @@ export interface ConnectorsOptions {
   readonly timeoutMs?: number;
   /** Name resolution. Default: name servers and the hosts file of the system. */
   readonly resolve?: Resolve;
+  /** Secrets of partners of vendors, by the names that the Segment pack has for them. Default: none. */
+  readonly partnerSecrets?: Readonly<Record<string, string>>;
   /** How processes that run foreign code are confined. Default: by Node's permission model alone. */
   readonly confinement?: Confinement;
 }
 
-/** Creates connectors on first use. Throws `InvalidInput` when `egressAllow` holds an invalid range. */
+/**
+ * Creates connectors on first use. Throws `InvalidInput` when `egressAllow` holds an invalid range, or `partnerSecrets` a
+ * name that no destination reads.
+ */
 export function createConnectors(options: ConnectorsOptions): ConnectorCatalog {
   const { dataFolder, clock, logger, metrics, timeoutMs = 10_000, resolve = createNameLookups() } = options;
+  const { partnerSecrets = {} } = options;
+  const unknown = Object.keys(partnerSecrets).find((name) => !PARTNER_SECRETS.includes(name));
+  if (unknown !== undefined)
+    throw new InvalidInput(`no destination reads ${unknown}; known are ${PARTNER_SECRETS.join(', ')}`);
   const egress = createEgressGuard({ allowed: parseRanges(options.egressAllow), resolve, metrics });
   const { uid, wrapper } = options.confinement ?? NO_CONFINEMENT;
   const isRoot = process.getuid?.() === 0;
   const user = new ChildUser({ uid, isRoot, children: 'the Segment pack', logger });
-  const context = { egress, dataFolder, timeoutMs, clock, children: { user, wrapper } };
-  const kinds = new Map(CONNECTOR_KINDS.map((kind) => [kind.description.type, kind]));
+  const context = { egress, dataFolder, timeoutMs, clock, children: { user, wrapper }, partnerSecrets };
+  const offered = [...OWN_KINDS, ...segmentKinds(partnerSecrets)];
+  const kinds = new Map(offered.map((kind) => [kind.description.type, kind]));
   const warehouses = new Map(WAREHOUSE_KINDS.map((kind) => [kind.description.type, kind]));
-  const described = [...CONNECTOR_KINDS, ...WAREHOUSE_KINDS].map(({ description }) => description);
+  const described = [...offered, ...WAREHOUSE_KINDS].map(({ description }) => description);
   const made = new Map<string, Connector>();
   let closed = false;
 
@@ -122,6 +135,7 @@ export function neverThrowing(type: string, connector: Connector, logger: Logger
       }
     },
     close: () => connector.close(),
+    ...(connector.preview === undefined ? {} : { preview: connector.preview.bind(connector) }),
     async test(destination, options) {
       try {
         return await connector.test(destination, options);

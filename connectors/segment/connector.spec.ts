@@ -1,7 +1,7 @@
 import type { CanonicalEvent, JsonObject } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { classifyActions, segmentEvent } from './connector.ts';
-import { mappingFaults } from './settings.ts';
+import { sizeFaults } from './settings.ts';
 
 const answered = (status: number, excerpt = '', retryAfter?: string) => ({
   answer: { status, excerpt, retryAfter, refusal: undefined },
@@ -125,7 +125,7 @@ describe('the event that the pack gets', () => {
 
 const nested = (levels: number): JsonObject => (levels === 1 ? {} : { a: nested(levels - 1) });
 const faultsOf = (mapping: JsonObject) =>
-  mappingFaults({
+  sizeFaults({
     actions: [
       { action: 'a', subscribe: 's' },
       { action: 'a', subscribe: 's', mapping },
@@ -137,5 +137,5 @@ it('a mapping could be of any depth and size', () => {
   expect(faultsOf(nested(13))).toMatchObject([{ path: '/actions/1/mapping' }]);
   expect(faultsOf({ text: 'a'.repeat(16_000) })).toEqual([]);
   expect(faultsOf({ text: 'é'.repeat(8_200) })).toMatchObject([{ path: '/actions/1/mapping' }]);
-  expect(mappingFaults({})).toEqual([]);
+  expect(sizeFaults({})).toEqual([]);
 });

@@ -4,6 +4,7 @@ import {
   type ConnectorDestination,
   type Delivery,
   type DeliveryResult,
+  InvalidInput,
   integrationFor,
   isObject,
   isUuid,
@@ -11,39 +12,52 @@ import {
   type JsonObject,
   nameId,
   objectIn,
+  type SubscriptionPreview,
   withDoubles,
 } from '@tributary/core';
 import { type Agent, type Dispatcher, request } from 'undici';
 import { type ConnectorCall, createClientConnector } from '../client/client-connector.ts';
 import { ANNOUNCED_STATUS } from '../egress/response-heads.ts';
-import { Stopped, testResultOf } from '../failures.ts';
+import { NOT_VALID, Stopped, testResultOf } from '../failures.ts';
 import { classifyResponse, excerptOf, type HttpResponse, httpClient, secretTexts } from '../http/client.ts';
 import type { ConnectorContext, ConnectorKind } from '../kind.ts';
 import { memoizeByObject } from '../settings.ts';
 import { DEDUPLICATION } from './deduplication.ts';
 import definitions from './definitions.json' with { type: 'json' };
-import type { Chosen, Definition } from './definitions.ts';
-import type { ActionOutcome, HttpAnswer, HttpSent } from './messages.ts';
+import type { Definition } from './definitions.ts';
+import { isHostOf } from './hosts.ts';
+import type { ActionOutcome, HttpAnswer, HttpSent, RecordedPreview } from './messages.ts';
 import { type Job, PackHost } from './pack-process.ts';
+import { maskedRequest, maskedText, maskedValue } from './preview.ts';
 import { createSegmentReader, describeDestination, type SegmentSettings } from './settings.ts';
 import { type Refusal, refusalIn } from './vendor-answers.ts';
 
 /** Read from a file: the pack itself is loaded by a process of its own, at the first delivery. */
 export const DEFINITIONS = definitions as readonly unknown[] as readonly Definition[];
 
-/** One kind for each destination of the pack. The connectors of one catalog share a host. */
-export function segmentKinds(): readonly ConnectorKind[] {
-  return DEFINITIONS.map((definition) => ({
-    description: describeDestination(definition),
-    create: (context) => createSegmentConnector(context, definition, hostOf(context)),
-  }));
+/** Names of the secrets of partners that destinations need. */
+export const PARTNER_SECRETS: readonly string[] = [
+  ...new Set(DEFINITIONS.flatMap(({ needs = [] }) => needs)),
+].sort();
+
+/**
+ * One kind for each destination of the pack whose secrets of partners are all in `secrets`. The connectors of one catalog
+ * share a host.
+ */
+export function segmentKinds(secrets: Readonly<Record<string, string>> = {}): readonly ConnectorKind[] {
+  return DEFINITIONS.filter(({ needs = [] }) => needs.every((name) => Object.hasOwn(secrets, name))).map(
+    (definition) => ({
+      description: describeDestination(definition),
+      create: (context) => createSegmentConnector(context, definition, hostOf(context)),
+    }),
+  );
 }
 
 const hosts = new WeakMap<object, PackHost>();
 
 /** Keyed by the egress guard, of which each catalog has one. */
-function hostOf({ egress, children }: Pick<ConnectorContext, 'egress' | 'children'>): PackHost {
-  const host = hosts.get(egress) ?? new PackHost(children);
+function hostOf({ egress, children, partnerSecrets = {} }: ConnectorContext): PackHost {
+  const host = hosts.get(egress) ?? new PackHost({ ...children, secrets: partnerSecrets });
   hosts.set(egress, host);
   return host;
 }
@@ -51,9 +65,11 @@ function hostOf({ egress, children }: Pick<ConnectorContext, 'egress' | 'childre
 /** One event for each call: an event is at least one request, and rate limits count calls. */
 const LIMITS = { events: 1 };
 
-const secretsOf = memoizeByObject(({ secrets }: SegmentSettings) =>
-  secretTexts({ secret: '', headers: secrets.map((text) => ['', text] as const) }),
-);
+const NOT_ITS_HOST = {
+  outcome: 'dead',
+  reason: 'not sent: the settings lead to a host that is none of the destination',
+  local: true,
+} as const;
 
 export interface SegmentOptions {
   /** Rewrites the URL of a request. Default: the URL of the pack. */
@@ -68,6 +84,10 @@ export function createSegmentConnector(
 ): Connector {
   const { destination } = definition;
   const readSettings = createSegmentReader(definition);
+  const partner = Object.values(context.partnerSecrets ?? {});
+  const secretsOf = memoizeByObject(({ secrets }: SegmentSettings) =>
+    secretTexts({ secret: '', headers: [...secrets, ...partner].map((text) => ['', text] as const) }),
+  );
   host.enter();
 
   const run = async (task: Job['task'], agent: Agent, secrets: readonly string[], call: ConnectorCall) => {
@@ -79,9 +99,12 @@ export function createSegmentConnector(
     const send = async (sent: HttpSent) => {
       const about: SentRequest = {};
       sentRequests.push(about);
+      if (!isHostOf(definition.hosts, task.settings, new URL(sent.url).hostname)) {
+        about.failure = NOT_ITS_HOST;
+        throw new Stopped('the request goes to another host');
+      }
       try {
-        const keyed =
-          task.op === 'run' ? withKeyInBody(sent, destination, String(task.event.messageId)) : sent;
+        const keyed = task.op === 'run' ? withKeyInBody(sent, destination, task.event) : sent;
         const answer = await forwardRequest(agent, { ...keyed, url: rewriteUrl(sent.url) }, signal);
         about.answer = readAnswer(destination, answer, secrets);
         return answer;
@@ -91,7 +114,7 @@ export function createSegmentConnector(
       }
     };
     try {
-      const outcomes = await host.run(workspaceId, { task, send }, signal);
+      const { outcomes } = await host.run(workspaceId, { task, send }, signal);
       return classifyActions(outcomes, sentRequests, secrets, context.clock());
     } catch (error) {
       return call.failed(error);
@@ -107,13 +130,16 @@ export function createSegmentConnector(
 
     async send(agent, settings, batch, call) {
       const secrets = secretsOf(settings);
-      const tasks = batch.map((delivery) => taskOf(definition, settings, delivery, call.destination));
+      const tasks = batch.map((delivery) => ({
+        op: 'run' as const,
+        ...subscriptionsTask(definition, settings, delivery, call.destination),
+      }));
       return Promise.all(tasks.map((task) => run(task, agent, secrets, call)));
     },
 
     async test(agent, settings, call) {
       const secrets = secretsOf(settings);
-      const task = { op: 'test', destination, settings: settings.own } as const;
+      const task = { op: 'test', ...ofDestination(definition, settings) } as const;
       const result = await run(task, agent, secrets, call);
       // Some tests look at the settings alone, and a good answer is of no interest.
       if (result.outcome !== 'delivered' && result.outcome !== 'unwanted') return testResultOf(result);
@@ -124,6 +150,16 @@ export function createSegmentConnector(
   let left: Promise<void> | undefined;
   return {
     ...connector,
+    async preview(target, event, { signal }) {
+      const settings = readSettings(target.settings);
+      if (settings === undefined) throw new InvalidInput(NOT_VALID);
+      const secrets = secretsOf(settings);
+      const { message_id } = event;
+      const common = subscriptionsTask(definition, settings, { event, message_id, index: 0 }, target);
+      const task = { op: 'preview' as const, ...common };
+      const { previews } = await host.run(target.workspaceId, { task, send: refuseToSend }, signal);
+      return previews.map((preview) => shownPreview(definition, preview, common, secrets));
+    },
     close() {
       left ??= connector.close().then(() => host.leave());
       return left;
@@ -131,26 +167,56 @@ export function createSegmentConnector(
   };
 }
 
-function taskOf(
-  { destination, type, title, presets }: Definition,
-  { own, presets: chosen, actions }: SegmentSettings,
-  delivery: Delivery,
+function refuseToSend(): Promise<never> {
+  return Promise.reject(new Stopped('a preview sends nothing'));
+}
+
+type EventOfDelivery = Pick<Delivery, 'event' | 'message_id' | 'index' | 'replay' | 'idempotency_key'>;
+
+function ofDestination({ destination, authorization }: Definition, { own }: SegmentSettings) {
+  return { destination, settings: own, ...(authorization === undefined ? {} : { authorization }) };
+}
+
+function subscriptionsTask(
+  definition: Definition,
+  settings: SegmentSettings,
+  delivery: EventOfDelivery,
   { id, name = '' }: ConnectorDestination,
-): Job['task'] {
-  const names = chosen ?? presets.map((preset) => preset.name);
+) {
+  const { type, presets: known, integrations: names } = definition;
+  const { presets, subscriptions } = settings;
   const event: JsonObject = { ...segmentEvent(delivery.event), messageId: messageIdOf(delivery) };
   const integrations = objectIn(event.integrations);
   const options = integrationFor(integrations, { id, name, type });
   return {
-    op: 'run',
-    destination,
-    settings: own,
-    presets: names,
-    subscriptions: actions,
-    // Presets read the options of a destination under the name that it has at Segment.
+    ...ofDestination(definition, settings),
+    presets: presets.filter((preset) => known.some((one) => one.name === preset)),
+    subscriptions,
+    // Mappings read the options of a destination under the name that it has at Segment.
     event: isObject(options)
-      ? { ...event, integrations: { ...integrations, [`Actions ${title}`]: options } }
+      ? {
+          ...event,
+          integrations: { ...integrations, ...Object.fromEntries(names.map((one) => [one, options])) },
+        }
       : event,
+  };
+}
+
+/** A preview with the requests as they would be sent, without secrets. */
+function shownPreview(
+  { destination, hosts: patterns }: Definition,
+  { subscription, action, matches, payload, requests, error }: RecordedPreview,
+  { settings, event }: { readonly settings: JsonObject; readonly event: JsonObject },
+  secrets: readonly string[],
+): SubscriptionPreview {
+  const strays = requests.some(({ url }) => !isHostOf(patterns, settings, new URL(url).hostname));
+  return {
+    subscription,
+    action,
+    matches,
+    payload: maskedValue(payload, secrets),
+    requests: requests.map((sent) => maskedRequest(withKeyInBody(sent, destination, event), secrets)),
+    error: strays ? NOT_ITS_HOST.reason : error === null ? null : maskedText(error, secrets),
   };
 }
 
@@ -158,13 +224,14 @@ function taskOf(
  * The id by which a vendor recognizes the event: its message id, the same at every attempt and in every replay without
  * `new_ids`. The further outputs of a transformation, and a replay with new ids, are events of their own.
  */
-function messageIdOf({ message_id, index, replay, idempotency_key }: Delivery): string {
+function messageIdOf({ message_id, index, replay, idempotency_key }: EventOfDelivery): string {
   const output = index === 0 ? message_id : `${message_id}:${index}`;
   return replay === undefined || idempotency_key !== undefined ? output : `${output}:${replay}`;
 }
 
 /** The request with the id as the vendor's key of deduplication in its body, where the pack has no field for that. */
-function withKeyInBody(sent: HttpSent, destination: Chosen, messageId: string): HttpSent {
+function withKeyInBody(sent: HttpSent, destination: string, event: JsonObject): HttpSent {
+  const messageId = String(event.messageId);
   const member = DEDUPLICATION[destination]?.member;
   if (member === undefined || sent.body === '') return sent;
   const body = JSON.parse(Buffer.from(sent.body, 'base64').toString('utf8')) as Json;
@@ -292,7 +359,7 @@ interface VendorAnswer extends HttpResponse {
 }
 
 function readAnswer(
-  destination: Chosen,
+  destination: string,
   { status, headers, body }: HttpAnswer,
   secrets: readonly string[],
 ): VendorAnswer {
@@ -301,7 +368,8 @@ function readAnswer(
   return {
     status,
     retryAfter: headers.find(([name]) => name === 'retry-after')?.[1],
-    excerpt: excerptOf(bytes, secrets),
+    // Some actions get themselves a token first.
+    excerpt: excerptOf(bytes, secrets).replace(/("access_token"\s*:\s*")[^"]*/g, '$1***'),
     refusal: isOk ? refusalIn(destination, bytes) : undefined,
   };
 }

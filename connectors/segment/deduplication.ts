@@ -1,5 +1,4 @@
 import type { Json } from '@tributary/core';
-import type { Chosen } from './definitions.ts';
 import type { Subscription } from './messages.ts';
 
 /** How a vendor recognizes an event that is sent again, as after an answer that was lost. */
@@ -14,8 +13,8 @@ interface Deduplication {
   readonly member?: 'uuid' | 'idempotency_key';
 }
 
-/** By vendor; undefined where the vendor has no key, or documents none. */
-export const DEDUPLICATION: Readonly<Record<Chosen, Deduplication | undefined>> = {
+/** By folder of the pack; those of 0.2.0, of which undefined ones have no key, or document none. */
+export const DEDUPLICATION: Readonly<Record<string, Deduplication | undefined>> = {
   amplitude: {
     key: '`insert_id`, within 7 days',
     document: 'https://amplitude.com/docs/apis/analytics/http-v2',
@@ -66,7 +65,7 @@ const MESSAGE_ID: Json = { '@path': '$.messageId' };
 export function withKey<S extends Pick<Subscription, 'mapping'>>(
   subscription: S,
   fields: Readonly<Record<string, unknown>> | undefined,
-  destination: Chosen,
+  destination: string,
 ): S {
   const field = DEDUPLICATION[destination]?.field;
   if (field === undefined || fields === undefined || !Object.hasOwn(fields, field)) return subscription;

@@ -1,7 +1,34 @@
-import { expect, test } from 'vitest';
-import { defineChosen } from './definitions.fixture.ts';
-import definitions from './definitions.json' with { type: 'json' };
+import { afterAll, expect, test } from 'vitest';
+import { define, detail, foldersOfPack, offerOf } from './definitions.fixture.ts';
+import type { Definition } from './definitions.ts';
+import { hostsOf } from './host-patterns.fixture.ts';
+import { recordFetch } from './pack-runs.fixture.ts';
+import { describePack } from './reference.fixture.ts';
 
-test('definitions.json matches the pack', () => {
-  expect(definitions).toEqual(JSON.parse(JSON.stringify(defineChosen())));
+// `npx vitest run connectors/segment/definitions.spec.ts -u` writes them.
+
+afterAll(recordFetch());
+
+test('definitions.json, definitions/ and their reference match the pack', async () => {
+  const definitions: Definition[] = [];
+  const rest = [];
+  for (const destination of foldersOfPack()) {
+    const offer = offerOf(destination);
+    if (!offer.offered) {
+      rest.push(offer);
+      continue;
+    }
+    const details = detail(offer.definition);
+    const described = define(offer, []);
+    const hosts = await hostsOf(destination, offer.code, offer.definition, described, details);
+    definitions.push({ ...described, hosts });
+    await expect(`${JSON.stringify(details)}\n`).toMatchFileSnapshot(`./definitions/${destination}.json`);
+  }
+  const lines = definitions.map((definition) => JSON.stringify(definition));
+  await expect(`[\n${lines.join(',\n')}\n]\n`).toMatchFileSnapshot('./definitions.json');
+  await expect(describePack(definitions, rest)).toMatchFileSnapshot(
+    '../../docs/reference/segment-destinations.md',
+  );
+  // At least so many can be used without further settings.
+  expect(definitions.filter(({ needs }) => needs === undefined).length).toBeGreaterThanOrEqual(170);
 });

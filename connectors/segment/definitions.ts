@@ -1,10 +1,19 @@
-import type { JsonObject } from '@tributary/core';
+import { readFileSync } from 'node:fs';
+import type { DestinationAction, JsonObject, PresetSubscription } from '@tributary/core';
+import type { Authorization } from './messages.ts';
 
-/** The description of a destination in `definitions.json`, available without loading the pack. */
+/**
+ * A destination of the pack in `definitions.json`: what lists, forms and the check of its own settings need, without
+ * loading the pack.
+ */
 export interface Definition {
-  readonly destination: Chosen;
+  /** Folder of `@segment/action-destinations`. */
+  readonly destination: string;
   readonly type: string;
   readonly title: string;
+  readonly category: string;
+  /** What it is for. */
+  readonly sentence: string;
   /** The destination's own settings, in JSON Schema. */
   readonly properties: Readonly<Record<string, JsonObject>>;
   readonly required: readonly string[];
@@ -12,26 +21,24 @@ export interface Definition {
   readonly actions: readonly string[];
   /** Whether the pack can test its settings. */
   readonly hasTest: boolean;
+  /** The names under which its mappings read the options of a producer in `integrations`. */
+  readonly integrations: readonly string[];
+  /** The hosts that it may send to, see `hosts.ts`. */
+  readonly hosts: readonly string[];
+  /** `token`: the setting `accessToken` is no setting of the pack. */
+  readonly authorization?: Authorization;
+  /** Secrets of the vendor's partners that it reads; it is offered where the installation has all of them. */
+  readonly needs?: readonly string[];
 }
 
-/**
- * The destinations of the pack that have connectors: folders of `@segment/action-destinations` whose credentials a person
- * can type in, and whose presets turn any event into a request.
- */
-export const CHOSEN = [
-  'amplitude',
-  'braze',
-  'canny-functions',
-  'customerio',
-  'drip',
-  'encharge',
-  'iterable',
-  'mixpanel',
-  'outfunnel',
-  'posthog',
-  'pushwoosh',
-  'schematic',
-  'usermaven',
-] as const;
+/** The rest of a destination, in a file of its own that is read when it is needed. */
+export interface Details {
+  readonly actions: readonly DestinationAction[];
+  readonly presets: readonly PresetSubscription[];
+}
 
-export type Chosen = (typeof CHOSEN)[number];
+/** Reads the file each time: a form is opened and settings are saved rarely, and 190 destinations are some MiB. */
+export function readDetails(destination: string): Details {
+  const file = new URL(`./definitions/${destination}.json`, import.meta.url);
+  return JSON.parse(readFileSync(file, 'utf8')) as Details;
+}

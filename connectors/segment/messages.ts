@@ -1,5 +1,4 @@
-import type { JsonObject } from '@tributary/core';
-import type { Chosen } from './definitions.ts';
+import type { Json, JsonObject } from '@tributary/core';
 
 /** An action of a destination, with its condition and its mapping of events. */
 export interface Subscription {
@@ -10,20 +9,30 @@ export interface Subscription {
   readonly mapping: JsonObject;
 }
 
+/** How requests are authorized by a token: a grant for the settings, or a token that is one of them. */
+export type Authorization = 'grant' | 'token';
+
+interface OfDestination {
+  readonly job: number;
+  readonly destination: string;
+  readonly authorization?: Authorization;
+  readonly settings: JsonObject;
+}
+
+/** An event for the subscriptions of a destination. */
+interface ForSubscriptions extends OfDestination {
+  /** Names of the presets to run, with the mappings of the pack. */
+  readonly presets: readonly string[];
+  readonly subscriptions: readonly Subscription[];
+  readonly event: JsonObject;
+}
+
 /** Messages to the process of the pack. */
 export type ToPack =
-  | {
-      readonly op: 'run';
-      readonly job: number;
-      readonly destination: Chosen;
-      readonly settings: JsonObject;
-      /** Names of the presets to run. */
-      readonly presets: readonly string[];
-      /** Actions to run beside the presets. */
-      readonly subscriptions: readonly Subscription[];
-      readonly event: JsonObject;
-    }
-  | { readonly op: 'test'; readonly job: number; readonly destination: Chosen; readonly settings: JsonObject }
+  | ({ readonly op: 'run' } & ForSubscriptions)
+  /** As `run`, but no request leaves the process: each is recorded, and answered by an empty 200. */
+  | ({ readonly op: 'preview' } & ForSubscriptions)
+  | ({ readonly op: 'test' } & OfDestination)
   | { readonly op: 'answer'; readonly request: number; readonly answer: HttpAnswer }
   | { readonly op: 'unanswered'; readonly request: number };
 
@@ -32,7 +41,22 @@ export type FromPack =
   /** First message: the process is ready. */
   | { readonly op: 'ready' }
   | { readonly op: 'request'; readonly job: number; readonly request: number; readonly sent: HttpSent }
-  | { readonly op: 'done'; readonly job: number; readonly outcomes: readonly ActionOutcome[] };
+  | ({ readonly op: 'done'; readonly job: number } & Finished);
+
+/** The end of a job: the outcomes of `run` and `test`, or the previews. */
+export interface Finished {
+  readonly outcomes: readonly ActionOutcome[];
+  readonly previews: readonly RecordedPreview[];
+}
+
+export interface RecordedPreview {
+  readonly subscription: string;
+  readonly action: string;
+  readonly matches: boolean;
+  readonly payload: Json;
+  readonly requests: readonly HttpSent[];
+  readonly error: string | null;
+}
 
 export interface HttpSent {
   readonly method: string;

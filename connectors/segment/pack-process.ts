@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { type ChildUser, confinedCommand } from '@tributary/core';
 import { Closed, Stopped } from '../failures.ts';
-import type { ActionOutcome, FromPack, HttpAnswer, HttpSent, ToPack } from './messages.ts';
+import type { Finished, FromPack, HttpAnswer, HttpSent, ToPack } from './messages.ts';
 
 const WORKER = fileURLToPath(new URL('./worker.ts', import.meta.url));
 const FOLDER = fileURLToPath(new URL('.', import.meta.url));
@@ -28,17 +28,22 @@ interface PackProcessOptions {
   readonly user?: ChildUser;
   /** Command that starts them with fewer rights, see `Confinement`. */
   readonly wrapper?: readonly string[];
+  /** The environment of the pack: secrets of partners of its vendors, by the names that it reads. */
+  readonly secrets?: Readonly<Record<string, string>>;
 }
 
 export interface Job {
   /** The message to the process, without the job number. */
-  readonly task: Omit<Extract<ToPack, { op: 'run' }>, 'job'> | Omit<Extract<ToPack, { op: 'test' }>, 'job'>;
+  readonly task:
+    | Omit<Extract<ToPack, { op: 'run' }>, 'job'>
+    | Omit<Extract<ToPack, { op: 'preview' }>, 'job'>
+    | Omit<Extract<ToPack, { op: 'test' }>, 'job'>;
   /** Sends a request of the job. A rejection reaches the pack as a failed `fetch`. */
   send(sent: HttpSent): Promise<HttpAnswer>;
 }
 
 interface Running extends Job {
-  readonly settled: PromiseWithResolvers<readonly ActionOutcome[]>;
+  readonly settled: PromiseWithResolvers<Finished>;
   requests: number;
 }
 
@@ -49,7 +54,7 @@ process.on('exit', () => {
 });
 
 /**
- * A process of the pack, which can be killed at any time. It inherits no environment, runs as the user of sandbox workers,
+ * A process of the pack, which can be killed at any time. It inherits no environment, gets the secrets of partners, runs as the user of sandbox workers,
  * may read the packages and nothing else, and reaches the network only through `Job.send`.
  */
 export class PackProcess {
@@ -65,12 +70,12 @@ export class PackProcess {
   #stderr = '';
   #watch: NodeJS.Timeout | undefined;
 
-  constructor({ user, wrapper = [] }: PackProcessOptions = {}) {
+  constructor({ user, wrapper = [], secrets = {} }: PackProcessOptions = {}) {
     const program = { node: process.execPath, flags: NODE_FLAGS, script: WORKER, folder: FOLDER };
     const [command, args] = confinedCommand(program, wrapper);
     this.#user = user;
     this.#child = spawn(command, [...args], {
-      env: {},
+      env: { ...secrets },
       cwd: '/',
       stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
       ...user?.identity,
@@ -126,11 +131,11 @@ export class PackProcess {
   }
 
   /**
-   * Resolves to the outcome of each action. Rejects with `Stopped` when the process ends meanwhile, with
+   * Resolves to the end of the job. Rejects with `Stopped` when the process ends meanwhile, with
    * `KilledForOtherJob` when it is killed, and with the signal's reason when that is aborted. A process that is busy without
    * a request under way is then killed, as it may be in an endless loop.
    */
-  async run(job: Job, signal: AbortSignal): Promise<readonly ActionOutcome[]> {
+  async run(job: Job, signal: AbortSignal): Promise<Finished> {
     signal.throwIfAborted();
     const number = ++this.#begun;
     const running: Running = { ...job, settled: Promise.withResolvers(), requests: 0 };
@@ -187,7 +192,7 @@ export class PackProcess {
       return;
     }
     const job = this.#jobs.get(message.job);
-    if (message.op === 'done') job?.settled.resolve(message.outcomes);
+    if (message.op === 'done') job?.settled.resolve(message);
     else if (job === undefined) this.#post({ op: 'unanswered', request: message.request });
     else void this.#send(job, message.request, message.sent);
   }
@@ -266,7 +271,7 @@ export class PackHost {
     await Promise.all([...this.#processes].map((process) => this.#end(process)));
   }
 
-  async run(workspaceId: string, job: Job, signal: AbortSignal): Promise<readonly ActionOutcome[]> {
+  async run(workspaceId: string, job: Job, signal: AbortSignal): Promise<Finished> {
     for (let starts = 1; ; ) {
       if (this.#closed) throw new Closed('closed');
       const process = this.#processFor(workspaceId);

@@ -1,5 +1,23 @@
 import type { JsonObject } from '@tributary/core';
-import type { Chosen } from './definitions.ts';
+
+/** The destinations of release 0.2.0. */
+export const CHOSEN = [
+  'amplitude',
+  'braze',
+  'canny-functions',
+  'customerio',
+  'drip',
+  'encharge',
+  'iterable',
+  'mixpanel',
+  'outfunnel',
+  'posthog',
+  'pushwoosh',
+  'schematic',
+  'usermaven',
+] as const;
+
+export type Chosen = (typeof CHOSEN)[number];
 
 /** Credentials in the settings. */
 export const KEY = 'key-0123456789abcdef';

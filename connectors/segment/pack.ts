@@ -1,28 +1,54 @@
 import { createRequire } from 'node:module';
 import type { Json, JsonObject } from '@tributary/core';
-import type { Chosen } from './definitions.ts';
 
 /** The used part of a destination's definition. The pack's own types would make tsc check all of the pack. */
 export interface PackDefinition {
   readonly name: string;
   readonly slug?: string;
   readonly authentication?: {
+    readonly scheme?: string;
     readonly fields?: Readonly<Record<string, PackField>>;
     readonly testAuthentication?: unknown;
   };
   readonly presets?: readonly PackPreset[];
-  readonly actions: Readonly<
-    Record<string, { readonly title: string; readonly fields?: Readonly<Record<string, unknown>> }>
-  >;
+  readonly actions: Readonly<Record<string, PackAction>>;
+}
+
+export interface PackAction {
+  readonly title: string;
+  readonly description?: string;
+  readonly defaultSubscription?: string;
+  readonly hidden?: boolean;
+  readonly fields?: Readonly<Record<string, PackField>>;
+  readonly syncMode?: { readonly choices: readonly { readonly value: string }[] };
+  readonly hooks?: Readonly<Record<string, unknown>>;
+  readonly perform?: (request: unknown, data: { readonly payload: Json }) => unknown;
+}
+
+interface PackConditions {
+  readonly match?: 'any' | 'all';
+  readonly conditions: readonly {
+    readonly fieldKey?: string;
+    readonly type?: string;
+    readonly operator: 'is' | 'is_not';
+    readonly value?: Json;
+  }[];
 }
 
 export interface PackField {
   readonly label: string;
-  readonly description: string;
+  readonly description?: string;
   readonly type?: string;
-  readonly required?: boolean;
+  readonly required?: boolean | PackConditions;
+  readonly depends_on?: PackConditions;
   readonly default?: Json;
-  readonly choices?: readonly (string | { readonly value: string; readonly label: string })[];
+  readonly choices?: readonly (Json | { readonly value: Json; readonly label: string })[];
+  readonly multiple?: boolean;
+  readonly dynamic?: unknown;
+  readonly allowNull?: boolean;
+  readonly unsafe_hidden?: boolean;
+  readonly additionalProperties?: boolean;
+  readonly properties?: Readonly<Record<string, PackField>>;
 }
 
 export interface PackPreset {
@@ -43,12 +69,14 @@ export interface PackDestination {
     auth: object,
   ): Promise<readonly { readonly output?: unknown }[]>;
   testAuthentication(settings: object): Promise<void>;
+  /** Undefined where the destination has no grant. */
+  refreshAccessToken(settings: object, auth: object): Promise<{ readonly accessToken?: unknown } | undefined>;
 }
 
 const require = createRequire(import.meta.url);
 
 /** Loads one destination of the pack and its dependencies; only in a process of its own. */
-export function loadDefinition(destination: Chosen): PackDefinition {
+export function loadDefinition(destination: string): PackDefinition {
   // Not through the pack's index, which would load all 220 destinations.
   const loaded: { default: PackDefinition } = require(
     `@segment/action-destinations/dist/destinations/${destination}`,
@@ -56,12 +84,42 @@ export function loadDefinition(destination: Chosen): PackDefinition {
   return loaded.default;
 }
 
-export function startDestination(definition: PackDefinition): PackDestination {
-  const core: { Destination: new (definition: PackDefinition) => PackDestination } =
-    require('@segment/actions-core');
-  // The pack derives schema ids `<name>:<action>` from the name, which must be URIs.
-  const name = `destination-${definition.name.replace(/[^A-Za-z0-9]+/g, '-')}`;
-  return new core.Destination({ ...definition, name });
+interface PackCore {
+  readonly Destination: new (definition: PackDefinition) => PackDestination;
+  transform(mapping: JsonObject, event: JsonObject): Json;
+}
+
+/** `onPayload` is called with the values that an action got of a mapping, before it makes its requests. */
+export function startDestination(
+  destination: string,
+  definition: PackDefinition,
+  onPayload: (payload: Json) => void = () => undefined,
+): PackDestination {
+  const core: PackCore = require('@segment/actions-core');
+  // The pack derives schema ids `<name>:<title of the action>`, which must be URIs, and no two destinations may share.
+  const actions = Object.entries(definition.actions).map(([slug, action]): [string, PackAction] => {
+    const { perform } = action;
+    if (perform === undefined) return [slug, action];
+    return [
+      slug,
+      {
+        ...action,
+        title: slug,
+        perform(request, data) {
+          onPayload(data.payload);
+          return perform(request, data);
+        },
+      },
+    ];
+  });
+  const name = `destination-${destination}`;
+  return new core.Destination({ ...definition, name, actions: Object.fromEntries(actions) });
+}
+
+/** The values that a mapping gives an event, before the action's schema checks them. */
+export function transformed(mapping: JsonObject, event: JsonObject): Json {
+  const core: PackCore = require('@segment/actions-core');
+  return core.transform(mapping, event);
 }
 
 /** Replaces `cross-fetch` and the global `fetch` for all of the pack. */
@@ -86,10 +144,10 @@ export interface Started {
 
 /** The destinations of the pack that are started in this process, each at its first job. */
 export class StartedDestinations {
-  readonly #start: (name: Chosen) => Started;
-  readonly #started = new Map<Chosen, Started>();
+  readonly #start: (name: string) => Started;
+  readonly #started = new Map<string, Started>();
 
-  constructor(start: (name: Chosen) => Started) {
+  constructor(start: (name: string) => Started) {
     this.#start = start;
   }
 
@@ -97,7 +155,7 @@ export class StartedDestinations {
    * Runs a job on a destination. The pack collects all responses and reads none of them, so they are dropped at the end of
    * each job; not at the end of all jobs, as under load there is always one under way.
    */
-  async use<T>(name: Chosen, job: (started: Started) => Promise<T>): Promise<T> {
+  async use<T>(name: string, job: (started: Started) => Promise<T>): Promise<T> {
     const started = this.#started.get(name) ?? this.#start(name);
     this.#started.set(name, started);
     try {

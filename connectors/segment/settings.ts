@@ -1,11 +1,42 @@
-import { type ConnectorDescription, deeperThan, isObject, type JsonObject } from '@tributary/core';
+import {
+  type ConnectorDescription,
+  type DestinationAction,
+  deeperThan,
+  isObject,
+  type JsonObject,
+} from '@tributary/core';
 import { createSettingsReader, type SettingsFault, secretNames } from '../settings.ts';
-import type { Definition } from './definitions.ts';
+import { type Definition, type Details, readDetails } from './definitions.ts';
+import { ANY_HOST } from './hosts.ts';
+import { mappingFaults } from './mapping.ts';
 import type { Subscription } from './messages.ts';
 import { subscriptionFault } from './subscription.ts';
 
+/**
+ * The destinations of release 0.2.0, whose settings have `presets` and `actions` in place of `subscriptions`. Settings that
+ * it stored are read as they were: what they select does not change until somebody states subscriptions.
+ */
+const WITH_PRESETS = new Set([
+  'amplitude',
+  'braze',
+  'canny-functions',
+  'customerio',
+  'drip',
+  'encharge',
+  'iterable',
+  'mixpanel',
+  'outfunnel',
+  'posthog',
+  'pushwoosh',
+  'schematic',
+  'usermaven',
+]);
+
+/** Subscriptions of a destination. */
+const MAX_SUBSCRIPTIONS = 100;
+
 /** The settings as users write them: the destination's own, and which of its actions run for which events. */
-function settingsSchemaOf({ properties, required, presets, actions }: Definition): JsonObject {
+function settingsSchemaOf({ destination, properties, required, presets, actions }: Definition): JsonObject {
   return {
     $schema: 'https://json-schema.org/draft/2020-12/schema',
     type: 'object',
@@ -13,35 +44,86 @@ function settingsSchemaOf({ properties, required, presets, actions }: Definition
     additionalProperties: false,
     properties: {
       ...properties,
-      presets: {
+      subscriptions: {
         type: 'array',
-        title: 'Presets',
-        description: 'The presets that run, each for the events it is made for. Absent: all of them.',
-        items: { type: 'string', enum: presets.map(({ name }) => name) },
-        uniqueItems: true,
-      },
-      actions: {
-        type: 'array',
-        title: 'Actions',
+        title: 'Subscriptions',
         description:
-          'Further actions of the destination, each with a mapping of your own: `{ "action", "subscribe", "mapping" }`. `subscribe` says for which events, for example `type = "track" and event = "Order Placed"`; `mapping` is in the form of Segment\'s mapping kit.',
-        maxItems: 50,
+          'Which events become which actions, each with its mapping. Absent at the creation: those of the presets are written out here. Each that is enabled and whose trigger an event meets makes a request of it.',
+        maxItems: MAX_SUBSCRIPTIONS,
         items: {
           type: 'object',
-          required: ['action', 'subscribe'],
+          required: ['action', 'trigger'],
           additionalProperties: false,
           properties: {
-            action: { type: 'string', enum: [...actions] },
-            subscribe: { type: 'string', minLength: 1, maxLength: 2_000 },
-            mapping: { type: 'object' },
+            name: { type: 'string', title: 'Name', maxLength: 200 },
+            action: { type: 'string', title: 'Action', enum: [...actions] },
+            trigger: {
+              type: 'string',
+              title: 'Trigger',
+              description: 'For which events, such as `type = "track" and event = "Order Placed"`.',
+              minLength: 1,
+              maxLength: 4_000,
+            },
+            mapping: {
+              type: 'object',
+              title: 'Mapping',
+              description: "The fields of the action, in the form of Segment's mapping kit.",
+            },
+            enabled: {
+              type: 'boolean',
+              title: 'Enabled',
+              description: 'One that is not enabled is kept as a draft.',
+              default: true,
+            },
           },
+        },
+      },
+      ...(WITH_PRESETS.has(destination) ? propertiesOfPresets(presets, actions) : {}),
+    },
+  };
+}
+
+function propertiesOfPresets(presets: Definition['presets'], actions: readonly string[]): JsonObject {
+  return {
+    presets: {
+      type: 'array',
+      title: 'Presets',
+      description: 'Earlier form, without `subscriptions`: the presets that run. Absent: all of them.',
+      deprecated: true,
+      items: { type: 'string', enum: presets.map(({ name }) => name) },
+      uniqueItems: true,
+    },
+    actions: {
+      type: 'array',
+      title: 'Actions',
+      description:
+        'Earlier form, without `subscriptions`: further actions, each `{ "action", "subscribe", "mapping" }`.',
+      deprecated: true,
+      maxItems: 50,
+      items: {
+        type: 'object',
+        required: ['action', 'subscribe'],
+        additionalProperties: false,
+        properties: {
+          action: { type: 'string', enum: [...actions] },
+          subscribe: { type: 'string', minLength: 1, maxLength: 2_000 },
+          mapping: { type: 'object' },
         },
       },
     },
   };
 }
 
+interface StatedSubscription {
+  readonly name?: string;
+  readonly action: string;
+  readonly trigger: string;
+  readonly mapping?: JsonObject;
+  readonly enabled?: boolean;
+}
+
 interface StatedSettings {
+  readonly subscriptions?: readonly StatedSubscription[];
   readonly presets?: readonly string[];
   readonly actions?: readonly {
     readonly action: string;
@@ -55,9 +137,9 @@ interface StatedSettings {
 export interface SegmentSettings {
   /** The settings of the pack. */
   readonly own: JsonObject;
-  /** Names of presets; undefined: all. */
-  readonly presets: readonly string[] | undefined;
-  readonly actions: readonly Subscription[];
+  /** Presets of the pack to run, each with the mapping that it has there. */
+  readonly presets: readonly string[];
+  readonly subscriptions: readonly Subscription[];
   /** Texts to mask. */
   readonly secrets: readonly string[];
 }
@@ -66,95 +148,169 @@ export function createSegmentReader(
   definition: Definition,
 ): (settings: JsonObject) => SegmentSettings | undefined {
   const schema = settingsSchemaOf(definition);
-  const read = createSettingsReader<StatedSettings & JsonObject>(schema, mappingFaults);
+  const read = createSettingsReader<StatedSettings & JsonObject>(schema, sizeFaults);
   const secretFields = secretNames(schema);
   return (settings) => {
     const stated = read(settings);
     if (stated === undefined) return undefined;
-    const { presets, actions = [], ...own } = stated;
+    const { subscriptions, presets, actions = [], ...own } = stated;
     return {
       own,
-      presets,
-      actions: actions.map(({ action, subscribe, mapping = {} }) => ({
-        name: action,
-        subscribe,
-        partnerAction: action,
-        mapping,
-      })),
+      presets: subscriptions === undefined ? (presets ?? definition.presets.map(({ name }) => name)) : [],
+      subscriptions:
+        subscriptions?.flatMap(subscriptionOf) ??
+        actions.map(({ action, subscribe, mapping = {} }) => ({
+          name: action,
+          subscribe,
+          partnerAction: action,
+          mapping,
+        })),
       secrets: secretFields.map((name) => String(own[name] ?? '')).filter((text) => text !== ''),
     };
   };
+}
+
+function subscriptionOf({ name, action, trigger, mapping = {}, enabled = true }: StatedSubscription) {
+  return enabled ? [{ name: name ?? action, subscribe: trigger, partnerAction: action, mapping }] : [];
 }
 
 /** Maximum size and nesting of a mapping, which is evaluated for each event. */
 const MAX_BYTES = 16 * 1_024;
 const MAX_DEPTH = 12;
 
-/** The faults of settings that are saved. Those that 0.2.0 took may have subscriptions that take no event. */
-function settingsFaults(settings: JsonObject): readonly SettingsFault[] {
-  const { actions } = settings;
-  const subscriptions = (Array.isArray(actions) ? actions : []).flatMap((action, index): SettingsFault[] => {
-    const subscribe = isObject(action) ? action.subscribe : undefined;
-    const message = typeof subscribe === 'string' ? subscriptionFault(subscribe) : undefined;
-    return message === undefined ? [] : [{ path: `/actions/${index}/subscribe`, message }];
-  });
-  return [...subscriptions, ...mappingFaults(settings)];
+/**
+ * The faults of settings that are saved, beyond the schema. Those that 0.2.0 stored may have subscriptions that take no
+ * event, so deliveries check `sizeFaults` alone.
+ */
+function settingsFaults(definition: Definition, settings: JsonObject): readonly SettingsFault[] {
+  const { subscriptions, presets, actions } = settings;
+  const sizes = sizeFaults(settings);
+  if (sizes.length > 0) return sizes;
+  if (!Array.isArray(subscriptions))
+    return (Array.isArray(actions) ? actions : []).flatMap((action, at) =>
+      triggerFaults(isObject(action) ? action.subscribe : undefined, `/actions/${at}/subscribe`),
+    );
+  if (presets !== undefined || actions !== undefined) {
+    const path = presets === undefined ? '/actions' : '/presets';
+    return [{ path, message: 'is the earlier form of subscriptions: state one of both' }];
+  }
+  const details = readDetails(definition.destination);
+  return subscriptions.flatMap((subscription, at) =>
+    isObject(subscription)
+      ? subscriptionFaults(details, subscription).map(({ path, message }) => ({
+          path: `/subscriptions/${at}${path}`,
+          message,
+        }))
+      : [],
+  );
 }
 
-/** Checks of the mappings that JSON Schema cannot express. Paths are JSON pointers below the settings. */
-export function mappingFaults({ actions }: JsonObject): readonly SettingsFault[] {
-  if (!Array.isArray(actions)) return [];
-  return actions.flatMap((action, index): SettingsFault[] => {
-    const mapping = isObject(action) ? action.mapping : undefined;
-    const path = `/actions/${index}/mapping`;
-    if (mapping === undefined) return [];
-    if (deeperThan(mapping, MAX_DEPTH))
-      return [{ path, message: `must not be nested deeper than ${MAX_DEPTH} levels` }];
-    if (Buffer.byteLength(JSON.stringify(mapping)) > MAX_BYTES)
-      return [{ path, message: `must not be longer than ${MAX_BYTES} bytes` }];
-    return [];
-  });
+/** The faults of a subscription. A draft, which is not enabled, may lack what it requires. */
+function subscriptionFaults(details: Details, subscription: JsonObject): readonly SettingsFault[] {
+  const { action: name, trigger, mapping, enabled } = subscription;
+  // The triggers of presets run as they are, whatever the rules for others.
+  const isOfPreset = details.presets.some((preset) => preset.trigger === trigger);
+  const ofTrigger = isOfPreset ? [] : triggerFaults(trigger, '/trigger');
+  const action = details.actions.find((one) => one.action === name);
+  if (action === undefined)
+    return [...ofTrigger, { path: '/action', message: 'is no action of the destination' }];
+  return enabled === false ? ofTrigger : [...ofTrigger, ...faultsOfMapping(action, mapping)];
 }
 
-/** Settings of any destination of the pack that do not select a host of the vendor. */
+function faultsOfMapping(action: DestinationAction, mapping: unknown): readonly SettingsFault[] {
+  return mappingFaults(action, isObject(mapping) ? mapping : {}).map(({ path, message }) => ({
+    path: `/mapping${path}`,
+    message,
+  }));
+}
+
+function triggerFaults(trigger: unknown, path: string): readonly SettingsFault[] {
+  const message = typeof trigger === 'string' ? subscriptionFault(trigger) : undefined;
+  return message === undefined ? [] : [{ path, message }];
+}
+
+/** Mappings that are too large to be evaluated for each event. Paths are JSON pointers below the settings. */
+export function sizeFaults({ subscriptions, actions }: JsonObject): readonly SettingsFault[] {
+  const lists = { subscriptions, actions };
+  return Object.entries(lists).flatMap(([name, list]) =>
+    (Array.isArray(list) ? list : []).flatMap((one, at): SettingsFault[] => {
+      const mapping = isObject(one) ? one.mapping : undefined;
+      const path = `/${name}/${at}/mapping`;
+      if (mapping === undefined) return [];
+      if (deeperThan(mapping, MAX_DEPTH))
+        return [{ path, message: `must not be nested deeper than ${MAX_DEPTH} levels` }];
+      if (Buffer.byteLength(JSON.stringify(mapping)) > MAX_BYTES)
+        return [{ path, message: `must not be longer than ${MAX_BYTES} bytes` }];
+      return [];
+    }),
+  );
+}
+
+/**
+ * The subscriptions of the presets, with their mappings, for settings that state none. A preset that cannot run as it is,
+ * since a field that it requires is for the user to fill, becomes a draft.
+ */
+function withPresets(definition: Definition, settings: JsonObject): JsonObject {
+  const { subscriptions, presets, actions } = settings;
+  if (subscriptions !== undefined || presets !== undefined || actions !== undefined) return settings;
+  const details = readDetails(definition.destination);
+  return {
+    ...settings,
+    subscriptions: details.presets.map(({ name, action, trigger, mapping }) => {
+      const subscription = { name, action, trigger, mapping };
+      return { ...subscription, enabled: subscriptionFaults(details, subscription).length === 0 };
+    }),
+  };
+}
+
+/** Settings of destinations of the pack that do not select a host of the vendor. */
 const HARMLESS_SETTINGS = [
   'accountId',
-  'actions',
   'app_id',
   'geoip_disable',
   'historical_migration',
-  'presets',
   'project_id',
   'pushwooshAppCode',
   'sourceName',
   'strictMode',
   'userId',
 ];
+const SELECTIONS = ['actions', 'presets', 'subscriptions'];
+
+/** Subscriptions select no host either, unless a mapping states the URL. */
+function harmlessSettings({ hosts }: Definition): readonly string[] {
+  const own = HARMLESS_SETTINGS.filter((name) => !hosts.some((host) => host.includes(`{${name}}`)));
+  return hosts.includes(ANY_HOST) ? own : [...own, ...SELECTIONS];
+}
 
 const NO_TEST =
   'The pack cannot test its settings: the connection test is always `ok`, and errors show with the first delivery.';
 
 export function describeDestination(definition: Definition): ConnectorDescription {
-  const { type, title, actions } = definition;
-  // The pack lists presets of actions that it has for browsers alone; settings of 0.2.0 may name them.
-  const presets = definition.presets.filter(({ action }) => actions.includes(action));
+  const { destination, type, title, category, sentence, hasTest, presets, actions } = definition;
   const settingsSchema = settingsSchemaOf(definition);
-  const rows = presets.map(({ name, subscribe, action }) => `- ${name} (\`${action}\`): \`${subscribe}\``);
   return {
     type,
-    title: `${title} (Segment)`,
+    title,
+    category,
     description: [
-      `Sends each event to ${title} by its destination in Segment's pack of actions (\`@segment/action-destinations\`), see [Destinations of the Segment pack](#destinations-of-the-segment-pack). Its presets:`,
-      rows.join('\n'),
-      ...(definition.hasTest ? [] : [NO_TEST]),
+      sentence,
+      `Each event goes to ${title} by its destination in Segment's pack of actions (\`@segment/action-destinations\`).`,
+      ...(hasTest ? [] : [NO_TEST]),
     ].join('\n\n'),
     settingsSchema,
     secrets: secretNames(settingsSchema),
-    harmless: HARMLESS_SETTINGS,
+    harmless: harmlessSettings(definition),
     maxBatch: 1,
-    hasTest: definition.hasTest,
-    presets,
+    hasTest,
+    // The pack lists presets of actions that it has for browsers alone; settings of 0.2.0 may name them.
+    presets: presets.filter(({ action }) => actions.includes(action)),
     actions,
-    check: settingsFaults,
+    generate: (settings) => withPresets(definition, settings),
+    check: (settings) => settingsFaults(definition, settings),
+    details: () => {
+      const { actions: fields, presets: mapped } = readDetails(destination);
+      return { actions: fields, subscriptions: mapped };
+    },
   };
 }

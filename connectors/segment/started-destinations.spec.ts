@@ -6,6 +6,7 @@ it('answers were kept for as long as any job ran: each job that ends drops them'
     responses: [],
     onSubscription: async () => [],
     testAuthentication: async () => undefined,
+    refreshAccessToken: async () => undefined,
   };
   const destinations = new StartedDestinations(() => ({ definition: { name: 'n', actions: {} }, running }));
   const steady = Promise.withResolvers<void>();

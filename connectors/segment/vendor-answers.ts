@@ -1,5 +1,4 @@
 import { isObject, type Json, type JsonObject } from '@tributary/core';
-import type { Chosen } from './definitions.ts';
 
 /** The contents of a 2xx response that contradict its status: the vendor did not store the event. */
 export interface Refusal {
@@ -21,7 +20,7 @@ interface VendorAnswers {
  * How to read an answer of 2xx, by vendor. Every body that its document calls a refusal must be read as one: deliveries
  * would be shown as delivered, while nothing arrived. The reference has the day on which the documents were read.
  */
-export const VENDOR_ANSWERS: Readonly<Record<Chosen, VendorAnswers>> = {
+export const VENDOR_ANSWERS: Readonly<Record<string, VendorAnswers>> = {
   amplitude: {
     document: 'https://amplitude.com/docs/apis/analytics/http-v2#response',
     refusals: '`code` other than 200; `events_ingested` 0',
@@ -77,8 +76,8 @@ export const VENDOR_ANSWERS: Readonly<Record<Chosen, VendorAnswers>> = {
 };
 
 /** The refusal in an answer of 2xx; undefined where the vendor stored the event, or does not say. */
-export function refusalIn(destination: Chosen, body: Uint8Array): Refusal | undefined {
-  const { refusalIn: read } = VENDOR_ANSWERS[destination];
+export function refusalIn(destination: string, body: Uint8Array): Refusal | undefined {
+  const read = VENDOR_ANSWERS[destination]?.refusalIn;
   if (read === undefined || body.length === 0) return undefined;
   try {
     return read(JSON.parse(new TextDecoder().decode(body)) as Json);

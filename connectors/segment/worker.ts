@@ -2,9 +2,17 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import dgram from 'node:dgram';
 import { writeFileSync } from 'node:fs';
 import { Socket } from 'node:net';
-import type { JsonObject } from '@tributary/core';
+import type { Json, JsonObject } from '@tributary/core';
 import { withKey } from './deduplication.ts';
-import type { ActionOutcome, FromPack, HttpAnswer, Subscription, ToPack } from './messages.ts';
+import type {
+  ActionOutcome,
+  FromPack,
+  HttpAnswer,
+  HttpSent,
+  RecordedPreview,
+  Subscription,
+  ToPack,
+} from './messages.ts';
 import {
   loadDefinition,
   type PackDefinition,
@@ -13,6 +21,7 @@ import {
   type Started,
   StartedDestinations,
   startDestination,
+  transformed,
 } from './pack.ts';
 
 /**
@@ -22,15 +31,23 @@ import {
 
 /** Characters of an error message that are kept. */
 const MAX_MESSAGE = 500;
-const NO_AUTH = { accessToken: '', refreshToken: '' };
 
 /** Statuses of responses without a body. */
 const BODILESS = new Set([101, 204, 205, 304]);
+
+/** Requests of one subscription that a preview shows. */
+const MAX_PREVIEWED = 20;
+
+interface Recording {
+  readonly requests: HttpSent[];
+  payload: Json | undefined;
+}
 
 /** The `fetch` of this process: requests are sent by the parent process. */
 class ForwardedFetch {
   readonly #post: (message: FromPack) => void;
   readonly #job = new AsyncLocalStorage<{ readonly job: number; requests: number }>();
+  readonly #preview = new AsyncLocalStorage<Recording>();
   readonly #waiting = new Map<number, PromiseWithResolvers<HttpAnswer>>();
   #requests = 0;
 
@@ -43,6 +60,17 @@ class ForwardedFetch {
     return this.#job.run({ job, requests: 0 }, work);
   }
 
+  /** Requests of `work` are recorded in place of being sent. */
+  runRecorded<T>(recording: Recording, work: () => Promise<T>): Promise<T> {
+    return this.#preview.run(recording, work);
+  }
+
+  /** Keeps the values that an action got, in a preview. */
+  readonly record = (payload: Json): void => {
+    const recording = this.#preview.getStore();
+    if (recording !== undefined) recording.payload = structuredClone(payload);
+  };
+
   /** Requests of the current job so far. */
   get requests(): number {
     return this.#job.getStore()?.requests ?? 0;
@@ -50,14 +78,21 @@ class ForwardedFetch {
 
   readonly fetch: typeof globalThis.fetch = async (input, init) => {
     const current = this.#job.getStore();
+    const recording = this.#preview.getStore();
     if (current === undefined) throw new TypeError('a request outside of a job');
     const { job } = current;
     const asked = new Request(input, init);
     const body = Buffer.from(await asked.arrayBuffer()).toString('base64');
+    const sent = { method: asked.method, url: asked.url, headers: [...asked.headers], body };
+    if (recording !== undefined) {
+      if (recording.requests.length >= MAX_PREVIEWED)
+        throw new TypeError('more requests than a preview shows');
+      recording.requests.push(sent);
+      return new Response('{}', { headers: { 'content-type': 'application/json' } });
+    }
     const request = ++this.#requests;
     const answered = Promise.withResolvers<HttpAnswer>();
     this.#waiting.set(request, answered);
-    const sent = { method: asked.method, url: asked.url, headers: [...asked.headers], body };
     current.requests += 1;
     this.#post({ op: 'request', job, request, sent });
     const answer = await answered.promise;
@@ -93,37 +128,137 @@ try {
 
 const destinations = new StartedDestinations((name) => {
   const definition = loadDefinition(name);
-  return { definition, running: startDestination(definition) };
+  return { definition, running: startDestination(name, definition, forwarded.record) };
 });
 
-async function run(
-  { definition, running }: Started,
-  message: Extract<ToPack, { op: 'run' }>,
-): Promise<readonly ActionOutcome[]> {
-  const outcomes: ActionOutcome[] = [];
+type ForSubscriptions = Extract<ToPack, { op: 'run' | 'preview' }>;
+
+/** The presets to run, then the subscriptions of the settings; each with the vendor's key of deduplication. */
+function subscriptionsOf({ definition }: Started, message: ForSubscriptions): readonly Subscription[] {
   const presets = presetsOf(definition).filter(({ name }) => message.presets.includes(name));
-  for (const subscription of [...presets, ...message.subscriptions]) {
-    const fields = definition.actions[subscription.partnerAction]?.fields;
-    const keyed = withKey(subscription, fields, message.destination);
-    const outcome = await runAction(running, keyed, message.event, message.settings);
+  return [...presets, ...message.subscriptions].map((subscription) =>
+    withKey(subscription, definition.actions[subscription.partnerAction]?.fields, message.destination),
+  );
+}
+
+async function run(started: Started, message: ForSubscriptions): Promise<readonly ActionOutcome[]> {
+  const outcomes: ActionOutcome[] = [];
+  for (const subscription of subscriptionsOf(started, message)) {
+    const outcome = await runAction(subscription, message.event, accessOf(started, message));
     if (outcome !== undefined) outcomes.push(outcome);
   }
   return outcomes;
 }
 
+async function preview(started: Started, message: ForSubscriptions): Promise<readonly RecordedPreview[]> {
+  const previews: RecordedPreview[] = [];
+  for (const subscription of subscriptionsOf(started, message)) {
+    const recording: Recording = { requests: [], payload: undefined };
+    const outcome = await forwarded.runRecorded(recording, () =>
+      runAction(subscription, message.event, {
+        ...accessOf(started, message),
+        token: async () => PREVIEWED_TOKEN,
+      }),
+    );
+    previews.push({
+      subscription: subscription.name,
+      action: subscription.partnerAction,
+      matches: outcome !== undefined,
+      payload: outcome === undefined ? null : (recording.payload ?? unchecked(subscription, message.event)),
+      requests: recording.requests,
+      error: outcome?.error === undefined ? null : `${outcome.error.message} (${outcome.error.name})`,
+    });
+  }
+  return previews;
+}
+
+/** The values of a mapping that the action's schema refused. */
+function unchecked({ mapping }: Subscription, event: JsonObject): Json {
+  try {
+    return transformed(mapping, event);
+  } catch {
+    return null;
+  }
+}
+
+const PREVIEWED_TOKEN = 'token';
+
+/** A destination with its settings, and the token for its requests; empty where it needs none. */
+interface Access {
+  readonly running: PackDestination;
+  readonly settings: JsonObject;
+  token(): Promise<string>;
+  /** Whether another token may help where this one was refused: the next call of `token` gets one. */
+  renews(): boolean;
+}
+
+/** Tokens by destination and settings, the oldest first. Their grants are repeated after a restart of the process. */
+const tokens = new Map<string, Promise<string>>();
+const MAX_TOKENS = 1_000;
+
+function accessOf(
+  { running }: Started,
+  {
+    destination,
+    authorization,
+    settings: stated,
+  }: Pick<ForSubscriptions, 'destination' | 'authorization' | 'settings'>,
+): Access {
+  const { accessToken, ...others } = stated;
+  if (authorization === 'token')
+    return { running, settings: others, token: async () => String(accessToken), renews: () => false };
+  if (authorization === undefined)
+    return { running, settings: stated, token: async () => '', renews: () => false };
+  const key = JSON.stringify([destination, stated]);
+  return {
+    running,
+    settings: stated,
+    token() {
+      const token = tokens.get(key) ?? granted(running, stated);
+      tokens.set(key, token);
+      token.catch(() => tokens.delete(key));
+      const [oldest] = tokens.keys();
+      if (tokens.size > MAX_TOKENS && oldest !== undefined) tokens.delete(oldest);
+      return token;
+    },
+    renews: () => tokens.delete(key),
+  };
+}
+
+async function granted(running: PackDestination, settings: JsonObject): Promise<string> {
+  const grant = await running.refreshAccessToken(settings, NO_TOKEN);
+  if (typeof grant?.accessToken !== 'string') throw new TypeError('the vendor granted no access token');
+  return grant.accessToken;
+}
+
+const NO_TOKEN = { accessToken: '', refreshToken: '', clientId: '', clientSecret: '' };
+
 /** Undefined where the event does not match the action's condition, or there is no such action. */
 async function runAction(
-  running: PackDestination,
   subscription: Subscription,
   event: JsonObject,
-  settings: JsonObject,
+  access: Access,
 ): Promise<ActionOutcome | undefined> {
   const action = subscription.partnerAction;
   const before = forwarded.requests;
   const outcome = () => ({ action, requests: forwarded.requests - before });
+  const attempt = async () => {
+    const auth = { accessToken: await access.token(), refreshToken: '' };
+    const begun = forwarded.requests;
+    try {
+      const [result] = await access.running.onSubscription(subscription, event, access.settings, auth);
+      return { result };
+    } catch (error) {
+      // Nothing was done yet where the first request was refused for its token.
+      const isTokenRefused = errorOf(error).status === 401 && forwarded.requests - begun === 1;
+      return { error, isTokenRefused };
+    }
+  };
   try {
-    const [result] = await running.onSubscription(subscription, event, settings, NO_AUTH);
-    return isNotRun(result?.output) ? undefined : outcome();
+    let ended = await attempt();
+    if ('error' in ended && ended.isTokenRefused === true && access.renews()) ended = await attempt();
+    if ('error' in ended) return { ...outcome(), error: errorOf(ended.error) };
+    return isNotRun(ended.result?.output) ? undefined : outcome();
   } catch (error) {
     return { ...outcome(), error: errorOf(error) };
   }
@@ -141,10 +276,15 @@ function presetsOf({ presets = [] }: PackDefinition): readonly Subscription[] {
   );
 }
 
-async function test({ running }: Started, settings: JsonObject): Promise<readonly ActionOutcome[]> {
+async function test(
+  started: Started,
+  message: Extract<ToPack, { op: 'test' }>,
+): Promise<readonly ActionOutcome[]> {
   const action = 'test';
+  const { running, settings, token } = accessOf(started, message);
   try {
-    await running.testAuthentication(settings);
+    const oauth = { access_token: await token() };
+    await running.testAuthentication(message.authorization === undefined ? settings : { ...settings, oauth });
     return [{ action, requests: forwarded.requests }];
   } catch (error) {
     return [{ action, requests: forwarded.requests, error: errorOf(error) }];
@@ -164,14 +304,16 @@ function numberIn(value: unknown, name: 'status'): number | undefined {
   return typeof value[name] === 'number' ? value[name] : undefined;
 }
 
-async function work(message: Extract<ToPack, { op: 'run' | 'test' }>): Promise<void> {
+async function work(message: Extract<ToPack, { op: 'run' | 'preview' | 'test' }>): Promise<void> {
   const { job } = message;
-  const outcomes = await forwarded.runAs(job, () =>
-    destinations.use(message.destination, (started) =>
-      message.op === 'run' ? run(started, message) : test(started, message.settings),
-    ),
+  const finished = await forwarded.runAs(job, () =>
+    destinations.use(message.destination, async (started) => {
+      if (message.op === 'preview') return { outcomes: [], previews: await preview(started, message) };
+      const outcomes = await (message.op === 'run' ? run(started, message) : test(started, message));
+      return { outcomes, previews: [] };
+    }),
   );
-  post({ op: 'done', job, outcomes });
+  post({ op: 'done', job, ...finished });
 }
 
 process.on('message', (message: ToPack) => {

@@ -1,7 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
-import { type Json, type JsonObject, objectIn } from '../event/event.ts';
+import { type CanonicalEvent, type Json, type JsonObject, objectIn } from '../event/event.ts';
 import type { Warehouse } from '../ports/warehouse.ts';
 import type { Delivery } from './delivery.ts';
+import type { DestinationAction, PresetSubscription, SubscriptionPreview } from './subscriptions.ts';
 
 /** The result of one delivery. `reason` is shown to users: short, no secrets. */
 export type DeliveryResult =
@@ -112,6 +113,15 @@ export interface Connector {
    * accept deliveries. It sends no event, and leaves nothing that could be taken for one.
    */
   test(destination: ConnectorDestination, options: DeliverOptions): Promise<ConnectionTest>;
+  /**
+   * What an event would become, by subscription; absent where the type has none. Nothing is sent, and no secret is in the
+   * result. Rejects with `InvalidInput` for settings that are not valid, and as `deliver` fails when it is aborted.
+   */
+  preview?(
+    destination: ConnectorDestination,
+    event: CanonicalEvent,
+    options: Pick<DeliverOptions, 'signal'>,
+  ): Promise<readonly SubscriptionPreview[]>;
   /** Releases connections and files. Idempotent. */
   close(): Promise<void>;
 }
@@ -142,6 +152,8 @@ interface SecretRotation {
 export interface ConnectorDescription {
   readonly type: string;
   readonly title: string;
+  /** What the service is, where there are many kinds. */
+  readonly category?: string;
   readonly description: string;
   /**
    * JSON Schema (draft 2020-12) of `settings` as users write them, from which a form can be built: properties are in
@@ -170,6 +182,11 @@ export interface ConnectorDescription {
   readonly presets?: readonly ConnectorPreset[];
   /** Actions that settings may map events to, where the connector has them. */
   readonly actions?: readonly string[];
+  /** Their fields, and the subscriptions of a destination that is created without any. Read from a file. */
+  details?(): {
+    readonly actions: readonly DestinationAction[];
+    readonly subscriptions: readonly PresetSubscription[];
+  };
   /**
    * Generates absent settings at creation, e.g. a signing secret, which is shown once. Returns all settings, the
    * given ones unchanged. `random(n)` returns n random bytes.

@@ -1,0 +1,191 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { type CanonicalEvent, type Delivery, isObject, type JsonObject, NO_METRICS } from '@tributary/core';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { sampleDelivery } from '../delivery.fixture.ts';
+import { parseRanges } from '../egress/address-ranges.ts';
+import { createEgressGuard, createNameLookups } from '../egress/guard.ts';
+import { createSegmentConnector, DEFINITIONS, PARTNER_SECRETS, segmentEvent } from './connector.ts';
+import { DEDUPLICATION } from './deduplication.ts';
+import { type Definition, readDetails } from './definitions.ts';
+import { loadDefinition } from './pack.ts';
+import { PackHost } from './pack-process.ts';
+import {
+  ANSWER,
+  EVENTS,
+  eventFor,
+  recordFetch,
+  runDirectly,
+  settingsFor,
+  startDirectly,
+} from './pack-runs.fixture.ts';
+import { describeDestination } from './settings.ts';
+
+/* What each destination sends, by the connector and by its own definition called directly; the table of it in the docs. */
+
+interface Sent {
+  readonly method: string;
+  /** Host and path. */
+  readonly url: string;
+  readonly body: string;
+}
+
+const requests: Sent[] = [];
+const server = createServer(async (request, response) => {
+  let body = '';
+  for await (const chunk of request) body += chunk;
+  requests.push({ method: request.method ?? '', url: (request.url ?? '').slice(1), body });
+  response.writeHead(200, { 'content-type': 'application/json' }).end(ANSWER);
+});
+const secrets = Object.fromEntries(PARTNER_SECRETS.map((name) => [name, 'partner-secret']));
+const host = new PackHost({ secrets });
+let restoreFetch: () => void;
+
+beforeAll(async () => {
+  restoreFetch = recordFetch();
+  Object.assign(process.env, secrets);
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+});
+afterAll(async () => {
+  restoreFetch();
+  for (const name of PARTNER_SECRETS) delete process.env[name];
+  await new Promise((resolve) => server.close(resolve));
+});
+
+const egress = createEgressGuard({
+  allowed: parseRanges(['127.0.0.0/8']),
+  resolve: createNameLookups(),
+  metrics: NO_METRICS,
+});
+const unhurried = { signal: new AbortController().signal };
+
+function connect(definition: Definition) {
+  const { port } = server.address() as AddressInfo;
+  const context = { egress, dataFolder: '/nonexistent', timeoutMs: 60_000, clock: Date.now };
+  return createSegmentConnector(context, definition, host, {
+    rewriteUrl: (url) => {
+      const { host: name, pathname, search } = new URL(url);
+      return `http://127.0.0.1:${port}/${name}${pathname}${search}`;
+    },
+  });
+}
+
+/** Settings as a creation stores them: with the subscriptions of the presets. */
+function createdSettings(definition: Definition): JsonObject {
+  const { generate } = describeDestination(definition);
+  const settings = settingsFor(definition);
+  return generate?.(settings, () => new Uint8Array()) ?? settings;
+}
+
+interface Row {
+  readonly cells: Readonly<Record<string, string>>;
+}
+
+test('every destination sends what its own definition makes of an event', async () => {
+  const rows: (Row & { type: string })[] = [];
+  const differences: string[] = [];
+  const connectors = [];
+  for (const definition of DEFINITIONS) {
+    const connector = connect(definition);
+    connectors.push(connector);
+    const running = startDirectly(definition.destination, loadDefinition(definition.destination));
+    const settings = createdSettings(definition);
+    const { accessToken: _, subscriptions: _written, ...own } = settings;
+    const { presets } = readDetails(definition.destination);
+    const enabled = presets.filter((_preset, at) => isEnabled(settings, at));
+    const cells: Record<string, string> = {};
+    const events: [string, CanonicalEvent][] = Object.entries(EVENTS);
+    for (const { name, trigger } of presets) {
+      const event = eventFor(trigger);
+      expect(event, `${definition.type}: no event for ${trigger}`).toBeDefined();
+      if (event !== undefined) events.push([name, event]);
+    }
+    for (const [name, event] of events) {
+      requests.length = 0;
+      const target = { id: 'd1', workspaceId: 'w1', version: 1, settings };
+      const delivery: Delivery = {
+        ...sampleDelivery('x1'),
+        message_id: 'm-1',
+        created_at: event.received_at,
+        event,
+      };
+      const [result] = await connector.deliver(target, [delivery], unhurried);
+      const isToken = ({ url }: Sent) => definition.authorization === 'grant' && /token|login/i.test(url);
+      const actual = requests.filter((sent) => !isToken(sent));
+      const direct: Sent[] = [];
+      for (const preset of enabled) {
+        const subscription = {
+          subscribe: preset.trigger,
+          partnerAction: preset.action,
+          mapping: preset.mapping,
+        };
+        const sent = { ...segmentEvent(event), messageId: 'm-1' };
+        const outcome = await runDirectly(running, subscription, sent, own);
+        direct.push(
+          ...outcome.requests.map(({ method, url, body }) => {
+            const { host: to, pathname, search } = new URL(url);
+            return { method, url: `${to}${pathname}${search}`, body };
+          }),
+        );
+      }
+      const [ours, theirs] = [actual, direct.filter((sent) => !isToken(sent))].map((list) =>
+        list.map((sent) => comparable(sent, Object.hasOwn(DEDUPLICATION, definition.destination))).sort(),
+      );
+      if (JSON.stringify(ours) !== JSON.stringify(theirs))
+        differences.push(
+          `${definition.type} ${name}\n  ours   ${ours?.join('\n         ')}\n  theirs ${theirs?.join('\n         ')}`,
+        );
+      cells[name] = cellOf(result, actual);
+    }
+    rows.push({ type: definition.type, cells });
+  }
+  await Promise.all(connectors.map((connector) => connector.close()));
+  expect(differences).toEqual([]);
+  await expect(tableOf(rows)).toMatchFileSnapshot('../../docs/reference/segment-requests.md');
+}, 300_000);
+
+function isEnabled({ subscriptions }: JsonObject, at: number): boolean {
+  const one = Array.isArray(subscriptions) ? subscriptions[at] : undefined;
+  return isObject(one) && one.enabled === true;
+}
+
+/** A request without what differs at each run, and without the key of deduplication that the connector adds. */
+function comparable({ method, url, body }: Sent, isKeyed: boolean): string {
+  const steady = (text: string) =>
+    text
+      .replace(/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/gi, '<uuid>')
+      .replace(/20[23]\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)/g, '<time>')
+      .replace(/\b1[78]\d{8}(\d{3})?(\.\d+)?\b/g, '<time>');
+  return steady(`${method} ${url} ${isKeyed ? '' : body}`);
+}
+
+function cellOf(result: { outcome: string; reason?: string } | undefined, sent: readonly Sent[]): string {
+  const made = [...new Set(sent.map(({ method, url }) => `${method} ${url.replace(/\?.*$/s, '')}`))].sort();
+  const shown = made.map((request) => `\`${request}\``).join(', ');
+  const { outcome = '', reason = '' } = result ?? {};
+  if (outcome === 'delivered') return shown;
+  if (outcome === 'unwanted') return 'not sent';
+  const why = reason
+    .replace(/^not sent: /, '')
+    .replaceAll('|', '\\|')
+    .replace(/\s+/g, ' ')
+    .slice(0, 160);
+  return shown === '' ? `refused here: ${why}` : `${shown}, then: ${why}`;
+}
+
+const CALLS = ['track', 'identify', 'page', 'group'];
+
+function tableOf(rows: readonly (Row & { type: string })[]): string {
+  const lines = rows.map(({ type, cells }) => {
+    const presets = Object.entries(cells).filter(([name]) => !CALLS.includes(name));
+    const shown = presets.map(([name, cell]) => `${name.replaceAll('|', '\\|')}: ${cell}`).join('; ');
+    return `| \`${type}\` | ${CALLS.map((name) => cells[name] ?? '').join(' | ')} | ${shown === '' ? 'none' : shown} |`;
+  });
+  return `${[
+    '# Requests of the Segment pack',
+    'Made by `connectors/segment/requests.spec.ts`: what each [destination of the pack](segment-destinations.md) sends for four calls and for an event of each of its presets, with the subscriptions that a new destination gets. Each request is compared with the one that the definition of the pack makes when it is called directly. Settings and events are samples, and each request is answered by an empty 200; paths may hold sample ids. "refused here": the event lacks what the action requires, so it is dead without a request.',
+    ['| type | track | identify | page | group | presets |', '|---|---|---|---|---|---|', ...lines].join(
+      '\n',
+    ),
+  ].join('\n\n')}\n`;
+}
