@@ -187,6 +187,7 @@ export * from './security/scram.ts';
 export * from './security/secrets.ts';
 export { batchId } from './warehouse/batch-id.ts';
 export { contractTypes } from './warehouse/contract-types.ts';
+export * from './warehouse/discarded-events.ts';
 export { LoadDraft } from './warehouse/load-draft.ts';
 export {
   type LoadPlan,
