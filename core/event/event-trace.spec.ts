@@ -40,6 +40,7 @@ const trace = (fields: Partial<EventTrace>): EventTrace => ({
   contract: { outcome: 'accepted', violations: [] },
   accepted: location,
   rules: [],
+  loads: [],
   scan: { complete: true, entries: 0, duration_ms: 0, unanswered: [] },
   ...fields,
 });
@@ -63,6 +64,11 @@ describe('statusOf', () => {
       trace({ rules: [rule({ mismatch: { because: 'filter' }, transformation: 'unknown' })] }),
     ],
     ['not_forwarded', trace({ rules: [rule({ transformation: 'dropped' })] })],
+    ['loaded', trace({ loads: [{ destination_id: 'p', status: 'loaded' }] })],
+    ['under_way', trace({ loads: [{ destination_id: 'p', status: 'waiting' }] })],
+    ['not_forwarded', trace({ loads: [{ destination_id: 'p', status: 'before' }] })],
+    // A load may come hours later, and what was delivered is.
+    ['delivered', { ...having('delivered'), loads: [{ destination_id: 'p', status: 'waiting' }] }],
     ['failed', trace({ poisoned: { stage: 'route', error: 'x' } })],
   ] as const)('%s', (status, found) => {
     expect(statusOf(found)).toBe(status);

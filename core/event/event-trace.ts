@@ -2,6 +2,7 @@ import type { Violation } from '../contracts/violation.ts';
 import type { DeliveryAttempt, DeliveryOutcome } from '../delivery/delivery.ts';
 import type { Position } from '../log/event-log.ts';
 import type { Mismatch } from '../rules/match.ts';
+import type { DiscardPlace } from '../warehouse/discarded-events.ts';
 import type { CanonicalEvent } from './event.ts';
 
 /** The position of an entry in the log and the time at which it was appended, epoch ms. */
@@ -92,6 +93,22 @@ export interface RuleTrace {
   readonly deliveries: readonly DeliveryTrace[];
 }
 
+/** An event at a warehouse that takes it. Only live loading is looked at, no backfill. */
+export interface LoadTrace {
+  readonly destination_id: string;
+  /**
+   * - `waiting`: its loader has not loaded the event yet;
+   * - `loaded`: it has. A transformation of its rule may have dropped the event;
+   * - `before`: the event was accepted before the warehouse was made, so that only a replay loads it;
+   * - `unknown`: history did not answer.
+   */
+  readonly status: 'waiting' | 'loaded' | 'before' | 'unknown';
+  /** The load that has it, where it was found. */
+  readonly load?: { readonly id: string /** ISO 8601 */; readonly at: string };
+  /** What of it is in `discards`; absent while that is not known. */
+  readonly discards?: readonly DiscardPlace[];
+}
+
 /** How much of the log and of the engines a trace read. */
 export interface ScanCoverage {
   /** False when the time was up, or an engine did not answer, before everything was read. */
@@ -116,15 +133,17 @@ export interface EventTrace {
   /** The stage that dead-lettered the event, on `stages.dead`. */
   readonly poisoned?: { readonly stage: string; readonly error: string };
   readonly rules: readonly RuleTrace[];
+  readonly loads: readonly LoadTrace[];
   readonly scan: ScanCoverage;
 }
 
 /**
- * - `under_way`: a stage, an attempt or a retry is still to come.
+ * - `under_way`: a stage, an attempt or a retry is still to come; or a load, where there is nothing to deliver.
  * - `delivered`: all deliveries that were wanted were delivered.
  * - `dead`: a delivery is dead, and nothing is under way.
  * - `discarded`: a dead delivery was discarded, and nothing is under way.
- * - `not_forwarded`: there is nothing to deliver, or nothing of it was wanted.
+ * - `loaded`: there is nothing to deliver, and a warehouse has it.
+ * - `not_forwarded`: there is nothing to deliver, or nothing of it was wanted; no warehouse takes it.
  * - `rejected`: the contract rejected the event.
  * - `failed`: a stage dead-lettered the event.
  * - `unknown`: the log was not read completely.
@@ -134,13 +153,15 @@ type EventTraceStatus =
   | 'delivered'
   | 'dead'
   | 'discarded'
+  | 'loaded'
   | 'not_forwarded'
   | 'rejected'
   | 'failed'
   | 'unknown';
 
 /** The status of an event as a whole. */
-export function statusOf({ contract, accepted, stage, poisoned, rules, scan }: EventTrace): EventTraceStatus {
+export function statusOf(trace: EventTrace): EventTraceStatus {
+  const { contract, accepted, stage, poisoned, rules, loads, scan } = trace;
   if (poisoned !== undefined) return 'failed';
   if (contract?.outcome === 'rejected' && contract.reevaluated === undefined) return 'rejected';
   if (stage !== undefined || rules.some((rule) => rule.stage !== undefined)) return 'under_way';
@@ -153,7 +174,9 @@ export function statusOf({ contract, accepted, stage, poisoned, rules, scan }: E
   if (is('unknown')) return 'unknown';
   if (is('dead')) return 'dead';
   if (is('discarded')) return 'discarded';
-  return is('delivered') ? 'delivered' : 'not_forwarded';
+  if (is('delivered')) return 'delivered';
+  if (loads.some(({ status }) => status === 'waiting')) return 'under_way';
+  return loads.some(({ status }) => status === 'loaded') ? 'loaded' : 'not_forwarded';
 }
 
 /** The first stage that an event waits for; undefined when it waits for none. */

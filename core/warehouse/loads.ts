@@ -1,6 +1,7 @@
 import type { JsonObject } from '../event/event.ts';
 import type { History, HistoryEntry } from '../ports/history.ts';
 import type { LogRange } from '../ports/warehouse.ts';
+import type { DiscardedEvents } from './discarded-events.ts';
 
 /** A request on the topic `loads`: load at once. */
 export interface LoadRequest {
@@ -53,6 +54,8 @@ export interface LoadRecord {
   /** Rows by table of all loads so far; without those that were removed since. */
   readonly totals: Readonly<Record<string, number>>;
   readonly samples: readonly DiscardSample[];
+  /** For the traces of events; absent where the record was made again from the ledger. */
+  readonly discarded?: DiscardedEvents;
   readonly changes: readonly ShownChange[];
   /** Of a failure: `unavailable`, `refused`, `missed` (events were no longer kept) or `fault`. */
   readonly code?: string;
@@ -68,6 +71,7 @@ export const LIVE_LANE = 'live';
 /** The history entry of a record of `loads`; undefined for a request. */
 export function historyEntryOfLoad(value: LoadsValue): HistoryEntry | undefined {
   if (value.kind === 'requested') return undefined;
+  const { discarded, ...body } = value;
   const { id, workspace_id, destination_id, lane, kind, ended, discards } = value;
   const hasDiscards = Object.keys(discards).length > 0;
   return {
@@ -78,7 +82,8 @@ export function historyEntryOfLoad(value: LoadsValue): HistoryEntry | undefined 
     // What was made again from the ledger replaces nothing.
     version: value.began === null ? 1 : 2,
     facets: { destination_id, lane, status: kind, ...(hasDiscards && { discards: 'true' }) },
-    body: value as unknown as JsonObject,
+    body: body as unknown as JsonObject,
+    ...(discarded && { detail: { discarded } as unknown as JsonObject }),
   };
 }
 

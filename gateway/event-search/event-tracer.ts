@@ -30,6 +30,7 @@ import {
 } from '@tributary/core';
 import { type ContractDependencies, evaluateContract } from '../ingestion/contract-check.ts';
 import { FairSemaphore } from '../limits/turns.ts';
+import { traceLoads } from './load-traces.ts';
 import { CLOCK_SKEW_MS, isEntryOf, LogScan, type ScanEnd, type ScanRange } from './log-scan.ts';
 import { traceRules } from './rule-traces.ts';
 
@@ -44,7 +45,7 @@ interface TraceSources extends ContractDependencies {
   readonly deduplicator: Pick<Deduplicator, 'winner'>;
   /** The dedupe claims of events that a replay re-evaluated. */
   readonly reevaluations: Pick<Deduplicator, 'winner'>;
-  readonly history: Pick<History, 'get'>;
+  readonly history: Pick<History, 'get' | 'list'>;
   /** Received topics declared by the operator, beside one per environment. */
   readonly dedicatedTopics: readonly string[];
 }
@@ -99,6 +100,7 @@ async function pathOf(scan: LogScan, sources: TraceSources, received: ReceivedEv
     received: entryLocationOf(entry),
     ...(keyId === undefined ? {} : { key_id: keyId }),
     rules: [],
+    loads: [],
   };
   if (!(await isValidated(scan, entry))) return { ...known, stage: 'validate' };
   if (await isInSlowValidation(scan, received)) return { ...known, stage: 'validate.slow' };
@@ -152,7 +154,8 @@ async function pathOfAccepted(
   const state = sources.catalog.state;
   const asRouted = { entry: accepted, event: JSON.parse(accepted.value) as CanonicalEvent };
   const rules = await traceRules(scan, { ...sources, state }, asRouted);
-  return { ...path, ...(await withDeadLetters(scan, received, rules)) };
+  const loads = await traceLoads(scan, { ...sources, state }, asRouted, rules);
+  return { ...path, loads, ...(await withDeadLetters(scan, received, rules)) };
 }
 
 function entryLocationOf({ position, timestamp }: LogEntry): EntryLocation {

@@ -115,6 +115,29 @@ const rule = Type.Object(
   { title: 'WhereaboutsRule' },
 );
 
+const load = Type.Object(
+  {
+    destination_id: uuid,
+    status: oneOf(
+      ['waiting', 'loaded', 'before', 'unknown'],
+      '`loaded`: the load that read it is done; a transformation of its rule may have dropped it. `before`: it was accepted before the warehouse was made, so only a replay loads it.',
+    ),
+    load_id: nullable(Type.String({ description: 'Null also where the load was not found.' })),
+    loaded_at: nullable(time),
+    discards: nullable(
+      listOf(
+        Type.Object({
+          table: Type.String({ description: 'Empty: the whole event.' }),
+          column: Type.String({ description: 'Empty: the whole row.' }),
+          reason: Type.String(),
+        }),
+        'What of it is in the table `discards`; null while that is not known.',
+      ),
+    ),
+  },
+  { title: 'WhereaboutsLoad' },
+);
+
 const traceResource = Type.Object(
   {
     message_id: Type.String(),
@@ -124,6 +147,7 @@ const traceResource = Type.Object(
       'delivered',
       'dead',
       'discarded',
+      'loaded',
       'not_forwarded',
       'rejected',
       'failed',
@@ -171,6 +195,7 @@ const traceResource = Type.Object(
       ),
     ),
     rules: listOf(rule),
+    loads: listOf(load, 'Warehouses that take it.'),
     event: freeObject('As it was received.'),
     looked: Type.Object(
       {
@@ -188,7 +213,7 @@ const traceResource = Type.Object(
 type Resource = Static<typeof traceResource>;
 
 function presentTrace(trace: EventTrace): Resource {
-  const { event, received, key_id, contract, accepted, poisoned, rules, scan } = trace;
+  const { event, received, key_id, contract, accepted, poisoned, rules, loads, scan } = trace;
   return {
     message_id: event.message_id,
     environment: event.environment,
@@ -208,6 +233,13 @@ function presentTrace(trace: EventTrace): Resource {
     accepted: accepted === undefined ? null : presentEntryLocation(accepted),
     failed: poisoned ?? null,
     rules: rules.map(presentRuleTrace),
+    loads: loads.map((one) => ({
+      destination_id: one.destination_id,
+      status: one.status,
+      load_id: one.load?.id ?? null,
+      loaded_at: one.load?.at ?? null,
+      discards: one.discards ?? null,
+    })),
     event: event as unknown as Resource['event'],
     looked: scan,
   };

@@ -9,6 +9,7 @@ import {
   DISCARDS_TABLE,
   type DiscardSample,
   type Drift,
+  discardedEvents,
   EventLoopYielder,
   type Fact,
   formatPosition,
@@ -75,7 +76,7 @@ export interface MadeBatch {
   /** What a record of the load says of its content. */
   recordOf(
     result: CommitResult & { readonly done: true },
-  ): Pick<LoadRecord, 'rows' | 'discards' | 'samples' | 'changes'>;
+  ): Pick<LoadRecord, 'rows' | 'discards' | 'samples' | 'discarded' | 'changes'>;
   /** What a person should know about the tables. */
   readonly note: string | undefined;
 }
@@ -292,31 +293,44 @@ function recordOfPlan(plan: LoadPlan, result: CommitResult & { readonly done: tr
   const discards: Record<string, number> = { ...plan.discards };
   for (const { table } of result.refused) discards[table] = (discards[table] ?? 0) + 1;
   const own = plan.inserts.find(({ table }) => table === DISCARDS_TABLE);
+  const tables = own === undefined ? [refused] : [own, refused];
   const { [DISCARDS_TABLE]: _, ...rows } = result.inserted;
   return {
     rows,
     discards,
-    samples: [own, refused]
-      .flatMap((table) => (table === undefined ? [] : samplesOf(table)))
-      .slice(0, SAMPLES),
+    samples: samplesOf(discardsIn(tables)),
+    discarded: discardedEvents(discardsIn(tables)),
     changes: plan.changes.flatMap(shown).slice(0, CHANGES),
   };
 }
 
-function samplesOf({ columns, rows }: TableRows): readonly DiscardSample[] {
+function samplesOf(discards: Iterable<DiscardSample>): readonly DiscardSample[] {
   const samples: DiscardSample[] = [];
-  for (const row of rows) {
-    if (samples.length === SAMPLES) break;
-    const values = Object.fromEntries([...columns.keys()].map((name, at) => [name, String(row[at] ?? '')]));
-    samples.push({
-      table: values.table_name ?? '',
-      column: values.column_name ?? '',
-      message_id: values.message_id ?? '',
-      position: values.position ?? '',
-      reason: values.reason ?? '',
-    });
-  }
+  for (const discard of discards) if (samples.push(discard) === SAMPLES) break;
   return samples;
+}
+
+function* discardsIn(tables: readonly TableRows[]): Generator<DiscardSample, void> {
+  for (const { columns, rows } of tables) {
+    const names = [...columns.keys()];
+    const [table, column, message, position, reason] = [
+      'table_name',
+      'column_name',
+      'message_id',
+      'position',
+      'reason',
+    ].map((name) => names.indexOf(name));
+    for (const row of rows) {
+      const text = (at = -1) => String(row[at] ?? '');
+      yield {
+        table: text(table),
+        column: text(column),
+        message_id: text(message),
+        position: text(position),
+        reason: text(reason),
+      };
+    }
+  }
 }
 
 function shown({ table, add, widen }: LoadPlan['changes'][number]): readonly ShownChange[] {

@@ -127,6 +127,46 @@ describe.skipIf(server === undefined)('A PostgreSQL warehouse', () => {
     });
   });
 
+  it('is in the trace of an event: waiting, loaded, and which of its values no column holds', async () => {
+    interface Trace {
+      readonly status: string;
+      readonly loads: readonly {
+        readonly status: string;
+        readonly load_id: string | null;
+        readonly discards: readonly { readonly table: string; readonly column: string }[] | null;
+      }[];
+    }
+    const trace = (id: string) => tributary.owner.get<Trace>(`./events/${id}`);
+    // A view keeps the column from being widened.
+    await client.query('create view flow.prices as select price from flow.name_0');
+    const message_id = 'traced';
+    const properties = { price: 'none', k: 1 };
+    await tributary.owner.ok('PATCH', `./destinations/${destinationId}`, { paused: true });
+    await tributary.producer.post('./events/track', {
+      message_id,
+      user_id: 'u',
+      event: 'Name 0',
+      properties,
+    });
+    await eventually(
+      () => trace(message_id).catch(() => undefined),
+      (found) => found?.status === 'under_way' && found.loads[0]?.status === 'waiting',
+      60_000,
+    );
+    await tributary.owner.ok('PATCH', `./destinations/${destinationId}`, { paused: false });
+    const found = await eventually(
+      () => trace(message_id),
+      ({ status }) => status === 'loaded',
+      60_000,
+    );
+    const [load] = found.loads;
+    expect(load).toMatchObject({ status: 'loaded', discards: [{ table: 'name_0', column: 'price' }] });
+    const [row] = (await client.query('select message_id, column_name from flow.discards')).rows;
+    expect(row).toEqual({ message_id, column_name: 'price' });
+    expect((await loads()).map(({ id }) => id)).toContain(load?.load_id);
+    await client.query('drop view flow.prices');
+  }, 180_000);
+
   it('gets the users of identify events', async () => {
     await tributary.producer.post('./events/identify', { user_id: 'ada', traits: { plan: 'pro' } });
     const plan = async () => {

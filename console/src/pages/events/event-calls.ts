@@ -7,6 +7,7 @@ import type { EventSearch, RecentSearch } from './search.ts';
 export type EventTrace = Schemas['Whereabouts'];
 export type TracedRule = Schemas['WhereaboutsRule'];
 export type TracedDelivery = Schemas['WhereaboutsDelivery'];
+export type TracedLoad = Schemas['WhereaboutsLoad'];
 
 /** Poll intervals of a trace, ms: `SOON_MS` for the first `SOON_TIMES` answers, then `LATER_MS`. */
 const SOON_MS = 2_000;

@@ -86,7 +86,7 @@ function Trace({ workspaceId, trace, onRedriven }: TraceProps) {
   const navigate = useNavigate({ from: ROUTE });
   const { delivery } = useSearch({ from: ROUTE });
   const destinations = useEntityNames(workspaceId, 'destination', [
-    ...trace.rules.map(({ destination_id }) => destination_id),
+    ...[...trace.rules, ...trace.loads].map(({ destination_id }) => destination_id),
     ...trace.rules.flatMap(({ deliveries }) => deliveries.map(({ destination_id }) => destination_id)),
   ]);
   const contracts = useEntityNames(workspaceId, 'contract', [trace.contract?.contract_id]);

@@ -17,6 +17,7 @@ function trace(fields: Partial<EventTrace>): EventTrace {
     accepted: null,
     failed: null,
     rules: [],
+    loads: [],
     event: { type: 'track', event: 'Order Completed' },
     looked: { complete: true, entries: 1, duration_ms: 1, unanswered: [] },
     ...fields,
@@ -57,6 +58,32 @@ const titles = (given: EventTrace) =>
   );
 
 describe('the path of an event', () => {
+  it('ends in each warehouse that takes it, with what no column holds', () => {
+    const load = {
+      destination_id: 'd',
+      status: 'loaded' as const,
+      load_id: 'b',
+      loaded_at: '2026-03-10T12:05:00.000Z',
+      discards: [{ table: 'orders', column: 'total', reason: 'the column is of type bigint' }],
+    };
+    const nothing = { load_id: null, loaded_at: null, discards: null };
+    const loads = [
+      load,
+      { ...load, discards: [{ table: '', column: '', reason: 'threw: no total' }] },
+      { ...load, ...nothing, destination_id: 'gone' },
+      { ...load, ...nothing, status: 'waiting' as const },
+      { ...load, ...nothing, status: 'before' as const },
+    ];
+    expect(titles(trace({ status: 'loaded', accepted: ACCEPTED, loads })).slice(2)).toEqual([
+      'Loaded: Shop | In discards: orders.total (the column is of type bigint)',
+      'Loaded: Shop | In discards: the whole event (threw: no total)',
+      'Loaded: a warehouse',
+      '… | Waits for its load: Shop',
+      'Not loaded: Shop | It was accepted before the warehouse was made. A replay loads it.',
+    ]);
+    expect(eventMeaning({ status: 'loaded', rules: [] })).toMatch(/loaded into a warehouse/);
+  });
+
   it('ends at the step that the event waits for', () => {
     expect(titles(trace({ stage: 'validate' }))).toEqual([
       'Received | Durable in the log',

@@ -1,7 +1,8 @@
 import type { EntityNames } from '../../shared/entity-names.ts';
 import { plural } from '../../shared/quantities.ts';
 import type { Tone } from '../../shared/status-badge.tsx';
-import type { EventTrace, TracedDelivery, TracedRule } from './event-calls.ts';
+import { placeOf } from '../destinations/warehouse/load-words.ts';
+import type { EventTrace, TracedDelivery, TracedLoad, TracedRule } from './event-calls.ts';
 import { DELIVERY_STATUS, OUTCOME, WAITS_FOR } from './event-words.ts';
 
 /** A step of an event through the pipeline. */
@@ -44,6 +45,7 @@ export function stepsOf(trace: EventTrace, names: Names): readonly PathStep[] {
   if (trace.status === 'not_forwarded' && trace.rules.length === 0)
     steps.push({ key: 'rules', title: 'No rules', detail: 'No rule forwards events yet', tone: 'neutral' });
   for (const rule of trace.rules) steps.push(...stepsOfRule(rule, names, timed));
+  for (const load of trace.loads) steps.push(stepOfLoad(load, names, timed));
   if (trace.failed !== null)
     steps.push({
       key: 'failed',
@@ -115,6 +117,44 @@ function stepsOfRule(
       ...(delivery.status === 'pending' || delivery.status === 'retrying' ? { isWaiting: true } : {}),
     };
   });
+}
+
+/** Discards that a step names. */
+const MAX_DISCARDS = 5;
+
+function stepOfLoad(
+  { destination_id, status, loaded_at, discards }: TracedLoad,
+  { destination: names }: Names,
+  timed: (at: string) => Pick<PathStep, 'at' | 'afterMs'>,
+): PathStep {
+  const key = `load ${destination_id}`;
+  const name = names.get(destination_id) ?? 'a warehouse';
+  switch (status) {
+    case 'waiting':
+      return { key, title: `Waits for its load: ${name}`, tone: 'busy', isWaiting: true };
+    case 'before':
+      return {
+        key,
+        title: `Not loaded: ${name}`,
+        detail: 'It was accepted before the warehouse was made. A replay loads it.',
+        tone: 'neutral',
+      };
+    case 'unknown':
+      return { key, title: `Not known whether it is loaded: ${name}`, tone: 'warning' };
+    case 'loaded': {
+      const places = (discards ?? []).map((discard) => `${placeOf(discard)} (${discard.reason})`);
+      const more = places.length > MAX_DISCARDS ? `, and ${places.length - MAX_DISCARDS} more` : '';
+      return {
+        key,
+        title: `Loaded: ${name}`,
+        ...(places.length > 0 && {
+          detail: `In discards: ${places.slice(0, MAX_DISCARDS).join(', ')}${more}`,
+        }),
+        tone: places.length > 0 ? 'warning' : 'good',
+        ...(loaded_at === null ? {} : timed(loaded_at)),
+      };
+    }
+  }
 }
 
 function detailOf({ first_try, attempts, reason, stage }: TracedDelivery): string {

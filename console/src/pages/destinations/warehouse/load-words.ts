@@ -48,8 +48,8 @@ export function sumOf(counts: Readonly<Record<string, number>>): number {
   return Object.values(counts).reduce((sum, count) => sum + count, 0);
 }
 
-/** The name of a table or column as it may be shown: a discard may be of a whole event. */
-export function placeOf({ table, column }: Load['samples'][number]): string {
+/** What a discard is of, in words. */
+export function placeOf({ table, column }: Pick<Load['samples'][number], 'table' | 'column'>): string {
   if (table === '') return 'the whole event';
   return column === '' ? `${table}: the whole row` : `${table}.${column}`;
 }
