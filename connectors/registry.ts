@@ -40,7 +40,7 @@ export const CONNECTOR_KINDS: readonly ConnectorKind[] = [
 ];
 
 /** All kinds of warehouses. */
-export const WAREHOUSE_KINDS: readonly WarehouseKind[] = [postgresqlWarehouse, lake];
+export const WAREHOUSE_KINDS: readonly WarehouseKind[] = [lake, postgresqlWarehouse];
 
 export interface ConnectorsOptions {
   /** Address ranges (CIDRs) that connections may go to although they are not public. */
