@@ -44,7 +44,7 @@ const OWN_KINDS: readonly ConnectorKind[] = [
 export const CONNECTOR_KINDS: readonly ConnectorKind[] = [...OWN_KINDS, ...segmentKinds()];
 
 /** All kinds of warehouses. */
-export const WAREHOUSE_KINDS: readonly WarehouseKind[] = [postgresqlWarehouse, redshiftWarehouse, lake];
+export const WAREHOUSE_KINDS: readonly WarehouseKind[] = [lake, postgresqlWarehouse, redshiftWarehouse];
 
 export interface ConnectorsOptions {
   /** Address ranges (CIDRs) that connections may go to although they are not public. */

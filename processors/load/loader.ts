@@ -263,9 +263,21 @@ export class WarehouseLoader {
       await this.#endAbandoned(destination);
       this.#hasMore = hasMore;
       this.#noteResult(undefined, elapsed() - began);
+      if (!hasMore) await this.#maintain(warehouse, destination);
     } catch (error) {
       if (this.#closing.signal.aborted) return;
       await this.#fail(destination, error, elapsed() - began);
+    }
+  }
+
+  /** One piece of maintenance behind each load that left nothing. Its failure is told, and delays no load. */
+  async #maintain(warehouse: Warehouse, { id }: Destination): Promise<void> {
+    try {
+      await warehouse.maintain?.(this.#closing.signal);
+    } catch (error) {
+      if (this.#closing.signal.aborted) return;
+      const about = { destination: id, error: messageOf(error) };
+      this.#dependencies.logger.warn(about, 'a warehouse cannot be maintained for now; it is tried again');
     }
   }
 

@@ -9,6 +9,8 @@ export const STAGING = `${OWN}/staging`;
 const DIGITS = 12;
 /** Entries that are kept: the newest one counts, the others tell a person what happened. */
 const KEPT = 100;
+/** Staged files that are written or moved at a time. */
+const FILES_AT_ONCE = 8;
 /** Staged files of attempts that never became an entry are removed after so long, ms. */
 const ORPHANED_AFTER_MS = 86_400_000;
 
@@ -16,6 +18,8 @@ interface Move {
   readonly from: string;
   readonly to: string;
   readonly bytes: number;
+  /** It tells of the files before it: it is moved once they are, and never where one was lost. */
+  readonly isMark?: true;
 }
 
 /** A change of the lake: files that are removed, and staged ones that get their final names, in this order. */
@@ -33,6 +37,7 @@ export class Staging {
   readonly removals: string[] = [];
   readonly #moves: Move[] = [];
   readonly #store: LakeStore;
+  readonly #writing: Promise<void>[] = [];
 
   constructor(store: LakeStore) {
     this.#store = store;
@@ -47,14 +52,34 @@ export class Staging {
     return this.#moves.length + this.removals.length === 0;
   }
 
-  /**
-   * Writes a file that gets the name `to`, or replaces the one of that name. Files get their names in this order, and none does
-   * after one that was lost: so a file that tells of others comes behind them.
-   */
-  async put(to: string, bytes: Uint8Array, signal: AbortSignal): Promise<void> {
+  /** Writes a file that gets the name `to`, or replaces the one of that name. */
+  put(to: string, bytes: Uint8Array, signal: AbortSignal): Promise<void> {
+    return this.#stage(to, bytes, {}, signal);
+  }
+
+  /** As `put`, of a file that tells of those before it. */
+  putMark(to: string, bytes: Uint8Array, signal: AbortSignal): Promise<void> {
+    return this.#stage(to, bytes, { isMark: true }, signal);
+  }
+
+  async #stage(
+    to: string,
+    bytes: Uint8Array,
+    mark: Pick<Move, 'isMark'>,
+    signal: AbortSignal,
+  ): Promise<void> {
     const from = `${this.folder}/${this.#moves.length}`;
-    await this.#store.put(from, bytes, signal);
-    this.#moves.push({ from, to, bytes: bytes.length });
+    this.#moves.push({ from, to, bytes: bytes.length, ...mark });
+    const writing = this.#store.put(from, bytes, signal);
+    this.#writing.push(writing);
+    // `written` rejects with it.
+    writing.catch(() => undefined);
+    if (this.#writing.length > FILES_AT_ONCE) await this.#writing.shift();
+  }
+
+  /** Resolves once all files are written. */
+  async written(): Promise<void> {
+    await Promise.all(this.#writing.splice(0));
   }
 }
 
@@ -103,7 +128,7 @@ export class CommitLog {
     const text = Buffer.from(JSON.stringify(entry));
     const isCreated = await this.#store.create(entryName(entry.n), text, signal);
     // One that was removed as an old one could be created once more.
-    if (!isCreated || (await this.#newestNumber(signal)) > entry.n) {
+    if (!isCreated || (await this.#newestNumber(signal)) >= entry.n + KEPT) {
       await this.#store.removeFolder(folder, signal);
       return false;
     }
@@ -132,21 +157,36 @@ export class CommitLog {
   /** False where staged files are lost. May run in several processes at a time. */
   async #publish({ removals, moves, staging }: Entry, signal: AbortSignal): Promise<boolean> {
     for (const name of removals) await this.#store.remove(name, signal);
-    const last = moves.at(-1);
     let isWhole = true;
+    const waiting: Move[] = [];
+    const moveAll = async () => {
+      for (let at = 0; at < waiting.length && isWhole; at += FILES_AT_ONCE) {
+        const some = waiting.slice(at, at + FILES_AT_ONCE);
+        const moved = await Promise.all(some.map((move) => this.#move(move, signal)));
+        isWhole = !moved.includes(false);
+      }
+      waiting.length = 0;
+    };
     for (const move of moves) {
-      // What was moved must be durable before the file that tells so.
-      if (move === last) await this.#store.settle(signal);
-      isWhole =
-        (await this.#store.move(move.from, move.to, signal)) ||
-        (await this.#store.size(move.to, signal)) === move.bytes;
-      if (!isWhole) break;
+      if (move.isMark === true) {
+        await moveAll();
+        // What was moved must be durable before the file that tells so.
+        await this.#store.settle(signal);
+        if (!isWhole) break;
+      }
+      waiting.push(move);
     }
+    if (isWhole) await moveAll();
     await this.#store.settle(signal);
     // Another process that published all of it removed the folder, and may have changed the files since.
     isWhole ||= (await this.#store.names(staging, signal)).length === 0;
     await this.#store.removeFolder(staging, signal);
     return isWhole;
+  }
+
+  /** False where the staged file is lost. */
+  async #move({ from, to, bytes }: Move, signal: AbortSignal): Promise<boolean> {
+    return (await this.#store.move(from, to, signal)) || (await this.#store.size(to, signal)) === bytes;
   }
 }
 

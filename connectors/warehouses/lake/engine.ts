@@ -40,6 +40,8 @@ import {
 
 /** How often a change is made anew as another loader changed the lake. */
 const ATTEMPTS = 10;
+/** Tables whose rows are staged at a time: in a bucket each takes some round trips. */
+const TABLES_AT_ONCE = 4;
 /** Schemas that are read at a time. */
 const AT_ONCE = 8;
 /** Bytes of a table that are written anew to widen a column: in a larger one the column is held. */
@@ -110,8 +112,12 @@ export class Lake implements Warehouse {
     const isDone = await this.#change(signal, async (staging) => {
       const newest = await this.#ledger(ledger.lane, signal);
       if (newest !== undefined && newest.seq >= ledger.seq) return false;
-      for (const rows of inserts)
-        inserted[rows.table] = await stageInserts(this.#store, staging, rows, signal);
+      for (let at = 0; at < inserts.length; at += TABLES_AT_ONCE)
+        await Promise.all(
+          inserts.slice(at, at + TABLES_AT_ONCE).map(async (rows) => {
+            inserted[rows.table] = await stageInserts(this.#store, staging, rows, signal);
+          }),
+        );
       if (profiles !== undefined) {
         const [users, identities] = await Promise.all(
           [USERS_TABLE, IDENTITY_MAP_TABLE].map((table) => readSchema(this.#store, table, signal)),
@@ -124,7 +130,7 @@ export class Lake implements Warehouse {
       }
       const { lane, seq, batch: id, ranges, rows: counts, loadedAt } = ledger;
       const text = JSON.stringify({ seq, batch: id, ranges, counts, loaded_at: loadedAt });
-      await staging.put(this.#laneName(lane), Buffer.from(`${text}\n`), signal);
+      await staging.putMark(this.#laneName(lane), Buffer.from(`${text}\n`), signal);
       return true;
     });
     return isDone ? { done: true, inserted, refused: [] } : { done: false };
@@ -196,14 +202,16 @@ export class Lake implements Warehouse {
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
       const n = await this.#log.newest(signal);
       const staging = new Staging(this.#store);
-      let isWanted = false;
+      let isStaged = false;
       try {
-        isWanted = await stage(staging);
+        const isWanted = await stage(staging);
+        await staging.written();
+        isStaged = isWanted;
       } finally {
         // Of a crash in between the orphans are removed by `maintain`.
-        if (!isWanted) await this.#store.removeFolder(staging.folder, signal).catch(() => undefined);
+        if (!isStaged) await this.#store.removeFolder(staging.folder, signal).catch(() => undefined);
       }
-      if (!isWanted) return false;
+      if (!isStaged) return false;
       if (staging.isEmpty || (await this.#log.commit(n, staging, signal))) return true;
     }
     throw new Unavailable('the lake is changed by another loader all the time');
@@ -266,12 +274,12 @@ export class Lake implements Warehouse {
         for (const [column, to] of wider) schema.set(column, to);
         for (const { name } of files) {
           const whole = await rewritten(this.#store, [name], writable(schema), () => true, signal);
-          if (whole !== undefined) await staging.put(name, whole, signal);
+          await staging.put(name, whole.bytes, signal);
         }
       }
     }
     const isChanged = known === undefined || [...schema].some(([name, type]) => known.get(name) !== type);
-    if (isChanged) await staging.put(schemaName(table), schemaText(schema), signal);
+    if (isChanged) await staging.putMark(schemaName(table), schemaText(schema), signal);
   }
 
   async #deleteRows(
@@ -296,8 +304,9 @@ export class Lake implements Warehouse {
           (rows, at) => !isTheirs(rows, at),
           signal,
         );
-        if (others === undefined) staging.removals.push(name);
-        else await staging.put(name, others, signal);
+        // A name that may be used again is never removed: a process that is late would remove the next file of the name.
+        if (others.count === 0 && receivedOf(name) !== undefined) staging.removals.push(name);
+        else await staging.put(name, others.bytes, signal);
       }
       return true;
     });
@@ -320,7 +329,7 @@ export class Lake implements Warehouse {
     staging.removals.push(...names);
     const from = Math.min(...times.map((received) => received.from));
     const to = Math.max(...times.map((received) => received.to));
-    if (merged !== undefined) await staging.put(newFileName(table, first.day, { from, to }), merged, signal);
+    await staging.put(newFileName(table, first.day, { from, to }), merged.bytes, signal);
     return true;
   }
 }

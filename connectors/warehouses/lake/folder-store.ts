@@ -162,7 +162,7 @@ export class FolderStore implements LakeStore {
       // One that is gone needs no fsync; what was in it is missed by whoever reads it.
       if (codeOf(error) !== 'ENOENT') throw error;
       for (const folder of folders) if (!(await isThere(folder))) this.#changed.delete(folder);
-      await syncFolders(this.#changed);
+      await syncFolders([...this.#changed]);
       this.#changed.clear();
     }
   }

@@ -128,17 +128,25 @@ async function encoded(
   for (let start = 0; start < rows.length; start += ROWS_AT_ONCE) {
     const some = rows.slice(start, start + ROWS_AT_ONCE);
     const cells = new Map<string, Cell[]>();
-    let at = 0;
-    for (const [name, type] of used) {
-      const column = at++;
-      cells.set(
-        name,
-        some.map((row) => cellOf(row[column] ?? null, type)),
-      );
-    }
+    let column = 0;
+    for (const [name, type] of used) cells.set(name, cellsOf(some, column++, type));
     writer.add(cells, some.length);
     if (signal.aborted) throw new Unavailable('stopped');
     if (thread.isYieldDue) await thread.yield();
   }
   return writer.finish();
+}
+
+function cellsOf(rows: readonly Row[], column: number, type: ColumnType): Cell[] {
+  let last: ColumnValue = null;
+  let cell: Cell = null;
+  return rows.map((row) => {
+    const value = row[column] ?? null;
+    // The time of the load, the name of the event: many columns have one value in all rows.
+    if (value !== last) {
+      last = value;
+      cell = cellOf(value, type);
+    }
+    return cell;
+  });
 }

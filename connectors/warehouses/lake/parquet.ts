@@ -10,13 +10,15 @@ export type Columns = ReadonlyMap<string, ColumnType>;
 /** Some rows of a table by column, all of the same length. */
 export interface Rows {
   readonly columns: Columns;
-  readonly cells: ReadonlyMap<string, readonly Cell[]>;
+  readonly cells: ReadonlyMap<string, Cell[]>;
   readonly count: number;
 }
 
 /** Rows of a row group at most. */
 const GROUP_ROWS = 50_000;
 const DECIMAL_BYTES = 16;
+/** Rows from which on compressing a page is worth it. */
+const COMPRESSED_ROWS = 50;
 /** Compresses better than Snappy, and faster, as it is native code. */
 const CODEC = 'ZSTD';
 const LEVEL = { params: { [constants.ZSTD_c_compressionLevel]: 1 } };
@@ -66,13 +68,20 @@ export class TableWriter {
   }
 
   /** Columns that the rows lack are null. */
-  add(cells: ReadonlyMap<string, readonly Cell[]>, count: number): void {
+  add(cells: ReadonlyMap<string, Cell[]>, count: number): void {
     if (count === 0) return;
     const nothing = new Array<null>(count).fill(null);
-    const columnData = Array.from(this.#columns.keys(), (name) => ({
-      name,
-      data: [...(cells.get(name) ?? nothing)],
-    }));
+    const columnData = Array.from(this.#columns, ([name, type]) => {
+      const data = cells.get(name);
+      const isSmall = data === undefined || count < COMPRESSED_ROWS;
+      return {
+        name,
+        data: data ?? nothing,
+        // Queries skip row groups by their times; of other columns the bounds tell little.
+        statistics: type === 'timestamp',
+        ...(isSmall ? { codec: 'UNCOMPRESSED' as const } : {}),
+      };
+    });
     // Synchronous, as the writer is in memory.
     void this.#writer.write({ columnData, rowGroupSize: GROUP_ROWS });
   }

@@ -165,20 +165,18 @@ async function stageBucket(
   { change, added }: BucketChange,
 ): Promise<void> {
   const writer = new TableWriter(columns);
-  let count = 0;
   const add = (rows: readonly Row[]) => {
     const cells = Array.from(
       columns.keys(),
       (column) => [column, rows.map((row) => row.get(column) ?? null)] as const,
     );
     writer.add(new Map(cells), rows.length);
-    count += rows.length;
   };
   for await (const rows of readFile(store, name, {}, signal))
     add(rowsIn(rows, columns).flatMap((row) => change(row) ?? []));
   add(added());
-  if (count > 0) await staging.put(name, writer.finish(), signal);
-  else staging.removals.push(name);
+  // Also without rows: a name that is used again is never removed.
+  await staging.put(name, writer.finish(), signal);
 }
 
 function rowsIn(rows: Rows, columns: Columns): readonly Row[] {

@@ -1,4 +1,11 @@
-import { type ColumnType, newId, type TableColumns, Unavailable, WarehouseRefused } from '@tributary/core';
+import {
+  type ColumnType,
+  EventLoopYielder,
+  newId,
+  type TableColumns,
+  Unavailable,
+  WarehouseRefused,
+} from '@tributary/core';
 import { type Cell, widenedCell } from './cells.ts';
 import { type Columns, type Rows, readTable, type Selection, TableWriter } from './parquet.ts';
 import type { LakeStore } from './store.ts';
@@ -133,8 +140,7 @@ export async function* readFile(
 }
 
 /**
- * The rows of a file for which `isKept` is true, with all columns of the table as it is now. Undefined where none is left;
- * `count`: rows left.
+ * The rows of files for which `isKept` is true, as one file with all columns of the table as it is now.
  */
 export async function rewritten(
   store: LakeStore,
@@ -142,8 +148,9 @@ export async function rewritten(
   columns: Columns,
   isKept: (rows: Rows, at: number) => boolean,
   signal: AbortSignal,
-): Promise<Uint8Array | undefined> {
+): Promise<{ readonly bytes: Uint8Array; readonly count: number }> {
   const writer = new TableWriter(columns);
+  const thread = new EventLoopYielder(() => performance.now());
   let count = 0;
   for (const name of names)
     for await (const rows of readFile(store, name, {}, signal)) {
@@ -152,8 +159,9 @@ export async function rewritten(
       for (let at = 0; at < rows.count; at++) if (isKept(rows, at)) kept.push(at);
       writer.add(widenedCells(rows, columns, kept), kept.length);
       count += kept.length;
+      if (thread.isYieldDue) await thread.yield();
     }
-  return count === 0 ? undefined : writer.finish();
+  return { bytes: writer.finish(), count };
 }
 
 /** Some rows in the types of the table. */
@@ -161,7 +169,7 @@ export function widenedCells(
   rows: Rows,
   columns: Columns,
   which: readonly number[],
-): ReadonlyMap<string, readonly Cell[]> {
+): ReadonlyMap<string, Cell[]> {
   const cells = new Map<string, Cell[]>();
   for (const [name, to] of columns) {
     const from = rows.columns.get(name);

@@ -216,6 +216,26 @@ describe('a loader', () => {
     expect(loads.health()).toMatchObject([{ oldest_waiting_at: null }]);
   });
 
+  it('maintains the warehouse a piece after each load, and loads on where that fails', async () => {
+    const { accept, start, loaded, ids, warehouse } = await setUpLoading();
+    let pieces = 0;
+    warehouse.before = (call) => {
+      if (call !== 'maintain') return;
+      pieces += 1;
+      throw new Unavailable('the disk is full');
+    };
+    await accept(...orders(0, 3));
+    const loads = start();
+    await loaded(1);
+    await until(() => pieces === 1);
+    await accept(...orders(3, 5));
+    loads.request(WAREHOUSE);
+    await loaded(2);
+    await until(() => pieces === 2);
+    expect(ids()).toHaveLength(5);
+    expect(loads.health()[0]?.circuit).toBe('closed');
+  });
+
   it('goes on behind the loads in history when somebody dropped the ledger, and says so', async () => {
     const { accept, start, loaded, ids, warehouse, recorded } = await setUpLoading();
     await accept(...orders(0, 3));

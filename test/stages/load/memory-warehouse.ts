@@ -104,6 +104,11 @@ export class MemoryWarehouse implements Warehouse {
     return [...(this.tables.get(table)?.rows.values() ?? [])];
   }
 
+  async maintain(): Promise<boolean> {
+    await this.before('maintain');
+    return false;
+  }
+
   async delete() {
     return {};
   }

@@ -1,0 +1,180 @@
+import { access, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { createServer, type IncomingMessage, request, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { newId, type Warehouse } from '@tributary/core';
+import S3rver from 's3rver';
+import { createTestConnectors, ENGINE_CONNECTORS, WORKSPACE_ID } from '../../connector/suite/harness.ts';
+import { openJudge, parquetTable } from '../suite/duckdb.ts';
+import type { WarehouseHarness } from '../suite/harness.ts';
+
+const BUCKET = 'customer-lake';
+/** The server's only access key. */
+const KEY = 'S3RVER';
+const PREFIX = 'tributary/tests';
+const CONTENT = '._S3rver_object';
+
+/** Bytes that stand for one request, in `cutAfter`. */
+const BYTES_OF_REQUEST = 300;
+
+/**
+ * A lake in a bucket of a server in this process, which has no conditional writes: the proxy in front of it answers those, and
+ * loses answers. DuckDB reads a copy of the objects.
+ */
+export async function bucketHarness({ knowsConditions = true } = {}) {
+  const folder = await mkdtemp(join(tmpdir(), 'tributary-s3-lake-'));
+  const server = new S3rver({
+    port: 0,
+    address: '127.0.0.1',
+    silent: true,
+    vhostBuckets: false,
+    directory: join(folder, 'server'),
+    configureBuckets: [{ name: BUCKET, configs: [] }],
+  });
+  const { port } = (await server.run()) as AddressInfo;
+  const objects = join(folder, 'server', BUCKET);
+  let isDown = false;
+  let losesNext = false;
+  let requestsLeft = Number.POSITIVE_INFINITY;
+
+  const proxy = createServer((incoming, outgoing) => {
+    const { url = '', method, headers } = incoming;
+    const isCreation = headers['if-none-match'] === '*';
+    requestsLeft -= 1;
+    const isCut = requestsLeft < 0;
+    if (isCut) requestsLeft = Number.POSITIVE_INFINITY;
+    // Half of the requests that are cut still arrive.
+    if (isDown || (isCut && url.length % 2 === 0)) {
+      incoming.socket.destroy();
+      return;
+    }
+    const isLost = isCut || (losesNext && isCreation && url.includes('/_tributary/log/'));
+    if (isLost && !isCut) losesNext = false;
+    void answer().catch(() => outgoing.destroy());
+    async function answer(): Promise<void> {
+      const key = decodeURIComponent(url.split('?')[0] ?? '').replace(`/${BUCKET}/`, '');
+      const path = join(objects, `${key}${CONTENT}`);
+      if (isCreation && knowsConditions && !(await claim(path))) {
+        incoming.resume();
+        outgoing.writeHead(412).end('<Error><Code>PreconditionFailed</Code></Error>');
+        return;
+      }
+      const response = await passedOn(incoming, { port, path: url, method, headers });
+      if (isLost) outgoing.destroy();
+      else {
+        outgoing.writeHead(response.statusCode ?? 500, response.headers);
+        response.pipe(outgoing);
+      }
+    }
+  });
+  await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
+
+  /** Whether this request is the first one that creates the object. */
+  const claimed = new Set<string>();
+  async function claim(path: string): Promise<boolean> {
+    if (claimed.has(path)) {
+      if (await isThere(path)) return false;
+    }
+    if (await isThere(path)) return false;
+    claimed.add(path);
+    return true;
+  }
+
+  const connectors = createTestConnectors(ENGINE_CONNECTORS);
+  const judge = await openJudge();
+  const opened: Warehouse[] = [];
+  const id = newId();
+  const settings = {
+    endpoint: `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`,
+    region: 'eu-central-1',
+    bucket: BUCKET,
+    prefix: PREFIX,
+    path_style: true,
+    access_key_id: KEY,
+    secret_access_key: KEY,
+  };
+  /** The objects of a table as files of their names. */
+  const copied = async (table: string) => {
+    const copy = await mkdtemp(join(folder, 'copy-'));
+    const below = join(objects, PREFIX, table);
+    const names = (await isThere(below)) ? await readdir(below, { recursive: true }) : [];
+    for (const name of names.filter((one) => one.endsWith(CONTENT))) {
+      const to = join(copy, table, name.slice(0, -CONTENT.length));
+      await mkdir(dirname(to), { recursive: true });
+      await writeFile(to, await readFile(join(below, name)));
+    }
+    return parquetTable(copy, table);
+  };
+
+  return {
+    open() {
+      const destination = { id, workspaceId: WORKSPACE_ID, version: 1, settings };
+      const warehouse = connectors.warehouse('lake', destination);
+      if (warehouse === undefined) throw new Error('no such kind');
+      opened.push(warehouse);
+      return warehouse;
+    },
+    rows: async (table: string) => judge.rows(await copied(table)),
+    type: async (table: string, column: string) => (await judge.types(await copied(table))).get(column),
+    knowsIdsByTime: true,
+    byHand: {
+      dropTable: (table: string) => rm(join(objects, PREFIX, table), { recursive: true }),
+      dropLedger: () => rm(join(objects, PREFIX, '_tributary'), { recursive: true }),
+    },
+    loseNextCommit() {
+      losesNext = true;
+    },
+    cutAfter(bytes: number) {
+      requestsLeft = Math.floor(bytes / BYTES_OF_REQUEST);
+    },
+    async fail() {
+      isDown = true;
+    },
+    async mend() {
+      isDown = false;
+    },
+    async close() {
+      await Promise.all(opened.map((warehouse) => warehouse.close()));
+      await connectors.close();
+      await judge.close();
+      await closed(proxy);
+      await server.close();
+      await rm(folder, { recursive: true, force: true });
+    },
+  } satisfies WarehouseHarness & Readonly<Record<string, unknown>>;
+}
+
+/** Sends a request on as it came, and resolves with the response. */
+function passedOn(
+  incoming: IncomingMessage,
+  {
+    port,
+    path,
+    method,
+    headers,
+  }: Readonly<Record<'path' | 'method', string | undefined>> & {
+    readonly port: number;
+    readonly headers: IncomingMessage['headers'];
+  },
+): Promise<IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    const outgoing = request({ host: '127.0.0.1', port, path, method, headers }, resolve);
+    outgoing.on('error', reject);
+    incoming.pipe(outgoing);
+  });
+}
+
+function closed(server: Server): Promise<void> {
+  server.closeAllConnections();
+  return new Promise((resolve) => {
+    server.close(() => resolve());
+  });
+}
+
+async function isThere(path: string): Promise<boolean> {
+  return access(path).then(
+    () => true,
+    () => false,
+  );
+}
