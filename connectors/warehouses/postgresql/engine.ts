@@ -18,6 +18,7 @@ import { classifyRowFailure } from '../../client/rows.ts';
 import type { EgressGuard } from '../../egress/guard.ts';
 import { ServerPool } from '../../postgres/pool.ts';
 import { ERRORS, sqlStateOf } from '../../postgres/server.ts';
+import { LEDGER, ledgerRow } from '../ledger.ts';
 import { BatchLoader, refusalText, tryInSavepoint } from './batch-loader.ts';
 import { deletePeople, type People } from './deletion.ts';
 import { LIMITS, type PostgresqlSettings } from './settings.ts';
@@ -30,7 +31,6 @@ import {
   DESCRIBE,
   describedTable,
   keyOf,
-  LEDGER,
   quoted,
   VERSIONS,
   widenColumns,
@@ -337,26 +337,4 @@ function failureOf(error: unknown, lastFailure: Error | undefined): unknown {
   if (result?.outcome === 'retry') return new Unavailable(result.reason, options);
   if (result?.outcome === 'dead') return new WarehouseRefused(result.reason, options);
   return error;
-}
-
-/** A row of the ledger, checked: its ranges decide what is loaded next. */
-function ledgerRow(lane: string, row: Readonly<Record<string, unknown>>): LedgerRow {
-  const { batch, ranges, counts, loaded_at: loadedAt } = row;
-  const seq = Number(row.seq);
-  if (
-    !Number.isSafeInteger(seq) ||
-    typeof batch !== 'string' ||
-    !Array.isArray(ranges) ||
-    !ranges.every(isRange) ||
-    !(loadedAt instanceof Date)
-  )
-    throw new WarehouseRefused(`the newest row of ${LEDGER} was changed by hand`);
-  const rows = typeof counts === 'object' && counts !== null ? (counts as Counts) : {};
-  return { lane, seq, batch, ranges, rows, loadedAt: loadedAt.toISOString() };
-}
-
-function isRange(range: unknown): range is LedgerRow['ranges'][number] {
-  if (typeof range !== 'object' || range === null) return false;
-  const { topic, partition, from, to } = range as Readonly<Record<string, unknown>>;
-  return typeof topic === 'string' && [partition, from, to].every((number) => Number.isSafeInteger(number));
 }

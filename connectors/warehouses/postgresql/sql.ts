@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto';
 import { type ColumnType, type TableChange, type TableColumns, USERS_TABLE } from '@tributary/core';
+import { LEDGER } from '../ledger.ts';
 
 /** An identifier. PostgreSQL has none with U+0000. */
 export function quoted(name: string): string {
@@ -129,8 +130,6 @@ export function insertStaged(
   return `insert into ${schema}.${quoted(table)} (${names}) select ${values.join(', ')} from pg_temp.${staging} where ${which}${conflict}`;
 }
 
-/** The loader's own tables. */
-export const LEDGER = '_tributary_loads';
 /** The newest version of each profile that was loaded, also of those that are gone. */
 export const VERSIONS = '_tributary_profiles';
 
