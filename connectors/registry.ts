@@ -23,6 +23,7 @@ import { postgres } from './postgres/connector.ts';
 import { redis } from './redis/connector.ts';
 import { s3 } from './s3/connector.ts';
 import { PARTNER_SECRETS, segmentKinds } from './segment/connector.ts';
+import { bigqueryWarehouse } from './warehouses/bigquery/warehouse.ts';
 import { lake } from './warehouses/lake/warehouse.ts';
 import { postgresqlWarehouse } from './warehouses/postgresql/warehouse.ts';
 import { redshiftWarehouse } from './warehouses/redshift/warehouse.ts';
@@ -44,7 +45,12 @@ const OWN_KINDS: readonly ConnectorKind[] = [
 export const CONNECTOR_KINDS: readonly ConnectorKind[] = [...OWN_KINDS, ...segmentKinds()];
 
 /** All kinds of warehouses. */
-export const WAREHOUSE_KINDS: readonly WarehouseKind[] = [lake, postgresqlWarehouse, redshiftWarehouse];
+export const WAREHOUSE_KINDS: readonly WarehouseKind[] = [
+  lake,
+  postgresqlWarehouse,
+  redshiftWarehouse,
+  bigqueryWarehouse,
+];
 
 export interface ConnectorsOptions {
   /** Address ranges (CIDRs) that connections may go to although they are not public. */

@@ -41,7 +41,7 @@ function openAgent({ egress, timeoutMs }: ConnectorContext, maxResponseBytes: nu
 
 /** A request with its body. */
 export interface HttpRequest {
-  readonly method: 'GET' | 'HEAD' | 'POST' | 'PUT';
+  readonly method: 'DELETE' | 'GET' | 'HEAD' | 'POST' | 'PUT';
   readonly url: URL;
   /** Names and values alternating. */
   readonly headers: string[];
@@ -77,6 +77,7 @@ const NOTHING = new Uint8Array();
 interface RawResponse {
   readonly status: number;
   readonly retryAfter: string | undefined;
+  readonly location: string | undefined;
   /** The received start of the body. */
   readonly start: Uint8Array;
   /** Whether `start` is the whole body. */
@@ -107,6 +108,7 @@ class ResponseHandler implements Dispatcher.DispatchHandler {
   /** The status of a response whose headers are incomplete. */
   #announced: number | undefined;
   #retryAfter: string | undefined;
+  #location: string | undefined;
   readonly #chunks: Uint8Array[] = [];
   #read = 0;
 
@@ -133,9 +135,10 @@ class ResponseHandler implements Dispatcher.DispatchHandler {
       this.#announced = Number(headers[ANNOUNCED_STATUS]) || undefined;
       return;
     }
-    const { 'retry-after': retryAfter } = headers;
+    const { 'retry-after': retryAfter, location } = headers;
     this.#status = status;
     this.#retryAfter = Array.isArray(retryAfter) ? retryAfter[0] : retryAfter;
+    this.#location = Array.isArray(location) ? location[0] : location;
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Uint8Array): void {
@@ -166,8 +169,8 @@ class ResponseHandler implements Dispatcher.DispatchHandler {
     this.#signal.removeEventListener('abort', this.#onAbort);
     const start =
       this.#chunks.length === 0 ? NOTHING : Buffer.concat(this.#chunks).subarray(0, this.#keptBytes);
-    const [status, retryAfter] = [this.#status ?? 0, this.#retryAfter];
-    this.#waiting.resolve({ status, retryAfter, start, whole });
+    const [status, retryAfter, location] = [this.#status ?? 0, this.#retryAfter, this.#location];
+    this.#waiting.resolve({ status, retryAfter, location, start, whole });
   }
 }
 

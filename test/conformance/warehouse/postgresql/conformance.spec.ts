@@ -1,5 +1,4 @@
-import { type ColumnType, newId, type Warehouse, WarehouseRefused } from '@tributary/core';
-import pg from 'pg';
+import { newId, type Warehouse, WarehouseRefused } from '@tributary/core';
 import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { RunningEngine } from '../../../engines/index.ts';
 import { freshPrefix } from '../../../helpers/engines.ts';
@@ -13,6 +12,7 @@ import {
 import { signal, TestLoader, track, type WarehouseHarness } from '../suite/harness.ts';
 import { warehouseConformance } from '../suite/warehouse.conformance.ts';
 import { startCommitProxy } from './commit-proxy.ts';
+import { columnsOf, connectReader, quoted, rowsOf } from './reader.ts';
 
 const server = await postgresServer();
 
@@ -108,27 +108,13 @@ describe.skipIf(server === undefined)('on a real engine', () => {
 
 type Quote = (name: string) => string;
 
-const TYPES: Readonly<Record<string, ColumnType>> = {
-  boolean: 'boolean',
-  bigint: 'bigint',
-  numeric: 'numeric',
-  'timestamp with time zone': 'timestamp',
-  text: 'text',
-  json: 'json',
-};
-
 /** A schema of its own on a server of the spec, behind a proxy. */
 async function postgresqlHarness({ url: address }: RunningEngine) {
   const url = new URL(address);
   const proxy = await startCommitProxy({ host: url.hostname, port: Number(url.port) });
   const schema = freshPrefix().replace('.', '_"warehouse');
-  const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`;
   const of = (table: string) => `${quoted(schema)}.${quoted(table)}`;
-  const reader = new pg.Client({
-    connectionString: address,
-    types: { getTypeParser: () => (text: string) => text },
-  });
-  await reader.connect();
+  const reader = await connectReader(address);
   const sql = async (text: string) => {
     await reader.query(text);
   };
@@ -170,24 +156,7 @@ async function postgresqlHarness({ url: address }: RunningEngine) {
       opened.push(warehouse);
       return warehouse;
     },
-    async rows(table) {
-      const columns = await columnsOf(reader, schema, table);
-      if (columns.size === 0) return [];
-      const list = [...columns].map(([name, type]) =>
-        type === 'timestamp'
-          ? `to_char(${quoted(name)} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as ${quoted(name)}`
-          : quoted(name),
-      );
-      const { rows } = await reader.query(`select ${list.join(', ')} from ${of(table)}`);
-      return rows.map((row: Record<string, string | null>) =>
-        Object.fromEntries(
-          Object.entries(row).map(([name, value]) => [
-            name,
-            columns.get(name) === 'boolean' && value !== null ? value === 't' : value,
-          ]),
-        ),
-      );
-    },
+    rows: (table) => rowsOf(reader, schema, table),
     async type(table, column) {
       return (await columnsOf(reader, schema, table)).get(column);
     },
@@ -219,16 +188,4 @@ async function postgresqlHarness({ url: address }: RunningEngine) {
       await reader.end();
     },
   } satisfies WarehouseHarness & Readonly<Record<string, unknown>>;
-}
-
-async function columnsOf(
-  reader: pg.Client,
-  schema: string,
-  table: string,
-): Promise<ReadonlyMap<string, ColumnType | undefined>> {
-  const { rows } = await reader.query(
-    'select column_name as name, data_type as type from information_schema.columns where table_schema = $1 and table_name = $2 order by ordinal_position',
-    [schema, table],
-  );
-  return new Map(rows.map(({ name, type }: { name: string; type: string }) => [name, TYPES[type]]));
 }

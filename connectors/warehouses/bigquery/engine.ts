@@ -1,0 +1,686 @@
+import {
+  type Clock,
+  type ColumnValue,
+  type CommitResult,
+  DISCARDS_TABLE,
+  EventLoopYielder,
+  type HeldColumn,
+  IDENTITY_MAP_TABLE,
+  type JsonObject,
+  type LedgerRow,
+  newId,
+  objectIn,
+  type TableChange,
+  type TableColumns,
+  type TableRows,
+  Unavailable,
+  USERS_TABLE,
+  type Warehouse,
+  type WarehouseBatch,
+  WarehouseRefused,
+} from '@tributary/core';
+import { LEDGER, ledgerRow } from '../ledger.ts';
+import { type BigqueryClient, BigqueryRefusal, type Cell, type Parameter, pause } from './client.ts';
+import { LIMITS } from './settings.ts';
+import {
+  applyProfiles,
+  checks,
+  countingScript,
+  type Deletion,
+  deletions,
+  describedColumns,
+  inPlace,
+  insertStaged,
+  isInPlace,
+  keyOf,
+  LOADED,
+  LOCK,
+  locking,
+  narrowColumns,
+  OF_GONE,
+  OWN_TABLES,
+  REBUILDING,
+  rebuild,
+  STAGE,
+  STAGED,
+  type StagedRows,
+  stageResource,
+  tableResource,
+  VERSIONS,
+  writeLedger,
+} from './sql.ts';
+
+/** Calls about tables at a time. */
+const AT_ONCE = 8;
+/** Tables that one transaction changes: BigQuery allows 100, of which the loader's own and those of profiles take six. */
+const MAX_CHANGED = 90;
+/** Characters of the statements of one script: BigQuery allows 1 MB. */
+const MAX_SCRIPT = 900_000;
+/** A stage whose load failed ends by itself, ms. */
+const STAGE_MS = 24 * 3_600_000;
+/** Attempts at a transaction while others run, and the pause after the first one, ms. */
+const TURNS = 8;
+const TURN_MS = 250;
+/** Tables of a page of the dataset's list. */
+const PAGE = 1_000;
+const DAY_MS = 86_400_000;
+
+/** What BigQuery says of the transactions that it ended, as another one changed the same rows. */
+const CONFLICT = /concurrent update|concurrent transaction/i;
+
+interface EngineOptions {
+  readonly destinationId: string;
+  readonly dataset: string;
+  readonly matchDays: number | undefined;
+  /** Epoch ms. */
+  readonly clock: Clock;
+}
+
+/**
+ * BigQuery as a warehouse. It has no transaction over load jobs, so a commit is
+ *
+ * 1. a table for the staged rows of this attempt, which ends by itself;
+ * 2. one load job into it, whose rows are counted;
+ * 3. a script with one transaction: it changes the row of the lock, as only then BigQuery ends one of two transactions; refuses
+ *    a batch that is in the ledger; inserts staged rows whose ids are not there, and the ledger row;
+ * 4. the end of the stage.
+ *
+ * After a crash behind 1 or 2 nothing is visible. Behind 3, and after an answer that was lost, the ledger has the batch. A script
+ * of an earlier attempt that still runs either commits first, and the next one is refused, or is ended by its conflict with it.
+ * Of a batch with too many tables for one transaction the first scripts insert rows alone, which the next attempt leaves alone.
+ *
+ * The id of a job is new for each attempt, and the same for each request of it: BigQuery takes it once.
+ */
+export class BigqueryWarehouse implements Warehouse {
+  readonly limits = LIMITS;
+  readonly #client: BigqueryClient;
+  readonly #destinationId: string;
+  readonly #dataset: string;
+  readonly #matchDays: number | undefined;
+  readonly #clock: Clock;
+  readonly #ledger: string;
+  readonly #lock: string;
+  #isPrepared = false;
+
+  constructor(client: BigqueryClient, { destinationId, dataset, matchDays, clock }: EngineOptions) {
+    this.#client = client;
+    this.#destinationId = destinationId;
+    this.#dataset = dataset;
+    this.#matchDays = matchDays;
+    this.#clock = clock;
+    this.#ledger = this.#of(LEDGER);
+    this.#lock = this.#of(LOCK);
+  }
+
+  newest(lane: string, signal: AbortSignal): Promise<LedgerRow | undefined> {
+    return this.#told(async () => {
+      const wasPrepared = this.#isPrepared;
+      await this.#prepare(signal);
+      try {
+        return await this.#newest(lane, signal);
+      } catch (error) {
+        if (!wasPrepared || !isNotFound(error)) throw error;
+        // Somebody dropped the ledger since.
+        this.#isPrepared = false;
+        await this.#prepare(signal);
+        return await this.#newest(lane, signal);
+      }
+    });
+  }
+
+  describe(tables: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, TableColumns>> {
+    return this.#told(async () => {
+      const found = await inTurns(
+        tables,
+        async (table) => [table, await this.#describe(table, signal)] as const,
+      );
+      return new Map(found.flatMap(([table, columns]) => (columns === undefined ? [] : [[table, columns]])));
+    });
+  }
+
+  alter(changes: readonly TableChange[], signal: AbortSignal): Promise<readonly HeldColumn[]> {
+    return this.#told(async () => {
+      await this.#prepare(signal);
+      return (await inTurns(changes, (change) => this.#alterTable(change, signal))).flat();
+    });
+  }
+
+  commit(batch: WarehouseBatch, signal: AbortSignal): Promise<CommitResult> {
+    return this.#told(async () => {
+      const stage = `${STAGE}${batch.ledger.batch.replaceAll(/[^A-Za-z0-9]/g, '').slice(0, 16)}_${batch.attempt}_${idPart()}`;
+      const staged = await this.#stage(stage, batch, signal);
+      const result = await this.#commitStaged(this.#of(stage), staged, batch, signal);
+      // The stage ends by itself where this fails.
+      if (staged.count > 0) await this.#drop(stage, signal).catch(() => undefined);
+      return result;
+    });
+  }
+
+  delete(
+    { user_ids, anonymous_ids, ucids }: Parameters<Warehouse['delete']>[0],
+    signal: AbortSignal,
+  ): Promise<Readonly<Record<string, number>>> {
+    return this.#told(async () => {
+      await this.#prepare(signal);
+      const said = [
+        ...user_ids.map((id) => `"user_id":${JSON.stringify(id)}`),
+        ...anonymous_ids.map((id) => `"anonymous_id":${JSON.stringify(id)}`),
+      ];
+      const parameters = {
+        users: user_ids,
+        devices: anonymous_ids,
+        both: [...anonymous_ids, ...user_ids],
+        ucids,
+        said,
+      };
+      const described = await this.describe(await this.#tables(signal), signal);
+      const loaded = new Map([...described].filter(isLoaded));
+      const deleted: Record<string, number> = {};
+      for (const some of chunksOf(deletions(loaded, (table) => this.#of(table)))) {
+        const script = countingScript(
+          locking(this.#lock),
+          some.map(({ statement }) => statement),
+          [],
+        );
+        const counts = await this.#transaction(script, parameters, signal);
+        for (const [at, { table }] of some.entries())
+          deleted[table] = (deleted[table] ?? 0) + (counts?.[at] ?? 0);
+      }
+      return deleted;
+    });
+  }
+
+  async test(
+    signal: AbortSignal,
+  ): Promise<{ readonly ok: true } | { readonly ok: false; readonly reason: string }> {
+    try {
+      await this.#told(() => this.#try(signal));
+      return { ok: true };
+    } catch (error) {
+      if (error instanceof Unavailable || error instanceof WarehouseRefused)
+        return { ok: false, reason: error.message };
+      throw error;
+    }
+  }
+
+  close(): Promise<void> {
+    return this.#client.close();
+  }
+
+  #of(table: string): string {
+    return `\`${this.#client.project}.${this.#dataset}.${table}\``;
+  }
+
+  #query(
+    sql: string,
+    parameters: Readonly<Record<string, Parameter>>,
+    signal: AbortSignal,
+    jobId = `tributary_${idPart()}`,
+  ): Promise<readonly (readonly Cell[])[]> {
+    return this.#client.query(jobId, sql, parameters, signal);
+  }
+
+  #reference(tableId: string): JsonObject {
+    return { projectId: this.#client.project, datasetId: this.#dataset, tableId };
+  }
+
+  /** Makes the dataset and the loader's own tables where they are missing; the rights to make them are needed only then. */
+  async #prepare(signal: AbortSignal): Promise<void> {
+    if (this.#isPrepared) return;
+    await this.#openDataset(signal);
+    for (const [name, columns] of Object.entries(OWN_TABLES)) {
+      if ((await this.#describe(name, signal)) !== undefined) continue;
+      await this.#createTable(name, columns, signal);
+    }
+    const noRow = `not exists (select 1 from ${this.#lock})`;
+    const [row] = await this.#query(`select cast(${noRow} as string)`, {}, signal);
+    // Two loaders may each insert one: a transaction changes all of them.
+    if (row?.[0] === 'true')
+      await this.#query(
+        `insert into ${this.#lock} (rebuilding, loads) select cast(null as string), 0 from (select 1) one where ${noRow}`,
+        {},
+        signal,
+      );
+    this.#isPrepared = true;
+  }
+
+  /** True where the dataset was made. */
+  async #openDataset(signal: AbortSignal): Promise<boolean> {
+    const path = `datasets/${this.#dataset}`;
+    const isThere = await this.#client.get(path, signal);
+    const datasetReference = { projectId: this.#client.project, datasetId: this.#dataset };
+    const isMade =
+      isThere === undefined &&
+      (await this.#client.create('datasets', { datasetReference, location: this.#client.location }, signal));
+    const { location, defaultTableExpirationMs } = isThere ?? (await this.#client.get(path, signal)) ?? {};
+    if (defaultTableExpirationMs !== undefined)
+      throw new WarehouseRefused(
+        `the dataset "${this.#dataset}" deletes its tables after a time, the ledger as well: remove its default table expiration`,
+      );
+    if (typeof location === 'string') this.#client.location = location;
+    return isMade;
+  }
+
+  async #newest(lane: string, signal: AbortSignal): Promise<LedgerRow | undefined> {
+    const time = "format_timestamp('%E4Y-%m-%dT%H:%M:%E3SZ', loaded_at, 'UTC')";
+    const [row] = await this.#query(
+      `select cast(l.seq as string), batch, ranges, counts, ${time} from ${this.#ledger} l where destination_id = @destination and lane = @lane order by l.seq desc limit 1`,
+      { destination: this.#destinationId, lane },
+      signal,
+    );
+    if (row === undefined) return undefined;
+    const [seq, batch, ranges, counts, loaded_at] = row;
+    return ledgerRow(lane, { seq, batch, ranges, counts, loaded_at });
+  }
+
+  async #createTable(table: string, columns: TableChange['add'], signal: AbortSignal): Promise<boolean> {
+    const resource = tableResource(this.#reference(table), table, columns);
+    return this.#client.create(`datasets/${this.#dataset}/tables`, resource, signal);
+  }
+
+  async #describe(table: string, signal: AbortSignal): Promise<TableColumns | undefined> {
+    const found = await this.#client.get(`datasets/${this.#dataset}/tables/${table}`, signal);
+    if (found === undefined) return undefined;
+    if (found.type !== 'TABLE')
+      throw new WarehouseRefused(`"${table}" is no table, so nothing can be loaded into it`);
+    const columns = describedColumns(found);
+    if (columns === undefined) throw new Unavailable(`BigQuery did not describe the table "${table}"`);
+    return columns;
+  }
+
+  /** Names of the tables of the dataset. */
+  async #tables(signal: AbortSignal): Promise<readonly string[]> {
+    const names: string[] = [];
+    let token: unknown = '';
+    while (typeof token === 'string') {
+      const path = `datasets/${this.#dataset}/tables?maxResults=${PAGE}&pageToken=${encodeURIComponent(token)}`;
+      const { tables, nextPageToken }: JsonObject = (await this.#client.get(path, signal)) ?? {};
+      for (const table of Array.isArray(tables) ? tables : []) {
+        const { type, tableReference } = objectIn(table);
+        const { tableId } = objectIn(tableReference);
+        if (type === 'TABLE' && typeof tableId === 'string' && !tableId.startsWith('_tributary_'))
+          names.push(tableId);
+      }
+      token = nextPageToken;
+    }
+    return names;
+  }
+
+  async #alterTable(change: TableChange, signal: AbortSignal): Promise<readonly HeldColumn[]> {
+    const { table, add, widen } = change;
+    const before = await this.#describe(table, signal);
+    if (before === undefined && (await this.#createTable(table, add, signal))) return [];
+    const described = before ?? (await this.#describe(table, signal)) ?? new Map();
+    const of = this.#of(table);
+    // Another load may have made the column since, or widened it.
+    const wanted = [...add, ...[...widen].map(([column, { to }]) => [column, to] as const)];
+    const missing = new Map(wanted.filter(([column]) => !described.has(column)));
+    const narrow = [...narrowColumns(change, described)];
+    const there = new Map(narrow.filter(([, { from, to }]) => isInPlace(from, to)));
+    const anew = new Map(narrow.filter(([column]) => !there.has(column)));
+    const held: HeldColumn[] = [];
+    const alone = async (columns: readonly string[], run: (some: ReadonlySet<string>) => Promise<void>) => {
+      held.push(...(await this.#tryEach(table, columns, run)));
+    };
+    await alone([...missing.keys(), ...there.keys()], async (some) => {
+      await this.#query(inPlace(of, only(missing, some), only(there, some)).join(';\n'), {}, signal);
+    });
+    await alone([...anew.keys()], (some) => this.#rebuild(of, only(anew, some), signal));
+    return held;
+  }
+
+  /** Changes columns at once, and where BigQuery refuses that, each one alone. */
+  async #tryEach(
+    table: string,
+    columns: readonly string[],
+    run: (some: ReadonlySet<string>) => Promise<void>,
+  ): Promise<readonly HeldColumn[]> {
+    if (columns.length === 0) return [];
+    try {
+      await run(new Set(columns));
+      return [];
+    } catch (error) {
+      if (!(error instanceof BigqueryRefusal) || isNotFound(error)) throw error;
+      const [column = ''] = columns;
+      if (columns.length === 1) return [{ table, column, reason: error.message }];
+      const held: HeldColumn[] = [];
+      for (const one of columns) held.push(...(await this.#tryEach(table, [one], run)));
+      return held;
+    }
+  }
+
+  async #rebuild(of: string, columns: TableChange['widen'], signal: AbortSignal): Promise<void> {
+    const script = rebuild(of, this.#lock, columns).join(';\n');
+    await this.#inTurn(signal, async () => {
+      const job = `tributary_rebuild_${idPart()}`;
+      try {
+        await this.#query(script, { job }, signal, job);
+      } catch (error) {
+        // The mark of a job that failed keeps loads away.
+        if (error instanceof BigqueryRefusal) await this.#endMark(signal);
+        throw error;
+      }
+    });
+  }
+
+  /** Loads the rows of a batch into a table of this attempt. */
+  async #stage(stage: string, { inserts, profiles }: WarehouseBatch, signal: AbortSignal): Promise<Staged> {
+    for (const { table, columns, count } of inserts)
+      if (count > 0 && keyOf(table, columns) === undefined)
+        throw new WarehouseRefused(`the column "id" of the table "${table}" was changed by hand`);
+    const lines = new Lines(this.#matchDays);
+    const added = [];
+    for (const rows of inserts) if (rows.count > 0) added.push(await lines.add(rows));
+    const ofProfiles = profiles && {
+      users: profiles.users.count === 0 ? undefined : await lines.add(profiles.users),
+      identities: await lines.add(profiles.identities),
+      gone: await lines.add({
+        table: VERSIONS,
+        columns: OF_GONE,
+        count: profiles.gone.length,
+        rows: profiles.gone.map(({ ucid, version, at, isDeleted }) => [ucid, String(version), at, isDeleted]),
+      }),
+    };
+    const { count, width, tables } = lines;
+    const staged = { count, inserts: added, profiles: ofProfiles };
+    if (count === 0) return staged;
+    const endsAt = this.#clock() + STAGE_MS;
+    const resource = stageResource(this.#reference(stage), tables, width, endsAt);
+    await this.#client.create(`datasets/${this.#dataset}/tables`, resource, signal);
+    const job = `tributary_load_${idPart()}`;
+    const loaded = await this.#client.load(job, `${this.#dataset}.${stage}`, lines.bytes(), signal);
+    if (loaded !== count) throw new Unavailable(`BigQuery staged ${loaded} of ${count} rows`);
+    return staged;
+  }
+
+  async #commitStaged(
+    stage: string,
+    { count, inserts, profiles }: Staged,
+    batch: WarehouseBatch,
+    signal: AbortSignal,
+  ): Promise<CommitResult> {
+    const { lane, seq, batch: id, ranges, rows, loadedAt } = batch.ledger;
+    const parameters = {
+      destination: this.#destinationId,
+      lane,
+      seq: String(seq),
+      batch: id,
+      ranges: JSON.stringify(ranges),
+      counts: JSON.stringify(rows),
+      loaded_at: loadedAt,
+    };
+    const before = [...locking(this.#lock), ...checks(this.#ledger, stage, count)];
+    const all = inserts.map((staged) => ({
+      table: staged.table,
+      statement: insertStaged(this.#of(staged.table), stage, staged),
+    }));
+    const parts = chunksOf(all);
+    const last = parts.pop() ?? [];
+    const applied = profiles && applyProfiles({ ...profiles, stage, ...this.#profileTables });
+    const counted = (applied?.counted ?? []).map((statement) => ({ table: USERS_TABLE, statement }));
+    const scripts = [
+      ...parts.map((part) => ({ part, own: before, after: [] })),
+      {
+        part: [...last, ...counted],
+        own: [...before, ...(applied?.before ?? [])],
+        after: writeLedger(this.#ledger, seq),
+      },
+    ];
+    const inserted: Record<string, number> = {};
+    try {
+      for (const { part, own, after } of scripts) {
+        const script = countingScript(
+          own,
+          part.map(({ statement }) => statement),
+          after,
+        );
+        const counts = await this.#transaction(script, parameters, signal);
+        if (counts === undefined) return { done: false };
+        for (const [at, { table }] of part.entries()) inserted[table] = counts[at] ?? 0;
+      }
+    } catch (error) {
+      if (error instanceof BigqueryRefusal) await this.#checkTypes(batch, signal);
+      throw error;
+    }
+    return { done: true, inserted, refused: [] };
+  }
+
+  get #profileTables() {
+    const [versions, usersTable, map] = [VERSIONS, USERS_TABLE, IDENTITY_MAP_TABLE].map((table) =>
+      this.#of(table),
+    );
+    return { versions: versions ?? '', usersTable: usersTable ?? '', map: map ?? '' };
+  }
+
+  /** BigQuery converts no value to another type unasked, so a script that was planned for other columns is refused whole. */
+  async #checkTypes({ inserts, profiles }: WarehouseBatch, signal: AbortSignal): Promise<void> {
+    const all = profiles === undefined ? inserts : [...inserts, profiles.users];
+    await inTurns(all, async ({ table, columns }) => {
+      const described = await this.#describe(table, signal);
+      for (const [column, type] of columns)
+        if (described?.get(column) !== type)
+          throw new Unavailable(`the column "${column}" of the table "${table}" was changed during the load`);
+    });
+  }
+
+  /** Runs a script with one transaction; undefined where the batch is loaded, else the rows that its statements counted. */
+  async #transaction(
+    script: string,
+    parameters: Readonly<Record<string, Parameter>>,
+    signal: AbortSignal,
+  ): Promise<readonly number[] | undefined> {
+    try {
+      const [row] = await this.#inTurn(signal, () => this.#query(script, parameters, signal));
+      const counts = jsonIn(row?.[0]);
+      if (!Array.isArray(counts)) throw new Unavailable('BigQuery did not count the rows of a load');
+      return counts.map(Number);
+    } catch (error) {
+      if (!(error instanceof BigqueryRefusal)) throw error;
+      if (error.message.includes(LOADED)) return undefined;
+      if (error.message.includes(STAGED))
+        throw new Unavailable('BigQuery lost staged rows', { cause: error });
+      throw error;
+    }
+  }
+
+  /** Repeats a script that was ended because of another one. */
+  async #inTurn<T>(signal: AbortSignal, run: () => Promise<T>): Promise<T> {
+    for (let n = 1; ; n++) {
+      try {
+        return await run();
+      } catch (error) {
+        if (!(error instanceof BigqueryRefusal)) throw error;
+        const isRebuilding = error.message.includes(REBUILDING);
+        if (!isRebuilding && !CONFLICT.test(error.message)) throw error;
+        if (n === TURNS) throw new Unavailable('other loads change the same tables', { cause: error });
+        if (isRebuilding) await this.#endMark(signal);
+        await pause(TURN_MS * 2 ** Math.min(n - 1, 5) * (0.5 + Math.random()), signal);
+      }
+    }
+  }
+
+  /** Takes away the mark of a job that writes a table anew, where the job has ended. */
+  async #endMark(signal: AbortSignal): Promise<void> {
+    const [row] = await this.#query(
+      `select rebuilding from ${this.#lock} where rebuilding is not null limit 1`,
+      {},
+      signal,
+    );
+    const job = row?.[0];
+    if (typeof job !== 'string' || (await this.#client.isRunning(job, signal))) return;
+    await this.#query(`update ${this.#lock} set rebuilding = null where rebuilding = @job`, { job }, signal);
+  }
+
+  async #drop(table: string, signal: AbortSignal): Promise<void> {
+    await this.#client.delete(`datasets/${this.#dataset}/tables/${table}`, signal);
+  }
+
+  /** Does what a load does, with a table of its own. */
+  async #try(signal: AbortSignal): Promise<void> {
+    const isMade = await this.#openDataset(signal);
+    const table = `_tributary_test_${idPart()}`;
+    const resource = tableResource(this.#reference(table), table, new Map([['id', 'text']]));
+    const expirationTime = String(this.#clock() + STAGE_MS);
+    await this.#client.create(`datasets/${this.#dataset}/tables`, { ...resource, expirationTime }, signal);
+    try {
+      const insert = `insert into ${this.#of(table)} (id) select 'test'`;
+      await this.#query(['begin transaction', insert, 'commit transaction'].join(';\n'), {}, signal);
+    } finally {
+      await this.#drop(table, signal);
+      if (isMade) await this.#client.delete(`datasets/${this.#dataset}`, signal);
+    }
+  }
+
+  /** What BigQuery refused as the errors of the port. */
+  async #told<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      if (!(error instanceof BigqueryRefusal)) throw error;
+      const isGone = isNotFound(error);
+      // Somebody dropped one of the loader's own tables, or a table of the load.
+      if (isGone) this.#isPrepared = false;
+      throw isGone
+        ? new Unavailable(error.message, { cause: error })
+        : new WarehouseRefused(error.message, { cause: error });
+    }
+  }
+}
+
+function isNotFound(error: unknown): boolean {
+  return error instanceof BigqueryRefusal && (error.reason === 'notFound' || error.status === 404);
+}
+
+interface Staged {
+  /** Rows of all tables. */
+  readonly count: number;
+  readonly inserts: readonly StagedRows[];
+  readonly profiles:
+    | { readonly users: StagedRows | undefined; readonly identities: StagedRows; readonly gone: StagedRows }
+    | undefined;
+}
+
+/** Characters of a piece of the lines. */
+const PIECE = 64 * 1_024;
+
+/** Rows of several tables as lines of JSON. */
+class Lines {
+  count = 0;
+  tables = 0;
+  width = 0;
+  readonly #matchDays: number | undefined;
+  readonly #pieces: Buffer[] = [];
+  readonly #yielder = new EventLoopYielder(() => performance.now());
+  #text = '';
+
+  constructor(matchDays: number | undefined) {
+    this.#matchDays = matchDays;
+  }
+
+  async add({ table, columns, rows }: TableRows): Promise<StagedRows> {
+    const number = this.tables++;
+    this.width = Math.max(this.width, columns.size);
+    const receivedAt = columns.get(RECEIVED) === 'timestamp' ? [...columns.keys()].indexOf(RECEIVED) : -1;
+    let [first, last]: [string, string] = ['9999', '0'];
+    let row = 0;
+    for (const values of rows) {
+      this.#text += lineOf(number, row++, values);
+      const received = values[receivedAt];
+      if (typeof received === 'string') {
+        if (received < first) first = received;
+        if (received > last) last = received;
+      }
+      if (this.#text.length > PIECE) this.#flush();
+      if (this.#yielder.isYieldDue) await this.#yielder.yield();
+    }
+    this.count += row;
+    return {
+      table,
+      columns,
+      number,
+      window: last === '0' ? undefined : windowOf(first, last, this.#matchDays),
+    };
+  }
+
+  bytes(): Uint8Array {
+    this.#flush();
+    return Buffer.concat(this.#pieces.splice(0));
+  }
+
+  #flush(): void {
+    this.#pieces.push(Buffer.from(this.#text));
+    this.#text = '';
+  }
+}
+
+const RECEIVED = 'received_at';
+
+function lineOf(table: number, row: number, values: readonly ColumnValue[]): string {
+  let line = `{"t":${table},"n":${row}`;
+  for (const [at, value] of values.entries())
+    if (value !== null) line += `,"c${at}":${JSON.stringify(String(value))}`;
+  return `${line}}\n`;
+}
+
+const EARLIEST = Date.parse('0001-01-01T00:00:00.000Z');
+const LATEST = Date.parse('9999-12-31T23:59:59.999Z');
+
+function windowOf(first: string, last: string, days: number | undefined): StagedRows['window'] {
+  if (days === undefined) return undefined;
+  return {
+    from: new Date(Math.max(EARLIEST, Date.parse(first) - days * DAY_MS)).toISOString(),
+    to: new Date(Math.min(LATEST, Date.parse(last) + days * DAY_MS)).toISOString(),
+  };
+}
+
+/** Statements in the parts that one script may have. */
+function chunksOf(statements: readonly Deletion[]): Deletion[][] {
+  const chunks: Deletion[][] = [];
+  let length = 0;
+  for (const one of statements) {
+    const chunk = chunks.at(-1);
+    length += one.statement.length;
+    if (chunk !== undefined && chunk.length < MAX_CHANGED && length <= MAX_SCRIPT) chunk.push(one);
+    else {
+      chunks.push([one]);
+      length = one.statement.length;
+    }
+  }
+  return chunks;
+}
+
+/** Whether a table is one of a loader, by the columns that it gives all of them. */
+function isLoaded([table, columns]: readonly [string, TableColumns]): boolean {
+  return LAID_OUT.has(table) || (columns.has('_unmapped') && columns.has('loaded_at'));
+}
+
+const LAID_OUT: ReadonlySet<string> = new Set([DISCARDS_TABLE, IDENTITY_MAP_TABLE]);
+
+function only<T>(columns: ReadonlyMap<string, T>, some: ReadonlySet<string>): ReadonlyMap<string, T> {
+  return new Map([...columns].filter(([column]) => some.has(column)));
+}
+
+/** Runs some calls at a time; the results are in the order of the items. */
+async function inTurns<Item, Result>(
+  items: readonly Item[],
+  call: (item: Item) => Promise<Result>,
+): Promise<readonly Result[]> {
+  const results: Result[] = [];
+  for (let at = 0; at < items.length; at += AT_ONCE)
+    results.push(...(await Promise.all(items.slice(at, at + AT_ONCE).map(call))));
+  return results;
+}
+
+/** Part of a name that no other has. */
+function idPart(): string {
+  return newId().replaceAll('-', '');
+}
+
+function jsonIn(text: Cell | undefined): unknown {
+  try {
+    return JSON.parse(text ?? '');
+  } catch {
+    // A row that a person changed.
+    return undefined;
+  }
+}

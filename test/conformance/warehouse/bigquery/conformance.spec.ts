@@ -1,0 +1,121 @@
+import { generateKeyPairSync } from 'node:crypto';
+import { newId, type Warehouse } from '@tributary/core';
+import pg from 'pg';
+import { afterAll, describe } from 'vitest';
+import type { RunningEngine } from '../../../engines/index.ts';
+import { freshPrefix } from '../../../helpers/engines.ts';
+import { postgresServer } from '../../../helpers/postgres.ts';
+import {
+  createTestConnectors,
+  ENGINE_CONNECTORS,
+  noEngine,
+  WORKSPACE_ID,
+} from '../../connector/suite/harness.ts';
+import { startCommitProxy } from '../postgresql/commit-proxy.ts';
+import { columnsOf, connectReader, quoted, rowsOf } from '../postgresql/reader.ts';
+import type { WarehouseHarness } from '../suite/harness.ts';
+import { warehouseConformance } from '../suite/warehouse.conformance.ts';
+import { startBigqueryApi } from './api.ts';
+import { Dataset } from './backend.ts';
+
+const server = await postgresServer();
+
+describe.skipIf(server === undefined)('on an API over PostgreSQL', () => {
+  afterAll(() => server?.stop());
+  warehouseConformance('warehouse-bigquery', () =>
+    server === undefined ? noEngine('postgres') : bigqueryHarness(server),
+  );
+});
+
+const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2_048 });
+
+/** The key of a service account whose tokens an API on this machine issues. */
+function serviceAccountKey(port: number): string {
+  return JSON.stringify({
+    type: 'service_account',
+    project_id: 'project-1',
+    private_key_id: 'key-1',
+    private_key: privateKey.export({ type: 'pkcs8', format: 'pem' }),
+    client_email: 'loader@project-1.example.com',
+    token_uri: `http://127.0.0.1:${port}/token`,
+  });
+}
+
+/** A dataset of its own, which is a schema of the server of the spec, behind a proxy. */
+async function bigqueryHarness({ url: address }: RunningEngine) {
+  const name = freshPrefix().replace('.', '_');
+  const dataset = new Dataset(name);
+  const pool = new pg.Pool({ connectionString: address, max: 8 });
+  pool.on('error', () => undefined);
+  const api = await startBigqueryApi(pool, dataset);
+  const proxy = await startCommitProxy({ host: '127.0.0.1', port: api.port });
+  const reader = await connectReader(address);
+  const connectors = createTestConnectors(ENGINE_CONNECTORS);
+  const id = newId();
+  const opened: Warehouse[] = [];
+  const of = (table: string) => dataset.of(table);
+  const sql = async (text: string) => {
+    await reader.query(text);
+  };
+
+  return {
+    api,
+    sql: (text: (of: (table: string) => string) => string) => sql(text(of)),
+    open(settings: Readonly<Record<string, string | number>> = {}) {
+      const warehouse = connectors.warehouse('warehouse-bigquery', {
+        id,
+        workspaceId: WORKSPACE_ID,
+        version: 1,
+        settings: {
+          project: 'project-1',
+          dataset: name,
+          service_account_key: serviceAccountKey(proxy.port),
+          endpoint: `http://127.0.0.1:${proxy.port}`,
+          ...settings,
+        },
+      });
+      if (warehouse === undefined) throw new Error('no such kind');
+      opened.push(warehouse);
+      // The rows of PostgreSQL have a bound that those of BigQuery have not.
+      return { ...warehouse, limits: { ...warehouse.limits, rowValues: 320 } };
+    },
+    rows: (table) => rowsOf(reader, name, table),
+    async type(table, column) {
+      return (await columnsOf(reader, name, table)).get(column);
+    },
+    byHand: {
+      dropTable: (table) => sql(`drop table ${of(table)}`),
+      dropColumn: (table, column) => sql(`alter table ${of(table)} drop column ${quoted(column)}`),
+      retype: (table, column, type) =>
+        sql(
+          `alter table ${of(table)} alter column ${quoted(column)} type ${type} using ${quoted(column)}::text::${type}`,
+        ),
+      makeForeign: (table, column) =>
+        sql(`alter table ${of(table)} drop column ${quoted(column)}, add column ${quoted(column)} point`),
+      dropLedger: () => sql(`drop table ${of('_tributary_loads')}`),
+    },
+    /** The answers to all requests for the job of the next commit. */
+    loseNextCommit() {
+      let job: string | undefined;
+      api.meddle = ({ path, body, sql: script }) => {
+        const { jobId } = (body.jobReference ?? {}) as { readonly jobId?: string };
+        if (script.includes('_tributary_loads` (destination_id')) job ??= jobId;
+        return job !== undefined && (jobId === job || path.endsWith(`/${job}`))
+          ? { loses: 'answer' }
+          : undefined;
+      };
+    },
+    cutAfter: (bytes) => proxy.cutAfter(bytes),
+    fail: async () => proxy.refuse(true),
+    mend: async () => proxy.refuse(false),
+    async close() {
+      await Promise.all(opened.map((warehouse) => warehouse.close()));
+      await connectors.close();
+      await proxy.close();
+      await api.close();
+      await pool.end();
+      await sql(`drop schema if exists ${quoted(name)} cascade`);
+      await reader.end();
+    },
+  } satisfies WarehouseHarness & Readonly<Record<string, unknown>>;
+}

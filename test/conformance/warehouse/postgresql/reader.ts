@@ -1,0 +1,73 @@
+import type { ColumnType } from '@tributary/core';
+import pg from 'pg';
+
+/** Reads what warehouses wrote, each value as its text. */
+export interface TextReader {
+  query(
+    text: string,
+    values?: readonly unknown[],
+  ): Promise<{ readonly rows: readonly Readonly<Record<string, string | null>>[] }>;
+  end(): Promise<void>;
+}
+
+export async function connectReader(address: string): Promise<TextReader> {
+  const client = new pg.Client({
+    connectionString: address,
+    types: { getTypeParser: () => (text: string) => text },
+  });
+  await client.connect();
+  return {
+    query: async (text, values = []) => client.query<Record<string, string | null>>(text, [...values]),
+    end: () => client.end(),
+  };
+}
+
+export function quoted(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`;
+}
+
+const TYPES: Readonly<Record<string, ColumnType>> = {
+  boolean: 'boolean',
+  bigint: 'bigint',
+  numeric: 'numeric',
+  'timestamp with time zone': 'timestamp',
+  text: 'text',
+  json: 'json',
+};
+
+/** The columns of a table; none without it. */
+export async function columnsOf(
+  reader: TextReader,
+  schema: string,
+  table: string,
+): Promise<ReadonlyMap<string, ColumnType | undefined>> {
+  const { rows } = await reader.query(
+    'select column_name as name, data_type as type from information_schema.columns where table_schema = $1 and table_name = $2 order by ordinal_position',
+    [schema, table],
+  );
+  return new Map(rows.map(({ name, type }) => [name ?? '', TYPES[type ?? '']]));
+}
+
+/** The rows of a table as `WarehouseHarness.rows` has them. */
+export async function rowsOf(
+  reader: TextReader,
+  schema: string,
+  table: string,
+): Promise<readonly Readonly<Record<string, string | boolean | null>>[]> {
+  const columns = await columnsOf(reader, schema, table);
+  if (columns.size === 0) return [];
+  const list = [...columns].map(([name, type]) =>
+    type === 'timestamp'
+      ? `to_char(${quoted(name)} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as ${quoted(name)}`
+      : quoted(name),
+  );
+  const { rows } = await reader.query(`select ${list.join(', ')} from ${quoted(schema)}.${quoted(table)}`);
+  return rows.map((row) =>
+    Object.fromEntries(
+      Object.entries(row).map(([name, value]) => [
+        name,
+        columns.get(name) === 'boolean' && value !== null ? value === 't' : value,
+      ]),
+    ),
+  );
+}
