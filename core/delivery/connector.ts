@@ -178,6 +178,11 @@ export interface ConnectorDescription {
   readonly storesHere?: true;
   /** The stage `load` fills it: it gets no deliveries. */
   readonly isWarehouse?: true;
+  /**
+   * A setting that follows from the destination's name where users state none: it is stored at creation and kept from then
+   * on, so that a rename leads nowhere else.
+   */
+  readonly named?: { readonly setting: string; valueOf(name: string): string };
   /** Predefined mappings that settings choose from, where the connector has them. */
   readonly presets?: readonly ConnectorPreset[];
   /** Actions that settings may map events to, where the connector has them. */

@@ -72,14 +72,14 @@ function faultsOf(work: () => unknown) {
 describe('create', () => {
   it('treats a mask as an absent secret, because nothing is stored yet', () => {
     const settings = { url: 'https://a.example', password: MASK, signing: MASK };
-    expect(faultsOf(() => configurator.create(description, 'd1', settings))).toEqual([
+    expect(faultsOf(() => configurator.create(description, { id: 'd1', name: 'D' }, settings))).toEqual([
       { path: '/settings/password', message: 'is required' },
     ]);
   });
 
   it('reports every fault below /settings', () => {
     const settings = { url: 'nowhere', password: 'short', colour: 'red' };
-    expect(faultsOf(() => configurator.create(description, 'd1', settings))).toEqual(
+    expect(faultsOf(() => configurator.create(description, { id: 'd1', name: 'D' }, settings))).toEqual(
       expect.arrayContaining([
         { path: '/settings/url', message: 'must be a valid uri' },
         { path: '/settings/password', message: 'must have at least 10 characters' },
@@ -90,7 +90,7 @@ describe('create', () => {
 
   it('refuses text in the form of a sealed secret', () => {
     const settings = { url: 'https://a.example', password: '0123456789', extra: { $sealed: 'k1.a.b' } };
-    expect(faultsOf(() => configurator.create(description, 'd1', settings))).toEqual([
+    expect(faultsOf(() => configurator.create(description, { id: 'd1', name: 'D' }, settings))).toEqual([
       { path: '/settings/extra', message: 'is not valid' },
     ]);
   });

@@ -22,9 +22,14 @@ interface Configured {
 /** Converts settings of a request into their stored form. 400 for settings that the connector refuses. */
 interface Configurator {
   /** The settings of a new destination; absent secrets are generated where the connector supports it. */
-  create(description: ConnectorDescription, id: string, settings: JsonObject): Configured;
+  create(
+    description: ConnectorDescription,
+    destination: Pick<Destination, 'id' | 'name'>,
+    settings: JsonObject,
+  ): Configured;
   /**
-   * Replaces the settings of a stored destination. Masked and absent secrets are kept; `null` removes an optional secret.
+   * Replaces the settings of a stored destination. Masked and absent secrets are kept; `null` removes an optional secret. A
+   * setting that follows from the name is kept as well.
    *
    * A secret is not kept when the change would send it to another party, or less protected (400): a member may change a
    * destination without knowing its secrets, and could read them at an address of their own.
@@ -72,9 +77,9 @@ export function createConfigurator({
   }
 
   return {
-    create(description, id, settings) {
+    create(description, { id, name }, settings) {
       const { secrets } = description;
-      const stated = statedSettings(settings, secrets);
+      const stated = withNamed(description, name, statedSettings(settings, secrets));
       const made = description.generate?.(stated, random) ?? stated;
       check(description, made);
       const complete = description.rotation?.rotated({}, made, clock()) ?? made;
@@ -82,7 +87,13 @@ export function createConfigurator({
       return { settings: seal(id, complete, secrets), generated: Object.fromEntries(generated) };
     },
     replace(description, stored, settings) {
-      const stated = statedSettings(settings, description.secrets);
+      // One that was made before such settings were stored gets that of its name until now.
+      const stated = withNamed(
+        description,
+        stored.name,
+        statedSettings(settings, description.secrets),
+        stored.settings,
+      );
       const generated = Object.keys(description.generate?.(stated, random) ?? {});
       const needed = [...generated, ...requiredBy(description)];
       const secrets = description.secrets.filter((name) => settings[name] !== null || needed.includes(name));
@@ -153,6 +164,17 @@ function statedSettings(settings: JsonObject, secrets: readonly string[]): JsonO
       ([name, value]) => value !== null && !(secrets.includes(name) && value === MASK),
     ),
   );
+}
+
+/** Settings with the one that follows from the name: as `before` has it, else by the name. */
+function withNamed(
+  { named }: ConnectorDescription,
+  name: string,
+  settings: JsonObject,
+  before: JsonObject = {},
+): JsonObject {
+  if (named === undefined || Object.hasOwn(settings, named.setting)) return settings;
+  return { ...settings, [named.setting]: before[named.setting] ?? named.valueOf(name) };
 }
 
 /** The stored secrets, sealed, that a change masks or leaves out. */

@@ -210,7 +210,7 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
         const description = connectorOf(type);
         const isWarehouse = description.isWarehouse === true;
         if (isWarehouse && dependencies.isUpgradePending?.() === true) throw conflict('upgrade_pending');
-        const configured = configurator.create(description, id, settings ?? {});
+        const configured = configurator.create(description, { id, name }, settings ?? {});
         const alerts = alertsIn(body.alerts, catalog.state, workspace.id, id);
         const fields = {
           name,

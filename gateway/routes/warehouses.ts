@@ -1,6 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
-  acceptedSince,
   BytesTally,
   HEADER,
   iso,
@@ -8,8 +7,8 @@ import {
   type LoadRecord,
   type LoadRequest,
   loadEveryMs,
-  mergeHealth,
   newestLoad,
+  readStanding,
   recordBytes,
   TOPIC,
   type WarehouseTable,
@@ -248,27 +247,22 @@ export const warehouseRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
       const warehouse = warehouseOf(request, request.params.destinationId);
       const { id, workspace_id: workspaceId } = warehouse;
       const facets = { destination_id: id, status: 'failed' };
-      const [reports, last, live, failures] = await Promise.all([
-        healthBoard.read(workspaceId, [id]),
+      const [{ loadedUntil, waiting, health, newest }, last, failures] = await Promise.all([
+        readStanding({ counters, healthBoard, history, log }, warehouse, clock()),
         newestLoad(history, warehouse),
-        newestLoad(history, warehouse, LIVE_LANE),
         history.list({ kind: 'load', workspaceId, facets, limit: FAILURES }),
       ]);
-      const health = mergeHealth(reports);
-      const recorded = live?.until === undefined ? undefined : Date.parse(live.until);
-      const until = Math.max(recorded ?? 0, health?.loaded_until ?? 0);
       const failed = failures.entries
         .map(({ body }) => body as unknown as LoadRecord)
         .find((record) => record.code !== 'missed');
       const isFailing =
-        health === undefined ? (failed?.ended ?? '') > (live?.ended ?? '') : health.circuit !== 'closed';
+        health === undefined ? (failed?.ended ?? '') > (newest?.ended ?? '') : health.circuit !== 'closed';
       const [attempt] = health?.last_errors ?? [];
-      const since = until === 0 ? Date.parse(warehouse.created_at) : until;
       return {
         destination_id: id,
         load_every_seconds: loadEveryMs(warehouse.settings) / 1_000,
-        loaded_until: until === 0 ? null : iso(until),
-        waiting_events: await acceptedSince(counters, warehouse, since, clock()),
+        loaded_until: loadedUntil === undefined ? null : iso(loadedUntil),
+        waiting_events: waiting,
         last_load: last === undefined ? null : presentLoad(last),
         failure:
           isFailing && failed !== undefined

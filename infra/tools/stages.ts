@@ -1,8 +1,10 @@
 import { existsSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
+  type Destination,
   type EventLog,
   type PartitionLag,
+  readStanding,
   type StageLoad,
   type StageSample,
   stageLoad,
@@ -14,9 +16,10 @@ import type { Config } from '../runtime/config/settings.ts';
 import { StageProgressReader } from '../runtime/observability/stage-progress.ts';
 import { untilAvailable } from '../runtime/process/await-engines.ts';
 import { embeddedFolders } from '../runtime/process/data-folder.ts';
-import { OperatorError } from '../runtime/process/lifecycle.ts';
+import { CleanupStack, OperatorError } from '../runtime/process/lifecycle.ts';
 import { openCatalogOfCommand, readTopics } from '../runtime/wiring/ports/event-log.ts';
-import { openLogOf, runCommand, tableText } from './command.ts';
+import { openCounters, openHealthBoard, openHistory } from '../runtime/wiring/ports/stores.ts';
+import { type CommandTools, openLogOf, runCommand, tableText } from './command.ts';
 
 export interface StagesTableOptions {
   readonly json?: true;
@@ -29,7 +32,7 @@ const LONGEST_OVER_S = 600;
 
 /**
  * `tributary stages [--json] [--over <seconds>]`: the work of each stage, by the brokers or the data folder alone, beside
- * running processes. Takes two samples to know the rates.
+ * running processes. Takes two samples to know the rates. What waits for warehouses is read from the stores of the installation.
  */
 export async function stages(options: StagesTableOptions, environment: Environment): Promise<number> {
   const overS = secondsOf(options.over);
@@ -38,8 +41,16 @@ export async function stages(options: StagesTableOptions, environment: Environme
     if (config.kafkaBrokers.length === 0 && !existsSync(embeddedFolders(config).log))
       throw new OperatorError(`there is no event log in ${config.dataFolder}, and KAFKA_BROKERS is not set`);
     const log = await openLogOf(tools);
-    if (log.followLayouts !== undefined) await (await openCatalogOfCommand(log, deadline)).close();
-    const rows = await untilAvailable('reading the stages', deadline, () => loads(log, config, overS));
+    const catalog = await openCatalogOfCommand(log, deadline);
+    const warehouses = Array.from(catalog.state.workspaceIds(), (id) =>
+      catalog.state.entities('destination', id).filter(({ warehouse }) => warehouse === true),
+    ).flat();
+    await catalog.close();
+    const stages = await untilAvailable('reading the stages', deadline, () => loads(log, config, overS));
+    const ofWarehouses = await untilAvailable('reading the warehouses', deadline, () =>
+      warehouseRows(tools, log, warehouses),
+    );
+    const rows = stages.map((row) => (row.stage === 'load' ? { ...row, of_warehouses: ofWarehouses } : row));
     process.stdout.write(options.json === true ? `${JSON.stringify(rows, null, 2)}\n` : table(rows));
     return 0;
   });
@@ -68,6 +79,18 @@ interface Row {
   readonly wanted_processes: number | null;
   /** The same for each topic, with retry topics, whose records wait on purpose. */
   readonly of_topics: readonly TopicRow[];
+  /** Of the stage `load`, whose lag is requests alone. */
+  readonly of_warehouses?: readonly WarehouseRow[];
+}
+
+/** What waits to be loaded. Null where the stores that know it are not configured, and while nothing was loaded. */
+interface WarehouseRow {
+  readonly destination_id: string;
+  readonly workspace_id: string;
+  /** About. */
+  readonly lag_events: number | null;
+  /** Since all that was accepted is loaded. */
+  readonly lag_seconds: number | null;
 }
 
 interface TopicRow {
@@ -93,6 +116,48 @@ async function loads(
   await sleep(overS * 1_000);
   const now = await reader.sample();
   return [...now].map(([stage, sample]) => rowOf(stage, sample, stageLoad(before.get(stage), sample)));
+}
+
+/** Reads how far warehouses are loaded, as the API does. Opens the stores only if there are warehouses. */
+async function warehouseRows(
+  { config, logger }: CommandTools,
+  log: Pick<EventLog, 'end'>,
+  warehouses: readonly Destination[],
+): Promise<readonly WarehouseRow[]> {
+  const { kafkaBrokers, redisUrl, elasticsearchUrl } = config;
+  const hasStores = redisUrl !== undefined && elasticsearchUrl !== undefined;
+  if (warehouses.length === 0) return [];
+  if (kafkaBrokers.length > 0 && !hasStores && !existsSync(embeddedFolders(config).history))
+    return warehouses.map(({ id, workspace_id }) => ({
+      destination_id: id,
+      workspace_id,
+      lag_events: null,
+      lag_seconds: null,
+    }));
+  const cleanup = new CleanupStack();
+  try {
+    const healthBoard = cleanup.use(await openHealthBoard(config, logger));
+    const history = cleanup.use(await openHistory(config, logger));
+    const counters = cleanup.use(await openCounters(config, { logger }));
+    const rows: WarehouseRow[] = [];
+    for (const warehouse of warehouses) {
+      const now = Date.now();
+      const { loadedUntil, waiting } = await readStanding(
+        { healthBoard, history, counters, log },
+        warehouse,
+        now,
+      );
+      rows.push({
+        destination_id: warehouse.id,
+        workspace_id: warehouse.workspace_id,
+        lag_events: waiting,
+        lag_seconds: loadedUntil === undefined ? null : rounded(Math.max(0, now - loadedUntil) / 1_000),
+      });
+    }
+    return rows;
+  } finally {
+    await cleanup.close();
+  }
 }
 
 function rowOf(stage: string, sample: StageSample, load: StageLoad): Row {
@@ -153,7 +218,7 @@ const COLUMNS = [
   'furthest behind',
 ];
 
-/** One line a stage; where it reads several topics, one more for each of them. */
+/** One line a stage; one more for each of several topics that it reads, and for each warehouse. */
 function table(rows: readonly Row[]): string {
   const lines = rows.flatMap((row) => {
     const [only] = row.topics;
@@ -170,7 +235,16 @@ function table(rows: readonly Row[]): string {
       isLagging && row.seconds_to_empty === null ? 'never' : age(row.seconds_to_empty),
       row.wanted_processes === null ? '-' : String(row.wanted_processes),
     ];
-    if (row.topics.length === 1) return [[...own, ...row.of_topics.map(furthestBehind)]];
+    const ofWarehouses = (row.of_warehouses ?? []).map(({ destination_id, lag_events, lag_seconds }) => [
+      '',
+      `warehouse ${destination_id}`,
+      '',
+      '',
+      lag_events === null ? '-' : `~${lag_events}`,
+      age(lag_seconds),
+      ...Array.from({ length: 5 }, () => ''),
+    ]);
+    if (row.topics.length === 1) return [[...own, ...row.of_topics.map(furthestBehind)], ...ofWarehouses];
     const each = row.of_topics.map((one) => [
       '',
       one.topic,

@@ -38,7 +38,7 @@ const settingsSchema = {
       type: 'string',
       title: 'Schema',
       description:
-        'The schema of the tables, which is made when it is not there. Default: the name of the destination in snake case; set it before you rename the destination. No other destination may load into it.',
+        'The schema of the tables, which is made when it is not there. Default: the name of the destination in snake case, as it is at the creation. No other destination may load into it.',
       minLength: 1,
       maxLength: NAME_LENGTH,
       pattern: '^[^\\u0000]+$',
@@ -54,9 +54,11 @@ export interface PostgresqlSettings extends DatabaseSettings, LoadSettings {
 
 export const readSettings = createSettingsReader<PostgresqlSettings>(settingsSchema);
 
-/** The schema of a destination's tables. */
+const schemaNamed = (name: string) => warehouseName([name], NAME_LENGTH);
+
+/** The schema of a destination's tables. One without the setting was made before it was stored, and not changed since. */
 export function schemaOf({ id, name = id }: ConnectorDestination, { schema }: PostgresqlSettings): string {
-  return schema ?? warehouseName([name], NAME_LENGTH);
+  return schema ?? schemaNamed(name);
 }
 
 export const description: ConnectorDescription & { readonly isWarehouse: true } = {
@@ -71,6 +73,7 @@ export const description: ConnectorDescription & { readonly isWarehouse: true } 
   settingsSchema,
   secrets: secretNames(settingsSchema),
   harmless: ['database', 'schema', 'load_every', 'max_event_tables'],
+  named: { setting: 'schema', valueOf: schemaNamed },
   safestFirst: { tls: [true, false] },
   maxBatch: 1,
   hasTest: true,

@@ -3,6 +3,7 @@ import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../../helpers/client.ts';
 import { postgresServer } from '../../helpers/postgres.ts';
+import { ranHere } from '../../helpers/run-cli.ts';
 import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 
 const isLong = process.env.TRIBUTARY_TEST_LONG !== undefined;
@@ -125,6 +126,17 @@ describe.skipIf(server === undefined)('A PostgreSQL warehouse', () => {
       origin: 'value',
       path: 'properties.price',
     });
+  });
+
+  it('is in the table of the stages, with what waits for it', async () => {
+    interface Row {
+      readonly of_warehouses?: readonly { readonly destination_id: string; readonly lag_seconds: number }[];
+    }
+    const { code, output } = await ranHere(['stages', '--json', '--over', '1'], tributary.environment);
+    expect(code).toBe(0);
+    const found = (JSON.parse(output) as readonly Row[]).flatMap(({ of_warehouses = [] }) => of_warehouses);
+    expect(found.map(({ destination_id }) => destination_id)).toEqual([destinationId]);
+    expect(found[0]?.lag_seconds).toBeLessThan(60);
   });
 
   it('is in the trace of an event: waiting, loaded, and which of its values no column holds', async () => {

@@ -21,12 +21,16 @@ const description: ConnectorDescription = {
   type: TYPE,
   title: 'Memory',
   description: 'A warehouse of tests.',
-  settingsSchema: { type: 'object', properties: { load_every: { type: 'string' } } },
+  settingsSchema: {
+    type: 'object',
+    properties: { load_every: { type: 'string' }, schema: { type: 'string' } },
+  },
   secrets: [],
   harmless: [],
   maxBatch: 1,
   hasTest: true,
   isWarehouse: true,
+  named: { setting: 'schema', valueOf: (name) => name.toLowerCase() },
 };
 
 let warehouse: Warehouse = new MemoryWarehouse();
@@ -252,6 +256,55 @@ it('the loads of a warehouse are listed newest first, by page, lane and status',
     discards: { orders: 1 },
     samples: [{ message_id: 'm1', reason: 'too long' }],
     schema_changes: [{ table: 'orders', column: 'total', from: null, to: 'bigint' }],
+  });
+});
+
+describe('a warehouse that was renamed loaded into another schema', () => {
+  const stored = { schema: 'sales' };
+  const read = (id: string) => owner.ok<Stored>('GET', `./destinations/${id}`);
+  interface Stored {
+    readonly settings: object;
+    readonly version: number;
+  }
+
+  it('has the one of its creation, whatever is left out of a change, until another is stated', async () => {
+    const created = await owner.ok<Stored & { id: string }>('POST', './destinations', {
+      name: 'Sales',
+      type: TYPE,
+    });
+    const { id } = created;
+    expect(created.settings).toEqual(stored);
+    await owner.ok('PATCH', `./destinations/${id}`, { name: 'Orders' });
+    expect((await read(id)).settings).toEqual(stored);
+    await owner.ok('PUT', `./destinations/${id}`, {
+      name: 'Other',
+      type: TYPE,
+      settings: { load_every: '1h' },
+    });
+    expect((await read(id)).settings).toEqual({ ...stored, load_every: '1h' });
+    await owner.ok('PATCH', `./destinations/${id}`, { settings: { schema: null } });
+    expect((await read(id)).settings).toEqual({ ...stored, load_every: '1h' });
+    await owner.ok('PATCH', `./destinations/${id}`, { settings: { schema: 'elsewhere' } });
+    expect((await read(id)).settings).toMatchObject({ schema: 'elsewhere' });
+  });
+
+  it('keeps the one of its name until now where it was made before it was stored', async () => {
+    const { id } = await create();
+    const { version, ...older } = test.dependencies.catalog.state.destination(id) ?? { version: 0, name: '' };
+    const fact: Fact = {
+      v: 1,
+      type: 'destination.updated',
+      entity: id,
+      expected_version: version,
+      data: { ...older, name: 'Sales', settings: {} },
+      by: 'stage:load',
+      from: { address: '', request_id: '' },
+      at: AT,
+    };
+    expect(await test.dependencies.catalog.propose(fact)).toMatchObject({ applied: true });
+    expect((await read(id)).settings).toEqual({});
+    await owner.ok('PATCH', `./destinations/${id}`, { name: 'Orders' });
+    expect((await read(id)).settings).toEqual(stored);
   });
 });
 

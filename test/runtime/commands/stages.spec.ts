@@ -14,6 +14,12 @@ interface Row {
     readonly lag_records: number;
     readonly furthest_behind: { readonly partition: number; readonly lag_records: number } | null;
   }[];
+  readonly of_warehouses?: readonly {
+    readonly destination_id: string;
+    readonly workspace_id: string;
+    readonly lag_events: number | null;
+    readonly lag_seconds: number | null;
+  }[];
 }
 
 describe('tributary stages', () => {
@@ -60,6 +66,23 @@ describe('tributary stages', () => {
     for (const stage of STAGE_NAMES) expect(text).toContain(`tributary_stage_members{stage="${stage}"} 1\n`);
     const seen = [...text.matchAll(/^tributary_stage_position\{stage="validate".*\} (\d+)$/gm)];
     expect(seen.reduce((sum, [, position]) => sum + Number(position), 0)).toBeGreaterThan(0);
+  });
+
+  it('shows what waits to be loaded into a warehouse, whose stage reads requests alone', async () => {
+    const settings = { host: '127.0.0.1', port: 1, database: 'd', username: 'u', tls: false };
+    const body = { name: 'Away', type: 'warehouse-postgresql', settings };
+    const { id } = await tributary.owner.post<{ id: string }>('./destinations', body);
+    for (let n = 0; n < 5; n++)
+      await tributary.producer.post('./events/track', { event: 'Seen', user_id: `u${n}` });
+    await drained(tributary);
+    const load = (await rows()).find(({ stage }) => stage === 'load');
+    expect(load).toMatchObject({
+      of_warehouses: [{ destination_id: id, workspace_id: tributary.workspaceId, lag_seconds: null }],
+    });
+    // Estimated, as minutes are counted: a share of those that came before the warehouse was made counts too.
+    expect(load?.of_warehouses?.[0]?.lag_events).toBeGreaterThan(0);
+    const { output } = await ranHere(['stages', '--over', '1'], tributary.environment);
+    expect(output).toMatch(new RegExp(`^ +warehouse ${id} +~\\d+ +-$`, 'm'));
   });
 
   it('prints waiting entries although no process runs', async () => {
