@@ -22,7 +22,7 @@ import { postgres } from './postgres/connector.ts';
 import { redis } from './redis/connector.ts';
 import { s3 } from './s3/connector.ts';
 import { segmentKinds } from './segment/connector.ts';
-import { lake } from './warehouses/lake/warehouse.ts';
+import { lakeWarehouse } from './warehouses/lake/warehouse.ts';
 import { postgresqlWarehouse } from './warehouses/postgresql/warehouse.ts';
 import { webhook } from './webhook/connector.ts';
 
@@ -40,7 +40,7 @@ export const CONNECTOR_KINDS: readonly ConnectorKind[] = [
 ];
 
 /** All kinds of warehouses. */
-export const WAREHOUSE_KINDS: readonly WarehouseKind[] = [lake, postgresqlWarehouse];
+export const WAREHOUSE_KINDS: readonly WarehouseKind[] = [lakeWarehouse, postgresqlWarehouse];
 
 export interface ConnectorsOptions {
   /** Address ranges (CIDRs) that connections may go to although they are not public. */
