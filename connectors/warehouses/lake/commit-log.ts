@@ -12,7 +12,7 @@ const KEPT = 100;
 /** Staged files that are written or moved at a time. */
 const FILES_AT_ONCE = 8;
 /** Staged files of attempts that never became an entry are removed after so long, ms. */
-const ORPHANED_AFTER_MS = 86_400_000;
+const ORPHANED_AFTER_MS = 3_600_000;
 
 interface Move {
   readonly from: string;
