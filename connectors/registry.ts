@@ -24,7 +24,7 @@ import { redis } from './redis/connector.ts';
 import { s3 } from './s3/connector.ts';
 import { PARTNER_SECRETS, segmentKinds } from './segment/connector.ts';
 import { bigqueryWarehouse } from './warehouses/bigquery/warehouse.ts';
-import { lake } from './warehouses/lake/warehouse.ts';
+import { lakeWarehouse } from './warehouses/lake/warehouse.ts';
 import { postgresqlWarehouse } from './warehouses/postgresql/warehouse.ts';
 import { redshiftWarehouse } from './warehouses/redshift/warehouse.ts';
 import { webhook } from './webhook/connector.ts';
@@ -46,7 +46,7 @@ export const CONNECTOR_KINDS: readonly ConnectorKind[] = [...OWN_KINDS, ...segme
 
 /** All kinds of warehouses. */
 export const WAREHOUSE_KINDS: readonly WarehouseKind[] = [
-  lake,
+  lakeWarehouse,
   postgresqlWarehouse,
   redshiftWarehouse,
   bigqueryWarehouse,

@@ -147,6 +147,8 @@ export type CommitResult =
  */
 export interface Warehouse {
   readonly limits: WarehouseLimits;
+  /** It is on the disk of this process: what is loaded counts for the budgets of the workspace, which end loading. */
+  readonly storesHere?: true;
   /** The newest ledger row of a lane; undefined without one. Makes the ledger where it is missing. */
   newest(lane: string, signal: AbortSignal): Promise<LedgerRow | undefined>;
   /** The tables that exist, of those named. */

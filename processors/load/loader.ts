@@ -21,6 +21,7 @@ import {
   organizationOf,
   type ProfileStore,
   type ReplayStep,
+  type StorageBudgets,
   Unavailable,
   type Warehouse,
   WarehouseRefused,
@@ -52,6 +53,8 @@ export interface LoaderDependencies {
   readonly transformer: Pick<Transformer, 'run' | 'release'>;
   readonly records: Pick<LoadRecords, 'append' | 'appendStep'>;
   readonly turns: LoadTurns;
+  /** Budgets of what is stored here. */
+  readonly budgets?: Pick<StorageBudgets, 'verdictOf'> | undefined;
   /** Epoch ms. */
   readonly clock: Clock;
   /** Ms of a monotonic clock. */
@@ -254,6 +257,7 @@ export class WarehouseLoader {
     this.#isRequested = false;
     try {
       const warehouse = await this.#open(destination);
+      this.#checkBudget(warehouse, destination);
       let hasMore = false;
       for (const lane of this.#lanes(destination)) {
         const more = await this.#loadLane({ warehouse, destination, lane, isRequested });
@@ -268,6 +272,12 @@ export class WarehouseLoader {
       if (this.#closing.signal.aborted) return;
       await this.#fail(destination, error, elapsed() - began);
     }
+  }
+
+  /** What is stored here waits in the log while the workspace is over a budget of the disk. */
+  #checkBudget({ storesHere }: Warehouse, { workspace_id }: Destination): void {
+    const over = storesHere === true ? this.#dependencies.budgets?.verdictOf(workspace_id) : undefined;
+    if (over !== undefined) throw new Unavailable(`the workspace is over its budget ${over.budget}`);
   }
 
   /** One piece of maintenance behind each load that left nothing. Its failure is told, and delays no load. */
@@ -351,7 +361,7 @@ export class WarehouseLoader {
     this.#passed.delete(lane.id);
     this.#recorded.delete(lane.id);
     if (lane.id === LIVE_LANE) this.#noteUntil(read, ranges, began);
-    const record = await this.#record(destination, {
+    const load = {
       ...made.recordOf(result),
       lane: lane.id,
       id: made.batch.ledger.batch,
@@ -361,7 +371,8 @@ export class WarehouseLoader {
       ended: made.batch.ledger.loadedAt,
       ...(lane.id === LIVE_LANE && this.#loadedUntil !== undefined && { until: iso(this.#loadedUntil) }),
       ...noteOf([note, replacedNote(replaced), made.note]),
-    });
+    };
+    const record = await this.#record(destination, load, warehouse.storesHere === true ? read.bytes : 0);
     if (isFinished) this.#finished.add(lane.id);
     await this.#reportProgress(loading, done, made.events, seq, isFinished);
     const { type: connector } = destination;
@@ -398,6 +409,7 @@ export class WarehouseLoader {
   async #record(
     destination: Destination,
     load: Omit<LoadRecord, 'kind' | 'destination_id' | 'workspace_id' | 'totals'>,
+    storedBytes = 0,
   ): Promise<LoadRecord> {
     const { history, records } = this.#dependencies;
     const { workspace_id, id: destination_id } = destination;
@@ -405,7 +417,7 @@ export class WarehouseLoader {
     const totals: Record<string, number> = { ...this.#totals };
     for (const [table, rows] of Object.entries(load.rows)) totals[table] = (totals[table] ?? 0) + rows;
     const record: LoadRecord = { kind: 'loaded', destination_id, workspace_id, ...load, totals };
-    await records.append(record);
+    await records.append(record, storedBytes);
     this.#totals = totals;
     this.#recorded.add(load.lane);
     return record;

@@ -25,13 +25,14 @@ export class LoadRecords {
     this.#count = countWritten(log, () => countsFormIn(catalog.state));
   }
 
-  append(record: LoadRecord): Promise<void> {
-    return this.#append(TOPIC.loads, record.destination_id, record.workspace_id, record);
+  /** `storedBytes`: of rows that the load has put on the disk of this process. */
+  append(record: LoadRecord, storedBytes = 0): Promise<void> {
+    return this.#append(TOPIC.loads, record.destination_id, record.workspace_id, record, { storedBytes });
   }
 
   appendStep(step: ReplayStep): Promise<void> {
     const headers = { [HEADER.replay]: step.replay_id };
-    return this.#append(TOPIC.replays, step.replay_id, step.workspace_id, step, headers);
+    return this.#append(TOPIC.replays, step.replay_id, step.workspace_id, step, { headers });
   }
 
   async #append(
@@ -39,17 +40,17 @@ export class LoadRecords {
     key: string,
     workspaceId: string,
     value: object,
-    more: NewEntry['headers'] = {},
+    more: { readonly headers?: NewEntry['headers']; readonly storedBytes?: number },
   ): Promise<void> {
     const headers = {
       [HEADER.catalogPosition]: String(this.#catalog.position),
       [HEADER.workspaceId]: workspaceId,
-      ...more,
+      ...more.headers,
     };
     const entry = { key, value: JSON.stringify(value), headers };
     await this.#log.append(topic, [entry]);
     const bytes = new BytesTally();
-    bytes.written(workspaceId, recordBytes(entry));
+    bytes.written(workspaceId, recordBytes(entry) + (more.storedBytes ?? 0));
     await this.#count(bytes);
   }
 }

@@ -16,7 +16,9 @@ import type { BucketSettings } from '../../s3/settings.ts';
 import type { LakeStore, StoredFile } from './store.ts';
 
 /** Bytes of an object that is read: loaders write smaller ones. */
-const MAX_OBJECT_BYTES = 128 * 1_024 * 1_024;
+const MAX_OBJECT_BYTES = 64 * 1_024 * 1_024;
+/** Pages of one list, of 1,000 names each: a service may say that there are more for ever. */
+const MAX_PAGES = 1_000;
 /** Calls carry megabytes: they may take longer than those of other destinations, by this factor. */
 const TRANSFER = 6;
 /** Codes of a conditional write whose key is there, and of an object that is not. */
@@ -28,6 +30,8 @@ const MISSING = new Set(['NoSuchKey', 'NotFound', 'NoSuchVersion']);
  * same bytes, and once one has removed it the other one finds nothing to copy.
  */
 export class BucketStore implements LakeStore {
+  /** A copy under way writes what it has read, although its source is gone by then. */
+  readonly lateMoveMs = 15_000;
   readonly #client: ReturnType<typeof openS3>['client'];
   readonly #connections: ReturnType<typeof openS3>['connections'];
   readonly #deadlines: Deadlines;
@@ -131,12 +135,14 @@ export class BucketStore implements LakeStore {
 
   async *#pages(what: { readonly Prefix: string; readonly Delimiter?: string }, signal: AbortSignal) {
     let token: string | undefined;
-    do {
+    for (let pages = 0; pages < MAX_PAGES; pages++) {
       const command = new ListObjectsV2Command({ Bucket: this.#bucket, ...what, ContinuationToken: token });
       const page = await this.#run(signal, (abortSignal) => this.#client.send(command, { abortSignal }));
       yield page;
       token = page.IsTruncated === true ? page.NextContinuationToken : undefined;
-    } while (token !== undefined);
+      if (token === undefined) return;
+    }
+    throw new WarehouseRefused(`more than ${MAX_PAGES}000 objects are below ${what.Prefix}`);
   }
 
   /** Undefined where the service refuses the call with one of these codes. */

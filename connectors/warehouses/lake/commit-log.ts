@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { isObject, newId, parseObject, Unavailable, WarehouseRefused } from '@tributary/core';
 import type { LakeStore } from './store.ts';
 
@@ -9,10 +10,12 @@ export const STAGING = `${OWN}/staging`;
 const DIGITS = 12;
 /** Entries that are kept: the newest one counts, the others tell a person what happened. */
 const KEPT = 100;
+/** How often it is looked whether another process has published its change, ms. */
+const POLL_MS = 200;
 /** Staged files that are written or moved at a time. */
 const FILES_AT_ONCE = 8;
 /** Staged files of attempts that never became an entry are removed after so long, ms. */
-const ORPHANED_AFTER_MS = 86_400_000;
+const ORPHANED_AFTER_MS = 3_600_000;
 
 interface Move {
   readonly from: string;
@@ -101,6 +104,8 @@ export class CommitLog {
   readonly #store: LakeStore;
   /** The newest entry that is known to be published. */
   #published = 0;
+  /** The staging folder of the last change that this process tried to commit. */
+  #own: string | undefined;
 
   constructor(store: LakeStore) {
     this.#store = store;
@@ -111,8 +116,7 @@ export class CommitLog {
     const n = await this.#newestNumber(signal);
     if (n === 0 || n === this.#published) return n;
     const entry = entryOf(n, await this.#store.read(entryName(n), signal));
-    const left = await this.#store.names(entry.staging, signal);
-    if (left.length > 0) await this.#publish(entry, signal);
+    if (!(await this.#isPublishedByOther(entry, signal))) await this.#publish(entry, signal);
     this.#published = n;
     return n;
   }
@@ -126,6 +130,7 @@ export class CommitLog {
       throw new Unavailable('staged files were removed: they are made again');
     await this.#store.settle(signal);
     const text = Buffer.from(JSON.stringify(entry));
+    this.#own = folder;
     const isCreated = await this.#store.create(entryName(entry.n), text, signal);
     // One that was removed as an old one could be created once more.
     if (!isCreated || (await this.#newestNumber(signal)) >= entry.n + KEPT) {
@@ -147,6 +152,17 @@ export class CommitLog {
     }
     for (const { name, changedAt } of await this.#store.files(STAGING, signal))
       if (changedAt < now - ORPHANED_AFTER_MS) await this.#store.remove(name, signal);
+  }
+
+  /** Waits for the process that committed the entry, where its moves could come late; false where it has not published it. */
+  async #isPublishedByOther({ staging }: Entry, signal: AbortSignal): Promise<boolean> {
+    const patience = staging === this.#own ? 0 : this.#store.lateMoveMs;
+    const until = performance.now() + patience;
+    for (;;) {
+      if ((await this.#store.names(staging, signal)).length === 0) return true;
+      if (performance.now() >= until) return false;
+      await sleep(POLL_MS);
+    }
   }
 
   async #newestNumber(signal: AbortSignal): Promise<number> {

@@ -386,10 +386,12 @@ class Compaction {
       this.#left = [...(await tables())];
     }
     while (this.#clock() - began < PIECE_MS) {
-      const [table] = this.#left;
+      // One that cannot be merged keeps no other from it.
+      const table = this.#left.shift();
       if (table === undefined) return false;
-      if (await merge(table)) return true;
-      this.#left.shift();
+      if (!(await merge(table))) continue;
+      this.#left.unshift(table);
+      return true;
     }
     return this.#left.length > 0;
   }

@@ -10,6 +10,7 @@ export const UNFINISHED = '.tmp';
 
 /** A lake in a folder of this machine. Nothing is remembered of the folder, which a person may change at any time. */
 export class FolderStore implements LakeStore {
+  readonly lateMoveMs = 0;
   readonly #dataFolder: string;
   readonly #parts: readonly string[];
   readonly #root: string;

@@ -1,6 +1,6 @@
 import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import type { ColumnType } from '@tributary/core';
-import { parquetMetadata, parquetRead, type SchemaElement } from 'hyparquet';
+import { type FileMetaData, parquetMetadata, parquetRead, type SchemaElement } from 'hyparquet';
 import { ByteWriter, ParquetWriter } from 'hyparquet-writer';
 import { type Cell, DECIMAL } from './cells.ts';
 
@@ -17,6 +17,8 @@ export interface Rows {
 /** Rows of a row group at most. */
 const GROUP_ROWS = 50_000;
 const DECIMAL_BYTES = 16;
+/** Bytes of one column in a row group: a batch has a quarter. */
+const MAX_CHUNK_BYTES = 64 * 1_024 * 1_024;
 /** Rows from which on compressing a page is worth it. */
 const COMPRESSED_ROWS = 50;
 /** Compresses better than Snappy, and faster, as it is native code. */
@@ -106,6 +108,7 @@ export async function* readTable(
   { columns, received }: Selection = {},
 ): AsyncGenerator<Rows> {
   const metadata = parquetMetadata(bytes);
+  checkBounds(metadata);
   const types = new Map(metadata.schema.slice(1).map((element) => [element.name, typeOf(element)]));
   const wanted = new Map([...types].filter(([name]) => columns?.includes(name) ?? true));
   const physical = { ...metadata, schema: metadata.schema.map(physicalOf) };
@@ -126,7 +129,7 @@ export async function* readTable(
         columns: [...wanted.keys()],
         rowStart,
         rowEnd,
-        compressors: { [CODEC]: (input) => zstdDecompressSync(input) },
+        compressors: { [CODEC]: decompressed },
         parsers: { stringFromBytes: textOf },
         geoparquet: false,
         onChunk: ({ columnName, columnData }) => {
@@ -140,6 +143,22 @@ export async function* readTable(
     }
     rowStart = rowEnd;
   }
+}
+
+/** The service that has the files may be anybody's: what it says of them must not take the memory of this process. */
+function checkBounds({ row_groups }: FileMetaData): void {
+  for (const { num_rows, columns } of row_groups)
+    for (const { meta_data } of columns)
+      if (
+        num_rows > GROUP_ROWS ||
+        meta_data?.num_values !== num_rows ||
+        meta_data.total_uncompressed_size > MAX_CHUNK_BYTES
+      )
+        throw new Error('a row group of another writer');
+}
+
+function decompressed(input: Uint8Array, bytes: number): Uint8Array {
+  return zstdDecompressSync(input, { maxOutputLength: Math.min(bytes, MAX_CHUNK_BYTES) });
 }
 
 /** Raw values are read: the reader would make doubles of decimals, and milliseconds of times. */

@@ -15,6 +15,7 @@ import { readFile, widenedCells, writable } from './table-files.ts';
 
 /** Files of `users`, of `identity_map` and of the versions: a change of a profile rewrites one of each. */
 const BUCKETS = 32;
+const ROWS_OF_GROUP = 20_000;
 
 const VERSION_COLUMNS: Columns = new Map<string, ColumnType>([
   ['ucid', 'text'],
@@ -165,16 +166,25 @@ async function stageBucket(
   { change, added }: BucketChange,
 ): Promise<void> {
   const writer = new TableWriter(columns);
-  const add = (rows: readonly Row[]) => {
+  let rows: Row[] = [];
+  const flush = () => {
     const cells = Array.from(
       columns.keys(),
       (column) => [column, rows.map((row) => row.get(column) ?? null)] as const,
     );
     writer.add(new Map(cells), rows.length);
+    rows = [];
   };
-  for await (const rows of readFile(store, name, {}, signal))
-    add(rowsIn(rows, columns).flatMap((row) => change(row) ?? []));
-  add(added());
+  for await (const some of readFile(store, name, {}, signal)) {
+    for (const row of rowsIn(some, columns)) {
+      const changed = change(row);
+      if (changed !== undefined) rows.push(changed);
+    }
+    // Each change of a profile writes the bucket anew: its row groups do not become small.
+    if (rows.length >= ROWS_OF_GROUP) flush();
+  }
+  rows.push(...added());
+  flush();
   // Also without rows: a name that is used again is never removed.
   await staging.put(name, writer.finish(), signal);
 }

@@ -7,14 +7,15 @@ import { openedOnUse } from '../opened-on-use.ts';
 import { description, LIMITS, readSettings } from './settings.ts';
 import type { LakeStore } from './store.ts';
 
-export const lake: WarehouseKind = { description, open };
+export const lakeWarehouse: WarehouseKind = { description, open };
 
 function open(context: ConnectorContext, destination: ConnectorDestination): Warehouse {
-  return openedOnUse(LIMITS, async () => {
+  const lake = openedOnUse(LIMITS, async () => {
     const { Lake } = await import('./engine.ts');
     const store = await openStore(context, destination);
     return new Lake(store, { destinationId: destination.id, clock: context.clock });
   });
+  return destination.settings.folder === undefined ? lake : { ...lake, storesHere: true };
 }
 
 async function openStore(

@@ -9,6 +9,7 @@ import {
   type ProfileChangeValue,
   type ReplayStep,
   type Rule,
+  type StorageBudgets,
   TOPIC,
   Unavailable,
   type Warehouse,
@@ -23,7 +24,12 @@ import { MemoryWarehouse } from './memory-warehouse.ts';
 const WAREHOUSE = nameId('warehouse');
 const OTHER_WORKSPACE = '00000000-0000-4000-8000-00000000000f';
 
-async function setUpLoading({ rule }: { readonly rule?: Partial<Rule> } = {}) {
+interface Setup {
+  readonly rule?: Partial<Rule>;
+  readonly budgets?: Pick<StorageBudgets, 'verdictOf' | 'add'>;
+}
+
+async function setUpLoading({ rule, budgets }: Setup = {}) {
   const log = await openLog();
   const set = setUp({}, { log });
   const { catalog, time } = set;
@@ -56,7 +62,13 @@ async function setUpLoading({ rule }: { readonly rule?: Partial<Rule> } = {}) {
   /** The loaders of a process. */
   const start = (own: Warehouse = warehouse) => {
     const connectors = { ...set.dependencies.connectors, warehouse: () => own };
-    const loads = createLoads({ ...set.dependencies, log, connectors, catalogCharacters: 1_000_000 });
+    const loads = createLoads({
+      ...set.dependencies,
+      log,
+      connectors,
+      catalogCharacters: 1_000_000,
+      ...(budgets && { budgets }),
+    });
     onTestFinished(() => loads.close());
     loads.begin(() => [{ topic: TOPIC.loads, partition: 0 }]);
     return loads;
@@ -214,6 +226,26 @@ describe('a loader', () => {
     expect(ids()).toHaveLength(3);
     await until(() => loads.health()[0]?.circuit === 'closed');
     expect(loads.health()).toMatchObject([{ oldest_waiting_at: null }]);
+  });
+
+  it('waits with what it stores on this disk while the workspace is over a budget', async () => {
+    let isOver = true;
+    const over = { action: 'stop_output', budget: 'bytes_held', used: 2, limit: 1, retryAfterMs: 1 } as const;
+    const budgets = { verdictOf: () => (isOver ? over : undefined), add: () => undefined };
+    const { accept, start, loaded, ids, warehouse } = await setUpLoading({ budgets });
+    warehouse.storesHere = true;
+    await accept(...orders(0, 3));
+    const loads = start();
+    const [failure] = await loaded(1, 'failed');
+    expect(failure).toMatchObject({
+      code: 'unavailable',
+      note: 'the workspace is over its budget bytes_held',
+    });
+    expect(ids()).toEqual([]);
+    isOver = false;
+    loads.request(WAREHOUSE);
+    await loaded(1);
+    expect(ids()).toHaveLength(3);
   });
 
   it('maintains the warehouse a piece after each load, and loads on where that fails', async () => {

@@ -31,6 +31,7 @@ const LIMITS: WarehouseLimits = {
 /** A warehouse in memory that keeps the promises of the port. Several may share `tables` and `ledger`, as processes do. */
 export class MemoryWarehouse implements Warehouse {
   readonly limits: WarehouseLimits;
+  storesHere?: true;
   readonly tables = new Map<string, MemoryTable>();
   readonly ledger: LedgerRow[] = [];
   readonly batches: WarehouseBatch[] = [];

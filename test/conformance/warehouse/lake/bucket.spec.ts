@@ -1,14 +1,15 @@
-import { Unavailable } from '@tributary/core';
-import { afterEach, expect, it } from 'vitest';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { newId, Unavailable } from '@tributary/core';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { createTestConnectors, WORKSPACE_ID } from '../../connector/suite/harness.ts';
 import { signal, TestLoader, track } from '../suite/harness.ts';
 import { profileChange } from '../suite/profiles.ts';
 import { bucketHarness } from './bucket-harness.ts';
 
-let harness: Awaited<ReturnType<typeof bucketHarness>>;
-afterEach(() => harness.close());
-
 it('a lake in a bucket has each row once, also after a lost answer, and widens its columns', async () => {
-  harness = await bucketHarness();
+  const harness = await bucketHarness();
+  onTestFinished(() => harness.close());
   const loader = new TestLoader(harness.open());
   expect(await loader.warehouse.test(signal)).toEqual({ ok: true });
   await loader.load([track('Order', { n: 1 })], {
@@ -30,9 +31,57 @@ it('a lake in a bucket has each row once, also after a lost answer, and widens i
 });
 
 it('a service without conditional writes is told by the connection test', async () => {
-  harness = await bucketHarness({ knowsConditions: false });
+  const harness = await bucketHarness({ knowsConditions: false });
+  onTestFinished(() => harness.close());
   expect(await harness.open().test(signal)).toEqual({
     ok: false,
     reason: 'files cannot be created exclusively there',
+  });
+});
+
+describe('the service of a bucket', () => {
+  const settings = {
+    region: 'eu-central-1',
+    bucket: 'customer-lake',
+    prefix: 'tributary',
+    path_style: true,
+    access_key_id: 'key-id',
+    secret_access_key: 'secret-of-the-key',
+  };
+  const tested = async (endpoint: string, egressAllow: readonly string[] = []) => {
+    const connectors = createTestConnectors({ egressAllow });
+    onTestFinished(() => connectors.close());
+    const destination = {
+      id: newId(),
+      workspaceId: WORKSPACE_ID,
+      version: 1,
+      settings: { ...settings, endpoint },
+    };
+    const result = await connectors.warehouse('lake', destination)?.test(signal);
+    expect(JSON.stringify(result)).not.toContain('secret-of-the-key');
+    return result;
+  };
+
+  it('is not reached at an address of the operator', async () => {
+    expect(await tested('http://10.0.0.1')).toEqual({ ok: false, reason: 'address not allowed' });
+  });
+
+  it.each([
+    [
+      'a document with a declaration',
+      '<!DOCTYPE x [<!ENTITY e "eeee">]><ListBucketResult/>',
+      'the answer cannot be understood',
+    ],
+    ['a document without an end', '<ListBucketResult>'.repeat(200_000), 'the answer is too long'],
+    ['no document', 'hello', expect.any(String)],
+  ])('that answers with %s is told as such', async (_title, body, reason) => {
+    const server = createServer((_, response) =>
+      response.writeHead(200, { 'content-type': 'application/xml' }).end(body),
+    );
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    onTestFinished(() => void server.close());
+    const { port } = server.address() as AddressInfo;
+    const result = await tested(`http://127.0.0.1:${port}`, ['127.0.0.0/8']);
+    expect(result).toEqual({ ok: false, reason });
   });
 });

@@ -1,6 +1,6 @@
-import { appendFile, chmod, mkdir, readdir, readFile, rm, unlink, writeFile } from 'node:fs/promises';
+import { appendFile, mkdir, readdir, readFile, rm, truncate, unlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type CanonicalEvent, Unavailable } from '@tributary/core';
+import { type CanonicalEvent, newId, Unavailable } from '@tributary/core';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type FileChange, type FileFaults, fileError } from '../../../helpers/file-faults.ts';
 import { parquetTable } from '../suite/duckdb.ts';
@@ -215,6 +215,21 @@ describe('a lake in a folder', () => {
     expect(await filesIn('order')).toHaveLength(1);
   });
 
+  it('keeps the type of a column whose table is too large to be written anew', async () => {
+    const loader = new TestLoader(harness.open());
+    await loader.load([track('Order', { n: 1 })]);
+    const large = join(harness.folder, 'order/received_date=2020-01-01');
+    await mkdir(large);
+    const file = join(large, `00000000-00000001-${newId()}.parquet`);
+    await writeFile(file, '');
+    await truncate(file, 3 * 1_024 ** 3);
+    const { drifts } = await loader.load([track('Order', { n: 2.5 }), track('Order', { n: 3 })]);
+    expect(drifts).toEqual([expect.objectContaining({ table: 'order', column: 'n', kind: 'held' })]);
+    await unlink(file);
+    expect((await harness.rows('order')).map(({ n }) => n).sort()).toEqual(['1', '3', null]);
+    expect((await harness.rows('discards')).map(({ value }) => value)).toEqual(['2.5']);
+  });
+
   it('has a column for a property that is called as its partition', async () => {
     const loader = new TestLoader(harness.open());
     await loader.load([track('Order', { receivedDate: 'mine', date: 'today' })]);
@@ -237,7 +252,6 @@ describe('a lake in a folder', () => {
     await loader.load([track('Order', { n: 1 })]);
     const lanes = await readdir(join(harness.folder, '_tributary/lanes'), { recursive: true });
     const lane = lanes.find((name) => name.endsWith('live.json')) ?? '';
-    await chmod(join(harness.folder, '_tributary/lanes', lane), 0o600);
     await writeFile(join(harness.folder, '_tributary/lanes', lane), '{"seq": "all"}');
     await expect(loader.warehouse.newest('live', signal)).rejects.toThrow(/changed by hand/);
   });
