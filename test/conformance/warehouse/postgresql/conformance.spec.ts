@@ -10,9 +10,9 @@ import {
   noEngine,
   WORKSPACE_ID,
 } from '../../connector/suite/harness.ts';
+import { startCommitProxy } from '../suite/commit-proxy.ts';
 import { signal, TestLoader, track, type WarehouseHarness } from '../suite/harness.ts';
 import { warehouseConformance } from '../suite/warehouse.conformance.ts';
-import { startCommitProxy } from './commit-proxy.ts';
 
 const server = await postgresServer();
 
@@ -108,6 +108,9 @@ describe.skipIf(server === undefined)('on a real engine', () => {
 
 type Quote = (name: string) => string;
 
+/** The message "command complete" of a commit. */
+const COMMITTED = { answer: 'C\0\0\0\x0bCOMMIT\0' };
+
 const TYPES: Readonly<Record<string, ColumnType>> = {
   boolean: 'boolean',
   bigint: 'bigint',
@@ -120,7 +123,7 @@ const TYPES: Readonly<Record<string, ColumnType>> = {
 /** A schema of its own on a server of the spec, behind a proxy. */
 async function postgresqlHarness({ url: address }: RunningEngine) {
   const url = new URL(address);
-  const proxy = await startCommitProxy({ host: url.hostname, port: Number(url.port) });
+  const proxy = await startCommitProxy({ host: url.hostname, port: Number(url.port) }, COMMITTED);
   const schema = freshPrefix().replace('.', '_"warehouse');
   const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`;
   const of = (table: string) => `${quoted(schema)}.${quoted(table)}`;

@@ -481,7 +481,7 @@ export function warehouseConformance(name: string, create: () => Promise<Warehou
         [
           track('Order', { n: 1 }, { user_id: 'ann' }),
           track('Order', { n: 2 }, { user_id: 'bob' }),
-          track('Order', { n: 'a\0' }, { user_id: 'ann', environment: 'development' }),
+          track('Order', { n: 'a\ud800' }, { user_id: 'ann', environment: 'development' }),
           track('Other', {}, { user_id: 'zoe', anonymous_id: 'device-of-ann' }),
         ],
         { changes: [profileChange('U1', 1, { plan: 'free' }, ['ann'])] },
