@@ -22,6 +22,7 @@ import { postgres } from './postgres/connector.ts';
 import { redis } from './redis/connector.ts';
 import { s3 } from './s3/connector.ts';
 import { segmentKinds } from './segment/connector.ts';
+import { clickhouseWarehouse } from './warehouses/clickhouse/warehouse.ts';
 import { postgresqlWarehouse } from './warehouses/postgresql/warehouse.ts';
 import { webhook } from './webhook/connector.ts';
 
@@ -39,7 +40,7 @@ export const CONNECTOR_KINDS: readonly ConnectorKind[] = [
 ];
 
 /** All kinds of warehouses. */
-export const WAREHOUSE_KINDS: readonly WarehouseKind[] = [postgresqlWarehouse];
+export const WAREHOUSE_KINDS: readonly WarehouseKind[] = [postgresqlWarehouse, clickhouseWarehouse];
 
 export interface ConnectorsOptions {
   /** Address ranges (CIDRs) that connections may go to although they are not public. */
