@@ -24,6 +24,7 @@ import { redis } from './redis/connector.ts';
 import { s3 } from './s3/connector.ts';
 import { PARTNER_SECRETS, segmentKinds } from './segment/connector.ts';
 import { bigqueryWarehouse } from './warehouses/bigquery/warehouse.ts';
+import { clickhouseWarehouse } from './warehouses/clickhouse/warehouse.ts';
 import { lakeWarehouse } from './warehouses/lake/warehouse.ts';
 import { postgresqlWarehouse } from './warehouses/postgresql/warehouse.ts';
 import { redshiftWarehouse } from './warehouses/redshift/warehouse.ts';
@@ -49,6 +50,7 @@ export const WAREHOUSE_KINDS: readonly WarehouseKind[] = [
   lakeWarehouse,
   postgresqlWarehouse,
   redshiftWarehouse,
+  clickhouseWarehouse,
   bigqueryWarehouse,
 ];
 

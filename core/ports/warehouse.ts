@@ -137,7 +137,8 @@ export type CommitResult =
  *
  * Promises:
  * - `commit` makes the rows and the ledger row durable together, or nothing. When it rejects, either may be the case: the
- *   ledger tells.
+ *   ledger tells. An engine without transactions over tables may leave rows of a batch that is not in the ledger: the next
+ *   batch from there leaves them as they are, by their ids and versions.
  * - No value is cut or rounded: rows hold only values that `limits` and the columns' types allow.
  * - Every identifier is quoted; nothing is built from an answer of the engine that was not checked.
  * - All connections go through the egress guard; each call ends soon after its signal is aborted.

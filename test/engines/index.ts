@@ -1,3 +1,4 @@
+import { clickhouseEngine } from './clickhouse.ts';
 import { elasticsearchEngine } from './elasticsearch.ts';
 import { kafkaEngine } from './kafka.ts';
 import type { Machine } from './machine.ts';
@@ -29,5 +30,6 @@ export function enginesOf(machine: Machine) {
     elasticsearch: elasticsearchEngine(machine),
     schemaRegistry: schemaRegistryEngine(machine),
     postgres: postgresEngine(machine),
+    clickhouse: clickhouseEngine(machine),
   };
 }

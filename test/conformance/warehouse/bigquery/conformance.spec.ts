@@ -11,8 +11,8 @@ import {
   noEngine,
   WORKSPACE_ID,
 } from '../../connector/suite/harness.ts';
-import { startCommitProxy } from '../postgresql/commit-proxy.ts';
 import { columnsOf, connectReader, quoted, rowsOf } from '../postgresql/reader.ts';
+import { startCommitProxy } from '../suite/commit-proxy.ts';
 import type { WarehouseHarness } from '../suite/harness.ts';
 import { warehouseConformance } from '../suite/warehouse.conformance.ts';
 import { startBigqueryApi } from './api.ts';

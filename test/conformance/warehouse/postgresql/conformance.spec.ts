@@ -9,10 +9,10 @@ import {
   noEngine,
   WORKSPACE_ID,
 } from '../../connector/suite/harness.ts';
+import { startCommitProxy } from '../suite/commit-proxy.ts';
 import { signal, TestLoader, track, type WarehouseHarness } from '../suite/harness.ts';
 import { warehouseConformance } from '../suite/warehouse.conformance.ts';
-import { startCommitProxy } from './commit-proxy.ts';
-import { columnsOf, connectReader, quoted, rowsOf } from './reader.ts';
+import { COMMITTED, columnsOf, connectReader, quoted, rowsOf } from './reader.ts';
 
 const server = await postgresServer();
 
@@ -111,7 +111,7 @@ type Quote = (name: string) => string;
 /** A schema of its own on a server of the spec, behind a proxy. */
 async function postgresqlHarness({ url: address }: RunningEngine) {
   const url = new URL(address);
-  const proxy = await startCommitProxy({ host: url.hostname, port: Number(url.port) });
+  const proxy = await startCommitProxy({ host: url.hostname, port: Number(url.port) }, COMMITTED);
   const schema = freshPrefix().replace('.', '_"warehouse');
   const of = (table: string) => `${quoted(schema)}.${quoted(table)}`;
   const reader = await connectReader(address);

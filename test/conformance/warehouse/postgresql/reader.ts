@@ -71,3 +71,6 @@ export async function rowsOf(
     ),
   );
 }
+
+/** The message "command complete" of a commit. */
+export const COMMITTED = { answer: 'C\0\0\0\x0bCOMMIT\0' };

@@ -8,7 +8,8 @@ import S3rver from 's3rver';
 import type { RunningEngine } from '../../../engines/index.ts';
 import { freshPrefix } from '../../../helpers/engines.ts';
 import { createTestConnectors, ENGINE_CONNECTORS, WORKSPACE_ID } from '../../connector/suite/harness.ts';
-import { startCommitProxy } from '../postgresql/commit-proxy.ts';
+import { COMMITTED } from '../postgresql/reader.ts';
+import { startCommitProxy } from '../suite/commit-proxy.ts';
 import type { WarehouseHarness } from '../suite/harness.ts';
 import { FUNCTIONS, startTranslation } from './translation.ts';
 
@@ -76,7 +77,7 @@ export async function redshiftHarness({ url: address }: RunningEngine) {
     return bucket.read(key);
   };
   const translation = await startTranslation({ host: url.hostname, port: Number(url.port) }, { read });
-  const proxy = await startCommitProxy({ host: '127.0.0.1', port: translation.port });
+  const proxy = await startCommitProxy({ host: '127.0.0.1', port: translation.port }, COMMITTED);
   const schema = freshPrefix().replaceAll(/[^a-z0-9]/g, '_');
   const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`;
   const of = (table: string) => `${quoted(schema)}.${quoted(table)}`;

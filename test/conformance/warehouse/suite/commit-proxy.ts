@@ -1,6 +1,6 @@
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 
-/** A proxy in front of PostgreSQL. */
+/** A proxy in front of a server. */
 export interface CommitProxy {
   readonly port: number;
   /** Ends the connection in place of the answer to the next commit. */
@@ -12,13 +12,14 @@ export interface CommitProxy {
   close(): Promise<void>;
 }
 
-/** The message "command complete" of a commit. */
-const COMMITTED = Buffer.from('C\0\0\0\x0bCOMMIT\0');
+/** What a commit is known by: bytes of its request, or of its answer. */
+export type CommitMark = { readonly request: string } | { readonly answer: string };
 
-export async function startCommitProxy(target: {
-  readonly host: string;
-  readonly port: number;
-}): Promise<CommitProxy> {
+export async function startCommitProxy(
+  target: { readonly host: string; readonly port: number },
+  /** Absent where no commit is lost by it. */
+  mark?: CommitMark,
+): Promise<CommitProxy> {
   const open = new Set<Socket>();
   let losesNext = false;
   let isRefusing = false;
@@ -34,17 +35,24 @@ export async function startCommitProxy(target: {
       open.delete(client);
       engine.destroy();
     });
+    let losesAnswer = false;
     client.on('data', (chunk: Buffer) => {
+      if (losesNext && mark !== undefined && 'request' in mark && chunk.includes(mark.request)) {
+        losesNext = false;
+        losesAnswer = true;
+      }
       const isLast = bytesLeft <= chunk.length;
       engine.write(isLast ? chunk.subarray(0, bytesLeft) : chunk);
       bytesLeft = isLast ? Number.POSITIVE_INFINITY : bytesLeft - chunk.length;
       if (isLast) client.destroy();
     });
     engine.on('data', (chunk: Buffer) => {
-      if (losesNext && chunk.includes(COMMITTED)) {
+      if (losesNext && mark !== undefined && 'answer' in mark && chunk.includes(mark.answer)) {
         losesNext = false;
-        client.destroy();
-      } else client.write(chunk);
+        losesAnswer = true;
+      }
+      if (losesAnswer) client.destroy();
+      else client.write(chunk);
     });
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));

@@ -1,0 +1,460 @@
+import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import {
+  type ColumnType,
+  type CommitResult,
+  DISCARDS_TABLE,
+  type HeldColumn,
+  IDENTITY_MAP_TABLE,
+  joinColumnTypes,
+  type LedgerRow,
+  type TableChange,
+  type TableColumns,
+  Unavailable,
+  USERS_TABLE,
+  type Warehouse,
+  type WarehouseBatch,
+  WarehouseRefused,
+} from '@tributary/core';
+import { deletePeople, type People } from '../deletion.ts';
+import { LEDGER, ledgerRow } from '../ledger.ts';
+import { checkTypes, plannedTables } from '../tables.ts';
+import { BatchLoader, stagedBatch } from './batch-loader.ts';
+import { Claims } from './claim.ts';
+import { type ClickHouseServer, failureOf, mayConcernColumns, refusalText } from './server.ts';
+import { LIMITS } from './settings.ts';
+import {
+  DatabaseSql,
+  DESCRIBE,
+  describedColumn,
+  IS_ROW,
+  insertForgotten,
+  isVersioned,
+  literal,
+  quoted,
+  storedName,
+  type Widening,
+} from './sql.ts';
+
+/** Tables that one query describes: the answer is bounded. */
+const MAX_DESCRIBED = 32;
+/** Ids in one statement that deletes rows by their ids. */
+const MAX_IDS = 1_000;
+/** How often a mutation is looked at, ms. */
+const MUTATION_POLL_MS = 100;
+
+/** Engines of databases whose names are exclusive, and whose `drop ... sync` waits for the statements that use the table. */
+const DATABASE_ENGINES: ReadonlySet<string> = new Set(['Atomic', 'Replicated', 'Shared']);
+
+/** What the server has of a database. */
+interface Opened {
+  readonly sql: DatabaseSql;
+  readonly claims: Claims;
+}
+
+type Counts = Readonly<Record<string, number>>;
+
+/**
+ * ClickHouse as a warehouse. It has no transaction over tables, so a commit is a sequence of statements under a claim, which
+ * excludes all others and those of attempts that were given up (`Claims`):
+ *
+ * 1. all rows are staged in one table, which then becomes the claim;
+ * 2. of a batch whose seq is in the ledger nothing is written;
+ * 3. the rows of each table are inserted unless their id is there, then the profiles by their versions;
+ * 4. the row of the ledger is inserted, the batch is loaded;
+ * 5. the claim is dropped.
+ *
+ * A crash before 4 leaves rows without a row of the ledger. The batch is then planned again from the log: its rows that are there
+ * are left alone, and so are its profiles, also where the next batch has other bounds. A crash behind 4 leaves a claim, which
+ * the next attempt drops. A statement that still runs when its connection or loader is gone has ended before the next attempt
+ * reads anything, because that attempt drops the staging first.
+ */
+export class ClickHouseWarehouse implements Warehouse {
+  readonly limits = LIMITS;
+  readonly #server: ClickHouseServer;
+  readonly #destinationId: string;
+  readonly #database: string;
+  #opened: Opened | undefined;
+
+  constructor(server: ClickHouseServer, destinationId: string, database: string) {
+    this.#server = server;
+    this.#destinationId = destinationId;
+    this.#database = database;
+  }
+
+  newest(lane: string, signal: AbortSignal): Promise<LedgerRow | undefined> {
+    return this.#run(async () => {
+      const { sql, claims } = await this.#open(signal);
+      const own = await this.#ownTables(signal);
+      if (!own.includes(LEDGER)) await this.#server.run(sql.createLedger(), signal);
+      await claims.sweep(own, signal);
+      const [row] = await this.#server.rows(
+        `select seq, batch, ranges, counts, formatDateTime(loaded_at, '%Y-%m-%dT%H:%i:%S.%fZ', 'UTC') as loaded_at
+         from ${sql.table(LEDGER)} where destination_id = {destination:String} and lane = {lane:String}
+         order by seq desc limit 1`,
+        signal,
+        { destination: this.#destinationId, lane },
+      );
+      return row === undefined ? undefined : ledgerRow(lane, row);
+    });
+  }
+
+  describe(tables: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, TableColumns>> {
+    return this.#run(() => this.#describe(tables, signal));
+  }
+
+  alter(changes: readonly TableChange[], signal: AbortSignal): Promise<readonly HeldColumn[]> {
+    return this.#run(async () => {
+      const { claims } = await this.#open(signal);
+      // New columns change nothing for other attempts, but values must not be rewritten while rows are inserted.
+      const widening = changes.filter(({ widen }) => widen.size > 0);
+      const held = await this.#alter(
+        changes.filter(({ widen }) => widen.size === 0),
+        signal,
+      );
+      if (widening.length === 0) return held;
+      const more = await claims.hold(nothing, signal, () => this.#alter(widening, signal));
+      return [...held, ...more];
+    });
+  }
+
+  commit(batch: WarehouseBatch, signal: AbortSignal): Promise<CommitResult> {
+    return this.#run(async () => {
+      const { sql, claims } = await this.#open(signal);
+      const lines = (attempt: string) => stagedBatch(attempt, batch, this.#destinationId);
+      return claims.hold(lines, signal, async (staged): Promise<CommitResult> => {
+        if (await this.#isLoaded(sql, batch.ledger, signal)) return { done: false };
+        const tables = plannedTables(batch).map(({ table }) => table);
+        checkTypes(batch, await this.#describe(tables, signal));
+        const before = await this.#totals(tables, signal);
+        const mutate = (table: string, mutation: string) => this.#mutate(table, mutation, signal);
+        const loader = new BatchLoader(this.#server, sql, claims, { staged, signal, mutate });
+        await loader.load(batch);
+        // No row of the ledger was inserted where another attempt took this one for dead.
+        if (!(await this.#isLoaded(sql, batch.ledger, signal)))
+          throw new Unavailable('another attempt ended the load');
+        const after = await this.#totals(tables, signal);
+        const inserted = tables.map((table) => [table, (after.get(table) ?? 0) - (before.get(table) ?? 0)]);
+        return { done: true, inserted: Object.fromEntries(inserted), refused: loader.refused };
+      });
+    });
+  }
+
+  delete(people: People, signal: AbortSignal): Promise<Counts> {
+    return this.#run(async () => {
+      const { sql, claims } = await this.#open(signal);
+      return claims.hold(nothing, signal, async () => {
+        const described = await this.#describe(await this.#loadedTables(signal), signal);
+        const statements = {
+          table: (name: string) => `@${name}@`,
+          quoted,
+          placeholder: (index: number) => `{${index}}`,
+          remove: (statement: string, values: readonly string[]) => {
+            const [, table = ''] = /^delete from @(\w+)@ where /.exec(statement) ?? [];
+            const condition = statement
+              .slice(`delete from @${table}@ where `.length)
+              // To text, and null stays null, which a cast in a mutation refuses.
+              .replace(/cast\((`\w+`) as varchar\(65535\)\)/g, 'toString($1)')
+              .replace(/@(\w+)@|\{(\d+)\}/g, (_, name?: string, place?: string) =>
+                name === undefined ? literal(values[Number(place) - 1] ?? '') : sql.stored(name),
+              );
+            return this.#remove(sql, table, condition, signal);
+          },
+        };
+        return deletePeople(statements, described, people);
+      });
+    });
+  }
+
+  async test(
+    signal: AbortSignal,
+  ): Promise<{ readonly ok: true } | { readonly ok: false; readonly reason: string }> {
+    try {
+      await this.#run(() => this.#tryRights(signal));
+      return { ok: true };
+    } catch (error) {
+      if (error instanceof Unavailable || error instanceof WarehouseRefused)
+        return { ok: false, reason: error.message };
+      throw error;
+    }
+  }
+
+  close(): Promise<void> {
+    return this.#server.close();
+  }
+
+  /** Makes the database where it is missing. The right to make it is needed only then. */
+  async #open(signal: AbortSignal): Promise<Opened> {
+    if (this.#opened !== undefined) return this.#opened;
+    let engine = await this.#databaseEngine(signal);
+    if (engine === undefined) {
+      await this.#server.run(`create database if not exists ${quoted(this.#database)}`, signal);
+      engine = await this.#databaseEngine(signal);
+    }
+    if (engine === undefined) throw new Unavailable('the database was dropped');
+    const sql = this.#sqlFor(engine);
+    if (engine === 'Replicated') this.#server.addSettings(REPLICATED_SETTINGS);
+    this.#opened = { sql, claims: new Claims(this.#server, sql) };
+    return this.#opened;
+  }
+
+  async #databaseEngine(signal: AbortSignal): Promise<string | undefined> {
+    const query = 'select engine from system.databases where name = {database:String}';
+    const [row] = await this.#server.rows(query, signal, { database: this.#database });
+    return row === undefined ? undefined : String(row.engine);
+  }
+
+  #sqlFor(engine: string): DatabaseSql {
+    if (!DATABASE_ENGINES.has(engine))
+      throw new WarehouseRefused(`the database is of the engine ${engine}: it must be Atomic or Replicated`);
+    return new DatabaseSql(this.#database, engine === 'Replicated');
+  }
+
+  async #describe(
+    tables: readonly string[],
+    signal: AbortSignal,
+  ): Promise<ReadonlyMap<string, TableColumns>> {
+    const described = new Map<string, Map<string, ColumnType | undefined>>();
+    const names = new Map(tables.map((table) => [storedName(table), table]));
+    const stored = [...names.keys()];
+    for (let at = 0; at < stored.length; at += MAX_DESCRIBED) {
+      const values = { database: this.#database, tables: stored.slice(at, at + MAX_DESCRIBED) };
+      for (const row of await this.#server.rows(DESCRIBE, signal, values)) {
+        const column = describedColumn(row);
+        const table = column && names.get(column.table);
+        if (column === undefined || table === undefined)
+          throw new Unavailable('the server did not describe its tables');
+        if (column.name.startsWith('_tributary_')) continue;
+        const known = described.get(table) ?? new Map<string, ColumnType | undefined>();
+        described.set(table, known.set(column.name, column.type));
+      }
+    }
+    const versioned = tables.filter((table) => isVersioned(table) && described.has(table));
+    if (versioned.length === 0) return described;
+    // Without its view a table is missing to those who query it: it is made again.
+    const views = await this.#names(`engine = 'View' and name in {names:Array(String)}`, signal, {
+      names: versioned,
+    });
+    for (const table of versioned) if (!views.includes(table)) described.delete(table);
+    return described;
+  }
+
+  async #names(
+    condition: string,
+    signal: AbortSignal,
+    values: Readonly<Record<string, string | readonly string[]>>,
+  ): Promise<readonly string[]> {
+    const query = `select name from system.tables where database = {database:String} and ${condition}`;
+    const rows = await this.#server.rows(query, signal, { database: this.#database, ...values });
+    return rows.map(({ name }) => String(name));
+  }
+
+  /** The loader's own tables. */
+  #ownTables(signal: AbortSignal): Promise<readonly string[]> {
+    return this.#names(`startsWith(name, '_tributary_')`, signal, {});
+  }
+
+  /** Tables with the columns that a loader gives all of them. */
+  async #loadedTables(signal: AbortSignal): Promise<readonly string[]> {
+    const query = `select table from system.columns
+      where database = {database:String} and name in ('_unmapped', 'loaded_at') and not startsWith(table, '_tributary_')
+      group by table having count() = 2`;
+    const rows = await this.#server.rows(query, signal, { database: this.#database });
+    const ofEvents = rows.map(({ table }) => String(table));
+    return [...new Set([...ofEvents, USERS_TABLE, DISCARDS_TABLE, IDENTITY_MAP_TABLE])];
+  }
+
+  /** Rows by table. */
+  async #totals(tables: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, number>> {
+    const names = new Map(tables.map((table) => [storedName(table), table]));
+    const query = `select name, total_rows from system.tables
+      where database = {database:String} and name in {names:Array(String)}`;
+    const values = { database: this.#database, names: [...names.keys()] };
+    const rows = await this.#server.rows(query, signal, values);
+    return new Map(rows.map(({ name, total_rows: total }) => [names.get(String(name)) ?? '', Number(total)]));
+  }
+
+  async #isLoaded(sql: DatabaseSql, { lane, seq }: LedgerRow, signal: AbortSignal): Promise<boolean> {
+    const rows = await this.#server.rows(
+      `select 1 from ${sql.table(LEDGER)}
+       where destination_id = {destination:String} and lane = {lane:String} and seq = {seq:UInt64} limit 1`,
+      signal,
+      { destination: this.#destinationId, lane, seq: String(seq) },
+    );
+    return rows.length > 0;
+  }
+
+  async #alter(changes: readonly TableChange[], signal: AbortSignal): Promise<readonly HeldColumn[]> {
+    const { sql } = await this.#open(signal);
+    const held: HeldColumn[] = [];
+    const described = await this.#describe(
+      changes.map(({ table }) => table),
+      signal,
+    );
+    for (const change of changes) {
+      const { table } = change;
+      let columns = described.get(table);
+      if (columns === undefined) {
+        for (const statement of sql.create(change)) await this.#server.run(statement, signal);
+        // Another loader may have made it with fewer columns, and a versioned one may only have lost its view.
+        columns = (await this.#describe([table], signal)).get(table);
+        if (columns === undefined)
+          throw new WarehouseRefused(`"${table}" is no table of a loader: rename or drop it`);
+      }
+      await this.#alterTable(sql, change, columns, held, signal);
+    }
+    return held;
+  }
+
+  async #alterTable(
+    sql: DatabaseSql,
+    { table, add, widen }: TableChange,
+    columns: TableColumns,
+    held: HeldColumn[],
+    signal: AbortSignal,
+  ): Promise<void> {
+    const wanted = [...add, ...[...widen].map(([column, { to }]) => [column, to] as const)];
+    const missing = new Map(wanted.filter(([column]) => !columns.has(column)));
+    const narrow = new Map<string, Widening>();
+    for (const [column, to] of wanted) {
+      const from = columns.get(column);
+      if (from !== undefined && from !== to && joinColumnTypes(from, to) === to)
+        narrow.set(column, { from, to });
+    }
+    await this.#tryEach(table, missing, held, (some) =>
+      this.#server.run(sql.addColumns(table, some), signal),
+    );
+    await this.#tryEach(table, narrow, held, async (some) => {
+      await this.#server.run(sql.widenColumns(table, some), signal);
+      const texts = sql.finishTexts(table, some);
+      if (texts === undefined) return;
+      await this.#mutate(table, texts.mutation, signal);
+      await this.#server.run(texts.end, signal);
+    });
+    if (isVersioned(table) && wanted.length > 0) await this.#server.run(sql.view(table), signal);
+  }
+
+  /** Changes columns at once, and where the server refuses that, each one alone. */
+  async #tryEach<T>(
+    table: string,
+    columns: ReadonlyMap<string, T>,
+    held: HeldColumn[],
+    change: (columns: ReadonlyMap<string, T>) => Promise<void>,
+  ): Promise<void> {
+    if (columns.size === 0) return;
+    try {
+      await change(columns);
+    } catch (error) {
+      if (!mayConcernColumns(error)) throw error;
+      if (columns.size > 1) {
+        for (const one of columns) await this.#tryEach(table, new Map([one]), held, change);
+        return;
+      }
+      for (const column of columns.keys()) held.push({ table, column, reason: refusalText(error) });
+    }
+  }
+
+  /** Runs a mutation and waits for its end, however long the server rewrites the table. */
+  async #mutate(table: string, mutation: string, signal: AbortSignal): Promise<void> {
+    await this.#server.run(`${mutation} settings mutations_sync = 0`, signal);
+    const query = `select latest_fail_reason as reason from system.mutations
+      where database = {database:String} and table = {table:String} and not is_done`;
+    const values = { database: this.#database, table: storedName(table) };
+    for (;;) {
+      const [row] = await this.#server.rows(query, signal, values);
+      if (row === undefined) return;
+      if (row.reason !== '')
+        throw new Unavailable(
+          `the table "${table}" cannot be rewritten: ${String(row.reason).slice(0, 300)}`,
+        );
+      await sleep(MUTATION_POLL_MS, undefined, { signal });
+    }
+  }
+
+  /** Deletes rows for good, not only from what readers see; resolves with their number. */
+  async #remove(sql: DatabaseSql, table: string, condition: string, signal: AbortSignal): Promise<number> {
+    const stored = sql.stored(table);
+    const remove = (which: string) =>
+      this.#mutate(table, `alter table ${stored} delete where ${which}`, signal);
+    const key = KEYS.get(table);
+    if (key === undefined) {
+      const final = isVersioned(table) ? 'final' : '';
+      const [row] = await this.#server.rows(
+        `select count() as n from ${stored} ${final} where ${condition}`,
+        signal,
+      );
+      const count = Number(row?.n);
+      if (count > 0) await remove(condition);
+      return count;
+    }
+    const rows = await this.#server.rows(
+      table === USERS_TABLE
+        ? `select distinct ucid as id from ${stored} where ${IS_ROW} and (${condition})`
+        : `select distinct id from ${stored} where ${condition}`,
+      signal,
+    );
+    for (let at = 0; at < rows.length; at += MAX_IDS) {
+      const ids = rows.slice(at, at + MAX_IDS).map(({ id }) => literal(String(id)));
+      const isTheirs = `${key} in (${ids.join(', ')})`;
+      if (table === USERS_TABLE) await this.#server.run(insertForgotten(stored, isTheirs), signal);
+      await remove(table === USERS_TABLE ? `${isTheirs} and ${IS_ROW}` : isTheirs);
+    }
+    return rows.length;
+  }
+
+  /** Does what loading does, with tables of its own. A right that is missing is told by the server's words. */
+  async #tryRights(signal: AbortSignal): Promise<void> {
+    const engine = await this.#databaseEngine(signal);
+    const name = quoted(this.#database);
+    if (engine === undefined) {
+      const rights =
+        'create database, create table, create view, drop table, drop view, alter, select, insert';
+      const answer = await this.#server.text(`check grant ${rights} on ${name}.*`, signal);
+      if (answer.trim() === '1') return;
+      throw new WarehouseRefused(
+        `there is no database ${name}, and a right to make it and its tables is missing: ${rights.toUpperCase()}`,
+      );
+    }
+    const sql = this.#sqlFor(engine);
+    const tested = `_tributary_test_${randomBytes(4).toString('hex')}`;
+    const table = sql.table(tested);
+    const view = sql.table(`${tested}_view`);
+    try {
+      const add = new Map<string, ColumnType>([['id', 'text']]);
+      for (const statement of sql.create({ table: `${tested}_`, add, widen: new Map() }))
+        await this.#server.run(statement, signal);
+      for (const statement of [
+        `rename table ${sql.table(`${tested}_`)} to ${table}`,
+        `insert into ${table} (id) select 'test'`,
+        sql.addColumns(tested, new Map([['n', 'bigint']])),
+        sql.widenColumns(tested, new Map([['n', { from: 'bigint', to: 'text' }]])),
+        `alter table ${table} delete where id = 'test'`,
+        `create view ${view} as select * from ${table}`,
+      ])
+        await this.#server.run(statement, signal);
+    } finally {
+      for (const made of [view, table, sql.table(`${tested}_`)])
+        await this.#server.run(`drop table if exists ${made} sync`, signal);
+    }
+  }
+
+  async #run<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      throw failureOf(error);
+    }
+  }
+}
+
+/** Tables whose rows are deleted by their ids: a condition would have to be the same on each replica, and for each version. */
+const KEYS: ReadonlyMap<string, string> = new Map([
+  [USERS_TABLE, 'ucid'],
+  [DISCARDS_TABLE, 'id'],
+]);
+
+/** With these a replica that answers a query has all that was acknowledged by another one. */
+const REPLICATED_SETTINGS = { insert_quorum: 'auto', insert_quorum_parallel: 0 };
+
+/** An attempt that stages nothing. */
+async function* nothing(): AsyncGenerator<string> {}
