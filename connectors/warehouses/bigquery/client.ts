@@ -6,7 +6,6 @@ import {
   type Json,
   type JsonObject,
   objectIn,
-  TributaryError,
   Unavailable,
   WarehouseRefused,
 } from '@tributary/core';
@@ -60,9 +59,7 @@ const TRANSIENT = new Set([
 const REASON_LENGTH = 300;
 
 /** What BigQuery refused. The message is its own, about tables and columns. */
-export class BigqueryRefusal extends TributaryError {
-  readonly code = 'bigquery_refusal';
-  readonly retryable = false;
+export class BigqueryRefusal extends Error {
   readonly reason: string;
   /** HTTP; of a job 200. */
   readonly status: number;

@@ -147,7 +147,8 @@ export class BigqueryWarehouse implements Warehouse {
 
   commit(batch: WarehouseBatch, signal: AbortSignal): Promise<CommitResult> {
     return this.#told(async () => {
-      const stage = `${STAGE}${batch.ledger.batch.replaceAll(/[^A-Za-z0-9]/g, '').slice(0, 16)}_${batch.attempt}_${idPart()}`;
+      const part = batch.ledger.batch.replaceAll(/[^A-Za-z0-9]/g, '').slice(0, 16);
+      const stage = `${STAGE}${part}_${batch.attempt}_${idPart().slice(-12)}`;
       const staged = await this.#stage(stage, batch, signal);
       const result = await this.#commitStaged(this.#of(stage), staged, batch, signal);
       // The stage ends by itself where this fails.

@@ -16,8 +16,14 @@ export interface ApiRequest {
 
 /** What a test makes of a request: another answer, an answer that is lost after the work, or a connection that ends before it. */
 export type Meddling =
-  | { readonly status: number; readonly body: JsonObject }
-  | { readonly loses: 'answer' | 'request' };
+  | { readonly status: number; readonly body: JsonObject; readonly loses?: undefined }
+  /** With a status the answer is that error. */
+  | { readonly loses: 'answer' | 'request'; readonly status?: number };
+
+/** An error as an answer. */
+export function refusal(status: number, reason: string, message = reason) {
+  return { status, body: { error: { code: status, message, errors: [{ reason, message }] } } };
+}
 
 interface Job {
   readonly reference: JsonObject;
@@ -28,14 +34,18 @@ interface Job {
 /** The REST API of BigQuery as loading uses it. */
 export interface BigqueryApi {
   readonly port: number;
-  /** All scripts of jobs, in their order. */
-  readonly scripts: readonly string[];
+  /** Is called with each script before it is run. */
+  record: ((sql: string) => Promise<void>) | undefined;
   /** The resources that tables were made from. */
   readonly resources: ReadonlyMap<string, JsonObject>;
   /** Is called with each request; what it returns is done instead of the answer. */
   meddle: ((request: ApiRequest) => Meddling | undefined) | undefined;
   /** Rows that the next load jobs lose without a word. */
   rowsLost: number;
+  /** A statement that begins so is not run, and its job ends there. */
+  endBefore: string | undefined;
+  /** What is taken as a token, and issued; undefined: none is issued. */
+  token: string | undefined;
   /** Properties of the dataset. */
   dataset: JsonObject;
   close(): Promise<void>;
@@ -50,7 +60,6 @@ const SYNC_MS = 300;
 export async function startBigqueryApi(pool: pg.Pool, dataset: Dataset): Promise<BigqueryApi> {
   const jobs = new Map<string, Job>();
   const uploads = new Map<string, JsonObject>();
-  const scripts: string[] = [];
   const resources = new Map<string, JsonObject>();
   const underWay = new Set<Promise<unknown>>();
 
@@ -65,7 +74,7 @@ export async function startBigqueryApi(pool: pg.Pool, dataset: Dataset): Promise
           const rows = await loadRows(pool, dataset, objectIn(load), lines, api.rowsLost);
           return { status: { state: 'DONE' }, statistics: { load: { outputRows: String(rows) } } };
         }
-        job.rows = await runScript(pool, dataset, objectIn(query));
+        job.rows = await runScript(pool, dataset, objectIn(query), api.endBefore);
         return { status: { state: 'DONE' }, statistics: {} };
       } catch (error) {
         if (!(error instanceof BackendError)) throw error;
@@ -107,7 +116,7 @@ export async function startBigqueryApi(pool: pg.Pool, dataset: Dataset): Promise
     }
     if (kind === 'jobs') {
       if (method === 'GET') return jobResource(known(name), 0);
-      scripts.push(sql);
+      await api.record?.(sql);
       return jobResource(begin(body, ''), SYNC_MS);
     }
     if (kind === 'queries') {
@@ -116,7 +125,10 @@ export async function startBigqueryApi(pool: pg.Pool, dataset: Dataset): Promise
       return { jobComplete: true, rows: job.rows.map((row) => ({ f: row.map((v) => ({ v })) })) };
     }
     if (below === '') return dataset.serve(pool, method, api.dataset);
-    if (method === 'GET' && table === '') return dataset.list(pool);
+    if (method === 'GET' && table === '') {
+      const names = await dataset.tables(pool);
+      return { tables: names.map((tableId) => ({ type: 'TABLE', tableReference: { tableId } })) };
+    }
     if (method === 'GET') return describeTable(pool, dataset, table);
     if (method === 'DELETE') return dataset.drop(pool, table);
     resources.set(String(objectIn(body.tableReference).tableId), body);
@@ -130,19 +142,21 @@ export async function startBigqueryApi(pool: pg.Pool, dataset: Dataset): Promise
       response.writeHead(status, { 'content-type': 'application/json', ...headers });
       response.end(JSON.stringify(body));
     };
-    if (pathname === '/token') return send(200, { access_token: 'a-token', expires_in: 3_600 });
+    if (pathname === '/token' && api.token === undefined) return send(400, { error: 'invalid_grant' });
+    if (pathname === '/token') return send(200, { access_token: api.token ?? '', expires_in: 3_600 });
     const path = pathname.replace(/^\/(upload\/)?bigquery\/v2\/projects\/[^/]+\//, '$1');
     const isLines = path.startsWith('upload/session');
     const body = isLines || text === '' ? {} : objectIn(JSON.parse(text));
     const sql = String(objectIn(objectIn(body.configuration).query).query ?? '');
     const seen: ApiRequest = { method: request.method ?? '', path, body, sql };
     const meddling = api.meddle?.(seen);
-    if (meddling !== undefined && 'status' in meddling) return send(meddling.status, meddling.body);
+    if (meddling !== undefined && meddling.loses === undefined) return send(meddling.status, meddling.body);
     if (meddling?.loses === 'request') return void request.socket.destroy();
     try {
-      if (request.headers.authorization !== 'Bearer a-token')
+      if (request.headers.authorization !== `Bearer ${api.token}`)
         throw new BackendError('authError', 'no token', 401);
       const answered = await answer(seen, isLines ? text : '');
+      if (meddling?.status !== undefined) return send(meddling.status, {});
       if (meddling?.loses === 'answer') return void request.socket.destroy();
       const { location } = objectIn(answered);
       const isSession = typeof location === 'string' && location.startsWith('/upload');
@@ -162,10 +176,12 @@ export async function startBigqueryApi(pool: pg.Pool, dataset: Dataset): Promise
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const api: BigqueryApi = {
     port: (server.address() as AddressInfo).port,
-    scripts,
+    record: undefined,
     resources,
     meddle: undefined,
     rowsLost: 0,
+    endBefore: undefined,
+    token: 'a-token',
     dataset: {},
     async close() {
       server.closeAllConnections();

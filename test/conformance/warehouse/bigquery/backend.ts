@@ -41,12 +41,12 @@ export class Dataset {
     return { location: 'EU', ...properties };
   }
 
-  async list(pool: pg.Pool): Promise<JsonObject> {
+  async tables(pool: pg.Pool): Promise<readonly string[]> {
     const { rows } = await pool.query<{ name: string }>(
       "select relname as name from pg_class where relnamespace = to_regnamespace($1)::oid and relkind = 'r'",
       [quoted(this.name)],
     );
-    return { tables: rows.map(({ name }) => ({ type: 'TABLE', tableReference: { tableId: name } })) };
+    return rows.map(({ name }) => name);
   }
 
   async drop(pool: pg.Pool, table: string): Promise<JsonObject> {
@@ -124,6 +124,19 @@ export async function describeTable(pool: pg.Pool, dataset: Dataset, table: stri
   return { type: first.kind === 'v' ? 'VIEW' : 'TABLE', schema: { fields } };
 }
 
+export async function columnTypes(
+  pool: pg.Pool,
+  dataset: Dataset,
+  table: string,
+): Promise<Readonly<Record<string, string>>> {
+  const { fields } = objectIn((await describeTable(pool, dataset, table)).schema);
+  const entries = (Array.isArray(fields) ? fields : []).map((field: Json) => {
+    const { name, type } = objectIn(field);
+    return [String(name), String(type)] as const;
+  });
+  return Object.fromEntries(entries);
+}
+
 /** Loads lines of JSON. The rows that are lost are counted as loaded. */
 export async function loadRows(
   pool: pg.Pool,
@@ -150,12 +163,15 @@ export async function runScript(
   pool: pg.Pool,
   dataset: Dataset,
   { query, queryParameters }: JsonObject,
+  endBefore: string | undefined,
 ): Promise<readonly (readonly (string | null)[])[]> {
   const parameters = parametersIn(queryParameters);
   const client = await pool.connect();
   try {
     await client.query(FUNCTIONS).catch(() => undefined);
-    return await told(() => new Script(client, dataset, parameters).run(String(query).split(';\n')));
+    return await told(() =>
+      new Script(client, dataset, parameters).run(String(query).split(';\n'), endBefore),
+    );
   } finally {
     await client.query('rollback; discard temp');
     client.release();
@@ -191,9 +207,16 @@ class Script {
     this.#parameters = parameters;
   }
 
-  async run(statements: readonly string[]): Promise<readonly (readonly (string | null)[])[]> {
+  async run(
+    statements: readonly string[],
+    endBefore: string | undefined,
+  ): Promise<readonly (readonly (string | null)[])[]> {
     let rows: readonly (readonly (string | null)[])[] = [];
-    for (const statement of statements) rows = await this.#statement(statement);
+    for (const statement of statements) {
+      const isEnd = endBefore !== undefined && isStep(statement, endBefore);
+      if (isEnd) throw new BackendError('stopped', 'Job execution was cancelled');
+      rows = await this.#statement(statement);
+    }
     return rows;
   }
 
@@ -292,6 +315,16 @@ class Script {
         );
     }
   }
+}
+
+/** Whether a statement is a step of writing columns anew. */
+function isStep(statement: string, step: string): boolean {
+  return statement.includes('_tributary_new_') || statement.includes('_tributary_old_')
+    ? statement
+        .replace(/`[^`]*`/g, '')
+        .replace('alter table  ', '')
+        .startsWith(step)
+    : false;
 }
 
 const INTEGERS: ReadonlySet<number> = new Set([pg.types.builtins.INT4, pg.types.builtins.INT8]);
