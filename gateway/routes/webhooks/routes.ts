@@ -24,9 +24,9 @@ import { callItems, MAX_BATCH, refusedEvent } from '../../ingestion/event.ts';
 import { createIngest, writeKeyOf } from '../../ingestion/ingest.ts';
 import { consumeEventQuota } from '../../limits/rate-limits.ts';
 import { parseJson } from '../../request-body/parse-json.ts';
-import { withoutByteOrderMark } from '../../request-body/request-body.ts';
+import { MAX_BODY_BYTES, withoutByteOrderMark } from '../../request-body/request-body.ts';
 import { signatureFault } from './signature.ts';
-import { webhookItem } from './webhook-event.ts';
+import { shownHeaders, webhookItem } from './webhook-event.ts';
 
 const path = Type.Object({
   writeKey: Type.String({ description: 'A write key of the source. It is the credential.' }),
@@ -101,6 +101,8 @@ export const webhookRoutes: FastifyPluginAsync<GatewayDependencies> = async (app
       const { payload, changes, isExact } = readPayload(request, bytes, webhook.kind);
       const payloads = payloadsIn(payload, webhook.kind);
       consumeEventQuota(dependencies, key, payloads.length);
+      const besideBytes = JSON.stringify(shownHeaders({ webhook, headers: request.headers })).length;
+      if (besideBytes * payloads.length > MAX_BODY_BYTES) throw payloadTooLarge('', HEADERS_TOO_LARGE);
       const digest = createHash('sha256').update(bytes).digest('hex');
       const received = { webhook, sourceId: source.id, headers: request.headers, changes };
       const isList = Array.isArray(payload);
@@ -112,7 +114,7 @@ export const webhookRoutes: FastifyPluginAsync<GatewayDependencies> = async (app
       const read = readBatch(items, key, {
         receivedAt: iso(clock()),
         isExact,
-        sent: { items: payloads, besideBytes: 0 },
+        sent: { items: payloads, besideBytes },
       });
       const invalid = read.rejected.map((rejected) =>
         items[rejected.index] === undefined ? { ...rejected, details: [NO_OBJECT] } : rejected,
@@ -148,6 +150,8 @@ export const webhookRoutes: FastifyPluginAsync<GatewayDependencies> = async (app
     }
   }
 };
+
+const HEADERS_TOO_LARGE = 'the headers that the source names count for each event of the list';
 
 const NO_OBJECT: ErrorDetail = { path: '', message: 'must be an object' };
 

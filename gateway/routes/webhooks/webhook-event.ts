@@ -109,19 +109,29 @@ function joined(texts: readonly (string | undefined)[]): string | undefined {
   return found.length === 0 ? undefined : found.join('.');
 }
 
-function contextOf({ webhook, headers }: ReceivedWebhook, id: string | undefined): JsonObject {
+function contextOf(received: ReceivedWebhook, id: string | undefined): JsonObject {
+  const headers = shownHeaders(received);
+  return {
+    kind: received.webhook.kind,
+    ...(id !== undefined && { id }),
+    ...(Object.keys(headers).length > 0 && { headers }),
+  };
+}
+
+/** The headers that each event of a request has in its context. */
+export function shownHeaders({
+  webhook,
+  headers,
+}: Pick<ReceivedWebhook, 'webhook' | 'headers'>): Readonly<Record<string, string>> {
   const { kind, message_id, event, user_id, anonymous_id, timestamp } = webhook;
   const places = [message_id, event, user_id, anonymous_id, timestamp].filter((place) => place !== undefined);
   const shown = [...KINDS[kind].headers, ...places.filter((place) => !isPointer(place))];
-  const found = shown.flatMap((name) => {
-    const value = headerOf(headers, name);
-    return value === undefined ? [] : [[name.toLowerCase(), value] as const];
-  });
-  return {
-    kind,
-    ...(id !== undefined && { id }),
-    ...(found.length > 0 && { headers: Object.fromEntries(found) }),
-  };
+  return Object.fromEntries(
+    shown.flatMap((name) => {
+      const value = headerOf(headers, name);
+      return value === undefined ? [] : [[name.toLowerCase(), value] as const];
+    }),
+  );
 }
 
 /** ISO 8601; undefined where no place holds a time that can be read. */

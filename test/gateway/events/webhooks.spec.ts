@@ -196,6 +196,14 @@ it('a payload that is larger than an event is refused', async () => {
   expect((await send(body, github(body, OTHER))).status).toBe(401);
 });
 
+it('a long header that each event of a list would have is refused', async () => {
+  const { send } = await receiver({ kind: 'none', event: 'X-Event' });
+  const list = JSON.stringify(Array.from({ length: 2_500 }, () => ({})));
+  expect(await send(list, { 'x-event': 'e'.repeat(10_000) })).toMatchObject({ status: 413, events: [] });
+  expect(await send(list, { 'x-event': 'e' })).toMatchObject({ status: 200, body: { accepted: 2_500 } });
+  expect(await send(`[${'{},'.repeat(2_500)}{}]`)).toMatchObject({ status: 400, events: [] });
+});
+
 it('a wrong signature is 401, names the header, and consumes no quota', async () => {
   const events = new TokenBuckets({ perSecond: 1, burst: 1, clock: () => 0 });
   const { dependencies } = test;
