@@ -40,6 +40,7 @@ import { sourceRoutes } from './routes/sources.ts';
 import { meRoutes, systemRoutes } from './routes/system.ts';
 import { trackingPlanRoutes } from './routes/tracking-plan.ts';
 import { warehouseRoutes } from './routes/warehouses.ts';
+import { webhookRoutes } from './routes/webhooks/routes.ts';
 import { storageRoutes, workspaceRoutes } from './routes/workspaces.ts';
 import { unknownPathsPlugin } from './server/create-server.ts';
 import { crossOriginPlugin } from './server/cross-origin.ts';
@@ -100,6 +101,7 @@ const GROUPS: readonly (readonly [name: string, description: string, ...routes: 
   ],
   ['replays', 'Send stored events through the rules or contracts again.', replayRoutes],
   ['sdks', 'The calls of SDKs that were made for Segment or RudderStack.', segmentRoutes],
+  ['webhooks', 'Webhooks of services without an SDK, which become events.', webhookRoutes],
   ['workspaces', 'The workspaces of an organization.', workspaceRoutes],
   ['organizations', 'Organizations, with the number that the profile API knows each by.', organizationRoutes],
   ['members', 'The members of an organization or a workspace, and their roles.', memberRoutes],
@@ -114,7 +116,7 @@ const GROUPS: readonly (readonly [name: string, description: string, ...routes: 
 ];
 
 /** Where the paths of a group begin, if not below `/api/v1`. */
-const PREFIXES: Readonly<Record<string, string>> = { profiles: '/cdp/v1', sdks: '' };
+const PREFIXES: Readonly<Record<string, string>> = { profiles: '/cdp/v1', sdks: '', webhooks: '' };
 
 /** The HTTP API of Tributary as a plugin. Registers on any server; tests need no port. */
 export const gateway: FastifyPluginAsync<GatewayDependencies> = async (app, dependencies) => {

@@ -1,5 +1,6 @@
 import type {
   Catalog,
+  CatalogSource,
   Clock,
   ConfirmationClaim,
   ConnectorCatalog,
@@ -23,6 +24,7 @@ import type {
   RecordProfileOperation,
   RequestMail,
   Sandbox,
+  Sealed,
   StorageBudgets,
   SystemView,
   TokenBuckets,
@@ -95,6 +97,10 @@ export interface GatewayDependencies {
   seal(destinationId: string, settings: JsonObject, secrets: readonly string[]): JsonObject;
   /** The destination with its secrets opened, to test its connection. Throws when no key opens them. */
   unseal(destination: Destination): ConnectorDestination;
+  /** Seals one secret of the webhook of a source. */
+  sealWebhookSecret(sourceId: string, secret: string): Sealed;
+  /** The secrets of the webhook of a source. Throws when no key opens one of them. */
+  webhookSecrets(source: CatalogSource): readonly string[];
   readonly random: (bytes: number) => Uint8Array;
   readonly clock: Clock;
   readonly logger: Logger;

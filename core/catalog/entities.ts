@@ -3,6 +3,7 @@ import type { AlertCondition, AlertRule } from '../alerts/alert.ts';
 import type { DestinationCondition } from '../delivery/destination-health.ts';
 import type { Environment, EventType, JsonObject } from '../event/event.ts';
 import type { ProfileSettings } from '../profiles/identity/profile-settings.ts';
+import type { Sealed } from '../security/secrets.ts';
 import type { SchemaColumn } from '../warehouse/schema.ts';
 
 /** Fields that the fold sets on every entity. Times are ISO 8601 UTC. */
@@ -105,6 +106,8 @@ export interface WriteKey extends KeyFields {
   readonly source_id: string | null;
   /** Events get the sender's IP address as `context.ip`. Absent: false, because addresses are personal data. */
   readonly collect_ip?: boolean;
+  /** Only webhooks of its source are accepted with it. Absent: false. */
+  readonly webhooks_only?: boolean;
 }
 
 /** A named origin of events, which write keys may refer to. */
@@ -115,7 +118,42 @@ export interface CatalogSource extends StoredEntity {
   readonly type: string;
   readonly description: string | null;
   readonly status: 'active';
+  /** Null or absent: it receives no webhooks. */
+  readonly webhook?: SourceWebhook | null;
   readonly created_by: string;
+}
+
+export const WEBHOOK_KINDS = ['github', 'stripe', 'shopify', 'standard', 'hmac', 'none'] as const;
+export type WebhookKind = (typeof WEBHOOK_KINDS)[number];
+
+export const HMAC_ALGORITHMS = ['sha1', 'sha256', 'sha512'] as const;
+export type HmacAlgorithm = (typeof HMAC_ALGORITHMS)[number];
+export const HMAC_ENCODINGS = ['hex', 'base64'] as const;
+export type HmacEncoding = (typeof HMAC_ENCODINGS)[number];
+
+/**
+ * How webhooks that another service sends to a source are verified and become events. A place is a JSON pointer into the
+ * payload, or the name of a header; absent, or where nothing is there: that of the kind.
+ */
+export interface SourceWebhook {
+  readonly kind: WebhookKind;
+  /** A request signed with any of them is accepted. Empty for `none` alone. */
+  readonly secrets: readonly Sealed[];
+  /** How a request of the kind `hmac` is signed; absent for all others. */
+  readonly hmac?: HmacSignature;
+  readonly message_id?: string;
+  readonly event?: string;
+  readonly user_id?: string;
+  readonly anonymous_id?: string;
+  readonly timestamp?: string;
+}
+
+/** The header has the prefix, and the encoded HMAC of the body behind it. */
+export interface HmacSignature {
+  readonly header: string;
+  readonly algorithm: HmacAlgorithm;
+  readonly encoding: HmacEncoding;
+  readonly prefix: string;
 }
 
 /** A credential for the profile API of one organization, limited to its scopes. */

@@ -48,7 +48,11 @@ const ring = new Map([
   ['k2', randomBytes(32)],
   ['k1', randomBytes(32)],
 ]);
-const location = { destinationId: '0b1f7a55-3c1e-4b8e-9a35-1e1d4a2c9f10', path: '/secret' };
+const location = {
+  kind: 'destination',
+  id: '0b1f7a55-3c1e-4b8e-9a35-1e1d4a2c9f10',
+  path: '/secret',
+} as const;
 
 describe('seal and unseal', () => {
   it('restore any JSON value', () => {
@@ -87,7 +91,8 @@ describe('seal and unseal', () => {
 
   it('refuse a secret that was moved to another destination or setting', () => {
     const sealed = seal(ring, location, 'x');
-    expect(unseal(ring, { ...location, destinationId: 'other' }, sealed).ok).toBe(false);
+    expect(unseal(ring, { ...location, id: 'other' }, sealed).ok).toBe(false);
+    expect(unseal(ring, { ...location, kind: 'source' }, sealed).ok).toBe(false);
     expect(unseal(ring, { ...location, path: '/headers' }, sealed).ok).toBe(false);
   });
 

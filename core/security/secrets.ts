@@ -39,9 +39,11 @@ export interface Sealed {
 }
 
 /** The location of a secret, which its seal is bound to: sealed text that was copied elsewhere does not open. */
-interface SecretLocation {
-  readonly destinationId: string;
-  /** JSON pointer below `settings`, e.g. `/secret`. */
+export interface SecretLocation {
+  readonly kind: 'destination' | 'source';
+  /** Of that entity. */
+  readonly id: string;
+  /** JSON pointer: of a destination below `settings`, e.g. `/secret`. */
   readonly path: string;
 }
 
@@ -105,6 +107,6 @@ function open(key: Uint8Array, location: SecretLocation, iv: Uint8Array, bytes: 
   }
 }
 
-function boundTo(location: SecretLocation): Buffer {
-  return Buffer.from(JSON.stringify(['destination', location.destinationId, location.path]), 'utf8');
+function boundTo({ kind, id, path }: SecretLocation): Buffer {
+  return Buffer.from(JSON.stringify([kind, id, path]), 'utf8');
 }

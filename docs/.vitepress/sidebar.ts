@@ -25,6 +25,7 @@ const GROUPS: readonly Group[] = [
       'first-event',
       'browser-site',
       'server-sdks',
+      'inbound-webhooks',
       'contracts',
       'tracking-plan',
       'transformations',

@@ -19,8 +19,10 @@ import {
   bearerOf,
   type Caller,
   FOR_OPERATORS,
+  FOR_WEBHOOKS,
   isOperator,
   keyInBody,
+  keyInPath,
   keyOrBearerOf,
   keysInText,
   NO_ORGANIZATION,
@@ -40,6 +42,7 @@ interface RouteAccess {
   readonly operation: Operation;
   /** Called by SDKs made for Segment or RudderStack. */
   readonly sdk?: boolean;
+  readonly credentialIn?: 'path' | undefined;
 }
 
 /**
@@ -97,7 +100,7 @@ export const accessPlugin = fastifyPlugin<GatewayDependencies>(async (app, depen
   }
 
   app.addHook('onRequest', (request, _reply, done) => {
-    const { operation, sdk } = request.routeOptions.config;
+    const { operation, sdk, credentialIn } = request.routeOptions.config;
     if (operation === undefined) return done(); // no route: the not-found handler answers
     if (permissionOf(operation).public) return done();
     if (sdk && request.method === 'POST' && !namesCredential(request)) {
@@ -105,13 +108,17 @@ export const accessPlugin = fastifyPlugin<GatewayDependencies>(async (app, depen
       request.authenticateByBody = (text) => authenticateByBody(request, text);
       return done();
     }
-    const route = { operation, sdk: sdk === true };
+    const route = { operation, sdk: sdk === true, credentialIn };
     admit(request, route, credentialOf(request, route), done);
   });
 });
 
 /** The credential, from where the called API defines it. */
-function credentialOf(request: FastifyRequest, { operation, sdk }: RouteAccess): string | undefined {
+function credentialOf(
+  request: FastifyRequest,
+  { operation, sdk, credentialIn }: RouteAccess,
+): string | undefined {
+  if (credentialIn === 'path') return keyInPath(request);
   if (sdk) return sdkCredentialOf(request);
   return isOfProfiles(operation) ? keyOrBearerOf(request) : bearerOf(request);
 }
@@ -127,7 +134,7 @@ function isOfProfiles(operation: Operation): boolean {
 
 function authorize(
   request: FastifyRequest,
-  { operation, sdk }: RouteAccess,
+  { operation, credentialIn }: RouteAccess,
   { catalog, operators }: GatewayDependencies,
 ): void {
   const permission = permissionOf(operation);
@@ -136,8 +143,11 @@ function authorize(
   const { caller } = request;
   if (!permission.credentials.includes(caller.kind)) throw permissionDenied(wrongKind(caller, permission));
   if (permission.operator && !isOperator(caller, operators)) throw permissionDenied(FOR_OPERATORS);
-  if (sdk && caller.kind === 'write_key')
-    authorizeInWorkspace(request, permission, caller.key.workspace_id, catalog.state);
+  if (caller.kind === 'write_key') {
+    if (caller.key.webhooks_only === true && credentialIn !== 'path') throw permissionDenied(FOR_WEBHOOKS);
+    if (workspaceId === undefined)
+      authorizeInWorkspace(request, permission, caller.key.workspace_id, catalog.state);
+  }
   if (workspaceId !== undefined)
     authorizeInWorkspace(request, permission, workspaceId.toLowerCase(), catalog.state);
   if (organizationId !== undefined)

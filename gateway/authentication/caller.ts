@@ -76,6 +76,8 @@ declare module 'fastify' {
     operation?: Operation;
     /** Called by SDKs made for Segment or RudderStack, which send their credential and read errors in a form of their own. */
     sdk?: true;
+    /** The path has the write key; headers hold none, as they belong to another service. */
+    credentialIn?: 'path';
   }
 }
 
@@ -131,8 +133,12 @@ export function keysInText(text: Buffer): readonly string[] {
   return [...keys];
 }
 
-function keyInAddress({ params, query }: FastifyRequest): string | undefined {
-  return textIn(params, 'writeKey') ?? textIn(query, 'writeKey');
+function keyInAddress(request: FastifyRequest): string | undefined {
+  return keyInPath(request) ?? textIn(request.query, 'writeKey');
+}
+
+export function keyInPath({ params }: FastifyRequest): string | undefined {
+  return textIn(params, 'writeKey');
 }
 
 const BASIC = /^Basic +([A-Za-z0-9+/_-]+={0,2}) *$/i;
@@ -224,6 +230,8 @@ export const NO_WORKSPACE = 'the credential has no access to this workspace';
 export const NO_ORGANIZATION = 'the credential has no access to this organization';
 export const BY_ADMIN_OF_ORGANIZATION = 'an ID token with the role admin in the organization is needed';
 export const FOR_OPERATORS = 'this call is for operators of the installation, whom its settings name';
+
+export const FOR_WEBHOOKS = 'the write key was created for webhooks alone';
 
 export function roleTooLow(needed: WorkspaceRole, role: WorkspaceRole | undefined): string {
   return `the role ${needed} in the workspace is missing${role === undefined ? '' : `; the credential has ${role}`}`;

@@ -98,6 +98,7 @@ export function methodNotAllowed(): ApiError {
  * - `unknown_origin`: no part of the merged profile is known to come from the ucid.
  * - `not_a_warehouse`: the destination is loaded by nothing.
  * - `disabled`: the destination is disabled or paused.
+ * - `no_webhook`: the source of a write key takes no webhooks of this kind.
  * - `upgrade_pending`: processes of an older release may still run, and would stop at it.
  */
 type ConflictCode =
@@ -110,6 +111,7 @@ type ConflictCode =
   | 'unknown_origin'
   | 'not_a_warehouse'
   | 'disabled'
+  | 'no_webhook'
   | 'upgrade_pending';
 
 /** 409. `causes` names the entities that prevent the change, if any; `details` say more of the reason. */

@@ -39,7 +39,8 @@ export interface EventBody {
   readonly integrations?: JsonObject | null;
 }
 
-const MAX_MESSAGE_ID = 100;
+/** Characters of a `message_id`. */
+export const MAX_MESSAGE_ID = 100;
 
 const text = (description: string) => Type.String({ minLength: 1, description });
 const optionalText = (description: string, options: object = {}) =>

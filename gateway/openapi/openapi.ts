@@ -180,6 +180,7 @@ function schemesOf({ credentials }: Permission, sdk = false): readonly string[] 
 /** The resource of a path, as its tag. */
 function tagOf(url: string): string {
   if (url.startsWith('/cdp/')) return 'profiles';
+  if (url.startsWith('/webhooks/')) return 'webhooks';
   const [first = '', , ofScope = first] = url.replace('/api/v1/', '').split('/');
   return ofScope;
 }

@@ -10,7 +10,7 @@ import type { ErrorDetail } from '../errors/api-error.ts';
  * - `items`: as `exact`, but a fault within an item of `batch` is reported to the route, which rejects the item.
  * - `tolerant`, `tolerant items`: for senders that cannot react. All faults are reported to the route, none is refused.
  */
-export type BodyForm = 'strict' | 'exact' | 'items' | 'tolerant' | 'tolerant items';
+export type JsonForm = 'strict' | 'exact' | 'items' | 'tolerant' | 'tolerant items';
 
 type ParsedJson =
   | {
@@ -29,7 +29,7 @@ type ParsedJson =
  * `JSON.parse` alone handles common bodies; only a body with such content is read again, character by character.
  * `exactFrom`: see `readTolerantly`.
  */
-export function parseJson(body: Buffer, form: BodyForm = 'strict', exactFrom = 0): ParsedJson {
+export function parseJson(body: Buffer, form: JsonForm = 'strict', exactFrom = 0): ParsedJson {
   const isWhole = isUtf8(body);
   if (!isWhole && (form === 'strict' || form === 'exact')) return refuse('is not valid UTF-8');
   const text = body.toString(isWhole ? 'utf8' : 'latin1');

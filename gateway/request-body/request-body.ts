@@ -17,7 +17,7 @@ import type { GatewayDependencies } from '../dependencies.ts';
 import { bodyTooLarge, invalidRequest, unavailable, unsupportedMediaType } from '../errors/api-error.ts';
 import { isAuthenticated, ownersOf } from '../limits/memory-budgets.ts';
 import { disconnectSignal, FairSemaphore } from '../limits/turns.ts';
-import { type BodyForm, parseJson, type TolerantBody } from './parse-json.ts';
+import { type JsonForm, parseJson, type TolerantBody } from './parse-json.ts';
 
 /** Bytes of a body at most, as sent and inflated. */
 export const MAX_BODY_BYTES = 4 * 1024 * 1024;
@@ -70,8 +70,8 @@ declare module 'fastify' {
     parseBody(request: FastifyRequest, payload: Readable, done: Done): void;
   }
   interface FastifyContextConfig {
-    /** How faults of the body are treated. Default: `strict`. */
-    readonly body?: BodyForm;
+    /** How faults of the body are treated. Default: `strict`. `raw`: the route gets the bytes, inflated and not parsed. */
+    readonly body?: JsonForm | 'raw';
     /** From this depth of the body, or of an item of it, numbers keep their digits. Default: 0, everywhere. */
     readonly exactFrom?: number;
   }
@@ -147,7 +147,7 @@ export const bodyPlugin = fastifyPlugin<BodyDependencies>(async (app, { metrics,
   }
 
   async function prepare(request: FastifyRequest, body: Buffer): Promise<Buffer> {
-    const text = withoutByteOrderMark(await inflated(request, body));
+    const text = await inflated(request, body);
     await request.authenticateByBody?.(text);
     return text;
   }
@@ -158,8 +158,7 @@ export const bodyPlugin = fastifyPlugin<BodyDependencies>(async (app, { metrics,
       parseInto(request, text, done);
     };
     // Most events take this path, which awaits no promise.
-    if (request.authenticateByBody === undefined && !isCompressed(request))
-      parseText(withoutByteOrderMark(body));
+    if (request.authenticateByBody === undefined && !isCompressed(request)) parseText(body);
     else prepare(request, body).then(parseText, done);
   }
 
@@ -222,14 +221,19 @@ export const MERGE_PATCH_TYPE = 'application/merge-patch+json';
 /** A body of this type stays text. Only routes that add a parser for it accept it. */
 export const TEXT_TYPE = 'text/csv';
 
-function parseInto(request: FastifyRequest, text: Buffer, done: Done): void {
+function parseInto(request: FastifyRequest, bytes: Buffer, done: Done): void {
+  const { body, exactFrom } = request.routeOptions.config;
+  if (body === 'raw') {
+    done(null, bytes);
+    return;
+  }
+  const text = withoutByteOrderMark(bytes);
   if (request.headers['content-type']?.trimStart().toLowerCase().startsWith(TEXT_TYPE)) {
     if (isUtf8(text)) done(null, text.toString('utf8'));
     else done(invalidRequest({ path: '', message: 'is not valid UTF-8' }));
     return;
   }
   const none = { ok: true, value: undefined, read: undefined } as const;
-  const { body, exactFrom } = request.routeOptions.config;
   const parsed = text.length === 0 ? none : parseJson(text, body, exactFrom);
   if (parsed.ok) {
     if (parsed.read !== undefined) request.tolerantBody = parsed.read;
@@ -238,7 +242,7 @@ function parseInto(request: FastifyRequest, text: Buffer, done: Done): void {
 }
 
 /** Some libraries write a byte order mark before a text; it is not JSON. */
-function withoutByteOrderMark(text: Buffer): Buffer {
+export function withoutByteOrderMark(text: Buffer): Buffer {
   return text[0] === 0xef && text[1] === 0xbb && text[2] === 0xbf ? text.subarray(3) : text;
 }
 

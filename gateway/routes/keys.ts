@@ -319,6 +319,12 @@ const writeKeyBody = closed(
           'Fill `context.ip` of its events with the address they are sent from, where they have none. Addresses are personal data. Default false.',
       }),
     ),
+    webhooks_only: optional(
+      Type.Boolean({
+        description:
+          'Accept it in the address of webhooks of its source alone: then an event of the key was signed by their sender. Default false.',
+      }),
+    ),
   },
   { title: 'WriteKeyBody', examples: [{ name: 'shop', environment: 'production' }] },
 );
@@ -329,6 +335,7 @@ const writeKeyFields = {
   pubsub_topic: topic,
   source_id: nullable(uuid),
   collect_ip: Type.Boolean(),
+  webhooks_only: Type.Boolean(),
 };
 
 const writeKeyResource = Type.Object(writeKeyFields, { title: 'WriteKey' });
@@ -364,7 +371,12 @@ function presentWriteKey(
   { hash: _, ...key }: WriteKey,
   uses: ReadonlyMap<string, number>,
 ): Static<typeof writeKeyResource> {
-  return { ...key, collect_ip: key.collect_ip ?? false, last_used_at: lastUse(uses, key.id) };
+  return {
+    ...key,
+    collect_ip: key.collect_ip ?? false,
+    webhooks_only: key.webhooks_only ?? false,
+    last_used_at: lastUse(uses, key.id),
+  };
 }
 
 const writeKeyPath = '/workspaces/:workspaceId/event-keys';
@@ -393,10 +405,12 @@ export const writeKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
       response: { 201: createdWriteKey },
     }),
     async (request, reply) => {
-      const { name, environment, pubsub_topic: wanted, source_id, collect_ip } = request.body;
+      const { name, environment, pubsub_topic: wanted, source_id, collect_ip, webhooks_only } = request.body;
       const dedicated = topicsOf(request.workspace, dependencies);
       const topic = topicFor(environment, wanted ?? undefined, dedicated);
       const sourceId = sourceNamed(source_id ?? undefined, request.workspace.id, catalog.state);
+      if (webhooks_only === true && sourceId === null)
+        throw invalidRequest({ path: '/source_id', message: 'is required for webhooks' });
       const { raw, fields } = makeKeyFields(
         keyOwnerOf(request),
         dependencies,
@@ -414,6 +428,7 @@ export const writeKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
           pubsub_topic: topic,
           source_id: sourceId,
           ...(collect_ip === true ? { collect_ip } : {}),
+          ...(webhooks_only === true ? { webhooks_only } : {}),
         },
       });
       const key = entityOf(request, dependencies, 'write_key', fields.id);

@@ -15,7 +15,10 @@ const INGESTION = new RegExp(
 /** The paths of SDKs made for Segment or RudderStack. */
 const SDKS = /^\/(?:beacon\/)?v1\/|^\/sourceConfig\/?(?:\?|$)/;
 
-/** For requests without an `Origin`, which do not come from a page. */
+/** Their senders are servers, and the path has the write key. */
+const WEBHOOKS = /^\/webhooks\//;
+
+/** For requests without an `Origin`, which do not come from a page, and calls that none makes. */
 const NO_PAGE: FastifyCorsOptions = { origin: false };
 
 const COMMON: FastifyCorsOptions = {
@@ -67,7 +70,7 @@ export const crossOriginPlugin = fastifyPlugin<CrossOriginOptions>(async (app, o
   const sdks = forSdks(options.ingestionOrigins ?? ANY);
   const others = forOrigins(options.origins ?? []);
   const optionsFor = ({ url = '', method, headers }: FastifyRequest) => {
-    if (headers.origin === undefined && method !== 'OPTIONS') return NO_PAGE;
+    if ((headers.origin === undefined && method !== 'OPTIONS') || WEBHOOKS.test(url)) return NO_PAGE;
     return INGESTION.test(url) ? ingestion : SDKS.test(url) ? sdks : others;
   };
   // Browsers ask before a public page sends to a gateway in a private network.

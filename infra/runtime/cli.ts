@@ -127,7 +127,11 @@ function describeProgram(environment: Environment, run: Run): Command {
     );
   addAdminCommands(program, environment, run);
   addPlanCommands(program, environment, run);
-  const secrets = add(program, 'secrets', 'maintain the secrets of destinations').showHelpAfterError();
+  const secrets = add(
+    program,
+    'secrets',
+    'maintain the secrets of destinations and sources',
+  ).showHelpAfterError();
   add(secrets, 'rotate', 'seal all secrets under the first key').action(
     run(async () => (await import('../tools/secrets.ts')).rotateAllSecrets(environment)),
   );

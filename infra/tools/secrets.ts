@@ -1,19 +1,28 @@
 import {
   type Catalog,
+  type CatalogSource,
   type CatalogView,
   type Clock,
   type Destination,
+  type FactData,
   iso,
   isSealed,
-  type JsonObject,
   type KeyRing,
   newId,
+  type Sealed,
+  type SecretLocation,
   seal,
   TributaryError,
   unseal,
 } from '@tributary/core';
 import { type Environment, readConfig } from '../runtime/config/config.ts';
-import { addKeyToFile, hasKeyFile, readKeyRing } from '../runtime/wiring/secrets.ts';
+import {
+  addKeyToFile,
+  hasKeyFile,
+  readKeyRing,
+  settingOf,
+  webhookSecretOf,
+} from '../runtime/wiring/secrets.ts';
 import { openLogAndCatalog, runCommand } from './command.ts';
 
 /**
@@ -41,7 +50,11 @@ export async function rotateAllSecrets(environment: Environment): Promise<number
 function describe({ resealed, under }: Rotation, kids: readonly string[]): string {
   const [first = '', ...old] = kids;
   const lines = [
-    `${resealed} ${resealed === 1 ? 'destination' : 'destinations'} sealed anew under ${first}`,
+    ...HOLDERS.flatMap((kind) => {
+      const count = resealed[kind];
+      if (count === 0 && kind === 'source') return [];
+      return [`${count} ${kind}${count === 1 ? '' : 's'} sealed anew under ${first}`];
+    }),
     ...old.map((kid) => {
       const left = under.get(kid) ?? 0;
       return left === 0
@@ -59,9 +72,12 @@ class SecretsUnreadable extends TributaryError {
   readonly retryable = false;
 }
 
+/** The kinds of entities that have secrets. */
+const HOLDERS = ['destination', 'source'] as const satisfies readonly SecretLocation['kind'][];
+
 interface Rotation {
-  /** Number of destinations with secrets sealed again under the first key. */
-  readonly resealed: number;
+  /** Number of entities with secrets sealed again under the first key. */
+  readonly resealed: Readonly<Record<SecretLocation['kind'], number>>;
   /** Number of secrets sealed under each key, unknown keys included. */
   readonly under: ReadonlyMap<string, number>;
 }
@@ -72,27 +88,38 @@ interface RotationTools {
   readonly clock: Clock;
 }
 
+/** An entity with secrets. */
+interface Holder {
+  readonly kind: SecretLocation['kind'];
+  readonly entity: Destination | CatalogSource;
+  readonly secrets: readonly { readonly location: SecretLocation; readonly sealed: Sealed }[];
+  /** The change of the entity that replaces its secrets. */
+  change(replace: (location: SecretLocation, sealed: Sealed) => Sealed): SecretsChange;
+}
+
+type SecretsChange = {
+  readonly [T in 'destination.updated' | 'source.updated']: { readonly type: T; readonly data: FactData[T] };
+}['destination.updated' | 'source.updated'];
+
 const CATCH_UP_MS = 30_000;
-/** Attempts for one destination. An attempt conflicts only if the destination was changed meanwhile. */
+/** Attempts for one entity. An attempt conflicts only if the entity was changed meanwhile. */
 const MAX_TRIES = 100;
 
 /**
  * Seals every secret of the catalog under the first key of the ring, by facts for the version that they were made from: a
  * concurrent edit is kept, and its secrets are sealed again. May be repeated at any time, also after being killed. Before
- * the first fact every secret is opened: `SecretsUnreadable` lists the destinations whose secrets no key opens.
+ * the first fact every secret is opened: `SecretsUnreadable` lists the entities whose secrets no key opens.
  */
 async function rotateSecrets({ catalog, ring, clock }: RotationTools): Promise<Rotation> {
   await catalog.catchUp(CATCH_UP_MS);
-  const all = destinationsOf(catalog.state);
-  const faults = all.flatMap((destination) => faultsOf(ring, destination));
+  const all = holdersOf(catalog.state);
+  const faults = all.flatMap((holder) => faultsOf(ring, holder));
   if (faults.length > 0)
     throw new SecretsUnreadable(
       `nothing was changed, as some secrets open with no key:\n${faults.join('\n')}`,
     );
-  let resealed = 0;
-  for (const { workspace_id, id } of all) {
-    if (await resealOne({ catalog, ring, clock }, workspace_id, id)) resealed++;
-  }
+  const resealed = { destination: 0, source: 0 };
+  for (const holder of all) if (await resealOne({ catalog, ring, clock }, holder)) resealed[holder.kind]++;
   await catalog.catchUp(CATCH_UP_MS);
   return { resealed, under: secretsByKey(catalog.state) };
 }
@@ -100,65 +127,111 @@ async function rotateSecrets({ catalog, ring, clock }: RotationTools): Promise<R
 /** The number of secrets sealed under each key. */
 function secretsByKey(state: CatalogView): ReadonlyMap<string, number> {
   const counts = new Map<string, number>();
-  for (const destination of destinationsOf(state))
-    for (const kid of kidsOf(destination)) counts.set(kid, (counts.get(kid) ?? 0) + 1);
+  for (const holder of holdersOf(state))
+    for (const kid of kidsOf(holder)) counts.set(kid, (counts.get(kid) ?? 0) + 1);
   return counts;
 }
 
-function destinationsOf(state: CatalogView): readonly Destination[] {
-  return [...state.workspaceIds()].flatMap((id) => state.entities('destination', id));
+function holdersOf(state: CatalogView): readonly Holder[] {
+  return [...state.workspaceIds()].flatMap((id) => [
+    ...state.entities('destination', id).map(destinationHolder),
+    ...state.entities('source', id).map(sourceHolder),
+  ]);
 }
 
-function kidsOf({ settings }: Destination): readonly string[] {
-  return Object.values(settings).flatMap((value) =>
-    isSealed(value) ? [value.$sealed.split('.', 1)[0] ?? ''] : [],
-  );
+/** The entity as it is now; undefined when it was deleted. */
+function current(state: CatalogView, { kind, entity: { workspace_id, id } }: Holder): Holder | undefined {
+  if (kind === 'source') {
+    const source = state.entity('source', workspace_id, id);
+    return source && sourceHolder(source);
+  }
+  const destination = state.entity('destination', workspace_id, id);
+  return destination && destinationHolder(destination);
 }
 
-function faultsOf(ring: KeyRing, { id, workspace_id, name, settings }: Destination): readonly string[] {
-  return Object.entries(settings).flatMap(([setting, value]) => {
-    const opened = isSealed(value)
-      ? unseal(ring, { destinationId: id, path: `/${setting}` }, value)
-      : undefined;
-    return opened === undefined || opened.ok
+function destinationHolder(destination: Destination): Holder {
+  const settings = Object.entries(destination.settings);
+  const locationOf = (name: string) => settingOf(destination.id, name);
+  return {
+    kind: 'destination',
+    entity: destination,
+    secrets: settings.flatMap(([name, value]) =>
+      isSealed(value) ? [{ location: locationOf(name), sealed: value }] : [],
+    ),
+    change: (replace) => ({
+      type: 'destination.updated',
+      data: {
+        settings: Object.fromEntries(
+          settings.map(([name, value]) => [
+            name,
+            isSealed(value) ? { ...replace(locationOf(name), value) } : value,
+          ]),
+        ),
+      },
+    }),
+  };
+}
+
+function sourceHolder(source: CatalogSource): Holder {
+  const { webhook = null } = source;
+  const location = webhookSecretOf(source.id);
+  return {
+    kind: 'source',
+    entity: source,
+    secrets: (webhook?.secrets ?? []).map((sealed) => ({ location, sealed })),
+    change: (replace) => ({
+      type: 'source.updated',
+      data: {
+        webhook: webhook && {
+          ...webhook,
+          secrets: webhook.secrets.map((sealed) => replace(location, sealed)),
+        },
+      },
+    }),
+  };
+}
+
+function kidsOf({ secrets }: Holder): readonly string[] {
+  return secrets.map(({ sealed }) => sealed.$sealed.split('.', 1)[0] ?? '');
+}
+
+function faultsOf(
+  ring: KeyRing,
+  { kind, entity: { id, workspace_id, name }, secrets }: Holder,
+): readonly string[] {
+  return secrets.flatMap(({ location, sealed }) => {
+    const opened = unseal(ring, location, sealed);
+    return opened.ok
       ? []
-      : [`  destination ${id} ("${name}") of workspace ${workspace_id}: ${setting}: ${opened.fault}`];
+      : [
+          `  ${kind} ${id} ("${name}") of workspace ${workspace_id}: ${location.path.slice(1)}: ${opened.fault}`,
+        ];
   });
 }
 
-/** False if no secret was under another key, or the destination does not exist any more. */
-async function resealOne(
-  { catalog, ring, clock }: RotationTools,
-  workspaceId: string,
-  id: string,
-): Promise<boolean> {
+/** False if no secret was under another key, or the entity does not exist any more. */
+async function resealOne({ catalog, ring, clock }: RotationTools, holder: Holder): Promise<boolean> {
   const [first] = ring.keys();
   for (let tries = 0; tries < MAX_TRIES; tries++) {
-    const stored = catalog.state.entity('destination', workspaceId, id);
+    const stored = current(catalog.state, holder);
     if (stored === undefined || kidsOf(stored).every((kid) => kid === first)) return false;
     const faults = faultsOf(ring, stored);
     if (faults.length > 0) throw new SecretsUnreadable(`a secret opens with no key:\n${faults.join('\n')}`);
     const verdict = await catalog.propose({
+      ...stored.change((location, sealed) => resealed(ring, location, sealed)),
       v: 1,
-      type: 'destination.updated',
-      entity: id,
-      expected_version: stored.version,
-      data: { settings: resealed(ring, id, stored.settings) },
+      entity: stored.entity.id,
+      expected_version: stored.entity.version,
       by: 'operator:secrets',
       from: { address: '', request_id: newId() },
       at: iso(clock()),
     });
     if (verdict.applied) return true;
   }
-  throw new SecretsUnreadable(`destination ${id} is changed all the time: run it again`);
+  throw new SecretsUnreadable(`${holder.kind} ${holder.entity.id} is changed all the time: run it again`);
 }
 
-function resealed(ring: KeyRing, destinationId: string, settings: JsonObject): JsonObject {
-  return Object.fromEntries(
-    Object.entries(settings).map(([name, value]) => {
-      const location = { destinationId, path: `/${name}` };
-      const opened = isSealed(value) ? unseal(ring, location, value) : undefined;
-      return [name, opened?.ok ? { ...seal(ring, location, opened.value) } : value];
-    }),
-  );
+function resealed(ring: KeyRing, location: SecretLocation, sealed: Sealed): Sealed {
+  const opened = unseal(ring, location, sealed);
+  return opened.ok ? seal(ring, location, opened.value) : sealed;
 }

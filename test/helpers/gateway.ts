@@ -49,10 +49,7 @@ export class InjectClient {
     const full = path.startsWith('./') ? `/workspaces/${this.workspaceId}/${path.slice(2)}` : path;
     const response = await this.#app.inject({
       method,
-      url:
-        /^\/((api|cdp|beacon)\/)?v1\//.test(full) || full.startsWith('/sourceConfig')
-          ? full
-          : `/api/v1${full}`,
+      url: /^\/((api|cdp|beacon)\/)?v1\/|^\/(sourceConfig|webhooks\/)/.test(full) ? full : `/api/v1${full}`,
       headers: {
         ...(this.token === undefined ? {} : { authorization: `Bearer ${this.token}` }),
         ...(this.workspaceId === undefined ? {} : { 'x-workspace-id': this.workspaceId }),

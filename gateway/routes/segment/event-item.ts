@@ -7,11 +7,8 @@ import {
   nameId,
 } from '@tributary/core';
 import type { RejectedItem } from '../../ingestion/batch.ts';
-import { withNote } from '../../ingestion/event.ts';
-import type { Fault } from '../../request-body/parse-json.ts';
-
-/** Characters of a `message_id`. */
-const MAX_MESSAGE_ID = 100;
+import { type Change, noteOf } from '../../ingestion/changes.ts';
+import { MAX_MESSAGE_ID, withNote } from '../../ingestion/event.ts';
 
 /**
  * Converts a call of the Segment API into an item of the platform's batch API, to be validated by the same schema. Nothing
@@ -313,62 +310,6 @@ export function bytesOf({ context, integrations, others }: Frame): number {
   return [context, integrations, others]
     .filter((part) => part !== undefined)
     .reduce<number>((sum, part) => sum + Buffer.byteLength(JSON.stringify(part)), 0);
-}
-
-/**
- * A change of a call that was needed to accept it; `context.tributary.changed` of the event lists it. `path`: a JSON pointer
- * into the call as sent, or with `in: "body"` into the fields beside `batch`.
- */
-interface Change {
-  readonly path: string;
-  readonly change: keyof typeof CHANGES;
-  readonly in?: 'body';
-}
-
-/** The kinds of changes, and their meaning. */
-const CHANGES = {
-  replaced: 'half of a surrogate pair, or bytes that are no UTF-8, became U+FFFD',
-  last_taken: 'the key was given twice: the last value counts',
-  left_out: 'the key `__proto__` was left out, with its value',
-  as_text: 'the value became text: its JSON, or the digits of a number',
-  moved: 'the value is no object and is in `context.segment` instead',
-  id_shortened:
-    'the `messageId` is too long: the event has an id made of it, and `context.segment` the whole',
-  time_unreadable:
-    'the time cannot be read: the event has the next best, and `context.segment` what was sent',
-} as const;
-
-const OF_FAULTS: Readonly<Record<Fault['kind'], Change['change']>> = {
-  not_utf8: 'replaced',
-  half_pair: 'replaced',
-  key_twice: 'last_taken',
-  key_left_out: 'left_out',
-  too_deep: 'as_text',
-  out_of_range: 'as_text',
-};
-
-/** Changes that one event lists, at most. */
-const MAX_CHANGES = 20;
-/** Bytes of their paths together, at most. */
-const MAX_PATHS_BYTES = 2_048;
-
-export function changesOf(faults: readonly Fault[], where: 'call' | 'body'): readonly Change[] {
-  return faults.map(({ kind, path }) => ({
-    path,
-    change: OF_FAULTS[kind],
-    ...(where === 'body' ? { in: where } : {}),
-  }));
-}
-
-function noteOf(changes: readonly Change[]): JsonObject {
-  const changed: JsonObject[] = [];
-  let bytes = 0;
-  for (const change of changes.slice(0, MAX_CHANGES)) {
-    bytes += Buffer.byteLength(JSON.stringify(change.path));
-    if (bytes > MAX_PATHS_BYTES) break;
-    changed.push({ ...change });
-  }
-  return { changed };
 }
 
 /** Field names of the canonical event, and of the Segment API. */

@@ -12,19 +12,12 @@ import { sdkCredentialOf } from '../../authentication/caller.ts';
 import type { GatewayDependencies } from '../../dependencies.ts';
 import { payloadTooLarge, unsupportedMediaType } from '../../errors/api-error.ts';
 import { createBatchReader, itemsTooLarge, messageIds, type RejectedItem } from '../../ingestion/batch.ts';
+import { changesOf } from '../../ingestion/changes.ts';
 import { callItems, MAX_BATCH, refusedEvent } from '../../ingestion/event.ts';
 import { createIngest, writeKeyOf } from '../../ingestion/ingest.ts';
 import { consumeEventQuota } from '../../limits/rate-limits.ts';
 import { MAX_BODY_BYTES } from '../../request-body/request-body.ts';
-import {
-  bytesOf,
-  changesOf,
-  eventItem,
-  type Frame,
-  frameOf,
-  isTooLarge,
-  rejectedCall,
-} from './event-item.ts';
+import { bytesOf, eventItem, type Frame, frameOf, isTooLarge, rejectedCall } from './event-item.ts';
 
 /**
  * The fields are documented but not required: each event is validated after its conversion. Other fields are accepted and

@@ -2,6 +2,7 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { existsSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import {
+  type CatalogSource,
   type ConfirmationClaim,
   type ConnectorDestination,
   type Destination,
@@ -11,6 +12,8 @@ import {
   type KeyRing,
   parseKeyRing,
   SECRET_KEY_BYTES,
+  type Sealed,
+  type SecretLocation,
   seal,
   signConfirmation,
   unseal,
@@ -20,11 +23,15 @@ import { ConfigError } from '../config/config.ts';
 import type { Config } from '../config/settings.ts';
 import { createOnce, lockFolder } from '../process/data-folder.ts';
 
-/** Seals and unseals the secret settings of destinations, and signs the links of mails. */
+/** Seals and unseals the secrets of destinations and sources, and signs the links of mails. */
 export interface Secrets {
   seal(destinationId: string, settings: JsonObject, secrets: readonly string[]): JsonObject;
   /** Throws if no key opens a setting. */
   unseal(destination: Destination): ConnectorDestination;
+  /** Seals one secret of the webhook of a source. */
+  sealWebhookSecret(sourceId: string, secret: string): Sealed;
+  /** The secrets of the webhook of a source. Throws if no key opens one of them. */
+  webhookSecrets(source: CatalogSource): readonly string[];
   signConfirmation(claim: ConfirmationClaim): string;
   /** Undefined for a token that no key signed, and for one that has expired. */
   confirmationOf(token: string): ConfirmationClaim | undefined;
@@ -43,11 +50,18 @@ export function openSecrets(config: KeySettings): Secrets {
     ring = readKeyRing(config);
     return ring;
   };
+  const open = (location: SecretLocation, sealed: Sealed): Json => {
+    let opened = unseal(ring, location, sealed);
+    if (!opened.ok && opened.fault === 'unknown_key') opened = unseal(refresh(), location, sealed);
+    if (opened.ok) return opened.value;
+    const { kind, id, path } = location;
+    throw new Error(`the secret ${path} of ${kind} ${id} cannot be opened: ${opened.fault}`);
+  };
   return {
     seal: (destinationId, settings, secrets) =>
       mapSettings(settings, (name, value) =>
         secrets.includes(name) && value !== null && !isSealed(value)
-          ? { ...seal(refresh(), { destinationId, path: `/${name}` }, value) }
+          ? { ...seal(refresh(), settingOf(destinationId, name), value) }
           : value,
       ),
     unseal: ({ id, name, workspace_id, version, settings }) => ({
@@ -55,8 +69,13 @@ export function openSecrets(config: KeySettings): Secrets {
       name,
       workspaceId: workspace_id,
       version,
-      settings: mapSettings(settings, (name, value) => open(ring, refresh, id, name, value)),
+      settings: mapSettings(settings, (name, value) =>
+        isSealed(value) ? open(settingOf(id, name), value) : value,
+      ),
     }),
+    sealWebhookSecret: (sourceId, secret) => seal(refresh(), webhookSecretOf(sourceId), secret),
+    webhookSecrets: ({ id, webhook }) =>
+      (webhook?.secrets ?? []).map((sealed) => String(open(webhookSecretOf(id), sealed))),
     signConfirmation: (claim) => signConfirmation(refresh(), claim),
     confirmationOf: (token) =>
       verifyConfirmation(ring, token, Date.now()) ?? verifyConfirmation(refresh(), token, Date.now()),
@@ -72,14 +91,14 @@ export function readKeyRing({ secretKeys, devIssuer, dataFolder }: KeySettings):
   return parsed.ring;
 }
 
-function open(ring: KeyRing, refresh: () => KeyRing, destinationId: string, name: string, value: Json): Json {
-  if (!isSealed(value)) return value;
-  const location = { destinationId, path: `/${name}` };
-  let opened = unseal(ring, location, value);
-  if (!opened.ok && opened.fault === 'unknown_key') opened = unseal(refresh(), location, value);
-  if (!opened.ok)
-    throw new Error(`the setting ${name} of destination ${destinationId} cannot be opened: ${opened.fault}`);
-  return opened.value;
+/** The location of a setting of a destination. */
+export function settingOf(destinationId: string, name: string): SecretLocation {
+  return { kind: 'destination', id: destinationId, path: `/${name}` };
+}
+
+/** The location of all secrets of the webhook of a source, as their places in the list change. */
+export function webhookSecretOf(sourceId: string): SecretLocation {
+  return { kind: 'source', id: sourceId, path: '/webhook/secrets' };
 }
 
 function mapSettings(settings: JsonObject, change: (name: string, value: Json) => Json): JsonObject {

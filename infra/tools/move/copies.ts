@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
-  type CatalogView,
+  type CatalogSource,
   chunks,
   type Destination,
   HEADER,
@@ -88,9 +88,9 @@ export interface UnreadRecords {
 }
 
 export interface SecretFacts {
-  /** Secrets of destinations that are sealed. */
+  /** Destinations and sources with sealed secrets. */
   readonly sealed: number;
-  /** Destinations with a secret that no key of `TRIBUTARY_SECRET_KEYS` opens. */
+  /** Those with a secret that no key of `TRIBUTARY_SECRET_KEYS` opens. */
   readonly unreadable: readonly string[];
   readonly hasKeyFile: boolean;
   /** `TRIBUTARY_SECRET_KEYS` is set. */
@@ -126,6 +126,7 @@ interface CatalogFacts {
   readonly installation: string | undefined;
   readonly grownTopics: readonly string[];
   readonly destinations: readonly Destination[];
+  readonly sources: readonly CatalogSource[];
 }
 
 export async function openMoveSource(config: Config, deadline: StartDeadline) {
@@ -218,7 +219,8 @@ async function readCatalog(config: Config, deadline: StartDeadline): Promise<Cat
       return {
         installation: state.installation,
         grownTopics: [...state.layouts.keys()],
-        destinations: destinationsOf(state),
+        destinations: [...state.workspaceIds()].flatMap((id) => state.entities('destination', id)),
+        sources: [...state.workspaceIds()].flatMap((id) => state.entities('source', id)),
       };
     } finally {
       await catalog.close();
@@ -226,10 +228,6 @@ async function readCatalog(config: Config, deadline: StartDeadline): Promise<Cat
   } finally {
     await log.close();
   }
-}
-
-function destinationsOf(state: CatalogView): readonly Destination[] {
-  return [...state.workspaceIds()].flatMap((id) => state.entities('destination', id));
 }
 
 /** The facts of the data folder alone. */
@@ -241,7 +239,10 @@ export function sourceFacts(
   const { catalog, layoutFaults: faults, undeclaredTopics, profiles } = source;
   const destinations = catalog?.destinations ?? [];
   const counts = profiles?.counts();
-  const sealed = destinations.filter(({ settings }) => Object.values(settings).some(isSealed));
+  const sealed = {
+    destinations: destinations.filter(({ settings }) => Object.values(settings).some(isSealed)),
+    sources: (catalog?.sources ?? []).filter(({ webhook }) => (webhook?.secrets.length ?? 0) > 0),
+  };
   return {
     installation: catalog?.installation,
     layoutFaults: faults,
@@ -254,7 +255,7 @@ export function sourceFacts(
       until: (counts?.lastForgotten ?? 0) + config.retentionMs,
     },
     secrets: {
-      sealed: sealed.length,
+      sealed: sealed.destinations.length + sealed.sources.length,
       unreadable: config.secretKeys === '' ? [] : unreadable(sealed, config),
       hasKeyFile: existsSync(join(config.dataFolder, 'secret-keys.json')),
       hasKeys: config.secretKeys !== '',
@@ -265,18 +266,27 @@ export function sourceFacts(
   };
 }
 
-function unreadable(destinations: readonly Destination[], config: Config): readonly string[] {
+/** The names of destinations and sources with a secret that no key opens. */
+function unreadable(
+  { destinations, sources }: Pick<CatalogFacts, 'destinations' | 'sources'>,
+  config: Config,
+): readonly string[] {
   const secrets = openSecrets(config);
-  return destinations
-    .filter((destination) => {
-      try {
-        secrets.unseal(destination);
-        return false;
-      } catch {
-        return true; // whatever the fault is, no process of the cluster could open it either
-      }
-    })
-    .map(({ name }) => name);
+  const failing = <Entity extends { readonly name: string }>(
+    entities: readonly Entity[],
+    open: (entity: Entity) => unknown,
+  ) =>
+    entities
+      .filter((entity) => {
+        try {
+          open(entity);
+          return false;
+        } catch {
+          return true; // whatever the fault is, no process of the cluster could open it either
+        }
+      })
+      .map(({ name }) => name);
+  return [...failing(destinations, secrets.unseal), ...failing(sources, secrets.webhookSecrets)];
 }
 
 /** Stages that have not read records which their topic's retention removes. */

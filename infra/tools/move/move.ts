@@ -231,8 +231,8 @@ function* secretObstacles({ folder, secrets }: MoveFacts): Generator<string> {
   const { sealed, unreadable, hasKeys, hasKeyFile, devIssuer } = secrets;
   if (!hasKeys && sealed > 0 && !devIssuer)
     yield hasKeyFile
-      ? `${sealed} secrets of destinations are sealed under keys of ${folder}/secret-keys.json, and other machines do not have them: set TRIBUTARY_SECRET_KEYS to the text in that file, here and for every process`
-      : `${sealed} secrets of destinations are sealed: set TRIBUTARY_SECRET_KEYS to their keys, here and for every process`;
+      ? `${sealed} secrets of destinations and sources are sealed under keys of ${folder}/secret-keys.json, and other machines do not have them: set TRIBUTARY_SECRET_KEYS to the text in that file, here and for every process`
+      : `${sealed} secrets of destinations and sources are sealed: set TRIBUTARY_SECRET_KEYS to their keys, here and for every process`;
   if (hasKeys && unreadable.length > 0)
     yield `no key of TRIBUTARY_SECRET_KEYS opens the secrets of ${listed(unreadable)}${hasKeyFile ? `: add the keys of ${folder}/secret-keys.json` : ''}`;
 }
@@ -267,7 +267,7 @@ export function notesAbout(facts: MoveFacts): readonly string[] {
     ...(secrets.hasKeys || secrets.sealed === 0 || !secrets.devIssuer
       ? []
       : [
-          `the secrets of destinations are sealed under keys of ${folder}: processes with another data folder cannot open them`,
+          `the secrets of destinations and sources are sealed under keys of ${folder}: processes with another data folder cannot open them`,
         ]),
     ...(fileDestinations.length === 0
       ? []

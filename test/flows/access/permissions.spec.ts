@@ -68,6 +68,8 @@ const ACTORS = [
 
 type ActorName = (typeof ACTORS)[number];
 
+const MAX_PARAMETER = 200;
+
 /**
  * Calls every route with every kind of caller, against the permission table. The calls carry a version that
  * no object has, ids of nothing, and no body or one about a nonexistent profile, so an authorized call
@@ -118,6 +120,8 @@ describe('Permissions of every route', () => {
     const expected: Record<string, string> = {};
     const answered: Record<string, string> = {};
     for (const route of routes) {
+      // No path has a parameter as long as an ID token.
+      if (route.config?.credentialIn === 'path' && (actor.token?.length ?? 0) > MAX_PARAMETER) continue;
       const key = `${String(route.method)} ${route.url}`;
       expected[key] = expectedOf(actor, route);
       answered[key] = await call(actor, route);
@@ -134,8 +138,9 @@ describe('Permissions of every route', () => {
   });
 
   /** Calls from another address each time: failed authentication is throttled by address. */
-  async function call({ token, kind }: Actor, { method, url }: RouteOptions): Promise<string> {
+  async function call({ token, kind }: Actor, { method, url, config }: RouteOptions): Promise<string> {
     const path = url
+      .replace(':writeKey', (config?.credentialIn === 'path' && token) || randomUUID())
       .replace(':workspaceId', tributary.workspaceId)
       .replace(':organizationId', organizationId)
       .replaceAll(/:[a-zA-Z]+/g, () => randomUUID());

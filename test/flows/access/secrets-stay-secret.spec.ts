@@ -269,6 +269,22 @@ describe('Secrets', () => {
     await refused(owner, 'GET', `./audit-log?since=${value()}`);
     await refused(owner, 'GET', `./sources/${value()}`);
     await refused(owner, 'GET', `/workspaces/${value()}`);
+    const received = credentials.make('a secret of webhooks that are received');
+    const source = await owner.post<Made>('./sources', {
+      name: 'a service',
+      type: 'service',
+      webhook: { kind: 'github', secrets: [received] },
+    });
+    await owner.call('PATCH', `./sources/${source.id}`, { body: { webhook: { event: '/event' } } });
+    const address = { name: 'an address', environment: 'production', source_id: source.id };
+    const { key } = await owner.post<Made>('./event-keys', { ...address, webhooks_only: true });
+    credentials.keep('the write key of an address', key);
+    const origin = new URL(tributary.url).origin;
+    for (const path of [`${key}/github`, `${key}/stripe`, `${key}x/github`, `${key}`, `${key}/github/x`]) {
+      const answer = await fetch(`${origin}/webhooks/${path}`, { method: 'POST', body: '{}' });
+      expect(answer.status).toBeGreaterThanOrEqual(400);
+      refusals.push(JSON.stringify([await answer.text(), ...answer.headers]));
+    }
     const text = await fetch(`${tributary.url}/api/v1/workspaces`, {
       method: 'POST',
       headers: { authorization: `Bearer ${tributary.idToken}`, 'content-type': 'application/json' },

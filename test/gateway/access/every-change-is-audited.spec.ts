@@ -28,7 +28,7 @@ import { suiteGateway } from '../suite-gateway.ts';
 const EXCEPTIONS: readonly (readonly [reason: string, operations: RegExp])[] = [
   [
     'they send events, which are listed and counted as events',
-    /^(send(Track|Identify|Page|Group|Batch)|sdk.*)$/,
+    /^(send(Track|Identify|Page|Group|Batch)|sdk.*|receiveWebhook)$/,
   ],
   ['they only read', /^searchProfiles$/],
   ['they try something out and change nothing', /^(infer|try|dryRun)[A-Z]/],

@@ -22,6 +22,7 @@ it('a source is created, read, listed, changed and deleted', async () => {
     name: 'Shop',
     type: 'web',
     description: 'The front',
+    webhook: null,
     status: 'active',
     version: 1,
     created_by: expect.any(String),

@@ -16,6 +16,7 @@ const ELSEWHERE: Readonly<Record<string, number>> = {
   sendOrganizationConfirmationLink: 404, // the organization has no address
   splitProfile: 400, // needs the ucid of a profile that became part of another one
   readSystem: 403, // for operators
+  receiveWebhook: 409, // needs a key of a source with a webhook
   // Need a destination that is a warehouse.
   loadWarehouse: 409,
   listLoads: 409,

@@ -9,6 +9,7 @@ import { ServerProcess } from '../../helpers/server-process.ts';
 import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 
 const DESTINATIONS = 12;
+const WEBHOOK_SECRETS = ['the new one', 'the one before'];
 const KILLS = process.env.TRIBUTARY_TEST_LONG ? 20 : 2;
 /**
  * The run time of a rotation before it is killed, ms: from before it reads the catalog until after its end.
@@ -25,9 +26,13 @@ interface Made {
 describe('tributary secrets rotate', () => {
   let tributary: Tributary;
   let made: readonly Made[];
+  let sourceId: string;
   beforeAll(async () => {
     // People edit without a pause all the time that the rotations take.
     tributary = await startTributary({ env: UNHINDERED });
+    const webhook = { kind: 'github', secrets: WEBHOOK_SECRETS };
+    const source = { name: 'GitHub', type: 'github', webhook };
+    sourceId = (await tributary.owner.post<{ id: string }>('./sources', source)).id;
   });
   beforeEach(async () => {
     const all: Made[] = [];
@@ -69,18 +74,18 @@ describe('tributary secrets rotate', () => {
       readConfig({ TRIBUTARY_DATA_DIR: tributary.folder, TRIBUTARY_DEV_ISSUER: '1' }),
     );
     const found = made.map(({ id }) => catalog.state.destination(id));
-    const kids = new Set(
-      found.flatMap((destination) =>
-        Object.values(destination?.settings ?? {}).flatMap((value) =>
-          isSealed(value) ? [value.$sealed.split('.')[0]] : [],
-        ),
-      ),
-    );
+    const source = catalog.state.entity('source', tributary.workspaceId, sourceId);
+    const all = [
+      ...found.flatMap((each) => Object.values(each?.settings ?? {})),
+      ...(source?.webhook?.secrets ?? []),
+    ];
+    const kids = new Set(all.flatMap((value) => (isSealed(value) ? [value.$sealed.split('.')[0]] : [])));
+    const webhookSecrets = source && secrets.webhookSecrets(source);
     const opened = found.map((each) => each && secrets.unseal(each).settings);
     const names = found.map((each) => each?.name);
     await catalog.close();
     await log.close();
-    return { kids: [...kids], opened, names };
+    return { kids: [...kids], opened, names, webhookSecrets };
   }
 
   it('seals every secret under a new key beside a running server, which continues with it', async () => {
@@ -95,6 +100,8 @@ describe('tributary secrets rotate', () => {
     expect(after.kids).toHaveLength(1);
     expect(after.kids).not.toEqual(before.kids);
     expect(after.opened).toEqual(before.opened);
+    expect(output).toContain('1 source sealed anew under local-');
+    expect(after.webhookSecrets).toEqual(WEBHOOK_SECRETS);
     expect(after.opened.map((settings) => JSON.stringify(settings?.headers))).toEqual(
       made.map(({ headers }) => headers),
     );
@@ -145,6 +152,7 @@ describe('tributary secrets rotate', () => {
     const run = await runHere(['secrets', 'rotate'], { TRIBUTARY_SECRET_KEYS: strange });
     expect(run.code).toBe(1);
     for (const { id } of made) expect(run.log).toContain(`destination ${id} `);
+    expect(run.log).toContain(`source ${sourceId} `);
     expect(run.log).toContain('unknown_key');
     expect(run.log).not.toContain(strange.slice(3, 12));
     expect((await look()).kids).toEqual(before.kids);
