@@ -120,7 +120,7 @@ function requiredBy({ settingsSchema: { required } }: ConnectorDescription): rea
 type SettingsChecker = (description: ConnectorDescription, settings: JsonObject) => readonly ErrorDetail[];
 
 /** Compiles the schema of each connector once. */
-function createSettingsChecker(): SettingsChecker {
+export function createSettingsChecker(): SettingsChecker {
   const ajv = new Ajv2020({ allErrors: true, allowUnionTypes: true });
   formats.default(ajv);
   const compiled = new Map<string, ValidateFunction>();
