@@ -259,7 +259,8 @@ function propertyOf(
     description: /[.!?)]$/.test(words) ? words : `${words}.`,
     ...(kind === 'string' ? { maxLength: isLong(name) ? 8_192 : 2_048 } : {}),
     ...(values === undefined || values.length === 0 ? {} : { enum: values }),
-    ...(byDefault === undefined ? {} : { default: byDefault }),
+    // The default of one destination is none of its choices.
+    ...(byDefault === undefined || values?.includes(byDefault) === false ? {} : { default: byDefault }),
     ...(isSecret(name, type) ? { writeOnly: true } : {}),
   };
 }

@@ -23,6 +23,7 @@ import {
   startDestination,
   transformed,
 } from './pack.ts';
+import { refusesToken } from './token-refusals.ts';
 
 /**
  * The process of the pack. It has no environment, no network, and no permission to write files or start processes. It runs
@@ -38,6 +39,14 @@ const BODILESS = new Set([101, 204, 205, 304]);
 /** Requests of one subscription that a preview shows. */
 const MAX_PREVIEWED = 20;
 
+const NO_BODY = new Uint8Array();
+
+interface CurrentJob {
+  readonly job: number;
+  requests: number;
+  lastBody: Uint8Array<ArrayBuffer>;
+}
+
 interface Recording {
   readonly requests: HttpSent[];
   payload: Json | undefined;
@@ -46,7 +55,7 @@ interface Recording {
 /** The `fetch` of this process: requests are sent by the parent process. */
 class ForwardedFetch {
   readonly #post: (message: FromPack) => void;
-  readonly #job = new AsyncLocalStorage<{ readonly job: number; requests: number }>();
+  readonly #job = new AsyncLocalStorage<CurrentJob>();
   readonly #preview = new AsyncLocalStorage<Recording>();
   readonly #waiting = new Map<number, PromiseWithResolvers<HttpAnswer>>();
   #requests = 0;
@@ -57,7 +66,7 @@ class ForwardedFetch {
 
   /** Requests of `work` belong to the job. */
   runAs<T>(job: number, work: () => Promise<T>): Promise<T> {
-    return this.#job.run({ job, requests: 0 }, work);
+    return this.#job.run({ job, requests: 0, lastBody: NO_BODY }, work);
   }
 
   /** Requests of `work` are recorded in place of being sent. */
@@ -74,6 +83,11 @@ class ForwardedFetch {
   /** Requests of the current job so far. */
   get requests(): number {
     return this.#job.getStore()?.requests ?? 0;
+  }
+
+  /** The body of the last answer of the current job. */
+  get lastBody(): Uint8Array {
+    return this.#job.getStore()?.lastBody ?? NO_BODY;
   }
 
   readonly fetch: typeof globalThis.fetch = async (input, init) => {
@@ -96,7 +110,8 @@ class ForwardedFetch {
     current.requests += 1;
     this.#post({ op: 'request', job, request, sent });
     const answer = await answered.promise;
-    const content = BODILESS.has(answer.status) ? null : Buffer.from(answer.body, 'base64');
+    current.lastBody = Buffer.from(answer.body, 'base64');
+    const content = BODILESS.has(answer.status) ? null : current.lastBody.slice();
     return new Response(content, { status: answer.status, headers: answer.headers.map(([...pair]) => pair) });
   };
 
@@ -188,6 +203,8 @@ interface Access {
   readonly running: PackDestination;
   readonly settings: JsonObject;
   token(): Promise<string>;
+  /** Whether the body of a 2xx refuses the token. */
+  isRefusedBy(body: Uint8Array): boolean;
   /** Whether another token may help where this one was refused: the next call of `token` gets one. */
   renews(): boolean;
 }
@@ -205,13 +222,17 @@ function accessOf(
   }: Pick<ForSubscriptions, 'destination' | 'authorization' | 'settings'>,
 ): Access {
   const { accessToken, ...others } = stated;
+  const common = {
+    running,
+    renews: () => false,
+    isRefusedBy: (body: Uint8Array) => refusesToken(destination, body),
+  };
   if (authorization === 'token')
-    return { running, settings: others, token: async () => String(accessToken), renews: () => false };
-  if (authorization === undefined)
-    return { running, settings: stated, token: async () => '', renews: () => false };
+    return { ...common, settings: others, token: async () => String(accessToken) };
+  if (authorization === undefined) return { ...common, settings: stated, token: async () => '' };
   const key = JSON.stringify([destination, stated]);
   return {
-    running,
+    ...common,
     settings: stated,
     token() {
       const token = tokens.get(key) ?? granted(running, stated);
@@ -250,8 +271,8 @@ async function runAction(
       return { result };
     } catch (error) {
       // Nothing was done yet where the first request was refused for its token.
-      const isTokenRefused = errorOf(error).status === 401 && forwarded.requests - begun === 1;
-      return { error, isTokenRefused };
+      const isRefused = errorOf(error).status === 401 || access.isRefusedBy(forwarded.lastBody);
+      return { error, isTokenRefused: isRefused && forwarded.requests - begun === 1 };
     }
   };
   try {
