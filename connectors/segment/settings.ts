@@ -152,13 +152,15 @@ export function createSegmentReader(
   const schema = settingsSchemaOf(definition);
   const read = createSettingsReader<StatedSettings & JsonObject>(schema, sizeFaults);
   const secretFields = secretNames(schema);
+  const isEarlier = WITH_PRESETS.has(definition.destination);
+  const known = definition.presets.map(({ name }) => name);
   return (settings) => {
     const stated = read(settings);
     if (stated === undefined) return undefined;
     const { subscriptions, presets, actions = [], ...own } = stated;
     return {
       own,
-      presets: subscriptions === undefined ? (presets ?? definition.presets.map(({ name }) => name)) : [],
+      presets: subscriptions === undefined && isEarlier ? (presets ?? known) : [],
       subscriptions:
         subscriptions?.flatMap(subscriptionOf) ??
         actions.map(({ action, subscribe, mapping = {} }) => ({
@@ -256,6 +258,12 @@ function withSubscriptions(definition: Definition, settings: JsonObject): JsonOb
   return { ...settings, subscriptions: written.map((subscription) => ({ ...subscription })) };
 }
 
+/** Without any subscription left a destination has none; it does not go back to the presets of the earlier form. */
+function keptForm(before: JsonObject, after: JsonObject): JsonObject {
+  const isStated = SELECTIONS.some((name) => after[name] !== undefined);
+  return before.subscriptions === undefined || isStated ? after : { ...after, subscriptions: [] };
+}
+
 /**
  * The subscriptions of a new destination: the presets with their mappings, or a draft of each action where there are none. A
  * preset that cannot run as it is becomes a draft too, since a field that it requires is for the user to fill.
@@ -323,6 +331,7 @@ export function describeDestination(definition: Definition): ConnectorDescriptio
     presets: presets.filter(({ action }) => actions.includes(action)),
     actions,
     generate: (settings) => withSubscriptions(definition, settings),
+    replaced: keptForm,
     check: (settings) => settingsFaults(definition, settings),
     details: () => {
       const details = readDetails(destination);

@@ -192,6 +192,8 @@ export interface ConnectorDescription {
    * given ones unchanged. `random(n)` returns n random bytes.
    */
   generate?(settings: JsonObject, random: (bytes: number) => Uint8Array): JsonObject;
+  /** The settings to store where `after` replaces `before`, both without secrets. Default: `after`. */
+  replaced?(before: JsonObject, after: JsonObject): JsonObject;
   /** Absent for types without a rotated signing secret. */
   readonly rotation?: SecretRotation;
   /** Checks beyond the schema: one message per fault, empty when valid. Paths are JSON pointers below `settings`. */

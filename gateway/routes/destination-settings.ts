@@ -82,7 +82,8 @@ export function createConfigurator({
       return { settings: seal(id, complete, secrets), generated: Object.fromEntries(generated) };
     },
     replace(description, stored, settings) {
-      const stated = statedSettings(settings, description.secrets);
+      const given = statedSettings(settings, description.secrets);
+      const stated = description.replaced?.(stored.settings, given) ?? given;
       const generated = Object.keys(description.generate?.(stated, random) ?? {});
       const needed = [...generated, ...requiredBy(description)];
       const secrets = description.secrets.filter((name) => settings[name] !== null || needed.includes(name));

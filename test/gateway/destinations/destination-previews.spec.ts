@@ -165,6 +165,43 @@ it('a trigger and a mapping that cannot run are refused with their place, at eac
   });
 });
 
+it('a destination whose last subscription was removed ran all presets of the earlier form: it has none', async () => {
+  const body = { name: 'B', type: 'segment-braze', settings: braze };
+  const made = await owner.ok<Created>('POST', './destinations', body);
+  const changed = await owner.ok<Created>('PUT', `./destinations/${made.id}`, body);
+  expect(changed.settings.subscriptions).toEqual([]);
+  expect(await owner.ok<Preview[]>('POST', `./destinations/${made.id}/preview`, { event: EVENT })).toEqual(
+    [],
+  );
+});
+
+it('a preview of an event that is large is bounded, whatever the number of subscriptions', async () => {
+  const subscription = {
+    action: 'trackEvent',
+    trigger: 'type = "track"',
+    mapping: {
+      external_id: 'u',
+      name: 'n',
+      time: { '@path': '$.timestamp' },
+      properties: { '@path': '$.properties' },
+    },
+  };
+  const settings = { ...braze, subscriptions: Array.from({ length: 100 }, () => subscription) };
+  const event = { ...EVENT, properties: { text: 'x'.repeat(30_000) } };
+  const shown = await owner.ok<Preview[]>('POST', './destination-types/segment-braze/preview', {
+    settings,
+    event,
+  });
+  expect(shown).toHaveLength(100);
+  expect(shown[0]).toMatchObject({ error: null, requests: [{ method: 'POST' }] });
+  expect(shown.at(-1)).toMatchObject({
+    payload: null,
+    requests: [],
+    error: expect.stringContaining('more requests'),
+  });
+  expect(JSON.stringify(shown).length).toBeLessThan(5_000_000);
+});
+
 it('a preview needs one event, a type with subscriptions, and the permission to change destinations', async () => {
   const made = await owner.ok<Created>('POST', './destinations', {
     name: 'B',
