@@ -188,8 +188,8 @@ export * from './security/scram.ts';
 export * from './security/secrets.ts';
 export { batchId } from './warehouse/batch-id.ts';
 export { contractTypes } from './warehouse/contract-types.ts';
-export { UNMAPPED as UNMAPPED_COLUMN } from './warehouse/layout.ts';
 export * from './warehouse/discarded-events.ts';
+export { UNMAPPED as UNMAPPED_COLUMN } from './warehouse/layout.ts';
 export { LoadDraft } from './warehouse/load-draft.ts';
 export {
   type LoadPlan,

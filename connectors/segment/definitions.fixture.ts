@@ -259,7 +259,10 @@ function propertyOf(
     description: /[.!?)]$/.test(words) ? words : `${words}.`,
     ...(kind === 'string' ? { maxLength: isLong(name) ? 8_192 : 2_048 } : {}),
     ...(values === undefined || values.length === 0 ? {} : { enum: values }),
-    ...(byDefault === undefined ? {} : { default: byDefault }),
+    // Some defaults are none: an empty text, or no choice.
+    ...(byDefault === undefined || byDefault === '' || values?.includes(byDefault) === false
+      ? {}
+      : { default: byDefault }),
     ...(isSecret(name, type) ? { writeOnly: true } : {}),
   };
 }

@@ -33,6 +33,9 @@ const BY_HAND: Readonly<Record<string, readonly string[]>> = {
   'eagleeye-audiences': ['{connectorUrl}'],
   ortto: ['segment-action-api-*.ortto.app'],
   'ortto-audiences': ['segment-action-api-*.ortto.app'],
+  // The URL of a workflow is a field of its mapping, but the key of the API goes there too.
+  qualtrics: ['*.qualtrics.com'],
+  trubrics: ['{url}'],
 };
 
 /** Hosts in the code that are no receivers: documents, names of XML, images. */
@@ -73,7 +76,9 @@ export async function hostsOf(
       if (event === undefined) continue;
       const subscription = { subscribe, partnerAction, mapping };
       const sent = { ...segmentEvent(event), messageId: 'm-1' };
-      requests.push(...(await runDirectly(started, subscription, sent, settings)).requests);
+      requests.push(
+        ...(await runDirectly(started, subscription, sent, settings, { patienceMs: 500 })).requests,
+      );
     }
     return requests;
   }

@@ -15,7 +15,8 @@ export interface DirectRequest {
 }
 
 const recording = new AsyncLocalStorage<DirectRequest[]>();
-export const ANSWER = '{"access_token":"token"}';
+/** With a token, in the forms of the vendors. */
+export const ANSWER = '{"access_token":"token","authToken":"token"}';
 
 /** Replaces `fetch` for the pack; returns a function that restores that of this process. */
 export function recordFetch(): () => void {
@@ -54,18 +55,17 @@ export async function runDirectly(
   subscription: DirectSubscription,
   event: JsonObject,
   settings: JsonObject,
+  { accessToken = 'token', patienceMs = 2_000 } = {},
 ): Promise<DirectOutcome> {
   const requests: DirectRequest[] = [];
   return recording.run(requests, async () => {
     try {
       const late = Promise.withResolvers<never>();
-      const timer = setTimeout(() => late.reject(new Error('timed out')), 2_000);
-      const run = running.onSubscription(
-        structuredClone(subscription),
-        structuredClone(event),
-        settings,
-        AUTH,
-      );
+      const timer = setTimeout(() => late.reject(new Error('timed out')), patienceMs);
+      const run = running.onSubscription(structuredClone(subscription), structuredClone(event), settings, {
+        ...AUTH,
+        accessToken,
+      });
       const [result] = await Promise.race([run, late.promise]).finally(() => clearTimeout(timer));
       const output = result?.output;
       const isNotRun = output === undefined || (typeof output === 'string' && /subscri/.test(output));
@@ -262,6 +262,7 @@ const SETTINGS: Readonly<Record<string, JsonObject>> = {
   ortto: { api_key: 'sau-0123456789' },
   'ortto-audiences': { api_key: 'sau-0123456789' },
   singlestore: { port: '443' },
+  trubrics: { url: 'app.trubrics.test' },
 };
 
 /** The host of URLs that mappings give. */

@@ -87,13 +87,13 @@ function parsed(body: string): unknown {
   }
 }
 
-function definitionOf(destination: Chosen): Definition {
+function definitionOf(destination: string): Definition {
   const definition = DEFINITIONS.find((one) => one.destination === destination);
   if (definition === undefined) throw new Error(`no definition of ${destination}`);
   return definition;
 }
 
-function connect(destination: Chosen, timeoutMs = 60_000): Connector {
+function connect(destination: string, timeoutMs = 60_000): Connector {
   const context = { egress, dataFolder: '/nonexistent', timeoutMs, clock: Date.now };
   const connector = createSegmentConnector(context, definitionOf(destination), host, {
     rewriteUrl: (url) => rewritten(new URL(url)),
@@ -435,6 +435,70 @@ describe('verdicts', () => {
     const told = await connector.test(destinationFor('iterable'), unhurried);
     expect(told.ok).toBe(false);
     expect(JSON.stringify(told)).not.toContain(KEY);
+  });
+});
+
+describe('settings that are exchanged for a token', () => {
+  const settings = {
+    client_id: 'id-0123456789',
+    client_secret: SECRET,
+    subscriptions: [
+      {
+        action: 'updateEmailContactProfileFields',
+        trigger: 'type = "track"',
+        mapping: {
+          listId: 1,
+          emailAddress: 'ann@example.com',
+          profileFieldValues: { 1: 'on' },
+          enable_batching: false,
+        },
+      },
+    ],
+  };
+  const listrak = { id: 'd-listrak', workspaceId: 'w1', version: 1, settings };
+  const isGrant = ({ url }: Pick<Request, 'url'>) => url.includes('/OAuth2/Token');
+  let grants: number;
+  let valid: string;
+  beforeEach(() => {
+    grants = 0;
+    valid = 'token-1';
+    answering.with = (response) => {
+      const request = requests.at(-1);
+      if (request !== undefined && isGrant(request)) {
+        grants += 1;
+        response.writeHead(200, { 'content-type': 'application/json' });
+        response.end(JSON.stringify({ access_token: `token-${grants}` }));
+      } else response.writeHead(request?.headers.authorization === `Bearer ${valid}` ? 200 : 401).end('{}');
+    };
+  });
+
+  test('one token serves many deliveries, and one that expired is renewed once', async () => {
+    const connector = connect('listrak');
+    const send = () => connector.deliver(listrak, [delivery()], unhurried);
+    expect(await send()).toMatchObject([{ outcome: 'delivered' }]);
+    expect(await send()).toMatchObject([{ outcome: 'delivered' }]);
+    expect(grants).toBe(1);
+    valid = 'token-2';
+    const results = await Promise.all([send(), send(), send()]);
+    expect(results).toMatchObject(Array(3).fill([{ outcome: 'delivered' }]));
+    expect(grants).toBe(2);
+  });
+
+  test('a grant that fails is the failure of its delivery, and of those that waited for it a reason to try again', async () => {
+    answering.with = (response) => void setTimeout(() => response.writeHead(503).end('no'), 300);
+    const connector = connect('listrak');
+    const send = () => connector.deliver(listrak, [delivery()], unhurried);
+    const results = await Promise.all([send(), send(), send()]);
+    expect(results).toMatchObject(Array(3).fill([{ outcome: 'retry' }]));
+    expect(requests.filter(isGrant).length).toBeLessThanOrEqual(3);
+  });
+
+  test('a grant that is refused is dead, and no token is shown', async () => {
+    answering.with = (response) => void response.writeHead(401).end(`{"access_token":"${SECRET}"}`);
+    const [result] = await connect('listrak').deliver(listrak, [delivery()], unhurried);
+    expect(result).toMatchObject({ outcome: 'dead', status: 401 });
+    expect(JSON.stringify(result)).not.toContain(SECRET);
+    expect(requests).toHaveLength(1);
   });
 });
 

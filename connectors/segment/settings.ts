@@ -1,8 +1,10 @@
 import {
   type ConnectorDescription,
+  type DefaultSubscription,
   type DestinationAction,
   deeperThan,
   isObject,
+  type Json,
   type JsonObject,
 } from '@tributary/core';
 import { createSettingsReader, type SettingsFault, secretNames } from '../settings.ts';
@@ -150,13 +152,15 @@ export function createSegmentReader(
   const schema = settingsSchemaOf(definition);
   const read = createSettingsReader<StatedSettings & JsonObject>(schema, sizeFaults);
   const secretFields = secretNames(schema);
+  const isEarlier = WITH_PRESETS.has(definition.destination);
+  const known = definition.presets.map(({ name }) => name);
   return (settings) => {
     const stated = read(settings);
     if (stated === undefined) return undefined;
     const { subscriptions, presets, actions = [], ...own } = stated;
     return {
       own,
-      presets: subscriptions === undefined ? (presets ?? definition.presets.map(({ name }) => name)) : [],
+      presets: subscriptions === undefined && isEarlier ? (presets ?? known) : [],
       subscriptions:
         subscriptions?.flatMap(subscriptionOf) ??
         actions.map(({ action, subscribe, mapping = {} }) => ({
@@ -208,9 +212,9 @@ function settingsFaults(definition: Definition, settings: JsonObject): readonly 
 /** The faults of a subscription. A draft, which is not enabled, may lack what it requires. */
 function subscriptionFaults(details: Details, subscription: JsonObject): readonly SettingsFault[] {
   const { action: name, trigger, mapping, enabled } = subscription;
-  // The triggers of presets run as they are, whatever the rules for others.
-  const isOfPreset = details.presets.some((preset) => preset.trigger === trigger);
-  const ofTrigger = isOfPreset ? [] : triggerFaults(trigger, '/trigger');
+  // The triggers of the pack run as they are, whatever the rules for others.
+  const isOfPack = [...details.presets, ...details.actions].some((one) => one.trigger === trigger);
+  const ofTrigger = isOfPack ? [] : triggerFaults(trigger, '/trigger');
   const action = details.actions.find((one) => one.action === name);
   if (action === undefined)
     return [...ofTrigger, { path: '/action', message: 'is no action of the destination' }];
@@ -246,21 +250,41 @@ export function sizeFaults({ subscriptions, actions }: JsonObject): readonly Set
   );
 }
 
-/**
- * The subscriptions of the presets, with their mappings, for settings that state none. A preset that cannot run as it is,
- * since a field that it requires is for the user to fill, becomes a draft.
- */
-function withPresets(definition: Definition, settings: JsonObject): JsonObject {
+/** Settings that state no subscriptions get those that are written out of the definition. */
+function withSubscriptions(definition: Definition, settings: JsonObject): JsonObject {
   const { subscriptions, presets, actions } = settings;
   if (subscriptions !== undefined || presets !== undefined || actions !== undefined) return settings;
-  const details = readDetails(definition.destination);
-  return {
-    ...settings,
-    subscriptions: details.presets.map(({ name, action, trigger, mapping }) => {
-      const subscription = { name, action, trigger, mapping };
-      return { ...subscription, enabled: subscriptionFaults(details, subscription).length === 0 };
-    }),
-  };
+  const written = defaultSubscriptions(readDetails(definition.destination));
+  return { ...settings, subscriptions: written.map((subscription) => ({ ...subscription })) };
+}
+
+/** Without any subscription left a destination has none; it does not go back to the presets of the earlier form. */
+function keptForm(before: JsonObject, after: JsonObject): JsonObject {
+  const isStated = SELECTIONS.some((name) => after[name] !== undefined);
+  return before.subscriptions === undefined || isStated ? after : { ...after, subscriptions: [] };
+}
+
+/**
+ * The subscriptions of a new destination: the presets with their mappings, or a draft of each action where there are none. A
+ * preset that cannot run as it is becomes a draft too, since a field that it requires is for the user to fill.
+ */
+function defaultSubscriptions(details: Details): readonly DefaultSubscription[] {
+  if (details.presets.length > 0)
+    return details.presets.map((preset) => ({
+      ...preset,
+      enabled: subscriptionFaults(details, { ...preset }).length === 0,
+    }));
+  return details.actions.map(({ action, title, trigger = 'type = "track"', fields }) => ({
+    name: title,
+    action,
+    trigger,
+    mapping: Object.fromEntries(
+      fields.flatMap((field): [string, Json][] =>
+        field.default === undefined ? [] : [[field.field, field.default]],
+      ),
+    ),
+    enabled: false,
+  }));
 }
 
 /** Settings of destinations of the pack that do not select a host of the vendor. */
@@ -306,11 +330,12 @@ export function describeDestination(definition: Definition): ConnectorDescriptio
     // The pack lists presets of actions that it has for browsers alone; settings of 0.2.0 may name them.
     presets: presets.filter(({ action }) => actions.includes(action)),
     actions,
-    generate: (settings) => withPresets(definition, settings),
+    generate: (settings) => withSubscriptions(definition, settings),
+    replaced: keptForm,
     check: (settings) => settingsFaults(definition, settings),
     details: () => {
-      const { actions: fields, presets: mapped } = readDetails(destination);
-      return { actions: fields, subscriptions: mapped };
+      const details = readDetails(destination);
+      return { actions: details.actions, subscriptions: defaultSubscriptions(details) };
     },
   };
 }

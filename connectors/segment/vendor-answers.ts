@@ -16,6 +16,27 @@ interface VendorAnswers {
   readonly refusalIn?: (body: Json) => Refusal | undefined;
 }
 
+const ITERABLE_LISTS: VendorAnswers = {
+  document: 'https://api.iterable.com/api/docs#lists_subscribe',
+  refusals: '`code` other than `Success`; `failCount` above 0',
+  refusalIn: ofObject((body) => otherText(body, 'code', 'Success') ?? someCounted(body, 'failCount')),
+};
+
+/** The status of a 2xx is in `code`: 0, or a number of five digits. */
+const TIKTOK: VendorAnswers = {
+  document: 'https://business-api.tiktok.com/portal/docs?id=1737172488964097',
+  refusals:
+    '`code` other than 0: 40100 is a refusal for the rate, 40105 one of the token, 50000 and above an outage',
+  refusalIn: ofObject(({ code, message }) => {
+    if (typeof code !== 'number' || code === 0) return undefined;
+    const status = code === 40_100 ? 429 : code === 40_105 ? 401 : code >= 50_000 ? 500 : 400;
+    return {
+      says: `code ${code} ${typeof message === 'string' ? message.slice(0, 200) : ''}`.trim(),
+      code: status,
+    };
+  }),
+};
+
 /**
  * How to read an answer of 2xx, by vendor. Every body that its document calls a refusal must be read as one: deliveries
  * would be shown as delivered, while nothing arrived. The reference has the day on which the documents were read.
@@ -44,6 +65,17 @@ export const VENDOR_ANSWERS: Readonly<Record<string, VendorAnswers>> = {
     refusals: '`code` other than `Success`; `failCount` above 0',
     refusalIn: ofObject((body) => otherText(body, 'code', 'Success') ?? someCounted(body, 'failCount')),
   },
+  'iterable-audiences': ITERABLE_LISTS,
+  'iterable-lists': ITERABLE_LISTS,
+  'marketo-static-lists': {
+    document: 'https://experienceleague.adobe.com/en/docs/marketo-developer/marketo/rest/error-codes',
+    refusals: '`success` false; a record with `status` `skipped`',
+    refusalIn: ofObject(
+      (body) =>
+        (body.success === false ? { says: `success false, ${codesIn(body.errors)}` } : undefined) ??
+        skippedRecord(body.result),
+    ),
+  },
   mixpanel: {
     document:
       'https://docs.mixpanel.com/reference/import-events, https://docs.mixpanel.com/reference/track-event',
@@ -60,6 +92,11 @@ export const VENDOR_ANSWERS: Readonly<Record<string, VendorAnswers>> = {
           )(body),
   },
   outfunnel: {},
+  'pinterest-conversions': {
+    document: 'https://developers.pinterest.com/docs/api/v5/events-create/',
+    refusals: '`num_events_processed` 0',
+    refusalIn: ofObject((body) => noneCounted(body, 'num_events_processed')),
+  },
   posthog: {
     // The source of the service: the documents do not name the member.
     document: 'https://github.com/PostHog/posthog/blob/master/rust/capture/src/api.rs',
@@ -72,6 +109,11 @@ export const VENDOR_ANSWERS: Readonly<Record<string, VendorAnswers>> = {
     refusalIn: ofObject((body) => otherCode(body, 'status_code', 200)),
   },
   schematic: {},
+  'tiktok-app-events': TIKTOK,
+  'tiktok-conversions': TIKTOK,
+  'tiktok-conversions-sandbox': TIKTOK,
+  'tiktok-offline-conversions': TIKTOK,
+  'tiktok-offline-conversions-sandbox': TIKTOK,
   usermaven: {},
 };
 
@@ -112,4 +154,16 @@ function someCounted(body: JsonObject, name: string): Refusal | undefined {
 function listed(body: JsonObject, name: string): Refusal | undefined {
   const list = body[name];
   return Array.isArray(list) && list.length > 0 ? { says: name } : undefined;
+}
+
+/** The codes in a list of errors, as text. */
+function codesIn(errors: Json | undefined): string {
+  const list = Array.isArray(errors) ? errors : [];
+  return list.map((error) => (isObject(error) ? String(error.code) : '')).join(', ');
+}
+
+function skippedRecord(result: Json | undefined): Refusal | undefined {
+  const records = Array.isArray(result) ? result : [];
+  const skipped = records.find((record) => isObject(record) && record.status === 'skipped');
+  return isObject(skipped) ? { says: `status skipped, ${codesIn(skipped.reasons)}` } : undefined;
 }

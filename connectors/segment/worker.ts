@@ -23,6 +23,7 @@ import {
   startDestination,
   transformed,
 } from './pack.ts';
+import { refusesToken } from './token-refusals.ts';
 
 /**
  * The process of the pack. It has no environment, no network, and no permission to write files or start processes. It runs
@@ -38,15 +39,28 @@ const BODILESS = new Set([101, 204, 205, 304]);
 /** Requests of one subscription that a preview shows. */
 const MAX_PREVIEWED = 20;
 
+const NO_BODY = new Uint8Array();
+
+interface CurrentJob {
+  readonly job: number;
+  requests: number;
+  lastBody: Uint8Array<ArrayBuffer>;
+}
+
+/** Bytes of the requests of one preview, with all its subscriptions. */
+const MAX_PREVIEWED_BYTES = 2 * 1_024 * 1_024;
+
 interface Recording {
   readonly requests: HttpSent[];
+  /** Of the whole preview. */
+  readonly room: { bytes: number };
   payload: Json | undefined;
 }
 
 /** The `fetch` of this process: requests are sent by the parent process. */
 class ForwardedFetch {
   readonly #post: (message: FromPack) => void;
-  readonly #job = new AsyncLocalStorage<{ readonly job: number; requests: number }>();
+  readonly #job = new AsyncLocalStorage<CurrentJob>();
   readonly #preview = new AsyncLocalStorage<Recording>();
   readonly #waiting = new Map<number, PromiseWithResolvers<HttpAnswer>>();
   #requests = 0;
@@ -57,7 +71,7 @@ class ForwardedFetch {
 
   /** Requests of `work` belong to the job. */
   runAs<T>(job: number, work: () => Promise<T>): Promise<T> {
-    return this.#job.run({ job, requests: 0 }, work);
+    return this.#job.run({ job, requests: 0, lastBody: NO_BODY }, work);
   }
 
   /** Requests of `work` are recorded in place of being sent. */
@@ -76,6 +90,11 @@ class ForwardedFetch {
     return this.#job.getStore()?.requests ?? 0;
   }
 
+  /** The body of the last answer of the current job. */
+  get lastBody(): Uint8Array {
+    return this.#job.getStore()?.lastBody ?? NO_BODY;
+  }
+
   readonly fetch: typeof globalThis.fetch = async (input, init) => {
     const current = this.#job.getStore();
     const recording = this.#preview.getStore();
@@ -85,7 +104,8 @@ class ForwardedFetch {
     const body = Buffer.from(await asked.arrayBuffer()).toString('base64');
     const sent = { method: asked.method, url: asked.url, headers: [...asked.headers], body };
     if (recording !== undefined) {
-      if (recording.requests.length >= MAX_PREVIEWED)
+      recording.room.bytes -= body.length;
+      if (recording.requests.length >= MAX_PREVIEWED || recording.room.bytes < 0)
         throw new TypeError('more requests than a preview shows');
       recording.requests.push(sent);
       return new Response('{}', { headers: { 'content-type': 'application/json' } });
@@ -96,7 +116,8 @@ class ForwardedFetch {
     current.requests += 1;
     this.#post({ op: 'request', job, request, sent });
     const answer = await answered.promise;
-    const content = BODILESS.has(answer.status) ? null : Buffer.from(answer.body, 'base64');
+    current.lastBody = Buffer.from(answer.body, 'base64');
+    const content = BODILESS.has(answer.status) ? null : current.lastBody.slice();
     return new Response(content, { status: answer.status, headers: answer.headers.map(([...pair]) => pair) });
   };
 
@@ -152,8 +173,9 @@ async function run(started: Started, message: ForSubscriptions): Promise<readonl
 
 async function preview(started: Started, message: ForSubscriptions): Promise<readonly RecordedPreview[]> {
   const previews: RecordedPreview[] = [];
+  const room = { bytes: MAX_PREVIEWED_BYTES };
   for (const subscription of subscriptionsOf(started, message)) {
-    const recording: Recording = { requests: [], payload: undefined };
+    const recording: Recording = { requests: [], room, payload: undefined };
     const outcome = await forwarded.runRecorded(recording, () =>
       runAction(subscription, message.event, {
         ...accessOf(started, message),
@@ -164,12 +186,21 @@ async function preview(started: Started, message: ForSubscriptions): Promise<rea
       subscription: subscription.name,
       action: subscription.partnerAction,
       matches: outcome !== undefined,
-      payload: outcome === undefined ? null : (recording.payload ?? unchecked(subscription, message.event)),
+      payload:
+        outcome === undefined
+          ? null
+          : shownPayload(room, recording.payload ?? unchecked(subscription, message.event)),
       requests: recording.requests,
       error: outcome?.error === undefined ? null : `${outcome.error.message} (${outcome.error.name})`,
     });
   }
   return previews;
+}
+
+/** Null for one that there is no room for in the preview. */
+function shownPayload(room: { bytes: number }, payload: Json): Json {
+  room.bytes -= JSON.stringify(payload).length;
+  return room.bytes < 0 ? null : payload;
 }
 
 /** The values of a mapping that the action's schema refused. */
@@ -188,8 +219,13 @@ interface Access {
   readonly running: PackDestination;
   readonly settings: JsonObject;
   token(): Promise<string>;
-  /** Whether another token may help where this one was refused: the next call of `token` gets one. */
-  renews(): boolean;
+  /** Whether the body of a 2xx refuses the token. */
+  isRefusedBy(body: Uint8Array): boolean;
+  /**
+   * Whether another token may help where this one was refused: the next call of `token` gets one. One that another job
+   * got meanwhile stays, as a grant may end the tokens before it.
+   */
+  renews(refused: Promise<string>): boolean;
 }
 
 /** Tokens by destination and settings, the oldest first. Their grants are repeated after a restart of the process. */
@@ -205,24 +241,43 @@ function accessOf(
   }: Pick<ForSubscriptions, 'destination' | 'authorization' | 'settings'>,
 ): Access {
   const { accessToken, ...others } = stated;
+  const common = {
+    running,
+    renews: () => false,
+    isRefusedBy: (body: Uint8Array) => refusesToken(destination, body),
+  };
   if (authorization === 'token')
-    return { running, settings: others, token: async () => String(accessToken), renews: () => false };
-  if (authorization === undefined)
-    return { running, settings: stated, token: async () => '', renews: () => false };
+    return { ...common, settings: others, token: async () => String(accessToken) };
+  if (authorization === undefined) return { ...common, settings: stated, token: async () => '' };
   const key = JSON.stringify([destination, stated]);
   return {
-    running,
+    ...common,
     settings: stated,
     token() {
       const token = tokens.get(key) ?? granted(running, stated);
       tokens.set(key, token);
-      token.catch(() => tokens.delete(key));
+      token.catch(() => {
+        if (tokens.get(key) === token) tokens.delete(key);
+      });
       const [oldest] = tokens.keys();
       if (tokens.size > MAX_TOKENS && oldest !== undefined) tokens.delete(oldest);
       return token;
     },
-    renews: () => tokens.delete(key),
+    renews(refused) {
+      if (tokens.get(key) === refused) tokens.delete(key);
+      return true;
+    },
   };
+}
+
+/** The token; a grant that another job asked for and that failed is no failure of this one, which tries again later. */
+async function ownOr(token: Promise<string>, before: number): Promise<string> {
+  try {
+    return await token;
+  } catch (error) {
+    if (forwarded.requests > before) throw error;
+    throw Object.assign(new Error('no access token was granted'), { name: 'RetryableError' });
+  }
 }
 
 async function granted(running: PackDestination, settings: JsonObject): Promise<string> {
@@ -243,20 +298,23 @@ async function runAction(
   const before = forwarded.requests;
   const outcome = () => ({ action, requests: forwarded.requests - before });
   const attempt = async () => {
-    const auth = { accessToken: await access.token(), refreshToken: '' };
+    const token = access.token();
+    const auth = { accessToken: await ownOr(token, before), refreshToken: '' };
     const begun = forwarded.requests;
     try {
       const [result] = await access.running.onSubscription(subscription, event, access.settings, auth);
       return { result };
     } catch (error) {
       // Nothing was done yet where the first request was refused for its token.
-      const isTokenRefused = errorOf(error).status === 401 && forwarded.requests - begun === 1;
-      return { error, isTokenRefused };
+      const isRefused = errorOf(error).status === 401 || access.isRefusedBy(forwarded.lastBody);
+      const refused = isRefused && forwarded.requests - begun === 1 ? token : undefined;
+      return { error, refused };
     }
   };
   try {
     let ended = await attempt();
-    if ('error' in ended && ended.isTokenRefused === true && access.renews()) ended = await attempt();
+    if ('error' in ended && ended.refused !== undefined && access.renews(ended.refused))
+      ended = await attempt();
     if ('error' in ended) return { ...outcome(), error: errorOf(ended.error) };
     return isNotRun(ended.result?.output) ? undefined : outcome();
   } catch (error) {

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { type CanonicalEvent, type Json, type JsonObject, objectIn } from '../event/event.ts';
 import type { Warehouse } from '../ports/warehouse.ts';
 import type { Delivery } from './delivery.ts';
-import type { DestinationAction, PresetSubscription, SubscriptionPreview } from './subscriptions.ts';
+import type { DefaultSubscription, DestinationAction, SubscriptionPreview } from './subscriptions.ts';
 
 /** The result of one delivery. `reason` is shown to users: short, no secrets. */
 export type DeliveryResult =
@@ -190,13 +190,15 @@ export interface ConnectorDescription {
   /** Their fields, and the subscriptions of a destination that is created without any. Read from a file. */
   details?(): {
     readonly actions: readonly DestinationAction[];
-    readonly subscriptions: readonly PresetSubscription[];
+    readonly subscriptions: readonly DefaultSubscription[];
   };
   /**
    * Generates absent settings at creation, e.g. a signing secret, which is shown once. Returns all settings, the
    * given ones unchanged. `random(n)` returns n random bytes.
    */
   generate?(settings: JsonObject, random: (bytes: number) => Uint8Array): JsonObject;
+  /** The settings to store where `after` replaces `before`, both without secrets. Default: `after`. */
+  replaced?(before: JsonObject, after: JsonObject): JsonObject;
   /** Absent for types without a rotated signing secret. */
   readonly rotation?: SecretRotation;
   /** Checks beyond the schema: one message per fault, empty when valid. Paths are JSON pointers below `settings`. */

@@ -61,6 +61,12 @@ export interface PresetSubscription {
   readonly mapping: JsonObject;
 }
 
+/** One that a new destination gets. */
+export interface DefaultSubscription extends PresetSubscription {
+  /** False for a draft: its action requires a field that is for the user to fill. */
+  readonly enabled: boolean;
+}
+
 /** What an event would become by one subscription; nothing is sent. */
 export interface SubscriptionPreview {
   readonly subscription: string;

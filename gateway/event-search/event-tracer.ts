@@ -90,6 +90,15 @@ export class EventTracer {
       return { trace: path && { ...path, scan: coverage }, coverage };
     });
   }
+
+  /** The event as it was received; undefined when it was not found. Errors as of `trace`. */
+  find(query: TraceQuery, disconnected: AbortSignal): Promise<CanonicalEvent | undefined> {
+    const owner = organizationOf(this.#sources.catalog.state, query.workspaceId);
+    return this.#semaphore.run(owner, disconnected, async () => {
+      const scan = new LogScan(this.#sources.log, BUDGET_MS, () => performance.now());
+      return (await findReceived(scan, this.#sources, query))?.event;
+    });
+  }
 }
 
 async function pathOf(scan: LogScan, sources: TraceSources, received: ReceivedEvent): Promise<Path> {

@@ -39,28 +39,74 @@ const CONCURRENCY: SemaphoreLimits = {
 
 type Dependencies = Pick<GatewayDependencies, 'connectors' | 'unseal' | 'logger'>;
 
+/** Bounds the tests and previews of destinations, by workspace. */
+export interface TrialTurns {
+  /**
+   * Runs `work` when it is the turn of the workspace, with a signal that is aborted when the client disconnects and at
+   * `close`. Rejects with 429 when too many of the workspace wait.
+   */
+  run<T>(
+    workspaceId: string,
+    disconnected: AbortSignal,
+    work: (signal: AbortSignal) => Promise<T>,
+  ): Promise<T>;
+  /** Aborts those that run or wait. */
+  close(): void;
+}
+
+export function createTrialTurns(): TrialTurns {
+  /** One semaphore for each workspace with running tests. */
+  const semaphores = new Map<string, { readonly semaphore: FairSemaphore; users: number }>();
+  const closed = new AbortController();
+
+  async function withPermit(
+    workspaceId: string,
+    disconnected: AbortSignal,
+    work: () => Promise<void>,
+  ): Promise<void> {
+    const own = semaphores.get(workspaceId) ?? { semaphore: new FairSemaphore(CONCURRENCY), users: 0 };
+    semaphores.set(workspaceId, own);
+    own.users += 1;
+    try {
+      await own.semaphore.run(workspaceId, disconnected, work);
+    } finally {
+      own.users -= 1;
+      if (own.users === 0) semaphores.delete(workspaceId);
+    }
+  }
+
+  return {
+    run<T>(workspaceId: string, disconnected: AbortSignal, work: (signal: AbortSignal) => Promise<T>) {
+      const answered = Promise.withResolvers<T>();
+      const done = withPermit(workspaceId, disconnected, async () => {
+        const pause = sleep(MIN_TEST_MS, undefined, { ref: false });
+        await work(AbortSignal.any([disconnected, closed.signal])).then(answered.resolve, answered.reject);
+        await pause;
+      });
+      done.catch(answered.reject);
+      return answered.promise;
+    },
+    close: () => closed.abort(),
+  };
+}
+
 /** Tests the connection to destinations as deliver would use them, enabled or not. */
 interface DestinationTests {
   /**
-   * The connections of a test are closed when it resolves, when `disconnected` fires, at the timeout and at `close`.
+   * The connections of a test are closed when it resolves, when `disconnected` fires, at the timeout and when the turns are
+   * closed.
    *
    * Errors: 409 when this release has no connector for the destination, or no key opens its secrets; 429 when too many
    * tests of the workspace wait.
    */
   test(destination: Destination, disconnected: AbortSignal): Promise<Static<typeof destinationTestResult>>;
-  /** Ends the running and waiting tests; each reports that it was stopped. */
-  close(): void;
 }
 
-export function createDestinationTests(dependencies: Dependencies): DestinationTests {
-  /** One semaphore for each workspace with running tests. */
-  const semaphores = new Map<string, { readonly semaphore: FairSemaphore; users: number }>();
-  const closed = new AbortController();
-
-  async function run(destination: Destination, disconnected: AbortSignal): Promise<ConnectionTest> {
+export function createDestinationTests(dependencies: Dependencies, turns: TrialTurns): DestinationTests {
+  async function run(destination: Destination, ended: AbortSignal): Promise<ConnectionTest> {
     const test = tester(destination);
     const late = AbortSignal.timeout(TIMEOUT_MS);
-    const signal = AbortSignal.any([late, disconnected, closed.signal]);
+    const signal = AbortSignal.any([late, ended]);
     const isLate = Promise.withResolvers<ConnectionTest>();
     late.addEventListener('abort', () => isLate.resolve({ ok: false, reason: 'timed out' }));
     return Promise.race([test(signal), isLate.promise]);
@@ -89,45 +135,21 @@ export function createDestinationTests(dependencies: Dependencies): DestinationT
     };
   }
 
-  function limited<T>(workspaceId: string, disconnected: AbortSignal, work: () => Promise<T>): Promise<T> {
-    const answered = Promise.withResolvers<T>();
-    const done = withPermit(workspaceId, disconnected, async () => {
-      const pause = sleep(MIN_TEST_MS, undefined, { ref: false });
-      await work().then(answered.resolve, answered.reject);
-      await pause;
-    });
-    done.catch(answered.reject);
-    return answered.promise;
-  }
-
-  async function withPermit(
-    workspaceId: string,
-    disconnected: AbortSignal,
-    work: () => Promise<void>,
-  ): Promise<void> {
-    const own = semaphores.get(workspaceId) ?? { semaphore: new FairSemaphore(CONCURRENCY), users: 0 };
-    semaphores.set(workspaceId, own);
-    own.users += 1;
-    try {
-      await own.semaphore.run(workspaceId, disconnected, work);
-    } finally {
-      own.users -= 1;
-      if (own.users === 0) semaphores.delete(workspaceId);
-    }
-  }
-
   return {
     test: (destination, disconnected) =>
-      limited(destination.workspace_id, disconnected, async () => {
+      turns.run(destination.workspace_id, disconnected, async (ended) => {
         const began = performance.now();
-        const test = await run(destination, disconnected);
+        const test = await run(destination, ended);
         return presentTest(test, Math.round(performance.now() - began));
       }),
-    close: () => closed.abort(),
   };
 }
 
-function opened({ unseal, logger }: Dependencies, destination: Destination) {
+/** The destination with its secrets in clear text; 409 where no key opens them. */
+export function opened(
+  { unseal, logger }: Pick<GatewayDependencies, 'unseal' | 'logger'>,
+  destination: Destination,
+) {
   try {
     return unseal(destination);
   } catch (error) {

@@ -88,12 +88,13 @@ export function createConfigurator({
     },
     replace(description, stored, settings) {
       // One that was made before such settings were stored gets that of its name until now.
-      const stated = withNamed(
+      const named = withNamed(
         description,
         stored.name,
         statedSettings(settings, description.secrets),
         stored.settings,
       );
+      const stated = description.replaced?.(stored.settings, named) ?? named;
       const generated = Object.keys(description.generate?.(stated, random) ?? {});
       const needed = [...generated, ...requiredBy(description)];
       const secrets = description.secrets.filter((name) => settings[name] !== null || needed.includes(name));
@@ -131,7 +132,7 @@ function requiredBy({ settingsSchema: { required } }: ConnectorDescription): rea
 type SettingsChecker = (description: ConnectorDescription, settings: JsonObject) => readonly ErrorDetail[];
 
 /** Compiles the schema of each connector once. */
-function createSettingsChecker(): SettingsChecker {
+export function createSettingsChecker(): SettingsChecker {
   const ajv = new Ajv2020({ allErrors: true, allowUnionTypes: true });
   formats.default(ajv);
   const compiled = new Map<string, ValidateFunction>();

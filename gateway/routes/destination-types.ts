@@ -1,47 +1,113 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
-import type { ConnectorDescription } from '@tributary/core';
+import type { ConnectorDescription, DestinationAction, Json } from '@tributary/core';
 import { type Static, Type } from 'typebox';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { notFound } from '../errors/api-error.ts';
-import { closed, freeObject, listOf, operation, pathOf } from '../resources/schemas.ts';
+import { closed, freeObject, listOf, nullable, oneOf, operation, pathOf } from '../resources/schemas.ts';
 
 const preset = Type.Object({
-  name: Type.String({ description: 'As `presets` of the settings names it.' }),
+  name: Type.String({ description: 'As its subscription, or `presets` of the settings, is named.' }),
   subscribe: Type.String({ description: 'For which events.' }),
   action: Type.String({ description: 'What is sent of them.' }),
 });
 
-const destinationType = Type.Object(
+const fields = {
+  type: Type.String({ description: '`type` of its destinations.', examples: ['webhook'] }),
+  title: Type.String(),
+  category: nullable(Type.String({ description: 'What the service is, of kinds from the Segment pack.' })),
+  description: Type.String({
+    description: 'Its deliveries and the meaning of its responses, in Markdown.',
+  }),
+  settings_schema: freeObject(
+    'JSON Schema (draft 2020-12) of `settings`. Its properties stand in the order of a form, each with `title` and `description`; secrets are `writeOnly`.',
+  ),
+  secrets: listOf(
+    Type.String(),
+    'Settings that are sealed at rest and masked in answers: those that the schema marks `writeOnly`.',
+  ),
+  max_batch: Type.Integer({
+    description: 'Deliveries that one request carries at most; 1: each goes alone.',
+  }),
+  connection_test: Type.Boolean({
+    description: 'Whether the connection test sends a request; without one it is always `ok`.',
+  }),
+  warehouse: Type.Boolean({
+    description:
+      'Whether its destinations are warehouses: events are loaded into tables instead of delivered.',
+  }),
+  presets: listOf(preset, 'Presets of the type; empty when it has none.'),
+  actions: listOf(
+    Type.String(),
+    'Those that `subscriptions` of the settings may name; empty where the type has none.',
+  ),
+};
+
+const destinationType = Type.Object(fields, { title: 'DestinationType' });
+
+const conditions = Type.Object(
   {
-    type: Type.String({ description: '`type` of its destinations.', examples: ['webhook'] }),
-    title: Type.String(),
-    description: Type.String({
-      description: 'Its deliveries and the meaning of its responses, in Markdown.',
-    }),
-    settings_schema: freeObject(
-      'JSON Schema (draft 2020-12) of `settings`. Its properties stand in the order of a form, each with `title` and `description`; secrets are `writeOnly`.',
-    ),
-    secrets: listOf(
-      Type.String(),
-      'Settings that are sealed at rest and masked in answers: those that the schema marks `writeOnly`.',
-    ),
-    max_batch: Type.Integer({
-      description: 'Deliveries that one request carries at most; 1: each goes alone.',
-    }),
-    connection_test: Type.Boolean({
-      description: 'Whether the connection test sends a request; without one it is always `ok`.',
-    }),
-    warehouse: Type.Boolean({
-      description:
-        'Whether its destinations are warehouses: events are loaded into tables instead of delivered.',
-    }),
-    presets: listOf(preset, 'Presets of the type; empty when it has none.'),
-    actions: listOf(
-      Type.String(),
-      'Those that `actions` of the settings may name; empty where the type has none.',
+    match: oneOf(['all', 'any']),
+    conditions: listOf(
+      freeObject(
+        '`{ "field", "operator", "value" }`: another field `is` or `is_not` the value; without a value, absent.',
+      ),
     ),
   },
-  { title: 'DestinationType' },
+  { title: 'FieldConditions' },
+);
+
+const actionField = Type.Object(
+  {
+    field: Type.String({ description: 'Its key in a mapping.' }),
+    label: Type.String(),
+    description: Type.Optional(Type.String()),
+    type: Type.String({ examples: ['string', 'text', 'number', 'integer', 'boolean', 'datetime', 'object'] }),
+    required: Type.Optional(Type.Boolean()),
+    required_if: Type.Optional(conditions),
+    depends_on: Type.Optional(conditions),
+    multiple: Type.Optional(Type.Boolean({ description: 'A list of values of the type.' })),
+    choices: Type.Optional(listOf(freeObject('`{ "value", "label" }`.'))),
+    default: Type.Optional(Type.Unsafe<Json>({ description: 'In the form of a mapping.' })),
+    dynamic: Type.Optional(Type.Boolean({ description: 'The vendor has the choices.' })),
+    allow_null: Type.Optional(Type.Boolean()),
+    hidden: Type.Optional(Type.Boolean({ description: 'Not meant to be shown in forms.' })),
+    fields: Type.Optional(listOf(freeObject('A member of an object, in the same form.'))),
+    open: Type.Optional(Type.Boolean({ description: 'The object may have further members.' })),
+  },
+  { title: 'ActionField' },
+);
+
+const action = Type.Object(
+  {
+    action: Type.String({ description: 'As subscriptions name it.' }),
+    title: Type.String(),
+    description: Type.String(),
+    trigger: Type.Optional(Type.String({ description: 'The one that its authors propose.' })),
+    sync_modes: Type.Optional(
+      listOf(Type.String(), 'Values of `__segment_internal_sync_mode` in a mapping.'),
+    ),
+    other_keys: Type.Optional(listOf(Type.String(), 'Keys that a mapping may have beside the fields.')),
+    fields: listOf(actionField),
+  },
+  { title: 'DestinationAction' },
+);
+
+const destinationTypeDetails = Type.Object(
+  {
+    ...fields,
+    action_details: listOf(Type.Unsafe<DestinationAction>(action), 'The actions with their fields.'),
+    default_subscriptions: listOf(
+      Type.Object({
+        name: Type.String(),
+        action: Type.String(),
+        trigger: Type.String(),
+        mapping: freeObject('In the form of a mapping.'),
+        enabled: Type.Boolean({ description: 'False for one that lacks a field that its action requires.' }),
+      }),
+      'Those of a destination that is created without `subscriptions`.',
+    ),
+  },
+  { title: 'DestinationTypeDetails' },
 );
 
 const destinationTypeList = listOf(destinationType);
@@ -50,6 +116,7 @@ function presentType(description: ConnectorDescription): Static<typeof destinati
   return {
     type: description.type,
     title: description.title,
+    category: description.category ?? null,
     description: description.description,
     settings_schema: description.settingsSchema,
     secrets: description.secrets,
@@ -58,6 +125,15 @@ function presentType(description: ConnectorDescription): Static<typeof destinati
     warehouse: description.isWarehouse === true,
     presets: description.presets ?? [],
     actions: description.actions ?? [],
+  };
+}
+
+function presentDetails(description: ConnectorDescription) {
+  const { actions, subscriptions } = description.details?.() ?? { actions: [], subscriptions: [] };
+  return {
+    ...presentType(description),
+    action_details: actions,
+    default_subscriptions: subscriptions,
   };
 }
 
@@ -81,12 +157,12 @@ export const destinationTypeRoutes: FastifyPluginAsyncTypebox<GatewayDependencie
     `${path}/:type`,
     operation('destination-types.read', 'readDestinationType', 'Read a type of destinations', {
       params: pathOf('type'),
-      response: { 200: destinationType },
+      response: { 200: destinationTypeDetails },
     }),
     async (request) => {
       const description = connectors.descriptions.get(request.params.type);
       if (description === undefined) throw notFound();
-      return presentType(description);
+      return presentDetails(description);
     },
   );
 };

@@ -50,7 +50,8 @@ import {
   uuid,
   version,
 } from '../resources/schemas.ts';
-import { createDestinationTests, destinationTestResult } from './connection-test.ts';
+import { createDestinationTests, createTrialTurns, destinationTestResult } from './connection-test.ts';
+import { previewRoutes } from './destination-previews.ts';
 import { createConfigurator, maskSecrets } from './destination-settings.ts';
 import {
   addressIn,
@@ -188,9 +189,10 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
 ) => {
   const { catalog, connectors } = dependencies;
   const configurator = createConfigurator(dependencies);
-  const tests = createDestinationTests(dependencies);
+  const turns = createTrialTurns();
+  const tests = createDestinationTests(dependencies, turns);
   app.addHook('preClose', (done) => {
-    tests.close();
+    turns.close();
     done();
   });
 
@@ -264,6 +266,8 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
       return await tests.test(destination, disconnectSignal(reply));
     },
   );
+
+  await app.register(previewRoutes, { dependencies, turns });
 
   function switchesOf(body: Static<typeof destinationBody>) {
     return {

@@ -40,8 +40,10 @@ it('every setting of every kind has a field that is no JSON, but for free object
   const left = kinds.flatMap(({ type, settings_schema }) =>
     jsonFields(fieldOf(settings_schema)).map((path) => `${type} ${path}`),
   );
-  const mappings = kinds.flatMap(({ type }) =>
-    type.startsWith('segment-') ? [`${type} actions.mapping`] : [],
+  const mappings = kinds.flatMap(({ type, settings_schema }) =>
+    ['subscriptions', 'actions']
+      .filter((name) => name in (settings_schema as { readonly properties: object }).properties)
+      .map((name) => `${type} ${name}.mapping`),
   );
   expect(left).toEqual(mappings);
 });
@@ -93,6 +95,7 @@ function sampleOf(field: NamedField): Draft {
   const sample = (): Draft => {
     if (field.kind === 'texts' && Array.isArray(example)) return example.map(String);
     if (field.kind === 'choice') return String(field.options[0]);
+    if (field.kind === 'number') return 7;
     return typeof example === 'string' ? example : 'abcdefgh';
   };
   return field.secret ? { stored: false, state: 'stated', value: sample() } : sample();

@@ -60,7 +60,6 @@ function destinations(): Figures {
     'destinations-own': String(own.length),
     'destinations-own-names': own.map(({ title }) => title).join(', '),
     'destinations-pack': String(pack.length),
-    'destinations-pack-names': pack.map(({ title }) => title.replace(/ \(.*\)$/, '')).join(', '),
   };
 }
 

@@ -133,6 +133,11 @@ describe('configuration', () => {
     ['a topic without its tenants', { TRIBUTARY_TOPICS: 'vip', TRIBUTARY_TOPIC_TENANTS: 'vip=' }, 'form'],
     ['a retry schedule that goes back', { TRIBUTARY_RETRY_SCHEDULE: '1m,10s' }, 'TRIBUTARY_RETRY_SCHEDULE'],
     ['ranges that are none', { TRIBUTARY_EGRESS_ALLOW: 'foo' }, 'TRIBUTARY_EGRESS_ALLOW'],
+    [
+      'secrets of partners that are none',
+      { TRIBUTARY_SEGMENT_SECRETS: '{"A":1}' },
+      'whose members are texts',
+    ],
     ['a key that is none', { TRIBUTARY_DEV_ISSUER_KEY: 'foo' }, 'is no private JWK'],
     [
       'records kept shorter than deliveries are tried',

@@ -341,6 +341,11 @@ export const SETTINGS = {
     ranges,
     'CIDR ranges of private addresses that destinations may be at, comma-separated.',
   ),
+  partnerSecrets: secret(
+    'TRIBUTARY_SEGMENT_SECRETS',
+    namedTexts,
+    'Secrets that vendors give partners, for destinations of the Segment pack that need one: a JSON object by the names of the [reference](segment-destinations.md#secrets-of-partners). These destinations are offered where it is set.',
+  ),
   ...SANDBOX_SETTINGS,
   liveStreams: setting(
     'TRIBUTARY_LIVE_STREAMS',
@@ -446,6 +451,20 @@ function retrySchedule(value: string): readonly string[] {
   const labels = list(value);
   parseRetrySchedule(labels);
   return labels;
+}
+
+/** A JSON object of texts; `{}` where the variable is absent. */
+function namedTexts(value: string): Readonly<Record<string, string>> {
+  if (value === '') return {};
+  const read: unknown = orFault('must be a JSON object', () => JSON.parse(value));
+  const entries =
+    typeof read === 'object' && read !== null && !Array.isArray(read) ? Object.entries(read) : [];
+  const texts = entries.flatMap(([name, text]) =>
+    typeof text === 'string' && text !== '' ? [[name, text]] : [],
+  );
+  if (texts.length === 0 || texts.length < entries.length)
+    throw new Error('must be a JSON object whose members are texts');
+  return Object.fromEntries(texts);
 }
 
 function ranges(value: string): readonly string[] {

@@ -24,7 +24,8 @@ it('the list has every type of destination, each as it is returned by its name',
   const names = listed.map(({ type }) => type);
   expect(names).toEqual([...test.dependencies.connectors.descriptions.keys()]);
   expect(names).toEqual(expect.arrayContaining(['webhook', 'ndjson', 'postgres', 'segment-amplitude']));
-  for (const type of listed) expect(await viewer.ok('GET', `./destination-types/${type.type}`)).toEqual(type);
+  for (const type of listed)
+    expect(await viewer.ok('GET', `./destination-types/${type.type}`)).toMatchObject(type);
   expect(await viewer.call('GET', './destination-types/pigeon')).toMatchObject({
     status: 404,
     body: { error: 'not found' },
@@ -70,6 +71,35 @@ it('the types of the Segment pack have presets and actions, and state if a conne
   expect(amplitude).toMatchObject({ max_batch: 1, connection_test: true });
   const braze = await viewer.ok<DestinationType>('GET', './destination-types/segment-braze');
   expect(braze.connection_test).toBe(false);
+});
+
+it('a type of the Segment pack has the fields of its actions, and the subscriptions of a new destination', async () => {
+  const braze = await viewer.ok<{
+    action_details: object[];
+    default_subscriptions: object[];
+    category: string;
+  }>('GET', './destination-types/segment-braze');
+  expect(braze.category).toBe('Email and messaging');
+  expect(braze.action_details).toContainEqual(
+    expect.objectContaining({
+      action: 'trackEvent',
+      fields: expect.arrayContaining([
+        expect.objectContaining({
+          field: 'name',
+          type: 'string',
+          required: true,
+          default: { '@path': '$.event' },
+        }),
+      ]),
+    }),
+  );
+  expect(braze.default_subscriptions).toContainEqual(
+    expect.objectContaining({
+      name: 'Identify Calls',
+      action: 'updateUserProfile',
+      trigger: 'type = "identify"',
+    }),
+  );
 });
 
 it('a subscription that cannot be parsed, and an action that does not exist, were saved and took nothing', async () => {

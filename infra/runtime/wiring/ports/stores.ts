@@ -359,6 +359,7 @@ export function openConnectors(
 ) {
   return createConnectors({
     egressAllow: config.egressAllow,
+    partnerSecrets: config.partnerSecrets,
     dataFolder: config.dataFolder,
     confinement: confinementOf(config),
     timeoutMs: config.deliveryTimeoutMs,

@@ -1,0 +1,103 @@
+import { readFileSync } from 'node:fs';
+import { type CanonicalEvent, type Connector, type JsonObject, NO_METRICS } from '@tributary/core';
+import { afterAll, expect, test } from 'vitest';
+import { createEgressGuard, createNameLookups } from '../egress/guard.ts';
+import { createSegmentConnector, DEFINITIONS, PARTNER_SECRETS } from './connector.ts';
+import { PackHost } from './pack-process.ts';
+import { EVENTS, settingsFor } from './pack-runs.fixture.ts';
+import { describeDestination } from './settings.ts';
+
+const secrets = Object.fromEntries(PARTNER_SECRETS.map((name) => [name, 'partner-secret']));
+const host = new PackHost({ secrets });
+const egress = createEgressGuard({ allowed: [], resolve: createNameLookups(), metrics: NO_METRICS });
+const context = { egress, dataFolder: '/nonexistent', timeoutMs: 60_000, clock: Date.now };
+const connectors: Connector[] = [];
+afterAll(() => Promise.all(connectors.map((connector) => connector.close())));
+
+const { signal } = new AbortController();
+
+test('one workspace with every kind of destination stays in one process, within its memory', async () => {
+  const pids = new Set<number | undefined>();
+  for (const definition of DEFINITIONS) {
+    const connector = createSegmentConnector(context, definition, host);
+    connectors.push(connector);
+    const settings = settingsFor(definition);
+    const { generate } = describeDestination(definition);
+    const target = {
+      id: 'd',
+      workspaceId: 'w1',
+      version: 1,
+      settings: generate?.(settings, () => new Uint8Array()) ?? settings,
+    };
+    const event: CanonicalEvent = EVENTS.track;
+    const previews = await connector.preview?.(target, event, { signal });
+    expect(Array.isArray(previews), definition.type).toBe(true);
+    pids.add(host.pidOf('w1'));
+  }
+  expect(pids.size).toBe(1);
+  const [pid] = pids;
+  const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+  const peakMib = Number(/^VmHWM:\s+(\d+) kB$/m.exec(status)?.[1]) / 1_024;
+  // The process is killed at 512 MiB.
+  expect(peakMib).toBeLessThan(400);
+}, 120_000);
+
+test('a preview shows no secret, whatever the mapping makes of the settings', async () => {
+  const key = 'key/0123+456789abcdef';
+  const definition = DEFINITIONS.find(({ destination }) => destination === 'customerio');
+  if (definition === undefined) throw new Error('no definition');
+  const connector = createSegmentConnector(context, definition, host);
+  connectors.push(connector);
+  const subscriptions = [
+    {
+      action: 'trackEvent',
+      trigger: 'type = "track"',
+      mapping: {
+        person_id: key,
+        name: { '@template': `${key} {{event}}` },
+        timestamp: { '@path': '$.timestamp' },
+      },
+    },
+  ];
+  const settings = { siteId: 'site-0123456789', apiKey: key, accountRegion: 'EU 🇪🇺', subscriptions };
+  const event = { ...EVENTS.track, properties: { echoed: key, encoded: encodeURIComponent(key) } };
+  const shown = await connector.preview?.({ id: 'd', workspaceId: 'w1', version: 1, settings }, event, {
+    signal,
+  });
+  expect(shown).toMatchObject([{ matches: true, error: null, requests: [{ method: 'POST' }] }]);
+  const text = JSON.stringify(shown);
+  for (const form of [key, encodeURIComponent(key), btoa(`site-0123456789:${key}`), btoa(key)])
+    expect(text).not.toContain(form);
+});
+
+test('a preview whose mapping does not end is killed, and the next one runs', async () => {
+  const definition = DEFINITIONS.find(({ destination }) => destination === 'braze');
+  if (definition === undefined) throw new Error('no definition');
+  const connector = createSegmentConnector(context, definition, host);
+  connectors.push(connector);
+  const tenfold = { replacement: 'b'.repeat(10), pattern2: 'b', replacement2: 'a'.repeat(10) };
+  const long = Array.from({ length: 4 }).reduce<JsonObject>(
+    (value) => ({ '@replace': { pattern: 'a', ...tenfold, value } }),
+    { '@template': 'a'.repeat(100) },
+  );
+  const fields = Object.fromEntries(Array.from({ length: 20 }, (_, n) => [`k${n}`, long]));
+  const settings = (properties: JsonObject): JsonObject => ({
+    ...settingsFor(definition),
+    subscriptions: [
+      {
+        action: 'trackEvent',
+        trigger: 'type = "track"',
+        mapping: { name: 'n', time: '2026-01-01T00:00:00Z', external_id: 'u', properties },
+      },
+    ],
+  });
+  const target = (properties: JsonObject) => ({
+    id: 'd',
+    workspaceId: 'w2',
+    version: 1,
+    settings: settings(properties),
+  });
+  const late = AbortSignal.timeout(3_000);
+  await expect(connector.preview?.(target(fields), EVENTS.track, { signal: late })).rejects.toThrow();
+  expect(await connector.preview?.(target({}), EVENTS.track, { signal })).toMatchObject([{ matches: true }]);
+}, 60_000);
