@@ -65,6 +65,12 @@ export class Staging {
     return this.#stage(to, bytes, { isMark: true }, signal);
   }
 
+  /** Removes what was staged, as far as that works: orphans are removed later. */
+  async discard(signal: AbortSignal): Promise<void> {
+    await Promise.allSettled(this.#writing);
+    await this.#store.removeFolder(this.folder, signal).catch(() => undefined);
+  }
+
   async #stage(
     to: string,
     bytes: Uint8Array,
@@ -82,7 +88,7 @@ export class Staging {
 
   /** Resolves once all files are written. */
   async written(): Promise<void> {
-    await Promise.all(this.#writing.splice(0));
+    await Promise.all(this.#writing);
   }
 }
 
