@@ -69,7 +69,7 @@ export const description: ConnectorDescription & { readonly isWarehouse: true } 
     'A load is one entry of a log below `_tributary`, created exclusively: a load whose answer was lost, or that a crash cut short, is completed and not repeated. Readers of `<table>/**/*.parquet` see no file that is not whole, and no row twice. A row is known by its `id` and the time at which it was received: one that is there is left out, however often it is loaded.',
     'Types are BOOLEAN, INT64, DECIMAL(38, 18), DOUBLE, TIMESTAMP (microseconds, UTC) and STRING, in which JSON is its text. Before a column becomes wider its files are written anew, so that a column has one type; in a table of more than 2 GiB it stays as it is, and values that it does not hold are in `_unmapped` and `discards`. Readers must unite columns by name, because columns are added (`union_by_name`).',
     'Once an hour small files whose rows were received more than six hours ago are merged: in this moment readers may miss them. A lake in a folder belongs to the machine that loads it: on a cluster use a bucket. A bucket must know `If-None-Match` on writes, which the connection test checks; the key needs the rights to list, get, put and delete below the prefix.',
-    'A full or read-only disk and a service that is unreachable are waited for. Files of other names are left alone. A file that somebody removed is not made again: its rows are missing until a backfill loads them.',
+    'A full or read-only disk and a service that is unreachable are waited for. Files of other names are left alone. A file that a person removed is not made again: its rows are missing until a backfill loads them.',
   ].join('\n\n'),
   settingsSchema,
   secrets: secretNames(settingsSchema),
