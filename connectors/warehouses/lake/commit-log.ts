@@ -65,6 +65,12 @@ export class Staging {
     return this.#stage(to, bytes, { isMark: true }, signal);
   }
 
+  /** Removes what was staged, as far as that works: orphans are removed later. */
+  async discard(signal: AbortSignal): Promise<void> {
+    await Promise.allSettled(this.#writing);
+    await this.#store.removeFolder(this.folder, signal).catch(() => undefined);
+  }
+
   async #stage(
     to: string,
     bytes: Uint8Array,
@@ -82,7 +88,7 @@ export class Staging {
 
   /** Resolves once all files are written. */
   async written(): Promise<void> {
-    await Promise.all(this.#writing.splice(0));
+    await Promise.all(this.#writing);
   }
 }
 
@@ -94,7 +100,7 @@ export class Staging {
  * 3. It is published: files are removed and staged ones moved to their names; that of the lane is the last one of a load.
  * 4. The staging folder is removed.
  *
- * A crash before 2 leaves an orphan, which nobody reads. One after 2 is completed by `newest`, which every process calls before
+ * A crash before 2 leaves orphans, which no reader sees. One after 2 is completed by `newest`, which every process calls before
  * it makes the next change: so no two changes are published at the same time, and a process that was slow finds no file left to
  * move. Of two processes that create the same entry one gives way, and looks at the lake again. A staged file that a person
  * removed between 2 and 3 is lost: the file of the lane is not moved then, so its batch is loaded again from the log, without
@@ -173,6 +179,8 @@ export class CommitLog {
   /** False where staged files are lost. May run in several processes at a time. */
   async #publish({ removals, moves, staging }: Entry, signal: AbortSignal): Promise<boolean> {
     for (const name of removals) await this.#store.remove(name, signal);
+    // A crash of the machine must not bring files back beside the one that they were merged into.
+    if (removals.length > 0) await this.#store.settle(signal);
     let isWhole = true;
     const waiting: Move[] = [];
     const moveAll = async () => {

@@ -26,8 +26,8 @@ import { stageProfiles } from './profiles.ts';
 import { LIMITS } from './settings.ts';
 import type { LakeStore, StoredFile } from './store.ts';
 import {
-  isOfPast,
   isOurs,
+  isQuiet,
   newFileName,
   readFile,
   readSchema,
@@ -208,8 +208,7 @@ export class Lake implements Warehouse {
         await staging.written();
         isStaged = isWanted;
       } finally {
-        // Of a crash in between the orphans are removed by `maintain`.
-        if (!isStaged) await this.#store.removeFolder(staging.folder, signal).catch(() => undefined);
+        if (!isStaged) await staging.discard(signal);
       }
       if (!isStaged) return false;
       if (staging.isEmpty || (await this.#log.commit(n, staging, signal))) return true;
@@ -340,9 +339,9 @@ const MERGED_FILES = 8;
 const SMALL_FILE = 8 * 1_024 ** 2;
 const MERGED_BYTES = 32 * 1_024 ** 2;
 
-/** Small files of one past day, in the order of the times; undefined where there are not enough. */
+/** Small files of one day with old rows, in the order of the times; undefined where there are not enough. */
 export function mergeable(files: readonly StoredFile[], now: number): readonly string[] | undefined {
-  const small = files.filter(({ name, bytes }) => bytes <= SMALL_FILE && isOfPast(name, now));
+  const small = files.filter(({ name, bytes }) => bytes <= SMALL_FILE && isQuiet(name, now));
   for (const ofDay of Map.groupBy(small, ({ name }) => receivedOf(name)?.day).values()) {
     if (ofDay.length < MERGED_FILES) continue;
     const merged: string[] = [];

@@ -160,7 +160,7 @@ export class FolderStore implements LakeStore {
       await syncFolders(folders);
     } catch (error) {
       for (const folder of folders) this.#changed.add(folder);
-      // One that is gone needs no fsync; what was in it is missed by whoever reads it.
+      // A folder that a person removed meanwhile needs no fsync.
       if (codeOf(error) !== 'ENOENT') throw error;
       for (const folder of folders) if (!(await isThere(folder))) this.#changed.delete(folder);
       await syncFolders([...this.#changed]);

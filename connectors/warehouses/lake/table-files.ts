@@ -22,7 +22,7 @@ import type { LakeStore } from './store.ts';
 const PARTITION = 'received_date';
 /** Rows without that time, in the name that readers take for null. */
 const NO_DAY = '__HIVE_DEFAULT_PARTITION__';
-const DAY_MS = 86_400_000;
+const QUIET_AFTER_MS = 6 * 3_600_000;
 const MS_DIGITS = 8;
 
 const TYPES: ReadonlySet<unknown> = new Set<ColumnType>([
@@ -116,10 +116,10 @@ export function receivedOf(name: string): (Received & { readonly day: string }) 
     : { day, from: start + Number(from), to: start + Number(to) };
 }
 
-/** Whether the day of the file is over, so that no load writes into its folder any more but backfills. */
-export function isOfPast(name: string, now: number): boolean {
+/** Whether the rows of the file are so old that live loads no longer look at its times, or write beside it. */
+export function isQuiet(name: string, now: number): boolean {
   const received = receivedOf(name);
-  return received !== undefined && Date.parse(received.day) + 2 * DAY_MS <= now;
+  return received !== undefined && received.to + QUIET_AFTER_MS <= now;
 }
 
 /** Rows of a file; none where it is gone. */
