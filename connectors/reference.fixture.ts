@@ -1,13 +1,12 @@
 import { type ConnectorDescription, type JsonObject, objectIn } from '@tributary/core';
-import { CONNECTOR_KINDS, WAREHOUSE_KINDS } from './registry.ts';
+import { OWN_KINDS, WAREHOUSE_KINDS } from './registry.ts';
 import { DEFINITIONS } from './segment/connector.ts';
 import { DEDUPLICATION } from './segment/deduplication.ts';
 import { VENDOR_ANSWERS } from './segment/vendor-answers.ts';
 
 /** The reference of every kind of destination, in Markdown, made from the descriptions: `docs/reference/connectors.md`. */
 export function describeConnectors(): string {
-  const own = CONNECTOR_KINDS.filter(({ description }) => !isOfPack(description));
-  const [sections, warehouses] = [own, WAREHOUSE_KINDS].map((kinds) =>
+  const [sections, warehouses] = [OWN_KINDS, WAREHOUSE_KINDS].map((kinds) =>
     kinds.map(({ description }) => describeConnector(description)).join('\n\n'),
   );
   return `${[INTRODUCTION, repeatsTable(), sections, WAREHOUSES, warehouses, PACK, answersTable()].join('\n\n')}\n`;
@@ -69,10 +68,6 @@ function answersTable(): string {
     `Bodies with a status of 2xx by which a delivery is dead, by documents of ${VENDORS_READ_ON}; of the others the status counts.`,
     ['| type | what the body has | |', '|---|---|---|', ...rows].join('\n'),
   ].join('\n\n');
-}
-
-function isOfPack({ type }: Pick<ConnectorDescription, 'type'>): boolean {
-  return type.startsWith('segment-');
 }
 
 function describeConnector(description: ConnectorDescription): string {

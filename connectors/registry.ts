@@ -30,8 +30,8 @@ import { postgresqlWarehouse } from './warehouses/postgresql/warehouse.ts';
 import { redshiftWarehouse } from './warehouses/redshift/warehouse.ts';
 import { webhook } from './webhook/connector.ts';
 
-/** A new kind is a folder and a line here. */
-const OWN_KINDS: readonly ConnectorKind[] = [
+/** Kinds of destinations, without those of the Segment pack. A new kind is a folder and a line here. */
+export const OWN_KINDS: readonly ConnectorKind[] = [
   webhook,
   ndjson,
   kafka,
@@ -41,9 +41,6 @@ const OWN_KINDS: readonly ConnectorKind[] = [
   mysql,
   s3,
 ];
-
-/** All kinds of destinations, without those of the Segment pack that need secrets of partners. */
-export const CONNECTOR_KINDS: readonly ConnectorKind[] = [...OWN_KINDS, ...segmentKinds()];
 
 /** All kinds of warehouses. */
 export const WAREHOUSE_KINDS: readonly WarehouseKind[] = [

@@ -1,4 +1,4 @@
-import type { JsonObject } from '@tributary/core';
+import { type ConnectorDescription, type JsonObject, warehouseName } from '@tributary/core';
 
 /** Settings of every kind of warehouse. */
 export const loadFields = {
@@ -24,4 +24,12 @@ export const loadFields = {
 export interface LoadSettings {
   readonly load_every: string;
   readonly max_event_tables: number;
+}
+
+/** What a description says of the setting that names the place of the tables, after the destination where users state none. */
+export function namedAfterDestination(setting: string, length: number) {
+  return {
+    setting,
+    valueOf: (name: string) => warehouseName([name], length),
+  } satisfies ConnectorDescription['named'];
 }

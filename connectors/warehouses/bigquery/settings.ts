@@ -5,10 +5,9 @@ import {
   type JsonObject,
   objectIn,
   type WarehouseLimits,
-  warehouseName,
 } from '@tributary/core';
 import { createSettingsReader, type SettingsFault, secretNames } from '../../settings.ts';
-import { type LoadSettings, loadFields } from '../settings.ts';
+import { type LoadSettings, loadFields, namedAfterDestination } from '../settings.ts';
 
 /** Letters of a name. BigQuery has 300 for columns; fewer keep the statements of a wide table within 1 MB. */
 const NAME_LENGTH = 128;
@@ -43,7 +42,7 @@ const settingsSchema = {
       type: 'string',
       title: 'Dataset',
       description:
-        'The dataset of the tables, which is made when it is not there. Default: the name of the destination in snake case; set it before you rename the destination. No other destination may load into it.',
+        'The dataset of the tables, which is made when it is not there. Default: the name of the destination in snake case, as it is at the creation. No other destination may load into it.',
       pattern: '^[A-Za-z0-9_]{1,1024}$',
     },
     location: {
@@ -164,9 +163,11 @@ function settingsFaults({ service_account_key: key, endpoint }: JsonObject): rea
 
 export const readSettings = createSettingsReader<BigquerySettings>(settingsSchema, settingsFaults);
 
+const NAMED = namedAfterDestination('dataset', NAME_LENGTH);
+
 /** The dataset of a destination's tables. */
 export function datasetOf({ id, name = id }: ConnectorDestination, { dataset }: BigquerySettings): string {
-  return dataset ?? warehouseName([name], NAME_LENGTH);
+  return dataset ?? NAMED.valueOf(name);
 }
 
 export const description: ConnectorDescription & { readonly isWarehouse: true } = {
@@ -182,6 +183,7 @@ export const description: ConnectorDescription & { readonly isWarehouse: true } 
   settingsSchema,
   secrets: secretNames(settingsSchema),
   harmless: ['dataset', 'location', 'match_days', 'load_every', 'max_event_tables'],
+  named: NAMED,
   maxBatch: 1,
   hasTest: true,
   isWarehouse: true,

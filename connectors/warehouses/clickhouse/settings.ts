@@ -1,9 +1,8 @@
-import {
-  type ConnectorDescription,
-  type ConnectorDestination,
-  type JsonObject,
-  type WarehouseLimits,
-  warehouseName,
+import type {
+  ConnectorDescription,
+  ConnectorDestination,
+  JsonObject,
+  WarehouseLimits,
 } from '@tributary/core';
 import {
   caField,
@@ -15,7 +14,7 @@ import {
   tlsField,
   usernameField,
 } from '../../settings.ts';
-import { type LoadSettings, loadFields } from '../settings.ts';
+import { type LoadSettings, loadFields, namedAfterDestination } from '../settings.ts';
 import { DECIMAL } from './sql.ts';
 
 /** Letters of a name: tables and columns are files, whose names have 255 bytes with those of the database and of a UUID. */
@@ -49,7 +48,7 @@ const settingsSchema = {
       type: 'string',
       title: 'Database',
       description:
-        'The database of the tables, which is made when it is not there. Default: the name of the destination in snake case; set it before you rename the destination. No other destination may load into it.',
+        'The database of the tables, which is made when it is not there. Default: the name of the destination in snake case, as it is at the creation. No other destination may load into it.',
       minLength: 1,
       maxLength: DATABASE_LENGTH,
       pattern: '^[^\\u0000]+$',
@@ -73,12 +72,14 @@ export interface ClickHouseSettings extends LoadSettings {
 
 export const readSettings = createSettingsReader<ClickHouseSettings>(settingsSchema);
 
+const NAMED = namedAfterDestination('database', DATABASE_LENGTH);
+
 /** The database of a destination's tables. */
 export function databaseOf(
   { id, name = id }: ConnectorDestination,
   { database }: ClickHouseSettings,
 ): string {
-  return database ?? warehouseName([name], DATABASE_LENGTH);
+  return database ?? NAMED.valueOf(name);
 }
 
 export const description: ConnectorDescription & { readonly isWarehouse: true } = {
@@ -94,6 +95,7 @@ export const description: ConnectorDescription & { readonly isWarehouse: true } 
   settingsSchema,
   secrets: secretNames(settingsSchema),
   harmless: ['database', 'load_every', 'max_event_tables'],
+  named: NAMED,
   safestFirst: { tls: [true, false] },
   maxBatch: 1,
   hasTest: true,

@@ -1,14 +1,13 @@
-import {
-  type ConnectorDescription,
-  type ConnectorDestination,
-  type JsonObject,
-  type WarehouseLimits,
-  warehouseName,
+import type {
+  ConnectorDescription,
+  ConnectorDestination,
+  JsonObject,
+  WarehouseLimits,
 } from '@tributary/core';
 import type { DatabaseSettings } from '../../client/rows.ts';
 import { serverFields } from '../../postgres/server.ts';
 import { createSettingsReader, secretNames } from '../../settings.ts';
-import { type LoadSettings, loadFields } from '../settings.ts';
+import { type LoadSettings, loadFields, namedAfterDestination } from '../settings.ts';
 
 /** Bytes of an identifier. */
 const NAME_LENGTH = 63;
@@ -54,11 +53,11 @@ export interface PostgresqlSettings extends DatabaseSettings, LoadSettings {
 
 export const readSettings = createSettingsReader<PostgresqlSettings>(settingsSchema);
 
-const schemaNamed = (name: string) => warehouseName([name], NAME_LENGTH);
+const NAMED = namedAfterDestination('schema', NAME_LENGTH);
 
 /** The schema of a destination's tables. One without the setting was made before it was stored, and not changed since. */
 export function schemaOf({ id, name = id }: ConnectorDestination, { schema }: PostgresqlSettings): string {
-  return schema ?? schemaNamed(name);
+  return schema ?? NAMED.valueOf(name);
 }
 
 export const description: ConnectorDescription & { readonly isWarehouse: true } = {
@@ -73,7 +72,7 @@ export const description: ConnectorDescription & { readonly isWarehouse: true } 
   settingsSchema,
   secrets: secretNames(settingsSchema),
   harmless: ['database', 'schema', 'load_every', 'max_event_tables'],
-  named: { setting: 'schema', valueOf: schemaNamed },
+  named: NAMED,
   safestFirst: { tls: [true, false] },
   maxBatch: 1,
   hasTest: true,

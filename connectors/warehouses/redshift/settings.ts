@@ -1,14 +1,13 @@
-import {
-  type ConnectorDescription,
-  type ConnectorDestination,
-  type JsonObject,
-  type WarehouseLimits,
-  warehouseName,
+import type {
+  ConnectorDescription,
+  ConnectorDestination,
+  JsonObject,
+  WarehouseLimits,
 } from '@tributary/core';
 import { type DatabaseSettings, databaseFields } from '../../client/rows.ts';
 import { type BucketSettings, bucketFaults, bucketFields } from '../../s3/settings.ts';
 import { createSettingsReader, secretNames } from '../../settings.ts';
-import { type LoadSettings, loadFields } from '../settings.ts';
+import { type LoadSettings, loadFields, namedAfterDestination } from '../settings.ts';
 
 /** Bytes of an identifier. */
 const NAME_LENGTH = 127;
@@ -38,7 +37,7 @@ const settingsSchema = {
       type: 'string',
       title: 'Schema',
       description:
-        'The schema of the tables, which is made when it is not there. Default: the name of the destination in snake case; set it before you rename the destination. No other destination may load into it.',
+        'The schema of the tables, which is made when it is not there. Default: the name of the destination in snake case, as it is at the creation. No other destination may load into it.',
       pattern: '^[a-z_][a-z0-9_]{0,126}$',
     },
     ...bucketFields,
@@ -64,9 +63,11 @@ export interface RedshiftSettings extends DatabaseSettings, BucketSettings, Load
 
 export const readSettings = createSettingsReader<RedshiftSettings>(settingsSchema, bucketFaults);
 
+const NAMED = namedAfterDestination('schema', NAME_LENGTH);
+
 /** The schema of a destination's tables. */
 export function schemaOf({ id, name = id }: ConnectorDestination, { schema }: RedshiftSettings): string {
-  return schema ?? warehouseName([name], NAME_LENGTH);
+  return schema ?? NAMED.valueOf(name);
 }
 
 export const description: ConnectorDescription & { readonly isWarehouse: true } = {
@@ -82,6 +83,7 @@ export const description: ConnectorDescription & { readonly isWarehouse: true } 
   settingsSchema,
   secrets: secretNames(settingsSchema),
   harmless: ['database', 'schema', 'prefix', 'load_every', 'max_event_tables'],
+  named: NAMED,
   safestFirst: { tls: [true, false] },
   maxBatch: 1,
   hasTest: true,
