@@ -1,12 +1,12 @@
 import { type ConnectorDescription, type JsonObject, objectIn } from '@tributary/core';
-import { CONNECTOR_KINDS, WAREHOUSE_KINDS } from './registry.ts';
+import { connectorKinds, WAREHOUSE_KINDS } from './registry.ts';
 import { DEFINITIONS } from './segment/connector.ts';
 import { DEDUPLICATION } from './segment/deduplication.ts';
 import { VENDOR_ANSWERS } from './segment/vendor-answers.ts';
 
 /** The reference of every kind of destination, in Markdown, made from the descriptions: `docs/reference/connectors.md`. */
 export function describeConnectors(): string {
-  const own = CONNECTOR_KINDS.filter(({ description }) => !isOfPack(description));
+  const own = connectorKinds().filter(({ description }) => !isOfPack(description));
   const [sections, warehouses] = [own, WAREHOUSE_KINDS].map((kinds) =>
     kinds.map(({ description }) => describeConnector(description)).join('\n\n'),
   );

@@ -5,7 +5,7 @@ import { type Connector, exposuresOf, NO_LOGGER, objectIn } from '@tributary/cor
 import { describe, expect, it, test, vi } from 'vitest';
 import { sampleDelivery } from './delivery.fixture.ts';
 import manifest from './package.json' with { type: 'json' };
-import { CONNECTOR_KINDS, neverThrowing, WAREHOUSE_KINDS } from './registry.ts';
+import { connectorKinds, neverThrowing, WAREHOUSE_KINDS } from './registry.ts';
 import { memoizeByObject } from './settings.ts';
 
 const destination = { id: 'd1', workspaceId: 'w1', version: 1, settings: { secret: 'hidden' } };
@@ -60,7 +60,9 @@ test('no driver is loaded before the first delivery that needs it', async () => 
 });
 
 describe.each(
-  [...CONNECTOR_KINDS, ...WAREHOUSE_KINDS].map(({ description }) => [description.type, description] as const),
+  [...connectorKinds(), ...WAREHOUSE_KINDS].map(
+    ({ description }) => [description.type, description] as const,
+  ),
 )('settings of %s', (_type, description) => {
   const { settingsSchema, secrets, harmless, safestFirst = {} } = description;
   const properties = objectIn(settingsSchema.properties);

@@ -38,8 +38,12 @@ const OWN_KINDS: readonly ConnectorKind[] = [
   s3,
 ];
 
-/** All kinds of destinations, without those of the Segment pack that need secrets of partners. */
-export const CONNECTOR_KINDS: readonly ConnectorKind[] = [...OWN_KINDS, ...segmentKinds()];
+/** All kinds of destinations that can be used with these secrets of partners. */
+export function connectorKinds(
+  partnerSecrets: Readonly<Record<string, string>> = {},
+): readonly ConnectorKind[] {
+  return [...OWN_KINDS, ...segmentKinds(partnerSecrets)];
+}
 
 /** All kinds of warehouses. */
 export const WAREHOUSE_KINDS: readonly WarehouseKind[] = [postgresqlWarehouse];
@@ -77,7 +81,7 @@ export function createConnectors(options: ConnectorsOptions): ConnectorCatalog {
   const isRoot = process.getuid?.() === 0;
   const user = new ChildUser({ uid, isRoot, children: 'the Segment pack', logger });
   const context = { egress, dataFolder, timeoutMs, clock, children: { user, wrapper }, partnerSecrets };
-  const offered = [...OWN_KINDS, ...segmentKinds(partnerSecrets)];
+  const offered = connectorKinds(partnerSecrets);
   const kinds = new Map(offered.map((kind) => [kind.description.type, kind]));
   const warehouses = new Map(WAREHOUSE_KINDS.map((kind) => [kind.description.type, kind]));
   const described = [...offered, ...WAREHOUSE_KINDS].map(({ description }) => description);

@@ -16,6 +16,9 @@ const ELSEWHERE: Readonly<Record<string, number>> = {
   sendOrganizationConfirmationLink: 404, // the organization has no address
   splitProfile: 400, // needs the ucid of a profile that became part of another one
   readSystem: 403, // for operators
+  // Need a destination with subscriptions.
+  previewDestination: 400,
+  previewDestinationType: 400,
   // Need a destination that is a warehouse.
   loadWarehouse: 409,
   listLoads: 409,
