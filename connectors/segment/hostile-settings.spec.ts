@@ -145,6 +145,9 @@ describe('a setting that names a host', () => {
     ['{site}.example.com', 'OURS', 'ours.example.com', true],
     ['{site}.example.com', 'evil.test/x?', 'evil.test', false],
     ['{site}.example.com', 'evil.test#', 'evil.test', false],
+    // URLs take this for a point.
+    ['{site}.example.com', 'evil\u3002test/x?', 'evil.test', false],
+    ['{site}.example.com', 'evil\tevil.test/x?', 'evilevil.test', false],
     ['{site}', 'https://hooks.test/in', 'hooks.test', true],
     ['{site}', 'hooks.test', 'hooks.test', true],
     ['{site}', 'https://hooks.test@evil.test/', 'evil.test', true],

@@ -132,6 +132,15 @@ describe('a mapping that cannot run is refused with the place', () => {
   });
 });
 
+it('a member that is called __proto__ was none, so that what is in it was not checked', () => {
+  const mapping = JSON.parse(
+    '{"id":"x","__proto__":{"@none":1},"who":{"email":"a","__proto__":{"@none":1}}}',
+  );
+  expect(mappingFaults(ACTION, mapping).map(({ path }) => path)).toEqual(['/__proto__']);
+  const { who } = mapping as { who: JsonObject };
+  expect(mappingFaults(ACTION, { id: 'x', who }).map(({ path }) => path)).toEqual(['/who/__proto__/@none']);
+});
+
 it('a name that every object inherits is no field', () => {
   const inherited = ['constructor', 'toString', 'hasOwnProperty'];
   for (const name of inherited)

@@ -17,6 +17,9 @@ const ELSEWHERE: Readonly<Record<string, number>> = {
   splitProfile: 400, // needs the ucid of a profile that became part of another one
   readSystem: 403, // for operators
   receiveWebhook: 409, // needs a key of a source with a webhook
+  // Need a destination with subscriptions.
+  previewDestination: 400,
+  previewDestinationType: 400,
   // Need a destination that is a warehouse.
   loadWarehouse: 409,
   listLoads: 409,
