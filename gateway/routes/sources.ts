@@ -38,6 +38,8 @@ const type = Type.String({
 
 /** A JSON pointer, or the name of a header. */
 const PLACE = "^(?:(?:/(?:[^~/]|~[01])*)+|[\\w!#$%&'*+.^`|~-]+)$";
+/** A space or line break at an end is one that was copied by mistake. */
+const SECRET = '^\\S(?:.*\\S)?$';
 const TOKEN = "^[\\w!#$%&'*+.^`|~-]+$";
 
 const place = (what: string, otherwise: string) =>
@@ -83,7 +85,7 @@ const webhookFields = {
 const webhookBody = closed({
   ...webhookFields,
   secrets: optional(
-    Type.Array(Type.String({ minLength: 1, maxLength: 500 }), {
+    Type.Array(Type.String({ maxLength: 500, pattern: SECRET }), {
       maxItems: MAX_SECRETS,
       description:
         'A request signed with either of them is accepted. A mask stands for a stored secret, the first one for the first: `["<new>", "********"]` keeps the one before. Left out: all stay.',

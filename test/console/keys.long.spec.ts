@@ -235,4 +235,18 @@ describe.skipIf(chromiumPath === undefined)('the page of sources and keys', () =
       await takePictures(page, table.toLowerCase().replace(' ', '-'));
     }
   });
+
+  it('shows the address for the webhooks of the source of a key', async () => {
+    const webhook = { kind: 'github', secrets: ['it-is-a-secret'] };
+    const source = { name: 'GitHub', type: 'github', webhook };
+    const { id: source_id } = await client().post<{ id: string }>('./sources', source);
+    const wanted = { name: 'Hooks', environment: 'production', source_id, webhooks_only: true };
+    const { id } = await client().post<{ id: string }>('./event-keys', wanted);
+    const { page } = await app.open(`/keys/${id}`);
+    await page.getByRole('heading', { name: 'Receive webhooks' }).waitFor();
+    await page.getByText(`${app.tributary.url}/webhooks/<write key>/github`).waitFor();
+    expect(await page.getByRole('heading', { name: 'Send an event' }).count()).toBe(0);
+    await expectAccessible(page);
+    await takePictures(page, 'write-key-webhooks');
+  });
 });

@@ -136,8 +136,8 @@ function standardFault(
 
 const STANDARD_PREFIX = 'whsec_';
 
-/** Whether a text is a secret of Standard Webhooks: base64 behind a prefix. */
-export const STANDARD_SECRET = /^whsec_(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2,3}={0,2})?$/;
+/** A secret of Standard Webhooks: base64 behind a prefix. Senders should have 24 bytes; some have less. */
+export const STANDARD_SECRET = /^whsec_(?=.{16})(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2,3}={0,2})?$/;
 
 function standardKeyOf(secret: string): Buffer {
   return Buffer.from(secret.slice(STANDARD_PREFIX.length), 'base64');

@@ -378,6 +378,8 @@ it.each([
   [{ kind: 'github', secrets: [MASK] }, '/webhook/secrets/0'],
   [{ kind: 'github', secrets: ['a', 'b', 'c'] }, '/webhook/secrets'],
   [{ kind: 'none', secrets: ['a'] }, '/webhook/secrets'],
+  [{ kind: 'github', secrets: ['copied\n'] }, '/webhook/secrets/0'],
+  [{ kind: 'standard', secrets: ['whsec_'] }, '/webhook/secrets/0'],
   [{ kind: 'standard', secrets: ['whsec_***'] }, '/webhook/secrets/0'],
   [{ kind: 'standard', secrets: [SECRET, 'plain'] }, '/webhook/secrets/1'],
   [{ kind: 'hmac', secrets: ['a'] }, '/webhook/hmac'],

@@ -3,6 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { useParams } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import { useMay, useWorkspaceId } from '../../frame/workspace.tsx';
+import { CopyField } from '../../shared/copy-field.tsx';
 import { EmptyState } from '../../shared/empty-state.tsx';
 import { ButtonLink, TextLink } from '../../shared/links.tsx';
 import { Page } from '../../shared/page.tsx';
@@ -13,6 +14,7 @@ import { ENVIRONMENT_TEXTS, EnvironmentBadge } from './environment.tsx';
 import { FirstEvent } from './first-event.tsx';
 import { sourcesQuery, type WriteKey, writeKeyQuery } from './queries.ts';
 import { RevokeWriteKey } from './revoke-write-key.tsx';
+import { PLACEHOLDER } from './snippets.ts';
 import { SnippetsPanel } from './snippets-panel.tsx';
 
 /** Poll interval until the first event arrives, ms. */
@@ -71,7 +73,42 @@ function Content({ writeKey }: { readonly writeKey: WriteKey }) {
       )}
       {isActive && rawKey !== undefined && <RawKey value={rawKey} />}
       <FirstEvent writeKey={writeKey} />
-      {isActive && (
+      {isActive && <Sending writeKey={writeKey} rawKey={rawKey} />}
+      <About writeKey={writeKey} />
+    </Stack>
+  );
+}
+
+interface SendingProps {
+  readonly writeKey: WriteKey;
+  /** Absent unless the key was created in this tab. */
+  readonly rawKey: string | undefined;
+}
+
+/** How the holder of the key sends: the address for another service where its source receives webhooks, else code. */
+function Sending({ writeKey, rawKey }: SendingProps) {
+  const { source_id, webhooks_only } = writeKey;
+  const { data: sources } = useQuery({ ...sourcesQuery(useWorkspaceId()), enabled: source_id !== null });
+  const webhook = sources?.find(({ id }) => id === source_id)?.webhook ?? undefined;
+  return (
+    <>
+      {webhook !== undefined && (
+        <Stack component="section" gap="sm" aria-labelledby="address">
+          <Title order={2} size="h4" id="address">
+            Receive webhooks
+          </Title>
+          <Text size="sm">
+            Enter this address in the settings of the service that sends. It contains the key
+            {rawKey === undefined ? ', which was shown when it was created.' : '.'}
+          </Text>
+          <CopyField
+            value={`${location.origin}/webhooks/${rawKey ?? PLACEHOLDER}/${webhook.kind}`}
+            label="the address"
+            block
+          />
+        </Stack>
+      )}
+      {!webhooks_only && (
         <Stack component="section" gap="sm" aria-labelledby="snippets">
           <Title order={2} size="h4" id="snippets">
             Send an event
@@ -92,8 +129,7 @@ function Content({ writeKey }: { readonly writeKey: WriteKey }) {
           <SnippetsPanel rawKey={rawKey} prefix={writeKey.key_prefix} />
         </Stack>
       )}
-      <About writeKey={writeKey} />
-    </Stack>
+    </>
   );
 }
 
