@@ -252,7 +252,8 @@ export class BigqueryClient {
     if (session === null || session.origin !== new URL(url).origin)
       throw new Unavailable('BigQuery named no place for an upload');
     const ms = this.#timeoutMs + (lines.length / SLOWEST_UPLOAD) * 1_000;
-    return (await this.#authorized('PUT', session.href, lines, signal, [], ms)).body;
+    const range = ['content-range', `bytes 0-${lines.length - 1}/${lines.length}`];
+    return (await this.#authorized('PUT', session.href, lines, signal, range, ms)).body;
   }
 
   async #api(
@@ -288,6 +289,7 @@ export class BigqueryClient {
       ms,
     );
     if (status < 300) return answer;
+    if (status < 400) throw new Unavailable(`BigQuery took a request in part (${status})`);
     if (status === 401) this.#token = undefined;
     const { errors, message } = objectIn(answer.body.error);
     const [first] = Array.isArray(errors) ? errors : [];
