@@ -16,8 +16,8 @@ import { type HttpRequest, sendRequest } from '../../http/client.ts';
 import type { BigquerySettings, ServiceAccount } from './settings.ts';
 
 /*
- * The few calls of BigQuery's REST API that loading needs. The vendor's client would bring some ninety packages and its own
- * HTTP stack, which does not go through the egress guard.
+ * The few calls of BigQuery's REST API that loading needs. The vendor's client brings an HTTP stack of its
+ * own, which does not go through the egress guard.
  */
 
 const GOOGLE = 'https://bigquery.googleapis.com';
@@ -252,7 +252,8 @@ export class BigqueryClient {
     if (session === null || session.origin !== new URL(url).origin)
       throw new Unavailable('BigQuery named no place for an upload');
     const ms = this.#timeoutMs + (lines.length / SLOWEST_UPLOAD) * 1_000;
-    return (await this.#authorized('PUT', session.href, lines, signal, [], ms)).body;
+    const range = ['content-range', `bytes 0-${lines.length - 1}/${lines.length}`];
+    return (await this.#authorized('PUT', session.href, lines, signal, range, ms)).body;
   }
 
   async #api(
@@ -288,6 +289,7 @@ export class BigqueryClient {
       ms,
     );
     if (status < 300) return answer;
+    if (status < 400) throw new Unavailable(`BigQuery took a request in part (${status})`);
     if (status === 401) this.#token = undefined;
     const { errors, message } = objectIn(answer.body.error);
     const [first] = Array.isArray(errors) ? errors : [];

@@ -26,7 +26,6 @@ import {
   applyProfiles,
   checks,
   countingScript,
-  type Deletion,
   deletions,
   describedColumns,
   inPlace,
@@ -45,6 +44,7 @@ import {
   STAGED,
   type StagedRows,
   stageResource,
+  type TableStatement,
   tableResource,
   VERSIONS,
   writeLedger,
@@ -417,7 +417,15 @@ export class BigqueryWarehouse implements Warehouse {
     }));
     const parts = chunksOf(all);
     const last = parts.pop() ?? [];
-    const applied = profiles && applyProfiles({ ...profiles, stage, ...this.#profileTables });
+    const applied =
+      profiles &&
+      applyProfiles({
+        ...profiles,
+        stage,
+        versions: this.#of(VERSIONS),
+        usersTable: this.#of(USERS_TABLE),
+        map: this.#of(IDENTITY_MAP_TABLE),
+      });
     const counted = (applied?.counted ?? []).map((statement) => ({ table: USERS_TABLE, statement }));
     const scripts = [
       ...parts.map((part) => ({ part, own: before, after: [] })),
@@ -444,13 +452,6 @@ export class BigqueryWarehouse implements Warehouse {
       throw error;
     }
     return { done: true, inserted, refused: [] };
-  }
-
-  get #profileTables() {
-    const [versions, usersTable, map] = [VERSIONS, USERS_TABLE, IDENTITY_MAP_TABLE].map((table) =>
-      this.#of(table),
-    );
-    return { versions: versions ?? '', usersTable: usersTable ?? '', map: map ?? '' };
   }
 
   /** BigQuery converts no value to another type unasked, so a script that was planned for other columns is refused whole. */
@@ -635,8 +636,8 @@ function windowOf(first: string, last: string, days: number | undefined): Staged
 }
 
 /** Statements in the parts that one script may have. */
-function chunksOf(statements: readonly Deletion[]): Deletion[][] {
-  const chunks: Deletion[][] = [];
+function chunksOf(statements: readonly TableStatement[]): TableStatement[][] {
+  const chunks: TableStatement[][] = [];
   let length = 0;
   for (const one of statements) {
     const chunk = chunks.at(-1);

@@ -357,8 +357,8 @@ export function applyProfiles(tables: ProfileTables): {
   return { before, counted: [inserted] };
 }
 
-/** A deletion of rows of a table. */
-export interface Deletion {
+/** A statement that changes rows of a table. */
+export interface TableStatement {
   readonly table: string;
   readonly statement: string;
 }
@@ -375,8 +375,8 @@ const NOT_OF_EVENTS: ReadonlySet<string> = new Set([DISCARDS_TABLE, IDENTITY_MAP
 export function deletions(
   described: ReadonlyMap<string, TableColumns>,
   of: (table: string) => string,
-): readonly Deletion[] {
-  const found: Deletion[] = [];
+): readonly TableStatement[] {
+  const found: TableStatement[] = [];
   const remove = (table: string, condition: string) => {
     if (described.has(table)) found.push({ table, statement: `delete from ${of(table)} where ${condition}` });
   };

@@ -499,7 +499,7 @@ export const ATTACKS: readonly Attack[] = [
   },
   {
     name: 'bodies that inflate, that never end, and answers that are not read',
-    rows: ['memory of request bodies and responses'],
+    rows: ['memory of request bodies and responses', 'memory of what stages read from Kafka'],
     async prepare(attacker) {
       await largeProfiles(attacker);
       const { writeKey, profiles, url, workspaceId } = attacker;

@@ -5,7 +5,8 @@ import { quoted } from '../postgresql/reader.ts';
 /*
  * BigQuery's scripts, run by PostgreSQL: the statements of the engine alone, translated word by word. What PostgreSQL would let
  * pass is refused as BigQuery refuses it: a value of another type than its column. What BigQuery itself makes of the statements
- * is checked by its analyzer, in `dialect.long.spec.ts`.
+ * is checked by its analyzer, in `dialect.long.spec.ts`. The emulator bqemulator 1.4 serves neither: it has no BIGNUMERIC columns
+ * and no changes of several columns at once, ignores the ids of upload jobs, and does not isolate transactions.
  */
 
 /** An error as BigQuery's API tells it. */

@@ -223,6 +223,38 @@ describe.skipIf(server === undefined)('on an API over PostgreSQL', () => {
       expect(await harness.open().test(signal)).toEqual({ ok: false, reason: `${message} (accessDenied)` });
     });
 
+    it('sends nothing to a token address that may not be reached', async () => {
+      const key = JSON.parse(harness.key);
+      const warehouse = harness.open({
+        service_account_key: JSON.stringify({ ...key, token_uri: 'http://169.254.169.254/token' }),
+      });
+      expect(await warehouse.test(signal)).toEqual({ ok: false, reason: 'address not allowed' });
+    });
+
+    it('keeps texts of any characters, and takes none of them for statements', async () => {
+      const texts = ['"}\n{"t":0', "'; drop table x; --", '`', '\\', '\u2028', '@seq', '@@row_count'];
+      await loader.load(texts.map((v) => track(v, { v }, { user_id: v })));
+      expect(await column('tracks', 'user_id')).toEqual([...texts].sort());
+      expect(await column('tracks', 'event_text')).toEqual([...texts].sort());
+    });
+
+    it('leaves a table with a column that tells texts by more than their bytes alone', async () => {
+      await loader.load([order(1)]);
+      harness.api.meddle = ({ path, method }) =>
+        method === 'GET' && path.endsWith('/order')
+          ? {
+              status: 200,
+              body: {
+                type: 'TABLE',
+                schema: { fields: [{ name: 'id', type: 'STRING', collation: 'und:ci' }] },
+              },
+            }
+          : undefined;
+      await expect(loader.load([order(2)])).rejects.toThrow(
+        new WarehouseRefused('the column "id" of the table "order" was changed by hand'),
+      );
+    });
+
     it('fetches a new token where the old one is not taken any more', async () => {
       await loader.load([order(1)]);
       harness.api.token = 'another-token';

@@ -43,6 +43,7 @@ export async function bigqueryHarness({ url: address }: RunningEngine) {
 
   return {
     api,
+    key: serviceAccountKey(proxy.port),
     sql: (text: (of: (table: string) => string) => string) => sql(text(of)),
     /** Tables with names like a pattern. */
     tables: (pattern: string) =>
