@@ -206,4 +206,4 @@ export {
 } from './warehouse/names.ts';
 export * from './warehouse/schema.ts';
 export { join as joinColumnTypes } from './warehouse/types.ts';
-export { readStanding } from './warehouse/waiting.ts';
+export { readStanding, type WarehouseStanding } from './warehouse/waiting.ts';

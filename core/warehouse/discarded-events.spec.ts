@@ -31,6 +31,12 @@ it('finds the discards of each event of a load by its position', () => {
     expect(discardsOfEvent(discarded, other)).toEqual([]);
 });
 
+it('keeps no half of a character where it cuts a reason', () => {
+  const reason = `${'x'.repeat(299)}😀`;
+  const [group] = discardedEvents([discard(at(0, 1), { ...total, reason })]).groups;
+  expect(group?.reason.isWellFormed()).toBe(true);
+});
+
 it('does not know what a record has no room for, or that was made again from the ledger', () => {
   const many = Array.from({ length: 20_001 }, (_, n) => discard(at(0, 9_000_000_000_000 + n)));
   const discarded = discardedEvents(many);

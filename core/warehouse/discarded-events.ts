@@ -34,7 +34,8 @@ export function discardedEvents(
   for (const { table, column, reason: whole, position: text } of discards) {
     const position = parsePosition(text);
     if (position?.topic === TOPIC.profileChanges) continue;
-    const reason = whole.slice(0, MAX_REASON);
+    // The cut may halve a character, which not every store takes.
+    const reason = whole.slice(0, MAX_REASON).toWellFormed();
     const key = JSON.stringify([table, column, reason]);
     const isNew = !groups.has(key);
     if (position === undefined || count === MAX_EVENTS || (isNew && groups.size === MAX_GROUPS))

@@ -3,11 +3,14 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import {
   type Destination,
   type EventLog,
+  messageOf,
   type PartitionLag,
   readStanding,
   type StageLoad,
   type StageSample,
   stageLoad,
+  Unavailable,
+  type WarehouseStanding,
 } from '@tributary/core';
 import { stageReads } from '@tributary/processors/stages';
 import { InvalidArgumentError } from 'commander';
@@ -47,9 +50,7 @@ export async function stages(options: StagesTableOptions, environment: Environme
     ).flat();
     await catalog.close();
     const stages = await untilAvailable('reading the stages', deadline, () => loads(log, config, overS));
-    const ofWarehouses = await untilAvailable('reading the warehouses', deadline, () =>
-      warehouseRows(tools, log, warehouses),
-    );
+    const ofWarehouses = await warehouseRows(tools, log, warehouses);
     const rows = stages.map((row) => (row.stage === 'load' ? { ...row, of_warehouses: ofWarehouses } : row));
     process.stdout.write(options.json === true ? `${JSON.stringify(rows, null, 2)}\n` : table(rows));
     return 0;
@@ -83,7 +84,7 @@ interface Row {
   readonly of_warehouses?: readonly WarehouseRow[];
 }
 
-/** What waits to be loaded. Null where the stores that know it are not configured, and while nothing was loaded. */
+/** What waits to be loaded. Null where the stores that know it do not answer, and while nothing was loaded. */
 interface WarehouseRow {
   readonly destination_id: string;
   readonly workspace_id: string;
@@ -118,46 +119,50 @@ async function loads(
   return [...now].map(([stage, sample]) => rowOf(stage, sample, stageLoad(before.get(stage), sample)));
 }
 
-/** Reads how far warehouses are loaded, as the API does. Opens the stores only if there are warehouses. */
+/** How far warehouses are loaded, as the API tells. */
 async function warehouseRows(
-  { config, logger }: CommandTools,
+  tools: CommandTools,
   log: Pick<EventLog, 'end'>,
   warehouses: readonly Destination[],
 ): Promise<readonly WarehouseRow[]> {
-  const { kafkaBrokers, redisUrl, elasticsearchUrl } = config;
-  const hasStores = redisUrl !== undefined && elasticsearchUrl !== undefined;
-  if (warehouses.length === 0) return [];
-  if (kafkaBrokers.length > 0 && !hasStores && !existsSync(embeddedFolders(config).history))
-    return warehouses.map(({ id, workspace_id }) => ({
+  const standings = await standingsOf(tools, log, warehouses);
+  return warehouses.map(({ id, workspace_id }) => {
+    const { waiting, loadedUntil } = standings.get(id) ?? {};
+    return {
       destination_id: id,
       workspace_id,
-      lag_events: null,
-      lag_seconds: null,
-    }));
+      lag_events: waiting ?? null,
+      lag_seconds: rounded(loadedUntil && Math.max(0, Date.now() - loadedUntil) / 1_000),
+    };
+  });
+}
+
+/** Opens the stores only if there are warehouses. What they do not tell is left out: stages are shown without them. */
+async function standingsOf(
+  { config, logger }: CommandTools,
+  log: Pick<EventLog, 'end'>,
+  warehouses: readonly Destination[],
+): Promise<ReadonlyMap<string, WarehouseStanding>> {
+  const { kafkaBrokers, redisUrl, elasticsearchUrl } = config;
+  const hasStores = redisUrl !== undefined && elasticsearchUrl !== undefined;
+  const isElsewhere = kafkaBrokers.length > 0 && !hasStores && !existsSync(embeddedFolders(config).history);
+  const standings = new Map<string, WarehouseStanding>();
+  if (warehouses.length === 0 || isElsewhere) return standings;
   const cleanup = new CleanupStack();
   try {
     const healthBoard = cleanup.use(await openHealthBoard(config, logger));
     const history = cleanup.use(await openHistory(config, logger));
     const counters = cleanup.use(await openCounters(config, { logger }));
-    const rows: WarehouseRow[] = [];
-    for (const warehouse of warehouses) {
-      const now = Date.now();
-      const { loadedUntil, waiting } = await readStanding(
-        { healthBoard, history, counters, log },
-        warehouse,
-        now,
-      );
-      rows.push({
-        destination_id: warehouse.id,
-        workspace_id: warehouse.workspace_id,
-        lag_events: waiting,
-        lag_seconds: loadedUntil === undefined ? null : rounded(Math.max(0, now - loadedUntil) / 1_000),
-      });
-    }
-    return rows;
+    const sources = { healthBoard, history, counters, log };
+    for (const warehouse of warehouses)
+      standings.set(warehouse.id, await readStanding(sources, warehouse, Date.now()));
+  } catch (error) {
+    if (!(error instanceof Unavailable)) throw error;
+    logger.warn({ error: messageOf(error) }, 'what waits for warehouses is unknown');
   } finally {
     await cleanup.close();
   }
+  return standings;
 }
 
 function rowOf(stage: string, sample: StageSample, load: StageLoad): Row {

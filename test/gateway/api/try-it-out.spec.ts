@@ -23,6 +23,7 @@ const ELSEWHERE: Readonly<Record<string, number>> = {
   // Need a destination that is a warehouse.
   loadWarehouse: 409,
   listLoads: 409,
+  readWarehouse: 409,
   readWarehouseSchema: 409,
 };
 

@@ -85,6 +85,17 @@ describe('tributary stages', () => {
     expect(output).toMatch(new RegExp(`^ +warehouse ${id} +~\\d+ +-$`, 'm'));
   });
 
+  it('shows the stages although the stores that know of warehouses do not answer', async () => {
+    const nowhere = { REDIS_URL: 'redis://127.0.0.1:1', ELASTICSEARCH_URL: 'http://127.0.0.1:1' };
+    const environment = { ...tributary.environment, ...nowhere };
+    const { code, output } = await ranHere(['stages', '--json', '--over', '1'], environment);
+    expect(code).toBe(0);
+    const found = JSON.parse(output) as readonly Row[];
+    expect(found.map(({ stage }) => stage)).toEqual(STAGE_NAMES);
+    const ofWarehouses = found.find(({ stage }) => stage === 'load')?.of_warehouses;
+    expect(ofWarehouses).toMatchObject([{ lag_events: null, lag_seconds: null }]);
+  });
+
   it('prints waiting entries although no process runs', async () => {
     await tributary.kill();
     const [validate] = await rows();
