@@ -187,6 +187,29 @@ describe.skipIf(server === undefined)('a ClickHouse server', () => {
     expect(await harness.query((of) => `select * from ${of('_tributary_identity_map')}`)).toEqual([]);
   });
 
+  it('deletes and keeps people whose ids look like parts of statements', async () => {
+    const odd = ["o'neil\\", '@order@', '{1}', '{v1:String}', "') or 1 = 1 --", '\\', 'ä\0'];
+    const events = [...odd, 'bob'].map((user_id, n) =>
+      track('Order', { n: n === 0 ? '\ud800' : n }, { user_id }),
+    );
+    const changes = odd.map((user, at) => profileChange(`U'${at}\\`, 1, { plan: user }, [user]));
+    await loader.load(events, { changes });
+    expect(await values('users', 'plan')).toEqual([...odd].sort());
+    const people = { user_ids: odd, anonymous_ids: [], ucids: odd.map((_, at) => `U'${at}\\`) };
+    expect(await loader.warehouse.delete(people, signal)).toMatchObject({
+      tracks: odd.length,
+      order: odd.length,
+      users: odd.length,
+      identity_map: odd.length,
+      discards: 1,
+    });
+    expect(await values('order', 'user_id')).toEqual(['bob']);
+    await loader.load([], { changes });
+    expect(await harness.rows('users')).toEqual([]);
+    await loader.load([], { changes: [profileChange("U'0\\", 2, {}, ['again'], { kind: 'deleted' })] });
+    expect(await harness.rows('identity_map')).toEqual([]);
+  });
+
   it('report 5: that takes the password no more is told as such, with nothing loaded', async () => {
     const own = new TestLoader(harness.open({ password: 'another' }));
     await expect(own.load([track('Order', { n: 1 })])).rejects.toThrow(WarehouseRefused);
