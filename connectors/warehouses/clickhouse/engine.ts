@@ -367,7 +367,9 @@ export class ClickHouseWarehouse implements Warehouse {
         throw new Unavailable(
           `the table "${table}" cannot be rewritten: ${String(row.reason).slice(0, 300)}`,
         );
-      await sleep(MUTATION_POLL_MS, undefined, { signal });
+      await sleep(MUTATION_POLL_MS, undefined, { signal }).catch(() => {
+        throw new Unavailable(`stopped while the server rewrites the table "${table}"`);
+      });
     }
   }
 

@@ -1,0 +1,74 @@
+// Runs alone: it measures memory, and shows rates.
+import { memoryUsage } from 'node:process';
+import { afterAll, describe, expect, it } from 'vitest';
+import { engineOfFile } from '../../../helpers/own-engines.ts';
+import { noEngine } from '../../connector/suite/harness.ts';
+import { TestLoader, track } from '../suite/harness.ts';
+import { clickhouseHarness } from './harness.ts';
+
+const server = await engineOfFile('clickhouse');
+
+const LOADS = 1_000;
+const TABLES = 200;
+/** MiB that the process may have more after all loads than after the first tenth. */
+const GROWTH = 60;
+const BATCHES = 5;
+const EVENTS = 20_000;
+
+describe.skipIf(server === undefined)('a ClickHouse server', () => {
+  const engine = server ?? noEngine('clickhouse');
+  afterAll(() => engine.stop());
+
+  it('report 25: a loader needs no more memory with each load', { timeout: 1_800_000 }, async () => {
+    const harness = await clickhouseHarness(engine);
+    const loader = new TestLoader(harness.open());
+    const used = () => {
+      globalThis.gc?.();
+      return memoryUsage().rss / 2 ** 20;
+    };
+    let before = 0;
+    for (let load = 0; load < LOADS; load++) {
+      if (load === LOADS / 10) before = used();
+      await loader.load(
+        [0, 1].map((n) => track(`Table ${(load * 2 + n) % TABLES}`, { n, text: `x${load}` })),
+      );
+    }
+    const after = used();
+    console.log(
+      `resident MiB after ${LOADS / 10} loads ${before.toFixed(0)}, after ${LOADS} ${after.toFixed(0)}`,
+    );
+    expect(after - before).toBeLessThan(GROWTH);
+    await harness.close();
+  });
+
+  it('shows rows a second and processor time an event', async () => {
+    const harness = await clickhouseHarness(engine);
+    const loader = new TestLoader(harness.open());
+    const batch = (at: number) =>
+      Array.from({ length: EVENTS }, (_, n) =>
+        track(`Name ${n % 60}`, {
+          total: n / 4,
+          at: '2024-02-29T12:00:00.120Z',
+          title: `a title of some words ${n}`,
+          is_new: n % 2 === 0,
+          items: [at, n],
+        }),
+      );
+    await loader.load(batch(0));
+    const began = performance.now();
+    const cpu = process.cpuUsage();
+    for (let at = 1; at <= BATCHES; at++) await loader.load(batch(at));
+    const seconds = (performance.now() - began) / 1_000;
+    const { user, system } = process.cpuUsage(cpu);
+    const events = BATCHES * EVENTS;
+    console.log(
+      `${Math.round((events * 2) / seconds)} rows/s, ${Math.round(events / seconds)} events/s, ${((user + system) / events).toFixed(1)} µs of the loader an event`,
+    );
+    const [row] = await harness.query(
+      (of) => `select count() as n, count(distinct id) as ids from ${of('tracks')}`,
+    );
+    expect(Number(row?.n)).toBe((BATCHES + 1) * EVENTS);
+    expect(row?.ids).toBe(row?.n);
+    await harness.close();
+  });
+});
