@@ -24,6 +24,7 @@ import { s3 } from './s3/connector.ts';
 import { segmentKinds } from './segment/connector.ts';
 import { postgresqlWarehouse } from './warehouses/postgresql/warehouse.ts';
 import { redshiftWarehouse } from './warehouses/redshift/warehouse.ts';
+import { snowflakeWarehouse } from './warehouses/snowflake/warehouse.ts';
 import { webhook } from './webhook/connector.ts';
 
 /** All kinds of destinations. A new kind is a folder and a line here. */
@@ -40,7 +41,11 @@ export const CONNECTOR_KINDS: readonly ConnectorKind[] = [
 ];
 
 /** All kinds of warehouses. */
-export const WAREHOUSE_KINDS: readonly WarehouseKind[] = [postgresqlWarehouse, redshiftWarehouse];
+export const WAREHOUSE_KINDS: readonly WarehouseKind[] = [
+  postgresqlWarehouse,
+  redshiftWarehouse,
+  snowflakeWarehouse,
+];
 
 export interface ConnectorsOptions {
   /** Address ranges (CIDRs) that connections may go to although they are not public. */

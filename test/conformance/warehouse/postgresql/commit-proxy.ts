@@ -1,6 +1,6 @@
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 
-/** A proxy in front of PostgreSQL. */
+/** A proxy in front of an engine. */
 export interface CommitProxy {
   readonly port: number;
   /** Ends the connection in place of the answer to the next commit. */
@@ -12,13 +12,14 @@ export interface CommitProxy {
   close(): Promise<void>;
 }
 
-/** The message "command complete" of a commit. */
+/** PostgreSQL's message "command complete" of a commit. */
 const COMMITTED = Buffer.from('C\0\0\0\x0bCOMMIT\0');
 
-export async function startCommitProxy(target: {
-  readonly host: string;
-  readonly port: number;
-}): Promise<CommitProxy> {
+/** `request`: what a request to commit holds, where its answer does not tell what it answers. */
+export async function startCommitProxy(
+  target: { readonly host: string; readonly port: number },
+  request?: string,
+): Promise<CommitProxy> {
   const open = new Set<Socket>();
   let losesNext = false;
   let isRefusing = false;
@@ -34,14 +35,16 @@ export async function startCommitProxy(target: {
       open.delete(client);
       engine.destroy();
     });
+    let commits = false;
     client.on('data', (chunk: Buffer) => {
+      commits = request !== undefined && chunk.includes(request);
       const isLast = bytesLeft <= chunk.length;
       engine.write(isLast ? chunk.subarray(0, bytesLeft) : chunk);
       bytesLeft = isLast ? Number.POSITIVE_INFINITY : bytesLeft - chunk.length;
       if (isLast) client.destroy();
     });
     engine.on('data', (chunk: Buffer) => {
-      if (losesNext && chunk.includes(COMMITTED)) {
+      if (losesNext && (commits || chunk.includes(COMMITTED))) {
         losesNext = false;
         client.destroy();
       } else client.write(chunk);
