@@ -56,7 +56,7 @@ export class SnowflakeEngine implements MergingEngine<EngineSession> {
     const session = await this.#session(signal);
     try {
       const result = await work(new EngineSession(session, signal));
-      this.#keep(session);
+      await this.#keep(session);
       return result;
     } catch (error) {
       await session.end();
@@ -209,9 +209,9 @@ export class SnowflakeEngine implements MergingEngine<EngineSession> {
     return this.#session(signal);
   }
 
-  #keep(session: SnowflakeSession): void {
+  async #keep(session: SnowflakeSession): Promise<void> {
     if (this.#idle.length < MAX_IDLE) this.#idle = [...this.#idle, session];
-    else void session.end();
+    else await session.end();
   }
 }
 
