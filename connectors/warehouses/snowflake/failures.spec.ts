@@ -11,6 +11,7 @@ it.each([
   ['000606', 'No active warehouse selected', WarehouseRefused],
   ['000625', 'Statement has locked table', Unavailable],
   ['000630', 'Statement reached its timeout', Unavailable],
+  ['091016', 'Remote file was not found', Unavailable],
   ['370001', 'Internal error', Unavailable],
   ['300002', 'Internal error', Unavailable],
   ['000904', "SQL compilation error: invalid identifier 'ELEMENTS'", Unavailable],

@@ -5,8 +5,8 @@ const REASON_LENGTH = 300;
 
 /** The session or its token is over: the next one signs in again. */
 const SESSION_OVER = /^3901(?:04|1[0-5])$/;
-/** The service, its locks and time limits; statements that were ended. */
-const TRANSIENT = /^(?:0006(?:0[3-58]|10|2[5-9]|3[09])|3(?!90)\d{5})$/;
+/** The service, its locks and time limits; statements that were ended; a file that another loader of the batch removed. */
+const TRANSIENT = /^(?:091016|0006(?:0[3-58]|10|2[5-9]|3[09])|3(?!90)\d{5})$/;
 /** An object or column that is not there, or is there already. */
 const CHANGED = /^(?:000904|002003|002002|002043|001430)$/;
 /** Objects that loads do not make, or of which only the right is missing. */
