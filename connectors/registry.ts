@@ -28,6 +28,7 @@ import { clickhouseWarehouse } from './warehouses/clickhouse/warehouse.ts';
 import { lakeWarehouse } from './warehouses/lake/warehouse.ts';
 import { postgresqlWarehouse } from './warehouses/postgresql/warehouse.ts';
 import { redshiftWarehouse } from './warehouses/redshift/warehouse.ts';
+import { snowflakeWarehouse } from './warehouses/snowflake/warehouse.ts';
 import { webhook } from './webhook/connector.ts';
 
 /** Kinds of destinations, without those of the Segment pack. A new kind is a folder and a line here. */
@@ -47,6 +48,7 @@ export const WAREHOUSE_KINDS: readonly WarehouseKind[] = [
   lakeWarehouse,
   postgresqlWarehouse,
   redshiftWarehouse,
+  snowflakeWarehouse,
   clickhouseWarehouse,
   bigqueryWarehouse,
 ];

@@ -18,7 +18,10 @@ export interface WarehouseLimits {
   readonly textBytes: number | undefined;
   /** Whether texts may hold U+0000. Lone surrogates are nowhere. */
   readonly holdsZero: boolean;
-  /** Where the engine parses JSON: its columns hold no U+0000, and numbers of 38 digits only. Otherwise they hold any JSON text. */
+  /**
+   * Where the engine parses JSON: its columns hold no U+0000, no halves of surrogate pairs, and numbers of 38 digits only.
+   * Otherwise they hold any JSON text.
+   */
   readonly parsesJson?: true;
   /** Columns of a table at most. */
   readonly columns: number;

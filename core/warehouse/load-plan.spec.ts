@@ -330,7 +330,14 @@ it('report 9: a text that is longer than a text of the engine is in parts in dis
 it('JSON that an engine does not parse exactly is beside its column', () => {
   const warehouse = new ModelWarehouse({ limits: { ...LIMITS, parsesJson: true } });
   const digits = `1${'0'.repeat(38)}`;
-  const lists = [['a', { k: 1.5 }], ['\0'], [{ 'k\0': 1 }], [JSON.rawJSON(digits) as never], [1e300]];
+  const lists = [
+    ['a', { k: 1.5 }],
+    ['\0'],
+    ['\ud800'],
+    [{ 'k\0': 1 }],
+    [JSON.rawJSON(digits) as never],
+    [1e300],
+  ];
   warehouse.load(lists.map((list) => track('Order', { list })));
   expect(warehouse.rows('order').map(({ list }) => list)).toEqual([
     '["a",{"k":1.5}]',
@@ -338,9 +345,11 @@ it('JSON that an engine does not parse exactly is beside its column', () => {
     null,
     null,
     null,
+    null,
   ]);
   expect(warehouse.rows('discards').map(({ value }) => value)).toEqual([
     '["\\u0000"]',
+    '["\\ud800"]',
     '[{"k\\u0000":1}]',
     `[${digits}]`,
     '[1e+300]',

@@ -159,7 +159,7 @@ const MAX_JSON_DIGITS = 38;
 
 /** Whether an engine that parses JSON gives the value back as it is. */
 function isParsable(value: Json): boolean {
-  if (typeof value === 'string') return !value.includes('\0');
+  if (typeof value === 'string') return value.isWellFormed() && !value.includes('\0');
   if (typeof value === 'number' || JSON.isRawJSON(value))
     return (digitsOf(value) ?? '').replace(/[-.]/g, '').length <= MAX_JSON_DIGITS;
   if (Array.isArray(value)) return value.every(isParsable);

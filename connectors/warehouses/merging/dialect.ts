@@ -65,7 +65,7 @@ export interface Staging {
   rows(table: number, columns: number): string;
   /** An empty table with the column `ucid`. */
   readonly news: string;
-  /** An empty table with the columns `ucid`, `type`, `value` and `at`. */
+  /** An empty table with the columns `ucid`, `id_type`, `id_value` and `changed_at`, all texts. */
   readonly closing: string;
   /** Statements that remove all these; empty where they are replaced. Part of the transaction. */
   readonly drop: readonly string[];
@@ -80,22 +80,24 @@ export interface RowsFile {
 }
 
 /** An engine that has transactions and temporary tables, but no unique keys. */
-export interface MergingEngine {
+export interface MergingEngine<Session extends SqlSession = SqlSession> {
   readonly limits: WarehouseLimits;
   readonly dialect: Dialect;
+  /** The loader's own tables, which `makeOwnTables` makes. */
+  readonly ownTables: readonly string[];
   /** Runs statements on one session. A transaction that is open when `work` rejects is rolled back. */
-  use<T>(signal: AbortSignal, work: (session: SqlSession) => Promise<T>): Promise<T>;
+  use<T>(signal: AbortSignal, work: (session: Session) => Promise<T>): Promise<T>;
   /** Begins a transaction which no other load, change or deletion of the same tables overlaps. */
-  begin(session: SqlSession): Promise<void>;
+  begin(session: Session): Promise<void>;
   /** Runs changes of tables alone, as `begin`: in one transaction where the engine has such, else one after the other. */
-  change<T>(signal: AbortSignal, work: (session: SqlSession) => Promise<T>): Promise<T>;
+  change<T>(signal: AbortSignal, work: (session: Session) => Promise<T>): Promise<T>;
   /** Makes the loader's own tables, and what holds them, where they are missing. */
   makeOwnTables(signal: AbortSignal): Promise<void>;
   /**
    * Uploads a file below a path that no other attempt has, and copies its rows into temporary tables. Rejects when another
    * number of rows arrives.
    */
-  stage(session: SqlSession, file: RowsFile, batch: string, signal: AbortSignal): Promise<Staging>;
+  stage(session: Session, file: RowsFile, batch: string, signal: AbortSignal): Promise<Staging>;
   /** Removes the files that were staged for batches that are committed. One that cannot be removed is tried again at the next call. */
   unstage(batch: string, signal: AbortSignal): Promise<void>;
   /** Tries what loading needs, and leaves nothing. */

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { constants, createGzip } from 'node:zlib';
-import { type ColumnValue, EventLoopYielder, type TableRows } from '@tributary/core';
+import { type ColumnValue, EventLoopYielder, type TableRows, Unavailable } from '@tributary/core';
 import type { RowsFile } from './dialect.ts';
 
 /** Characters of a chunk. */
@@ -29,9 +29,9 @@ export async function rowsFile(tables: readonly TableRows[], signal: AbortSignal
         row += 1;
         count += 1;
         if (chunk.length < CHUNK) continue;
-        if (!gzip.write(chunk)) await once(gzip, 'drain', { signal });
+        if (!gzip.write(chunk)) await once(gzip, 'drain');
         chunk = '';
-        signal.throwIfAborted();
+        if (signal.aborted) throw new Unavailable('stopped');
         if (yielder.isYieldDue) await yielder.yield();
       }
     }

@@ -91,23 +91,22 @@ export async function applyProfiles(
     and ${q('ucid')} in (select c0 from ${gone} g where c3 = 'true')`);
   // A profile that is left without identities has no time of its change here.
   await session.run(
-    `insert into ${closing} (ucid, type, value, at)
-    select m.${q('ucid')}, m.${q('type')}, m.${q('value')}, coalesce(g.at, h.at, ${dialect.placeholder(1)})
+    `insert into ${closing} (ucid, id_type, id_value, changed_at)
+    select m.${q('ucid')}, m.${q('type')}, m.${q('value')}, coalesce(g.changed_at, h.changed_at, ${dialect.placeholder(1)})
     from ${map} m
-    left join (select c0 as ucid, max(c2) as at from ${gone} x group by c0) g on g.ucid = m.${q('ucid')}
-    left join (select c0 as ucid, min(c3) as at from ${identities} x group by c0) h on h.ucid = m.${q('ucid')}
+    left join (select c0 as ucid, max(c2) as changed_at from ${gone} x group by c0) g on g.ucid = m.${q('ucid')}
+    left join (select c0 as ucid, min(c3) as changed_at from ${identities} x group by c0) h on h.ucid = m.${q('ucid')}
     left join (select distinct c0, c1, c2 from ${identities} x) held
       on held.c0 = m.${q('ucid')} and held.c1 = m.${q('type')} and held.c2 = m.${q('value')}
     where m.${q('valid_to')} is null and ${isNews(`m.${q('ucid')}`)} and held.c0 is null`,
     [loadedAt],
   );
-  const ofMap = (column: string) => `${map}.${q(column)}`;
-  await session.run(`update ${map} set ${q('valid_to')} = ${dialect.cast('closing.at', 'timestamp')}
-    from ${closing} closing where ${ofMap('ucid')} = closing.ucid and ${ofMap('type')} = closing.type
-      and ${ofMap('value')} = closing.value and ${ofMap('valid_to')} is null`);
+  await session.run(`update ${map} m set ${q('valid_to')} = ${dialect.cast('closing.changed_at', 'timestamp')}
+    from ${closing} closing where m.${q('ucid')} = closing.ucid and m.${q('type')} = closing.id_type
+      and m.${q('value')} = closing.id_value and m.${q('valid_to')} is null`);
   await session.run(`insert into ${map} (${['ucid', 'type', 'value', 'valid_from'].map(q).join(', ')})
-    select i.c0, i.c1, i.c2, ${dialect.cast('i.at', 'timestamp')} from (
-      select c0, c1, c2, min(c3) as at from ${identities} x group by c0, c1, c2) i
+    select i.c0, i.c1, i.c2, ${dialect.cast('i.changed_at', 'timestamp')} from (
+      select c0, c1, c2, min(c3) as changed_at from ${identities} x group by c0, c1, c2) i
     where ${isNews('i.c0')} and not exists (select 1 from ${map} m where m.${q('ucid')} = i.c0
       and m.${q('type')} = i.c1 and m.${q('value')} = i.c2 and m.${q('valid_to')} is null)`);
   return inserted;

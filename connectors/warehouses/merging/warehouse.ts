@@ -16,7 +16,7 @@ import {
 } from '@tributary/core';
 import { deletePeople, type People } from '../deletion.ts';
 import { LEDGER, ledgerRow } from '../ledger.ts';
-import { checkTypes, keyOf, plannedTables, VERSIONS } from '../tables.ts';
+import { checkTypes, keyOf, plannedTables } from '../tables.ts';
 import { asRefused, type MergingEngine, type SqlSession, type Staging, StatementRefused } from './dialect.ts';
 import { rowsFile } from './rows-file.ts';
 import { applyProfiles, goneRows, insertStaged } from './statements.ts';
@@ -41,11 +41,11 @@ type Counts = Readonly<Record<string, number>>;
  *    a crash before its end leaves nothing;
  * 3. the removal of the files. A crash between leaves files of a load that the ledger has.
  */
-export class MergingWarehouse implements Warehouse {
-  readonly #engine: MergingEngine;
+export class MergingWarehouse<Session extends SqlSession> implements Warehouse {
+  readonly #engine: MergingEngine<Session>;
   readonly #destinationId: string;
 
-  constructor(engine: MergingEngine, destinationId: string) {
+  constructor(engine: MergingEngine<Session>, destinationId: string) {
     this.#engine = engine;
     this.#destinationId = destinationId;
   }
@@ -56,8 +56,9 @@ export class MergingWarehouse implements Warehouse {
 
   async newest(lane: string, signal: AbortSignal): Promise<LedgerRow | undefined> {
     const { dialect } = this.#engine;
-    const described = await this.describe([LEDGER, VERSIONS], signal);
-    if (described.size < 2) await this.#engine.makeOwnTables(signal);
+    const { ownTables } = this.#engine;
+    const described = await this.describe(ownTables, signal);
+    if (described.size < ownTables.length) await this.#engine.makeOwnTables(signal);
     const { quoted, placeholder } = dialect;
     const columns = ['seq', 'batch', 'ranges', 'counts'].map(quoted);
     const loadedAt = dialect.textOf(quoted('loaded_at'), 'timestamp');
@@ -133,7 +134,7 @@ export class MergingWarehouse implements Warehouse {
     return this.#engine.close();
   }
 
-  #use<T>(signal: AbortSignal, work: (session: SqlSession) => Promise<T>): Promise<T> {
+  #use<T>(signal: AbortSignal, work: (session: Session) => Promise<T>): Promise<T> {
     return asRefused(this.#engine.use(signal, work));
   }
 
@@ -174,7 +175,7 @@ export class MergingWarehouse implements Warehouse {
     return held;
   }
 
-  async #load(session: SqlSession, batch: WarehouseBatch, signal: AbortSignal): Promise<CommitResult> {
+  async #load(session: Session, batch: WarehouseBatch, signal: AbortSignal): Promise<CommitResult> {
     const refused: RefusedRow[] = [];
     while (true) {
       const load = await this.#staged(session, batch, refused, signal);
@@ -202,7 +203,7 @@ export class MergingWarehouse implements Warehouse {
 
   /** Uploads all rows, with the discards of those that are refused. */
   async #staged(
-    session: SqlSession,
+    session: Session,
     { ledger, attempt, inserts, profiles, discardsOf }: WarehouseBatch,
     refused: readonly RefusedRow[],
     signal: AbortSignal,
@@ -219,7 +220,7 @@ export class MergingWarehouse implements Warehouse {
   }
 
   async #insertAll(
-    session: SqlSession,
+    session: Session,
     { staging, inserts, refused }: Load,
     { profiles, ledger }: WarehouseBatch,
     described: ReadonlyMap<string, TableColumns>,
@@ -255,7 +256,7 @@ export class MergingWarehouse implements Warehouse {
 
   /** Finds the rows of a table that are refused alone, by transactions that are rolled back. */
   async #refusedRows(
-    session: SqlSession,
+    session: Session,
     { staging, refused }: Load,
     { rows, index, message }: RowsRefused,
   ): Promise<readonly RefusedRow[]> {
@@ -293,7 +294,7 @@ export class MergingWarehouse implements Warehouse {
 
   /** False where another loader has written it. The lock is held, so no other can write it meanwhile. */
   async #writeLedger(
-    session: SqlSession,
+    session: Session,
     { lane, seq, batch, ranges, rows, loadedAt }: LedgerRow,
   ): Promise<boolean> {
     const { dialect } = this.#engine;

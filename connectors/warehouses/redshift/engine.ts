@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { Unavailable, WarehouseRefused } from '@tributary/core';
 import type { EgressGuard } from '../../egress/guard.ts';
 import { ServerPool } from '../../postgres/pool.ts';
+import { LEDGER } from '../ledger.ts';
 import {
   asRefused,
   type Dialect,
@@ -36,6 +37,7 @@ interface EngineOptions {
  */
 export class RedshiftEngine implements MergingEngine {
   readonly limits = LIMITS;
+  readonly ownTables = [LEDGER, VERSIONS];
   readonly dialect: Dialect;
   readonly #pool: ServerPool;
   readonly #files: StagedFiles;
@@ -119,7 +121,7 @@ export class RedshiftEngine implements MergingEngine {
     );
     await session.run(`create temporary table ${news} (ucid varchar(65535))`);
     await session.run(
-      `create temporary table ${closing} (ucid varchar(65535), type varchar(65535), value varchar(65535), at varchar(64))`,
+      `create temporary table ${closing} (ucid varchar(65535), id_type varchar(65535), id_value varchar(65535), changed_at varchar(64))`,
     );
     await this.#copy(session, `${rows}`, manifest);
     const { rows: counts } = await session.run(`select count(*) from ${rows}`);

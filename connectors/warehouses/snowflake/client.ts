@@ -1,0 +1,281 @@
+import { randomUUID } from 'node:crypto';
+import { gunzipSync } from 'node:zlib';
+import {
+  isObject,
+  type Json,
+  type JsonObject,
+  objectIn,
+  Unavailable,
+  WarehouseRefused,
+} from '@tributary/core';
+import { Agent } from 'undici';
+import { classifyFailure, classifyResponse, sendRequest } from '../../http/client.ts';
+import type { ConnectorContext } from '../../kind.ts';
+import { StatementRefused } from '../merging/dialect.ts';
+import { failureOfCode } from './failures.ts';
+import type { SnowflakeSettings } from './settings.ts';
+import { credentials } from './sign-in.ts';
+
+/** Bytes of a response: of the catalog hundreds of tables with hundreds of columns. */
+const MAX_RESPONSE_BYTES = 64 * 1_024 * 1_024;
+/** A statement is answered within 45 s, if only to say that it runs on; a file is put within this time. */
+const CALL_MS = 120_000;
+/** Leaving a session takes at most this long, ms. */
+const LEAVE_MS = 5_000;
+/** Codes of a statement that runs on. */
+const RUNS_ON = new Set(['333333', '333334']);
+
+/** The version of Snowflake's driver whose protocol this is. */
+const CLIENT = { CLIENT_APP_ID: 'JavaScript', CLIENT_APP_VERSION: '2.3.1' };
+
+/** The result of a statement, with the names of its columns. */
+export interface QueryResult {
+  readonly names: readonly string[];
+  readonly rows: readonly (readonly (string | null)[])[];
+  /** All that the server told. */
+  readonly data: JsonObject;
+}
+
+/** Speaks the protocol of Snowflake's drivers: JSON over HTTP, all through the egress guard. */
+export class SnowflakeClient {
+  readonly #settings: SnowflakeSettings;
+  readonly #context: ConnectorContext;
+  readonly #agent: Agent;
+  readonly #server: string;
+
+  constructor(context: ConnectorContext, settings: SnowflakeSettings) {
+    this.#settings = settings;
+    this.#context = context;
+    this.#agent = new Agent({
+      connect: context.egress.connector(context.timeoutMs, MAX_RESPONSE_BYTES),
+      // Ended by the deadline of the call.
+      headersTimeout: 0,
+      bodyTimeout: 0,
+    });
+    const { url, account } = settings;
+    this.#server = url ?? `https://${account.toLowerCase().replaceAll('_', '-')}.snowflakecomputing.com`;
+  }
+
+  async signIn(signal: AbortSignal): Promise<SnowflakeSession> {
+    const { warehouse, database, role } = this.#settings;
+    const url = new URL('/session/v1/login-request', this.#server);
+    const query = {
+      requestId: randomUUID(),
+      warehouse,
+      databaseName: database,
+      ...(role && { roleName: role }),
+    };
+    for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value);
+    const body = {
+      data: {
+        ...CLIENT,
+        ...credentials(this.#settings, this.#context.clock()),
+        CLIENT_ENVIRONMENT: { APPLICATION: 'Tributary' },
+        SESSION_PARAMETERS: {
+          AUTOCOMMIT: true,
+          TIMEZONE: 'UTC',
+          TIMESTAMP_INPUT_FORMAT: 'AUTO',
+          QUOTED_IDENTIFIERS_IGNORE_CASE: false,
+          // How long a load waits for another one, s.
+          LOCK_TIMEOUT: 120,
+          QUERY_TAG: 'tributary',
+        },
+      },
+    };
+    const { data } = await this.call('POST', url, { body, signal });
+    const { token } = data;
+    if (typeof token !== 'string') throw new Unavailable('Snowflake signed in without a token');
+    return new SnowflakeSession(this, this.#server, token);
+  }
+
+  /** Resolves with the response of a call that succeeded, or whose statement runs on. */
+  async call(
+    method: 'GET' | 'POST',
+    url: URL,
+    {
+      body,
+      token,
+      signal,
+    }: { readonly body?: JsonObject; readonly token?: string; readonly signal: AbortSignal },
+  ): Promise<{ readonly code: string | undefined; readonly data: JsonObject }> {
+    const headers = [
+      'accept',
+      'application/json',
+      'content-type',
+      'application/json',
+      'user-agent',
+      'tributary',
+    ];
+    if (token !== undefined) headers.push('authorization', `Snowflake Token="${token}"`);
+    const sent = body === undefined ? {} : { body: JSON.stringify(body) };
+    const text = await this.send({ method, url, headers, ...sent }, signal);
+    const response = parsed(text);
+    const { success, code, message, data } = response;
+    const codeText = typeof code === 'string' ? code : undefined;
+    if (success !== true && !RUNS_ON.has(codeText ?? '')) {
+      const what = typeof message === 'string' ? message : '';
+      throw failureOfCode(codeText ?? '', this.#masked(what));
+    }
+    return { code: codeText, data: objectIn(data) };
+  }
+
+  /** Resolves with the body of a response that says that the request was carried out. */
+  async send(
+    request: {
+      readonly method: 'GET' | 'POST' | 'PUT';
+      readonly url: URL;
+      readonly headers: string[];
+      readonly body?: string | Uint8Array;
+    },
+    signal: AbortSignal,
+  ): Promise<string> {
+    const timeout = AbortSignal.timeout(CALL_MS);
+    try {
+      const until = AbortSignal.any([signal, timeout]);
+      const { status, retryAfter, start, whole } = await sendRequest(
+        this.#agent,
+        request,
+        until,
+        MAX_RESPONSE_BYTES,
+      );
+      if (status === 401) throw new Unavailable('the session has ended');
+      const result = classifyResponse({ status, retryAfter, excerpt: '' }, this.#context.clock());
+      const what = `Snowflake ${'reason' in result ? result.reason : result.outcome}`;
+      if (result.outcome === 'dead') throw new WarehouseRefused(what);
+      if (result.outcome !== 'delivered') throw new Unavailable(what);
+      if (!whole) throw new Unavailable('the answer of Snowflake is not whole');
+      const isCompressed = start[0] === 0x1f && start[1] === 0x8b;
+      return Buffer.from(isCompressed ? gunzipSync(start) : start).toString('utf8');
+    } catch (error) {
+      throw this.#failureOf(error, signal, timeout);
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#agent.destroy();
+  }
+
+  #failureOf(error: unknown, signal: AbortSignal, timeout: AbortSignal): unknown {
+    if (error instanceof Unavailable || error instanceof WarehouseRefused) return error;
+    const options = { cause: error };
+    if (signal.aborted) return new Unavailable('stopped', options);
+    if (timeout.aborted) return new Unavailable('timed out', options);
+    const result = classifyFailure(error);
+    if (result === undefined || !('reason' in result)) return error;
+    return result.outcome === 'dead'
+      ? new WarehouseRefused(result.reason, options)
+      : new Unavailable(result.reason, options);
+  }
+
+  #masked(text: string): string {
+    const { password } = this.#settings;
+    return password === undefined ? text : text.replaceAll(password, '***');
+  }
+}
+
+/** A session: one statement after the other. */
+export class SnowflakeSession {
+  readonly beganAt = performance.now();
+  readonly #client: SnowflakeClient;
+  readonly #server: string;
+  readonly #token: string;
+  #statements = 0;
+
+  constructor(client: SnowflakeClient, server: string, token: string) {
+    this.#client = client;
+    this.#server = server;
+    this.#token = token;
+  }
+
+  async query(sqlText: string, signal: AbortSignal, values: readonly string[] = []): Promise<QueryResult> {
+    this.#statements += 1;
+    const url = new URL('/queries/v1/query-request', this.#server);
+    url.searchParams.set('requestId', randomUUID());
+    const bindings = Object.fromEntries(
+      values.map((value, at) => [String(at + 1), { type: 'TEXT', value }] as const),
+    );
+    const body = {
+      sqlText,
+      asyncExec: false,
+      sequenceId: this.#statements,
+      querySubmissionTime: Date.now(),
+      ...(values.length === 0 ? {} : { bindings }),
+    };
+    let response = await this.#client.call('POST', url, { body, token: this.#token, signal });
+    while (RUNS_ON.has(response.code ?? '')) {
+      const { getResultUrl } = response.data;
+      const next = typeof getResultUrl === 'string' ? new URL(getResultUrl, this.#server) : undefined;
+      if (next?.origin !== new URL(this.#server).origin)
+        throw new Unavailable('Snowflake does not say where the result will be');
+      response = await this.#client.call('GET', next, { token: this.#token, signal });
+    }
+    return this.#resultOf(response.data, signal);
+  }
+
+  /** Leaves the session, which undoes its open transaction. One that cannot be left ends by itself, within minutes where others wait. */
+  async end(): Promise<void> {
+    const url = new URL('/session', this.#server);
+    url.searchParams.set('delete', 'true');
+    url.searchParams.set('requestId', randomUUID());
+    const call = { body: {}, token: this.#token, signal: AbortSignal.timeout(LEAVE_MS) };
+    try {
+      await this.#client.call('POST', url, call);
+    } catch (error) {
+      if (!isOfWarehouse(error)) throw error;
+    }
+  }
+
+  async #resultOf(data: JsonObject, signal: AbortSignal): Promise<QueryResult> {
+    const { rowtype, rowset, rowsetBase64, chunks } = data;
+    if (typeof rowsetBase64 === 'string' && rowsetBase64 !== '')
+      throw new Unavailable('Snowflake answers in another format than JSON');
+    const names = Array.isArray(rowtype) ? rowtype.map((column) => String(objectIn(column).name)) : [];
+    const rows = rowsIn(rowset ?? []);
+    for (const chunk of Array.isArray(chunks) ? chunks : [])
+      rows.push(...(await this.#chunk(objectIn(chunk), data, signal)));
+    return { names, rows, data };
+  }
+
+  /** Rows of a large result are in the storage of the account. */
+  async #chunk({ url }: JsonObject, { chunkHeaders, qrmk }: JsonObject, signal: AbortSignal) {
+    const where = URL.parse(String(url));
+    if (where === null) throw new Unavailable('Snowflake does not say where the result is');
+    const ofKey: JsonObject =
+      typeof qrmk === 'string'
+        ? {
+            'x-amz-server-side-encryption-customer-algorithm': 'AES256',
+            'x-amz-server-side-encryption-customer-key': qrmk,
+          }
+        : {};
+    const headers = Object.entries(isObject(chunkHeaders) ? chunkHeaders : ofKey)
+      .flat()
+      .map(String);
+    const text = await this.#client.send({ method: 'GET', url: where, headers }, signal);
+    return rowsIn(parsed(`{"rows":[${text}]}`).rows);
+  }
+}
+
+/** Whether an error is about the warehouse; any other one is a fault of ours. */
+export function isOfWarehouse(error: unknown): boolean {
+  return (
+    error instanceof Unavailable || error instanceof WarehouseRefused || error instanceof StatementRefused
+  );
+}
+
+function parsed(text: string): JsonObject {
+  try {
+    const value: Json = JSON.parse(text);
+    if (isObject(value)) return value;
+  } catch {
+    // Told below.
+  }
+  throw new Unavailable('the answer of Snowflake cannot be understood');
+}
+
+function rowsIn(rowset: Json | undefined): (string | null)[][] {
+  if (!Array.isArray(rowset)) throw new Unavailable('the answer of Snowflake cannot be understood');
+  return rowset.map((row) => {
+    if (!Array.isArray(row)) throw new Unavailable('the answer of Snowflake cannot be understood');
+    return row.map((value) => (value === null ? null : String(value)));
+  });
+}

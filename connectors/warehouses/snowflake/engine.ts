@@ -1,0 +1,237 @@
+import { randomUUID } from 'node:crypto';
+import { Unavailable, WarehouseRefused } from '@tributary/core';
+import type { ConnectorContext } from '../../kind.ts';
+import { LEDGER } from '../ledger.ts';
+import {
+  asRefused,
+  type Dialect,
+  type MergingEngine,
+  type RowsFile,
+  type SqlResult,
+  type SqlSession,
+  type Staging,
+} from '../merging/dialect.ts';
+import { rowsFile } from '../merging/rows-file.ts';
+import { VERSIONS } from '../tables.ts';
+import { isOfWarehouse, type QueryResult, SnowflakeClient, type SnowflakeSession } from './client.ts';
+import { createOwnTables, LOCK, quoted, snowflakeDialect } from './dialect.ts';
+import { LIMITS, type SnowflakeSettings } from './settings.ts';
+import { upload } from './upload.ts';
+
+/** Sessions that are kept for the next load. */
+const MAX_IDLE = 2;
+/** An older session is not used again, ms: its token ends after an hour. */
+const MAX_AGE_MS = 30 * 60_000;
+const FILE = 'rows.json.gz';
+const STAGE = '_tributary_stage';
+
+/**
+ * Snowflake. Each statement of a transaction sees what was committed before it; a change of a table commits the transaction
+ * that it is part of, so all that a load needs is made before its transaction, and changes run in a second session while
+ * the first one holds the lock.
+ */
+export class SnowflakeEngine implements MergingEngine<EngineSession> {
+  readonly limits = LIMITS;
+  readonly ownTables = [LEDGER, VERSIONS, LOCK];
+  readonly dialect: Dialect;
+  readonly #client: SnowflakeClient;
+  readonly #context: ConnectorContext;
+  readonly #destinationId: string;
+  readonly #database: string;
+  readonly #schema: string;
+  #idle: readonly SnowflakeSession[] = [];
+  /** Batches whose files could not be removed. */
+  #left: readonly string[] = [];
+
+  constructor(context: ConnectorContext, settings: SnowflakeSettings, destinationId: string, schema: string) {
+    this.#client = new SnowflakeClient(context, settings);
+    this.#context = context;
+    this.#destinationId = destinationId;
+    this.#database = settings.database;
+    this.#schema = schema;
+    this.dialect = snowflakeDialect(settings.database, schema);
+  }
+
+  async use<T>(signal: AbortSignal, work: (session: EngineSession) => Promise<T>): Promise<T> {
+    const session = await this.#session(signal);
+    try {
+      const result = await work(new EngineSession(session, signal));
+      await this.#keep(session);
+      return result;
+    } catch (error) {
+      await session.end();
+      throw error;
+    }
+  }
+
+  async begin(session: SqlSession): Promise<void> {
+    await session.run('begin');
+    const { count } = await session.run(
+      `update ${this.dialect.table(LOCK)} set ${quoted('locked_at')} = current_timestamp()`,
+    );
+    if (count === 0)
+      throw new WarehouseRefused(`the row of ${LOCK} is gone: drop the table, it is made again`);
+  }
+
+  change<T>(signal: AbortSignal, work: (session: EngineSession) => Promise<T>): Promise<T> {
+    return this.use(signal, async (holder) => {
+      await this.begin(holder);
+      const result = await this.use(signal, work);
+      await holder.run('rollback');
+      return result;
+    });
+  }
+
+  makeOwnTables(signal: AbortSignal): Promise<void> {
+    return asRefused(
+      this.use(signal, async (session) => {
+        if (!(await this.#hasSchema(session)))
+          await session.run(`create schema if not exists ${this.#within}`);
+        for (const statement of createOwnTables(this.dialect)) await session.run(statement);
+        const lock = this.dialect.table(LOCK);
+        await session.run(`insert into ${lock} (${quoted('locked_at')})
+          select current_timestamp() from (select count(*) as n from ${lock}) known where known.n = 0`);
+        await session.run(
+          `create stage if not exists ${this.dialect.table(STAGE)} encryption = (type = 'SNOWFLAKE_SSE')`,
+        );
+      }),
+    );
+  }
+
+  async stage(session: EngineSession, file: RowsFile, batch: string, signal: AbortSignal): Promise<Staging> {
+    const [news, closing] = ['_tributary_news', '_tributary_closing'].map((name) => this.dialect.table(name));
+    await session.run(`create or replace temporary table ${news} (ucid varchar)`);
+    await session.run(
+      `create or replace temporary table ${closing} (ucid varchar, id_type varchar, id_value varchar, changed_at varchar)`,
+    );
+    const rows = await this.#copy(session, this.#stage, file, batch, signal);
+    return {
+      rows(table, width) {
+        const columns = Array.from({ length: width }, (_, at) => `v:c${at}::varchar as c${at}`);
+        return `(select ${['v:n::integer as n', ...columns].join(', ')} from ${rows} where v:t::integer = ${table})`;
+      },
+      news: `${news}`,
+      closing: `${closing}`,
+      drop: [],
+    };
+  }
+
+  async unstage(batch: string, signal: AbortSignal): Promise<void> {
+    const batches = [...new Set([...this.#left, batch])];
+    const failed: string[] = [];
+    for (const one of batches) {
+      try {
+        await this.use(signal, (session) => session.run(`remove ${this.#stage}/${this.#pathOf(one)}/`));
+      } catch (error) {
+        if (!isOfWarehouse(error)) throw error;
+        failed.push(one);
+      }
+    }
+    this.#left = failed.slice(-100);
+  }
+
+  async test(signal: AbortSignal): Promise<void> {
+    const row = { table: '', columns: new Map(), count: 1, rows: [['it works']] };
+    const file = await rowsFile([row], signal);
+    await asRefused(
+      this.use(signal, async (session) => {
+        const isThere = await this.#hasSchema(session);
+        if (!isThere) await session.run(`create schema ${this.#within}`);
+        const test = this.dialect.table('_tributary_test');
+        await session.run(`create table ${test} (id varchar)`);
+        await session.run(`drop table ${test}`);
+        await session.run(`create temporary stage ${test} encryption = (type = 'SNOWFLAKE_SSE')`);
+        await this.#copy(session, `@${test}`, file, 'connection_test', signal);
+        await session.run(`drop stage ${test}`);
+        if (!isThere) await session.run(`drop schema ${this.#within}`);
+      }),
+    );
+  }
+
+  async close(): Promise<void> {
+    const idle = this.#idle;
+    this.#idle = [];
+    await Promise.all(idle.map((session) => session.end()));
+    await this.#client.close();
+  }
+
+  get #within(): string {
+    return `${quoted(this.#database)}.${quoted(this.#schema)}`;
+  }
+
+  get #stage(): string {
+    return `@${this.dialect.table(STAGE)}`;
+  }
+
+  #pathOf(batch: string): string {
+    return [this.#destinationId, batch].map((part) => part.replaceAll(/[^A-Za-z0-9/]/g, '_')).join('/');
+  }
+
+  async #hasSchema(session: SqlSession): Promise<boolean> {
+    const { rows } = await session.run(
+      `select schema_name from ${quoted(this.#database)}.information_schema.schemata where schema_name = ?`,
+      [this.#schema.toUpperCase()],
+    );
+    return rows.length > 0;
+  }
+
+  /** Resolves with a temporary table that has the rows of a file. */
+  async #copy(
+    session: EngineSession,
+    stage: string,
+    file: RowsFile,
+    batch: string,
+    signal: AbortSignal,
+  ): Promise<string> {
+    const table = this.dialect.table('_tributary_rows');
+    const place = `${stage}/${this.#pathOf(`${batch}_${randomUUID()}`)}`;
+    const { data } = await session.query(
+      `put 'file:///tmp/${FILE}' ${place} auto_compress = false source_compression = gzip overwrite = true`,
+    );
+    await upload(this.#client, this.#context, { name: FILE, body: file.body }, data, signal);
+    await session.run(`create or replace temporary table ${table} (v variant)`);
+    const { names, rows } = await session.query(
+      `copy into ${table} from ${place}/ files = ('${FILE}') file_format = (type = json)`,
+    );
+    const at = names.findIndex((name) => name.toLowerCase() === 'rows_loaded');
+    const loaded = rows.reduce((sum, row) => sum + Number(row[at] ?? Number.NaN), 0);
+    if (loaded !== file.count) throw new Unavailable(`Snowflake took ${loaded} of ${file.count} rows`);
+    return table;
+  }
+
+  async #session(signal: AbortSignal): Promise<SnowflakeSession> {
+    if (signal.aborted) throw new Unavailable('stopped');
+    const [kept, ...others] = this.#idle;
+    this.#idle = others;
+    if (kept === undefined) return this.#client.signIn(signal);
+    if (performance.now() - kept.beganAt < MAX_AGE_MS) return kept;
+    await kept.end();
+    return this.#session(signal);
+  }
+
+  async #keep(session: SnowflakeSession): Promise<void> {
+    if (this.#idle.length < MAX_IDLE) this.#idle = [...this.#idle, session];
+    else await session.end();
+  }
+}
+
+/** A session for the time of one signal. */
+class EngineSession implements SqlSession {
+  readonly #session: SnowflakeSession;
+  readonly #signal: AbortSignal;
+
+  constructor(session: SnowflakeSession, signal: AbortSignal) {
+    this.#session = session;
+    this.#signal = signal;
+  }
+
+  query(statement: string, values?: readonly string[]): Promise<QueryResult> {
+    return this.#session.query(statement, this.#signal, values);
+  }
+
+  async run(statement: string, values?: readonly string[]): Promise<SqlResult> {
+    const { names, rows } = await this.query(statement, values);
+    const isCount = names.length > 0 && names.every((name) => /^number of /i.test(name));
+    return { rows, count: isCount ? Number(rows[0]?.[0] ?? 0) : 0 };
+  }
+}
