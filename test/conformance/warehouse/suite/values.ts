@@ -74,8 +74,18 @@ export function isText(text: string | boolean | null | undefined, value: Json): 
   if (text === null || text === undefined) return false;
   if (typeof value === 'string') return text === value;
   const json = JSON.stringify(value);
-  if (typeof value !== 'number' && !JSON.isRawJSON(value)) return String(text) === json;
+  if (typeof value !== 'number' && !JSON.isRawJSON(value))
+    return String(text) === json || (typeof value === 'object' && isSpelledOtherwise(String(text), json));
   return typeof text === 'string' && isSameNumber(text, json);
+}
+
+/** An engine that parses JSON may spell a number in another way; one with further digits is another number. */
+function isSpelledOtherwise(text: string, json: string): boolean {
+  try {
+    return JSON.stringify(JSON.parse(text)) === json;
+  } catch {
+    return false;
+  }
 }
 
 /** By their digits: a fraction of powers of ten. */
