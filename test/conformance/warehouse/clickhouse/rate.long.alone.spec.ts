@@ -1,4 +1,4 @@
-// Runs alone: it measures memory, and shows rates.
+// Runs alone in the long form: it measures memory, and shows rates.
 import { memoryUsage } from 'node:process';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
