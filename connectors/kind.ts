@@ -31,6 +31,8 @@ export interface ConnectorContext {
 export interface ConnectorKind {
   readonly description: ConnectorDescription;
   create(context: ConnectorContext): Connector;
+  /** Loads what the description reads, see `ConnectorCatalog.prepare`. Absent where nothing is to be loaded. */
+  prepare?(context: ConnectorContext): Promise<void>;
 }
 
 /**

@@ -107,6 +107,8 @@ export function createConnectors(options: ConnectorsOptions): ConnectorCatalog {
       return connector;
     },
 
+    prepare: async (type) => kinds.get(type)?.prepare?.(context),
+
     warehouse: (type, destination) => warehouses.get(type)?.open(context, destination),
 
     async close() {

@@ -1,5 +1,6 @@
-import type { CanonicalEvent, JsonObject } from '@tributary/core';
+import { type CanonicalEvent, type JsonObject, NO_LOGGER, NO_METRICS, Unavailable } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
+import { createConnectors } from '../registry.ts';
 import { classifyActions, segmentEvent } from './connector.ts';
 import { sizeFaults } from './settings.ts';
 
@@ -138,4 +139,34 @@ it('a mapping could be of any depth and size', () => {
   expect(faultsOf({ text: 'a'.repeat(16_000) })).toEqual([]);
   expect(faultsOf({ text: 'é'.repeat(8_200) })).toMatchObject([{ path: '/actions/1/mapping' }]);
   expect(sizeFaults({})).toEqual([]);
+});
+
+describe('the actions of a destination', () => {
+  const TYPE = 'segment-outfunnel';
+  const options = { egressAllow: [], dataFolder: '/nonexistent', clock: Date.now } as const;
+  const opened = (wrapper: readonly string[]) =>
+    createConnectors({
+      ...options,
+      logger: NO_LOGGER,
+      metrics: NO_METRICS,
+      confinement: { uid: 0, wrapper },
+    });
+
+  it('are unavailable while no process of the pack starts, and are read once one does', async () => {
+    const broken = opened(['/bin/false']);
+    await expect(broken.prepare(TYPE)).rejects.toThrow(Unavailable);
+    const connectors = opened([]);
+    // Both callers wait for the same process.
+    await Promise.all([connectors.prepare(TYPE), connectors.prepare(TYPE)]);
+    const description = connectors.descriptions.get(TYPE);
+    expect(description?.details?.().actions.map(({ action }) => action)).toEqual(description?.actions);
+    await Promise.all([broken.close(), connectors.close()]);
+  });
+
+  it('are none of a type that is unknown, or has none', async () => {
+    const connectors = opened([]);
+    await connectors.prepare('webhook');
+    await connectors.prepare('none');
+    await connectors.close();
+  });
 });

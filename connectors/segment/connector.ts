@@ -13,6 +13,7 @@ import {
   nameId,
   objectIn,
   type SubscriptionPreview,
+  Unavailable,
   withDoubles,
 } from '@tributary/core';
 import { type Agent, type Dispatcher, request } from 'undici';
@@ -25,6 +26,7 @@ import { memoizeByObject } from '../settings.ts';
 import { DEDUPLICATION } from './deduplication.ts';
 import definitions from './definitions.json' with { type: 'json' };
 import type { Definition } from './definitions.ts';
+import { hasDetails, keepDetails } from './details.ts';
 import { isHostOf } from './hosts.ts';
 import type { ActionOutcome, HttpAnswer, HttpSent, RecordedPreview } from './messages.ts';
 import { type Job, PackHost } from './pack-process.ts';
@@ -49,6 +51,7 @@ export function segmentKinds(secrets: Readonly<Record<string, string>> = {}): re
     (definition) => ({
       description: describeDestination(definition),
       create: (context) => createSegmentConnector(context, definition, hostOf(context)),
+      prepare: (context) => prepareDetails(context, definition),
     }),
   );
 }
@@ -61,6 +64,39 @@ function hostOf({ egress, children, partnerSecrets = {} }: ConnectorContext): Pa
   hosts.set(egress, host);
   return host;
 }
+
+/** How long a process of the pack may take to start and to read a destination, ms. */
+const DESCRIBED_WITHIN_MS = 30_000;
+
+/** One at a time: each is a process that starts, reads one destination and ends. */
+let preparing: Promise<void> = Promise.resolve();
+
+function prepareDetails(context: ConnectorContext, definition: Definition): Promise<void> {
+  if (hasDetails(definition.destination)) return Promise.resolve();
+  const prepared = preparing.then(() => readDetails(context, definition));
+  preparing = prepared.catch(() => undefined);
+  return prepared;
+}
+
+async function readDetails(
+  { children, partnerSecrets = {} }: ConnectorContext,
+  { destination, title }: Definition,
+): Promise<void> {
+  if (hasDetails(destination)) return;
+  const host = new PackHost({ ...children, secrets: partnerSecrets });
+  host.enter();
+  try {
+    const job = { task: { op: 'describe', destination } as const, send: refuseToSend };
+    const { details } = await host.run('', job, AbortSignal.timeout(DESCRIBED_WITHIN_MS));
+    if (details !== undefined) keepDetails(destination, details);
+  } catch (error) {
+    throw new Unavailable(`the actions of ${title} cannot be read`, { cause: error });
+  } finally {
+    await host.leave();
+  }
+}
+
+type RunTask = Exclude<Job['task'], { readonly op: 'describe' }>;
 
 /** One event for each call: an event is at least one request, and rate limits count calls. */
 const LIMITS = { events: 1 };
@@ -90,7 +126,7 @@ export function createSegmentConnector(
   );
   host.enter();
 
-  const run = async (task: Job['task'], agent: Agent, secrets: readonly string[], call: ConnectorCall) => {
+  const run = async (task: RunTask, agent: Agent, secrets: readonly string[], call: ConnectorCall) => {
     const { workspaceId } = call.destination;
     const sentRequests: SentRequest[] = [];
     // Aborts requests that are still under way when the job has ended or its process was lost.
@@ -168,7 +204,7 @@ export function createSegmentConnector(
 }
 
 function refuseToSend(): Promise<never> {
-  return Promise.reject(new Stopped('a preview sends nothing'));
+  return Promise.reject(new Stopped('nothing is sent'));
 }
 
 type EventOfDelivery = Pick<Delivery, 'event' | 'message_id' | 'index' | 'replay' | 'idempotency_key'>;

@@ -1,9 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import type { ActionField, DestinationAction, FieldConditions, Json, JsonObject } from '@tributary/core';
+import type { JsonObject } from '@tributary/core';
 import { WORDS } from './catalog.fixture.ts';
-import type { Definition, Details } from './definitions.ts';
-import { loadDefinition, type PackAction, type PackDefinition, type PackField } from './pack.ts';
+import type { Definition } from './definitions.ts';
+import { choiceOf, oneLine } from './details.ts';
+import { loadDefinition, type PackDefinition, type PackField } from './pack.ts';
 
 /** Why destinations of the pack are not offered, where the pack itself does not show it. */
 const EXCLUDED: Readonly<Record<string, string>> = {
@@ -153,97 +154,6 @@ export function define(
     ...(authorization === undefined ? {} : { authorization }),
     ...(needs.length === 0 ? {} : { needs }),
   };
-}
-
-/** The fields of its actions, and its presets with their mappings. */
-export function detail({ presets = [], actions }: PackDefinition): Details {
-  const mapped = presets.flatMap(({ name, type, subscribe, partnerAction, mapping = {} }) =>
-    type === 'automatic' && subscribe !== undefined && Object.hasOwn(actions, partnerAction)
-      ? [{ name, action: partnerAction, trigger: oneLine(subscribe), mapping: plain(mapping) as JsonObject }]
-      : [],
-  );
-  return {
-    actions: Object.entries(actions).map(([action, about]) =>
-      actionOf(
-        action,
-        about,
-        mapped.filter((preset) => preset.action === action).flatMap(({ mapping }) => Object.keys(mapping)),
-      ),
-    ),
-    presets: mapped,
-  };
-}
-
-function actionOf(action: string, about: PackAction, keys: readonly string[]): DestinationAction {
-  const { title, description = '', defaultSubscription, fields = {}, syncMode, hooks = {} } = about;
-  const others = [...new Set([...Object.keys(hooks), ...keys])].filter(
-    (key) => !Object.hasOwn(fields, key) && !key.startsWith('__segment_internal_'),
-  );
-  return {
-    action,
-    title,
-    description: oneLine(description),
-    ...(defaultSubscription === undefined ? {} : { trigger: oneLine(defaultSubscription) }),
-    ...(syncMode === undefined ? {} : { sync_modes: syncMode.choices.map(({ value }) => value) }),
-    ...(others.length === 0 ? {} : { other_keys: others }),
-    fields: fieldsOf(fields),
-  };
-}
-
-function fieldsOf(fields: Readonly<Record<string, PackField>>): readonly ActionField[] {
-  return Object.entries(fields).map(([field, about]) => fieldOf(field, about));
-}
-
-function fieldOf(field: string, about: PackField): ActionField {
-  const { required, depends_on, properties, choices, default: byDefault } = about;
-  const requiredIf = typeof required === 'object' ? conditionsOf(required) : undefined;
-  const dependsOn = depends_on === undefined ? undefined : conditionsOf(depends_on);
-  return {
-    field,
-    label: about.label,
-    ...(about.description === undefined ? {} : { description: oneLine(about.description) }),
-    type: about.type ?? 'string',
-    ...(required === true ? { required } : {}),
-    ...(requiredIf === undefined ? {} : { required_if: requiredIf }),
-    ...(dependsOn === undefined ? {} : { depends_on: dependsOn }),
-    ...(about.multiple === true ? { multiple: true } : {}),
-    ...(choices === undefined ? {} : { choices: choices.map(choiceOf) }),
-    ...(byDefault === undefined ? {} : { default: plain(byDefault) }),
-    ...(about.dynamic ? { dynamic: true } : {}),
-    ...(about.allowNull === true ? { allow_null: true } : {}),
-    ...(about.unsafe_hidden === true ? { hidden: true } : {}),
-    ...(properties === undefined ? {} : { fields: fieldsOf(properties) }),
-    ...(about.additionalProperties === true ? { open: true } : {}),
-  };
-}
-
-function choiceOf(choice: NonNullable<PackField['choices']>[number]): { value: Json; label: string } {
-  if (typeof choice !== 'object' || choice === null || !('value' in choice))
-    return { value: choice, label: String(choice) };
-  return { value: choice.value ?? null, label: String(choice.label) };
-}
-
-/** Undefined where one of them is about the sync mode, which the fields do not show. */
-function conditionsOf({ match = 'all', conditions }: Exclude<PackField['depends_on'], undefined>) {
-  if (conditions.some(({ fieldKey }) => fieldKey === undefined)) return undefined;
-  const found: FieldConditions = {
-    match,
-    conditions: conditions.map(({ fieldKey = '', operator, value }) => ({
-      field: fieldKey,
-      operator,
-      ...(value === undefined ? {} : { value: plain(value) }),
-    })),
-  };
-  return found;
-}
-
-/** As JSON: without members that are undefined. */
-function plain(value: Json): Json {
-  return JSON.parse(JSON.stringify(value)) as Json;
-}
-
-function oneLine(text: string): string {
-  return text.replace(/\s+/g, ' ').trim();
 }
 
 function propertyOf(

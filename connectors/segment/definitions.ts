@@ -1,5 +1,4 @@
-import { readFileSync } from 'node:fs';
-import type { DestinationAction, JsonObject, PresetSubscription } from '@tributary/core';
+import type { JsonObject } from '@tributary/core';
 import type { Authorization } from './messages.ts';
 
 /**
@@ -29,16 +28,4 @@ export interface Definition {
   readonly authorization?: Authorization;
   /** Secrets of the vendor's partners that it reads; it is offered where the installation has all of them. */
   readonly needs?: readonly string[];
-}
-
-/** The rest of a destination, in a file of its own that is read when it is needed. */
-export interface Details {
-  readonly actions: readonly DestinationAction[];
-  readonly presets: readonly PresetSubscription[];
-}
-
-/** Reads the file each time: a form is opened and settings are saved rarely, and 190 destinations are some MiB. */
-export function readDetails(destination: string): Details {
-  const file = new URL(`./definitions/${destination}.json`, import.meta.url);
-  return JSON.parse(readFileSync(file, 'utf8')) as Details;
 }

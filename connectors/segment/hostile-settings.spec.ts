@@ -1,11 +1,12 @@
 import { exposuresOf, type JsonObject } from '@tributary/core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { DEFINITIONS, PARTNER_SECRETS, segmentEvent } from './connector.ts';
-import { type Definition, readDetails } from './definitions.ts';
+import type { Definition } from './definitions.ts';
 import { ANY_HOST, isHostOf } from './hosts.ts';
 import { loadDefinition } from './pack.ts';
 import {
   eventFor,
+  readDetails,
   recordFetch,
   runDirectly,
   sampleSubscriptions,

@@ -1,4 +1,5 @@
 import type { Json, JsonObject } from '@tributary/core';
+import type { Details } from './details.ts';
 
 /** An action of a destination, with its condition and its mapping of events. */
 export interface Subscription {
@@ -33,6 +34,8 @@ export type ToPack =
   /** As `run`, but no request leaves the process: each is recorded, and answered by an empty 200. */
   | ({ readonly op: 'preview' } & ForSubscriptions)
   | ({ readonly op: 'test' } & OfDestination)
+  /** What forms need of it. */
+  | { readonly op: 'describe'; readonly job: number; readonly destination: string }
   | { readonly op: 'answer'; readonly request: number; readonly answer: HttpAnswer }
   | { readonly op: 'unanswered'; readonly request: number };
 
@@ -43,10 +46,11 @@ export type FromPack =
   | { readonly op: 'request'; readonly job: number; readonly request: number; readonly sent: HttpSent }
   | ({ readonly op: 'done'; readonly job: number } & Finished);
 
-/** The end of a job: the outcomes of `run` and `test`, or the previews. */
+/** The end of a job: the outcomes of `run` and `test`, the previews, or the details. */
 export interface Finished {
   readonly outcomes: readonly ActionOutcome[];
   readonly previews: readonly RecordedPreview[];
+  readonly details?: Details;
 }
 
 export interface RecordedPreview {

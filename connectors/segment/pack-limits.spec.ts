@@ -4,7 +4,7 @@ import { afterAll, expect, test } from 'vitest';
 import { createEgressGuard, createNameLookups } from '../egress/guard.ts';
 import { createSegmentConnector, DEFINITIONS, PARTNER_SECRETS } from './connector.ts';
 import { PackHost } from './pack-process.ts';
-import { EVENTS, settingsFor } from './pack-runs.fixture.ts';
+import { EVENTS, readDetails, settingsFor } from './pack-runs.fixture.ts';
 import { describeDestination } from './settings.ts';
 
 const secrets = Object.fromEntries(PARTNER_SECRETS.map((name) => [name, 'partner-secret']));
@@ -22,6 +22,7 @@ test('one workspace with every kind of destination stays in one process, within 
     const connector = createSegmentConnector(context, definition, host);
     connectors.push(connector);
     const settings = settingsFor(definition);
+    readDetails(definition.destination);
     const { generate } = describeDestination(definition);
     const target = {
       id: 'd',

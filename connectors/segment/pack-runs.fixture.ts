@@ -2,8 +2,15 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { createRequire } from 'node:module';
 import { type ActionField, type CanonicalEvent, type Json, type JsonObject, objectIn } from '@tributary/core';
 import { segmentEvent } from './connector.ts';
-import type { Definition, Details } from './definitions.ts';
-import { type PackDefinition, type PackDestination, replaceFetch, startDestination } from './pack.ts';
+import type { Definition } from './definitions.ts';
+import { type Details, detailsIn, keepDetails } from './details.ts';
+import {
+  loadDefinition,
+  type PackDefinition,
+  type PackDestination,
+  replaceFetch,
+  startDestination,
+} from './pack.ts';
 
 /* Runs destinations of the pack in this process, without sending: what their own code makes of an event. */
 
@@ -12,6 +19,13 @@ export interface DirectRequest {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
+}
+
+/** As `ConnectorCatalog.prepare`, in this process. */
+export function readDetails(destination: string): Details {
+  const details = detailsIn(loadDefinition(destination));
+  keepDetails(destination, details);
+  return details;
 }
 
 const recording = new AsyncLocalStorage<DirectRequest[]>();

@@ -7,13 +7,14 @@ import { parseRanges } from '../egress/address-ranges.ts';
 import { createEgressGuard, createNameLookups } from '../egress/guard.ts';
 import { createSegmentConnector, DEFINITIONS, PARTNER_SECRETS, segmentEvent } from './connector.ts';
 import { DEDUPLICATION } from './deduplication.ts';
-import { type Definition, readDetails } from './definitions.ts';
+import type { Definition } from './definitions.ts';
 import { loadDefinition } from './pack.ts';
 import { PackHost } from './pack-process.ts';
 import {
   ANSWER,
   EVENTS,
   eventFor,
+  readDetails,
   recordFetch,
   runDirectly,
   sampleSubscriptions,

@@ -8,7 +8,8 @@ import {
   type JsonObject,
 } from '@tributary/core';
 import { createSettingsReader, type SettingsFault, secretNames } from '../settings.ts';
-import { type Definition, type Details, readDetails } from './definitions.ts';
+import type { Definition } from './definitions.ts';
+import { type Details, detailsOf } from './details.ts';
 import { ANY_HOST } from './hosts.ts';
 import { mappingFaults } from './mapping.ts';
 import type { Subscription } from './messages.ts';
@@ -198,7 +199,7 @@ function settingsFaults(definition: Definition, settings: JsonObject): readonly 
     const path = presets === undefined ? '/actions' : '/presets';
     return [{ path, message: 'is the earlier form of subscriptions: state one of both' }];
   }
-  const details = readDetails(definition.destination);
+  const details = detailsOf(definition.destination);
   return subscriptions.flatMap((subscription, at) =>
     isObject(subscription)
       ? subscriptionFaults(details, subscription).map(({ path, message }) => ({
@@ -254,7 +255,7 @@ export function sizeFaults({ subscriptions, actions }: JsonObject): readonly Set
 function withSubscriptions(definition: Definition, settings: JsonObject): JsonObject {
   const { subscriptions, presets, actions } = settings;
   if (subscriptions !== undefined || presets !== undefined || actions !== undefined) return settings;
-  const written = defaultSubscriptions(readDetails(definition.destination));
+  const written = defaultSubscriptions(detailsOf(definition.destination));
   return { ...settings, subscriptions: written.map((subscription) => ({ ...subscription })) };
 }
 
@@ -334,7 +335,7 @@ export function describeDestination(definition: Definition): ConnectorDescriptio
     replaced: keptForm,
     check: (settings) => settingsFaults(definition, settings),
     details: () => {
-      const details = readDetails(destination);
+      const details = detailsOf(destination);
       return { actions: details.actions, subscriptions: defaultSubscriptions(details) };
     },
   };

@@ -4,6 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { Socket } from 'node:net';
 import type { Json, JsonObject } from '@tributary/core';
 import { withKey } from './deduplication.ts';
+import { detailsIn } from './details.ts';
 import type {
   ActionOutcome,
   FromPack,
@@ -376,7 +377,10 @@ async function work(message: Extract<ToPack, { op: 'run' | 'preview' | 'test' }>
 
 process.on('message', (message: ToPack) => {
   if (message.op === 'answer' || message.op === 'unanswered') forwarded.settle(message);
-  else void work(message);
+  else if (message.op === 'describe') {
+    const details = detailsIn(loadDefinition(message.destination));
+    post({ op: 'done', job: message.job, outcomes: [], previews: [], details });
+  } else void work(message);
 });
 process.on('disconnect', () => process.exit());
 post({ op: 'ready' });

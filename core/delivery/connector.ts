@@ -187,7 +187,7 @@ export interface ConnectorDescription {
   readonly presets?: readonly ConnectorPreset[];
   /** Actions that settings may map events to, where the connector has them. */
   readonly actions?: readonly string[];
-  /** Their fields, and the subscriptions of a destination that is created without any. Read from a file. */
+  /** Their fields, and the subscriptions of a destination that is created without any. Once the type is prepared. */
   details?(): {
     readonly actions: readonly DestinationAction[];
     readonly subscriptions: readonly DefaultSubscription[];
@@ -208,6 +208,11 @@ export interface ConnectorDescription {
 /** The registered types of destinations: descriptions for the gateway, connectors for deliver. */
 export interface ConnectorCatalog {
   readonly descriptions: ReadonlyMap<string, ConnectorDescription>;
+  /**
+   * Loads what `details`, `generate` and `check` of a description read: to be awaited before they are called. Resolves at once
+   * for most types, and after the first call. Rejects with `Unavailable`.
+   */
+  prepare(type: string): Promise<void>;
   /** The connector of a type, created at first use. Undefined for an unknown type and for a warehouse. */
   connector(type: string): Connector | undefined;
   /** Opens a warehouse, which the caller closes. Undefined for a type that is none. */

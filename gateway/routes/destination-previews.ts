@@ -124,6 +124,7 @@ export const previewRoutes: FastifyPluginAsyncTypebox<Options> = async (app, { d
       const { type } = request.params;
       const description = connectors.descriptions.get(type);
       if (description === undefined) throw notFound();
+      await connectors.prepare(type);
       const { settings } = request.body;
       const complete = description.generate?.(settings, dependencies.random) ?? settings;
       const faults = faultsOf(description, complete);

@@ -162,6 +162,7 @@ export const destinationTypeRoutes: FastifyPluginAsyncTypebox<GatewayDependencie
     async (request) => {
       const description = connectors.descriptions.get(request.params.type);
       if (description === undefined) throw notFound();
+      await connectors.prepare(description.type);
       return presentDetails(description);
     },
   );

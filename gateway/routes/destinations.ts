@@ -207,9 +207,10 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
       list: destinationLists,
       select: ({ workspace, query }) =>
         stateFilter(dependencies, workspace.id, (query as { readonly state?: string }).state),
-      create({ workspace }, body, id) {
+      async create({ workspace }, body, id) {
         const { name, type, settings } = body;
         const description = connectorOf(type);
+        await connectors.prepare(type);
         const isWarehouse = description.isWarehouse === true;
         if (isWarehouse && dependencies.isUpgradePending?.() === true) throw conflict('upgrade_pending');
         const configured = configurator.create(description, { id, name }, settings ?? {});
@@ -230,6 +231,7 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
         if (type !== stored.type)
           throw invalidRequest({ path: '/type', message: `must stay "${stored.type}"` });
         const description = connectorOf(type);
+        await connectors.prepare(type);
         const alerts = alertsIn(body.alerts, catalog.state, stored.workspace_id, stored.id);
         const address = addressIn(request.workspace, alerts);
         await propose(request, dependencies, {

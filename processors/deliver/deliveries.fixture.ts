@@ -154,6 +154,7 @@ export function setUp(
     catalog,
     connectors: {
       descriptions: new Map(),
+      prepare: async () => undefined,
       connector: (type: string) => (type === 'scripted' ? connector : undefined),
       warehouse: () => undefined,
       async close() {},

@@ -142,6 +142,7 @@ function scriptedConnectors(world: Pick<World, 'deliver'>): ConnectorCatalog {
   };
   return {
     descriptions: new Map([[here.type, here]]),
+    prepare: async () => undefined,
     connector: () => connector,
     warehouse: () => undefined,
     async close() {},

@@ -36,6 +36,7 @@ const description: ConnectorDescription = {
 let warehouse: Warehouse = new MemoryWarehouse();
 const connectors: ConnectorCatalog = {
   descriptions: new Map([[TYPE, description]]),
+  prepare: async () => undefined,
   connector: () => undefined,
   warehouse: () => warehouse,
   async close() {},
