@@ -12,6 +12,7 @@ describe('a subscription', () => {
     '!contains(event, "Test") and match(context.page.path, "/shop*")',
     'traits.plan\\ name = "pro" and context.active = true',
     'name = "Home"\n\tor properties.sub.kind = null',
+    'type = page OR type = "screen" Or event = "Left"',
   ])('that the pack understands is taken: %s', (subscribe) => {
     expect(subscriptionFault(subscribe)).toBeUndefined();
     const parsed = parseFql(subscribe);
@@ -24,7 +25,7 @@ describe('a subscription', () => {
     ['', 'has its end in place of a condition, such as `type = "track"`'],
     ['banana', 'has `banana` in place of a field'],
     ['type == "track"', 'has `=` in place of a text in double quotes'],
-    ['type = track', 'has `track` in place of a text in double quotes'],
+    ['event = track', 'has `track` in place of a text in double quotes'],
     ["type = 'track'", 'cannot be parsed at "\'track\'": texts are in double quotes'],
     ['type = "trakc"', 'no event is of the type "trakc"'],
     ['type = "track" and', 'has its end in place of a condition'],

@@ -57,6 +57,13 @@ function faultAt(rest: string): SyntaxError {
 
 const END: Token = { kind: 'end', text: '' };
 
+/** The pack takes both in capitals too. */
+function jointOf({ kind, text }: Token): 'and' | 'or' | undefined {
+  if (kind !== 'path') return undefined;
+  const word = text.toLowerCase();
+  return word === 'and' || word === 'or' ? word : undefined;
+}
+
 class Parser {
   readonly #tokens: Token[];
 
@@ -67,10 +74,9 @@ class Parser {
   /** Conditions that are all joined by `and`, or all by `or`, as the pack takes the last one for all. */
   conditions(inGroup: boolean): void {
     this.#condition(inGroup);
-    const joint = this.#next;
-    while (this.#next.text === 'and' || this.#next.text === 'or') {
-      if (this.#next.text !== joint.text)
-        throw new SyntaxError('must not mix `and` and `or` without parentheses');
+    const joint = jointOf(this.#next);
+    for (let next = joint; next !== undefined; next = jointOf(this.#next)) {
+      if (next !== joint) throw new SyntaxError('must not mix `and` and `or` without parentheses');
       this.#take();
       this.#condition(inGroup);
     }
@@ -135,6 +141,8 @@ class Parser {
     const sign = this.#take();
     if (!COMPARISONS.has(sign.text)) throw unexpected(sign, 'a comparison, such as `=` or `!=`');
     const value = this.#take();
+    // Presets of the pack have types without quotes.
+    if (field === 'type' && value.kind === 'path' && TYPES.has(value.text)) return;
     const isWord = value.text === 'true' || value.text === 'false' || value.text === 'null';
     if (value.kind !== 'text' && value.kind !== 'number' && !isWord)
       throw unexpected(value, 'a text in double quotes, a number, `true`, `false` or `null`');

@@ -31,7 +31,7 @@ const EXCEPTIONS: readonly (readonly [reason: string, operations: RegExp])[] = [
     /^(send(Track|Identify|Page|Group|Batch)|sdk.*|receiveWebhook)$/,
   ],
   ['they only read', /^searchProfiles$/],
-  ['they try something out and change nothing', /^(infer|try|dryRun)[A-Z]/],
+  ['they try something out and change nothing', /^(infer|try|dryRun|preview)[A-Z]/],
   ['they only load earlier what is loaded anyway', /^loadWarehouse$/],
   ['they only repeat a mail, within a share of mails', /^send(Organization)?ConfirmationLink$/],
 ];
