@@ -211,7 +211,7 @@ describe.skipIf(chromiumPath === undefined)('a newcomer with a browser alone', (
       // Connects a webhook, by way of the transformation.
       await me.menu('Destinations');
       await me.click(page.getByRole('link', { name: 'New destination' }).first());
-      await me.click(page.getByRole('button', { name: /^Webhook/ }));
+      await me.click(page.getByRole('button', { name: /^Webhook/ }).first());
       await me.fill(page.getByRole('textbox', { name: 'Name', exact: true }), 'My webhook');
       await me.fill(page.getByRole('textbox', { name: 'URL', exact: true }), webhook.url);
       await me.button('Create destination');
