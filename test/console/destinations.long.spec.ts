@@ -56,11 +56,17 @@ describe.skipIf(chromiumPath === undefined)('the pages of destinations', () => {
 
   it('makes a webhook by its form, shows its secret once, and tests it with the request and the answer', async () => {
     const { page, watch } = await app.open('/destinations/new');
-    await page.getByRole('button', { name: /^Webhook/ }).first().waitFor();
+    await page
+      .getByRole('button', { name: /^Webhook/ })
+      .first()
+      .waitFor();
     await expectAccessible(page);
     await takePictures(page, 'destination-kinds');
     await page.getByLabel('Find a kind').fill('signed webhook');
-    await page.getByRole('button', { name: /^Webhook/ }).first().click();
+    await page
+      .getByRole('button', { name: /^Webhook/ })
+      .first()
+      .click();
     await page.waitForURL(/type=webhook/);
     await page.getByRole('button', { name: 'Create destination' }).click();
     await page.getByText('2 marked fields need a change').or(page.getByText('is required').first()).waitFor();
