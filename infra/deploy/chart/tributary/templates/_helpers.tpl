@@ -54,6 +54,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 - SCHEMA_REGISTRY_PASSWORD
 - TRIBUTARY_DEV_ISSUER_KEY
 - TRIBUTARY_SECRET_KEYS
+- TRIBUTARY_SEGMENT_SECRETS
 - TRIBUTARY_SMTP_PASSWORD
 {{- end -}}
 
