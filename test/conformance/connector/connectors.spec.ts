@@ -17,11 +17,10 @@ describe('the registry', () => {
   });
 
   it.each(warehouses)('%s has a spec that runs the suite of warehouses', async (type) => {
-    const engine = type.replace('warehouse-', '');
-    const spec = await readFile(
-      new URL(`../warehouse/${engine}/conformance.spec.ts`, import.meta.url),
-      'utf8',
-    );
+    const folder = new URL(`../warehouse/${type.replace('warehouse-', '')}/`, import.meta.url);
+    // Engines that are slow to install are part of the long form.
+    const name = (await readdir(folder)).find((file) => /^conformance(?:[.]long)?[.]spec[.]ts$/.test(file));
+    const spec = await readFile(new URL(name ?? 'conformance.spec.ts', folder), 'utf8');
     expect(spec).toContain('warehouseConformance(');
   });
 
