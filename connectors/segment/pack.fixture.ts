@@ -1,23 +1,7 @@
 import type { JsonObject } from '@tributary/core';
+import type { OF_0_2_0 } from './settings.ts';
 
-/** The destinations of release 0.2.0. */
-export const CHOSEN = [
-  'amplitude',
-  'braze',
-  'canny-functions',
-  'customerio',
-  'drip',
-  'encharge',
-  'iterable',
-  'mixpanel',
-  'outfunnel',
-  'posthog',
-  'pushwoosh',
-  'schematic',
-  'usermaven',
-] as const;
-
-export type Chosen = (typeof CHOSEN)[number];
+export type Chosen = (typeof OF_0_2_0)[number];
 
 /** Credentials in the settings. */
 export const KEY = 'key-0123456789abcdef';

@@ -16,9 +16,9 @@ import { parseRanges } from '../egress/address-ranges.ts';
 import { createEgressGuard, createNameLookups } from '../egress/guard.ts';
 import { createSegmentConnector, DEFINITIONS } from './connector.ts';
 import type { Definition } from './definitions.ts';
-import { CHOSEN, type Chosen, KEY, SAMPLES, SECRET } from './pack.fixture.ts';
+import { type Chosen, KEY, SAMPLES, SECRET } from './pack.fixture.ts';
 import { PackHost } from './pack-process.ts';
-import { describeDestination } from './settings.ts';
+import { describeDestination, OF_0_2_0 } from './settings.ts';
 import { VENDOR_ANSWERS } from './vendor-answers.ts';
 
 interface Request {
@@ -111,7 +111,7 @@ function delivery(event: CanonicalEvent = EVENT, id = 'x1'): Delivery {
 }
 
 describe('the requests that reach each destination', () => {
-  test.each(CHOSEN)('%s', async (destination) => {
+  test.each(OF_0_2_0)('%s', async (destination) => {
     const connector = connect(destination);
     const { track, identify } = SAMPLES[destination];
     for (const [event, expected] of [
@@ -130,7 +130,7 @@ describe('the requests that reach each destination', () => {
 describe('properties and traits with the names that objects inherit are sent like others', () => {
   const names = Object.getOwnPropertyNames(Object.prototype).filter((name) => name !== '__proto__');
   const values = ['McLaren', null, { constructor: null }];
-  test.each(CHOSEN)('%s', async (destination) => {
+  test.each(OF_0_2_0)('%s', async (destination) => {
     const connector = connect(destination);
     for (const value of values) {
       const odd = Object.fromEntries([...names, 'then', 'length'].map((name) => [name, value]));
@@ -187,7 +187,7 @@ describe('a screen and an alias were a page and an identify, so no preset for th
   });
 });
 
-test.each(CHOSEN)('the settings of %s can be stated, and no key is shown again', (destination) => {
+test.each(OF_0_2_0)('the settings of %s can be stated, and no key is shown again', (destination) => {
   const definition = definitionOf(destination);
   const { settingsSchema, secrets } = describeDestination(definition);
   const validate = new Ajv2020({ strict: true, allErrors: true }).compile(settingsSchema);
@@ -374,7 +374,7 @@ describe('verdicts', () => {
     },
   };
 
-  test.each(CHOSEN.map((destination) => [destination, BODIES[destination]] as const))(
+  test.each(OF_0_2_0.map((destination) => [destination, BODIES[destination]] as const))(
     'an answer of %s that says "not stored" with a status of 2xx was delivered',
     async (destination, bodies) => {
       // A vendor with a document has bodies here, and one without is believed by its status.

@@ -19,7 +19,7 @@ import { subscriptionFault } from './subscription.ts';
  * The destinations of release 0.2.0, whose settings have `presets` and `actions` in place of `subscriptions`. Settings that
  * it stored are read as they were: what they select does not change until somebody states subscriptions.
  */
-const WITH_PRESETS = new Set([
+export const OF_0_2_0 = [
   'amplitude',
   'braze',
   'canny-functions',
@@ -33,7 +33,8 @@ const WITH_PRESETS = new Set([
   'pushwoosh',
   'schematic',
   'usermaven',
-]);
+] as const;
+const WITH_PRESETS: ReadonlySet<string> = new Set(OF_0_2_0);
 
 /** Subscriptions of a destination. */
 const MAX_SUBSCRIPTIONS = 100;

@@ -3,6 +3,7 @@ import {
   DISCARDS_TABLE,
   IDENTITY_MAP_TABLE,
   type TableColumns,
+  UNMAPPED_COLUMN,
   Unavailable,
   USERS_TABLE,
   type WarehouseBatch,
@@ -13,6 +14,12 @@ export const VERSIONS = '_tributary_profiles';
 
 /** Tables with rows of no event. */
 export const NOT_OF_EVENTS: ReadonlySet<string> = new Set([DISCARDS_TABLE, IDENTITY_MAP_TABLE, USERS_TABLE]);
+
+/** Whether a table has the columns that a loader gives all of its tables. */
+export function isLoaded([table, columns]: readonly [string, TableColumns]): boolean {
+  if (table === DISCARDS_TABLE || table === IDENTITY_MAP_TABLE) return true;
+  return columns.has(UNMAPPED_COLUMN) && columns.has('loaded_at');
+}
 
 /** The column by which rows are known, in a table with it. */
 export function keyOf(table: string, columns: { has(column: string): boolean }): string | undefined {

@@ -135,6 +135,9 @@ export type CommitResult =
   /** Another loader committed this seq: read the ledger. */
   | { readonly done: false };
 
+/** The reason holds no secret. */
+export type WarehouseTest = { readonly ok: true } | { readonly ok: false; readonly reason: string };
+
 /**
  * A warehouse or lake of one destination.
  *
@@ -175,7 +178,7 @@ export interface Warehouse {
   /** One bounded piece of maintenance (compaction, orphans); true when there is more to do. Absent where the engine needs none. */
   maintain?(signal: AbortSignal): Promise<boolean>;
   /** The connection test: connects and checks the rights that loading needs. Leaves nothing. */
-  test(signal: AbortSignal): Promise<{ readonly ok: true } | { readonly ok: false; readonly reason: string }>;
+  test(signal: AbortSignal): Promise<WarehouseTest>;
   close(): Promise<void>;
 }
 

@@ -2,7 +2,6 @@ import {
   type Clock,
   type ColumnValue,
   type CommitResult,
-  DISCARDS_TABLE,
   EventLoopYielder,
   type HeldColumn,
   IDENTITY_MAP_TABLE,
@@ -18,8 +17,11 @@ import {
   type Warehouse,
   type WarehouseBatch,
   WarehouseRefused,
+  type WarehouseTest,
 } from '@tributary/core';
 import { LEDGER, ledgerRow } from '../ledger.ts';
+import { isLoaded } from '../tables.ts';
+import { tested } from '../tested.ts';
 import { type BigqueryClient, BigqueryRefusal, type Cell, type Parameter, pause } from './client.ts';
 import { LIMITS } from './settings.ts';
 import {
@@ -191,17 +193,8 @@ export class BigqueryWarehouse implements Warehouse {
     });
   }
 
-  async test(
-    signal: AbortSignal,
-  ): Promise<{ readonly ok: true } | { readonly ok: false; readonly reason: string }> {
-    try {
-      await this.#told(() => this.#try(signal));
-      return { ok: true };
-    } catch (error) {
-      if (error instanceof Unavailable || error instanceof WarehouseRefused)
-        return { ok: false, reason: error.message };
-      throw error;
-    }
+  test(signal: AbortSignal): Promise<WarehouseTest> {
+    return tested(this.#told(() => this.#try(signal)));
   }
 
   close(): Promise<void> {
@@ -650,13 +643,6 @@ function chunksOf(statements: readonly TableStatement[]): TableStatement[][] {
   }
   return chunks;
 }
-
-/** Whether a table is one of a loader, by the columns that it gives all of them. */
-function isLoaded([table, columns]: readonly [string, TableColumns]): boolean {
-  return LAID_OUT.has(table) || (columns.has('_unmapped') && columns.has('loaded_at'));
-}
-
-const LAID_OUT: ReadonlySet<string> = new Set([DISCARDS_TABLE, IDENTITY_MAP_TABLE]);
 
 function only<T>(columns: ReadonlyMap<string, T>, some: ReadonlySet<string>): ReadonlyMap<string, T> {
   return new Map([...columns].filter(([column]) => some.has(column)));

@@ -15,10 +15,12 @@ import {
   type Warehouse,
   type WarehouseBatch,
   WarehouseRefused,
+  type WarehouseTest,
 } from '@tributary/core';
 import { deletePeople, type People } from '../deletion.ts';
 import { LEDGER, ledgerRow } from '../ledger.ts';
 import { checkTypes, plannedTables } from '../tables.ts';
+import { tested } from '../tested.ts';
 import { BatchLoader, stagedBatch } from './batch-loader.ts';
 import { Claims } from './claim.ts';
 import { type ClickHouseServer, failureOf, mayConcernColumns, refusalText } from './server.ts';
@@ -166,17 +168,8 @@ export class ClickHouseWarehouse implements Warehouse {
     });
   }
 
-  async test(
-    signal: AbortSignal,
-  ): Promise<{ readonly ok: true } | { readonly ok: false; readonly reason: string }> {
-    try {
-      await this.#run(() => this.#tryRights(signal));
-      return { ok: true };
-    } catch (error) {
-      if (error instanceof Unavailable || error instanceof WarehouseRefused)
-        return { ok: false, reason: error.message };
-      throw error;
-    }
+  test(signal: AbortSignal): Promise<WarehouseTest> {
+    return tested(this.#run(() => this.#tryRights(signal)));
   }
 
   close(): Promise<void> {

@@ -1,22 +1,20 @@
 import {
   type CommitResult,
-  DISCARDS_TABLE,
   type HeldColumn,
-  IDENTITY_MAP_TABLE,
   type LedgerRow,
   type RefusedRow,
   type TableChange,
   type TableColumns,
   type TableRows,
-  UNMAPPED_COLUMN,
-  Unavailable,
   type Warehouse,
   type WarehouseBatch,
   WarehouseRefused,
+  type WarehouseTest,
 } from '@tributary/core';
 import { deletePeople, type People } from '../deletion.ts';
 import { LEDGER, ledgerRow } from '../ledger.ts';
-import { checkTypes, keyOf, plannedTables } from '../tables.ts';
+import { checkTypes, isLoaded, keyOf, plannedTables } from '../tables.ts';
+import { tested } from '../tested.ts';
 import { asRefused, type MergingEngine, type SqlSession, type Staging, StatementRefused } from './dialect.ts';
 import { rowsFile } from './rows-file.ts';
 import { applyProfiles, goneRows, insertStaged } from './statements.ts';
@@ -76,8 +74,8 @@ export class MergingWarehouse<Session extends SqlSession> implements Warehouse {
     return ledgerRow(lane, {
       seq,
       batch,
-      ranges: jsonIn(ranges),
-      counts: jsonIn(counts),
+      ranges,
+      counts,
       loaded_at: new Date(at ?? Number.NaN),
     });
   }
@@ -108,7 +106,7 @@ export class MergingWarehouse<Session extends SqlSession> implements Warehouse {
     return this.#use(signal, async (session) => {
       await this.#engine.begin(session);
       const all = await dialect.describe(session);
-      const loaded = new Map([...all].filter(([name, columns]) => isLoaded(name, columns)));
+      const loaded = new Map([...all].filter(isLoaded));
       const remove = async (statement: string, values: readonly string[]) =>
         (await session.run(statement, values)).count;
       const deleted = await deletePeople({ ...dialect, remove }, loaded, people);
@@ -117,17 +115,8 @@ export class MergingWarehouse<Session extends SqlSession> implements Warehouse {
     });
   }
 
-  async test(
-    signal: AbortSignal,
-  ): Promise<{ readonly ok: true } | { readonly ok: false; readonly reason: string }> {
-    try {
-      await this.#engine.test(signal);
-      return { ok: true };
-    } catch (error) {
-      if (error instanceof Unavailable || error instanceof WarehouseRefused)
-        return { ok: false, reason: error.message };
-      throw error;
-    }
+  test(signal: AbortSignal): Promise<WarehouseTest> {
+    return tested(this.#engine.test(signal));
   }
 
   close(): Promise<void> {
@@ -346,20 +335,5 @@ async function orRowsRefused<T>(rows: TableRows, index: number, insert: () => Pr
   } catch (error) {
     if (error instanceof StatementRefused) throw new RowsRefused(rows, index, error);
     throw error;
-  }
-}
-
-/** Whether a table has the columns that a loader gives all of its tables. */
-function isLoaded(name: string, columns: TableColumns): boolean {
-  if (name === DISCARDS_TABLE || name === IDENTITY_MAP_TABLE) return true;
-  return columns.has(UNMAPPED_COLUMN) && columns.has('loaded_at');
-}
-
-function jsonIn(text: string | null | undefined): unknown {
-  try {
-    return JSON.parse(text ?? '');
-  } catch {
-    // No JSON of ours: whoever reads the row refuses it.
-    return undefined;
   }
 }

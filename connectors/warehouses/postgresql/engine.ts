@@ -12,6 +12,7 @@ import {
   type Warehouse,
   type WarehouseBatch,
   WarehouseRefused,
+  type WarehouseTest,
 } from '@tributary/core';
 import type { PoolClient } from 'pg';
 import type { EgressGuard } from '../../egress/guard.ts';
@@ -20,6 +21,7 @@ import { sqlStateOf } from '../../postgres/server.ts';
 import { deletePeople, type People } from '../deletion.ts';
 import { LEDGER, ledgerRow } from '../ledger.ts';
 import { checkTypes, keyOf, plannedTables, VERSIONS } from '../tables.ts';
+import { tested } from '../tested.ts';
 import { BatchLoader, tryInSavepoint } from './batch-loader.ts';
 import { failureOf, refusalText } from './failures.ts';
 import { LIMITS, type PostgresqlSettings } from './settings.ts';
@@ -144,11 +146,9 @@ export class PostgresqlWarehouse implements Warehouse {
     });
   }
 
-  async test(
-    signal: AbortSignal,
-  ): Promise<{ readonly ok: true } | { readonly ok: false; readonly reason: string }> {
-    try {
-      await this.#run(signal, async (client) => {
+  test(signal: AbortSignal): Promise<WarehouseTest> {
+    return tested(
+      this.#run(signal, async (client) => {
         await client.query('begin');
         try {
           await this.#createOwnTables(client);
@@ -158,13 +158,8 @@ export class PostgresqlWarehouse implements Warehouse {
         } finally {
           await client.query('rollback').catch(() => undefined);
         }
-      });
-      return { ok: true };
-    } catch (error) {
-      if (error instanceof Unavailable || error instanceof WarehouseRefused)
-        return { ok: false, reason: error.message };
-      throw error;
-    }
+      }),
+    );
   }
 
   close(): Promise<void> {
