@@ -1,12 +1,11 @@
-import { DISCARDS_TABLE, IDENTITY_MAP_TABLE, type TableColumns, USERS_TABLE } from '@tributary/core';
+import {
+  DISCARDS_TABLE,
+  IDENTITY_MAP_TABLE,
+  type PeopleToDelete,
+  type TableColumns,
+  USERS_TABLE,
+} from '@tributary/core';
 import { NOT_OF_EVENTS } from './tables.ts';
-
-/** Whom a deletion is about. */
-export interface People {
-  readonly user_ids: readonly string[];
-  readonly anonymous_ids: readonly string[];
-  readonly ucids: readonly string[];
-}
 
 /** What differs between SQL engines. */
 export interface DeletionSql {
@@ -23,7 +22,7 @@ export interface DeletionSql {
 export async function deletePeople(
   sql: DeletionSql,
   described: ReadonlyMap<string, TableColumns>,
-  { user_ids, anonymous_ids, ucids }: People,
+  { user_ids, anonymous_ids, ucids }: PeopleToDelete,
 ): Promise<Readonly<Record<string, number>>> {
   const deleted: Record<string, number> = {};
   const remove = async (table: string, condition: (values: Values) => string) => {

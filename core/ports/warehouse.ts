@@ -135,6 +135,13 @@ export type CommitResult =
   /** Another loader committed this seq: read the ledger. */
   | { readonly done: false };
 
+/** The people that a deletion is about, by all that names them. */
+export interface PeopleToDelete {
+  readonly user_ids: readonly string[];
+  readonly anonymous_ids: readonly string[];
+  readonly ucids: readonly string[];
+}
+
 /** The reason holds no secret. */
 export type WarehouseTest = { readonly ok: true } | { readonly ok: false; readonly reason: string };
 
@@ -167,14 +174,7 @@ export interface Warehouse {
   alter(changes: readonly TableChange[], signal: AbortSignal): Promise<readonly HeldColumn[]>;
   commit(batch: WarehouseBatch, signal: AbortSignal): Promise<CommitResult>;
   /** Removes the rows of these people from all tables; rows by table. */
-  delete(
-    identities: {
-      readonly user_ids: readonly string[];
-      readonly anonymous_ids: readonly string[];
-      readonly ucids: readonly string[];
-    },
-    signal: AbortSignal,
-  ): Promise<Readonly<Record<string, number>>>;
+  delete(people: PeopleToDelete, signal: AbortSignal): Promise<Readonly<Record<string, number>>>;
   /** One bounded piece of maintenance (compaction, orphans); true when there is more to do. Absent where the engine needs none. */
   maintain?(signal: AbortSignal): Promise<boolean>;
   /** The connection test: connects and checks the rights that loading needs. Leaves nothing. */

@@ -9,6 +9,7 @@ import {
   type LedgerRow,
   newId,
   objectIn,
+  type PeopleToDelete,
   type TableChange,
   type TableColumns,
   type TableRows,
@@ -160,7 +161,7 @@ export class BigqueryWarehouse implements Warehouse {
   }
 
   delete(
-    { user_ids, anonymous_ids, ucids }: Parameters<Warehouse['delete']>[0],
+    { user_ids, anonymous_ids, ucids }: PeopleToDelete,
     signal: AbortSignal,
   ): Promise<Readonly<Record<string, number>>> {
     return this.#told(async () => {

@@ -8,6 +8,7 @@ import {
   IDENTITY_MAP_TABLE,
   joinColumnTypes,
   type LedgerRow,
+  type PeopleToDelete,
   type TableChange,
   type TableColumns,
   Unavailable,
@@ -17,7 +18,7 @@ import {
   WarehouseRefused,
   type WarehouseTest,
 } from '@tributary/core';
-import { deletePeople, type People } from '../deletion.ts';
+import { deletePeople } from '../deletion.ts';
 import { LEDGER, ledgerRow } from '../ledger.ts';
 import { checkTypes, plannedTables } from '../tables.ts';
 import { tested } from '../tested.ts';
@@ -142,7 +143,7 @@ export class ClickHouseWarehouse implements Warehouse {
     });
   }
 
-  delete(people: People, signal: AbortSignal): Promise<Counts> {
+  delete(people: PeopleToDelete, signal: AbortSignal): Promise<Counts> {
     return this.#run(async () => {
       const { sql, claims } = await this.#open(signal);
       return claims.hold(nothing, signal, async () => {

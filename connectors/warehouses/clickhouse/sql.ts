@@ -130,7 +130,7 @@ export class DatabaseSql {
     return `alter table ${this.stored(table)} ${actions.join(', ')}`;
   }
 
-  /** Changes the types of columns: at once for who reads them, while the server rewrites the values. */
+  /** Changes the types of columns: at once for readers, while the server rewrites the values. */
   widenColumns(table: string, columns: ReadonlyMap<string, Widening>): string {
     const actions = [...columns].map(([column, { from, to }]) => {
       const comment = to === 'text' && TEXTS.has(from) ? unfinished(from) : '';

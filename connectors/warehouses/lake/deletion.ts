@@ -1,15 +1,8 @@
-import { DISCARDS_TABLE, IDENTITY_MAP_TABLE, USERS_TABLE } from '@tributary/core';
+import { DISCARDS_TABLE, IDENTITY_MAP_TABLE, type PeopleToDelete, USERS_TABLE } from '@tributary/core';
 import type { Cell } from './cells.ts';
 import type { Rows } from './parquet.ts';
 import type { LakeStore } from './store.ts';
 import { readFile } from './table-files.ts';
-
-/** Whom a deletion is about. */
-export interface People {
-  readonly user_ids: readonly string[];
-  readonly anonymous_ids: readonly string[];
-  readonly ucids: readonly string[];
-}
 
 /** Whether a row of a table goes. */
 type IsTheirs = (rows: Rows, at: number) => boolean;
@@ -27,7 +20,7 @@ function isIn(values: ReadonlySet<string>, cell: Cell): boolean {
 }
 
 /** Rows of events name people in three columns; the previous id of an alias is that of a user or a device. */
-export function eventsOf({ user_ids, anonymous_ids }: People): IsTheirs {
+export function eventsOf({ user_ids, anonymous_ids }: PeopleToDelete): IsTheirs {
   const [users, devices] = [new Set(user_ids), new Set(anonymous_ids)];
   const any = new Set([...user_ids, ...anonymous_ids]);
   return (rows, at) =>
@@ -40,7 +33,7 @@ export function eventsOf({ user_ids, anonymous_ids }: People): IsTheirs {
 export async function messageIdsIn(
   store: LakeStore,
   name: string,
-  people: People,
+  people: PeopleToDelete,
   signal: AbortSignal,
 ): Promise<readonly string[]> {
   const isTheirs = eventsOf(people);
@@ -54,7 +47,7 @@ export async function messageIdsIn(
 
 /** What was discarded of their events, and of whole events and rows those whose JSON names them. */
 export function discardsOf(
-  { user_ids, anonymous_ids, ucids }: People,
+  { user_ids, anonymous_ids, ucids }: PeopleToDelete,
   messageIds: ReadonlySet<string>,
 ): IsTheirs {
   const ids = new Set([...messageIds, ...ucids]);
@@ -73,12 +66,12 @@ export function discardsOf(
   };
 }
 
-export function usersOf({ user_ids, ucids }: People): IsTheirs {
+export function usersOf({ user_ids, ucids }: PeopleToDelete): IsTheirs {
   const [users, profiles] = [new Set(user_ids), new Set(ucids)];
   return (rows, at) => isIn(profiles, text(rows, 'ucid', at)) || isIn(users, text(rows, 'id', at));
 }
 
-export function identitiesOf({ user_ids, anonymous_ids, ucids }: People): IsTheirs {
+export function identitiesOf({ user_ids, anonymous_ids, ucids }: PeopleToDelete): IsTheirs {
   const byType = new Map([
     ['user_id', new Set(user_ids)],
     ['anonymous_id', new Set(anonymous_ids)],
@@ -94,7 +87,11 @@ export function identitiesOf({ user_ids, anonymous_ids, ucids }: People): IsThei
 }
 
 /** The rows of a table that go, by its name. */
-export function rowsOfPeople(table: string, people: People, messageIds: ReadonlySet<string>): IsTheirs {
+export function rowsOfPeople(
+  table: string,
+  people: PeopleToDelete,
+  messageIds: ReadonlySet<string>,
+): IsTheirs {
   if (table === DISCARDS_TABLE) return discardsOf(people, messageIds);
   if (table === USERS_TABLE) return usersOf(people);
   return table === IDENTITY_MAP_TABLE ? identitiesOf(people) : eventsOf(people);

@@ -8,6 +8,7 @@ import {
   joinColumnTypes,
   type LedgerRow,
   newId,
+  type PeopleToDelete,
   parseObject,
   type TableChange,
   type TableColumns,
@@ -19,7 +20,7 @@ import {
 } from '@tributary/core';
 import { ledgerRow } from '../ledger.ts';
 import { CommitLog, OWN, Staging } from './commit-log.ts';
-import { isOfEvents, messageIdsIn, type People, rowsOfPeople } from './deletion.ts';
+import { isOfEvents, messageIdsIn, rowsOfPeople } from './deletion.ts';
 import { stageInserts } from './inserts.ts';
 import type { Rows } from './parquet.ts';
 import { stageProfiles } from './profiles.ts';
@@ -136,7 +137,7 @@ export class Lake implements Warehouse {
     return isDone ? { done: true, inserted, refused: [] } : { done: false };
   }
 
-  async delete(people: People, signal: AbortSignal): Promise<Counts> {
+  async delete(people: PeopleToDelete, signal: AbortSignal): Promise<Counts> {
     await this.#log.newest(signal);
     const tables = await this.#tables(signal);
     const messageIds = new Set<string>();

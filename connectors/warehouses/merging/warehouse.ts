@@ -2,6 +2,7 @@ import {
   type CommitResult,
   type HeldColumn,
   type LedgerRow,
+  type PeopleToDelete,
   type RefusedRow,
   type TableChange,
   type TableColumns,
@@ -11,7 +12,7 @@ import {
   WarehouseRefused,
   type WarehouseTest,
 } from '@tributary/core';
-import { deletePeople, type People } from '../deletion.ts';
+import { deletePeople } from '../deletion.ts';
 import { LEDGER, ledgerRow } from '../ledger.ts';
 import { checkTypes, isLoaded, keyOf, plannedTables } from '../tables.ts';
 import { tested } from '../tested.ts';
@@ -101,7 +102,7 @@ export class MergingWarehouse<Session extends SqlSession> implements Warehouse {
     return result;
   }
 
-  async delete(people: People, signal: AbortSignal): Promise<Counts> {
+  async delete(people: PeopleToDelete, signal: AbortSignal): Promise<Counts> {
     const { dialect } = this.#engine;
     return this.#use(signal, async (session) => {
       await this.#engine.begin(session);

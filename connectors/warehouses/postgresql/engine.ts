@@ -6,6 +6,7 @@ import {
   IDENTITY_MAP_TABLE,
   joinColumnTypes,
   type LedgerRow,
+  type PeopleToDelete,
   type TableChange,
   type TableColumns,
   Unavailable,
@@ -18,7 +19,7 @@ import type { PoolClient } from 'pg';
 import type { EgressGuard } from '../../egress/guard.ts';
 import { ServerPool } from '../../postgres/pool.ts';
 import { sqlStateOf } from '../../postgres/server.ts';
-import { deletePeople, type People } from '../deletion.ts';
+import { deletePeople } from '../deletion.ts';
 import { LEDGER, ledgerRow } from '../ledger.ts';
 import { checkTypes, keyOf, plannedTables, VERSIONS } from '../tables.ts';
 import { tested } from '../tested.ts';
@@ -134,7 +135,7 @@ export class PostgresqlWarehouse implements Warehouse {
     });
   }
 
-  async delete(people: People, signal: AbortSignal): Promise<Counts> {
+  async delete(people: PeopleToDelete, signal: AbortSignal): Promise<Counts> {
     return this.#transaction(signal, async (client) => {
       await this.#lock(client);
       const described = await this.#describe(client, await this.#loadedTables(client));
