@@ -12,10 +12,12 @@ export interface DeletionSql {
   /** A table, qualified. */
   table(name: string): string;
   quoted(column: string): string;
-  /** The place of a value in a statement; 1 is the first. */
-  placeholder(index: number): string;
-  /** Resolves with the number of rows that the statement deleted. */
-  remove(statement: string, values: readonly string[]): Promise<number>;
+  /** A value in a condition: its place, of which 1 is the first, or the value itself. */
+  place(value: string, index: number): string;
+  /** A column as text: a person may have given it another type. */
+  asText(column: string): string;
+  /** Deletes the rows of a table for which a condition with these values holds; resolves with their number. */
+  remove(table: string, condition: string, values: readonly string[]): Promise<number>;
 }
 
 /** Deletes the rows of people from the tables of a loader, and what was discarded of them; rows by table. */
@@ -27,8 +29,8 @@ export async function deletePeople(
   const deleted: Record<string, number> = {};
   const remove = async (table: string, condition: (values: Values) => string) => {
     const values = new Values(sql);
-    const statement = `delete from ${sql.table(table)} where ${condition(values)}`;
-    deleted[table] = (deleted[table] ?? 0) + (await sql.remove(statement, values.all));
+    const whose = condition(values);
+    deleted[table] = (deleted[table] ?? 0) + (await sql.remove(table, whose, values.all));
   };
   const devicesAndUsers = [...anonymous_ids, ...user_ids];
   const hasDiscards = described.has(DISCARDS_TABLE);
@@ -40,7 +42,7 @@ export async function deletePeople(
         await remove(
           DISCARDS_TABLE,
           (values) => `${sql.quoted('message_id')} in (
-            select regexp_replace(${asText(sql.quoted('id'))}, '^development:', '')
+            select regexp_replace(${sql.asText(sql.quoted('id'))}, '^development:', '')
             from ${sql.table(table)} where ${values.have(column, whose)})`,
         );
       await remove(table, (values) => values.have(column, whose));
@@ -80,10 +82,8 @@ const PEOPLE: readonly { readonly column: string; readonly isAny?: true }[] = [
   { column: 'previous_id', isAny: true },
 ];
 
-/** A column that a person retyped is compared by its text. */
-function asText(column: string): string {
-  return `cast(${column} as varchar(65535))`;
-}
+/** `asText` of engines with a bound on texts. */
+export const asVarchar = (column: string) => `cast(${column} as varchar(65535))`;
 
 /** The values of one statement, in the order of their places in it. */
 class Values {
@@ -96,12 +96,12 @@ class Values {
 
   /** The place of a further value. */
   add(value: string): string {
-    return this.#sql.placeholder(this.all.push(value));
+    return this.#sql.place(value, this.all.push(value));
   }
 
   /** Whether a column has one of some texts. */
   have(column: string, texts: readonly string[]): string {
     if (texts.length === 0) return '1 = 0';
-    return `${asText(this.#sql.quoted(column))} in (${texts.map((text) => this.add(text)).join(', ')})`;
+    return `${this.#sql.asText(this.#sql.quoted(column))} in (${texts.map((text) => this.add(text)).join(', ')})`;
   }
 }

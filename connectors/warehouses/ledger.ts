@@ -2,6 +2,8 @@ import { isObject, type LedgerRow, type LogRange, WarehouseRefused } from '@trib
 
 /** The table with a row for each load, in every engine. */
 export const LEDGER = '_tributary_loads';
+/** Rows of a lane that are kept in it: the newest one counts. */
+export const KEPT_LOADS = 1_000;
 
 /**
  * A row of the ledger as the driver of an engine read it, checked: its ranges decide what is loaded next. The columns are `seq`

@@ -2,6 +2,8 @@ import {
   type ColumnType,
   DISCARDS_TABLE,
   IDENTITY_MAP_TABLE,
+  joinColumnTypes,
+  type TableChange,
   type TableColumns,
   UNMAPPED_COLUMN,
   Unavailable,
@@ -11,6 +13,9 @@ import {
 
 /** The newest version of each profile that was loaded, also of those that are gone. */
 export const VERSIONS = '_tributary_profiles';
+
+/** Tables that are changed in one transaction, which has locks for some thousand tables and indexes only. */
+export const MAX_ALTERED = 50;
 
 /** Tables with rows of no event. */
 export const NOT_OF_EVENTS: ReadonlySet<string> = new Set([DISCARDS_TABLE, IDENTITY_MAP_TABLE, USERS_TABLE]);
@@ -25,6 +30,19 @@ export function isLoaded([table, columns]: readonly [string, TableColumns]): boo
 export function keyOf(table: string, columns: { has(column: string): boolean }): string | undefined {
   const key = table === USERS_TABLE ? 'ucid' : 'id';
   return columns.has(key) ? key : undefined;
+}
+
+/** What of a change a table still needs, as it is described: another load may have made a column since, or widened it. */
+export function neededChanges({ add, widen }: TableChange, described: TableColumns) {
+  const missing = new Map<string, ColumnType>();
+  const narrow = new Map<string, { readonly from: ColumnType; readonly to: ColumnType }>();
+  for (const [column, to] of [...add, ...[...widen].map(([name, { to }]) => [name, to] as const)]) {
+    const from = described.get(column);
+    if (!described.has(column)) missing.set(column, to);
+    else if (from !== undefined && from !== to && joinColumnTypes(from, to) === to)
+      narrow.set(column, { from, to });
+  }
+  return { missing, narrow };
 }
 
 /** The tables of a batch whose columns were planned. */

@@ -304,7 +304,7 @@ export class BigqueryClient {
       const { status, start, whole, location } = await sent;
       // What became of a request whose answer broke off is not known.
       if (!whole) throw new Unavailable('the answer of BigQuery broke off');
-      return { status, location, body: objectIn(jsonIn(start)) };
+      return { status, location, body: objectIn(jsonIn(Buffer.from(start).toString())) };
     } catch (error) {
       if (error instanceof Unavailable) throw error;
       if (signal.aborted) throw new Unavailable('stopped', { cause: error });
@@ -384,11 +384,11 @@ function cellsOf(row: Json): readonly Cell[] {
   });
 }
 
-function jsonIn(bytes: Uint8Array): unknown {
+/** Undefined for a text that is none, such as the page of a proxy. */
+export function jsonIn(text: string): unknown {
   try {
-    return JSON.parse(Buffer.from(bytes).toString());
+    return JSON.parse(text);
   } catch {
-    // The status counts: a proxy may answer with a page.
     return undefined;
   }
 }

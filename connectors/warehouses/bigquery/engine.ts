@@ -21,9 +21,9 @@ import {
   type WarehouseTest,
 } from '@tributary/core';
 import { LEDGER, ledgerRow } from '../ledger.ts';
-import { isLoaded } from '../tables.ts';
+import { isLoaded, keyOf, neededChanges, VERSIONS } from '../tables.ts';
 import { tested } from '../tested.ts';
-import { type BigqueryClient, BigqueryRefusal, type Cell, type Parameter, pause } from './client.ts';
+import { type BigqueryClient, BigqueryRefusal, type Cell, jsonIn, type Parameter, pause } from './client.ts';
 import { LIMITS } from './settings.ts';
 import {
   applyProfiles,
@@ -34,11 +34,9 @@ import {
   inPlace,
   insertStaged,
   isInPlace,
-  keyOf,
   LOADED,
   LOCK,
   locking,
-  narrowColumns,
   OF_GONE,
   OWN_TABLES,
   REBUILDING,
@@ -49,7 +47,6 @@ import {
   stageResource,
   type TableStatement,
   tableResource,
-  VERSIONS,
   writeLedger,
 } from './sql.ts';
 
@@ -302,17 +299,14 @@ export class BigqueryWarehouse implements Warehouse {
   }
 
   async #alterTable(change: TableChange, signal: AbortSignal): Promise<readonly HeldColumn[]> {
-    const { table, add, widen } = change;
+    const { table, add } = change;
     const before = await this.#describe(table, signal);
     if (before === undefined && (await this.#createTable(table, add, signal))) return [];
     const described = before ?? (await this.#describe(table, signal)) ?? new Map();
     const of = this.#of(table);
-    // Another load may have made the column since, or widened it.
-    const wanted = [...add, ...[...widen].map(([column, { to }]) => [column, to] as const)];
-    const missing = new Map(wanted.filter(([column]) => !described.has(column)));
-    const narrow = [...narrowColumns(change, described)];
-    const there = new Map(narrow.filter(([, { from, to }]) => isInPlace(from, to)));
-    const anew = new Map(narrow.filter(([column]) => !there.has(column)));
+    const { missing, narrow } = neededChanges(change, described);
+    const there = new Map([...narrow].filter(([, { from, to }]) => isInPlace(from, to)));
+    const anew = new Map([...narrow].filter(([column]) => !there.has(column)));
     const held: HeldColumn[] = [];
     const alone = async (columns: readonly string[], run: (some: ReadonlySet<string>) => Promise<void>) => {
       held.push(...(await this.#tryEach(table, columns, run)));
@@ -467,7 +461,7 @@ export class BigqueryWarehouse implements Warehouse {
   ): Promise<readonly number[] | undefined> {
     try {
       const [row] = await this.#inTurn(signal, () => this.#query(script, parameters, signal));
-      const counts = jsonIn(row?.[0]);
+      const counts = jsonIn(row?.[0] ?? '');
       if (!Array.isArray(counts)) throw new Unavailable('BigQuery did not count the rows of a load');
       return counts.map(Number);
     } catch (error) {
@@ -663,13 +657,4 @@ async function inTurns<Item, Result>(
 /** Part of a name that no other has. */
 function idPart(): string {
   return newId().replaceAll('-', '');
-}
-
-function jsonIn(text: Cell | undefined): unknown {
-  try {
-    return JSON.parse(text ?? '');
-  } catch {
-    // A row that a person changed.
-    return undefined;
-  }
 }

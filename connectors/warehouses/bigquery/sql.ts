@@ -3,16 +3,15 @@ import {
   DISCARDS_TABLE,
   IDENTITY_MAP_TABLE,
   type JsonObject,
-  joinColumnTypes,
   objectIn,
   type TableChange,
   type TableColumns,
   USERS_TABLE,
 } from '@tributary/core';
-import { LEDGER } from '../ledger.ts';
+import { KEPT_LOADS, LEDGER } from '../ledger.ts';
+import { keyOf, NOT_OF_EVENTS, VERSIONS } from '../tables.ts';
 
-/** Tables of the loader beside the ledger: the newest version of each profile, and the row that loads and rebuilds contend for. */
-export const VERSIONS = '_tributary_profiles';
+/** The row that loads and rebuilds contend for. */
 export const LOCK = '_tributary_lock';
 /** What the name of a table for staged rows begins with. */
 export const STAGE = '_tributary_stage_';
@@ -83,12 +82,6 @@ export function describedColumns(table: JsonObject): TableColumns | undefined {
     columns.set(name.toLowerCase(), known === 'text' && description === JSON_MARK ? 'json' : known);
   }
   return columns;
-}
-
-/** The column by which rows are known, in a table with it. */
-export function keyOf(table: string, columns: { has(column: string): boolean }): string | undefined {
-  const key = table === USERS_TABLE ? 'ucid' : 'id';
-  return columns.has(key) ? key : undefined;
 }
 
 /** The time by which tables of events are partitioned. */
@@ -175,18 +168,6 @@ export function isInPlace(from: ColumnType, to: ColumnType): boolean {
   return to === 'numeric' || from === 'json';
 }
 
-/** What is not wide enough of the columns that a change wants, in a table as it is. */
-export function narrowColumns({ add, widen }: TableChange, described: TableColumns): TableChange['widen'] {
-  const wanted = [...add, ...[...widen].map(([column, { to }]) => [column, to] as const)];
-  const narrow = new Map<string, { readonly from: ColumnType; readonly to: ColumnType }>();
-  for (const [column, to] of wanted) {
-    const from = described.get(column);
-    if (from !== undefined && from !== to && joinColumnTypes(from, to) === to)
-      narrow.set(column, { from, to });
-  }
-  return narrow;
-}
-
 /**
  * Writes columns anew as texts, each beside the old one, whose name it takes at the end. Loads are kept away by the mark in the
  * lock, which is the id of the job: where it ended in the middle, what it did is done again, or was done.
@@ -254,9 +235,6 @@ export function checks(ledger: string, stage: string, rows: number): readonly st
       : [`if (select count(*) from ${stage}) <> ${rows} then raise using message = '${STAGED}'; end if`]),
   ];
 }
-
-/** Rows of a lane that are kept in the ledger: the newest one counts. */
-const KEPT_LOADS = 1_000;
 
 export function writeLedger(ledger: string, seq: number): readonly string[] {
   const old = `delete from ${ledger} where destination_id = @destination and lane = @lane and seq <= cast(@seq as int64) - ${KEPT_LOADS}`;
@@ -369,7 +347,6 @@ const PEOPLE: readonly (readonly [column: string, parameter: string])[] = [
   ['anonymous_id', '@devices'],
   ['previous_id', '@both'],
 ];
-const NOT_OF_EVENTS: ReadonlySet<string> = new Set([DISCARDS_TABLE, IDENTITY_MAP_TABLE, USERS_TABLE]);
 
 /** Deletes the rows of people from the tables of a loader, and what was discarded of them, in this order. */
 export function deletions(

@@ -6,7 +6,6 @@ import {
   DISCARDS_TABLE,
   type HeldColumn,
   IDENTITY_MAP_TABLE,
-  joinColumnTypes,
   type LedgerRow,
   type PeopleToDelete,
   type TableChange,
@@ -20,7 +19,7 @@ import {
 } from '@tributary/core';
 import { deletePeople } from '../deletion.ts';
 import { LEDGER, ledgerRow } from '../ledger.ts';
-import { checkTypes, plannedTables } from '../tables.ts';
+import { checkTypes, neededChanges, plannedTables } from '../tables.ts';
 import { tested } from '../tested.ts';
 import { BatchLoader, stagedBatch } from './batch-loader.ts';
 import { Claims } from './claim.ts';
@@ -36,7 +35,6 @@ import {
   literal,
   quoted,
   storedName,
-  type Widening,
 } from './sql.ts';
 
 /** Tables that one query describes: the answer is bounded. */
@@ -149,20 +147,13 @@ export class ClickHouseWarehouse implements Warehouse {
       return claims.hold(nothing, signal, async () => {
         const described = await this.#describe(await this.#loadedTables(signal), signal);
         const statements = {
-          table: (name: string) => `@${name}@`,
+          table: (name: string) => sql.stored(name),
           quoted,
-          placeholder: (index: number) => `{${index}}`,
-          remove: (statement: string, values: readonly string[]) => {
-            const [, table = ''] = /^delete from @(\w+)@ where /.exec(statement) ?? [];
-            const condition = statement
-              .slice(`delete from @${table}@ where `.length)
-              // To text, and null stays null, which a cast in a mutation refuses.
-              .replace(/cast\((`\w+`) as varchar\(65535\)\)/g, 'toString($1)')
-              .replace(/@(\w+)@|\{(\d+)\}/g, (_, name?: string, place?: string) =>
-                name === undefined ? literal(values[Number(place) - 1] ?? '') : sql.stored(name),
-              );
-            return this.#remove(sql, table, condition, signal);
-          },
+          // A mutation has no parameters.
+          place: literal,
+          // Null stays null, which a cast in a mutation refuses.
+          asText: (column: string) => `toString(${column})`,
+          remove: (table: string, condition: string) => this.#remove(sql, table, condition, signal),
         };
         return deletePeople(statements, described, people);
       });
@@ -302,19 +293,13 @@ export class ClickHouseWarehouse implements Warehouse {
 
   async #alterTable(
     sql: DatabaseSql,
-    { table, add, widen }: TableChange,
+    change: TableChange,
     columns: TableColumns,
     held: HeldColumn[],
     signal: AbortSignal,
   ): Promise<void> {
-    const wanted = [...add, ...[...widen].map(([column, { to }]) => [column, to] as const)];
-    const missing = new Map(wanted.filter(([column]) => !columns.has(column)));
-    const narrow = new Map<string, Widening>();
-    for (const [column, to] of wanted) {
-      const from = columns.get(column);
-      if (from !== undefined && from !== to && joinColumnTypes(from, to) === to)
-        narrow.set(column, { from, to });
-    }
+    const { table } = change;
+    const { missing, narrow } = neededChanges(change, columns);
     await this.#tryEach(table, missing, held, (some) =>
       this.#server.run(sql.addColumns(table, some), signal),
     );
@@ -325,7 +310,8 @@ export class ClickHouseWarehouse implements Warehouse {
       await this.#mutate(table, texts.mutation, signal);
       await this.#server.run(texts.end, signal);
     });
-    if (isVersioned(table) && wanted.length > 0) await this.#server.run(sql.view(table), signal);
+    if (isVersioned(table) && change.add.size + change.widen.size > 0)
+      await this.#server.run(sql.view(table), signal);
   }
 
   /** Changes columns at once, and where the server refuses that, each one alone. */

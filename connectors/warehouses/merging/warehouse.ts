@@ -12,19 +12,15 @@ import {
   WarehouseRefused,
   type WarehouseTest,
 } from '@tributary/core';
-import { deletePeople } from '../deletion.ts';
-import { LEDGER, ledgerRow } from '../ledger.ts';
-import { checkTypes, isLoaded, keyOf, plannedTables } from '../tables.ts';
+import { asVarchar, deletePeople } from '../deletion.ts';
+import { KEPT_LOADS, LEDGER, ledgerRow } from '../ledger.ts';
+import { checkTypes, isLoaded, keyOf, MAX_ALTERED, plannedTables } from '../tables.ts';
 import { tested } from '../tested.ts';
 import { asRefused, type MergingEngine, type SqlSession, type Staging, StatementRefused } from './dialect.ts';
 import { rowsFile } from './rows-file.ts';
 import { applyProfiles, goneRows, insertStaged } from './statements.ts';
 import { alterTable } from './widening.ts';
 
-/** Ledger rows of a lane that are kept: the newest one counts. */
-const KEPT_LOADS = 1_000;
-/** Tables that are changed together. */
-const MAX_ALTERED = 50;
 /** Rows that are looked for one by one; more are the fault of the table. */
 const MAX_REFUSED = 100;
 
@@ -108,9 +104,11 @@ export class MergingWarehouse<Session extends SqlSession> implements Warehouse {
       await this.#engine.begin(session);
       const all = await dialect.describe(session);
       const loaded = new Map([...all].filter(isLoaded));
-      const remove = async (statement: string, values: readonly string[]) =>
-        (await session.run(statement, values)).count;
-      const deleted = await deletePeople({ ...dialect, remove }, loaded, people);
+      const remove = async (table: string, condition: string, values: readonly string[]) =>
+        (await session.run(`delete from ${dialect.table(table)} where ${condition}`, values)).count;
+      const place = (_value: string, index: number) => dialect.placeholder(index);
+      const sql = { ...dialect, place, asText: asVarchar, remove };
+      const deleted = await deletePeople(sql, loaded, people);
       await session.run('commit');
       return deleted;
     });

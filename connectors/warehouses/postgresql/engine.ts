@@ -1,10 +1,8 @@
 import {
-  type ColumnType,
   type CommitResult,
   DISCARDS_TABLE,
   type HeldColumn,
   IDENTITY_MAP_TABLE,
-  joinColumnTypes,
   type LedgerRow,
   type PeopleToDelete,
   type TableChange,
@@ -19,9 +17,9 @@ import type { PoolClient } from 'pg';
 import type { EgressGuard } from '../../egress/guard.ts';
 import { ServerPool } from '../../postgres/pool.ts';
 import { sqlStateOf } from '../../postgres/server.ts';
-import { deletePeople } from '../deletion.ts';
-import { LEDGER, ledgerRow } from '../ledger.ts';
-import { checkTypes, keyOf, plannedTables, VERSIONS } from '../tables.ts';
+import { asVarchar, deletePeople } from '../deletion.ts';
+import { KEPT_LOADS, LEDGER, ledgerRow } from '../ledger.ts';
+import { checkTypes, keyOf, MAX_ALTERED, neededChanges, plannedTables, VERSIONS } from '../tables.ts';
 import { tested } from '../tested.ts';
 import { BatchLoader, tryInSavepoint } from './batch-loader.ts';
 import { failureOf, refusalText } from './failures.ts';
@@ -42,10 +40,6 @@ import {
 const MAX_CONNECTIONS = 4;
 /** Tables that are described by one query: the answer is bounded. */
 const MAX_DESCRIBED = 8;
-/** Tables that are changed in one transaction, which has locks for some thousand tables and indexes only. */
-const MAX_ALTERED = 50;
-/** Ledger rows of a lane that are kept: the newest one counts. */
-const KEPT_LOADS = 1_000;
 
 /**
  * The locks of a loader whose machine is gone end after minutes, where TCP alone would keep them for hours. A load takes the time
@@ -140,10 +134,10 @@ export class PostgresqlWarehouse implements Warehouse {
       await this.#lock(client);
       const described = await this.#describe(client, await this.#loadedTables(client));
       const table = (name: string) => `${this.#schema}.${quoted(name)}`;
-      const remove = async (statement: string, values: readonly string[]) =>
-        (await client.query(statement, [...values])).rowCount ?? 0;
-      const sql = { table, quoted, placeholder: (index: number) => `$${index}`, remove };
-      return deletePeople(sql, described, people);
+      const remove = async (name: string, condition: string, values: readonly string[]) =>
+        (await client.query(`delete from ${table(name)} where ${condition}`, [...values])).rowCount ?? 0;
+      const place = (_value: string, index: number) => `$${index}`;
+      return deletePeople({ table, quoted, place, asText: asVarchar, remove }, described, people);
     });
   }
 
@@ -216,25 +210,18 @@ export class PostgresqlWarehouse implements Warehouse {
 
   async #alterTable(
     client: PoolClient,
-    { table, add, widen }: TableChange,
+    change: TableChange,
     described: TableColumns | undefined,
     held: HeldColumn[],
   ): Promise<void> {
+    const { table } = change;
     if (described === undefined) {
-      await client.query(createTable(this.#schema, { table, add, widen }));
+      await client.query(createTable(this.#schema, change));
       if (table === IDENTITY_MAP_TABLE)
         await client.query(`create index _tributary_ucid on ${this.#schema}.${quoted(table)} (ucid)`);
       return;
     }
-    // Another load may have made the column since, or widened it.
-    const wanted = [...add, ...[...widen].map(([column, { to }]) => [column, to] as const)];
-    const missing = new Map(wanted.filter(([column]) => !described.has(column)));
-    const narrow = new Map<string, { readonly from: ColumnType; readonly to: ColumnType }>();
-    for (const [column, to] of wanted) {
-      const from = described.get(column);
-      if (from !== undefined && from !== to && joinColumnTypes(from, to) === to)
-        narrow.set(column, { from, to });
-    }
+    const { missing, narrow } = neededChanges(change, described);
     await this.#tryEach(client, table, missing, held, (columns) => addColumns(this.#schema, table, columns));
     const key = keyOf(table, missing);
     if (key !== undefined && table !== IDENTITY_MAP_TABLE)

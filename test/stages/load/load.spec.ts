@@ -60,11 +60,11 @@ async function setUpLoading({ rule, budgets }: Setup = {}) {
     await log.append(TOPIC.accepted, entries);
   };
   /** The loaders of a process. */
-  const start = (own: Warehouse = warehouse) => {
+  const start = (own: Warehouse = warehouse, ownLog = log) => {
     const connectors = { ...set.dependencies.connectors, warehouse: () => own };
     const loads = createLoads({
       ...set.dependencies,
-      log,
+      log: ownLog,
       connectors,
       catalogCharacters: 1_000_000,
       ...(budgets && { budgets }),
@@ -226,6 +226,33 @@ describe('a loader', () => {
     expect(ids()).toHaveLength(3);
     await until(() => loads.health()[0]?.circuit === 'closed');
     expect(loads.health()).toMatchObject([{ oldest_waiting_at: null }]);
+  });
+
+  it('report 21: goes on after one failure of whatever it asks of the log, and is late until then', async () => {
+    const { accept, start, ids, log, time, loaded } = await setUpLoading();
+    await accept(...orders(0, 3));
+    const failing = new Set(['first', 'offsetAt', 'end', 'read', 'append']);
+    const flaky = new Proxy(log, {
+      get(target, name) {
+        const value: unknown = Reflect.get(target, name, target);
+        if (typeof value !== 'function') return value;
+        return (...args: readonly unknown[]) => {
+          if (failing.delete(String(name))) throw new Error('the connection was killed');
+          return Reflect.apply(value, target, args);
+        };
+      },
+    });
+    const loads = start(undefined, flaky);
+    await until(() => !failing.has('first'));
+    time.pass(2 * 60_000 + 1);
+    expect(loads.health()[0]?.oldest_waiting_at).not.toBeNull();
+    await until(() => {
+      loads.request(WAREHOUSE);
+      return failing.size === 0;
+    });
+    await loaded(1);
+    expect(ids()).toHaveLength(3);
+    await until(() => loads.health()[0]?.oldest_waiting_at === null);
   });
 
   it('waits with what it stores on this disk while the workspace is over a budget', async () => {

@@ -4,9 +4,9 @@ import pg from 'pg';
 import type { RunningEngine } from '../../../engines/index.ts';
 import { freshPrefix } from '../../../helpers/engines.ts';
 import { createTestConnectors, ENGINE_CONNECTORS, WORKSPACE_ID } from '../../connector/suite/harness.ts';
-import { columnsOf, connectReader, quoted, rowsOf } from '../postgresql/reader.ts';
+import { columnsOf, connectReader, countOf, quoted, rowsOf } from '../postgresql/reader.ts';
 import { startCommitProxy } from '../suite/commit-proxy.ts';
-import type { WarehouseHarness } from '../suite/harness.ts';
+import type { ServerHarness } from '../suite/harness.ts';
 import { startBigqueryApi } from './api.ts';
 import { columnTypes, Dataset } from './backend.ts';
 
@@ -32,7 +32,7 @@ export async function bigqueryHarness({ url: address }: RunningEngine) {
   pool.on('error', () => undefined);
   const api = await startBigqueryApi(pool, dataset);
   const proxy = await startCommitProxy({ host: '127.0.0.1', port: api.port });
-  const reader = await connectReader(address);
+  const reader = connectReader(address);
   const connectors = createTestConnectors(ENGINE_CONNECTORS);
   const id = newId();
   const opened: Warehouse[] = [];
@@ -40,10 +40,18 @@ export async function bigqueryHarness({ url: address }: RunningEngine) {
   const sql = async (text: string) => {
     await reader.query(text);
   };
+  const type = 'warehouse-bigquery';
+  const settings = {
+    project: 'project-1',
+    dataset: name,
+    service_account_key: serviceAccountKey(proxy.port),
+    endpoint: `http://127.0.0.1:${proxy.port}`,
+  };
 
   return {
+    destination: { type, settings },
     api,
-    key: serviceAccountKey(proxy.port),
+    key: settings.service_account_key,
     sql: (text: (of: (table: string) => string) => string) => sql(text(of)),
     /** Tables with names like a pattern. */
     tables: (pattern: string) =>
@@ -51,18 +59,12 @@ export async function bigqueryHarness({ url: address }: RunningEngine) {
         name,
         pattern,
       ]),
-    open(settings: Readonly<Record<string, string | number>> = {}) {
-      const warehouse = connectors.warehouse('warehouse-bigquery', {
+    open(as: Readonly<Record<string, string | number>> = {}) {
+      const warehouse = connectors.warehouse(type, {
         id,
         workspaceId: WORKSPACE_ID,
         version: 1,
-        settings: {
-          project: 'project-1',
-          dataset: name,
-          service_account_key: serviceAccountKey(proxy.port),
-          endpoint: `http://127.0.0.1:${proxy.port}`,
-          ...settings,
-        },
+        settings: { ...settings, ...as },
       });
       if (warehouse === undefined) throw new Error('no such kind');
       opened.push(warehouse);
@@ -77,6 +79,7 @@ export async function bigqueryHarness({ url: address }: RunningEngine) {
       return tables;
     },
     rows: (table) => rowsOf(reader, name, table),
+    count: (table) => countOf(reader, name, table),
     async type(table, column) {
       return (await columnsOf(reader, name, table)).get(column);
     },
@@ -87,6 +90,8 @@ export async function bigqueryHarness({ url: address }: RunningEngine) {
         sql(
           `alter table ${of(table)} alter column ${quoted(column)} type ${type} using ${quoted(column)}::text::${type}`,
         ),
+      addColumn: (table, column, type) =>
+        sql(`alter table ${of(table)} add column ${quoted(column)} ${type}`),
       makeForeign: (table, column) =>
         sql(`alter table ${of(table)} drop column ${quoted(column)}, add column ${quoted(column)} point`),
       dropLedger: () => sql(`drop table ${of('_tributary_loads')}`),
@@ -114,5 +119,5 @@ export async function bigqueryHarness({ url: address }: RunningEngine) {
       await sql(`drop schema if exists ${quoted(name)} cascade`);
       await reader.end();
     },
-  } satisfies WarehouseHarness & Readonly<Record<string, unknown>>;
+  } satisfies ServerHarness & Readonly<Record<string, unknown>>;
 }

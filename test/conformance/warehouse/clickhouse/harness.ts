@@ -4,7 +4,7 @@ import type { RunningEngine } from '../../../engines/index.ts';
 import { freshPrefix } from '../../../helpers/engines.ts';
 import { createTestConnectors, ENGINE_CONNECTORS, WORKSPACE_ID } from '../../connector/suite/harness.ts';
 import { startCommitProxy } from '../suite/commit-proxy.ts';
-import type { WarehouseHarness } from '../suite/harness.ts';
+import type { ServerHarness } from '../suite/harness.ts';
 
 const TYPES: Readonly<Record<string, ColumnType>> = {
   'Nullable(Bool)': 'boolean',
@@ -53,6 +53,7 @@ export async function clickhouseHarness({ url: address }: RunningEngine) {
   const id = newId();
   const opened: Warehouse[] = [];
   const connectors = createTestConnectors(ENGINE_CONNECTORS);
+  const type = 'warehouse-clickhouse';
   const settings = {
     host: '127.0.0.1',
     port: proxy.port,
@@ -61,12 +62,14 @@ export async function clickhouseHarness({ url: address }: RunningEngine) {
     username: url.username,
     password: url.password,
   };
+  const sqlType = (type: ColumnType) => Object.entries(TYPES).find(([, known]) => known === type)?.[0];
   return {
+    destination: { type, settings },
     /** Runs a statement as the owner of the tables; `of` qualifies a name. */
     sql: (text: (of: (table: string) => string) => string) => sql(text(of)),
     query: (text: (of: (table: string) => string) => string) => rowsOf(text(of)),
     open(as: { readonly password?: string } = {}) {
-      const warehouse = connectors.warehouse('warehouse-clickhouse', {
+      const warehouse = connectors.warehouse(type, {
         id,
         workspaceId: WORKSPACE_ID,
         version: 1,
@@ -90,16 +93,21 @@ export async function clickhouseHarness({ url: address }: RunningEngine) {
         ),
       );
     },
+    async count(table) {
+      if ((await columnsOf(table)).size === 0) return 0;
+      const [row] = await rowsOf(`select count() as n from ${of(table)}`);
+      return Number(row?.n);
+    },
     async type(table, column) {
       return TYPES[(await columnsOf(table)).get(column) ?? ''];
     },
     byHand: {
       dropTable: (table) => sql(`drop table ${of(table)} sync`),
       dropColumn: (table, column) => sql(`alter table ${of(table)} drop column ${quoted(column)}`),
-      async retype(table, column, type) {
-        const [named] = Object.entries(TYPES).find(([, known]) => known === type) ?? [];
-        await sql(`alter table ${of(table)} modify column ${quoted(column)} ${named}`);
-      },
+      retype: (table, column, type) =>
+        sql(`alter table ${of(table)} modify column ${quoted(column)} ${sqlType(type)}`),
+      addColumn: (table, column, type) =>
+        sql(`alter table ${of(table)} add column ${quoted(column)} ${sqlType(type)}`),
       async makeForeign(table, column) {
         // A column of the key stays as it is for ever: the table is made anew.
         if (column === 'id')
@@ -128,5 +136,5 @@ export async function clickhouseHarness({ url: address }: RunningEngine) {
       await sql(`drop database if exists ${quoted(database)} sync`);
       await reader.close();
     },
-  } satisfies WarehouseHarness & Readonly<Record<string, unknown>>;
+  } satisfies ServerHarness & Readonly<Record<string, unknown>>;
 }

@@ -1,18 +1,10 @@
-import { newId, type Warehouse, WarehouseRefused } from '@tributary/core';
+import { WarehouseRefused } from '@tributary/core';
 import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { RunningEngine } from '../../../engines/index.ts';
-import { freshPrefix } from '../../../helpers/engines.ts';
 import { postgresServer } from '../../../helpers/postgres.ts';
-import {
-  createTestConnectors,
-  ENGINE_CONNECTORS,
-  noEngine,
-  WORKSPACE_ID,
-} from '../../connector/suite/harness.ts';
-import { startCommitProxy } from '../suite/commit-proxy.ts';
-import { signal, TestLoader, track, type WarehouseHarness } from '../suite/harness.ts';
+import { noEngine } from '../../connector/suite/harness.ts';
+import { signal, TestLoader, track } from '../suite/harness.ts';
 import { warehouseConformance } from '../suite/warehouse.conformance.ts';
-import { COMMITTED, columnsOf, connectReader, quoted, rowsOf } from './reader.ts';
+import { postgresqlHarness, type Quote } from './harness.ts';
 
 const server = await postgresServer();
 
@@ -105,87 +97,3 @@ describe.skipIf(server === undefined)('on a real engine', () => {
     });
   });
 });
-
-type Quote = (name: string) => string;
-
-/** A schema of its own on a server of the spec, behind a proxy. */
-async function postgresqlHarness({ url: address }: RunningEngine) {
-  const url = new URL(address);
-  const proxy = await startCommitProxy({ host: url.hostname, port: Number(url.port) }, COMMITTED);
-  const schema = freshPrefix().replace('.', '_"warehouse');
-  const of = (table: string) => `${quoted(schema)}.${quoted(table)}`;
-  const reader = await connectReader(address);
-  const sql = async (text: string) => {
-    await reader.query(text);
-  };
-  const id = newId();
-  const opened: Warehouse[] = [];
-  const connectors = createTestConnectors(ENGINE_CONNECTORS);
-  const settings = {
-    host: '127.0.0.1',
-    port: proxy.port,
-    tls: false,
-    database: 'postgres',
-    username: url.username,
-    password: url.password,
-    schema,
-  };
-
-  const roles: string[] = [];
-  return {
-    /** Runs statements as the owner of the tables; `of` qualifies a name. */
-    sql: (text: (of: Quote) => string) => sql(text(of)),
-    /** A user that may read and write the tables, and makes none. */
-    async role() {
-      const username = freshPrefix().replace('.', '_role');
-      roles.push(username);
-      const password = 'pass-of-a-role';
-      await sql(`create role ${username} login password '${password}';
-        grant usage on schema ${quoted(schema)} to ${username};
-        grant all on all tables in schema ${quoted(schema)} to ${username}`);
-      return { username, password };
-    },
-    open(as: { readonly username?: string; readonly password?: string } = {}) {
-      const warehouse = connectors.warehouse('warehouse-postgresql', {
-        id,
-        workspaceId: WORKSPACE_ID,
-        version: 1,
-        settings: { ...settings, ...as },
-      });
-      if (warehouse === undefined) throw new Error('no such kind');
-      opened.push(warehouse);
-      return warehouse;
-    },
-    rows: (table) => rowsOf(reader, schema, table),
-    async type(table, column) {
-      return (await columnsOf(reader, schema, table)).get(column);
-    },
-    byHand: {
-      dropTable: (table) => sql(`drop table ${of(table)}`),
-      dropColumn: (table, column) => sql(`alter table ${of(table)} drop column ${quoted(column)}`),
-      retype: (table, column, type) =>
-        sql(
-          `alter table ${of(table)} alter column ${quoted(column)} type ${type} using ${quoted(column)}::text::${type}`,
-        ),
-      makeForeign: (table, column) =>
-        sql(`alter table ${of(table)} drop column ${quoted(column)}, add column ${quoted(column)} point`),
-      refuse: (table, column, value) =>
-        sql(`alter table ${of(table)} add constraint picky check (${quoted(column)} <> '${value}')`),
-      hold: (table, column) =>
-        sql(`create view ${of('a_view')} as select ${quoted(column)} from ${of(table)}`),
-      dropLedger: () => sql(`drop table ${of('_tributary_loads')}`),
-    },
-    loseNextCommit: () => proxy.loseNextCommit(),
-    cutAfter: (bytes) => proxy.cutAfter(bytes),
-    fail: async () => proxy.refuse(true),
-    mend: async () => proxy.refuse(false),
-    async close() {
-      await Promise.all(opened.map((warehouse) => warehouse.close()));
-      await connectors.close();
-      await proxy.close();
-      await sql(`drop schema if exists ${quoted(schema)} cascade`);
-      for (const role of roles) await sql(`drop role ${role}`);
-      await reader.end();
-    },
-  } satisfies WarehouseHarness & Readonly<Record<string, unknown>>;
-}

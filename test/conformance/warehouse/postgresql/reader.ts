@@ -10,15 +10,18 @@ export interface TextReader {
   end(): Promise<void>;
 }
 
-export async function connectReader(address: string): Promise<TextReader> {
-  const client = new pg.Client({
+/** Connects again where the server was started anew. */
+export function connectReader(address: string): TextReader {
+  const pool = new pg.Pool({
     connectionString: address,
     types: { getTypeParser: () => (text: string) => text },
+    max: 1,
   });
-  await client.connect();
+  pool.on('error', () => undefined);
   return {
-    query: async (text, values = []) => client.query<Record<string, string | null>>(text, [...values]),
-    end: () => client.end(),
+    query: async (text, values) =>
+      pool.query<Record<string, string | null>>(text, values === undefined ? undefined : [...values]),
+    end: () => pool.end(),
   };
 }
 
@@ -32,6 +35,7 @@ const TYPES: Readonly<Record<string, ColumnType>> = {
   numeric: 'numeric',
   'timestamp with time zone': 'timestamp',
   text: 'text',
+  'character varying': 'text',
   json: 'json',
 };
 
@@ -56,11 +60,11 @@ export async function rowsOf(
 ): Promise<readonly Readonly<Record<string, string | boolean | null>>[]> {
   const columns = await columnsOf(reader, schema, table);
   if (columns.size === 0) return [];
-  const list = [...columns].map(([name, type]) =>
-    type === 'timestamp'
-      ? `to_char(${quoted(name)} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as ${quoted(name)}`
-      : quoted(name),
-  );
+  const list = [...columns].map(([name, type]) => {
+    if (type === 'timestamp')
+      return `to_char(${quoted(name)} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as ${quoted(name)}`;
+    return type === 'numeric' ? `trim_scale(${quoted(name)}) as ${quoted(name)}` : quoted(name);
+  });
   const { rows } = await reader.query(`select ${list.join(', ')} from ${quoted(schema)}.${quoted(table)}`);
   return rows.map((row) =>
     Object.fromEntries(
@@ -70,6 +74,13 @@ export async function rowsOf(
       ]),
     ),
   );
+}
+
+/** The rows of a table; 0 without it. */
+export async function countOf(reader: TextReader, schema: string, table: string): Promise<number> {
+  if ((await columnsOf(reader, schema, table)).size === 0) return 0;
+  const { rows } = await reader.query(`select count(*) as n from ${quoted(schema)}.${quoted(table)}`);
+  return Number(rows[0]?.n);
 }
 
 /** The message "command complete" of a commit. */

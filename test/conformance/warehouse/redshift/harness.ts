@@ -3,28 +3,19 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type ColumnType, newId, type Warehouse } from '@tributary/core';
-import pg from 'pg';
 import S3rver from 's3rver';
 import type { RunningEngine } from '../../../engines/index.ts';
 import { freshPrefix } from '../../../helpers/engines.ts';
 import { createTestConnectors, ENGINE_CONNECTORS, WORKSPACE_ID } from '../../connector/suite/harness.ts';
-import { COMMITTED } from '../postgresql/reader.ts';
+import { COMMITTED, columnsOf, connectReader, countOf, quoted, rowsOf } from '../postgresql/reader.ts';
 import { startCommitProxy } from '../suite/commit-proxy.ts';
-import type { WarehouseHarness } from '../suite/harness.ts';
+import type { ServerHarness } from '../suite/harness.ts';
 import { FUNCTIONS, startTranslation } from './translation.ts';
 
 const BUCKET = 'warehouse-files';
 /** The only access key of the server of objects. */
 const KEY = 'S3RVER';
 
-const TYPES: Readonly<Record<string, ColumnType>> = {
-  boolean: 'boolean',
-  bigint: 'bigint',
-  numeric: 'numeric',
-  'timestamp with time zone': 'timestamp',
-  'character varying': 'text',
-  json: 'json',
-};
 const SQL_TYPES: Readonly<Record<ColumnType, string>> = {
   boolean: 'boolean',
   bigint: 'bigint',
@@ -79,13 +70,8 @@ export async function redshiftHarness({ url: address }: RunningEngine) {
   const translation = await startTranslation({ host: url.hostname, port: Number(url.port) }, { read });
   const proxy = await startCommitProxy({ host: '127.0.0.1', port: translation.port }, COMMITTED);
   const schema = freshPrefix().replaceAll(/[^a-z0-9]/g, '_');
-  const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`;
   const of = (table: string) => `${quoted(schema)}.${quoted(table)}`;
-  const reader = new pg.Client({
-    connectionString: address,
-    types: { getTypeParser: () => (text: string) => text },
-  });
-  await reader.connect();
+  const reader = connectReader(address);
   const sql = async (text: string) => {
     await reader.query(text);
   };
@@ -94,6 +80,7 @@ export async function redshiftHarness({ url: address }: RunningEngine) {
   const id = newId();
   const opened: Warehouse[] = [];
   const connectors = createTestConnectors(ENGINE_CONNECTORS);
+  const type = 'warehouse-redshift';
   const settings = {
     host: '127.0.0.1',
     port: proxy.port,
@@ -110,14 +97,8 @@ export async function redshiftHarness({ url: address }: RunningEngine) {
     access_key_id: KEY,
     secret_access_key: KEY,
   };
-  const columnsOf = async (table: string) => {
-    const { rows } = await reader.query<{ name: string; type: string }>(
-      'select column_name as name, data_type as type from information_schema.columns where table_schema = $1 and table_name = $2 order by ordinal_position',
-      [schema, table],
-    );
-    return new Map(rows.map(({ name, type }) => [name, TYPES[type]]));
-  };
   return {
+    destination: { type, settings },
     bucket,
     // A row of PostgreSQL is in one page.
     rowValues: 900,
@@ -128,7 +109,7 @@ export async function redshiftHarness({ url: address }: RunningEngine) {
       onRead = call;
     },
     open(as: Readonly<Record<string, string>> = {}) {
-      const warehouse = connectors.warehouse('warehouse-redshift', {
+      const warehouse = connectors.warehouse(type, {
         id,
         workspaceId: WORKSPACE_ID,
         version: 1,
@@ -138,29 +119,10 @@ export async function redshiftHarness({ url: address }: RunningEngine) {
       opened.push(warehouse);
       return warehouse;
     },
-    async rows(table) {
-      const columns = await columnsOf(table);
-      if (columns.size === 0) return [];
-      const list = [...columns].map(([name, type]) => {
-        if (type === 'timestamp')
-          return `to_char(${quoted(name)} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as ${quoted(name)}`;
-        if (type === 'numeric') return `trim_scale(${quoted(name)}) as ${quoted(name)}`;
-        return quoted(name);
-      });
-      const { rows } = await reader.query<Record<string, string | null>>(
-        `select ${list.join(', ')} from ${of(table)}`,
-      );
-      return rows.map((row) =>
-        Object.fromEntries(
-          Object.entries(row).map(([name, value]) => [
-            name,
-            columns.get(name) === 'boolean' && value !== null ? value === 't' : value,
-          ]),
-        ),
-      );
-    },
+    rows: (table) => rowsOf(reader, schema, table),
+    count: (table) => countOf(reader, schema, table),
     async type(table, column) {
-      return (await columnsOf(table)).get(column);
+      return (await columnsOf(reader, schema, table)).get(column);
     },
     byHand: {
       dropTable: (table) => sql(`drop table ${of(table)}`),
@@ -169,6 +131,8 @@ export async function redshiftHarness({ url: address }: RunningEngine) {
         sql(
           `alter table ${of(table)} alter column ${quoted(column)} type ${SQL_TYPES[type]} using ${quoted(column)}::text::${SQL_TYPES[type]}`,
         ),
+      addColumn: (table, column, type) =>
+        sql(`alter table ${of(table)} add column ${quoted(column)} ${SQL_TYPES[type]}`),
       makeForeign: (table, column) =>
         sql(`alter table ${of(table)} drop column ${quoted(column)}, add column ${quoted(column)} point`),
       // Redshift enforces none but `not null`; the search for the guilty rows is the same.
@@ -191,5 +155,5 @@ export async function redshiftHarness({ url: address }: RunningEngine) {
       await reader.end();
       await bucket.close();
     },
-  } satisfies WarehouseHarness & Readonly<Record<string, unknown>>;
+  } satisfies ServerHarness & Readonly<Record<string, unknown>>;
 }

@@ -2,7 +2,7 @@ import { type ColumnType, newId, type Warehouse } from '@tributary/core';
 import { freshPrefix } from '../../../helpers/engines.ts';
 import { createTestConnectors, ENGINE_CONNECTORS, WORKSPACE_ID } from '../../connector/suite/harness.ts';
 import { startCommitProxy } from '../suite/commit-proxy.ts';
-import type { WarehouseHarness } from '../suite/harness.ts';
+import type { ServerHarness } from '../suite/harness.ts';
 
 const TYPES: Readonly<Record<string, ColumnType>> = {
   BOOLEAN: 'boolean',
@@ -67,6 +67,7 @@ export async function snowflakeHarness(port: number) {
   const id = newId();
   const opened: Warehouse[] = [];
   const connectors = createTestConnectors(ENGINE_CONNECTORS);
+  const type = 'warehouse-snowflake';
   const settings = {
     account: 'fake',
     url: `http://127.0.0.1:${proxy.port}`,
@@ -88,9 +89,10 @@ export async function snowflakeHarness(port: number) {
     );
   };
   return {
+    destination: { type, settings },
     sql: (text: (of: (name: string) => string) => string) => reader.sql(text(of)),
     open(as: Readonly<Record<string, string>> = {}) {
-      const warehouse = connectors.warehouse('warehouse-snowflake', {
+      const warehouse = connectors.warehouse(type, {
         id,
         workspaceId: WORKSPACE_ID,
         version: 1,
@@ -121,6 +123,11 @@ export async function snowflakeHarness(port: number) {
         ),
       );
     },
+    async count(table) {
+      if ((await columnsOf(table)).size === 0) return 0;
+      const [row] = await reader.sql(`select count(*) as n from ${of(table)}`);
+      return Number(row?.[0]);
+    },
     async type(table, column) {
       return (await columnsOf(table)).get(column);
     },
@@ -133,6 +140,8 @@ export async function snowflakeHarness(port: number) {
         await sql(`alter table ${of(table)} drop column ${quoted(column)}`);
         await sql(`alter table ${of(table)} rename column "OTHER" to ${quoted(column)}`);
       },
+      addColumn: (table, column, type) =>
+        sql(`alter table ${of(table)} add column ${quoted(column)} ${SQL_TYPES[type]}`),
       async makeForeign(table, column) {
         await sql(`alter table ${of(table)} drop column ${quoted(column)}`);
         await sql(`alter table ${of(table)} add column ${quoted(column)} date`);
@@ -150,5 +159,5 @@ export async function snowflakeHarness(port: number) {
       await sql(`drop schema if exists "DB"."${schema}" cascade`);
       await reader.end();
     },
-  } satisfies WarehouseHarness & Readonly<Record<string, unknown>>;
+  } satisfies ServerHarness & Readonly<Record<string, unknown>>;
 }

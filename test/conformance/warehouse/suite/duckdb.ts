@@ -23,6 +23,8 @@ export interface Judge {
     columns: readonly string[],
     expected: Iterable<JudgedRow>,
   ): Promise<{ readonly missing: readonly JudgedRow[]; readonly surplus: readonly JudgedRow[] }>;
+  /** A relation of texts that has these columns of rows which were read otherwise. */
+  relation(columns: readonly string[], rows: Iterable<JudgedRow>): Promise<string>;
   query(sql: string): Promise<readonly JudgedRow[]>;
   close(): Promise<void>;
 }
@@ -62,8 +64,20 @@ export async function openJudge(): Promise<Judge> {
     return names.map((name) => `${textOf(name, types.get(name))} as ${quoted(name)}`).join(', ');
   };
 
+  const textsOf = async (columns: readonly string[], rows: Iterable<JudgedRow>) => {
+    const path = join(folder, `${files++}.ndjson`);
+    const lines = Array.from(
+      rows,
+      (row) => `${JSON.stringify(Object.fromEntries(columns.map((name) => [name, row[name] ?? null])))}\n`,
+    );
+    await writeFile(path, lines.join(''));
+    const texts = columns.map((name) => `${quoted(name)}: 'VARCHAR'`).join(', ');
+    return `read_json('${path}', format = 'newline_delimited', columns = {${texts}})`;
+  };
+
   return {
     query,
+    relation: textsOf,
     async rows(relation) {
       const list = await judged(relation);
       return list === '' ? [] : query(`select ${list} from ${relation}`);
@@ -72,10 +86,7 @@ export async function openJudge(): Promise<Judge> {
       return new Map((await columnsOf(relation)).map(([name, type]) => [name, portType(type)]));
     },
     async differences(relation, columns, expected) {
-      const path = join(folder, `${files++}.ndjson`);
-      await writeFile(path, Array.from(expected, (row) => `${JSON.stringify(row)}\n`).join(''));
-      const texts = columns.map((name) => `${quoted(name)}: 'VARCHAR'`).join(', ');
-      const wanted = `select ${columns.map(quoted).join(', ')} from read_json('${path}', format = 'newline_delimited', columns = {${texts}})`;
+      const wanted = `select ${columns.map(quoted).join(', ')} from ${await textsOf(columns, expected)}`;
       const list = await judged(relation, columns);
       const found = list === '' ? `${wanted} limit 0` : `select ${list} from ${relation}`;
       const asText = `select ${columns.map((name) => `${quoted(name)}::varchar as ${quoted(name)}`).join(', ')} from (${found})`;

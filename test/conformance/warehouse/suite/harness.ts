@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import {
   batchId,
   type CanonicalEvent,
@@ -8,6 +9,7 @@ import {
   type Drift,
   type HeldColumn,
   type Json,
+  type JsonObject,
   LoadDraft,
   type LoadPlan,
   type PlanOptions,
@@ -54,7 +56,22 @@ export interface WarehouseHarness {
   close(): Promise<void>;
 }
 
+/** One of a server that other processes reach too. */
+export interface ServerHarness extends WarehouseHarness {
+  /** What a user would write of it. */
+  readonly destination: { readonly type: string; readonly settings: JsonObject };
+  /** The rows of a table; 0 without it. */
+  count(table: string): Promise<number>;
+  byHand: WarehouseHarness['byHand'] &
+    Required<Pick<WarehouseHarness['byHand'], 'dropColumn' | 'retype' | 'makeForeign'>> & {
+      addColumn(table: string, column: string, type: ColumnType): Promise<void>;
+    };
+}
+
 export const signal = new AbortController().signal;
+/** A load is tried again after so long, and no more after so long, ms. */
+const AGAIN_MS = 20;
+const AT_LAST_MS = 60_000;
 const NEVER_LOADED = '2024-03-01T00:00:00.000Z';
 
 export interface Loaded {
@@ -85,11 +102,14 @@ export class TestLoader {
 
   /** Plans again where another load made the plan old, or has written this one. */
   async loadAtLast(events: readonly CanonicalEvent[], options: LoadOptions): Promise<void> {
+    const until = performance.now() + AT_LAST_MS;
     while (true) {
       try {
         if ((await this.load(events, options)).result.done) return;
       } catch (error) {
-        if (!(error instanceof Unavailable)) throw error;
+        // Of a test that failed the harness is closed, and nothing is loaded any more.
+        if (!(error instanceof Unavailable) || performance.now() > until) throw error;
+        await sleep(AGAIN_MS);
       }
     }
   }
