@@ -31,6 +31,11 @@ export function readGuide(guide: string): string {
   return readFileSync(new URL(`${guide}.md`, FOLDER), 'utf8');
 }
 
+/** A guide without one of its sections. */
+export function withoutSection(text: string, heading: string): string {
+  return text.replace(new RegExp(`^## ${heading}\\n[\\s\\S]*?(?=^## |(?![\\s\\S]))`, 'm'), '');
+}
+
 const BLOCK_OR_OPEN = /^( *)```(.*)\n([\s\S]*?)^\1```$|^(?:\d\. )?Open <(\S+)>/gm;
 
 /** The steps of a guide, in order. */

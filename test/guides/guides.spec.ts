@@ -21,6 +21,9 @@ const NEEDS: Readonly<Record<string, readonly unknown[]>> = {
   'a-shop': [chromium, postgres],
   warehouses: [postgres],
 };
+/** Sections that install packages of their own: for the long form. */
+const LONG_SECTIONS: Readonly<Record<string, string>> = { 'query-your-events': 'With dbt' };
+const isLong = process.env.TRIBUTARY_TEST_LONG !== undefined;
 /** The calls that a guide may take, where it promises a number. */
 const CALLS: Readonly<Record<string, number>> = { 'a-shop': 15 };
 const SETUP =
@@ -40,7 +43,7 @@ describe('a guide', () => {
     const unused = steps.filter(
       (step) =>
         step.does === 'save' &&
-        !commands.some((code) => code.includes(step.file) || isServed(step.file, code)),
+        !commands.some((code) => code.includes(step.file) || isFolderRead(step.file, code)),
     );
     expect(unused).toEqual([]);
   });
@@ -60,7 +63,12 @@ describe('the guide', () => {
   for (const guide of guides())
     it.skipIf(NEEDS[guide]?.includes(undefined))(`${guide} works as written`, async () => {
       const most = CALLS[guide];
-      for (const { difference, faults, calls } of await reader.follow(guide, wordsOf(postgres?.url))) {
+      const skipped = isLong ? undefined : LONG_SECTIONS[guide];
+      for (const { difference, faults, calls } of await reader.follow(
+        guide,
+        wordsOf(postgres?.url),
+        skipped,
+      )) {
         expect({ difference, faults }).toEqual({ difference: undefined, faults: [] });
         if (most === undefined) continue;
         expect(calls.filter((call) => !call.startsWith('0 '))).toEqual([]);
@@ -69,9 +77,13 @@ describe('the guide', () => {
     });
 });
 
-/** Whether commands fill the folder of a page, which a server of the guide serves. */
-function isServed(file: string, code: string): boolean {
-  return file.endsWith('.html') && code.includes(`${dirname(file)}/`);
+/** Whether commands fill the folder of a page, which a server of the guide serves, or run the project that has the file. */
+function isFolderRead(file: string, code: string): boolean {
+  const project = /--project-dir (\S+)/.exec(code)?.[1];
+  return (
+    (file.endsWith('.html') && code.includes(`${dirname(file)}/`)) ||
+    (project !== undefined && file.startsWith(`${project}/`))
+  );
 }
 
 /** The words that stand for parts of the address of a database. */

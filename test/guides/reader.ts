@@ -18,7 +18,7 @@ import { type Browser, chromium, type Page } from 'playwright-core';
 import { pidOf, withoutTestSettings } from '../helpers/child.ts';
 import { startEmbedded } from '../helpers/embedded.ts';
 import { freePort } from '../helpers/free-port.ts';
-import { isShown, parseSteps, readGuide, type Step } from './blocks.ts';
+import { isShown, parseSteps, readGuide, type Step, withoutSection } from './blocks.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 /** How often a guide is followed: in the long form twice, as what it made the first time is there then. */
@@ -84,9 +84,18 @@ export class Reader {
     return new Reader(clone, await startEmbedded(join(clone, 'data'), {}), programs);
   }
 
-  /** Does what a guide says, in one terminal. `values` are put in for what readers have from elsewhere. */
-  async follow(guide: string, values: Readonly<Record<string, string>>): Promise<readonly Reading[]> {
-    const steps = parseSteps(await this.#fillIn(readGuide(guide), values));
+  /**
+   * Does what a guide says, in one terminal. `values` are put in for what readers have from elsewhere; `skipped` is the heading of
+   * a section that is left out.
+   */
+  async follow(
+    guide: string,
+    values: Readonly<Record<string, string>>,
+    skipped?: string,
+  ): Promise<readonly Reading[]> {
+    const text = readGuide(guide);
+    const read = skipped === undefined ? text : withoutSection(text, skipped);
+    const steps = parseSteps(await this.#fillIn(read, values));
     const calls = join(this.#clone, 'counting', 'calls');
     const shell = this.#terminal(calls);
     const readings: Reading[] = [];
