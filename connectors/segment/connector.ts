@@ -12,6 +12,7 @@ import {
   type JsonObject,
   nameId,
   objectIn,
+  type PersonDeletion,
   type SubscriptionPreview,
   Unavailable,
   withDoubles,
@@ -28,11 +29,19 @@ import definitions from './definitions.json' with { type: 'json' };
 import type { Definition } from './definitions.ts';
 import { hasDetails, keepDetails } from './details.ts';
 import { isHostOf } from './hosts.ts';
-import type { ActionOutcome, HttpAnswer, HttpSent, RecordedPreview } from './messages.ts';
+import type { ActionOutcome, HttpAnswer, HttpSent, RecordedPreview, VendorCall } from './messages.ts';
 import { type Job, PackHost } from './pack-process.ts';
 import { maskedRequest, maskedText, maskedValue } from './preview.ts';
 import { createSegmentReader, describeDestination, type SegmentSettings } from './settings.ts';
 import { type Refusal, refusalIn } from './vendor-answers.ts';
+import {
+  audienceOf,
+  type Called,
+  choicesOf,
+  deletionOf,
+  hookResultOf,
+  isAboutPerson,
+} from './vendor-results.ts';
 
 /** Read from a file: the pack itself is loaded by a process of its own, at the first delivery. */
 export const DEFINITIONS = definitions as readonly unknown[] as readonly Definition[];
@@ -107,6 +116,12 @@ const NOT_ITS_HOST = {
   local: true,
 } as const;
 
+const NOT_THE_PERSON = {
+  outcome: 'dead',
+  reason: 'not sent: the id of the person would lead the request elsewhere',
+  local: true,
+} as const;
+
 export interface SegmentOptions {
   /** Rewrites the URL of a request. Default: the URL of the pack. */
   readonly rewriteUrl?: (url: string) => string;
@@ -126,7 +141,12 @@ export function createSegmentConnector(
   );
   host.enter();
 
-  const run = async (task: RunTask, agent: Agent, secrets: readonly string[], call: ConnectorCall) => {
+  const run = async (
+    task: RunTask,
+    agent: Agent,
+    secrets: readonly string[],
+    call: ConnectorCall,
+  ): Promise<Called> => {
     const { workspaceId } = call.destination;
     const sentRequests: SentRequest[] = [];
     // Aborts requests that are still under way when the job has ended or its process was lost.
@@ -138,6 +158,10 @@ export function createSegmentConnector(
       if (!isHostOf(definition.hosts, task.settings, new URL(sent.url).hostname)) {
         about.failure = NOT_ITS_HOST;
         throw new Stopped('the request goes to another host');
+      }
+      if (task.op === 'call' && task.call.kind === 'delete' && !isAboutPerson(sent, task.call)) {
+        about.failure = NOT_THE_PERSON;
+        throw new Stopped('the request is about something else');
       }
       try {
         const keyed = task.op === 'run' ? withKeyInBody(sent, destination, task.event) : sent;
@@ -151,9 +175,11 @@ export function createSegmentConnector(
     };
     try {
       const { outcomes } = await host.run(workspaceId, { task, send }, signal);
-      return classifyActions(outcomes, sentRequests, secrets, context.clock());
+      const result = classifyActions(outcomes, sentRequests, secrets, context.clock());
+      const output = maskedValue(outcomes[0]?.output ?? null, secrets);
+      return { result, output, refusal: refusalOf(sentRequests.at(-1), context.clock()) };
     } catch (error) {
-      return call.failed(error);
+      return { result: call.failed(error), output: null };
     } finally {
       over.abort(new Stopped('the job is over'));
     }
@@ -170,22 +196,61 @@ export function createSegmentConnector(
         op: 'run' as const,
         ...subscriptionsTask(definition, settings, delivery, call.destination),
       }));
-      return Promise.all(tasks.map((task) => run(task, agent, secrets, call)));
+      const called = await Promise.all(tasks.map((task) => run(task, agent, secrets, call)));
+      return called.map(({ result }) => result);
     },
 
     async test(agent, settings, call) {
       const secrets = secretsOf(settings);
       const task = { op: 'test', ...ofDestination(definition, settings) } as const;
-      const result = await run(task, agent, secrets, call);
+      const { result } = await run(task, agent, secrets, call);
       // Some tests look at the settings alone, and a good answer is of no interest.
       if (result.outcome !== 'delivered' && result.outcome !== 'unwanted') return testResultOf(result);
       return result.status === undefined ? { ok: true } : { ok: true, status: result.status };
     },
   });
 
+  const callVendor = async (
+    target: ConnectorDestination,
+    call: VendorCall,
+    options: { readonly signal: AbortSignal },
+  ): Promise<Called> => {
+    const ended = await connector.once(target, options, (agent, settings, made) => {
+      const task = { op: 'call', call, ...ofDestination(definition, settings) } as const;
+      return run(task, agent, secretsOf(settings), made);
+    });
+    return 'done' in ended ? ended.done : { result: ended.failed, output: null };
+  };
+  const { deletes, hasAudiences } = definition;
+
   let left: Promise<void> | undefined;
   return {
     ...connector,
+    choices: async (target, query, options) =>
+      choicesOf(await callVendor(target, { kind: 'choices', ...query }, options)),
+    runHook: async (target, hook, options) =>
+      hookResultOf(await callVendor(target, { kind: 'hook', ...hook }, options)),
+    ...(deletes && {
+      async deletePeople(target, people, options) {
+        const results: PersonDeletion[] = [];
+        for (const person of people) {
+          const isKnown = deletes.some((name) => person[name] !== undefined);
+          const called = isKnown && (await callVendor(target, { kind: 'delete', ...person }, options));
+          results.push(
+            called
+              ? deletionOf(called)
+              : { outcome: 'refused', reason: `not sent: people are known by ${deletes.join(' or ')}` },
+          );
+        }
+        return results;
+      },
+    }),
+    ...(hasAudiences && {
+      createAudience: async (target, audience, options) =>
+        audienceOf(await callVendor(target, { kind: 'create-audience', ...audience }, options)),
+      findAudience: async (target, audience, options) =>
+        audienceOf(await callVendor(target, { kind: 'find-audience', ...audience }, options)),
+    }),
     async preview(target, event, { signal }) {
       const settings = readSettings(target.settings);
       if (settings === undefined) throw new InvalidInput(NOT_VALID);
@@ -457,6 +522,12 @@ function classifyAction(
   if (last === undefined) return { outcome: 'unwanted', reason: `not sent: ${action} made no request of it` };
   const { status, excerpt } = last;
   return { outcome: 'delivered', status, ...(excerpt === '' ? {} : { response: excerpt }), recorded: true };
+}
+
+/** Why the last request of a call got nothing, where the pack reports an error of its own. */
+function refusalOf(last: SentRequest | undefined, now: number): DeliveryResult | undefined {
+  if (last?.answer === undefined) return last?.failure;
+  return last.answer.status >= 300 ? classifyResponse(last.answer, now) : undefined;
 }
 
 /** An answer of 2xx whose body says that nothing was stored counts as the status in the body, else as one of 400. */

@@ -314,6 +314,7 @@ const NO_TEST =
 
 export function describeDestination(definition: Definition): ConnectorDescription {
   const { destination, type, title, category, sentence, hasTest, presets, actions } = definition;
+  const { deletes, hasAudiences } = definition;
   const settingsSchema = settingsSchemaOf(definition);
   return {
     type,
@@ -332,12 +333,15 @@ export function describeDestination(definition: Definition): ConnectorDescriptio
     // The pack lists presets of actions that it has for browsers alone; settings of 0.2.0 may name them.
     presets: presets.filter(({ action }) => actions.includes(action)),
     actions,
+    ...(deletes && { deletes }),
+    ...(hasAudiences && { hasAudiences }),
     generate: (settings) => withSubscriptions(definition, settings),
     replaced: keptForm,
     check: (settings) => settingsFaults(definition, settings),
     details: () => {
       const details = detailsOf(destination);
-      return { actions: details.actions, subscriptions: defaultSubscriptions(details) };
+      const { actions, audienceFields } = details;
+      return { actions, audienceFields, subscriptions: defaultSubscriptions(details) };
     },
   };
 }
