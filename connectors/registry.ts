@@ -128,6 +128,8 @@ export function neverThrowing(type: string, connector: Connector, logger: Logger
     logger.error(about, 'a connector failed unexpectedly');
   };
   return {
+    // What only some connectors have rejects as they do.
+    ...connector,
     batchLimits(destination) {
       try {
         return connector.batchLimits(destination);
@@ -144,7 +146,6 @@ export function neverThrowing(type: string, connector: Connector, logger: Logger
       }
     },
     close: () => connector.close(),
-    ...(connector.preview === undefined ? {} : { preview: connector.preview.bind(connector) }),
     async test(destination, options) {
       try {
         return await connector.test(destination, options);

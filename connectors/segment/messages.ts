@@ -34,6 +34,13 @@ export type ToPack =
   /** As `run`, but no request leaves the process: each is recorded, and answered by an empty 200. */
   | ({ readonly op: 'preview' } & ForSubscriptions)
   | ({ readonly op: 'test' } & OfDestination)
+  /** How many of the events meet each trigger. */
+  | {
+      readonly op: 'match';
+      readonly job: number;
+      readonly triggers: readonly string[];
+      readonly events: readonly JsonObject[];
+    }
   /** What forms need of it. */
   | { readonly op: 'describe'; readonly job: number; readonly destination: string }
   | { readonly op: 'answer'; readonly request: number; readonly answer: HttpAnswer }
@@ -46,11 +53,13 @@ export type FromPack =
   | { readonly op: 'request'; readonly job: number; readonly request: number; readonly sent: HttpSent }
   | ({ readonly op: 'done'; readonly job: number } & Finished);
 
-/** The end of a job: the outcomes of `run` and `test`, the previews, or the details. */
+/** The end of a job: the outcomes of `run` and `test`, the previews, the details, or the counts. */
 export interface Finished {
   readonly outcomes: readonly ActionOutcome[];
   readonly previews: readonly RecordedPreview[];
   readonly details?: Details;
+  /** Of `match`, by trigger. */
+  readonly matches?: readonly number[];
 }
 
 export interface RecordedPreview {

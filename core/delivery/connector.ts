@@ -2,7 +2,12 @@ import { isDeepStrictEqual } from 'node:util';
 import { type CanonicalEvent, type Json, type JsonObject, objectIn } from '../event/event.ts';
 import type { Warehouse } from '../ports/warehouse.ts';
 import type { Delivery } from './delivery.ts';
-import type { DefaultSubscription, DestinationAction, SubscriptionPreview } from './subscriptions.ts';
+import type {
+  AnsweredRequest,
+  DefaultSubscription,
+  DestinationAction,
+  SubscriptionPreview,
+} from './subscriptions.ts';
 
 /** The result of one delivery. `reason` is shown to users: short, no secrets. */
 export type DeliveryResult =
@@ -122,6 +127,21 @@ export interface Connector {
     event: CanonicalEvent,
     options: Pick<DeliverOptions, 'signal'>,
   ): Promise<readonly SubscriptionPreview[]>;
+  /** How many of the events meet the trigger of each subscription, in the order of `preview`. Rejects as it does. */
+  countMatches?(
+    destination: ConnectorDestination,
+    events: readonly CanonicalEvent[],
+    options: Pick<DeliverOptions, 'signal'>,
+  ): Promise<readonly number[]>;
+  /**
+   * Sends one event as `deliver` does, under its own id: a destination that recognizes repeats does not take it twice. Returns
+   * the result, and each request with its response. Absent where the type has no subscriptions.
+   */
+  deliverTrial?(
+    destination: ConnectorDestination,
+    event: CanonicalEvent,
+    options: Pick<DeliverOptions, 'signal'>,
+  ): Promise<{ readonly result: DeliveryResult; readonly requests: readonly AnsweredRequest[] }>;
   /** Releases connections and files. Idempotent. */
   close(): Promise<void>;
 }
