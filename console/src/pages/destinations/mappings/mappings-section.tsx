@@ -120,7 +120,12 @@ export function MappingsSection(props: Props) {
           />
         </Grid.Col>
         <Grid.Col span={{ base: 12, lg: 5 }}>
-          <Box pos="sticky" top={72}>
+          <Box
+            pos="sticky"
+            top={72}
+            mah={{ base: 'none', lg: 'calc(100dvh - 88px)' }}
+            style={{ overflowY: 'auto' }}
+          >
             <PreviewPanel
               workspaceId={workspaceId}
               recent={recent}

@@ -9,6 +9,7 @@ import {
   type SubscriptionFault,
 } from './subscription-draft.ts';
 import { type EditorHelp, SubscriptionEditor } from './subscription-editor.tsx';
+import { triggerText } from './trigger.ts';
 
 interface Props {
   readonly actions: readonly Action[];
@@ -53,13 +54,8 @@ export function SubscriptionList({ actions, drafts, onChange, faults, opened, on
                   <Text fw={500} lineClamp={1}>
                     {draft.name || (action?.title ?? draft.action)}
                   </Text>
-                  <Text
-                    size="xs"
-                    c={own.length > 0 ? 'red' : 'dimmed'}
-                    lineClamp={1}
-                    style={{ overflowWrap: 'anywhere' }}
-                  >
-                    {own.length > 0 ? 'Needs a change' : `${action?.title ?? draft.action}: ${draft.trigger}`}
+                  <Text size="xs" c={own.length > 0 ? 'red' : 'dimmed'} lineClamp={2}>
+                    {own.length > 0 ? 'Needs a change' : summaryOf(draft, action)}
                   </Text>
                 </Accordion.Control>
                 <Switch
@@ -100,6 +96,12 @@ export function SubscriptionList({ actions, drafts, onChange, faults, opened, on
       />
     </Stack>
   );
+}
+
+/** The action, where the name does not say it, and the trigger. */
+function summaryOf({ name, action, trigger }: SubscriptionDraft, about: Action | undefined): string {
+  const title = about?.title ?? action;
+  return title === name ? triggerText(trigger) : `${title}: ${triggerText(trigger)}`;
 }
 
 function moved<T>(items: readonly T[], index: number, by: -1 | 1): readonly T[] {

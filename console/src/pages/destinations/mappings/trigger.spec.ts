@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { mismatchText, simpleTriggerOf, triggerOf } from './trigger.ts';
+import { mismatchText, simpleTriggerOf, triggerOf, triggerText } from './trigger.ts';
 
 it.each([
   'type = "track"',
@@ -27,6 +27,14 @@ it.each([
   '(type = "track")',
 ])('%s is not', (trigger) => {
   expect(simpleTriggerOf(trigger)).toBeUndefined();
+});
+
+it.each([
+  ['type = "track" or type = page', 'track, page events'],
+  ['type = "track" and event = "A"', '“A”'],
+  ['event != "A"', 'event != "A"'],
+])('%s in words', (trigger, text) => {
+  expect(triggerText(trigger)).toBe(text);
 });
 
 it('says why an event does not match', () => {

@@ -46,6 +46,14 @@ export function triggerOf({ types, names }: SimpleTrigger): string {
   return `${alternatives('type', types)} and ${names.length === 1 ? named : `(${named})`}`;
 }
 
+/** The trigger in words, where it is simple. */
+export function triggerText(trigger: string): string {
+  const simple = simpleTriggerOf(trigger);
+  if (simple === undefined) return trigger;
+  const { types, names } = simple;
+  return names.length === 0 ? `${types.join(', ')} events` : names.map((name) => `“${name}”`).join(', ');
+}
+
 /** Why an event does not meet a trigger. */
 export function mismatchText(trigger: string, event: EventFields): string {
   const simple = simpleTriggerOf(trigger);

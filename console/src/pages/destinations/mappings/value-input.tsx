@@ -58,7 +58,7 @@ const PROPOSED = 'proposed';
 
 /** A field of a mapping: how its value is made, and of what. */
 export function ValueInput({ field, draft, onChange, path, access }: Props) {
-  const { label, description, default: proposed } = field;
+  const { label, default: proposed } = field;
   const error = access.errorOf(path, draft.mode !== 'object');
   const proposal = proposed === undefined ? undefined : valueDraftOf(proposed as Json);
   const choose = (mode: string) => {
@@ -70,7 +70,7 @@ export function ValueInput({ field, draft, onChange, path, access }: Props) {
     <Input.Wrapper
       labelElement="div"
       label={label}
-      description={<FieldDescription field={field} description={description} />}
+      description={<FieldDescription field={field} />}
       withAsterisk={isRequired(field, access.mapping)}
       error={draft.mode === 'none' || draft.mode === 'json' || draft.mode === 'object' ? error : undefined}
     >
@@ -93,19 +93,22 @@ export function ValueInput({ field, draft, onChange, path, access }: Props) {
 }
 
 function FieldDescription({
-  field: { field, type, multiple },
-  description,
+  field: { field, description, type, multiple },
 }: {
   readonly field: ActionField;
-  readonly description: string | undefined;
 }) {
   return (
     <Text span inherit style={{ overflowWrap: 'anywhere' }}>
-      {description !== undefined && <MarkdownLine>{`${description} `}</MarkdownLine>}
+      {description !== undefined && (
+        <>
+          <MarkdownLine>{description}</MarkdownLine>
+          {' · '}
+        </>
+      )}
       <Text span inherit ff="monospace">
         {field}
       </Text>
-      , {multiple === true ? `list of ${type}` : type}
+      {` · ${multiple === true ? 'list of ' : ''}${type}`}
     </Text>
   );
 }
