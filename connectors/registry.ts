@@ -128,6 +128,7 @@ export function neverThrowing(type: string, connector: Connector, logger: Logger
     logger.error(about, 'a connector failed unexpectedly');
   };
   return {
+    // What only some connectors have rejects as they do.
     ...connector,
     batchLimits(destination) {
       try {

@@ -1,4 +1,5 @@
 import {
+  type AnsweredRequest,
   type CanonicalEvent,
   type Connector,
   type ConnectorDestination,
@@ -20,7 +21,7 @@ import {
 import { type Agent, type Dispatcher, request } from 'undici';
 import { type ConnectorCall, createClientConnector } from '../client/client-connector.ts';
 import { ANNOUNCED_STATUS } from '../egress/response-heads.ts';
-import { NOT_VALID, Stopped, testResultOf } from '../failures.ts';
+import { NOT_VALID, STOPPED, Stopped, testResultOf } from '../failures.ts';
 import { classifyResponse, excerptOf, type HttpResponse, httpClient, secretTexts } from '../http/client.ts';
 import type { ConnectorContext, ConnectorKind } from '../kind.ts';
 import { memoizeByObject } from '../settings.ts';
@@ -105,7 +106,7 @@ async function readDetails(
   }
 }
 
-type RunTask = Exclude<Job['task'], { readonly op: 'describe' }>;
+type RunTask = Exclude<Job['task'], { readonly op: 'describe' | 'match' }>;
 
 /** One event for each call: an event is at least one request, and rate limits count calls. */
 const LIMITS = { events: 1 };
@@ -140,6 +141,8 @@ export function createSegmentConnector(
     secretTexts({ secret: '', headers: [...secrets, ...partner].map((text) => ['', text] as const) }),
   );
   host.enter();
+  /** Called with the requests of trials, by the destination that the trial is for. */
+  const observers = new WeakMap<ConnectorDestination, (sent: HttpSent, answer?: HttpAnswer) => void>();
 
   const run = async (
     task: RunTask,
@@ -165,7 +168,14 @@ export function createSegmentConnector(
       }
       try {
         const keyed = task.op === 'run' ? withKeyInBody(sent, destination, task.event) : sent;
-        const answer = await forwardRequest(agent, { ...keyed, url: rewriteUrl(sent.url) }, signal);
+        const observe = observers.get(call.destination);
+        const forwarded = forwardRequest(agent, { ...keyed, url: rewriteUrl(sent.url) }, signal);
+        if (observe !== undefined)
+          forwarded.then(
+            (answer) => observe(keyed, answer),
+            () => observe(keyed),
+          );
+        const answer = await forwarded;
         about.answer = readAnswer(destination, answer, secrets);
         return answer;
       } catch (error) {
@@ -261,6 +271,27 @@ export function createSegmentConnector(
       const { previews } = await host.run(target.workspaceId, { task, send: refuseToSend }, signal);
       return previews.map((preview) => shownPreview(definition, preview, common, secrets));
     },
+    async countMatches(target, events, { signal }) {
+      const settings = readSettings(target.settings);
+      if (settings === undefined) throw new InvalidInput(NOT_VALID);
+      const triggers = [
+        ...definition.presets.filter(({ name }) => settings.presets.includes(name)),
+        ...settings.subscriptions,
+      ].map(({ subscribe }) => subscribe);
+      const task = { op: 'match', triggers, events: events.map(segmentEvent) } as const;
+      const { matches = [] } = await host.run(target.workspaceId, { task, send: refuseToSend }, signal);
+      return matches;
+    },
+    async deliverTrial(target, event, { signal }) {
+      const settings = readSettings(target.settings);
+      if (settings === undefined) throw new InvalidInput(NOT_VALID);
+      const secrets = secretsOf(settings);
+      const requests: AnsweredRequest[] = [];
+      const own = { ...target };
+      observers.set(own, (sent, answer) => requests.push(shownRequest(sent, answer, secrets)));
+      const [result = STOPPED] = await connector.deliver(own, [trialDelivery(own, event)], { signal });
+      return { result, requests };
+    },
     close() {
       left ??= connector.close().then(() => host.leave());
       return left;
@@ -301,6 +332,34 @@ function subscriptionsTask(
         }
       : event,
   };
+}
+
+/** The delivery of an event that no rule made. */
+function trialDelivery({ id, workspaceId }: ConnectorDestination, event: CanonicalEvent): Delivery {
+  return {
+    id: event.message_id,
+    workspace_id: workspaceId,
+    environment: event.environment,
+    destination_id: id,
+    rule_id: '',
+    message_id: event.message_id,
+    index: 0,
+    created_at: event.received_at,
+    attempts: [],
+    redrives: 0,
+    event,
+  };
+}
+
+function shownRequest(
+  sent: HttpSent,
+  answer: HttpAnswer | undefined,
+  secrets: readonly string[],
+): AnsweredRequest {
+  const request = maskedRequest(sent, secrets);
+  if (answer === undefined) return { ...request, response: null };
+  const body = withoutTokens(maskedText(Buffer.from(answer.body, 'base64').toString('utf8'), secrets));
+  return { ...request, response: { status: answer.status, body } };
 }
 
 /** A preview with the requests as they would be sent, without secrets. */
@@ -469,10 +528,14 @@ function readAnswer(
   return {
     status,
     retryAfter: headers.find(([name]) => name === 'retry-after')?.[1],
-    // Some actions get themselves a token first.
-    excerpt: excerptOf(bytes, secrets).replace(/("access_token"\s*:\s*")[^"]*/g, '$1***'),
+    excerpt: withoutTokens(excerptOf(bytes, secrets)),
     refusal: isOk ? refusalIn(destination, bytes) : undefined,
   };
+}
+
+/** Some actions get themselves a token first. */
+function withoutTokens(text: string): string {
+  return text.replace(/("access_token"\s*:\s*")[^"]*/g, '$1***');
 }
 
 /**

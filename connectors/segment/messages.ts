@@ -51,6 +51,13 @@ export type ToPack =
   | ({ readonly op: 'preview' } & ForSubscriptions)
   | ({ readonly op: 'test' } & OfDestination)
   | ({ readonly op: 'call'; readonly call: VendorCall } & OfDestination)
+  /** How many of the events meet each trigger. */
+  | {
+      readonly op: 'match';
+      readonly job: number;
+      readonly triggers: readonly string[];
+      readonly events: readonly JsonObject[];
+    }
   /** What forms need of it. */
   | { readonly op: 'describe'; readonly job: number; readonly destination: string }
   | { readonly op: 'answer'; readonly request: number; readonly answer: HttpAnswer }
@@ -63,11 +70,13 @@ export type FromPack =
   | { readonly op: 'request'; readonly job: number; readonly request: number; readonly sent: HttpSent }
   | ({ readonly op: 'done'; readonly job: number } & Finished);
 
-/** The end of a job: the outcomes of `run`, `test` and `call`, the previews, or the details. */
+/** The end of a job: the outcomes of `run`, `test` and `call`, the previews, the details, or the counts. */
 export interface Finished {
   readonly outcomes: readonly ActionOutcome[];
   readonly previews: readonly RecordedPreview[];
   readonly details?: Details;
+  /** Of `match`, by trigger. */
+  readonly matches?: readonly number[];
 }
 
 export interface RecordedPreview {

@@ -138,6 +138,20 @@ export function transformed(mapping: JsonObject, event: JsonObject): Json {
   return core.transform(mapping, event);
 }
 
+interface PackTriggers {
+  parseFql(trigger: string): { readonly error?: unknown };
+  validate(parsed: object, event: JsonObject): boolean;
+}
+
+/** How many of the events meet each trigger. */
+export function matchesOf(triggers: readonly string[], events: readonly JsonObject[]): readonly number[] {
+  const { parseFql, validate }: PackTriggers = require('@segment/destination-subscriptions');
+  return triggers.map((trigger) => {
+    const parsed = parseFql(trigger);
+    return parsed.error === undefined ? events.filter((event) => validate(parsed, event)).length : 0;
+  });
+}
+
 /** Replaces `cross-fetch` and the global `fetch` for all of the pack. */
 export function replaceFetch(fetch: typeof globalThis.fetch): void {
   const { Headers, Request, Response } = globalThis;

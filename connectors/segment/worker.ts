@@ -16,6 +16,7 @@ import type {
 } from './messages.ts';
 import {
   loadDefinition,
+  matchesOf,
   type PackDefinition,
   type PackDestination,
   replaceFetch,
@@ -400,6 +401,9 @@ process.on('message', (message: ToPack) => {
   else if (message.op === 'describe') {
     const details = detailsIn(loadDefinition(message.destination));
     post({ op: 'done', job: message.job, outcomes: [], previews: [], details });
+  } else if (message.op === 'match') {
+    const matches = matchesOf(message.triggers, message.events);
+    post({ op: 'done', job: message.job, outcomes: [], previews: [], matches });
   } else void work(message);
 });
 process.on('disconnect', () => process.exit());

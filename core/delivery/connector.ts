@@ -4,6 +4,7 @@ import type { Warehouse } from '../ports/warehouse.ts';
 import type { Delivery } from './delivery.ts';
 import type {
   ActionField,
+  AnsweredRequest,
   DefaultSubscription,
   DestinationAction,
   SubscriptionPreview,
@@ -140,6 +141,21 @@ export interface Connector {
     event: CanonicalEvent,
     options: CallOptions,
   ): Promise<readonly SubscriptionPreview[]>;
+  /** How many of the events meet the trigger of each subscription, in the order of `preview`. Rejects as it does. */
+  countMatches?(
+    destination: ConnectorDestination,
+    events: readonly CanonicalEvent[],
+    options: Pick<DeliverOptions, 'signal'>,
+  ): Promise<readonly number[]>;
+  /**
+   * Sends one event as `deliver` does, under its own id: a destination that recognizes repeats does not take it twice. Returns
+   * the result, and each request with its response. Absent where the type has no subscriptions.
+   */
+  deliverTrial?(
+    destination: ConnectorDestination,
+    event: CanonicalEvent,
+    options: Pick<DeliverOptions, 'signal'>,
+  ): Promise<{ readonly result: DeliveryResult; readonly requests: readonly AnsweredRequest[] }>;
   /*
    * Calls beside deliveries; each is absent where the type has none of the kind. They throw for nothing that a vendor does,
    * are bounded in time as a delivery is, and repeat nothing by themselves.

@@ -96,3 +96,9 @@ export interface PreviewedRequest {
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
 }
+
+/** A request that was sent, with secrets masked in it and in its response. */
+export interface AnsweredRequest extends PreviewedRequest {
+  /** Null where none was received. */
+  readonly response: { readonly status: number; readonly body: string } | null;
+}

@@ -1,10 +1,25 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type ConnectionTest, type Destination, messageOf, TributaryError } from '@tributary/core';
+import {
+  type AnsweredRequest,
+  type CanonicalEvent,
+  type ConnectionTest,
+  type Destination,
+  messageOf,
+  TributaryError,
+} from '@tributary/core';
 import { type Static, Type } from 'typebox';
 import type { GatewayDependencies } from '../dependencies.ts';
-import { conflict } from '../errors/api-error.ts';
+import { conflict, invalidRequest } from '../errors/api-error.ts';
 import { FairSemaphore, type SemaphoreLimits } from '../limits/turns.ts';
-import { nullable } from '../resources/schemas.ts';
+import { listOf, nullable } from '../resources/schemas.ts';
+
+/** A request of a destination, with secrets masked. */
+export const requestFields = {
+  method: Type.String(),
+  url: Type.String(),
+  headers: Type.Record(Type.String(), Type.String()),
+  body: Type.String(),
+};
 
 export const destinationTestResult = Type.Object(
   {
@@ -18,6 +33,15 @@ export const destinationTestResult = Type.Object(
       }),
     ),
     response: nullable(Type.String({ description: 'The start of its response.' })),
+    requests: listOf(
+      Type.Object({
+        ...requestFields,
+        response: nullable(
+          Type.Object({ status: Type.Integer(), body: Type.String() }, { description: 'Null: none came.' }),
+        ),
+      }),
+      'Those that were made of the event, where one was sent; secrets are masked.',
+    ),
     duration_ms: Type.Integer(),
   },
   { title: 'DestinationTrial' },
@@ -100,6 +124,12 @@ interface DestinationTests {
    * tests of the workspace wait.
    */
   test(destination: Destination, disconnected: AbortSignal): Promise<Static<typeof destinationTestResult>>;
+  /** Sends an event as deliver would, whatever the rules say. Errors: as of `test`, and 400 where the type cannot. */
+  send(
+    destination: Destination,
+    event: CanonicalEvent,
+    disconnected: AbortSignal,
+  ): Promise<Static<typeof destinationTestResult>>;
 }
 
 export function createDestinationTests(dependencies: Dependencies, turns: TrialTurns): DestinationTests {
@@ -135,13 +165,37 @@ export function createDestinationTests(dependencies: Dependencies, turns: TrialT
     };
   }
 
+  async function runEvent(
+    destination: Destination,
+    event: CanonicalEvent,
+    ended: AbortSignal,
+  ): Promise<TestResult> {
+    const connector = dependencies.connectors.connector(destination.type);
+    if (connector?.deliverTrial === undefined)
+      throw invalidRequest({ path: '/event', message: 'cannot be sent to this type of destination' });
+    const signal = AbortSignal.any([AbortSignal.timeout(TIMEOUT_MS), ended]);
+    const trial = await connector.deliverTrial(opened(dependencies, destination), event, { signal });
+    const { outcome, status } = trial.result;
+    const about = { requests: trial.requests, ...(status === undefined ? {} : { status }) };
+    if (outcome === 'delivered') return { ok: true, ...about };
+    return { ok: false, reason: trial.result.reason, ...about };
+  }
+
+  const timed = (
+    destination: Destination,
+    disconnected: AbortSignal,
+    work: (ended: AbortSignal) => Promise<TestResult>,
+  ) =>
+    turns.run(destination.workspace_id, disconnected, async (ended) => {
+      const began = performance.now();
+      const result = await work(ended);
+      return presentTest(result, Math.round(performance.now() - began));
+    });
+
   return {
-    test: (destination, disconnected) =>
-      turns.run(destination.workspace_id, disconnected, async (ended) => {
-        const began = performance.now();
-        const test = await run(destination, ended);
-        return presentTest(test, Math.round(performance.now() - began));
-      }),
+    test: (destination, disconnected) => timed(destination, disconnected, (ended) => run(destination, ended)),
+    send: (destination, event, disconnected) =>
+      timed(destination, disconnected, (ended) => runEvent(destination, event, ended)),
   };
 }
 
@@ -161,13 +215,16 @@ export function opened(
   }
 }
 
-function presentTest(test: ConnectionTest, durationMs: number): Static<typeof destinationTestResult> {
+type TestResult = ConnectionTest & { readonly requests?: readonly AnsweredRequest[] };
+
+function presentTest(test: TestResult, durationMs: number): Static<typeof destinationTestResult> {
   return {
     ok: test.ok,
     reason: test.ok ? null : test.reason,
     status: test.status ?? null,
     request: test.request ?? null,
     response: test.response ?? null,
+    requests: test.requests ?? [],
     duration_ms: durationMs,
   };
 }

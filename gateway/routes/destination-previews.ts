@@ -5,7 +5,7 @@ import {
   ENVIRONMENTS,
   InvalidInput,
   type Json,
-  type SubscriptionPreview,
+  type JsonObject,
   TributaryError,
   trialEvent,
   Unavailable,
@@ -27,10 +27,12 @@ import {
   optional,
   pathOf,
 } from '../resources/schemas.ts';
-import { opened, type TrialTurns } from './connection-test.ts';
+import { opened, requestFields, type TrialTurns } from './connection-test.ts';
 import { createSettingsChecker } from './destination-settings.ts';
+import { RecentEvents } from './recent-events.ts';
 
-const eventFields = {
+/** The event of a trial: a received one, or one of the body. */
+export const eventFields = {
   message_id: optional(
     Type.String({ minLength: 1, maxLength: 1_000, description: 'A received event, by its id.' }),
   ),
@@ -38,13 +40,30 @@ const eventFields = {
   event: optional(freeObject('An event of your own, in place of a received one.')),
 };
 
-const previewBody = closed(eventFields, {
+/** Of how many recent events is counted whether they match, at most. */
+const MAX_RECENT = 1_000;
+/** Characters of these events: they are passed to another process. */
+const MAX_RECENT_CHARACTERS = 8 * 1_024 * 1_024;
+
+const previewFields = {
+  ...eventFields,
+  recent_events: optional(
+    Type.Integer({
+      minimum: 0,
+      maximum: MAX_RECENT,
+      description:
+        'Of how many of the newest accepted events of the last day to count, by subscription, those that meet its trigger. Default: none.',
+    }),
+  ),
+};
+
+const previewBody = closed(previewFields, {
   title: 'PreviewBody',
   examples: [{ event: { type: 'track', event: 'Order Placed', user_id: 'u-1' } }],
 });
 
 const typePreviewBody = closed(
-  { ...eventFields, settings: freeObject('Those of a destination; a masked secret stands for any.') },
+  { ...previewFields, settings: freeObject('Those of a destination; a masked secret stands for any.') },
   {
     title: 'TypePreviewBody',
     examples: [
@@ -65,33 +84,73 @@ const preview = Type.Object(
       description: 'The values of the fields; null where the event does not match, or the mapping fails.',
     }),
     requests: listOf(
-      Type.Object({
-        method: Type.String(),
-        url: Type.String(),
-        headers: Type.Record(Type.String(), Type.String()),
-        body: Type.String(),
-      }),
+      Type.Object(requestFields),
       'Those that it would make, with secrets masked, if each is answered by an empty 200.',
     ),
     error: nullable(Type.String({ description: 'Why it makes no further request.' })),
+    recent: nullable(
+      Type.Object(
+        {
+          events: Type.Integer({ description: 'Recent events that were looked at.' }),
+          matched: Type.Integer({ description: 'Of these, those that meet its trigger.' }),
+        },
+        { description: 'Null unless `recent_events` asks for it.' },
+      ),
+    ),
   },
   { title: 'SubscriptionPreview' },
 );
 
 const previews = listOf(preview, 'In the order of the subscriptions; without those that are not enabled.');
 
+const DAY_MS = 24 * 60 * 60 * 1_000;
 /** How long a preview may take, ms. */
 const TIMEOUT_MS = 10_000;
 
 interface Options {
   readonly dependencies: GatewayDependencies;
   readonly turns: TrialTurns;
+  readonly eventIn: ReturnType<typeof createEventReader>;
+}
+
+type EventBody = Static<ReturnType<typeof closed<typeof eventFields>>>;
+
+/**
+ * Reads the event of a trial; 400 where the body states none or both, 404 where a received one is not found. `completed`: the
+ * members of an event of the body that it lacks.
+ */
+export function createEventReader(dependencies: GatewayDependencies) {
+  const tracer = new EventTracer(dependencies);
+  return async (
+    workspaceId: string,
+    { message_id: messageId, environment, event }: EventBody,
+    disconnected: AbortSignal,
+    completed: JsonObject = {},
+  ): Promise<CanonicalEvent> => {
+    if ((messageId == null) === (event == null))
+      throw invalidRequest({ path: '/event', message: 'or message_id must be stated, and not both' });
+    if (messageId != null) {
+      const environments = environment == null ? ENVIRONMENTS : [environment];
+      const found = await tracer.find({ workspaceId, messageId, environments }, disconnected);
+      if (found === undefined) throw notFound();
+      return found;
+    }
+    try {
+      return trialEvent({ ...completed, ...event }, workspaceId).source;
+    } catch (error) {
+      if (!(error instanceof InvalidInput)) throw error;
+      throw invalidRequest({ path: '/event', message: error.message });
+    }
+  };
 }
 
 /** What an event would become at a destination. Nothing is sent. */
-export const previewRoutes: FastifyPluginAsyncTypebox<Options> = async (app, { dependencies, turns }) => {
-  const { connectors } = dependencies;
-  const tracer = new EventTracer(dependencies);
+export const previewRoutes: FastifyPluginAsyncTypebox<Options> = async (
+  app,
+  { dependencies, turns, eventIn },
+) => {
+  const { connectors, clock } = dependencies;
+  const recent = new RecentEvents(dependencies);
   const faultsOf = createSettingsChecker();
 
   app.post(
@@ -107,7 +166,8 @@ export const previewRoutes: FastifyPluginAsyncTypebox<Options> = async (app, { d
       const destination = entityOf(request, dependencies, 'destination', request.params.destinationId);
       const disconnected = disconnectSignal(reply);
       const event = await eventIn(request.workspace.id, request.body, disconnected);
-      return previewed(destination.type, opened(dependencies, destination), event, disconnected);
+      const sample = await recentEvents(request.workspace.id, request.body, disconnected);
+      return previewed(destination.type, opened(dependencies, destination), { event, sample }, disconnected);
     },
   );
 
@@ -132,45 +192,52 @@ export const previewRoutes: FastifyPluginAsyncTypebox<Options> = async (app, { d
       const disconnected = disconnectSignal(reply);
       const event = await eventIn(request.workspace.id, request.body, disconnected);
       const unsaved = { id: 'unsaved', workspaceId: request.workspace.id, version: 1, settings: complete };
-      return previewed(type, unsaved, event, disconnected);
+      const sample = await recentEvents(request.workspace.id, request.body, disconnected);
+      return previewed(type, unsaved, { event, sample }, disconnected);
     },
   );
 
-  /** The event of a request; 400 where it states none or both, 404 where a received one is not found. */
-  async function eventIn(
+  /** The newest events, as far as a bounded scan finds them; undefined where none are asked for. */
+  async function recentEvents(
     workspaceId: string,
-    { message_id: messageId, environment, event }: Static<typeof previewBody>,
+    { recent_events: limit }: { readonly recent_events?: number | null },
     disconnected: AbortSignal,
-  ): Promise<CanonicalEvent> {
-    if ((messageId == null) === (event == null))
-      throw invalidRequest({ path: '/event', message: 'or message_id must be stated, and not both' });
-    if (messageId != null) {
-      const environments = environment == null ? ENVIRONMENTS : [environment];
-      const found = await tracer.find({ workspaceId, messageId, environments }, disconnected);
-      if (found === undefined) throw notFound();
-      return found;
-    }
-    try {
-      return trialEvent(event ?? {}, workspaceId).source;
-    } catch (error) {
-      if (!(error instanceof InvalidInput)) throw error;
-      throw invalidRequest({ path: '/event', message: error.message });
-    }
+  ): Promise<readonly CanonicalEvent[] | undefined> {
+    if (limit == null || limit === 0) return undefined;
+    const events: CanonicalEvent[] = [];
+    let left = MAX_RECENT_CHARACTERS;
+    const keep = (event: CanonicalEvent) => {
+      left -= JSON.stringify(event).length;
+      if (left >= 0) events.push(event);
+      return undefined;
+    };
+    const since = clock() - DAY_MS;
+    const query = { workspaceId, outcome: 'accepted', since, limit, isWanted: () => left >= 0 } as const;
+    await recent.scan(query, keep, disconnected);
+    return events;
   }
 
   async function previewed(
     type: string,
     destination: ConnectorDestination,
-    event: CanonicalEvent,
+    {
+      event,
+      sample,
+    }: { readonly event: CanonicalEvent; readonly sample?: readonly CanonicalEvent[] | undefined },
     disconnected: AbortSignal,
-  ): Promise<readonly SubscriptionPreview[]> {
+  ): Promise<readonly Static<typeof preview>[]> {
     const connector = connectors.connector(type);
-    const preview = connector?.preview?.bind(connector);
-    if (preview === undefined) throw invalidRequest({ path: '/type', message: 'has no subscriptions' });
+    if (connector?.preview === undefined)
+      throw invalidRequest({ path: '/type', message: 'has no subscriptions' });
     return turns.run(destination.workspaceId, disconnected, async (ended) => {
       const signal = AbortSignal.any([ended, AbortSignal.timeout(TIMEOUT_MS)]);
       try {
-        return await preview(destination, event, { signal });
+        const previews = (await connector.preview?.(destination, event, { signal })) ?? [];
+        const counts = sample && (await connector.countMatches?.(destination, sample, { signal }));
+        return previews.map((one, at) => ({
+          ...one,
+          recent: sample && counts ? { events: sample.length, matched: counts[at] ?? 0 } : null,
+        }));
       } catch (error) {
         if (error instanceof InvalidInput) throw conflict('unusable');
         if (signal.aborted) throw new Unavailable('the preview took too long', { cause: error });

@@ -15,6 +15,7 @@ import {
   MAX_CONCURRENCY,
   MIN_CALLS_PER_SECOND,
   mergeHealth,
+  newId,
   PRESENT_STATES,
   presentState,
   sampleLatency,
@@ -37,7 +38,6 @@ import {
   listOf,
   MAX_RESOURCE_BYTES,
   name,
-  noBody,
   nullable,
   oneOf,
   operation,
@@ -52,7 +52,7 @@ import {
 } from '../resources/schemas.ts';
 import { createDestinationTests, createTrialTurns, destinationTestResult } from './connection-test.ts';
 import { mappingRoutes } from './destination-mappings.ts';
-import { previewRoutes } from './destination-previews.ts';
+import { createEventReader, eventFields, previewRoutes } from './destination-previews.ts';
 import { createConfigurator, maskSecrets } from './destination-settings.ts';
 import {
   addressIn,
@@ -105,6 +105,14 @@ const destinationBody = closed(
       { name: 'CRM', type: 'webhook', settings: { url: 'https://crm.example.com/events', batch_size: 10 } },
     ],
   },
+);
+
+const trialBody = nullable(
+  closed(eventFields, {
+    title: 'DestinationTrialBody',
+    description:
+      'With an event, of types that have subscriptions: it is sent. Without one the connection is tested.',
+  }),
 );
 
 const pausedBecause = nullable(Type.Object({ reason: oneOf(['gone'], 'It answered 410 Gone.'), at: time }));
@@ -188,7 +196,8 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
   app,
   dependencies,
 ) => {
-  const { catalog, connectors } = dependencies;
+  const { catalog, clock, connectors } = dependencies;
+  const eventIn = createEventReader(dependencies);
   const configurator = createConfigurator(dependencies);
   const turns = createTrialTurns();
   const tests = createDestinationTests(dependencies, turns);
@@ -261,16 +270,22 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
     `${path}/:destinationId/test`,
     operation('destinations.test', 'tryDestination', 'Try whether a destination would take deliveries', {
       params: pathOf('destinationId'),
-      body: noBody,
+      body: trialBody,
       response: { 200: destinationTestResult },
     }),
     async (request, reply) => {
       const destination = entityOf(request, dependencies, 'destination', request.params.destinationId);
-      return await tests.test(destination, disconnectSignal(reply));
+      const { body } = request;
+      const disconnected = disconnectSignal(reply);
+      if (body?.message_id == null && body?.event == null) return await tests.test(destination, disconnected);
+      // An event of its own: now, and no repeat of an earlier one.
+      const completed = { message_id: newId(), received_at: iso(clock()) };
+      const event = await eventIn(request.workspace.id, body, disconnected, completed);
+      return await tests.send(destination, event, disconnected);
     },
   );
 
-  await app.register(previewRoutes, { dependencies, turns });
+  await app.register(previewRoutes, { dependencies, turns, eventIn });
   await app.register(mappingRoutes, { dependencies, turns });
 
   function switchesOf(body: Static<typeof destinationBody>) {

@@ -1,4 +1,6 @@
+import { iso } from '@tributary/core';
 import { expect, it } from 'vitest';
+import { putJudged, trackEvent } from '../../helpers/judged-events.ts';
 import { suiteGateway } from '../suite-gateway.ts';
 
 interface Preview {
@@ -76,15 +78,37 @@ it('an event that was received is previewed by its id', async () => {
     message_id: 'm-9',
   });
   expect(sent.status).toBe(202);
-  const settings = { settings: braze, message_id: 'm-9' };
+  const accepted = trackEvent(String(owner.workspaceId), { received_at: iso(test.clock.now()) });
+  await putJudged(test.dependencies.log, [accepted, { ...accepted, message_id: 'm-10', type: 'page' }]);
+  const settings = { settings: braze, message_id: 'm-9', recent_events: 10 };
   const shown = await owner.ok<Preview[]>('POST', './destination-types/segment-braze/preview', settings);
   expect(shown.filter(({ matches }) => matches)).toMatchObject([
-    { payload: { external_id: 'u-9', name: 'Kettle Boiled' }, error: null },
+    {
+      payload: { external_id: 'u-9', name: 'Kettle Boiled' },
+      error: null,
+      recent: { events: 2, matched: 1 },
+    },
   ]);
   const stranger = await test.openWorkspace();
   expect((await stranger.call('POST', './destination-types/segment-braze/preview', settings)).status).toBe(
     404,
   );
+});
+
+it('an event is sent for a trial where its type can, through the guard', async () => {
+  const made = await owner.ok<Created>('POST', './destinations', {
+    name: 'Klime',
+    type: 'segment-klime',
+    settings: { apiEndpoint: 'http://127.0.0.1:9', writeKey: KEY },
+  });
+  const tried = await owner.ok('POST', `./destinations/${made.id}/test`, { event: EVENT });
+  expect(tried).toMatchObject({ ok: false, status: null, requests: [{ method: 'POST', response: null }] });
+  expect(JSON.stringify(tried)).not.toContain(KEY);
+  const files = { name: 'Files', type: 'ndjson', settings: { folder: 'trial' } };
+  const { id } = await owner.ok<Created>('POST', './destinations', files);
+  const refused = await owner.call('POST', `./destinations/${id}/test`, { event: EVENT });
+  expect(refused).toMatchObject({ status: 400, body: { details: [{ path: '/event' }] } });
+  expect((await viewer.call('POST', `./destinations/${made.id}/test`, { event: EVENT })).status).toBe(403);
 });
 
 it('settings that are not saved are previewed, also with a masked secret, and a mapping that fails says why', async () => {

@@ -20,6 +20,7 @@ import {
   type Destination,
   destinationHealthQuery,
   destinationQuery,
+  destinationTypeQuery,
   destinationTypesQuery,
   patchDestination,
 } from './queries.ts';
@@ -96,7 +97,9 @@ function Content({ workspaceId, stored }: Props) {
             </>
           )}
           <Tabs.Tab value="health">Health</Tabs.Tab>
-          <Tabs.Tab value="settings">Settings</Tabs.Tab>
+          <Tabs.Tab value="settings">
+            {type !== undefined && type.actions.length > 0 ? 'Settings and mappings' : 'Settings'}
+          </Tabs.Tab>
           <Tabs.Tab value="rules">Rules</Tabs.Tab>
         </Tabs.List>
         {isWarehouse && (
@@ -108,11 +111,7 @@ function Content({ workspaceId, stored }: Props) {
           <HealthTab workspaceId={workspaceId} destinationId={destination.id} isWarehouse={isWarehouse} />
         </Tabs.Panel>
         <Tabs.Panel value="settings" keepMounted>
-          {type === undefined ? (
-            <Skeleton height={120} />
-          ) : (
-            <DestinationSettings workspaceId={workspaceId} stored={stored} type={type} />
-          )}
+          <Settings workspaceId={workspaceId} stored={stored} />
         </Tabs.Panel>
         <Tabs.Panel value="rules">
           <DestinationRules
@@ -123,6 +122,16 @@ function Content({ workspaceId, stored }: Props) {
         </Tabs.Panel>
       </Tabs>
     </Page>
+  );
+}
+
+/** The form, once the settings and actions of the type are read. */
+function Settings({ workspaceId, stored }: Props) {
+  const query = useQuery(destinationTypeQuery(workspaceId, stored.value.type));
+  return (
+    <QueryState query={query}>
+      {(type) => <DestinationSettings workspaceId={workspaceId} stored={stored} type={type} />}
+    </QueryState>
   );
 }
 

@@ -1,4 +1,4 @@
-import { Stack } from '@mantine/core';
+import { Box, Stack } from '@mantine/core';
 import { notifications } from '@mantine/notifications';
 import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
@@ -16,23 +16,24 @@ import {
   errorsOf,
   fieldPathOf,
   labelsOf,
+  rootOf,
   shownOf,
   valuesOf,
 } from './destination-values.ts';
+import { Mappings } from './mappings/mappings.tsx';
 import { About } from './new-destination-page.tsx';
 import {
   type Destination,
-  type DestinationType,
+  type DestinationTypeDetails,
   destinationPath,
   destinationQuery,
   readDestination,
 } from './queries.ts';
-import { fieldOf } from './settings/fields.ts';
 
 interface Props {
   readonly workspaceId: string;
   readonly stored: Versioned<Destination>;
-  readonly type: DestinationType;
+  readonly type: DestinationTypeDetails;
 }
 
 /** The settings: a form for people who may change them, otherwise JSON with secrets masked. */
@@ -40,17 +41,19 @@ export function DestinationSettings(props: Props) {
   const mayEdit = useMay('editor');
   const { value: destination } = props.stored;
   return (
-    <Stack maw={720}>
+    <Stack>
       {mayEdit ? <Form {...props} /> : <JsonView value={destination.settings} label="Settings" />}
-      <CopyField value={destination.id} label="the id" />
-      <About type={props.type} />
+      <Box maw={720}>
+        <CopyField value={destination.id} label="the id" />
+        <About type={props.type} />
+      </Box>
     </Stack>
   );
 }
 
 function Form({ workspaceId, stored, type }: Props) {
   const queries = useQueryClient();
-  const [root] = useState(() => fieldOf(type.settings_schema));
+  const [root] = useState(() => rootOf(type, stored.value.settings));
   const { path, header } = destinationPath(workspaceId, stored.value.id);
   const state: ApiForm<DestinationValues> = useEditForm({
     stored,
@@ -88,11 +91,20 @@ function Form({ workspaceId, stored, type }: Props) {
       labels={labelsOf(root)}
       renderValue={(field, value) => <Shown value={shownOf(root, field, value)} />}
     >
-      <DestinationFields state={state} root={root} isWarehouse={type.warehouse} />
-      <AddressStatus
-        email={stored.value.alerts?.email}
-        status={stored.value.alerts_email_status}
-        sendLink={sendLink}
+      <Stack maw={720}>
+        <DestinationFields state={state} root={root} isWarehouse={type.warehouse} />
+        <AddressStatus
+          email={stored.value.alerts?.email}
+          status={stored.value.alerts_email_status}
+          sendLink={sendLink}
+        />
+      </Stack>
+      <Mappings
+        workspaceId={workspaceId}
+        state={state}
+        root={root}
+        type={type}
+        destinationId={stored.value.id}
       />
     </ApiFormFrame>
   );

@@ -1,4 +1,4 @@
-import { Alert, Skeleton, Stack, Text } from '@mantine/core';
+import { Alert, Box, Skeleton, Stack, Text } from '@mantine/core';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useNavigate, useSearch } from '@tanstack/react-router';
 import { useState } from 'react';
@@ -11,6 +11,7 @@ import { type ApiForm, useCreateForm } from '../../shared/forms/use-api-form.ts'
 import { ButtonLink, TextLink } from '../../shared/links.tsx';
 import { MarkdownText } from '../../shared/markdown-text.tsx';
 import { Page } from '../../shared/page.tsx';
+import { QueryState } from '../../shared/query-state.tsx';
 import { ConnectionTest } from './connection-test.tsx';
 import { DestinationFields } from './destination-fields.tsx';
 import {
@@ -19,12 +20,20 @@ import {
   errorsOf,
   fieldPathOf,
   labelsOf,
-  valuesOf,
+  newValuesOf,
+  rootOf,
 } from './destination-values.ts';
 import { KindPicker } from './kind-picker.tsx';
-import { type Destination, type DestinationType, destinationTypesQuery } from './queries.ts';
+import { Mappings } from './mappings/mappings.tsx';
+import {
+  type Destination,
+  type DestinationType,
+  type DestinationTypeDetails,
+  destinationTypeQuery,
+  destinationTypesQuery,
+} from './queries.ts';
+import type { NewDestinationSearch } from './search.ts';
 import { MASK } from './settings/drafts.ts';
-import { fieldOf } from './settings/fields.ts';
 
 /** Choose a kind, fill its form, test it. */
 export function NewDestinationPage() {
@@ -33,47 +42,56 @@ export function NewDestinationPage() {
   const search = useSearch({ from: '/w/$workspaceId/destinations/new' });
   const { data: types, error, refetch } = useQuery(destinationTypesQuery(workspaceId));
   const [created, setCreated] = useState<Destination>();
-  const go = (next: { readonly type?: string; readonly q?: string }) =>
+  const go = (next: NewDestinationSearch) =>
     void navigate({ to: '/w/$workspaceId/destinations/new', params: { workspaceId }, search: next });
   if (error !== null) return <ErrorAlert error={error} retry={() => void refetch()} />;
   if (types === undefined) return <Skeleton height={200} aria-label="Loading" aria-busy="true" />;
-  const type = types.find((one) => one.type === search.type);
+  const known = types.some((one) => one.type === search.type);
   if (created !== undefined)
     return (
       <Created
         workspaceId={workspaceId}
         destination={created}
-        secrets={type?.secrets ?? []}
-        isWarehouse={type?.warehouse === true}
+        type={types.find((one) => one.type === created.type)}
       />
     );
-  if (type === undefined)
+  if (search.type === undefined || !known)
     return (
       <Page title="New destination" description="Choose what events are delivered to.">
         {search.type !== undefined && <Alert color="yellow" title={`There is no kind "${search.type}"`} />}
         <KindPicker
           types={types}
-          q={search.q ?? ''}
-          onSearch={(q) => go(q === '' ? {} : { q })}
-          onChoose={(chosen) => go({ type: chosen })}
+          search={search}
+          onSearch={go}
+          onChoose={(chosen) => go({ ...search, type: chosen })}
         />
       </Page>
     );
-  return <NewForm key={type.type} workspaceId={workspaceId} type={type} onCreated={setCreated} />;
+  return <KindForm key={search.type} workspaceId={workspaceId} type={search.type} onCreated={setCreated} />;
+}
+
+/** The form of a kind, once its settings and actions are read. */
+function KindForm({ workspaceId, type, onCreated }: Omit<FormProps, 'type'> & { readonly type: string }) {
+  const query = useQuery(destinationTypeQuery(workspaceId, type));
+  return (
+    <QueryState query={query}>
+      {(details) => <NewForm workspaceId={workspaceId} type={details} onCreated={onCreated} />}
+    </QueryState>
+  );
 }
 
 interface FormProps {
   readonly workspaceId: string;
-  readonly type: DestinationType;
+  readonly type: DestinationTypeDetails;
   readonly onCreated: (destination: Destination) => void;
 }
 
 function NewForm({ workspaceId, type, onCreated }: FormProps) {
   const queries = useQueryClient();
   const navigate = useNavigate();
-  const [root] = useState(() => fieldOf(type.settings_schema));
+  const [root] = useState(() => rootOf(type));
   const state: ApiForm<DestinationValues> = useCreateForm({
-    initialValues: valuesOf(root, undefined),
+    initialValues: newValuesOf(root, type),
     validate: (values) => errorsOf(root, values),
     fieldOf: (path) => fieldPathOf(root, path, state.form.getValues()),
     send: (values) =>
@@ -97,17 +115,20 @@ function NewForm({ workspaceId, type, onCreated }: FormProps) {
         </TextLink>
       }
     >
-      <Stack maw={720}>
-        <ApiFormFrame
-          state={state}
-          submitLabel="Create destination"
-          labels={labelsOf(root)}
-          onCancel={() => void navigate({ to: '/w/$workspaceId/destinations', params: { workspaceId } })}
-        >
+      <ApiFormFrame
+        state={state}
+        submitLabel="Create destination"
+        labels={labelsOf(root)}
+        onCancel={() => void navigate({ to: '/w/$workspaceId/destinations', params: { workspaceId } })}
+      >
+        <Box maw={720}>
           <DestinationFields state={state} root={root} isWarehouse={type.warehouse} />
-        </ApiFormFrame>
+        </Box>
+        <Mappings workspaceId={workspaceId} state={state} root={root} type={type} />
+      </ApiFormFrame>
+      <Box maw={720}>
         <About type={type} />
-      </Stack>
+      </Box>
     </Page>
   );
 }
@@ -124,13 +145,13 @@ export function About({ type }: { readonly type: DestinationType }) {
 interface CreatedProps {
   readonly workspaceId: string;
   readonly destination: Destination;
-  readonly secrets: readonly string[];
-  readonly isWarehouse: boolean;
+  readonly type: DestinationType | undefined;
 }
 
 /** The next steps, and the generated secrets: only this answer contains them. */
-function Created({ workspaceId, destination, secrets, isWarehouse }: CreatedProps) {
+function Created({ workspaceId, destination, type }: CreatedProps) {
   const { id, name, settings } = destination;
+  const { secrets = [], warehouse: isWarehouse = false, actions = [] } = type ?? {};
   const made = secrets.flatMap((secret) => {
     const value = settings[secret];
     return typeof value === 'string' && value !== MASK ? [{ secret, value }] : [];
@@ -172,8 +193,9 @@ function Created({ workspaceId, destination, secrets, isWarehouse }: CreatedProp
             <TextLink
               to="/w/$workspaceId/destinations/$destinationId"
               params={{ workspaceId, destinationId: id }}
+              search={actions.length > 0 ? { tab: 'settings' } : {}}
             >
-              Open {name}
+              {actions.length > 0 ? 'Change its mappings and try them' : `Open ${name}`}
             </TextLink>
           )}
         </Stack>

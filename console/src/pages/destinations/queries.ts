@@ -3,6 +3,7 @@ import { workspacePath } from '../../frame/workspace.tsx';
 
 export type Destination = Schemas['Destination'];
 export type DestinationType = Schemas['DestinationType'];
+export type DestinationTypeDetails = Schemas['DestinationTypeDetails'];
 export type DestinationHealth = Schemas['DestinationHealth'];
 
 /** The parameters of a call of one destination. */
@@ -31,6 +32,20 @@ export const destinationTypesQuery = (workspaceId: string) => ({
     dataOf(
       api.GET('/api/v1/workspaces/{workspaceId}/destination-types', { params: workspacePath(workspaceId) }),
     ),
+  staleTime: NEVER_STALE,
+});
+
+/** One type with its settings, its actions and their fields. */
+export const destinationTypeQuery = (workspaceId: string, type: string) => ({
+  queryKey: ['destination-type', workspaceId, type],
+  queryFn: () => {
+    const { path, header } = workspacePath(workspaceId);
+    return dataOf(
+      api.GET('/api/v1/workspaces/{workspaceId}/destination-types/{type}', {
+        params: { path: { ...path, type }, header },
+      }),
+    );
+  },
   staleTime: NEVER_STALE,
 });
 

@@ -25,8 +25,14 @@ export function destinationListSearchOf(search: RawSearch) {
 export type DestinationListSearch = ReturnType<typeof destinationListSearchOf>;
 
 export function newDestinationSearchOf(search: RawSearch) {
-  return stated({ type: textIn(search, 'type'), q: textIn(search, 'q') });
+  return stated({
+    type: textIn(search, 'type'),
+    q: textIn(search, 'q'),
+    category: textIn(search, 'category'),
+  });
 }
+
+export type NewDestinationSearch = ReturnType<typeof newDestinationSearchOf>;
 
 export function destinationSearchOf(search: RawSearch) {
   return stated({

@@ -12,7 +12,7 @@ const SAMPLE_POLL_MS = 3_000;
 
 /** Waits for the first event of a key, then links to it. The page of the key polls `last_used_at`. */
 export function FirstEvent({
-  writeKey: { id, status, last_used_at, environment },
+  writeKey: { id, status, last_used_at, environment, webhooks_only },
 }: {
   readonly writeKey: WriteKey;
 }) {
@@ -26,7 +26,10 @@ export function FirstEvent({
         icon={<Loader size={16} aria-hidden />}
         title="Waiting for the first event …"
       >
-        Run a snippet below. This turns green by itself when the event arrives.
+        {webhooks_only
+          ? 'Enter the address below at the service that sends, and let it send a test.'
+          : 'Run a snippet below.'}{' '}
+        This turns green by itself when the event arrives.
       </Alert>
     );
   if (last_used_at === null) return null;

@@ -8,41 +8,58 @@ import { useCreateForm, useEditForm } from '../../shared/forms/use-api-form.ts';
 import { notifyDone } from '../../shared/notify.ts';
 import { QueryState } from '../../shared/query-state.tsx';
 import type { Source } from './queries.ts';
+import {
+  WebhookFields,
+  type WebhookValues,
+  webhookFieldOf,
+  webhookOf,
+  webhookValuesOf,
+} from './source-webhook.tsx';
 
 const KINDS = ['web', 'ios', 'android', 'server', 'warehouse'];
 
-interface Values {
+interface Values extends WebhookValues {
   readonly name: string;
   readonly type: string;
   readonly description: string;
 }
 
-const bodyOf = ({ description, ...rest }: Values) => ({
-  ...rest,
-  description: description === '' ? null : description,
+const bodyOf = (values: Values, storedSecrets: number) => ({
+  name: values.name,
+  type: values.type,
+  description: values.description === '' ? null : values.description,
+  webhook: webhookOf(values, storedSecrets),
 });
 
-export function NewSource({ onClose }: { readonly onClose: () => void }) {
+interface NewProps {
+  readonly onClose: () => void;
+  /** Called with a source that receives webhooks: it needs an address next. */
+  readonly onReceiver: (source: Source) => void;
+}
+
+export function NewSource({ onClose, onReceiver }: NewProps) {
   const workspaceId = useWorkspaceId();
   const queries = useQueryClient();
   const state = useCreateForm<Values, Source>({
-    initialValues: { name: '', type: 'web', description: '' },
+    initialValues: { name: '', type: 'web', description: '', ...webhookValuesOf(null) },
+    fieldOf: webhookFieldOf,
     send: (values) =>
       dataOf(
         api.POST('/api/v1/workspaces/{workspaceId}/sources', {
           params: workspacePath(workspaceId),
-          body: bodyOf(values),
+          body: bodyOf(values, 0),
         }),
       ),
-    onSent: ({ name }) => {
+    onSent: (source) => {
       void queries.invalidateQueries({ queryKey: ['sources', workspaceId] });
-      notifyDone(`The source "${name}" is created.`);
-      onClose();
+      notifyDone(`The source "${source.name}" is created.`);
+      if (source.webhook === null) onClose();
+      else onReceiver(source);
     },
   });
   return (
     <ApiFormFrame isOfTab state={state} submitLabel="Create source" onCancel={onClose}>
-      <Fields form={state.form} />
+      <Fields form={state.form} storedSecrets={0} />
     </ApiFormFrame>
   );
 }
@@ -78,9 +95,19 @@ function EditForm({ stored, onClose }: { readonly stored: Versioned<Source>; rea
   const queries = useQueryClient();
   const { id, workspace_id } = stored.value;
   const { header } = workspacePath(workspace_id);
+  const { webhook } = stored.value;
+  /** Those of another kind are not kept. */
+  const secretsOf = (values: Values) =>
+    webhook?.kind === values.webhook_kind ? (webhook?.secrets.length ?? 0) : 0;
   const state = useEditForm<Source, Values>({
     stored,
-    valuesOf: ({ name, type, description }) => ({ name, type, description: description ?? '' }),
+    valuesOf: ({ name, type, description, webhook }) => ({
+      name,
+      type,
+      description: description ?? '',
+      ...webhookValuesOf(webhook),
+    }),
+    fieldOf: webhookFieldOf,
     save: (values, etag) =>
       versionedOf(
         api.PATCH('/api/v1/workspaces/{workspaceId}/sources/{sourceId}', {
@@ -88,7 +115,7 @@ function EditForm({ stored, onClose }: { readonly stored: Versioned<Source>; rea
             header: { ...header, 'If-Match': etag },
             path: { workspaceId: workspace_id, sourceId: id },
           },
-          body: bodyOf(values),
+          body: bodyOf(values, secretsOf(values)),
         }),
       ),
     reload: () => readSource(workspace_id, id),
@@ -99,13 +126,25 @@ function EditForm({ stored, onClose }: { readonly stored: Versioned<Source>; rea
     },
   });
   return (
-    <ApiFormFrame isOfTab state={state} submitLabel="Save" onCancel={onClose} labels={{ type: 'Kind' }}>
-      <Fields form={state.form} />
+    <ApiFormFrame
+      isOfTab
+      state={state}
+      submitLabel="Save"
+      onCancel={onClose}
+      labels={{ type: 'Kind', webhook_kind: 'Receives webhooks of' }}
+      renderValue={(field, value) => (field === 'secret' ? 'another one' : String(value))}
+    >
+      <Fields form={state.form} storedSecrets={secretsOf(state.form.getValues())} />
     </ApiFormFrame>
   );
 }
 
-function Fields({ form }: { readonly form: UseFormReturnType<Values> }) {
+interface FieldsProps {
+  readonly form: UseFormReturnType<Values>;
+  readonly storedSecrets: number;
+}
+
+function Fields({ form, storedSecrets }: FieldsProps) {
   return (
     <>
       <TextInput label="Name" withAsterisk data-autofocus {...form.getInputProps('name')} />
@@ -116,6 +155,7 @@ function Fields({ form }: { readonly form: UseFormReturnType<Values> }) {
         data={KINDS}
         {...form.getInputProps('type')}
       />
+      <WebhookFields form={form} stored={storedSecrets} />
       <Textarea label="Description" autosize minRows={2} maxRows={8} {...form.getInputProps('description')} />
     </>
   );

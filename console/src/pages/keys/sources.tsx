@@ -15,6 +15,8 @@ import { DayCountCell, type DayCounts, useDayCounts } from './day-counts.tsx';
 import type { Source } from './queries.ts';
 import type { KeyFilter } from './search.ts';
 import { EditSource, NewSource } from './source-form.tsx';
+import { WEBHOOK_KINDS } from './source-webhook.tsx';
+import { MakeAddress } from './webhook-address.tsx';
 
 const PAGE = 50;
 
@@ -28,6 +30,8 @@ export function Sources({ filter: { q, sort, cursor }, onFilter }: Props) {
   const isEditor = useMay('editor');
   const [isNew, { open, close }] = useDisclosure(false);
   const [edited, setEdited] = useState<Source>();
+  const [receiver, setReceiver] = useState<Source>();
+  const isAdmin = useMay('admin');
   const dayCounts = useDayCounts(workspaceId, 'source');
   const create = isEditor && (
     <Button leftSection={<PlusIcon aria-hidden />} onClick={open}>
@@ -58,7 +62,7 @@ export function Sources({ filter: { q, sort, cursor }, onFilter }: Props) {
         }
         search={{ ...(q && { q }), ...(sort && { sort }), ...(cursor && { cursor }) }}
         onSearch={onFilter}
-        columns={columnsOf(dayCounts, isEditor, setEdited)}
+        columns={columnsOf(dayCounts, isEditor, setEdited, isAdmin ? setReceiver : undefined)}
         rowKey={({ id }) => id}
         minWidth={860}
         filters={<Box ml="auto">{create}</Box>}
@@ -73,7 +77,21 @@ export function Sources({ filter: { q, sort, cursor }, onFilter }: Props) {
         }
       />
       <Modal opened={isNew} onClose={close} title="Create a source" closeOnClickOutside={false}>
-        <NewSource onClose={close} />
+        <NewSource
+          onClose={close}
+          onReceiver={(source) => {
+            close();
+            if (isAdmin) setReceiver(source);
+          }}
+        />
+      </Modal>
+      <Modal
+        opened={receiver !== undefined}
+        onClose={() => setReceiver(undefined)}
+        title="Make its address"
+        closeOnClickOutside={false}
+      >
+        {receiver !== undefined && <MakeAddress source={receiver} onClose={() => setReceiver(undefined)} />}
       </Modal>
       <Modal
         opened={edited !== undefined}
@@ -91,10 +109,12 @@ function columnsOf(
   dayCounts: DayCounts,
   isEditor: boolean,
   edit: (source: Source) => void,
+  receive: ((source: Source) => void) | undefined,
 ): readonly Column<Source>[] {
   return [
     { title: 'Name', sort: 'name', cell: ({ name }) => <Text fw={500}>{name}</Text> },
     { title: 'Kind', cell: ({ type }) => type },
+    { title: 'Webhooks of', cell: ({ webhook }) => (webhook === null ? '' : WEBHOOK_KINDS[webhook.kind]) },
     {
       title: 'Description',
       cell: ({ description }) => (
@@ -126,7 +146,13 @@ function columnsOf(
       ? [
           {
             title: 'Actions',
-            cell: (source: Source) => <Actions source={source} onEdit={() => edit(source)} />,
+            cell: (source: Source) => (
+              <Actions
+                source={source}
+                onEdit={() => edit(source)}
+                {...(receive && source.webhook !== null && { onReceive: () => receive(source) })}
+              />
+            ),
           },
         ]
       : []),
@@ -136,9 +162,12 @@ function columnsOf(
 function Actions({
   source: { id, workspace_id, name },
   onEdit,
+  onReceive,
 }: {
   readonly source: Source;
   readonly onEdit: () => void;
+  /** Present where it receives webhooks. */
+  readonly onReceive?: () => void;
 }) {
   const queries = useQueryClient();
   const remove = async () => {
@@ -150,6 +179,11 @@ function Actions({
   };
   return (
     <Group gap="xs" wrap="nowrap">
+      {onReceive !== undefined && (
+        <Button size="xs" variant="default" onClick={onReceive} aria-label={`Make an address for ${name}`}>
+          Make an address
+        </Button>
+      )}
       <Button size="xs" variant="default" onClick={onEdit} aria-label={`Edit ${name}`}>
         Edit
       </Button>

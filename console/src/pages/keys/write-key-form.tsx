@@ -38,6 +38,7 @@ function WriteKeyForm({ onCancel, onCreated }: FormProps) {
       environment: 'production' as Environment,
       source_id: null as string | null,
       collect_ip: false,
+      webhooks_only: false,
       pubsub_topic: '',
     },
     send: ({ pubsub_topic, ...body }) =>
@@ -84,6 +85,13 @@ function WriteKeyForm({ onCancel, onCreated }: FormProps) {
         data={sources.map(({ id, name, type }) => ({ value: id, label: `${name} (${type})` }))}
         {...form.getInputProps('source_id')}
       />
+      {sources.some(({ id, webhook }) => webhook !== null && id === form.getValues().source_id) && (
+        <Switch
+          label="Webhooks only"
+          description="It is in the address for the other service, and is accepted nowhere else."
+          {...form.getInputProps('webhooks_only', { type: 'checkbox' })}
+        />
+      )}
       <Switch
         label="Keep the sender's IP address"
         description="Events that have none get context.ip. Addresses are personal data. It cannot be changed later."

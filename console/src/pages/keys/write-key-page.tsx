@@ -106,6 +106,25 @@ function Sending({ writeKey, rawKey }: SendingProps) {
             label="the address"
             block
           />
+          <Text size="sm">
+            Each request is a track event with the payload as its properties. A{' '}
+            <TextLink
+              underline="always"
+              to="/w/$workspaceId/transformations/new"
+              params={{ workspaceId: writeKey.workspace_id }}
+            >
+              transformation
+            </TextLink>{' '}
+            makes it an identify or another event; mappings of{' '}
+            <TextLink
+              underline="always"
+              to="/w/$workspaceId/destinations"
+              params={{ workspaceId: writeKey.workspace_id }}
+            >
+              destinations
+            </TextLink>{' '}
+            find the payload below <Code>$.properties</Code>.
+          </Text>
         </Stack>
       )}
       {!webhooks_only && (
@@ -134,7 +153,8 @@ function Sending({ writeKey, rawKey }: SendingProps) {
 }
 
 function About({ writeKey }: { readonly writeKey: WriteKey }) {
-  const { environment, key_prefix, source_id, collect_ip, pubsub_topic, created_at, last_used_at } = writeKey;
+  const { environment, key_prefix, source_id, collect_ip, webhooks_only, pubsub_topic } = writeKey;
+  const { created_at, last_used_at } = writeKey;
   const rows: readonly (readonly [string, ReactNode])[] = [
     ['Key', <Code key="key">{key_prefix}…</Code>],
     [
@@ -145,6 +165,7 @@ function About({ writeKey }: { readonly writeKey: WriteKey }) {
       </Group>,
     ],
     ['Source', source_id === null ? 'none' : <SourceName key="source" id={source_id} />],
+    ['Accepts', webhooks_only ? 'webhooks of its source, and nothing else' : 'events'],
     ['IP addresses', collect_ip ? 'kept as context.ip' : 'not kept'],
     ['Topic', <Code key="topic">{pubsub_topic}</Code>],
     ['Created', <Timestamp key="created" value={created_at} />],

@@ -1,0 +1,109 @@
+import { Button, Group, Stack, Text, TextInput } from '@mantine/core';
+import { useState } from 'react';
+import { plural } from '../../../shared/quantities.ts';
+import { type ActionField, applies, isRequired, pointerOf } from './subscription-draft.ts';
+import { NONE, type ObjectDraft } from './value-draft.ts';
+import { type MappingAccess, ValueInput } from './value-input.tsx';
+
+interface Props {
+  /** The field whose members they are. */
+  readonly field: Pick<ActionField, 'label' | 'fields' | 'open'>;
+  readonly draft: ObjectDraft;
+  readonly onChange: (draft: ObjectDraft) => void;
+  /** JSON pointer below the mapping. */
+  readonly path: string;
+  readonly access: MappingAccess;
+}
+
+/** The members of an object: those that are set or required, and on request the others that apply. */
+export function MemberFields({ field, draft, onChange, path, access }: Props) {
+  const [isComplete, setIsComplete] = useState(false);
+  const [shownAtFirst] = useState(() => new Set(Object.keys(draft.members)));
+  const { fields: known = [] } = field;
+  const others = Object.keys(draft.members).filter((key) => !known.some((one) => one.field === key));
+  const fields = [
+    ...known.filter(
+      (one) =>
+        draft.members[one.field] !== undefined || (one.hidden !== true && applies(one, access.mapping)),
+    ),
+    ...others.map((key): ActionField => ({ field: key, label: key, type: 'string' })),
+  ];
+  const isShown = (one: ActionField) =>
+    isComplete ||
+    shownAtFirst.has(one.field) ||
+    draft.members[one.field] !== undefined ||
+    isRequired(one, access.mapping) ||
+    access.errorOf(path + pointerOf(one.field), true) !== undefined;
+  const left = fields.filter((one) => !isShown(one)).length;
+  return (
+    <Stack gap="md">
+      {fields.filter(isShown).map((one) => (
+        <ValueInput
+          key={one.field}
+          field={one}
+          draft={draft.members[one.field] ?? NONE}
+          onChange={(next) => onChange({ mode: 'object', members: { ...draft.members, [one.field]: next } })}
+          path={path + pointerOf(one.field)}
+          access={access}
+        />
+      ))}
+      {left > 0 && (
+        <Group>
+          <Button size="xs" variant="default" onClick={() => setIsComplete(true)}>
+            Show {plural(left, 'more field')}
+          </Button>
+        </Group>
+      )}
+      {fields.length === 0 && field.open !== true && known.length > 0 && (
+        <Text size="sm" c="dimmed">
+          No field applies.
+        </Text>
+      )}
+      {(field.open === true || known.length === 0) && !access.disabled && (
+        <NewMember
+          label={field.label}
+          taken={fields.map((one) => one.field)}
+          onAdd={(name) =>
+            onChange({ mode: 'object', members: { ...draft.members, [name]: { mode: 'path', text: '' } } })
+          }
+        />
+      )}
+    </Stack>
+  );
+}
+
+interface NewProps {
+  readonly label: string;
+  readonly taken: readonly string[];
+  readonly onAdd: (name: string) => void;
+}
+
+function NewMember({ label, taken, onAdd }: NewProps) {
+  const [name, setName] = useState('');
+  const isTaken = taken.includes(name);
+  const canAdd = name !== '' && !isTaken && !name.startsWith('@');
+  const add = () => {
+    onAdd(name);
+    setName('');
+  };
+  return (
+    <Group gap="xs" align="flex-start">
+      <TextInput
+        aria-label={`Name of a new member of ${label}`}
+        placeholder="Another name"
+        autoComplete="off"
+        error={isTaken ? 'is there already' : undefined}
+        value={name}
+        onChange={({ currentTarget }) => setName(currentTarget.value)}
+        onKeyDown={(event) => {
+          if (event.key !== 'Enter') return;
+          event.preventDefault(); // it would save the form
+          if (canAdd) add();
+        }}
+      />
+      <Button variant="default" disabled={!canAdd} onClick={add}>
+        Add
+      </Button>
+    </Group>
+  );
+}
