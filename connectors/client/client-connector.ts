@@ -389,6 +389,8 @@ export interface PartResult {
    * smaller parts. For a part of one: the refusal is about that delivery and not about the destination.
    */
   readonly mayBeSplit: boolean;
+  /** The result of each delivery, where the response tells them apart: nothing of the part is sent again. */
+  readonly each?: readonly DeliveryResult[];
 }
 
 interface SendInPartsOptions {
@@ -422,7 +424,12 @@ export async function sendInParts(
   const parts = [batch];
   // Parts are appended during the iteration.
   for (const part of parts) {
-    const { result, mayBeSplit } = await send(part);
+    const { result, mayBeSplit, each } = await send(part);
+    if (each !== undefined) {
+      for (const [at, delivery] of part.entries()) results.set(delivery, each[at] ?? result);
+      fruitless = Number.NEGATIVE_INFINITY;
+      continue;
+    }
     if (part.length > 1 && mayBeSplit) {
       parts.push(...partsOf(part, hasTimeToHalve() ? Math.ceil(part.length / 2) : 1));
     } else {

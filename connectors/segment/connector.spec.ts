@@ -1,45 +1,61 @@
 import { type CanonicalEvent, type JsonObject, NO_LOGGER, NO_METRICS, Unavailable } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { createConnectors } from '../registry.ts';
-import { classifyActions, segmentEvent } from './connector.ts';
+import { classifyUnit, segmentEvent, worstOf } from './connector.ts';
+import type { ActionOutcome } from './messages.ts';
 import { sizeFaults } from './settings.ts';
 
+const SENT = { events: [0], method: 'POST', url: 'https://api.example.com/' };
 const answered = (status: number, excerpt = '', retryAfter?: string) => ({
+  ...SENT,
   answer: { status, excerpt, retryAfter, refusal: undefined },
 });
+type Requests = Parameters<typeof classifyUnit>[2];
+/** The result of an event that some actions took. */
+const resultOf = (
+  units: readonly (Pick<ActionOutcome, 'error'> & { action: string; requests: Requests })[],
+  secrets: readonly string[] = [],
+) =>
+  worstOf(
+    units.map(({ action, requests, ...outcome }, subscription) => {
+      const unit = { subscription, action, events: [0] };
+      const { each, result } = classifyUnit(unit, { unit: subscription, ...outcome }, requests, secrets, 0);
+      return each[0] ?? result;
+    }),
+  );
 
 describe('the result of the actions', () => {
   it('is tried again where the pack waited no longer, although the call had time left', () => {
     const error = { name: 'TimeoutError', message: 'timed out' };
-    const verdict = classifyActions([{ action: 'track', requests: 1, error }], [{}], [], 0);
+    const verdict = resultOf([{ action: 'track', error, requests: [SENT] }]);
     expect(verdict).toEqual({ outcome: 'retry', reason: 'timed out' });
   });
 
   it('for the rate asks for fewer requests; that of another action beside it uses a retry step', () => {
-    const busy = { action: 'track', requests: 1, error: { name: 'HTTPError', status: 429, message: 'no' } };
-    const down = {
-      action: 'identify',
-      requests: 1,
-      error: { name: 'HTTPError', status: 500, message: 'no' },
-    };
-    const verdict = classifyActions([busy], [answered(429, '', '4')], [], 0);
-    expect(verdict).toMatchObject({ outcome: 'retry', throttled: true, afterMs: 4_000 });
-    const both = classifyActions([busy, down], [answered(429, '', '4'), answered(500)], [], 0);
+    const error = { name: 'HTTPError', message: 'no' };
+    const busy = { action: 'track', error, requests: [answered(429, '', '4')] };
+    const down = { action: 'identify', error, requests: [answered(500)] };
+    expect(resultOf([busy])).toMatchObject({ outcome: 'retry', throttled: true, afterMs: 4_000 });
+    const both = resultOf([busy, down]);
     expect(both).toMatchObject({ outcome: 'retry', status: 500 });
     expect(both).not.toHaveProperty('throttled');
   });
 
   it('was the answer 400 of the vendor, which was not asked: what the pack refuses is dead with its reason', () => {
     const error = { name: 'PayloadValidationError', status: 400, message: 'no email of key-77' };
-    const refused = { action: 'track', requests: 0, error };
-    expect(classifyActions([refused], [], ['key-77'], 0)).toEqual({
+    const refused = { action: 'track', requests: [], error };
+    expect(resultOf([refused], ['key-77'])).toEqual({
       outcome: 'dead',
       reason: 'not sent: track: no email of *** (PayloadValidationError)',
       local: true,
     });
-    const sent = { action: 'identify', requests: 1, error: { name: 'HTTPError', status: 403, message: '' } };
+    const sent = {
+      action: 'identify',
+      requests: [answered(403, 'no')],
+      error: { name: 'HTTPError', status: 403, message: '' },
+    };
     // The word of the vendor goes before a refusal of ours, and counts for its health.
-    expect(classifyActions([refused, sent], [answered(403, 'no')], [], 0)).toEqual({
+    expect(resultOf([refused, sent])).toEqual({
       outcome: 'dead',
       reason: 'identify answered 403',
       status: 403,
@@ -48,27 +64,35 @@ describe('the result of the actions', () => {
   });
 
   it('was delivered where no action made a request', () => {
-    expect(classifyActions([], [], [], 0)).toEqual({
-      outcome: 'unwanted',
-      reason: 'not sent: no action takes it',
-    });
-    expect(classifyActions([{ action: 'session', requests: 0 }], [], [], 0)).toEqual({
+    expect(resultOf([])).toEqual({ outcome: 'unwanted', reason: 'not sent: no action takes it' });
+    expect(resultOf([{ action: 'session', requests: [] }])).toEqual({
       outcome: 'unwanted',
       reason: 'not sent: session made no request of it',
     });
-    const [silent, loud] = [
-      { action: 'session', requests: 0 },
-      { action: 'track', requests: 2 },
-    ];
-    const both = classifyActions([loud, silent], [answered(200, 'a'), answered(202, 'b')], [], 0);
+    const both = resultOf([
+      { action: 'track', requests: [answered(200, 'a'), answered(202, 'b')] },
+      { action: 'session', requests: [] },
+    ]);
     expect(both).toEqual({ outcome: 'delivered', status: 202, response: 'b', recorded: true });
   });
 
   it('is what the pack reads in an answer of 2xx', () => {
     const error = { name: 'IntegrationError', status: 422, message: 'no such list' };
-    const verdict = classifyActions([{ action: 'add', requests: 1, error }], [answered(200, '{}')], [], 0);
+    const verdict = resultOf([{ action: 'add', error, requests: [answered(200, '{}')] }]);
     expect(verdict).toMatchObject({ outcome: 'dead', reason: 'add: no such list (IntegrationError)' });
     expect(verdict).not.toHaveProperty('local');
+  });
+});
+
+describe('an action that ends well after a failed request', () => {
+  it.each([
+    ['the last word is a 500', [answered(200), answered(500)], 'retry'],
+    ['the last word is a 404', [answered(404)], 'dead'],
+    ['one of several writes was lost', [answered(503), { ...answered(200), url: 'https://other' }], 'retry'],
+    ['the write was repeated', [answered(503), answered(200)], 'delivered'],
+    ['a look-up found nothing', [{ ...answered(404), method: 'GET' }, answered(200)], 'delivered'],
+  ])('was delivered: %s', (_, requests, outcome) => {
+    expect(resultOf([{ action: 'add', requests }])).toMatchObject({ outcome });
   });
 });
 

@@ -15,14 +15,28 @@ import {
   objectIn,
   type PersonDeletion,
   type SubscriptionPreview,
+  subjectOf,
   Unavailable,
   withDoubles,
 } from '@tributary/core';
 import { type Agent, type Dispatcher, request } from 'undici';
-import { type ConnectorCall, createClientConnector } from '../client/client-connector.ts';
+import {
+  type ConnectorCall,
+  createClientConnector,
+  type Part,
+  type PartResult,
+  sendInParts,
+} from '../client/client-connector.ts';
 import { ANNOUNCED_STATUS } from '../egress/response-heads.ts';
 import { NOT_VALID, STOPPED, Stopped, testResultOf } from '../failures.ts';
-import { classifyResponse, excerptOf, type HttpResponse, httpClient, secretTexts } from '../http/client.ts';
+import {
+  classifyResponse,
+  excerptOf,
+  type HttpResponse,
+  httpClient,
+  mayConcernSome,
+  secretTexts,
+} from '../http/client.ts';
 import type { ConnectorContext, ConnectorKind } from '../kind.ts';
 import { memoizeByObject } from '../settings.ts';
 import { DEDUPLICATION } from './deduplication.ts';
@@ -30,10 +44,22 @@ import definitions from './definitions.json' with { type: 'json' };
 import type { Definition } from './definitions.ts';
 import { hasDetails, keepDetails } from './details.ts';
 import { isHostOf } from './hosts.ts';
-import type { ActionOutcome, HttpAnswer, HttpSent, RecordedPreview, VendorCall } from './messages.ts';
+import type {
+  ActionOutcome,
+  EventOutcome,
+  HttpAnswer,
+  HttpSent,
+  Progress,
+  RecordedPreview,
+  SubjectEvent,
+  Unit,
+  UnitRequest,
+  VendorCall,
+} from './messages.ts';
 import { type Job, PackHost } from './pack-process.ts';
 import { maskedRequest, maskedText, maskedValue } from './preview.ts';
 import { createSegmentReader, describeDestination, type SegmentSettings } from './settings.ts';
+import { itemsAt } from './units.ts';
 import { type Refusal, refusalIn } from './vendor-answers.ts';
 import {
   audienceOf,
@@ -108,9 +134,6 @@ async function readDetails(
 
 type RunTask = Exclude<Job['task'], { readonly op: 'describe' | 'match' }>;
 
-/** One event for each call: an event is at least one request, and rate limits count calls. */
-const LIMITS = { events: 1 };
-
 const NOT_ITS_HOST = {
   outcome: 'dead',
   reason: 'not sent: the settings lead to a host that is none of the destination',
@@ -144,20 +167,16 @@ export function createSegmentConnector(
   /** Called with the requests of trials, by the destination that the trial is for. */
   const observers = new WeakMap<ConnectorDestination, (sent: HttpSent, answer?: HttpAnswer) => void>();
 
-  const run = async (
-    task: RunTask,
-    agent: Agent,
-    secrets: readonly string[],
-    call: ConnectorCall,
-  ): Promise<Called> => {
+  /** Runs a job. What was told of it counts also where it did not end. */
+  const run = async (task: RunTask, agent: Agent, secrets: readonly string[], call: ConnectorCall) => {
     const { workspaceId } = call.destination;
-    const sentRequests: SentRequest[] = [];
+    const events = 'events' in task ? task.events : [];
+    const ran = new PackRun(events.length);
     // Aborts requests that are still under way when the job has ended or its process was lost.
     const over = new AbortController();
     const signal = AbortSignal.any([call.deadline.signal, over.signal]);
-    const send = async (sent: HttpSent) => {
-      const about: SentRequest = {};
-      sentRequests.push(about);
+    const send = async ({ unit, events: carried, sent }: UnitRequest) => {
+      const about = ran.began(unit, { events: carried, method: sent.method, url: sent.url });
       if (!isHostOf(definition.hosts, task.settings, new URL(sent.url).hostname)) {
         about.failure = NOT_ITS_HOST;
         throw new Stopped('the request goes to another host');
@@ -167,7 +186,11 @@ export function createSegmentConnector(
         throw new Stopped('the request is about something else');
       }
       try {
-        const keyed = task.op === 'run' ? withKeyInBody(sent, destination, task.event) : sent;
+        const keyed = withKeysInBody(
+          sent,
+          destination,
+          itemsAt(events, carried).map(({ event }) => event),
+        );
         const observe = observers.get(call.destination);
         const forwarded = forwardRequest(agent, { ...keyed, url: rewriteUrl(sent.url) }, signal);
         if (observe !== undefined)
@@ -183,40 +206,58 @@ export function createSegmentConnector(
         throw error;
       }
     };
+    const job = {
+      task,
+      send,
+      begin: () => ran.begin(),
+      progress: (progress: Progress) => ran.progress(progress),
+    };
     try {
-      const { outcomes } = await host.run(workspaceId, { task, send }, signal);
-      const result = classifyActions(outcomes, sentRequests, secrets, context.clock());
-      const output = maskedValue(outcomes[0]?.output ?? null, secrets);
-      return { result, output, refusal: refusalOf(sentRequests.at(-1), context.clock()) };
+      await host.run(workspaceId, job, signal);
     } catch (error) {
-      return { result: call.failed(error), output: null };
+      ran.failure = call.failed(error);
     } finally {
       over.abort(new Stopped('the job is over'));
     }
+    return ran;
   };
 
   const connector = createClientConnector<SegmentSettings, Agent>(context, {
     readSettings,
-    limits: () => LIMITS,
+    limits: ({ limits }) => limits,
     ...httpClient(context),
 
     async send(agent, settings, batch, call) {
       const secrets = secretsOf(settings);
-      const tasks = batch.map((delivery) => ({
-        op: 'run' as const,
-        ...subscriptionsTask(definition, settings, delivery, call.destination),
-      }));
-      const called = await Promise.all(tasks.map((task) => run(task, agent, secrets, call)));
-      return called.map(({ result }) => result);
+      const common = { op: 'run', ...subscriptionsTask(definition, settings) } as const;
+      const events = batch.map((delivery) => packEvent(definition, delivery, call.destination));
+      const eventOf = new Map(batch.map((delivery, at) => [delivery, events[at]]));
+      const ran = await run({ ...common, events }, agent, secrets, call);
+      const results = batch.map((): DeliveryResult[] => []);
+      for (const [number, { subscription, events: numbers }] of ran.units.entries()) {
+        const verdict = ran.verdictOf(number, secrets, context.clock());
+        const told = new Map(numbers.map((at, place) => [at, verdict.each[place]]));
+        const open = numbers.filter((at) => told.get(at) === undefined);
+        const part = open.flatMap((at) => batch[at] ?? []);
+        const narrowed = await narrow(part, verdict, call, async (some) => {
+          const own = some.flatMap((delivery) => eventOf.get(delivery) ?? []);
+          const again = await run({ ...common, events: own, only: subscription }, agent, secrets, call);
+          return again.verdictOf(0, secrets, context.clock());
+        });
+        for (const [place, at] of open.entries()) told.set(at, narrowed[place]);
+        for (const at of numbers) results[at]?.push(told.get(at) ?? LOST);
+      }
+      return results.map((own) => (own.length > 0 ? worstOf(own) : ran.ofNoUnit));
     },
 
     async test(agent, settings, call) {
       const secrets = secretsOf(settings);
       const task = { op: 'test', ...ofDestination(definition, settings) } as const;
-      const { result } = await run(task, agent, secrets, call);
+      const ran = await run(task, agent, secrets, call);
+      const { isEnded, status } = ran.test;
       // Some tests look at the settings alone, and a good answer is of no interest.
-      if (result.outcome !== 'delivered' && result.outcome !== 'unwanted') return testResultOf(result);
-      return result.status === undefined ? { ok: true } : { ok: true, status: result.status };
+      if (isEnded) return { ok: true, ...(status === undefined ? {} : { status }) };
+      return testResultOf(ran.verdictOf(0, secrets, context.clock()).result);
     },
   });
 
@@ -225,9 +266,10 @@ export function createSegmentConnector(
     call: VendorCall,
     options: { readonly signal: AbortSignal },
   ): Promise<Called> => {
-    const ended = await connector.once(target, options, (agent, settings, made) => {
+    const ended = await connector.once(target, options, async (agent, settings, made) => {
+      const secrets = secretsOf(settings);
       const task = { op: 'call', call, ...ofDestination(definition, settings) } as const;
-      return run(task, agent, secretsOf(settings), made);
+      return (await run(task, agent, secrets, made)).called(secrets, context.clock());
     });
     return 'done' in ended ? ended.done : { result: ended.failed, output: null };
   };
@@ -266,10 +308,13 @@ export function createSegmentConnector(
       if (settings === undefined) throw new InvalidInput(NOT_VALID);
       const secrets = secretsOf(settings);
       const { message_id } = event;
-      const common = subscriptionsTask(definition, settings, { event, message_id, index: 0 }, target);
-      const task = { op: 'preview' as const, ...common };
+      const previewed = packEvent(definition, { event, message_id, index: 0 }, target);
+      const common = subscriptionsTask(definition, settings);
+      const task = { op: 'preview', ...common, events: [previewed] } as const;
       const { previews } = await host.run(target.workspaceId, { task, send: refuseToSend }, signal);
-      return previews.map((preview) => shownPreview(definition, preview, common, secrets));
+      return previews.map((preview) =>
+        shownPreview(definition, preview, { settings: common.settings, event: previewed.event }, secrets),
+      );
     },
     async countMatches(target, events, { signal }) {
       const settings = readSettings(target.settings);
@@ -309,21 +354,25 @@ function ofDestination({ destination, authorization }: Definition, { own }: Segm
   return { destination, settings: own, ...(authorization === undefined ? {} : { authorization }) };
 }
 
-function subscriptionsTask(
-  definition: Definition,
-  settings: SegmentSettings,
+function subscriptionsTask(definition: Definition, settings: SegmentSettings) {
+  const { presets, subscriptions } = settings;
+  return {
+    ...ofDestination(definition, settings),
+    presets: presets.filter((preset) => definition.presets.some((one) => one.name === preset)),
+    subscriptions,
+  };
+}
+
+function packEvent(
+  { type, integrations: names }: Definition,
   delivery: EventOfDelivery,
   { id, name = '' }: ConnectorDestination,
-) {
-  const { type, presets: known, integrations: names } = definition;
-  const { presets, subscriptions } = settings;
+): SubjectEvent {
   const event: JsonObject = { ...segmentEvent(delivery.event), messageId: messageIdOf(delivery) };
   const integrations = objectIn(event.integrations);
   const options = integrationFor(integrations, { id, name, type });
   return {
-    ...ofDestination(definition, settings),
-    presets: presets.filter((preset) => known.some((one) => one.name === preset)),
-    subscriptions,
+    subject: subjectOf(delivery.event),
     // Mappings read the options of a destination under the name that it has at Segment.
     event: isObject(options)
       ? {
@@ -362,6 +411,29 @@ function shownRequest(
   return { ...request, response: { status: answer.status, body } };
 }
 
+/** The results of the deliveries of a call that were not told apart: narrowed down where it was refused as a whole. */
+async function narrow(
+  deliveries: readonly Delivery[],
+  { result, mayBeSplit }: UnitVerdict,
+  { hasTimeToHalve }: ConnectorCall,
+  sendAgain: (part: Part) => Promise<UnitVerdict>,
+): Promise<readonly DeliveryResult[]> {
+  const [first, ...rest] = deliveries;
+  if (first === undefined || rest.length === 0 || !mayBeSplit) return deliveries.map(() => result);
+  const whole: Part = [first, ...rest];
+  return sendInParts(whole, {
+    hasTimeToHalve,
+    async send(part) {
+      if (part === whole) return { result, mayBeSplit };
+      const verdict = await sendAgain(part);
+      const isTold = verdict.each.some((one) => one !== undefined);
+      return isTold
+        ? { ...verdict, each: part.map((_, at) => verdict.each[at] ?? verdict.result) }
+        : { result: verdict.result, mayBeSplit: verdict.mayBeSplit };
+    },
+  });
+}
+
 /** A preview with the requests as they would be sent, without secrets. */
 function shownPreview(
   { destination, hosts: patterns }: Definition,
@@ -375,7 +447,7 @@ function shownPreview(
     action,
     matches,
     payload: maskedValue(payload, secrets),
-    requests: requests.map((sent) => maskedRequest(withKeyInBody(sent, destination, event), secrets)),
+    requests: requests.map((sent) => maskedRequest(withKeysInBody(sent, destination, [event]), secrets)),
     error: strays ? NOT_ITS_HOST.reason : error === null ? null : maskedText(error, secrets),
   };
 }
@@ -389,18 +461,27 @@ function messageIdOf({ message_id, index, replay, idempotency_key }: EventOfDeli
   return replay === undefined || idempotency_key !== undefined ? output : `${output}:${replay}`;
 }
 
-/** The request with the id as the vendor's key of deduplication in its body, where the pack has no field for that. */
-function withKeyInBody(sent: HttpSent, destination: string, event: JsonObject): HttpSent {
-  const messageId = String(event.messageId);
+/**
+ * The request with the ids of the events that it carries as the vendor's keys of deduplication in its body, where the pack has
+ * no field for that.
+ */
+function withKeysInBody(sent: HttpSent, destination: string, events: readonly JsonObject[]): HttpSent {
   const member = DEDUPLICATION[destination]?.member;
-  if (member === undefined || sent.body === '') return sent;
+  const [first] = events;
+  if (member === undefined || first === undefined || sent.body === '') return sent;
   const body = JSON.parse(Buffer.from(sent.body, 'base64').toString('utf8')) as Json;
+  const { batch } = objectIn(body);
+  // One event may make several in the body; those of several events stand in their order.
+  if (events.length > 1 && (!Array.isArray(batch) || batch.length !== events.length)) return sent;
   const keyOf = (at: number) => {
-    if (member !== 'uuid') return at === 0 ? messageId : `${messageId}:${at}`;
-    return at === 0 && isUuid(messageId) ? messageId.toLowerCase() : nameId('message', messageId, String(at));
+    const [event, part] = events.length > 1 ? [events[at], 0] : [first, at];
+    const messageId = String(event?.messageId);
+    if (member !== 'uuid') return part === 0 ? messageId : `${messageId}:${part}`;
+    return part === 0 && isUuid(messageId)
+      ? messageId.toLowerCase()
+      : nameId('message', messageId, String(part));
   };
   const keyed = (event: Json, at: number) => (isObject(event) ? { [member]: keyOf(at), ...event } : event);
-  const { batch } = objectIn(body);
   const whole = Array.isArray(batch) ? { ...objectIn(body), batch: batch.map(keyed) } : keyed(body, 0);
   return { ...sent, body: Buffer.from(JSON.stringify(whole)).toString('base64') };
 }
@@ -509,13 +590,19 @@ async function forwardRequest(
 
 /** A request of an action: its answer, or why there is none. */
 interface SentRequest {
+  /** Numbers of the events that it carries. */
+  readonly events: readonly number[];
+  readonly method: string;
+  readonly url: string;
   answer?: VendorAnswer;
   failure?: DeliveryResult;
 }
 
 interface VendorAnswer extends HttpResponse {
-  /** Set where an answer of 2xx says that nothing was stored. */
-  readonly refusal: Refusal | undefined;
+  /** Set where an answer of 2xx says that something was not stored. */
+  readonly refusal?: Refusal | undefined;
+  /** The places of the events in the request that were not stored, where it names them. */
+  readonly places?: readonly number[] | undefined;
 }
 
 function readAnswer(
@@ -524,12 +611,13 @@ function readAnswer(
   secrets: readonly string[],
 ): VendorAnswer {
   const bytes = Buffer.from(body, 'base64');
-  const isOk = status >= 200 && status < 300;
+  const refusal = status < 500 ? refusalIn(destination, bytes) : undefined;
   return {
     status,
     retryAfter: headers.find(([name]) => name === 'retry-after')?.[1],
     excerpt: withoutTokens(excerptOf(bytes, secrets)),
-    refusal: isOk ? refusalIn(destination, bytes) : undefined,
+    refusal: isOk(status) ? refusal : undefined,
+    places: refusal?.places,
   };
 }
 
@@ -538,22 +626,159 @@ function withoutTokens(text: string): string {
   return text.replace(/("access_token"\s*:\s*")[^"]*/g, '$1***');
 }
 
-/**
- * The result of a delivery, the worst result of its actions, which made `sentRequests` one after the other. `now` is epoch
- * ms.
- */
-export function classifyActions(
-  outcomes: readonly ActionOutcome[],
-  sentRequests: readonly SentRequest[],
+function isOk(status: number): boolean {
+  return status >= 200 && status < 300;
+}
+
+/** Its process told no outcome. */
+const LOST: DeliveryResult = { outcome: 'retry', reason: 'the process of the pack told no outcome' };
+const UNWANTED: DeliveryResult = { outcome: 'unwanted', reason: 'not sent: no action takes it' };
+
+/** The verdict of a unit. */
+interface UnitVerdict {
+  /** Of the events that are not told apart. */
+  readonly result: DeliveryResult;
+  readonly mayBeSplit: boolean;
+  /** By their places in the unit; undefined where an event is not told apart. */
+  readonly each: readonly (DeliveryResult | undefined)[];
+}
+
+/** What is known of a job while it runs, and after it. */
+export class PackRun {
+  /** Why it did not end. */
+  failure: DeliveryResult | undefined;
+  readonly #events: number;
+  #units: readonly Unit[] | undefined;
+  readonly #outcomes = new Map<number, ActionOutcome>();
+  readonly #requests = new Map<number, SentRequest[]>();
+
+  constructor(events: number) {
+    this.#events = events;
+  }
+
+  begin(): void {
+    this.#units = undefined;
+    this.#outcomes.clear();
+    this.#requests.clear();
+  }
+
+  progress({ units, outcomes }: Progress): void {
+    const isOurs = (at: number) => Number.isInteger(at) && at >= 0 && at < this.#events;
+    if (units?.every(({ events }) => events.every(isOurs)) === true) this.#units = units;
+    for (const outcome of outcomes) this.#outcomes.set(outcome.unit, outcome);
+  }
+
+  /** A request of the unit begins. */
+  began(unit: number, about: Pick<SentRequest, 'events' | 'method' | 'url'>): SentRequest {
+    const request: SentRequest = { ...about };
+    const requests = this.#requests.get(unit) ?? [];
+    requests.push(request);
+    this.#requests.set(unit, requests);
+    return request;
+  }
+
+  get units(): readonly Unit[] {
+    return this.#units ?? [];
+  }
+
+  /** The result of an event that no unit carries. */
+  get ofNoUnit(): DeliveryResult {
+    return this.#units === undefined ? (this.failure ?? LOST) : UNWANTED;
+  }
+
+  /** Of a connection test. */
+  get test(): { readonly isEnded: boolean; readonly status: number | undefined } {
+    const outcome = this.#outcomes.get(0);
+    const requests = this.#requests.get(0) ?? [];
+    const isRefused = requests.some(({ answer }) => answer?.refusal !== undefined);
+    const isEnded = outcome !== undefined && outcome.error === undefined && !isRefused;
+    return { isEnded, status: requests.at(-1)?.answer?.status };
+  }
+
+  /** Of a call beside deliveries. `now` is epoch ms. */
+  called(secrets: readonly string[], now: number): Called {
+    const refusal = refusalOf(this.#requests.get(0)?.at(-1), now);
+    const output = maskedValue(this.#outcomes.get(0)?.output ?? null, secrets);
+    return { result: this.verdictOf(0, secrets, now).result, output, refusal };
+  }
+
+  /** `now` is epoch ms. */
+  verdictOf(number: number, secrets: readonly string[], now: number): UnitVerdict {
+    const unit = this.#units?.[number];
+    const outcome = this.#outcomes.get(number);
+    if (unit === undefined || outcome === undefined)
+      return { result: this.failure ?? LOST, mayBeSplit: false, each: [] };
+    return classifyUnit(unit, outcome, this.#requests.get(number) ?? [], secrets, now);
+  }
+}
+
+/** The verdict of a unit by what the action says of each event, where it does, else by the answers to its requests. */
+export function classifyUnit(
+  unit: Unit,
+  { error, each = [] }: ActionOutcome,
+  requests: readonly SentRequest[],
   secrets: readonly string[],
   now: number,
-): DeliveryResult {
-  let at = 0;
-  const results = outcomes.map((outcome) => {
-    const own = sentRequests.slice(at, at + outcome.requests);
-    at += outcome.requests;
-    return classifyAction(outcome, own, secrets, now);
-  });
+): UnitVerdict {
+  const { action, events } = unit;
+  const common = classifyAction(action, error, requests, secrets, now);
+  const last = requests.at(-1)?.answer;
+  const isBelieved = isForEach(each, common.result, last);
+  const refused = refusedEvents(requests);
+  const toldOf = (event: number, said: EventOutcome | null): DeliveryResult | undefined => {
+    if (said !== null && said.status === undefined) return refusedHere(action, said.message, secrets);
+    if (said?.status !== undefined && isBelieved)
+      return isOk(said.status)
+        ? common.result.outcome === 'delivered'
+          ? common.result
+          : { outcome: 'delivered', status: said.status, recorded: true }
+        : refusedThere(action, said.status, said.message);
+    if (refused === undefined) return undefined;
+    return refused.events.has(event) ? common.result : refused.stored;
+  };
+  return { ...common, each: events.map((event, at) => toldOf(event, each[at] ?? null)) };
+
+  function refusedThere(name: string, status: number, message: string): DeliveryResult {
+    const excerpt = excerptOf(Buffer.from(message), secrets);
+    const answer = { status: Math.max(400, status), retryAfter: last?.retryAfter, excerpt };
+    const reason = excerpt === '' ? `${name} answered ${status}` : `${name}: ${excerpt}`;
+    return { ...asFailure(classifyResponse(answer, now)), status, reason };
+  }
+}
+
+/**
+ * Whether an action tells its events apart. Some say of each what holds for the answer as a whole, also of a refusal that one
+ * event has caused; and some take an answer that they do not understand for a success.
+ */
+function isForEach(
+  each: readonly (EventOutcome | null)[],
+  common: DeliveryResult,
+  last: VendorAnswer | undefined,
+): boolean {
+  const said = each.flatMap((one) => (one?.status === undefined ? [] : [{ ...one, status: one.status }]));
+  const [first] = said;
+  if (said.every(({ status }) => isOk(status))) return common.outcome === 'delivered';
+  const isOne = said.every(({ status, message }) => status === first?.status && message === first.message);
+  return !isOne || first?.status !== last?.status;
+}
+
+/** The events that an answer says were not stored, and the result of the others; undefined where it names none. */
+function refusedEvents(requests: readonly SentRequest[]) {
+  const [request, ...more] = requests.filter(({ method }) => method !== 'GET');
+  const { answer } = request ?? {};
+  const places = answer?.places;
+  if (request === undefined || answer === undefined || places === undefined || more.length > 0)
+    return undefined;
+  const events = new Set(places.flatMap((place) => request.events[place] ?? []));
+  return events.size === places.length ? { events, stored: delivered(answer) } : undefined;
+}
+
+function delivered({ status, excerpt }: VendorAnswer): DeliveryResult {
+  return { outcome: 'delivered', status, ...(excerpt === '' ? {} : { response: excerpt }), recorded: true };
+}
+
+/** The result of a delivery: the worst of its units. */
+export function worstOf(results: readonly DeliveryResult[]): DeliveryResult {
   const failed = results.filter(({ outcome }) => outcome === 'retry' || outcome === 'dead');
   const retried = failed.filter(({ outcome }) => outcome === 'retry');
   // A failure uses a retry step also beside a refusal for the rate, and the vendor's word goes before a refusal of ours.
@@ -563,28 +788,51 @@ export function classifyActions(
     failed.find((result) => !('local' in result)) ??
     failed[0];
   if (worst !== undefined) {
-    if (!('throttled' in worst) || failed.length === outcomes.length) return worst;
+    if (!('throttled' in worst) || failed.length === results.length) return worst;
     // The actions that succeeded are repeated with the refused one: as rarely as after a failure.
     const { throttled: _, ...retry } = worst;
     return retry;
   }
-  const delivered = results.findLast(({ outcome }) => outcome === 'delivered');
-  return delivered ?? results[0] ?? { outcome: 'unwanted', reason: 'not sent: no action takes it' };
+  return results.findLast(({ outcome }) => outcome === 'delivered') ?? results[0] ?? UNWANTED;
 }
 
 function classifyAction(
-  { action, error }: ActionOutcome,
+  action: string,
+  error: ActionOutcome['error'],
   requests: readonly SentRequest[],
   secrets: readonly string[],
   now: number,
-): DeliveryResult {
+): PartResult {
   if (error !== undefined) return classifyActionError(action, error, requests, secrets, now);
   const refused = requests.find(({ answer }) => answer?.refusal !== undefined)?.answer;
   if (refused?.refusal !== undefined) return classifyRefusal(action, refused, refused.refusal, now);
-  const last = requests.at(-1)?.answer;
-  if (last === undefined) return { outcome: 'unwanted', reason: `not sent: ${action} made no request of it` };
-  const { status, excerpt } = last;
-  return { outcome: 'delivered', status, ...(excerpt === '' ? {} : { response: excerpt }), recorded: true };
+  const last = requests.at(-1);
+  if (last === undefined)
+    return {
+      result: { outcome: 'unwanted', reason: `not sent: ${action} made no request of it` },
+      mayBeSplit: false,
+    };
+  // The action ended well, but the vendor did not answer so: a lost write, or the last word.
+  const lost = requests.find((request, at) => isLost(request, requests.slice(at + 1)));
+  const swallowed = lost ?? (isOk(last.answer?.status ?? 0) ? undefined : last);
+  if (swallowed?.failure !== undefined) return { result: swallowed.failure, mayBeSplit: false };
+  if (swallowed?.answer !== undefined) return classifyAnswer(action, swallowed.answer, now);
+  return { result: last.answer === undefined ? LOST : delivered(last.answer), mayBeSplit: false };
+}
+
+/** Whether a write failed, and was not repeated with success. */
+function isLost({ method, url, answer, failure }: SentRequest, later: readonly SentRequest[]): boolean {
+  const { status = 0 } = answer ?? {};
+  if (method === 'GET' || (failure === undefined && status < 500 && status !== 429)) return false;
+  return !later.some((one) => one.method === method && one.url === url && isOk(one.answer?.status ?? 0));
+}
+
+function classifyAnswer(action: string, answer: VendorAnswer, now: number): PartResult {
+  const verdict = asFailure(classifyResponse(answer, now));
+  return {
+    result: { ...verdict, reason: `${action} ${verdict.reason}` },
+    mayBeSplit: mayConcernSome(verdict),
+  };
 }
 
 /** Why the last request of a call got nothing, where the pack reports an error of its own. */
@@ -599,12 +847,11 @@ function classifyRefusal(
   { status, retryAfter, excerpt }: VendorAnswer,
   { says, code = 400 }: Refusal,
   now: number,
-): DeliveryResult {
-  const verdict = classifyResponse({ status: Math.max(400, code), retryAfter, excerpt }, now);
+): PartResult {
+  const verdict = asFailure(classifyResponse({ status: Math.max(400, code), retryAfter, excerpt }, now));
   return {
-    ...asFailure(verdict),
-    status,
-    reason: `${action} answered ${status}, but stored nothing: ${says}`,
+    result: { ...verdict, status, reason: `${action} answered ${status}, but stored nothing: ${says}` },
+    mayBeSplit: mayConcernSome(verdict),
   };
 }
 
@@ -615,32 +862,44 @@ function asFailure(result: DeliveryResult): FailedResult {
   throw new Error('a refusal was classified as a success');
 }
 
+/** What the pack refuses is not sent, and would be refused again. */
+function refusedHere(
+  action: string,
+  message: string,
+  secrets: readonly string[],
+  name?: string,
+): DeliveryResult {
+  const said = excerptOf(Buffer.from(message), secrets);
+  return { outcome: 'dead', reason: `not sent: ${reasonOf(action, said, name)}`, local: true };
+}
+
+function reasonOf(action: string, said: string, name: string | undefined): string {
+  const why = name === undefined ? '' : ` (${/^[A-Za-z]{1,60}$/.test(name) ? name : 'Error'})`;
+  return said === '' ? `${action} failed${why}` : `${action}: ${said}${why}`;
+}
+
 function classifyActionError(
   action: string,
   { name, status, message }: NonNullable<ActionOutcome['error']>,
   requests: readonly SentRequest[],
   secrets: readonly string[],
   now: number,
-): DeliveryResult {
+): PartResult {
   const last = requests.at(-1);
-  if (last?.failure !== undefined) return last.failure;
-  if (last?.answer !== undefined && last.answer.status >= 300) {
-    const verdict = asFailure(classifyResponse(last.answer, now));
-    return { ...verdict, reason: `${action} ${verdict.reason}` };
-  }
+  if (last?.failure !== undefined) return { result: last.failure, mayBeSplit: false };
+  if (last?.answer !== undefined && last.answer.status >= 300)
+    return classifyAnswer(action, last.answer, now);
   // The pack has its own timeout, which may be shorter than the deadline of the call.
-  if (name === 'TimeoutError') return { outcome: 'retry', reason: 'timed out' };
-  const why = /^[A-Za-z]{1,60}$/.test(name) ? name : 'Error';
-  const said = excerptOf(Buffer.from(message), secrets);
-  const reason = said === '' ? `${action} failed (${why})` : `${action}: ${said} (${why})`;
-  // Actions are deterministic: without an answer a retry would fail in the same way.
-  if (last?.answer === undefined)
-    return name === 'RetryableError'
-      ? { outcome: 'retry', reason: `not sent: ${reason}` }
-      : { outcome: 'dead', reason: `not sent: ${reason}`, local: true };
+  if (name === 'TimeoutError')
+    return { result: { outcome: 'retry', reason: 'timed out' }, mayBeSplit: false };
+  const reason = reasonOf(action, excerptOf(Buffer.from(message), secrets), name);
+  if (last?.answer === undefined) {
+    if (name === 'RetryableError')
+      return { result: { outcome: 'retry', reason: `not sent: ${reason}` }, mayBeSplit: false };
+    // Actions are deterministic: without an answer a retry would fail in the same way.
+    return { result: refusedHere(action, message, secrets, name), mayBeSplit: true };
+  }
   // The action read a refusal in an answer of 2xx.
-  return {
-    ...asFailure(classifyResponse({ ...last.answer, status: Math.max(400, status ?? 0) }, now)),
-    reason,
-  };
+  const verdict = asFailure(classifyResponse({ ...last.answer, status: Math.max(400, status ?? 0) }, now));
+  return { result: { ...verdict, reason }, mayBeSplit: mayConcernSome(verdict) };
 }

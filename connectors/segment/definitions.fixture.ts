@@ -148,12 +148,32 @@ export function define(
         : [],
     ),
     actions: Object.keys(actions),
+    ...batchesOf(actions),
     hasTest: authentication?.testAuthentication !== undefined,
     integrations: [...new Set(integrations.map(([, name = '']) => name))].sort(),
     hosts,
     ...(authorization === undefined ? {} : { authorization }),
     ...(needs.length === 0 ? {} : { needs }),
   };
+}
+
+/** Events of a batch where an action names no number. */
+const BATCH_COUNT = 1_000;
+
+function batchesOf(actions: PackDefinition['actions']): Pick<Definition, 'batches'> {
+  const batches = Object.entries(actions).flatMap(([slug, { performBatch, fields = {} }]) => {
+    if (performBatch === undefined) return [];
+    const { batch_size: count, batch_bytes: bytes, batch_keys: keys, enable_batching: onOff } = fields;
+    const texts = Array.isArray(keys?.default) ? keys.default.map(String) : [];
+    const about = {
+      count: typeof count?.default === 'number' && count.default > 0 ? count.default : BATCH_COUNT,
+      ...(typeof bytes?.default === 'number' ? { bytes: bytes.default } : {}),
+      ...(texts.length === 0 ? {} : { keys: texts }),
+      hasSwitch: onOff !== undefined,
+    };
+    return [[slug, about] as const];
+  });
+  return batches.length === 0 ? {} : { batches: Object.fromEntries(batches) };
 }
 
 function propertyOf(

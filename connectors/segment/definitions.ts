@@ -1,6 +1,17 @@
 import type { JsonObject, PersonIdentity } from '@tributary/core';
 import type { Authorization } from './messages.ts';
 
+/** What an action says of its batches, where a mapping does not. */
+interface BatchDefaults {
+  /** Events of one. */
+  readonly count: number;
+  readonly bytes?: number;
+  /** Fields that must have one value in all of a batch. */
+  readonly keys?: readonly string[];
+  /** Whether it has the field `enable_batching`. */
+  readonly hasSwitch: boolean;
+}
+
 /**
  * A destination of the pack in `definitions.json`: what lists, forms and the check of its own settings need, without
  * loading the pack.
@@ -18,6 +29,8 @@ export interface Definition {
   readonly required: readonly string[];
   readonly presets: readonly { readonly name: string; readonly subscribe: string; readonly action: string }[];
   readonly actions: readonly string[];
+  /** The defaults of the batches of those that take them; absent where none does. */
+  readonly batches?: Readonly<Record<string, BatchDefaults>>;
   /** Whether the pack can test its settings. */
   readonly hasTest: boolean;
   /** The names under which its mappings read the options of a producer in `integrations`. */

@@ -66,6 +66,7 @@ function actionOf(action: string, about: PackAction, keys: readonly string[]): D
     title,
     description: oneLine(description),
     ...(defaultSubscription === undefined ? {} : { trigger: oneLine(defaultSubscription) }),
+    ...(about.performBatch === undefined ? {} : { batch: true }),
     ...(syncMode === undefined ? {} : { sync_modes: syncMode.choices.map(({ value }) => value) }),
     ...(others.length === 0 ? {} : { other_keys: others }),
     ...(Object.keys(hooks).length === 0 ? {} : { hooks: Object.entries(hooks).map(hookOf) }),

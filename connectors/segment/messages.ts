@@ -16,6 +16,13 @@ export interface Subscription {
   readonly subscribe: string;
   readonly partnerAction: string;
   readonly mapping: JsonObject;
+  /** Its events go to the action's `performBatch`, also where there is one; absent: one by one to `perform`. */
+  readonly batch?: Batch;
+}
+
+export interface Batch {
+  /** Events with different values of these fields go into different batches. */
+  readonly keys: readonly string[];
 }
 
 /** How requests are authorized by a token: a grant for the settings, or a token that is one of them. */
@@ -28,11 +35,19 @@ interface OfDestination {
   readonly settings: JsonObject;
 }
 
-/** An event for the subscriptions of a destination. */
+/** Events for the subscriptions of a destination. */
 interface ForSubscriptions extends OfDestination {
   /** Names of the presets to run, with the mappings of the pack. */
   readonly presets: readonly string[];
   readonly subscriptions: readonly Subscription[];
+  readonly events: readonly SubjectEvent[];
+  /** Only this one of all: the presets, then the subscriptions. */
+  readonly only?: number;
+}
+
+export interface SubjectEvent {
+  /** Events of one subject stay in their order. */
+  readonly subject: string;
   readonly event: JsonObject;
 }
 
@@ -67,12 +82,34 @@ export type ToPack =
 export type FromPack =
   /** First message: the process is ready. */
   | { readonly op: 'ready' }
-  | { readonly op: 'request'; readonly job: number; readonly request: number; readonly sent: HttpSent }
-  | ({ readonly op: 'done'; readonly job: number } & Finished);
+  | ({ readonly op: 'request'; readonly job: number; readonly request: number } & UnitRequest)
+  | ({ readonly op: 'progress'; readonly job: number } & Progress)
+  | ({ readonly op: 'done'; readonly job: number } & Progress & Finished);
 
-/** The end of a job: the outcomes of `run`, `test` and `call`, the previews, the details, or the counts. */
-export interface Finished {
+/** The call of an action: one event, or a batch. Events are numbers of the job's. */
+export interface Unit {
+  /** Its number among the presets and subscriptions. */
+  readonly subscription: number;
+  readonly action: string;
+  readonly events: readonly number[];
+}
+
+/** A request, of the unit with this number. */
+export interface UnitRequest {
+  readonly unit: number;
+  /** Those of the unit that it carries. */
+  readonly events: readonly number[];
+  readonly sent: HttpSent;
+}
+
+/** What is known of `run`, `test` and `call`: all units, before the first request of several events, and outcomes as they come. */
+export interface Progress {
+  readonly units?: readonly Unit[];
   readonly outcomes: readonly ActionOutcome[];
+}
+
+/** The end of a job, with the previews, the details, or the counts. */
+export interface Finished {
   readonly previews: readonly RecordedPreview[];
   readonly details?: Details;
   /** Of `match`, by trigger. */
@@ -103,13 +140,19 @@ export interface HttpAnswer {
   readonly body: string;
 }
 
-/** The outcome of an action that an event matched. Actions run one after the other. */
+/** The end of a unit. */
 export interface ActionOutcome {
-  readonly action: string;
-  /** Requests that it made. */
-  readonly requests: number;
+  readonly unit: number;
   /** Of a `call`: what the pack returns. */
   readonly output?: Json;
   /** Absent after success. */
   readonly error?: { readonly name: string; readonly status?: number; readonly message: string };
+  /** Of a batch: what the action says of each event of the unit; null where it says nothing. */
+  readonly each?: readonly (EventOutcome | null)[];
+}
+
+export interface EventOutcome {
+  /** As of a vendor's answer; absent where the event was refused before it was sent. */
+  readonly status?: number;
+  readonly message: string;
 }

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { type ChildUser, confinedCommand } from '@tributary/core';
 import { Closed, Stopped } from '../failures.ts';
-import type { Finished, FromPack, HttpAnswer, HttpSent, ToPack } from './messages.ts';
+import type { Finished, FromPack, HttpAnswer, Progress, ToPack, UnitRequest } from './messages.ts';
 
 const WORKER = fileURLToPath(new URL('./worker.ts', import.meta.url));
 const FOLDER = fileURLToPath(new URL('.', import.meta.url));
@@ -41,8 +41,11 @@ export interface Job {
     | Omit<Extract<ToPack, { op: 'call' }>, 'job'>
     | Omit<Extract<ToPack, { op: 'match' }>, 'job'>
     | Omit<Extract<ToPack, { op: 'describe' }>, 'job'>;
+  /** The job begins, or begins anew in another process: what it told before is void. */
+  begin?(): void;
+  progress?(progress: Progress): void;
   /** Sends a request of the job. A rejection reaches the pack as a failed `fetch`. */
-  send(sent: HttpSent): Promise<HttpAnswer>;
+  send(request: UnitRequest): Promise<HttpAnswer>;
 }
 
 interface Running extends Job {
@@ -151,6 +154,7 @@ export class PackProcess {
       if (running.requests === 0) this.kill();
     };
     signal.addEventListener('abort', leave, { once: true });
+    job.begin?.();
     try {
       this.#post({ ...job.task, job: number });
       return await running.settled.promise;
@@ -195,15 +199,20 @@ export class PackProcess {
       return;
     }
     const job = this.#jobs.get(message.job);
+    if (message.op === 'request') {
+      if (job === undefined) this.#post({ op: 'unanswered', request: message.request });
+      else void this.#send(job, message);
+      return;
+    }
+    job?.progress?.(message);
     if (message.op === 'done') job?.settled.resolve(message);
-    else if (job === undefined) this.#post({ op: 'unanswered', request: message.request });
-    else void this.#send(job, message.request, message.sent);
   }
 
-  async #send(job: Running, request: number, sent: HttpSent): Promise<void> {
+  async #send(job: Running, message: Extract<FromPack, { op: 'request' }>): Promise<void> {
+    const { request } = message;
     job.requests += 1;
     try {
-      this.#post({ op: 'answer', request, answer: await job.send(sent) });
+      this.#post({ op: 'answer', request, answer: await job.send(message) });
     } catch {
       // The sender keeps the reason; the pack gets a failed request.
       this.#post({ op: 'unanswered', request });

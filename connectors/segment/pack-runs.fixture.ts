@@ -61,6 +61,7 @@ interface DirectSubscription {
   readonly subscribe: string;
   readonly partnerAction: string;
   readonly mapping: JsonObject;
+  readonly batch?: boolean;
 }
 
 /** What the definition makes of an event, called directly. */
@@ -76,13 +77,18 @@ export async function runDirectly(
     try {
       const late = Promise.withResolvers<never>();
       const timer = setTimeout(() => late.reject(new Error('timed out')), patienceMs);
-      const run = running.onSubscription(structuredClone(subscription), structuredClone(event), settings, {
-        ...AUTH,
-        accessToken,
-      });
+      const own = structuredClone(event);
+      const run = running.onSubscription(
+        structuredClone(subscription),
+        subscription.batch === true ? [own] : own,
+        settings,
+        { ...AUTH, accessToken },
+      );
       const [result] = await Promise.race([run, late.promise]).finally(() => clearTimeout(timer));
-      const output = result?.output;
-      const isNotRun = output === undefined || (typeof output === 'string' && /subscri/.test(output));
+      const { output } = result ?? {};
+      const isNotRun =
+        result?.multistatus === undefined &&
+        (output === undefined || (typeof output === 'string' && /subscri/.test(output)));
       return { matches: !isNotRun, requests };
     } catch (error) {
       const { name, message } = error instanceof Error ? error : new Error(String(error));

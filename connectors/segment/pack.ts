@@ -26,6 +26,13 @@ export interface PackAction {
   readonly syncMode?: { readonly choices: readonly { readonly value: string }[] };
   readonly hooks?: Readonly<Record<string, PackHook>>;
   readonly perform?: (request: unknown, data: { readonly payload: Json }) => unknown;
+  readonly performBatch?: (request: unknown, data: BatchData) => unknown;
+}
+
+/** What an action gets of a batch: the payloads that its schema took, and all events. */
+interface BatchData {
+  readonly payload: readonly Json[];
+  readonly rawData: readonly unknown[];
 }
 
 export interface PackHook {
@@ -77,7 +84,7 @@ export interface PackDestination {
     event: object,
     settings: object,
     auth: object,
-  ): Promise<readonly { readonly output?: unknown }[]>;
+  ): Promise<readonly { readonly output?: unknown; readonly multistatus?: readonly PackStatus[] }[]>;
   readonly actions: Readonly<Record<string, { executeHook(hook: string, data: object): Promise<unknown> }>>;
   executeDynamicField(action: string, field: string, data: object, dynamic?: unknown): Promise<unknown>;
   /** Absent where it deletes nobody. */
@@ -87,6 +94,12 @@ export interface PackDestination {
   testAuthentication(settings: object): Promise<void>;
   /** Undefined where the destination has no grant. */
   refreshAccessToken(settings: object, auth: object): Promise<{ readonly accessToken?: unknown } | undefined>;
+}
+
+/** What the pack says of an event of a batch. */
+export interface PackStatus {
+  readonly status?: unknown;
+  readonly errormessage?: unknown;
 }
 
 const require = createRequire(import.meta.url);
@@ -102,34 +115,109 @@ export function loadDefinition(destination: string): PackDefinition {
 
 interface PackCore {
   readonly Destination: new (definition: PackDefinition) => PackDestination;
+  readonly MultiStatusResponse: new () => MultiStatus;
   transform(mapping: JsonObject, event: JsonObject): Json;
 }
 
-/** `onPayload` is called with the values that an action got of a mapping, before it makes its requests. */
+interface MultiStatus {
+  length(): number;
+  isErrorResponseAtIndex(at: number): boolean;
+  pushSuccessResponse(response: {
+    readonly status: number;
+    readonly sent: Json;
+    readonly body: string;
+  }): void;
+}
+
+/**
+ * What became of a call of `performBatch`. It was not performed where its payloads do not correspond to the events, as actions
+ * count by their places: `incomplete`: the schema refused some, which were left out; `apart`: the action would leave out some.
+ * `each`: it answered for each payload.
+ */
+export interface BatchCall {
+  performed: 'not' | 'incomplete' | 'apart' | 'whole' | 'each';
+}
+
+interface PackHooks {
+  /** The values that an action got of a mapping, before it makes its requests. */
+  onPayload(payload: Json): void;
+  /** The call that a batch is part of. */
+  batchCall(): BatchCall | undefined;
+  /** Runs an action without sending its requests: each is answered by an empty 200. */
+  tried<T>(work: () => Promise<T>): Promise<T>;
+}
+
 export function startDestination(
   destination: string,
   definition: PackDefinition,
-  onPayload: (payload: Json) => void = () => undefined,
+  hooks?: PackHooks,
 ): PackDestination {
-  const core: PackCore = require('@segment/actions-core');
+  const { Destination }: PackCore = require('@segment/actions-core');
   // The pack derives schema ids `<name>:<title of the action>`, which must be URIs, and no two destinations may share.
-  const actions = Object.entries(definition.actions).map(([slug, action]): [string, PackAction] => {
-    const { perform } = action;
-    if (perform === undefined) return [slug, action];
-    return [
-      slug,
-      {
-        ...action,
-        title: slug,
-        perform(request, data) {
-          onPayload(data.payload);
-          return perform(request, data);
-        },
-      },
-    ];
+  const actions = Object.entries(definition.actions).map(([slug, action]) => {
+    const titled = { ...action, title: slug };
+    return [slug, hooks === undefined ? titled : hooked(titled, hooks)];
   });
   const name = `destination-${destination}`;
-  return new core.Destination({ ...definition, name, actions: Object.fromEntries(actions) });
+  return new Destination({ ...definition, name, actions: Object.fromEntries(actions) });
+}
+
+function hooked(action: PackAction, { onPayload, batchCall, tried }: PackHooks): PackAction {
+  const { perform, performBatch } = action;
+  const { MultiStatusResponse }: PackCore = require('@segment/actions-core');
+  /** Found out by its first batch. */
+  let answersForEach = true;
+
+  /** What the action says of payloads before it sends any; undefined where it refuses none, or all. */
+  const leftOut = async (request: unknown, data: BatchData): Promise<MultiStatus | undefined> => {
+    const { payload } = data;
+    if (!answersForEach || payload.length < 2 || performBatch === undefined) return undefined;
+    try {
+      // Some actions note the places in the payloads.
+      const answer = await tried(async () =>
+        performBatch(request, { ...data, payload: structuredClone(payload) }),
+      );
+      if (!(answer instanceof MultiStatusResponse) || answer.length() !== payload.length) return undefined;
+      const refused = payload.filter((_, at) => answer.isErrorResponseAtIndex(at));
+      return refused.length > 0 && refused.length < payload.length ? answer : undefined;
+    } catch {
+      return undefined;
+    }
+  };
+
+  return {
+    ...action,
+    ...(perform && {
+      perform(request, data) {
+        onPayload(data.payload);
+        return perform(request, data);
+      },
+    }),
+    ...(performBatch && {
+      async performBatch(request, data) {
+        const { payload, rawData } = data;
+        const call = batchCall();
+        if (call === undefined) return performBatch(request, data);
+        if (payload.length < rawData.length) {
+          call.performed = 'incomplete';
+          const taken = new MultiStatusResponse();
+          for (const sent of payload) taken.pushSuccessResponse({ status: 200, sent, body: '' });
+          return taken;
+        }
+        const apart = await leftOut(request, data);
+        if (apart !== undefined) {
+          call.performed = 'apart';
+          return apart;
+        }
+        onPayload(payload[0] ?? null);
+        const answer = await performBatch(request, data);
+        answersForEach = answer instanceof MultiStatusResponse;
+        const isForEach = answer instanceof MultiStatusResponse && answer.length() === payload.length;
+        call.performed = isForEach ? 'each' : 'whole';
+        return answer;
+      },
+    }),
+  };
 }
 
 /** The values that a mapping gives an event, before the action's schema checks them. */
@@ -138,18 +226,16 @@ export function transformed(mapping: JsonObject, event: JsonObject): Json {
   return core.transform(mapping, event);
 }
 
-interface PackTriggers {
-  parseFql(trigger: string): { readonly error?: unknown };
-  validate(parsed: object, event: JsonObject): boolean;
+interface PackSubscriptions {
+  parseFql(subscribe: string): { readonly error?: unknown };
+  validate(parsed: object, event: object): boolean;
 }
 
-/** How many of the events meet each trigger. */
-export function matchesOf(triggers: readonly string[], events: readonly JsonObject[]): readonly number[] {
-  const { parseFql, validate }: PackTriggers = require('@segment/destination-subscriptions');
-  return triggers.map((trigger) => {
-    const parsed = parseFql(trigger);
-    return parsed.error === undefined ? events.filter((event) => validate(parsed, event)).length : 0;
-  });
+/** Whether events meet a condition; one that cannot be parsed is met by none. */
+export function conditionOf(subscribe: string): (event: JsonObject) => boolean {
+  const { parseFql, validate }: PackSubscriptions = require('@segment/destination-subscriptions');
+  const parsed = parseFql(subscribe);
+  return (event) => parsed.error === undefined && validate(parsed, event);
 }
 
 /** Replaces `cross-fetch` and the global `fetch` for all of the pack. */

@@ -87,7 +87,12 @@ interface Row {
 interface Case {
   readonly column: string;
   readonly settings: JsonObject;
-  readonly subscriptions: readonly { subscribe: string; partnerAction: string; mapping: JsonObject }[];
+  readonly subscriptions: readonly {
+    subscribe: string;
+    partnerAction: string;
+    mapping: JsonObject;
+    batch?: boolean;
+  }[];
   readonly event: CanonicalEvent;
 }
 
@@ -96,8 +101,13 @@ function casesOf(definition: Definition): readonly Case[] {
   const details = readDetails(definition.destination);
   const settings = createdSettings(definition);
   const enabled = details.presets
-    .filter((_, at) => isEnabled(settings, at))
-    .map(({ trigger, action, mapping }) => ({ subscribe: trigger, partnerAction: action, mapping }));
+    .map(({ trigger, action, mapping }, at) => ({
+      subscribe: trigger,
+      partnerAction: action,
+      mapping,
+      ...writtenAs(settings, at),
+    }))
+    .filter(({ enabled }) => enabled);
   const ofPresets = details.presets.map(({ name, trigger }) => ({ column: name, event: eventFor(trigger) }));
   const written = [...Object.entries(EVENTS).map(([column, event]) => ({ column, event })), ...ofPresets].map(
     ({ column, event }) => ({ column, settings, subscriptions: enabled, event }),
@@ -109,7 +119,7 @@ function casesOf(definition: Definition): readonly Case[] {
       // Some triggers that the pack proposes take no event.
       const trigger =
         eventFor(subscription.subscribe) === undefined ? 'type = "track"' : subscription.subscribe;
-      const own = { ...settings, subscriptions: [{ name, action, trigger, mapping }] };
+      const own = { ...settings, subscriptions: [{ name, action, trigger, mapping, batch: false }] };
       return {
         column: name,
         settings: own,
@@ -180,9 +190,11 @@ function sentOf({ method, url, body }: { method: string; url: string; body: stri
   return { method, url: `${to}${pathname}${search}`, body };
 }
 
-function isEnabled({ subscriptions }: JsonObject, at: number): boolean {
+function writtenAs({ subscriptions }: JsonObject, at: number): { enabled: boolean; batch: boolean } {
   const one = Array.isArray(subscriptions) ? subscriptions[at] : undefined;
-  return isObject(one) && one.enabled === true;
+  return isObject(one)
+    ? { enabled: one.enabled === true, batch: one.batch === true }
+    : { enabled: false, batch: false };
 }
 
 /** A request without what differs at each run, and without the key of deduplication that the connector adds. */

@@ -1,4 +1,5 @@
 import {
+  type BatchLimits,
   type ConnectorDescription,
   type DefaultSubscription,
   type DestinationAction,
@@ -6,8 +7,9 @@ import {
   isObject,
   type Json,
   type JsonObject,
+  objectIn,
 } from '@tributary/core';
-import { createSettingsReader, type SettingsFault, secretNames } from '../settings.ts';
+import { createSettingsReader, memoizeByObject, type SettingsFault, secretNames } from '../settings.ts';
 import type { Definition } from './definitions.ts';
 import { type Details, detailsOf } from './details.ts';
 import { ANY_HOST } from './hosts.ts';
@@ -38,6 +40,12 @@ const WITH_PRESETS: ReadonlySet<string> = new Set(OF_0_2_0);
 
 /** Subscriptions of a destination. */
 const MAX_SUBSCRIPTIONS = 100;
+
+/** Events and bytes of a call at most: a process of the pack holds several of them at a time. */
+const MAX_BATCH = 1_000;
+const MAX_BATCH_BYTES = 1024 * 1_024;
+/** The same where some subscriptions make a request of each event. */
+const MAX_MIXED_BATCH = 50;
 
 /** The settings as users write them: the destination's own, and which of its actions run for which events. */
 function settingsSchemaOf({ destination, properties, required, presets, actions }: Definition): JsonObject {
@@ -78,6 +86,12 @@ function settingsSchemaOf({ destination, properties, required, presets, actions 
               title: 'Enabled',
               description: 'One that is not enabled is kept as a draft.',
               default: true,
+            },
+            batch: {
+              type: 'boolean',
+              title: 'Batches',
+              description:
+                'Send the events in batches, where the action can. Absent: as `enable_batching` of the mapping says. `batch_size`, `batch_bytes` and `batch_keys` of the mapping bound them.',
             },
           },
         },
@@ -124,6 +138,7 @@ interface StatedSubscription {
   readonly trigger: string;
   readonly mapping?: JsonObject;
   readonly enabled?: boolean;
+  readonly batch?: boolean;
 }
 
 interface StatedSettings {
@@ -144,6 +159,8 @@ export interface SegmentSettings {
   /** Presets of the pack to run, each with the mapping that it has there. */
   readonly presets: readonly string[];
   readonly subscriptions: readonly Subscription[];
+  /** Bounds on one call. */
+  readonly limits: BatchLimits;
   /** Texts to mask. */
   readonly secrets: readonly string[];
 }
@@ -156,15 +173,17 @@ export function createSegmentReader(
   const secretFields = secretNames(schema);
   const isEarlier = WITH_PRESETS.has(definition.destination);
   const known = definition.presets.map(({ name }) => name);
-  return (settings) => {
+  return memoizeByObject((settings) => {
     const stated = read(settings);
     if (stated === undefined) return undefined;
     const { subscriptions, presets, actions = [], ...own } = stated;
+    const enabled = subscriptions?.filter((subscription) => subscription.enabled !== false);
     return {
       own,
       presets: subscriptions === undefined && isEarlier ? (presets ?? known) : [],
+      limits: limitsOf(definition, enabled ?? []),
       subscriptions:
-        subscriptions?.flatMap(subscriptionOf) ??
+        enabled?.map((subscription) => subscriptionOf(definition, subscription)) ??
         actions.map(({ action, subscribe, mapping = {} }) => ({
           name: action,
           subscribe,
@@ -173,11 +192,53 @@ export function createSegmentReader(
         })),
       secrets: secretFields.map((name) => String(own[name] ?? '')).filter((text) => text !== ''),
     };
+  });
+}
+
+function subscriptionOf(definition: Definition, stated: StatedSubscription): Subscription {
+  const { name, action, trigger } = stated;
+  const { isOn, keys, mapping } = batchOf(definition, stated);
+  return {
+    name: name ?? action,
+    subscribe: trigger,
+    partnerAction: action,
+    mapping,
+    ...(isOn ? { batch: { keys } } : {}),
   };
 }
 
-function subscriptionOf({ name, action, trigger, mapping = {}, enabled = true }: StatedSubscription) {
-  return enabled ? [{ name: name ?? action, subscribe: trigger, partnerAction: action, mapping }] : [];
+/** The batches of a subscription. Its payloads say by `enable_batching` which way they go, as some actions read it. */
+function batchOf({ batches = {} }: Definition, { action, mapping = {}, batch }: StatedSubscription) {
+  const defaults = batches[action];
+  const isOn = defaults !== undefined && (batch ?? mapping.enable_batching === true);
+  const { batch_size: count, batch_bytes: bytes, batch_keys: keys } = mapping;
+  const hasSwitch = defaults?.hasSwitch === true && (isOn || mapping.enable_batching !== undefined);
+  return {
+    isOn,
+    count: positive(count) ?? defaults?.count ?? 1,
+    bytes: positive(bytes) ?? defaults?.bytes ?? MAX_BATCH_BYTES,
+    keys: Array.isArray(keys) ? keys.map(String) : (defaults?.keys ?? []),
+    mapping: hasSwitch ? { ...mapping, enable_batching: isOn } : mapping,
+  };
+}
+
+function positive(value: Json | undefined): number | undefined {
+  const number = typeof value === 'string' ? Number(value) : value;
+  return typeof number === 'number' && number >= 1 ? Math.floor(number) : undefined;
+}
+
+/** One event for each call without batches: an event is at least one request, and rate limits count calls. */
+function limitsOf(definition: Definition, enabled: readonly StatedSubscription[]): BatchLimits {
+  const batches = enabled.map((subscription) => batchOf(definition, subscription));
+  const on = batches.filter(({ isOn }) => isOn);
+  if (on.length === 0) return { events: 1 };
+  return {
+    events: Math.min(
+      on.length < batches.length ? MAX_MIXED_BATCH : MAX_BATCH,
+      ...on.map(({ count }) => count),
+    ),
+    bytes: Math.min(MAX_BATCH_BYTES, ...on.map(({ bytes }) => bytes)),
+  };
 }
 
 /** Maximum size and nesting of a mapping, which is evaluated for each event. */
@@ -203,7 +264,7 @@ function settingsFaults(definition: Definition, settings: JsonObject): readonly 
   const details = detailsOf(definition.destination);
   return subscriptions.flatMap((subscription, at) =>
     isObject(subscription)
-      ? subscriptionFaults(details, subscription).map(({ path, message }) => ({
+      ? subscriptionFaults(definition, details, subscription).map(({ path, message }) => ({
           path: `/subscriptions/${at}${path}`,
           message,
         }))
@@ -212,15 +273,40 @@ function settingsFaults(definition: Definition, settings: JsonObject): readonly 
 }
 
 /** The faults of a subscription. A draft, which is not enabled, may lack what it requires. */
-function subscriptionFaults(details: Details, subscription: JsonObject): readonly SettingsFault[] {
-  const { action: name, trigger, mapping, enabled } = subscription;
+function subscriptionFaults(
+  definition: Definition,
+  details: Details,
+  subscription: JsonObject,
+): readonly SettingsFault[] {
+  const { action: name, trigger, mapping, enabled, batch } = subscription;
   // The triggers of the pack run as they are, whatever the rules for others.
   const isOfPack = [...details.presets, ...details.actions].some((one) => one.trigger === trigger);
   const ofTrigger = isOfPack ? [] : triggerFaults(trigger, '/trigger');
   const action = details.actions.find((one) => one.action === name);
   if (action === undefined)
     return [...ofTrigger, { path: '/action', message: 'is no action of the destination' }];
-  return enabled === false ? ofTrigger : [...ofTrigger, ...faultsOfMapping(action, mapping)];
+  const ofBatch =
+    batch === true && action.batch !== true
+      ? [
+          {
+            path: '/batch',
+            message: `is not possible: the action ${action.action} takes one event at a time`,
+          },
+        ]
+      : [];
+  const ofMapping =
+    enabled === false
+      ? []
+      : faultsOfMapping(
+          action,
+          batchOf(definition, {
+            action: action.action,
+            trigger: '',
+            mapping: objectIn(mapping),
+            ...(typeof batch === 'boolean' ? { batch } : {}),
+          }).mapping,
+        );
+  return [...ofTrigger, ...ofBatch, ...ofMapping];
 }
 
 function faultsOfMapping(action: DestinationAction, mapping: unknown): readonly SettingsFault[] {
@@ -256,7 +342,7 @@ export function sizeFaults({ subscriptions, actions }: JsonObject): readonly Set
 function withSubscriptions(definition: Definition, settings: JsonObject): JsonObject {
   const { subscriptions, presets, actions } = settings;
   if (subscriptions !== undefined || presets !== undefined || actions !== undefined) return settings;
-  const written = defaultSubscriptions(detailsOf(definition.destination));
+  const written = defaultSubscriptions(definition, detailsOf(definition.destination));
   return { ...settings, subscriptions: written.map((subscription) => ({ ...subscription })) };
 }
 
@@ -270,23 +356,31 @@ function keptForm(before: JsonObject, after: JsonObject): JsonObject {
  * The subscriptions of a new destination: the presets with their mappings, or a draft of each action where there are none. A
  * preset that cannot run as it is becomes a draft too, since a field that it requires is for the user to fill.
  */
-function defaultSubscriptions(details: Details): readonly DefaultSubscription[] {
+function defaultSubscriptions(definition: Definition, details: Details): readonly DefaultSubscription[] {
+  const withBatch = (subscription: DefaultSubscription): DefaultSubscription =>
+    definition.batches?.[subscription.action] === undefined
+      ? subscription
+      : { ...subscription, batch: subscription.mapping.enable_batching === true };
   if (details.presets.length > 0)
-    return details.presets.map((preset) => ({
-      ...preset,
-      enabled: subscriptionFaults(details, { ...preset }).length === 0,
-    }));
-  return details.actions.map(({ action, title, trigger = 'type = "track"', fields }) => ({
-    name: title,
-    action,
-    trigger,
-    mapping: Object.fromEntries(
-      fields.flatMap((field): [string, Json][] =>
-        field.default === undefined ? [] : [[field.field, field.default]],
+    return details.presets.map((preset) =>
+      withBatch({
+        ...preset,
+        enabled: subscriptionFaults(definition, details, { ...preset }).length === 0,
+      }),
+    );
+  return details.actions.map(({ action, title, trigger = 'type = "track"', fields }) =>
+    withBatch({
+      name: title,
+      action,
+      trigger,
+      mapping: Object.fromEntries(
+        fields.flatMap((field): [string, Json][] =>
+          field.default === undefined ? [] : [[field.field, field.default]],
+        ),
       ),
-    ),
-    enabled: false,
-  }));
+      enabled: false,
+    }),
+  );
 }
 
 /** Settings of destinations of the pack that do not select a host of the vendor. */
@@ -328,7 +422,7 @@ export function describeDestination(definition: Definition): ConnectorDescriptio
     settingsSchema,
     secrets: secretNames(settingsSchema),
     harmless: harmlessSettings(definition),
-    maxBatch: 1,
+    maxBatch: definition.batches === undefined ? 1 : MAX_BATCH,
     hasTest,
     // The pack lists presets of actions that it has for browsers alone; settings of 0.2.0 may name them.
     presets: presets.filter(({ action }) => actions.includes(action)),
@@ -341,7 +435,7 @@ export function describeDestination(definition: Definition): ConnectorDescriptio
     details: () => {
       const details = detailsOf(destination);
       const { actions, audienceFields } = details;
-      return { actions, audienceFields, subscriptions: defaultSubscriptions(details) };
+      return { actions, audienceFields, subscriptions: defaultSubscriptions(definition, details) };
     },
   };
 }

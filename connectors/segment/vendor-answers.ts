@@ -6,6 +6,8 @@ export interface Refusal {
   readonly says: string;
   /** The status in the body, where it has one. */
   readonly code?: number;
+  /** Of a batch: the places of the events in the request that were not stored, where it names them; the others were. */
+  readonly places?: readonly number[];
 }
 
 interface VendorAnswers {
@@ -56,7 +58,7 @@ export const VENDOR_ANSWERS: Readonly<Record<string, VendorAnswers>> = {
   customerio: {
     document: 'https://docs.customer.io/api/track/#tag/track_v2',
     refusals: '`errors`, of a 207',
-    refusalIn: ofObject((body) => listed(body, 'errors')),
+    refusalIn: ofObject((body) => listed(body, 'errors', 'batch_index')),
   },
   drip: {},
   encharge: {},
@@ -85,9 +87,9 @@ export const VENDOR_ANSWERS: Readonly<Record<string, VendorAnswers>> = {
         ? { says: '0' }
         : ofObject(
             (members) =>
+              listed(members, 'failed_records', 'index') ??
               otherCode(members, 'code', 200) ??
               noneCounted(members, 'status') ??
-              listed(members, 'failed_records') ??
               noneCounted(members, 'num_records_imported'),
           )(body),
   },
@@ -151,9 +153,13 @@ function someCounted(body: JsonObject, name: string): Refusal | undefined {
   return typeof count === 'number' && count > 0 ? { says: `${name} ${count}` } : undefined;
 }
 
-function listed(body: JsonObject, name: string): Refusal | undefined {
+/** `place`: the member of an item that is the place of its event. */
+function listed(body: JsonObject, name: string, place?: string): Refusal | undefined {
   const list = body[name];
-  return Array.isArray(list) && list.length > 0 ? { says: name } : undefined;
+  if (!Array.isArray(list) || list.length === 0) return undefined;
+  const found = list.map((item) => (isObject(item) && place !== undefined ? item[place] : undefined));
+  const places = found.filter((at) => typeof at === 'number');
+  return { says: name, ...(places.length === found.length ? { places: [...new Set(places)] } : {}) };
 }
 
 /** The codes in a list of errors, as text. */

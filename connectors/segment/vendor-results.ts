@@ -32,10 +32,10 @@ const MAX_TEXT = 500;
 const MAX_OUTPUTS = 4_096;
 
 export function choicesOf({ result, output, refusal }: Called): FieldChoices {
-  const failure = failureOf(result);
-  if (failure !== undefined) return { choices: [], error: errorOf(failure) };
   const { choices, nextPage, error } = objectIn(output);
   if (isObject(error)) return { choices: [], error: statedIn(error, refusal) };
+  const failure = failureOf(result);
+  if (failure !== undefined) return { choices: [], error: errorOf(failure) };
   return {
     choices: (Array.isArray(choices) ? choices : []).slice(0, MAX_CHOICES).flatMap(choiceOf),
     ...(typeof nextPage === 'string' && nextPage !== '' ? { next_page: nextPage } : {}),
@@ -66,14 +66,14 @@ function errorOf({ outcome, reason, status, response }: VendorFailure): VendorEr
 }
 
 export function hookResultOf({ result, output, refusal }: Called): HookResult {
-  const failure = failureOf(result);
-  if (failure !== undefined)
-    return { outcome: failure.outcome === 'retry' ? 'unknown' : 'refused', error: errorOf(failure) };
   const { savedData, successMessage, error } = objectIn(output);
   if (isObject(error)) {
     const isKnown = refusal?.outcome !== 'retry';
     return { outcome: isKnown ? 'refused' : 'unknown', error: statedIn(error, refusal) };
   }
+  const failure = failureOf(result);
+  if (failure !== undefined)
+    return { outcome: failure.outcome === 'retry' ? 'unknown' : 'refused', error: errorOf(failure) };
   const outputs = objectIn(savedData);
   if (JSON.stringify(outputs).length > MAX_OUTPUTS)
     return { outcome: 'unknown', error: { message: 'the outputs are too long', code: 'too_long' } };

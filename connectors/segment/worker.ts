@@ -3,6 +3,7 @@ import dgram from 'node:dgram';
 import { writeFileSync } from 'node:fs';
 import { Socket } from 'node:net';
 import type { Json, JsonObject } from '@tributary/core';
+import { runBatch } from './batch-call.ts';
 import { withKey } from './deduplication.ts';
 import { detailsIn } from './details.ts';
 import type {
@@ -10,15 +11,18 @@ import type {
   FromPack,
   HttpAnswer,
   HttpSent,
+  Progress,
   RecordedPreview,
   Subscription,
   ToPack,
 } from './messages.ts';
 import {
+  type BatchCall,
+  conditionOf,
   loadDefinition,
-  matchesOf,
   type PackDefinition,
   type PackDestination,
+  type PackStatus,
   replaceFetch,
   type Started,
   StartedDestinations,
@@ -26,6 +30,7 @@ import {
   transformed,
 } from './pack.ts';
 import { refusesToken } from './token-refusals.ts';
+import { itemsAt, type Place, stepsOf } from './units.ts';
 import { callVendor } from './vendor-calls.ts';
 
 /**
@@ -44,8 +49,16 @@ const MAX_PREVIEWED = 20;
 
 const NO_BODY = new Uint8Array();
 
-interface CurrentJob {
+/** Calls of actions that run at once, of one job. */
+const MAX_AT_ONCE = 10;
+
+/** The call of an action. */
+interface CurrentCall {
   readonly job: number;
+  readonly unit: number;
+  /** Numbers of the events that it carries. */
+  events: readonly number[];
+  readonly batch: BatchCall;
   requests: number;
   lastBody: Uint8Array<ArrayBuffer>;
 }
@@ -63,7 +76,7 @@ interface Recording {
 /** The `fetch` of this process: requests are sent by the parent process. */
 class ForwardedFetch {
   readonly #post: (message: FromPack) => void;
-  readonly #job = new AsyncLocalStorage<CurrentJob>();
+  readonly #call = new AsyncLocalStorage<CurrentCall>();
   readonly #preview = new AsyncLocalStorage<Recording>();
   readonly #waiting = new Map<number, PromiseWithResolvers<HttpAnswer>>();
   #requests = 0;
@@ -72,9 +85,14 @@ class ForwardedFetch {
     this.#post = post;
   }
 
-  /** Requests of `work` belong to the job. */
-  runAs<T>(job: number, work: () => Promise<T>): Promise<T> {
-    return this.#job.run({ job, requests: 0, lastBody: NO_BODY }, work);
+  /** Requests of `work` belong to the unit of the job. */
+  runAs<T>(
+    { job, unit, events }: Pick<CurrentCall, 'job' | 'unit' | 'events'>,
+    work: (call: CurrentCall) => Promise<T>,
+  ): Promise<T> {
+    const batch: BatchCall = { performed: 'not' };
+    const call: CurrentCall = { job, unit, events, batch, requests: 0, lastBody: NO_BODY };
+    return this.#call.run(call, () => work(call));
   }
 
   /** Requests of `work` are recorded in place of being sent. */
@@ -82,27 +100,26 @@ class ForwardedFetch {
     return this.#preview.run(recording, work);
   }
 
+  /** Runs `work` without sending its requests. */
+  readonly tried = <T>(work: () => Promise<T>): Promise<T> => {
+    const room = { bytes: Number.POSITIVE_INFINITY };
+    return this.runRecorded({ requests: [], room, payload: undefined }, work);
+  };
+
   /** Keeps the values that an action got, in a preview. */
   readonly record = (payload: Json): void => {
     const recording = this.#preview.getStore();
     if (recording !== undefined) recording.payload = structuredClone(payload);
   };
 
-  /** Requests of the current job so far. */
-  get requests(): number {
-    return this.#job.getStore()?.requests ?? 0;
-  }
-
-  /** The body of the last answer of the current job. */
-  get lastBody(): Uint8Array {
-    return this.#job.getStore()?.lastBody ?? NO_BODY;
-  }
+  /** The batch of the current call. */
+  readonly batch = (): BatchCall | undefined => this.#call.getStore()?.batch;
 
   readonly fetch: typeof globalThis.fetch = async (input, init) => {
-    const current = this.#job.getStore();
+    const current = this.#call.getStore();
     const recording = this.#preview.getStore();
     if (current === undefined) throw new TypeError('a request outside of a job');
-    const { job } = current;
+    const { job, unit, events } = current;
     const asked = new Request(input, init);
     const body = Buffer.from(await asked.arrayBuffer()).toString('base64');
     const sent = { method: asked.method, url: asked.url, headers: [...asked.headers], body };
@@ -117,7 +134,7 @@ class ForwardedFetch {
     const answered = Promise.withResolvers<HttpAnswer>();
     this.#waiting.set(request, answered);
     current.requests += 1;
-    this.#post({ op: 'request', job, request, sent });
+    this.#post({ op: 'request', job, request, unit, events, sent });
     const answer = await answered.promise;
     current.lastBody = Buffer.from(answer.body, 'base64');
     const content = BODILESS.has(answer.status) ? null : current.lastBody.slice();
@@ -152,7 +169,8 @@ try {
 
 const destinations = new StartedDestinations((name) => {
   const definition = loadDefinition(name);
-  return { definition, running: startDestination(name, definition, forwarded.record) };
+  const hooks = { onPayload: forwarded.record, batchCall: forwarded.batch, tried: forwarded.tried };
+  return { definition, running: startDestination(name, definition, hooks) };
 });
 
 type ForSubscriptions = Extract<ToPack, { op: 'run' | 'preview' }>;
@@ -165,39 +183,142 @@ function subscriptionsOf({ definition }: Started, message: ForSubscriptions): re
   );
 }
 
-async function run(started: Started, message: ForSubscriptions): Promise<readonly ActionOutcome[]> {
-  const outcomes: ActionOutcome[] = [];
-  for (const subscription of subscriptionsOf(started, message)) {
-    const outcome = await runAction(subscription, message.event, accessOf(started, message));
-    if (outcome !== undefined) outcomes.push(outcome);
+async function run(
+  started: Started,
+  message: Extract<ToPack, { op: 'run' }>,
+  onProgress: (progress: Progress) => void,
+): Promise<Progress> {
+  const { job, events, only } = message;
+  const subscriptions = subscriptionsOf(started, message);
+  const placing = subscriptions.map((subscription, at) =>
+    only === undefined || at === only ? placesOf(started, subscription, at) : () => undefined,
+  );
+  const steps = stepsOf(
+    events.map(({ subject, event }, number) => ({
+      subject,
+      places: placing.flatMap((placeOf) => placeOf(event, number) ?? []),
+    })),
+  );
+  const units = steps.flat();
+  if (events.length > 1) onProgress({ units, outcomes: [] });
+  const access = accessOf(started, message);
+  let begun = 0;
+  let outcomes: readonly ActionOutcome[] = [];
+  for (const step of steps) {
+    if (begun > 0) onProgress({ outcomes });
+    const calls = step.map((unit) => ({ unit, number: begun++ }));
+    outcomes = await mapAtOnce(calls, ({ unit, number }) => {
+      const subscription = subscriptions[unit.subscription];
+      const own = itemsAt(events, unit.events).map(({ event }) => event);
+      const call = { job, unit: number, events: unit.events };
+      if (subscription === undefined) return { unit: number };
+      return forwarded.runAs(call, (current) => runUnit(subscription, own, access, current));
+    });
   }
-  return outcomes;
+  return { units, outcomes };
 }
 
-async function preview(started: Started, message: ForSubscriptions): Promise<readonly RecordedPreview[]> {
+/** Finds the place of an event in the calls of a subscription; none where it does not meet the trigger. */
+function placesOf(
+  { definition }: Started,
+  { subscribe, partnerAction: action, mapping, batch }: Subscription,
+  subscription: number,
+): (event: JsonObject, number: number) => Place | undefined {
+  if (definition.actions[action] === undefined) return () => undefined;
+  const isMet = conditionOf(subscribe);
+  const keys = Object.fromEntries(
+    (batch?.keys ?? []).flatMap((key): [string, Json][] => {
+      const value = mapping[key];
+      return value === undefined ? [] : [[key, value]];
+    }),
+  );
+  return (event, number) =>
+    isMet(event)
+      ? { subscription, action, group: batch === undefined ? String(number) : groupOf(keys, event) }
+      : undefined;
+}
+
+/** A batch is of one audience: actions read that of its first event. */
+function groupOf(keys: JsonObject, event: JsonObject): string {
+  const { context } = event;
+  const personas =
+    typeof context === 'object' && context !== null && 'personas' in context ? context.personas : null;
+  try {
+    return JSON.stringify([personas, transformed(keys, event)]);
+  } catch {
+    // Its call will fail in the same way.
+    return 'keys that cannot be mapped';
+  }
+}
+
+/** The results in order, of some calls at a time. */
+async function mapAtOnce<T, R>(
+  items: readonly T[],
+  work: (item: T) => R | Promise<R>,
+): Promise<readonly R[]> {
+  const results: R[] = [];
+  const rest = items.entries();
+  const take = async () => {
+    for (const [at, item] of rest) results[at] = await work(item);
+  };
+  await Promise.all(Array.from({ length: Math.min(MAX_AT_ONCE, items.length) }, take));
+  return results;
+}
+
+async function runUnit(
+  subscription: Subscription,
+  events: readonly JsonObject[],
+  access: Access,
+  call: CurrentCall,
+): Promise<ActionOutcome> {
+  const { unit, events: numbers } = call;
+  if (subscription.batch === undefined) {
+    const { error } = await callAction(subscription, events[0] ?? {}, access, call);
+    return error === undefined ? { unit } : { unit, error };
+  }
+  const attempt = async (places: readonly number[]) => {
+    call.events = itemsAt(numbers, places);
+    const sent = itemsAt(events, places);
+    const called = await callAction(subscription, sent, access, call);
+    const { performed } = call.batch;
+    return { ...called, performed, isTokenRefused: access.isRefusedBy(call.lastBody) };
+  };
+  return { unit, ...(await runBatch(events.length, attempt, access.renews)) };
+}
+
+async function preview(
+  started: Started,
+  message: Extract<ToPack, { op: 'preview' }>,
+): Promise<readonly RecordedPreview[]> {
   const previews: RecordedPreview[] = [];
   const room = { bytes: MAX_PREVIEWED_BYTES };
-  for (const subscription of subscriptionsOf(started, message)) {
+  const access = { ...accessOf(started, message), token: async () => PREVIEWED_TOKEN };
+  const [{ event } = { event: {} }] = message.events;
+  for (const [unit, subscription] of subscriptionsOf(started, message).entries()) {
     const recording: Recording = { requests: [], room, payload: undefined };
-    const outcome = await forwarded.runRecorded(recording, () =>
-      runAction(subscription, message.event, {
-        ...accessOf(started, message),
-        token: async () => PREVIEWED_TOKEN,
-      }),
-    );
+    const matches = placesOf(started, subscription, unit)(event, 0) !== undefined;
+    const call = { job: message.job, unit, events: [0] };
+    const outcome = matches
+      ? await forwarded.runRecorded(recording, () =>
+          forwarded.runAs(call, (current) => runUnit(subscription, [event], access, current)),
+        )
+      : undefined;
     previews.push({
       subscription: subscription.name,
       action: subscription.partnerAction,
-      matches: outcome !== undefined,
-      payload:
-        outcome === undefined
-          ? null
-          : shownPayload(room, recording.payload ?? unchecked(subscription, message.event)),
+      matches,
+      payload: matches ? shownPayload(room, recording.payload ?? unchecked(subscription, event)) : null,
       requests: recording.requests,
-      error: outcome?.error === undefined ? null : `${outcome.error.message} (${outcome.error.name})`,
+      error: errorIn(outcome),
     });
   }
   return previews;
+}
+
+function errorIn(outcome: ActionOutcome | undefined): string | null {
+  const [said] = outcome?.each ?? [];
+  if (outcome?.error !== undefined) return `${outcome.error.message} (${outcome.error.name})`;
+  return said != null && (said.status === undefined || said.status >= 300) ? said.message : null;
 }
 
 /** Null for one that there is no room for in the preview. */
@@ -273,12 +394,12 @@ function accessOf(
   };
 }
 
-/** The token; a grant that another job asked for and that failed is no failure of this one, which tries again later. */
-async function ownOr(token: Promise<string>, before: number): Promise<string> {
+/** The token; a grant that another call asked for and that failed is no failure of this one, which tries again later. */
+async function ownOr(token: Promise<string>, call: CurrentCall, before: number): Promise<string> {
   try {
     return await token;
   } catch (error) {
-    if (forwarded.requests > before) throw error;
+    if (call.requests > before) throw error;
     throw Object.assign(new Error('no access token was granted'), { name: 'RetryableError' });
   }
 }
@@ -291,62 +412,70 @@ async function granted(running: PackDestination, settings: JsonObject): Promise<
 
 const NO_TOKEN = { accessToken: '', refreshToken: '', clientId: '', clientSecret: '' };
 
-/** Undefined where the event does not match the action's condition, or there is no such action. */
-async function runAction(
+interface Called {
+  /** Of the last attempt. */
+  readonly token?: Promise<string>;
+  readonly error?: ActionOutcome['error'];
+  /** For each event of a batch. */
+  readonly multistatus: readonly PackStatus[];
+}
+
+async function callAction(
   subscription: Subscription,
-  event: JsonObject,
+  data: JsonObject | readonly JsonObject[],
   access: Access,
-): Promise<ActionOutcome | undefined> {
-  const action = subscription.partnerAction;
-  const before = forwarded.requests;
-  const outcome = () => ({ action, requests: forwarded.requests - before });
-  try {
-    const [result] = await withToken(access, (accessToken) =>
-      access.running.onSubscription(subscription, event, access.settings, { accessToken, refreshToken: '' }),
-    );
-    return isNotRun(result?.output) ? undefined : outcome();
-  } catch (error) {
-    return { ...outcome(), error: errorOf(error) };
-  }
+  call: CurrentCall,
+): Promise<Called> {
+  const { value = [], ...ended } = await withToken(access, call, async (accessToken) => {
+    call.batch.performed = 'not';
+    const auth = { accessToken, refreshToken: '' };
+    const [result] = await access.running.onSubscription(subscription, data, access.settings, auth);
+    return result?.multistatus ?? [];
+  });
+  return { ...ended, multistatus: value };
 }
 
 /** Runs `work` with the token, and once more with another one where its first request was refused for the token. */
-async function withToken<T>(access: Access, work: (token: string) => Promise<T>): Promise<T> {
-  for (let isRenewed = false; ; isRenewed = true) {
+async function withToken<T>(
+  access: Access,
+  call: CurrentCall,
+  work: (accessToken: string) => Promise<T>,
+): Promise<Pick<Called, 'token' | 'error'> & { readonly value?: T }> {
+  const before = call.requests;
+  const attempt = async () => {
     const token = access.token();
-    const accessToken = await ownOr(token, forwarded.requests);
-    const begun = forwarded.requests;
+    const accessToken = await ownOr(token, call, before);
+    const begun = call.requests;
     try {
-      return await work(accessToken);
-    } catch (error) {
-      // Nothing was done yet where the first request was refused.
-      const isFirst = forwarded.requests - begun === 1;
-      const isRefused = errorOf(error).status === 401 || access.isRefusedBy(forwarded.lastBody);
-      if (isRenewed || !isFirst || !isRefused || !access.renews(token)) throw error;
+      return { token, value: await work(accessToken), isRefused: false };
+    } catch (thrown) {
+      const error = errorOf(thrown);
+      // Nothing was done yet where the first request was refused for its token.
+      const isRefused =
+        call.requests - begun === 1 && (error.status === 401 || access.isRefusedBy(call.lastBody));
+      return { token, error, isRefused };
     }
-  }
-}
-
-async function call(
-  started: Started,
-  message: Extract<ToPack, { op: 'call' }>,
-): Promise<readonly ActionOutcome[]> {
-  const about = () => ({ action: message.call.kind, requests: forwarded.requests });
-  const access = accessOf(started, message);
+  };
   try {
-    const output = await withToken(access, (token) =>
-      callVendor(started, message.call, access.settings, token),
-    );
-    return [{ ...about(), output }];
-  } catch (error) {
-    return [{ ...about(), error: errorOf(error) }];
+    const { isRefused, ...ended } = await attempt();
+    if (!isRefused || !access.renews(ended.token)) return ended;
+    const { isRefused: _, ...again } = await attempt();
+    return again;
+  } catch (thrown) {
+    return { error: errorOf(thrown) };
   }
 }
 
-/** The pack reports a condition that it cannot parse, and an action that it does not have, as a result. */
-function isNotRun(output: unknown): boolean {
-  if (typeof output !== 'string') return output === undefined;
-  return output === 'not subscribed' || /^(?:Invalid|Failed to validate) subscription/.test(output);
+/** A call beside deliveries. */
+async function callBeside(started: Started, message: Extract<ToPack, { op: 'call' }>): Promise<Progress> {
+  const { job, call } = message;
+  const access = accessOf(started, message);
+  const units = [{ subscription: 0, action: call.kind, events: [] }];
+  const { value, error } = await forwarded.runAs({ job, unit: 0, events: [] }, (current) =>
+    withToken(access, current, (token) => callVendor(started, call, access.settings, token)),
+  );
+  if (error !== undefined) return { units, outcomes: [{ unit: 0, error }] };
+  return { units, outcomes: [{ unit: 0, output: value ?? null }] };
 }
 
 function presetsOf({ presets = [] }: PackDefinition): readonly Subscription[] {
@@ -355,19 +484,21 @@ function presetsOf({ presets = [] }: PackDefinition): readonly Subscription[] {
   );
 }
 
-async function test(
-  started: Started,
-  message: Extract<ToPack, { op: 'test' }>,
-): Promise<readonly ActionOutcome[]> {
-  const action = 'test';
+async function test(started: Started, message: Extract<ToPack, { op: 'test' }>): Promise<Progress> {
+  const units = [{ subscription: 0, action: 'test', events: [] }];
   const { running, settings, token } = accessOf(started, message);
-  try {
-    const oauth = { access_token: await token() };
-    await running.testAuthentication(message.authorization === undefined ? settings : { ...settings, oauth });
-    return [{ action, requests: forwarded.requests }];
-  } catch (error) {
-    return [{ action, requests: forwarded.requests, error: errorOf(error) }];
-  }
+  const call = { job: message.job, unit: 0, events: [] };
+  return forwarded.runAs(call, async () => {
+    try {
+      const oauth = { access_token: await token() };
+      await running.testAuthentication(
+        message.authorization === undefined ? settings : { ...settings, oauth },
+      );
+      return { units, outcomes: [{ unit: 0 }] };
+    } catch (error) {
+      return { units, outcomes: [{ unit: 0, error: errorOf(error) }] };
+    }
+  });
 }
 
 function errorOf(thrown: unknown): NonNullable<ActionOutcome['error']> {
@@ -383,16 +514,27 @@ function numberIn(value: unknown, name: 'status'): number | undefined {
   return typeof value[name] === 'number' ? value[name] : undefined;
 }
 
+function progressOf(
+  started: Started,
+  message: Extract<ToPack, { op: 'run' | 'test' | 'call' }>,
+): Promise<Progress> {
+  const { job } = message;
+  switch (message.op) {
+    case 'run':
+      return run(started, message, (part) => post({ op: 'progress', job, ...part }));
+    case 'test':
+      return test(started, message);
+    case 'call':
+      return callBeside(started, message);
+  }
+}
+
 async function work(message: Extract<ToPack, { op: 'run' | 'preview' | 'test' | 'call' }>): Promise<void> {
   const { job } = message;
-  const finished = await forwarded.runAs(job, () =>
-    destinations.use(message.destination, async (started) => {
-      if (message.op === 'preview') return { outcomes: [], previews: await preview(started, message) };
-      if (message.op === 'call') return { outcomes: await call(started, message), previews: [] };
-      const outcomes = await (message.op === 'run' ? run(started, message) : test(started, message));
-      return { outcomes, previews: [] };
-    }),
-  );
+  const finished = await destinations.use(message.destination, async (started) => {
+    if (message.op === 'preview') return { outcomes: [], previews: await preview(started, message) };
+    return { ...(await progressOf(started, message)), previews: [] };
+  });
   post({ op: 'done', job, ...finished });
 }
 
@@ -402,7 +544,8 @@ process.on('message', (message: ToPack) => {
     const details = detailsIn(loadDefinition(message.destination));
     post({ op: 'done', job: message.job, outcomes: [], previews: [], details });
   } else if (message.op === 'match') {
-    const matches = matchesOf(message.triggers, message.events);
+    const { triggers, events } = message;
+    const matches = triggers.map((trigger) => events.filter(conditionOf(trigger)).length);
     post({ op: 'done', job: message.job, outcomes: [], previews: [], matches });
   } else void work(message);
 });

@@ -47,6 +47,8 @@ export interface DestinationAction {
   readonly description: string;
   /** The trigger that its authors propose. */
   readonly trigger?: string;
+  /** It takes several events in one request. */
+  readonly batch?: true;
   readonly sync_modes?: readonly string[];
   /** Keys of mappings beside the fields: hooks, and names of earlier releases. */
   readonly other_keys?: readonly string[];
@@ -74,6 +76,8 @@ export interface PresetSubscription {
 export interface DefaultSubscription extends PresetSubscription {
   /** False for a draft: its action requires a field that is for the user to fill. */
   readonly enabled: boolean;
+  /** Whether events go in batches; absent where the action takes none. */
+  readonly batch?: boolean;
 }
 
 /** What an event would become by one subscription; nothing is sent. */

@@ -88,6 +88,7 @@ const action = Type.Object(
     title: Type.String(),
     description: Type.String(),
     trigger: Type.Optional(Type.String({ description: 'The one that its authors propose.' })),
+    batch: Type.Optional(Type.Boolean({ description: 'It takes several events in one request.' })),
     sync_modes: Type.Optional(
       listOf(Type.String(), 'Values of `__segment_internal_sync_mode` in a mapping.'),
     ),
@@ -119,6 +120,9 @@ const destinationTypeDetails = Type.Object(
         trigger: Type.String(),
         mapping: freeObject('In the form of a mapping.'),
         enabled: Type.Boolean({ description: 'False for one that lacks a field that its action requires.' }),
+        batch: Type.Optional(
+          Type.Boolean({ description: 'Whether events go in batches; absent where the action takes none.' }),
+        ),
       }),
       'Those of a destination that is created without `subscriptions`.',
     ),
