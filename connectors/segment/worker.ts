@@ -120,7 +120,7 @@ class ForwardedFetch {
     const recording = this.#preview.getStore();
     if (current === undefined) throw new TypeError('a request outside of a job');
     const { job, unit, events } = current;
-    const asked = new Request(input, init);
+    const asked = input instanceof Request && init === undefined ? input : new Request(input, init);
     const body = Buffer.from(await asked.arrayBuffer()).toString('base64');
     const sent = { method: asked.method, url: asked.url, headers: [...asked.headers], body };
     if (recording !== undefined) {

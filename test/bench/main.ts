@@ -22,6 +22,7 @@ import { sqliteProfileRows } from './profile-sqlite-rows.ts';
 import { claimRow } from './redis-row.ts';
 import { sandboxProgramsRows } from './sandbox-programs-rows.ts';
 import { sandboxRow } from './sandbox-row.ts';
+import { segmentRows } from './segment-rows.ts';
 import { sizingRows } from './sizing-rows.ts';
 import { manyContractsRow, routeRow, validateRow } from './stage-rows.ts';
 import { type BenchRow, drawTable } from './table.ts';
@@ -85,6 +86,7 @@ const EMBEDDED_SUITES: Readonly<Record<string, Suite>> = {
       },
     }),
   ],
+  segment: () => segmentRows({ seconds: quick ? 5 : 20 }),
   tracing: async () => [await tracingRow({ rounds: quick ? 1 : 10, events: quick ? 5_000 : 20_000 })],
   funnel: async () => [await sqliteFunnelRow({ rounds: quick ? 2 : 9 })],
   live: async () => [await liveRow()],

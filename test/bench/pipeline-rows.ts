@@ -10,15 +10,16 @@ const BATCH = 1_000;
 
 export async function forward(
   owner: Client,
-  settings: { type: string; settings: object },
+  destination: { type: string; settings: object },
   name: string,
+  eventNames: readonly string[] = [],
 ): Promise<void> {
-  const { id } = await owner.post<{ id: string }>('./destinations', { name, ...settings });
+  const { id } = await owner.post<{ id: string }>('./destinations', { name, ...destination });
   await owner.post('./event-forwarding-rules', {
     name,
     destination_id: id,
     event_types: ['track'],
-    event_names: [],
+    event_names: eventNames,
     transformation_id: null,
     enabled: true,
   });
@@ -136,7 +137,8 @@ export async function latencyRow(options: LatencyRowOptions): Promise<BenchRow> 
     );
   };
   try {
-    await forward(subject.owner, { type: 'webhook', settings: { url: webhook.url } }, 'hook');
+    const hook = { type: 'webhook', settings: { url: webhook.url } };
+    await forward(subject.owner, hook, 'hook', ['Product Viewed']);
     await send('warm-up', warmUpSeconds, EVENTS_PER_SECOND / 5);
     latencies = [];
     const used = usageSince(subject.pids);

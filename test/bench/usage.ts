@@ -33,6 +33,18 @@ export function threadMicroseconds(
   );
 }
 
+/** The processes of Segment's pack that the threads of a process have started. */
+export function packPids(pid: number): readonly number[] {
+  const tasks = readdirSync(`/proc/${pid}/task`);
+  const children = tasks.flatMap((task) =>
+    readFileSync(`/proc/${pid}/task/${task}/children`, 'utf8')
+      .split(' ')
+      .filter((child) => child !== ''),
+  );
+  const isPack = (child: string) => readFileSync(`/proc/${child}/cmdline`, 'utf8').includes('segment/worker');
+  return children.filter(isPack).map(Number);
+}
+
 /** Processor time per event, where `seconds` were used for all of them. */
 export function microsecondsEach(seconds: number, events: number): string {
   return `${((seconds * 1_000_000) / events).toFixed(0)} us`;
