@@ -108,11 +108,7 @@ function Content({ workspaceId, stored }: Props) {
           <HealthTab workspaceId={workspaceId} destinationId={destination.id} isWarehouse={isWarehouse} />
         </Tabs.Panel>
         <Tabs.Panel value="settings" keepMounted>
-          {type === undefined ? (
-            <Skeleton height={120} />
-          ) : (
-            <DestinationSettings workspaceId={workspaceId} stored={stored} type={type} />
-          )}
+          <DestinationSettings workspaceId={workspaceId} stored={stored} />
         </Tabs.Panel>
         <Tabs.Panel value="rules">
           <DestinationRules

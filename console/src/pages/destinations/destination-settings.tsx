@@ -1,11 +1,12 @@
-import { Stack } from '@mantine/core';
+import { Skeleton, Stack } from '@mantine/core';
 import { notifications } from '@mantine/notifications';
-import { useQueryClient } from '@tanstack/react-query';
+import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { api, type Versioned, versionedOf } from '../../api/client.ts';
 import { useMay } from '../../frame/workspace.tsx';
 import { AddressStatus } from '../../shared/address-status.tsx';
 import { CopyField } from '../../shared/copy-field.tsx';
+import { ErrorAlert } from '../../shared/error-alert.tsx';
 import { ApiFormFrame } from '../../shared/forms/api-form-frame.tsx';
 import { type ApiForm, useEditForm } from '../../shared/forms/use-api-form.ts';
 import { JsonView } from '../../shared/json-view.tsx';
@@ -25,6 +26,7 @@ import {
   type DestinationType,
   destinationPath,
   destinationQuery,
+  destinationTypeQuery,
   readDestination,
 } from './queries.ts';
 import { fieldOf } from './settings/fields.ts';
@@ -32,23 +34,29 @@ import { fieldOf } from './settings/fields.ts';
 interface Props {
   readonly workspaceId: string;
   readonly stored: Versioned<Destination>;
-  readonly type: DestinationType;
 }
 
 /** The settings: a form for people who may change them, otherwise JSON with secrets masked. */
-export function DestinationSettings(props: Props) {
+export function DestinationSettings({ workspaceId, stored }: Props) {
   const mayEdit = useMay('editor');
-  const { value: destination } = props.stored;
+  const { value: destination } = stored;
+  const { data: type, error, refetch } = useQuery(destinationTypeQuery(workspaceId, destination.type));
+  if (error !== null) return <ErrorAlert error={error} retry={() => void refetch()} />;
+  if (type === undefined) return <Skeleton height={120} />;
   return (
     <Stack maw={720}>
-      {mayEdit ? <Form {...props} /> : <JsonView value={destination.settings} label="Settings" />}
+      {mayEdit ? (
+        <Form workspaceId={workspaceId} stored={stored} type={type} />
+      ) : (
+        <JsonView value={destination.settings} label="Settings" />
+      )}
       <CopyField value={destination.id} label="the id" />
-      <About type={props.type} />
+      <About type={type} />
     </Stack>
   );
 }
 
-function Form({ workspaceId, stored, type }: Props) {
+function Form({ workspaceId, stored, type }: Props & { readonly type: DestinationType }) {
   const queries = useQueryClient();
   const [root] = useState(() => fieldOf(type.settings_schema));
   const { path, header } = destinationPath(workspaceId, stored.value.id);

@@ -22,7 +22,12 @@ import {
   valuesOf,
 } from './destination-values.ts';
 import { KindPicker } from './kind-picker.tsx';
-import { type Destination, type DestinationType, destinationTypesQuery } from './queries.ts';
+import {
+  type Destination,
+  type DestinationType,
+  destinationTypeQuery,
+  destinationTypesQuery,
+} from './queries.ts';
 import { MASK } from './settings/drafts.ts';
 import { fieldOf } from './settings/fields.ts';
 
@@ -59,7 +64,14 @@ export function NewDestinationPage() {
         />
       </Page>
     );
-  return <NewForm key={type.type} workspaceId={workspaceId} type={type} onCreated={setCreated} />;
+  return <TypeForm key={type.type} workspaceId={workspaceId} type={type} onCreated={setCreated} />;
+}
+
+function TypeForm(props: FormProps) {
+  const { data: type, error, refetch } = useQuery(destinationTypeQuery(props.workspaceId, props.type.type));
+  if (error !== null) return <ErrorAlert error={error} retry={() => void refetch()} />;
+  if (type === undefined) return <Skeleton height={200} aria-label="Loading" aria-busy="true" />;
+  return <NewForm {...props} type={type} />;
 }
 
 interface FormProps {

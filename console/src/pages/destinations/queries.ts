@@ -34,6 +34,17 @@ export const destinationTypesQuery = (workspaceId: string) => ({
   staleTime: NEVER_STALE,
 });
 
+/** A type with what its forms show, which the list does not have of all. */
+export const destinationTypeQuery = (workspaceId: string, type: string) => ({
+  queryKey: ['destination-types', workspaceId, type],
+  queryFn: () => {
+    const { path, header } = workspacePath(workspaceId);
+    const params = { path: { ...path, type }, header };
+    return dataOf(api.GET('/api/v1/workspaces/{workspaceId}/destination-types/{type}', { params }));
+  },
+  staleTime: NEVER_STALE,
+});
+
 const HEALTH_EVERY_MS = 10_000;
 
 export const destinationHealthQuery = (workspaceId: string, destinationId: string) => ({
