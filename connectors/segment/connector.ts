@@ -88,47 +88,43 @@ export function segmentKinds(secrets: Readonly<Record<string, string>> = {}): re
       description: describeDestination(definition),
       create: (context) => createSegmentConnector(context, definition, hostOf(context)),
       prepare: (context) => prepareDetails(context, definition),
+      close: closeHost,
     }),
   );
 }
 
 const hosts = new WeakMap<object, PackHost>();
 
-/** Keyed by the egress guard, of which each catalog has one. */
+/** Keyed by the egress guard, of which each catalog has one. It stays until `closeHost`. */
 function hostOf({ egress, children, partnerSecrets = {} }: ConnectorContext): PackHost {
-  const host = hosts.get(egress) ?? new PackHost({ ...children, secrets: partnerSecrets });
+  const known = hosts.get(egress);
+  if (known !== undefined) return known;
+  const host = new PackHost({ ...children, secrets: partnerSecrets });
+  host.enter();
   hosts.set(egress, host);
   return host;
 }
 
-/** How long a process of the pack may take to start and to read a destination, ms. */
-const DESCRIBED_WITHIN_MS = 30_000;
-
-/** One at a time: each is a process that starts, reads one destination and ends. */
-let preparing: Promise<void> = Promise.resolve();
-
-function prepareDetails(context: ConnectorContext, definition: Definition): Promise<void> {
-  if (hasDetails(definition.destination)) return Promise.resolve();
-  const prepared = preparing.then(() => readDetails(context, definition));
-  preparing = prepared.catch(() => undefined);
-  return prepared;
+async function closeHost({ egress }: ConnectorContext): Promise<void> {
+  const host = hosts.get(egress);
+  hosts.delete(egress);
+  await host?.leave();
 }
 
-async function readDetails(
-  { children, partnerSecrets = {} }: ConnectorContext,
-  { destination, title }: Definition,
-): Promise<void> {
+/** How long a process of the pack may take to start and to read a destination, ms. */
+const DESCRIBED_WITHIN_MS = 30_000;
+/** All destinations are read in one process, beside those of workspaces. */
+const OF_NO_WORKSPACE = '';
+
+async function prepareDetails(context: ConnectorContext, { destination, title }: Definition): Promise<void> {
   if (hasDetails(destination)) return;
-  const host = new PackHost({ ...children, secrets: partnerSecrets });
-  host.enter();
   try {
     const job = { task: { op: 'describe', destination } as const, send: refuseToSend };
-    const { details } = await host.run('', job, AbortSignal.timeout(DESCRIBED_WITHIN_MS));
+    const signal = AbortSignal.timeout(DESCRIBED_WITHIN_MS);
+    const { details } = await hostOf(context).run(OF_NO_WORKSPACE, job, signal);
     if (details !== undefined) keepDetails(destination, details);
   } catch (error) {
     throw new Unavailable(`the actions of ${title} cannot be read`, { cause: error });
-  } finally {
-    await host.leave();
   }
 }
 

@@ -16,6 +16,8 @@ export interface Details {
   /** With their mappings. */
   readonly presets: readonly PresetSubscription[];
   readonly audienceFields: readonly ActionField[];
+  /** The words about the destination's own settings. */
+  readonly settings: Readonly<Record<string, { readonly title: string; readonly description: string }>>;
 }
 
 /** By destination. All that can be known are some MiB; an installation uses few. */
@@ -37,7 +39,12 @@ export function detailsOf(destination: string): Details {
 }
 
 /** The details in a definition, for the process of the pack. */
-export function detailsIn({ presets = [], actions, audienceFields = {} }: PackDefinition): Details {
+export function detailsIn({
+  presets = [],
+  actions,
+  audienceFields = {},
+  authentication,
+}: PackDefinition): Details {
   const mapped = presets.flatMap(({ name, type, subscribe, partnerAction, mapping = {} }) =>
     type === 'automatic' && subscribe !== undefined && Object.hasOwn(actions, partnerAction)
       ? [{ name, action: partnerAction, trigger: oneLine(subscribe), mapping: plain(mapping) as JsonObject }]
@@ -53,6 +60,12 @@ export function detailsIn({ presets = [], actions, audienceFields = {} }: PackDe
     ),
     presets: mapped,
     audienceFields: fieldsOf(audienceFields),
+    settings: Object.fromEntries(
+      Object.entries(authentication?.fields ?? {}).map(([field, { label, description = '' }]) => [
+        field,
+        { title: oneLine(label), description: oneLine(description) },
+      ]),
+    ),
   };
 }
 

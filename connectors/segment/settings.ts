@@ -48,14 +48,21 @@ const MAX_BATCH_BYTES = 1024 * 1_024;
 const MAX_MIXED_BATCH = 50;
 
 /** The settings as users write them: the destination's own, and which of its actions run for which events. */
-function settingsSchemaOf({ destination, properties, required, presets, actions }: Definition): JsonObject {
+function settingsSchemaOf(
+  { destination, properties, required, presets, actions }: Definition,
+  words: Details['settings'] = {},
+): JsonObject {
+  const own = Object.entries(properties).map(([name, schema]) => [
+    name,
+    { title: titleOf(name), ...schema, ...words[name] },
+  ]);
   return {
     $schema: 'https://json-schema.org/draft/2020-12/schema',
     type: 'object',
     required: [...required],
     additionalProperties: false,
     properties: {
-      ...properties,
+      ...Object.fromEntries(own),
       subscriptions: {
         type: 'array',
         title: 'Subscriptions',
@@ -99,6 +106,13 @@ function settingsSchemaOf({ destination, properties, required, presets, actions 
       ...(WITH_PRESETS.has(destination) ? propertiesOfPresets(presets, actions) : {}),
     },
   };
+}
+
+/** A title by the name of a setting, for lists: `apiKey` and `api_key` are both "Api key". */
+function titleOf(name: string): string {
+  const words = name.replace(/([a-z0-9])([A-Z])/g, '$1 $2').split(/[\s_-]+/);
+  const text = words.map((word) => (/^[A-Z]{2,}$/.test(word) ? word : word.toLowerCase())).join(' ');
+  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 function propertiesOfPresets(presets: Definition['presets'], actions: readonly string[]): JsonObject {
@@ -435,7 +449,12 @@ export function describeDestination(definition: Definition): ConnectorDescriptio
     details: () => {
       const details = detailsOf(destination);
       const { actions, audienceFields } = details;
-      return { actions, audienceFields, subscriptions: defaultSubscriptions(definition, details) };
+      return {
+        actions,
+        audienceFields,
+        subscriptions: defaultSubscriptions(definition, details),
+        settingsSchema: settingsSchemaOf(definition, details.settings),
+      };
     },
   };
 }

@@ -262,6 +262,8 @@ export interface ConnectorDescription {
     readonly subscriptions: readonly DefaultSubscription[];
     /** The settings of an audience. */
     readonly audienceFields: readonly ActionField[];
+    /** `settingsSchema` with the words of the vendor's own form. */
+    readonly settingsSchema: JsonObject;
   };
   /**
    * Generates absent settings at creation, e.g. a signing secret, which is shown once. Returns all settings, the

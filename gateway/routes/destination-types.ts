@@ -152,9 +152,13 @@ function presentType(description: ConnectorDescription): Static<typeof destinati
 }
 
 function presentDetails(description: ConnectorDescription) {
-  const { actions, subscriptions, audienceFields } = description.details?.() ?? NO_DETAILS;
+  const { actions, subscriptions, audienceFields, settingsSchema } = description.details?.() ?? {
+    ...NO_DETAILS,
+    settingsSchema: description.settingsSchema,
+  };
   return {
     ...presentType(description),
+    settings_schema: settingsSchema,
     action_details: actions,
     default_subscriptions: subscriptions,
     audience_fields: audienceFields,
