@@ -25,7 +25,12 @@ export interface LakeStore {
   size(name: string, signal: AbortSignal): Promise<number | undefined>;
   /** The names of all files below a folder, in any order. */
   names(folder: string, signal: AbortSignal): Promise<readonly string[]>;
-  files(folder: string, signal: AbortSignal): Promise<readonly StoredFile[]>;
+  /** All files below a folder, or those whose names are wanted. */
+  files(
+    folder: string,
+    signal: AbortSignal,
+    isWanted?: (name: string) => boolean,
+  ): Promise<readonly StoredFile[]>;
   /** The names of the folders right below the root. */
   folders(signal: AbortSignal): Promise<readonly string[]>;
   /** Writes a file whose name is new. */

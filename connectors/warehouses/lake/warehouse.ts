@@ -11,9 +11,12 @@ export const lakeWarehouse: WarehouseKind = { description, open };
 
 function open(context: ConnectorContext, destination: ConnectorDestination): Warehouse {
   const lake = openedOnUse(LIMITS, async () => {
-    const { Lake } = await import('./engine.ts');
+    const [{ Lake }, { PlainFormat }] = await Promise.all([
+      import('./engine.ts'),
+      import('./plain/format.ts'),
+    ]);
     const store = await openStore(context, destination);
-    return new Lake(store, { destinationId: destination.id, clock: context.clock });
+    return new Lake(new PlainFormat(store, destination.id), context.clock);
   });
   return destination.settings.folder === undefined ? lake : { ...lake, storesHere: true };
 }

@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isObject, newId, parseObject, Unavailable, WarehouseRefused } from '@tributary/core';
-import type { LakeStore } from './store.ts';
+import type { LakeStore } from '../store.ts';
 
 /** Everything that is no table. Readers of `<table>/**` do not see it. */
 export const OWN = '_tributary';
 const LOG = `${OWN}/log`;
-export const STAGING = `${OWN}/staging`;
+const STAGING = `${OWN}/staging`;
 /** Digits of the number of an entry. */
 const DIGITS = 12;
 /** Entries that are kept: the newest one counts, the others tell a person what happened. */
@@ -129,6 +129,13 @@ export class CommitLog {
 
   /** Commits and publishes a change behind the entry `n`. False where there is another one. */
   async commit(n: number, staging: Staging, signal: AbortSignal): Promise<boolean> {
+    try {
+      await staging.written();
+    } catch (error) {
+      await staging.discard(signal);
+      throw error;
+    }
+    if (staging.isEmpty) return true;
     const { folder, removals, moves } = staging;
     const entry: Entry = { n: n + 1, staging: folder, removals, moves };
     const staged = await this.#store.names(folder, signal);
