@@ -45,3 +45,34 @@ export interface LakeStore {
   settle(signal: AbortSignal): Promise<void>;
   close(): Promise<void>;
 }
+
+/** Files of a change that are written at a time. */
+const WRITTEN_AT_ONCE = 8;
+
+/** Writes files while those behind them are encoded. */
+export class FileWrites {
+  readonly #store: LakeStore;
+  readonly #writing: Promise<void>[] = [];
+
+  constructor(store: LakeStore) {
+    this.#store = store;
+  }
+
+  async put(name: string, bytes: Uint8Array, signal: AbortSignal): Promise<void> {
+    const writing = this.#store.put(name, bytes, signal);
+    this.#writing.push(writing);
+    // `written` rejects with it.
+    writing.catch(() => undefined);
+    if (this.#writing.length > WRITTEN_AT_ONCE) await this.#writing.shift();
+  }
+
+  /** Resolves once all files are written. */
+  async written(): Promise<void> {
+    await Promise.all(this.#writing);
+  }
+
+  /** Resolves once none is being written. */
+  async ended(): Promise<void> {
+    await Promise.allSettled(this.#writing);
+  }
+}

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isObject, newId, parseObject, Unavailable, WarehouseRefused } from '@tributary/core';
-import type { LakeStore } from '../store.ts';
+import { FileWrites, type LakeStore } from '../store.ts';
 
 /** Everything that is no table. Readers of `<table>/**` do not see it. */
 export const OWN = '_tributary';
@@ -12,7 +12,7 @@ const DIGITS = 12;
 const KEPT = 100;
 /** How often it is looked whether another process has published its change, ms. */
 const POLL_MS = 200;
-/** Staged files that are written or moved at a time. */
+/** Staged files that are moved at a time. */
 const FILES_AT_ONCE = 8;
 /** Staged files of attempts that never became an entry are removed after so long, ms. */
 const ORPHANED_AFTER_MS = 3_600_000;
@@ -40,10 +40,11 @@ export class Staging {
   readonly removals: string[] = [];
   readonly #moves: Move[] = [];
   readonly #store: LakeStore;
-  readonly #writing: Promise<void>[] = [];
+  readonly #writes: FileWrites;
 
   constructor(store: LakeStore) {
     this.#store = store;
+    this.#writes = new FileWrites(store);
   }
 
   /** In the order of the calls of `put`. */
@@ -67,7 +68,7 @@ export class Staging {
 
   /** Removes what was staged, as far as that works: orphans are removed later. */
   async discard(signal: AbortSignal): Promise<void> {
-    await Promise.allSettled(this.#writing);
+    await this.#writes.ended();
     await this.#store.removeFolder(this.folder, signal).catch(() => undefined);
   }
 
@@ -79,16 +80,12 @@ export class Staging {
   ): Promise<void> {
     const from = `${this.folder}/${this.#moves.length}`;
     this.#moves.push({ from, to, bytes: bytes.length, ...mark });
-    const writing = this.#store.put(from, bytes, signal);
-    this.#writing.push(writing);
-    // `written` rejects with it.
-    writing.catch(() => undefined);
-    if (this.#writing.length > FILES_AT_ONCE) await this.#writing.shift();
+    await this.#writes.put(from, bytes, signal);
   }
 
   /** Resolves once all files are written. */
-  async written(): Promise<void> {
-    await Promise.all(this.#writing);
+  written(): Promise<void> {
+    return this.#writes.written();
   }
 }
 
