@@ -29,7 +29,7 @@ import {
   forIds,
   insert,
   integer,
-  JSON_TAG,
+  JSON_COMMENT,
   SCHEMA,
   TRUE,
   timeOf,
@@ -254,7 +254,7 @@ async function readCatalog(query: Query, snapshot: number, schemaId: number): Pr
   );
   const columns = await query(
     `select c.table_id, c.column_id, c.column_order, c.column_name, c.column_type, t.value as tag from ducklake_column c
-     left join ducklake_column_tag t on t.table_id = c.table_id and t.column_id = c.column_id and t.key = '${JSON_TAG}'
+     left join ducklake_column_tag t on t.table_id = c.table_id and t.column_id = c.column_id and t.key = 'comment'
        and ${at(snapshot, 't')}
      where c.parent_column is null and ${at(snapshot, 'c')} order by c.table_id, c.column_order`,
   );
@@ -287,7 +287,7 @@ async function readCatalog(query: Query, snapshot: number, schemaId: number): Pr
 
 function columnOf({ column_id, column_order, column_type, tag }: SqlRow): Column {
   const type = TYPE_OF.get(column_type);
-  const isJson = type === 'text' && tag === 'json';
+  const isJson = type === 'text' && tag === JSON_COMMENT;
   return { id: integer(column_id), order: integer(column_order), type: isJson ? 'json' : type };
 }
 
@@ -531,7 +531,7 @@ class DuckLakeTransaction implements LakeTransaction {
       await insert(
         query,
         'ducklake_column_tag',
-        isJson.map(([, column]) => [table.id, column.id, id, null, JSON_TAG, 'json']),
+        isJson.map(([, column]) => [table.id, column.id, id, null, 'comment', JSON_COMMENT]),
       );
       const texts = [...table.columns].filter(
         ([column, { type }]) => type === 'text' && known?.columns.get(column)?.type === 'json',
@@ -540,7 +540,7 @@ class DuckLakeTransaction implements LakeTransaction {
         query,
         texts.map(([, column]) => column.id),
         `update ducklake_column_tag set end_snapshot = ${id}
-         where table_id = ${table.id} and key = '${JSON_TAG}' and end_snapshot is null and column_id in (?)`,
+         where table_id = ${table.id} and key = 'comment' and end_snapshot is null and column_id in (?)`,
       );
     }
   }

@@ -8,8 +8,8 @@ import type { Dialect, Query, SqlRow, SqlValue } from './database.ts';
 
 /** The version of the specification, which DuckDB 1.5 reads and writes. */
 export const VERSION = '1.0';
-/** The tag of a column whose texts are JSON. DuckDB refuses some documents in a column of its type JSON. */
-export const JSON_TAG = 'tributary_type';
+/** The comment of a column whose texts are JSON. DuckDB refuses some documents in a column of its type JSON. */
+export const JSON_COMMENT = 'JSON';
 /** The schema of all tables, in the catalog. */
 export const SCHEMA = 'main';
 

@@ -1,10 +1,12 @@
 import { join } from 'node:path';
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
+import { type Judge, openJudge } from '../../suite/duckdb.ts';
 import type { WarehouseHarness } from '../../suite/harness.ts';
 import { folderHarness, type HarnessFormat } from '../folder-harness.ts';
+import { openDuckLake } from './duckdb.ts';
 
 /** Runs a statement. */
-type Query = (sql: string, ...values: SQLInputValue[]) => readonly Readonly<Record<string, unknown>>[];
+type Query = (sql: string, ...values: SQLInputValue[]) => Rows;
 
 /** Runs statements in the catalog, as another program does that follows the specification. */
 function inCatalog<T>(folder: string, work: (query: Query) => T): T {
@@ -42,25 +44,36 @@ function ended(folder: string, change: string, end: (query: Query, snapshot: num
 
 const OF_TABLE = `table_id = (select table_id from ducklake_table where table_name = ? and ${NOW})`;
 
-export const DUCKLAKE: HarnessFormat = {
+/** The files and the columns of a table, for its name. */
+export const FILES = `select path from ducklake_data_file where ${NOW} and ${OF_TABLE}`;
+export const COLUMNS = `select column_id, column_name, column_type from ducklake_column where ${NOW} and ${OF_TABLE}
+  order by column_order`;
+
+type Rows = readonly Readonly<Record<string, unknown>>[];
+
+/** A table by the catalog and the numbers of its columns, without DuckDB's extension. */
+export function relationOf(
+  folder: string,
+  table: string,
+  { files, columns }: { readonly files: Rows; readonly columns: Rows },
+): string {
+  if (files.length === 0) return `read_parquet('${folder}/none/*.parquet')`;
+  const paths = files.map(({ path }) => `'${folder}/main/${table}/${path}'`);
+  const fields = columns.map(({ column_id: id, column_name: name, column_type: type }) => {
+    const ofDuckdb = { int64: 'bigint', float64: 'double' }[String(type)] ?? type;
+    return `${id}: {name: '${name}', type: '${ofDuckdb}', default_value: NULL}`;
+  });
+  return `read_parquet([${paths.join(', ')}], schema = map {${fields.join(', ')}})`;
+}
+
+const DUCKLAKE: HarnessFormat = {
   settings: { format: 'ducklake' },
-  /** By the catalog and the numbers of columns, without DuckDB's extension. */
-  relation(folder, table) {
-    const found = inCatalog(folder, (query) => ({
-      files: query(`select path from ducklake_data_file where ${NOW} and ${OF_TABLE}`, table),
-      columns: query(
-        `select column_id, column_name, column_type from ducklake_column where ${NOW} and ${OF_TABLE} order by column_order`,
-        table,
-      ),
-    }));
-    if (found.files.length === 0) return `read_parquet('${folder}/none/*.parquet')`;
-    const files = found.files.map(({ path }) => `'${folder}/main/${table}/${path}'`);
-    const columns = found.columns.map(({ column_id: id, column_name: name, column_type: type }) => {
-      const ofDuckdb = { int64: 'bigint', float64: 'double' }[String(type)] ?? type;
-      return `${id}: {name: '${name}', type: '${ofDuckdb}', default_value: NULL}`;
-    });
-    return `read_parquet([${files.join(', ')}], schema = map {${columns.join(', ')}})`;
-  },
+  relation: (folder, table) =>
+    relationOf(
+      folder,
+      table,
+      inCatalog(folder, (query) => ({ files: query(FILES, table), columns: query(COLUMNS, table) })),
+    ),
   byHand: (folder) => ({
     async dropTable(table) {
       ended(folder, 'dropped_table:0', (query, snapshot) => {
@@ -105,11 +118,42 @@ function loseCommit(): void {
 }
 const IOERR = 10;
 
-export type DuckLakeHarness = Awaited<ReturnType<typeof ducklakeHarness>>;
-
-/** A DuckLake in a folder of its own. */
+/** A DuckLake in a folder of its own, which the harness reads by its catalog. */
 export async function ducklakeHarness(clock: () => number = Date.now) {
   const harness = await folderHarness(clock, DUCKLAKE);
-  return { ...harness, loseNextCommit: loseCommit } satisfies WarehouseHarness &
-    Readonly<Record<string, unknown>>;
+  return { ...harness, loseNextCommit: loseCommit } satisfies Harness;
+}
+
+/** The same, read and changed by DuckDB. */
+export async function duckdbHarness(extensions: string, clock: () => number = Date.now) {
+  const harness = await ducklakeHarness(clock);
+  let opened: Promise<Judge> | undefined;
+  const judge = () => {
+    opened ??= openDuckLake(extensions, `sqlite:${harness.folder}/metadata.sqlite`).then(openJudge);
+    return opened;
+  };
+  const change = async (sql: string) => void (await (await judge()).query(sql));
+  return {
+    ...harness,
+    judge,
+    rows: async (table: string) => (await judge()).rows(ofLake(table)),
+    type: async (table: string, column: string) => (await (await judge()).types(ofLake(table))).get(column),
+    byHand: {
+      dropTable: (table: string) => change(`drop table ${ofLake(table)}`),
+      dropColumn: (table: string, column: string) =>
+        change(`alter table ${ofLake(table)} drop column "${column}"`),
+      dropLedger: harness.byHand.dropLedger,
+    },
+    async close() {
+      await (await opened)?.close();
+      await harness.close();
+    },
+  } satisfies Harness;
+}
+
+type Harness = WarehouseHarness & Readonly<Record<string, unknown>>;
+
+/** A table as DuckDB names it. */
+export function ofLake(table: string): string {
+  return `lake."${table}"`;
 }
