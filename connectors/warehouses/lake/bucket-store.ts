@@ -66,11 +66,15 @@ export class BucketStore implements LakeStore {
     return (await this.files(folder, signal)).map(({ name }) => name);
   }
 
-  async files(folder: string, signal: AbortSignal): Promise<readonly StoredFile[]> {
+  async files(
+    folder: string,
+    signal: AbortSignal,
+    isWanted: (name: string) => boolean = () => true,
+  ): Promise<readonly StoredFile[]> {
     const files: StoredFile[] = [];
     for await (const { Contents = [] } of this.#pages({ Prefix: `${this.#prefix}${folder}/` }, signal))
       for (const { Key = '', Size = 0, LastModified } of Contents)
-        if (Key.startsWith(this.#prefix))
+        if (Key.startsWith(this.#prefix) && isWanted(Key.slice(this.#prefix.length)))
           files.push({
             name: Key.slice(this.#prefix.length),
             bytes: Size,

@@ -1,8 +1,7 @@
 import { DISCARDS_TABLE, IDENTITY_MAP_TABLE, type PeopleToDelete, USERS_TABLE } from '@tributary/core';
 import type { Cell } from './cells.ts';
+import type { DataFile, LakeTransaction } from './format.ts';
 import type { Rows } from './parquet.ts';
-import type { LakeStore } from './store.ts';
-import { readFile } from './table-files.ts';
 
 /** Whether a row of a table goes. */
 type IsTheirs = (rows: Rows, at: number) => boolean;
@@ -31,15 +30,15 @@ export function eventsOf({ user_ids, anonymous_ids }: PeopleToDelete): IsTheirs 
 
 /** The message ids of events of people in a file. */
 export async function messageIdsIn(
-  store: LakeStore,
-  name: string,
+  transaction: LakeTransaction,
+  table: string,
+  file: DataFile,
   people: PeopleToDelete,
-  signal: AbortSignal,
 ): Promise<readonly string[]> {
   const isTheirs = eventsOf(people);
   const columns = ['id', 'user_id', 'anonymous_id', 'previous_id'];
   const ids: string[] = [];
-  for await (const rows of readFile(store, name, { columns }, signal))
+  for await (const rows of transaction.rows(table, file, { columns }))
     for (let at = 0; at < rows.count; at++)
       if (isTheirs(rows, at)) ids.push(String(text(rows, 'id', at)).replace(/^development:/, ''));
   return ids;

@@ -43,9 +43,13 @@ export class FolderStore implements LakeStore {
     });
   }
 
-  async files(folder: string, signal: AbortSignal): Promise<readonly StoredFile[]> {
+  async files(
+    folder: string,
+    signal: AbortSignal,
+    isWanted: (name: string) => boolean = () => true,
+  ): Promise<readonly StoredFile[]> {
     const files: StoredFile[] = [];
-    for (const name of await this.names(folder, signal)) {
+    for (const name of (await this.names(folder, signal)).filter(isWanted)) {
       const found = await this.#run(signal, () => unlessMissing(stat(this.#path(name))));
       if (found !== undefined) files.push({ name, bytes: found.size, changedAt: found.mtimeMs });
     }

@@ -6,20 +6,8 @@ import {
   Unavailable,
 } from '@tributary/core';
 import { type Cell, cellOf } from './cells.ts';
-import type { Staging } from './commit-log.ts';
-import { type Columns, TableWriter } from './parquet.ts';
-import type { LakeStore } from './store.ts';
-import {
-  dayFolder,
-  dayOf,
-  isOurs,
-  newFileName,
-  type Received,
-  readFile,
-  readSchema,
-  receivedOf,
-  writable,
-} from './table-files.ts';
+import type { LakeTransaction, Received, TableSchema } from './format.ts';
+import { TableWriter } from './parquet.ts';
 
 /** Rows that are encoded at a time, in tens of milliseconds: the stages of the process use the same thread. */
 const ROWS_AT_ONCE = 5_000;
@@ -34,46 +22,38 @@ interface DayRows {
 }
 
 /** Stages rows in files of their days, without those that the lake has; returns their number. */
-export async function stageInserts(
-  store: LakeStore,
-  staging: Staging,
-  rows: TableRows,
-  signal: AbortSignal,
-): Promise<number> {
+export async function stageInserts(transaction: LakeTransaction, rows: TableRows): Promise<number> {
   const { table } = rows;
-  const columns = await columnsOf(store, rows, signal);
+  const schema = await schemaOf(transaction, rows);
   let inserted = 0;
-  for (const [day, { byId, from, to }] of byDay(rows)) {
+  for (const { byId, from, to } of byDay(rows).values()) {
     const received = Number.isNaN(from) ? undefined : { from, to };
-    for (const id of await knownIds(store, dayFolder(table, day), byId, received, signal)) byId.delete(id);
+    for (const id of await knownIds(transaction, table, byId, received)) byId.delete(id);
     if (byId.size === 0) continue;
-    const bytes = await encoded(columns, rows.columns, [...byId.values()], signal);
-    await staging.put(newFileName(table, day, received), bytes, signal);
+    const bytes = await encoded(schema, rows.columns, [...byId.values()], transaction.signal);
+    await transaction.replace(table, [], { received }, { bytes, count: byId.size });
     inserted += byId.size;
   }
   return inserted;
 }
 
 /** The columns of the table, which are those that the rows were planned for. */
-async function columnsOf(
-  store: LakeStore,
-  { table, columns }: TableRows,
-  signal: AbortSignal,
-): Promise<Columns> {
-  const schema = await readSchema(store, table, signal);
+async function schemaOf(transaction: LakeTransaction, { table, columns }: TableRows): Promise<TableSchema> {
+  const schema = await transaction.schema(table);
   for (const [name, type] of columns)
-    if (schema?.get(name) !== type) throw new Unavailable(`the table ${table} was changed during the load`);
-  return writable(schema ?? new Map());
+    if (schema?.columns.get(name) !== type)
+      throw new Unavailable(`the table ${table} was changed during the load`);
+  return schema ?? { columns: new Map() };
 }
 
-/** By the day at which they were received; of several rows with one id the first one. */
+/** By the day (UTC) at which they were received; of several rows with one id the first one. */
 function byDay({ columns, rows }: TableRows): ReadonlyMap<string, DayRows> {
   const names = [...columns.keys()];
   const [idAt, receivedAt] = [names.indexOf('id'), names.indexOf('received_at')];
   const days = new Map<string, DayRows>();
   for (const row of rows) {
     const time = row[receivedAt] ?? null;
-    const day = dayOf(time);
+    const day = typeof time === 'string' ? time.slice(0, DAY_LENGTH) : '';
     const ms = typeof time === 'string' ? Date.parse(time) : Number.NaN;
     const known = days.get(day);
     const id = String(row[idAt]);
@@ -88,42 +68,35 @@ function byDay({ columns, rows }: TableRows): ReadonlyMap<string, DayRows> {
   }
   return days;
 }
+const DAY_LENGTH = '2026-11-30'.length;
 
 /**
  * Which ids the lake has in rows that were received at the same times. One record of the log has the same id and time whenever
  * it is loaded, so only files that overlap are read: of a live load mostly the one of the load before.
  */
 async function knownIds(
-  store: LakeStore,
-  folder: string,
+  transaction: LakeTransaction,
+  table: string,
   wanted: ReadonlyMap<string, unknown>,
   received: Received | undefined,
-  signal: AbortSignal,
 ): Promise<readonly string[]> {
   const known: string[] = [];
-  for (const name of await store.names(folder, signal)) {
-    if (!isOurs(name)) continue;
-    const times = receivedOf(name);
-    if (
-      received !== undefined &&
-      times !== undefined &&
-      (times.from > received.to || times.to < received.from)
-    )
-      continue;
+  for (const file of await transaction.files(table, received)) {
+    if (received === undefined && file.received !== undefined) continue;
     const selection = { columns: ['id'], ...(received === undefined ? {} : { received }) };
-    for await (const { cells } of readFile(store, name, selection, signal))
+    for await (const { cells } of transaction.rows(table, file, selection))
       for (const id of cells.get('id') ?? []) if (typeof id === 'string' && wanted.has(id)) known.push(id);
   }
   return known;
 }
 
 async function encoded(
-  columns: Columns,
+  schema: TableSchema,
   used: ReadonlyMap<string, ColumnType>,
   rows: readonly Row[],
   signal: AbortSignal,
 ): Promise<Uint8Array> {
-  const writer = new TableWriter(columns);
+  const writer = new TableWriter(schema);
   const thread = new EventLoopYielder(() => performance.now());
   for (let start = 0; start < rows.length; start += ROWS_AT_ONCE) {
     const some = rows.slice(start, start + ROWS_AT_ONCE);

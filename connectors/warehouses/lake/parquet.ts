@@ -1,8 +1,9 @@
 import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib';
-import type { ColumnType } from '@tributary/core';
+import { type ColumnType, Unavailable, WarehouseRefused } from '@tributary/core';
 import { type FileMetaData, parquetMetadata, parquetRead, type SchemaElement } from 'hyparquet';
 import { ByteWriter, ParquetWriter } from 'hyparquet-writer';
 import { type Cell, DECIMAL } from './cells.ts';
+import type { Received, TableSchema } from './format.ts';
 
 /** The columns of a table in their order. */
 export type Columns = ReadonlyMap<string, ColumnType>;
@@ -14,8 +15,9 @@ export interface Rows {
   readonly count: number;
 }
 
-/** Rows of a row group at most. */
+/** Rows of a row group at most, of a loader and of other writers. */
 const GROUP_ROWS = 50_000;
+const MAX_GROUP_ROWS = 250_000;
 const DECIMAL_BYTES = 16;
 /** Bytes of one column in a row group: a batch has a quarter. */
 const MAX_CHUNK_BYTES = 64 * 1_024 * 1_024;
@@ -48,18 +50,27 @@ const ELEMENTS: Readonly<Record<ColumnType, Omit<SchemaElement, 'name'>>> = {
   json: STRING,
 };
 
+/** The columns that files of the table have. */
+export function writable({ columns }: TableSchema): Columns {
+  const known = new Map<string, ColumnType>();
+  for (const [name, type] of columns) if (type !== undefined) known.set(name, type);
+  return known;
+}
+
 /** Writes one file of a table; each call of `add` begins a row group. */
 export class TableWriter {
   readonly #columns: Columns;
   readonly #bytes = new ByteWriter();
   readonly #writer: ParquetWriter;
 
-  constructor(columns: Columns) {
+  constructor(schema: TableSchema) {
+    const columns = writable(schema);
     this.#columns = columns;
-    const leaves = Array.from(
-      columns,
-      ([name, type]): SchemaElement => ({ name, repetition_type: 'OPTIONAL', ...ELEMENTS[type] }),
-    );
+    const leaves = Array.from(columns, ([name, type]): SchemaElement => {
+      const id = schema.fieldIds?.get(name);
+      const field = id === undefined ? {} : { field_id: id };
+      return { name, repetition_type: 'OPTIONAL', ...ELEMENTS[type], ...field };
+    });
     this.#writer = new ParquetWriter({
       writer: this.#bytes,
       schema: [{ name: 'root', num_children: columns.size }, ...leaves],
@@ -99,18 +110,49 @@ export interface Selection {
   /** Absent: all. */
   readonly columns?: readonly string[];
   /** Row groups with a `received_at` in this range only, epoch ms. */
-  readonly received?: { readonly from: number; readonly to: number };
+  readonly received?: Received;
 }
 
-/** Reads a file that `TableWriter` made, one row group at a time. Throws for any other file. */
-export async function* readTable(
+/** What the format of the table knows of a file. */
+interface FileContext {
+  /** The numbers of the table's columns: a column of the file without one of these is left out. Absent: names count. */
+  readonly fieldIds?: ReadonlyMap<string, number> | undefined;
+  /** Positions of rows that were deleted since. */
+  readonly deleted?: ReadonlySet<number> | undefined;
+}
+
+/** Reads a file with the types of `TableWriter`, one row group at a time. */
+export async function* readFile(
+  name: string,
   bytes: Uint8Array,
-  { columns, received }: Selection = {},
+  selection: Selection,
+  context: FileContext = {},
+): AsyncGenerator<Rows> {
+  try {
+    yield* readTable(bytes, selection, context);
+  } catch (error) {
+    if (error instanceof Unavailable) throw error;
+    throw new WarehouseRefused(`${name} is no file of a loader: move it elsewhere`, { cause: error });
+  }
+}
+
+async function* readTable(
+  bytes: Uint8Array,
+  { columns, received }: Selection,
+  { fieldIds, deleted }: FileContext,
 ): AsyncGenerator<Rows> {
   const metadata = parquetMetadata(bytes);
   checkBounds(metadata);
-  const types = new Map(metadata.schema.slice(1).map((element) => [element.name, typeOf(element)]));
-  const wanted = new Map([...types].filter(([name]) => columns?.includes(name) ?? true));
+  const names = new Map(Array.from(fieldIds ?? [], ([name, id]) => [id, name]));
+  /** By the names in the file, those in the table. */
+  const known = new Map<string, string>();
+  const types = new Map<string, ColumnType>();
+  for (const element of metadata.schema.slice(1)) {
+    const name = fieldIds === undefined ? element.name : names.get(element.field_id ?? -1);
+    if (name === undefined || columns?.includes(name) === false) continue;
+    known.set(element.name, name);
+    types.set(name, typeOf(element));
+  }
   const physical = { ...metadata, schema: metadata.schema.map(physicalOf) };
   const file = {
     byteLength: bytes.length,
@@ -122,27 +164,37 @@ export async function* readTable(
     const stats = chunks.find(({ meta_data }) => meta_data?.path_in_schema[0] === 'received_at')?.meta_data
       ?.statistics;
     if (received === undefined || mayHold(stats, received)) {
-      const cells = new Map<string, Cell[]>(Array.from(wanted.keys(), (name) => [name, []]));
+      const cells = new Map<string, Cell[]>(Array.from(types.keys(), (name) => [name, []]));
       await parquetRead({
         file,
         metadata: physical,
-        columns: [...wanted.keys()],
+        columns: [...known.keys()],
         rowStart,
         rowEnd,
         compressors: { [CODEC]: decompressed },
         parsers: { stringFromBytes: textOf },
         geoparquet: false,
         onChunk: ({ columnName, columnData }) => {
-          const column = cells.get(columnName);
-          const convert = wanted.get(columnName) === 'numeric' ? decimalCell : cellOf;
+          const name = known.get(columnName) ?? '';
+          const column = cells.get(name);
+          const convert = types.get(name) === 'numeric' ? decimalCell : cellOf;
           if (column !== undefined)
             for (const value of columnData as Iterable<unknown>) column.push(convert(value));
         },
       });
-      yield { columns: wanted, cells, count: rowEnd - rowStart };
+      yield without(deleted, rowStart, { columns: types, cells, count: rowEnd - rowStart });
     }
     rowStart = rowEnd;
   }
+}
+
+/** The rows behind a position of the file without those that were deleted. */
+function without(deleted: ReadonlySet<number> | undefined, start: number, rows: Rows): Rows {
+  if (deleted === undefined || deleted.size === 0) return rows;
+  const isLeft = (_: Cell, at: number) => !deleted.has(start + at);
+  const cells = new Map(Array.from(rows.cells, ([name, column]) => [name, column.filter(isLeft)]));
+  const count = Array.from({ length: rows.count }, () => null).filter(isLeft).length;
+  return { columns: rows.columns, cells, count };
 }
 
 /** The service that has the files may be anybody's: what it says of them must not take the memory of this process. */
@@ -150,7 +202,7 @@ function checkBounds({ row_groups }: FileMetaData): void {
   for (const { num_rows, columns } of row_groups)
     for (const { meta_data } of columns)
       if (
-        num_rows > GROUP_ROWS ||
+        num_rows > MAX_GROUP_ROWS ||
         meta_data?.num_values !== num_rows ||
         meta_data.total_uncompressed_size > MAX_CHUNK_BYTES
       )
@@ -171,13 +223,13 @@ function typeOf({ type, converted_type, scale }: SchemaElement): ColumnType {
   if (type === 'DOUBLE') return 'double';
   if (type === 'INT64') return converted_type === 'TIMESTAMP_MICROS' ? 'timestamp' : 'bigint';
   if (type === 'FIXED_LEN_BYTE_ARRAY' && scale === DECIMAL.fraction) return 'numeric';
-  if (type === 'BYTE_ARRAY' && converted_type === 'UTF8') return 'text';
+  if (type === 'BYTE_ARRAY' && (converted_type === 'UTF8' || converted_type === 'JSON')) return 'text';
   throw new Error('a column of another writer');
 }
 
 function mayHold(
   stats: { readonly min_value?: unknown; readonly max_value?: unknown } | undefined,
-  { from, to }: { readonly from: number; readonly to: number },
+  { from, to }: Received,
 ): boolean {
   const { min_value: min, max_value: max } = stats ?? {};
   return !(min instanceof Date && max instanceof Date) || (min.getTime() <= to && max.getTime() >= from);

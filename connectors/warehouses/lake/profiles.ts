@@ -3,74 +3,68 @@ import {
   type ColumnType,
   IDENTITY_MAP_TABLE,
   type ProfileRows,
-  type TableColumns,
   type TableRows,
+  Unavailable,
   USERS_TABLE,
 } from '@tributary/core';
+import { VERSIONS } from '../tables.ts';
 import { type Cell, cellOf } from './cells.ts';
-import { OWN, type Staging } from './commit-log.ts';
-import { type Columns, type Rows, TableWriter } from './parquet.ts';
-import type { LakeStore } from './store.ts';
-import { readFile, widenedCells, writable } from './table-files.ts';
+import type { DataFile, EncodedRows, LakeTransaction, TableSchema } from './format.ts';
+import { type Columns, type Rows, TableWriter, writable } from './parquet.ts';
+import { widenedCells } from './rewriting.ts';
 
 /** Files of `users`, of `identity_map` and of the versions: a change of a profile rewrites one of each. */
 const BUCKETS = 32;
 const ROWS_OF_GROUP = 20_000;
 
-const VERSION_COLUMNS: Columns = new Map<string, ColumnType>([
+export const VERSION_COLUMNS: Columns = new Map<string, ColumnType>([
   ['ucid', 'text'],
   ['version', 'bigint'],
 ]);
 
 type Row = ReadonlyMap<string, Cell>;
 
-interface Bucket {
+interface ChangedBucket {
   /** Of profiles whose change is in the batch, by ucid. */
   readonly versions: Map<string, bigint>;
   readonly users: Row[];
   readonly identities: Row[];
 }
 
-/** Where buckets are read from and staged. */
-interface BucketFiles {
-  readonly store: LakeStore;
-  readonly staging: Staging;
-  readonly signal: AbortSignal;
-}
-
-interface ProfileTables {
-  readonly users: TableColumns;
-  readonly identities: TableColumns;
-  /** ISO 8601 */
-  readonly loadedAt: string;
-}
-
 /** Stages the files of `users` and `identity_map` as they are after changes of profiles; returns the rows of `users` written. */
 export async function stageProfiles(
-  files: BucketFiles,
+  transaction: LakeTransaction,
   changes: ProfileRows,
-  { users: usersSchema, identities: identitiesSchema, loadedAt }: ProfileTables,
+  loadedAt: string,
 ): Promise<number> {
   const gone = new Map(changes.gone.map((one) => [one.ucid, one]));
   const now = cellOf(loadedAt, 'timestamp');
+  const [users, identities, versions] = await Promise.all([
+    BucketTable.open(transaction, USERS_TABLE),
+    BucketTable.open(transaction, IDENTITY_MAP_TABLE),
+    BucketTable.open(transaction, VERSIONS, VERSION_COLUMNS),
+  ]);
+  const isMerged = [users, identities, versions].some((table) => table.isMerged);
   let written = 0;
-  for (const [name, { versions, users, identities }] of bucketsOf(changes)) {
-    const known = await versionsIn(files, name);
-    const news = new Map([...versions].filter(([ucid, version]) => version > (known.get(ucid) ?? -1n)));
-    if (news.size === 0) continue;
+  for (const [bucket, changed] of bucketsOf(changes, isMerged)) {
+    const known = await versionsIn(versions, bucket);
+    const news = new Map(
+      [...changed.versions].filter(([ucid, version]) => version > (known.get(ucid) ?? -1n)),
+    );
+    if (news.size === 0 && !isMerged) continue;
     const isNews = (row: Row) => news.has(ucidOf(row));
 
-    const addedUsers = users.filter(isNews);
-    await stageBucket(files, `${USERS_TABLE}/${name}`, writable(usersSchema), {
+    const addedUsers = changed.users.filter(isNews);
+    await stageBucket(users, bucket, {
       change: (row) => (isNews(row) ? undefined : row),
       added: () => addedUsers,
     });
     written += addedUsers.length;
 
-    const held = new Map(identities.filter(isNews).map((row) => [identityKey(row), row]));
-    const changedAt = new Map(identities.map((row) => [ucidOf(row), row.get('valid_from') ?? null]));
+    const held = new Map(changed.identities.filter(isNews).map((row) => [identityKey(row), row]));
+    const changedAt = new Map(changed.identities.map((row) => [ucidOf(row), row.get('valid_from') ?? null]));
     const open = new Set<string>();
-    await stageBucket(files, `${IDENTITY_MAP_TABLE}/${name}`, writable(identitiesSchema), {
+    await stageBucket(identities, bucket, {
       change(row) {
         if (!isNews(row)) return row;
         const end = gone.get(ucidOf(row));
@@ -87,7 +81,7 @@ export async function stageProfiles(
     });
 
     for (const [ucid, version] of news) known.set(ucid, version);
-    const writer = new TableWriter(VERSION_COLUMNS);
+    const writer = new TableWriter(versions.schema);
     writer.add(
       new Map<string, Cell[]>([
         ['ucid', [...known.keys()]],
@@ -95,9 +89,65 @@ export async function stageProfiles(
       ]),
       known.size,
     );
-    await files.staging.put(versionsName(name), writer.finish(), files.signal);
+    await versions.replace(bucket, { bytes: writer.finish(), count: known.size });
   }
   return written;
+}
+
+/** A table with a file for each bucket, as it was when the transaction began. */
+class BucketTable {
+  readonly schema: TableSchema;
+  readonly #transaction: LakeTransaction;
+  readonly #table: string;
+  readonly #own = new Map<number, DataFile[]>();
+  /** What another program wrote, as where it merged the files of all buckets: they have rows of any of them. */
+  readonly #merged: readonly DataFile[];
+  #isFirst = true;
+
+  private constructor(
+    transaction: LakeTransaction,
+    table: string,
+    schema: TableSchema,
+    files: readonly DataFile[],
+  ) {
+    this.schema = schema;
+    this.#transaction = transaction;
+    this.#table = table;
+    this.#merged = files.filter(({ bucket }) => bucket === undefined);
+    for (const file of files)
+      if (file.bucket !== undefined)
+        this.#own.set(file.bucket, [...(this.#own.get(file.bucket) ?? []), file]);
+  }
+
+  /** With `columns` it is made where it is missing. */
+  static async open(transaction: LakeTransaction, table: string, columns?: Columns): Promise<BucketTable> {
+    const schema =
+      (await transaction.schema(table)) ?? (columns && (await transaction.define(table, columns)));
+    if (schema === undefined) throw new Unavailable('the tables of profiles were removed during the load');
+    return new BucketTable(transaction, table, schema, await transaction.files(table));
+  }
+
+  /** All buckets have to be written. */
+  get isMerged(): boolean {
+    return this.#merged.length > 0;
+  }
+
+  /** Rows, of which those with these indexes are in the bucket. */
+  async *rows(bucket: number): AsyncGenerator<{ readonly rows: Rows; readonly which: readonly number[] }> {
+    for (const file of [...(this.#own.get(bucket) ?? []), ...this.#merged])
+      for await (const rows of this.#transaction.rows(this.#table, file)) {
+        const all = Array.from({ length: rows.count }, (_, at) => at);
+        const isHere = (at: number) => bucketOf(String(rows.cells.get('ucid')?.[at])) === bucket;
+        yield { rows, which: file.bucket === undefined ? all.filter(isHere) : all };
+      }
+  }
+
+  replace(bucket: number, file: EncodedRows): Promise<void> {
+    const replaced = [...(this.#own.get(bucket) ?? [])];
+    if (this.#isFirst) replaced.push(...this.#merged);
+    this.#isFirst = false;
+    return this.#transaction.replace(this.#table, replaced, { bucket }, file);
+  }
 }
 
 function ucidOf(row: Row): string {
@@ -108,31 +158,30 @@ function identityKey(row: Row): string {
   return JSON.stringify([row.get('ucid'), row.get('type'), row.get('value')]);
 }
 
-function versionsName(bucket: string): string {
-  return `${OWN}/profiles/${bucket}`;
+function bucketOf(ucid: string): number {
+  return Number.parseInt(hash('sha256', ucid).slice(0, 8), 16) % BUCKETS;
 }
 
-function bucketOf(ucid: string): string {
-  const bucket = Number.parseInt(hash('sha256', ucid).slice(0, 8), 16) % BUCKETS;
-  return `bucket-${String(bucket).padStart(2, '0')}.parquet`;
-}
-
-function bucketsOf({ users, identities, gone }: ProfileRows): ReadonlyMap<string, Bucket> {
-  const buckets = new Map<string, Bucket>();
-  const of = (ucid: string) => {
-    const name = bucketOf(ucid);
-    const known: Bucket = buckets.get(name) ?? { versions: new Map(), users: [], identities: [] };
-    buckets.set(name, known);
+/** The changes of each bucket that has some, or of all. */
+function bucketsOf(
+  { users, identities, gone }: ProfileRows,
+  isAll: boolean,
+): ReadonlyMap<number, ChangedBucket> {
+  const buckets = new Map<number, ChangedBucket>();
+  const at = (bucket: number) => {
+    const known: ChangedBucket = buckets.get(bucket) ?? { versions: new Map(), users: [], identities: [] };
+    buckets.set(bucket, known);
     return known;
   };
+  if (isAll) for (let bucket = 0; bucket < BUCKETS; bucket++) at(bucket);
   for (const row of rowsOf(users)) {
-    const bucket = of(ucidOf(row));
+    const bucket = at(bucketOf(ucidOf(row)));
     const version = row.get('version');
     bucket.users.push(row);
     bucket.versions.set(ucidOf(row), typeof version === 'bigint' ? version : 0n);
   }
-  for (const row of rowsOf(identities)) of(ucidOf(row)).identities.push(row);
-  for (const { ucid, version } of gone) of(ucid).versions.set(ucid, BigInt(version));
+  for (const row of rowsOf(identities)) at(bucketOf(ucidOf(row))).identities.push(row);
+  for (const { ucid, version } of gone) at(bucketOf(ucid)).versions.set(ucid, BigInt(version));
   return buckets;
 }
 
@@ -142,12 +191,12 @@ function* rowsOf({ columns, rows }: TableRows): Generator<Row> {
     yield new Map(named.map(([name, type], at) => [name, cellOf(values[at] ?? null, type)]));
 }
 
-async function versionsIn({ store, signal }: BucketFiles, bucket: string): Promise<Map<string, bigint>> {
+async function versionsIn(table: BucketTable, bucket: number): Promise<Map<string, bigint>> {
   const versions = new Map<string, bigint>();
-  for await (const { cells, count } of readFile(store, versionsName(bucket), {}, signal))
-    for (let at = 0; at < count; at++) {
-      const version = cells.get('version')?.[at];
-      if (typeof version === 'bigint') versions.set(String(cells.get('ucid')?.[at]), version);
+  for await (const { rows, which } of table.rows(bucket))
+    for (const at of which) {
+      const version = rows.cells.get('version')?.[at];
+      if (typeof version === 'bigint') versions.set(String(rows.cells.get('ucid')?.[at]), version);
     }
   return versions;
 }
@@ -160,12 +209,13 @@ interface BucketChange {
 }
 
 async function stageBucket(
-  { store, staging, signal }: BucketFiles,
-  name: string,
-  columns: Columns,
+  table: BucketTable,
+  bucket: number,
   { change, added }: BucketChange,
 ): Promise<void> {
-  const writer = new TableWriter(columns);
+  const columns = writable(table.schema);
+  const writer = new TableWriter(table.schema);
+  let count = 0;
   let rows: Row[] = [];
   const flush = () => {
     const cells = Array.from(
@@ -173,10 +223,11 @@ async function stageBucket(
       (column) => [column, rows.map((row) => row.get(column) ?? null)] as const,
     );
     writer.add(new Map(cells), rows.length);
+    count += rows.length;
     rows = [];
   };
-  for await (const some of readFile(store, name, {}, signal)) {
-    for (const row of rowsIn(some, columns)) {
+  for await (const { rows: some, which } of table.rows(bucket)) {
+    for (const row of rowsIn(some, columns, which)) {
       const changed = change(row);
       if (changed !== undefined) rows.push(changed);
     }
@@ -185,12 +236,10 @@ async function stageBucket(
   }
   rows.push(...added());
   flush();
-  // Also without rows: a name that is used again is never removed.
-  await staging.put(name, writer.finish(), signal);
+  await table.replace(bucket, { bytes: writer.finish(), count });
 }
 
-function rowsIn(rows: Rows, columns: Columns): readonly Row[] {
-  const all = Array.from({ length: rows.count }, (_, at) => at);
-  const cells = [...widenedCells(rows, columns, all)];
-  return all.map((at) => new Map(cells.map(([name, column]) => [name, column[at] ?? null])));
+function rowsIn(rows: Rows, columns: Columns, which: readonly number[]): readonly Row[] {
+  const cells = [...widenedCells(rows, columns, which)];
+  return which.map((_, at) => new Map(cells.map(([name, column]) => [name, column[at] ?? null])));
 }

@@ -1,4 +1,5 @@
 import type { ConnectorDescription, JsonObject, WarehouseLimits } from '@tributary/core';
+import { type DatabaseSettings, databaseFields } from '../../client/rows.ts';
 import { folderFaults, folderField } from '../../folder.ts';
 import { type BucketSettings, bucketFaults, bucketFields } from '../../s3/settings.ts';
 import { createSettingsReader, type SettingsFault, secretNames } from '../../settings.ts';
@@ -16,6 +17,18 @@ export const LIMITS: WarehouseLimits = {
   batchBytes: 16 * 1_024 * 1_024,
 };
 
+/** The settings of the server that has the catalog. */
+const serverFields = databaseFields(
+  'The PostgreSQL server (12 or newer) with the catalog of a DuckLake.',
+  5432,
+);
+const catalogFields: Readonly<Record<string, JsonObject>> = Object.fromEntries(
+  Object.entries(serverFields).map(([name, field]) => [
+    `catalog_${name}`,
+    { ...field, title: `Catalog: ${field.title}` },
+  ]),
+);
+
 /** The settings as users write them. */
 const settingsSchema = {
   $schema: 'https://json-schema.org/draft/2020-12/schema',
@@ -25,8 +38,9 @@ const settingsSchema = {
     format: {
       type: 'string',
       title: 'Format',
-      description: '`parquet`: Parquet files, without a catalog.',
-      enum: ['parquet'],
+      description:
+        '`parquet`: plain files. `ducklake`: the same files with a catalog, in which a load is one snapshot of all tables.',
+      enum: ['parquet', 'ducklake'],
       default: 'parquet',
     },
     folder: {
@@ -35,18 +49,76 @@ const settingsSchema = {
       examples: ['lake'],
     },
     ...bucketFields,
+    ...catalogFields,
+    catalog_schema: {
+      type: 'string',
+      title: 'Catalog: Schema',
+      description: 'The schema of the tables of the catalog, which is made when it is not there.',
+      minLength: 1,
+      maxLength: 63,
+      pattern: '^[^\\u0000]+$',
+      default: 'public',
+    },
     ...loadFields,
   },
 } as const satisfies JsonObject;
 
+interface CatalogSettings {
+  readonly catalog_host?: string;
+  readonly catalog_port: number;
+  readonly catalog_tls: boolean;
+  readonly catalog_ca?: string;
+  readonly catalog_database?: string;
+  readonly catalog_username?: string;
+  readonly catalog_password?: string;
+  readonly catalog_schema: string;
+}
+
 /** The type of the schema above, for a lake in a folder or in a bucket. */
 export type LakeSettings = LoadSettings &
-  ({ readonly folder: string } | (BucketSettings & { readonly folder?: undefined }));
+  CatalogSettings & { readonly format: 'parquet' | 'ducklake' } & (
+    | { readonly folder: string }
+    | (BucketSettings & { readonly folder?: undefined })
+  );
 
 const OF_BUCKETS = ['bucket', 'access_key_id', 'secret_access_key'] as const;
+const OF_CATALOGS = ['catalog_host', 'catalog_database', 'catalog_username'] as const;
+
+/** The server that has the catalog; undefined for a file in the folder of the lake. */
+export function catalogOf(settings: LakeSettings): DatabaseSettings | undefined {
+  const { catalog_host: host, catalog_database: database, catalog_username: username } = settings;
+  if (host === undefined || database === undefined || username === undefined) return undefined;
+  const { catalog_ca: ca, catalog_password: password } = settings;
+  return {
+    host,
+    port: settings.catalog_port,
+    tls: settings.catalog_tls,
+    database,
+    username,
+    ...(ca === undefined ? {} : { ca }),
+    ...(password === undefined ? {} : { password }),
+  };
+}
 
 /** Checks that JSON Schema cannot express. Paths are JSON pointers below the settings. */
 function settingsFaults(settings: JsonObject): readonly SettingsFault[] {
+  return [...placeFaults(settings), ...catalogFaults(settings)];
+}
+
+function catalogFaults(settings: JsonObject): readonly SettingsFault[] {
+  const hasFormat = settings.format === 'ducklake';
+  const isNamed = OF_CATALOGS.some((name) => settings[name] !== undefined);
+  if (!hasFormat)
+    return isNamed ? [{ path: '/catalog_host', message: 'only the format `ducklake` has a catalog' }] : [];
+  if (!isNamed && settings.bucket === undefined) return [];
+  const missing = OF_CATALOGS.filter((name) => settings[name] === undefined);
+  return missing.map((name) => ({
+    path: `/${name}`,
+    message: 'the catalog of a DuckLake in a bucket needs it',
+  }));
+}
+
+function placeFaults(settings: JsonObject): readonly SettingsFault[] {
   const { folder, bucket } = settings;
   if (folder !== undefined && bucket !== undefined)
     return [{ path: '/bucket', message: 'a lake is in a folder or in a bucket, not in both' }];
@@ -74,7 +146,16 @@ export const description: ConnectorDescription & { readonly isWarehouse: true } 
   settingsSchema,
   secrets: secretNames(settingsSchema),
   // Not the bucket, which is part of the host name unless it is in the path.
-  harmless: ['format', 'folder', 'prefix', 'load_every', 'max_event_tables'],
+  harmless: [
+    'format',
+    'folder',
+    'prefix',
+    'catalog_database',
+    'catalog_schema',
+    'load_every',
+    'max_event_tables',
+  ],
+  safestFirst: { catalog_tls: [true, false] },
   maxBatch: 1,
   hasTest: true,
   isWarehouse: true,

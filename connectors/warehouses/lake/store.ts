@@ -25,7 +25,12 @@ export interface LakeStore {
   size(name: string, signal: AbortSignal): Promise<number | undefined>;
   /** The names of all files below a folder, in any order. */
   names(folder: string, signal: AbortSignal): Promise<readonly string[]>;
-  files(folder: string, signal: AbortSignal): Promise<readonly StoredFile[]>;
+  /** All files below a folder, or those whose names are wanted. */
+  files(
+    folder: string,
+    signal: AbortSignal,
+    isWanted?: (name: string) => boolean,
+  ): Promise<readonly StoredFile[]>;
   /** The names of the folders right below the root. */
   folders(signal: AbortSignal): Promise<readonly string[]>;
   /** Writes a file whose name is new. */
@@ -39,4 +44,35 @@ export interface LakeStore {
   removeFolder(folder: string, signal: AbortSignal): Promise<void>;
   settle(signal: AbortSignal): Promise<void>;
   close(): Promise<void>;
+}
+
+/** Files of a change that are written at a time. */
+const WRITTEN_AT_ONCE = 8;
+
+/** Writes files while those behind them are encoded. */
+export class FileWrites {
+  readonly #store: LakeStore;
+  readonly #writing: Promise<void>[] = [];
+
+  constructor(store: LakeStore) {
+    this.#store = store;
+  }
+
+  async put(name: string, bytes: Uint8Array, signal: AbortSignal): Promise<void> {
+    const writing = this.#store.put(name, bytes, signal);
+    this.#writing.push(writing);
+    // `written` rejects with it.
+    writing.catch(() => undefined);
+    if (this.#writing.length > WRITTEN_AT_ONCE) await this.#writing.shift();
+  }
+
+  /** Resolves once all files are written. */
+  async written(): Promise<void> {
+    await Promise.all(this.#writing);
+  }
+
+  /** Resolves once none is being written. */
+  async ended(): Promise<void> {
+    await Promise.allSettled(this.#writing);
+  }
 }

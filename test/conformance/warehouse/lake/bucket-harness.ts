@@ -19,11 +19,27 @@ const CONTENT = '._S3rver_object';
 /** Bytes that stand for one request, in `cutAfter`. */
 const BYTES_OF_REQUEST = 300;
 
+interface BucketOptions {
+  readonly knowsConditions?: boolean;
+  readonly format?: BucketFormat;
+}
+
+/** The format of a lake in a bucket: its settings, and what DuckDB reads of a table in a copy of the objects. */
+interface BucketFormat {
+  readonly settings: Readonly<Record<string, string | number | boolean>>;
+  relation(folder: string, table: string): Promise<string>;
+}
+
+const PLAIN: BucketFormat = {
+  settings: {},
+  relation: async (folder, table) => parquetTable(folder, table),
+};
+
 /**
  * A lake in a bucket of a server in this process, which has no conditional writes: the proxy in front of it answers those, and
  * loses answers. DuckDB reads a copy of the objects.
  */
-export async function bucketHarness({ knowsConditions = true } = {}) {
+export async function bucketHarness({ knowsConditions = true, format = PLAIN }: BucketOptions = {}) {
   const folder = await mkdtemp(join(tmpdir(), 'tributary-s3-lake-'));
   const server = new S3rver({
     port: 0,
@@ -85,18 +101,19 @@ export async function bucketHarness({ knowsConditions = true } = {}) {
     path_style: true,
     access_key_id: KEY,
     secret_access_key: KEY,
+    ...format.settings,
   };
   /** The objects of a table as files of their names. */
   const copied = async (table: string) => {
     const copy = await mkdtemp(join(folder, 'copy-'));
-    const below = join(objects, PREFIX, table);
+    const below = join(objects, PREFIX);
     const names = (await isThere(below)) ? await readdir(below, { recursive: true }) : [];
-    for (const name of names.filter((one) => one.endsWith(CONTENT))) {
-      const to = join(copy, table, name.slice(0, -CONTENT.length));
+    for (const name of names.filter((one) => one.endsWith(CONTENT) && one.includes(`${table}/`))) {
+      const to = join(copy, name.slice(0, -CONTENT.length));
       await mkdir(dirname(to), { recursive: true });
       await writeFile(to, await readFile(join(below, name)));
     }
-    return parquetTable(copy, table);
+    return format.relation(copy, table);
   };
 
   return {

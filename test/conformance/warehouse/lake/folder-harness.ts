@@ -2,7 +2,7 @@ import { mkdtemp, rename, rm, unlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { newId, type Warehouse } from '@tributary/core';
-import { type FileFaults, fileError, withFileFaults } from '../../../helpers/file-faults.ts';
+import { type FileChange, type FileFaults, fileError, withFileFaults } from '../../../helpers/file-faults.ts';
 import { createTestConnectors, WORKSPACE_ID } from '../../connector/suite/harness.ts';
 import { openJudge, parquetTable } from '../suite/duckdb.ts';
 import type { WarehouseHarness } from '../suite/harness.ts';
@@ -12,8 +12,27 @@ const BYTES_OF_CHANGE = 400;
 
 export type FolderHarness = Awaited<ReturnType<typeof folderHarness>>;
 
+/** The format of a lake as a harness knows it: what DuckDB reads of a table, and changes by hand. */
+export interface HarnessFormat {
+  readonly settings: Readonly<Record<string, string>>;
+  relation(folder: string, table: string): string;
+  readonly byHand: (folder: string) => WarehouseHarness['byHand'];
+  /** Whether the answer to this change of a file is that to a commit. */
+  isCommit(call: FileChange, path: string): boolean;
+}
+
+const PLAIN: HarnessFormat = {
+  settings: {},
+  relation: parquetTable,
+  byHand: (folder) => ({
+    dropTable: (table: string) => rm(join(folder, table), { recursive: true }),
+    dropLedger: () => rm(join(folder, '_tributary'), { recursive: true }),
+  }),
+  isCommit: (call, path) => call === 'link' && path.includes('_tributary/log'),
+};
+
 /** A lake in a folder of its own. DuckDB reads its tables. */
-export async function folderHarness(clock: () => number = Date.now) {
+export async function folderHarness(clock: () => number = Date.now, format = PLAIN) {
   const dataFolder = await mkdtemp(join(tmpdir(), 'tributary-lake-'));
   const folder = join(dataFolder, 'lake', WORKSPACE_ID, 'team', 'events');
   const judge = await openJudge();
@@ -29,14 +48,14 @@ export async function folderHarness(clock: () => number = Date.now) {
       throw fileError('EIO');
     },
     after(call, path) {
-      if (!losesNext || call !== 'link' || !path.includes('_tributary/log')) return;
+      if (!losesNext || !format.isCommit(call, path)) return;
       losesNext = false;
       throw fileError('EIO');
     },
   };
 
   const warehouseOf = (destinationId: string) => {
-    const settings = { folder: 'team/events' };
+    const settings = { folder: 'team/events', ...format.settings };
     const destination = { id: destinationId, workspaceId: WORKSPACE_ID, version: 1, settings };
     const warehouse = connectors.warehouse('lake', destination);
     if (warehouse === undefined) throw new Error('no such kind');
@@ -52,14 +71,11 @@ export async function folderHarness(clock: () => number = Date.now) {
     open: (own: FileFaults = faults) => faulty(warehouseOf(id), own),
     /** One of another destination, in the same folder. */
     openAnother: () => warehouseOf(newId()),
-    rows: (table: string) => judge.rows(parquetTable(folder, table)),
+    rows: (table: string) => judge.rows(format.relation(folder, table)),
     type: async (table: string, column: string) =>
-      (await judge.types(parquetTable(folder, table))).get(column),
+      (await judge.types(format.relation(folder, table))).get(column),
     knowsIdsByTime: true,
-    byHand: {
-      dropTable: (table: string) => rm(join(folder, table), { recursive: true }),
-      dropLedger: () => rm(join(folder, '_tributary'), { recursive: true }),
-    },
+    byHand: format.byHand(folder),
     loseNextCommit() {
       losesNext = true;
     },

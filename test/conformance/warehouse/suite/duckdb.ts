@@ -37,23 +37,41 @@ export function parquetTable(folder: string, table: string): string {
 
 const SHOWN = 20;
 
-export async function openJudge(): Promise<Judge> {
-  const instance = await DuckDBInstance.create(':memory:', { threads: '1', memory_limit: '512MB' });
+/** A connection of DuckDB. */
+export interface DuckdbConnection {
+  query(sql: string): Promise<readonly JudgedRow[]>;
+  close(): Promise<void>;
+}
+
+/** A connection in this process; `allow_unsigned_extensions` lets extensions of a package registry be loaded. */
+export async function connectDuckdb(): Promise<DuckdbConnection> {
+  const options = { threads: '1', memory_limit: '512MB', allow_unsigned_extensions: 'true' };
+  const instance = await DuckDBInstance.create(':memory:', options);
   const connection = await instance.connect();
   await connection.run("set TimeZone = 'UTC'");
+  return {
+    async query(sql) {
+      const reader = await connection.runAndReadAll(sql);
+      return reader.getRowObjectsJson() as unknown as readonly JudgedRow[];
+    },
+    async close() {
+      connection.closeSync();
+      instance.closeSync();
+    },
+  };
+}
+
+export async function openJudge(connection?: DuckdbConnection): Promise<Judge> {
+  const { query, close } = connection ?? (await connectDuckdb());
   const folder = await mkdtemp(join(tmpdir(), 'tributary-judge-'));
   let files = 0;
 
-  const query = async (sql: string) => {
-    const reader = await connection.runAndReadAll(sql);
-    return reader.getRowObjectsJson() as unknown as readonly JudgedRow[];
-  };
   const columnsOf = async (relation: string) => {
     try {
       const found = await query(`describe select * from ${relation}`);
       return found.map(({ column_name: name, column_type: type }) => [String(name), String(type)] as const);
     } catch (error) {
-      if (String(error).includes('No files found')) return [];
+      if (/No files found|Table with name \S+ does not exist/.test(String(error))) return [];
       throw error;
     }
   };
@@ -96,8 +114,7 @@ export async function openJudge(): Promise<Judge> {
       };
     },
     async close() {
-      connection.closeSync();
-      instance.closeSync();
+      await close();
       await rm(folder, { recursive: true, force: true });
     },
   };

@@ -1,18 +1,18 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isObject, newId, parseObject, Unavailable, WarehouseRefused } from '@tributary/core';
-import type { LakeStore } from './store.ts';
+import { FileWrites, type LakeStore } from '../store.ts';
 
 /** Everything that is no table. Readers of `<table>/**` do not see it. */
 export const OWN = '_tributary';
 const LOG = `${OWN}/log`;
-export const STAGING = `${OWN}/staging`;
+const STAGING = `${OWN}/staging`;
 /** Digits of the number of an entry. */
 const DIGITS = 12;
 /** Entries that are kept: the newest one counts, the others tell a person what happened. */
 const KEPT = 100;
 /** How often it is looked whether another process has published its change, ms. */
 const POLL_MS = 200;
-/** Staged files that are written or moved at a time. */
+/** Staged files that are moved at a time. */
 const FILES_AT_ONCE = 8;
 /** Staged files of attempts that never became an entry are removed after so long, ms. */
 const ORPHANED_AFTER_MS = 3_600_000;
@@ -40,10 +40,11 @@ export class Staging {
   readonly removals: string[] = [];
   readonly #moves: Move[] = [];
   readonly #store: LakeStore;
-  readonly #writing: Promise<void>[] = [];
+  readonly #writes: FileWrites;
 
   constructor(store: LakeStore) {
     this.#store = store;
+    this.#writes = new FileWrites(store);
   }
 
   /** In the order of the calls of `put`. */
@@ -67,7 +68,7 @@ export class Staging {
 
   /** Removes what was staged, as far as that works: orphans are removed later. */
   async discard(signal: AbortSignal): Promise<void> {
-    await Promise.allSettled(this.#writing);
+    await this.#writes.ended();
     await this.#store.removeFolder(this.folder, signal).catch(() => undefined);
   }
 
@@ -79,16 +80,12 @@ export class Staging {
   ): Promise<void> {
     const from = `${this.folder}/${this.#moves.length}`;
     this.#moves.push({ from, to, bytes: bytes.length, ...mark });
-    const writing = this.#store.put(from, bytes, signal);
-    this.#writing.push(writing);
-    // `written` rejects with it.
-    writing.catch(() => undefined);
-    if (this.#writing.length > FILES_AT_ONCE) await this.#writing.shift();
+    await this.#writes.put(from, bytes, signal);
   }
 
   /** Resolves once all files are written. */
-  async written(): Promise<void> {
-    await Promise.all(this.#writing);
+  written(): Promise<void> {
+    return this.#writes.written();
   }
 }
 
@@ -129,6 +126,13 @@ export class CommitLog {
 
   /** Commits and publishes a change behind the entry `n`. False where there is another one. */
   async commit(n: number, staging: Staging, signal: AbortSignal): Promise<boolean> {
+    try {
+      await staging.written();
+    } catch (error) {
+      await staging.discard(signal);
+      throw error;
+    }
+    if (staging.isEmpty) return true;
     const { folder, removals, moves } = staging;
     const entry: Entry = { n: n + 1, staging: folder, removals, moves };
     const staged = await this.#store.names(folder, signal);

@@ -1,0 +1,732 @@
+import {
+  type ColumnType,
+  type LedgerRow,
+  newId,
+  type TableColumns,
+  Unavailable,
+  WarehouseRefused,
+} from '@tributary/core';
+import { parquetMetadata } from 'hyparquet';
+import { LEDGER, ledgerRow } from '../../ledger.ts';
+import { isLoaded, VERSIONS } from '../../tables.ts';
+import { DECIMAL } from '../cells.ts';
+import type {
+  DataFile,
+  EncodedRows,
+  LakeTransaction,
+  Part,
+  Received,
+  TableFormat,
+  TableSchema,
+} from '../format.ts';
+import { type Rows, readFile, type Selection } from '../parquet.ts';
+import { FileWrites, type LakeStore } from '../store.ts';
+import type { CatalogDatabase, Query, SqlRow } from './database.ts';
+import { expire, tidyFiles } from './history.ts';
+import {
+  createCatalog,
+  createLedger,
+  forIds,
+  insert,
+  integer,
+  JSON_COMMENT,
+  SCHEMA,
+  TRUE,
+  timeOf,
+  timeText,
+  VERSION,
+} from './tables.ts';
+
+/** The file of a catalog in the folder of the lake, as documents of DuckDB call it. */
+export const CATALOG_FILE = 'metadata.sqlite';
+/** Ledger rows of a lane that are kept: the newest one counts. */
+const KEPT_LOADS = 1_000;
+/** A change that takes longer is not committed: its files may have been removed as orphans. */
+const MAX_CHANGE_MS = 30 * 60_000;
+/** By which bounds of a file are extended when they are compared as texts, whose digits vary. */
+const SLACK_MS = 1_000;
+
+const TYPES: Readonly<Record<ColumnType, string>> = {
+  boolean: 'boolean',
+  bigint: 'int64',
+  numeric: `decimal(${DECIMAL.whole + DECIMAL.fraction},${DECIMAL.fraction})`,
+  double: 'float64',
+  timestamp: 'timestamptz',
+  text: 'varchar',
+  json: 'varchar',
+};
+const TYPE_OF: ReadonlyMap<unknown, ColumnType> = new Map([
+  ...Object.entries(TYPES).map(([type, name]) => [name, type as ColumnType] as const),
+  [TYPES.text, 'text'],
+  ['json', 'json'],
+]);
+
+/** Columns with bounds in the catalog, by which queries leave files out. Bounds of texts would outlive deleted people. */
+const BOUNDED = ['received_at', 'timestamp'] as const;
+
+/** The newest snapshot, as a change finds it. */
+interface Snapshot {
+  readonly id: number;
+  readonly schemaVersion: number;
+  readonly nextCatalogId: number;
+  readonly nextFileId: number;
+}
+
+interface Column {
+  readonly id: number;
+  readonly order: number;
+  readonly type: ColumnType | undefined;
+}
+
+interface Table {
+  readonly id: number;
+  /** Of its files, below the root of the lake. */
+  readonly path: string;
+  readonly columns: ReadonlyMap<string, Column>;
+}
+
+interface Catalog {
+  readonly schemaId: number;
+  readonly tables: ReadonlyMap<string, Table>;
+  readonly views: ReadonlySet<string>;
+}
+
+/** A file of the catalog. */
+interface KnownFile extends DataFile {
+  readonly id: number;
+  readonly rows: number;
+  readonly deletes: string | undefined;
+}
+
+interface NewFile {
+  readonly table: Table;
+  readonly path: string;
+  readonly bytes: Uint8Array;
+  readonly count: number;
+}
+
+interface FormatOptions {
+  readonly destinationId: string;
+  /** What readers put before the names of files: a folder or the URL of a prefix, with a `/` behind it. */
+  readonly dataPath: string;
+  /** The catalog is in the folder of the files, so that it moves with them. */
+  readonly isInFolder: boolean;
+}
+
+/**
+ * DuckLake: the files of all tables are rows of a catalog, which is a SQL database. A change writes its files under new names, and
+ * one transaction of the catalog makes them those of a new snapshot, with the row of the ledger. The id of the snapshot follows that
+ * of the one that the change began with: of two changes at once one is made anew.
+ *
+ * DuckDB may read and change the same lake: rows that it deletes are left out, and what it merged is read as any other file.
+ */
+export class DuckLakeFormat implements TableFormat {
+  readonly #store: LakeStore;
+  readonly #database: CatalogDatabase;
+  readonly #options: FormatOptions;
+  /** The tables as of a version of the schema. */
+  #known: { readonly key: string; readonly catalog: Catalog } | undefined;
+
+  constructor(store: LakeStore, database: CatalogDatabase, options: FormatOptions) {
+    this.#store = store;
+    this.#database = database;
+    this.#options = options;
+  }
+
+  async begin(signal: AbortSignal): Promise<DuckLakeTransaction> {
+    const begun = await this.#transaction(async (query) => {
+      const names = await this.#tables(query);
+      if (!names.has('ducklake_metadata')) {
+        await this.#database.prepare(query);
+        await createCatalog(query, this.#database.dialect, this.#options.dataPath);
+      }
+      if (!names.has(LEDGER)) await createLedger(query);
+      const { snapshot, key, schemaId } = await this.#newest(query);
+      const catalog =
+        this.#known?.key === key ? this.#known.catalog : await readCatalog(query, snapshot.id, schemaId);
+      this.#known = { key, catalog };
+      return { snapshot, catalog, names };
+    }, signal);
+    return new DuckLakeTransaction(this.#store, this.#database, {
+      ...begun,
+      destinationId: this.#options.destinationId,
+      signal,
+    });
+  }
+
+  async forget(signal: AbortSignal): Promise<void> {
+    await this.#transaction(async (query) => {
+      const { snapshot } = await this.#newest(query);
+      await expire(query, snapshot.id);
+    }, signal);
+  }
+
+  async tidy(now: number, signal: AbortSignal): Promise<void> {
+    await this.begin(signal);
+    await tidyFiles(this.#store, (work) => this.#transaction(work, signal), { now, signal });
+  }
+
+  async test(signal: AbortSignal): Promise<void> {
+    const probe = `_tributary-test-${newId()}`;
+    await this.#store.put(probe, new Uint8Array(1), signal);
+    const isRead = (await this.#store.read(probe, signal))?.length === 1;
+    await this.#store.remove(probe, signal);
+    if (!isRead) throw new WarehouseRefused('what was written is not there');
+    const { isInFolder, dataPath } = this.#options;
+    if (isInFolder && (await this.#store.size(CATALOG_FILE, signal)) === undefined) return;
+    // What the test makes of the catalog is rolled back.
+    const rolledBack = new Error('rolled back');
+    await this.#transaction(async (query) => {
+      const names = await this.#tables(query);
+      if (names.has('ducklake_metadata')) await this.#newest(query);
+      else {
+        await this.#database.prepare(query);
+        await createCatalog(query, this.#database.dialect, dataPath);
+      }
+      throw rolledBack;
+    }, signal).catch((error: unknown) => {
+      if (error !== rolledBack) throw error;
+    });
+  }
+
+  async close(): Promise<void> {
+    await this.#database.close();
+    await this.#store.close();
+  }
+
+  async #transaction<T>(work: (query: Query) => Promise<T>, signal: AbortSignal): Promise<T> {
+    const result = await this.#database.transaction(async (query) => ({ of: await work(query) }), signal);
+    if (result === undefined) throw new Unavailable('the catalog is changed by another process');
+    return result.of;
+  }
+
+  async #tables(query: Query): Promise<ReadonlySet<string>> {
+    return new Set((await query(this.#database.dialect.tables)).map(({ name }) => String(name)));
+  }
+
+  /** The newest snapshot of a catalog that is for this lake. */
+  async #newest(query: Query) {
+    const rows = await query('select key, value from ducklake_metadata where scope is null');
+    const metadata = new Map(rows.map(({ key, value }) => [key, value]));
+    const version = metadata.get('version');
+    if (version !== VERSION)
+      throw new WarehouseRefused(`the catalog has version ${version} of DuckLake, not ${VERSION}`);
+    if (metadata.get('encrypted') === 'true') throw new WarehouseRefused('the lake is encrypted');
+    const { dataPath, isInFolder } = this.#options;
+    if (metadata.get('data_path') !== dataPath) {
+      if (!isInFolder)
+        throw new WarehouseRefused(`the catalog is that of the files in ${metadata.get('data_path')}`);
+      await query("update ducklake_metadata set value = ? where key = 'data_path' and scope is null", [
+        dataPath,
+      ]);
+    }
+    const [row] = await query(
+      `select snapshot_id, schema_version, next_catalog_id, next_file_id, schema_id, schema_uuid from ducklake_snapshot
+       left join ducklake_schema on schema_name = ? and end_snapshot is null order by snapshot_id desc limit 1`,
+      [SCHEMA],
+    );
+    if (row === undefined) throw new WarehouseRefused('the catalog has no snapshot');
+    const snapshot: Snapshot = {
+      id: integer(row.snapshot_id),
+      schemaVersion: integer(row.schema_version),
+      nextCatalogId: integer(row.next_catalog_id),
+      nextFileId: integer(row.next_file_id),
+    };
+    if (row.schema_id === null) throw new WarehouseRefused(`the catalog has no schema "${SCHEMA}"`);
+    const key = `${snapshot.schemaVersion} ${row.schema_uuid}`;
+    return { snapshot, key, schemaId: integer(row.schema_id) };
+  }
+}
+
+/** Rows of a catalog that are valid at a snapshot. */
+function at(snapshot: number, table = ''): string {
+  const of = table === '' ? '' : `${table}.`;
+  return `${of}begin_snapshot <= ${snapshot} and (${of}end_snapshot is null or ${of}end_snapshot > ${snapshot})`;
+}
+
+async function readCatalog(query: Query, snapshot: number, schemaId: number): Promise<Catalog> {
+  const schemas = await query(`select path, path_is_relative from ducklake_schema where schema_id = ?`, [
+    schemaId,
+  ]);
+  const tables = await query(
+    `select table_id, table_name, path, path_is_relative from ducklake_table where schema_id = ? and ${at(snapshot)}`,
+    [schemaId],
+  );
+  const columns = await query(
+    `select c.table_id, c.column_id, c.column_order, c.column_name, c.column_type, t.value as tag from ducklake_column c
+     left join ducklake_column_tag t on t.table_id = c.table_id and t.column_id = c.column_id and t.key = 'comment'
+       and ${at(snapshot, 't')}
+     where c.parent_column is null and ${at(snapshot, 'c')} order by c.table_id, c.column_order`,
+  );
+  const views = await query(`select view_name from ducklake_view where schema_id = ? and ${at(snapshot)}`, [
+    schemaId,
+  ]);
+  const ofTables = Map.groupBy(columns, ({ table_id }) => integer(table_id));
+  return {
+    schemaId,
+    views: new Set(views.map(({ view_name }) => String(view_name))),
+    tables: new Map(
+      tables.map((row) => {
+        const id = integer(row.table_id);
+        const isBelow = [schemas[0], row].every((one) => isTrue(one?.path_is_relative));
+        return [
+          String(row.table_name),
+          {
+            id,
+            // What lies elsewhere has no file of this lake.
+            path: isBelow ? `${schemas[0]?.path}${row.path}` : '',
+            columns: new Map(
+              ofTables.get(id)?.map((column) => [String(column.column_name), columnOf(column)]) ?? [],
+            ),
+          },
+        ];
+      }),
+    ),
+  };
+}
+
+function columnOf({ column_id, column_order, column_type, tag }: SqlRow): Column {
+  const type = TYPE_OF.get(column_type);
+  const isJson = type === 'text' && tag === JSON_COMMENT;
+  return { id: integer(column_id), order: integer(column_order), type: isJson ? 'json' : type };
+}
+
+/** A boolean of a catalog: a number, with one driver. */
+function isTrue(value: unknown): boolean {
+  return value === true || value === 1;
+}
+
+interface Begun {
+  readonly snapshot: Snapshot;
+  readonly catalog: Catalog;
+  /** The tables of the database. */
+  readonly names: ReadonlySet<string>;
+  readonly destinationId: string;
+  readonly signal: AbortSignal;
+}
+
+class DuckLakeTransaction implements LakeTransaction {
+  readonly signal: AbortSignal;
+  readonly #store: LakeStore;
+  readonly #database: CatalogDatabase;
+  readonly #begun: Begun;
+  readonly #beganAt = performance.now();
+  readonly #writes: FileWrites;
+  readonly #files = new Map<string, KnownFile>();
+  readonly #defined = new Map<string, Table>();
+  readonly #added: NewFile[] = [];
+  readonly #removed = new Map<KnownFile, Table>();
+
+  constructor(store: LakeStore, database: CatalogDatabase, begun: Begun) {
+    this.signal = begun.signal;
+    this.#store = store;
+    this.#database = database;
+    this.#begun = begun;
+    this.#writes = new FileWrites(store);
+  }
+
+  async ledger(lane: string): Promise<LedgerRow | undefined> {
+    const [row] = await this.#read((query) =>
+      query(
+        `select seq, batch, ranges, counts, loaded_at from ${LEDGER} where destination_id = ? and lane = ?
+         order by seq desc limit 1`,
+        [this.#begun.destinationId, lane],
+      ),
+    );
+    return row === undefined ? undefined : ledgerRow(lane, row);
+  }
+
+  async tables(): Promise<readonly string[]> {
+    const all = [...this.#begun.catalog.tables].map(([name, table]) => [name, typesOf(table)] as const);
+    return all.filter((table) => table[0] !== VERSIONS && isLoaded(table)).map(([name]) => name);
+  }
+
+  async schema(name: string): Promise<TableSchema | undefined> {
+    const table = this.#begun.catalog.tables.get(name);
+    return table === undefined ? undefined : schemaOf(table);
+  }
+
+  async files(name: string, received?: Received): Promise<readonly DataFile[]> {
+    const table = this.#begun.catalog.tables.get(name);
+    if (table === undefined) return [];
+    const { snapshot } = this.#begun;
+    const { binary } = this.#database.dialect;
+    const bounds =
+      received === undefined ? [] : [received.from - SLACK_MS, received.to + SLACK_MS].map(timeText);
+    const overlap =
+      received === undefined
+        ? ''
+        : `and (s.min_value is null or s.max_value${binary} >= ? and s.min_value${binary} <= ?)`;
+    const rows = await this.#read(async (query) => {
+      if (received === undefined) await this.#checkInlined(query, name, table);
+      return query(
+        `select f.data_file_id, f.path, f.file_size_bytes, f.record_count, s.min_value, s.max_value, d.path as deletes,
+           d.format as deletes_format
+         from ducklake_data_file f
+         left join ducklake_file_column_stats s on s.data_file_id = f.data_file_id and s.column_id = ?
+         left join ducklake_delete_file d on d.data_file_id = f.data_file_id and ${at(snapshot.id, 'd')}
+         where f.table_id = ? and f.path_is_relative = true and ${at(snapshot.id, 'f')} ${overlap}`,
+        [table.columns.get('received_at')?.id ?? -1, table.id, ...bounds],
+      );
+    });
+    return rows.map((row) => this.#known(table, row));
+  }
+
+  async *rows(name: string, file: DataFile, selection: Selection = {}): AsyncGenerator<Rows> {
+    const table = this.#begun.catalog.tables.get(name);
+    const known = this.#files.get(file.name);
+    const bytes = await this.#store.read(file.name, this.signal);
+    if (table === undefined || bytes === undefined) return;
+    const { fieldIds } = schemaOf(table);
+    const foreign = [...table.columns].find(([, { type }]) => type === undefined);
+    if (foreign !== undefined && selection.columns === undefined && !isOwn(file.name))
+      throw new WarehouseRefused(
+        `the column "${foreign[0]}" of "${name}" has a type that a loader cannot write`,
+      );
+    const deleted = known?.deletes === undefined ? undefined : await this.#deletedRows(known.deletes);
+    yield* readFile(file.name, bytes, selection, { fieldIds, deleted });
+  }
+
+  async define(name: string, columns: TableColumns): Promise<TableSchema> {
+    const { catalog, snapshot } = this.#begun;
+    if (catalog.views.has(name)) throw new WarehouseRefused(`"${name}" is a view: give it another name`);
+    const known = catalog.tables.get(name);
+    const created = [...this.#defined].filter(([table]) => !catalog.tables.has(table)).length;
+    const id = known?.id ?? snapshot.nextCatalogId + created;
+    const [row] = await this.#read((query) =>
+      query('select coalesce(max(column_id), 0) as id from ducklake_column where table_id = ?', [id]),
+    );
+    let next = integer(row?.id) + 1;
+    let order = Math.max(0, ...Array.from(known?.columns.values() ?? [], (column) => column.order));
+    const defined = new Map<string, Column>();
+    for (const [column, type] of columns) {
+      const of = known?.columns.get(column);
+      const isSame = of !== undefined && (of.type === type || (of.type === 'json' && type === 'text'));
+      defined.set(column, isSame ? { ...of, type } : { id: next++, order: of?.order ?? ++order, type });
+    }
+    const table = { id, path: known?.path ?? `${SCHEMA}/${name}/`, columns: defined };
+    this.#defined.set(name, table);
+    return schemaOf(table);
+  }
+
+  async replace(
+    name: string,
+    replaced: readonly DataFile[],
+    { bucket }: Part,
+    { bytes, count }: EncodedRows,
+  ): Promise<void> {
+    const table = this.#defined.get(name) ?? this.#begun.catalog.tables.get(name);
+    if (table === undefined) throw new Unavailable(`the table ${name} was removed during the load`);
+    for (const { name: of } of replaced) {
+      const file = this.#files.get(of);
+      if (file !== undefined) this.#removed.set(file, table);
+    }
+    if (count === 0) return;
+    const path = fileName(bucket);
+    this.#added.push({ table, path, bytes, count });
+    await this.#writes.put(`${table.path}${path}`, bytes, this.signal);
+  }
+
+  async commit(ledger?: LedgerRow): Promise<boolean> {
+    try {
+      await this.#writes.written();
+      await this.#store.settle(this.signal);
+      if (performance.now() - this.#beganAt > MAX_CHANGE_MS)
+        throw new Unavailable('the change took too long');
+    } catch (error) {
+      await this.discard();
+      throw error;
+    }
+    const isDone = await this.#database.transaction((query) => this.#write(query, ledger), this.signal);
+    if (isDone !== true) await this.discard();
+    return isDone === true;
+  }
+
+  async discard(): Promise<void> {
+    await this.#writes.ended();
+    for (const { table, path } of this.#added)
+      await this.#store.remove(`${table.path}${path}`, this.signal).catch(() => undefined);
+  }
+
+  /** Writes the change into the catalog; false where it has a newer snapshot, or no longer the files that are replaced. */
+  async #write(query: Query, ledger: LedgerRow | undefined): Promise<boolean> {
+    const { snapshot, catalog } = this.#begun;
+    const [newest] = await query('select max(snapshot_id) as id from ducklake_snapshot');
+    if (Number(newest?.id) !== snapshot.id || !(await this.#areThere(query))) return false;
+    if (ledger !== undefined) await this.#writeLedger(query, ledger);
+    if (this.#added.length + this.#removed.size + this.#defined.size === 0) return true;
+    const id = snapshot.id + 1;
+    const created = [...this.#defined].filter(([name]) => !catalog.tables.has(name));
+    const schemaVersion = snapshot.schemaVersion + (this.#defined.size === 0 ? 0 : 1);
+    // First, as the key keeps other changes from it.
+    await insert(query, 'ducklake_snapshot', [
+      [
+        id,
+        timeText(Date.now()),
+        schemaVersion,
+        snapshot.nextCatalogId + created.length,
+        snapshot.nextFileId + this.#added.length,
+      ],
+    ]);
+    const changes = [
+      ...created.map(([name]) => `created_table:"${SCHEMA}"."${name}"`),
+      ...[...this.#defined]
+        .filter(([name]) => catalog.tables.has(name))
+        .map(([, table]) => `altered_table:${table.id}`),
+      ...ids(this.#removed.values()).map((table) => `deleted_from_table:${table}`),
+      ...ids(this.#added.map(({ table }) => table)).map((table) => `inserted_into_table:${table}`),
+    ];
+    await insert(query, 'ducklake_snapshot_changes', [[id, changes.join(','), 'tributary', null, null]]);
+    await this.#writeTables(query, { id, schemaVersion });
+    await this.#endFiles(query, id);
+    await this.#addFiles(query, id);
+    return true;
+  }
+
+  async #writeLedger(query: Query, { lane, seq, batch, ranges, rows, loadedAt }: LedgerRow): Promise<void> {
+    const { destinationId } = this.#begun;
+    await query(`delete from ${LEDGER} where destination_id = ? and lane = ? and seq <= ?`, [
+      destinationId,
+      lane,
+      seq - KEPT_LOADS,
+    ]);
+    await insert(query, LEDGER, [
+      [destinationId, lane, seq, batch, JSON.stringify(ranges), JSON.stringify(rows), loadedAt],
+    ]);
+  }
+
+  async #writeTables(
+    query: Query,
+    { id, schemaVersion }: { readonly id: number; readonly schemaVersion: number },
+  ): Promise<void> {
+    const { catalog } = this.#begun;
+    for (const [name, table] of this.#defined) {
+      const known = catalog.tables.get(name);
+      if (known === undefined) {
+        const row = [table.id, newId(), id, null, catalog.schemaId, name, `${name}/`, TRUE] as const;
+        await insert(query, 'ducklake_table', [row]);
+        await insert(query, 'ducklake_table_stats', [[table.id, 0, 0, 0]]);
+      }
+      await insert(query, 'ducklake_schema_versions', [[id, schemaVersion, table.id]]);
+      const kept = new Set(Array.from(table.columns.values(), (column) => column.id));
+      const ended = [...(known?.columns.values() ?? [])].filter((column) => !kept.has(column.id));
+      const own = new Set(Array.from(known?.columns.values() ?? [], (column) => column.id));
+      const news = [...table.columns].filter(([, column]) => !own.has(column.id));
+      for (const kind of ['ducklake_column', 'ducklake_column_tag'])
+        await forIds(
+          query,
+          ended.map((column) => column.id),
+          `update ${kind} set end_snapshot = ${id} where table_id = ${table.id} and end_snapshot is null and column_id in (?)`,
+        );
+      await insert(
+        query,
+        'ducklake_column',
+        news.map(([column, { id: columnId, order, type = 'text' }]) => [
+          ...[columnId, id, null, table.id, order, column, TYPES[type], null, 'NULL'],
+          TRUE,
+          ...[null, 'literal', 'duckdb'],
+        ]),
+      );
+      const isJson = news.filter(([, { type }]) => type === 'json');
+      await insert(
+        query,
+        'ducklake_column_tag',
+        isJson.map(([, column]) => [table.id, column.id, id, null, 'comment', JSON_COMMENT]),
+      );
+      const texts = [...table.columns].filter(
+        ([column, { type }]) => type === 'text' && known?.columns.get(column)?.type === 'json',
+      );
+      await forIds(
+        query,
+        texts.map(([, column]) => column.id),
+        `update ducklake_column_tag set end_snapshot = ${id}
+         where table_id = ${table.id} and key = 'comment' and end_snapshot is null and column_id in (?)`,
+      );
+    }
+  }
+
+  /** DuckDB merges files without a snapshot of its own. */
+  async #areThere(query: Query): Promise<boolean> {
+    const there = await forIds(
+      query,
+      this.#removedIds,
+      'select data_file_id from ducklake_data_file where end_snapshot is null and data_file_id in (?)',
+    );
+    return there.length === this.#removed.size;
+  }
+
+  async #endFiles(query: Query, id: number): Promise<void> {
+    for (const kind of ['ducklake_data_file', 'ducklake_delete_file'])
+      await forIds(
+        query,
+        this.#removedIds,
+        `update ${kind} set end_snapshot = ${id} where end_snapshot is null and data_file_id in (?)`,
+      );
+  }
+
+  get #removedIds(): readonly number[] {
+    return Array.from(this.#removed.keys(), (file) => file.id);
+  }
+
+  async #addFiles(query: Query, id: number): Promise<void> {
+    const tables = new Map<number, Table>();
+    for (const { table } of this.#added) tables.set(table.id, table);
+    for (const table of this.#removed.values()) tables.set(table.id, table);
+    let fileId = this.#begun.snapshot.nextFileId;
+    for (const table of tables.values()) {
+      const [stats] = await query(
+        'select record_count, next_row_id, file_size_bytes from ducklake_table_stats where table_id = ?',
+        [table.id],
+      );
+      const files = this.#added.filter((file) => file.table.id === table.id);
+      const removed = [...this.#removed].filter(([, of]) => of.id === table.id).map(([file]) => file);
+      let rowId = Number(stats?.next_row_id ?? 0);
+      const rows: FileRow[] = [];
+      const bounds: StatsRow[] = [];
+      for (const { path, bytes, count } of files) {
+        const size = bytes.length;
+        const footer = new DataView(bytes.buffer, bytes.byteOffset + size - FOOTER_END).getUint32(0, true);
+        const of = [null, path, TRUE, 'parquet', count, size, footer, rowId, null, null, null, null] as const;
+        rows.push([fileId, table.id, id, null, ...of]);
+        bounds.push(...boundsOf(table, bytes, fileId, count));
+        rowId += count;
+        fileId += 1;
+      }
+      await insert(query, 'ducklake_data_file', rows);
+      await insert(query, 'ducklake_file_column_stats', bounds);
+      const total = (of: unknown, added: number, gone: number) => Math.max(0, Number(of ?? 0) + added - gone);
+      const values = [
+        total(
+          stats?.record_count,
+          sum(files, ({ count }) => count),
+          sum(removed, (file) => file.rows),
+        ),
+        rowId,
+        total(
+          stats?.file_size_bytes,
+          sum(files, ({ bytes }) => bytes.length),
+          sum(removed, (file) => file.bytes),
+        ),
+      ];
+      if (stats === undefined) await insert(query, 'ducklake_table_stats', [[table.id, ...values]]);
+      else
+        await query(
+          'update ducklake_table_stats set record_count = ?, next_row_id = ?, file_size_bytes = ? where table_id = ?',
+          [...values, table.id],
+        );
+      // Bounds that DuckDB has of a whole table would leave out new rows.
+      await query('delete from ducklake_table_column_stats where table_id = ?', [table.id]);
+    }
+  }
+
+  /** Rows in the catalog itself, which only DuckDB moves into files. */
+  async #checkInlined(query: Query, name: string, table: Table): Promise<void> {
+    const inlined = [...this.#begun.names].filter(
+      (one) =>
+        one.startsWith(`ducklake_inlined_data_${table.id}_`) || one === `ducklake_inlined_delete_${table.id}`,
+    );
+    for (const one of inlined)
+      if ((await query(`select 1 from ${one} limit 1`)).length > 0)
+        throw new WarehouseRefused(
+          `rows of "${name}" are in the catalog: move them into files by ducklake_flush_inlined_data`,
+        );
+  }
+
+  #known(table: Table, row: SqlRow): KnownFile {
+    const path = String(row.path);
+    const [from, to] = [timeOf(row.min_value), timeOf(row.max_value)];
+    const deletes = row.deletes === null ? undefined : `${table.path}${row.deletes}`;
+    if (deletes !== undefined && row.deletes_format !== 'parquet')
+      throw new WarehouseRefused(`${deletes} is no Parquet file`);
+    const file = {
+      name: `${table.path}${path}`,
+      bytes: integer(row.file_size_bytes),
+      bucket: bucketOf(path),
+      received: from === undefined || to === undefined ? undefined : { from, to },
+      id: integer(row.data_file_id),
+      rows: integer(row.record_count),
+      deletes,
+    };
+    this.#files.set(file.name, file);
+    return file;
+  }
+
+  async #deletedRows(name: string): Promise<ReadonlySet<number>> {
+    const bytes = await this.#store.read(name, this.signal);
+    if (bytes === undefined) throw new WarehouseRefused(`${name} is missing`);
+    const deleted = new Set<number>();
+    for await (const { cells } of readFile(name, bytes, { columns: ['pos'] }))
+      for (const position of cells.get('pos') ?? []) deleted.add(Number(position));
+    return deleted;
+  }
+
+  async #read<T>(work: (query: Query) => Promise<T>): Promise<T> {
+    const result = await this.#database.transaction(
+      async (query) => ({ of: await work(query) }),
+      this.signal,
+    );
+    if (result === undefined) throw new Unavailable('the catalog is changed by another process');
+    return result.of;
+  }
+}
+
+type FileRow = readonly (string | number | null | typeof TRUE)[];
+type StatsRow = readonly (string | number | null)[];
+
+/** The bytes behind the footer of a Parquet file begin with its length. */
+const FOOTER_END = 8;
+
+function ids(tables: Iterable<Table>): readonly number[] {
+  return [...new Set(Array.from(tables, ({ id }) => id))];
+}
+
+function sum<T>(all: readonly T[], of: (one: T) => number): number {
+  return all.reduce((total, one) => total + of(one), 0);
+}
+
+function typesOf({ columns }: Table): TableColumns {
+  return new Map(Array.from(columns, ([name, { type }]) => [name, type]));
+}
+
+function schemaOf(table: Table): TableSchema & { readonly fieldIds: ReadonlyMap<string, number> } {
+  const own = [...table.columns].filter(([, { type }]) => type !== undefined);
+  return { columns: typesOf(table), fieldIds: new Map(own.map(([name, { id }]) => [name, id])) };
+}
+
+const BUCKET_DIGITS = 2;
+const OWN = /(?:^|\/)(?:tributary|bucket-(\d\d))-[0-9a-f-]{36}\.parquet$/;
+
+function fileName(bucket: number | undefined): string {
+  const part = bucket === undefined ? 'tributary' : `bucket-${String(bucket).padStart(BUCKET_DIGITS, '0')}`;
+  return `${part}-${newId()}.parquet`;
+}
+
+/** Whether a loader wrote the file. */
+export function isOwn(name: string): boolean {
+  return OWN.test(name);
+}
+
+function bucketOf(name: string): number | undefined {
+  const [, bucket] = OWN.exec(name) ?? [];
+  return bucket === undefined ? undefined : Number(bucket);
+}
+
+/** The bounds of a file's columns, from its own statistics, which are exact to the millisecond. */
+function boundsOf(table: Table, bytes: Uint8Array, fileId: number, count: number): readonly StatsRow[] {
+  const { buffer, byteOffset, byteLength } = bytes;
+  const { row_groups } = parquetMetadata(buffer.slice(byteOffset, byteOffset + byteLength) as ArrayBuffer);
+  return BOUNDED.flatMap((name) => {
+    const column = table.columns.get(name);
+    const chunks = row_groups.map(
+      ({ columns }) =>
+        columns.find(({ meta_data }) => meta_data?.path_in_schema[0] === name)?.meta_data?.statistics,
+    );
+    const times = chunks
+      .flatMap((of) => [of?.min_value, of?.max_value])
+      .filter((time) => time instanceof Date);
+    if (column?.type !== 'timestamp' || times.length < 2 * row_groups.length) return [];
+    const ms = times.map((time) => time.getTime());
+    const [min, max] = [Math.min(...ms), Math.max(...ms) + 1];
+    return [[fileId, table.id, column.id, null, count, null, timeText(min), timeText(max), null, null]];
+  });
+}
