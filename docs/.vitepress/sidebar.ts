@@ -30,6 +30,7 @@ const GROUPS: readonly Group[] = [
       'tracking-plan',
       'transformations',
       'destinations',
+      'mappings',
       'webhooks',
       'deliveries',
       'profiles',

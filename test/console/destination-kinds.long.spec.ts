@@ -1,5 +1,9 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import {
+  subscriptionDraftsOf,
+  subscriptionOf,
+} from '../../console/src/pages/destinations/mappings/subscription-draft.ts';
+import {
   type Draft,
   draftOf,
   emptyDraft,
@@ -60,6 +64,9 @@ it('a filled form of any kind is accepted, and saved again without its secrets i
     const again = { ...body, settings: settingOf(root, draftOf(root, stored.settings)) };
     const saved = await owner.ok<Stored>('PUT', `./destinations/${made.id}`, again);
     expect(saved.settings, type).toEqual(stored.settings);
+    const { subscriptions } = stored.settings;
+    if (subscriptions !== undefined)
+      expect(subscriptionDraftsOf(subscriptions).map(subscriptionOf), type).toEqual(subscriptions);
     for (const secret of secrets)
       if (stored.settings[secret] !== undefined) expect(stored.settings[secret]).toBe(MASK);
   }

@@ -1,34 +1,14 @@
-import { createServer } from 'node:http';
 import type { Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { onLoopback } from '../helpers/on-loopback.ts';
 import { drained } from '../helpers/running-tributary.ts';
 import { expectAccessible } from './helpers/axe.ts';
 import { chromiumPath } from './helpers/chromium.ts';
 import { type ConsoleUnderTest, startConsole } from './helpers/console.ts';
 import { takePictures } from './helpers/pictures.ts';
+import { startVendor, type Vendor } from './helpers/vendor.ts';
 
 /** Clicks and filled fields from the printed link to an event at the service, at most. */
 const MAX_STEPS = 25;
-
-/** A service that takes batches of events. */
-interface Vendor {
-  readonly url: string;
-  readonly events: readonly Readonly<Record<string, unknown>>[];
-  close(): Promise<void>;
-}
-
-async function startVendor(): Promise<Vendor> {
-  const events: Readonly<Record<string, unknown>>[] = [];
-  const server = createServer(async (request, response) => {
-    let text = '';
-    for await (const chunk of request) text += chunk;
-    const { batch } = JSON.parse(text) as { readonly batch: typeof events };
-    events.push(...batch);
-    response.writeHead(202, { 'content-type': 'application/json' }).end('{"status": "queued"}');
-  });
-  return { ...(await onLoopback(server)), events };
-}
 
 /** A person, whose clicks and fields are counted. */
 class Person {

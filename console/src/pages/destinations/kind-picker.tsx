@@ -41,7 +41,7 @@ export function KindPicker({ types, search, onSearch, onChoose }: Props) {
     () =>
       types.map((type) => {
         const sentence = firstSentence(type.description);
-        const words = `${type.title} ${type.type} ${categoryOf(type)} ${sentence}`.toLowerCase();
+        const words = `${type.title} ${type.type} ${categoryOf(type)} ${type.description}`.toLowerCase();
         return { type, sentence, words };
       }),
     [types],
@@ -120,7 +120,14 @@ function Kind({ type, sentence, onChoose }: KindProps) {
   return (
     <Paper component="button" type="button" ta="left" withBorder p="md" onClick={() => onChoose(type.type)}>
       <Group gap="sm" wrap="nowrap" align="flex-start" h="100%">
-        <Avatar name={type.title} color="initials" radius="sm" size={36} aria-hidden alt="" />
+        <Avatar
+          name={type.title.replaceAll(/[^\p{L}\p{N} ]/gu, '')}
+          color="initials"
+          radius="sm"
+          size={36}
+          aria-hidden
+          alt=""
+        />
         <Stack gap={6} h="100%" miw={0} flex={1}>
           <Text fw={600}>{type.title}</Text>
           <Text size="sm" c="dimmed" lineClamp={3}>

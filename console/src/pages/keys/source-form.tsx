@@ -18,6 +18,9 @@ import {
 
 const KINDS = ['web', 'ios', 'android', 'server', 'warehouse'];
 
+/** The kind of a source where that of its webhooks names no service. */
+const TYPES: Readonly<Record<string, string>> = { standard: 'server', hmac: 'server', none: 'server' };
+
 interface Values extends WebhookValues {
   readonly name: string;
   readonly type: string;
@@ -155,7 +158,15 @@ function Fields({ form, storedSecrets }: FieldsProps) {
         data={KINDS}
         {...form.getInputProps('type')}
       />
-      <WebhookFields form={form} stored={storedSecrets} />
+      <WebhookFields
+        form={form}
+        stored={storedSecrets}
+        onKind={(kind) => {
+          form.setFieldValue('webhook_kind', kind);
+          // The kind that a new source begins with is none that its owner chose.
+          if (kind !== '' && form.getValues().type === 'web') form.setFieldValue('type', TYPES[kind] ?? kind);
+        }}
+      />
       <Textarea label="Description" autosize minRows={2} maxRows={8} {...form.getInputProps('description')} />
     </>
   );

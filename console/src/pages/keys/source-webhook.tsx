@@ -108,10 +108,11 @@ interface Props<V extends WebhookValues> {
   readonly form: UseFormReturnType<V>;
   /** How many secrets of this kind are stored. */
   readonly stored: number;
+  readonly onKind: (kind: Kind | '') => void;
 }
 
 /** Whose webhooks a source receives, how these are verified, and where they say what an event needs. */
-export function WebhookFields<V extends WebhookValues>({ form, stored }: Props<V>) {
+export function WebhookFields<V extends WebhookValues>({ form, stored, onKind }: Props<V>) {
   const { webhook_kind: kind, secret } = form.getValues();
   const input = (name: keyof WebhookValues, options?: { readonly type: 'checkbox' }) =>
     form.getInputProps(name, options);
@@ -125,7 +126,7 @@ export function WebhookFields<V extends WebhookValues>({ form, stored }: Props<V
         data={Object.entries(WEBHOOK_KINDS).map(([value, label]) => ({ value, label }))}
         {...input('webhook_kind')}
         value={kind === '' ? null : kind}
-        onChange={(next) => form.setFieldValue('webhook_kind', (next ?? '') as never)}
+        onChange={(next) => onKind((next ?? '') as Kind | '')}
       />
       {kind === 'none' && (
         <Text size="sm" c="dimmed">
@@ -178,7 +179,7 @@ export function WebhookFields<V extends WebhookValues>({ form, stored }: Props<V
       {kind !== '' && (
         <Accordion variant="contained">
           <Accordion.Item value="places">
-            <Accordion.Control>Where the payload says what</Accordion.Control>
+            <Accordion.Control>Fields of the payload</Accordion.Control>
             <Accordion.Panel>
               <Stack gap="sm">
                 <Text size="sm" c="dimmed">

@@ -197,7 +197,7 @@ function useFormOfApi<V extends FormValues>(initialValues: V, { validate, fieldO
     clearFaults: () => setOthers([]),
     failed: (error: Error) => {
       // A path with a quote belongs to no field, and would end the selector that Mantine makes of it.
-      const hasField = (path: string) => !/["\\]/.test(path) && form.getInputNode(path) !== null;
+      const hasField = (path: string) => !/["\\]/.test(path) && nodeOf(form, path) !== null;
       const assigned = assignFaults(error instanceof ApiError ? error.faults : [], hasField, fieldOf);
       setOthers(assigned.others);
       form.setErrors(assigned.fields);
@@ -210,6 +210,11 @@ function useFormOfApi<V extends FormValues>(initialValues: V, { validate, fieldO
 function focusFirst<V extends FormValues>(form: UseFormReturnType<V>) {
   return (errors: Readonly<Record<string, unknown>>) => {
     const [first] = Object.keys(errors);
-    if (first !== undefined) form.getInputNode(first)?.focus();
+    if (first !== undefined) nodeOf(form, first)?.focus();
   };
+}
+
+/** The input of a field. One that is not made of `getInputProps` has its path as `data-path`, without the name of the form. */
+function nodeOf<V extends FormValues>(form: UseFormReturnType<V>, path: string): HTMLElement | null {
+  return form.getInputNode(path) ?? document.querySelector<HTMLElement>(`[data-path="${path}"]`);
 }

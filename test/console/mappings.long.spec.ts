@@ -1,0 +1,355 @@
+import type { Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { drained } from '../helpers/running-tributary.ts';
+import { expectAccessible } from './helpers/axe.ts';
+import { chromiumPath } from './helpers/chromium.ts';
+import { type ConsoleUnderTest, startConsole } from './helpers/console.ts';
+import { writeInto } from './helpers/editor.ts';
+import { REQUEST_ID } from './helpers/failures.ts';
+import { takePictures } from './helpers/pictures.ts';
+import { startVendor, type Vendor } from './helpers/vendor.ts';
+
+const KEY = 'key-0123456789abcdef';
+
+/** What no input of the form shows. */
+const RAW = {
+  messageId: { '@path': '$.messageId', _metadata: { label: 'Id', type: 'string' } },
+  event: { '@case': { operator: 'upper', value: { '@path': '$.event' } } },
+  properties: {
+    total: { '@path': '$.properties.total' },
+    list: [1, { '@path': '$.a' }],
+    none: null,
+    'a.b': '',
+  },
+  enable_batching: true,
+  batch_size: 100,
+};
+
+/** Of an action in the form of release 0.2.0. */
+const SEEN = {
+  event_type: 'page',
+  event_name: 'Seen',
+  distinct_id: 'x',
+  current_url: { '@path': '$.context.page.url' },
+  anonymous_event_capture: true,
+  enable_batching: false,
+};
+
+interface Stored {
+  readonly id: string;
+  readonly settings: {
+    readonly subscriptions: readonly {
+      readonly name: string;
+      readonly action: string;
+      readonly trigger: string;
+      readonly enabled: boolean;
+      readonly mapping: object;
+    }[];
+  };
+}
+
+describe.skipIf(chromiumPath === undefined)('the form of mappings', () => {
+  let app: ConsoleUnderTest;
+  let vendor: Vendor;
+  const client = () => app.tributary.owner.with({ workspaceId: app.workspaceId });
+  beforeAll(async () => {
+    vendor = await startVendor();
+    app = await startConsole();
+    const { producer } = app.tributary;
+    await producer.post('./events/identify', { user_id: 'ada', traits: { email: 'ada@example.com' } });
+    await producer.post('./events/track', {
+      event: 'Order Placed',
+      user_id: 'ada',
+      properties: { total: 12, cart: { size: 2 } },
+    });
+    await drained(app.tributary);
+  });
+  afterAll(async () => {
+    await app?.close();
+    await vendor?.close();
+  });
+
+  const make = (name: string, subscriptions?: readonly object[]) =>
+    client().post<Stored>('./destinations', {
+      name,
+      type: 'segment-klime',
+      settings: { apiEndpoint: vendor.url, writeKey: KEY, ...(subscriptions && { subscriptions }) },
+    });
+  const read = async (id: string) =>
+    (await client().get<Stored>(`./destinations/${id}`)).settings.subscriptions;
+
+  async function open(id: string) {
+    const opened = await app.open(`/destinations/${id}?tab=settings`);
+    await opened.page.getByRole('region', { name: 'Mappings' }).waitFor();
+    return opened;
+  }
+
+  /** A choice of a segmented control, whose radio is hidden. */
+  const segment = (page: Page, name: string) =>
+    page.locator('label').filter({ hasText: new RegExp(`^${name}$`) });
+
+  const save = async (page: Page, name: string) => {
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByText(`Saved "${name}".`).waitFor();
+  };
+
+  it('finds a kind among all of them by words and by category', async () => {
+    const { page } = await app.open('/destinations/new');
+    const kinds = page.getByRole('main').getByRole('button', { name: /\w/ });
+    await page.getByRole('button', { name: /^Klime/ }).waitFor();
+    expect(await kinds.count()).toBeGreaterThan(170);
+    await takePictures(page, 'kinds');
+    await expectAccessible(page);
+    await page.getByRole('textbox', { name: 'Find a kind' }).fill('braze');
+    await page.getByText(/^\d of \d+ kinds$/).waitFor();
+    await page.getByRole('textbox', { name: 'Find a kind' }).fill('');
+    await page.getByRole('combobox', { name: 'Category' }).click();
+    await page.getByRole('option', { name: 'Billing' }).click();
+    await page.waitForURL(/category=Billing/);
+    await page.getByRole('button', { name: /^ChartMogul/ }).waitFor();
+    expect(await page.getByRole('button', { name: /^Klime/ }).count()).toBe(0);
+    await page.reload();
+    await page.getByRole('button', { name: /^ChartMogul/ }).waitFor();
+    expect(await page.getByRole('button', { name: /^Klime/ }).count()).toBe(0);
+  });
+
+  it('keeps what it cannot show, whatever else is changed', async () => {
+    const { id } = await make('Raw', [
+      {
+        name: 'Raw',
+        action: 'track',
+        trigger: 'type = "track" and properties.total > 1',
+        mapping: RAW,
+        enabled: true,
+      },
+    ]);
+    const before = await read(id);
+    const { page } = await open(id);
+    await page.getByRole('button', { name: /^Raw/ }).click();
+    await page.getByRole('textbox', { name: 'Name of the mapping' }).fill('Renamed');
+    await page.getByRole('textbox', { name: 'JSON of Event Name' }).waitFor();
+    await page.getByRole('combobox', { name: 'Event field of total' }).waitFor();
+    await expectAccessible(page);
+    await takePictures(page, 'mapping-raw');
+    await save(page, 'Raw');
+    expect(await read(id)).toEqual(before.map((one) => ({ ...one, name: 'Renamed' })));
+    // As JSON as a whole, and back.
+    await segment(page, 'JSON').click();
+    await page.getByRole('textbox', { name: 'Mapping of Renamed' }).waitFor();
+    await segment(page, 'Form').click();
+    await page.getByRole('textbox', { name: 'JSON of Event Name' }).waitFor();
+    await writeInto(page.getByRole('textbox', { name: 'JSON of Event Name' }), '{"@case": ');
+    await page.getByText('is not valid JSON').waitFor();
+    await page.getByRole('button', { name: 'Save' }).click();
+    expect(await read(id)).toEqual(before.map((one) => ({ ...one, name: 'Renamed' })));
+    await writeInto(
+      page.getByRole('textbox', { name: 'JSON of Event Name' }),
+      '{"@template": "x {{event}}"}',
+    );
+    await save(page, 'Raw');
+    expect((await read(id))[0]?.mapping).toEqual({ ...RAW, event: { '@template': 'x {{event}}' } });
+  });
+
+  it('shows the faults that the API finds at their fields', async () => {
+    const { id } = await make('Faults');
+    const { page, watch } = await open(id);
+    watch.expectStatus(400);
+    await page.getByRole('button', { name: /^Identify User/ }).click();
+    await page.getByRole('combobox', { name: 'How User ID is made' }).selectOption('Not set');
+    await page.getByRole('button', { name: /^Track Group/ }).click();
+    await segment(page, 'Query').click();
+    await page.getByRole('textbox', { name: 'Trigger', exact: true }).fill('type == "group"');
+    await page.getByRole('button', { name: /^Track Event/ }).click();
+    await page.getByRole('combobox', { name: 'How Message ID is made' }).selectOption('Value');
+    await page.getByRole('textbox', { name: 'Value of Message ID' }).fill('');
+    await page.getByRole('button', { name: 'Save' }).click();
+    const mapping = page.getByRole('region', { name: 'Mappings' });
+    await mapping.getByText('is required: Message ID').waitFor();
+    await page.getByText('The marked field needs a change').waitFor();
+    await mapping.getByRole('button', { name: /^Track Group.*Needs a change/ }).waitFor();
+    await expectAccessible(page);
+    await takePictures(page, 'mapping-faults');
+    await mapping.getByRole('combobox', { name: 'How Message ID is made' }).selectOption('As proposed');
+    await expect.poll(() => mapping.getByText('is required: Message ID').count()).toBe(0);
+    await mapping.getByRole('button', { name: /^Track Group/ }).click();
+    await mapping.getByText(/cannot be parsed|in place of/).waitFor();
+    await mapping.getByRole('textbox', { name: 'Trigger', exact: true }).fill('type = "group"');
+    await expect.poll(() => mapping.getByText(/cannot be parsed|in place of/).count()).toBe(0);
+  });
+
+  it('adds, duplicates, moves, switches and deletes mappings, and builds triggers', async () => {
+    const { id } = await make('Several');
+    const { page } = await open(id);
+    await page.getByRole('button', { name: 'Add a mapping' }).click();
+    await page.getByRole('menuitem', { name: /^Track Event/ }).click();
+    const names = page.getByRole('combobox', { name: 'Names of events' });
+    await names.fill('Order Refunded');
+    await names.press('Enter');
+    await page.getByRole('textbox', { name: 'Name of the mapping' }).fill('Refunds');
+    await page.getByRole('button', { name: 'More of Refunds' }).click();
+    await page.getByRole('menuitem', { name: 'Move up' }).click();
+    await page.getByRole('button', { name: 'More of Identify User' }).click();
+    await page.getByRole('menuitem', { name: 'Duplicate' }).click();
+    await page.getByRole('button', { name: 'More of Track Event' }).click();
+    await page.getByRole('menuitem', { name: 'Delete' }).click();
+    await page.getByRole('switch', { name: 'Enable Track Group' }).click({ force: true });
+    await save(page, 'Several');
+    expect((await read(id)).map(({ name, trigger, enabled }) => [name, trigger, enabled])).toEqual([
+      ['Identify User', 'type = "identify"', true],
+      ['Refunds', 'type = "track" and event = "Order Refunded"', true],
+      ['Track Group', 'type = "group"', false],
+      ['Identify User (copy)', 'type = "identify"', true],
+    ]);
+  });
+
+  it('previews an event of one’s own, why it does not match, and a preview that fails', async () => {
+    const { id } = await make('Own');
+    const { page, failures } = await open(id);
+    const preview = page.getByRole('region', { name: 'Preview' });
+    await preview.getByLabel('Event', { exact: true }).selectOption('Your own, as JSON');
+    const editor = preview.getByRole('textbox', { name: 'Event of the preview' });
+    await writeInto(editor, '{"type": "page", "name": "Home", "user_id": "eve"}');
+    await preview.getByRole('button', { name: 'Preview' }).click();
+    await preview.getByText('0 of 3 mappings take this event').waitFor();
+    await preview.getByRole('button', { name: /^Track Event/ }).click();
+    await preview.getByText('It is for track events; this is a page.').waitFor();
+    await expectAccessible(page);
+    await takePictures(page, 'mapping-own-event');
+    await writeInto(editor, '{"type": ');
+    await preview.getByText('The event must be a JSON object').waitFor();
+    const down = await failures.answer('**/preview', 503);
+    await writeInto(editor, '{"type": "identify", "user_id": "eve"}');
+    await preview.getByText(REQUEST_ID).waitFor();
+    await down.end();
+    await writeInto(editor, '{"type": "identify", "user_id": "mia"}');
+    await preview.getByText('1 of 3 mappings takes this event').waitFor();
+    await page.getByRole('textbox', { name: 'Name', exact: true }).fill('Changed');
+    await preview.getByText('Save first').waitFor();
+    await page.getByRole('textbox', { name: 'Name', exact: true }).fill('Own');
+    const refused = await failures.answer(/\/test$/, 429);
+    await preview.getByRole('button', { name: 'Send for real' }).click();
+    await preview.getByText(REQUEST_ID).waitFor();
+    await refused.end();
+    await preview.getByRole('button', { name: 'Send for real' }).click();
+    await preview.getByText('The service took it').waitFor();
+    expect(vendor.events.at(-1)).toMatchObject({ userId: 'mia' });
+  });
+
+  it('writes out the mappings of a destination of release 0.2.0', async () => {
+    const { id } = await client().post<Stored>('./destinations', {
+      name: 'Earlier',
+      type: 'segment-posthog',
+      settings: {
+        api_key: KEY,
+        project_id: '7',
+        endpoint: 'https://eu.i.posthog.com',
+        presets: ['Identify'],
+        actions: [{ action: 'event', subscribe: 'type = "page"', mapping: SEEN }],
+      },
+    });
+    const { page } = await app.open(`/destinations/${id}?tab=settings`);
+    await page.getByRole('button', { name: 'Write them out' }).click();
+    await page.getByRole('region', { name: 'Mappings' }).waitFor();
+    await save(page, 'Earlier');
+    const { settings } = await client().get<Stored>(`./destinations/${id}`);
+    expect(settings).not.toHaveProperty('presets');
+    expect(settings.subscriptions).toMatchObject([
+      { name: 'Identify', action: 'identify', trigger: 'type = "identify"' },
+      { action: 'event', trigger: 'type = "page"', mapping: SEEN },
+    ]);
+  });
+});
+
+describe.skipIf(chromiumPath === undefined)('webhooks of another service', () => {
+  let app: ConsoleUnderTest;
+  const client = () => app.tributary.owner.with({ workspaceId: app.workspaceId });
+  beforeAll(async () => {
+    app = await startConsole();
+  });
+  afterAll(() => app?.close());
+
+  async function deliver(address: string, secret: string, id: string): Promise<number> {
+    const body = JSON.stringify({ action: 'opened', sender: { login: 'ada' } });
+    const key = await crypto.subtle.importKey(
+      'raw',
+      Buffer.from(secret),
+      { name: 'HMAC', hash: 'SHA-256' },
+      false,
+      ['sign'],
+    );
+    const signature = Buffer.from(await crypto.subtle.sign('HMAC', key, Buffer.from(body))).toString('hex');
+    const response = await fetch(address, {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        'x-hub-signature-256': `sha256=${signature}`,
+        'x-github-event': 'issues',
+        'x-github-delivery': id,
+      },
+      body,
+    });
+    return response.status;
+  }
+
+  it('get an address, arrive, and go on while their secret is changed', async () => {
+    const { page } = await app.open('/keys?tab=sources');
+    await page.getByRole('button', { name: 'Create source' }).first().click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByRole('textbox', { name: 'Name', exact: true }).fill('Issues');
+    await dialog.getByRole('combobox', { name: 'Receives webhooks of' }).click();
+    await page.getByRole('option', { name: 'GitHub' }).click();
+    await dialog.getByLabel('Secret', { exact: false }).first().fill('it-is-a-secret');
+    await dialog.getByRole('button', { name: 'Fields of the payload' }).click();
+    await dialog.getByRole('textbox', { name: 'User id' }).fill('/sender/login');
+    await expectAccessible(page);
+    await takePictures(page, 'webhook-source');
+    await dialog.getByRole('button', { name: 'Create source' }).click();
+    await dialog.getByRole('button', { name: 'Make the address' }).click();
+    await page.getByText('Waiting for the first event').waitFor();
+    const address = (await page.getByText(/\/webhooks\/trb_wk_/).textContent()) ?? '';
+    await expectAccessible(page);
+    await takePictures(page, 'webhook-address');
+    expect(await deliver(address, 'it-is-a-secret', 'one')).toBe(200);
+    await page.getByText('The first event arrived').waitFor();
+
+    await page.goto(app.addressOf('/keys?tab=sources'));
+    const change = async (fill: () => Promise<void>) => {
+      await page.getByRole('button', { name: 'Edit Issues' }).click();
+      await fill();
+      await dialog.getByRole('button', { name: 'Save' }).click();
+      await dialog.waitFor({ state: 'detached' });
+    };
+    await change(() => dialog.getByPlaceholder('Stored. Type to replace it.').fill('the-next-secret'));
+    expect(await deliver(address, 'the-next-secret', 'two')).toBe(200);
+    expect(await deliver(address, 'it-is-a-secret', 'three')).toBe(200);
+    await change(() =>
+      dialog.getByRole('switch', { name: 'Accept the secret before it too' }).uncheck({ force: true }),
+    );
+    expect(await deliver(address, 'the-next-secret', 'four')).toBe(200);
+    expect(await deliver(address, 'it-is-a-secret', 'five')).toBe(401);
+    const [source] = await client().get<readonly { readonly webhook: object }[]>('./sources?q=Issues');
+    expect(source?.webhook).toMatchObject({
+      kind: 'github',
+      user_id: '/sender/login',
+      secrets: ['********'],
+    });
+  });
+
+  it('are refused by the form without a secret, and of an own form say what is wrong', async () => {
+    const { page, watch } = await app.open('/keys?tab=sources');
+    watch.expectStatus(400);
+    await page.getByRole('button', { name: 'Create source' }).first().click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByRole('textbox', { name: 'Name', exact: true }).fill('Shop');
+    await dialog.getByRole('combobox', { name: 'Receives webhooks of' }).click();
+    await page.getByRole('option', { name: 'Another service that signs (HMAC)' }).click();
+    await dialog.getByRole('textbox', { name: 'Header of the signature' }).fill('not a header');
+    await dialog.getByRole('button', { name: 'Create source' }).click();
+    await dialog.getByText('The marked field needs a change').waitFor();
+    await expectAccessible(page);
+    await takePictures(page, 'webhook-hmac');
+    await dialog.getByRole('textbox', { name: 'Header of the signature' }).fill('X-Signature');
+    await dialog.getByRole('button', { name: 'Create source' }).click();
+    await dialog.getByText('is required for the kind hmac').waitFor();
+  });
+});
