@@ -41,9 +41,19 @@ export async function bigqueryHarness({ url: address }: RunningEngine) {
     await reader.query(text);
   };
 
+  const key = serviceAccountKey(proxy.port);
+  const own = {
+    project: 'project-1',
+    dataset: name,
+    service_account_key: key,
+    endpoint: `http://127.0.0.1:${proxy.port}`,
+  };
+
   return {
+    kind: 'warehouse-bigquery',
+    settings: own,
     api,
-    key: serviceAccountKey(proxy.port),
+    key,
     sql: (text: (of: (table: string) => string) => string) => sql(text(of)),
     /** Tables with names like a pattern. */
     tables: (pattern: string) =>
@@ -56,13 +66,7 @@ export async function bigqueryHarness({ url: address }: RunningEngine) {
         id,
         workspaceId: WORKSPACE_ID,
         version: 1,
-        settings: {
-          project: 'project-1',
-          dataset: name,
-          service_account_key: serviceAccountKey(proxy.port),
-          endpoint: `http://127.0.0.1:${proxy.port}`,
-          ...settings,
-        },
+        settings: { ...own, ...settings },
       });
       if (warehouse === undefined) throw new Error('no such kind');
       opened.push(warehouse);

@@ -62,6 +62,8 @@ export async function clickhouseHarness({ url: address }: RunningEngine) {
     password: url.password,
   };
   return {
+    kind: 'warehouse-clickhouse',
+    settings,
     /** Runs a statement as the owner of the tables; `of` qualifies a name. */
     sql: (text: (of: (table: string) => string) => string) => sql(text(of)),
     query: (text: (of: (table: string) => string) => string) => rowsOf(text(of)),

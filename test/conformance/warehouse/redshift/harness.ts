@@ -118,9 +118,12 @@ export async function redshiftHarness({ url: address }: RunningEngine) {
     return new Map(rows.map(({ name, type }) => [name, TYPES[type]]));
   };
   return {
+    kind: 'warehouse-redshift',
+    settings,
     bucket,
     // A row of PostgreSQL is in one page.
     rowValues: 900,
+    nameLength: 63,
     /** Runs statements of PostgreSQL; `of` qualifies a name. */
     sql: (text: (of: Quote) => string) => sql(text(of)),
     /** Calls back before an object is read by a copy. */

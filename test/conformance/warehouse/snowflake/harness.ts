@@ -88,6 +88,8 @@ export async function snowflakeHarness(port: number) {
     );
   };
   return {
+    kind: 'warehouse-snowflake',
+    settings,
     sql: (text: (of: (name: string) => string) => string) => reader.sql(text(of)),
     open(as: Readonly<Record<string, string>> = {}) {
       const warehouse = connectors.warehouse('warehouse-snowflake', {
