@@ -13,7 +13,7 @@ export function describeConnectors(): string {
 }
 
 /** The day on which the documents of the vendors were read last. */
-const VENDORS_READ_ON = '2026-11-29';
+const VENDORS_READ_ON = '2026-11-29 and 30';
 
 const INTRODUCTION = [
   '# Destinations and their connectors',
@@ -28,7 +28,7 @@ const WAREHOUSES = [
 
 const PACK = [
   '## Destinations of the Segment pack',
-  "These are destinations of Segment's open pack of actions (`@segment/action-destinations`): [all of them](segment-destinations.md), and [what each sends](segment-requests.md).",
+  "These are destinations of Segment's open pack of actions (`@segment/action-destinations`): [all of them](segment-destinations.md), [what each sends](segment-requests.md), and [how that agrees with the documents of vendors](segment-vendors.md).",
   'The setting `subscriptions` says which events become which actions: a list of `{ "name", "action", "trigger", "mapping", "enabled" }`. `trigger` says for which events, for example `type = "track" and event = "Order Placed"`; with `and` and `or` it needs parentheses, which cannot be nested. `mapping` gives the fields of the action values, in the form of Segment\'s mapping kit, of at most 16 KiB and 12 levels. One that is not enabled is a draft, which may lack fields that the action requires. `GET destination-types/{type}` has the fields of all actions, and the subscriptions that a destination gets that is created without any: those of its presets, with their mappings. A trigger or mapping that cannot run is refused with its place.',
   'A destination that is stored without `subscriptions` runs the presets of the pack, as those of release 0.2.0 do: `presets` selects some of them, and `actions` has further ones with a mapping.',
   "Each subscription whose trigger an event meets makes a request of it, in the form of Segment's libraries. An event of which none makes a request is `unwanted`. `POST destinations/{id}/preview`, and `POST destination-types/{type}/preview` before anything is saved, show what an event would become; nothing is sent. `recent_events` counts of how many recent events the trigger is met. `POST destinations/{id}/test` with an event sends it, and answers with the requests and their responses.",

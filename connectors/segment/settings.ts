@@ -10,6 +10,7 @@ import {
   objectIn,
 } from '@tributary/core';
 import { createSettingsReader, memoizeByObject, type SettingsFault, secretNames } from '../settings.ts';
+import { COMPARED } from './compared.ts';
 import type { Definition } from './definitions.ts';
 import { type Details, detailsOf } from './details.ts';
 import { ANY_HOST } from './hosts.ts';
@@ -428,6 +429,7 @@ export function describeDestination(definition: Definition): ConnectorDescriptio
     type,
     title,
     category,
+    compared: COMPARED[destination],
     description: [
       sentence,
       `Each event goes to ${title} by its destination in Segment's pack of actions (\`@segment/action-destinations\`).`,

@@ -44,6 +44,11 @@ const TIKTOK: VendorAnswers = {
  * would be shown as delivered, while nothing arrived. The reference has the day on which the documents were read.
  */
 export const VENDOR_ANSWERS: Readonly<Record<string, VendorAnswers>> = {
+  airship: {
+    document: 'https://github.com/urbanairship/api-specs',
+    refusals: '`ok` false',
+    refusalIn: ofObject((body) => isFalse(body, 'ok')),
+  },
   amplitude: {
     document: 'https://amplitude.com/docs/apis/analytics/http-v2#response',
     refusals: '`code` other than 200; `events_ingested` 0',
@@ -51,10 +56,26 @@ export const VENDOR_ANSWERS: Readonly<Record<string, VendorAnswers>> = {
   },
   braze: {
     document: 'https://www.braze.com/docs/api/errors/',
-    refusals: '`message` other than `success`; `errors`',
-    refusalIn: ofObject((body) => otherText(body, 'message', 'success') ?? listed(body, 'errors')),
+    refusals: '`message` other than `success` and `queued`; `errors`',
+    // `queued` is the answer while its processing is paused.
+    refusalIn: ofObject((body) =>
+      body.message === 'queued'
+        ? undefined
+        : (otherText(body, 'message', 'success') ?? listed(body, 'errors')),
+    ),
   },
   'canny-functions': {},
+  clevertap: {
+    document: 'https://developer.clevertap.com/docs/api-errors',
+    refusals: '`unprocessed`: the code 555 is an outage, others are refusals of the record',
+    refusalIn: ofObject(({ unprocessed }) => {
+      const [first] = Array.isArray(unprocessed) ? unprocessed : [];
+      if (!isObject(first)) return undefined;
+      const { code, error = '' } = first;
+      const says = `unprocessed, code ${String(code)} ${String(error).slice(0, 200)}`.trim();
+      return { says, code: code === 555 ? 500 : 400 };
+    }),
+  },
   customerio: {
     document: 'https://docs.customer.io/api/track/#tag/track_v2',
     refusals: '`errors`, of a 207',
@@ -62,6 +83,11 @@ export const VENDOR_ANSWERS: Readonly<Record<string, VendorAnswers>> = {
   },
   drip: {},
   encharge: {},
+  'facebook-conversions-api': {
+    document: 'https://github.com/facebook/facebook-nodejs-business-sdk',
+    refusals: '`events_received` 0',
+    refusalIn: ofObject((body) => noneCounted(body, 'events_received')),
+  },
   iterable: {
     document: 'https://api.iterable.com/api/docs#events_track',
     refusals: '`code` other than `Success`; `failCount` above 0',
@@ -69,6 +95,11 @@ export const VENDOR_ANSWERS: Readonly<Record<string, VendorAnswers>> = {
   },
   'iterable-audiences': ITERABLE_LISTS,
   'iterable-lists': ITERABLE_LISTS,
+  loops: {
+    document: 'https://loops.so/docs/api-reference/intro',
+    refusals: '`success` false',
+    refusalIn: ofObject((body) => isFalse(body, 'success')),
+  },
   'marketo-static-lists': {
     document: 'https://experienceleague.adobe.com/en/docs/marketo-developer/marketo/rest/error-codes',
     refusals: '`success` false; a record with `status` `skipped`',
@@ -98,6 +129,11 @@ export const VENDOR_ANSWERS: Readonly<Record<string, VendorAnswers>> = {
     document: 'https://developers.pinterest.com/docs/api/v5/events-create/',
     refusals: '`num_events_processed` 0',
     refusalIn: ofObject((body) => noneCounted(body, 'num_events_processed')),
+  },
+  pipedrive: {
+    document: 'https://developers.pipedrive.com/docs/api/v1',
+    refusals: '`success` false',
+    refusalIn: ofObject((body) => isFalse(body, 'success')),
   },
   posthog: {
     // The source of the service: the documents do not name the member.
@@ -142,6 +178,10 @@ function otherCode(body: JsonObject, name: string, right: number): Refusal | und
 function otherText(body: JsonObject, name: string, right: string): Refusal | undefined {
   const text = body[name];
   return typeof text !== 'string' || text === right ? undefined : { says: `${name} ${JSON.stringify(text)}` };
+}
+
+function isFalse(body: JsonObject, name: string): Refusal | undefined {
+  return body[name] === false ? { says: `${name} false` } : undefined;
 }
 
 function noneCounted(body: JsonObject, name: string): Refusal | undefined {

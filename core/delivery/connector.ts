@@ -217,6 +217,8 @@ export interface ConnectorDescription {
   readonly title: string;
   /** What the service is, where there are many kinds. */
   readonly category?: string;
+  /** The day on which its requests were compared with the document of the vendor, where that was done. */
+  readonly compared?: string | undefined;
   readonly description: string;
   /**
    * JSON Schema (draft 2020-12) of `settings` as users write them, from which a form can be built: properties are in

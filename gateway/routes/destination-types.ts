@@ -15,6 +15,12 @@ const fields = {
   type: Type.String({ description: '`type` of its destinations.', examples: ['webhook'] }),
   title: Type.String(),
   category: nullable(Type.String({ description: 'What the service is, of kinds from the Segment pack.' })),
+  compared: nullable(
+    Type.String({
+      format: 'date',
+      description: 'The day on which its requests were compared with the public document of the vendor.',
+    }),
+  ),
   description: Type.String({
     description: 'Its deliveries and the meaning of its responses, in Markdown.',
   }),
@@ -138,6 +144,7 @@ function presentType(description: ConnectorDescription): Static<typeof destinati
     type: description.type,
     title: description.title,
     category: description.category ?? null,
+    compared: description.compared ?? null,
     description: description.description,
     settings_schema: description.settingsSchema,
     secrets: description.secrets,

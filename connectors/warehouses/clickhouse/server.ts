@@ -32,6 +32,9 @@ const SETTINGS = {
   alter_sync: '2',
   // A block that equals an earlier one is no repetition: rows may have been deleted in between.
   insert_deduplicate: 0,
+  // A row that is not read fails the statement.
+  input_format_allow_errors_num: 0,
+  input_format_allow_errors_ratio: 0,
   materialized_views_ignore_errors: 1,
   max_execution_time: 0,
   final: 0,

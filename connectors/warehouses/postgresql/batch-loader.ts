@@ -25,6 +25,8 @@ const STAGED = {
 const NEWS = 'tributary_news';
 /** SQLSTATE of `on conflict` without a unique index. */
 const NO_KEY = '42P10';
+/** Why a row is in discards that the server did not refuse. */
+const OMITTED = 'a trigger of the table left the row out';
 
 /** Rows of a staging that one statement inserts. */
 interface Part {
@@ -57,11 +59,26 @@ export class BatchLoader {
   async #insert(rows: TableRows): Promise<void> {
     const { table, columns, count } = rows;
     if (count === 0) return;
-    if (keyOf(table, columns) === undefined)
+    const key = keyOf(table, columns);
+    if (key === undefined)
       throw new WarehouseRefused(`the column "id" of the table "${table}" was changed by hand`);
     await this.#client.query(`truncate pg_temp.${STAGED.rows}`);
     await this.#copy(STAGED.rows, rows);
+    const known = (this.inserted[table] ?? 0) + this.refused.length;
     await this.#insertStaged(rows, STAGED.rows, 'true', { from: 0, to: count });
+    if ((this.inserted[table] ?? 0) + this.refused.length < known + count) await this.#findOmitted(rows, key);
+  }
+
+  /** A trigger can leave a row out without an error: rows that are in the table neither now nor before are refused ones. */
+  async #findOmitted({ table, columns }: TableRows, key: string): Promise<void> {
+    const id = `c${[...columns.keys()].indexOf(key)}`;
+    const { rows } = await this.#client.query<{ n: string }>(
+      `select n from pg_temp.${STAGED.rows} where ${id} not in (select ${quoted(key)} from ${this.#schema}.${quoted(table)}
+        where ${quoted(key)} in (select ${id} from pg_temp.${STAGED.rows}))`,
+    );
+    const refused = new Set(this.refused.map((row) => `${row.table} ${row.row}`));
+    for (const { n } of rows)
+      if (!refused.has(`${table} ${n}`)) this.refused.push({ table, row: Number(n), reason: OMITTED });
   }
 
   /** See `ProfileRows`. */

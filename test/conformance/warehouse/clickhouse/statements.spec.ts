@@ -29,6 +29,8 @@ const BATCH: WarehouseBatch = {
 // The engine itself runs in the long form.
 describe('statements to ClickHouse', () => {
   let statements: string[];
+  /** Settings by which rows could be left out without an error, as each request has them. */
+  let allowed: string[];
   /** Refusals by the start of a statement; each is given once. */
   let refusals: Map<string, ReturnType<typeof refusal>>;
   let warehouse: Warehouse;
@@ -36,6 +38,7 @@ describe('statements to ClickHouse', () => {
 
   beforeEach(async () => {
     statements = [];
+    allowed = [];
     refusals = new Map();
     const rowsOf = (sql: string): object[] => {
       if (sql.includes('from system.databases')) return [{ engine: 'Atomic' }];
@@ -53,6 +56,9 @@ describe('statements to ClickHouse', () => {
       const body = Buffer.concat(chunks).toString();
       const sql = (url.searchParams.get('query') ?? body).trim();
       statements.push(sql);
+      allowed.push(
+        ...['num', 'ratio'].map((of) => url.searchParams.get(`input_format_allow_errors_${of}`) ?? ''),
+      );
       const [refused] = [...refusals.keys()].filter((start) => sql.startsWith(start));
       const said = refusals.get(refused ?? '');
       if (said !== undefined) {
@@ -112,6 +118,11 @@ describe('statements to ClickHouse', () => {
       'insert into w._tributary_loads',
       'drop table if exists w.stage sync',
     ]);
+  });
+
+  it('report 31: leave no row out that is not read, whatever the profile of the user allows', async () => {
+    await warehouse.commit(BATCH, signal);
+    expect(new Set(allowed)).toEqual(new Set(['0']));
   });
 
   it('end an attempt that gives no sign of life before anything else is written', async () => {

@@ -6,12 +6,15 @@ import { signal, TestLoader, track } from '../suite/harness.ts';
 import { warehouseConformance } from '../suite/warehouse.conformance.ts';
 import { postgresqlHarness, type Quote } from './harness.ts';
 
+const isLong = process.env.TRIBUTARY_TEST_LONG !== undefined;
 const server = await postgresServer();
 
 describe.skipIf(server === undefined)('on a real engine', () => {
   afterAll(() => server?.stop());
-  warehouseConformance('warehouse-postgresql', () =>
-    server === undefined ? noEngine('postgres') : postgresqlHarness(server),
+  warehouseConformance(
+    'warehouse-postgresql',
+    () => (server === undefined ? noEngine('postgres') : postgresqlHarness(server)),
+    isLong ? { loaders: 8, tables: 50, batches: 4 } : undefined,
   );
 
   describe('a PostgreSQL server', () => {
@@ -57,6 +60,42 @@ describe.skipIf(server === undefined)('on a real engine', () => {
       );
       expect(result).toMatchObject({ done: true, refused: [{ table: 'order', row: 1 }] });
       expect(await who()).toEqual(['ann', 'bob', 'bob']);
+    });
+
+    it('report 31: that leaves a row out without an error has it in discards', async () => {
+      const known = track('Order', { who: 'bob' });
+      await loader.load([known]);
+      await harness.sql(
+        (of) => `create function ${of('silent')}() returns trigger language plpgsql as
+          $$ begin if new.who = 'mallory' then return null; end if; return new; end $$;
+          create trigger silent before insert on ${of('order')} for each row execute function ${of('silent')}()`,
+      );
+      const events = [known, track('Order', { who: 'mallory' }), track('Order', { who: 'zoe' })];
+      const { result } = await loader.load(events);
+      expect(result).toMatchObject({ inserted: { order: 1 }, refused: [{ table: 'order', row: 1 }] });
+      expect(await who()).toEqual(['ann', 'bob', 'zoe']);
+      expect((await harness.rows('discards')).map(({ message_id }) => message_id)).toEqual([
+        events[1]?.message_id,
+      ]);
+    });
+
+    it('report 5: whose schema was dropped is loaded from then on', async () => {
+      await harness.sql((of) => `drop schema ${of('order').split('.')[0]} cascade`);
+      await loader.loadAtLast([track('Order', { who: 'bob', n: 2.5 })], {});
+      expect(await who()).toEqual(['bob']);
+      expect(await harness.rows('tracks')).toHaveLength(1);
+    });
+
+    it('report 27: has a column again that was renamed, beside the one with the values of before', async () => {
+      await harness.sql((of) => `alter table ${of('order')} rename column who to name`);
+      expect((await loader.load([track('Order', { who: 'bob', name: 'cy' })])).drifts).toEqual([
+        { table: 'order', column: 'who', kind: 'missing' },
+      ]);
+      const found = (await harness.rows('order')).map(({ who, name }) => [who, name]);
+      expect(found.sort()).toEqual([
+        [null, 'ann'],
+        ['bob', 'cy'],
+      ]);
     });
 
     it('report 5: that takes the password no more is told as such, with nothing loaded', async () => {

@@ -62,11 +62,8 @@ async function startBucket() {
 export async function redshiftHarness({ url: address }: RunningEngine) {
   const url = new URL(address);
   const bucket = await startBucket();
-  let onRead: (key: string) => Promise<void> = async () => undefined;
-  const read = async (key: string) => {
-    await onRead(key);
-    return bucket.read(key);
-  };
+  let onRead: (key: string) => Promise<Buffer | undefined> = async () => undefined;
+  const read = async (key: string) => (await onRead(key)) ?? bucket.read(key);
   const translation = await startTranslation({ host: url.hostname, port: Number(url.port) }, { read });
   const proxy = await startCommitProxy({ host: '127.0.0.1', port: translation.port }, COMMITTED);
   const schema = freshPrefix().replaceAll(/[^a-z0-9]/g, '_');
@@ -102,10 +99,11 @@ export async function redshiftHarness({ url: address }: RunningEngine) {
     bucket,
     // A row of PostgreSQL is in one page.
     rowValues: 900,
+    nameLength: 63,
     /** Runs statements of PostgreSQL; `of` qualifies a name. */
     sql: (text: (of: Quote) => string) => sql(text(of)),
-    /** Calls back before an object is read by a copy. */
-    beforeRead(call: (key: string) => Promise<void>) {
+    /** Calls back before an object is read by a copy. The result is read in its place. */
+    beforeRead(call: (key: string) => Promise<Buffer | undefined>) {
       onRead = call;
     },
     open(as: Readonly<Record<string, string>> = {}) {

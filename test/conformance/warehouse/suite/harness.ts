@@ -46,6 +46,8 @@ export interface WarehouseHarness {
   };
   /** Values that the engine of the test holds in a row, where those of the warehouse are more. */
   readonly rowValues?: number;
+  /** Letters of a name in the engine of the test, where those of the warehouse are more. */
+  readonly nameLength?: number;
   /** Loses the answer to the next commit, and the connection with it. */
   loseNextCommit(): void;
   /** Ends the connection of a loader in the middle of a load: after so many further bytes. */

@@ -1,0 +1,42 @@
+/**
+ * The day on which the requests of a destination were compared with the public document of its vendor, by folder of the pack:
+ * `docs/reference/segment-vendors.md` has the documents and the differences.
+ */
+export const COMPARED: Readonly<Record<string, string>> = Object.fromEntries(
+  [
+    'adjust',
+    'airship',
+    'algolia-insights',
+    'amplitude',
+    'amplitude-cohorts',
+    'attentive',
+    'braze',
+    'clevertap',
+    'customerio',
+    'dotdigital',
+    'drip',
+    'dub',
+    'facebook-conversions-api',
+    'fullstory',
+    'google-analytics-4',
+    'hubspot',
+    'intercom',
+    'iterable',
+    'iterable-lists',
+    'klaviyo',
+    'launchdarkly',
+    'loops',
+    'metronome',
+    'mixpanel',
+    'ms-bing-capi',
+    'pinterest-conversions',
+    'pipedrive',
+    'posthog',
+    'recombee',
+    'sendgrid',
+    'twilio',
+    'twilio-messaging',
+    'twilio-studio',
+    'userpilot',
+  ].map((destination) => [destination, '2026-11-30']),
+);
