@@ -6,6 +6,7 @@ const CANONICAL =
 const ISO_8601 =
   /^(\d{4}-\d{2}-\d{2})(?:[Tt ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,30}))?)?([Zz]|([+-])(\d{2})(?::?(\d{2}))?)?)?$/;
 
+const ZERO = '0'.charCodeAt(0);
 /** Nanoseconds. */
 const MAX_FRACTION = 9;
 const MINUTE_MS = 60_000;
@@ -48,8 +49,13 @@ function offsetOf([, , , , , , , sign = '+', hours = '00', minutes = '00']: read
  * February 31 for a day in March.
  */
 export function isCalendarDay(text: string): boolean {
-  const day = Number(text.slice(8, 10));
-  return day <= 28 || day <= daysIn(Number(text.slice(0, 4)), Number(text.slice(5, 7)));
+  const day = twoDigits(text, 8);
+  return day <= 28 || day <= daysIn(twoDigits(text, 0) * 100 + twoDigits(text, 2), twoDigits(text, 5));
+}
+
+/** Without a text for each number: the times of an event are looked at some ten times. */
+function twoDigits(text: string, at: number): number {
+  return (text.charCodeAt(at) - ZERO) * 10 + text.charCodeAt(at + 1) - ZERO;
 }
 
 function daysIn(year: number, month: number): number {

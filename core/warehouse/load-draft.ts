@@ -144,17 +144,19 @@ export class LoadDraft {
     const main = this.#table(TABLES_OF_TYPES[type], LAYOUTS[type]);
     const name = type === 'track' ? this.#tableName(event.event ?? '') : main.name;
     const row = eventRow(event, source, main.layout, name);
-    this.#put(main, row, context);
     if (type === 'track') {
       const table = this.#eventTable(name);
       if (table === undefined) setFixed(row, 'properties', event.properties);
       else {
-        const own = eventRow(event, source, table.layout, name);
+        // Both tables have the same fixed columns for it.
+        const own = { source, names: [...row.names], values: [...row.values], lost: [...row.lost] };
         this.#put(table, own, context);
         this.#put(table, own, this.#names.event.flatten(event.properties));
         this.#finish(table, own);
       }
-    } else this.#put(main, row, this.#names[type].flatten(event[contractSubject(type)]));
+    }
+    this.#put(main, row, context);
+    if (type !== 'track') this.#put(main, row, this.#names[type].flatten(event[contractSubject(type)]));
     this.#finish(main, row);
   }
 
@@ -420,11 +422,12 @@ function setFixed(row: DraftRow, column: string, value: Json | undefined): void 
 /** Writes a time as exact as columns are; the whole one is kept beside it. */
 function setTime(row: DraftRow, column: string, text: string | undefined): void {
   if (text === undefined) return;
-  const time = timeIn(text);
+  const whole = canonicalTime(text);
+  const time = whole === undefined ? undefined : microseconds(whole);
   setFixed(row, column, time);
   const name = fixedName(column);
   if (time === undefined) lose(row, name, text, 'not a time');
-  else if (canonicalTime(text) !== time)
+  else if (whole !== time)
     row.lost.push({
       path: name.path,
       column,

@@ -27,6 +27,7 @@ import { sizingRows } from './sizing-rows.ts';
 import { manyContractsRow, routeRow, validateRow } from './stage-rows.ts';
 import { type BenchRow, drawTable } from './table.ts';
 import { tracingRow } from './tracing-row.ts';
+import { warehouseRows } from './warehouse-rows.ts';
 
 // As the launcher does: without it each thread holds the compiler that removes types, 12 MB.
 useCompileCache();
@@ -91,6 +92,7 @@ const EMBEDDED_SUITES: Readonly<Record<string, Suite>> = {
   funnel: async () => [await sqliteFunnelRow({ rounds: quick ? 2 : 9 })],
   live: async () => [await liveRow()],
   pipeline: () => throughputRows({ events: quick ? 100_000 : 1_000_000 }),
+  warehouses: () => warehouseRows({ rounds: quick ? 2 : 7 }),
 };
 
 const ENGINE_SUITES: Readonly<Record<string, Suite>> = {

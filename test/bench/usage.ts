@@ -17,6 +17,22 @@ export function cpuSeconds(pid: number): number {
   }
 }
 
+/** Seconds of processor time used by a process and its children that live. */
+export function familySeconds(pid: number): number {
+  const processes = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
+  const family = processes.filter((name) => Number(name) === pid || parentOf(name) === pid);
+  return family.reduce((sum, name) => sum + cpuSeconds(Number(name)), 0);
+}
+
+function parentOf(pid: string): number | undefined {
+  try {
+    const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+    return Number(/^PPid:\s+(\d+)/m.exec(status)?.[1]);
+  } catch {
+    return undefined;
+  }
+}
+
 /** The processor time of each thread of a process so far, us, by its id. */
 export function threadMicroseconds(
   pid: number,
