@@ -16,6 +16,71 @@ export const LIMITS: WarehouseLimits = {
   batchBytes: 16 * 1_024 * 1_024,
 };
 
+/** Of lakes with the format `iceberg`. */
+const catalogFields = {
+  catalog_url: {
+    type: 'string',
+    title: 'Catalog',
+    description:
+      'Iceberg: where the REST catalog answers, an absolute http or https URL without `/v1`. The name must stand for a public address.',
+    examples: ['https://catalog.example.com/api/catalog'],
+    maxLength: 2_048,
+    pattern: '^[hH][tT][tT][pP][sS]?://[^?#@]+$',
+  },
+  catalog_warehouse: {
+    type: 'string',
+    title: 'Warehouse',
+    description: 'Iceberg: the warehouse, where the catalog has several.',
+    minLength: 1,
+    maxLength: 500,
+  },
+  catalog_token: {
+    type: 'string',
+    title: 'Token',
+    description: 'Iceberg: a bearer token of the catalog. Either this or a client.',
+    writeOnly: true,
+    minLength: 1,
+    maxLength: 8_000,
+    pattern: '^[\\x21-\\x7e]+$',
+  },
+  catalog_client_id: {
+    type: 'string',
+    title: 'Client id',
+    description: 'Iceberg: the client that gets tokens by OAuth 2 (client credentials).',
+    minLength: 1,
+    maxLength: 500,
+  },
+  catalog_client_secret: {
+    type: 'string',
+    title: 'Client secret',
+    description: 'Iceberg: the secret of that client.',
+    writeOnly: true,
+    minLength: 1,
+    maxLength: 2_000,
+  },
+  catalog_oauth_url: {
+    type: 'string',
+    title: 'Token URL',
+    description: 'Iceberg: where that client gets tokens. Default: `v1/oauth/tokens` of the catalog.',
+    maxLength: 2_048,
+    pattern: '^[hH][tT][tT][pP][sS]?://[^#@]+$',
+  },
+  catalog_scope: {
+    type: 'string',
+    title: 'Scope',
+    description: 'Iceberg: the scope of the tokens. Polaris takes `PRINCIPAL_ROLE:ALL`.',
+    maxLength: 1_000,
+    default: 'catalog',
+  },
+  namespace: {
+    type: 'string',
+    title: 'Namespace',
+    description: 'Iceberg: the namespace of the tables, of one level, which is made when it is not there.',
+    pattern: '^[a-z0-9_]{1,63}$',
+    default: 'tributary',
+  },
+} as const satisfies JsonObject;
+
 /** The settings as users write them. */
 const settingsSchema = {
   $schema: 'https://json-schema.org/draft/2020-12/schema',
@@ -25,8 +90,9 @@ const settingsSchema = {
     format: {
       type: 'string',
       title: 'Format',
-      description: '`parquet`: Parquet files, without a catalog.',
-      enum: ['parquet'],
+      description:
+        '`parquet`: Parquet files, without a catalog. `iceberg`: tables of Apache Iceberg, in a REST catalog.',
+      enum: ['parquet', 'iceberg'],
       default: 'parquet',
     },
     folder: {
@@ -35,19 +101,40 @@ const settingsSchema = {
       examples: ['lake'],
     },
     ...bucketFields,
+    ...catalogFields,
     ...loadFields,
   },
 } as const satisfies JsonObject;
 
 /** The type of the schema above, for a lake in a folder or in a bucket. */
 export type LakeSettings = LoadSettings &
+  ({ readonly format: 'parquet' } | ({ readonly format: 'iceberg' } & CatalogSettings)) &
   ({ readonly folder: string } | (BucketSettings & { readonly folder?: undefined }));
 
 const OF_BUCKETS = ['bucket', 'access_key_id', 'secret_access_key'] as const;
 
+function catalogFaults(settings: JsonObject): readonly SettingsFault[] {
+  const { catalog_url, catalog_oauth_url, catalog_token, catalog_client_id, catalog_client_secret } =
+    settings;
+  if (catalog_url === undefined) return [{ path: '/catalog_url', message: 'Iceberg needs a catalog' }];
+  if (catalog_token !== undefined && catalog_client_id !== undefined)
+    return [{ path: '/catalog_token', message: 'a catalog takes a token or a client, not both' }];
+  if ((catalog_client_id === undefined) !== (catalog_client_secret === undefined))
+    return [{ path: '/catalog_client_secret', message: 'a client has an id and a secret' }];
+  return Object.entries({ catalog_url, catalog_oauth_url }).flatMap(([name, url]) =>
+    typeof url === 'string' && URL.parse(url) === null
+      ? [{ path: `/${name}`, message: 'must be an absolute URL' }]
+      : [],
+  );
+}
+
 /** Checks that JSON Schema cannot express. Paths are JSON pointers below the settings. */
 function settingsFaults(settings: JsonObject): readonly SettingsFault[] {
   const { folder, bucket } = settings;
+  if (settings.format === 'iceberg') {
+    const faults = catalogFaults(settings);
+    if (faults.length > 0) return faults;
+  }
   if (folder !== undefined && bucket !== undefined)
     return [{ path: '/bucket', message: 'a lake is in a folder or in a bucket, not in both' }];
   if (folder !== undefined) return folderFaults(settings);
@@ -74,9 +161,21 @@ export const description: ConnectorDescription & { readonly isWarehouse: true } 
   settingsSchema,
   secrets: secretNames(settingsSchema),
   // Not the bucket, which is part of the host name unless it is in the path.
-  harmless: ['format', 'folder', 'prefix', 'load_every', 'max_event_tables'],
+  harmless: ['format', 'folder', 'prefix', 'namespace', 'load_every', 'max_event_tables'],
   maxBatch: 1,
   hasTest: true,
   isWarehouse: true,
   check: settingsFaults,
 };
+
+/** The settings of a catalog of Iceberg. */
+export interface CatalogSettings {
+  readonly catalog_url: string;
+  readonly catalog_warehouse?: string;
+  readonly catalog_token?: string;
+  readonly catalog_client_id?: string;
+  readonly catalog_client_secret?: string;
+  readonly catalog_oauth_url?: string;
+  readonly catalog_scope: string;
+  readonly namespace: string;
+}

@@ -4,29 +4,48 @@ import { NOT_VALID } from '../../failures.ts';
 import { foldersOf } from '../../folder.ts';
 import type { ConnectorContext, WarehouseKind } from '../../kind.ts';
 import { openedOnUse } from '../opened-on-use.ts';
-import { description, LIMITS, readSettings } from './settings.ts';
+import type { TableFormat } from './format.ts';
+import { description, type LakeSettings, LIMITS, readSettings } from './settings.ts';
 import type { LakeStore } from './store.ts';
 
 export const lakeWarehouse: WarehouseKind = { description, open };
 
 function open(context: ConnectorContext, destination: ConnectorDestination): Warehouse {
   const lake = openedOnUse(LIMITS, async () => {
-    const [{ Lake }, { PlainFormat }] = await Promise.all([
+    const settings = readSettings(destination.settings);
+    if (settings === undefined) throw new WarehouseRefused(NOT_VALID);
+    const [{ Lake }, format] = await Promise.all([
       import('./engine.ts'),
-      import('./plain/format.ts'),
+      openFormat(context, destination, settings),
     ]);
-    const store = await openStore(context, destination);
-    return new Lake(new PlainFormat(store, destination.id), context.clock);
+    return new Lake(format, context.clock);
   });
   return destination.settings.folder === undefined ? lake : { ...lake, storesHere: true };
 }
 
+async function openFormat(
+  context: ConnectorContext,
+  { id, workspaceId }: ConnectorDestination,
+  settings: LakeSettings,
+): Promise<TableFormat> {
+  const store = await openStore(context, workspaceId, settings);
+  if (settings.format === 'parquet') {
+    const { PlainFormat } = await import('./plain/format.ts');
+    return new PlainFormat(store, id);
+  }
+  const [{ IcebergFormat }, { RestCatalog }] = await Promise.all([
+    import('./iceberg/format.ts'),
+    import('./iceberg/rest-catalog.ts'),
+  ]);
+  const catalog = new RestCatalog(context, settings);
+  return new IcebergFormat({ catalog, store, destinationId: id, clock: context.clock });
+}
+
 async function openStore(
   { dataFolder, egress, timeoutMs }: ConnectorContext,
-  { workspaceId, settings: stated }: ConnectorDestination,
+  workspaceId: string,
+  settings: LakeSettings,
 ): Promise<LakeStore> {
-  const settings = readSettings(stated);
-  if (settings === undefined) throw new WarehouseRefused(NOT_VALID);
   if (settings.folder === undefined) {
     const { BucketStore } = await import('./bucket-store.ts');
     return new BucketStore(egress, settings, timeoutMs);
