@@ -32,6 +32,7 @@ const MISSING = new Set(['NoSuchKey', 'NotFound', 'NoSuchVersion']);
 export class BucketStore implements LakeStore {
   /** A copy under way writes what it has read, although its source is gone by then. */
   readonly lateMoveMs = 15_000;
+  readonly root: string;
   readonly #client: ReturnType<typeof openS3>['client'];
   readonly #connections: ReturnType<typeof openS3>['connections'];
   readonly #deadlines: Deadlines;
@@ -45,6 +46,7 @@ export class BucketStore implements LakeStore {
     this.#deadlines = new Deadlines(timeoutMs * TRANSFER);
     this.#bucket = settings.bucket;
     this.#prefix = `${settings.prefix}/`;
+    this.root = `s3://${settings.bucket}/${settings.prefix}`;
   }
 
   read(name: string, signal: AbortSignal): Promise<Uint8Array | undefined> {

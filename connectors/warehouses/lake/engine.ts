@@ -13,6 +13,7 @@ import {
   USERS_TABLE,
   type Warehouse,
   type WarehouseBatch,
+  WarehouseRefused,
   type WarehouseTest,
 } from '@tributary/core';
 import { tested } from '../tested.ts';
@@ -178,18 +179,22 @@ async function stageTable(
   }
   const files = wider.size === 0 || isTextAlready ? [] : await transaction.files(table);
   const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
-  const isTooLarge = bytes > MAX_REWRITTEN;
-  if (!isTooLarge) for (const [column, to] of wider) columns.set(column, to);
+  const fixed =
+    bytes > MAX_REWRITTEN
+      ? `the table has ${bytes} bytes, which are too many to be written anew`
+      : files.length > 0
+        ? await transaction.whyFixed?.(table)
+        : undefined;
+  if (fixed === undefined) for (const [column, to] of wider) columns.set(column, to);
   const isChanged =
     known === undefined || [...columns].some(([name, type]) => known.columns.get(name) !== type);
   if (isChanged) {
     const schema = await transaction.define(table, columns);
-    if (!isTooLarge)
+    if (fixed === undefined)
       for (const file of files)
         await transaction.replace(table, [file], file, await rewritten(transaction, table, [file], schema));
   }
-  const reason = `the table has ${bytes} bytes, which are too many to be written anew`;
-  return isTooLarge ? Array.from(wider.keys(), (column) => ({ table, column, reason })) : [];
+  return fixed === undefined ? [] : Array.from(wider.keys(), (column) => ({ table, column, reason: fixed }));
 }
 
 /** Stages the files of a table without some rows; returns how many these are. */
@@ -206,6 +211,8 @@ async function stageDeletion(
       for (let at = 0; at < rows.count; at++) if (isTheirs(rows, at)) count += 1;
     if (count === 0) continue;
     deleted += count;
+    const fixed = await transaction.whyFixed?.(table);
+    if (fixed !== undefined) throw new WarehouseRefused(fixed);
     const others = await rewritten(transaction, table, [file], schema, (rows, at) => !isTheirs(rows, at));
     await transaction.replace(table, [file], file, others);
   }
@@ -217,6 +224,7 @@ async function stageMerging(transaction: LakeTransaction, table: string, now: nu
   const [schema, files] = await Promise.all([transaction.schema(table), transaction.files(table)]);
   const small = mergeable(files, now);
   if (schema === undefined || small === undefined) return false;
+  if ((await transaction.whyFixed?.(table)) !== undefined) return false;
   const times = small.map(({ received }) => received).filter((received) => received !== undefined);
   const received = {
     from: Math.min(...times.map(({ from }) => from)),

@@ -11,9 +11,10 @@ export const UNFINISHED = '.tmp';
 /** A lake in a folder of this machine. Nothing is remembered of the folder, which a person may change at any time. */
 export class FolderStore implements LakeStore {
   readonly lateMoveMs = 0;
+  readonly root: string;
   readonly #dataFolder: string;
   readonly #parts: readonly string[];
-  readonly #root: string;
+  readonly #folder: string;
   /** Folders whose entries may not be durable. */
   readonly #changed = new Set<string>();
   #isOpen = false;
@@ -22,7 +23,8 @@ export class FolderStore implements LakeStore {
   constructor(dataFolder: string, parts: readonly string[]) {
     this.#dataFolder = dataFolder;
     this.#parts = parts;
-    this.#root = join(dataFolder, ...parts);
+    this.#folder = join(dataFolder, ...parts);
+    this.root = `file:${this.#folder}`;
   }
 
   read(name: string, signal: AbortSignal): Promise<Uint8Array | undefined> {
@@ -39,7 +41,7 @@ export class FolderStore implements LakeStore {
       const found = (await unlessMissing(readdir(this.#path(folder), options))) ?? [];
       return found
         .filter((entry) => entry.isFile() && !entry.name.endsWith(UNFINISHED))
-        .map(({ parentPath, name }) => relative(this.#root, join(parentPath, name)).replaceAll(sep, '/'));
+        .map(({ parentPath, name }) => relative(this.#folder, join(parentPath, name)).replaceAll(sep, '/'));
     });
   }
 
@@ -58,7 +60,7 @@ export class FolderStore implements LakeStore {
 
   folders(signal: AbortSignal): Promise<readonly string[]> {
     return this.#run(signal, async () => {
-      const found = (await unlessMissing(readdir(this.#root, { withFileTypes: true }))) ?? [];
+      const found = (await unlessMissing(readdir(this.#folder, { withFileTypes: true }))) ?? [];
       return found.filter((entry) => entry.isDirectory()).map(({ name }) => name);
     });
   }
@@ -122,7 +124,7 @@ export class FolderStore implements LakeStore {
   async close(): Promise<void> {}
 
   #path(name: string): string {
-    return join(this.#root, ...name.split('/'));
+    return join(this.#folder, ...name.split('/'));
   }
 
   async #write(path: string, bytes: Uint8Array): Promise<void> {

@@ -43,13 +43,15 @@ export interface LakeTransaction {
   files(table: string, received?: Received): Promise<readonly DataFile[]>;
   /** The rows of a file, in the columns that the table had when it was written; none where the file is gone. */
   rows(table: string, file: DataFile, selection?: Selection): AsyncGenerator<Rows>;
+  /** Why files of the table cannot be replaced by their rows; absent where the format has no such files. */
+  whyFixed?(table: string): Promise<string | undefined>;
   /** Makes a table, or gives it other columns. A column whose type is another one is a new one of the same name: all files are replaced. */
   define(table: string, columns: TableColumns): Promise<TableSchema>;
   /** Puts a file with the rows of a part in the place of others; none without rows. It has the columns of `schema` or `define`. */
   replace(table: string, replaced: readonly DataFile[], part: Part, file: EncodedRows): Promise<void>;
   /**
    * Commits all of it, durably, with the row of the ledger. False where the lake was changed by another one since the beginning:
-   * then nothing is changed. When it rejects, either may be the case.
+   * then nothing is changed, or some of the tables, whose rows the next attempt finds. When it rejects, either may be the case.
    */
   commit(ledger?: LedgerRow): Promise<boolean>;
   /** Removes what was written, as far as that works. Not after `commit`. */

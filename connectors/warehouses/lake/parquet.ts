@@ -177,7 +177,7 @@ async function* readTable(
         onChunk: ({ columnName, columnData }) => {
           const name = known.get(columnName) ?? '';
           const column = cells.get(name);
-          const convert = types.get(name) === 'numeric' ? decimalCell : cellOf;
+          const convert = converterOf(types.get(name));
           if (column !== undefined)
             for (const value of columnData as Iterable<unknown>) column.push(convert(value));
         },
@@ -218,11 +218,17 @@ function physicalOf({ converted_type, logical_type, ...element }: SchemaElement)
   return element;
 }
 
-function typeOf({ type, converted_type, scale }: SchemaElement): ColumnType {
+function converterOf(type: ColumnType | undefined): (value: unknown) => Cell {
+  if (type === 'numeric') return decimalCell;
+  return type === 'bigint' ? integerCell : cellOf;
+}
+
+function typeOf({ type, converted_type, logical_type, scale }: SchemaElement): ColumnType {
   if (type === 'BOOLEAN') return 'boolean';
-  if (type === 'DOUBLE') return 'double';
+  if (type === 'DOUBLE' || type === 'FLOAT') return 'double';
+  if (scale === DECIMAL.fraction && converted_type === 'DECIMAL') return 'numeric';
+  if (type === 'INT32' && converted_type === undefined && logical_type === undefined) return 'bigint';
   if (type === 'INT64') return converted_type === 'TIMESTAMP_MICROS' ? 'timestamp' : 'bigint';
-  if (type === 'FIXED_LEN_BYTE_ARRAY' && scale === DECIMAL.fraction) return 'numeric';
   if (type === 'BYTE_ARRAY' && (converted_type === 'UTF8' || converted_type === 'JSON')) return 'text';
   throw new Error('a column of another writer');
 }
@@ -243,8 +249,17 @@ function cellOf(value: unknown): Cell {
   return (value ?? null) as Cell;
 }
 
+/** Other writers have narrower types of columns that were widened in place. */
+function integerCell(value: unknown): Cell {
+  return typeof value === 'number' ? BigInt(value) : cellOf(value);
+}
+
 function decimalCell(value: unknown): Cell {
-  if (!(value instanceof Uint8Array)) return null;
-  const view = new DataView(value.buffer, value.byteOffset, value.length);
-  return (view.getBigInt64(0) << 64n) | view.getBigUint64(8);
+  if (!(value instanceof Uint8Array)) return integerCell(value);
+  if (value.length === DECIMAL_BYTES) {
+    const view = new DataView(value.buffer, value.byteOffset, value.length);
+    return (view.getBigInt64(0) << 64n) | view.getBigUint64(8);
+  }
+  const digits = value.reduce((whole, byte) => (whole << 8n) | BigInt(byte), 0n);
+  return BigInt.asIntN(8 * value.length, digits);
 }

@@ -17,17 +17,82 @@ export const LIMITS: WarehouseLimits = {
   batchBytes: 16 * 1_024 * 1_024,
 };
 
-/** The settings of the server that has the catalog. */
+/** Of the server that has the catalog of a DuckLake. */
 const serverFields = databaseFields(
   'The PostgreSQL server (12 or newer) with the catalog of a DuckLake.',
   5432,
 );
-const catalogFields: Readonly<Record<string, JsonObject>> = Object.fromEntries(
+const serverCatalogFields: Readonly<Record<string, JsonObject>> = Object.fromEntries(
   Object.entries(serverFields).map(([name, field]) => [
     `catalog_${name}`,
     { ...field, title: `Catalog: ${field.title}` },
   ]),
 );
+
+/** Of lakes with the format `iceberg`. */
+const restCatalogFields = {
+  catalog_url: {
+    type: 'string',
+    title: 'Catalog',
+    description:
+      'Iceberg: where the REST catalog answers, an absolute http or https URL without `/v1`. The name must stand for a public address.',
+    examples: ['https://catalog.example.com/api/catalog'],
+    maxLength: 2_048,
+    pattern: '^[hH][tT][tT][pP][sS]?://[^?#@]+$',
+  },
+  catalog_warehouse: {
+    type: 'string',
+    title: 'Warehouse',
+    description: 'Iceberg: the warehouse, where the catalog has several.',
+    minLength: 1,
+    maxLength: 500,
+  },
+  catalog_token: {
+    type: 'string',
+    title: 'Token',
+    description: 'Iceberg: a bearer token of the catalog. Either this or a client.',
+    writeOnly: true,
+    minLength: 1,
+    maxLength: 8_000,
+    pattern: '^[\\x21-\\x7e]+$',
+  },
+  catalog_client_id: {
+    type: 'string',
+    title: 'Client id',
+    description: 'Iceberg: the client that gets tokens by OAuth 2 (client credentials).',
+    minLength: 1,
+    maxLength: 500,
+  },
+  catalog_client_secret: {
+    type: 'string',
+    title: 'Client secret',
+    description: 'Iceberg: the secret of that client.',
+    writeOnly: true,
+    minLength: 1,
+    maxLength: 2_000,
+  },
+  catalog_oauth_url: {
+    type: 'string',
+    title: 'Token URL',
+    description: 'Iceberg: where that client gets tokens. Default: `v1/oauth/tokens` of the catalog.',
+    maxLength: 2_048,
+    pattern: '^[hH][tT][tT][pP][sS]?://[^#@]+$',
+  },
+  catalog_scope: {
+    type: 'string',
+    title: 'Scope',
+    description: 'Iceberg: the scope of the tokens. Polaris takes `PRINCIPAL_ROLE:ALL`.',
+    maxLength: 1_000,
+    default: 'catalog',
+  },
+  namespace: {
+    type: 'string',
+    title: 'Namespace',
+    description: 'Iceberg: the namespace of the tables, of one level, which is made when it is not there.',
+    pattern: '^[a-z0-9_]{1,63}$',
+    default: 'tributary',
+  },
+} as const satisfies JsonObject;
 
 /** The settings as users write them. */
 const settingsSchema = {
@@ -39,8 +104,8 @@ const settingsSchema = {
       type: 'string',
       title: 'Format',
       description:
-        '`parquet`: plain files. `ducklake`: the same files with a catalog, in which a load is one snapshot of all tables.',
-      enum: ['parquet', 'ducklake'],
+        '`parquet`: plain files. `ducklake`: the same files with a catalog, in which a load is one snapshot of all tables. `iceberg`: tables of Apache Iceberg, in a REST catalog.',
+      enum: ['parquet', 'ducklake', 'iceberg'],
       default: 'parquet',
     },
     folder: {
@@ -49,7 +114,7 @@ const settingsSchema = {
       examples: ['lake'],
     },
     ...bucketFields,
-    ...catalogFields,
+    ...serverCatalogFields,
     catalog_schema: {
       type: 'string',
       title: 'Catalog: Schema',
@@ -59,11 +124,12 @@ const settingsSchema = {
       pattern: '^[^\\u0000]+$',
       default: 'public',
     },
+    ...restCatalogFields,
     ...loadFields,
   },
 } as const satisfies JsonObject;
 
-interface CatalogSettings {
+interface ServerCatalogSettings {
   readonly catalog_host?: string;
   readonly catalog_port: number;
   readonly catalog_tls: boolean;
@@ -76,10 +142,9 @@ interface CatalogSettings {
 
 /** The type of the schema above, for a lake in a folder or in a bucket. */
 export type LakeSettings = LoadSettings &
-  CatalogSettings & { readonly format: 'parquet' | 'ducklake' } & (
-    | { readonly folder: string }
-    | (BucketSettings & { readonly folder?: undefined })
-  );
+  ServerCatalogSettings &
+  ({ readonly format: 'parquet' | 'ducklake' } | ({ readonly format: 'iceberg' } & CatalogSettings)) &
+  ({ readonly folder: string } | (BucketSettings & { readonly folder?: undefined }));
 
 const OF_BUCKETS = ['bucket', 'access_key_id', 'secret_access_key'] as const;
 const OF_CATALOGS = ['catalog_host', 'catalog_database', 'catalog_username'] as const;
@@ -100,16 +165,34 @@ export function catalogOf(settings: LakeSettings): DatabaseSettings | undefined 
   };
 }
 
-/** Checks that JSON Schema cannot express. Paths are JSON pointers below the settings. */
-function settingsFaults(settings: JsonObject): readonly SettingsFault[] {
-  return [...placeFaults(settings), ...catalogFaults(settings)];
+function restCatalogFaults(settings: JsonObject): readonly SettingsFault[] {
+  if (settings.format !== 'iceberg') return [];
+  const { catalog_url, catalog_oauth_url, catalog_token, catalog_client_id, catalog_client_secret } =
+    settings;
+  if (catalog_url === undefined) return [{ path: '/catalog_url', message: 'Iceberg needs a catalog' }];
+  if (catalog_token !== undefined && catalog_client_id !== undefined)
+    return [{ path: '/catalog_token', message: 'a catalog takes a token or a client, not both' }];
+  if ((catalog_client_id === undefined) !== (catalog_client_secret === undefined))
+    return [{ path: '/catalog_client_secret', message: 'a client has an id and a secret' }];
+  return Object.entries({ catalog_url, catalog_oauth_url }).flatMap(([name, url]) =>
+    typeof url === 'string' && URL.parse(url) === null
+      ? [{ path: `/${name}`, message: 'must be an absolute URL' }]
+      : [],
+  );
 }
 
-function catalogFaults(settings: JsonObject): readonly SettingsFault[] {
+/** Checks that JSON Schema cannot express. Paths are JSON pointers below the settings. */
+function settingsFaults(settings: JsonObject): readonly SettingsFault[] {
+  return [...placeFaults(settings), ...serverCatalogFaults(settings), ...restCatalogFaults(settings)];
+}
+
+function serverCatalogFaults(settings: JsonObject): readonly SettingsFault[] {
   const hasFormat = settings.format === 'ducklake';
   const isNamed = OF_CATALOGS.some((name) => settings[name] !== undefined);
   if (!hasFormat)
-    return isNamed ? [{ path: '/catalog_host', message: 'only the format `ducklake` has a catalog' }] : [];
+    return isNamed
+      ? [{ path: '/catalog_host', message: 'only the format `ducklake` has a catalog on a server' }]
+      : [];
   if (!isNamed && settings.bucket === undefined) return [];
   const missing = OF_CATALOGS.filter((name) => settings[name] === undefined);
   return missing.map((name) => ({
@@ -150,6 +233,7 @@ export const description: ConnectorDescription & { readonly isWarehouse: true } 
     'format',
     'folder',
     'prefix',
+    'namespace',
     'catalog_database',
     'catalog_schema',
     'load_every',
@@ -161,3 +245,15 @@ export const description: ConnectorDescription & { readonly isWarehouse: true } 
   isWarehouse: true,
   check: settingsFaults,
 };
+
+/** The settings of a catalog of Iceberg. */
+export interface CatalogSettings {
+  readonly catalog_url: string;
+  readonly catalog_warehouse?: string;
+  readonly catalog_token?: string;
+  readonly catalog_client_id?: string;
+  readonly catalog_client_secret?: string;
+  readonly catalog_oauth_url?: string;
+  readonly catalog_scope: string;
+  readonly namespace: string;
+}

@@ -18,6 +18,8 @@ export interface StoredFile {
  * Errors: `Unavailable` (also where the signal is aborted), `WarehouseRefused`.
  */
 export interface LakeStore {
+  /** Where it is, for other programs: `s3://<bucket>/<prefix>`, `file:/<folder>`. */
+  readonly root: string;
   /** How long one `move` may go on after another process has made the same one, ms: then it replaces `to` once more. */
   readonly lateMoveMs: number;
   read(name: string, signal: AbortSignal): Promise<Uint8Array | undefined>;

@@ -14,8 +14,11 @@ function open(context: ConnectorContext, destination: ConnectorDestination): War
   const lake = openedOnUse(LIMITS, async () => {
     const settings = readSettings(destination.settings);
     if (settings === undefined) throw new WarehouseRefused(NOT_VALID);
-    const { Lake } = await import('./engine.ts');
-    return new Lake(await openFormat(context, destination, settings), context.clock);
+    const [{ Lake }, format] = await Promise.all([
+      import('./engine.ts'),
+      openFormat(context, destination, settings),
+    ]);
+    return new Lake(format, context.clock);
   });
   return destination.settings.folder === undefined ? lake : { ...lake, storesHere: true };
 }
@@ -38,6 +41,14 @@ async function openFormat(
   if (settings.format === 'parquet') {
     const { PlainFormat } = await import('./plain/format.ts');
     return new PlainFormat(store, destinationId);
+  }
+  if (settings.format === 'iceberg') {
+    const [{ IcebergFormat }, { RestCatalog }] = await Promise.all([
+      import('./iceberg/format.ts'),
+      import('./iceberg/rest-catalog.ts'),
+    ]);
+    const catalog = new RestCatalog(context, settings);
+    return new IcebergFormat({ catalog, store, destinationId, clock: context.clock });
   }
   const { DuckLakeFormat } = await import('./ducklake/format.ts');
   const server = catalogOf(settings);

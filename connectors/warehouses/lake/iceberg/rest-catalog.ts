@@ -1,0 +1,306 @@
+import { isObject, parseExact, parseObject, Unavailable, WarehouseRefused } from '@tributary/core';
+import { Agent } from 'undici';
+import { Deadlines } from '../../../client/deadlines.ts';
+import { classifyFailure, type HttpRequest, sendRequest } from '../../../http/client.ts';
+import type { ConnectorContext } from '../../../kind.ts';
+import type { CatalogSettings } from '../settings.ts';
+import { type TableMetadata, tableMetadata } from './table-metadata.ts';
+
+/** Bytes of one answer: the metadata of a table with thousands of snapshots and of columns. */
+const MAX_RESPONSE_BYTES = 32 * 1_024 * 1_024;
+/** Commits take longer than calls of other destinations, by this factor: the catalog writes into a bucket. */
+const PATIENCE = 3;
+/** A token is fetched anew so long before its end, ms. */
+const MARGIN_MS = 60_000;
+const TOKEN_MS = 3_600_000;
+/** Pages of the list of tables. */
+const MAX_PAGES = 1_000;
+const REASON_LENGTH = 300;
+/** Parts of a path, encoded as they are sent. */
+const PREFIX =
+  /^[\w~%!$&'()*+,;=:@-][\w.~%!$&'()*+,;=:@-]*(?:\/[\w~%!$&'()*+,;=:@-][\w.~%!$&'()*+,;=:@-]*)*$/;
+
+type Document = Readonly<Record<string, unknown>>;
+
+/** What became of a commit. */
+export type CatalogCommit =
+  | { readonly state: 'committed'; readonly table: TableMetadata }
+  /** The table is not as required. */
+  | { readonly state: 'conflict' }
+  | { readonly state: 'missing' }
+  /** It may be committed, now or a little later. */
+  | { readonly state: 'unknown'; readonly reason: string };
+
+/** What the catalog answered. */
+interface Answer {
+  readonly status: number;
+  readonly document: Document;
+  /** What it says of an error, without secrets. */
+  readonly reason: string;
+}
+
+/**
+ * The calls of Iceberg's REST catalogs that loading needs, through the egress guard. Redirects are not followed, nor what a
+ * catalog says of other addresses: no answer makes this process connect to anything else than the address of the settings.
+ *
+ * Errors: `Unavailable`, `WarehouseRefused`.
+ */
+export class RestCatalog {
+  readonly #settings: CatalogSettings;
+  readonly #context: ConnectorContext;
+  readonly #agent: Agent;
+  readonly #deadlines: Deadlines;
+  #prefix: Promise<string> | undefined;
+  #token: { readonly value: string; readonly until: number } | undefined;
+
+  constructor(context: ConnectorContext, settings: CatalogSettings) {
+    this.#settings = settings;
+    this.#context = context;
+    this.#deadlines = new Deadlines(context.timeoutMs * PATIENCE);
+    this.#agent = new Agent({
+      connect: context.egress.connector(context.timeoutMs, MAX_RESPONSE_BYTES),
+      // Slow headers and bodies are ended by the deadline of the call.
+      headersTimeout: 0,
+      bodyTimeout: 0,
+    });
+  }
+
+  /** Undefined without the table. `snapshots`: those of branches and tags, or all that it has. */
+  async table(
+    name: string,
+    snapshots: 'refs' | 'all',
+    signal: AbortSignal,
+  ): Promise<TableMetadata | undefined> {
+    const path = `${this.#tablePath(name)}?snapshots=${snapshots}`;
+    const answer = await this.#call('GET', path, undefined, signal);
+    if (answer.status === 404) return undefined;
+    return tableMetadata(name, this.#expected(answer).metadata);
+  }
+
+  /** Also makes the namespace. Undefined where the table is there. */
+  async createTable(name: string, table: Document, signal: AbortSignal): Promise<TableMetadata | undefined> {
+    const path = `namespaces/${encodeURIComponent(this.#settings.namespace)}/tables`;
+    const body = { name, 'stage-create': false, ...table };
+    let answer = await this.#call('POST', path, body, signal);
+    if (answer.status === 404) {
+      await this.createNamespace(signal);
+      answer = await this.#call('POST', path, body, signal);
+    }
+    return answer.status === 409 ? undefined : tableMetadata(name, this.#expected(answer).metadata);
+  }
+
+  async commit(
+    name: string,
+    {
+      requirements,
+      updates,
+    }: { readonly requirements: readonly Document[]; readonly updates: readonly Document[] },
+    signal: AbortSignal,
+  ): Promise<CatalogCommit> {
+    const identifier = { namespace: [this.#settings.namespace], name };
+    const body = { identifier, requirements, updates };
+    let answer: Answer;
+    try {
+      answer = await this.#call('POST', this.#tablePath(name), body, signal);
+    } catch (error) {
+      if (error instanceof Unavailable) return { state: 'unknown', reason: error.message };
+      throw error;
+    }
+    if (answer.status === 409) return { state: 'conflict' };
+    if (answer.status === 404) return { state: 'missing' };
+    // Also 503: an address in between gives it for a catalog that has committed.
+    if (answer.status >= 500 || answer.status === 429 || answer.status === 408)
+      return { state: 'unknown', reason: `the catalog answered ${answer.status}` };
+    return { state: 'committed', table: tableMetadata(name, this.#expected(answer).metadata) };
+  }
+
+  /** The names of all tables of the namespace. */
+  async tables(signal: AbortSignal): Promise<readonly string[]> {
+    const names: string[] = [];
+    let token: string | undefined;
+    for (let page = 0; page < MAX_PAGES; page++) {
+      const query = token === undefined ? '' : `?pageToken=${encodeURIComponent(token)}`;
+      const path = `namespaces/${encodeURIComponent(this.#settings.namespace)}/tables${query}`;
+      const answer = await this.#call('GET', path, undefined, signal);
+      if (answer.status === 404) return names;
+      const { identifiers, 'next-page-token': next } = this.#expected(answer);
+      for (const one of Array.isArray(identifiers) ? identifiers : [])
+        if (isObject(one) && typeof one.name === 'string') names.push(one.name);
+      token = typeof next === 'string' && next !== '' ? next : undefined;
+      if (token === undefined) return names;
+    }
+    throw new WarehouseRefused('the catalog names tables without an end');
+  }
+
+  /** False where the namespace is there. */
+  async createNamespace(signal: AbortSignal): Promise<boolean> {
+    const body = { namespace: [this.#settings.namespace], properties: {} };
+    const answer = await this.#call('POST', 'namespaces', body, signal);
+    if (answer.status === 409) return false;
+    this.#expected(answer);
+    return true;
+  }
+
+  async dropNamespace(signal: AbortSignal): Promise<void> {
+    const path = `namespaces/${encodeURIComponent(this.#settings.namespace)}`;
+    this.#expected(await this.#call('DELETE', path, undefined, signal), 404);
+  }
+
+  /** The files of the table stay. */
+  async dropTable(name: string, signal: AbortSignal): Promise<void> {
+    const path = `${this.#tablePath(name)}?purgeRequested=false`;
+    this.#expected(await this.#call('DELETE', path, undefined, signal), 404);
+  }
+
+  async close(): Promise<void> {
+    await this.#agent.destroy();
+  }
+
+  #tablePath(name: string): string {
+    return `namespaces/${encodeURIComponent(this.#settings.namespace)}/tables/${encodeURIComponent(name)}`;
+  }
+
+  /** The document of a success, or of this status. */
+  #expected({ status, document, reason }: Answer, other?: number): Document {
+    if ((status >= 200 && status < 300) || status === other) return document;
+    const what = `the catalog answered ${status}${reason === '' ? '' : `: ${reason}`}`;
+    if (status >= 500 || status === 429 || status === 408 || status === 409) throw new Unavailable(what);
+    throw new WarehouseRefused(what);
+  }
+
+  async #call(
+    method: HttpRequest['method'],
+    path: string,
+    body: Document | undefined,
+    signal: AbortSignal,
+  ): Promise<Answer> {
+    this.#prefix ??= this.#readPrefix(signal);
+    // One that failed is read again by the next call.
+    const prefix = await this.#prefix.catch((error: unknown) => {
+      this.#prefix = undefined;
+      throw error;
+    });
+    return this.#authorized(method, `v1/${prefix}${path}`, body, signal);
+  }
+
+  /** What stands before all paths, with a `/`. */
+  async #readPrefix(signal: AbortSignal): Promise<string> {
+    const { catalog_warehouse: warehouse } = this.#settings;
+    const query = warehouse === undefined ? '' : `?warehouse=${encodeURIComponent(warehouse)}`;
+    const answer = await this.#authorized('GET', `v1/config${query}`, undefined, signal);
+    const { defaults, overrides } = this.#expected(answer);
+    const [least, most] = [defaults, overrides].map((one) => (isObject(one) ? one.prefix : undefined));
+    const prefix = most ?? least;
+    if (prefix === undefined || prefix === '') return '';
+    if (typeof prefix !== 'string' || !PREFIX.test(prefix))
+      throw new WarehouseRefused('the catalog names a prefix that is none');
+    return `${prefix}/`;
+  }
+
+  async #authorized(
+    method: HttpRequest['method'],
+    path: string,
+    body: Document | undefined,
+    signal: AbortSignal,
+  ): Promise<Answer> {
+    const headers = ['accept', 'application/json', 'content-type', 'application/json'];
+    const send = async () => {
+      const token = await this.#bearer(signal);
+      const authorization = token === undefined ? [] : ['authorization', `Bearer ${token}`];
+      const sent = body === undefined ? {} : { body: JSON.stringify(body) };
+      return this.#send(
+        { method, url: this.#url(path), headers: [...headers, ...authorization], ...sent },
+        signal,
+      );
+    };
+    const answer = await send();
+    if ((answer.status !== 401 && answer.status !== 419) || this.#token === undefined) return answer;
+    // The token ended before its time.
+    this.#token = undefined;
+    return send();
+  }
+
+  #url(path: string): URL {
+    return new URL(`${this.#settings.catalog_url.replace(/\/+$/, '')}/${path}`);
+  }
+
+  async #bearer(signal: AbortSignal): Promise<string | undefined> {
+    const { catalog_token, catalog_client_id, catalog_client_secret, catalog_oauth_url, catalog_scope } =
+      this.#settings;
+    if (catalog_token !== undefined) return catalog_token;
+    if (catalog_client_id === undefined || catalog_client_secret === undefined) return undefined;
+    const now = this.#context.clock();
+    if (this.#token !== undefined && this.#token.until > now) return this.#token.value;
+    const form = new URLSearchParams({
+      grant_type: 'client_credentials',
+      client_id: catalog_client_id,
+      client_secret: catalog_client_secret,
+      scope: catalog_scope,
+    });
+    const headers = ['accept', 'application/json', 'content-type', 'application/x-www-form-urlencoded'];
+    const url = catalog_oauth_url === undefined ? this.#url('v1/oauth/tokens') : new URL(catalog_oauth_url);
+    const answer = await this.#send({ method: 'POST', url, headers, body: form.toString() }, signal);
+    if (answer.status >= 400 && answer.status < 500 && answer.status !== 429)
+      throw new WarehouseRefused(
+        `the catalog gives no token (${answer.status}): check the client and its secret`,
+      );
+    const { access_token: value, expires_in: seconds } = this.#expected(answer);
+    if (typeof value !== 'string' || !/^[\x21-\x7e]{1,16000}$/.test(value))
+      throw new Unavailable('the catalog gives no token');
+    const lifeMs = typeof seconds === 'number' && seconds > 0 ? seconds * 1_000 : TOKEN_MS;
+    this.#token = { value, until: now + Math.max(lifeMs / 2, lifeMs - MARGIN_MS) };
+    return value;
+  }
+
+  async #send(request: HttpRequest, signal: AbortSignal): Promise<Answer> {
+    if (signal.aborted) throw new Unavailable('stopped');
+    const deadline = this.#deadlines.begin(signal);
+    try {
+      const response = await sendRequest(this.#agent, request, deadline.signal, MAX_RESPONSE_BYTES);
+      const { status, start, whole } = response;
+      if (status >= 200 && status < 300 && !whole)
+        throw new Unavailable('the answer of the catalog is not whole');
+      const document = documentOf(start, status);
+      return { status, document, reason: this.#reasonOf(document) };
+    } catch (error) {
+      if (error instanceof Unavailable || error instanceof WarehouseRefused) throw error;
+      const failure = deadline.reason ?? error;
+      const result = classifyFailure(failure);
+      if (result === undefined || !('reason' in result)) throw failure;
+      const what = `the catalog: ${result.reason}`;
+      const options = { cause: failure };
+      throw result.outcome === 'dead' ? new WarehouseRefused(what, options) : new Unavailable(what, options);
+    } finally {
+      this.#deadlines.end(deadline);
+    }
+  }
+
+  #reasonOf({ error }: Document): string {
+    const message = isObject(error) && typeof error.message === 'string' ? error.message : '';
+    const { catalog_token, catalog_client_secret } = this.#settings;
+    const secrets = [catalog_token, catalog_client_secret, this.#token?.value];
+    return secrets
+      .reduce(
+        (text: string, secret) => (secret === undefined ? text : text.replaceAll(secret, '***')),
+        message,
+      )
+      .slice(0, REASON_LENGTH)
+      .replace(/\p{C}/gu, ' ')
+      .trim();
+  }
+}
+
+/** The document of an answer; that of an error may be anything. */
+function documentOf(bytes: Uint8Array, status: number): Document {
+  const isSuccess = status >= 200 && status < 300;
+  if (isSuccess && bytes.length === 0) return {};
+  try {
+    return parseObject(
+      Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('utf8'),
+      parseExact,
+    );
+  } catch (error) {
+    if (isSuccess) throw new Unavailable('the answer of the catalog cannot be understood', { cause: error });
+    return {};
+  }
+}
