@@ -196,6 +196,7 @@ export class IcebergTables {
     };
 
     const left = new Set(remove);
+    const rewritten = new Map<number, { header: ManifestHeader; entries: ManifestEntry[] }>();
     let manifests: Manifest[] = [];
     for (const manifest of await this.manifests(base.current, signal)) {
       const isSearched = left.size > 0 && manifest.files > 0 && !manifest.isOfDeletes;
@@ -209,8 +210,11 @@ export class IcebergTables {
       const changed = entries
         .filter(isLive)
         .map((entry) => (left.delete(entry.file.path) ? removed(entry, numbers.id) : kept(entry)));
-      manifests.push(...(await write(header, changed)));
+      const known = rewritten.get(manifest.spec);
+      if (known === undefined) rewritten.set(manifest.spec, { header, entries: changed });
+      else known.entries.push(...changed);
     }
+    for (const { header, entries } of rewritten.values()) manifests.push(...(await write(header, entries)));
     if (left.size > 0) return undefined;
     for (const files of Map.groupBy(add, ({ partition }) => partition.spec).values()) {
       const entries = files.map((file) => added(file, numbers.id));

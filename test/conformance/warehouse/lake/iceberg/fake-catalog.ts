@@ -24,10 +24,12 @@ class Refused extends Error {
 interface FakeCatalog {
   /** Changes the metadata of a table by hand. */
   change(namespace: string, name: string, change: (metadata: Document) => void): void;
+  /** Tokens of before are none from then on. */
+  endToken(): void;
 }
 
-/** `token`: what its clients must have; `secret`: of the client that gets it. */
-export async function startFakeCatalog({ token = 'a-token' } = {}): Promise<TestCatalog & FakeCatalog> {
+export async function startFakeCatalog(): Promise<TestCatalog & FakeCatalog> {
+  let token = `token-${randomUUID()}`;
   const namespaces = new Map<string, Map<string, Document>>();
   const tablesOf = (namespace: string) => {
     const tables = namespaces.get(namespace);
@@ -100,6 +102,9 @@ export async function startFakeCatalog({ token = 'a-token' } = {}): Promise<Test
     change(namespace, name, change) {
       const metadata = namespaces.get(namespace)?.get(name);
       if (metadata !== undefined) change(metadata);
+    },
+    endToken() {
+      token = `token-${randomUUID()}`;
     },
     close: () =>
       new Promise((resolve) => {

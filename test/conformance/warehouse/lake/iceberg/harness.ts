@@ -4,16 +4,22 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import { newId, type Warehouse } from '@tributary/core';
+import { NO_METRICS, newId, type Warehouse } from '@tributary/core';
+import { parseRanges } from '../../../../../connectors/egress/address-ranges.ts';
+import { createEgressGuard } from '../../../../../connectors/egress/guard.ts';
+import { FolderStore } from '../../../../../connectors/warehouses/lake/folder-store.ts';
+import { IcebergFormat } from '../../../../../connectors/warehouses/lake/iceberg/format.ts';
 import {
   type Manifest,
   readManifest,
   readManifestList,
 } from '../../../../../connectors/warehouses/lake/iceberg/manifests.ts';
+import { RestCatalog } from '../../../../../connectors/warehouses/lake/iceberg/rest-catalog.ts';
 import { tableMetadata } from '../../../../../connectors/warehouses/lake/iceberg/table-metadata.ts';
+import { rewritten } from '../../../../../connectors/warehouses/lake/rewriting.ts';
 import { createTestConnectors, ENGINE_CONNECTORS, WORKSPACE_ID } from '../../../connector/suite/harness.ts';
-import { openJudge } from '../../suite/duckdb.ts';
-import type { WarehouseHarness } from '../../suite/harness.ts';
+import { type Judge, openJudge } from '../../suite/duckdb.ts';
+import { signal, type WarehouseHarness } from '../../suite/harness.ts';
 
 /** Requests that stand for so many bytes, in `cutAfter`. */
 const BYTES_OF_REQUEST = 300;
@@ -30,6 +36,9 @@ export interface TestCatalog {
   /** The metadata of a table as it is now; undefined without it. */
   table(namespace: string, name: string): Promise<Readonly<Record<string, unknown>> | undefined>;
   drop(namespace: string, name: string): Promise<void>;
+  /** What stands behind `from` where DuckDB itself finds the files of a table. Absent: they are found by our own reader. */
+  relation?(namespace: string, name: string): Promise<string | undefined>;
+  prepare?(judge: Judge): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -40,6 +49,7 @@ export async function icebergHarness(catalog: TestCatalog, clock: () => number =
   const dataFolder = await mkdtemp(join(tmpdir(), 'tributary-iceberg-'));
   const namespace = `${NAMESPACE}_${newId().slice(-8)}`;
   const judge = await openJudge();
+  await catalog.prepare?.(judge);
   const connectors = createTestConnectors({ ...ENGINE_CONNECTORS, dataFolder, clock });
   const opened: Warehouse[] = [];
   let requestsLeft = Number.POSITIVE_INFINITY;
@@ -107,6 +117,7 @@ export async function icebergHarness(catalog: TestCatalog, clock: () => number =
   };
   /** What stands behind `from`; undefined without a row. */
   const relation = async (table: string) => {
+    if (catalog.relation !== undefined) return catalog.relation(namespace, table);
     const { metadata, files = [] } = (await state(table)) ?? {};
     if (metadata === undefined || files.length === 0) return undefined;
     const columns = metadata.fields.map(({ id: field, name, json }) => {
@@ -117,14 +128,39 @@ export async function icebergHarness(catalog: TestCatalog, clock: () => number =
     return `read_parquet([${list}], schema = MAP {${columns.join(', ')}}, hive_partitioning = false)`;
   };
 
+  const egress = createEgressGuard({
+    allowed: parseRanges(['127.0.0.0/8']),
+    resolve: () => Promise.reject(new Error('no names')),
+    metrics: NO_METRICS,
+  });
+  const ofCatalog = { ...settings, catalog_url: catalog.url, catalog_scope: 'catalog' };
+  const format = new IcebergFormat({
+    catalog: new RestCatalog({ egress, dataFolder, timeoutMs: 10_000, clock }, ofCatalog),
+    store: new FolderStore(dataFolder, ['lake', WORKSPACE_ID, 'lake']),
+    destinationId: 'none',
+    clock,
+  });
+
   return {
     namespace,
     judge,
+    /** Without a proxy. */
+    format,
     folder: join(dataFolder, 'lake', WORKSPACE_ID, 'lake'),
     open: () => open(id),
     openAnother: () => open(newId()),
     state,
     relation,
+    /** As another program: writes all files of a table as one. False where another one was faster, or there are too few. */
+    async compact(table: string): Promise<boolean> {
+      const transaction = await format.begin(signal);
+      const [schema, files] = [await transaction.schema(table), await transaction.files(table)];
+      if (schema === undefined || files.length < 2) return false;
+      const received = { from: files[0]?.received?.from ?? 0, to: files[0]?.received?.to ?? 0 };
+      const whole = await rewritten(transaction, table, files, schema);
+      await transaction.replace(table, files, { received }, whole);
+      return transaction.commit();
+    },
     async rows(table: string) {
       const found = await relation(table);
       return found === undefined ? [] : judge.rows(found);
@@ -161,6 +197,7 @@ export async function icebergHarness(catalog: TestCatalog, clock: () => number =
     },
     async close() {
       await Promise.all(opened.map((warehouse) => warehouse.close()));
+      await format.close();
       await connectors.close();
       await judge.close();
       await new Promise<void>((resolve) => {

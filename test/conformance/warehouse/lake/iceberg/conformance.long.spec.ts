@@ -1,0 +1,108 @@
+import { type CanonicalEvent, Unavailable } from '@tributary/core';
+import { afterAll, describe, expect, it, onTestFinished } from 'vitest';
+import { noEngine } from '../../../connector/suite/harness.ts';
+import { signal, TestLoader, track } from '../../suite/harness.ts';
+import { profileChange } from '../../suite/profiles.ts';
+import { warehouseConformance } from '../../suite/warehouse.conformance.ts';
+import { icebergHarness } from './harness.ts';
+import { findIceberg, judged, startRealCatalog } from './installed.ts';
+
+const EVENTS = 200_000;
+const BATCH = 5_000;
+const NAMES = 60;
+const DEADLINE_MS = 20 * 60_000;
+
+const installed = findIceberg();
+if (installed === undefined)
+  console.warn("NO ICEBERG, its tests are SKIPPED: bash -c '. .ci/engines && . .ci/iceberg'");
+const server = installed === undefined ? undefined : await startRealCatalog(installed);
+
+describe.skipIf(server === undefined && process.env.CI === undefined)("on Iceberg's own REST catalog", () => {
+  afterAll(() => server?.stop());
+
+  it('is installed', () => {
+    expect(server, 'Iceberg is not there: bash .ci/iceberg').toBeDefined();
+  });
+
+  warehouseConformance('lake of Iceberg', () =>
+    server === undefined ? noEngine('Iceberg') : icebergHarness(server.catalog),
+  );
+
+  it(
+    'has each of 200,000 events once for pyiceberg and DuckDB, with lost answers and a compaction beside',
+    async () => {
+      if (server === undefined || installed === undefined) return noEngine('Iceberg');
+      const harness = await icebergHarness(server.catalog);
+      onTestFinished(() => harness.close());
+      let requests = 0;
+      harness.decide((method) => {
+        requests += 1;
+        if (requests % 97 === 0) return method === 'POST' ? 'lost' : 'refused';
+        return requests % 89 === 0 && method === 'POST' ? '503' : 'answered';
+      });
+      let isDone = false;
+      const compaction = async () => {
+        for (let at = 0; !isDone; at++)
+          await harness.compact(at % 2 === 0 ? 'tracks' : `name_${at % NAMES}`).catch((error: unknown) => {
+            if (!(error instanceof Unavailable)) throw error;
+          });
+      };
+      const compacting = compaction();
+      const byTable = new Map<string, number>();
+      for (let from = 0, seq = 1; from < EVENTS; from += BATCH, seq++) {
+        const events = Array.from({ length: BATCH }, (_, at) => eventOf(from + at));
+        for (const { event } of events) byTable.set(String(event), (byTable.get(String(event)) ?? 0) + 1);
+        await loadedThroughFaults(harness, events, seq);
+      }
+      isDone = true;
+      await compacting;
+      harness.decide(() => 'answered');
+      while ((await harness.open().maintain?.(signal)) === true);
+      const { counts, differing } = await judged(installed, server.catalog, harness.namespace, harness.judge);
+      expect(differing).toEqual([]);
+      expect(counts.tracks).toBe(EVENTS);
+      for (const [name, count] of byTable) expect(counts[name.toLowerCase().replace(' ', '_')]).toBe(count);
+      const tracks = (await harness.relation('tracks')) ?? '';
+      expect(await harness.judge.query(`select count(distinct id)::int as n from ${tracks}`)).toEqual([
+        { n: EVENTS },
+      ]);
+      expect(counts.users).toBe(EVENTS / BATCH);
+      expect(counts.discards).toBe(0);
+    },
+    DEADLINE_MS,
+  );
+});
+
+/** Events with changing shapes, a second between two batches. */
+function eventOf(n: number): CanonicalEvent {
+  const batch = Math.floor(n / BATCH);
+  const properties = {
+    n: batch < 10 ? n : n + 0.5,
+    [`p${n % 7}`]: batch % 9 === 8 ? `text ${n}` : n,
+    list: [n],
+    at: '2026-01-01T00:00:00.123Z',
+  };
+  const received_at = new Date(Date.parse('2026-11-30T00:00:00Z') + n).toISOString();
+  return track(`Name ${n % NAMES}`, properties, { message_id: `m-${n}`, received_at });
+}
+
+/** As loaders that are killed and started again: after an unknown result the ledger decides. */
+async function loadedThroughFaults(
+  harness: Awaited<ReturnType<typeof icebergHarness>>,
+  events: readonly CanonicalEvent[],
+  seq: number,
+) {
+  const changes = [profileChange(`U${seq}`, 1, { seq }, [`user-${seq}`])];
+  for (;;) {
+    const loader = new TestLoader(harness.open());
+    try {
+      if ((await loader.warehouse.newest('live', signal))?.seq === seq) return;
+      await loader.load(events, { seq, changes });
+      return;
+    } catch (error) {
+      if (!(error instanceof Unavailable)) throw error;
+    } finally {
+      await loader.warehouse.close();
+    }
+  }
+}

@@ -1,0 +1,303 @@
+import { access, readdir, readFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { newId, Unavailable, WarehouseRefused } from '@tributary/core';
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { emptyFile } from '../../../../../connectors/warehouses/lake/iceberg/metrics.ts';
+import { createTestConnectors, WORKSPACE_ID } from '../../../connector/suite/harness.ts';
+import { signal, TestLoader, track } from '../../suite/harness.ts';
+import { profileChange } from '../../suite/profiles.ts';
+import { startFakeCatalog } from './fake-catalog.ts';
+import { type Fate, type IcebergHarness, icebergHarness } from './harness.ts';
+
+const HOUR_MS = 3_600_000;
+const NOTHING = { columns: new Map() };
+const TIME = '2024-02-29T12:00:01.000Z';
+
+let now = Date.now();
+let catalog: Awaited<ReturnType<typeof startFakeCatalog>>;
+let harness: IcebergHarness;
+beforeEach(async () => {
+  now = Date.now();
+  catalog = await startFakeCatalog();
+  harness = await icebergHarness(catalog, () => now);
+});
+afterEach(() => harness.close());
+
+const ids = async (table: string) => (await harness.rows(table)).map(({ id }) => String(id)).sort();
+const idsOf = (events: readonly { readonly message_id: string }[]) =>
+  events.map(({ message_id }) => message_id).sort();
+const isCommit = (method: string, path: string) => method === 'POST' && /\/tables\/[^/?]+$/.test(path);
+/** Whether files of the lake have a text. */
+async function isInFiles(text: string): Promise<boolean> {
+  const entries = await readdir(harness.folder, { recursive: true, withFileTypes: true });
+  for (const entry of entries)
+    if (entry.isFile() && (await readFile(join(entry.parentPath, entry.name))).includes(text)) return true;
+  return false;
+}
+async function maintained(): Promise<void> {
+  const warehouse = harness.open();
+  while ((await warehouse.maintain?.(signal)) === true);
+}
+
+describe('report 35: a commit whose answer was lost', () => {
+  it.each(['lost', '503'] as const)('is recognized, and not made twice (%s)', async (fate: Fate) => {
+    const loader = new TestLoader(harness.open());
+    await loader.load([track('Order', { n: 0 })]);
+    let commits = 0;
+    harness.decide((method, path) => (isCommit(method, path) && commits++ % 2 === 0 ? fate : 'answered'));
+    const events = Array.from({ length: 4 }, (_, at) => track('Order', { n: at }));
+    for (const event of events) {
+      const { result } = await loader.load([event]);
+      expect(result).toMatchObject({ done: true, inserted: { order: 1, tracks: 1 } });
+    }
+    expect(commits).toBeGreaterThan(8);
+    expect(await ids('order')).toHaveLength(5);
+    const { metadata, files } = (await harness.state('order')) ?? {};
+    expect(metadata?.lastSequence).toBe(5n);
+    expect(new Set(files).size).toBe(5);
+    expect(await loader.warehouse.newest('live', signal)).toMatchObject({ seq: 5 });
+  });
+
+  it('that never arrived is made again', async () => {
+    const loader = new TestLoader(harness.open());
+    let commits = 0;
+    harness.decide((method, path) =>
+      isCommit(method, path) && commits++ % 3 === 0 ? 'refused' : 'answered',
+    );
+    await loader.load([track('Order', { n: 1 })]);
+    await loader.load([track('Order', { n: 2 })]);
+    expect(await ids('order')).toHaveLength(2);
+  });
+
+  it('says with its snapshot which load it was', async () => {
+    const loader = new TestLoader(harness.open());
+    await loader.load([track('Order', { n: 1 })], { lane: 'replay-1' });
+    const snapshots = (await catalog.table(harness.namespace, 'order'))?.snapshots;
+    expect(snapshots).toEqual([
+      expect.objectContaining({
+        summary: expect.objectContaining({
+          operation: 'append',
+          'tributary.lane': 'replay-1',
+          'tributary.seq': '1',
+          'total-records': '1',
+        }),
+      }),
+    ]);
+  });
+});
+
+it('report 36: two loaders beside a compaction of another program lose and double no row', async () => {
+  await new TestLoader(harness.open()).load([track('Order', { n: 0 })]);
+  let isDone = false;
+  const compaction = async () => {
+    let merged = 0;
+    while (!isDone) for (const table of ['order', 'tracks']) merged += Number(await harness.compact(table));
+    return merged;
+  };
+  const compacting = compaction();
+  const sent: string[] = [];
+  const load = async (lane: string) => {
+    const loader = new TestLoader(harness.open());
+    for (let batch = 0; batch < 8; batch++) {
+      const events = [track('Order', { n: batch }), track('Order', { n: batch + 0.5 })];
+      sent.push(...idsOf(events));
+      await loader.loadAtLast(events, { lane });
+    }
+  };
+  await Promise.all([load('one'), load('two')]);
+  isDone = true;
+  expect(await compacting).toBeGreaterThan(3);
+  expect((await ids('order')).length).toBe(33);
+  expect((await ids('order')).filter((id) => sent.includes(id))).toEqual([...sent].sort());
+});
+
+describe('maintenance', () => {
+  it('merges small files, removes old snapshots and orphans, and keeps what is read', async () => {
+    const loader = new TestLoader(harness.open());
+    const events = Array.from({ length: 10 }, (_, at) =>
+      track('Order', { n: at }, { received_at: `2024-02-29T12:00:${10 + at}.000Z` }),
+    );
+    for (const event of events) await loader.load([event]);
+    const before = (await harness.state('order'))?.files ?? [];
+    expect(before).toHaveLength(10);
+    await maintained();
+    const merged = (await harness.state('order'))?.files ?? [];
+    expect(merged).toHaveLength(1);
+    expect(await ids('order')).toEqual(idsOf(events));
+    // Readers of the snapshots of before find their files for an hour.
+    await Promise.all(before.map((file) => access(file)));
+    now += 2 * HOUR_MS;
+    await maintained();
+    expect((await harness.state('order'))?.files).toEqual(merged);
+    await expect(access(before[0] ?? '')).rejects.toThrow();
+    expect((await catalog.table(harness.namespace, 'order'))?.snapshots).toHaveLength(1);
+    const left = await readdir(harness.folder, { recursive: true });
+    expect(left.filter((name) => name.startsWith('order-') && name.endsWith('.parquet'))).toHaveLength(1);
+    expect(left.filter((name) => name.startsWith('order-') && name.endsWith('.avro'))).toHaveLength(3);
+    expect((await loader.load(events)).result).toMatchObject({ inserted: { order: 0 } });
+  });
+
+  it('merges manifests', async () => {
+    await new TestLoader(harness.open()).load([track('Order', { n: 1 })]);
+    for (let at = 0; at < 101; at++) {
+      const transaction = await harness.format.begin(signal);
+      await transaction.replace('order', [], {}, emptyFile((await transaction.schema('order')) ?? NOTHING));
+      expect(await transaction.commit()).toBe(true);
+    }
+    const { manifests = [], files = [] } = (await harness.state('order')) ?? {};
+    expect(manifests.length).toBeLessThan(5);
+    expect(files).toHaveLength(102);
+    expect(await harness.rows('order')).toHaveLength(102);
+  });
+});
+
+describe('a deletion', () => {
+  it('leaves nothing of a person in any file, also of snapshots of before', async () => {
+    const loader = new TestLoader(harness.open());
+    await loader.load([track('Order', { note: 'ann-note' }, { user_id: 'ann-the-first' })], {
+      changes: [profileChange('U1', 1, { plan: 'free' }, ['ann-the-first'])],
+    });
+    await loader.load([track('Order', { note: 'x' }, { user_id: 'bob' })], {
+      changes: [profileChange('U1', 2, { plan: 'pro' }, ['ann-the-first'])],
+    });
+    expect(await isInFiles('ann-the-first')).toBe(true);
+    const people = { user_ids: ['ann-the-first'], anonymous_ids: [], ucids: ['U1'] };
+    expect(await loader.warehouse.delete(people, signal)).toMatchObject({ order: 1, tracks: 1, users: 1 });
+    expect(await isInFiles('ann-the-first')).toBe(false);
+    expect(await ids('order')).toHaveLength(1);
+    expect(await loader.warehouse.delete(people, signal)).toMatchObject({ order: 0 });
+  });
+
+  it('removes the files of a deletion that was cut short', async () => {
+    const loader = new TestLoader(harness.open());
+    await loader.load([track('Order', {}, { user_id: 'ann-the-first' }), track('Order', {})]);
+    let isCut = false;
+    harness.decide((method, path) => {
+      isCut ||= method === 'GET' && path.endsWith('?snapshots=all');
+      return isCut ? 'refused' : 'answered';
+    });
+    const people = { user_ids: ['ann-the-first'], anonymous_ids: [], ucids: [] };
+    await expect(loader.warehouse.delete(people, signal)).rejects.toThrow(Unavailable);
+    expect(isCut).toBe(true);
+    harness.decide(() => 'answered');
+    await loader.warehouse.delete(people, signal);
+    expect(await isInFiles('ann-the-first')).toBe(false);
+  });
+
+  it('tells of a tag that keeps the rows', async () => {
+    const loader = new TestLoader(harness.open());
+    await loader.load([track('Order', {}, { user_id: 'ann' })]);
+    catalog.change(harness.namespace, 'order', (metadata) => {
+      const tag = { type: 'tag', 'snapshot-id': metadata['current-snapshot-id'] };
+      metadata.refs = { ...(metadata.refs as object), audit: tag };
+    });
+    const people = { user_ids: ['ann'], anonymous_ids: [], ucids: [] };
+    await expect(loader.warehouse.delete(people, signal)).rejects.toThrow(/drop audit of order/);
+  });
+});
+
+describe('a table that another program changed', () => {
+  const fieldsOf = (metadata: Record<string, unknown>) =>
+    (metadata.schemas as Record<string, unknown>[]).at(-1)?.fields as Record<string, unknown>[];
+
+  it('has a narrower type that is widened in place, and a renamed column', async () => {
+    const loader = new TestLoader(harness.open());
+    await loader.load([track('Order', { n: 1, name: 'a' })]);
+    catalog.change(harness.namespace, 'order', (metadata) => {
+      for (const field of fieldsOf(metadata)) {
+        if (field.name === 'n') field.type = 'int';
+        if (field.name === 'name') field.name = 'title';
+      }
+    });
+    await loader.load([track('Order', { n: 2, name: 'b' })]);
+    expect(await harness.type('order', 'n')).toBe('bigint');
+    const found = await harness.rows('order');
+    expect(found.map(({ n, title, name }) => [n, title, name]).sort()).toEqual([
+      ['1', 'a', null],
+      ['2', null, 'b'],
+    ]);
+  });
+
+  it('has a column of a foreign type: it is not written, nor are files with it written anew', async () => {
+    const loader = new TestLoader(harness.open());
+    await loader.load([track('Order', { n: 1, other: 1 }, { user_id: 'ann' })]);
+    catalog.change(harness.namespace, 'order', (metadata) => {
+      for (const field of fieldsOf(metadata)) if (field.name === 'other') field.type = 'date';
+    });
+    const { drifts } = await loader.load([track('Order', { n: 'text', other: 2 })]);
+    expect(drifts).toEqual(
+      expect.arrayContaining([
+        expect.objectContaining({ column: 'other', kind: 'foreign' }),
+        expect.objectContaining({ column: 'n', kind: 'held' }),
+      ]),
+    );
+    const people = { user_ids: ['ann'], anonymous_ids: [], ucids: [] };
+    await expect(loader.warehouse.delete(people, signal)).rejects.toThrow(
+      /has a type that is not written anew/,
+    );
+  });
+
+  it.each([
+    ['another format version', { 'format-version': 3 }, /format version 3/],
+    ['a place outside of the lake', { location: 'file:/etc/tributary' }, /not below/],
+    ['a place above the lake', { location: 'file:/../x' }, /not below/],
+    ['no schema', { schemas: [] }, /no current schema/],
+  ])('has %s, which is told', async (_title, change, told) => {
+    const loader = new TestLoader(harness.open());
+    await loader.load([track('Order', { n: 1 })]);
+    catalog.change(harness.namespace, 'order', (metadata) => void Object.assign(metadata, change));
+    await expect(loader.load([track('Order', { n: 2 })])).rejects.toThrow(WarehouseRefused);
+    await expect(loader.load([track('Order', { n: 2 })])).rejects.toThrow(told);
+  });
+});
+
+describe('the catalog', () => {
+  const tested = async (answer: string, status = 200, settings: Readonly<Record<string, string>> = {}) => {
+    const server = createServer((_, response) =>
+      response
+        .writeHead(status, { 'content-type': 'application/json', location: 'http://10.0.0.1/' })
+        .end(answer),
+    );
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    onTestFinished(() => void server.close());
+    const { port } = server.address() as AddressInfo;
+    const connectors = createTestConnectors({ egressAllow: ['127.0.0.0/8'], dataFolder: harness.folder });
+    onTestFinished(() => connectors.close());
+    const whole = {
+      format: 'iceberg',
+      folder: 'x',
+      catalog_url: `http://127.0.0.1:${port}`,
+      catalog_token: 'token-of-the-loader',
+      ...settings,
+    };
+    const destination = { id: newId(), workspaceId: WORKSPACE_ID, version: 1, settings: whole };
+    const result = await connectors.warehouse('lake', destination)?.test(signal);
+    expect(JSON.stringify(result)).not.toContain('token-of-the-loader');
+    return result;
+  };
+
+  it.each([
+    ['no JSON', 'hello', 200, /cannot be understood/],
+    ['an answer without an end', `{"defaults":${'['.repeat(40_000_000)}`, 200, /not whole/],
+    ['a prefix that leads elsewhere', '{"overrides":{"prefix":"../../admin"}}', 200, /prefix/],
+    ['a redirect', '', 302, /answered 302/],
+    ['a refusal', '{"error":{"message":"no: token-of-the-loader"}}', 403, /answered 403: no: \*\*\*/],
+    ['a table without metadata', '{}', 200, /no metadata/],
+  ])('that answers with %s is told as such', async (_title, answer, status, reason) => {
+    expect(await tested(answer, status)).toEqual({ ok: false, reason: expect.stringMatching(reason) });
+  });
+
+  it('is not reached at an address of the operator', async () => {
+    expect(await tested('{}', 200, { catalog_url: 'http://10.0.0.1' })).toMatchObject({ ok: false });
+  });
+
+  it('signs in again where its token ended', async () => {
+    const loader = new TestLoader(harness.open());
+    await loader.load([track('Order', { n: 1 })]);
+    catalog.endToken();
+    await loader.load([track('Order', { n: 2 }, { received_at: TIME })]);
+    expect(await ids('order')).toHaveLength(2);
+  });
+});
