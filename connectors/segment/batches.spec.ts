@@ -1,4 +1,4 @@
-import { createServer } from 'node:http';
+import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type Connector, type Delivery, type JsonObject, NO_METRICS, nameId } from '@tributary/core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
@@ -21,6 +21,8 @@ type Answer = readonly [status: number, body?: unknown];
 
 const requests: Request[] = [];
 let answer: (request: Request) => Answer;
+/** In place of an answer. */
+let behave: ((response: ServerResponse) => void) | undefined;
 const server = createServer(async (request, response) => {
   let text = '';
   for await (const chunk of request) text += chunk;
@@ -30,6 +32,7 @@ const server = createServer(async (request, response) => {
     body: text.startsWith('{') || text.startsWith('[') ? JSON.parse(text) : {},
   };
   requests.push(received);
+  if (behave !== undefined) return behave(response);
   const [status, body = {}] = answer(received);
   response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
 });
@@ -51,6 +54,7 @@ afterAll(async () => {
 });
 beforeEach(() => {
   answer = () => [200];
+  behave = undefined;
 });
 afterEach(() => {
   requests.length = 0;
@@ -457,6 +461,21 @@ describe('what a repeat carries', () => {
     await deliver(connect('iterable'), iterable({ batch: false }), sent.slice(0, 1));
     const sentFields = requests.flatMap(({ body }) => (body.events ?? [body]) as readonly JsonObject[]);
     expect(sentFields.map(({ dataFields }) => dataFields)).toEqual(Array(3).fill(properties));
+  });
+});
+
+describe('an answer that does not end', () => {
+  test.each<[string, (response: ServerResponse) => void, string]>([
+    ['has no body', (response) => response.writeHead(200).flushHeaders(), 'retry'],
+    [
+      'has a long body, which no action reads',
+      (response) => response.writeHead(200).end('x'.repeat(1_048_576)),
+      'delivered',
+    ],
+  ])('held its deliveries: it %s', async (_, reply, outcome) => {
+    behave = reply;
+    const connector = connect('iterable', { timeoutMs: 3_000 });
+    expect(outcomes(await deliver(connector, iterable(), numbered(2)))).toEqual([outcome, outcome]);
   });
 });
 

@@ -12,7 +12,7 @@ export function describePack(
   return `${[
     '# Destinations of the Segment pack',
     "Made from Segment's pack of actions (`@segment/action-destinations`) by `connectors/segment/definitions.spec.ts`. How they work is in [Connectors](connectors.md#destinations-of-the-segment-pack), what each sends in [Requests](segment-requests.md).",
-    `${open.length} kinds are offered, ${definitions.length} where the [secrets of partners](#secrets-of-partners) are set. Required settings are bold; \`*\`: a secret; \`†\`: the pack cannot test the settings.`,
+    `${open.length} kinds are offered, ${definitions.length} where the [secrets of partners](#secrets-of-partners) are set. Required settings are bold; \`*\`: a secret; \`†\`: the pack cannot test the settings; \`‡\`: all or some of its actions take batches.`,
     ...categories.map((category) =>
       section(
         category,
@@ -32,8 +32,8 @@ function row({ destination, name, reason }: { destination: string; name: string;
 
 function section(category: string, definitions: readonly Definition[]): string {
   const rows = definitions.map(
-    ({ type, title, sentence, properties, required, hasTest, needs }) =>
-      `| \`${type}\` | ${title}${hasTest ? '' : ' †'} | ${sentence}${needs === undefined ? '' : ` Needs ${needs.map((name) => `\`${name}\``).join(', ')}.`} | ${settings(properties, required)} |`,
+    ({ type, title, sentence, properties, required, hasTest, needs, batches }) =>
+      `| \`${type}\` | ${title}${hasTest ? '' : ' †'}${batches === undefined ? '' : ' ‡'} | ${sentence}${needs === undefined ? '' : ` Needs ${needs.map((name) => `\`${name}\``).join(', ')}.`} | ${settings(properties, required)} |`,
   );
   return [
     `## ${category}`,
