@@ -112,6 +112,13 @@ const NOT_ITS_HOST = {
   local: true,
 } as const;
 
+/** Requests of one call to a vendor: the pack follows pages for as long as an answer names a next one. */
+const MAX_REQUESTS = 50;
+const TOO_MANY_REQUESTS = {
+  outcome: 'dead',
+  reason: `the vendor has no end of pages after ${MAX_REQUESTS} requests`,
+} as const;
+
 const NOT_THE_PERSON = {
   outcome: 'dead',
   reason: 'not sent: the id of the person would lead the request elsewhere',
@@ -149,8 +156,12 @@ export function createSegmentConnector(
     const over = new AbortController();
     const signal = AbortSignal.any([call.deadline.signal, over.signal]);
     const send = async (sent: HttpSent) => {
-      const about: SentRequest = {};
+      const about: SentRequest = { sent };
       sentRequests.push(about);
+      if (task.op === 'call' && sentRequests.length > MAX_REQUESTS) {
+        about.failure = TOO_MANY_REQUESTS;
+        throw new Stopped('the call makes too many requests');
+      }
       if (!isHostOf(definition.hosts, task.settings, new URL(sent.url).hostname)) {
         about.failure = NOT_ITS_HOST;
         throw new Stopped('the request goes to another host');
@@ -173,7 +184,8 @@ export function createSegmentConnector(
       const { outcomes } = await host.run(workspaceId, { task, send }, signal);
       const result = classifyActions(outcomes, sentRequests, secrets, context.clock());
       const output = maskedValue(outcomes[0]?.output ?? null, secrets);
-      return { result, output, refusal: refusalOf(sentRequests.at(-1), context.clock()) };
+      const last = sentRequests.at(-1);
+      return { result, output, refusal: refusalOf(last, context.clock()), last: last?.sent };
     } catch (error) {
       return { result: call.failed(error), output: null };
     } finally {
@@ -446,6 +458,7 @@ async function forwardRequest(
 
 /** A request of an action: its answer, or why there is none. */
 interface SentRequest {
+  readonly sent?: HttpSent;
   answer?: VendorAnswer;
   failure?: DeliveryResult;
 }
