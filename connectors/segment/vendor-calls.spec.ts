@@ -145,7 +145,7 @@ function steady(request: string): string {
     .replace(/20[23]\d-\d\d-\d\dT[\d:.]+Z/g, '<time>')
     .replace(/\b1[78]\d{8}(\d{3})?\b/g, '<time>')
     .replace(/(hmac_sign=|oauth_signature="|jwt=)[^&"]+/g, '$1<signature>')
-    .replace(/eyJ[\w.-]+/g, '<token>')
+    .replace(/eyJ[\w.%-]+/g, '<token>')
     .replace(/\s+/g, ' ')
     .slice(0, 600);
 }
