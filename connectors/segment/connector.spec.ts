@@ -5,7 +5,8 @@ import { classifyUnit, segmentEvent, worstOf } from './connector.ts';
 import type { ActionOutcome } from './messages.ts';
 import { sizeFaults } from './settings.ts';
 
-const SENT = { events: [0], method: 'POST', url: 'https://api.example.com/' };
+const POSTED = { method: 'POST', url: 'https://api.example.com/', headers: [], body: '' };
+const SENT = { events: [0], sent: POSTED };
 const answered = (status: number, excerpt = '', retryAfter?: string) => ({
   ...SENT,
   answer: { status, excerpt, retryAfter, refusal: undefined },
@@ -88,9 +89,17 @@ describe('an action that ends well after a failed request', () => {
   it.each([
     ['the last word is a 500', [answered(200), answered(500)], 'retry'],
     ['the last word is a 404', [answered(404)], 'dead'],
-    ['one of several writes was lost', [answered(503), { ...answered(200), url: 'https://other' }], 'retry'],
+    [
+      'one of several writes was lost',
+      [answered(503), { ...answered(200), sent: { ...POSTED, url: 'https://other' } }],
+      'retry',
+    ],
     ['the write was repeated', [answered(503), answered(200)], 'delivered'],
-    ['a look-up found nothing', [{ ...answered(404), method: 'GET' }, answered(200)], 'delivered'],
+    [
+      'a look-up found nothing',
+      [{ ...answered(404), sent: { ...POSTED, method: 'GET' } }, answered(200)],
+      'delivered',
+    ],
   ])('was delivered: %s', (_, requests, outcome) => {
     expect(resultOf([{ action: 'add', requests }])).toMatchObject({ outcome });
   });

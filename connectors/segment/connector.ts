@@ -136,6 +136,13 @@ const NOT_ITS_HOST = {
   local: true,
 } as const;
 
+/** Requests of one call to a vendor: the pack follows pages for as long as an answer names a next one. */
+const MAX_REQUESTS = 50;
+const TOO_MANY_REQUESTS = {
+  outcome: 'dead',
+  reason: `the vendor has no end of pages after ${MAX_REQUESTS} requests`,
+} as const;
+
 const NOT_THE_PERSON = {
   outcome: 'dead',
   reason: 'not sent: the id of the person would lead the request elsewhere',
@@ -174,8 +181,14 @@ export function createSegmentConnector(
     // Aborts requests that are still under way when the job has ended or its process was lost.
     const over = new AbortController();
     const signal = AbortSignal.any([call.deadline.signal, over.signal]);
+    let requests = 0;
     const send = async ({ unit, events: carried, sent }: UnitRequest) => {
-      const about = ran.began(unit, { events: carried, method: sent.method, url: sent.url });
+      const about = ran.began(unit, { events: carried, sent });
+      requests += 1;
+      if (task.op === 'call' && requests > MAX_REQUESTS) {
+        about.failure = TOO_MANY_REQUESTS;
+        throw new Stopped('the call makes too many requests');
+      }
       if (!isHostOf(definition.hosts, task.settings, new URL(sent.url).hostname)) {
         about.failure = NOT_ITS_HOST;
         throw new Stopped('the request goes to another host');
@@ -591,8 +604,7 @@ async function forwardRequest(
 interface SentRequest {
   /** Numbers of the events that it carries. */
   readonly events: readonly number[];
-  readonly method: string;
-  readonly url: string;
+  readonly sent: HttpSent;
   answer?: VendorAnswer;
   failure?: DeliveryResult;
 }
@@ -668,7 +680,7 @@ export class PackRun {
   }
 
   /** A request of the unit begins. */
-  began(unit: number, about: Pick<SentRequest, 'events' | 'method' | 'url'>): SentRequest {
+  began(unit: number, about: Pick<SentRequest, 'events' | 'sent'>): SentRequest {
     const request: SentRequest = { ...about };
     const requests = this.#requests.get(unit) ?? [];
     requests.push(request);
@@ -696,9 +708,10 @@ export class PackRun {
 
   /** Of a call beside deliveries. `now` is epoch ms. */
   called(secrets: readonly string[], now: number): Called {
-    const refusal = refusalOf(this.#requests.get(0)?.at(-1), now);
+    const last = this.#requests.get(0)?.at(-1);
     const output = maskedValue(this.#outcomes.get(0)?.output ?? null, secrets);
-    return { result: this.verdictOf(0, secrets, now).result, output, refusal };
+    const { result } = this.verdictOf(0, secrets, now);
+    return { result, output, refusal: refusalOf(last, now), last: last?.sent };
   }
 
   /** `now` is epoch ms. */
@@ -763,7 +776,7 @@ function isForEach(
 
 /** The events that an answer says were not stored, and the result of the others; undefined where it names none. */
 function refusedEvents(requests: readonly SentRequest[]) {
-  const [request, ...more] = requests.filter(({ method }) => method !== 'GET');
+  const [request, ...more] = requests.filter(({ sent }) => sent.method !== 'GET');
   const { answer } = request ?? {};
   const places = answer?.places;
   if (request === undefined || answer === undefined || places === undefined || more.length > 0)
@@ -820,10 +833,15 @@ function classifyAction(
 }
 
 /** Whether a write failed, and was not repeated with success. */
-function isLost({ method, url, answer, failure }: SentRequest, later: readonly SentRequest[]): boolean {
+function isLost(
+  { sent: { method, url }, answer, failure }: SentRequest,
+  later: readonly SentRequest[],
+): boolean {
   const { status = 0 } = answer ?? {};
   if (method === 'GET' || (failure === undefined && status < 500 && status !== 429)) return false;
-  return !later.some((one) => one.method === method && one.url === url && isOk(one.answer?.status ?? 0));
+  return !later.some(
+    ({ sent, answer: next }) => sent.method === method && sent.url === url && isOk(next?.status ?? 0),
+  );
 }
 
 function classifyAnswer(action: string, answer: VendorAnswer, now: number): PartResult {

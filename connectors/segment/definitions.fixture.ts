@@ -178,7 +178,7 @@ function batchesOf(actions: PackDefinition['actions']): Pick<Definition, 'batche
 }
 
 /** Without the words of the pack, which forms read from it. */
-function propertyOf(name: string, { type, choices, default: byDefault }: PackField): JsonObject {
+export function propertyOf(name: string, { type, choices, default: byDefault }: PackField): JsonObject {
   const kind = type === 'boolean' ? 'boolean' : type === 'number' || type === 'integer' ? 'number' : 'string';
   const values = choices?.map((choice) => choiceOf(choice).value);
   return {

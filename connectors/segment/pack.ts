@@ -25,6 +25,7 @@ export interface PackAction {
   readonly fields?: Readonly<Record<string, PackField>>;
   readonly syncMode?: { readonly choices: readonly { readonly value: string }[] };
   readonly hooks?: Readonly<Record<string, PackHook>>;
+  readonly dynamicFields?: object;
   readonly perform?: (request: unknown, data: { readonly payload: Json }) => unknown;
   readonly performBatch?: (request: unknown, data: BatchData) => unknown;
 }

@@ -23,6 +23,8 @@ export interface Called {
   readonly output: Json;
   /** The failure of the last request. The pack reports many as errors of its own words. */
   readonly refusal?: DeliveryResult | undefined;
+  /** The last request. */
+  readonly last?: HttpSent | undefined;
 }
 
 const MAX_CHOICES = 1_000;
@@ -82,10 +84,15 @@ export function hookResultOf({ result, output, refusal }: Called): HookResult {
 }
 
 /** A deletion that made no request deleted nothing. */
-export function deletionOf({ result }: Called): PersonDeletion {
+export function deletionOf({ result, last }: Called): PersonDeletion {
   if (result.outcome !== 'delivered') return failureOf(result) ?? NOT_SENT;
   const { status = 0, response } = result;
-  return { outcome: 'accepted', status, ...(response === undefined ? {} : { response }) };
+  const isSearch = last?.method === 'GET' || last?.url.endsWith('/search') === true;
+  return {
+    outcome: isSearch ? 'absent' : 'accepted',
+    status,
+    ...(response === undefined ? {} : { response }),
+  };
 }
 
 const NOT_SENT = { outcome: 'refused', reason: 'not sent: the destination made no request of it' } as const;
@@ -125,7 +132,7 @@ export function isAboutPerson({ url, body }: HttpSent, { user_id, anonymous_id }
     (id) =>
       id === undefined ||
       PLAIN_ID.test(id) ||
-      [url, sent].some((text) => text.includes(encodeURIComponent(id))) ||
+      (encodeURIComponent(id) !== id && `${url} ${sent}`.includes(encodeURIComponent(id))) ||
       sent.includes(JSON.stringify(id)),
   );
 }

@@ -76,9 +76,9 @@ export interface PersonIdentity {
   readonly anonymous_id?: string;
 }
 
-/** `accepted`: the vendor took the request; it may delete later. */
+/** `accepted`: the vendor took the request; it may delete later. `absent`: it was searched for the person, who is not there. */
 export type PersonDeletion =
-  | { readonly outcome: 'accepted'; readonly status: number; readonly response?: string }
+  | { readonly outcome: 'accepted' | 'absent'; readonly status: number; readonly response?: string }
   | VendorFailure;
 
 /** An audience to be created at the vendor. */

@@ -1,7 +1,7 @@
 import type { AddressInfo } from 'node:net';
 import { createServer, type Socket } from 'node:net';
 import type { DeliveryResult, JsonObject } from '@tributary/core';
-import { afterEach, expect, it } from 'vitest';
+import { afterEach, describe, expect, it } from 'vitest';
 import { connectorOf, createTestConnectors, deliveries, destination, unhurried } from './suite/harness.ts';
 import { type Answer, answerWith, startRecordingServer } from './suite/recording-server.ts';
 import { WEBHOOK_SECRET } from './webhook/harness.ts';
@@ -137,4 +137,53 @@ it('postgres: no connection is left', async () => {
     create_table: false,
   };
   expect(await send('postgres', settings)).toMatchObject(Array(3).fill(THROTTLED));
+});
+
+/** Destinations that are reached by HTTP, with settings for a server at this port. */
+const HTTP_KINDS: Readonly<Record<string, (port: number) => JsonObject>> = {
+  webhook: (port) => ({ url: `http://127.0.0.1:${port}`, secret: WEBHOOK_SECRET, batch_size: 1 }),
+  elasticsearch: (port) => ({ url: `http://127.0.0.1:${port}`, index: 'events' }),
+  s3: (port) => ({
+    endpoint: `http://127.0.0.1:${port}`,
+    region: 'eu-central-1',
+    bucket: 'b-events',
+    path_style: true,
+    access_key_id: 'A-KEY-ID',
+    secret_access_key: 'a-secret-key',
+  }),
+  'segment-userpilot': (port) => ({
+    apiKey: 'key',
+    endpoint: `http://127.0.0.1:${port}/`,
+    subscriptions: ['track', 'identify', 'page'].map((type) => ({
+      action: 'trackEvent',
+      trigger: `type = "${type}"`,
+      mapping: { userId: 'u', name: 'Tea Poured' },
+    })),
+  }),
+};
+
+const DAY_MS = 86_400_000;
+
+describe.each(Object.entries(HTTP_KINDS))('%s', (type, settingsFor) => {
+  it.each([
+    [408, undefined, undefined],
+    [425, undefined, undefined],
+    [500, '3', undefined],
+    [502, undefined, undefined],
+    [504, undefined, undefined],
+    [503, '-1', undefined],
+    [429, '86400', DAY_MS],
+    [429, '-1', undefined],
+    [429, 'tomorrow', undefined],
+    [429, 'Fri, 31 Dec 2100 23:59:59 GMT', Date.parse('2100-12-31T23:59:59Z') - Date.now()],
+  ])('%d with Retry-After %s is tried again', async (status, retryAfter, afterMs) => {
+    const headers: Record<string, string> = retryAfter === undefined ? {} : { 'retry-after': retryAfter };
+    const server = await httpServer(answerWith(status, '', headers));
+    const [result] = await send(type, settingsFor(server.port), 1);
+    expect(result).toMatchObject({ outcome: 'retry' });
+    expect(result !== undefined && 'throttled' in result).toBe(status === 429);
+    const waited = result !== undefined && 'afterMs' in result ? result.afterMs : undefined;
+    if (afterMs === undefined) expect(waited).toBeUndefined();
+    else expect(Math.abs((waited ?? 0) - afterMs)).toBeLessThan(60_000);
+  });
 });
