@@ -11,7 +11,7 @@ import {
   TextInput,
   Title,
 } from '@mantine/core';
-import { MagnifyingGlassIcon } from '@radix-ui/react-icons';
+import { CheckIcon, MagnifyingGlassIcon } from '@radix-ui/react-icons';
 import { useDeferredValue, useMemo, useState } from 'react';
 import { firstSentence } from '../../shared/markdown.ts';
 import { plural } from '../../shared/quantities.ts';
@@ -133,15 +133,26 @@ function Kind({ type, sentence, onChoose }: KindProps) {
           <Text size="sm" c="dimmed" lineClamp={3}>
             {sentence}
           </Text>
-          {type.warehouse || type.max_batch > 1 ? (
-            <Group gap={6} mt="auto">
+          <Group gap={6} mt="auto">
+            {(type.warehouse || type.max_batch > 1) && (
               <Badge variant="default" tt="none" fw={400}>
                 {type.warehouse
                   ? 'loaded at intervals'
                   : `up to ${type.max_batch.toLocaleString('en')} a request`}
               </Badge>
-            </Group>
-          ) : null}
+            )}
+            {type.compared != null && (
+              <Badge
+                variant="default"
+                tt="none"
+                fw={400}
+                leftSection={<CheckIcon aria-hidden />}
+                title={`Its requests were compared with the document of the vendor on ${type.compared}.`}
+              >
+                as documented
+              </Badge>
+            )}
+          </Group>
         </Stack>
       </Group>
     </Paper>

@@ -9,6 +9,7 @@ import {
   Stack,
   TagsInput,
   Text,
+  Textarea,
   TextInput,
 } from '@mantine/core';
 import { CodeEditor } from '../../../shared/code-editor.tsx';
@@ -255,6 +256,16 @@ function LiteralInput({ shared, field: { type, choices = [] }, value, onChange }
     );
   if ((type === 'number' || type === 'integer') && (typeof value === 'number' || value === ''))
     return <NumberInput {...shared} allowDecimal={type === 'number'} value={value} onChange={onChange} />;
+  if (type === 'text')
+    return (
+      <Textarea
+        {...shared}
+        autosize
+        maxRows={12}
+        value={String(value)}
+        onChange={({ currentTarget }) => onChange(currentTarget.value)}
+      />
+    );
   return (
     <TextInput
       {...shared}
