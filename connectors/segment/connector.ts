@@ -121,6 +121,14 @@ async function readDetails(
   }
 }
 
+/** How long a destination gets no batches after one whose mapping did not end, ms. */
+const ALONE_MS = 60_000;
+
+/** Jobs of a process that may carry whole batches; what more destinations send at a time must not add up to its memory. */
+const MAX_WHOLE = 16;
+/** Events of each further job. */
+const MAX_FURTHER = 10;
+
 type RunTask = Exclude<Job['task'], { readonly op: 'describe' }>;
 
 const NOT_ITS_HOST = {
@@ -150,6 +158,8 @@ export function createSegmentConnector(
     secretTexts({ secret: '', headers: [...secrets, ...partner].map((text) => ['', text] as const) }),
   );
   host.enter();
+  /** Until when events of a destination are sent alone, epoch ms: the one that ended their batch is among them. */
+  const aloneUntil = new Map<string, number>();
 
   /** Runs a job. What was told of it counts also where it did not end. */
   const run = async (task: RunTask, agent: Agent, secrets: readonly string[], call: ConnectorCall) => {
@@ -206,6 +216,8 @@ export function createSegmentConnector(
       const events = batch.map((delivery) => packEvent(definition, delivery, call.destination));
       const eventOf = new Map(batch.map((delivery, at) => [delivery, events[at]]));
       const ran = await run({ ...common, events }, agent, secrets, call);
+      if (ran.hasNotBegun && batch.length > 1)
+        aloneUntil.set(call.destination.id, context.clock() + ALONE_MS);
       const results = batch.map((): DeliveryResult[] => []);
       for (const [number, { subscription, events: numbers }] of ran.units.entries()) {
         const verdict = ran.verdictOf(number, secrets, context.clock());
@@ -237,6 +249,13 @@ export function createSegmentConnector(
   let left: Promise<void> | undefined;
   return {
     ...connector,
+    batchLimits(target) {
+      if ((aloneUntil.get(target.id) ?? 0) > context.clock()) return { events: 1 };
+      aloneUntil.delete(target.id);
+      const limits = connector.batchLimits(target);
+      const isFull = host.jobsOf(target.workspaceId) >= MAX_WHOLE;
+      return isFull ? { ...limits, events: Math.min(limits.events, MAX_FURTHER) } : limits;
+    },
     async preview(target, event, { signal }) {
       const settings = readSettings(target.settings);
       if (settings === undefined) throw new InvalidInput(NOT_VALID);
@@ -556,6 +575,11 @@ export class PackRun {
     requests.push(request);
     this.#requests.set(unit, requests);
     return request;
+  }
+
+  /** Whether the process was lost, or the time was over, before the first request. */
+  get hasNotBegun(): boolean {
+    return this.failure !== undefined && this.#requests.size === 0;
   }
 
   get units(): readonly Unit[] {
