@@ -544,7 +544,7 @@ interface UnitVerdict {
 }
 
 /** What is known of a job while it runs, and after it. */
-export class PackRun {
+class PackRun {
   /** Why it did not end. */
   failure: DeliveryResult | undefined;
   readonly #events: number;
