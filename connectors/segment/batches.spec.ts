@@ -1,5 +1,7 @@
+import { readFileSync } from 'node:fs';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { setTimeout } from 'node:timers/promises';
 import { type Connector, type Delivery, type JsonObject, NO_METRICS, nameId } from '@tributary/core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { sampleDelivery } from '../delivery.fixture.ts';
@@ -164,7 +166,7 @@ describe('the bounds of a batch', () => {
 
   test('are those of the mapping, else those of the action', () => {
     expect(limitsOf({ ...ITERABLE, batch: false })).toEqual({ events: 1 });
-    expect(limitsOf(ITERABLE)).toEqual({ events: 1_000, bytes: 1_048_576 });
+    expect(limitsOf(ITERABLE)).toEqual({ events: 1_000, bytes: 262_144 });
     expect(limitsOf({ ...ITERABLE, mapping: { ...mapping, batch_size: 30, batch_bytes: 9_000 } })).toEqual({
       events: 30,
       bytes: 9_000,
@@ -477,6 +479,47 @@ describe('an answer that does not end', () => {
     const connector = connect('iterable', { timeoutMs: 3_000 });
     expect(outcomes(await deliver(connector, iterable(), numbered(2)))).toEqual([outcome, outcome]);
   });
+});
+
+test('batches of many destinations at a time stay within the memory of their process', async () => {
+  behave = (response) => void setTimeout(1_000).then(() => response.end('{}'));
+  const connector = connect('iterable');
+  const filler = 'x'.repeat(600);
+  const calls = Array.from({ length: 96 }, async (_, n) => {
+    const target = { ...iterable(), id: `d${n % 6}` };
+    // One after the other, as the queues of destinations ask.
+    await setTimeout(n * 2);
+    const { events } = connector.batchLimits(target);
+    const part = Array.from({ length: Math.min(events, 250) }, (_one, m) =>
+      deliveryOf(`m${m}`, { properties: { filler } }),
+    );
+    return outcomes(await deliver(connector, target, part));
+  });
+  const results = await Promise.all(calls);
+  expect(new Set(results.flat())).toEqual(new Set(['delivered']));
+  expect(results.filter(({ length }) => length === 250).length).toBeGreaterThanOrEqual(16);
+  const status = readFileSync(`/proc/${host.pidOf('w1')}/status`, 'utf8');
+  // The process is killed at 512 MiB, and its heap ends at 256.
+  expect(Number(/^VmHWM:\s+(\d+) kB$/m.exec(status)?.[1]) / 1_024).toBeLessThan(400);
+}, 30_000);
+
+test('an event whose mapping does not end held its batch for a day: it is alone at the next attempt', async () => {
+  const tenfold = { replacement: 'b'.repeat(10), pattern2: 'b', replacement2: 'a'.repeat(10) };
+  const long = Array.from({ length: 4 }).reduce<JsonObject>(
+    (value) => ({ '@replace': { pattern: 'a', ...tenfold, value } }),
+    { '@path': '$.properties.text' },
+  );
+  const dataFields = Object.fromEntries(Array.from({ length: 20 }, (_, n) => [`k${n}`, long]));
+  const target = iterable({ mapping: { ...ITERABLE.mapping, dataFields } });
+  const texts = ['x', 'a'.repeat(100), 'y'].map((text, n) => deliveryOf(`m${n}`, { properties: { text } }));
+  const connector = connect('iterable', { timeoutMs: 2_000 });
+  await deliver(connector, target, texts.slice(0, 1));
+  expect(connector.batchLimits(target)).toMatchObject({ events: 1_000 });
+  expect(outcomes(await deliver(connector, target, texts))).toEqual(Array(3).fill('retry'));
+  expect(connector.batchLimits(target)).toEqual({ events: 1 });
+  const patient = connect('iterable');
+  for (const good of [0, 2])
+    expect(outcomes(await deliver(patient, target, texts.slice(good, good + 1)))).toEqual(['delivered']);
 });
 
 describe('a process that misbehaves costs its deliveries one attempt', () => {

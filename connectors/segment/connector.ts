@@ -128,6 +128,14 @@ async function prepareDetails(context: ConnectorContext, { destination, title }:
   }
 }
 
+/** How long a destination gets no batches after one whose mapping did not end, ms. */
+const ALONE_MS = 60_000;
+
+/** Jobs of a process that may carry whole batches; what more destinations send at a time must not add up to its memory. */
+const MAX_WHOLE = 16;
+/** Events of each further job. */
+const MAX_FURTHER = 10;
+
 type RunTask = Exclude<Job['task'], { readonly op: 'describe' | 'match' }>;
 
 const NOT_ITS_HOST = {
@@ -172,6 +180,8 @@ export function createSegmentConnector(
   host.enter();
   /** Called with the requests of trials, by the destination that the trial is for. */
   const observers = new WeakMap<ConnectorDestination, (sent: HttpSent, answer?: HttpAnswer) => void>();
+  /** Until when events of a destination are sent alone, epoch ms: the one that ended their batch is among them. */
+  const aloneUntil = new Map<string, number>();
 
   /** Runs a job. What was told of it counts also where it did not end. */
   const run = async (task: RunTask, agent: Agent, secrets: readonly string[], call: ConnectorCall) => {
@@ -245,6 +255,8 @@ export function createSegmentConnector(
       const events = batch.map((delivery) => packEvent(definition, delivery, call.destination));
       const eventOf = new Map(batch.map((delivery, at) => [delivery, events[at]]));
       const ran = await run({ ...common, events }, agent, secrets, call);
+      if (ran.hasNotBegun && batch.length > 1)
+        aloneUntil.set(call.destination.id, context.clock() + ALONE_MS);
       const results = batch.map((): DeliveryResult[] => []);
       for (const [number, { subscription, events: numbers }] of ran.units.entries()) {
         const verdict = ran.verdictOf(number, secrets, context.clock());
@@ -290,6 +302,13 @@ export function createSegmentConnector(
   let left: Promise<void> | undefined;
   return {
     ...connector,
+    batchLimits(target) {
+      if ((aloneUntil.get(target.id) ?? 0) > context.clock()) return { events: 1 };
+      aloneUntil.delete(target.id);
+      const limits = connector.batchLimits(target);
+      const isFull = host.jobsOf(target.workspaceId) >= MAX_WHOLE;
+      return isFull ? { ...limits, events: Math.min(limits.events, MAX_FURTHER) } : limits;
+    },
     choices: async (target, query, options) =>
       choicesOf(await callVendor(target, { kind: 'choices', ...query }, options)),
     runHook: async (target, hook, options) =>
@@ -655,7 +674,7 @@ interface UnitVerdict {
 }
 
 /** What is known of a job while it runs, and after it. */
-export class PackRun {
+class PackRun {
   /** Why it did not end. */
   failure: DeliveryResult | undefined;
   readonly #events: number;
@@ -686,6 +705,11 @@ export class PackRun {
     requests.push(request);
     this.#requests.set(unit, requests);
     return request;
+  }
+
+  /** Whether the process was lost, or the time was over, before the first request. */
+  get hasNotBegun(): boolean {
+    return this.failure !== undefined && this.#requests.size === 0;
   }
 
   get units(): readonly Unit[] {

@@ -271,6 +271,11 @@ export class PackHost {
     return this.#current.get(workspaceId)?.pid;
   }
 
+  /** Jobs under way in a workspace's process. */
+  jobsOf(workspaceId: string): number {
+    return this.#current.get(workspaceId)?.jobs ?? 0;
+  }
+
   /** Registers a connector; after the last `leave` all processes end. */
   enter(): void {
     this.#users += 1;

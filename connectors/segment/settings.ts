@@ -42,9 +42,9 @@ const WITH_PRESETS: ReadonlySet<string> = new Set(OF_0_2_0);
 /** Subscriptions of a destination. */
 const MAX_SUBSCRIPTIONS = 100;
 
-/** Events and bytes of a call at most: a process of the pack holds several of them at a time. */
+/** Events and bytes of a call at most: a process of the pack takes 3 MiB for 256 KiB of events until they are answered. */
 const MAX_BATCH = 1_000;
-const MAX_BATCH_BYTES = 1024 * 1_024;
+const MAX_BATCH_BYTES = 256 * 1_024;
 /** The same where some subscriptions make a request of each event. */
 const MAX_MIXED_BATCH = 50;
 

@@ -12,18 +12,18 @@ const ANSWERED_AFTER_MS = 50;
 const SOLD = 'Order Completed';
 const POSTED_EACH_MS = 100;
 
-/** Requests at a time that 400 a second need at such a vendor; the default of 16 makes 320. */
-const AT_A_TIME = 40;
-
 interface Way {
   readonly name: string;
   readonly batch: boolean;
+  /** Requests at a time. */
+  readonly atATime: number;
   /** Events a second. */
   readonly bar: number;
 }
 
-const BATCHES: Way = { name: 'in batches', batch: true, bar: 2_000 };
-const SINGLES: Way = { name: 'one by one', batch: false, bar: 400 };
+const BATCHES: Way = { name: 'in batches', batch: true, atATime: 16, bar: 2_000 };
+/** The default of 16 requests at a time makes 320 a second at such a vendor. */
+const SINGLES: Way = { name: 'one by one', batch: false, atATime: 40, bar: 400 };
 
 /** A vendor on this machine that counts events. */
 async function startVendor() {
@@ -41,7 +41,11 @@ async function startVendor() {
 
 type Vendor = Awaited<ReturnType<typeof startVendor>>;
 
-async function forwardToPack({ owner }: Tributary, { url }: Vendor, { name, batch }: Way): Promise<void> {
+async function forwardToPack(
+  { owner }: Tributary,
+  { url }: Vendor,
+  { name, batch, atATime }: Way,
+): Promise<void> {
   const from = (path: string) => ({ '@path': path });
   const mapping = {
     event: from('$.event'),
@@ -54,7 +58,7 @@ async function forwardToPack({ owner }: Tributary, { url }: Vendor, { name, batc
   };
   const subscriptions = [{ action: 'event', trigger: 'type = "track"', mapping, batch }];
   const settings = { apiKey: 'key-0123456789', environment: 'production', endpoint: url, subscriptions };
-  const destination = { type: 'segment-altertable', settings, max_concurrency: AT_A_TIME };
+  const destination = { type: 'segment-altertable', settings, max_concurrency: atATime };
   await forward(owner, destination, `the pack ${name}`, [SOLD]);
 }
 
