@@ -1,4 +1,5 @@
 import {
+  type Access,
   type CanonicalEvent,
   type Connector,
   type ConnectorDestination,
@@ -18,10 +19,13 @@ import {
 } from '@tributary/core';
 import { type Agent, type Dispatcher, request } from 'undici';
 import { type ConnectorCall, createClientConnector } from '../client/client-connector.ts';
+import { untilAborted } from '../client/deadlines.ts';
 import { ANNOUNCED_STATUS } from '../egress/response-heads.ts';
 import { NOT_VALID, Stopped, testResultOf } from '../failures.ts';
 import { classifyResponse, excerptOf, type HttpResponse, httpClient, secretTexts } from '../http/client.ts';
 import type { ConnectorContext, ConnectorKind } from '../kind.ts';
+import type { Service } from '../oauth/grants.ts';
+import { type OAuthClients, PROVIDERS, providerOf } from '../oauth/providers.ts';
 import { memoizeByObject } from '../settings.ts';
 import { DEDUPLICATION } from './deduplication.ts';
 import definitions from './definitions.json' with { type: 'json' };
@@ -32,6 +36,7 @@ import type { ActionOutcome, HttpAnswer, HttpSent, RecordedPreview } from './mes
 import { type Job, PackHost } from './pack-process.ts';
 import { maskedRequest, maskedText, maskedValue } from './preview.ts';
 import { createSegmentReader, describeDestination, type SegmentSettings } from './settings.ts';
+import { refusesToken } from './token-refusals.ts';
 import { type Refusal, refusalIn } from './vendor-answers.ts';
 
 /** Read from a file: the pack itself is loaded by a process of its own, at the first delivery. */
@@ -43,24 +48,51 @@ export const PARTNER_SECRETS: readonly string[] = [
 ].sort();
 
 /**
- * One kind for each destination of the pack whose secrets of partners are all in `secrets`. The connectors of one catalog
- * share a host.
+ * One kind for each destination of the pack whose secrets of partners are all in `secrets`, and whose service has a client in
+ * `clients`. The connectors of one catalog share a host.
  */
-export function segmentKinds(secrets: Readonly<Record<string, string>> = {}): readonly ConnectorKind[] {
-  return DEFINITIONS.filter(({ needs = [] }) => needs.every((name) => Object.hasOwn(secrets, name))).map(
-    (definition) => ({
-      description: describeDestination(definition),
-      create: (context) => createSegmentConnector(context, definition, hostOf(context)),
-      prepare: (context) => prepareDetails(context, definition),
-    }),
-  );
+export function segmentKinds(
+  secrets: Readonly<Record<string, string>> = {},
+  clients: OAuthClients = {},
+): readonly ConnectorKind[] {
+  return DEFINITIONS.filter(
+    (definition) =>
+      (definition.needs ?? []).every((name) => Object.hasOwn(secrets, name)) &&
+      (definition.authorization !== 'connection' || serviceOf(definition, clients) !== undefined),
+  ).map((definition) => ({
+    description: describeDestination(definition, serviceOf(definition, clients)?.provider.title),
+    create: (context) => createSegmentConnector(context, definition, hostOf(context)),
+    prepare: (context) => prepareDetails(context, definition),
+  }));
+}
+
+/** The service that a destination is connected with; undefined for others, and where the installation has no client there. */
+export function serviceOf(
+  { destination, authorization }: Pick<Definition, 'destination' | 'authorization'>,
+  clients: OAuthClients,
+): Service | undefined {
+  const asked = authorization === 'connection' ? providerOf(destination) : undefined;
+  const provider = asked && PROVIDERS[asked.provider];
+  const client = asked && clients[asked.provider];
+  return provider && client && { provider, client, scopes: asked.scopes };
+}
+
+/** What the pack's processes find in their environment. Secrets of OAuth 2 clients are not among it. */
+function environmentOf({ partnerSecrets = {}, oauthClients = {} }: ConnectorContext) {
+  const ids = DEFINITIONS.flatMap((definition): [string, string][] => {
+    const name = providerOf(definition.destination)?.clientIdIn;
+    const service = serviceOf(definition, oauthClients);
+    return name === undefined || service === undefined ? [] : [[name, service.client.id]];
+  });
+  return { ...partnerSecrets, ...Object.fromEntries(ids) };
 }
 
 const hosts = new WeakMap<object, PackHost>();
 
 /** Keyed by the egress guard, of which each catalog has one. */
-function hostOf({ egress, children, partnerSecrets = {} }: ConnectorContext): PackHost {
-  const host = hosts.get(egress) ?? new PackHost({ ...children, secrets: partnerSecrets });
+function hostOf(context: ConnectorContext): PackHost {
+  const { egress, children } = context;
+  const host = hosts.get(egress) ?? new PackHost({ ...children, secrets: environmentOf(context) });
   hosts.set(egress, host);
   return host;
 }
@@ -78,12 +110,9 @@ function prepareDetails(context: ConnectorContext, definition: Definition): Prom
   return prepared;
 }
 
-async function readDetails(
-  { children, partnerSecrets = {} }: ConnectorContext,
-  { destination, title }: Definition,
-): Promise<void> {
+async function readDetails(context: ConnectorContext, { destination, title }: Definition): Promise<void> {
   if (hasDetails(destination)) return;
-  const host = new PackHost({ ...children, secrets: partnerSecrets });
+  const host = new PackHost({ ...context.children, secrets: environmentOf(context) });
   host.enter();
   try {
     const job = { task: { op: 'describe', destination } as const, send: refuseToSend };
@@ -126,7 +155,29 @@ export function createSegmentConnector(
   );
   host.enter();
 
-  const run = async (task: RunTask, agent: Agent, secrets: readonly string[], call: ConnectorCall) => {
+  /** Runs a task with the access token of its connection, where it has one; once more with another, where it is refused. */
+  const run = async (
+    task: RunTask,
+    agent: Agent,
+    secrets: readonly string[],
+    call: ConnectorCall,
+  ): Promise<DeliveryResult> => {
+    if (definition.authorization !== 'connection') return (await runOnce(task, agent, secrets, call)).result;
+    const access = await accessFor(call);
+    if (access.kind !== 'token') return withoutAccess(access);
+    const { token } = access;
+    const first = await runOnce(withAccess(task, access), agent, [token, ...secrets], call);
+    if (!first.sent.some(({ isTokenRefused }) => isTokenRefused)) return first.result;
+    const renewed = await accessFor(call, token);
+    if (renewed.kind !== 'token') return withoutAccess(renewed);
+    if (renewed.token === token) return first.result.outcome === 'delivered' ? TOKEN_REFUSED : first.result;
+    // The actions before the one whose token was refused are done; all of them run again at the next attempt.
+    if (first.sent.length > 1) return { outcome: 'retry', reason: 'the access token was renewed' };
+    const second = withAccess(task, renewed);
+    return (await runOnce(second, agent, [renewed.token, ...secrets], call)).result;
+  };
+
+  const runOnce = async (task: RunTask, agent: Agent, secrets: readonly string[], call: ConnectorCall) => {
     const { workspaceId } = call.destination;
     const sentRequests: SentRequest[] = [];
     // Aborts requests that are still under way when the job has ended or its process was lost.
@@ -143,6 +194,8 @@ export function createSegmentConnector(
         const keyed = task.op === 'run' ? withKeyInBody(sent, destination, task.event) : sent;
         const answer = await forwardRequest(agent, { ...keyed, url: rewriteUrl(sent.url) }, signal);
         about.answer = readAnswer(destination, answer, secrets);
+        about.isTokenRefused =
+          answer.status === 401 || refusesToken(destination, Buffer.from(answer.body, 'base64'));
         return answer;
       } catch (error) {
         about.failure = call.failed(error);
@@ -151,9 +204,10 @@ export function createSegmentConnector(
     };
     try {
       const { outcomes } = await host.run(workspaceId, { task, send }, signal);
-      return classifyActions(outcomes, sentRequests, secrets, context.clock());
+      const result = classifyActions(outcomes, sentRequests, secrets, context.clock());
+      return { result, sent: sentRequests };
     } catch (error) {
-      return call.failed(error);
+      return { result: call.failed(error), sent: sentRequests };
     } finally {
       over.abort(new Stopped('the job is over'));
     }
@@ -191,7 +245,8 @@ export function createSegmentConnector(
       if (settings === undefined) throw new InvalidInput(NOT_VALID);
       const secrets = secretsOf(settings);
       const { message_id } = event;
-      const common = subscriptionsTask(definition, settings, { event, message_id, index: 0 }, target);
+      const stored = { ...settings, own: { ...settings.own, ...target.connected } };
+      const common = subscriptionsTask(definition, stored, { event, message_id, index: 0 }, target);
       const task = { op: 'preview' as const, ...common };
       const { previews } = await host.run(target.workspaceId, { task, send: refuseToSend }, signal);
       return previews.map((preview) => shownPreview(definition, preview, common, secrets));
@@ -203,6 +258,28 @@ export function createSegmentConnector(
   };
 }
 
+const NO_ACCESS: Access = { kind: 'later', reason: 'the destination is not connected' };
+
+const TOKEN_REFUSED = {
+  outcome: 'dead',
+  reason: 'the service stored nothing: it refuses the access token',
+} as const;
+
+async function accessFor({ destination, deadline }: ConnectorCall, refused?: string): Promise<Access> {
+  return destination.access === undefined ? NO_ACCESS : untilAborted(destination.access(refused), deadline);
+}
+
+function withoutAccess(access: Exclude<Access, { kind: 'token' }>): DeliveryResult {
+  const reason = `not sent: ${access.reason}`;
+  if (access.kind === 'refused') return { outcome: 'retry', reason, disconnected: true };
+  const { afterMs } = access;
+  return { outcome: 'retry', reason, ...(afterMs === undefined ? {} : { afterMs }) };
+}
+
+function withAccess<T extends RunTask>(task: T, { token, settings }: Extract<Access, { kind: 'token' }>): T {
+  return { ...task, settings: { ...task.settings, ...settings, accessToken: token } };
+}
+
 function refuseToSend(): Promise<never> {
   return Promise.reject(new Stopped('nothing is sent'));
 }
@@ -210,7 +287,9 @@ function refuseToSend(): Promise<never> {
 type EventOfDelivery = Pick<Delivery, 'event' | 'message_id' | 'index' | 'replay' | 'idempotency_key'>;
 
 function ofDestination({ destination, authorization }: Definition, { own }: SegmentSettings) {
-  return { destination, settings: own, ...(authorization === undefined ? {} : { authorization }) };
+  // The access token of a connection reaches the pack as that of the settings does.
+  const way = authorization === 'connection' ? 'token' : authorization;
+  return { destination, settings: own, ...(way === undefined ? {} : { authorization: way }) };
 }
 
 function subscriptionsTask(
@@ -386,6 +465,7 @@ async function forwardRequest(
 /** A request of an action: its answer, or why there is none. */
 interface SentRequest {
   answer?: VendorAnswer;
+  isTokenRefused?: boolean;
   failure?: DeliveryResult;
 }
 

@@ -24,8 +24,8 @@ export interface Definition {
   readonly integrations: readonly string[];
   /** The hosts that it may send to, see `hosts.ts`. */
   readonly hosts: readonly string[];
-  /** `token`: the setting `accessToken` is no setting of the pack. */
-  readonly authorization?: Authorization;
+  /** `token`: the setting `accessToken` is no setting of the pack; `connection`: a person connects it, see `PROVIDERS`. */
+  readonly authorization?: Authorization | 'connection';
   /** Secrets of the vendor's partners that it reads; it is offered where the installation has all of them. */
   readonly needs?: readonly string[];
 }

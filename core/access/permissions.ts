@@ -121,6 +121,7 @@ export const PERMISSIONS = {
   'destinations.read': reads,
   'destinations.update': writes,
   'destinations.delete': writes,
+  'destinations.connect': writes,
   'destinations.test': writes,
   'destinations.preview': writes,
   'destinations.health': reads,

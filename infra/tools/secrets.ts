@@ -21,6 +21,7 @@ import {
   hasKeyFile,
   readKeyRing,
   settingOf,
+  tokensOf,
   webhookSecretOf,
 } from '../runtime/wiring/secrets.ts';
 import { openLogAndCatalog, runCommand } from './command.ts';
@@ -88,18 +89,25 @@ interface RotationTools {
   readonly clock: Clock;
 }
 
-/** An entity with secrets. */
+/** An entity with secrets, or the tokens of a destination's connection. */
 interface Holder {
   readonly kind: SecretLocation['kind'];
   readonly entity: Destination | CatalogSource;
+  /** The version that a change of the secrets is for. */
+  readonly version: number;
+  /** The same secrets as they are now; undefined where they are gone. */
+  again(state: CatalogView): Holder | undefined;
   readonly secrets: readonly { readonly location: SecretLocation; readonly sealed: Sealed }[];
   /** The change of the entity that replaces its secrets. */
   change(replace: (location: SecretLocation, sealed: Sealed) => Sealed): SecretsChange;
 }
 
 type SecretsChange = {
-  readonly [T in 'destination.updated' | 'source.updated']: { readonly type: T; readonly data: FactData[T] };
-}['destination.updated' | 'source.updated'];
+  readonly [T in 'destination.updated' | 'connection.refreshed' | 'source.updated']: {
+    readonly type: T;
+    readonly data: FactData[T];
+  };
+}['destination.updated' | 'connection.refreshed' | 'source.updated'];
 
 const CATCH_UP_MS = 30_000;
 /** Attempts for one entity. An attempt conflicts only if the entity was changed meanwhile. */
@@ -135,18 +143,9 @@ function secretsByKey(state: CatalogView): ReadonlyMap<string, number> {
 function holdersOf(state: CatalogView): readonly Holder[] {
   return [...state.workspaceIds()].flatMap((id) => [
     ...state.entities('destination', id).map(destinationHolder),
+    ...state.entities('destination', id).flatMap(connectionHolder),
     ...state.entities('source', id).map(sourceHolder),
   ]);
-}
-
-/** The entity as it is now; undefined when it was deleted. */
-function current(state: CatalogView, { kind, entity: { workspace_id, id } }: Holder): Holder | undefined {
-  if (kind === 'source') {
-    const source = state.entity('source', workspace_id, id);
-    return source && sourceHolder(source);
-  }
-  const destination = state.entity('destination', workspace_id, id);
-  return destination && destinationHolder(destination);
 }
 
 function destinationHolder(destination: Destination): Holder {
@@ -155,6 +154,11 @@ function destinationHolder(destination: Destination): Holder {
   return {
     kind: 'destination',
     entity: destination,
+    version: destination.version,
+    again(state) {
+      const now = state.destination(destination.id);
+      return now && destinationHolder(now);
+    },
     secrets: settings.flatMap(([name, value]) =>
       isSealed(value) ? [{ location: locationOf(name), sealed: value }] : [],
     ),
@@ -172,12 +176,41 @@ function destinationHolder(destination: Destination): Holder {
   };
 }
 
+/** Tokens change beside the settings, and a refresh must not be overwritten: a change is for the number of changes before. */
+function connectionHolder(destination: Destination): readonly Holder[] {
+  const { id, connection } = destination;
+  if (connection?.tokens === undefined) return [];
+  const { tokens, turns, settings = {} } = connection;
+  const location = tokensOf(id);
+  return [
+    {
+      kind: 'destination',
+      entity: destination,
+      version: turns,
+      again(state) {
+        const now = state.destination(id);
+        return now && connectionHolder(now)[0];
+      },
+      secrets: [{ location, sealed: tokens }],
+      change: (replace) => ({
+        type: 'connection.refreshed',
+        data: { tokens: replace(location, tokens), settings },
+      }),
+    },
+  ];
+}
+
 function sourceHolder(source: CatalogSource): Holder {
   const { webhook = null } = source;
   const location = webhookSecretOf(source.id);
   return {
     kind: 'source',
     entity: source,
+    version: source.version,
+    again(state) {
+      const now = state.entity('source', source.workspace_id, source.id);
+      return now && sourceHolder(now);
+    },
     secrets: (webhook?.secrets ?? []).map((sealed) => ({ location, sealed })),
     change: (replace) => ({
       type: 'source.updated',
@@ -213,7 +246,7 @@ function faultsOf(
 async function resealOne({ catalog, ring, clock }: RotationTools, holder: Holder): Promise<boolean> {
   const [first] = ring.keys();
   for (let tries = 0; tries < MAX_TRIES; tries++) {
-    const stored = current(catalog.state, holder);
+    const stored = holder.again(catalog.state);
     if (stored === undefined || kidsOf(stored).every((kid) => kid === first)) return false;
     const faults = faultsOf(ring, stored);
     if (faults.length > 0) throw new SecretsUnreadable(`a secret opens with no key:\n${faults.join('\n')}`);
@@ -221,7 +254,7 @@ async function resealOne({ catalog, ring, clock }: RotationTools, holder: Holder
       ...stored.change((location, sealed) => resealed(ring, location, sealed)),
       v: 1,
       entity: stored.entity.id,
-      expected_version: stored.entity.version,
+      expected_version: stored.version,
       by: 'operator:secrets',
       from: { address: '', request_id: newId() },
       at: iso(clock()),

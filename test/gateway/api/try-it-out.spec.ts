@@ -20,6 +20,10 @@ const ELSEWHERE: Readonly<Record<string, number>> = {
   // Need a destination with subscriptions.
   previewDestination: 400,
   previewDestinationType: 400,
+  // Need a destination with a service.
+  beginConnection: 409,
+  completeConnection: 409,
+  disconnectDestination: 404, // its destination is deleted by then
   // Need a destination that is a warehouse.
   loadWarehouse: 409,
   listLoads: 409,

@@ -11,6 +11,7 @@ import { type ApiForm, useCreateForm } from '../../shared/forms/use-api-form.ts'
 import { ButtonLink, TextLink } from '../../shared/links.tsx';
 import { MarkdownText } from '../../shared/markdown-text.tsx';
 import { Page } from '../../shared/page.tsx';
+import { ConnectService } from './connect-service.tsx';
 import { ConnectionTest } from './connection-test.tsx';
 import { DestinationFields } from './destination-fields.tsx';
 import {
@@ -150,6 +151,7 @@ function Created({ workspaceId, destination, secrets, isWarehouse }: CreatedProp
             <CopyField value={value} label={`the ${secret}`} block />
           </Alert>
         ))}
+        <ConnectService workspaceId={workspaceId} destination={destination} />
         <ConnectionTest workspaceId={workspaceId} destinationId={id} isWarehouse={isWarehouse} />
         <Stack gap="xs" align="flex-start">
           {isWarehouse && (
