@@ -131,14 +131,19 @@ export class AccessTokens {
         const claimedAt = clock();
         const claim = { type: 'connection.claimed', data: { id: this.#id } } as const;
         if (await this.#propose(destinationId, connection.turns, claim))
-          return this.#refreshClaimed(destinationId, connection.turns + 1, claimedAt);
+          return this.#refreshClaimed(destinationId, connection.turns + 1, claimedAt, refused);
       } else if (clock() >= until) return CLAIMED;
       await wait(LOOK_EVERY_MS);
     }
     return { kind: 'later', reason: 'stopped' };
   }
 
-  async #refreshClaimed(destinationId: string, turns: number, claimedAt: number): Promise<Access> {
+  async #refreshClaimed(
+    destinationId: string,
+    turns: number,
+    claimedAt: number,
+    refused: string | undefined,
+  ): Promise<Access> {
     const { catalog, grants, openTokens, clock, logger } = this.#dependencies;
     const destination = catalog.state.destination(destinationId);
     const tokens = destination && openTokens(destination);
@@ -150,7 +155,8 @@ export class AccessTokens {
       const { tokens: granted, settings } = result.grant;
       const kept = { ...(tokens.refresh !== undefined && { refresh: tokens.refresh }), ...granted };
       const { settings: before = {} } = destination.connection ?? {};
-      return this.#store(destinationId, turns, kept, { ...before, ...settings });
+      const renewed = tokens.access === refused ? { renewed: true as const } : {};
+      return this.#store(destinationId, turns, kept, { settings: { ...before, ...settings }, ...renewed });
     }
     const about = { destination: destinationId, reason: result.reason };
     if (result.kind === 'refused') {
@@ -176,11 +182,11 @@ export class AccessTokens {
     destinationId: string,
     turns: number,
     tokens: ServiceTokens,
-    settings: ConnectionFacts['connection.refreshed']['settings'],
+    others: Omit<ConnectionFacts['connection.refreshed'], 'tokens'>,
   ): Promise<Access> {
     const { catalog, sealTokens, clock, wait, logger } = this.#dependencies;
     const sealed = sealTokens(destinationId, tokens);
-    const change = { type: 'connection.refreshed', data: { tokens: sealed, settings } } as const;
+    const change = { type: 'connection.refreshed', data: { tokens: sealed, ...others } } as const;
     const until = clock() + STORE_FOR_MS;
     this.#failures.delete(destinationId);
     for (let isLogged = false; ; isLogged = true) {
@@ -189,7 +195,8 @@ export class AccessTokens {
           (await this.#propose(destinationId, turns, change)) ||
           // An earlier proposal without an answer may have been appended.
           catalog.state.destination(destinationId)?.connection?.tokens?.$sealed === sealed.$sealed;
-        return isStored ? { kind: 'token', token: tokens.access, settings } : CLAIMED;
+        if (!isStored) return CLAIMED;
+        return { kind: 'token', token: tokens.access, settings: others.settings };
       } catch (error) {
         if (clock() > until) throw error;
         const about = { destination: destinationId, error: messageOf(error) };

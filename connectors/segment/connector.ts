@@ -170,11 +170,13 @@ export function createSegmentConnector(
     if (!first.sent.some(({ isTokenRefused }) => isTokenRefused)) return first.result;
     const renewed = await accessFor(call, token);
     if (renewed.kind !== 'token') return withoutAccess(renewed);
-    if (renewed.token === token) return first.result.outcome === 'delivered' ? TOKEN_REFUSED : first.result;
+    // It was renewed for a refusal a moment ago: the account may lack a right, or have taken back the access.
+    if (renewed.token === token) return tokenRefused(first.result);
     // The actions before the one whose token was refused are done; all of them run again at the next attempt.
     if (first.sent.length > 1) return { outcome: 'retry', reason: 'the access token was renewed' };
     const second = withAccess(task, renewed);
-    return (await runOnce(second, agent, [renewed.token, ...secrets], call)).result;
+    const last = await runOnce(second, agent, [renewed.token, ...secrets], call);
+    return last.sent.some(({ isTokenRefused }) => isTokenRefused) ? tokenRefused(last.result) : last.result;
   };
 
   const runOnce = async (task: RunTask, agent: Agent, secrets: readonly string[], call: ConnectorCall) => {
@@ -260,10 +262,15 @@ export function createSegmentConnector(
 
 const NO_ACCESS: Access = { kind: 'later', reason: 'the destination is not connected' };
 
-const TOKEN_REFUSED = {
-  outcome: 'dead',
-  reason: 'the service stored nothing: it refuses the access token',
-} as const;
+/** A refusal of the token is none of the event, which waits. */
+function tokenRefused({ status, response }: DeliveryResult): DeliveryResult {
+  return {
+    outcome: 'retry',
+    reason: 'the service refuses the access token',
+    ...(status === undefined ? {} : { status }),
+    ...(response === undefined ? {} : { response }),
+  };
+}
 
 async function accessFor({ destination, deadline }: ConnectorCall, refused?: string): Promise<Access> {
   return destination.access === undefined ? NO_ACCESS : untilAborted(destination.access(refused), deadline);

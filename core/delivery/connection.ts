@@ -80,8 +80,8 @@ export interface Connection {
   /** Of a connected one. */
   readonly tokens?: Sealed;
   readonly settings?: JsonObject;
-  /** When the tokens were refreshed last, ISO 8601. */
-  readonly refreshed_at?: string;
+  /** When the tokens were refreshed, ISO 8601, because the service had refused the ones before. */
+  readonly renewed_at?: string;
   /** The only holder that may ask the service for tokens, see `isClaimed`. */
   readonly claim?: { readonly id: string; readonly at: string };
 }
@@ -94,8 +94,12 @@ export interface ConnectionFacts {
   'destination.disconnected': { readonly refused?: true };
   /** `id` is about to ask the service for tokens; null ends the claim. */
   'connection.claimed': { readonly id: string | null };
-  /** Ends the claim too. */
-  'connection.refreshed': { readonly tokens: Sealed; readonly settings: JsonObject };
+  /** Ends the claim too. `renewed`: the service had refused the access token before it expired. */
+  'connection.refreshed': {
+    readonly tokens: Sealed;
+    readonly settings: JsonObject;
+    readonly renewed?: true;
+  };
 }
 
 /** A request for tokens ends within this time, ms. A claim lasts much longer, as the clocks of processes differ. */
@@ -107,18 +111,18 @@ export function isClaimed({ claim }: Pick<Connection, 'claim'>, now: number): bo
   return claim !== undefined && now - Date.parse(claim.at) < CLAIMED_MS;
 }
 
-/** A token that is refused so soon after it was granted is not refreshed, ms: the next one would be refused as well. */
+/** A token that is refused so soon after the one before was, ms, is not refreshed: the next one would be refused as well. */
 const TRUSTED_MS = 5 * 60_000;
 
 /** Whether requests can be made with these tokens. `refused`: the access token that the service refused. */
 export function isTokenUsable(
-  { at, refreshed_at = at }: Pick<Connection, 'at' | 'refreshed_at'>,
+  { renewed_at }: Pick<Connection, 'renewed_at'>,
   { access, expiresAt = Number.POSITIVE_INFINITY }: ServiceTokens,
   refused: string | undefined,
   now: number,
 ): boolean {
   if (expiresAt <= now) return false;
-  return access !== refused || now - Date.parse(refreshed_at) < TRUSTED_MS;
+  return access !== refused || (renewed_at !== undefined && now - Date.parse(renewed_at) < TRUSTED_MS);
 }
 
 /** Reasons of a pause that connecting the destination ends. */
@@ -168,8 +172,9 @@ export function connectionChange(
     }
     case 'connection.refreshed': {
       if (before.state !== 'connected') return undefined;
-      const { claim: _, ...others } = before;
-      return { connection: { ...others, turns, ...data, refreshed_at: at } };
+      const { claim: _, renewed_at: __, ...others } = before;
+      const { renewed, ...granted } = data;
+      return { connection: { ...others, turns, ...granted, ...(renewed && { renewed_at: at }) } };
     }
   }
 }

@@ -180,7 +180,7 @@ function destinationHolder(destination: Destination): Holder {
 function connectionHolder(destination: Destination): readonly Holder[] {
   const { id, connection } = destination;
   if (connection?.tokens === undefined) return [];
-  const { tokens, turns, settings = {} } = connection;
+  const { tokens, turns, settings = {}, renewed_at } = connection;
   const location = tokensOf(id);
   return [
     {
@@ -194,7 +194,11 @@ function connectionHolder(destination: Destination): readonly Holder[] {
       secrets: [{ location, sealed: tokens }],
       change: (replace) => ({
         type: 'connection.refreshed',
-        data: { tokens: replace(location, tokens), settings },
+        data: {
+          tokens: replace(location, tokens),
+          settings,
+          ...(renewed_at !== undefined && { renewed: true as const }),
+        },
       }),
     },
   ];
