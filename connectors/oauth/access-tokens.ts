@@ -174,7 +174,10 @@ export class AccessTokens {
     this.#failures.set(destinationId, { count, until: clock() + afterMs, reason: result.reason });
     logger.warn({ ...about, after_ms: afterMs }, 'the access token of a destination was not refreshed');
     // Else other processes would wait until the claim ends by time.
-    await this.#propose(destinationId, turns, { type: 'connection.claimed', data: { id: null } });
+    await this.#propose(destinationId, turns, {
+      type: 'connection.claimed',
+      data: { id: this.#id, ended: true },
+    });
     return { kind: 'later', reason: result.reason, afterMs };
   }
 

@@ -83,7 +83,7 @@ export interface Connection {
   /** When the tokens were refreshed, ISO 8601, because the service had refused the ones before. */
   readonly renewed_at?: string;
   /** The only holder that may ask the service for tokens, see `isClaimed`. */
-  readonly claim?: { readonly id: string; readonly at: string };
+  readonly claim?: { readonly id: string; readonly at: string; readonly ended?: true };
 }
 
 /** Changes of connections, by the type of their facts; `expected_version` is the number of changes before. */
@@ -92,8 +92,8 @@ export interface ConnectionFacts {
   'destination.connected': { readonly tokens: Sealed; readonly settings: JsonObject };
   /** Drops the tokens and pauses the destination. `refused`: the service does not accept them any more. */
   'destination.disconnected': { readonly refused?: true };
-  /** `id` is about to ask the service for tokens; null ends the claim. */
-  'connection.claimed': { readonly id: string | null };
+  /** `id` is about to ask the service for tokens, or has `ended` without any. */
+  'connection.claimed': { readonly id: string; readonly ended?: true };
   /** Ends the claim too. `renewed`: the service had refused the access token before it expired. */
   'connection.refreshed': {
     readonly tokens: Sealed;
@@ -108,7 +108,7 @@ const CLAIMED_MS = 120_000;
 
 /** Whether the holder of a claim may be asking for tokens, so that others must wait. The claim of a killed process ends by time. */
 export function isClaimed({ claim }: Pick<Connection, 'claim'>, now: number): boolean {
-  return claim !== undefined && now - Date.parse(claim.at) < CLAIMED_MS;
+  return claim !== undefined && claim.ended !== true && now - Date.parse(claim.at) < CLAIMED_MS;
 }
 
 /** A token that is refused so soon after the one before was, ms, is not refreshed: the next one would be refused as well. */
@@ -166,10 +166,8 @@ export function connectionChange(
         paused_because: { reason, at },
       };
     }
-    case 'connection.claimed': {
-      const { claim: _, ...others } = before;
-      return { connection: { ...others, turns, ...(data.id !== null && { claim: { id: data.id, at } }) } };
-    }
+    case 'connection.claimed':
+      return { connection: { ...before, turns, claim: { ...data, at } } };
     case 'connection.refreshed': {
       if (before.state !== 'connected') return undefined;
       const { claim: _, renewed_at: __, ...others } = before;

@@ -19,7 +19,7 @@ import { entityOf, type Proposal, propose } from '../resources/catalog-entities.
 import { closed, noBody, nullable, oneOf, operation, pathOf, time } from '../resources/schemas.ts';
 
 /** Where services send a browser back to: a page of the console, see `callbackPage`. */
-export const CONNECTED_PATH = '/console/connected';
+const CONNECTED_PATH = '/console/connected';
 
 /** How long a person may take at the service, ms. */
 const BEGUN_FOR_MS = 10 * 60_000;
@@ -154,6 +154,8 @@ export const connectionRoutes: FastifyPluginAsyncTypebox<Options> = async (
       const { redirectUri, verifier } = found;
       const turns = await claim(request, destination.id, state);
       const result = await grants.exchange(destination, { callback, redirectUri, verifier });
+      if (result.kind !== 'granted')
+        await propose(request, dependencies, claimOf(destination.id, state, turns, true));
       if (result.kind === 'failed') throw new Unavailable(result.reason);
       if (result.kind === 'refused')
         throw invalidRequest({ path: '/callback_url', message: `is refused: ${result.reason}` });
@@ -216,13 +218,7 @@ export const connectionRoutes: FastifyPluginAsyncTypebox<Options> = async (
       const turns = turnsOf(destination);
       if (!isClaimed(destination.connection ?? {}, clock())) {
         try {
-          const claimed: Proposal = {
-            type: 'connection.claimed',
-            entity: id,
-            expected_version: turns,
-            data: { id: claimId(state) },
-          };
-          await propose(request, dependencies, claimed);
+          await propose(request, dependencies, claimOf(id, state, turns));
           return turns + 1;
         } catch (error) {
           if (turnsOf(named(request)) === turns || tries++ === MAX_TRIES) throw error;
@@ -266,6 +262,11 @@ function tokensOf({ openTokens }: GatewayDependencies, destination: Destination)
 
 function turnsOf({ connection }: { readonly connection?: Connection }): number {
   return connection?.turns ?? 0;
+}
+
+function claimOf(id: string, state: string, turns: number, isEnded = false): Proposal {
+  const data = { id: claimId(state), ...(isEnded && { ended: true as const }) };
+  return { type: 'connection.claimed', entity: id, expected_version: turns, data };
 }
 
 function claimId(state: string): string {

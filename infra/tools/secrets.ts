@@ -126,10 +126,15 @@ async function rotateSecrets({ catalog, ring, clock }: RotationTools): Promise<R
     throw new SecretsUnreadable(
       `nothing was changed, as some secrets open with no key:\n${faults.join('\n')}`,
     );
-  const resealed = { destination: 0, source: 0 };
-  for (const holder of all) if (await resealOne({ catalog, ring, clock }, holder)) resealed[holder.kind]++;
+  const resealed = { destination: new Set<string>(), source: new Set<string>() };
+  for (const holder of all)
+    if (await resealOne({ catalog, ring, clock }, holder)) resealed[holder.kind].add(holder.entity.id);
   await catalog.catchUp(CATCH_UP_MS);
-  return { resealed, under: secretsByKey(catalog.state) };
+  const { destination, source } = resealed;
+  return {
+    resealed: { destination: destination.size, source: source.size },
+    under: secretsByKey(catalog.state),
+  };
 }
 
 /** The number of secrets sealed under each key. */

@@ -60,7 +60,7 @@ describe.skipIf(chromiumPath === undefined)('connecting a destination with a ser
     await takePictures(page, 'destination-not-connected');
     answer = 'allow';
     await page.getByRole('button', { name: 'Connect with Snapchat' }).click();
-    await page.getByText('Connected with Snapchat').waitFor();
+    await page.getByText(/^Connected with Snapchat/).waitFor();
     const connectedAt = Date.now();
     await expectAccessible(page);
 
@@ -80,7 +80,7 @@ describe.skipIf(chromiumPath === undefined)('connecting a destination with a ser
     expect(service.refreshes).toBe(1);
 
     await page.goto(app.addressOf(`/destinations/${id}`));
-    await page.getByText('Connected with Snapchat').waitFor();
+    await page.getByText(/^Connected with Snapchat/).waitFor();
     service.takeBack();
     for (const user of ['u-3', 'u-4']) await sendOrder(user);
     const health = () =>
@@ -95,7 +95,7 @@ describe.skipIf(chromiumPath === undefined)('connecting a destination with a ser
     expect(await app.tributary.owner.get('./deliveries?status=dead')).toEqual([]);
 
     await page.getByRole('button', { name: 'Connect with Snapchat' }).click();
-    await page.getByText('Connected with Snapchat').waitFor();
+    await page.getByText(/^Connected with Snapchat/).waitFor();
     await delivered(4);
     expect(app.tributary.log()).not.toMatch(/access-\d|refresh-\d|client-secret/);
     await takePictures(page, 'destination-connected');

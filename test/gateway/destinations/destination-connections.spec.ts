@@ -180,7 +180,6 @@ it('a state is good once, also where the service refused its code and where it a
   });
   service.granted = { kind: 'granted', grant: { tokens: TOKENS, settings: {} } };
   expect(await complete(owner, made, callbackOf(begun))).toMatchObject(refusedFor('/callback_url'));
-  gateway.clock.pass(3 * 60_000);
 
   const again = await begin(made);
   const both = await Promise.all([1, 2].map(() => complete(owner, made, callbackOf(again))));
