@@ -73,10 +73,9 @@ export interface Connection {
   readonly state: 'connected' | 'disconnected';
   /** Number of changes. */
   readonly turns: number;
-  /** When the state changed last, ISO 8601. */
-  readonly at: string;
-  /** The author of that change. */
-  readonly by: string;
+  /** When the state changed last, ISO 8601, and by whom. Absent: it never was connected. */
+  readonly at?: string;
+  readonly by?: string;
   /** Of a connected one. */
   readonly tokens?: Sealed;
   readonly settings?: JsonObject;
@@ -148,7 +147,7 @@ export function connectionChange(
   { connection, paused_because }: Connecting,
   { type, data, by, at }: ConnectionFact,
 ) {
-  const before: Connection = connection ?? { state: 'disconnected', turns: 0, at, by };
+  const before: Connection = connection ?? { state: 'disconnected', turns: 0 };
   const turns = before.turns + 1;
   switch (type) {
     case 'destination.connected': {

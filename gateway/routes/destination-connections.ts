@@ -81,8 +81,8 @@ const disconnection = Type.Object(
 /** A connection that a person began: sealed in `state`, so that it reads nobody and fits nowhere else. */
 interface Begun {
   readonly account: string;
-  /** When the state of the connection changed last: once it is connected, the text is of no use any more. */
-  readonly since: string | null;
+  /** See `stageOf`. */
+  readonly stage: string;
   readonly verifier: string;
   readonly redirectUri: string;
   /** Epoch ms. */
@@ -129,9 +129,14 @@ export const connectionRoutes: FastifyPluginAsyncTypebox<Options> = async (
       const until = clock() + BEGUN_FOR_MS;
       const redirectUri = `${originOf(request)}${CONNECTED_PATH}`;
       const verifier = Buffer.from(random(32)).toString('base64url');
-      const since = destination.connection?.at ?? null;
       const account = accountOf(request.caller);
-      const state = sealBegun(destination.id, { account, since, verifier, redirectUri, until });
+      const state = sealBegun(destination.id, {
+        account,
+        stage: stageOf(destination),
+        verifier,
+        redirectUri,
+        until,
+      });
       const authorize_url = grants.authorizeUrl(destination, { redirectUri, state, verifier });
       return { authorize_url, state, redirect_uri: redirectUri, expires_at: iso(until) };
     },
@@ -201,11 +206,12 @@ export const connectionRoutes: FastifyPluginAsyncTypebox<Options> = async (
   );
 
   /** Undefined for a state of another destination, person or time, and for one that was used. */
-  function begunIn(request: FastifyRequest, { id, connection }: Destination, state: string) {
-    const opened = dependencies.openBegun(id, state) as unknown as Begun | undefined;
+  function begunIn(request: FastifyRequest, destination: Destination, state: string) {
+    const opened = dependencies.openBegun(destination.id, state) as unknown as Begun | undefined;
     if (opened === undefined || opened.until < clock()) return undefined;
     const isOfCaller = opened.account === accountOf(request.caller);
-    const isUsed = opened.since !== (connection?.at ?? null) || connection?.claim?.id === claimId(state);
+    const claimed = destination.connection?.claim?.id;
+    const isUsed = opened.stage !== stageOf(destination) || claimed === claimId(state);
     return isOfCaller && !isUsed ? opened : undefined;
   }
 
@@ -258,6 +264,15 @@ function tokensOf({ openTokens }: GatewayDependencies, destination: Destination)
   } catch {
     return undefined;
   }
+}
+
+/**
+ * The stage of a connection that a state is good for: until the next attempt, or until another account is connected where one
+ * is, as refreshes do not end it.
+ */
+function stageOf({ connection }: Destination): string {
+  const { state, at = '', turns = 0 } = connection ?? {};
+  return state === 'connected' ? at : String(turns);
 }
 
 function turnsOf({ connection }: { readonly connection?: Connection }): number {

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import {
   type Catalog,
   type CatalogSource,
@@ -5,6 +6,7 @@ import {
   type Clock,
   type Destination,
   type FactData,
+  isClaimed,
   iso,
   isSealed,
   type KeyRing,
@@ -95,6 +97,8 @@ interface Holder {
   readonly entity: Destination | CatalogSource;
   /** The version that a change of the secrets is for. */
   readonly version: number;
+  /** A process may be about to store others: they are left alone until it has. */
+  readonly isClaimed?: boolean;
   /** The same secrets as they are now; undefined where they are gone. */
   again(state: CatalogView): Holder | undefined;
   readonly secrets: readonly { readonly location: SecretLocation; readonly sealed: Sealed }[];
@@ -112,6 +116,8 @@ type SecretsChange = {
 const CATCH_UP_MS = 30_000;
 /** Attempts for one entity. An attempt conflicts only if the entity was changed meanwhile. */
 const MAX_TRIES = 100;
+/** Between attempts for tokens that a process has claimed, ms: all of them are longer than a claim. */
+const CLAIMED_WAIT_MS = 1_500;
 
 /**
  * Seals every secret of the catalog under the first key of the ring, by facts for the version that they were made from: a
@@ -192,6 +198,7 @@ function connectionHolder(destination: Destination): readonly Holder[] {
       kind: 'destination',
       entity: destination,
       version: turns,
+      isClaimed: isClaimed(connection, Date.now()),
       again(state) {
         const now = state.destination(id);
         return now && connectionHolder(now)[0];
@@ -257,6 +264,10 @@ async function resealOne({ catalog, ring, clock }: RotationTools, holder: Holder
   for (let tries = 0; tries < MAX_TRIES; tries++) {
     const stored = holder.again(catalog.state);
     if (stored === undefined || kidsOf(stored).every((kid) => kid === first)) return false;
+    if (stored.isClaimed === true) {
+      await sleep(CLAIMED_WAIT_MS);
+      continue;
+    }
     const faults = faultsOf(ring, stored);
     if (faults.length > 0) throw new SecretsUnreadable(`a secret opens with no key:\n${faults.join('\n')}`);
     const verdict = await catalog.propose({

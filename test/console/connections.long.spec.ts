@@ -83,15 +83,13 @@ describe.skipIf(chromiumPath === undefined)('connecting a destination with a ser
     await page.getByText(/^Connected with Snapchat/).waitFor();
     service.takeBack();
     for (const user of ['u-3', 'u-4']) await sendOrder(user);
-    const health = () =>
-      app.tributary.owner.get<{ readonly notice: { readonly because: string | null } }>(
-        `./destinations/${id}/health`,
-      );
-    await eventually(health, ({ notice }) => notice.because === 'access_refused', 60_000);
+    const health = () => app.tributary.owner.get<{ readonly state: string }>(`./destinations/${id}/health`);
+    await eventually(health, ({ state }) => state === 'paused', 60_000);
     await page.reload();
     await page.getByText('Snapchat does not accept the access any more').waitFor();
     await takePictures(page, 'destination-access-refused');
     await expectAccessible(page);
+    expect(await health()).toMatchObject({ notice: { because: 'access_refused' } });
     expect(await app.tributary.owner.get('./deliveries?status=dead')).toEqual([]);
 
     await page.getByRole('button', { name: 'Connect with Snapchat' }).click();

@@ -180,6 +180,7 @@ it('a state is good once, also where the service refused its code and where it a
   });
   service.granted = { kind: 'granted', grant: { tokens: TOKENS, settings: {} } };
   expect(await complete(owner, made, callbackOf(begun))).toMatchObject(refusedFor('/callback_url'));
+  expect(await read(made)).toMatchObject({ connection: { state: 'disconnected', by: null } });
 
   const again = await begin(made);
   const both = await Promise.all([1, 2].map(() => complete(owner, made, callbackOf(again))));
