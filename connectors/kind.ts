@@ -7,6 +7,7 @@ import type {
   Warehouse,
 } from '@tributary/core';
 import type { EgressGuard } from './egress/guard.ts';
+import type { OAuthClients } from './oauth/providers.ts';
 
 /** The dependencies of a connector. */
 export interface ConnectorContext {
@@ -21,6 +22,8 @@ export interface ConnectorContext {
   readonly children?: { readonly user: ChildUser; readonly wrapper: readonly string[] };
   /** Secrets of partners of vendors, by the names that the Segment pack has for them. */
   readonly partnerSecrets?: Readonly<Record<string, string>>;
+  /** OAuth 2 clients of this installation, by the name of the service in `PROVIDERS`. */
+  readonly oauthClients?: OAuthClients;
 }
 
 /**

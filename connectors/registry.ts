@@ -11,6 +11,7 @@ import {
   type Metrics,
   messageOf,
   NO_CONFINEMENT,
+  type ServiceGrants,
 } from '@tributary/core';
 import { parseRanges } from './egress/address-ranges.ts';
 import { createEgressGuard, createNameLookups, type Resolve } from './egress/guard.ts';
@@ -19,10 +20,12 @@ import { kafka } from './kafka/connector.ts';
 import type { ConnectorKind, WarehouseKind } from './kind.ts';
 import { mysql } from './mysql/connector.ts';
 import { ndjson } from './ndjson/connector.ts';
+import { createGrants } from './oauth/grants.ts';
+import { type OAuthClients, PROVIDERS } from './oauth/providers.ts';
 import { postgres } from './postgres/connector.ts';
 import { redis } from './redis/connector.ts';
 import { s3 } from './s3/connector.ts';
-import { PARTNER_SECRETS, segmentKinds } from './segment/connector.ts';
+import { DEFINITIONS, PARTNER_SECRETS, segmentKinds, serviceOf } from './segment/connector.ts';
 import { bigqueryWarehouse } from './warehouses/bigquery/warehouse.ts';
 import { clickhouseWarehouse } from './warehouses/clickhouse/warehouse.ts';
 import { lakeWarehouse } from './warehouses/lake/warehouse.ts';
@@ -67,26 +70,41 @@ export interface ConnectorsOptions {
   readonly resolve?: Resolve;
   /** Secrets of partners of vendors, by the names that the Segment pack has for them. Default: none. */
   readonly partnerSecrets?: Readonly<Record<string, string>>;
+  /** OAuth 2 clients of this installation, by the name of the service in `PROVIDERS`. Default: none. */
+  readonly oauthClients?: OAuthClients;
   /** How processes that run foreign code are confined. Default: by Node's permission model alone. */
   readonly confinement?: Confinement;
 }
 
 /**
- * Creates connectors on first use. Throws `InvalidInput` when `egressAllow` holds an invalid range, or `partnerSecrets` a
- * name that no destination reads.
+ * Creates connectors on first use. Throws `InvalidInput` when `egressAllow` holds an invalid range, `partnerSecrets` a name
+ * that no destination reads, or `oauthClients` one of no service.
  */
-export function createConnectors(options: ConnectorsOptions): ConnectorCatalog {
+export function createConnectors(
+  options: ConnectorsOptions,
+): ConnectorCatalog & { readonly grants: ServiceGrants } {
   const { dataFolder, clock, logger, metrics, timeoutMs = 10_000, resolve = createNameLookups() } = options;
-  const { partnerSecrets = {} } = options;
+  const { partnerSecrets = {}, oauthClients = {} } = options;
   const unknown = Object.keys(partnerSecrets).find((name) => !PARTNER_SECRETS.includes(name));
   if (unknown !== undefined)
     throw new InvalidInput(`no destination reads ${unknown}; known are ${PARTNER_SECRETS.join(', ')}`);
+  const stranger = Object.keys(oauthClients).find((name) => !Object.hasOwn(PROVIDERS, name));
+  if (stranger !== undefined)
+    throw new InvalidInput(
+      `no destination connects to ${stranger}; known are ${Object.keys(PROVIDERS).join(', ')}`,
+    );
   const egress = createEgressGuard({ allowed: parseRanges(options.egressAllow), resolve, metrics });
   const { uid, wrapper } = options.confinement ?? NO_CONFINEMENT;
   const isRoot = process.getuid?.() === 0;
   const user = new ChildUser({ uid, isRoot, children: 'the Segment pack', logger });
-  const context = { egress, dataFolder, timeoutMs, clock, children: { user, wrapper }, partnerSecrets };
-  const offered = [...OWN_KINDS, ...segmentKinds(partnerSecrets)];
+  const children = { user, wrapper };
+  const context = { egress, dataFolder, timeoutMs, clock, children, partnerSecrets, oauthClients };
+  const offered = [...OWN_KINDS, ...segmentKinds(partnerSecrets, oauthClients)];
+  const definitions = new Map(DEFINITIONS.map((definition) => [definition.type, definition]));
+  const grants = createGrants(context, (type) => {
+    const definition = definitions.get(type);
+    return definition && serviceOf(definition, oauthClients);
+  });
   const kinds = new Map(offered.map((kind) => [kind.description.type, kind]));
   const warehouses = new Map(WAREHOUSE_KINDS.map((kind) => [kind.description.type, kind]));
   const described = [...offered, ...WAREHOUSE_KINDS].map(({ description }) => description);
@@ -107,13 +125,15 @@ export function createConnectors(options: ConnectorsOptions): ConnectorCatalog {
       return connector;
     },
 
+    grants,
+
     prepare: async (type) => kinds.get(type)?.prepare?.(context),
 
     warehouse: (type, destination) => warehouses.get(type)?.open(context, destination),
 
     async close() {
       closed = true;
-      await Promise.all([...made.values()].map((connector) => connector.close()));
+      await Promise.all([...made.values(), grants].map((one) => one.close()));
       await Promise.all([...kinds.values()].map((kind) => kind.close?.(context)));
     },
   };

@@ -75,6 +75,7 @@ export {
 } from './contracts/plan/tracking-plan.ts';
 export { type FieldModel, type TypeModel, typeModelOf } from './contracts/plan/type-model.ts';
 export * from './contracts/violation.ts';
+export * from './delivery/connection.ts';
 export * from './delivery/connector.ts';
 export * from './delivery/delivery.ts';
 export * from './delivery/destination-health.ts';

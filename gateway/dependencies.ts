@@ -25,6 +25,8 @@ import type {
   RequestMail,
   Sandbox,
   Sealed,
+  ServiceGrants,
+  ServiceTokens,
   StorageBudgets,
   SystemView,
   TokenBuckets,
@@ -97,6 +99,14 @@ export interface GatewayDependencies {
   seal(destinationId: string, settings: JsonObject, secrets: readonly string[]): JsonObject;
   /** The destination with its secrets opened, to test its connection. Throws when no key opens them. */
   unseal(destination: Destination): ConnectorDestination;
+  /** Requests for the tokens of destinations that are connected with a service. */
+  readonly grants: ServiceGrants;
+  sealTokens(destinationId: string, tokens: ServiceTokens): Sealed;
+  /** Undefined for a destination that is not connected. Throws when no key opens its tokens. */
+  openTokens(destination: Destination): ServiceTokens | undefined;
+  /** A text about a connection that was begun, which only `openBegun` for the same destination reads. */
+  sealBegun(destinationId: string, begun: JsonObject): string;
+  openBegun(destinationId: string, text: string): JsonObject | undefined;
   /** Seals one secret of the webhook of a source. */
   sealWebhookSecret(sourceId: string, secret: string): Sealed;
   /** The secrets of the webhook of a source. Throws when no key opens one of them. */

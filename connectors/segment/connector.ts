@@ -1,4 +1,5 @@
 import {
+  type Access,
   type AnsweredRequest,
   type CanonicalEvent,
   type Connector,
@@ -27,6 +28,7 @@ import {
   type PartResult,
   sendInParts,
 } from '../client/client-connector.ts';
+import { untilAborted } from '../client/deadlines.ts';
 import { ANNOUNCED_STATUS } from '../egress/response-heads.ts';
 import { NOT_VALID, STOPPED, Stopped, testResultOf } from '../failures.ts';
 import {
@@ -38,6 +40,8 @@ import {
   secretTexts,
 } from '../http/client.ts';
 import type { ConnectorContext, ConnectorKind } from '../kind.ts';
+import type { Service } from '../oauth/grants.ts';
+import { type OAuthClients, PROVIDERS, providerOf } from '../oauth/providers.ts';
 import { memoizeByObject } from '../settings.ts';
 import { DEDUPLICATION } from './deduplication.ts';
 import definitions from './definitions.json' with { type: 'json' };
@@ -59,6 +63,7 @@ import type {
 import { type Job, PackHost } from './pack-process.ts';
 import { maskedRequest, maskedText, maskedValue } from './preview.ts';
 import { createSegmentReader, describeDestination, type SegmentSettings } from './settings.ts';
+import { refusesToken } from './token-refusals.ts';
 import { itemsAt } from './units.ts';
 import { type Refusal, refusalIn } from './vendor-answers.ts';
 import {
@@ -79,27 +84,54 @@ export const PARTNER_SECRETS: readonly string[] = [
 ].sort();
 
 /**
- * One kind for each destination of the pack whose secrets of partners are all in `secrets`. The connectors of one catalog
- * share a host.
+ * One kind for each destination of the pack whose secrets of partners are all in `secrets`, and whose service has a client in
+ * `clients`. The connectors of one catalog share a host.
  */
-export function segmentKinds(secrets: Readonly<Record<string, string>> = {}): readonly ConnectorKind[] {
-  return DEFINITIONS.filter(({ needs = [] }) => needs.every((name) => Object.hasOwn(secrets, name))).map(
-    (definition) => ({
-      description: describeDestination(definition),
-      create: (context) => createSegmentConnector(context, definition, hostOf(context)),
-      prepare: (context) => prepareDetails(context, definition),
-      close: closeHost,
-    }),
-  );
+export function segmentKinds(
+  secrets: Readonly<Record<string, string>> = {},
+  clients: OAuthClients = {},
+): readonly ConnectorKind[] {
+  return DEFINITIONS.filter(
+    (definition) =>
+      (definition.needs ?? []).every((name) => Object.hasOwn(secrets, name)) &&
+      (definition.authorization !== 'connection' || serviceOf(definition, clients) !== undefined),
+  ).map((definition) => ({
+    description: describeDestination(definition, serviceOf(definition, clients)?.provider.title),
+    create: (context) => createSegmentConnector(context, definition, hostOf(context)),
+    prepare: (context) => prepareDetails(context, definition),
+    close: closeHost,
+  }));
+}
+
+/** The service that a destination is connected with; undefined for others, and where the installation has no client there. */
+export function serviceOf(
+  { destination, authorization }: Pick<Definition, 'destination' | 'authorization'>,
+  clients: OAuthClients,
+): Service | undefined {
+  const asked = authorization === 'connection' ? providerOf(destination) : undefined;
+  const provider = asked && PROVIDERS[asked.provider];
+  const client = asked && clients[asked.provider];
+  return provider && client && { provider, client, scopes: asked.scopes };
+}
+
+/** What the pack's processes find in their environment. Secrets of OAuth 2 clients are not among it. */
+function environmentOf({ partnerSecrets = {}, oauthClients = {} }: ConnectorContext) {
+  const ids = DEFINITIONS.flatMap((definition): [string, string][] => {
+    const name = providerOf(definition.destination)?.clientIdIn;
+    const service = serviceOf(definition, oauthClients);
+    return name === undefined || service === undefined ? [] : [[name, service.client.id]];
+  });
+  return { ...partnerSecrets, ...Object.fromEntries(ids) };
 }
 
 const hosts = new WeakMap<object, PackHost>();
 
 /** Keyed by the egress guard, of which each catalog has one. It stays until `closeHost`. */
-function hostOf({ egress, children, partnerSecrets = {} }: ConnectorContext): PackHost {
+function hostOf(context: ConnectorContext): PackHost {
+  const { egress, children } = context;
   const known = hosts.get(egress);
   if (known !== undefined) return known;
-  const host = new PackHost({ ...children, secrets: partnerSecrets });
+  const host = new PackHost({ ...children, secrets: environmentOf(context) });
   host.enter();
   hosts.set(egress, host);
   return host;
@@ -157,6 +189,9 @@ const NOT_THE_PERSON = {
   local: true,
 } as const;
 
+/** Gets each request of a trial, with the texts that are masked when it is shown. */
+type Observer = (sent: HttpSent, secrets: readonly string[], answer?: HttpAnswer) => void;
+
 export interface SegmentOptions {
   /** Rewrites the URL of a request. Default: the URL of the pack. */
   readonly rewriteUrl?: (url: string) => string;
@@ -179,15 +214,38 @@ export function createSegmentConnector(
   );
   host.enter();
   /** Called with the requests of trials, by the destination that the trial is for. */
-  const observers = new WeakMap<ConnectorDestination, (sent: HttpSent, answer?: HttpAnswer) => void>();
+  const observers = new WeakMap<ConnectorDestination, Observer>();
   /** Until when events of a destination are sent alone, epoch ms: the one that ended their batch is among them. */
   const aloneUntil = new Map<string, number>();
 
+  /** Runs a task with the access token of its connection, where it has one; once more with another, where it is refused. */
+  const run = async (
+    task: RunTask,
+    agent: Agent,
+    secrets: readonly string[],
+    call: ConnectorCall,
+  ): Promise<PackRun> => {
+    if (definition.authorization !== 'connection') return runOnce(task, agent, secrets, call);
+    const access = await accessFor(call);
+    if (access.kind !== 'token') return PackRun.failed(withoutAccess(access));
+    const { token } = access;
+    const first = await runOnce(withAccess(task, access), agent, [token, ...secrets], call);
+    if (!first.isTokenRefused) return first;
+    const renewed = await accessFor(call, token);
+    if (renewed.kind !== 'token') return first.withRefused(() => withoutAccess(renewed));
+    // It was renewed for a refusal a moment ago: the account may lack a right, or have taken back the access.
+    if (renewed.token === token) return first.withRefused(tokenRefused);
+    // Other requests may have stored something: only what was refused is sent again, at the next attempt.
+    if (first.requests > 1) return first.withRefused(() => TOKEN_RENEWED);
+    const last = await runOnce(withAccess(task, renewed), agent, [renewed.token, ...secrets], call);
+    return last.withRefused(tokenRefused);
+  };
+
   /** Runs a job. What was told of it counts also where it did not end. */
-  const run = async (task: RunTask, agent: Agent, secrets: readonly string[], call: ConnectorCall) => {
+  const runOnce = async (task: RunTask, agent: Agent, secrets: readonly string[], call: ConnectorCall) => {
     const { workspaceId } = call.destination;
     const events = 'events' in task ? task.events : [];
-    const ran = new PackRun(events.length);
+    const ran = new PackRun(events.length, secrets);
     // Aborts requests that are still under way when the job has ended or its process was lost.
     const over = new AbortController();
     const signal = AbortSignal.any([call.deadline.signal, over.signal]);
@@ -217,11 +275,13 @@ export function createSegmentConnector(
         const forwarded = forwardRequest(agent, { ...keyed, url: rewriteUrl(sent.url) }, signal);
         if (observe !== undefined)
           forwarded.then(
-            (answer) => observe(keyed, answer),
-            () => observe(keyed),
+            (answer) => observe(keyed, secrets, answer),
+            () => observe(keyed, secrets),
           );
         const answer = await forwarded;
         about.answer = readAnswer(destination, answer, secrets);
+        about.isTokenRefused =
+          answer.status === 401 || refusesToken(destination, Buffer.from(answer.body, 'base64'));
         return answer;
       } catch (error) {
         about.failure = call.failed(error);
@@ -259,14 +319,14 @@ export function createSegmentConnector(
         aloneUntil.set(call.destination.id, context.clock() + ALONE_MS);
       const results = batch.map((): DeliveryResult[] => []);
       for (const [number, { subscription, events: numbers }] of ran.units.entries()) {
-        const verdict = ran.verdictOf(number, secrets, context.clock());
+        const verdict = ran.verdictOf(number, context.clock());
         const told = new Map(numbers.map((at, place) => [at, verdict.each[place]]));
         const open = numbers.filter((at) => told.get(at) === undefined);
         const part = open.flatMap((at) => batch[at] ?? []);
         const narrowed = await narrow(part, verdict, call, async (some) => {
           const own = some.flatMap((delivery) => eventOf.get(delivery) ?? []);
           const again = await run({ ...common, events: own, only: subscription }, agent, secrets, call);
-          return again.verdictOf(0, secrets, context.clock());
+          return again.verdictOf(0, context.clock());
         });
         for (const [place, at] of open.entries()) told.set(at, narrowed[place]);
         for (const at of numbers) results[at]?.push(told.get(at) ?? LOST);
@@ -281,7 +341,7 @@ export function createSegmentConnector(
       const { isEnded, status } = ran.test;
       // Some tests look at the settings alone, and a good answer is of no interest.
       if (isEnded) return { ok: true, ...(status === undefined ? {} : { status }) };
-      return testResultOf(ran.verdictOf(0, secrets, context.clock()).result);
+      return testResultOf(ran.verdictOf(0, context.clock()).result);
     },
   });
 
@@ -293,7 +353,7 @@ export function createSegmentConnector(
     const ended = await connector.once(target, options, async (agent, settings, made) => {
       const secrets = secretsOf(settings);
       const task = { op: 'call', call, ...ofDestination(definition, settings) } as const;
-      return (await run(task, agent, secrets, made)).called(secrets, context.clock());
+      return (await run(task, agent, secrets, made)).called(context.clock());
     });
     return 'done' in ended ? ended.done : { result: ended.failed, output: null };
   };
@@ -339,8 +399,9 @@ export function createSegmentConnector(
       if (settings === undefined) throw new InvalidInput(NOT_VALID);
       const secrets = secretsOf(settings);
       const { message_id } = event;
+      const stored = { ...settings, own: { ...settings.own, ...target.connected } };
       const previewed = packEvent(definition, { event, message_id, index: 0 }, target);
-      const common = subscriptionsTask(definition, settings);
+      const common = subscriptionsTask(definition, stored);
       const task = { op: 'preview', ...common, events: [previewed] } as const;
       const { previews } = await host.run(target.workspaceId, { task, send: refuseToSend }, signal);
       return previews.map((preview) =>
@@ -361,10 +422,9 @@ export function createSegmentConnector(
     async deliverTrial(target, event, { signal }) {
       const settings = readSettings(target.settings);
       if (settings === undefined) throw new InvalidInput(NOT_VALID);
-      const secrets = secretsOf(settings);
       const requests: AnsweredRequest[] = [];
       const own = { ...target };
-      observers.set(own, (sent, answer) => requests.push(shownRequest(sent, answer, secrets)));
+      observers.set(own, (sent, secrets, answer) => requests.push(shownRequest(sent, answer, secrets)));
       const [result = STOPPED] = await connector.deliver(own, [trialDelivery(own, event)], { signal });
       return { result, requests };
     },
@@ -375,6 +435,35 @@ export function createSegmentConnector(
   };
 }
 
+const NO_ACCESS: Access = { kind: 'later', reason: 'the destination is not connected' };
+
+/** A refusal of the token is none of the event, which waits. */
+function tokenRefused({ status, response }: DeliveryResult): DeliveryResult {
+  return {
+    outcome: 'retry',
+    reason: 'the service refuses the access token',
+    ...(status === undefined ? {} : { status }),
+    ...(response === undefined ? {} : { response }),
+  };
+}
+
+const TOKEN_RENEWED: DeliveryResult = { outcome: 'retry', reason: 'the access token was renewed' };
+
+async function accessFor({ destination, deadline }: ConnectorCall, refused?: string): Promise<Access> {
+  return destination.access === undefined ? NO_ACCESS : untilAborted(destination.access(refused), deadline);
+}
+
+function withoutAccess(access: Exclude<Access, { kind: 'token' }>): DeliveryResult {
+  const reason = `not sent: ${access.reason}`;
+  if (access.kind === 'refused') return { outcome: 'retry', reason, disconnected: true };
+  const { afterMs } = access;
+  return { outcome: 'retry', reason, ...(afterMs === undefined ? {} : { afterMs }) };
+}
+
+function withAccess<T extends RunTask>(task: T, { token, settings }: Extract<Access, { kind: 'token' }>): T {
+  return { ...task, settings: { ...task.settings, ...settings, accessToken: token } };
+}
+
 function refuseToSend(): Promise<never> {
   return Promise.reject(new Stopped('nothing is sent'));
 }
@@ -382,7 +471,9 @@ function refuseToSend(): Promise<never> {
 type EventOfDelivery = Pick<Delivery, 'event' | 'message_id' | 'index' | 'replay' | 'idempotency_key'>;
 
 function ofDestination({ destination, authorization }: Definition, { own }: SegmentSettings) {
-  return { destination, settings: own, ...(authorization === undefined ? {} : { authorization }) };
+  // The access token of a connection reaches the pack as that of the settings does.
+  const way = authorization === 'connection' ? 'token' : authorization;
+  return { destination, settings: own, ...(way === undefined ? {} : { authorization: way }) };
 }
 
 function subscriptionsTask(definition: Definition, settings: SegmentSettings) {
@@ -625,6 +716,7 @@ interface SentRequest {
   readonly events: readonly number[];
   readonly sent: HttpSent;
   answer?: VendorAnswer;
+  isTokenRefused?: boolean;
   failure?: DeliveryResult;
 }
 
@@ -678,12 +770,23 @@ class PackRun {
   /** Why it did not end. */
   failure: DeliveryResult | undefined;
   readonly #events: number;
+  readonly #secrets: readonly string[];
+  #ofRefused: ((result: DeliveryResult) => DeliveryResult) | undefined;
   #units: readonly Unit[] | undefined;
   readonly #outcomes = new Map<number, ActionOutcome>();
   readonly #requests = new Map<number, SentRequest[]>();
 
-  constructor(events: number) {
+  /** `secrets` are masked in what is shown of it. */
+  constructor(events: number, secrets: readonly string[]) {
     this.#events = events;
+    this.#secrets = secrets;
+  }
+
+  /** One that was not made. */
+  static failed(failure: DeliveryResult): PackRun {
+    const run = new PackRun(0, []);
+    run.failure = failure;
+    return run;
   }
 
   begin(): void {
@@ -712,6 +815,24 @@ class PackRun {
     return this.failure !== undefined && this.#requests.size === 0;
   }
 
+  get requests(): number {
+    return [...this.#requests.values()].flat().length;
+  }
+
+  /** Whether the access token was refused: to a request, or by the action's word for an event of a batch. */
+  get isTokenRefused(): boolean {
+    return (
+      [...this.#requests.values()].flat().some((request) => request.isTokenRefused === true) ||
+      [...this.#outcomes.values()].some(({ each = [] }) => each.some(saysTokenRefused))
+    );
+  }
+
+  /** The run, with another result for what was refused for the access token. */
+  withRefused(resultOf: (result: DeliveryResult) => DeliveryResult): this {
+    this.#ofRefused = resultOf;
+    return this;
+  }
+
   get units(): readonly Unit[] {
     return this.#units ?? [];
   }
@@ -731,21 +852,34 @@ class PackRun {
   }
 
   /** Of a call beside deliveries. `now` is epoch ms. */
-  called(secrets: readonly string[], now: number): Called {
+  called(now: number): Called {
     const last = this.#requests.get(0)?.at(-1);
-    const output = maskedValue(this.#outcomes.get(0)?.output ?? null, secrets);
-    const { result } = this.verdictOf(0, secrets, now);
+    const output = maskedValue(this.#outcomes.get(0)?.output ?? null, this.#secrets);
+    const { result } = this.verdictOf(0, now);
     return { result, output, refusal: refusalOf(last, now), last: last?.sent };
   }
 
   /** `now` is epoch ms. */
-  verdictOf(number: number, secrets: readonly string[], now: number): UnitVerdict {
+  verdictOf(number: number, now: number): UnitVerdict {
     const unit = this.#units?.[number];
     const outcome = this.#outcomes.get(number);
     if (unit === undefined || outcome === undefined)
       return { result: this.failure ?? LOST, mayBeSplit: false, each: [] };
-    return classifyUnit(unit, outcome, this.#requests.get(number) ?? [], secrets, now);
+    const requests = this.#requests.get(number) ?? [];
+    const verdict = classifyUnit(unit, outcome, requests, this.#secrets, now);
+    const ofRefused = this.#ofRefused;
+    if (ofRefused === undefined) return verdict;
+    const each = verdict.each.map((result, at) =>
+      result !== undefined && saysTokenRefused(outcome.each?.[at] ?? null) ? ofRefused(result) : result,
+    );
+    return requests.some((request) => request.isTokenRefused === true)
+      ? { result: ofRefused(verdict.result), mayBeSplit: false, each }
+      : { ...verdict, each };
   }
+}
+
+function saysTokenRefused(said: EventOutcome | null): boolean {
+  return said?.status === 401;
 }
 
 /** The verdict of a unit by what the action says of each event, where it does, else by the answers to its requests. */

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import type { JsonObject, PersonIdentity } from '@tributary/core';
+import { providerOf } from '../oauth/providers.ts';
 import { WORDS } from './catalog.fixture.ts';
 import type { Definition } from './definitions.ts';
 import { choiceOf, oneLine } from './details.ts';
@@ -8,16 +9,22 @@ import { loadDefinition, type PackDefinition, type PackField } from './pack.ts';
 
 /** Why destinations of the pack are not offered, where the pack itself does not show it. */
 const EXCLUDED: Readonly<Record<string, string>> = {
+  'bing-ads-audiences': 'a sketch of the pack: its only action sends to `example.com`',
   criteo: 'a sketch of the pack: its only action sends to `example.com`',
   'display-video-360': 'a grant that Google gives Segment alone',
   'engage-messaging-sendgrid': 'part of Segment Engage: reads templates and profiles of a Segment space',
   'engage-messaging-twilio': 'part of Segment Engage: reads profiles of a Segment space',
   example: 'an example of the pack without code',
+  'google-data-manager': 'a sketch of the pack: its actions send nothing',
   'google-sheets-dev': 'alias of `google-sheets`, for tests of Segment',
+  hilo: 'connects to a service whose page for that no document names',
   'memora-internal': 'alias of `memora`, for Segment itself',
   noop: 'sends nothing',
   zapier: 'needs the hook of the pack that subscribes when a mapping is saved, which is not built',
   'segment-profiles': 'part of Segment Profiles: needs a Segment space',
+  'webhook-extensible':
+    'takes its OAuth 2 server from settings that the pack does not declare; `webhook` sends to own servers',
+  'yahoo-audiences': 'a grant that Yahoo gives Segment alone',
 };
 
 /** OAuth 2 with credentials that are settings of the destination: nobody has to be sent to the vendor. */
@@ -31,6 +38,9 @@ const OWN_GRANTS: ReadonlySet<string> = new Set([
   'salesforce-marketing-cloud',
   'taboola-actions',
 ]);
+
+/** `https` for an agent of `node-fetch`, which `replaceFetch` does not use. */
+const AGENTS: ReadonlySet<string> = new Set(['linkedin-audiences', 'linkedin-conversions']);
 
 /** OAuth 2 at vendors that also give accounts a token of their own, which does not expire. */
 const OWN_TOKENS: Readonly<Record<string, string>> = {
@@ -101,14 +111,20 @@ export function offerOf(destination: string): Offer {
     ? 'grant'
     : Object.hasOwn(OWN_TOKENS, destination)
       ? 'token'
-      : undefined;
+      : providerOf(destination) === undefined
+        ? undefined
+        : 'connection';
   if (/^oauth/.test(scheme) && authorization === undefined)
-    return no(name, 'OAuth 2, which is not built yet');
-  const socket = SOCKETS.exec(code)?.[1];
+    return no(name, 'OAuth 2 at a service that `connectors/oauth/providers.ts` does not know');
+  const socket = AGENTS.has(destination) ? undefined : SOCKETS.exec(code)?.[1];
   if (socket !== undefined)
     return no(name, `opens sockets of its own (\`${socket}\`), which no egress guard checks`);
   const variables = [...code.matchAll(/\benv(?:\.|\[['"])([A-Z][A-Z0-9_]{4,})/g)].map(([, one = '']) => one);
-  const needs = [...new Set(variables)].filter((one) => !ENVIRONMENT.test(one)).sort();
+  // Those of a client are for grants, which are not the pack's where a person connects.
+  const ofClients = authorization === 'connection' ? /_CLIENT_(?:ID|SECRET)$/ : /^$/;
+  const needs = [...new Set(variables)]
+    .filter((one) => !ENVIRONMENT.test(one) && !ofClients.test(one))
+    .sort();
   return { offered: true, destination, definition, authorization, needs, code };
 }
 
@@ -122,7 +138,9 @@ export function define(
   const token = OWN_TOKENS[destination];
   const fields: readonly [string, PackField][] = [
     ...(token === undefined ? [] : [['accessToken', { label: '', required: true }] as [string, PackField]]),
-    ...Object.entries(authentication?.fields ?? {}),
+    ...Object.entries(authentication?.fields ?? {}).filter(
+      ([field]) => providerOf(destination)?.hidden?.includes(field) !== true,
+    ),
   ];
   const words = WORDS[destination];
   if (words === undefined) throw new Error(`catalog.fixture.ts has no words about ${destination}`);

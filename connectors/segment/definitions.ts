@@ -37,8 +37,8 @@ export interface Definition {
   readonly integrations: readonly string[];
   /** The hosts that it may send to, see `hosts.ts`. */
   readonly hosts: readonly string[];
-  /** `token`: the setting `accessToken` is no setting of the pack. */
-  readonly authorization?: Authorization;
+  /** `token`: the setting `accessToken` is no setting of the pack; `connection`: a person connects it, see `PROVIDERS`. */
+  readonly authorization?: Authorization | 'connection';
   /** The ids by which its deletion of a person names them; absent where it has none, or names nobody. */
   readonly deletes?: readonly (keyof PersonIdentity)[];
   readonly hasAudiences?: true;

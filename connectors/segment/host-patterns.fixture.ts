@@ -36,6 +36,8 @@ const BY_HAND: Readonly<Record<string, readonly string[]>> = {
   'ortto-audiences': ['segment-action-api-*.ortto.app'],
   // The URL of a workflow is a field of its mapping, but the key of the API goes there too.
   qualtrics: ['*.qualtrics.com'],
+  // The service tells it when somebody connects.
+  salesforce: ['{instanceUrl}'],
   trubrics: ['{url}'],
 };
 

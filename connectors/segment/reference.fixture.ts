@@ -1,4 +1,5 @@
 import type { JsonObject } from '@tributary/core';
+import { PROVIDERS, type Provider } from '../oauth/providers.ts';
 import { PARTNER_SECRETS } from './connector.ts';
 import type { Definition } from './definitions.ts';
 
@@ -7,12 +8,14 @@ export function describePack(
   definitions: readonly Definition[],
   rest: readonly { readonly destination: string; readonly name: string; readonly reason: string }[],
 ): string {
-  const open = definitions.filter(({ needs }) => needs === undefined);
+  const connected = definitions.filter(({ authorization }) => authorization === 'connection');
+  const open = definitions.filter((one) => one.needs === undefined && !connected.includes(one));
+  const withSecrets = definitions.length - connected.length;
   const categories = [...new Set(definitions.map(({ category }) => category))].sort();
   return `${[
     '# Destinations of the Segment pack',
     "Made from Segment's pack of actions (`@segment/action-destinations`) by `connectors/segment/definitions.spec.ts`. How they work is in [Connectors](connectors.md#destinations-of-the-segment-pack), what each sends in [Requests](segment-requests.md).",
-    `${open.length} kinds are offered, ${definitions.length} where the [secrets of partners](#secrets-of-partners) are set. Required settings are bold; \`*\`: a secret; \`†\`: the pack cannot test the settings; \`‡\`: all or some of its actions take batches.`,
+    `${open.length} kinds are offered, ${withSecrets} where the [secrets of partners](#secrets-of-partners) are set, and ${definitions.length} with the [services](#services-that-a-person-signs-in-to) that a person signs in to. Required settings are bold; \`*\`: a secret; \`†\`: the pack cannot test the settings; \`‡\`: all or some of its actions take batches.`,
     ...categories.map((category) =>
       section(
         category,
@@ -21,6 +24,13 @@ export function describePack(
     ),
     '## Secrets of partners',
     `Some vendors give Segment a secret of its own, which is none of the user. An installation that has such secrets sets them as \`TRIBUTARY_SEGMENT_SECRETS\`, a JSON object by the names that the pack has for them: ${PARTNER_SECRETS.map((name) => `\`${name}\``).join(', ')}. A destination appears when all of its secrets are set.`,
+    '## Services that a person signs in to',
+    'These destinations are connected with an account by OAuth 2. They are offered where the installation has a client at the service, and the secrets of partners that they need, see [Connect a service](../guides/connect-a-service.md).',
+    [
+      '| service | name in `TRIBUTARY_OAUTH_CLIENTS` | destinations, with what is asked for | revokes | documents, read on 30 November 2026 |',
+      '|---|---|---|---|---|',
+      ...Object.entries(PROVIDERS).map(([name, provider]) => serviceRow(name, provider, connected)),
+    ].join('\n'),
     '## Not offered',
     ['| folder of the pack | name | reason |', '|---|---|---|', ...rest.map(row)].join('\n'),
   ].join('\n\n')}\n`;
@@ -30,10 +40,24 @@ function row({ destination, name, reason }: { destination: string; name: string;
   return `| \`${destination}\` | ${name} | ${reason} |`;
 }
 
+function serviceRow(
+  name: string,
+  { title, documents, destinations, endpoints }: Provider,
+  connected: readonly Definition[],
+): string {
+  const asks = Object.entries(destinations).map(([folder, { scopes }]) => {
+    const type = connected.find(({ destination }) => destination === folder)?.type ?? folder;
+    return `\`${type}\`${scopes.length === 0 ? '' : `: ${scopes.map((scope) => `\`${scope}\``).join(', ')}`}`;
+  });
+  const links = documents.map((document, at) => `[${at + 1}](${document})`).join(', ');
+  const revokes = endpoints({}).revoke === undefined ? 'no' : 'yes';
+  return `| ${title} | \`${name}\` | ${asks.join('; ')} | ${revokes} | ${links} |`;
+}
+
 function section(category: string, definitions: readonly Definition[]): string {
   const rows = definitions.map(
-    ({ type, title, sentence, properties, required, hasTest, needs, batches }) =>
-      `| \`${type}\` | ${title}${hasTest ? '' : ' †'}${batches === undefined ? '' : ' ‡'} | ${sentence}${needs === undefined ? '' : ` Needs ${needs.map((name) => `\`${name}\``).join(', ')}.`} | ${settings(properties, required)} |`,
+    ({ type, title, sentence, properties, required, hasTest, needs, batches, authorization }) =>
+      `| \`${type}\` | ${title}${hasTest ? '' : ' †'}${batches === undefined ? '' : ' ‡'} | ${sentence}${needs === undefined ? '' : ` Needs ${needs.map((name) => `\`${name}\``).join(', ')}.`}${authorization === 'connection' ? ' [Connected](#services-that-a-person-signs-in-to).' : ''} | ${settings(properties, required)} |`,
   );
   return [
     `## ${category}`,

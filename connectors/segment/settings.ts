@@ -418,10 +418,14 @@ function harmlessSettings({ hosts }: Definition): readonly string[] {
   return hosts.includes(ANY_HOST) ? own : [...own, ...SELECTIONS];
 }
 
+const connectText = (service: string) =>
+  `It is connected with an account at ${service}, by a person who signs in there. Until then it is paused, and so is one whose access ${service} ends: deliveries wait until it is connected again.`;
+
 const NO_TEST =
   'The pack cannot test its settings: the connection test is always `ok`, and errors show with the first delivery.';
 
-export function describeDestination(definition: Definition): ConnectorDescription {
+/** `service`: the name of the one that it is connected with. */
+export function describeDestination(definition: Definition, service?: string): ConnectorDescription {
   const { destination, type, title, category, sentence, hasTest, presets, actions } = definition;
   const { deletes, hasAudiences } = definition;
   const settingsSchema = settingsSchemaOf(definition);
@@ -434,12 +438,14 @@ export function describeDestination(definition: Definition): ConnectorDescriptio
       sentence,
       `Each event goes to ${title} by its destination in Segment's pack of actions (\`@segment/action-destinations\`).`,
       ...(hasTest ? [] : [NO_TEST]),
+      ...(service === undefined ? [] : [connectText(service)]),
     ].join('\n\n'),
     settingsSchema,
     secrets: secretNames(settingsSchema),
     harmless: harmlessSettings(definition),
     maxBatch: definition.batches === undefined ? 1 : MAX_BATCH,
     hasTest,
+    ...(service === undefined ? {} : { service }),
     // The pack lists presets of actions that it has for browsers alone; settings of 0.2.0 may name them.
     presets: presets.filter(({ action }) => actions.includes(action)),
     actions,

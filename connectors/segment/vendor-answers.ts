@@ -124,6 +124,11 @@ export const VENDOR_ANSWERS: Readonly<Record<string, VendorAnswers>> = {
               noneCounted(members, 'num_records_imported'),
           )(body),
   },
+  'ms-bing-ads-audiences': {
+    document: 'https://learn.microsoft.com/en-us/advertising/guides/operation-error-codes',
+    refusals: '`Errors`',
+    refusalIn: ofObject((body) => listed(body, 'Errors')),
+  },
   outfunnel: {},
   'pinterest-conversions': {
     document: 'https://developers.pinterest.com/docs/api/v5/events-create/',
@@ -148,6 +153,7 @@ export const VENDOR_ANSWERS: Readonly<Record<string, VendorAnswers>> = {
   },
   schematic: {},
   'tiktok-app-events': TIKTOK,
+  'tiktok-audiences': TIKTOK,
   'tiktok-conversions': TIKTOK,
   'tiktok-conversions-sandbox': TIKTOK,
   'tiktok-offline-conversions': TIKTOK,

@@ -122,6 +122,7 @@ export const PERMISSIONS = {
   'destinations.read': reads,
   'destinations.update': writes,
   'destinations.delete': writes,
+  'destinations.connect': writes,
   'destinations.test': writes,
   'destinations.preview': writes,
   'destinations.dynamic-field': writes,

@@ -166,6 +166,8 @@ const ofWorkspace = (kind: WorkspaceEntityKind): Audited => ({
 /** All entity types; a fact of a type without a row does not compile. */
 export const AUDITED: Readonly<Record<AuditedType, Audited>> = {
   installation: { entity: () => undefined, scopes: () => [] },
+  // Claims and refreshes of tokens, many a day: the log lists who connected and disconnected a destination.
+  connection: { entity: () => undefined, scopes: () => [] },
   topic: { entity: () => undefined, scopes: () => [] },
   account: { entity: (state, id) => state.account(id), scopes: () => [] },
   workspace: {

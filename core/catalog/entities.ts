@@ -1,5 +1,6 @@
 import type { ClientKeyScope, OrganizationRole, WorkspaceRole } from '../access/roles.ts';
 import type { AlertCondition, AlertRule } from '../alerts/alert.ts';
+import { type Connection, NOT_CONNECTED } from '../delivery/connection.ts';
 import type { DestinationCondition } from '../delivery/destination-health.ts';
 import type { Environment, EventType, JsonObject } from '../event/event.ts';
 import type { ProfileSettings } from '../profiles/identity/profile-settings.ts';
@@ -214,7 +215,7 @@ export interface Destination extends StoredEntity, Addressed {
   /** While true, deliveries are held back. Absent: false. */
   readonly paused?: boolean;
   /**
-   * Why a processor paused the destination; cleared when a user changes `paused`. Null or absent: a user paused it.
+   * Why the destination was paused by itself; cleared when it is resumed. Null or absent: a user paused it.
    */
   readonly paused_because?: PausedBecause | null;
   /** Only events of these environments are delivered, whatever the rules match. Absent: of all. */
@@ -223,12 +224,19 @@ export interface Destination extends StoredEntity, Addressed {
   readonly alerts?: Alerts | null;
   /** The health that processors reported last. A health change does not change the destination's version. */
   readonly condition?: DestinationCondition;
+  /** With an account at its service, for types that need one. Absent: it never was connected. */
+  readonly connection?: Connection;
   readonly created_by: string;
 }
 
-/** `gone`: the destination answered `410 Gone`. */
+export const PAUSED_BECAUSE = ['gone', ...NOT_CONNECTED] as const;
+
+/**
+ * `gone`: the destination answered `410 Gone`; `not_connected`: it has no account at its service; `access_refused`: its service
+ * does not accept the tokens of the account any more.
+ */
 interface PausedBecause {
-  readonly reason: 'gone';
+  readonly reason: (typeof PAUSED_BECAUSE)[number];
   /** ISO 8601 */
   readonly at: string;
 }

@@ -1,4 +1,5 @@
 import type { AlertChange } from '../alerts/alert.ts';
+import type { ConnectionFacts } from '../delivery/connection.ts';
 import type { HealthChange } from '../delivery/destination-health.ts';
 import type {
   Account,
@@ -24,7 +25,7 @@ import type {
 } from './entities.ts';
 
 /** Facts of version 1, by type. The rules that the fold checks for each are frozen with the version. */
-export interface FactData {
+export interface FactData extends ConnectionFacts {
   /** Records the id of the installation that owns this catalog, once and for good. */
   'installation.created': Record<string, never>;
   'account.created': Draft<Account>;

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { type CanonicalEvent, type Json, type JsonObject, objectIn } from '../event/event.ts';
 import type { Warehouse } from '../ports/warehouse.ts';
+import type { Access } from './connection.ts';
 import type { Delivery } from './delivery.ts';
 import type {
   ActionField,
@@ -51,6 +52,8 @@ export type DeliveryResult =
        * which gets fewer requests a second.
        */
       readonly throttled?: true;
+      /** The service does not accept the tokens of the destination any more: it waits until it is connected again. */
+      readonly disconnected?: true;
       /** The connection was reset before an answer: worth one immediate retry. */
       readonly reset?: boolean;
     }
@@ -71,6 +74,13 @@ export interface ConnectorDestination {
   readonly workspaceId: string;
   readonly version: number;
   readonly settings: JsonObject;
+  /**
+   * The access token of a stored destination whose type connects to a service; `refused` is the one that the service refused
+   * last, for which there may be another one. Never rejects.
+   */
+  access?(refused?: string): Promise<Access>;
+  /** Settings that the answer of the service decides. */
+  readonly connected?: JsonObject;
 }
 
 interface DeliverOptions {
@@ -243,6 +253,8 @@ export interface ConnectorDescription {
   readonly storesHere?: true;
   /** The stage `load` fills it: it gets no deliveries. */
   readonly isWarehouse?: true;
+  /** The name of the service that its destinations are connected with, by a person (OAuth 2). Absent: none. */
+  readonly service?: string;
   /**
    * A setting that follows from the destination's name where users state none: it is stored at creation and kept from then
    * on, so that a rename leads nowhere else.

@@ -264,9 +264,18 @@ function middleOf(bucket: number): number {
 
 /**
  * Why a destination is bad: its circuit is open; most attempts fail; more deliveries are postponed than delivered;
- * queued deliveries have waited too long; it answered `410 Gone` and was paused; it refuses more for the rate than it takes.
+ * queued deliveries have waited too long; it answered `410 Gone`, or refused its tokens, and was paused; it refuses more for
+ * the rate than it takes.
  */
-export const BAD_REASONS = ['circuit_open', 'failing', 'behind', 'waiting', 'gone', 'rate_limited'] as const;
+export const BAD_REASONS = [
+  'circuit_open',
+  'failing',
+  'behind',
+  'waiting',
+  'gone',
+  'access_refused',
+  'rate_limited',
+] as const;
 export type BadReason = (typeof BAD_REASONS)[number];
 
 export type DestinationState = 'well' | 'bad';

@@ -195,6 +195,10 @@ const USES: { readonly [T in FactType]: UsesOf<T> } = {
   'destination.deleted': none,
   // Bounded in size, and stored once per destination.
   'destination.turned': none,
+  'destination.connected': none,
+  'destination.disconnected': none,
+  'connection.claimed': none,
+  'connection.refreshed': none,
   // Proposed by the stage `load`, which makes no further tables of an organization over `catalog_characters`.
   'warehouse_table.created': none,
   'warehouse_table.updated': none,

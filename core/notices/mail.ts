@@ -54,6 +54,7 @@ const WORDS: Readonly<Record<BadReason, string>> = {
   behind: 'more deliveries are postponed than delivered',
   waiting: 'deliveries wait too long for a request',
   gone: 'it answered 410 Gone and was paused',
+  access_refused: 'its service does not accept its tokens any more, and it was paused',
   rate_limited: 'it refuses most requests for their rate',
 };
 
@@ -80,9 +81,11 @@ export function destinationMail(
     ...(turn.last_errors.length === 0 ? [] : ['Last errors:', ...turn.last_errors.map(line), '']),
     turn.because === 'gone'
       ? 'It is paused. Its deliveries wait until it is resumed (paused: false).'
-      : isBad
-        ? 'Its deliveries are retried on the retry schedule. Another mail follows when it is healthy again.'
-        : 'The waiting deliveries are being sent.',
+      : turn.because === 'access_refused'
+        ? 'It is paused. Its deliveries wait until somebody connects it again, in the console or by the API.'
+        : isBad
+          ? 'Its deliveries are retried on the retry schedule. Another mail follows when it is healthy again.'
+          : 'The waiting deliveries are being sent.',
     '',
   ].join('\n');
   return { id, at: Date.parse(at), to, subject: headline, text };

@@ -25,6 +25,7 @@ const GROUPS: readonly Group[] = [
       'first-event',
       'browser-site',
       'server-sdks',
+      'connect-a-service',
       'inbound-webhooks',
       'contracts',
       'tracking-plan',

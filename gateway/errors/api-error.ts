@@ -100,6 +100,8 @@ export function methodNotAllowed(): ApiError {
  * - `not_a_warehouse`: the destination is loaded by nothing.
  * - `disabled`: the destination is disabled or paused.
  * - `no_webhook`: the source of a write key takes no webhooks of this kind.
+ * - `no_service`: destinations of this type are connected with no service.
+ * - `no_public_url`: the operator has not said where browsers reach this server.
  * - `upgrade_pending`: processes of an older release may still run, and would stop at it.
  */
 type ConflictCode =
@@ -113,6 +115,8 @@ type ConflictCode =
   | 'unknown_origin'
   | 'not_a_warehouse'
   | 'disabled'
+  | 'no_service'
+  | 'no_public_url'
   | 'no_webhook'
   | 'upgrade_pending';
 

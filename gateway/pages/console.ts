@@ -59,9 +59,10 @@ export const consoleRoutes: FastifyPluginAsync<ConsoleOptions & { readonly clock
       development_link: developmentLink !== undefined,
     }),
   );
-  app.get(`${CONSOLE_PATH}signed-in`, hidden, (_request, reply) =>
-    sendPage(reply, 'signed-in.html', callbackPage),
-  );
+  for (const name of ['signed-in', 'connected'])
+    app.get(`${CONSOLE_PATH}${name}`, hidden, (_request, reply) =>
+      sendPage(reply, 'signed-in.html', callbackPage),
+    );
   app.get(CONSOLE_PATH, hidden, (_request, reply) => sendPage(reply, 'index.html', consolePage));
   app.get<{ Params: { '*': string } }>(`${CONSOLE_PATH}*`, hidden, (request, reply) => {
     const path = request.params['*'];
@@ -112,7 +113,7 @@ function consolePage(template: string, issuers: readonly string[]): Page {
   };
 }
 
-/** `signed-in.html`: where an issuer sends the browser back to. It hands its own URL to the console, in a window or frame. */
+/** `signed-in.html`: where an issuer, or the service of a destination, sends the browser back to. It hands its own URL to the console, in a window or frame. */
 function callbackPage(template: string): Page {
   return {
     headers: {

@@ -47,6 +47,8 @@ interface EntityResource<K extends Kind, Body extends TSchema, Made> {
   /** Proposes the entity's replacement. `If-Match` is checked before. */
   replace(request: FastifyRequest, body: Static<Body>, stored: WorkspaceEntities[K]): Promise<void>;
   present(entity: WorkspaceEntities[K], made?: Made): object;
+  /** After the deletion. */
+  deleted?(entity: WorkspaceEntities[K]): Promise<void>;
 }
 
 interface NewEntity<K extends Kind, Made> {
@@ -145,28 +147,33 @@ export function entityRoutes<K extends Kind, Body extends TSchema, Made>(
         params,
         response: { 200: removedAs('deleted') },
       }),
-      async (request) =>
-        deleteEntity(request, dependencies, kind, (request.params as Record<string, string>)[id] ?? ''),
+      async (request) => {
+        const name = (request.params as Record<string, string>)[id] ?? '';
+        return deleteEntity(request, dependencies, kind, name, of.deleted);
+      },
     );
   };
 }
 
 /** Deletes an entity. Idempotent; 409 while an active entity refers to it. */
-async function deleteEntity(
+async function deleteEntity<K extends Kind>(
   request: FastifyRequest,
   dependencies: GatewayDependencies,
-  kind: Kind,
+  kind: K,
   id: string,
+  deleted?: (entity: WorkspaceEntities[K]) => Promise<void>,
 ): Promise<{ id: string; status: 'deleted' }> {
   const removed = { id: id.toLowerCase(), status: 'deleted' } as const;
   if (dependencies.catalog.state.wasDeleted(kind, request.workspace.id, removed.id)) return removed;
   const entity = entityOf(request, dependencies, kind, id);
   checkVersion(request, entity);
-  await propose(request, dependencies, {
+  const proposal = {
     type: `${kind}.deleted`,
     entity: entity.id,
     ...(namesVersion(request) ? { expected_version: entity.version } : {}),
     data: {},
-  });
+  };
+  await propose(request, dependencies, proposal as Proposal);
+  await deleted?.(entity);
   return removed;
 }

@@ -37,6 +37,11 @@ const fields = {
   connection_test: Type.Boolean({
     description: 'Whether the connection test sends a request; without one it is always `ok`.',
   }),
+  service: nullable(
+    Type.String({
+      description: 'The service that its destinations are connected with, by a person; null: none.',
+    }),
+  ),
   warehouse: Type.Boolean({
     description:
       'Whether its destinations are warehouses: events are loaded into tables instead of delivered.',
@@ -150,6 +155,7 @@ function presentType(description: ConnectorDescription): Static<typeof destinati
     secrets: description.secrets,
     max_batch: description.maxBatch,
     connection_test: description.hasTest,
+    service: description.service ?? null,
     warehouse: description.isWarehouse === true,
     presets: description.presets ?? [],
     actions: description.actions ?? [],

@@ -16,6 +16,7 @@ import {
   MIN_CALLS_PER_SECOND,
   mergeHealth,
   newId,
+  PAUSED_BECAUSE,
   PRESENT_STATES,
   presentState,
   sampleLatency,
@@ -51,6 +52,12 @@ import {
   version,
 } from '../resources/schemas.ts';
 import { createDestinationTests, createTrialTurns, destinationTestResult } from './connection-test.ts';
+import {
+  connectionResource,
+  connectionRoutes,
+  presentConnection,
+  revokeTokens,
+} from './destination-connections.ts';
 import { mappingRoutes } from './destination-mappings.ts';
 import { createEventReader, eventFields, previewRoutes } from './destination-previews.ts';
 import { createConfigurator, maskSecrets } from './destination-settings.ts';
@@ -88,7 +95,10 @@ const destinationBody = closed(
     max_concurrency: optional(concurrency),
     rate_limit_per_second: optional(rate),
     paused: optional(
-      Type.Boolean({ description: 'While true deliveries wait, for as long as it takes. Default false.' }),
+      Type.Boolean({
+        description:
+          'While true deliveries wait, for as long as it takes. Default false. One that is not connected with its service stays paused.',
+      }),
     ),
     environments: optional(
       Type.Array(oneOf(ENVIRONMENTS), {
@@ -115,7 +125,15 @@ const trialBody = nullable(
   }),
 );
 
-const pausedBecause = nullable(Type.Object({ reason: oneOf(['gone'], 'It answered 410 Gone.'), at: time }));
+const pausedBecause = nullable(
+  Type.Object({
+    reason: oneOf(
+      PAUSED_BECAUSE,
+      'It answered 410 Gone, it is not connected with an account at its service yet, or the service does not accept the tokens of the account any more. Connecting it ends the last two.',
+    ),
+    at: time,
+  }),
+);
 
 const destinationResource = Type.Object(
   {
@@ -127,6 +145,7 @@ const destinationResource = Type.Object(
     rate_limit_per_second: Type.Union([rate, Type.Null()]),
     paused: Type.Boolean(),
     paused_because: pausedBecause,
+    connection: connectionResource,
     environments: listOf(oneOf(ENVIRONMENTS)),
     alerts: nullable(alertsResource),
     alerts_email_status: emailStatus,
@@ -165,7 +184,7 @@ const destinationLists = catalogList<Destination>()({
 function presentDestination(
   destination: Destination,
   state: CatalogView,
-  secrets: readonly string[],
+  { secrets = [], service }: Partial<Pick<ConnectorDescription, 'secrets' | 'service'>>,
   generated: JsonObject = {},
 ): Static<typeof destinationResource> {
   return {
@@ -179,6 +198,7 @@ function presentDestination(
     rate_limit_per_second: destination.rate_limit_per_second ?? null,
     paused: destination.paused ?? false,
     paused_because: destination.paused_because ?? null,
+    connection: presentConnection(destination, service),
     environments: destination.environments ?? ENVIRONMENTS,
     alerts: destination.alerts ?? null,
     alerts_email_status: statusIn(state, destination.workspace_id, destination.alerts?.email, destination),
@@ -231,6 +251,7 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
           settings: configured.settings,
           ...(isWarehouse && { warehouse: true as const }),
           ...switchesOf(body),
+          ...(description.service !== undefined && waitingToBeConnected()),
           alerts,
           ...confirmationOf(dependencies, addressIn(workspace, alerts)),
         };
@@ -252,17 +273,16 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
             name,
             settings: configurator.replace(description, stored, settings ?? {}),
             ...switchesOf(body),
-            // A pause by the processors keeps its reason until a member resumes the destination.
+            // A pause that has a reason keeps it until a member resumes the destination.
             paused_because: body.paused === true ? (stored.paused_because ?? null) : null,
+            ...(description.service !== undefined && stillWaiting(stored)),
             alerts,
             ...confirmationOf(dependencies, address, stored.alerts?.email, stored),
           },
         });
       },
-      present(destination, generated) {
-        const secrets = connectors.descriptions.get(destination.type)?.secrets ?? [];
-        return presentDestination(destination, catalog.state, secrets, generated);
-      },
+      present,
+      deleted: (destination) => revokeTokens(dependencies, destination),
     }),
   );
 
@@ -287,6 +307,25 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
 
   await app.register(previewRoutes, { dependencies, turns, eventIn });
   await app.register(mappingRoutes, { dependencies, turns });
+  await app.register(connectionRoutes, { dependencies, resource: destinationResource, present });
+
+  function present(destination: Destination, generated?: JsonObject) {
+    const description = connectors.descriptions.get(destination.type) ?? {};
+    return presentDestination(destination, catalog.state, description, generated);
+  }
+
+  function waitingToBeConnected() {
+    return {
+      paused: true,
+      paused_because: { reason: 'not_connected' as const, at: iso(dependencies.clock()) },
+    };
+  }
+
+  /** A destination that is not connected is resumed by connecting it alone. */
+  function stillWaiting({ connection, paused_because }: Destination) {
+    if (connection?.state === 'connected') return {};
+    return { ...waitingToBeConnected(), ...(paused_because == null ? {} : { paused_because }) };
+  }
 
   function switchesOf(body: Static<typeof destinationBody>) {
     return {
@@ -313,7 +352,7 @@ const notice = Type.Object(
     because: nullable(
       oneOf(
         BAD_REASONS,
-        'Why it is bad: its circuit is open, most attempts fail, more deliveries are deferred than made, deliveries wait too long, it answered 410 Gone, or it refuses most requests for their rate.',
+        'Why it is bad: its circuit is open, most attempts fail, more deliveries are deferred than made, deliveries wait too long, it answered 410 Gone, its service does not accept its tokens any more, or it refuses most requests for their rate.',
       ),
     ),
     since: nullable(time),

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import {
   type Catalog,
   type CatalogSource,
@@ -5,6 +6,7 @@ import {
   type Clock,
   type Destination,
   type FactData,
+  isClaimed,
   iso,
   isSealed,
   type KeyRing,
@@ -21,6 +23,7 @@ import {
   hasKeyFile,
   readKeyRing,
   settingOf,
+  tokensOf,
   webhookSecretOf,
 } from '../runtime/wiring/secrets.ts';
 import { openLogAndCatalog, runCommand } from './command.ts';
@@ -88,22 +91,33 @@ interface RotationTools {
   readonly clock: Clock;
 }
 
-/** An entity with secrets. */
+/** An entity with secrets, or the tokens of a destination's connection. */
 interface Holder {
   readonly kind: SecretLocation['kind'];
   readonly entity: Destination | CatalogSource;
+  /** The version that a change of the secrets is for. */
+  readonly version: number;
+  /** A process may be about to store others: they are left alone until it has. */
+  readonly isClaimed?: boolean;
+  /** The same secrets as they are now; undefined where they are gone. */
+  again(state: CatalogView): Holder | undefined;
   readonly secrets: readonly { readonly location: SecretLocation; readonly sealed: Sealed }[];
   /** The change of the entity that replaces its secrets. */
   change(replace: (location: SecretLocation, sealed: Sealed) => Sealed): SecretsChange;
 }
 
 type SecretsChange = {
-  readonly [T in 'destination.updated' | 'source.updated']: { readonly type: T; readonly data: FactData[T] };
-}['destination.updated' | 'source.updated'];
+  readonly [T in 'destination.updated' | 'connection.refreshed' | 'source.updated']: {
+    readonly type: T;
+    readonly data: FactData[T];
+  };
+}['destination.updated' | 'connection.refreshed' | 'source.updated'];
 
 const CATCH_UP_MS = 30_000;
 /** Attempts for one entity. An attempt conflicts only if the entity was changed meanwhile. */
 const MAX_TRIES = 100;
+/** Between attempts for tokens that a process has claimed, ms: all of them are longer than a claim. */
+const CLAIMED_WAIT_MS = 1_500;
 
 /**
  * Seals every secret of the catalog under the first key of the ring, by facts for the version that they were made from: a
@@ -118,10 +132,15 @@ async function rotateSecrets({ catalog, ring, clock }: RotationTools): Promise<R
     throw new SecretsUnreadable(
       `nothing was changed, as some secrets open with no key:\n${faults.join('\n')}`,
     );
-  const resealed = { destination: 0, source: 0 };
-  for (const holder of all) if (await resealOne({ catalog, ring, clock }, holder)) resealed[holder.kind]++;
+  const resealed = { destination: new Set<string>(), source: new Set<string>() };
+  for (const holder of all)
+    if (await resealOne({ catalog, ring, clock }, holder)) resealed[holder.kind].add(holder.entity.id);
   await catalog.catchUp(CATCH_UP_MS);
-  return { resealed, under: secretsByKey(catalog.state) };
+  const { destination, source } = resealed;
+  return {
+    resealed: { destination: destination.size, source: source.size },
+    under: secretsByKey(catalog.state),
+  };
 }
 
 /** The number of secrets sealed under each key. */
@@ -135,18 +154,9 @@ function secretsByKey(state: CatalogView): ReadonlyMap<string, number> {
 function holdersOf(state: CatalogView): readonly Holder[] {
   return [...state.workspaceIds()].flatMap((id) => [
     ...state.entities('destination', id).map(destinationHolder),
+    ...state.entities('destination', id).flatMap(connectionHolder),
     ...state.entities('source', id).map(sourceHolder),
   ]);
-}
-
-/** The entity as it is now; undefined when it was deleted. */
-function current(state: CatalogView, { kind, entity: { workspace_id, id } }: Holder): Holder | undefined {
-  if (kind === 'source') {
-    const source = state.entity('source', workspace_id, id);
-    return source && sourceHolder(source);
-  }
-  const destination = state.entity('destination', workspace_id, id);
-  return destination && destinationHolder(destination);
 }
 
 function destinationHolder(destination: Destination): Holder {
@@ -155,6 +165,11 @@ function destinationHolder(destination: Destination): Holder {
   return {
     kind: 'destination',
     entity: destination,
+    version: destination.version,
+    again(state) {
+      const now = state.destination(destination.id);
+      return now && destinationHolder(now);
+    },
     secrets: settings.flatMap(([name, value]) =>
       isSealed(value) ? [{ location: locationOf(name), sealed: value }] : [],
     ),
@@ -172,12 +187,46 @@ function destinationHolder(destination: Destination): Holder {
   };
 }
 
+/** Tokens change beside the settings, and a refresh must not be overwritten: a change is for the number of changes before. */
+function connectionHolder(destination: Destination): readonly Holder[] {
+  const { id, connection } = destination;
+  if (connection?.tokens === undefined) return [];
+  const { tokens, turns, settings = {}, renewed_at } = connection;
+  const location = tokensOf(id);
+  return [
+    {
+      kind: 'destination',
+      entity: destination,
+      version: turns,
+      isClaimed: isClaimed(connection, Date.now()),
+      again(state) {
+        const now = state.destination(id);
+        return now && connectionHolder(now)[0];
+      },
+      secrets: [{ location, sealed: tokens }],
+      change: (replace) => ({
+        type: 'connection.refreshed',
+        data: {
+          tokens: replace(location, tokens),
+          settings,
+          ...(renewed_at !== undefined && { renewed: true as const }),
+        },
+      }),
+    },
+  ];
+}
+
 function sourceHolder(source: CatalogSource): Holder {
   const { webhook = null } = source;
   const location = webhookSecretOf(source.id);
   return {
     kind: 'source',
     entity: source,
+    version: source.version,
+    again(state) {
+      const now = state.entity('source', source.workspace_id, source.id);
+      return now && sourceHolder(now);
+    },
     secrets: (webhook?.secrets ?? []).map((sealed) => ({ location, sealed })),
     change: (replace) => ({
       type: 'source.updated',
@@ -213,15 +262,19 @@ function faultsOf(
 async function resealOne({ catalog, ring, clock }: RotationTools, holder: Holder): Promise<boolean> {
   const [first] = ring.keys();
   for (let tries = 0; tries < MAX_TRIES; tries++) {
-    const stored = current(catalog.state, holder);
+    const stored = holder.again(catalog.state);
     if (stored === undefined || kidsOf(stored).every((kid) => kid === first)) return false;
+    if (stored.isClaimed === true) {
+      await sleep(CLAIMED_WAIT_MS);
+      continue;
+    }
     const faults = faultsOf(ring, stored);
     if (faults.length > 0) throw new SecretsUnreadable(`a secret opens with no key:\n${faults.join('\n')}`);
     const verdict = await catalog.propose({
       ...stored.change((location, sealed) => resealed(ring, location, sealed)),
       v: 1,
       entity: stored.entity.id,
-      expected_version: stored.entity.version,
+      expected_version: stored.version,
       by: 'operator:secrets',
       from: { address: '', request_id: newId() },
       at: iso(clock()),

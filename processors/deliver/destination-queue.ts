@@ -44,7 +44,7 @@ import {
   type Target,
 } from './destination-request.ts';
 import type { DivertedSubjects, InFlightRegistry } from './diverted-deliveries.ts';
-import { type DestinationReport, type HealthCounts, HealthTally } from './health.ts';
+import { type DestinationReport, type HealthCounts, HealthTally, type PauseReason } from './health.ts';
 import {
   type Attempt,
   afterAttempt,
@@ -81,8 +81,8 @@ export interface SharedByQueues {
   readonly inFlight: InFlightRegistry;
   /** Limits of this process on its requests to a destination, as configured now. */
   limitsOf(id: string): RequestLimits;
-  /** This version of a destination answered 410 Gone. */
-  pauseAfter410(id: string, version: number): void;
+  /** Requests to this version of a destination ended so that it is to be paused. */
+  pause(id: string, version: number, reason: PauseReason): void;
 }
 
 /** How long a delivery may wait for its request to begin. */
@@ -647,7 +647,10 @@ export class DestinationQueue implements QueuePressure {
       if (sent.length > 0) this.#estimate.requestEnded(this.#waitedFor(request), batch.length);
       this.#count(request, results, durationMs, ended);
     }
-    if (has410) this.#shared.pauseAfter410(this.id, target.destination.version);
+    const { version } = target.destination;
+    if (has410) this.#shared.pause(this.id, version, 'gone');
+    if (answered.some((result) => result.outcome === 'retry' && result.disconnected === true))
+      this.#shared.pause(this.id, version, 'access_refused');
     batch.forEach((item, at) => {
       const result = results[at] ?? CONNECTOR_FAILED;
       if (item.request === request)

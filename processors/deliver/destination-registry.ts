@@ -24,6 +24,7 @@ import {
   HealthCounts,
   type HealthIncrement,
   HealthReporter,
+  type PauseReason,
 } from './health.ts';
 import type { Outcome } from './outcome.ts';
 
@@ -143,8 +144,8 @@ export class DestinationRegistry implements SharedByQueues {
     return requestLimits(this.#current(id), this.#defaultLimits, this.#reporter.processesOf(id));
   }
 
-  pauseAfter410(id: string, version: number): void {
-    void this.#alerts.pauseAfter410(id, version);
+  pause(id: string, version: number, reason: PauseReason): void {
+    void this.#alerts.pause(id, version, reason);
   }
 
   /** The health of all destinations, as seen by this process. */

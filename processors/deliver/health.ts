@@ -513,28 +513,28 @@ export class HealthAlerts {
   }
 
   /**
-   * Pauses a destination that answered `410 Gone` and proposes a notice. A pause that the catalog refuses, because another
-   * process made it or the destination was changed meanwhile, is dropped: the next 410 proposes it again. `version` is the
+   * Pauses a destination that answered `410 Gone`, or disconnects one whose tokens are refused, and proposes a notice. A pause that the catalog refuses, because another
+   * process made it or the destination was changed meanwhile, is dropped: the next attempt proposes it again. `version` is the
    * one that answered: settings changed since may point elsewhere. Never rejects.
    */
-  async pauseAfter410(id: string, version: number): Promise<void> {
+  async pause(id: string, version: number, reason: PauseReason): Promise<void> {
     if (this.#pausing.has(id)) return;
     this.#pausing.add(id);
     try {
-      await this.#pause(id, version);
+      await this.#pause(id, version, reason);
     } catch (error) {
       const { logger } = this.#dependencies;
       logger.warn(
-        { destination: id, error: messageOf(error) },
-        'a destination that answered 410 Gone could not be paused; the next round tries again',
+        { destination: id, reason, error: messageOf(error) },
+        'a destination could not be paused; the next attempt tries again',
       );
     } finally {
       this.#pausing.delete(id);
     }
   }
 
-  /** The notice comes first: after a crash in between the next 410 repeats it, so it is not lost. */
-  async #pause(id: string, version: number): Promise<void> {
+  /** The notice comes first: after a crash in between the next attempt repeats it, so it is not lost. */
+  async #pause(id: string, version: number, reason: PauseReason): Promise<void> {
     const { catalog, clock, logger, metrics } = this.#dependencies;
     const destination = catalog.state.destination(id);
     if (destination?.version !== version || destination.paused === true) return;
@@ -543,22 +543,37 @@ export class HealthAlerts {
     const health =
       report && mergeHealth([{ ...report, workspace_id: destination.workspace_id, process: '' }]);
     const paced_until = destination.condition?.paced_until ?? at;
-    const change = { state: 'bad', because: 'gone', since: at, paced_until } as const;
+    const change = { state: 'bad', because: reason, since: at, paced_until } as const;
     const noticed = await catalog.propose(healthChange(destination, change, health, at));
     if (noticed.applied) metrics.count('tributary_destination_health_changes_total', { state: 'bad' });
-    const paused = await catalog.propose({
+    const origin = {
       v: 1,
-      type: 'destination.updated',
       entity: id,
-      expected_version: version,
-      data: { paused: true, paused_because: { reason: 'gone', at } },
       by: 'stage:deliver',
       from: { address: '', request_id: '' },
       at,
-    });
-    if (paused.applied) logger.warn({ destination: id }, 'a destination answered 410 Gone and was paused');
+    } as const;
+    const paused = await catalog.propose(
+      reason === 'gone'
+        ? {
+            ...origin,
+            type: 'destination.updated',
+            expected_version: version,
+            data: { paused: true, paused_because: { reason, at } },
+          }
+        : {
+            ...origin,
+            type: 'destination.disconnected',
+            expected_version: destination.connection?.turns ?? 0,
+            data: { refused: true },
+          },
+    );
+    if (paused.applied) logger.warn({ destination: id, reason }, 'a destination was paused');
   }
 }
+
+/** Why deliveries pause a destination: it answered `410 Gone`, or its service refuses its tokens. */
+export type PauseReason = 'gone' | 'access_refused';
 
 /** The fact that the health of a destination changed. The catalog takes one of several from the same state. */
 function healthChange(

@@ -22,6 +22,7 @@ import {
   measureText,
   type OutputRecord,
   type OverBudget,
+  type PAUSED_BECAUSE,
   type RetrySchedule,
   type RetryStep,
   retryDelays,
@@ -291,7 +292,7 @@ export function postponedWhilePaused(
 ): Outcome {
   const pausedMs = isOverBudget ? Number.POSITIVE_INFINITY : now - Date.parse(updated_at);
   const paused = 'the destination is paused';
-  const reason = paused_because == null ? paused : `${paused}: it answered 410 Gone`;
+  const reason = paused_because == null ? paused : `${paused}: ${WHY_PAUSED[paused_because.reason]}`;
   return asWhilePaused(delivery, reason, schedule, pausedMs, now);
 }
 
@@ -308,6 +309,12 @@ export function postponedOverBudget(
   const reason = `the workspace is over its budget ${budget}`;
   return asWhilePaused(delivery, reason, schedule, Number.POSITIVE_INFINITY, now);
 }
+
+const WHY_PAUSED: Readonly<Record<(typeof PAUSED_BECAUSE)[number], string>> = {
+  gone: 'it answered 410 Gone',
+  not_connected: 'it is not connected with its service',
+  access_refused: 'its service does not accept its tokens any more',
+};
 
 function asWhilePaused(
   delivery: DeliveryEnvelope,

@@ -1,12 +1,11 @@
 import { InMemoryWebStorage, OidcClient, type SigninResponse, WebStorageStateStore } from 'oidc-client-ts';
-import { CALLBACK_CHANNEL } from './callback-channel.ts';
+import { callbackOf, openWindow } from './callback.ts';
 import { claimsOf } from './claims.ts';
 import type { Issuer } from './server-config.ts';
 import type { CredentialSource, Credentials } from './session.ts';
 
 /** Time for an issuer to answer without asking the person, ms. */
 const SILENT_TIMEOUT_MS = 10_000;
-const WINDOW = 'popup,width=520,height=720';
 
 /** The result of a sign-in. */
 interface SignIn {
@@ -36,9 +35,7 @@ export class OidcSignIn {
 
   /** Asks the person in a window. Must be called while a click is handled: browsers block other windows. */
   async inWindow(signal: AbortSignal): Promise<SignIn> {
-    const opened = window.open('about:blank', '_blank', WINDOW);
-    if (opened === null)
-      throw new Error('The browser blocked the window of the sign-in. Allow it, and try again.');
+    const opened = openWindow();
     try {
       const { url, state } = await this.#client.createSigninRequest({});
       const answer = callbackOf(state.id, signal);
@@ -111,21 +108,4 @@ export class OidcSignIn {
       source: { renew: () => this.#renew(), signOut: () => this.#signOutUrl() },
     };
   }
-}
-
-/** The URL that the issuer sends the browser to, once it has answered the request of this state. */
-function callbackOf(state: string, signal: AbortSignal): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const channel = new BroadcastChannel(CALLBACK_CHANNEL);
-    const end = () => channel.close();
-    signal.addEventListener('abort', () => {
-      end();
-      reject(signal.reason);
-    });
-    channel.addEventListener('message', ({ data }: MessageEvent<unknown>) => {
-      if (typeof data !== 'string' || new URL(data).searchParams.get('state') !== state) return;
-      end();
-      resolve(data);
-    });
-  });
 }

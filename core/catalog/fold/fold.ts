@@ -1,4 +1,5 @@
 import { alertConditionAfter } from '../../alerts/alert.ts';
+import { type ConnectionFacts, connectionChange } from '../../delivery/connection.ts';
 import { conditionAfter } from '../../delivery/destination-health.ts';
 import type { WorkspaceEntities, WorkspaceEntityKind } from '../catalog.ts';
 import type { ClientKey, Contract, Rule, Transformation } from '../entities.ts';
@@ -123,6 +124,11 @@ function decide(state: CatalogState, fact: Fact, position: number): ConflictReas
       return removeDestination(state, fact);
     case 'destination.turned':
       return changeDestinationHealth(state, fact);
+    case 'destination.connected':
+    case 'destination.disconnected':
+    case 'connection.claimed':
+    case 'connection.refreshed':
+      return changeConnection(state, fact);
     case 'warehouse_table.created': {
       const { workspace_id, destination_id } = fact.data;
       if (state.entity('destination', workspace_id, destination_id) === undefined) return 'missing';
@@ -383,6 +389,26 @@ export function changeDestinationHealth(
   if (stored === undefined) return 'missing';
   if (expected_version !== undefined && expected_version !== (stored.condition?.turns ?? 0)) return 'version';
   state.put('destination', { ...stored, condition: conditionAfter(stored.condition, data) });
+  return undefined;
+}
+
+/**
+ * A change of the account changes the destination, whose requests are prepared anew. Claims and refreshed tokens keep version
+ * and `updated_at`.
+ */
+function changeConnection(
+  state: CatalogState,
+  fact: Fact & { readonly type: keyof ConnectionFacts },
+): ConflictReason | undefined {
+  const stored = state.destination(fact.entity);
+  if (stored === undefined) return 'missing';
+  const { expected_version: expected, type, at } = fact;
+  if (expected !== undefined && expected !== (stored.connection?.turns ?? 0)) return 'version';
+  const changed = connectionChange(stored, fact);
+  if (changed === undefined) return 'missing';
+  const isOfDestination = type === 'destination.connected' || type === 'destination.disconnected';
+  const kept = isOfDestination ? { version: stored.version + 1, updated_at: at } : {};
+  state.put('destination', { ...stored, ...changed, ...kept });
   return undefined;
 }
 

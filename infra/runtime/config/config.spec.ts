@@ -138,6 +138,11 @@ describe('configuration', () => {
       { TRIBUTARY_SEGMENT_SECRETS: '{"A":1}' },
       'whose members are texts',
     ],
+    [
+      'OAuth clients that are none',
+      { TRIBUTARY_OAUTH_CLIENTS: '{"google":{"id":"a"}}' },
+      'whose members are { ',
+    ],
     ['a key that is none', { TRIBUTARY_DEV_ISSUER_KEY: 'foo' }, 'is no private JWK'],
     [
       'records kept shorter than deliveries are tried',

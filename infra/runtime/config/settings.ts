@@ -1,5 +1,6 @@
 import { createPrivateKey, type JsonWebKey } from 'node:crypto';
 import { resolve } from 'node:path';
+import type { OAuthClients } from '@tributary/connectors';
 import { parseRanges } from '@tributary/connectors/address-ranges';
 import {
   declareTopics,
@@ -72,7 +73,7 @@ export const LIMIT_SETTINGS = {
     'TRIBUTARY_PUBLIC_URL',
     '',
     optional(publicUrl),
-    'Where browsers reach this server, such as https://events.example.com; the configuration of analytics.js names it, and mails with a link that confirms an address, which wait without it. Default: the scheme and host of the request.',
+    'Where browsers reach this server, such as https://events.example.com; the configuration of analytics.js names it, mails with a link that confirms an address, which wait without it, and the address that services send a browser back to. Default: the scheme and host of the request.',
   ),
   hstsMs: setting(
     'TRIBUTARY_HSTS',
@@ -346,6 +347,11 @@ export const SETTINGS = {
     namedTexts,
     'Secrets that vendors give partners, for destinations of the Segment pack that need one: a JSON object by the names of the [reference](segment-destinations.md#secrets-of-partners). These destinations are offered where it is set.',
   ),
+  oauthClients: secret(
+    'TRIBUTARY_OAUTH_CLIENTS',
+    oauthClients,
+    'OAuth 2 clients of this installation at services that destinations are connected with: a JSON object by the names of the [reference](segment-destinations.md#services-that-a-person-signs-in-to), of `{ "id", "secret" }`. These destinations are offered where it is set.',
+  ),
   ...SANDBOX_SETTINGS,
   liveStreams: setting(
     'TRIBUTARY_LIVE_STREAMS',
@@ -465,6 +471,19 @@ function namedTexts(value: string): Readonly<Record<string, string>> {
   if (texts.length === 0 || texts.length < entries.length)
     throw new Error('must be a JSON object whose members are texts');
   return Object.fromEntries(texts);
+}
+
+function oauthClients(value: string): OAuthClients {
+  if (value === '') return {};
+  const read: unknown = orFault('must be a JSON object', () => JSON.parse(value));
+  return Object.fromEntries(
+    Object.entries(Object(read)).map(([name, client]) => {
+      const { id, secret } = Object(client);
+      if (typeof id !== 'string' || typeof secret !== 'string' || id === '' || secret === '')
+        throw new Error('must be a JSON object whose members are { "id": text, "secret": text }');
+      return [name, { id, secret }];
+    }),
+  );
 }
 
 function ranges(value: string): readonly string[] {

@@ -30,6 +30,7 @@ import { buildOf, createSystemView } from '../observability/system-view.ts';
 import { openConfiguredTracing } from '../observability/tracing.ts';
 import { startDeadline, untilAvailable } from '../process/await-engines.ts';
 import { CleanupStack } from '../process/lifecycle.ts';
+import { openAccess } from './access-tokens.ts';
 import { isUpgradePending } from './installation.ts';
 import { openCatalog, openEventLog, readTopics } from './ports/event-log.ts';
 import {
@@ -157,6 +158,9 @@ async function openDependencies(
   );
   cleanup.use(profiles.store);
   const processBoard = await available('process board', () => openProcessBoard(config, logger));
+  const connectors = cleanup.use(openConnectors(config, { logger, metrics }));
+  const secrets = openSecrets(config);
+  const access = cleanup.use(openAccess({ catalog, connectors, secrets, logger }));
   const tracing = await openConfiguredTracing(config, 'gateway', logger);
   if (tracing !== undefined) cleanup.use(tracing);
   return {
@@ -190,10 +194,12 @@ async function openDependencies(
     },
     // For checking and trying transformations: one process suffices. It shares no queue with the stages.
     sandbox: cleanup.use(openSandbox(config, { logger, metrics }, { processes: 1 })),
-    connectors: cleanup.use(openConnectors(config, { logger, metrics })),
+    connectors,
+    grants: connectors.grants,
     contracts: createContractEvaluator(CONTRACTS_BYTES),
     identity: createIdentityVerifier(issuers, () => new Date()),
-    ...openSecrets(config),
+    ...secrets,
+    unseal: access.unseal,
     random: (bytes) => randomBytes(bytes),
     clock,
     logger,

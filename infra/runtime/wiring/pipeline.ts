@@ -27,6 +27,7 @@ import { type EngineHealth, watchedHistory, watchedProfiles } from '../observabi
 import { openConfiguredTracing } from '../observability/tracing.ts';
 import { type StartDeadline, startDeadline, untilAvailable } from '../process/await-engines.ts';
 import type { CleanupStack } from '../process/lifecycle.ts';
+import { openAccess } from './access-tokens.ts';
 import {
   openCatalog,
   openEventLog,
@@ -129,6 +130,9 @@ export async function openPipeline(
   if (tracing !== undefined) cleanup.use(tracing);
   const mailer = await openMailer(config);
   if (mailer !== undefined) cleanup.use(mailer);
+  const local = localPorts(config, { logger, metrics }, cleanup);
+  const { connectors } = local;
+  const access = cleanup.use(openAccess({ catalog, connectors, secrets: openSecrets(config), logger }));
   const dependencies: PipelineDependencies & { readonly log: EventLog } = {
     log,
     budgets,
@@ -143,7 +147,8 @@ export async function openPipeline(
     ...confirmationLinks(config),
     healthBoard: await available('health board', () => openHealthBoard(config, logger)),
     liveTail: await available('live tail', () => openStagesLiveTail(config, { logger, link })),
-    ...localPorts(config, { logger, metrics }, cleanup),
+    ...local,
+    unseal: access.unseal,
     ...(disk && { diskLevel: disk.level }),
     logger,
     metrics,
@@ -194,7 +199,6 @@ function localPorts(config: Config, { logger, metrics }: PipelineTools, cleanup:
     sandbox: sandbox(),
     slowSandbox: sandbox(),
     connectors: cleanup.use(openConnectors(config, { logger, metrics })),
-    unseal: openSecrets(config).unseal,
     clock,
     elapsed: () => performance.now(),
   };

@@ -10,10 +10,12 @@ import {
   type Json,
   type JsonObject,
   type KeyRing,
+  objectIn,
   parseKeyRing,
   SECRET_KEY_BYTES,
   type Sealed,
   type SecretLocation,
+  type ServiceTokens,
   seal,
   signConfirmation,
   unseal,
@@ -32,6 +34,13 @@ export interface Secrets {
   sealWebhookSecret(sourceId: string, secret: string): Sealed;
   /** The secrets of the webhook of a source. Throws if no key opens one of them. */
   webhookSecrets(source: CatalogSource): readonly string[];
+  sealTokens(destinationId: string, tokens: ServiceTokens): Sealed;
+  /** Undefined for a destination that is not connected. Throws if no key opens its tokens. */
+  openTokens(destination: Destination): ServiceTokens | undefined;
+  /** A text about the connection of a destination that only `openBegun` for it reads. */
+  sealBegun(destinationId: string, begun: JsonObject): string;
+  /** Undefined for a text that was not sealed for this destination. */
+  openBegun(destinationId: string, text: string): JsonObject | undefined;
   signConfirmation(claim: ConfirmationClaim): string;
   /** Undefined for a token that no key signed, and for one that has expired. */
   confirmationOf(token: string): ConfirmationClaim | undefined;
@@ -76,6 +85,18 @@ export function openSecrets(config: KeySettings): Secrets {
     sealWebhookSecret: (sourceId, secret) => seal(refresh(), webhookSecretOf(sourceId), secret),
     webhookSecrets: ({ id, webhook }) =>
       (webhook?.secrets ?? []).map((sealed) => String(open(webhookSecretOf(id), sealed))),
+    sealTokens: (destinationId, tokens) => seal(refresh(), tokensOf(destinationId), { ...tokens }),
+    openTokens: ({ id, connection }) =>
+      connection?.tokens === undefined
+        ? undefined
+        : (objectIn(open(tokensOf(id), connection.tokens)) as unknown as ServiceTokens),
+    sealBegun: (destinationId, begun) => seal(refresh(), begunOf(destinationId), begun).$sealed,
+    openBegun(destinationId, text) {
+      const sealed = { $sealed: text };
+      const opened = unseal(ring, begunOf(destinationId), sealed);
+      const again = opened.ok ? opened : unseal(refresh(), begunOf(destinationId), sealed);
+      return again.ok ? objectIn(again.value) : undefined;
+    },
     signConfirmation: (claim) => signConfirmation(refresh(), claim),
     confirmationOf: (token) =>
       verifyConfirmation(ring, token, Date.now()) ?? verifyConfirmation(refresh(), token, Date.now()),
@@ -94,6 +115,15 @@ export function readKeyRing({ secretKeys, devIssuer, dataFolder }: KeySettings):
 /** The location of a setting of a destination. */
 export function settingOf(destinationId: string, name: string): SecretLocation {
   return { kind: 'destination', id: destinationId, path: `/${name}` };
+}
+
+/** The location of the tokens of a destination's connection: no setting has such a name. */
+export function tokensOf(destinationId: string): SecretLocation {
+  return { kind: 'destination', id: destinationId, path: '/connection/tokens' };
+}
+
+function begunOf(destinationId: string): SecretLocation {
+  return { kind: 'destination', id: destinationId, path: '/connection/begun' };
 }
 
 /** The location of all secrets of the webhook of a source, as their places in the list change. */

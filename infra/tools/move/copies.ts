@@ -286,7 +286,11 @@ function unreadable(
         }
       })
       .map(({ name }) => name);
-  return [...failing(destinations, secrets.unseal), ...failing(sources, secrets.webhookSecrets)];
+  const openDestination = (destination: (typeof destinations)[number]) => [
+    secrets.unseal(destination),
+    secrets.openTokens(destination),
+  ];
+  return [...failing(destinations, openDestination), ...failing(sources, secrets.webhookSecrets)];
 }
 
 /** Stages that have not read records which their topic's retention removes. */

@@ -31,7 +31,7 @@ const EXCEPTIONS: readonly (readonly [reason: string, operations: RegExp])[] = [
     /^(send(Track|Identify|Page|Group|Batch)|sdk.*|receiveWebhook)$/,
   ],
   ['they only read', /^search[A-Z]/],
-  ['they try something out and change nothing', /^(infer|try|dryRun|preview)[A-Z]/],
+  ['they try something out and change nothing', /^(infer|try|dryRun|preview|begin)[A-Z]/],
   ['they only load earlier what is loaded anyway', /^loadWarehouse$/],
   ['they only repeat a mail, within a share of mails', /^send(Organization)?ConfirmationLink$/],
 ];
@@ -44,6 +44,8 @@ const BELOW = [
   'discardDelivery',
   'redriveDeliveries',
   'discardDeliveries',
+  'completeConnection',
+  'disconnectDestination',
 ];
 
 const MUTATING = ['post', 'put', 'patch', 'delete'];
@@ -203,4 +205,23 @@ it('300 profile writes of a key are one entry, however many a caller makes, and 
   await sums.close();
   expect(records).toMatchObject([{ name: 'written', by: `key:${keyId}`, calls: 300, changed: 300 }]);
   expect(records[0]?.ids).toHaveLength(20);
+});
+
+it('connecting and disconnecting a destination leave an entry each, without tokens', async () => {
+  const owner = await test.openWorkspace('connects@example.com');
+  const { id } = await owner.ok<{ id: string }>('POST', './destinations', {
+    name: 'Rows',
+    type: 'webhook',
+    settings: { url: 'https://rows.example.com' },
+  });
+  const tokens = test.dependencies.sealTokens(id, { access: 'access-token-1' });
+  const origin = { v: 1, entity: id, by: 'a1', at: '2026-01-01T00:00:00.000Z' } as const;
+  const from = { address: '', request_id: 'connected' };
+  const { catalog } = test.dependencies;
+  await catalog.propose({ ...origin, from, type: 'connection.claimed', data: { id: 'p1' } });
+  await catalog.propose({ ...origin, from, type: 'destination.connected', data: { tokens, settings: {} } });
+  await catalog.propose({ ...origin, from, type: 'destination.disconnected', data: {} });
+  const entries = (await audited()).filter(({ request_id }) => request_id === 'connected');
+  expect(entries.map(({ action }) => action)).toEqual(['connected', 'disconnected']);
+  expect(JSON.stringify(entries)).not.toContain(tokens.$sealed);
 });

@@ -23,6 +23,10 @@ const ELSEWHERE: Readonly<Record<string, number>> = {
   searchFieldChoices: 400,
   searchTypeFieldChoices: 400,
   runDestinationHook: 400,
+  // Need a destination with a service.
+  beginConnection: 409,
+  completeConnection: 409,
+  disconnectDestination: 404, // its destination is deleted by then
   // Need a destination that is a warehouse.
   loadWarehouse: 409,
   listLoads: 409,

@@ -40,6 +40,7 @@ it('a destination shows its generated secret once', async () => {
     rate_limit_per_second: null,
     paused: false,
     paused_because: null,
+    connection: null,
     environments: ['production', 'development'],
     alerts: null,
     alerts_email_status: null,

@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { declareTopics, isSealed, NO_LOGGER, NO_METRICS } from '@tributary/core';
+import { type Catalog, declareTopics, isSealed, NO_LOGGER, NO_METRICS } from '@tributary/core';
 import { openLogCatalog, openSecrets, openSqliteEventLog, readConfig } from '@tributary/infra';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { Dice } from '../../chaos/dice.ts';
@@ -9,6 +9,7 @@ import { ServerProcess } from '../../helpers/server-process.ts';
 import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 
 const DESTINATIONS = 12;
+const TOKENS = { access: 'access-1', refresh: 'refresh-1' };
 const WEBHOOK_SECRETS = ['the new one', 'the one before'];
 const KILLS = process.env.TRIBUTARY_TEST_LONG ? 20 : 2;
 /**
@@ -44,6 +45,12 @@ describe('tributary secrets rotate', () => {
       all.push({ id, headers: JSON.stringify(headers) });
     }
     made = all;
+    await withCatalog(async (catalog, secrets) => {
+      const [first = { id: '' }] = made;
+      const data = { tokens: secrets.sealTokens(first.id, TOKENS), settings: {} };
+      const origin = { by: 'a1', from: { address: '', request_id: '' }, at: '2026-01-01T00:00:00.000Z' };
+      await catalog.propose({ v: 1, type: 'destination.connected', entity: first.id, data, ...origin });
+    });
   });
   afterAll(() => tributary.remove());
 
@@ -57,8 +64,9 @@ describe('tributary secrets rotate', () => {
     return run.output;
   }
 
-  /** The catalog now: the keys in use, and each destination opened with the key ring of the folder. */
-  async function look() {
+  async function withCatalog<T>(
+    work: (catalog: Catalog, secrets: ReturnType<typeof openSecrets>) => Promise<T>,
+  ): Promise<T> {
     const topics = declareTopics({ partitions: 4, retentionMs: 3_600_000, retrySteps: [], dedicated: [] });
     const folder = `${tributary.folder}/log`;
     const log = await openSqliteEventLog({
@@ -73,20 +81,31 @@ describe('tributary secrets rotate', () => {
     const secrets = openSecrets(
       readConfig({ TRIBUTARY_DATA_DIR: tributary.folder, TRIBUTARY_DEV_ISSUER: '1' }),
     );
-    const found = made.map(({ id }) => catalog.state.destination(id));
-    const source = catalog.state.entity('source', tributary.workspaceId, sourceId);
-    const all = [
-      ...found.flatMap((each) => Object.values(each?.settings ?? {})),
-      ...(source?.webhook?.secrets ?? []),
-    ];
-    const kids = new Set(all.flatMap((value) => (isSealed(value) ? [value.$sealed.split('.')[0]] : [])));
-    const webhookSecrets = source && secrets.webhookSecrets(source);
-    const opened = found.map((each) => each && secrets.unseal(each).settings);
-    const names = found.map((each) => each?.name);
-    await catalog.close();
-    await log.close();
-    return { kids: [...kids], opened, names, webhookSecrets };
+    try {
+      return await work(catalog, secrets);
+    } finally {
+      await catalog.close();
+      await log.close();
+    }
   }
+
+  /** The catalog now: the keys in use, and each destination opened with the key ring of the folder. */
+  const look = () =>
+    withCatalog(async (catalog, secrets) => {
+      const found = made.map(({ id }) => catalog.state.destination(id));
+      const source = catalog.state.entity('source', tributary.workspaceId, sourceId);
+      const all = [
+        ...found.flatMap((each) => [...Object.values(each?.settings ?? {}), each?.connection?.tokens]),
+        ...(source?.webhook?.secrets ?? []),
+      ];
+      const kids = new Set(all.flatMap((value) => (isSealed(value) ? [value.$sealed.split('.')[0]] : [])));
+      const webhookSecrets = source && secrets.webhookSecrets(source);
+      const opened = found.map((each) => each && secrets.unseal(each).settings);
+      const names = found.map((each) => each?.name);
+      const [first] = found;
+      const tokens = first && secrets.openTokens(first);
+      return { kids: [...kids], opened, names, webhookSecrets, tokens };
+    });
 
   it('seals every secret under a new key beside a running server, which continues with it', async () => {
     const before = await look();
@@ -102,6 +121,7 @@ describe('tributary secrets rotate', () => {
     expect(after.opened).toEqual(before.opened);
     expect(output).toContain('1 source sealed anew under local-');
     expect(after.webhookSecrets).toEqual(WEBHOOK_SECRETS);
+    expect(after.tokens).toEqual(TOKENS);
     expect(after.opened.map((settings) => JSON.stringify(settings?.headers))).toEqual(
       made.map(({ headers }) => headers),
     );

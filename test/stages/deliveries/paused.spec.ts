@@ -137,3 +137,40 @@ describe('a destination that answered 410 Gone was posted to again and again', (
     expect(set.catalog.state.destination('place')?.paused).toBeFalsy();
   });
 });
+
+describe('a destination whose service refuses its tokens', () => {
+  it('is paused with one alert, its deliveries wait, and go out once it is connected again', async () => {
+    const { run, routed, catalog, world, calls } = await setUpPaused();
+    const data = { tokens: { $sealed: 'k1.a.b' }, settings: {} };
+    catalog.add('destination.connected', 'place', data);
+    const reason = 'not sent: Google answered 400: invalid_grant';
+    world.deliver = () => ({ outcome: 'retry', reason, disconnected: true });
+    const [again] = await run('deliver', [handedOn(routed)]);
+    const destination = () => catalog.state.destination('place');
+    await expect.poll(() => destination()?.paused).toBe(true);
+    expect(catalog.proposed.map(({ type }) => type)).toEqual([
+      'destination.turned',
+      'destination.disconnected',
+    ]);
+    expect(destination()).toMatchObject({
+      paused_because: { reason: 'access_refused' },
+      condition: { because: 'access_refused' },
+      connection: { state: 'disconnected' },
+    });
+    expect(destination()?.connection?.tokens).toBeUndefined();
+    const waiting = await run('deliver.retry', [handedOn(again)]);
+    expect(outcomeIn(waiting[1]?.value)).toMatchObject({
+      status: 'retrying',
+      reason: 'the destination is paused: its service does not accept its tokens any more',
+    });
+
+    world.deliver = ({ id }) => {
+      calls.push(id);
+      return { outcome: 'delivered' };
+    };
+    catalog.add('destination.connected', 'place', data);
+    const [delivered] = await run('deliver.retry', [handedOn(waiting[0])]);
+    expect(outcomeIn(delivered?.value)).toMatchObject({ status: 'delivered' });
+    expect(calls).toHaveLength(1);
+  });
+});

@@ -10,6 +10,7 @@ import { TextLink } from '../../shared/links.tsx';
 import { Page } from '../../shared/page.tsx';
 import { QueryState } from '../../shared/query-state.tsx';
 import { StatusLabel } from '../../shared/status-badge.tsx';
+import { ConnectService } from './connect-service.tsx';
 import { ConnectionTest } from './connection-test.tsx';
 import { DeleteDestination } from './delete-destination.tsx';
 import { DestinationRules } from './destination-rules.tsx';
@@ -80,6 +81,7 @@ function Content({ workspaceId, stored }: Props) {
           All destinations
         </TextLink>
       </Text>
+      <ConnectService workspaceId={workspaceId} destination={destination} />
       <ConnectionTest
         workspaceId={workspaceId}
         destinationId={destination.id}
@@ -156,7 +158,7 @@ function Switches({ workspaceId, stored, isWarehouse }: Props & { readonly isWar
   return (
     <Stack gap="xs" align="flex-end">
       <Group gap="xs">
-        {enabled && (
+        {enabled && destination.connection?.state !== 'disconnected' && (
           <Button
             variant={paused ? 'filled' : 'default'}
             loading={change.isPending}

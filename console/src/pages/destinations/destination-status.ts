@@ -62,6 +62,13 @@ const WAREHOUSE_DETAIL: Readonly<Record<State, string>> = {
   disabled: 'Nothing is loaded until it is enabled. Events wait in the log.',
 };
 
+const WHY_PAUSED: Readonly<Record<NonNullable<DestinationHealth['paused_because']>['reason'], string>> = {
+  gone: 'It answered 410 Gone. Deliveries wait until it is resumed',
+  not_connected: 'It is not connected with its service. Deliveries wait until it is',
+  access_refused:
+    'Its service does not accept its tokens any more. Deliveries wait until it is connected again',
+};
+
 function detailOf(health: DestinationHealth): string {
   const { state, failed_share, retrying, circuit, waiting, under_way, pace_per_second } = health;
   const { delivered_per_second, put_off_per_second, throttled_per_second } = health;
@@ -75,7 +82,7 @@ function detailOf(health: DestinationHealth): string {
     case 'paused':
       return health.paused_because === null
         ? 'Deliveries wait until it is resumed.'
-        : 'It answered 410 Gone. Deliveries wait until it is resumed.';
+        : `${WHY_PAUSED[health.paused_because.reason]}.`;
     case 'no_traffic':
       return 'Nothing was sent to it in the last minutes.';
     case 'failing':

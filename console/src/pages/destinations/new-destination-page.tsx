@@ -12,6 +12,7 @@ import { ButtonLink, TextLink } from '../../shared/links.tsx';
 import { MarkdownText } from '../../shared/markdown-text.tsx';
 import { Page } from '../../shared/page.tsx';
 import { QueryState } from '../../shared/query-state.tsx';
+import { ConnectService } from './connect-service.tsx';
 import { ConnectionTest } from './connection-test.tsx';
 import { DestinationFields } from './destination-fields.tsx';
 import {
@@ -171,6 +172,7 @@ function Created({ workspaceId, destination, type }: CreatedProps) {
             <CopyField value={value} label={`the ${secret}`} block />
           </Alert>
         ))}
+        <ConnectService workspaceId={workspaceId} destination={destination} />
         <ConnectionTest workspaceId={workspaceId} destinationId={id} isWarehouse={isWarehouse} />
         <Stack gap="xs" align="flex-start">
           {isWarehouse && (

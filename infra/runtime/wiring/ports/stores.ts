@@ -360,6 +360,7 @@ export function openConnectors(
   return createConnectors({
     egressAllow: config.egressAllow,
     partnerSecrets: config.partnerSecrets,
+    oauthClients: config.oauthClients,
     dataFolder: config.dataFolder,
     confinement: confinementOf(config),
     timeoutMs: config.deliveryTimeoutMs,

@@ -1,6 +1,7 @@
 import { type ConnectorsOptions, createConnectors } from '@tributary/connectors';
 import {
   type Connector,
+  type ConnectorCatalog,
   type ConnectorDescription,
   type ConnectorDestination,
   type Delivery,
@@ -136,7 +137,7 @@ export const ATTEMPT: DeliveryAttempt = {
 
 export const unhurried = { signal: new AbortController().signal };
 
-export function connectorOf(connectors: ReturnType<typeof createConnectors>, type: string): Connector {
+export function connectorOf(connectors: Pick<ConnectorCatalog, 'connector'>, type: string): Connector {
   const connector = connectors.connector(type);
   if (connector === undefined) throw new Error(`no connector of type ${type}`);
   return connector;
