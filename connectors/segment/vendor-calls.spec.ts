@@ -314,6 +314,19 @@ describe('what only the vendor knows of a mapping', () => {
   }, 120_000);
 });
 
+test('a vendor whose pages do not end gets 50 requests at most', async () => {
+  const folder = 'the-trade-desk-crm';
+  const connector = connect(definitionOf(folder, loadDefinition(folder)));
+  requests.length = 0;
+  answered = { status: 200, body: { Segments: [{ CrmDataId: 'other' }], PagingToken: 'next' } };
+  const target = targetOf({ advertiser_id: 'a', auth_token: 't' });
+  expect(await connector.findAudience?.(target, { external_id: ID, settings: {} }, options)).toMatchObject({
+    outcome: 'refused',
+    reason: expect.stringContaining('no end of pages'),
+  });
+  expect(requests).toHaveLength(50);
+});
+
 /** Settings of audiences that no rule makes of their fields. */
 const AUDIENCES: Readonly<Record<string, JsonObject>> = {
   klaviyo: { listId: '' },
