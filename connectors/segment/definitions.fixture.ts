@@ -16,7 +16,7 @@ const EXCLUDED: Readonly<Record<string, string>> = {
   'google-sheets-dev': 'alias of `google-sheets`, for tests of Segment',
   'memora-internal': 'alias of `memora`, for Segment itself',
   noop: 'sends nothing',
-  zapier: 'needs the hook of the pack that subscribes when a mapping is saved, which is not built',
+  zapier: 'is set up by an app of Zapier through an API of Segment; a `webhook` reaches the URL of a Zap too',
   'segment-profiles': 'part of Segment Profiles: needs a Segment space',
 };
 
