@@ -13,13 +13,16 @@ const SECRET = 'secret-0123456789abcdef';
 const requests: string[] = [];
 let created = 0;
 let answers: 'all' | 'no list' | 'nothing' = 'all';
-const vendor = createServer((request, response) => {
+/** Called before a list is created. */
+let meanwhile: () => Promise<unknown> = async () => undefined;
+const vendor = createServer(async (request, response) => {
   const call = `${request.method} ${request.url?.split('?')[0]}`;
   requests.push(call);
   response.setHeader('content-type', 'application/json');
   if (call.includes('/oauth/token')) return response.end('{"access_token":"t"}');
   if (call.includes('/folder/')) return response.end('{"success":true,"result":[{"id":7}]}');
   if (answers === 'nothing') return response.destroy();
+  if (call.startsWith('POST')) await meanwhile();
   if (call.startsWith('POST') && answers === 'all') created += 1;
   const refused = `{"success":false,"errors":[{"code":"709","message":"no list for ${SECRET}"}]}`;
   return response.end(answers === 'no list' ? refused : `{"success":true,"result":[{"id":${created}}]}`);
@@ -60,6 +63,7 @@ beforeEach(() => {
   requests.length = 0;
   created = 0;
   lists = undefined;
+  meanwhile = async () => undefined;
   asked = 0;
   answers = 'all';
 });
@@ -244,6 +248,18 @@ describe('a hook', () => {
     const statuses = (await Promise.all([run(inputs), run(inputs)])).map(({ status }) => status);
     expect(statuses.sort()).toEqual([200, 409]);
     expect(created).toBe(1);
+  });
+
+  it('keeps its outputs in a destination that was changed meanwhile, and states those of a subscription that is gone', async () => {
+    const { id, run, stored } = await marketo();
+    meanwhile = () => owner.ok('PATCH', `./destinations/${id}`, { name: 'Renamed' });
+    expect(await run(inputs)).toMatchObject({ status: 200, body: { outputs } });
+    expect(await stored()).toEqual({ inputs, outputs });
+    meanwhile = () => owner.ok('PATCH', `./destinations/${id}`, { settings: { subscriptions: [] } });
+    expect(await run({ list_name: 'Others' })).toMatchObject({
+      status: 409,
+      body: { reason: 'version', outputs: { id: '2', name: 'Others' } },
+    });
   });
 
   it('needs a subscription, a hook of its action, inputs that fit into the mapping, and an editor', async () => {
