@@ -268,7 +268,12 @@ describe('a hook', () => {
       status: 400,
       body: { details: [{ path: '/subscription' }] },
     });
-    expect(await run(inputs, { hook: 'onMappingSave' })).toMatchObject({ status: 400 });
+    // A field of the mapping is no hook: its value must stay.
+    for (const hook of ['onMappingSave', 'data'])
+      expect(await run(inputs, { hook })).toMatchObject({
+        status: 400,
+        body: { details: [{ path: '/hook' }] },
+      });
     expect(await run({ list_name: 'x'.repeat(12_000) })).toMatchObject({
       status: 400,
       body: { details: [{ path: '/settings/subscriptions/0/mapping' }] },
