@@ -20,7 +20,7 @@ const EXCLUDED: Readonly<Record<string, string>> = {
   hilo: 'connects to a service whose page for that no document names',
   'memora-internal': 'alias of `memora`, for Segment itself',
   noop: 'sends nothing',
-  zapier: 'needs the hook of the pack that subscribes when a mapping is saved, which is not built',
+  zapier: 'is set up by an app of Zapier through an API of Segment; a `webhook` reaches the URL of a Zap too',
   'segment-profiles': 'part of Segment Profiles: needs a Segment space',
   'webhook-extensible':
     'takes its OAuth 2 server from settings that the pack does not declare; `webhook` sends to own servers',

@@ -1,8 +1,9 @@
 import { readFileSync } from 'node:fs';
+import { readdir, readFile } from 'node:fs/promises';
 import { type CanonicalEvent, type Connector, type JsonObject, NO_METRICS } from '@tributary/core';
 import { afterAll, expect, test } from 'vitest';
 import { createEgressGuard, createNameLookups } from '../egress/guard.ts';
-import { createSegmentConnector, DEFINITIONS, PARTNER_SECRETS } from './connector.ts';
+import { createSegmentConnector, DEFINITIONS, PARTNER_SECRETS, segmentKinds } from './connector.ts';
 import { PackHost } from './pack-process.ts';
 import { EVENTS, readDetails, settingsFor } from './pack-runs.fixture.ts';
 import { describeDestination } from './settings.ts';
@@ -15,6 +16,37 @@ const connectors: Connector[] = [];
 afterAll(() => Promise.all(connectors.map((connector) => connector.close())));
 
 const { signal } = new AbortController();
+
+// Before others: what is known of a kind is kept.
+test('all kinds are described in one process, within its memory, and it ends with the catalog', async () => {
+  const context = { egress: { ...egress }, dataFolder: '/nonexistent', timeoutMs: 60_000, clock: Date.now };
+  const children = () => childrenOf(process.pid);
+  const before = await children();
+  const kinds = segmentKinds(secrets);
+  for (const { prepare } of kinds) await prepare?.(context);
+  const started = (await children()).filter((pid) => !before.includes(pid));
+  expect(started).toHaveLength(1);
+  for (const pid of started) {
+    const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+    expect(Number(/^VmHWM:\s+(\d+) kB$/m.exec(status)?.[1]) / 1_024).toBeLessThan(400);
+  }
+  await kinds[0]?.close?.(context);
+  expect((await children()).filter((pid) => started.includes(pid))).toEqual([]);
+}, 120_000);
+
+/** Processes that this one has started. */
+async function childrenOf(parent: number): Promise<readonly number[]> {
+  const threads = await readdir(`/proc/${parent}/task`);
+  const lists = await Promise.all(
+    threads.map((thread) => readFile(`/proc/${parent}/task/${thread}/children`, 'utf8').catch(() => '')),
+  );
+  return lists.flatMap((list) =>
+    list
+      .split(' ')
+      .filter((pid) => pid !== '')
+      .map(Number),
+  );
+}
 
 test('one workspace with every kind of destination stays in one process, within its memory', async () => {
   const pids = new Set<number | undefined>();

@@ -22,6 +22,8 @@ export function describePack(
         definitions.filter((one) => one.category === category),
       ),
     ),
+    '## People and audiences',
+    `These delete a person at the vendor, by the ids in parentheses: ${definitions.flatMap(deletion).join(', ')}. These create audiences there: ${definitions.flatMap(({ type, hasAudiences }) => (hasAudiences ? [`\`${type}\``] : [])).join(', ')}. What they send is in \`connectors/segment/*.requests.txt\`.`,
     '## Secrets of partners',
     `Some vendors give Segment a secret of its own, which is none of the user. An installation that has such secrets sets them as \`TRIBUTARY_SEGMENT_SECRETS\`, a JSON object by the names that the pack has for them: ${PARTNER_SECRETS.map((name) => `\`${name}\``).join(', ')}. A destination appears when all of its secrets are set.`,
     '## Services that a person signs in to',
@@ -34,6 +36,10 @@ export function describePack(
     '## Not offered',
     ['| folder of the pack | name | reason |', '|---|---|---|', ...rest.map(row)].join('\n'),
   ].join('\n\n')}\n`;
+}
+
+function deletion({ type, deletes }: Definition): readonly string[] {
+  return deletes === undefined ? [] : [`\`${type}\` (${deletes.join(', ')})`];
 }
 
 function row({ destination, name, reason }: { destination: string; name: string; reason: string }): string {

@@ -290,6 +290,34 @@ describe('what only the vendor knows of a mapping', () => {
     answered = { status: 200, body: ANSWER };
   });
 
+  test('is changed by a hook that has outputs, where it can', async () => {
+    const folder = 'linkedin-conversions';
+    const definition = definitionOf(folder, loadDefinition(folder));
+    const hook = {
+      action: 'streamConversion',
+      hook: 'onMappingSave',
+      payload: {},
+      inputs: {
+        adAccountId: 'account',
+        name: 'Tea',
+        conversionType: 'LEAD',
+        attribution_type: 'LAST_TOUCH_BY_CAMPAIGN',
+      },
+    };
+    const run = async (outputs?: JsonObject) => {
+      requests.length = 0;
+      const target = targetOf(settingsFor(definition));
+      await connect(definition).runHook?.(
+        target,
+        outputs === undefined ? hook : { ...hook, outputs },
+        options,
+      );
+      return requests.map((sent) => sent.split('?')[0]?.split(' {')[0]);
+    };
+    expect(await run()).toEqual(['POST api.linkedin.com/rest/conversions']);
+    expect(await run({ id: '7', name: 'Tea' })).toEqual(['POST api.linkedin.com/rest/conversions/7']);
+  });
+
   test('is done by a hook at hosts of the destination', async () => {
     let done = 0;
     for (const { definition, actions } of OFFERED)
@@ -312,6 +340,19 @@ describe('what only the vendor knows of a mapping', () => {
         }
     expect(done).toBeGreaterThan(8);
   }, 120_000);
+});
+
+test('a vendor whose pages do not end gets 50 requests at most', async () => {
+  const folder = 'the-trade-desk-crm';
+  const connector = connect(definitionOf(folder, loadDefinition(folder)));
+  requests.length = 0;
+  answered = { status: 200, body: { Segments: [{ CrmDataId: 'other' }], PagingToken: 'next' } };
+  const target = targetOf({ advertiser_id: 'a', auth_token: 't' });
+  expect(await connector.findAudience?.(target, { external_id: ID, settings: {} }, options)).toMatchObject({
+    outcome: 'refused',
+    reason: expect.stringContaining('no end of pages'),
+  });
+  expect(requests).toHaveLength(50);
 });
 
 /** Settings of audiences that no rule makes of their fields. */

@@ -200,9 +200,10 @@ export const mappingRoutes: FastifyPluginAsyncTypebox<Options> = async (app, { d
       if (pending !== undefined && again !== true) throw conflict('hook_unfinished');
       if (pending === undefined && outputs !== undefined && isDeepStrictEqual(before.inputs, inputs))
         return { outputs, message: null, error: null };
-      await checkRoom(stored, place, { pending: inputs, inputs, outputs: { room: OUTPUTS_ROOM } });
+      const action = String(subscription.action);
+      await check(stored, action, place, { pending: inputs, inputs, outputs: { room: OUTPUTS_ROOM } });
       const target = opened(dependencies, stored);
-      const run = { action: String(subscription.action), hook, inputs, payload: mapping };
+      const run = { action, hook, inputs, payload: mapping };
       return turns.run(request.workspace.id, disconnectSignal(reply), async () => {
         // Of two calls at a time the fold refuses one. While the end of the run is not known, the next call asks the person.
         await write(request, stored, settingsWith(stored, place, { ...before, pending: inputs }));
@@ -247,11 +248,14 @@ export const mappingRoutes: FastifyPluginAsyncTypebox<Options> = async (app, { d
     });
   }
 
-  /** 400 where the mapping would become too large, or takes no such hook. */
-  async function checkRoom(stored: Destination, place: Place, value: JsonObject): Promise<void> {
+  /** 400 where the action has no such hook, and where the mapping would become too large. */
+  async function check(stored: Destination, action: string, place: Place, value: JsonObject): Promise<void> {
     const description = connectors.descriptions.get(stored.type);
     if (description === undefined) throw conflict('unusable');
     await connectors.prepare(stored.type);
+    const { hooks = [] } = description.details?.().actions.find((one) => one.action === action) ?? {};
+    if (!hooks.some(({ hook }) => hook === place.hook))
+      throw invalidRequest({ path: '/hook', message: `is none of the action ${action}` });
     const { settings } = opened(dependencies, stored);
     const mapping = `/settings/subscriptions/${place.at}/mapping`;
     const faults = faultsOf(description, settingsWith({ settings }, place, value)).filter(

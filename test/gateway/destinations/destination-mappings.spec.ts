@@ -1,7 +1,7 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createConnectors } from '@tributary/connectors';
-import { type FieldChoices, NO_LOGGER, NO_METRICS } from '@tributary/core';
+import { type ConnectorCatalog, type FieldChoices, NO_LOGGER, NO_METRICS } from '@tributary/core';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { suiteGateway } from '../suite-gateway.ts';
 
@@ -11,18 +11,21 @@ const SECRET = 'secret-0123456789abcdef';
 
 /** Marketo, whose address is a setting. */
 const requests: string[] = [];
-let lists = 0;
+let created = 0;
 let answers: 'all' | 'no list' | 'nothing' = 'all';
-const vendor = createServer((request, response) => {
+/** Called before a list is created. */
+let meanwhile: () => Promise<unknown> = async () => undefined;
+const vendor = createServer(async (request, response) => {
   const call = `${request.method} ${request.url?.split('?')[0]}`;
   requests.push(call);
   response.setHeader('content-type', 'application/json');
   if (call.includes('/oauth/token')) return response.end('{"access_token":"t"}');
   if (call.includes('/folder/')) return response.end('{"success":true,"result":[{"id":7}]}');
   if (answers === 'nothing') return response.destroy();
-  if (call.startsWith('POST') && answers === 'all') lists += 1;
+  if (call.startsWith('POST')) await meanwhile();
+  if (call.startsWith('POST') && answers === 'all') created += 1;
   const refused = `{"success":false,"errors":[{"code":"709","message":"no list for ${SECRET}"}]}`;
-  return response.end(answers === 'no list' ? refused : `{"success":true,"result":[{"id":${lists}}]}`);
+  return response.end(answers === 'no list' ? refused : `{"success":true,"result":[{"id":${created}}]}`);
 });
 beforeAll(() => new Promise<void>((resolve) => vendor.listen(0, '127.0.0.1', resolve)));
 afterAll(() => new Promise((resolve) => vendor.close(resolve)));
@@ -40,14 +43,27 @@ const connectors = createConnectors({
   },
 });
 afterAll(() => connectors.close());
-const test = await suiteGateway({ dependencies: { connectors } });
+/** In place of the vendor of Emarsys, where a test sets it. */
+let lists: (() => FieldChoices) | undefined;
+const withLists: ConnectorCatalog = {
+  ...connectors,
+  connector(type) {
+    const connector = connectors.connector(type);
+    const made = lists;
+    if (connector === undefined || made === undefined) return connector;
+    return { ...connector, choices: async () => made() };
+  },
+};
+const test = await suiteGateway({ dependencies: { connectors: withLists } });
 const owner = await test.openWorkspace();
 const viewer = await owner.withApiKey('viewer');
 const stranger = await test.openWorkspace('stranger@example.com');
 
 beforeEach(() => {
   requests.length = 0;
-  lists = 0;
+  created = 0;
+  lists = undefined;
+  meanwhile = async () => undefined;
   asked = 0;
   answers = 'all';
 });
@@ -92,6 +108,29 @@ describe('the choices of a dynamic field', () => {
     });
     expect(error?.message).toContain(message);
     expect(asked).toBe(0);
+  });
+
+  it('are kept for a minute by settings and question, of one workspace; errors are not', async () => {
+    let calls = 0;
+    lists = () => ({ choices: [{ value: String(++calls), label: 'List' }] });
+    const ask = (settings: object, query: object = {}, by = owner) =>
+      by.ok<FieldChoices>('POST', './destination-types/segment-emarsys/dynamic-field', {
+        ...contactLists,
+        ...query,
+        settings,
+      });
+    const first = await ask(emarsys);
+    expect(await ask(emarsys)).toEqual(first);
+    expect(calls).toBe(1);
+    await ask({ ...emarsys, api_password: 'another' });
+    await ask(emarsys, { page: '2' });
+    await ask(emarsys, {}, stranger);
+    expect(calls).toBe(4);
+    test.clock.pass(61_000);
+    expect(await ask(emarsys)).not.toEqual(first);
+    lists = () => ({ choices: [], error: { message: `no ${++calls}`, code: '403' } });
+    const query = { page: '3' };
+    expect(await ask(emarsys, query)).not.toEqual(await ask(emarsys, query));
   });
 
   it('need settings of the type, and a type that has such fields', async () => {
@@ -162,10 +201,10 @@ describe('a hook', () => {
     const { id, run, stored } = await marketo();
     expect(await run(inputs)).toMatchObject({ status: 200, body: { outputs, error: null } });
     expect(await stored()).toEqual({ inputs, outputs });
-    expect(lists).toBe(1);
+    expect(created).toBe(1);
     // A repetition, as after an answer that was lost on the way to the browser.
     expect(await run(inputs)).toMatchObject({ status: 200, body: { outputs, error: null } });
-    expect(lists).toBe(1);
+    expect(created).toBe(1);
     const event = { type: 'track', event: 'Tea Poured', user_id: 'ann@example.com' };
     const [shown] = await owner.ok<{ requests: { url: string }[] }[]>(
       'POST',
@@ -199,7 +238,7 @@ describe('a hook', () => {
     expect(await stored()).toEqual({ pending: inputs });
     answers = 'all';
     expect(await run(inputs)).toMatchObject({ status: 409, body: { reason: 'hook_unfinished' } });
-    expect(lists).toBe(0);
+    expect(created).toBe(0);
     expect(await run(inputs, { again: true })).toMatchObject({ body: { outputs } });
     expect(await stored()).toEqual({ inputs, outputs });
   });
@@ -208,7 +247,19 @@ describe('a hook', () => {
     const { run } = await marketo();
     const statuses = (await Promise.all([run(inputs), run(inputs)])).map(({ status }) => status);
     expect(statuses.sort()).toEqual([200, 409]);
-    expect(lists).toBe(1);
+    expect(created).toBe(1);
+  });
+
+  it('keeps its outputs in a destination that was changed meanwhile, and states those of a subscription that is gone', async () => {
+    const { id, run, stored } = await marketo();
+    meanwhile = () => owner.ok('PATCH', `./destinations/${id}`, { name: 'Renamed' });
+    expect(await run(inputs)).toMatchObject({ status: 200, body: { outputs } });
+    expect(await stored()).toEqual({ inputs, outputs });
+    meanwhile = () => owner.ok('PATCH', `./destinations/${id}`, { settings: { subscriptions: [] } });
+    expect(await run({ list_name: 'Others' })).toMatchObject({
+      status: 409,
+      body: { reason: 'version', outputs: { id: '2', name: 'Others' } },
+    });
   });
 
   it('needs a subscription, a hook of its action, inputs that fit into the mapping, and an editor', async () => {
@@ -217,7 +268,12 @@ describe('a hook', () => {
       status: 400,
       body: { details: [{ path: '/subscription' }] },
     });
-    expect(await run(inputs, { hook: 'onMappingSave' })).toMatchObject({ status: 400 });
+    // A field of the mapping is no hook: its value must stay.
+    for (const hook of ['onMappingSave', 'data'])
+      expect(await run(inputs, { hook })).toMatchObject({
+        status: 400,
+        body: { details: [{ path: '/hook' }] },
+      });
     expect(await run({ list_name: 'x'.repeat(12_000) })).toMatchObject({
       status: 400,
       body: { details: [{ path: '/settings/subscriptions/0/mapping' }] },
