@@ -69,14 +69,18 @@ async def undo(token: str) -> None:
     release(token)
 
 
-async def take(token: str, lock: str) -> None:
-    while holders.get(lock, token) != token:
-        holder = holders[lock]
+async def end_idle(token: str) -> None:
+    """Ends the transactions of other sessions that are idle: also a change of a table waits for them."""
+    for holder in set(holders.values()) - {token}:
         other = sessions[holder]
         if not other.turn.locked() and time.monotonic() - other.used_at > IDLE_SECONDS:
             async with other.turn:
                 await undo(holder)
-            continue
+
+
+async def take(token: str, lock: str) -> None:
+    while holders.get(lock, token) != token:
+        await end_idle(token)
         await asyncio.sleep(0.01)
     holders[lock] = token
     sessions[token].locked = lock
@@ -127,6 +131,7 @@ async def query(request: Request) -> JSONResponse:
     session = sessions.setdefault(token, Session())
     async with session.turn:
         session.used_at = time.monotonic()
+        await end_idle(token)
         if removed := re.match(r"remove @(\S+?)/(\S+)$", sql):
             name, path = removed.groups()
             fqname = ".".join(part.strip('"') for part in name.split("."))
