@@ -14,7 +14,7 @@ import { type LoaderDependencies, type LoadGauges, WarehouseLoader } from './loa
 import { LoadRecords } from './records.ts';
 import { LoadTurns } from './turns.ts';
 
-/** Batches that are held in memory at a time: each takes up to 150 MB with its rows. */
+/** Batches that are held in memory at a time: each takes up to 70 MB with its rows. */
 const BATCHES_AT_ONCE = 2;
 /** Bounds on a batch. */
 const BOUNDS = { entries: 10_000, bytes: 8 * 1024 * 1024 };
