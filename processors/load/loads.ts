@@ -14,10 +14,10 @@ import { type LoaderDependencies, type LoadGauges, WarehouseLoader } from './loa
 import { LoadRecords } from './records.ts';
 import { LoadTurns } from './turns.ts';
 
-/** Batches that are held in memory at a time: each takes up to 150 MB with its rows. */
+/** Batches that are held in memory at a time: each takes up to 70 MB with its rows. */
 const BATCHES_AT_ONCE = 2;
 /** Bounds on a batch. */
-const BOUNDS = { entries: 20_000, bytes: 16 * 1024 * 1024 };
+const BOUNDS = { entries: 10_000, bytes: 8 * 1024 * 1024 };
 /** How often it is looked which destinations this process loads, ms. */
 const ROUND_MS = 1_000;
 /** Warehouses with a gauge of their own; the others share one. */

@@ -14,7 +14,7 @@ import { familySeconds, peakResidentMiB } from './usage.ts';
 import type { Took, WarehouseTask, WarehouseTimes } from './warehouse-rows.ts';
 
 /** Events of a batch, and their names: as many as one load takes. */
-const EVENTS = 20_000;
+const EVENTS = 10_000;
 const NAMES = 60;
 
 /** Writes rows and does nothing else. */

@@ -5,12 +5,13 @@ import { socketOf } from '../../postgres/pool.ts';
 /** Characters of a chunk. */
 const CHUNK = 64 * 1_024;
 
-/** Sends the rows of `COPY ... FROM STDIN`, each numbered from 0 in a first column; resolves with their number. */
+/** Sends the rows of `COPY ... FROM STDIN`, each with its number in a first column, which begin with `first`. */
 export async function copyRows(
   client: PoolClient,
   statement: string,
   rows: Iterable<readonly ColumnValue[]>,
-): Promise<number> {
+  first: number,
+): Promise<void> {
   const copy = client.query(new CopyIn(statement));
   const connection = await copy.started;
   const socket = socketOf(client);
@@ -23,7 +24,7 @@ export async function copyRows(
   };
   try {
     for (const row of rows) {
-      chunk += lineOf(count, row);
+      chunk += lineOf(first + count, row);
       count += 1;
       if (chunk.length < CHUNK) continue;
       send();
@@ -39,7 +40,6 @@ export async function copyRows(
   connection.endCopyFrom();
   const copied = await copy.done;
   if (copied !== count) throw new Error(`the server took ${copied} of ${count} rows`);
-  return count;
 }
 
 /** One row of the text format. */

@@ -102,10 +102,10 @@ function widened(column: string, from: ColumnType, to: ColumnType): string {
   return `regexp_replace(${digits}, '000Z$', 'Z')`;
 }
 
-/** A temporary table for rows as text, numbered. */
+/** A temporary table for rows as text, found by their numbers. */
 export function createStaging(staging: string, columns: number): string {
   const texts = Array.from({ length: columns }, (_, at) => `c${at} text`);
-  return `create temporary table ${staging} (${['n integer', ...texts].join(', ')}) on commit drop`;
+  return `create temporary table ${staging} (${['n integer primary key', ...texts].join(', ')}) on commit drop`;
 }
 
 /** Moves staged rows into a table; `which` selects some of them. */

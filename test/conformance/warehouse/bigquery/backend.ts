@@ -174,8 +174,11 @@ export async function runScript(
       new Script(client, dataset, parameters).run(String(query).split(';\n'), endBefore),
     );
   } finally {
-    await client.query('rollback; discard temp');
-    client.release();
+    const isGone = await client.query('rollback; discard temp').then(
+      () => false,
+      () => true,
+    );
+    client.release(isGone);
   }
 }
 
@@ -347,6 +350,9 @@ async function told<T>(work: () => Promise<T>): Promise<T> {
   } catch (error) {
     if (error instanceof BackendError || !(error instanceof Error)) throw error;
     const { code } = error as { readonly code?: unknown };
+    // The server of the test ends, or its connection.
+    if (code === undefined || /^(?:08|57|E)/.test(String(code)))
+      throw new BackendError('backendError', error.message, 503);
     if (code === '40001' || code === '40P01')
       throw new BackendError(
         'invalidQuery',

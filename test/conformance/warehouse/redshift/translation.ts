@@ -64,8 +64,12 @@ function failing(state: string, text: string): string {
 
 const literal = (text: string) => `'${text.replaceAll("'", "''")}'`;
 
-/** Functions of Redshift, for the database. */
+/**
+ * Functions of Redshift, for the database. It compares the rows of a load with those of a table by their hashes, for which PostgreSQL
+ * knows too little of a table that it has just been given.
+ */
 export const FUNCTIONS = `
+  alter database postgres set enable_nestloop = off;
   create or replace function public.json_parse(text) returns json language sql immutable as 'select $1::json';
   create or replace function public.json_serialize(json) returns text language sql immutable as 'select $1::text'`;
 
