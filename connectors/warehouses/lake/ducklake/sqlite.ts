@@ -68,8 +68,8 @@ export class SqliteCatalog implements CatalogDatabase {
     });
   }
 
+  /** A transaction that has not ended is rolled back. */
   async close(): Promise<void> {
-    await this.#turn;
     this.#open?.database.close();
     this.#open = undefined;
   }
@@ -144,6 +144,7 @@ function codeOf(error: unknown): number {
 }
 
 function failureOf(error: unknown): unknown {
+  if (error instanceof WarehouseRefused || error instanceof Unavailable) return error;
   const code = codeOf(error) & PRIMARY;
   const reason = REASONS.get(code);
   if (reason !== undefined) return new Unavailable(reason, { cause: error });
