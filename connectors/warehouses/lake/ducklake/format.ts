@@ -138,7 +138,7 @@ export class DuckLakeFormat implements TableFormat {
     let found = await this.#database.read(find, signal);
     if (found === undefined) {
       // Another process may do the same.
-      await this.#database.transaction((query) => this.#create(query), signal);
+      await this.#database.transaction((query) => this.#create(query, signal), signal);
       found = await this.#database.read(find, signal);
     }
     if (found === undefined) throw new Unavailable('the catalog is made by another process');
@@ -168,7 +168,7 @@ export class DuckLakeFormat implements TableFormat {
     const rolledBack = new Error('rolled back');
     await this.#database
       .transaction(async (query) => {
-        await this.#create(query);
+        await this.#create(query, signal);
         await this.#find(query);
         throw rolledBack;
       }, signal)
@@ -183,10 +183,15 @@ export class DuckLakeFormat implements TableFormat {
   }
 
   /** Makes what is missing of the catalog, and of the tables beside it. */
-  async #create(query: Query): Promise<void> {
+  async #create(query: Query, signal: AbortSignal): Promise<void> {
     const names = await this.#tables(query);
     const { dataPath, isInFolder } = this.#options;
     if (!names.has('ducklake_metadata')) {
+      // Without their catalog they would be removed as orphans.
+      if ((await this.#store.names(SCHEMA, signal)).length > 0)
+        throw new WarehouseRefused(
+          'the lake has files, but no catalog: restore it, or move the files elsewhere',
+        );
       await this.#database.prepare(query);
       await createCatalog(query, this.#database.dialect, dataPath);
     }
@@ -352,6 +357,7 @@ class DuckLakeTransaction implements LakeTransaction {
     return table === undefined ? undefined : schemaOf(table);
   }
 
+  /** Without files that DuckDB took over from elsewhere (`ducklake_add_data_files`). */
   async files(name: string, received?: Received): Promise<readonly DataFile[]> {
     const table = this.begun.catalog.tables.get(name);
     if (table === undefined) return [];
@@ -371,11 +377,11 @@ class DuckLakeTransaction implements LakeTransaction {
          from ducklake_data_file f
          left join ducklake_file_column_stats s on s.data_file_id = f.data_file_id and s.column_id = ?
          left join ducklake_delete_file d on d.data_file_id = f.data_file_id and ${at(snapshot.id, 'd')}
-         where f.table_id = ? and f.path_is_relative = true and ${at(snapshot.id, 'f')} ${overlap}`,
+         where f.table_id = ? and f.path_is_relative = true and f.mapping_id is null and ${at(snapshot.id, 'f')} ${overlap}`,
         [table.columns.get('received_at')?.id ?? -1, table.id, ...bounds],
       );
     });
-    return rows.map((row) => this.#known(table, row));
+    return rows.map((row) => this.#fileOf(table, row));
   }
 
   async *rows(name: string, file: DataFile, selection: Selection = {}): AsyncGenerator<Rows> {
@@ -641,7 +647,7 @@ class DuckLakeTransaction implements LakeTransaction {
         );
   }
 
-  #known(table: Table, row: SqlRow): KnownFile {
+  #fileOf(table: Table, row: SqlRow): KnownFile {
     const path = String(row.path);
     const [from, to] = [timeOf(row.min_value), timeOf(row.max_value)];
     const deletes = row.deletes === null ? undefined : `${table.path}${row.deletes}`;

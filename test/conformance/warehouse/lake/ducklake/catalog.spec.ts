@@ -156,6 +156,19 @@ describe('a DuckLake in a folder', () => {
     expect(await ids('order')).toHaveLength(2);
   });
 
+  it('keeps its files where the catalog is lost, which is told', async () => {
+    const loader = new TestLoader(harness.open());
+    await loader.load([track('Order', { n: 1 })]);
+    await loader.warehouse.close();
+    const catalog = join(harness.folder, 'metadata.sqlite');
+    await rename(catalog, `${catalog}.aside`);
+    const late = harness.open();
+    await expect(late.newest('live', signal)).rejects.toThrow(/no catalog/);
+    await late.close();
+    await rename(`${catalog}.aside`, catalog);
+    expect(await harness.open().newest('live', signal)).toMatchObject({ seq: 1 });
+  });
+
   it('is loaded by one of two processes at a time, each by what the other one left', async () => {
     const loaders = [0, 1, 2].map(() => new TestLoader(harness.open()));
     await loaders[0]?.load([track('Order', { n: 0 })]);

@@ -48,14 +48,17 @@ export async function openDuckLake(extensions: string, catalog: string): Promise
     await query(
       `load '${join(extensions, `duckdb_extension_${name}`, 'extensions', `v${VERSION}`, `${name}.duckdb_extension`)}'`,
     );
-  await query(`attach 'ducklake:${catalog}' as lake`);
-  return {
-    query,
-    async close() {
-      child.kill('SIGKILL');
-      await ended;
-    },
+  const close = async () => {
+    child.kill('SIGKILL');
+    await ended;
   };
+  try {
+    await query(`attach 'ducklake:${catalog}' as lake (create_if_not_exists false)`);
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  return { query, close };
 }
 
 if (process.send !== undefined && process.argv[1] === fileURLToPath(import.meta.url)) {
