@@ -119,8 +119,6 @@ export class BatchLoader {
       if (!refused.has(`${table} ${row}`)) this.refused.push({ table, row, reason: OMITTED });
     }
   }
-  }
-  }
 
   /** See `ProfileRows`. */
   async #applyProfiles({ users, identities, gone }: ProfileRows): Promise<void> {

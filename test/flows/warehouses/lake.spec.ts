@@ -2,6 +2,7 @@ import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { findExtensions, openDuckLake } from '../../conformance/warehouse/lake/ducklake/duckdb.ts';
 import {
   type Judge,
   type JudgedRow,
@@ -18,34 +19,51 @@ const EVENTS = 100;
 /** Names of events. */
 const NAMES = isLong ? 60 : 7;
 
+/** DuckDB reads a DuckLake by an extension, which only the long form has. */
+const extensions = isLong ? findExtensions() : undefined;
+const FORMATS = ['parquet', ...(extensions === undefined ? [] : ['ducklake'])];
+
 interface Load {
   readonly status: string;
   readonly lane: string;
   readonly rows: Readonly<Record<string, number>>;
 }
 
-describe('A lake in a folder', () => {
+describe.each(FORMATS)('A lake in a folder, as %s', (format) => {
   let tributary: Tributary;
-  let judge: Judge;
+  let judging: Promise<Judge> | undefined;
   let destinationId: string;
   let folder: string;
 
   beforeAll(async () => {
-    judge = await openJudge();
     tributary = await startTributary();
-    const body = { name: 'Lake', type: 'lake', settings: { folder: 'flow', load_every: '10s' } };
+    const body = { name: 'Lake', type: 'lake', settings: { format, folder: 'flow', load_every: '10s' } };
     const made = await tributary.owner.post<{ id: string; workspace_id: string }>('./destinations', body);
     destinationId = made.id;
     folder = join(tributary.folder, 'lake', made.workspace_id, 'flow');
   });
   afterAll(async () => {
     await tributary.remove();
-    await judge.close();
+    await (await judging?.catch(() => undefined))?.close();
   });
+  const judge = () => {
+    const connection =
+      extensions === undefined || format === 'parquet'
+        ? Promise.resolve(undefined)
+        : openDuckLake(extensions, `sqlite:${folder}/metadata.sqlite`);
+    judging ??= connection.then(openJudge);
+    // There is no catalog before the first load.
+    judging.catch(() => {
+      judging = undefined;
+    });
+    return judging;
+  };
+  const relation = (table: string) =>
+    format === 'parquet' ? parquetTable(folder, table) : `lake."${table}"`;
 
   const load = () => tributary.owner.post(`./destinations/${destinationId}/load`);
   const loads = () => tributary.owner.get<readonly Load[]>(`./warehouse/${destinationId}/loads?limit=1000`);
-  const ids = async (table: string) => (await judge.rows(parquetTable(folder, table))).map(({ id }) => id);
+  const ids = async (table: string) => (await (await judge()).rows(relation(table))).map(({ id }) => id);
   /** A query fails where a file is replaced between its list and its reading. */
   const count = () =>
     ids('tracks').then(
@@ -97,7 +115,7 @@ describe('A lake in a folder', () => {
     expect([tracks.length, new Set(tracks).size]).toEqual([accepted, accepted]);
     for (const [table, rows] of expected)
       expect(
-        await judge.differences(parquetTable(folder, table), ['id', 'k', 'price', 'late'], rows),
+        await (await judge()).differences(relation(table), ['id', 'k', 'price', 'late'], rows),
         table,
       ).toEqual({ missing: [], surplus: [] });
   }, 1_200_000);
@@ -106,8 +124,10 @@ describe('A lake in a folder', () => {
     const rule = { name: 'All', destination_id: destinationId, environments: ['production', 'development'] };
     const { id } = await tributary.owner.post<{ id: string }>('./event-forwarding-rules', rule);
     const before = (await ids('tracks')).sort();
-    const files = await readdir(join(folder, 'tracks'), { recursive: true });
-    await rm(join(folder, 'tracks', files.find((name) => name.endsWith('.parquet')) ?? ''));
+    if (format === 'parquet') {
+      const files = await readdir(join(folder, 'tracks'), { recursive: true });
+      await rm(join(folder, 'tracks', files.find((name) => name.endsWith('.parquet')) ?? ''));
+    } else await (await judge()).query("delete from lake.tracks where id like '%7'");
     const since = new Date(Date.now() - 3_600_000).toISOString();
     const replay = await tributary.owner.post<{ id: string }>('./replays', { since, rule_id: id });
     const state = () => tributary.owner.get<{ status: string }>(`./replays/${replay.id}`);

@@ -25,6 +25,8 @@ export interface CatalogDatabase {
   readonly dialect: Dialect;
   /** Makes the place of the tables. */
   prepare(query: Query): Promise<void>;
+  /** Runs statements that change nothing. */
+  read<T>(work: (query: Query) => Promise<T>, signal: AbortSignal): Promise<T>;
   /**
    * Runs statements in a transaction of their own, and commits it. Undefined where a key was there, which another transaction made:
    * then it is rolled back, as where `work` rejects.

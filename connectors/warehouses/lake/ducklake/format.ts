@@ -134,36 +134,26 @@ export class DuckLakeFormat implements TableFormat {
   }
 
   async begin(signal: AbortSignal): Promise<DuckLakeTransaction> {
-    const begun = await this.#transaction(async (query) => {
-      const names = await this.#tables(query);
-      if (!names.has('ducklake_metadata')) {
-        await this.#database.prepare(query);
-        await createCatalog(query, this.#database.dialect, this.#options.dataPath);
-      }
-      if (!names.has(LEDGER)) await createLedger(query);
-      const { snapshot, key, schemaId } = await this.#newest(query);
-      const catalog =
-        this.#known?.key === key ? this.#known.catalog : await readCatalog(query, snapshot.id, schemaId);
-      this.#known = { key, catalog };
-      return { snapshot, catalog, names };
-    }, signal);
-    return new DuckLakeTransaction(this.#store, this.#database, {
-      ...begun,
-      destinationId: this.#options.destinationId,
-      signal,
-    });
+    const find = (query: Query) => this.#find(query);
+    let found = await this.#database.read(find, signal);
+    if (found === undefined) {
+      // Another process may do the same.
+      await this.#database.transaction((query) => this.#create(query, signal), signal);
+      found = await this.#database.read(find, signal);
+    }
+    if (found === undefined) throw new Unavailable('the catalog is made by another process');
+    const { destinationId } = this.#options;
+    return new DuckLakeTransaction(this.#store, this.#database, { ...found, destinationId, signal });
   }
 
   async forget(signal: AbortSignal): Promise<void> {
-    await this.#transaction(async (query) => {
-      const { snapshot } = await this.#newest(query);
-      await expire(query, snapshot.id);
-    }, signal);
+    const { snapshot } = (await this.begin(signal)).begun;
+    await this.#database.transaction((query) => expire(query, snapshot.id), signal);
   }
 
   async tidy(now: number, signal: AbortSignal): Promise<void> {
     await this.begin(signal);
-    await tidyFiles(this.#store, (work) => this.#transaction(work, signal), { now, signal });
+    await tidyFiles(this.#store, this.#database, { now, signal });
   }
 
   async test(signal: AbortSignal): Promise<void> {
@@ -172,21 +162,19 @@ export class DuckLakeFormat implements TableFormat {
     const isRead = (await this.#store.read(probe, signal))?.length === 1;
     await this.#store.remove(probe, signal);
     if (!isRead) throw new WarehouseRefused('what was written is not there');
-    const { isInFolder, dataPath } = this.#options;
+    const { isInFolder } = this.#options;
     if (isInFolder && (await this.#store.size(CATALOG_FILE, signal)) === undefined) return;
     // What the test makes of the catalog is rolled back.
     const rolledBack = new Error('rolled back');
-    await this.#transaction(async (query) => {
-      const names = await this.#tables(query);
-      if (names.has('ducklake_metadata')) await this.#newest(query);
-      else {
-        await this.#database.prepare(query);
-        await createCatalog(query, this.#database.dialect, dataPath);
-      }
-      throw rolledBack;
-    }, signal).catch((error: unknown) => {
-      if (error !== rolledBack) throw error;
-    });
+    await this.#database
+      .transaction(async (query) => {
+        await this.#create(query, signal);
+        await this.#find(query);
+        throw rolledBack;
+      }, signal)
+      .catch((error: unknown) => {
+        if (error !== rolledBack) throw error;
+      });
   }
 
   async close(): Promise<void> {
@@ -194,17 +182,44 @@ export class DuckLakeFormat implements TableFormat {
     await this.#store.close();
   }
 
-  async #transaction<T>(work: (query: Query) => Promise<T>, signal: AbortSignal): Promise<T> {
-    const result = await this.#database.transaction(async (query) => ({ of: await work(query) }), signal);
-    if (result === undefined) throw new Unavailable('the catalog is changed by another process');
-    return result.of;
+  /** Makes what is missing of the catalog, and of the tables beside it. */
+  async #create(query: Query, signal: AbortSignal): Promise<void> {
+    const names = await this.#tables(query);
+    const { dataPath, isInFolder } = this.#options;
+    if (!names.has('ducklake_metadata')) {
+      // Without their catalog they would be removed as orphans.
+      if ((await this.#store.names(SCHEMA, signal)).length > 0)
+        throw new WarehouseRefused(
+          'the lake has files, but no catalog: restore it, or move the files elsewhere',
+        );
+      await this.#database.prepare(query);
+      await createCatalog(query, this.#database.dialect, dataPath);
+    }
+    if (!names.has(LEDGER)) await createLedger(query);
+    if (isInFolder)
+      await query("update ducklake_metadata set value = ? where key = 'data_path' and scope is null", [
+        dataPath,
+      ]);
+  }
+
+  /** The newest snapshot of a catalog that is whole and for this lake. */
+  async #find(query: Query) {
+    const names = await this.#tables(query);
+    if (!names.has('ducklake_metadata') || !names.has(LEDGER)) return undefined;
+    const newest = await this.#newest(query);
+    if (newest === undefined) return undefined;
+    const { snapshot, key, schemaId } = newest;
+    const catalog =
+      this.#known?.key === key ? this.#known.catalog : await readCatalog(query, snapshot.id, schemaId);
+    this.#known = { key, catalog };
+    return { snapshot, catalog, names };
   }
 
   async #tables(query: Query): Promise<ReadonlySet<string>> {
     return new Set((await query(this.#database.dialect.tables)).map(({ name }) => String(name)));
   }
 
-  /** The newest snapshot of a catalog that is for this lake. */
+  /** Undefined where the folder of files and catalog was moved. */
   async #newest(query: Query) {
     const rows = await query('select key, value from ducklake_metadata where scope is null');
     const metadata = new Map(rows.map(({ key, value }) => [key, value]));
@@ -212,13 +227,9 @@ export class DuckLakeFormat implements TableFormat {
     if (version !== VERSION)
       throw new WarehouseRefused(`the catalog has version ${version} of DuckLake, not ${VERSION}`);
     if (metadata.get('encrypted') === 'true') throw new WarehouseRefused('the lake is encrypted');
-    const { dataPath, isInFolder } = this.#options;
-    if (metadata.get('data_path') !== dataPath) {
-      if (!isInFolder)
-        throw new WarehouseRefused(`the catalog is that of the files in ${metadata.get('data_path')}`);
-      await query("update ducklake_metadata set value = ? where key = 'data_path' and scope is null", [
-        dataPath,
-      ]);
+    if (metadata.get('data_path') !== this.#options.dataPath) {
+      if (this.#options.isInFolder) return undefined;
+      throw new WarehouseRefused(`the catalog is that of the files in ${metadata.get('data_path')}`);
     }
     const [row] = await query(
       `select snapshot_id, schema_version, next_catalog_id, next_file_id, schema_id, schema_uuid from ducklake_snapshot
@@ -309,7 +320,7 @@ class DuckLakeTransaction implements LakeTransaction {
   readonly signal: AbortSignal;
   readonly #store: LakeStore;
   readonly #database: CatalogDatabase;
-  readonly #begun: Begun;
+  readonly begun: Begun;
   readonly #beganAt = performance.now();
   readonly #writes: FileWrites;
   readonly #files = new Map<string, KnownFile>();
@@ -321,7 +332,7 @@ class DuckLakeTransaction implements LakeTransaction {
     this.signal = begun.signal;
     this.#store = store;
     this.#database = database;
-    this.#begun = begun;
+    this.begun = begun;
     this.#writes = new FileWrites(store);
   }
 
@@ -330,26 +341,27 @@ class DuckLakeTransaction implements LakeTransaction {
       query(
         `select seq, batch, ranges, counts, loaded_at from ${LEDGER} where destination_id = ? and lane = ?
          order by seq desc limit 1`,
-        [this.#begun.destinationId, lane],
+        [this.begun.destinationId, lane],
       ),
     );
     return row === undefined ? undefined : ledgerRow(lane, row);
   }
 
   async tables(): Promise<readonly string[]> {
-    const all = [...this.#begun.catalog.tables].map(([name, table]) => [name, typesOf(table)] as const);
+    const all = [...this.begun.catalog.tables].map(([name, table]) => [name, typesOf(table)] as const);
     return all.filter((table) => table[0] !== VERSIONS && isLoaded(table)).map(([name]) => name);
   }
 
   async schema(name: string): Promise<TableSchema | undefined> {
-    const table = this.#begun.catalog.tables.get(name);
+    const table = this.begun.catalog.tables.get(name);
     return table === undefined ? undefined : schemaOf(table);
   }
 
+  /** Without files that DuckDB took over from elsewhere (`ducklake_add_data_files`). */
   async files(name: string, received?: Received): Promise<readonly DataFile[]> {
-    const table = this.#begun.catalog.tables.get(name);
+    const table = this.begun.catalog.tables.get(name);
     if (table === undefined) return [];
-    const { snapshot } = this.#begun;
+    const { snapshot } = this.begun;
     const { binary } = this.#database.dialect;
     const bounds =
       received === undefined ? [] : [received.from - SLACK_MS, received.to + SLACK_MS].map(timeText);
@@ -365,15 +377,15 @@ class DuckLakeTransaction implements LakeTransaction {
          from ducklake_data_file f
          left join ducklake_file_column_stats s on s.data_file_id = f.data_file_id and s.column_id = ?
          left join ducklake_delete_file d on d.data_file_id = f.data_file_id and ${at(snapshot.id, 'd')}
-         where f.table_id = ? and f.path_is_relative = true and ${at(snapshot.id, 'f')} ${overlap}`,
+         where f.table_id = ? and f.path_is_relative = true and f.mapping_id is null and ${at(snapshot.id, 'f')} ${overlap}`,
         [table.columns.get('received_at')?.id ?? -1, table.id, ...bounds],
       );
     });
-    return rows.map((row) => this.#known(table, row));
+    return rows.map((row) => this.#fileOf(table, row));
   }
 
   async *rows(name: string, file: DataFile, selection: Selection = {}): AsyncGenerator<Rows> {
-    const table = this.#begun.catalog.tables.get(name);
+    const table = this.begun.catalog.tables.get(name);
     const known = this.#files.get(file.name);
     const bytes = await this.#store.read(file.name, this.signal);
     if (table === undefined || bytes === undefined) return;
@@ -388,7 +400,7 @@ class DuckLakeTransaction implements LakeTransaction {
   }
 
   async define(name: string, columns: TableColumns): Promise<TableSchema> {
-    const { catalog, snapshot } = this.#begun;
+    const { catalog, snapshot } = this.begun;
     if (catalog.views.has(name)) throw new WarehouseRefused(`"${name}" is a view: give it another name`);
     const known = catalog.tables.get(name);
     const created = [...this.#defined].filter(([table]) => !catalog.tables.has(table)).length;
@@ -415,7 +427,7 @@ class DuckLakeTransaction implements LakeTransaction {
     { bucket }: Part,
     { bytes, count }: EncodedRows,
   ): Promise<void> {
-    const table = this.#defined.get(name) ?? this.#begun.catalog.tables.get(name);
+    const table = this.#defined.get(name) ?? this.begun.catalog.tables.get(name);
     if (table === undefined) throw new Unavailable(`the table ${name} was removed during the load`);
     for (const { name: of } of replaced) {
       const file = this.#files.get(of);
@@ -428,6 +440,8 @@ class DuckLakeTransaction implements LakeTransaction {
   }
 
   async commit(ledger?: LedgerRow): Promise<boolean> {
+    const isEmpty = this.#added.length + this.#removed.size + this.#defined.size === 0;
+    if (isEmpty && ledger === undefined) return true;
     try {
       await this.#writes.written();
       await this.#store.settle(this.signal);
@@ -437,7 +451,8 @@ class DuckLakeTransaction implements LakeTransaction {
       await this.discard();
       throw error;
     }
-    const isDone = await this.#database.transaction((query) => this.#write(query, ledger), this.signal);
+    const write = (query: Query) => this.#write(query, isEmpty, ledger);
+    const isDone = await this.#database.transaction(write, this.signal);
     if (isDone !== true) await this.discard();
     return isDone === true;
   }
@@ -449,12 +464,12 @@ class DuckLakeTransaction implements LakeTransaction {
   }
 
   /** Writes the change into the catalog; false where it has a newer snapshot, or no longer the files that are replaced. */
-  async #write(query: Query, ledger: LedgerRow | undefined): Promise<boolean> {
-    const { snapshot, catalog } = this.#begun;
+  async #write(query: Query, isEmpty: boolean, ledger: LedgerRow | undefined): Promise<boolean> {
+    const { snapshot, catalog } = this.begun;
     const [newest] = await query('select max(snapshot_id) as id from ducklake_snapshot');
     if (Number(newest?.id) !== snapshot.id || !(await this.#areThere(query))) return false;
     if (ledger !== undefined) await this.#writeLedger(query, ledger);
-    if (this.#added.length + this.#removed.size + this.#defined.size === 0) return true;
+    if (isEmpty) return true;
     const id = snapshot.id + 1;
     const created = [...this.#defined].filter(([name]) => !catalog.tables.has(name));
     const schemaVersion = snapshot.schemaVersion + (this.#defined.size === 0 ? 0 : 1);
@@ -484,7 +499,7 @@ class DuckLakeTransaction implements LakeTransaction {
   }
 
   async #writeLedger(query: Query, { lane, seq, batch, ranges, rows, loadedAt }: LedgerRow): Promise<void> {
-    const { destinationId } = this.#begun;
+    const { destinationId } = this.begun;
     await query(`delete from ${LEDGER} where destination_id = ? and lane = ? and seq <= ?`, [
       destinationId,
       lane,
@@ -499,7 +514,7 @@ class DuckLakeTransaction implements LakeTransaction {
     query: Query,
     { id, schemaVersion }: { readonly id: number; readonly schemaVersion: number },
   ): Promise<void> {
-    const { catalog } = this.#begun;
+    const { catalog } = this.begun;
     for (const [name, table] of this.#defined) {
       const known = catalog.tables.get(name);
       if (known === undefined) {
@@ -572,7 +587,7 @@ class DuckLakeTransaction implements LakeTransaction {
     const tables = new Map<number, Table>();
     for (const { table } of this.#added) tables.set(table.id, table);
     for (const table of this.#removed.values()) tables.set(table.id, table);
-    let fileId = this.#begun.snapshot.nextFileId;
+    let fileId = this.begun.snapshot.nextFileId;
     for (const table of tables.values()) {
       const [stats] = await query(
         'select record_count, next_row_id, file_size_bytes from ducklake_table_stats where table_id = ?',
@@ -621,7 +636,7 @@ class DuckLakeTransaction implements LakeTransaction {
 
   /** Rows in the catalog itself, which only DuckDB moves into files. */
   async #checkInlined(query: Query, name: string, table: Table): Promise<void> {
-    const inlined = [...this.#begun.names].filter(
+    const inlined = [...this.begun.names].filter(
       (one) =>
         one.startsWith(`ducklake_inlined_data_${table.id}_`) || one === `ducklake_inlined_delete_${table.id}`,
     );
@@ -632,7 +647,7 @@ class DuckLakeTransaction implements LakeTransaction {
         );
   }
 
-  #known(table: Table, row: SqlRow): KnownFile {
+  #fileOf(table: Table, row: SqlRow): KnownFile {
     const path = String(row.path);
     const [from, to] = [timeOf(row.min_value), timeOf(row.max_value)];
     const deletes = row.deletes === null ? undefined : `${table.path}${row.deletes}`;
@@ -660,13 +675,8 @@ class DuckLakeTransaction implements LakeTransaction {
     return deleted;
   }
 
-  async #read<T>(work: (query: Query) => Promise<T>): Promise<T> {
-    const result = await this.#database.transaction(
-      async (query) => ({ of: await work(query) }),
-      this.signal,
-    );
-    if (result === undefined) throw new Unavailable('the catalog is changed by another process');
-    return result.of;
+  #read<T>(work: (query: Query) => Promise<T>): Promise<T> {
+    return this.#database.read(work, this.signal);
   }
 }
 

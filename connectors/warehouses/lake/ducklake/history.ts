@@ -1,5 +1,5 @@
 import type { LakeStore } from '../store.ts';
-import type { Query, SqlRow } from './database.ts';
+import type { CatalogDatabase, Query, SqlRow } from './database.ts';
 import { isOwn } from './format.ts';
 import { forIds, insert, integer, SCHEMA, TRUE, timeOf, timeText } from './tables.ts';
 
@@ -21,6 +21,9 @@ function paths(table: 'ducklake_data_file' | 'ducklake_delete_file'): string {
   const sql = PATHS.replace('FILES', table);
   return table === 'ducklake_data_file' ? sql.replace('f.delete_file_id', 'null as delete_file_id') : sql;
 }
+
+const SCHEDULED = `select data_file_id, path as name, schedule_start from ducklake_files_scheduled_for_deletion
+  where path_is_relative = true`;
 
 /** Makes all snapshots before one unreadable. Files that only they have are scheduled for their removal. */
 export async function expire(query: Query, before: number): Promise<void> {
@@ -59,31 +62,26 @@ export async function expire(query: Query, before: number): Promise<void> {
 /** Removes files that nobody needs, and snapshots that are old or take too much of the disk. */
 export async function tidyFiles(
   store: LakeStore,
-  transaction: <T>(work: (query: Query) => Promise<T>) => Promise<T>,
+  database: CatalogDatabase,
   { now, signal }: { readonly now: number; readonly signal: AbortSignal },
 ): Promise<void> {
-  await transaction(async (query) => expire(query, await oldestKept(query, now)));
-  const scheduled = await transaction((query) =>
-    query(
-      'select data_file_id, path, schedule_start from ducklake_files_scheduled_for_deletion where path_is_relative = true',
-    ),
-  );
+  await database.transaction(async (query) => expire(query, await oldestKept(query, now)), signal);
+  const scheduled = await database.read((query) => query(SCHEDULED), signal);
   const due = scheduled.filter(
     ({ schedule_start }) => (timeOf(schedule_start) ?? now) <= now - REMOVED_AFTER_MS,
   );
-  for (const { path } of due) await store.remove(String(path), signal);
-  await transaction((query) =>
-    forIds(
-      query,
-      due.map(({ data_file_id }) => integer(data_file_id)),
-      'delete from ducklake_files_scheduled_for_deletion where data_file_id in (?)',
-    ),
+  for (const { name } of due) await store.remove(String(name), signal);
+  const ids = due.map(({ data_file_id }) => integer(data_file_id));
+  await database.transaction(
+    (query) =>
+      forIds(query, ids, 'delete from ducklake_files_scheduled_for_deletion where data_file_id in (?)'),
+    signal,
   );
   const written = await store.files(SCHEMA, signal, isOwn);
-  const known = await transaction(async (query) => [
-    ...(await query(paths('ducklake_data_file'))),
-    ...(await query('select path as name from ducklake_files_scheduled_for_deletion')),
-  ]);
+  const known = await database.read(
+    async (query) => [...(await query(paths('ducklake_data_file'))), ...(await query(SCHEDULED))],
+    signal,
+  );
   const names = new Set(known.map(({ name }) => name));
   for (const { name, changedAt } of written)
     if (!names.has(name) && changedAt <= now - ORPHANED_AFTER_MS) await store.remove(name, signal);

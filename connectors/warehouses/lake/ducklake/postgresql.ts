@@ -1,4 +1,5 @@
 import { Unavailable, WarehouseRefused } from '@tributary/core';
+import type { PoolClient } from 'pg';
 import type { DatabaseSettings } from '../../../client/rows.ts';
 import type { EgressGuard } from '../../../egress/guard.ts';
 import { ServerPool } from '../../../postgres/pool.ts';
@@ -54,24 +55,47 @@ export class PostgresqlCatalog implements CatalogDatabase {
     if (found.length === 0) await query(`create schema ${quoted(this.#schema)}`);
   }
 
+  read<T>(work: (query: Query) => Promise<T>, signal: AbortSignal): Promise<T> {
+    return this.#run(signal, async (query) => {
+      const result = await work(query);
+      await query('rollback');
+      return result;
+    });
+  }
+
   async transaction<T>(work: (query: Query) => Promise<T>, signal: AbortSignal): Promise<T | undefined> {
+    try {
+      return await this.#run(signal, async (query, client) => {
+        const result = await work(query);
+        const { command } = await client.query('commit');
+        if (command !== 'COMMIT') throw new Unavailable('the server rolled the change back');
+        return result;
+      });
+    } catch (error) {
+      if (error instanceof Unavailable && sqlStateOf(error.cause) === KEY_IS_THERE) return undefined;
+      throw error;
+    }
+  }
+
+  close(): Promise<void> {
+    return this.#pool.close();
+  }
+
+  async #run<T>(signal: AbortSignal, work: (query: Query, client: PoolClient) => Promise<T>): Promise<T> {
     try {
       return await this.#pool.use(async (client) => {
         await client.query(this.#begin);
+        const query: Query = async (sql, values = []) => {
+          let at = 0;
+          const numbered = sql.replaceAll('?', () => `$${++at}`);
+          const { rows } = await client.query<Record<string, unknown>>(numbered, [...values]);
+          return rows;
+        };
         try {
-          const result = await work(async (sql, values = []) => {
-            let at = 0;
-            const numbered = sql.replaceAll('?', () => `$${++at}`);
-            const { rows } = await client.query<Record<string, unknown>>(numbered, [...values]);
-            return rows;
-          });
-          const { command } = await client.query('commit');
-          if (command !== 'COMMIT') throw new Unavailable('the server rolled the change back');
-          return result;
+          return await work(query, client);
         } catch (error) {
           // After any other error the connection is closed.
           if (sqlStateOf(error) !== undefined) await client.query('rollback');
-          if (sqlStateOf(error) === KEY_IS_THERE) return undefined;
           throw error;
         }
       }, signal);
@@ -80,9 +104,5 @@ export class PostgresqlCatalog implements CatalogDatabase {
       if (signal.aborted) throw new Unavailable('stopped', { cause: error });
       throw failureOf(error, this.#pool.lastFailure);
     }
-  }
-
-  close(): Promise<void> {
-    return this.#pool.close();
   }
 }

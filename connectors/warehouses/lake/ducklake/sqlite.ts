@@ -53,22 +53,37 @@ export class SqliteCatalog implements CatalogDatabase {
 
   async prepare(): Promise<void> {}
 
-  transaction<T>(work: (query: Query) => Promise<T>, signal: AbortSignal): Promise<T | undefined> {
-    const result = this.#turn.then(() => this.#run(work, signal));
-    this.#turn = result.catch(() => undefined);
-    return result;
+  read<T>(work: (query: Query) => Promise<T>, signal: AbortSignal): Promise<T> {
+    return this.#inTurn(() => this.#run('begin', work, signal));
   }
 
+  transaction<T>(work: (query: Query) => Promise<T>, signal: AbortSignal): Promise<T | undefined> {
+    return this.#inTurn(async () => {
+      try {
+        return await this.#run('begin immediate', work, signal);
+      } catch (error) {
+        if (error instanceof KeyIsThere) return undefined;
+        throw error;
+      }
+    });
+  }
+
+  /** A transaction that has not ended is rolled back. */
   async close(): Promise<void> {
-    await this.#turn;
     this.#open?.database.close();
     this.#open = undefined;
   }
 
-  async #run<T>(work: (query: Query) => Promise<T>, signal: AbortSignal): Promise<T | undefined> {
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const result = this.#turn.then(work);
+    this.#turn = result.catch(() => undefined);
+    return result;
+  }
+
+  async #run<T>(statement: string, work: (query: Query) => Promise<T>, signal: AbortSignal): Promise<T> {
     try {
       const database = await this.#opened();
-      await begin(database, signal);
+      await begin(database, statement, signal);
       try {
         const result = await work(async (sql, values = []) =>
           database.prepare(sql).all(...(values as readonly SQLInputValue[])),
@@ -77,8 +92,7 @@ export class SqliteCatalog implements CatalogDatabase {
         return result;
       } catch (error) {
         if (database.isTransaction) database.exec('rollback');
-        if (KEY_IS_THERE.has(codeOf(error))) return undefined;
-        throw error;
+        throw KEY_IS_THERE.has(codeOf(error)) ? new KeyIsThere() : error;
       }
     } catch (error) {
       throw failureOf(error);
@@ -96,7 +110,7 @@ export class SqliteCatalog implements CatalogDatabase {
     const database = new DatabaseSync(file, { timeout: 0 });
     try {
       // Readers, as DuckDB with a long query, do not delay a load.
-      database.exec('pragma journal_mode = wal; pragma synchronous = full');
+      database.exec('pragma journal_mode = wal; pragma synchronous = full; pragma secure_delete = on');
       this.#open = { database, inode: (await stat(file)).ino };
       return database;
     } catch (error) {
@@ -106,13 +120,15 @@ export class SqliteCatalog implements CatalogDatabase {
   }
 }
 
+class KeyIsThere extends Error {}
+
 /** A transaction of another process is waited for without blocking this one. */
-async function begin(database: DatabaseSync, signal: AbortSignal): Promise<void> {
+async function begin(database: DatabaseSync, statement: string, signal: AbortSignal): Promise<void> {
   const until = performance.now() + PATIENCE_MS;
   for (;;) {
     if (signal.aborted) throw new Unavailable('stopped');
     try {
-      database.exec('begin immediate');
+      database.exec(statement);
       return;
     } catch (error) {
       if ((codeOf(error) & PRIMARY) !== BUSY || performance.now() >= until) throw error;
@@ -128,6 +144,7 @@ function codeOf(error: unknown): number {
 }
 
 function failureOf(error: unknown): unknown {
+  if (error instanceof WarehouseRefused || error instanceof Unavailable) return error;
   const code = codeOf(error) & PRIMARY;
   const reason = REASONS.get(code);
   if (reason !== undefined) return new Unavailable(reason, { cause: error });

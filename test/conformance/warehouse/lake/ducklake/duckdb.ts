@@ -1,4 +1,4 @@
-import { type ChildProcess, fork } from 'node:child_process';
+import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
@@ -26,7 +26,10 @@ export async function openDuckLake(extensions: string, catalog: string): Promise
     execArgv: ['--disable-warning=ExperimentalWarning'],
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   });
-  const died = once(child, 'exit').then(() => {
+  const ended = new Promise<void>((resolve) => {
+    child.once('exit', () => resolve());
+  });
+  const died = ended.then(() => {
     throw new Error('the process of DuckDB ended');
   });
   died.catch(() => undefined);
@@ -45,14 +48,17 @@ export async function openDuckLake(extensions: string, catalog: string): Promise
     await query(
       `load '${join(extensions, `duckdb_extension_${name}`, 'extensions', `v${VERSION}`, `${name}.duckdb_extension`)}'`,
     );
-  await query(`attach 'ducklake:${catalog}' as lake`);
-  return { query, close: () => ended(child) };
-}
-
-async function ended(child: ChildProcess): Promise<void> {
-  const closed = once(child, 'close');
-  child.disconnect();
-  await closed;
+  const close = async () => {
+    child.kill('SIGKILL');
+    await ended;
+  };
+  try {
+    await query(`attach 'ducklake:${catalog}' as lake (create_if_not_exists false)`);
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  return { query, close };
 }
 
 if (process.send !== undefined && process.argv[1] === fileURLToPath(import.meta.url)) {

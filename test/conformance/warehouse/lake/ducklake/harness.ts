@@ -9,7 +9,7 @@ import { openDuckLake } from './duckdb.ts';
 type Query = (sql: string, ...values: SQLInputValue[]) => Rows;
 
 /** Runs statements in the catalog, as another program does that follows the specification. */
-function inCatalog<T>(folder: string, work: (query: Query) => T): T {
+export function inCatalog<T>(folder: string, work: (query: Query) => T): T {
   const database = new DatabaseSync(join(folder, 'metadata.sqlite'), { timeout: 5_000 });
   try {
     const query: Query = (sql, ...values) => database.prepare(sql).all(...values);
