@@ -4,6 +4,7 @@ import { type BucketSettings, bucketFaults, bucketFields } from '../../s3/settin
 import { createSettingsReader, type SettingsFault, secretNames } from '../../settings.ts';
 import { type LoadSettings, loadFields } from '../settings.ts';
 import { DECIMAL } from './cells.ts';
+import { type CatalogSettings, icebergFaults, icebergFields } from './iceberg/settings.ts';
 
 export const LIMITS: WarehouseLimits = {
   nameLength: 63,
@@ -15,71 +16,6 @@ export const LIMITS: WarehouseLimits = {
   rowValues: undefined,
   batchBytes: 16 * 1_024 * 1_024,
 };
-
-/** Of lakes with the format `iceberg`. */
-const catalogFields = {
-  catalog_url: {
-    type: 'string',
-    title: 'Catalog',
-    description:
-      'Iceberg: where the REST catalog answers, an absolute http or https URL without `/v1`. The name must stand for a public address.',
-    examples: ['https://catalog.example.com/api/catalog'],
-    maxLength: 2_048,
-    pattern: '^[hH][tT][tT][pP][sS]?://[^?#@]+$',
-  },
-  catalog_warehouse: {
-    type: 'string',
-    title: 'Warehouse',
-    description: 'Iceberg: the warehouse, where the catalog has several.',
-    minLength: 1,
-    maxLength: 500,
-  },
-  catalog_token: {
-    type: 'string',
-    title: 'Token',
-    description: 'Iceberg: a bearer token of the catalog. Either this or a client.',
-    writeOnly: true,
-    minLength: 1,
-    maxLength: 8_000,
-    pattern: '^[\\x21-\\x7e]+$',
-  },
-  catalog_client_id: {
-    type: 'string',
-    title: 'Client id',
-    description: 'Iceberg: the client that gets tokens by OAuth 2 (client credentials).',
-    minLength: 1,
-    maxLength: 500,
-  },
-  catalog_client_secret: {
-    type: 'string',
-    title: 'Client secret',
-    description: 'Iceberg: the secret of that client.',
-    writeOnly: true,
-    minLength: 1,
-    maxLength: 2_000,
-  },
-  catalog_oauth_url: {
-    type: 'string',
-    title: 'Token URL',
-    description: 'Iceberg: where that client gets tokens. Default: `v1/oauth/tokens` of the catalog.',
-    maxLength: 2_048,
-    pattern: '^[hH][tT][tT][pP][sS]?://[^#@]+$',
-  },
-  catalog_scope: {
-    type: 'string',
-    title: 'Scope',
-    description: 'Iceberg: the scope of the tokens. Polaris takes `PRINCIPAL_ROLE:ALL`.',
-    maxLength: 1_000,
-    default: 'catalog',
-  },
-  namespace: {
-    type: 'string',
-    title: 'Namespace',
-    description: 'Iceberg: the namespace of the tables, of one level, which is made when it is not there.',
-    pattern: '^[a-z0-9_]{1,63}$',
-    default: 'tributary',
-  },
-} as const satisfies JsonObject;
 
 /** The settings as users write them. */
 const settingsSchema = {
@@ -101,7 +37,7 @@ const settingsSchema = {
       examples: ['lake'],
     },
     ...bucketFields,
-    ...catalogFields,
+    ...icebergFields,
     ...loadFields,
   },
 } as const satisfies JsonObject;
@@ -113,28 +49,11 @@ export type LakeSettings = LoadSettings &
 
 const OF_BUCKETS = ['bucket', 'access_key_id', 'secret_access_key'] as const;
 
-function catalogFaults(settings: JsonObject): readonly SettingsFault[] {
-  const { catalog_url, catalog_oauth_url, catalog_token, catalog_client_id, catalog_client_secret } =
-    settings;
-  if (catalog_url === undefined) return [{ path: '/catalog_url', message: 'Iceberg needs a catalog' }];
-  if (catalog_token !== undefined && catalog_client_id !== undefined)
-    return [{ path: '/catalog_token', message: 'a catalog takes a token or a client, not both' }];
-  if ((catalog_client_id === undefined) !== (catalog_client_secret === undefined))
-    return [{ path: '/catalog_client_secret', message: 'a client has an id and a secret' }];
-  return Object.entries({ catalog_url, catalog_oauth_url }).flatMap(([name, url]) =>
-    typeof url === 'string' && URL.parse(url) === null
-      ? [{ path: `/${name}`, message: 'must be an absolute URL' }]
-      : [],
-  );
-}
-
 /** Checks that JSON Schema cannot express. Paths are JSON pointers below the settings. */
 function settingsFaults(settings: JsonObject): readonly SettingsFault[] {
   const { folder, bucket } = settings;
-  if (settings.format === 'iceberg') {
-    const faults = catalogFaults(settings);
-    if (faults.length > 0) return faults;
-  }
+  const ofCatalog = icebergFaults(settings);
+  if (ofCatalog.length > 0) return ofCatalog;
   if (folder !== undefined && bucket !== undefined)
     return [{ path: '/bucket', message: 'a lake is in a folder or in a bucket, not in both' }];
   if (folder !== undefined) return folderFaults(settings);
@@ -156,6 +75,8 @@ export const description: ConnectorDescription & { readonly isWarehouse: true } 
     'A load is one entry of a log below `_tributary`, created exclusively: a load whose answer was lost, or that a crash cut short, is completed and not repeated. Readers of `<table>/**/*.parquet` see no file that is not whole, and no row twice. A row is known by its `id` and the time at which it was received: one that is there is left out, however often it is loaded.',
     'Types are BOOLEAN, INT64, DECIMAL(38, 18), DOUBLE, TIMESTAMP (microseconds, UTC) and STRING, in which JSON is its text. Before a column becomes wider its files are written anew, so that a column has one type; in a table of more than 2 GiB it stays as it is, and values that it does not hold are in `_unmapped` and `discards`. Readers must unite columns by name, because columns are added (`union_by_name`).',
     'Once an hour small files whose rows were received more than six hours ago are merged: in this moment readers may miss them. A lake in a folder belongs to the machine that loads it: on a cluster use a bucket. A bucket must know `If-None-Match` on writes, which the connection test checks; the key needs the rights to list, get, put and delete below the prefix.',
+    'With the format `iceberg` these tables are tables of Apache Iceberg, format version 2, in a namespace of a REST catalog: Spark, Trino, Snowflake, DuckDB and others find them there by name. The files are below the folder or prefix, written with the key of the settings: keys that a catalog vends are not used, nor requests signed as AWS does (SigV4). A load is one commit for each table, on the condition of the snapshot that it read, also beside compactions of other programs; a commit whose answer was lost is looked for and not made twice. Its row of the ledger, a property of `_tributary_loads`, is committed last. Snapshots stay for an hour, or as long as the table property `history.expire.max-snapshot-age-ms` says. A deletion of people removes all earlier snapshots with their files at once.',
+    'Iceberg was run with its own REST catalog 1.10.1, in a folder; its tables were read by pyiceberg 0.12.0 and DuckDB 1.5.5. Polaris, Unity, Glue, Snowflake Open Catalog, Nessie and Lakekeeper were not run.',
     'A full or read-only disk and a service that is unreachable are waited for. Files of other names are left alone. A file that a person removed is not made again: its rows are missing until a backfill loads them.',
   ].join('\n\n'),
   settingsSchema,
@@ -167,15 +88,3 @@ export const description: ConnectorDescription & { readonly isWarehouse: true } 
   isWarehouse: true,
   check: settingsFaults,
 };
-
-/** The settings of a catalog of Iceberg. */
-export interface CatalogSettings {
-  readonly catalog_url: string;
-  readonly catalog_warehouse?: string;
-  readonly catalog_token?: string;
-  readonly catalog_client_id?: string;
-  readonly catalog_client_secret?: string;
-  readonly catalog_oauth_url?: string;
-  readonly catalog_scope: string;
-  readonly namespace: string;
-}

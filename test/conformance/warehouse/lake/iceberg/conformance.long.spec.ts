@@ -5,7 +5,7 @@ import { signal, TestLoader, track } from '../../suite/harness.ts';
 import { profileChange } from '../../suite/profiles.ts';
 import { warehouseConformance } from '../../suite/warehouse.conformance.ts';
 import { icebergHarness } from './harness.ts';
-import { findIceberg, judged, startRealCatalog } from './installed.ts';
+import { findIceberg, judged, startCompaction, startRealCatalog } from './installed.ts';
 
 const EVENTS = 200_000;
 const BATCH = 5_000;
@@ -40,22 +40,16 @@ describe.skipIf(server === undefined && process.env.CI === undefined)("on Iceber
         if (requests % 97 === 0) return method === 'POST' ? 'lost' : 'refused';
         return requests % 89 === 0 && method === 'POST' ? '503' : 'answered';
       });
-      let isDone = false;
-      const compaction = async () => {
-        for (let at = 0; !isDone; at++)
-          await harness.compact(at % 2 === 0 ? 'tracks' : `name_${at % NAMES}`).catch((error: unknown) => {
-            if (!(error instanceof Unavailable)) throw error;
-          });
-      };
-      const compacting = compaction();
+      const compaction = startCompaction(installed, server.catalog, harness.namespace);
+      onTestFinished(() => compaction.stop());
       const byTable = new Map<string, number>();
       for (let from = 0, seq = 1; from < EVENTS; from += BATCH, seq++) {
         const events = Array.from({ length: BATCH }, (_, at) => eventOf(from + at));
         for (const { event } of events) byTable.set(String(event), (byTable.get(String(event)) ?? 0) + 1);
         await loadedThroughFaults(harness, events, seq);
       }
-      isDone = true;
-      await compacting;
+      await compaction.stop();
+      expect(compaction.commits()).toBeGreaterThan(0);
       harness.decide(() => 'answered');
       while ((await harness.open().maintain?.(signal)) === true);
       const { counts, differing } = await judged(installed, server.catalog, harness.namespace, harness.judge);
