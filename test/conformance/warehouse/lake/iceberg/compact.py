@@ -4,7 +4,7 @@ import sys
 import time
 
 from pyiceberg.catalog import load_catalog
-from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, ValidationException
 
 url, namespace = sys.argv[1:]
 catalog = load_catalog("tests", type="rest", uri=url)
@@ -14,6 +14,6 @@ while True:
             table = catalog.load_table((namespace, name))
             table.overwrite(table.scan().to_arrow())
             print(name, flush=True)
-        except (CommitFailedException, NoSuchTableError):
+        except (CommitFailedException, NoSuchTableError, ValidationException):
             pass
         time.sleep(0.3)
