@@ -210,7 +210,8 @@ function checkBounds({ row_groups }: FileMetaData): void {
 }
 
 function decompressed(input: Uint8Array, bytes: number): Uint8Array {
-  return zstdDecompressSync(input, { maxOutputLength: Math.min(bytes, MAX_CHUNK_BYTES) });
+  // A page of nulls alone has no bytes, which is no bound that zlib takes.
+  return zstdDecompressSync(input, { maxOutputLength: Math.max(1, Math.min(bytes, MAX_CHUNK_BYTES)) });
 }
 
 /** Raw values are read: the reader would make doubles of decimals, and milliseconds of times. */

@@ -5,6 +5,7 @@ import { type BucketSettings, bucketFaults, bucketFields } from '../../s3/settin
 import { createSettingsReader, type SettingsFault, secretNames } from '../../settings.ts';
 import { type LoadSettings, loadFields } from '../settings.ts';
 import { DECIMAL } from './cells.ts';
+import { type CatalogSettings, icebergFaults, icebergFields } from './iceberg/settings.ts';
 
 export const LIMITS: WarehouseLimits = {
   nameLength: 63,
@@ -28,71 +29,6 @@ const serverCatalogFields: Readonly<Record<string, JsonObject>> = Object.fromEnt
     { ...field, title: `Catalog: ${field.title}` },
   ]),
 );
-
-/** Of lakes with the format `iceberg`. */
-const restCatalogFields = {
-  catalog_url: {
-    type: 'string',
-    title: 'Catalog',
-    description:
-      'Iceberg: where the REST catalog answers, an absolute http or https URL without `/v1`. The name must stand for a public address.',
-    examples: ['https://catalog.example.com/api/catalog'],
-    maxLength: 2_048,
-    pattern: '^[hH][tT][tT][pP][sS]?://[^?#@]+$',
-  },
-  catalog_warehouse: {
-    type: 'string',
-    title: 'Warehouse',
-    description: 'Iceberg: the warehouse, where the catalog has several.',
-    minLength: 1,
-    maxLength: 500,
-  },
-  catalog_token: {
-    type: 'string',
-    title: 'Token',
-    description: 'Iceberg: a bearer token of the catalog. Either this or a client.',
-    writeOnly: true,
-    minLength: 1,
-    maxLength: 8_000,
-    pattern: '^[\\x21-\\x7e]+$',
-  },
-  catalog_client_id: {
-    type: 'string',
-    title: 'Client id',
-    description: 'Iceberg: the client that gets tokens by OAuth 2 (client credentials).',
-    minLength: 1,
-    maxLength: 500,
-  },
-  catalog_client_secret: {
-    type: 'string',
-    title: 'Client secret',
-    description: 'Iceberg: the secret of that client.',
-    writeOnly: true,
-    minLength: 1,
-    maxLength: 2_000,
-  },
-  catalog_oauth_url: {
-    type: 'string',
-    title: 'Token URL',
-    description: 'Iceberg: where that client gets tokens. Default: `v1/oauth/tokens` of the catalog.',
-    maxLength: 2_048,
-    pattern: '^[hH][tT][tT][pP][sS]?://[^#@]+$',
-  },
-  catalog_scope: {
-    type: 'string',
-    title: 'Scope',
-    description: 'Iceberg: the scope of the tokens. Polaris takes `PRINCIPAL_ROLE:ALL`.',
-    maxLength: 1_000,
-    default: 'catalog',
-  },
-  namespace: {
-    type: 'string',
-    title: 'Namespace',
-    description: 'Iceberg: the namespace of the tables, of one level, which is made when it is not there.',
-    pattern: '^[a-z0-9_]{1,63}$',
-    default: 'tributary',
-  },
-} as const satisfies JsonObject;
 
 /** The settings as users write them. */
 const settingsSchema = {
@@ -124,7 +60,7 @@ const settingsSchema = {
       pattern: '^[^\\u0000]+$',
       default: 'public',
     },
-    ...restCatalogFields,
+    ...icebergFields,
     ...loadFields,
   },
 } as const satisfies JsonObject;
@@ -165,25 +101,9 @@ export function catalogOf(settings: LakeSettings): DatabaseSettings | undefined 
   };
 }
 
-function restCatalogFaults(settings: JsonObject): readonly SettingsFault[] {
-  if (settings.format !== 'iceberg') return [];
-  const { catalog_url, catalog_oauth_url, catalog_token, catalog_client_id, catalog_client_secret } =
-    settings;
-  if (catalog_url === undefined) return [{ path: '/catalog_url', message: 'Iceberg needs a catalog' }];
-  if (catalog_token !== undefined && catalog_client_id !== undefined)
-    return [{ path: '/catalog_token', message: 'a catalog takes a token or a client, not both' }];
-  if ((catalog_client_id === undefined) !== (catalog_client_secret === undefined))
-    return [{ path: '/catalog_client_secret', message: 'a client has an id and a secret' }];
-  return Object.entries({ catalog_url, catalog_oauth_url }).flatMap(([name, url]) =>
-    typeof url === 'string' && URL.parse(url) === null
-      ? [{ path: `/${name}`, message: 'must be an absolute URL' }]
-      : [],
-  );
-}
-
 /** Checks that JSON Schema cannot express. Paths are JSON pointers below the settings. */
 function settingsFaults(settings: JsonObject): readonly SettingsFault[] {
-  return [...placeFaults(settings), ...serverCatalogFaults(settings), ...restCatalogFaults(settings)];
+  return [...placeFaults(settings), ...serverCatalogFaults(settings), ...icebergFaults(settings)];
 }
 
 function serverCatalogFaults(settings: JsonObject): readonly SettingsFault[] {
@@ -225,6 +145,8 @@ export const description: ConnectorDescription & { readonly isWarehouse: true } 
     'Types are BOOLEAN, INT64, DECIMAL(38, 18), DOUBLE, TIMESTAMP (microseconds, UTC) and STRING, in which JSON is its text. Before a column becomes wider its files are written anew, so that a column has one type; in a table of more than 2 GiB it stays as it is, and values that it does not hold are in `_unmapped` and `discards`. Readers must unite columns by name, because columns are added (`union_by_name`).',
     'Once an hour small files whose rows were received more than six hours ago are merged: in this moment readers may miss them. A lake in a folder belongs to the machine that loads it: on a cluster use a bucket. A bucket must know `If-None-Match` on writes, which the connection test checks; the key needs the rights to list, get, put and delete below the prefix.',
     'With `format: ducklake` the files of all tables are in a catalog, by the specification 1.0 of DuckLake (DuckDB 1.5): `metadata.sqlite` in the folder, or, with `catalog_host` and the settings beside it, a schema of a PostgreSQL server, which a lake in a bucket needs. A load is one snapshot with its row of the ledger. DuckDB may read and change the lake at the same time; older snapshots are kept for a week, or until they take more of the disk than the tables. Another format is another lake: it begins with the events that the log still has.',
+    'With the format `iceberg` these tables are tables of Apache Iceberg, format version 2, in a namespace of a REST catalog: Spark, Trino, Snowflake, DuckDB and others find them there by name. The files are below the folder or prefix, written with the key of the settings: keys that a catalog vends are not used, nor requests signed as AWS does (SigV4). A load is one commit for each table, on the condition of the snapshot that it read, also beside compactions of other programs; a commit whose answer was lost is looked for and not made twice. Its row of the ledger, a property of `_tributary_loads`, is committed last. Snapshots stay for an hour, or as long as the table property `history.expire.max-snapshot-age-ms` says. A deletion of people removes all earlier snapshots with their files at once.',
+    'Iceberg was run with its own REST catalog 1.10.1, in a folder; its tables were read by pyiceberg 0.12.0 and DuckDB 1.5.5. Polaris, Unity, Glue, Snowflake Open Catalog, Nessie and Lakekeeper were not run.',
     'A full or read-only disk and a service that is unreachable are waited for. Files of other names are left alone. A file that a person removed is not made again: its rows are missing until a backfill loads them.',
   ].join('\n\n'),
   settingsSchema,
@@ -246,15 +168,3 @@ export const description: ConnectorDescription & { readonly isWarehouse: true } 
   isWarehouse: true,
   check: settingsFaults,
 };
-
-/** The settings of a catalog of Iceberg. */
-export interface CatalogSettings {
-  readonly catalog_url: string;
-  readonly catalog_warehouse?: string;
-  readonly catalog_token?: string;
-  readonly catalog_client_id?: string;
-  readonly catalog_client_secret?: string;
-  readonly catalog_oauth_url?: string;
-  readonly catalog_scope: string;
-  readonly namespace: string;
-}

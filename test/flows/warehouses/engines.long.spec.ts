@@ -1,5 +1,4 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Json } from '@tributary/core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { bigqueryHarness } from '../../conformance/warehouse/bigquery/harness.ts';
 import { clickhouseHarness } from '../../conformance/warehouse/clickhouse/harness.ts';
@@ -17,18 +16,12 @@ const BATCHES = 8;
 const EVENTS = 50;
 const NAMES = 3;
 
-/** A warehouse of one engine as destinations name it. */
-type Engine = WarehouseHarness & {
-  readonly kind: string;
-  readonly settings: Readonly<Record<string, Json>>;
-};
-
 const postgres = await postgresServer();
 const clickhouse = await engineOfFile('clickhouse');
 const installed = findFakesnow();
 const snowflake = installed === undefined ? undefined : await startFakesnow(installed);
 
-const ENGINES: readonly (readonly [title: string, create: (() => Promise<Engine>) | undefined])[] = [
+const ENGINES: readonly (readonly [title: string, create: (() => Promise<WarehouseHarness>) | undefined])[] = [
   ['Redshift', postgres && (() => redshiftHarness(postgres))],
   ['BigQuery', postgres && (() => bigqueryHarness(postgres))],
   ['ClickHouse', clickhouse && (() => clickhouseHarness(clickhouse))],
@@ -40,7 +33,7 @@ afterAll(async () => {
 });
 
 describe.each(ENGINES)('A warehouse in the server that stands for %s', (_title, create) => {
-  let engine: Engine;
+  let engine: WarehouseHarness;
   let tributary: Tributary;
   let id: string;
 
@@ -48,8 +41,8 @@ describe.each(ENGINES)('A warehouse in the server that stands for %s', (_title, 
     if (create === undefined) return;
     engine = await create();
     tributary = await startTributary();
-    const { kind, settings } = engine;
-    const body = { name: 'Warehouse', type: kind, settings: { ...settings, load_every: '1m' } };
+    const { type, settings } = engine.destination;
+    const body = { name: 'Warehouse', type, settings: { ...settings, load_every: '1m' } };
     id = (await tributary.owner.post<{ id: string }>('./destinations', body)).id;
   });
   afterAll(async () => {

@@ -3,7 +3,7 @@ import { Agent } from 'undici';
 import { Deadlines } from '../../../client/deadlines.ts';
 import { classifyFailure, type HttpRequest, sendRequest } from '../../../http/client.ts';
 import type { ConnectorContext } from '../../../kind.ts';
-import type { CatalogSettings } from '../settings.ts';
+import type { CatalogSettings } from './settings.ts';
 import { type TableMetadata, tableMetadata } from './table-metadata.ts';
 
 /** Bytes of one answer: the metadata of a table with thousands of snapshots and of columns. */

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import { newId, type Warehouse } from '@tributary/core';
+import { type JsonObject, newId, type Warehouse } from '@tributary/core';
 import S3rver from 's3rver';
 import { createTestConnectors, ENGINE_CONNECTORS, WORKSPACE_ID } from '../../connector/suite/harness.ts';
 import { openJudge, parquetTable } from '../suite/duckdb.ts';
@@ -22,6 +22,8 @@ const BYTES_OF_REQUEST = 300;
 interface BucketOptions {
   readonly knowsConditions?: boolean;
   readonly format?: BucketFormat;
+  /** Further settings of the destination. */
+  readonly more?: JsonObject;
 }
 
 /** The format of a lake in a bucket: its settings, and what DuckDB reads of a table in a copy of the objects. */
@@ -39,7 +41,11 @@ const PLAIN: BucketFormat = {
  * A lake in a bucket of a server in this process, which has no conditional writes: the proxy in front of it answers those, and
  * loses answers. DuckDB reads a copy of the objects.
  */
-export async function bucketHarness({ knowsConditions = true, format = PLAIN }: BucketOptions = {}) {
+export async function bucketHarness({
+  knowsConditions = true,
+  format = PLAIN,
+  more = {},
+}: BucketOptions = {}) {
   const folder = await mkdtemp(join(tmpdir(), 'tributary-s3-lake-'));
   const server = new S3rver({
     port: 0,
@@ -102,6 +108,7 @@ export async function bucketHarness({ knowsConditions = true, format = PLAIN }: 
     access_key_id: KEY,
     secret_access_key: KEY,
     ...format.settings,
+    ...more,
   };
   /** The objects of a table as files of their names. */
   const copied = async (table: string) => {

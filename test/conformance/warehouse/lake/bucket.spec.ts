@@ -6,6 +6,7 @@ import { createTestConnectors, WORKSPACE_ID } from '../../connector/suite/harnes
 import { signal, TestLoader, track } from '../suite/harness.ts';
 import { profileChange } from '../suite/profiles.ts';
 import { bucketHarness } from './bucket-harness.ts';
+import { startFakeCatalog } from './iceberg/fake-catalog.ts';
 
 it('a lake in a bucket has each row once, also after a lost answer, and widens its columns', async () => {
   const harness = await bucketHarness();
@@ -28,6 +29,32 @@ it('a lake in a bucket has each row once, also after a lost answer, and widens i
   expect((await loader.load(more)).result).toMatchObject({ inserted: { order: 0 } });
   expect((await harness.rows('order')).map(({ n }) => n).sort()).toEqual(['1', '2', 'text']);
   expect(await harness.rows('users')).toEqual([expect.objectContaining({ ucid: 'U1', plan: 'free' })]);
+});
+
+it('tables of Iceberg in a bucket have each row once, and lose those of a person', async () => {
+  const catalog = await startFakeCatalog();
+  onTestFinished(() => catalog.close());
+  const more = {
+    format: 'iceberg',
+    catalog_url: catalog.url,
+    catalog_client_id: 'loader',
+    catalog_client_secret: 'its-secret',
+  };
+  const harness = await bucketHarness({ more });
+  onTestFinished(() => harness.close());
+  const loader = new TestLoader(harness.open());
+  expect(await loader.warehouse.test(signal)).toEqual({ ok: true });
+  const events = [track('Order', { n: 1 }, { user_id: 'ann' }), track('Order', { n: 'text' })];
+  for (const event of events) await loader.load([event]);
+  expect((await loader.load(events)).result).toMatchObject({ inserted: { order: 0 } });
+  const people = { user_ids: ['ann'], anonymous_ids: [], ucids: [] };
+  expect(await loader.warehouse.delete(people, signal)).toMatchObject({ order: 1, tracks: 1 });
+  expect((await catalog.table('tributary', 'order'))?.snapshots).toEqual([
+    expect.objectContaining({
+      'manifest-list': expect.stringMatching(/^s3:\/\/customer-lake\/tributary\/tests\/order-/),
+      summary: expect.objectContaining({ 'total-records': '1' }),
+    }),
+  ]);
 });
 
 it('a service without conditional writes is told by the connection test', async () => {

@@ -1,10 +1,10 @@
+import { randomBytes } from 'node:crypto';
 import { access, readdir, readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { newId, Unavailable, WarehouseRefused } from '@tributary/core';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import { emptyFile } from '../../../../../connectors/warehouses/lake/iceberg/metrics.ts';
 import { createTestConnectors, WORKSPACE_ID } from '../../../connector/suite/harness.ts';
 import { signal, TestLoader, track } from '../../suite/harness.ts';
 import { profileChange } from '../../suite/profiles.ts';
@@ -12,7 +12,6 @@ import { startFakeCatalog } from './fake-catalog.ts';
 import { type Fate, type IcebergHarness, icebergHarness } from './harness.ts';
 
 const HOUR_MS = 3_600_000;
-const NOTHING = { columns: new Map() };
 const TIME = '2024-02-29T12:00:01.000Z';
 
 let now = Date.now();
@@ -55,7 +54,7 @@ describe('report 35: a commit whose answer was lost', () => {
     expect(commits).toBeGreaterThan(8);
     expect(await ids('order')).toHaveLength(5);
     const { metadata, files } = (await harness.state('order')) ?? {};
-    expect(metadata?.lastSequence).toBe(5n);
+    expect(metadata?.['last-sequence-number']).toBe(5);
     expect(new Set(files).size).toBe(5);
     expect(await loader.warehouse.newest('live', signal)).toMatchObject({ seq: 5 });
   });
@@ -90,28 +89,42 @@ describe('report 35: a commit whose answer was lost', () => {
 
 it('report 36: two loaders beside a compaction of another program lose and double no row', async () => {
   await new TestLoader(harness.open()).load([track('Order', { n: 0 })]);
-  let isDone = false;
-  const compaction = async () => {
-    let merged = 0;
-    while (!isDone) for (const table of ['order', 'tracks']) merged += Number(await harness.compact(table));
-    return merged;
-  };
-  const compacting = compaction();
+  // Each commit finds that the table has another snapshot with the same rows, nine times of ten.
+  let commits = 0;
+  harness.decide((method, path) => {
+    const table = isCommit(method, path) ? (/[^/]+$/.exec(path)?.[0] ?? '') : '';
+    if (table !== '' && !table.startsWith('_') && commits++ % 10 < 8)
+      catalog.change(harness.namespace, table, rewrittenByOther);
+    return 'answered';
+  });
   const sent: string[] = [];
   const load = async (lane: string) => {
     const loader = new TestLoader(harness.open());
-    for (let batch = 0; batch < 8; batch++) {
-      const events = [track('Order', { n: batch }), track('Order', { n: batch + 0.5 })];
+    for (let batch = 0; batch < 4; batch++) {
+      const events = [track('Order', { n: batch }), track('Order', { n: batch })];
       sent.push(...idsOf(events));
       await loader.loadAtLast(events, { lane });
     }
   };
   await Promise.all([load('one'), load('two')]);
-  isDone = true;
-  expect(await compacting).toBeGreaterThan(3);
-  expect((await ids('order')).length).toBe(33);
+  expect(commits).toBeGreaterThan(60);
+  expect((await ids('order')).length).toBe(17);
   expect((await ids('order')).filter((id) => sent.includes(id))).toEqual([...sent].sort());
 });
+
+/** As a compaction leaves a table: another snapshot, of the same rows. */
+function rewrittenByOther(metadata: Record<string, unknown>): void {
+  const snapshots = metadata.snapshots as Record<string, unknown>[];
+  const current = JSON.stringify(metadata['current-snapshot-id']);
+  const parent = snapshots.find((one) => JSON.stringify(one['snapshot-id']) === current);
+  const id = JSON.rawJSON(String(BigInt.asUintN(62, randomBytes(8).readBigUInt64LE())));
+  const sequence = Number(metadata['last-sequence-number']) + 1;
+  const summary = { operation: 'replace' };
+  snapshots.push({ ...parent, 'snapshot-id': id, 'sequence-number': sequence, summary });
+  metadata['last-sequence-number'] = sequence;
+  metadata['current-snapshot-id'] = id;
+  metadata.refs = { main: { type: 'branch', 'snapshot-id': id } };
+}
 
 describe('maintenance', () => {
   it('merges small files, removes old snapshots and orphans, and keeps what is read', async () => {
@@ -137,19 +150,6 @@ describe('maintenance', () => {
     expect(left.filter((name) => name.startsWith('order-') && name.endsWith('.parquet'))).toHaveLength(1);
     expect(left.filter((name) => name.startsWith('order-') && name.endsWith('.avro'))).toHaveLength(3);
     expect((await loader.load(events)).result).toMatchObject({ inserted: { order: 0 } });
-  });
-
-  it('merges manifests', async () => {
-    await new TestLoader(harness.open()).load([track('Order', { n: 1 })]);
-    for (let at = 0; at < 101; at++) {
-      const transaction = await harness.format.begin(signal);
-      await transaction.replace('order', [], {}, emptyFile((await transaction.schema('order')) ?? NOTHING));
-      expect(await transaction.commit()).toBe(true);
-    }
-    const { manifests = [], files = [] } = (await harness.state('order')) ?? {};
-    expect(manifests.length).toBeLessThan(5);
-    expect(files).toHaveLength(102);
-    expect(await harness.rows('order')).toHaveLength(102);
   });
 });
 

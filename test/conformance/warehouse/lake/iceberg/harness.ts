@@ -4,22 +4,11 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import { NO_METRICS, newId, type Warehouse } from '@tributary/core';
-import { parseRanges } from '../../../../../connectors/egress/address-ranges.ts';
-import { createEgressGuard } from '../../../../../connectors/egress/guard.ts';
-import { FolderStore } from '../../../../../connectors/warehouses/lake/folder-store.ts';
-import { IcebergFormat } from '../../../../../connectors/warehouses/lake/iceberg/format.ts';
-import {
-  type Manifest,
-  readManifest,
-  readManifestList,
-} from '../../../../../connectors/warehouses/lake/iceberg/manifests.ts';
-import { RestCatalog } from '../../../../../connectors/warehouses/lake/iceberg/rest-catalog.ts';
-import { tableMetadata } from '../../../../../connectors/warehouses/lake/iceberg/table-metadata.ts';
-import { rewritten } from '../../../../../connectors/warehouses/lake/rewriting.ts';
+import { type ColumnType, isObject, newId, type Warehouse } from '@tributary/core';
 import { createTestConnectors, ENGINE_CONNECTORS, WORKSPACE_ID } from '../../../connector/suite/harness.ts';
 import { type Judge, openJudge } from '../../suite/duckdb.ts';
-import { signal, type WarehouseHarness } from '../../suite/harness.ts';
+import type { WarehouseHarness } from '../../suite/harness.ts';
+import { avroRecords } from './avro.ts';
 
 /** Requests that stand for so many bytes, in `cutAfter`. */
 const BYTES_OF_REQUEST = 300;
@@ -101,73 +90,54 @@ export async function icebergHarness(catalog: TestCatalog, clock: () => number =
     return warehouse;
   };
 
-  /** The metadata of a table, and the files of its current snapshot. */
+  /** The metadata of a table, and the manifests and files of its current snapshot. */
   const state = async (table: string) => {
-    const found = await catalog.table(namespace, table);
-    if (found === undefined) return undefined;
-    const metadata = tableMetadata(table, found);
-    const read = (path: string) => readFile(path.replace(/^file:\/*/, '/'));
-    const manifests: readonly Manifest[] =
-      metadata.current === undefined ? [] : readManifestList(await read(metadata.current.manifestList));
+    const metadata = await catalog.table(namespace, table);
+    if (metadata === undefined) return undefined;
+    const read = async (path: unknown) => avroRecords(await readFile(String(path).replace(/^file:\/*/, '/')));
+    const current = JSON.stringify(metadata['current-snapshot-id']);
+    const snapshot = objectsIn(metadata.snapshots).find(
+      (one) => JSON.stringify(one['snapshot-id']) === current,
+    );
+    const manifests = snapshot === undefined ? [] : await read(snapshot['manifest-list']);
     const files: string[] = [];
-    for (const manifest of manifests)
-      for (const { isLive, file } of readManifest(await read(manifest.path), manifest).entries)
-        if (isLive) files.push(file.path.replace(/^file:\/*/, '/'));
-    return { metadata, manifests, files };
+    for (const { manifest_path } of manifests)
+      for (const { status, data_file } of await read(manifest_path))
+        if (status !== 2) files.push(String((data_file as Document).file_path).replace(/^file:\/*/, '/'));
+    const schema = objectsIn(metadata.schemas).find(
+      (one) => one['schema-id'] === metadata['current-schema-id'],
+    );
+    return { metadata, manifests, files, fields: objectsIn(schema?.fields) };
   };
   /** What stands behind `from`; undefined without a row. */
   const relation = async (table: string) => {
     if (catalog.relation !== undefined) return catalog.relation(namespace, table);
-    const { metadata, files = [] } = (await state(table)) ?? {};
-    if (metadata === undefined || files.length === 0) return undefined;
-    const columns = metadata.fields.map(({ id: field, name, json }) => {
-      const type = DUCKDB.get(String(json.type)) ?? String(json.type);
-      return `${field}: {name: '${name.replaceAll("'", "''")}', type: '${type}', default_value: NULL}`;
+    const { fields = [], files = [] } = (await state(table)) ?? {};
+    if (files.length === 0) return undefined;
+    const columns = fields.map(({ id: field, name, type }) => {
+      const known = DUCKDB.get(String(type)) ?? String(type);
+      return `${field}: {name: '${String(name).replaceAll("'", "''")}', type: '${known}', default_value: NULL}`;
     });
     const list = files.map((file) => `'${file}'`).join(', ');
     return `read_parquet([${list}], schema = MAP {${columns.join(', ')}}, hive_partitioning = false)`;
   };
 
-  const egress = createEgressGuard({
-    allowed: parseRanges(['127.0.0.0/8']),
-    resolve: () => Promise.reject(new Error('no names')),
-    metrics: NO_METRICS,
-  });
-  const ofCatalog = { ...settings, catalog_url: catalog.url, catalog_scope: 'catalog' };
-  const format = new IcebergFormat({
-    catalog: new RestCatalog({ egress, dataFolder, timeoutMs: 10_000, clock }, ofCatalog),
-    store: new FolderStore(dataFolder, ['lake', WORKSPACE_ID, 'lake']),
-    destinationId: 'none',
-    clock,
-  });
-
   return {
     namespace,
     judge,
-    /** Without a proxy. */
-    format,
     folder: join(dataFolder, 'lake', WORKSPACE_ID, 'lake'),
     open: () => open(id),
     openAnother: () => open(newId()),
     state,
     relation,
-    /** As another program: writes all files of a table as one. False where another one was faster, or there are too few. */
-    async compact(table: string): Promise<boolean> {
-      const transaction = await format.begin(signal);
-      const [schema, files] = [await transaction.schema(table), await transaction.files(table)];
-      if (schema === undefined || files.length < 2) return false;
-      const received = { from: files[0]?.received?.from ?? 0, to: files[0]?.received?.to ?? 0 };
-      const whole = await rewritten(transaction, table, files, schema);
-      await transaction.replace(table, files, { received }, whole);
-      return transaction.commit();
-    },
     async rows(table: string) {
       const found = await relation(table);
       return found === undefined ? [] : judge.rows(found);
     },
     async type(table: string, column: string) {
-      const fields = (await state(table))?.metadata.fields ?? [];
-      return fields.find(({ name }) => name === column)?.type;
+      const field = (await state(table))?.fields.find(({ name }) => name === column);
+      if (field === undefined) return undefined;
+      return field.doc === 'JSON' ? 'json' : PORT.get(String(field.type));
     },
     knowsIdsByTime: true,
     byHand: {
@@ -197,7 +167,6 @@ export async function icebergHarness(catalog: TestCatalog, clock: () => number =
     },
     async close() {
       await Promise.all(opened.map((warehouse) => warehouse.close()));
-      await format.close();
       await connectors.close();
       await judge.close();
       await new Promise<void>((resolve) => {
@@ -217,3 +186,19 @@ const DUCKDB: ReadonlyMap<string, string> = new Map([
   ['string', 'VARCHAR'],
   ['timestamptz', 'TIMESTAMP WITH TIME ZONE'],
 ]);
+
+/** Types of Iceberg as the port names them. */
+const PORT: ReadonlyMap<string, ColumnType> = new Map([
+  ['boolean', 'boolean'],
+  ['long', 'bigint'],
+  ['decimal(38, 18)', 'numeric'],
+  ['double', 'double'],
+  ['timestamptz', 'timestamp'],
+  ['string', 'text'],
+]);
+
+type Document = Readonly<Record<string, unknown>>;
+
+function objectsIn(value: unknown): readonly Document[] {
+  return Array.isArray(value) ? value.filter(isObject) : [];
+}

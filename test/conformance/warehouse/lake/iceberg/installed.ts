@@ -80,6 +80,34 @@ async function loadExtensions(installed: string, judge: Judge, names: readonly s
   }
 }
 
+function python(installed: string, script: string, args: readonly string[]) {
+  const file = fileURLToPath(new URL(script, import.meta.url));
+  const env = {
+    ...process.env,
+    PYTHONPATH: join(installed, 'python'),
+    PYTHONDONTWRITEBYTECODE: '1',
+  };
+  return { args: ['-W', 'ignore', file, ...args], env };
+}
+
+/** Starts a program of others that writes tables anew by pyiceberg, without an end. */
+export function startCompaction(installed: string, { url }: TestCatalog, namespace: string) {
+  const { args, env } = python(installed, 'compact.py', [url, namespace]);
+  const child = spawn('python3', args, { env, stdio: ['ignore', 'pipe', 'inherit'] });
+  const closed = once(child, 'close');
+  let commits = 0;
+  createInterface({ input: child.stdout }).on('line', () => {
+    commits += 1;
+  });
+  return {
+    commits: () => commits,
+    async stop() {
+      child.kill();
+      await closed;
+    },
+  };
+}
+
 /**
  * Reads all tables of a namespace by pyiceberg, and by DuckDB as a user attaches the catalog, and compares their rows. Returns the
  * number of rows by table, and the tables in which one of them has other rows.
@@ -87,13 +115,7 @@ async function loadExtensions(installed: string, judge: Judge, names: readonly s
 export async function judged(installed: string, { url }: TestCatalog, namespace: string, judge: Judge) {
   const folder = await mkdtemp(join(tmpdir(), 'tributary-judged-'));
   try {
-    const script = fileURLToPath(new URL('judge.py', import.meta.url));
-    const env = {
-      ...process.env,
-      PYTHONPATH: join(installed, 'python'),
-      PYTHONDONTWRITEBYTECODE: '1',
-    };
-    const args = ['-W', 'ignore', script, url, namespace, folder];
+    const { args, env } = python(installed, 'judge.py', [url, namespace, folder]);
     const { stdout } = await promisify(execFile)('python3', args, { env });
     await loadExtensions(installed, judge, ['avro', 'httpfs', 'iceberg']);
     await judge.query(
