@@ -5,7 +5,7 @@ import { clickhouseHarness } from '../../conformance/warehouse/clickhouse/harnes
 import { redshiftHarness } from '../../conformance/warehouse/redshift/harness.ts';
 import { findFakesnow, startFakesnow } from '../../conformance/warehouse/snowflake/fakesnow.ts';
 import { snowflakeHarness } from '../../conformance/warehouse/snowflake/harness.ts';
-import type { WarehouseHarness } from '../../conformance/warehouse/suite/harness.ts';
+import type { ServerHarness } from '../../conformance/warehouse/suite/harness.ts';
 import { eventually } from '../../helpers/client.ts';
 import { engineOfFile } from '../../helpers/own-engines.ts';
 import { postgresServer } from '../../helpers/postgres.ts';
@@ -21,19 +21,20 @@ const clickhouse = await engineOfFile('clickhouse');
 const installed = findFakesnow();
 const snowflake = installed === undefined ? undefined : await startFakesnow(installed);
 
-const ENGINES: readonly (readonly [title: string, create: (() => Promise<WarehouseHarness>) | undefined])[] = [
-  ['Redshift', postgres && (() => redshiftHarness(postgres))],
-  ['BigQuery', postgres && (() => bigqueryHarness(postgres))],
-  ['ClickHouse', clickhouse && (() => clickhouseHarness(clickhouse))],
-  ['Snowflake', snowflake && (() => snowflakeHarness(snowflake.port))],
-];
+const ENGINES: readonly (readonly [title: string, create: (() => Promise<ServerHarness>) | undefined])[] =
+  [
+    ['Redshift', postgres && (() => redshiftHarness(postgres))],
+    ['BigQuery', postgres && (() => bigqueryHarness(postgres))],
+    ['ClickHouse', clickhouse && (() => clickhouseHarness(clickhouse))],
+    ['Snowflake', snowflake && (() => snowflakeHarness(snowflake.port))],
+  ];
 
 afterAll(async () => {
   await Promise.all([postgres?.stop(), clickhouse?.stop(), snowflake?.stop()]);
 });
 
 describe.each(ENGINES)('A warehouse in the server that stands for %s', (_title, create) => {
-  let engine: WarehouseHarness;
+  let engine: ServerHarness;
   let tributary: Tributary;
   let id: string;
 
