@@ -80,6 +80,9 @@ function connect(definition: Definition) {
   });
 }
 
+/** What services tell about the account that is connected. */
+const CONNECTED = { instanceUrl: 'https://acme.my.salesforce.com', advertiser_ids: ['7'] };
+
 /** Settings as a creation stores them: with the subscriptions of the presets. */
 function createdSettings(definition: Definition): JsonObject {
   const { generate } = describeDestination(definition);
@@ -172,7 +175,8 @@ test('every destination sends what its own definition makes of an event', async 
     const cells: Record<string, string> = {};
     for (const { column, settings, subscriptions, event } of casesOf(definition)) {
       requests.length = 0;
-      const target = { id: 'd1', workspaceId: 'w1', version: 1, settings };
+      const access = async () => ({ kind: 'token' as const, token: 'token', settings: CONNECTED });
+      const target = { id: 'd1', workspaceId: 'w1', version: 1, settings, access };
       const delivery: Delivery = {
         ...sampleDelivery('x1'),
         message_id: 'm-1',
@@ -181,8 +185,11 @@ test('every destination sends what its own definition makes of an event', async 
       };
       const [result] = await connector.deliver(target, [delivery], unhurried);
       const actual = requests.filter((sent) => !isToken(sent));
-      const { accessToken, subscriptions: _written, ...own } = settings;
-      const token = definition.authorization === 'grant' ? 'token' : String(accessToken ?? '');
+      const { accessToken, subscriptions: _written, ...stated } = settings;
+      const isConnected = definition.authorization === 'connection';
+      const own = isConnected ? { ...stated, ...CONNECTED } : stated;
+      const isGranted = isConnected || definition.authorization === 'grant';
+      const token = isGranted ? 'token' : String(accessToken ?? '');
       const direct: Sent[] = [];
       for (const subscription of subscriptions) {
         const sent = { ...segmentEvent(event), messageId: 'm-1' };
