@@ -21,13 +21,12 @@ const clickhouse = await engineOfFile('clickhouse');
 const installed = findFakesnow();
 const snowflake = installed === undefined ? undefined : await startFakesnow(installed);
 
-const ENGINES: readonly (readonly [title: string, create: (() => Promise<ServerHarness>) | undefined])[] =
-  [
-    ['Redshift', postgres && (() => redshiftHarness(postgres))],
-    ['BigQuery', postgres && (() => bigqueryHarness(postgres))],
-    ['ClickHouse', clickhouse && (() => clickhouseHarness(clickhouse))],
-    ['Snowflake', snowflake && (() => snowflakeHarness(snowflake.port))],
-  ];
+const ENGINES: readonly (readonly [title: string, create: (() => Promise<ServerHarness>) | undefined])[] = [
+  ['Redshift', postgres && (() => redshiftHarness(postgres))],
+  ['BigQuery', postgres && (() => bigqueryHarness(postgres))],
+  ['ClickHouse', clickhouse && (() => clickhouseHarness(clickhouse))],
+  ['Snowflake', snowflake && (() => snowflakeHarness(snowflake.port))],
+];
 
 afterAll(async () => {
   await Promise.all([postgres?.stop(), clickhouse?.stop(), snowflake?.stop()]);
