@@ -33,6 +33,8 @@ export interface ConnectorKind {
   create(context: ConnectorContext): Connector;
   /** Loads what the description reads, see `ConnectorCatalog.prepare`. Absent where nothing is to be loaded. */
   prepare?(context: ConnectorContext): Promise<void>;
+  /** Ends what kinds share, after their connectors are closed. Idempotent. */
+  close?(context: ConnectorContext): Promise<void>;
 }
 
 /**

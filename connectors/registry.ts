@@ -114,6 +114,7 @@ export function createConnectors(options: ConnectorsOptions): ConnectorCatalog {
     async close() {
       closed = true;
       await Promise.all([...made.values()].map((connector) => connector.close()));
+      await Promise.all([...kinds.values()].map((kind) => kind.close?.(context)));
     },
   };
 }

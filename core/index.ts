@@ -82,6 +82,7 @@ export * from './delivery/replay.ts';
 export * from './delivery/retry-schedule.ts';
 export * from './delivery/stored-delivery.ts';
 export * from './delivery/subscriptions.ts';
+export * from './delivery/vendor-calls.ts';
 export * from './event/event.ts';
 export * from './event/event-trace.ts';
 export {

@@ -53,11 +53,20 @@ interface ClientKind<Settings, Client extends { close(): Promise<void> }> {
   readonly maxClients: number;
 }
 
+interface ClientConnector<Settings, Client> extends Connector {
+  /** Runs `work` with a client of its own: no connection is left when it resolves. An error is classified. */
+  once<T>(
+    destination: ConnectorDestination,
+    options: Parameters<Connector['deliver']>[2],
+    work: (client: Client, settings: Settings, call: ConnectorCall) => Promise<T>,
+  ): Promise<{ readonly done: T } | { readonly failed: DeliveryResult }>;
+}
+
 /** The connector of such a kind, with the settings, batches, deadlines, failures, tests and close that all kinds share. */
 export function createClientConnector<Settings, Client extends { close(): Promise<void> }>(
   { timeoutMs, clock }: ConnectorContext,
   kind: ClientKind<Settings, Client>,
-): Connector {
+): ClientConnector<Settings, Client> {
   const open = async (destination: ConnectorDestination): Promise<Client> => {
     const read = kind.readSettings(destination.settings);
     if (read === undefined) throw new TypeError(NOT_VALID);
@@ -65,8 +74,8 @@ export function createClientConnector<Settings, Client extends { close(): Promis
   };
   const clientsOf = (maxKept: number) => new DestinationClients<Client>({ open, idleMs: IDLE_MS, maxKept });
   const clients = clientsOf(kind.maxClients);
-  /** Clients of the connection tests under way. */
-  const testClients = new Set<DestinationClients<Client>>();
+  /** Clients of the calls under way that have one of their own. */
+  const ownClients = new Set<DestinationClients<Client>>();
   const deadlines = new Deadlines(timeoutMs);
   let closing: Promise<void> | undefined;
 
@@ -106,7 +115,23 @@ export function createClientConnector<Settings, Client extends { close(): Promis
     }
   }
 
+  const once: ClientConnector<Settings, Client>['once'] = async (destination, options, work) => {
+    const settings = kind.readSettings(destination.settings);
+    if (settings === undefined) return { failed: { outcome: 'dead', reason: NOT_VALID, local: true } };
+    if (closing !== undefined) return { failed: STOPPED };
+    const own = clientsOf(1);
+    ownClients.add(own);
+    try {
+      return await call(own, destination, options, (client, made) => work(client, settings, made));
+    } finally {
+      ownClients.delete(own);
+      await own.close();
+    }
+  };
+
   return {
+    once,
+
     batchLimits({ settings }) {
       const read = kind.readSettings(settings);
       return read === undefined ? { events: 1 } : kind.limits(read);
@@ -129,25 +154,14 @@ export function createClientConnector<Settings, Client extends { close(): Promis
     },
 
     async test(destination, options) {
-      const settings = kind.readSettings(destination.settings);
-      if (settings === undefined) return { ok: false, reason: NOT_VALID };
-      if (closing !== undefined) return testResultOf(STOPPED);
-      // A client of its own: no connection of the test is left when it returns.
-      const own = clientsOf(1);
-      testClients.add(own);
-      try {
-        const outcome = await call(own, destination, options, (client, made) =>
-          kind.test(client, settings, made),
-        );
-        return 'done' in outcome ? outcome.done : testResultOf(outcome.failed);
-      } finally {
-        testClients.delete(own);
-        await own.close();
-      }
+      const outcome = await once(destination, options, (client, settings, made) =>
+        kind.test(client, settings, made),
+      );
+      return 'done' in outcome ? outcome.done : testResultOf(outcome.failed);
     },
 
     close() {
-      closing ??= Promise.all([clients, ...testClients].map((open) => open.close())).then(() => undefined);
+      closing ??= Promise.all([clients, ...ownClients].map((open) => open.close())).then(() => undefined);
       return closing;
     },
   };

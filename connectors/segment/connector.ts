@@ -13,6 +13,7 @@ import {
   type JsonObject,
   nameId,
   objectIn,
+  type PersonDeletion,
   type SubscriptionPreview,
   Unavailable,
   withDoubles,
@@ -29,11 +30,19 @@ import definitions from './definitions.json' with { type: 'json' };
 import type { Definition } from './definitions.ts';
 import { hasDetails, keepDetails } from './details.ts';
 import { isHostOf } from './hosts.ts';
-import type { ActionOutcome, HttpAnswer, HttpSent, RecordedPreview } from './messages.ts';
+import type { ActionOutcome, HttpAnswer, HttpSent, RecordedPreview, VendorCall } from './messages.ts';
 import { type Job, PackHost } from './pack-process.ts';
 import { maskedRequest, maskedText, maskedValue } from './preview.ts';
 import { createSegmentReader, describeDestination, type SegmentSettings } from './settings.ts';
 import { type Refusal, refusalIn } from './vendor-answers.ts';
+import {
+  audienceOf,
+  type Called,
+  choicesOf,
+  deletionOf,
+  hookResultOf,
+  isAboutPerson,
+} from './vendor-results.ts';
 
 /** Read from a file: the pack itself is loaded by a process of its own, at the first delivery. */
 export const DEFINITIONS = definitions as readonly unknown[] as readonly Definition[];
@@ -53,47 +62,43 @@ export function segmentKinds(secrets: Readonly<Record<string, string>> = {}): re
       description: describeDestination(definition),
       create: (context) => createSegmentConnector(context, definition, hostOf(context)),
       prepare: (context) => prepareDetails(context, definition),
+      close: closeHost,
     }),
   );
 }
 
 const hosts = new WeakMap<object, PackHost>();
 
-/** Keyed by the egress guard, of which each catalog has one. */
+/** Keyed by the egress guard, of which each catalog has one. It stays until `closeHost`. */
 function hostOf({ egress, children, partnerSecrets = {} }: ConnectorContext): PackHost {
-  const host = hosts.get(egress) ?? new PackHost({ ...children, secrets: partnerSecrets });
+  const known = hosts.get(egress);
+  if (known !== undefined) return known;
+  const host = new PackHost({ ...children, secrets: partnerSecrets });
+  host.enter();
   hosts.set(egress, host);
   return host;
 }
 
-/** How long a process of the pack may take to start and to read a destination, ms. */
-const DESCRIBED_WITHIN_MS = 30_000;
-
-/** One at a time: each is a process that starts, reads one destination and ends. */
-let preparing: Promise<void> = Promise.resolve();
-
-function prepareDetails(context: ConnectorContext, definition: Definition): Promise<void> {
-  if (hasDetails(definition.destination)) return Promise.resolve();
-  const prepared = preparing.then(() => readDetails(context, definition));
-  preparing = prepared.catch(() => undefined);
-  return prepared;
+async function closeHost({ egress }: ConnectorContext): Promise<void> {
+  const host = hosts.get(egress);
+  hosts.delete(egress);
+  await host?.leave();
 }
 
-async function readDetails(
-  { children, partnerSecrets = {} }: ConnectorContext,
-  { destination, title }: Definition,
-): Promise<void> {
+/** How long a process of the pack may take to start and to read a destination, ms. */
+const DESCRIBED_WITHIN_MS = 30_000;
+/** All destinations are read in one process, beside those of workspaces. */
+const OF_NO_WORKSPACE = '';
+
+async function prepareDetails(context: ConnectorContext, { destination, title }: Definition): Promise<void> {
   if (hasDetails(destination)) return;
-  const host = new PackHost({ ...children, secrets: partnerSecrets });
-  host.enter();
   try {
     const job = { task: { op: 'describe', destination } as const, send: refuseToSend };
-    const { details } = await host.run('', job, AbortSignal.timeout(DESCRIBED_WITHIN_MS));
+    const signal = AbortSignal.timeout(DESCRIBED_WITHIN_MS);
+    const { details } = await hostOf(context).run(OF_NO_WORKSPACE, job, signal);
     if (details !== undefined) keepDetails(destination, details);
   } catch (error) {
     throw new Unavailable(`the actions of ${title} cannot be read`, { cause: error });
-  } finally {
-    await host.leave();
   }
 }
 
@@ -105,6 +110,19 @@ const LIMITS = { events: 1 };
 const NOT_ITS_HOST = {
   outcome: 'dead',
   reason: 'not sent: the settings lead to a host that is none of the destination',
+  local: true,
+} as const;
+
+/** Requests of one call to a vendor: the pack follows pages for as long as an answer names a next one. */
+const MAX_REQUESTS = 50;
+const TOO_MANY_REQUESTS = {
+  outcome: 'dead',
+  reason: `the vendor has no end of pages after ${MAX_REQUESTS} requests`,
+} as const;
+
+const NOT_THE_PERSON = {
+  outcome: 'dead',
+  reason: 'not sent: the id of the person would lead the request elsewhere',
   local: true,
 } as const;
 
@@ -129,18 +147,31 @@ export function createSegmentConnector(
   /** Called with the requests of trials, by the destination that the trial is for. */
   const observers = new WeakMap<ConnectorDestination, (sent: HttpSent, answer?: HttpAnswer) => void>();
 
-  const run = async (task: RunTask, agent: Agent, secrets: readonly string[], call: ConnectorCall) => {
+  const run = async (
+    task: RunTask,
+    agent: Agent,
+    secrets: readonly string[],
+    call: ConnectorCall,
+  ): Promise<Called> => {
     const { workspaceId } = call.destination;
     const sentRequests: SentRequest[] = [];
     // Aborts requests that are still under way when the job has ended or its process was lost.
     const over = new AbortController();
     const signal = AbortSignal.any([call.deadline.signal, over.signal]);
     const send = async (sent: HttpSent) => {
-      const about: SentRequest = {};
+      const about: SentRequest = { sent };
       sentRequests.push(about);
+      if (task.op === 'call' && sentRequests.length > MAX_REQUESTS) {
+        about.failure = TOO_MANY_REQUESTS;
+        throw new Stopped('the call makes too many requests');
+      }
       if (!isHostOf(definition.hosts, task.settings, new URL(sent.url).hostname)) {
         about.failure = NOT_ITS_HOST;
         throw new Stopped('the request goes to another host');
+      }
+      if (task.op === 'call' && task.call.kind === 'delete' && !isAboutPerson(sent, task.call)) {
+        about.failure = NOT_THE_PERSON;
+        throw new Stopped('the request is about something else');
       }
       try {
         const keyed = task.op === 'run' ? withKeyInBody(sent, destination, task.event) : sent;
@@ -161,9 +192,12 @@ export function createSegmentConnector(
     };
     try {
       const { outcomes } = await host.run(workspaceId, { task, send }, signal);
-      return classifyActions(outcomes, sentRequests, secrets, context.clock());
+      const result = classifyActions(outcomes, sentRequests, secrets, context.clock());
+      const output = maskedValue(outcomes[0]?.output ?? null, secrets);
+      const last = sentRequests.at(-1);
+      return { result, output, refusal: refusalOf(last, context.clock()), last: last?.sent };
     } catch (error) {
-      return call.failed(error);
+      return { result: call.failed(error), output: null };
     } finally {
       over.abort(new Stopped('the job is over'));
     }
@@ -180,22 +214,61 @@ export function createSegmentConnector(
         op: 'run' as const,
         ...subscriptionsTask(definition, settings, delivery, call.destination),
       }));
-      return Promise.all(tasks.map((task) => run(task, agent, secrets, call)));
+      const called = await Promise.all(tasks.map((task) => run(task, agent, secrets, call)));
+      return called.map(({ result }) => result);
     },
 
     async test(agent, settings, call) {
       const secrets = secretsOf(settings);
       const task = { op: 'test', ...ofDestination(definition, settings) } as const;
-      const result = await run(task, agent, secrets, call);
+      const { result } = await run(task, agent, secrets, call);
       // Some tests look at the settings alone, and a good answer is of no interest.
       if (result.outcome !== 'delivered' && result.outcome !== 'unwanted') return testResultOf(result);
       return result.status === undefined ? { ok: true } : { ok: true, status: result.status };
     },
   });
 
+  const callVendor = async (
+    target: ConnectorDestination,
+    call: VendorCall,
+    options: { readonly signal: AbortSignal },
+  ): Promise<Called> => {
+    const ended = await connector.once(target, options, (agent, settings, made) => {
+      const task = { op: 'call', call, ...ofDestination(definition, settings) } as const;
+      return run(task, agent, secretsOf(settings), made);
+    });
+    return 'done' in ended ? ended.done : { result: ended.failed, output: null };
+  };
+  const { deletes, hasAudiences } = definition;
+
   let left: Promise<void> | undefined;
   return {
     ...connector,
+    choices: async (target, query, options) =>
+      choicesOf(await callVendor(target, { kind: 'choices', ...query }, options)),
+    runHook: async (target, hook, options) =>
+      hookResultOf(await callVendor(target, { kind: 'hook', ...hook }, options)),
+    ...(deletes && {
+      async deletePeople(target, people, options) {
+        const results: PersonDeletion[] = [];
+        for (const person of people) {
+          const isKnown = deletes.some((name) => person[name] !== undefined);
+          const called = isKnown && (await callVendor(target, { kind: 'delete', ...person }, options));
+          results.push(
+            called
+              ? deletionOf(called)
+              : { outcome: 'refused', reason: `not sent: people are known by ${deletes.join(' or ')}` },
+          );
+        }
+        return results;
+      },
+    }),
+    ...(hasAudiences && {
+      createAudience: async (target, audience, options) =>
+        audienceOf(await callVendor(target, { kind: 'create-audience', ...audience }, options)),
+      findAudience: async (target, audience, options) =>
+        audienceOf(await callVendor(target, { kind: 'find-audience', ...audience }, options)),
+    }),
     async preview(target, event, { signal }) {
       const settings = readSettings(target.settings);
       if (settings === undefined) throw new InvalidInput(NOT_VALID);
@@ -444,6 +517,7 @@ async function forwardRequest(
 
 /** A request of an action: its answer, or why there is none. */
 interface SentRequest {
+  readonly sent?: HttpSent;
   answer?: VendorAnswer;
   failure?: DeliveryResult;
 }
@@ -520,6 +594,12 @@ function classifyAction(
   if (last === undefined) return { outcome: 'unwanted', reason: `not sent: ${action} made no request of it` };
   const { status, excerpt } = last;
   return { outcome: 'delivered', status, ...(excerpt === '' ? {} : { response: excerpt }), recorded: true };
+}
+
+/** Why the last request of a call got nothing, where the pack reports an error of its own. */
+function refusalOf(last: SentRequest | undefined, now: number): DeliveryResult | undefined {
+  if (last?.answer === undefined) return last?.failure;
+  return last.answer.status >= 300 ? classifyResponse(last.answer, now) : undefined;
 }
 
 /** An answer of 2xx whose body says that nothing was stored counts as the status in the body, else as one of 400. */

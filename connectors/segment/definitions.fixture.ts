@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import type { JsonObject } from '@tributary/core';
+import type { JsonObject, PersonIdentity } from '@tributary/core';
 import { WORDS } from './catalog.fixture.ts';
 import type { Definition } from './definitions.ts';
 import { choiceOf, oneLine } from './details.ts';
@@ -116,18 +116,12 @@ export function offerOf(destination: string): Offer {
 export function define(
   { destination, definition, authorization, needs }: Extract<Offer, { offered: true }>,
   hosts: readonly string[],
+  deletes: readonly (keyof PersonIdentity)[],
 ): Definition {
-  const { authentication, presets = [], actions } = definition;
+  const { authentication, presets = [], actions, audienceConfig = {} } = definition;
   const token = OWN_TOKENS[destination];
   const fields: readonly [string, PackField][] = [
-    ...(token === undefined
-      ? []
-      : [
-          ['accessToken', { label: 'Access token', description: token, required: true }] as [
-            string,
-            PackField,
-          ],
-        ]),
+    ...(token === undefined ? [] : [['accessToken', { label: '', required: true }] as [string, PackField]]),
     ...Object.entries(authentication?.fields ?? {}),
   ];
   const words = WORDS[destination];
@@ -140,7 +134,12 @@ export function define(
     destination,
     type: `segment-${destination.replace(/-functions$/, '')}`,
     ...words,
-    properties: Object.fromEntries(fields.map(([field, about]) => [field, propertyOf(field, about)])),
+    properties: Object.fromEntries(
+      fields.map(([field, about]) => [
+        field,
+        { ...propertyOf(field, about), ...(field === 'accessToken' && token && { description: token }) },
+      ]),
+    ),
     required: fields.filter(([, { required }]) => required === true).map(([field]) => field),
     presets: presets.flatMap(({ name, type, subscribe, partnerAction }) =>
       type === 'automatic' && subscribe !== undefined
@@ -152,21 +151,18 @@ export function define(
     integrations: [...new Set(integrations.map(([, name = '']) => name))].sort(),
     hosts,
     ...(authorization === undefined ? {} : { authorization }),
+    ...(deletes.length === 0 ? {} : { deletes }),
+    ...('createAudience' in audienceConfig ? { hasAudiences: true } : {}),
     ...(needs.length === 0 ? {} : { needs }),
   };
 }
 
-function propertyOf(
-  name: string,
-  { label, description = '', type, choices, default: byDefault }: PackField,
-): JsonObject {
+/** Without the words of the pack, which forms read from it. */
+export function propertyOf(name: string, { type, choices, default: byDefault }: PackField): JsonObject {
   const kind = type === 'boolean' ? 'boolean' : type === 'number' || type === 'integer' ? 'number' : 'string';
   const values = choices?.map((choice) => choiceOf(choice).value);
-  const words = oneLine(description);
   return {
     type: kind,
-    title: label.trim(),
-    description: /[.!?)]$/.test(words) ? words : `${words}.`,
     ...(kind === 'string' ? { maxLength: isLong(name) ? 8_192 : 2_048 } : {}),
     ...(values === undefined || values.length === 0 ? {} : { enum: values }),
     // Some defaults are none: an empty text, or no choice.

@@ -4,7 +4,7 @@ import { define, foldersOfPack, offerOf } from './definitions.fixture.ts';
 import type { Definition } from './definitions.ts';
 import { detailsIn } from './details.ts';
 import { hostsOf } from './host-patterns.fixture.ts';
-import { recordFetch } from './pack-runs.fixture.ts';
+import { idsDeletedBy, recordFetch } from './pack-runs.fixture.ts';
 import { describePack } from './reference.fixture.ts';
 
 // `TRIBUTARY_TEST_LONG=1 npx vitest run connectors/segment/definitions.spec.ts -u` writes them. The default run takes the
@@ -24,11 +24,11 @@ test('definitions.json and its reference match the pack', async () => {
       continue;
     }
     const details = detailsIn(offer.definition);
-    const described = define(offer, []);
+    const described = define(offer, [], []);
     const hosts = FINDS_HOSTS
       ? await hostsOf(destination, offer.code, offer.definition, described, details)
       : (stored.get(destination) ?? []);
-    definitions.push({ ...described, hosts });
+    definitions.push(define(offer, hosts, await idsDeletedBy(described, offer.definition)));
   }
   const lines = definitions.map((definition) => JSON.stringify(definition));
   await expect(`[\n${lines.join(',\n')}\n]\n`).toMatchFileSnapshot('./definitions.json');

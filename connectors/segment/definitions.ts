@@ -1,4 +1,4 @@
-import type { JsonObject } from '@tributary/core';
+import type { JsonObject, PersonIdentity } from '@tributary/core';
 import type { Authorization } from './messages.ts';
 
 /**
@@ -26,6 +26,9 @@ export interface Definition {
   readonly hosts: readonly string[];
   /** `token`: the setting `accessToken` is no setting of the pack. */
   readonly authorization?: Authorization;
+  /** The ids by which its deletion of a person names them; absent where it has none, or names nobody. */
+  readonly deletes?: readonly (keyof PersonIdentity)[];
+  readonly hasAudiences?: true;
   /** Secrets of the vendor's partners that it reads; it is offered where the installation has all of them. */
   readonly needs?: readonly string[];
 }

@@ -1,12 +1,13 @@
 import type {
   ActionField,
+  ActionHook,
   DestinationAction,
   FieldConditions,
   Json,
   JsonObject,
   PresetSubscription,
 } from '@tributary/core';
-import type { PackAction, PackDefinition, PackField } from './pack.ts';
+import type { PackAction, PackDefinition, PackField, PackHook } from './pack.ts';
 
 /** What forms and the check of subscriptions need of a destination. A process of the pack reads it, when it is first needed. */
 export interface Details {
@@ -14,6 +15,9 @@ export interface Details {
   readonly actions: readonly DestinationAction[];
   /** With their mappings. */
   readonly presets: readonly PresetSubscription[];
+  readonly audienceFields: readonly ActionField[];
+  /** The words about the destination's own settings. */
+  readonly settings: Readonly<Record<string, { readonly title: string; readonly description: string }>>;
 }
 
 /** By destination. All that can be known are some MiB; an installation uses few. */
@@ -35,7 +39,12 @@ export function detailsOf(destination: string): Details {
 }
 
 /** The details in a definition, for the process of the pack. */
-export function detailsIn({ presets = [], actions }: PackDefinition): Details {
+export function detailsIn({
+  presets = [],
+  actions,
+  audienceFields = {},
+  authentication,
+}: PackDefinition): Details {
   const mapped = presets.flatMap(({ name, type, subscribe, partnerAction, mapping = {} }) =>
     type === 'automatic' && subscribe !== undefined && Object.hasOwn(actions, partnerAction)
       ? [{ name, action: partnerAction, trigger: oneLine(subscribe), mapping: plain(mapping) as JsonObject }]
@@ -50,6 +59,13 @@ export function detailsIn({ presets = [], actions }: PackDefinition): Details {
       ),
     ),
     presets: mapped,
+    audienceFields: fieldsOf(audienceFields),
+    settings: Object.fromEntries(
+      Object.entries(authentication?.fields ?? {}).map(([field, { label, description = '' }]) => [
+        field,
+        { title: oneLine(label), description: oneLine(description) },
+      ]),
+    ),
   };
 }
 
@@ -65,8 +81,13 @@ function actionOf(action: string, about: PackAction, keys: readonly string[]): D
     ...(defaultSubscription === undefined ? {} : { trigger: oneLine(defaultSubscription) }),
     ...(syncMode === undefined ? {} : { sync_modes: syncMode.choices.map(({ value }) => value) }),
     ...(others.length === 0 ? {} : { other_keys: others }),
+    ...(Object.keys(hooks).length === 0 ? {} : { hooks: Object.entries(hooks).map(hookOf) }),
     fields: fieldsOf(fields),
   };
+}
+
+function hookOf([hook, { label, description, inputFields = {} }]: [string, PackHook]): ActionHook {
+  return { hook, label, description: oneLine(description), fields: fieldsOf(inputFields) };
 }
 
 function fieldsOf(fields: Readonly<Record<string, PackField>>): readonly ActionField[] {

@@ -70,9 +70,9 @@ export async function hostsOf(
   const byHand = BY_HAND[destination] ?? [];
   return [...new Set([...inCode, ...own, ...byHand, ...(isMapped ? [ANY_HOST] : [])])].sort();
 
-  async function requestsOf(started: typeof running, { actions, presets }: Details, settings: JsonObject) {
+  async function requestsOf(started: typeof running, details: Details, settings: JsonObject) {
     const requests: DirectRequest[] = [...(await testDirectly(started, settings))];
-    for (const { subscribe, partnerAction, mapping } of sampleSubscriptions({ actions, presets }, true)) {
+    for (const { subscribe, partnerAction, mapping } of sampleSubscriptions(details, true)) {
       const event = eventFor(subscribe);
       if (event === undefined) continue;
       const subscription = { subscribe, partnerAction, mapping };

@@ -1,10 +1,13 @@
-import { exposuresOf, type JsonObject } from '@tributary/core';
+import { exposuresOf, isObject, type Json, type JsonObject } from '@tributary/core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { DEFINITIONS, PARTNER_SECRETS, segmentEvent } from './connector.ts';
 import type { Definition } from './definitions.ts';
 import { ANY_HOST, isHostOf } from './hosts.ts';
-import { loadDefinition } from './pack.ts';
+import type { VendorCall } from './messages.ts';
+import { loadDefinition, type PackDefinition } from './pack.ts';
 import {
+  callDirectly,
+  type DirectRequest,
   eventFor,
   readDetails,
   recordFetch,
@@ -55,41 +58,100 @@ interface Found {
   readonly url: string;
 }
 
+interface Strays {
+  readonly let: readonly Found[];
+  readonly refused: number;
+}
+
 /** Requests that reach another host under the rule, and those that it refuses. */
-async function strays(
-  definition: Definition,
-  settings: JsonObject,
-  value?: string,
-): Promise<{ readonly let: readonly Found[]; readonly refused: number }> {
-  const { destination, hosts } = definition;
+async function strays(definition: Definition, settings: JsonObject, value?: string): Promise<Strays> {
+  const { destination } = definition;
   const running = startDirectly(destination, loadDefinition(destination));
   const requests = [...(await testDirectly(running, settings))];
   for (const { subscribe, partnerAction, mapping } of sampleSubscriptions(readDetails(destination), true)) {
     const event = eventFor(subscribe);
     if (event === undefined) continue;
-    const hostile = value === undefined ? mapping : withTexts(mapping, value);
-    const subscription = { subscribe, partnerAction, mapping: hostile };
     const sent = { ...segmentEvent(event), messageId: 'm-1' };
-    requests.push(
-      ...(await runDirectly(running, subscription, sent, settings, { patienceMs: 200 })).requests,
-    );
+    for (const hostile of value === undefined ? [mapping] : withTexts(mapping, value)) {
+      const subscription = { subscribe, partnerAction, mapping: hostile };
+      requests.push(
+        ...(await runDirectly(running, subscription, sent, settings, { patienceMs: 200 })).requests,
+      );
+    }
   }
+  return judged(definition, settings, requests);
+}
+
+/** The same for calls beside deliveries: every one that the definition has, with a value for all that users state. */
+async function straysOfCalls(definition: Definition, settings: JsonObject, value: string): Promise<Strays> {
+  const { destination } = definition;
+  const pack = loadDefinition(destination);
+  const started = { definition: pack, running: startDirectly(destination, pack) };
+  const requests: DirectRequest[] = [];
+  for (const call of callsOf(pack, value))
+    requests.push(...(await callDirectly(started, call, settings, 'token')).requests);
+  return judged(definition, settings, requests);
+}
+
+function callsOf({ actions, onDelete, audienceConfig, audienceFields = {} }: PackDefinition, value: string) {
+  const textsOf = (fields: object): JsonObject =>
+    Object.fromEntries(Object.keys(fields).map((name) => [name, value]));
+  const calls: VendorCall[] = [];
+  for (const [action, { fields = {}, dynamicFields = {}, hooks = {} }] of Object.entries(actions)) {
+    const payload = textsOf(fields);
+    for (const [name, member] of Object.entries(dynamicFields)) {
+      const paths =
+        typeof member === 'function' ? [name] : Object.keys(member).map((key) => `${name}.${key}`);
+      for (const field of paths) calls.push({ kind: 'choices', action, field, payload, page: value });
+    }
+    for (const [hook, { inputFields = {} }] of Object.entries(hooks)) {
+      const inputs = textsOf(inputFields);
+      for (const [field, { dynamic }] of Object.entries(inputFields))
+        if (typeof dynamic === 'function')
+          calls.push({ kind: 'choices', action, field, payload, hook, inputs, query: value });
+      calls.push({ kind: 'hook', action, hook, inputs, payload, outputs: { id: value } });
+    }
+  }
+  if (onDelete !== undefined) calls.push({ kind: 'delete', user_id: value, anonymous_id: value });
+  if (audienceConfig === undefined || !('createAudience' in audienceConfig)) return calls;
+  const audience = { settings: textsOf(audienceFields) };
+  calls.push({ kind: 'create-audience', id: value, key: value, name: value, ...audience });
+  calls.push({ kind: 'find-audience', external_id: value, ...audience });
+  return calls;
+}
+
+function judged(
+  { hosts, type }: Definition,
+  settings: JsonObject,
+  requests: readonly DirectRequest[],
+): Strays {
   const evil = requests.filter(({ url }) => isEvil(new URL(url).hostname));
   const isLet = evil.filter(({ url }) => isHostOf(hosts, settings, new URL(url).hostname));
   return {
-    let: isLet.map(({ url }) => ({ where: definition.type, url })),
+    let: isLet.map(({ url }) => ({ where: type, url })),
     refused: evil.length - isLet.length,
   };
 }
 
-/** The mapping with a value in each field whose name is that of a part of a URL. */
-function withTexts(mapping: JsonObject, value: string): JsonObject {
-  return Object.fromEntries(
-    Object.entries(mapping).map(([name, stated]) => [
-      name,
+/**
+ * Mappings with a value in each field whose name is that of a part of a URL, in each field, and in each member of an object:
+ * which fields an action needs to make a request at all differs.
+ */
+function withTexts(mapping: JsonObject, value: string): readonly JsonObject[] {
+  const replaced = (inner: (name: string, stated: Json) => Json) =>
+    Object.fromEntries(Object.entries(mapping).map(([name, stated]) => [name, inner(name, stated)]));
+  return [
+    replaced((name, stated) =>
       /url|host|domain|region|endpoint|id$|key|list|account|channel/i.test(name) ? value : stated,
-    ]),
-  );
+    ),
+    replaced((_name, stated) =>
+      isObject(stated) && !Object.keys(stated).some((key) => key.startsWith('@'))
+        ? Object.fromEntries(Object.keys(stated).map((key) => [key, value]))
+        : isObject(stated)
+          ? value
+          : stated,
+    ),
+  ];
 }
 
 test('no setting leads a key to a host that the definition does not name', async () => {
@@ -127,6 +189,29 @@ test('no value of a mapping leads a key to a host that the definition does not n
     for (const value of TRIED) found.push(...(await strays(definition, settingsFor(definition), value)).let);
   }
   expect(found).toEqual([]);
+}, 600_000);
+
+test('no dynamic field, hook, deletion or audience leads a key to a host that the definition does not name', async () => {
+  const found: Found[] = [];
+  let calls = 0;
+  for (const definition of DEFINITIONS) {
+    const settings = settingsFor(definition);
+    calls += callsOf(loadDefinition(definition.destination), '').length;
+    for (const value of TRIED) {
+      found.push(...(await straysOfCalls(definition, settings, value)).let);
+      // A setting with such a value, and whatever it leads to.
+      const texts = Object.entries(definition.properties).filter(
+        ([name, { type, enum: values }]) =>
+          type === 'string' &&
+          values === undefined &&
+          !definition.hosts.some((host) => host === `{${name}}` || host.endsWith(`.{${name}}`)),
+      );
+      const hostile = { ...settings, ...Object.fromEntries(texts.map(([name]) => [name, value])) };
+      found.push(...(await straysOfCalls(definition, hostile, 'u-1')).let);
+    }
+  }
+  expect(found).toEqual([]);
+  expect(calls).toBeGreaterThan(150);
 }, 600_000);
 
 describe('a setting that names a host', () => {

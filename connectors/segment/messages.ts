@@ -1,4 +1,12 @@
-import type { Json, JsonObject } from '@tributary/core';
+import type {
+  FieldQuery,
+  HookRun,
+  Json,
+  JsonObject,
+  KnownAudience,
+  NewAudience,
+  PersonIdentity,
+} from '@tributary/core';
 import type { Details } from './details.ts';
 
 /** An action of a destination, with its condition and its mapping of events. */
@@ -28,6 +36,14 @@ interface ForSubscriptions extends OfDestination {
   readonly event: JsonObject;
 }
 
+/** A call of a destination to its vendor, beside deliveries. */
+export type VendorCall =
+  | ({ readonly kind: 'choices' } & FieldQuery)
+  | ({ readonly kind: 'hook' } & HookRun)
+  | ({ readonly kind: 'delete' } & PersonIdentity)
+  | ({ readonly kind: 'create-audience' } & NewAudience)
+  | ({ readonly kind: 'find-audience' } & KnownAudience);
+
 /** Messages to the process of the pack. */
 export type ToPack =
   | ({ readonly op: 'run' } & ForSubscriptions)
@@ -41,6 +57,7 @@ export type ToPack =
       readonly triggers: readonly string[];
       readonly events: readonly JsonObject[];
     }
+  | ({ readonly op: 'call'; readonly call: VendorCall } & OfDestination)
   /** What forms need of it. */
   | { readonly op: 'describe'; readonly job: number; readonly destination: string }
   | { readonly op: 'answer'; readonly request: number; readonly answer: HttpAnswer }
@@ -53,7 +70,7 @@ export type FromPack =
   | { readonly op: 'request'; readonly job: number; readonly request: number; readonly sent: HttpSent }
   | ({ readonly op: 'done'; readonly job: number } & Finished);
 
-/** The end of a job: the outcomes of `run` and `test`, the previews, the details, or the counts. */
+/** The end of a job: the outcomes of `run`, `test` and `call`, the previews, the details, or the counts. */
 export interface Finished {
   readonly outcomes: readonly ActionOutcome[];
   readonly previews: readonly RecordedPreview[];
@@ -91,6 +108,8 @@ export interface ActionOutcome {
   readonly action: string;
   /** Requests that it made. */
   readonly requests: number;
+  /** Of a `call`: what the pack returns. */
+  readonly output?: Json;
   /** Absent after success. */
   readonly error?: { readonly name: string; readonly status?: number; readonly message: string };
 }

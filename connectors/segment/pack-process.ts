@@ -39,6 +39,7 @@ export interface Job {
     | Omit<Extract<ToPack, { op: 'preview' }>, 'job'>
     | Omit<Extract<ToPack, { op: 'test' }>, 'job'>
     | Omit<Extract<ToPack, { op: 'match' }>, 'job'>
+    | Omit<Extract<ToPack, { op: 'call' }>, 'job'>
     | Omit<Extract<ToPack, { op: 'describe' }>, 'job'>;
   /** Sends a request of the job. A rejection reaches the pack as a failed `fetch`. */
   send(sent: HttpSent): Promise<HttpAnswer>;

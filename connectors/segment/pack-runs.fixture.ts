@@ -1,16 +1,26 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { createRequire } from 'node:module';
-import { type ActionField, type CanonicalEvent, type Json, type JsonObject, objectIn } from '@tributary/core';
+import {
+  type ActionField,
+  type CanonicalEvent,
+  type Json,
+  type JsonObject,
+  objectIn,
+  type PersonIdentity,
+} from '@tributary/core';
 import { segmentEvent } from './connector.ts';
 import type { Definition } from './definitions.ts';
 import { type Details, detailsIn, keepDetails } from './details.ts';
+import type { VendorCall } from './messages.ts';
 import {
   loadDefinition,
   type PackDefinition,
   type PackDestination,
   replaceFetch,
+  type Started,
   startDestination,
 } from './pack.ts';
+import { callVendor } from './vendor-calls.ts';
 
 /* Runs destinations of the pack in this process, without sending: what their own code makes of an event. */
 
@@ -100,6 +110,38 @@ export async function testDirectly(
   await recording.run(requests, () => running.testAuthentication(settings).catch(() => undefined));
   await recording.run(requests, () => running.refreshAccessToken(settings, AUTH).catch(() => undefined));
   return requests;
+}
+
+/** The requests of a call to the vendor, made by the definition. */
+export async function callDirectly(
+  started: Started,
+  call: VendorCall,
+  settings: JsonObject,
+  accessToken = '',
+): Promise<{ readonly requests: readonly DirectRequest[]; readonly output?: Json; readonly error?: string }> {
+  const requests: DirectRequest[] = [];
+  return recording.run(requests, async () => {
+    try {
+      return { requests, output: await callVendor(started, call, settings, accessToken) };
+    } catch (error) {
+      return { requests, error: error instanceof Error ? error.message : String(error) };
+    }
+  });
+}
+
+/** The ids of a person that a deletion puts into a request. */
+export async function idsDeletedBy(
+  described: Definition,
+  definition: PackDefinition,
+): Promise<readonly (keyof PersonIdentity)[]> {
+  const running = startDirectly(described.destination, definition);
+  const named: (keyof PersonIdentity)[] = [];
+  for (const name of ['user_id', 'anonymous_id'] as const) {
+    const call = { kind: 'delete', [name]: 'mk-person-mk' } as const;
+    const { requests } = await callDirectly({ definition, running }, call, settingsFor(described), 'token');
+    if (JSON.stringify(requests).includes('mk-person-mk')) named.push(name);
+  }
+  return named;
 }
 
 export function startDirectly(destination: string, definition: PackDefinition): PackDestination {

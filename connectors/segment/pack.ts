@@ -11,6 +11,9 @@ export interface PackDefinition {
     readonly testAuthentication?: unknown;
   };
   readonly presets?: readonly PackPreset[];
+  readonly audienceConfig?: object;
+  readonly audienceFields?: Readonly<Record<string, PackField>>;
+  readonly onDelete?: unknown;
   readonly actions: Readonly<Record<string, PackAction>>;
 }
 
@@ -21,8 +24,16 @@ export interface PackAction {
   readonly hidden?: boolean;
   readonly fields?: Readonly<Record<string, PackField>>;
   readonly syncMode?: { readonly choices: readonly { readonly value: string }[] };
-  readonly hooks?: Readonly<Record<string, unknown>>;
+  readonly hooks?: Readonly<Record<string, PackHook>>;
+  readonly dynamicFields?: object;
   readonly perform?: (request: unknown, data: { readonly payload: Json }) => unknown;
+}
+
+export interface PackHook {
+  readonly label: string;
+  readonly description: string;
+  /** `dynamic` is the function that asks for choices. */
+  readonly inputFields?: Readonly<Record<string, PackField>>;
 }
 
 interface PackConditions {
@@ -68,6 +79,12 @@ export interface PackDestination {
     settings: object,
     auth: object,
   ): Promise<readonly { readonly output?: unknown }[]>;
+  readonly actions: Readonly<Record<string, { executeHook(hook: string, data: object): Promise<unknown> }>>;
+  executeDynamicField(action: string, field: string, data: object, dynamic?: unknown): Promise<unknown>;
+  /** Absent where it deletes nobody. */
+  onDelete?(person: object, settings: object): Promise<unknown>;
+  createAudience(audience: object): Promise<unknown>;
+  getAudience(audience: object): Promise<unknown>;
   testAuthentication(settings: object): Promise<void>;
   /** Undefined where the destination has no grant. */
   refreshAccessToken(settings: object, auth: object): Promise<{ readonly accessToken?: unknown } | undefined>;

@@ -40,14 +40,21 @@ const WITH_PRESETS: ReadonlySet<string> = new Set(OF_0_2_0);
 const MAX_SUBSCRIPTIONS = 100;
 
 /** The settings as users write them: the destination's own, and which of its actions run for which events. */
-function settingsSchemaOf({ destination, properties, required, presets, actions }: Definition): JsonObject {
+function settingsSchemaOf(
+  { destination, properties, required, presets, actions }: Definition,
+  words: Details['settings'] = {},
+): JsonObject {
+  const own = Object.entries(properties).map(([name, schema]) => [
+    name,
+    { title: titleOf(name), ...schema, ...words[name] },
+  ]);
   return {
     $schema: 'https://json-schema.org/draft/2020-12/schema',
     type: 'object',
     required: [...required],
     additionalProperties: false,
     properties: {
-      ...properties,
+      ...Object.fromEntries(own),
       subscriptions: {
         type: 'array',
         title: 'Subscriptions',
@@ -85,6 +92,13 @@ function settingsSchemaOf({ destination, properties, required, presets, actions 
       ...(WITH_PRESETS.has(destination) ? propertiesOfPresets(presets, actions) : {}),
     },
   };
+}
+
+/** A title by the name of a setting, for lists: `apiKey` and `api_key` are both "Api key". */
+function titleOf(name: string): string {
+  const words = name.replace(/([a-z0-9])([A-Z])/g, '$1 $2').split(/[\s_-]+/);
+  const text = words.map((word) => (/^[A-Z]{2,}$/.test(word) ? word : word.toLowerCase())).join(' ');
+  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 function propertiesOfPresets(presets: Definition['presets'], actions: readonly string[]): JsonObject {
@@ -314,6 +328,7 @@ const NO_TEST =
 
 export function describeDestination(definition: Definition): ConnectorDescription {
   const { destination, type, title, category, sentence, hasTest, presets, actions } = definition;
+  const { deletes, hasAudiences } = definition;
   const settingsSchema = settingsSchemaOf(definition);
   return {
     type,
@@ -332,12 +347,20 @@ export function describeDestination(definition: Definition): ConnectorDescriptio
     // The pack lists presets of actions that it has for browsers alone; settings of 0.2.0 may name them.
     presets: presets.filter(({ action }) => actions.includes(action)),
     actions,
+    ...(deletes && { deletes }),
+    ...(hasAudiences && { hasAudiences }),
     generate: (settings) => withSubscriptions(definition, settings),
     replaced: keptForm,
     check: (settings) => settingsFaults(definition, settings),
     details: () => {
       const details = detailsOf(destination);
-      return { actions: details.actions, subscriptions: defaultSubscriptions(details) };
+      const { actions, audienceFields } = details;
+      return {
+        actions,
+        audienceFields,
+        subscriptions: defaultSubscriptions(details),
+        settingsSchema: settingsSchemaOf(definition, details.settings),
+      };
     },
   };
 }

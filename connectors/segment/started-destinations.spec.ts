@@ -4,6 +4,10 @@ import { type PackDestination, StartedDestinations } from './pack.ts';
 it('answers were kept for as long as any job ran: each job that ends drops them', async () => {
   const running: PackDestination = {
     responses: [],
+    actions: {},
+    executeDynamicField: async () => undefined,
+    createAudience: async () => undefined,
+    getAudience: async () => undefined,
     onSubscription: async () => [],
     testAuthentication: async () => undefined,
     refreshAccessToken: async () => undefined,

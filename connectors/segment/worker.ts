@@ -26,6 +26,7 @@ import {
   transformed,
 } from './pack.ts';
 import { refusesToken } from './token-refusals.ts';
+import { callVendor } from './vendor-calls.ts';
 
 /**
  * The process of the pack. It has no environment, no network, and no permission to write files or start processes. It runs
@@ -299,28 +300,46 @@ async function runAction(
   const action = subscription.partnerAction;
   const before = forwarded.requests;
   const outcome = () => ({ action, requests: forwarded.requests - before });
-  const attempt = async () => {
-    const token = access.token();
-    const auth = { accessToken: await ownOr(token, before), refreshToken: '' };
-    const begun = forwarded.requests;
-    try {
-      const [result] = await access.running.onSubscription(subscription, event, access.settings, auth);
-      return { result };
-    } catch (error) {
-      // Nothing was done yet where the first request was refused for its token.
-      const isRefused = errorOf(error).status === 401 || access.isRefusedBy(forwarded.lastBody);
-      const refused = isRefused && forwarded.requests - begun === 1 ? token : undefined;
-      return { error, refused };
-    }
-  };
   try {
-    let ended = await attempt();
-    if ('error' in ended && ended.refused !== undefined && access.renews(ended.refused))
-      ended = await attempt();
-    if ('error' in ended) return { ...outcome(), error: errorOf(ended.error) };
-    return isNotRun(ended.result?.output) ? undefined : outcome();
+    const [result] = await withToken(access, (accessToken) =>
+      access.running.onSubscription(subscription, event, access.settings, { accessToken, refreshToken: '' }),
+    );
+    return isNotRun(result?.output) ? undefined : outcome();
   } catch (error) {
     return { ...outcome(), error: errorOf(error) };
+  }
+}
+
+/** Runs `work` with the token, and once more with another one where its first request was refused for the token. */
+async function withToken<T>(access: Access, work: (token: string) => Promise<T>): Promise<T> {
+  for (let isRenewed = false; ; isRenewed = true) {
+    const token = access.token();
+    const accessToken = await ownOr(token, forwarded.requests);
+    const begun = forwarded.requests;
+    try {
+      return await work(accessToken);
+    } catch (error) {
+      // Nothing was done yet where the first request was refused.
+      const isFirst = forwarded.requests - begun === 1;
+      const isRefused = errorOf(error).status === 401 || access.isRefusedBy(forwarded.lastBody);
+      if (isRenewed || !isFirst || !isRefused || !access.renews(token)) throw error;
+    }
+  }
+}
+
+async function call(
+  started: Started,
+  message: Extract<ToPack, { op: 'call' }>,
+): Promise<readonly ActionOutcome[]> {
+  const about = () => ({ action: message.call.kind, requests: forwarded.requests });
+  const access = accessOf(started, message);
+  try {
+    const output = await withToken(access, (token) =>
+      callVendor(started, message.call, access.settings, token),
+    );
+    return [{ ...about(), output }];
+  } catch (error) {
+    return [{ ...about(), error: errorOf(error) }];
   }
 }
 
@@ -364,11 +383,12 @@ function numberIn(value: unknown, name: 'status'): number | undefined {
   return typeof value[name] === 'number' ? value[name] : undefined;
 }
 
-async function work(message: Extract<ToPack, { op: 'run' | 'preview' | 'test' }>): Promise<void> {
+async function work(message: Extract<ToPack, { op: 'run' | 'preview' | 'test' | 'call' }>): Promise<void> {
   const { job } = message;
   const finished = await forwarded.runAs(job, () =>
     destinations.use(message.destination, async (started) => {
       if (message.op === 'preview') return { outcomes: [], previews: await preview(started, message) };
+      if (message.op === 'call') return { outcomes: await call(started, message), previews: [] };
       const outcomes = await (message.op === 'run' ? run(started, message) : test(started, message));
       return { outcomes, previews: [] };
     }),

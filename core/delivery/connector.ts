@@ -3,11 +3,23 @@ import { type CanonicalEvent, type Json, type JsonObject, objectIn } from '../ev
 import type { Warehouse } from '../ports/warehouse.ts';
 import type { Delivery } from './delivery.ts';
 import type {
+  ActionField,
   AnsweredRequest,
   DefaultSubscription,
   DestinationAction,
   SubscriptionPreview,
 } from './subscriptions.ts';
+import type {
+  AudienceResult,
+  FieldChoices,
+  FieldQuery,
+  HookResult,
+  HookRun,
+  KnownAudience,
+  NewAudience,
+  PersonDeletion,
+  PersonIdentity,
+} from './vendor-calls.ts';
 
 /** The result of one delivery. `reason` is shown to users: short, no secrets. */
 export type DeliveryResult =
@@ -67,6 +79,8 @@ interface DeliverOptions {
   readonly traceparentOf?: (delivery: Delivery) => string | undefined;
 }
 
+type CallOptions = Pick<DeliverOptions, 'signal'>;
+
 /** Bounds on one request to a destination. A batch ends where the first of them is reached. */
 export interface BatchLimits {
   /** Number of deliveries, at least 1. */
@@ -125,7 +139,7 @@ export interface Connector {
   preview?(
     destination: ConnectorDestination,
     event: CanonicalEvent,
-    options: Pick<DeliverOptions, 'signal'>,
+    options: CallOptions,
   ): Promise<readonly SubscriptionPreview[]>;
   /** How many of the events meet the trigger of each subscription, in the order of `preview`. Rejects as it does. */
   countMatches?(
@@ -142,6 +156,35 @@ export interface Connector {
     event: CanonicalEvent,
     options: Pick<DeliverOptions, 'signal'>,
   ): Promise<{ readonly result: DeliveryResult; readonly requests: readonly AnsweredRequest[] }>;
+  /*
+   * Calls beside deliveries; each is absent where the type has none of the kind. They throw for nothing that a vendor does,
+   * are bounded in time as a delivery is, and repeat nothing by themselves.
+   */
+  /** The choices of a field of an action. */
+  choices?(destination: ConnectorDestination, query: FieldQuery, options: CallOptions): Promise<FieldChoices>;
+  /** Runs a hook of an action. Repeated, one without `outputs` may create a second time. */
+  runHook?(destination: ConnectorDestination, run: HookRun, options: CallOptions): Promise<HookResult>;
+  /**
+   * Asks the vendor to delete people, one after the other; by the ids that `deletes` of the description names. A result for
+   * each, in order; a repetition is harmless.
+   */
+  deletePeople?(
+    destination: ConnectorDestination,
+    people: readonly PersonIdentity[],
+    options: CallOptions,
+  ): Promise<readonly PersonDeletion[]>;
+  /** Creates an audience; one that was not answered may have been created. */
+  createAudience?(
+    destination: ConnectorDestination,
+    audience: NewAudience,
+    options: CallOptions,
+  ): Promise<AudienceResult>;
+  /** Whether an audience is still there. */
+  findAudience?(
+    destination: ConnectorDestination,
+    audience: KnownAudience,
+    options: CallOptions,
+  ): Promise<AudienceResult>;
   /** Releases connections and files. Idempotent. */
   close(): Promise<void>;
 }
@@ -207,10 +250,20 @@ export interface ConnectorDescription {
   readonly presets?: readonly ConnectorPreset[];
   /** Actions that settings may map events to, where the connector has them. */
   readonly actions?: readonly string[];
-  /** Their fields, and the subscriptions of a destination that is created without any. Once the type is prepared. */
+  /** The ids of people that it deletes at the vendor; absent where it deletes nobody. */
+  readonly deletes?: readonly (keyof PersonIdentity)[];
+  /** Whether it creates audiences at the vendor. */
+  readonly hasAudiences?: true;
+  /** What only forms need. Once the type is prepared. */
   details?(): {
+    /** With their fields. */
     readonly actions: readonly DestinationAction[];
+    /** Those of a destination that is created without any. */
     readonly subscriptions: readonly DefaultSubscription[];
+    /** The settings of an audience. */
+    readonly audienceFields: readonly ActionField[];
+    /** `settingsSchema` with the words of the vendor's own form. */
+    readonly settingsSchema: JsonObject;
   };
   /**
    * Generates absent settings at creation, e.g. a signing secret, which is shown once. Returns all settings, the

@@ -48,8 +48,17 @@ export interface DestinationAction {
   /** The trigger that its authors propose. */
   readonly trigger?: string;
   readonly sync_modes?: readonly string[];
-  /** Keys of mappings beside the fields: outputs of hooks, and names of earlier releases. */
+  /** Keys of mappings beside the fields: hooks, and names of earlier releases. */
   readonly other_keys?: readonly string[];
+  readonly hooks?: readonly ActionHook[];
+  readonly fields: readonly ActionField[];
+}
+
+/** Something that an action does at its vendor for a subscription, once: its outputs become part of the mapping. */
+export interface ActionHook {
+  readonly hook: string;
+  readonly label: string;
+  readonly description: string;
   readonly fields: readonly ActionField[];
 }
 

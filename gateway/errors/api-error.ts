@@ -93,6 +93,7 @@ export function methodNotAllowed(): ApiError {
  * - `not_dead`: the delivery is not dead, or no longer.
  * - `event_not_kept`: the log no longer has the event of the delivery.
  * - `test_failed`: enabled rules use the transformation, and its test fails.
+ * - `hook_unfinished`: how an earlier run of the hook ended is unknown;
  * - `unusable`: this release has no connector for the destination, or no key opens its secrets.
  * - `not_merged`: the ucid belongs to a profile of its own.
  * - `unknown_origin`: no part of the merged profile is known to come from the ucid.
@@ -107,6 +108,7 @@ type ConflictCode =
   | 'event_not_kept'
   | 'test_failed'
   | 'unusable'
+  | 'hook_unfinished'
   | 'not_merged'
   | 'unknown_origin'
   | 'not_a_warehouse'

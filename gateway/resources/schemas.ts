@@ -158,7 +158,7 @@ export const errorBody = Type.Object(
     reason: Type.Optional(
       Type.String({
         description:
-          'Why, on 409 `conflict`: `taken`, `in_use`, `missing` (what it names is gone, archived or a draft), `last_owner`, `test_failed` (of a transformation that enabled rules use; `details` say how), `version` (it was changed at the same time), `not_dead`, `event_not_kept`, `unusable`, `not_merged`, `unknown_origin`, `not_a_warehouse`, `disabled` (the destination) or `upgrade_pending` (the operator has not finished an upgrade).',
+          'Why, on 409 `conflict`: `taken`, `in_use`, `missing` (what it names is gone, archived or a draft), `last_owner`, `test_failed` (of a transformation that enabled rules use; `details` say how), `version` (it was changed at the same time), `not_dead`, `event_not_kept`, `unusable`, `hook_unfinished`, `not_merged`, `unknown_origin`, `not_a_warehouse`, `disabled` (the destination) or `upgrade_pending` (the operator has not finished an upgrade).',
         examples: ['in_use'],
       }),
     ),

@@ -116,14 +116,24 @@ const cursor = Type.String({
 });
 
 /** Selects dead deliveries. */
-const deadBody = nullable(
+const deadFields = {
+  status: optional(oneOf(['dead'], 'Only dead deliveries can be redriven or discarded.')),
+  ...filterBody,
+  cursor: optional(cursor),
+};
+const deadExamples = { examples: [{ status: 'dead', since: '2026-03-01T00:00:00.000Z' }] };
+
+const deadBody = nullable(closed(deadFields, deadExamples));
+
+const redriveBody = nullable(
   closed(
     {
-      status: optional(oneOf(['dead'], 'Only dead deliveries can be redriven or discarded.')),
-      ...filterBody,
-      cursor: optional(cursor),
+      ...deadFields,
+      dry_run: optional(
+        Type.Boolean({ description: 'Only counts those that would be redriven; answers 200.' }),
+      ),
     },
-    { examples: [{ status: 'dead', since: '2026-03-01T00:00:00.000Z' }] },
+    deadExamples,
   ),
 );
 
@@ -140,7 +150,9 @@ const rest = {
 
 const redriven = Type.Object(
   {
-    redriven: Type.Integer({ description: 'The number of redriven deliveries.' }),
+    redriven: Type.Integer({
+      description: 'The number of redriven deliveries; of a dry run, of those that would be.',
+    }),
     ...rest,
   },
   { title: 'Redriven' },
@@ -358,12 +370,16 @@ export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
     `${path}/redrive`,
     operation('deliveries.redrive', 'redriveDeliveries', 'Send dead deliveries again', {
       querystring: deadQuery,
-      body: deadBody,
-      response: { 202: redriven },
+      body: redriveBody,
+      response: { 200: redriven, 202: redriven },
     }),
     async (request, reply) => {
       const { query, body, workspace } = request;
       const cursor = statedOnce('cursor', query.cursor, body?.cursor);
+      if (body?.dry_run === true) {
+        const { done, ...rest } = await dead.toAll(dead.count, workspace.id, filterOf(query, body), cursor);
+        return { redriven: done, ...rest };
+      }
       const noteChanged = await audited(request, 'redriven');
       const { done, ...rest } = await dead.toAll(dead.redrive, workspace.id, filterOf(query, body), cursor);
       noteChanged([], done);

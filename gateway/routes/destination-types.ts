@@ -1,5 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
-import type { ConnectorDescription, DestinationAction, Json } from '@tributary/core';
+import type { ActionField, ConnectorDescription, DestinationAction, Json } from '@tributary/core';
 import { type Static, Type } from 'typebox';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { notFound } from '../errors/api-error.ts';
@@ -40,6 +40,11 @@ const fields = {
     Type.String(),
     'Those that `subscriptions` of the settings may name; empty where the type has none.',
   ),
+  deletes: listOf(
+    oneOf(['user_id', 'anonymous_id']),
+    'Ids of people that can be deleted at the vendor; empty where nobody can.',
+  ),
+  audiences: Type.Boolean({ description: 'Whether audiences can be created at the vendor.' }),
 };
 
 const destinationType = Type.Object(fields, { title: 'DestinationType' });
@@ -87,6 +92,17 @@ const action = Type.Object(
       listOf(Type.String(), 'Values of `__segment_internal_sync_mode` in a mapping.'),
     ),
     other_keys: Type.Optional(listOf(Type.String(), 'Keys that a mapping may have beside the fields.')),
+    hooks: Type.Optional(
+      listOf(
+        Type.Object({
+          hook: Type.String({ description: 'Its key in a mapping.' }),
+          label: Type.String(),
+          description: Type.String(),
+          fields: listOf(actionField),
+        }),
+        'What `POST destinations/{id}/hook` runs at the vendor, such as the creation of a list.',
+      ),
+    ),
     fields: listOf(actionField),
   },
   { title: 'DestinationAction' },
@@ -106,6 +122,7 @@ const destinationTypeDetails = Type.Object(
       }),
       'Those of a destination that is created without `subscriptions`.',
     ),
+    audience_fields: listOf(Type.Unsafe<ActionField>(actionField), 'The settings of an audience.'),
   },
   { title: 'DestinationTypeDetails' },
 );
@@ -125,17 +142,26 @@ function presentType(description: ConnectorDescription): Static<typeof destinati
     warehouse: description.isWarehouse === true,
     presets: description.presets ?? [],
     actions: description.actions ?? [],
+    deletes: description.deletes ?? [],
+    audiences: description.hasAudiences === true,
   };
 }
 
 function presentDetails(description: ConnectorDescription) {
-  const { actions, subscriptions } = description.details?.() ?? { actions: [], subscriptions: [] };
+  const { actions, subscriptions, audienceFields, settingsSchema } = description.details?.() ?? {
+    ...NO_DETAILS,
+    settingsSchema: description.settingsSchema,
+  };
   return {
     ...presentType(description),
+    settings_schema: settingsSchema,
     action_details: actions,
     default_subscriptions: subscriptions,
+    audience_fields: audienceFields,
   };
 }
+
+const NO_DETAILS = { actions: [], subscriptions: [], audienceFields: [] };
 
 const path = '/workspaces/:workspaceId/destination-types';
 

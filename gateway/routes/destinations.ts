@@ -51,6 +51,7 @@ import {
   version,
 } from '../resources/schemas.ts';
 import { createDestinationTests, createTrialTurns, destinationTestResult } from './connection-test.ts';
+import { mappingRoutes } from './destination-mappings.ts';
 import { createEventReader, eventFields, previewRoutes } from './destination-previews.ts';
 import { createConfigurator, maskSecrets } from './destination-settings.ts';
 import {
@@ -285,6 +286,7 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
   );
 
   await app.register(previewRoutes, { dependencies, turns, eventIn });
+  await app.register(mappingRoutes, { dependencies, turns });
 
   function switchesOf(body: Static<typeof destinationBody>) {
     return {

@@ -153,16 +153,9 @@ export class DeadDeliveries {
   readonly redrive: Act = async (outcomes) => {
     const [first] = outcomes;
     if (first !== undefined) refuseOutputOverBudget(this.#dependencies, first.delivery.workspace_id);
-    const possible = outcomes.filter((outcome) => canRedrive(outcome, this.#dependencies.catalog.state));
-    const kept = new Set(
-      await keptOf(
-        this.#dependencies.log,
-        possible.map(({ delivery }) => delivery),
-      ),
-    );
-    const dead = possible.filter(
-      (outcome) => kept.has(outcome.delivery) && !this.#redriven.has(deadDeliveryKey(outcome)),
-    );
+    const possible = await this.#possible(outcomes);
+    // In one turn of the event loop with the marks: calls at the same time share no death.
+    const dead = possible.filter((outcome) => !this.#redriven.has(deadDeliveryKey(outcome)));
     const deaths = dead.map(deadDeliveryKey);
     for (const death of deaths) this.#redriven.add(death);
     try {
@@ -178,6 +171,24 @@ export class DeadDeliveries {
     }
     return dead.length;
   };
+
+  /** How many would be redriven; nothing is. */
+  readonly count: Act = async (outcomes) => {
+    const possible = await this.#possible(outcomes);
+    return possible.filter((outcome) => !this.#redriven.has(deadDeliveryKey(outcome))).length;
+  };
+
+  async #possible(outcomes: readonly DeliveryOutcome[]): Promise<readonly DeliveryOutcome[]> {
+    const { log, catalog } = this.#dependencies;
+    const possible = outcomes.filter((outcome) => canRedrive(outcome, catalog.state));
+    const kept = new Set(
+      await keptOf(
+        log,
+        possible.map(({ delivery }) => delivery),
+      ),
+    );
+    return possible.filter(({ delivery }) => kept.has(delivery));
+  }
 
   async #appendRedrives(dead: readonly DeliveryOutcome[]): Promise<void> {
     const { log, catalog, clock, budgets } = this.#dependencies;

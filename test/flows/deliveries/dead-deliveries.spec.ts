@@ -78,6 +78,32 @@ describe('Dead deliveries, and destinations that are paused', () => {
     expect(way.status).toBe('discarded');
   });
 
+  it('1,000 deliveries that wait when their destination is disabled end, and are redriven once it is enabled', async () => {
+    await change({ paused: true });
+    const ids = Array.from({ length: 1_000 }, (_, n) => `queued-${n}`);
+    for (let at = 0; at < ids.length; at += 100) {
+      const batch = ids
+        .slice(at, at + 100)
+        .map((message_id) => ({ type: 'track', event: 'Queued', user_id: message_id, message_id }));
+      await tributary.producer.post('./events/batch', { batch });
+    }
+    await listed('status=retrying&limit=100', 100);
+    await change({ enabled: false });
+    const redrive = (dry_run: boolean) =>
+      tributary.owner.post<{ redriven: number }>('./deliveries/redrive', {
+        reason: 'the destination is disabled',
+        dry_run,
+      });
+    await listed('status=retrying', 0);
+    expect(await redrive(true)).toMatchObject({ redriven: 0 });
+    await change({ enabled: true });
+    const before = webhook.deliveries().length;
+    expect(await redrive(true)).toMatchObject({ redriven: ids.length });
+    expect(await redrive(false)).toMatchObject({ redriven: ids.length });
+    await received(ids);
+    expect(webhook.deliveries()).toHaveLength(before + ids.length);
+  });
+
   it('a paused destination receives nothing until it is resumed, and then every waiting delivery', async () => {
     await change({ paused: true });
     const before = webhook.calls.length;

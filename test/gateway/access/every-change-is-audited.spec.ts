@@ -30,7 +30,7 @@ const EXCEPTIONS: readonly (readonly [reason: string, operations: RegExp])[] = [
     'they send events, which are listed and counted as events',
     /^(send(Track|Identify|Page|Group|Batch)|sdk.*|receiveWebhook)$/,
   ],
-  ['they only read', /^searchProfiles$/],
+  ['they only read', /^search[A-Z]/],
   ['they try something out and change nothing', /^(infer|try|dryRun|preview)[A-Z]/],
   ['they only load earlier what is loaded anyway', /^loadWarehouse$/],
   ['they only repeat a mail, within a share of mails', /^send(Organization)?ConfirmationLink$/],
@@ -39,6 +39,7 @@ const EXCEPTIONS: readonly (readonly [reason: string, operations: RegExp])[] = [
 /** Calls that the walk cannot make as they are described; below they are made with what they need. */
 const BELOW = [
   'splitProfile',
+  'runDestinationHook',
   'redriveDelivery',
   'discardDelivery',
   'redriveDeliveries',
@@ -149,6 +150,26 @@ it('redrives and discards of deliveries left none: now one entry of each kind, w
     ['redriven', 'redrives@example.com'],
     ['discarded', 'redrives@example.com'],
   ]);
+});
+
+it('a hook leaves entries of the changes of its destination', async () => {
+  const owner = await test.openWorkspace('hooks@example.com');
+  const { id } = await owner.ok<{ id: string }>('POST', './destinations', {
+    name: 'Braze',
+    type: 'segment-braze',
+    settings: {
+      api_key: 'key',
+      app_id: 'app',
+      endpoint: 'https://rest.fra-01.braze.eu',
+      subscriptions: [{ action: 'upsertCatalogItem', trigger: 'type = "track"', enabled: false }],
+    },
+  });
+  // Makes no request.
+  const inputs = { operation: 'select', selected_catalog_name: 'teas' };
+  const hook = { subscription: 0, hook: 'onMappingSave', inputs };
+  expect((await owner.call('POST', `./destinations/${id}/hook`, hook)).status).toBe(200);
+  const actions = (await audited()).filter(({ entity }) => entity.id === id).map(({ action }) => action);
+  expect(actions).toEqual(['created', 'updated', 'updated']);
 });
 
 it('a split leaves an entry', async () => {

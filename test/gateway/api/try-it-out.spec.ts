@@ -20,6 +20,9 @@ const ELSEWHERE: Readonly<Record<string, number>> = {
   // Need a destination with subscriptions.
   previewDestination: 400,
   previewDestinationType: 400,
+  searchFieldChoices: 400,
+  searchTypeFieldChoices: 400,
+  runDestinationHook: 400,
   // Need a destination that is a warehouse.
   loadWarehouse: 409,
   listLoads: 409,

@@ -279,6 +279,42 @@ describe('a redrive', () => {
     expect(await redriveFrom(first.cursor)).toEqual({ redriven: 2, more: false, cursor: null });
   });
 
+  it('a redrive of thousands had no count before: a dry run counts those with one reason, and changes nothing', async () => {
+    const count = process.env.TRIBUTARY_TEST_LONG === undefined ? 2_000 : 10_000;
+    const reasons = ['answered 401', 'answered 500'];
+    const entries = Array.from({ length: count }, (_, at) => entryOf({ reason: reasons[at % 2] ?? '' }));
+    await test.dependencies.history.put(entries);
+    const all = async (more: object) => {
+      let [total, cursor]: [number, string | null] = [0, null];
+      do {
+        const body: object = { reason: '401', destination_id: destinationId, cursor, ...more };
+        const answer: { body: Redriven } = await owner.call<Redriven>('POST', './deliveries/redrive', body);
+        total += answer.body.redriven;
+        cursor = answer.body.cursor;
+      } while (cursor !== null);
+      return total;
+    };
+    const begun = await appended(TOPIC.deliveries, async () => {
+      expect(await all({ dry_run: true })).toBe(count / 2);
+    });
+    expect(begun).toEqual([]);
+    expect(await all({})).toBe(count / 2);
+    expect(await all({ dry_run: true })).toBe(0);
+  });
+
+  it('deliveries that ended as their destination was disabled are redriven once it is enabled again', async () => {
+    const disabled = { cause: 'destination', reason: 'the destination is disabled' } as const;
+    await test.dependencies.history.put(Array.from({ length: 1_000 }, () => entryOf(disabled)));
+    const enable = (enabled: boolean) => owner.ok('PATCH', `./destinations/${destinationId}`, { enabled });
+    const redriveAll = (dry_run: boolean) =>
+      owner.ok<Redriven>('POST', './deliveries/redrive', { reason: 'is disabled', dry_run });
+    await enable(false);
+    expect(await redriveAll(true)).toMatchObject({ redriven: 0 });
+    await enable(true);
+    expect(await redriveAll(true)).toMatchObject({ redriven: 1_000 });
+    expect(await redriveAll(false)).toMatchObject({ redriven: 1_000, cursor: null });
+  });
+
   it('refuses an invalid cursor, and two of them', async () => {
     const none = await owner.call('POST', './deliveries/redrive', { cursor: '%00' });
     expect(none).toMatchObject(refusedFor('cursor'));

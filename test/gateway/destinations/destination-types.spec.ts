@@ -24,8 +24,13 @@ it('the list has every type of destination, each as it is returned by its name',
   const names = listed.map(({ type }) => type);
   expect(names).toEqual([...test.dependencies.connectors.descriptions.keys()]);
   expect(names).toEqual(expect.arrayContaining(['webhook', 'ndjson', 'postgres', 'segment-amplitude']));
-  for (const type of listed)
-    expect(await viewer.ok('GET', `./destination-types/${type.type}`)).toMatchObject(type);
+  for (const { settings_schema: listedSchema, ...type } of listed) {
+    const read = await viewer.ok<DestinationType>('GET', `./destination-types/${type.type}`);
+    expect(read).toMatchObject(type);
+    // The words of the pack are in the one that is read alone.
+    const names = Object.keys(listedSchema.properties);
+    expect(Object.keys(read.settings_schema.properties)).toEqual(names);
+  }
   expect(await viewer.call('GET', './destination-types/pigeon')).toMatchObject({
     status: 404,
     body: { error: 'not found' },
