@@ -255,7 +255,7 @@ describe.skipIf(chromiumPath === undefined)('the form of mappings', () => {
     const value = page.getByRole('combobox', { name: 'Value of Event Key' });
     await value.click();
     await page.getByRole('option', { name: /Purchases/ }).click();
-    await page.getByText('Purchases', { exact: true }).waitFor();
+    await page.getByRole('region', { name: 'Mappings' }).getByText('Purchases', { exact: true }).waitFor();
     await expectAccessible(page);
     expect(asked[0]).toMatchObject({ action: 'trackEvent', field: 'eventKey' });
     await page.route('**/dynamic-field', (route) =>
