@@ -263,7 +263,7 @@ describe.skipIf(chromiumPath === undefined)('the form of mappings', () => {
     );
     await value.fill('refund');
     await page.getByText('No choices: The token is wrong').waitFor();
-    await save(page, 'Experiments');
+    await save(page);
     expect((await read(id))[0]?.mapping).toMatchObject({ eventKey: 'refund' });
   });
 
