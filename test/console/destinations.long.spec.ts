@@ -115,7 +115,10 @@ describe.skipIf(chromiumPath === undefined)('the pages of destinations', () => {
     await page.getByText('kafka-1.example.com:9093', { exact: true }).waitFor();
     await expectAccessible(page);
     await page.getByRole('link', { name: 'Choose another kind' }).click();
-    await page.getByRole('button', { name: /^Amplitude/ }).click();
+    await page
+      .getByRole('button', { name: /^Amplitude/ })
+      .first()
+      .click();
     await page.getByRole('region', { name: 'Mappings' }).getByText('Track Calls').waitFor();
     await expectAccessible(page);
     await takePictures(page, 'destination-form-segment');

@@ -9,7 +9,7 @@ import type { DestinationTypeDetails } from '../queries.ts';
 import type { JsonObject } from '../settings/fields.ts';
 import { pathsIn } from './event-paths.ts';
 import { fieldChoices, previewDraft } from './preview-calls.ts';
-import { type ChosenEvent, chosenBody, PreviewPanel } from './preview-panel.tsx';
+import { type ChosenEvent, chosenBody, chosenFields, PreviewPanel } from './preview-panel.tsx';
 import {
   type Action,
   faultsOfApi,
@@ -63,8 +63,9 @@ export function MappingsSection(props: Props) {
   const form = useMemo(() => ({ drafts, settings: settingsText }), [drafts, settingsText]);
   const [asked] = useDebouncedValue(form, DEBOUNCE_MS);
   const shown = asked.drafts.filter(({ key, enabled }) => enabled || key === opened);
-  const body = event && {
-    ...chosenBody(event),
+  const named = event && chosenBody(event);
+  const body = named && {
+    ...named,
     settings: {
       ...(JSON.parse(asked.settings) as JsonObject),
       subscriptions: asked.drafts.map((one) =>
@@ -75,7 +76,11 @@ export function MappingsSection(props: Props) {
   const canAsk = isStarted && body !== undefined && subscriptionFaults(asked.drafts).length === 0;
   const preview = useQuery({
     queryKey: ['mapping-preview', workspaceId, type.type, body],
-    queryFn: ({ signal }) => previewDraft(workspaceId, type.type, body ?? { settings: {} }, signal),
+    queryFn: async ({ signal }) => ({
+      previews: await previewDraft(workspaceId, type.type, body ?? { settings: {} }, signal),
+      drafts: shown,
+      event: chosenFields(event),
+    }),
     enabled: canAsk,
     placeholderData: keepPreviousData,
     staleTime: 60_000,
@@ -84,8 +89,11 @@ export function MappingsSection(props: Props) {
   const ofPreview = openFaults(faultsIn(preview.error, asked.drafts), asked.drafts, drafts);
   const share = useQuery({
     queryKey: ['mapping-share', workspaceId, type.type, shown.map(({ trigger }) => trigger)],
-    queryFn: ({ signal }) =>
-      previewDraft(workspaceId, type.type, { settings: {}, ...body, recent_events: RECENT_EVENTS }, signal),
+    queryFn: async ({ signal }) => {
+      const asking = { settings: {}, ...body, recent_events: RECENT_EVENTS };
+      const previews = await previewDraft(workspaceId, type.type, asking, signal);
+      return new Map(shown.map(({ trigger }, index) => [trigger, previews[index]?.recent ?? null]));
+    },
     enabled: canAsk && preview.isSuccess && !preview.isPlaceholderData,
     staleTime: 60_000,
     retry: false,
@@ -139,7 +147,6 @@ export function MappingsSection(props: Props) {
               recent={recent}
               event={event}
               onChoose={setChosen}
-              drafts={shown}
               preview={preview}
               share={share.data}
               isStarted={isStarted}

@@ -48,12 +48,16 @@ const EXAMPLE = `{
 
 /** The members of the body of a call that name the event. Undefined for a text that is no object. */
 export function chosenBody(event: ChosenEvent) {
-  if ('text' in event) return { event: parsed(event.text) ?? {} };
+  if ('text' in event) {
+    const own = parsed(event.text);
+    return own && { event: own };
+  }
   const { messageId, environment } = eventFieldsOf(event.recorded);
   return { message_id: messageId, ...(isEnvironment(environment) && { environment }) };
 }
 
-export function chosenFields(event: ChosenEvent): EventFields {
+export function chosenFields(event: ChosenEvent | undefined): EventFields {
+  if (event === undefined) return eventFieldsOf({});
   return eventFieldsOf('text' in event ? (parsed(event.text) ?? {}) : event.recorded);
 }
 
@@ -66,17 +70,22 @@ function parsed(text: string): Record<string, unknown> | undefined {
   }
 }
 
+/** The previews of an event by subscription. */
+interface Previewed {
+  readonly previews: readonly Preview[];
+  readonly drafts: readonly SubscriptionDraft[];
+  readonly event: EventFields;
+}
+
 interface Props {
   readonly workspaceId: string;
   readonly recent: UseQueryResult<Schemas['RecentEvents']>;
   /** Undefined while there is no recent event and none was written. */
   readonly event: ChosenEvent | undefined;
   readonly onChoose: (event: ChosenEvent) => void;
-  /** The subscriptions that the preview is about. */
-  readonly drafts: readonly SubscriptionDraft[];
-  readonly preview: UseQueryResult<readonly Preview[]>;
-  /** The same with the counts of recent events. */
-  readonly share: readonly Preview[] | undefined;
+  readonly preview: UseQueryResult<Previewed>;
+  /** The counts of recent events by trigger. */
+  readonly share: ReadonlyMap<string, Preview['recent']> | undefined;
   readonly isStarted: boolean;
   readonly onStart: () => void;
   readonly stored: { readonly id: string; readonly isChanged: boolean } | undefined;
@@ -84,7 +93,7 @@ interface Props {
 
 /** What an event becomes by the mappings as they are in the form. */
 export function PreviewPanel(props: Props) {
-  const { workspaceId, recent, event, onChoose, drafts, preview, share, isStarted, onStart, stored } = props;
+  const { workspaceId, recent, event, onChoose, preview, share, isStarted, onStart, stored } = props;
   const events = recent.data?.events ?? [];
   const isOwn = event !== undefined && 'text' in event;
   const isInvalid = isOwn && parsed(event.text) === undefined;
@@ -151,8 +160,8 @@ export function PreviewPanel(props: Props) {
           </Text>
         )}
         {isStarted && preview.error !== null && <Refused error={preview.error} />}
-        {isStarted && preview.error === null && preview.data !== undefined && event !== undefined && (
-          <Results previews={preview.data} drafts={drafts} share={share} event={chosenFields(event)} />
+        {isStarted && !isInvalid && preview.error === null && preview.data !== undefined && (
+          <Results previewed={preview.data} share={share} />
         )}
         {isStarted && stored !== undefined && event !== undefined && !isInvalid && (
           <Sending workspaceId={workspaceId} stored={stored} event={event} />
@@ -188,19 +197,16 @@ function Refused({ error }: { readonly error: Error }) {
 }
 
 interface ResultsProps {
-  readonly previews: readonly Preview[];
-  readonly drafts: readonly SubscriptionDraft[];
-  readonly share: readonly Preview[] | undefined;
-  readonly event: EventFields;
+  readonly previewed: Previewed;
+  readonly share: Props['share'];
 }
 
-function Results({ previews, drafts, share, event }: ResultsProps) {
-  const results = previews.map((preview, index) => ({
-    key: drafts[index]?.key ?? String(index),
-    preview,
-    recent: share?.[index]?.recent ?? null,
-    why: preview.matches ? undefined : mismatchText(drafts[index]?.trigger ?? '', event),
-  }));
+function Results({ previewed: { previews, drafts, event }, share }: ResultsProps) {
+  const results = previews.map((preview, index) => {
+    const { key = String(index), trigger = '' } = drafts[index] ?? {};
+    const why = preview.matches ? undefined : mismatchText(trigger, event);
+    return { key, preview, recent: share?.get(trigger) ?? null, why };
+  });
   const matching = results.filter(({ preview }) => preview.matches);
   return (
     <Stack gap="xs">
@@ -319,7 +325,9 @@ interface SendingProps {
 
 /** Sends the event by the stored settings, and shows what the vendor answered. */
 function Sending({ workspaceId, stored, event }: SendingProps) {
-  const sending = useMutation({ mutationFn: () => sendEvent(workspaceId, stored.id, chosenBody(event)) });
+  const sending = useMutation({
+    mutationFn: () => sendEvent(workspaceId, stored.id, chosenBody(event) ?? {}),
+  });
   return (
     <Stack gap="sm">
       <Group gap="xs">

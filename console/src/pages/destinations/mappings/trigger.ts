@@ -58,9 +58,9 @@ export function triggerText(trigger: string): string {
 export function mismatchText(trigger: string, event: EventFields): string {
   const simple = simpleTriggerOf(trigger);
   const { type, name } = event;
-  if (simple === undefined) return 'Its trigger is false for this event.';
-  if (!simple.types.some((one) => one === type))
+  if (simple !== undefined && !simple.types.some((one) => one === type))
     return `It is for ${simple.types.join(' and ')} events; this is ${articleOf(type)} ${type}.`;
+  if (simple === undefined || simple.names.length === 0) return 'Its trigger is false for this event.';
   return `It is for ${simple.names.map((one) => `“${one}”`).join(', ')}; this is “${eventTitle({ type, name })}”.`;
 }
 

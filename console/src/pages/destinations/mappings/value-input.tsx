@@ -9,6 +9,7 @@ import {
   Stack,
   TagsInput,
   Text,
+  Textarea,
   TextInput,
 } from '@mantine/core';
 import { CodeEditor } from '../../../shared/code-editor.tsx';
@@ -285,6 +286,16 @@ function LiteralInput({ shared, field, value, onChange, dynamic }: LiteralProps)
     );
   if ((type === 'number' || type === 'integer') && (typeof value === 'number' || value === ''))
     return <NumberInput {...shared} allowDecimal={type === 'number'} value={value} onChange={onChange} />;
+  if (type === 'text')
+    return (
+      <Textarea
+        {...shared}
+        autosize
+        maxRows={12}
+        value={String(value)}
+        onChange={({ currentTarget }) => onChange(currentTarget.value)}
+      />
+    );
   return (
     <TextInput
       {...shared}
