@@ -19,6 +19,9 @@ import {
 } from '../../console/src/pages/destinations/settings/fields.ts';
 import { type InjectClient, openTestGateway, type TestGateway } from '../helpers/gateway.ts';
 
+/** One of two settings must be stated. */
+const NEEDED: Readonly<Record<string, object>> = { lake: { folder: 'kinds' } };
+
 /** The actions of each kind are read first. */
 const WITHIN_MS = 600_000;
 
@@ -63,7 +66,7 @@ it(
       const root = fieldOf(settings_schema);
       const draft = filled(root);
       expect(faultsOf(root, draft), type).toEqual([]);
-      const body = { name: type, type, settings: settingOf(root, draft) };
+      const body = { name: type, type, settings: { ...Object(settingOf(root, draft)), ...NEEDED[type] } };
       const made = await owner.ok<Stored>('POST', './destinations', body);
       const stored = await owner.ok<Stored>('GET', `./destinations/${made.id}`);
       const again = { ...body, settings: settingOf(root, draftOf(root, stored.settings)) };

@@ -136,7 +136,7 @@ describe.skipIf(chromiumPath === undefined)('the form of mappings', () => {
       .first()
       .click();
     await page.getByRole('button', { name: 'Add a mapping' }).click();
-    await page.getByRole('menuitem', { name: /^Log Purchases/ }).click();
+    await page.getByRole('menuitem', { name: /^Log Purchase/ }).click();
     await page.getByRole('button', { name: /^Show \d+ more fields$/ }).click();
     await takePictures(page, 'mapping-of-many-fields');
     const inMapping = await typed(
