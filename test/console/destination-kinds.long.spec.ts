@@ -20,7 +20,10 @@ import {
 import { type InjectClient, openTestGateway, type TestGateway } from '../helpers/gateway.ts';
 
 /** One of two settings must be stated. */
-const NEEDED: Readonly<Record<string, object>> = { lake: { folder: 'kinds' } };
+const NEEDED: Readonly<Record<string, object>> = {
+  lake: { folder: 'kinds' },
+  'warehouse-snowflake': { password: 'abcdefgh' },
+};
 
 /** The actions of each kind are read first. */
 const WITHIN_MS = 600_000;

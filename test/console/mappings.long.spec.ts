@@ -270,6 +270,38 @@ describe.skipIf(chromiumPath === undefined)('the form of mappings', () => {
     expect(vendor.events.at(-1)).toMatchObject({ userId: 'mia' });
   });
 
+  it('offers the choices that the service has for a field, and takes any other text', async () => {
+    const { id } = await client().post<Stored>('./destinations', {
+      name: 'Experiments',
+      type: 'segment-optimizely-feature-experimentation-actions',
+      settings: { accountId: '7', dataFileUrl: 'https://cdn.optimizely.com/datafiles/x.json' },
+    });
+    const { page } = await open(id);
+    const asked: unknown[] = [];
+    // The service itself cannot be reached from a test.
+    await page.route('**/dynamic-field', (route) => {
+      asked.push(route.request().postDataJSON());
+      return route.fulfill({
+        json: { choices: [{ value: 'purchase', label: 'Purchases', description: 'All' }] },
+      });
+    });
+    await page.getByRole('region', { name: 'Mappings' }).getByRole('button').first().click();
+    await page.getByRole('combobox', { name: 'How Event Key is made' }).selectOption('Value');
+    const value = page.getByRole('combobox', { name: 'Value of Event Key' });
+    await value.click();
+    await page.getByRole('option', { name: /Purchases/ }).click();
+    await page.getByRole('region', { name: 'Mappings' }).getByText('Purchases', { exact: true }).waitFor();
+    await expectAccessible(page);
+    expect(asked[0]).toMatchObject({ action: 'trackEvent', field: 'eventKey' });
+    await page.route('**/dynamic-field', (route) =>
+      route.fulfill({ json: { choices: [], error: { message: 'The token is wrong', code: '401' } } }),
+    );
+    await value.fill('refund');
+    await page.getByText('No choices: The token is wrong').waitFor();
+    await save(page);
+    expect((await read(id))[0]?.mapping).toMatchObject({ eventKey: 'refund' });
+  });
+
   it('writes out the mappings of a destination of release 0.2.0', async () => {
     const { id } = await client().post<Stored>('./destinations', {
       name: 'Earlier',

@@ -8,7 +8,7 @@ import { recentEventsQuery } from '../../events/event-calls.ts';
 import type { DestinationTypeDetails } from '../queries.ts';
 import type { JsonObject } from '../settings/fields.ts';
 import { pathsIn } from './event-paths.ts';
-import { previewDraft } from './preview-calls.ts';
+import { fieldChoices, previewDraft } from './preview-calls.ts';
 import { type ChosenEvent, chosenBody, chosenFields, PreviewPanel } from './preview-panel.tsx';
 import {
   type Action,
@@ -98,6 +98,8 @@ export function MappingsSection(props: Props) {
     staleTime: 60_000,
     retry: false,
   });
+  // What is typed is asked with once it is saved: the form does not have the stored secrets.
+  const vendor = stored === undefined ? { type: type.type, settings } : { destinationId: stored.id };
   return (
     <Stack gap="md" component="section" aria-label="Mappings">
       <Stack gap={4}>
@@ -124,7 +126,13 @@ export function MappingsSection(props: Props) {
             ]}
             opened={opened}
             onOpen={setOpened}
-            help={{ paths, eventNames, disabled }}
+            help={{
+              paths,
+              eventNames,
+              disabled,
+              ask: (action, query, signal) => fieldChoices(workspaceId, vendor, { action, ...query }, signal),
+              askOf: [workspaceId, vendor],
+            }}
           />
         </Grid.Col>
         <Grid.Col span={{ base: 12, lg: 5 }}>

@@ -1,5 +1,5 @@
 import { Button, Group, Stack, Text, TextInput } from '@mantine/core';
-import { useState } from 'react';
+import { memo, useRef, useState } from 'react';
 import { plural } from '../../../shared/quantities.ts';
 import { type ActionField, applies, isRequired, pointerOf } from './subscription-draft.ts';
 import { NONE, type ObjectDraft } from './value-draft.ts';
@@ -15,8 +15,26 @@ interface Props {
   readonly access: MappingAccess;
 }
 
+/** A field is rendered again when something of it changes: an action may have fifty of them. */
+const Row = memo(ValueInput, (before, after) => {
+  const { field, draft, path, access } = after;
+  return (
+    draft.mode !== 'object' &&
+    before.field === field &&
+    before.draft === draft &&
+    before.path === path &&
+    before.access.paths === access.paths &&
+    before.access.disabled === access.disabled &&
+    before.access.errorOf(path, true) === access.errorOf(path, true) &&
+    isRequired(field, before.access.mapping) === isRequired(field, access.mapping)
+  );
+});
+
 /** The members of an object: those that are set or required, and on request the others that apply. */
 export function MemberFields({ field, draft, onChange, path, access }: Props) {
+  // A row that is not rendered again keeps its function, which must change the draft as it is by then.
+  const latest = useRef({ draft, onChange });
+  latest.current = { draft, onChange };
   const [isComplete, setIsComplete] = useState(false);
   const [shownAtFirst] = useState(() => new Set(Object.keys(draft.members)));
   const { fields: known = [] } = field;
@@ -38,11 +56,14 @@ export function MemberFields({ field, draft, onChange, path, access }: Props) {
   return (
     <Stack gap="md">
       {fields.filter(isShown).map((one) => (
-        <ValueInput
+        <Row
           key={one.field}
           field={one}
           draft={draft.members[one.field] ?? NONE}
-          onChange={(next) => onChange({ mode: 'object', members: { ...draft.members, [one.field]: next } })}
+          onChange={(next) => {
+            const { draft: now, onChange: change } = latest.current;
+            change({ mode: 'object', members: { ...now.members, [one.field]: next } });
+          }}
           path={path + pointerOf(one.field)}
           access={access}
         />

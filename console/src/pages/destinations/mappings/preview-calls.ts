@@ -32,3 +32,30 @@ export function sendEvent(
     }),
   );
 }
+
+/** The choices that the vendor has for a field: by the stored destination, or by settings that are not saved. */
+export function fieldChoices(
+  workspaceId: string,
+  of:
+    | { readonly destinationId: string }
+    | { readonly type: string; readonly settings: Record<string, unknown> },
+  body: Schemas['DynamicFieldBody'],
+  signal: AbortSignal,
+): Promise<Schemas['FieldChoices']> {
+  if ('destinationId' in of)
+    return dataOf(
+      api.POST('/api/v1/workspaces/{workspaceId}/destinations/{destinationId}/dynamic-field', {
+        params: destinationPath(workspaceId, of.destinationId),
+        body,
+        signal,
+      }),
+    );
+  const { path, header } = workspacePath(workspaceId);
+  return dataOf(
+    api.POST('/api/v1/workspaces/{workspaceId}/destination-types/{type}/dynamic-field', {
+      params: { path: { ...path, type: of.type }, header },
+      body: { ...body, settings: of.settings },
+      signal,
+    }),
+  );
+}

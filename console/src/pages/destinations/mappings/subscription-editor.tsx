@@ -1,6 +1,7 @@
 import { Alert, Badge, Group, SegmentedControl, Stack, Text, TextInput } from '@mantine/core';
 import { CodeEditor } from '../../../shared/code-editor.tsx';
 import { MarkdownLine } from '../../../shared/markdown-text.tsx';
+import type { AskVendor } from './dynamic-input.tsx';
 import { MemberFields } from './member-fields.tsx';
 import {
   type Action,
@@ -16,6 +17,10 @@ export interface EditorHelp {
   readonly paths: readonly string[];
   readonly eventNames: readonly string[];
   readonly disabled: boolean;
+  /** Asks the vendor for the choices of a field of an action. */
+  readonly ask: (action: string, ...query: Parameters<AskVendor>) => ReturnType<AskVendor>;
+  /** What the choices depend on beside the mapping. */
+  readonly askOf: readonly unknown[];
 }
 
 interface Props {
@@ -105,6 +110,8 @@ export function SubscriptionEditor({ draft, action, onChange, faults, help }: Pr
             mapping,
             paths: help.paths,
             disabled: help.disabled,
+            ask: (...query) => help.ask(draft.action, ...query),
+            askOf: [...help.askOf, draft.action],
             errorOf: (path, withBelow) => faultText(faults, `/mapping${path}`, withBelow),
           }}
         />

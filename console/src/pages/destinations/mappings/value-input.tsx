@@ -15,8 +15,9 @@ import {
 import { CodeEditor } from '../../../shared/code-editor.tsx';
 import { MarkdownLine } from '../../../shared/markdown-text.tsx';
 import type { Json } from '../settings/fields.ts';
+import { type AskVendor, DynamicInput } from './dynamic-input.tsx';
 import { MemberFields } from './member-fields.tsx';
-import { type ActionField, isRequired } from './subscription-draft.ts';
+import { type ActionField, isRequired, pointerOf } from './subscription-draft.ts';
 import {
   inMode,
   NONE,
@@ -35,6 +36,10 @@ export interface MappingAccess {
   /** The faults at a JSON pointer below the mapping; with `withBelow` those of its members too. */
   readonly errorOf: (path: string, withBelow: boolean) => string | undefined;
   readonly disabled: boolean;
+  /** Asks the vendor for the choices of its dynamic fields. */
+  readonly ask: AskVendor;
+  /** What its choices depend on beside the mapping. */
+  readonly askOf: readonly unknown[];
 }
 
 interface Props {
@@ -128,6 +133,15 @@ function modesOf({ type, multiple }: ActionField, draft: ValueDraft): readonly V
   return (Object.keys(fitting) as ValueMode[]).filter((mode) => fitting[mode] || mode === draft.mode);
 }
 
+/** The values of a mapping that are the same for each event, without the one at the path. */
+function literalsIn({ members }: ObjectDraft, path: string): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(members).flatMap(([key, draft]) =>
+      draft.mode === 'literal' && path !== pointerOf(key) ? [[key, draft.value] as const] : [],
+    ),
+  );
+}
+
 type Literal = Extract<ValueDraft, { mode: 'literal' }>['value'];
 
 /** A literal to begin with: of the type of the field where the value before has none. */
@@ -195,6 +209,7 @@ function Content({
     case 'literal':
       return (
         <LiteralInput
+          dynamic={{ path, access }}
           shared={{ ...shared, 'aria-label': `Value of ${label}` }}
           field={field}
           value={draft.value}
@@ -216,9 +231,24 @@ interface LiteralProps {
   readonly field: ActionField;
   readonly value: Literal;
   readonly onChange: (value: Literal) => void;
+  readonly dynamic: { readonly path: string; readonly access: MappingAccess };
 }
 
-function LiteralInput({ shared, field: { type, choices = [] }, value, onChange }: LiteralProps) {
+function LiteralInput({ shared, field, value, onChange, dynamic }: LiteralProps) {
+  const { type, choices = [] } = field;
+  const { path, access } = dynamic;
+  if (field.dynamic === true && typeof value !== 'object')
+    return (
+      <DynamicInput
+        shared={shared}
+        field={path.slice(1).replaceAll('/', '.')}
+        payload={literalsIn(access.mapping, path)}
+        value={value}
+        onChange={onChange}
+        ask={access.ask}
+        of={access.askOf}
+      />
+    );
   if (Array.isArray(value))
     return (
       <TagsInput

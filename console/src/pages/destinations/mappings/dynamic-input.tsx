@@ -1,0 +1,94 @@
+import { Autocomplete, Loader, Text } from '@mantine/core';
+import { useDebouncedValue } from '@mantine/hooks';
+import { keepPreviousData, useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
+import type { Schemas } from '../../../api/client.ts';
+import { errorText } from '../../../shared/error-text.ts';
+
+export type FieldChoices = Schemas['FieldChoices'];
+
+/** Asks the vendor for the choices of a field; `field`: by its path in the mapping, with dots. */
+export interface VendorQuery {
+  readonly field: string;
+  readonly payload: Record<string, unknown>;
+  readonly query?: string;
+}
+
+export type AskVendor = (query: VendorQuery, signal: AbortSignal) => Promise<FieldChoices>;
+
+interface Props {
+  readonly shared: {
+    readonly 'aria-label': string;
+    readonly flex: number;
+    readonly w: string;
+    readonly miw: number;
+    readonly disabled: boolean;
+    readonly error: string | undefined;
+  };
+  readonly field: string;
+  readonly payload: Record<string, unknown>;
+  readonly value: string | number | boolean;
+  readonly onChange: (value: string | number | boolean) => void;
+  readonly ask: AskVendor;
+  /** What the choices depend on beside the payload: the action, and the destination or its settings. */
+  readonly of: readonly unknown[];
+}
+
+const DEBOUNCE_MS = 400;
+
+/** A value that the vendor has the choices of: they are asked for once the field is used. Any other text can be typed. */
+export function DynamicInput({ shared, field, payload, value, onChange, ask, of }: Props) {
+  const [isUsed, setIsUsed] = useState(false);
+  const [typed, setTyped] = useState('');
+  const [query] = useDebouncedValue(typed, DEBOUNCE_MS);
+  const asked = { field, payload, ...(query && { query }) };
+  const { data, error, isFetching } = useQuery({
+    queryKey: ['field-choices', ...of, asked],
+    queryFn: ({ signal }) => ask(asked, signal),
+    enabled: isUsed,
+    placeholderData: keepPreviousData,
+    staleTime: 60_000,
+    retry: false,
+  });
+  const choices = new Map((data?.choices ?? []).map((choice) => [String(choice.value), choice]));
+  const failure = data?.error?.message ?? (error === null ? undefined : errorText(error).title);
+  const known = choices.get(String(value));
+  return (
+    <Autocomplete
+      {...shared}
+      data={[...choices.keys()]}
+      limit={100}
+      // The vendor has searched; what it returns need not contain the text.
+      filter={({ options }) => options}
+      rightSection={
+        isFetching ? <Loader size="xs" role="status" aria-label="Asking the service" /> : undefined
+      }
+      description={
+        failure === undefined
+          ? known?.label === known?.value
+            ? undefined
+            : known?.label
+          : `No choices: ${failure}`
+      }
+      inputWrapperOrder={['input', 'description', 'error']}
+      renderOption={({ option }) => {
+        const choice = choices.get(option.value);
+        return (
+          <div>
+            <Text size="sm">{choice?.label ?? option.value}</Text>
+            <Text size="xs" c="dimmed">
+              {[option.value, choice?.description].filter(Boolean).join(' · ')}
+            </Text>
+          </div>
+        );
+      }}
+      value={String(value)}
+      onFocus={() => setIsUsed(true)}
+      onChange={(text) => {
+        const choice = choices.get(text)?.value;
+        onChange(typeof choice === 'number' || typeof choice === 'boolean' ? choice : text);
+        if (choice === undefined) setTyped(text);
+      }}
+    />
+  );
+}
