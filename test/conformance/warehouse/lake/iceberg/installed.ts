@@ -93,7 +93,7 @@ function python(installed: string, script: string, args: readonly string[]) {
 /** Starts a program of others that writes tables anew by pyiceberg, without an end. */
 export function startCompaction(installed: string, { url }: TestCatalog, namespace: string) {
   const { args, env } = python(installed, 'compact.py', [url, namespace]);
-  const child = spawn('python3', args, { env, stdio: ['ignore', 'pipe', 'inherit'] });
+  const child = spawn('python3', args, { env, stdio: ['ignore', 'pipe', 'ignore'] });
   const closed = once(child, 'close');
   let commits = 0;
   createInterface({ input: child.stdout }).on('line', () => {
