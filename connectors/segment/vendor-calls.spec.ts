@@ -133,7 +133,14 @@ function connect(definition: Definition): Connector {
   return connector;
 }
 
-const targetOf = (settings: JsonObject) => ({ id: 'd', workspaceId: 'w', version: 1, settings });
+const targetOf = (settings: JsonObject) => ({
+  id: 'd',
+  workspaceId: 'w',
+  version: 1,
+  settings,
+  // Of those that a person connects.
+  access: async () => ({ kind: 'token', token: 'token-of-the-account', settings: {} }) as const,
+});
 
 /** As some vendors say that all is well; others, that nothing was done. */
 const AUDIENCE_ANSWER = { ...ANSWER, code: 0, message: 'OK', PagingToken: null };

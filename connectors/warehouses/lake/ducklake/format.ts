@@ -24,11 +24,13 @@ import { FileWrites, type LakeStore } from '../store.ts';
 import type { CatalogDatabase, Query, SqlRow } from './database.ts';
 import { expire, tidyFiles } from './history.ts';
 import {
+  bucketOf,
   createCatalog,
   createLedger,
   forIds,
   insert,
   integer,
+  isOwn,
   JSON_COMMENT,
   SCHEMA,
   TRUE,
@@ -704,21 +706,9 @@ function schemaOf(table: Table): TableSchema & { readonly fieldIds: ReadonlyMap<
 }
 
 const BUCKET_DIGITS = 2;
-const OWN = /(?:^|\/)(?:tributary|bucket-(\d\d))-[0-9a-f-]{36}\.parquet$/;
-
 function fileName(bucket: number | undefined): string {
   const part = bucket === undefined ? 'tributary' : `bucket-${String(bucket).padStart(BUCKET_DIGITS, '0')}`;
   return `${part}-${newId()}.parquet`;
-}
-
-/** Whether a loader wrote the file. */
-export function isOwn(name: string): boolean {
-  return OWN.test(name);
-}
-
-function bucketOf(name: string): number | undefined {
-  const [, bucket] = OWN.exec(name) ?? [];
-  return bucket === undefined ? undefined : Number(bucket);
 }
 
 /** The bounds of a file's columns, from its own statistics, which are exact to the millisecond. */

@@ -1,7 +1,6 @@
 import type { LakeStore } from '../store.ts';
 import type { CatalogDatabase, Query, SqlRow } from './database.ts';
-import { isOwn } from './format.ts';
-import { forIds, insert, integer, SCHEMA, TRUE, timeOf, timeText } from './tables.ts';
+import { forIds, insert, integer, isOwn, SCHEMA, TRUE, timeOf, timeText } from './tables.ts';
 
 /** Older snapshots are kept for a week, while files of theirs alone have no more bytes than the tables, or than this. */
 const KEPT_MS = 7 * 86_400_000;

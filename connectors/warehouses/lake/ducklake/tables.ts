@@ -295,3 +295,16 @@ export function timeOf(text: unknown): number | undefined {
     typeof text === 'string' ? Date.parse(text.replace(' ', 'T').replace(/\+00(:00)?$/, 'Z')) : Number.NaN;
   return Number.isNaN(ms) ? undefined : ms;
 }
+
+/** The names of the files that loaders write. */
+const OWN = /(?:^|\/)(?:tributary|bucket-(\d\d))-[0-9a-f-]{36}\.parquet$/;
+
+/** Whether a loader wrote the file. */
+export function isOwn(name: string): boolean {
+  return OWN.test(name);
+}
+
+export function bucketOf(name: string): number | undefined {
+  const [, bucket] = OWN.exec(name) ?? [];
+  return bucket === undefined ? undefined : Number(bucket);
+}
