@@ -141,15 +141,15 @@ function Kind({ type, sentence, onChoose }: KindProps) {
                   : `up to ${type.max_batch.toLocaleString('en')} a request`}
               </Badge>
             )}
-            {type.compared != null && (
+            {type.compared !== null && (
               <Badge
                 variant="default"
                 tt="none"
                 fw={400}
                 leftSection={<CheckIcon aria-hidden />}
-                title={`Its requests were compared with the document of the vendor on ${type.compared}.`}
+                title={`Its requests were compared with the document of the vendor on ${type.compared}; the reference lists the differences.`}
               >
-                as documented
+                compared with its document
               </Badge>
             )}
           </Group>

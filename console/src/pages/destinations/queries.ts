@@ -2,8 +2,7 @@ import { api, dataOf, pageOf, type Schemas, versionedOf } from '../../api/client
 import { workspacePath } from '../../frame/workspace.tsx';
 
 export type Destination = Schemas['Destination'];
-/** `compared`: the day on which its requests were compared with the document of the vendor. */
-export type DestinationType = Schemas['DestinationType'] & { readonly compared?: string | null };
+export type DestinationType = Schemas['DestinationType'];
 export type DestinationTypeDetails = Schemas['DestinationTypeDetails'];
 export type DestinationHealth = Schemas['DestinationHealth'];
 

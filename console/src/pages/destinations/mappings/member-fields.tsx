@@ -15,11 +15,15 @@ interface Props {
   readonly access: MappingAccess;
 }
 
-/** A field is rendered again when something of it changes: an action may have fifty of them. */
+/**
+ * A field is rendered again when something of it changes: an action may have fifty of them. The choices of a dynamic one depend
+ * on the other fields and on the settings.
+ */
 const Row = memo(ValueInput, (before, after) => {
   const { field, draft, path, access } = after;
   return (
     draft.mode !== 'object' &&
+    field.dynamic !== true &&
     before.field === field &&
     before.draft === draft &&
     before.path === path &&
