@@ -42,8 +42,10 @@ const NOT_CONNECTED: Access = { kind: 'later', reason: 'the destination is not c
 const CLAIMED: Access = { kind: 'later', reason: 'another process refreshes the access token' };
 const NO_REFRESH: Access = { kind: 'refused', reason: 'the access token is not valid any more' };
 
-/** How the last refreshes of a destination ended, for the connection with so many `turns`. */
+/** How the last refreshes of a destination ended. */
 interface Failure {
+  /** The tokens that were not refreshed. */
+  readonly sealed: string | undefined;
   readonly count: number;
   /** Epoch ms. */
   readonly until: number;
@@ -125,7 +127,7 @@ export class AccessTokens {
       if (known !== undefined || connection === undefined) return known ?? NOT_CONNECTED;
       const failure = this.#failures.get(destinationId);
       const waitMs = (failure?.until ?? 0) - clock();
-      if (failure !== undefined && waitMs > 0)
+      if (failure !== undefined && failure.sealed === connection.tokens?.$sealed && waitMs > 0)
         return { kind: 'later', reason: failure.reason, afterMs: waitMs };
       if (!isClaimed(connection, clock())) {
         const claimedAt = clock();
@@ -171,7 +173,8 @@ export class AccessTokens {
     const count = (this.#failures.get(destinationId)?.count ?? 0) + 1;
     const backoff = Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** (count - 1));
     const afterMs = Math.min(LONGEST_WAIT_MS, Math.max(backoff, result.afterMs ?? 0));
-    this.#failures.set(destinationId, { count, until: clock() + afterMs, reason: result.reason });
+    const sealed = destination.connection?.tokens?.$sealed;
+    this.#failures.set(destinationId, { sealed, count, until: clock() + afterMs, reason: result.reason });
     logger.warn({ ...about, after_ms: afterMs }, 'the access token of a destination was not refreshed');
     // Else other processes would wait until the claim ends by time.
     await this.#propose(destinationId, turns, {

@@ -148,10 +148,11 @@ export function createGrants(
     },
 
     async revoke({ type, settings }, { access, refresh = access }) {
-      const service = serviceFor(type);
-      const { revoke } = service.provider.endpoints(settings);
-      if (revoke === undefined) return false;
       try {
+        // The installation may have no client of the service any more.
+        const service = serviceFor(type);
+        const { revoke } = service.provider.endpoints(settings);
+        if (revoke === undefined) return false;
         const { status } = await post(service, revoke, { token: refresh });
         return status >= 200 && status < 300;
       } catch {

@@ -11,6 +11,11 @@ const answered = (status: number, excerpt = '', retryAfter?: string) => ({
   ...SENT,
   answer: { status, excerpt, retryAfter, refusal: undefined },
 });
+const tokenRefused = () => ({
+  ...SENT,
+  isTokenRefused: true,
+  answer: { status: 200, excerpt: '', retryAfter: undefined, refusal: { says: 'the token is expired' } },
+});
 type Requests = Parameters<typeof classifyUnit>[2];
 /** The result of an event that some actions took. */
 const resultOf = (
@@ -95,6 +100,7 @@ describe('an action that ends well after a failed request', () => {
       'retry',
     ],
     ['the write was repeated', [answered(503), answered(200)], 'delivered'],
+    ['the token was renewed after a 2xx that refused it', [tokenRefused(), answered(200)], 'delivered'],
     [
       'a look-up found nothing',
       [{ ...answered(404), sent: { ...POSTED, method: 'GET' } }, answered(200)],

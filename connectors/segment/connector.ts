@@ -235,8 +235,8 @@ export function createSegmentConnector(
     if (renewed.kind !== 'token') return first.withRefused(() => withoutAccess(renewed));
     // It was renewed for a refusal a moment ago: the account may lack a right, or have taken back the access.
     if (renewed.token === token) return first.withRefused(tokenRefused);
-    // Other requests may have stored something: only what was refused is sent again, at the next attempt.
-    if (first.requests > 1) return first.withRefused(() => TOKEN_RENEWED);
+    // Something may be stored: only what was refused is sent again, at the next attempt.
+    if (!first.isRefusedWhole) return first.withRefused(() => TOKEN_RENEWED);
     const last = await runOnce(withAccess(task, renewed), agent, [renewed.token, ...secrets], call);
     return last.withRefused(tokenRefused);
   };
@@ -292,6 +292,8 @@ export function createSegmentConnector(
       task,
       send,
       begin: () => ran.begin(),
+      // A call may have created something at the vendor.
+      mayRepeat: () => task.op !== 'call' || requests === 0,
       progress: (progress: Progress) => ran.progress(progress),
     };
     try {
@@ -745,7 +747,7 @@ function readAnswer(
 
 /** Some actions get themselves a token first. */
 function withoutTokens(text: string): string {
-  return text.replace(/("access_token"\s*:\s*")[^"]*/g, '$1***');
+  return text.replace(/("(?:access_?|refresh_?|id_?|auth_?)token"\s*:\s*")[^"]*/gi, '$1***');
 }
 
 function isOk(status: number): boolean {
@@ -812,11 +814,13 @@ class PackRun {
 
   /** Whether the process was lost, or the time was over, before the first request. */
   get hasNotBegun(): boolean {
-    return this.failure !== undefined && this.#requests.size === 0;
+    return this.#events > 0 && this.failure !== undefined && this.#requests.size === 0;
   }
 
-  get requests(): number {
-    return [...this.#requests.values()].flat().length;
+  /** Whether its only request was refused for the access token. */
+  get isRefusedWhole(): boolean {
+    const all = [...this.#requests.values()].flat();
+    return all.length === 1 && all[0]?.isTokenRefused === true;
   }
 
   /** Whether the access token was refused: to a request, or by the action's word for an event of a batch. */
@@ -869,12 +873,12 @@ class PackRun {
     const verdict = classifyUnit(unit, outcome, requests, this.#secrets, now);
     const ofRefused = this.#ofRefused;
     if (ofRefused === undefined) return verdict;
-    const each = verdict.each.map((result, at) =>
-      result !== undefined && saysTokenRefused(outcome.each?.[at] ?? null) ? ofRefused(result) : result,
-    );
-    return requests.some((request) => request.isTokenRefused === true)
-      ? { result: ofRefused(verdict.result), mayBeSplit: false, each }
-      : { ...verdict, each };
+    const isRefused = requests.some((request) => request.isTokenRefused === true);
+    const each = verdict.each.map((result, at) => {
+      if (result === undefined || result.outcome === 'delivered' || 'local' in result) return result;
+      return isRefused || saysTokenRefused(outcome.each?.[at] ?? null) ? ofRefused(result) : result;
+    });
+    return isRefused ? { result: ofRefused(verdict.result), mayBeSplit: false, each } : { ...verdict, each };
   }
 }
 
@@ -974,7 +978,11 @@ function classifyAction(
   now: number,
 ): PartResult {
   if (error !== undefined) return classifyActionError(action, error, requests, secrets, now);
-  const refused = requests.find(({ answer }) => answer?.refusal !== undefined)?.answer;
+  const refused = requests.find(
+    (request, at) =>
+      request.answer?.refusal !== undefined &&
+      !(request.isTokenRefused === true && isRepeated(request, requests.slice(at + 1))),
+  )?.answer;
   if (refused?.refusal !== undefined) return classifyRefusal(action, refused, refused.refusal, now);
   const last = requests.at(-1);
   if (last === undefined)
@@ -988,6 +996,17 @@ function classifyAction(
   if (swallowed?.failure !== undefined) return { result: swallowed.failure, mayBeSplit: false };
   if (swallowed?.answer !== undefined) return classifyAnswer(action, swallowed.answer, now);
   return { result: last.answer === undefined ? LOST : delivered(last.answer), mayBeSplit: false };
+}
+
+/** Whether a request was made again, with success. */
+function isRepeated({ sent: { method, url } }: SentRequest, later: readonly SentRequest[]): boolean {
+  return later.some(
+    ({ sent, answer }) =>
+      sent.method === method &&
+      sent.url === url &&
+      isOk(answer?.status ?? 0) &&
+      answer?.refusal === undefined,
+  );
 }
 
 /** Whether a write failed, and was not repeated with success. */

@@ -43,6 +43,8 @@ export interface Job {
     | Omit<Extract<ToPack, { op: 'describe' }>, 'job'>;
   /** The job begins, or begins anew in another process: what it told before is void. */
   begin?(): void;
+  /** Whether it may begin anew. Default: always. */
+  mayRepeat?(): boolean;
   progress?(progress: Progress): void;
   /** Sends a request of the job. A rejection reaches the pack as a failed `fetch`. */
   send(request: UnitRequest): Promise<HttpAnswer>;
@@ -298,7 +300,7 @@ export class PackHost {
       } catch (error) {
         const isAgain =
           error instanceof NotStarted ? starts++ < MAX_STARTS : error instanceof KilledForOtherJob;
-        if (!isAgain || signal.aborted) throw error;
+        if (!isAgain || signal.aborted || job.mayRepeat?.() === false) throw error;
       } finally {
         this.#rest(process);
       }

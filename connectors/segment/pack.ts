@@ -232,11 +232,19 @@ interface PackSubscriptions {
   validate(parsed: object, event: object): boolean;
 }
 
-/** Whether events meet a condition; one that cannot be parsed is met by none. */
+/** Whether events meet a condition; one that cannot be parsed, or followed into an event, is met by none. */
 export function conditionOf(subscribe: string): (event: JsonObject) => boolean {
   const { parseFql, validate }: PackSubscriptions = require('@segment/destination-subscriptions');
   const parsed = parseFql(subscribe);
-  return (event) => parsed.error === undefined && validate(parsed, event);
+  if (parsed.error !== undefined) return () => false;
+  return (event) => {
+    try {
+      return validate(parsed, event);
+    } catch {
+      // The pack throws for a path of nothing but dots and brackets.
+      return false;
+    }
+  };
 }
 
 /** Replaces `cross-fetch` and the global `fetch` for all of the pack. */

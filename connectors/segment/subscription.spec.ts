@@ -45,6 +45,9 @@ describe('a subscription', () => {
     ['properties.gift != true', 'must compare with `= false`'],
     ['properties = "A"', 'has `properties` in place of a field'],
     ['message_id = "A"', 'has `message_id` in place of a field'],
+    // The pack throws for such a path.
+    [String.raw`properties.\. = "A"`, 'in place of a name with a letter'],
+    [String.raw`contains(traits.\[\], "A")`, 'in place of a name with a letter'],
     ['!(type = "track")', 'has `!` in place of a condition'],
     ['match(event, "Order")', 'match needs a text that begins or ends with `*`'],
     ['contains(event, Order)', 'contains needs a text in double quotes'],

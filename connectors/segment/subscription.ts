@@ -128,6 +128,11 @@ class Parser {
   #field(token: Token): void {
     if (
       token.kind === 'path' &&
+      token.text.split(/(?<!\\)\./).some((name) => /^[.[\]]+$/.test(name.replaceAll('\\', '')))
+    )
+      throw unexpected(token, 'a name with a letter, a digit or `_`');
+    if (
+      token.kind === 'path' &&
       (TEXT_FIELDS.has(token.text) || /^(?:properties|traits|context)\./.test(token.text))
     )
       return;

@@ -67,7 +67,8 @@ function errorOf({ outcome, reason, status, response }: VendorFailure): VendorEr
   return { message: response === undefined ? reason : `${reason}: ${response}`, code: String(code) };
 }
 
-export function hookResultOf({ result, output, refusal }: Called): HookResult {
+/** `unknown` where a request may have created something: a hook that sent none did nothing. */
+export function hookResultOf({ result, output, refusal, last }: Called): HookResult {
   const { savedData, successMessage, error } = objectIn(output);
   if (isObject(error)) {
     const isKnown = refusal?.outcome !== 'retry';
@@ -75,7 +76,10 @@ export function hookResultOf({ result, output, refusal }: Called): HookResult {
   }
   const failure = failureOf(result);
   if (failure !== undefined)
-    return { outcome: failure.outcome === 'retry' ? 'unknown' : 'refused', error: errorOf(failure) };
+    return {
+      outcome: failure.outcome === 'retry' && last !== undefined ? 'unknown' : 'refused',
+      error: errorOf(failure),
+    };
   const outputs = objectIn(savedData);
   if (JSON.stringify(outputs).length > MAX_OUTPUTS)
     return { outcome: 'unknown', error: { message: 'the outputs are too long', code: 'too_long' } };

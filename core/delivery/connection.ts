@@ -144,7 +144,7 @@ type ConnectionFact = {
 
 /** What a fact changes of a destination; undefined where it does not apply to the state of the connection. */
 export function connectionChange(
-  { connection, paused_because }: Connecting,
+  { connection, paused, paused_because }: Connecting,
   { type, data, by, at }: ConnectionFact,
 ) {
   const before: Connection = connection ?? { state: 'disconnected', turns: 0 };
@@ -161,8 +161,8 @@ export function connectionChange(
       const reason = data.refused === true ? ('access_refused' as const) : ('not_connected' as const);
       return {
         connection: { state: 'disconnected' as const, turns, at, by },
-        paused: true,
-        paused_because: { reason, at },
+        // A pause of a person, or for an answer 410, outlasts the next connection.
+        ...(paused === true ? {} : { paused: true, paused_because: { reason, at } }),
       };
     }
     case 'connection.claimed':

@@ -232,8 +232,9 @@ export const mappingRoutes: FastifyPluginAsyncTypebox<Options> = async (app, { d
   ): Promise<FieldChoices> {
     const choices = connectors.connector(type)?.choices;
     if (choices === undefined) throw invalidRequest({ path: '/type', message: 'has no dynamic fields' });
-    const { workspaceId, settings } = destination;
-    const asked = JSON.stringify([workspaceId, type, settings, query]);
+    const { id, version, workspaceId, settings } = destination;
+    // The account that a destination is connected with is none of its settings.
+    const asked = JSON.stringify([workspaceId, type, id, version, settings, query]);
     const key = createHash('sha256').update(asked).digest('base64');
     const known = kept.get(key);
     if (known !== undefined && known.until > clock()) return known.choices;
