@@ -90,6 +90,11 @@ describe('the result of the actions', () => {
   });
 });
 
+it('an event of which nothing was sent but for an access token was delivered', () => {
+  const requests = [{ ...answered(200, '{}'), isGrant: true } as const];
+  expect(resultOf([{ action: 'add', requests }])).toMatchObject({ outcome: 'unwanted' });
+});
+
 describe('an action that ends well after a failed request', () => {
   it.each([
     ['the last word is a 500', [answered(200), answered(500)], 'retry'],

@@ -250,8 +250,8 @@ export function createSegmentConnector(
     const over = new AbortController();
     const signal = AbortSignal.any([call.deadline.signal, over.signal]);
     let requests = 0;
-    const send = async ({ unit, events: carried, sent }: UnitRequest) => {
-      const about = ran.began(unit, { events: carried, sent });
+    const send = async ({ unit, events: carried, sent, isGrant }: UnitRequest) => {
+      const about = ran.began(unit, { events: carried, sent, ...(isGrant && { isGrant }) });
       requests += 1;
       if (task.op === 'call' && requests > MAX_REQUESTS) {
         about.failure = TOO_MANY_REQUESTS;
@@ -717,6 +717,7 @@ interface SentRequest {
   /** Numbers of the events that it carries. */
   readonly events: readonly number[];
   readonly sent: HttpSent;
+  readonly isGrant?: true;
   answer?: VendorAnswer;
   isTokenRefused?: boolean;
   failure?: DeliveryResult;
@@ -804,7 +805,7 @@ class PackRun {
   }
 
   /** A request of the unit begins. */
-  began(unit: number, about: Pick<SentRequest, 'events' | 'sent'>): SentRequest {
+  began(unit: number, about: Pick<SentRequest, 'events' | 'sent' | 'isGrant'>): SentRequest {
     const request: SentRequest = { ...about };
     const requests = this.#requests.get(unit) ?? [];
     requests.push(request);
@@ -890,11 +891,13 @@ function saysTokenRefused(said: EventOutcome | null): boolean {
 export function classifyUnit(
   unit: Unit,
   { error, each = [] }: ActionOutcome,
-  requests: readonly SentRequest[],
+  made: readonly SentRequest[],
   secrets: readonly string[],
   now: number,
 ): UnitVerdict {
   const { action, events } = unit;
+  // A token that was granted says nothing of the events.
+  const requests = made.filter(({ isGrant, answer }) => isGrant !== true || !isOk(answer?.status ?? 0));
   const common = classifyAction(action, error, requests, secrets, now);
   const last = requests.at(-1)?.answer;
   const isBelieved = isForEach(each, common.result, last);

@@ -100,6 +100,8 @@ export interface UnitRequest {
   /** Those of the unit that it carries. */
   readonly events: readonly number[];
   readonly sent: HttpSent;
+  /** It asks for the access token of the requests of the action. */
+  readonly isGrant?: true;
 }
 
 /** What is known of `run`, `test` and `call`: all units, before the first request of several events, and outcomes as they come. */

@@ -78,6 +78,7 @@ class ForwardedFetch {
   readonly #post: (message: FromPack) => void;
   readonly #call = new AsyncLocalStorage<CurrentCall>();
   readonly #preview = new AsyncLocalStorage<Recording>();
+  readonly #grant = new AsyncLocalStorage<true>();
   readonly #waiting = new Map<number, PromiseWithResolvers<HttpAnswer>>();
   #requests = 0;
 
@@ -93,6 +94,11 @@ class ForwardedFetch {
     const batch: BatchCall = { performed: 'not' };
     const call: CurrentCall = { job, unit, events, batch, requests: 0, lastBody: NO_BODY };
     return this.#call.run(call, () => work(call));
+  }
+
+  /** Requests of `work` ask for an access token. */
+  runGrant<T>(work: () => Promise<T>): Promise<T> {
+    return this.#grant.run(true, work);
   }
 
   /** Requests of `work` are recorded in place of being sent. */
@@ -134,7 +140,8 @@ class ForwardedFetch {
     const answered = Promise.withResolvers<HttpAnswer>();
     this.#waiting.set(request, answered);
     current.requests += 1;
-    this.#post({ op: 'request', job, request, unit, events, sent });
+    const isGrant = this.#grant.getStore();
+    this.#post({ op: 'request', job, request, unit, events, sent, ...(isGrant && { isGrant }) });
     const answer = await answered.promise;
     current.lastBody = Buffer.from(answer.body, 'base64');
     const content = BODILESS.has(answer.status) ? null : current.lastBody.slice();
@@ -405,7 +412,7 @@ async function ownOr(token: Promise<string>, call: CurrentCall, before: number):
 }
 
 async function granted(running: PackDestination, settings: JsonObject): Promise<string> {
-  const grant = await running.refreshAccessToken(settings, NO_TOKEN);
+  const grant = await forwarded.runGrant(() => running.refreshAccessToken(settings, NO_TOKEN));
   if (typeof grant?.accessToken !== 'string') throw new TypeError('the vendor granted no access token');
   return grant.accessToken;
 }
