@@ -359,7 +359,7 @@ class DuckLakeTransaction implements LakeTransaction {
     return table === undefined ? undefined : schemaOf(table);
   }
 
-  /** Without files that DuckDB took over from elsewhere (`ducklake_add_data_files`). */
+  /** Without those that `whyUnread` is about. */
   async files(name: string, received?: Received): Promise<readonly DataFile[]> {
     const table = this.begun.catalog.tables.get(name);
     if (table === undefined) return [];
@@ -384,6 +384,23 @@ class DuckLakeTransaction implements LakeTransaction {
       );
     });
     return rows.map((row) => this.#fileOf(table, row));
+  }
+
+  /** Of files that DuckDB took over (`ducklake_add_data_files`): they lie outside of the lake, or know columns by name. */
+  async whyUnread(name: string): Promise<string | undefined> {
+    const table = this.begun.catalog.tables.get(name);
+    if (table === undefined) return undefined;
+    const isElsewhere =
+      table.path === '' ? '' : 'and (f.path_is_relative = false or f.mapping_id is not null)';
+    const found = await this.#read((query) =>
+      query(
+        `select 1 from ducklake_data_file f where f.table_id = ? and ${at(this.begun.snapshot.id, 'f')} ${isElsewhere} limit 1`,
+        [table.id],
+      ),
+    );
+    return found.length === 0
+      ? undefined
+      : `the table "${name}" has files that were added by ducklake_add_data_files: insert their rows instead`;
   }
 
   async *rows(name: string, file: DataFile, selection: Selection = {}): AsyncGenerator<Rows> {
