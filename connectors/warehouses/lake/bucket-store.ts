@@ -13,7 +13,7 @@ import { classifyOwnError, ResponseRefused } from '../../failures.ts';
 import { openS3, ReadingHandler } from '../../s3/client.ts';
 import { classifyS3Failure } from '../../s3/connector.ts';
 import type { BucketSettings } from '../../s3/settings.ts';
-import type { LakeStore, StoredFile } from './store.ts';
+import { checkName, isInLake, type LakeStore, type StoredFile } from './store.ts';
 
 /** Bytes of an object that is read: loaders write smaller ones. */
 const MAX_OBJECT_BYTES = 64 * 1_024 * 1_024;
@@ -74,14 +74,12 @@ export class BucketStore implements LakeStore {
     isWanted: (name: string) => boolean = () => true,
   ): Promise<readonly StoredFile[]> {
     const files: StoredFile[] = [];
-    for await (const { Contents = [] } of this.#pages({ Prefix: `${this.#prefix}${folder}/` }, signal))
-      for (const { Key = '', Size = 0, LastModified } of Contents)
-        if (Key.startsWith(this.#prefix) && isWanted(Key.slice(this.#prefix.length)))
-          files.push({
-            name: Key.slice(this.#prefix.length),
-            bytes: Size,
-            changedAt: LastModified?.getTime() ?? 0,
-          });
+    for await (const { Contents = [] } of this.#pages({ Prefix: `${this.#keyOf(folder)}/` }, signal))
+      for (const { Key = '', Size = 0, LastModified } of Contents) {
+        const name = Key.slice(this.#prefix.length);
+        if (Key.startsWith(this.#prefix) && isInLake(name) && isWanted(name))
+          files.push({ name, bytes: Size, changedAt: LastModified?.getTime() ?? 0 });
+      }
     return files;
   }
 
@@ -107,7 +105,7 @@ export class BucketStore implements LakeStore {
   }
 
   async move(from: string, to: string, signal: AbortSignal): Promise<boolean> {
-    const source = `${this.#bucket}/${this.#prefix}${from}`.split('/').map(encodeURIComponent).join('/');
+    const source = `${this.#bucket}/${this.#keyOf(from)}`.split('/').map(encodeURIComponent).join('/');
     const command = new CopyObjectCommand({ ...this.#at(to), CopySource: source });
     const copied = await this.#unless(MISSING, signal, (abortSignal) =>
       this.#client.send(command, { abortSignal }),
@@ -136,7 +134,12 @@ export class BucketStore implements LakeStore {
   }
 
   #at(name: string) {
-    return { Bucket: this.#bucket, Key: `${this.#prefix}${name}` };
+    return { Bucket: this.#bucket, Key: this.#keyOf(name) };
+  }
+
+  #keyOf(name: string): string {
+    checkName(name);
+    return `${this.#prefix}${name}`;
   }
 
   async *#pages(what: { readonly Prefix: string; readonly Delimiter?: string }, signal: AbortSignal) {
@@ -181,6 +184,7 @@ export class BucketStore implements LakeStore {
 }
 
 function failureOf(error: unknown, lastFailure: Error | undefined): unknown {
+  if (error instanceof WarehouseRefused) return error;
   const verdict = classifyOwnError(error) ?? classifyS3Failure(error, lastFailure, Date.now());
   if (verdict === undefined) return error;
   const options = { cause: error };

@@ -177,14 +177,14 @@ async function stageTable(
       isTextAlready &&= from === 'json';
     }
   }
-  const files = wider.size === 0 || isTextAlready ? [] : await transaction.files(table);
+  const isRewritten = wider.size > 0 && !isTextAlready;
+  const files = isRewritten ? await transaction.files(table) : [];
   const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
+  const unread = isRewritten ? await transaction.whyUnread?.(table) : undefined;
   const fixed =
     bytes > MAX_REWRITTEN
       ? `the table has ${bytes} bytes, which are too many to be written anew`
-      : files.length > 0
-        ? await transaction.whyFixed?.(table)
-        : undefined;
+      : (unread ?? (files.length > 0 ? await transaction.whyFixed?.(table) : undefined));
   if (fixed === undefined) for (const [column, to] of wider) columns.set(column, to);
   const isChanged =
     known === undefined || [...columns].some(([name, type]) => known.columns.get(name) !== type);
@@ -204,6 +204,8 @@ async function stageDeletion(
   isTheirs: (rows: Rows, at: number) => boolean,
 ): Promise<number> {
   const schema = (await transaction.schema(table)) ?? { columns: new Map() };
+  const unread = await transaction.whyUnread?.(table);
+  if (unread !== undefined) throw new WarehouseRefused(unread);
   let deleted = 0;
   for (const file of await transaction.files(table)) {
     let count = 0;

@@ -1,9 +1,9 @@
-import { access, link, mkdir, open, readdir, readFile, rename, rm, stat, unlink } from 'node:fs/promises';
+import { access, link, lstat, mkdir, open, readdir, readFile, rename, rm, unlink } from 'node:fs/promises';
 import { dirname, join, relative, sep } from 'node:path';
 import { newId, Unavailable, WarehouseRefused } from '@tributary/core';
-import { codeOf } from '../../failures.ts';
+import { codeOf, FolderRefused } from '../../failures.ts';
 import { classifyFolderFailure, openFolders, syncFolders } from '../../folder.ts';
-import type { LakeStore, StoredFile } from './store.ts';
+import { checkName, type LakeStore, type StoredFile } from './store.ts';
 
 /** The end of the name of a file that is not whole yet. */
 export const UNFINISHED = '.tmp';
@@ -28,17 +28,17 @@ export class FolderStore implements LakeStore {
   }
 
   read(name: string, signal: AbortSignal): Promise<Uint8Array | undefined> {
-    return this.#run(signal, () => unlessMissing(readFile(this.#path(name))));
+    return this.#run(signal, async () => unlessMissing(readFile(await this.#path(name))));
   }
 
   size(name: string, signal: AbortSignal): Promise<number | undefined> {
-    return this.#run(signal, async () => (await unlessMissing(stat(this.#path(name))))?.size);
+    return this.#run(signal, async () => (await unlessMissing(lstat(await this.#path(name))))?.size);
   }
 
   names(folder: string, signal: AbortSignal): Promise<readonly string[]> {
     return this.#run(signal, async () => {
       const options = { recursive: true, withFileTypes: true } as const;
-      const found = (await unlessMissing(readdir(this.#path(folder), options))) ?? [];
+      const found = (await unlessMissing(readdir(await this.#path(folder), options))) ?? [];
       return found
         .filter((entry) => entry.isFile() && !entry.name.endsWith(UNFINISHED))
         .map(({ parentPath, name }) => relative(this.#folder, join(parentPath, name)).replaceAll(sep, '/'));
@@ -52,7 +52,7 @@ export class FolderStore implements LakeStore {
   ): Promise<readonly StoredFile[]> {
     const files: StoredFile[] = [];
     for (const name of (await this.names(folder, signal)).filter(isWanted)) {
-      const found = await this.#run(signal, () => unlessMissing(stat(this.#path(name))));
+      const found = await this.#run(signal, () => unlessMissing(lstat(join(this.#folder, name))));
       if (found !== undefined) files.push({ name, bytes: found.size, changedAt: found.mtimeMs });
     }
     return files;
@@ -66,12 +66,12 @@ export class FolderStore implements LakeStore {
   }
 
   put(name: string, bytes: Uint8Array, signal: AbortSignal): Promise<void> {
-    return this.#run(signal, () => this.#write(this.#path(name), bytes));
+    return this.#run(signal, async () => this.#write(await this.#path(name), bytes));
   }
 
   create(name: string, bytes: Uint8Array, signal: AbortSignal): Promise<boolean> {
     return this.#run(signal, async () => {
-      const path = this.#path(name);
+      const path = await this.#path(name);
       const unfinished = `${path}.${newId()}${UNFINISHED}`;
       await this.#write(unfinished, bytes);
       try {
@@ -90,7 +90,7 @@ export class FolderStore implements LakeStore {
 
   move(from: string, to: string, signal: AbortSignal): Promise<boolean> {
     return this.#run(signal, async () => {
-      const [source, target] = [this.#path(from), this.#path(to)];
+      const [source, target] = [await this.#path(from), await this.#path(to)];
       try {
         await rename(source, target);
       } catch (error) {
@@ -108,13 +108,13 @@ export class FolderStore implements LakeStore {
 
   remove(name: string, signal: AbortSignal): Promise<void> {
     return this.#run(signal, async () => {
-      const path = this.#path(name);
+      const path = await this.#path(name);
       if ((await unlessMissing(unlink(path).then(() => true))) === true) this.#changed.add(dirname(path));
     });
   }
 
   removeFolder(folder: string, signal: AbortSignal): Promise<void> {
-    return this.#run(signal, () => rm(this.#path(folder), { recursive: true, force: true }));
+    return this.#run(signal, async () => rm(await this.#path(folder), { recursive: true, force: true }));
   }
 
   settle(signal: AbortSignal): Promise<void> {
@@ -123,8 +123,17 @@ export class FolderStore implements LakeStore {
 
   async close(): Promise<void> {}
 
-  #path(name: string): string {
-    return join(this.#folder, ...name.split('/'));
+  /** Where the file is; a link to somewhere else is refused. */
+  async #path(name: string): Promise<string> {
+    checkName(name);
+    let path = this.#folder;
+    for (const part of name.split('/')) {
+      path = join(path, part);
+      const found = await unlessMissing(lstat(path));
+      if (found?.isSymbolicLink() === true) throw new FolderRefused('a part of the path is a symbolic link');
+      if (found === undefined) break;
+    }
+    return join(this.#folder, name);
   }
 
   async #write(path: string, bytes: Uint8Array): Promise<void> {
@@ -183,6 +192,7 @@ export class FolderStore implements LakeStore {
       }
       return await work();
     } catch (error) {
+      if (error instanceof WarehouseRefused) throw error;
       const verdict = classifyFolderFailure(error);
       if (verdict?.outcome === 'retry') throw new Unavailable(verdict.reason, { cause: error });
       if (verdict?.outcome === 'dead') throw new WarehouseRefused(verdict.reason, { cause: error });

@@ -45,6 +45,8 @@ export interface LakeTransaction {
   rows(table: string, file: DataFile, selection?: Selection): AsyncGenerator<Rows>;
   /** Why files of the table cannot be replaced by their rows; absent where the format has no such files. */
   whyFixed?(table: string): Promise<string | undefined>;
+  /** Why `files` is without rows that readers of the table see; absent where the format has no such rows. */
+  whyUnread?(table: string): Promise<string | undefined>;
   /** Makes a table, or gives it other columns. A column whose type is another one is a new one of the same name: all files are replaced. */
   define(table: string, columns: TableColumns): Promise<TableSchema>;
   /** Puts a file with the rows of a part in the place of others; none without rows. It has the columns of `schema` or `define`. */

@@ -1,3 +1,5 @@
+import { WarehouseRefused } from '@tributary/core';
+
 /** A file of a lake. */
 export interface StoredFile {
   /** Relative to the root of the lake, with `/` between its parts. */
@@ -15,7 +17,7 @@ export interface StoredFile {
  * - `create` is exclusive and durable when it resolves; what came before it is durable once `settle` has resolved.
  * - `move` is done once: where two processes move the same file, one gets `true`.
  *
- * Errors: `Unavailable` (also where the signal is aborted), `WarehouseRefused`.
+ * Errors: `Unavailable` (also where the signal is aborted), `WarehouseRefused` (also for a name that leads out of the lake).
  */
 export interface LakeStore {
   /** Where it is, for other programs: `s3://<bucket>/<prefix>`, `file:/<folder>`. */
@@ -46,6 +48,17 @@ export interface LakeStore {
   removeFolder(folder: string, signal: AbortSignal): Promise<void>;
   settle(signal: AbortSignal): Promise<void>;
   close(): Promise<void>;
+}
+
+const OUTSIDE = new Set(['', '.', '..']);
+
+export function isInLake(name: string): boolean {
+  return !name.split('/').some((part) => OUTSIDE.has(part));
+}
+
+/** Names come from catalogs as well, and those may be servers of anybody: none leads out of the lake, or is a second one of a file. */
+export function checkName(name: string): void {
+  if (!isInLake(name)) throw new WarehouseRefused('the catalog names a file that is not in the lake');
 }
 
 /** Files of a change that are written at a time. */

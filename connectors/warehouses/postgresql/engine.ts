@@ -26,6 +26,7 @@ import { failureOf, refusalText } from './failures.ts';
 import { LIMITS, type PostgresqlSettings } from './settings.ts';
 import {
   addColumns,
+  BEGIN_CHANGE,
   createKey,
   createOwnTables,
   createStaging,
@@ -41,13 +42,8 @@ const MAX_CONNECTIONS = 4;
 /** Tables that are described by one query: the answer is bounded. */
 const MAX_DESCRIBED = 8;
 
-/**
- * The locks of a loader whose machine is gone end after minutes, where TCP alone would keep them for hours. A load takes the time
- * that it needs, whatever bound the user's statements have, and rows break a constraint in the statement that inserts them.
- */
-const BEGIN = `begin; set local statement_timeout = 0; set local idle_in_transaction_session_timeout = '2min';
-  set local tcp_keepalives_idle = 60; set local tcp_keepalives_interval = 10; set local tcp_keepalives_count = 6;
-  set constraints all immediate`;
+/** Rows break a constraint in the statement that inserts them. */
+const BEGIN = `${BEGIN_CHANGE}; set constraints all immediate`;
 
 interface EngineOptions {
   readonly destinationId: string;

@@ -8,6 +8,13 @@ export function quoted(name: string): string {
   return `"${name.replaceAll('"', '""').replaceAll('\0', '\ufffd')}"`;
 }
 
+/**
+ * The locks of a loader whose machine is gone end after minutes, where TCP alone would keep them for hours. A change takes the time
+ * that it needs, whatever bound the user's statements have.
+ */
+export const BEGIN_CHANGE = `begin; set local statement_timeout = 0; set local idle_in_transaction_session_timeout = '2min';
+  set local tcp_keepalives_idle = 60; set local tcp_keepalives_interval = 10; set local tcp_keepalives_count = 6`;
+
 const SQL_TYPES: Readonly<Record<ColumnType, string>> = {
   boolean: 'boolean',
   bigint: 'bigint',

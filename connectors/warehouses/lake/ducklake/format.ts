@@ -103,8 +103,18 @@ interface KnownFile extends DataFile {
 interface NewFile {
   readonly table: Table;
   readonly path: string;
-  readonly bytes: Uint8Array;
+  readonly size: number;
+  /** Of its footer, which readers ask for at once. */
+  readonly footer: number;
   readonly count: number;
+  readonly bounds: readonly Bounds[];
+}
+
+/** Of a column of a file, as texts. */
+interface Bounds {
+  readonly column: number;
+  readonly min: string;
+  readonly max: string;
 }
 
 interface FormatOptions {
@@ -359,7 +369,7 @@ class DuckLakeTransaction implements LakeTransaction {
     return table === undefined ? undefined : schemaOf(table);
   }
 
-  /** Without files that DuckDB took over from elsewhere (`ducklake_add_data_files`). */
+  /** Without those that `whyUnread` is about. */
   async files(name: string, received?: Received): Promise<readonly DataFile[]> {
     const table = this.begun.catalog.tables.get(name);
     if (table === undefined) return [];
@@ -384,6 +394,23 @@ class DuckLakeTransaction implements LakeTransaction {
       );
     });
     return rows.map((row) => this.#fileOf(table, row));
+  }
+
+  /** Of files that DuckDB took over (`ducklake_add_data_files`): they lie outside of the lake, or know columns by name. */
+  async whyUnread(name: string): Promise<string | undefined> {
+    const table = this.begun.catalog.tables.get(name);
+    if (table === undefined) return undefined;
+    const isElsewhere =
+      table.path === '' ? '' : 'and (f.path_is_relative = false or f.mapping_id is not null)';
+    const found = await this.#read((query) =>
+      query(
+        `select 1 from ducklake_data_file f where f.table_id = ? and ${at(this.begun.snapshot.id, 'f')} ${isElsewhere} limit 1`,
+        [table.id],
+      ),
+    );
+    return found.length === 0
+      ? undefined
+      : `the table "${name}" has files that were added by ducklake_add_data_files: insert their rows instead`;
   }
 
   async *rows(name: string, file: DataFile, selection: Selection = {}): AsyncGenerator<Rows> {
@@ -437,7 +464,10 @@ class DuckLakeTransaction implements LakeTransaction {
     }
     if (count === 0) return;
     const path = fileName(bucket);
-    this.#added.push({ table, path, bytes, count });
+    // Of the file itself nothing is kept: a change may write gigabytes.
+    const size = bytes.length;
+    const footer = new DataView(bytes.buffer, bytes.byteOffset + size - FOOTER_END).getUint32(0, true);
+    this.#added.push({ table, path, size, footer, count, bounds: boundsOf(table, bytes) });
     await this.#writes.put(`${table.path}${path}`, bytes, this.signal);
   }
 
@@ -600,12 +630,11 @@ class DuckLakeTransaction implements LakeTransaction {
       let rowId = Number(stats?.next_row_id ?? 0);
       const rows: FileRow[] = [];
       const bounds: StatsRow[] = [];
-      for (const { path, bytes, count } of files) {
-        const size = bytes.length;
-        const footer = new DataView(bytes.buffer, bytes.byteOffset + size - FOOTER_END).getUint32(0, true);
+      for (const { path, size, footer, count, bounds: ofFile } of files) {
         const of = [null, path, TRUE, 'parquet', count, size, footer, rowId, null, null, null, null] as const;
         rows.push([fileId, table.id, id, null, ...of]);
-        bounds.push(...boundsOf(table, bytes, fileId, count));
+        for (const { column, min, max } of ofFile)
+          bounds.push([fileId, table.id, column, null, count, null, min, max, null, null]);
         rowId += count;
         fileId += 1;
       }
@@ -621,7 +650,7 @@ class DuckLakeTransaction implements LakeTransaction {
         rowId,
         total(
           stats?.file_size_bytes,
-          sum(files, ({ bytes }) => bytes.length),
+          sum(files, (file) => file.size),
           sum(removed, (file) => file.bytes),
         ),
       ];
@@ -712,9 +741,8 @@ function fileName(bucket: number | undefined): string {
 }
 
 /** The bounds of a file's columns, from its own statistics, which are exact to the millisecond. */
-function boundsOf(table: Table, bytes: Uint8Array, fileId: number, count: number): readonly StatsRow[] {
-  const { buffer, byteOffset, byteLength } = bytes;
-  const { row_groups } = parquetMetadata(buffer.slice(byteOffset, byteOffset + byteLength) as ArrayBuffer);
+function boundsOf(table: Table, bytes: Uint8Array): readonly Bounds[] {
+  const { row_groups } = parquetMetadata(bytes);
   return BOUNDED.flatMap((name) => {
     const column = table.columns.get(name);
     const chunks = row_groups.map(
@@ -727,6 +755,6 @@ function boundsOf(table: Table, bytes: Uint8Array, fileId: number, count: number
     if (column?.type !== 'timestamp' || times.length < 2 * row_groups.length) return [];
     const ms = times.map((time) => time.getTime());
     const [min, max] = [Math.min(...ms), Math.max(...ms) + 1];
-    return [[fileId, table.id, column.id, null, count, null, timeText(min), timeText(max), null, null]];
+    return [{ column: column.id, min: timeText(min), max: timeText(max) }];
   });
 }

@@ -5,7 +5,7 @@ import type { EgressGuard } from '../../../egress/guard.ts';
 import { ServerPool } from '../../../postgres/pool.ts';
 import { sqlStateOf } from '../../../postgres/server.ts';
 import { failureOf } from '../../postgresql/failures.ts';
-import { quoted } from '../../postgresql/sql.ts';
+import { BEGIN_CHANGE, quoted } from '../../postgresql/sql.ts';
 import type { CatalogDatabase, Dialect, Query } from './database.ts';
 
 const DIALECT: Dialect = {
@@ -46,7 +46,7 @@ export class PostgresqlCatalog implements CatalogDatabase {
     });
     this.#schema = schema;
     // Without settings of the session: the server may be behind a connection pooler.
-    this.#begin = `begin; set local search_path to ${quoted(schema)}; set local timezone to 'UTC'; set local statement_timeout = 0`;
+    this.#begin = `${BEGIN_CHANGE}; set local search_path to ${quoted(schema)}; set local timezone to 'UTC'`;
   }
 
   /** The right to make schemas is needed only where this one is missing. */

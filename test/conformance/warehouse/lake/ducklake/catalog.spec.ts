@@ -1,4 +1,4 @@
-import { readdir, readFile, rename, rm } from 'node:fs/promises';
+import { access, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { WarehouseRefused } from '@tributary/core';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -67,6 +67,8 @@ describe('a DuckLake in a folder', () => {
       const faults = killedBefore(1 + ((seq * 5) % CHANGES));
       const doomed = new TestLoader(harness.open(faults));
       await Promise.race([doomed.load(events, { seq, changes }).catch(() => undefined), faults.died]);
+      // The system ends the locks of a process that is killed.
+      await doomed.warehouse.close();
       const next = new TestLoader(harness.open());
       if ((await next.warehouse.newest('live', signal))?.seq !== seq)
         await next.load(events, { seq, changes });
@@ -168,6 +170,42 @@ describe('a DuckLake in a folder', () => {
     await rename(`${catalog}.aside`, catalog);
     expect(await harness.open().newest('live', signal)).toMatchObject({ seq: 1 });
   });
+
+  it('neither removes nor reads what its catalog names outside of the lake', async () => {
+    const loader = new TestLoader(harness.open());
+    await loader.load([track('Order', { n: 1 })]);
+    const secret = join(harness.folder, '..', 'secret.parquet');
+    await writeFile(secret, 'of another lake');
+    inCatalog(harness.folder, (query) => {
+      query(`insert into ducklake_files_scheduled_for_deletion values
+        (99, '../secret.parquet', 1, '2020-01-01 00:00:00.000+00')`);
+      query("update ducklake_data_file set path = '../../../secret.parquet' where table_id = 2");
+    });
+    await expect(maintained()).rejects.toThrow(/not in the lake/);
+    await expect(loader.load([track('Order', { n: 'text' })])).rejects.toThrow(/not in the lake/);
+    await access(secret);
+  });
+
+  it.each([
+    ['mapping_id = 1', 'know columns by name'],
+    ['path_is_relative = 0', 'lie elsewhere'],
+  ])(
+    'holds a column, and refuses deletions, where files that were added by hand %s: they %s',
+    async (added) => {
+      const loader = new TestLoader(harness.open());
+      await loader.load([track('Order', { n: 1 })]);
+      inCatalog(harness.folder, (query) =>
+        query(`update ducklake_data_file set ${added} where table_id = 2`),
+      );
+      const widen = new Map([['n', { from: 'bigint', to: 'text' }]] as const);
+      const changes = [{ table: 'order', add: new Map(), widen }];
+      expect(await loader.warehouse.alter(changes, signal)).toMatchObject([{ table: 'order', column: 'n' }]);
+      const described = await loader.warehouse.describe(['order'], signal);
+      expect(described.get('order')?.get('n')).toBe('bigint');
+      const people = { user_ids: ['nobody'], anonymous_ids: [], ucids: [] };
+      await expect(loader.warehouse.delete(people, signal)).rejects.toThrow(/ducklake_add_data_files/);
+    },
+  );
 
   it('is loaded by one of two processes at a time, each by what the other one left', async () => {
     const loaders = [0, 1, 2].map(() => new TestLoader(harness.open()));
