@@ -145,6 +145,8 @@ export class IcebergTables {
       ...snapshot,
       ...(properties === undefined ? [] : [{ action: 'set-properties', updates: properties }]),
     ];
+    // The catalog must not name files that a crash may still take away.
+    if (written.length > 0) await this.#store.settle(signal);
     const result = await this.catalog.commit(name, { requirements, updates }, signal);
     if (result.state === 'committed') return result.table;
     if (result.state === 'unknown') return this.#committed(name, numbers.id, result.reason, signal);
