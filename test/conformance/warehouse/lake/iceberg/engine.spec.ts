@@ -239,6 +239,17 @@ describe('a table that another program changed', () => {
     );
   });
 
+  it('has a column of a foreign type in a table of profiles, whose files are not written anew', async () => {
+    const loader = new TestLoader(harness.open());
+    const changes = [profileChange('U1', 1, { plan: 'free', other: 1 }, ['ann'])];
+    await loader.load([track('Order', {})], { changes });
+    catalog.change(harness.namespace, 'users', (metadata) => {
+      for (const field of fieldsOf(metadata)) if (field.name === 'other') field.type = 'date';
+    });
+    const next = [profileChange('U1', 2, { plan: 'pro' }, ['ann'])];
+    await expect(loader.load([track('Order', {})], { changes: next })).rejects.toThrow(/not written anew/);
+  });
+
   it.each([
     ['another format version', { 'format-version': 3 }, /format version 3/],
     ['a place outside of the lake', { location: 'file:/etc/tributary' }, /not below/],
