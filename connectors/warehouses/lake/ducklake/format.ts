@@ -323,7 +323,8 @@ class DuckLakeTransaction implements LakeTransaction {
   readonly #store: LakeStore;
   readonly #database: CatalogDatabase;
   readonly begun: Begun;
-  readonly #beganAt = performance.now();
+  /** When the first file was written. */
+  #wroteAt: number | undefined;
   readonly #writes: FileWrites;
   readonly #files = new Map<string, KnownFile>();
   readonly #defined = new Map<string, Table>();
@@ -438,6 +439,7 @@ class DuckLakeTransaction implements LakeTransaction {
     if (count === 0) return;
     const path = fileName(bucket);
     this.#added.push({ table, path, bytes, count });
+    this.#wroteAt ??= performance.now();
     await this.#writes.put(`${table.path}${path}`, bytes, this.signal);
   }
 
@@ -447,7 +449,7 @@ class DuckLakeTransaction implements LakeTransaction {
     try {
       await this.#writes.written();
       await this.#store.settle(this.signal);
-      if (performance.now() - this.#beganAt > MAX_CHANGE_MS)
+      if (this.#wroteAt !== undefined && performance.now() - this.#wroteAt > MAX_CHANGE_MS)
         throw new Unavailable('the change took too long');
     } catch (error) {
       await this.discard();

@@ -45,6 +45,8 @@ const DAY_MS = 86_400_000;
 const MICROSECONDS = 1_000n;
 /** Files of changes that ended without a commit are removed after so long, ms. */
 const ORPHANED_AFTER_MS = 3_600_000;
+/** A change whose files are older is not committed: they may be removed before it is whole. */
+const MAX_CHANGE_MS = ORPHANED_AFTER_MS / 2;
 /** How long snapshots stay readable where the table does not say so, ms. */
 const SNAPSHOT_AGE_MS = 3_600_000;
 const SNAPSHOT_AGE = 'history.expire.max-snapshot-age-ms';
@@ -115,9 +117,9 @@ export class IcebergFormat implements TableFormat {
 
   async tidy(now: number, signal: AbortSignal): Promise<void> {
     for (const table of await this.#begin(signal).allTables()) {
-      const isKept = ({ at }: Snapshot, { properties }: TableMetadata) => {
+      const isKept = (replacedAt: number, { properties }: TableMetadata) => {
         const age = Number(properties[SNAPSHOT_AGE] ?? SNAPSHOT_AGE_MS);
-        return !(at + (Number.isFinite(age) ? age : SNAPSHOT_AGE_MS) < now);
+        return !(replacedAt + (Number.isFinite(age) ? age : SNAPSHOT_AGE_MS) < now);
       };
       await this.#expire(table, isKept, false, signal);
       await this.#removeOrphans(table, now, signal);
@@ -162,7 +164,7 @@ export class IcebergFormat implements TableFormat {
    */
   async #expire(
     name: string,
-    isKept: (snapshot: Snapshot, table: TableMetadata) => boolean,
+    isKept: (replacedAt: number, table: TableMetadata) => boolean,
     isAtOnce: boolean,
     signal: AbortSignal,
   ): Promise<boolean> {
@@ -170,12 +172,13 @@ export class IcebergFormat implements TableFormat {
     const table = await catalog.table(name, 'all', signal);
     if (table?.current === undefined) return true;
     const held = new Set([table.current.id, ...table.refs.values()]);
-    const expired = [...table.snapshots.values()].filter(({ id }) => !held.has(id));
-    const gone = expired.filter((snapshot) => !isKept(snapshot, table));
+    const all = [...table.snapshots.values()].toSorted((one, other) => Number(one.sequence - other.sequence));
+    // A query may have begun with a snapshot until the next one was made.
+    const gone = all.filter(({ id, at }, index) => !held.has(id) && !isKept(all[index + 1]?.at ?? at, table));
     if (gone.length === 0) return true;
     const ids = new Set(gone.map(({ id }) => id));
     const kept = await this.#pathsOf(
-      [...table.snapshots.values()].filter(({ id }) => !ids.has(id)),
+      all.filter(({ id }) => !ids.has(id)),
       signal,
     );
     const old = await this.#pathsOf(gone, signal);
@@ -240,6 +243,8 @@ class IcebergTransaction implements LakeTransaction {
   /** By the name in the store. */
   readonly #files = new Map<string, TableFile>();
   readonly #staged = new Map<string, StagedTable>();
+  /** When the first file was written. */
+  #wroteAt: number | undefined;
   /** Where new tables will be. */
   readonly #locations = new Map<string, string>();
 
@@ -370,11 +375,16 @@ class IcebergTransaction implements LakeTransaction {
     const path = `${location}/data/${folder}${ofBucket}${newId()}.parquet`;
     const partition = samePartition(known) ?? newPartition(name, table, received);
     staged.add.push({ path, bytes: bytes.length, rows: count, partition, ...metricsOf(bytes) });
+    this.#wroteAt ??= performance.now();
     await this.#options.store.put(this.#tables.nameOf(path), bytes, this.signal);
   }
 
   async commit(ledger?: LedgerRow): Promise<boolean> {
     await this.#options.store.settle(this.signal);
+    if (this.#wroteAt !== undefined && performance.now() - this.#wroteAt > MAX_CHANGE_MS) {
+      await this.discard();
+      throw new Unavailable('the change took too long');
+    }
     const about = ledger === undefined ? {} : this.#summaryOf(ledger);
     const names = [...this.#staged.keys()].filter((name) => name !== VERSIONS);
     const versions = this.#staged.get(VERSIONS);

@@ -4,7 +4,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { newId, Unavailable, WarehouseRefused } from '@tributary/core';
-import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { createTestConnectors, WORKSPACE_ID } from '../../../connector/suite/harness.ts';
 import { signal, TestLoader, track } from '../../suite/harness.ts';
 import { profileChange } from '../../suite/profiles.ts';
@@ -126,7 +126,40 @@ function rewrittenByOther(metadata: Record<string, unknown>): void {
   metadata.refs = { main: { type: 'branch', 'snapshot-id': id } };
 }
 
+it('a change whose first file may be removed as an orphan before it is whole is not committed', async () => {
+  const loader = new TestLoader(harness.open());
+  const changes = [profileChange('U1', 1, { plan: 'free' }, ['ann'])];
+  await loader.load([track('Order', { n: 1 })], { changes });
+  let late = 0;
+  const clock = performance.now.bind(performance);
+  const spy = vi.spyOn(performance, 'now').mockImplementation(() => clock() + late);
+  onTestFinished(() => spy.mockRestore());
+  // The tables of profiles are read behind the first files of events.
+  harness.decide((method, path) => {
+    if (method === 'GET' && path.includes('/tables/users')) late += 40 * 60_000;
+    return 'answered';
+  });
+  const next = [profileChange('U1', 2, { plan: 'pro' }, ['ann'])];
+  await expect(loader.load([track('Order', { n: 2 })], { changes: next })).rejects.toThrow(/took too long/);
+  expect(await ids('order')).toHaveLength(1);
+  const files = await readdir(harness.folder, { recursive: true });
+  expect(files.filter((name) => name.startsWith('order-') && name.endsWith('.parquet'))).toHaveLength(1);
+});
+
 describe('maintenance', () => {
+  it('keeps the snapshot of a query for an hour from when the next one was made', async () => {
+    const loader = new TestLoader(harness.open());
+    const snapshots = async () => (await catalog.table(harness.namespace, 'order'))?.snapshots;
+    await loader.load([track('Order', { n: 1 })]);
+    now += 3 * HOUR_MS;
+    await loader.load([track('Order', { n: 2 })]);
+    await maintained();
+    expect(await snapshots()).toHaveLength(2);
+    now += 2 * HOUR_MS;
+    await maintained();
+    expect(await snapshots()).toHaveLength(1);
+  });
+
   it('merges small files, removes old snapshots and orphans, and keeps what is read', async () => {
     const loader = new TestLoader(harness.open());
     const events = Array.from({ length: 10 }, (_, at) =>
