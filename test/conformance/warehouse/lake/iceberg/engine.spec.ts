@@ -171,6 +171,11 @@ describe('maintenance', () => {
     await maintained();
     const merged = (await harness.state('order'))?.files ?? [];
     expect(merged).toHaveLength(1);
+    // Programs that read a table as a stream skip what has the same rows.
+    const changes = (await catalog.table(harness.namespace, 'order'))?.snapshots;
+    expect(changes).toContainEqual(
+      expect.objectContaining({ summary: expect.objectContaining({ operation: 'replace' }) }),
+    );
     expect(await ids('order')).toEqual(idsOf(events));
     // Readers of the snapshots of before find their files for an hour.
     await Promise.all(before.map((file) => access(file)));
@@ -183,6 +188,52 @@ describe('maintenance', () => {
     expect(left.filter((name) => name.startsWith('order-') && name.endsWith('.parquet'))).toHaveLength(1);
     expect(left.filter((name) => name.startsWith('order-') && name.endsWith('.avro'))).toHaveLength(3);
     expect((await loader.load(events)).result).toMatchObject({ inserted: { order: 0 } });
+  });
+});
+
+describe('a table of the namespace that is none of a loader', () => {
+  const people = { user_ids: ['ann-the-first'], anonymous_ids: [], ucids: [] };
+  const loaded = async () => {
+    const loader = new TestLoader(harness.open());
+    await loader.load([track('Other', {})]);
+    for (let at = 0; at < 10; at++) {
+      const received_at = `2024-02-29T12:00:${10 + at}.000Z`;
+      await loader.load([
+        track('Order', { n: at }, { received_at, user_id: at === 0 ? 'ann-the-first' : 'x' }),
+      ]);
+    }
+    return loader;
+  };
+
+  it('keeps no other from maintenance and deletions, also in another format version', async () => {
+    const { warehouse } = await loaded();
+    catalog.change(harness.namespace, 'other', (metadata) => {
+      const { location } = metadata;
+      for (const key of Object.keys(metadata)) delete metadata[key];
+      const schema = { type: 'struct', fields: [{ id: 1, name: 'x', required: false, type: 'string' }] };
+      const whole = {
+        'format-version': 1,
+        'last-column-id': 1,
+        'partition-spec': [],
+        refs: {},
+        snapshots: [],
+      };
+      Object.assign(metadata, whole, { location, schema });
+    });
+    expect(await warehouse.delete(people, signal)).toMatchObject({ order: 1 });
+    await maintained();
+    expect((await harness.state('order'))?.files).toHaveLength(1);
+  });
+
+  it('is named where its metadata does not tell whose it is', async () => {
+    const { warehouse } = await loaded();
+    catalog.change(harness.namespace, 'other', (metadata) => void Object.assign(metadata, { schemas: [] }));
+    await expect(warehouse.delete(people, signal)).rejects.toThrow(/other: .*no current schema/);
+    expect(await isInFiles('ann-the-first')).toBe(false);
+    const maintaining = harness.open();
+    await expect(maintaining.maintain?.(signal)).rejects.toThrow(/other: .*no current schema/);
+    while ((await maintaining.maintain?.(signal)) === true);
+    expect((await harness.state('order'))?.files).toHaveLength(1);
   });
 });
 
