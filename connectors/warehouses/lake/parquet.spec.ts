@@ -50,3 +50,15 @@ it('a file without the numbers of its columns is refused where columns are known
   const fieldIds = new Map([['id', 1]]);
   await expect(read('order', writer.finish(), {}, { fieldIds })).rejects.toThrow(WarehouseRefused);
 });
+
+it('the pages of a row group have one bound', async () => {
+  const values = Array.from({ length: 50 }, (_, at) => String(at).padEnd(1_100_000, 'x'));
+  const made = (count: number) => {
+    const names = Array.from({ length: count }, (_, at) => `c${at}`);
+    const writer = new TableWriter({ columns: new Map(names.map((name) => [name, 'text' as const])) });
+    writer.add(new Map(names.map((name) => [name, values])), values.length);
+    return writer.finish();
+  };
+  await read('order', made(4), {});
+  await expect(read('order', made(6), {})).rejects.toThrow(WarehouseRefused);
+});
