@@ -289,8 +289,12 @@ class Compaction {
     if (this.#left.length === 0) {
       if (began < this.#nextRoundAt) return false;
       this.#nextRoundAt = began + REST_MS;
-      await tidy();
-      this.#left = [...(await tables())];
+      try {
+        await tidy();
+      } finally {
+        // A table that cannot be tidied keeps no other from being merged.
+        this.#left = [...(await tables())];
+      }
     }
     while (this.#clock() - began < PIECE_MS) {
       // One that cannot be merged keeps no other from it.

@@ -1,6 +1,12 @@
 import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import { type ColumnType, Unavailable, WarehouseRefused } from '@tributary/core';
-import { type FileMetaData, parquetMetadata, parquetRead, type SchemaElement } from 'hyparquet';
+import {
+  type FileMetaData,
+  parquetMetadata,
+  parquetRead,
+  type SchemaElement,
+  snappyUncompress,
+} from 'hyparquet';
 import { ByteWriter, ParquetWriter } from 'hyparquet-writer';
 import { type Cell, DECIMAL } from './cells.ts';
 import type { Received, TableSchema } from './format.ts';
@@ -21,6 +27,8 @@ const MAX_GROUP_ROWS = 250_000;
 const DECIMAL_BYTES = 16;
 /** Bytes of one column in a row group: a batch has a quarter. */
 const MAX_CHUNK_BYTES = 64 * 1_024 * 1_024;
+/** Bytes of all pages of a row group, decompressed. */
+const MAX_GROUP_BYTES = 256 * 1_024 * 1_024;
 /** Rows from which on compressing a page is worth it. */
 const COMPRESSED_ROWS = 50;
 /** Compresses better than Snappy, and faster, as it is native code. */
@@ -147,7 +155,11 @@ async function* readTable(
   /** By the names in the file, those in the table. */
   const known = new Map<string, string>();
   const types = new Map<string, ColumnType>();
-  for (const element of metadata.schema.slice(1)) {
+  const elements = metadata.schema.slice(1);
+  // A file that another program added by the names of its columns: without their numbers all its values would read as null.
+  if (fieldIds !== undefined && elements.every(({ field_id }) => field_id === undefined))
+    throw new Error('a file without the numbers of its columns');
+  for (const element of elements) {
     const name = fieldIds === undefined ? element.name : names.get(element.field_id ?? -1);
     if (name === undefined || columns?.includes(name) === false) continue;
     known.set(element.name, name);
@@ -171,7 +183,7 @@ async function* readTable(
         columns: [...known.keys()],
         rowStart,
         rowEnd,
-        compressors: { [CODEC]: decompressed },
+        compressors: decompressors(),
         parsers: { stringFromBytes: textOf },
         geoparquet: false,
         onChunk: ({ columnName, columnData }) => {
@@ -209,9 +221,24 @@ function checkBounds({ row_groups }: FileMetaData): void {
         throw new Error('a row group of another writer');
 }
 
-function decompressed(input: Uint8Array, bytes: number): Uint8Array {
-  // A page of nulls alone has no bytes, which is no bound that zlib takes.
-  return zstdDecompressSync(input, { maxOutputLength: Math.max(1, Math.min(bytes, MAX_CHUNK_BYTES)) });
+/** For one row group, whose pages share one bound: what they say of their sizes may be false. */
+function decompressors() {
+  let room = MAX_GROUP_BYTES;
+  const take = (bytes: number) => {
+    room -= bytes;
+    if (bytes > MAX_CHUNK_BYTES || room < 0) throw new Error('a row group of another writer');
+    return bytes;
+  };
+  return {
+    // A page of nulls alone has no bytes, which is no bound that zlib takes.
+    [CODEC]: (input: Uint8Array, bytes: number): Uint8Array =>
+      zstdDecompressSync(input, { maxOutputLength: Math.max(1, take(bytes)) }),
+    SNAPPY(input: Uint8Array, bytes: number): Uint8Array {
+      const output = new Uint8Array(take(bytes));
+      snappyUncompress(input, output);
+      return output;
+    },
+  };
 }
 
 /** Raw values are read: the reader would make doubles of decimals, and milliseconds of times. */
@@ -224,10 +251,16 @@ function converterOf(type: ColumnType | undefined): (value: unknown) => Cell {
   return type === 'bigint' ? integerCell : cellOf;
 }
 
-function typeOf({ type, converted_type, logical_type, scale }: SchemaElement): ColumnType {
+function typeOf({ type, type_length, converted_type, logical_type, scale }: SchemaElement): ColumnType {
   if (type === 'BOOLEAN') return 'boolean';
   if (type === 'DOUBLE' || type === 'FLOAT') return 'double';
-  if (scale === DECIMAL.fraction && converted_type === 'DECIMAL') return 'numeric';
+  if (converted_type === 'DECIMAL') {
+    // Longer ones take time with the square of their length.
+    const isBounded =
+      type === 'FIXED_LEN_BYTE_ARRAY' ? (type_length ?? 0) <= DECIMAL_BYTES : type !== 'BYTE_ARRAY';
+    if (scale === DECIMAL.fraction && isBounded) return 'numeric';
+    throw new Error('a decimal of another writer');
+  }
   if (type === 'INT32' && converted_type === undefined && logical_type === undefined) return 'bigint';
   if (type === 'INT64') return converted_type === 'TIMESTAMP_MICROS' ? 'timestamp' : 'bigint';
   if (type === 'BYTE_ARRAY' && (converted_type === 'UTF8' || converted_type === 'JSON')) return 'text';

@@ -6,6 +6,7 @@ import {
   type TableRows,
   Unavailable,
   USERS_TABLE,
+  WarehouseRefused,
 } from '@tributary/core';
 import { VERSIONS } from '../tables.ts';
 import { type Cell, cellOf } from './cells.ts';
@@ -124,7 +125,11 @@ class BucketTable {
     const schema =
       (await transaction.schema(table)) ?? (columns && (await transaction.define(table, columns)));
     if (schema === undefined) throw new Unavailable('the tables of profiles were removed during the load');
-    return new BucketTable(transaction, table, schema, await transaction.files(table));
+    const files = await transaction.files(table);
+    // A bucket is written anew by its rows.
+    const fixed = files.length === 0 ? undefined : await transaction.whyFixed?.(table);
+    if (fixed !== undefined) throw new WarehouseRefused(fixed);
+    return new BucketTable(transaction, table, schema, files);
   }
 
   /** All buckets have to be written. */

@@ -333,7 +333,8 @@ class DuckLakeTransaction implements LakeTransaction {
   readonly #store: LakeStore;
   readonly #database: CatalogDatabase;
   readonly begun: Begun;
-  readonly #beganAt = performance.now();
+  /** When the first file was written. */
+  #wroteAt: number | undefined;
   readonly #writes: FileWrites;
   readonly #files = new Map<string, KnownFile>();
   readonly #defined = new Map<string, Table>();
@@ -468,6 +469,7 @@ class DuckLakeTransaction implements LakeTransaction {
     const size = bytes.length;
     const footer = new DataView(bytes.buffer, bytes.byteOffset + size - FOOTER_END).getUint32(0, true);
     this.#added.push({ table, path, size, footer, count, bounds: boundsOf(table, bytes) });
+    this.#wroteAt ??= performance.now();
     await this.#writes.put(`${table.path}${path}`, bytes, this.signal);
   }
 
@@ -477,7 +479,7 @@ class DuckLakeTransaction implements LakeTransaction {
     try {
       await this.#writes.written();
       await this.#store.settle(this.signal);
-      if (performance.now() - this.#beganAt > MAX_CHANGE_MS)
+      if (this.#wroteAt !== undefined && performance.now() - this.#wroteAt > MAX_CHANGE_MS)
         throw new Unavailable('the change took too long');
     } catch (error) {
       await this.discard();

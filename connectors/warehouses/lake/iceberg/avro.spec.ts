@@ -1,6 +1,6 @@
 import { deflateRawSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
-import { type AvroRecord, readAvro, writeAvro } from './avro.ts';
+import { type AvroRecord, type AvroValue, readAvro, writeAvro } from './avro.ts';
 
 const schema = {
   type: 'record',
@@ -55,6 +55,27 @@ describe('a container of Avro', () => {
     const bomb = Buffer.concat([header, Buffer.of(2), size, large, header.subarray(-16)]);
     expect(() => readAvro(bomb)).toThrow();
     expect(() => readAvro(Buffer.concat([header, Buffer.of(0xfe, 0xff, 0xff, 0xff, 0x0f)]))).toThrow();
+  });
+
+  it('with more values than a file may have, which take no bytes of it, is refused', () => {
+    const items = { type: 'array', items: { type: 'array', items: 'null' } };
+    const fields = [
+      { name: 'many', type: items, 'field-id': 1 },
+      { name: 'rest', type: 'bytes', 'field-id': 2 },
+    ];
+    const inner = Array.from({ length: 4_000 }, () => null);
+    const many = Array.from({ length: 2_100 }, () => inner);
+    const bytes = writeAvro({
+      schema: { type: 'record', name: 'r', fields },
+      metadata: {},
+      records: [
+        new Map<number, AvroValue>([
+          [1, many],
+          [2, Buffer.alloc(4_000)],
+        ]),
+      ],
+    });
+    expect(() => readAvro(bytes)).toThrow(/too many values/);
   });
 });
 

@@ -47,6 +47,8 @@ const SCHEMA = 'avro.schema';
 const CODEC = 'avro.codec';
 /** Bytes of all blocks of a file, decompressed. */
 const MAX_BYTES = 64 * 1_024 * 1_024;
+/** Values of a file: some kinds take no byte of it, but memory. */
+const MAX_VALUES = 8_000_000;
 /** Levels of types in types: those of Iceberg have seven. */
 const MAX_DEPTH = 20;
 
@@ -75,7 +77,8 @@ export function writeAvro({ schema, metadata, records }: AvroFile): Uint8Array {
 
 /** Throws for a file that is not whole, or that has types or codecs that manifests have not. */
 export function readAvro(bytes: Uint8Array): AvroFile {
-  const file = new Decoder(bytes);
+  const budget: Budget = { values: MAX_VALUES };
+  const file = new Decoder(bytes, budget);
   if (!MAGIC.equals(file.take(MAGIC.length))) throw new Error('no container of Avro');
   const header = new Map<string, Uint8Array>();
   for (let left = file.count(); left > 0; left = file.count())
@@ -92,7 +95,7 @@ export function readAvro(bytes: Uint8Array): AvroFile {
     const count = file.size();
     const block = decompress(file.bytes(), room);
     room -= block.length;
-    const values = new Decoder(block);
+    const values = new Decoder(block, budget);
     for (let left = count; left > 0; left--) records.push(values.record(type.fields));
     if (!sync.equals(file.take(SYNC_BYTES))) throw new Error('a block is not whole');
   }
@@ -151,11 +154,18 @@ function typeOf(schema: unknown, named = new Map<string, AvroType>(), depth = 0)
   }
 }
 
+/** What all decoders of a file may still read. */
+interface Budget {
+  values: number;
+}
+
 class Decoder {
   readonly #bytes: Buffer;
+  readonly #budget: Budget;
   #at = 0;
 
-  constructor(bytes: Uint8Array) {
+  constructor(bytes: Uint8Array, budget: Budget) {
+    this.#budget = budget;
     this.#bytes = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
   }
 
@@ -209,10 +219,12 @@ class Decoder {
   }
 
   record(fields: readonly { readonly id: number; readonly type: AvroType }[]): AvroRecord {
+    this.#count();
     return new Map(fields.map(({ id, type }) => [id, this.value(type)]));
   }
 
   value(type: AvroType): AvroValue {
+    if (type.kind !== 'record' && type.kind !== 'union') this.#count();
     switch (type.kind) {
       case 'null':
         return null;
@@ -246,6 +258,11 @@ class Decoder {
       case 'record':
         return this.record(type.fields);
     }
+  }
+
+  #count(): void {
+    this.#budget.values -= 1;
+    if (this.#budget.values < 0) throw new Error('the file has too many values');
   }
 }
 

@@ -27,6 +27,7 @@ import { type Manifest, type NewFile, type Partition, partitionRange, type Table
 import { emptyFile, metricsOf } from './metrics.ts';
 import type { RestCatalog } from './rest-catalog.ts';
 import {
+  checkVersion,
   type Field,
   fieldWith,
   longJson,
@@ -45,6 +46,8 @@ const DAY_MS = 86_400_000;
 const MICROSECONDS = 1_000n;
 /** Files of changes that ended without a commit are removed after so long, ms. */
 const ORPHANED_AFTER_MS = 3_600_000;
+/** A change whose files are older is not committed: they may be removed before it is whole. */
+const MAX_CHANGE_MS = ORPHANED_AFTER_MS / 2;
 /** How long snapshots stay readable where the table does not say so, ms. */
 const SNAPSHOT_AGE_MS = 3_600_000;
 const SNAPSHOT_AGE = 'history.expire.max-snapshot-age-ms';
@@ -103,25 +106,25 @@ export class IcebergFormat implements TableFormat {
 
   async forget(signal: AbortSignal): Promise<void> {
     const refs: string[] = [];
-    for (const table of await this.#begin(signal).allTables()) {
+    await this.#forEach(signal, async (table) => {
       for (let attempt = 1; !(await this.#expire(table, () => false, true, signal)); attempt++)
         if (attempt === ATTEMPTS) throw new Unavailable(`the table ${table} is changed all the time`);
       const now = await this.#options.catalog.table(table, 'refs', signal);
       for (const ref of now?.refs.keys() ?? []) if (ref !== MAIN) refs.push(`${ref} of ${table}`);
-    }
+    });
     if (refs.length > 0)
       throw new WarehouseRefused(`branches or tags keep rows that were deleted: drop ${refs.join(', ')}`);
   }
 
   async tidy(now: number, signal: AbortSignal): Promise<void> {
-    for (const table of await this.#begin(signal).allTables()) {
-      const isKept = ({ at }: Snapshot, { properties }: TableMetadata) => {
+    await this.#forEach(signal, async (table) => {
+      const isKept = (replacedAt: number, { properties }: TableMetadata) => {
         const age = Number(properties[SNAPSHOT_AGE] ?? SNAPSHOT_AGE_MS);
-        return !(at + (Number.isFinite(age) ? age : SNAPSHOT_AGE_MS) < now);
+        return !(replacedAt + (Number.isFinite(age) ? age : SNAPSHOT_AGE_MS) < now);
       };
       await this.#expire(table, isKept, false, signal);
       await this.#removeOrphans(table, now, signal);
-    }
+    });
   }
 
   async test(signal: AbortSignal): Promise<void> {
@@ -156,26 +159,44 @@ export class IcebergFormat implements TableFormat {
     return new IcebergTransaction(this.#tables, this.#options, signal);
   }
 
+  /** Visits all tables of loaders; one that fails keeps no other from it. Rejects with the first failure at the end. */
+  async #forEach(signal: AbortSignal, visit: (table: string) => Promise<void>): Promise<void> {
+    const { names, refused } = await this.#begin(signal).allTables();
+    const failures: unknown[] = [...refused];
+    for (const name of names) {
+      if (signal.aborted) throw new Unavailable('stopped');
+      try {
+        await visit(name);
+      } catch (error) {
+        failures.push(error);
+      }
+    }
+    if (failures.length > 0) throw failures[0];
+  }
+
   /**
    * Removes snapshots that are neither kept nor held by a branch or a tag, and the files that only they have. `isAtOnce`: the files of
    * rows first, so that a crash leaves nothing of them that is not found again. False where the table was changed meanwhile.
    */
   async #expire(
     name: string,
-    isKept: (snapshot: Snapshot, table: TableMetadata) => boolean,
+    isKept: (replacedAt: number, table: TableMetadata) => boolean,
     isAtOnce: boolean,
     signal: AbortSignal,
   ): Promise<boolean> {
     const { catalog } = this.#options;
     const table = await catalog.table(name, 'all', signal);
-    if (table?.current === undefined) return true;
+    if (table === undefined) return true;
+    checkVersion(name, table);
+    if (table.current === undefined) return true;
     const held = new Set([table.current.id, ...table.refs.values()]);
-    const expired = [...table.snapshots.values()].filter(({ id }) => !held.has(id));
-    const gone = expired.filter((snapshot) => !isKept(snapshot, table));
+    const all = [...table.snapshots.values()].toSorted((one, other) => Number(one.sequence - other.sequence));
+    // A query may have begun with a snapshot until the next one was made.
+    const gone = all.filter(({ id, at }, index) => !held.has(id) && !isKept(all[index + 1]?.at ?? at, table));
     if (gone.length === 0) return true;
     const ids = new Set(gone.map(({ id }) => id));
     const kept = await this.#pathsOf(
-      [...table.snapshots.values()].filter(({ id }) => !ids.has(id)),
+      all.filter(({ id }) => !ids.has(id)),
       signal,
     );
     const old = await this.#pathsOf(gone, signal);
@@ -240,6 +261,8 @@ class IcebergTransaction implements LakeTransaction {
   /** By the name in the store. */
   readonly #files = new Map<string, TableFile>();
   readonly #staged = new Map<string, StagedTable>();
+  /** When the first file was written. */
+  #wroteAt: number | undefined;
   /** Where new tables will be. */
   readonly #locations = new Map<string, string>();
 
@@ -262,22 +285,30 @@ class IcebergTransaction implements LakeTransaction {
 
   async tables(): Promise<readonly string[]> {
     const own = new Set([LEDGER, VERSIONS]);
-    return (await this.allTables()).filter((name) => !own.has(name));
+    // A deletion reads the others, and is told of those that are refused by `forget`.
+    return (await this.allTables()).names.filter((name) => !own.has(name));
   }
 
-  /** Also those that no person reads. */
-  async allTables(): Promise<readonly string[]> {
+  /** Also those that no person reads, and why tables of the namespace are not known to be a loader's. */
+  async allTables(): Promise<{ readonly names: readonly string[]; readonly refused: readonly Error[] }> {
     const names = await this.#options.catalog.tables(this.signal);
     const found: string[] = [];
+    const refused: Error[] = [];
+    const schemaOrRefusal = (name: string) =>
+      this.schema(name).catch((error: unknown) => {
+        if (!(error instanceof WarehouseRefused)) throw error;
+        refused.push(new WarehouseRefused(`${name}: ${error.message}`, { cause: error }));
+        return undefined;
+      });
     for (const some of chunks(names, AT_ONCE)) {
-      const schemas = await Promise.all(some.map((name) => this.schema(name)));
+      const schemas = await Promise.all(some.map(schemaOrRefusal));
       for (const [index, name] of some.entries()) {
         const columns = schemas[index]?.columns;
         if (name === LEDGER || name === VERSIONS || (columns !== undefined && isLoaded([name, columns])))
           found.push(name);
       }
     }
-    return found;
+    return { names: found, refused };
   }
 
   async schema(name: string): Promise<TableSchema | undefined> {
@@ -288,6 +319,7 @@ class IcebergTransaction implements LakeTransaction {
   async files(name: string, received?: Received): Promise<readonly DataFile[]> {
     const table = await this.#table(name);
     if (table === undefined) return [];
+    checkVersion(name, table);
     const timeId = table.fields.find((field) => field.name === 'received_at')?.id;
     const days = received && { from: dayOf(received.from), to: dayOf(received.to) };
     const isWanted = (manifest: Manifest) => {
@@ -370,11 +402,16 @@ class IcebergTransaction implements LakeTransaction {
     const path = `${location}/data/${folder}${ofBucket}${newId()}.parquet`;
     const partition = samePartition(known) ?? newPartition(name, table, received);
     staged.add.push({ path, bytes: bytes.length, rows: count, partition, ...metricsOf(bytes) });
+    this.#wroteAt ??= performance.now();
     await this.#options.store.put(this.#tables.nameOf(path), bytes, this.signal);
   }
 
   async commit(ledger?: LedgerRow): Promise<boolean> {
     await this.#options.store.settle(this.signal);
+    if (this.#wroteAt !== undefined && performance.now() - this.#wroteAt > MAX_CHANGE_MS) {
+      await this.discard();
+      throw new Unavailable('the change took too long');
+    }
     const about = ledger === undefined ? {} : this.#summaryOf(ledger);
     const names = [...this.#staged.keys()].filter((name) => name !== VERSIONS);
     const versions = this.#staged.get(VERSIONS);
@@ -415,7 +452,7 @@ class IcebergTransaction implements LakeTransaction {
       ({ json }, at) => JSON.stringify(json) !== JSON.stringify(table.fields[at]?.json),
     );
     const changes: TableChanges = {
-      operation: operationOf(add, remove),
+      operation: operationOf(name, add, remove),
       summary,
       ...(add.length + remove.length === 0 ? {} : { add, remove: new Set(remove.map(({ path }) => path)) }),
       // A narrower column of another program is widened with the first file that needs it.
@@ -496,10 +533,18 @@ class IcebergTransaction implements LakeTransaction {
   }
 }
 
-function operationOf(add: readonly NewFile[], remove: readonly TableFile[]): TableChanges['operation'] {
+function operationOf(
+  name: string,
+  add: readonly NewFile[],
+  remove: readonly TableFile[],
+): TableChanges['operation'] {
   if (remove.length === 0) return 'append';
   if (add.length === 0) return 'delete';
-  return 'overwrite';
+  // Merging and widening write the same rows anew: programs that read a table as a stream skip them.
+  const added = add.reduce((sum, { rows }) => sum + rows, 0);
+  const removed = remove.reduce((sum, { rows }) => sum + rows, 0);
+  const isSame = added === removed && name !== VERSIONS && !BY_BUCKET.has(name);
+  return isSame ? 'replace' : 'overwrite';
 }
 
 function schemaOf(fields: readonly Field[]) {

@@ -3,6 +3,7 @@ import { Agent } from 'undici';
 import { Deadlines } from '../../../client/deadlines.ts';
 import { classifyFailure, type HttpRequest, sendRequest } from '../../../http/client.ts';
 import type { ConnectorContext } from '../../../kind.ts';
+import { LIMITS } from '../settings.ts';
 import type { CatalogSettings } from './settings.ts';
 import { type TableMetadata, tableMetadata } from './table-metadata.ts';
 
@@ -13,8 +14,9 @@ const PATIENCE = 3;
 /** A token is fetched anew so long before its end, ms. */
 const MARGIN_MS = 60_000;
 const TOKEN_MS = 3_600_000;
-/** Pages of the list of tables. */
+/** Pages of the list of tables, and tables. */
 const MAX_PAGES = 1_000;
+const MAX_TABLES = 50_000;
 const REASON_LENGTH = 300;
 /** Parts of a path, encoded as they are sent. */
 const PREFIX =
@@ -114,7 +116,7 @@ export class RestCatalog {
     return { state: 'committed', table: tableMetadata(name, this.#expected(answer).metadata) };
   }
 
-  /** The names of all tables of the namespace. */
+  /** The names of all tables of the namespace that may be a loader's. */
   async tables(signal: AbortSignal): Promise<readonly string[]> {
     const names: string[] = [];
     let token: string | undefined;
@@ -125,11 +127,13 @@ export class RestCatalog {
       if (answer.status === 404) return names;
       const { identifiers, 'next-page-token': next } = this.#expected(answer);
       for (const one of Array.isArray(identifiers) ? identifiers : [])
-        if (isObject(one) && typeof one.name === 'string') names.push(one.name);
+        if (isObject(one) && typeof one.name === 'string' && one.name.length <= LIMITS.nameLength)
+          names.push(one.name);
+      if (names.length > MAX_TABLES) break;
       token = typeof next === 'string' && next !== '' ? next : undefined;
       if (token === undefined) return names;
     }
-    throw new WarehouseRefused('the catalog names tables without an end');
+    throw new WarehouseRefused('the catalog names too many tables');
   }
 
   /** False where the namespace is there. */

@@ -39,6 +39,8 @@ export interface Snapshot {
 }
 
 export interface TableMetadata {
+  /** Of the format: tables of another one than `WRITTEN_VERSION` are described, but neither read nor written. */
+  readonly version: number;
   readonly uuid: string;
   /** Without a `/` at its end. */
   readonly location: string;
@@ -113,14 +115,11 @@ const OF_NAMES: ReadonlyMap<string, ColumnType> = new Map([
 const MAX_FIELDS = 20_000;
 
 /** Metadata as a catalog told it. Throws `WarehouseRefused` for a table that is not ours to write. */
-export function tableMetadata(table: string, metadata: unknown): TableMetadata {
+export function tableMetadata(table: string, told: unknown): TableMetadata {
   const not = (what: string) => new WarehouseRefused(`the catalog tells of the table ${table} ${what}`);
-  if (!isObject(metadata)) throw not('no metadata');
-  const version = metadata['format-version'];
-  if (version !== 2)
-    throw new WarehouseRefused(
-      `the table ${table} has the format version ${String(version).slice(0, 10)}: only 2 is written`,
-    );
+  if (!isObject(told)) throw not('no metadata');
+  const version = Number(told['format-version']);
+  const metadata: Readonly<Record<string, unknown>> = version === 1 ? { ...ofVersion1(told), ...told } : told;
   const { location, properties, refs } = metadata;
   const uuid = metadata['table-uuid'];
   const schemaId = metadata['current-schema-id'];
@@ -166,8 +165,9 @@ export function tableMetadata(table: string, metadata: unknown): TableMetadata {
   // -1 is what older catalogs tell of a table without a snapshot.
   const hasCurrent = currentId !== undefined && currentId !== -1n;
   const current = hasCurrent ? snapshots.get(currentId) : undefined;
-  if (hasCurrent && current === undefined) throw not('no current snapshot');
+  if (hasCurrent && current === undefined && version === WRITTEN_VERSION) throw not('no current snapshot');
   return {
+    version,
     uuid,
     location: location.replace(/\/+$/, ''),
     schemaId,
@@ -185,6 +185,26 @@ export function tableMetadata(table: string, metadata: unknown): TableMetadata {
 }
 
 export const MAIN = 'main';
+const WRITTEN_VERSION = 2;
+
+/** Throws for a table whose files would not be understood. */
+export function checkVersion(table: string, { version }: TableMetadata): void {
+  if (version !== WRITTEN_VERSION)
+    throw new WarehouseRefused(
+      `the table ${table} has the format version ${version}: only ${WRITTEN_VERSION} is written`,
+    );
+}
+
+/** What metadata of version 1 may lack. */
+function ofVersion1({ schema }: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  return {
+    'table-uuid': '',
+    'last-sequence-number': 0,
+    'current-schema-id': 0,
+    'default-spec-id': 0,
+    schemas: [{ ...(isObject(schema) ? schema : {}), 'schema-id': 0 }],
+  };
+}
 
 function partitionField(json: Readonly<Record<string, unknown>>): PartitionField {
   return {

@@ -21,10 +21,15 @@ const fileOf = (n: number): NewFile => ({
 /** Tables in memory, of a catalog that takes each commit. */
 function opened() {
   const stored = new Map<string, Uint8Array>();
+  const unsettled = new Set<string>();
   const store = {
     root: BUCKET,
     read: async (name: string) => stored.get(name),
-    put: async (name: string, bytes: Uint8Array) => void stored.set(name, bytes),
+    put: async (name: string, bytes: Uint8Array) => {
+      unsettled.add(name);
+      stored.set(name, bytes);
+    },
+    settle: async () => unsettled.clear(),
     remove: async (name: string) => void stored.delete(name),
   } as Partial<LakeStore> as LakeStore;
   const document: Record<string, unknown> = {
@@ -39,6 +44,8 @@ function opened() {
     'partition-specs': [{ 'spec-id': 0, fields: [] }],
   };
   const commit = async (_name: string, { updates }: Parameters<RestCatalog['commit']>[1]) => {
+    // Its files are durable before a commit names them.
+    expect([...unsettled]).toEqual([]);
     const { snapshot } = updates.find(({ action }) => action === 'add-snapshot') as {
       snapshot: Record<string, unknown>;
     };

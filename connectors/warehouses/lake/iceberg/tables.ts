@@ -18,7 +18,7 @@ import {
   writeManifestList,
 } from './manifests.ts';
 import type { RestCatalog } from './rest-catalog.ts';
-import { longJson, MAIN, type Snapshot, type TableMetadata } from './table-metadata.ts';
+import { checkVersion, longJson, MAIN, type Snapshot, type TableMetadata } from './table-metadata.ts';
 
 /** Small manifests of a snapshot from which on they are merged into one, and the files of a small one. */
 const MERGED_MANIFESTS = 100;
@@ -117,6 +117,7 @@ export class IcebergTables {
     changes: TableChanges,
     signal: AbortSignal,
   ): Promise<TableMetadata | 'conflict' | 'unknown'> {
+    checkVersion(name, base);
     const { add, remove, schema, properties } = changes;
     const numbers = {
       id: BigInt.asUintN(63, randomBytes(8).readBigUInt64LE()),
@@ -145,6 +146,8 @@ export class IcebergTables {
       ...snapshot,
       ...(properties === undefined ? [] : [{ action: 'set-properties', updates: properties }]),
     ];
+    // The catalog must not name files that a crash may still take away.
+    if (written.length > 0) await this.#store.settle(signal);
     const result = await this.catalog.commit(name, { requirements, updates }, signal);
     if (result.state === 'committed') return result.table;
     if (result.state === 'unknown') return this.#committed(name, numbers.id, result.reason, signal);

@@ -4,7 +4,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { newId, Unavailable, WarehouseRefused } from '@tributary/core';
-import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { createTestConnectors, WORKSPACE_ID } from '../../../connector/suite/harness.ts';
 import { signal, TestLoader, track } from '../../suite/harness.ts';
 import { profileChange } from '../../suite/profiles.ts';
@@ -126,7 +126,40 @@ function rewrittenByOther(metadata: Record<string, unknown>): void {
   metadata.refs = { main: { type: 'branch', 'snapshot-id': id } };
 }
 
+it('a change whose first file may be removed as an orphan before it is whole is not committed', async () => {
+  const loader = new TestLoader(harness.open());
+  const changes = [profileChange('U1', 1, { plan: 'free' }, ['ann'])];
+  await loader.load([track('Order', { n: 1 })], { changes });
+  let late = 0;
+  const clock = performance.now.bind(performance);
+  const spy = vi.spyOn(performance, 'now').mockImplementation(() => clock() + late);
+  onTestFinished(() => spy.mockRestore());
+  // The tables of profiles are read behind the first files of events.
+  harness.decide((method, path) => {
+    if (method === 'GET' && path.includes('/tables/users')) late += 40 * 60_000;
+    return 'answered';
+  });
+  const next = [profileChange('U1', 2, { plan: 'pro' }, ['ann'])];
+  await expect(loader.load([track('Order', { n: 2 })], { changes: next })).rejects.toThrow(/took too long/);
+  expect(await ids('order')).toHaveLength(1);
+  const files = await readdir(harness.folder, { recursive: true });
+  expect(files.filter((name) => name.startsWith('order-') && name.endsWith('.parquet'))).toHaveLength(1);
+});
+
 describe('maintenance', () => {
+  it('keeps the snapshot of a query for an hour from when the next one was made', async () => {
+    const loader = new TestLoader(harness.open());
+    const snapshots = async () => (await catalog.table(harness.namespace, 'order'))?.snapshots;
+    await loader.load([track('Order', { n: 1 })]);
+    now += 3 * HOUR_MS;
+    await loader.load([track('Order', { n: 2 })]);
+    await maintained();
+    expect(await snapshots()).toHaveLength(2);
+    now += 2 * HOUR_MS;
+    await maintained();
+    expect(await snapshots()).toHaveLength(1);
+  });
+
   it('merges small files, removes old snapshots and orphans, and keeps what is read', async () => {
     const loader = new TestLoader(harness.open());
     const events = Array.from({ length: 10 }, (_, at) =>
@@ -138,6 +171,11 @@ describe('maintenance', () => {
     await maintained();
     const merged = (await harness.state('order'))?.files ?? [];
     expect(merged).toHaveLength(1);
+    // Programs that read a table as a stream skip what has the same rows.
+    const changes = (await catalog.table(harness.namespace, 'order'))?.snapshots;
+    expect(changes).toContainEqual(
+      expect.objectContaining({ summary: expect.objectContaining({ operation: 'replace' }) }),
+    );
     expect(await ids('order')).toEqual(idsOf(events));
     // Readers of the snapshots of before find their files for an hour.
     await Promise.all(before.map((file) => access(file)));
@@ -150,6 +188,52 @@ describe('maintenance', () => {
     expect(left.filter((name) => name.startsWith('order-') && name.endsWith('.parquet'))).toHaveLength(1);
     expect(left.filter((name) => name.startsWith('order-') && name.endsWith('.avro'))).toHaveLength(3);
     expect((await loader.load(events)).result).toMatchObject({ inserted: { order: 0 } });
+  });
+});
+
+describe('a table of the namespace that is none of a loader', () => {
+  const people = { user_ids: ['ann-the-first'], anonymous_ids: [], ucids: [] };
+  const loaded = async () => {
+    const loader = new TestLoader(harness.open());
+    await loader.load([track('Other', {})]);
+    for (let at = 0; at < 10; at++) {
+      const received_at = `2024-02-29T12:00:${10 + at}.000Z`;
+      await loader.load([
+        track('Order', { n: at }, { received_at, user_id: at === 0 ? 'ann-the-first' : 'x' }),
+      ]);
+    }
+    return loader;
+  };
+
+  it('keeps no other from maintenance and deletions, also in another format version', async () => {
+    const { warehouse } = await loaded();
+    catalog.change(harness.namespace, 'other', (metadata) => {
+      const { location } = metadata;
+      for (const key of Object.keys(metadata)) delete metadata[key];
+      const schema = { type: 'struct', fields: [{ id: 1, name: 'x', required: false, type: 'string' }] };
+      const whole = {
+        'format-version': 1,
+        'last-column-id': 1,
+        'partition-spec': [],
+        refs: {},
+        snapshots: [],
+      };
+      Object.assign(metadata, whole, { location, schema });
+    });
+    expect(await warehouse.delete(people, signal)).toMatchObject({ order: 1 });
+    await maintained();
+    expect((await harness.state('order'))?.files).toHaveLength(1);
+  });
+
+  it('is named where its metadata does not tell whose it is', async () => {
+    const { warehouse } = await loaded();
+    catalog.change(harness.namespace, 'other', (metadata) => void Object.assign(metadata, { schemas: [] }));
+    await expect(warehouse.delete(people, signal)).rejects.toThrow(/other: .*no current schema/);
+    expect(await isInFiles('ann-the-first')).toBe(false);
+    const maintaining = harness.open();
+    await expect(maintaining.maintain?.(signal)).rejects.toThrow(/other: .*no current schema/);
+    while ((await maintaining.maintain?.(signal)) === true);
+    expect((await harness.state('order'))?.files).toHaveLength(1);
   });
 });
 
@@ -237,6 +321,17 @@ describe('a table that another program changed', () => {
     await expect(loader.warehouse.delete(people, signal)).rejects.toThrow(
       /has a type that is not written anew/,
     );
+  });
+
+  it('has a column of a foreign type in a table of profiles, whose files are not written anew', async () => {
+    const loader = new TestLoader(harness.open());
+    const changes = [profileChange('U1', 1, { plan: 'free', other: 1 }, ['ann'])];
+    await loader.load([track('Order', {})], { changes });
+    catalog.change(harness.namespace, 'users', (metadata) => {
+      for (const field of fieldsOf(metadata)) if (field.name === 'other') field.type = 'date';
+    });
+    const next = [profileChange('U1', 2, { plan: 'pro' }, ['ann'])];
+    await expect(loader.load([track('Order', {})], { changes: next })).rejects.toThrow(/not written anew/);
   });
 
   it.each([
