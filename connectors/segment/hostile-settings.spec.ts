@@ -79,7 +79,8 @@ async function strays(definition: Definition, settings: JsonObject, value?: stri
     for (const hostile of value === undefined ? [mapping] : withTexts(mapping, value)) {
       const subscription = { subscribe, partnerAction, mapping: hostile };
       requests.push(
-        ...(await runDirectly(running, subscription, sent, settings, { patienceMs: 200 })).requests,
+        ...(await runDirectly(running, subscription, sent, settings, { patienceMs: IS_LONG ? 200 : 10_000 }))
+          .requests,
       );
     }
   }

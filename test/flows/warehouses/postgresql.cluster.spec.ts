@@ -166,9 +166,10 @@ describe.skipIf(server === undefined)('A PostgreSQL warehouse', () => {
       60_000,
     );
     await tributary.owner.ok('PATCH', `./destinations/${destinationId}`, { paused: false });
+    // What of it is in discards is known a moment later, when the history has the record of the load.
     const found = await eventually(
       () => trace(message_id),
-      ({ status }) => status === 'loaded',
+      ({ status, loads: [one] }) => status === 'loaded' && one?.discards != null,
       60_000,
     );
     const [load] = found.loads;
