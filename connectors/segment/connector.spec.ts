@@ -1,8 +1,9 @@
 import { type CanonicalEvent, type JsonObject, NO_LOGGER, NO_METRICS, Unavailable } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { createConnectors } from '../registry.ts';
-import { classifyUnit, segmentEvent, worstOf } from './connector.ts';
+import { segmentEvent } from './connector.ts';
 import type { ActionOutcome } from './messages.ts';
+import { classifyUnit, worstOf } from './pack-run.ts';
 import { sizeFaults } from './settings.ts';
 
 const POSTED = { method: 'POST', url: 'https://api.example.com/', headers: [], body: '' };
