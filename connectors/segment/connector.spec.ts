@@ -1,7 +1,8 @@
 import { type CanonicalEvent, type JsonObject, NO_LOGGER, NO_METRICS, Unavailable } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { createConnectors } from '../registry.ts';
-import { segmentEvent } from './connector.ts';
+import { DEFINITIONS, segmentEvent } from './connector.ts';
+import { hasDetails } from './details.ts';
 import type { ActionOutcome } from './messages.ts';
 import { classifyUnit, worstOf } from './pack-run.ts';
 import { sizeFaults } from './settings.ts';
@@ -187,7 +188,12 @@ it('a mapping could be of any depth and size', () => {
 });
 
 describe('the actions of a destination', () => {
-  const TYPE = 'segment-outfunnel';
+  /** Specs share a process, and what others have read stays. */
+  const unread = () =>
+    DEFINITIONS.findLast(
+      ({ destination, needs, authorization }) =>
+        needs === undefined && authorization !== 'connection' && !hasDetails(destination),
+    )?.type ?? '';
   const options = { egressAllow: [], dataFolder: '/nonexistent', clock: Date.now } as const;
   const opened = (wrapper: readonly string[]) =>
     createConnectors({
@@ -198,12 +204,13 @@ describe('the actions of a destination', () => {
     });
 
   it('are unavailable while no process of the pack starts, and are read once one does', async () => {
+    const type = unread();
     const broken = opened(['/bin/false']);
-    await expect(broken.prepare(TYPE)).rejects.toThrow(Unavailable);
+    await expect(broken.prepare(type)).rejects.toThrow(Unavailable);
     const connectors = opened([]);
     // Both callers wait for the same process.
-    await Promise.all([connectors.prepare(TYPE), connectors.prepare(TYPE)]);
-    const description = connectors.descriptions.get(TYPE);
+    await Promise.all([connectors.prepare(type), connectors.prepare(type)]);
+    const description = connectors.descriptions.get(type);
     expect(description?.details?.().actions.map(({ action }) => action)).toEqual(description?.actions);
     await Promise.all([broken.close(), connectors.close()]);
   });

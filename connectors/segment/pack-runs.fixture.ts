@@ -42,19 +42,24 @@ const recording = new AsyncLocalStorage<DirectRequest[]>();
 /** With a token, in the forms of the vendors. */
 export const ANSWER = '{"access_token":"token","authToken":"token"}';
 
-/** Replaces `fetch` for the pack; returns a function that restores that of this process. */
+const ofProcess = globalThis.fetch;
+const record: typeof globalThis.fetch = async (input, init) => {
+  const request = new Request(input, init);
+  const { method, url, headers } = request;
+  recording
+    .getStore()
+    ?.push({ method, url, headers: Object.fromEntries(headers), body: await request.text() });
+  return new Response(ANSWER, { headers: { 'content-type': 'application/json' } });
+};
+// Before anything of the pack is loaded, which keeps the `fetch` that it finds then: specs share a process.
+replaceFetch(record);
+globalThis.fetch = ofProcess;
+
+/** Replaces the global `fetch`, which some of the pack calls; returns a function that restores it. */
 export function recordFetch(): () => void {
-  const { fetch } = globalThis;
-  replaceFetch(async (input, init) => {
-    const request = new Request(input, init);
-    const { method, url, headers } = request;
-    recording
-      .getStore()
-      ?.push({ method, url, headers: Object.fromEntries(headers), body: await request.text() });
-    return new Response(ANSWER, { headers: { 'content-type': 'application/json' } });
-  });
+  globalThis.fetch = record;
   return () => {
-    globalThis.fetch = fetch;
+    globalThis.fetch = ofProcess;
   };
 }
 

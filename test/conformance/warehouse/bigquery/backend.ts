@@ -361,7 +361,8 @@ async function told<T>(work: () => Promise<T>): Promise<T> {
     if (code === '42P01' || code === '3F000')
       throw new BackendError('notFound', `Not found: ${error.message}`, 404);
     // The second: two that make the same table at the same time.
-    if (code === '42P07' || code === '23505')
+    // 42710: two tables of one name made at once.
+    if (code === '42P07' || code === '23505' || code === '42710')
       throw new BackendError('duplicate', `Already Exists: ${error.message}`, 409);
     throw new BackendError('invalidQuery', error.message);
   }
