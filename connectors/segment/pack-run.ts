@@ -114,16 +114,20 @@ export class PackRun {
     return this.#events > 0 && this.failure !== undefined && this.#requests.size === 0;
   }
 
+  get #all(): readonly SentRequest[] {
+    return [...this.#requests.values()].flat();
+  }
+
   /** Whether its only request was refused for the access token. */
   get isRefusedWhole(): boolean {
-    const all = [...this.#requests.values()].flat();
-    return all.length === 1 && all[0]?.isTokenRefused === true;
+    const [first, ...more] = this.#all;
+    return more.length === 0 && first?.isTokenRefused === true;
   }
 
   /** Whether the access token was refused: to a request, or by the action's word for an event of a batch. */
   get isTokenRefused(): boolean {
     return (
-      [...this.#requests.values()].flat().some((request) => request.isTokenRefused === true) ||
+      this.#all.some((request) => request.isTokenRefused === true) ||
       [...this.#outcomes.values()].some(({ each = [] }) => each.some(saysTokenRefused))
     );
   }
@@ -309,15 +313,11 @@ function isRepeated({ sent: { method, url } }: SentRequest, later: readonly Sent
 }
 
 /** Whether a write failed, and was not repeated with success. */
-function isLost(
-  { sent: { method, url }, answer, failure }: SentRequest,
-  later: readonly SentRequest[],
-): boolean {
+function isLost(request: SentRequest, later: readonly SentRequest[]): boolean {
+  const { sent, answer, failure } = request;
   const { status = 0 } = answer ?? {};
-  if (method === 'GET' || (failure === undefined && status < 500 && status !== 429)) return false;
-  return !later.some(
-    ({ sent, answer: next }) => sent.method === method && sent.url === url && isOk(next?.status ?? 0),
-  );
+  if (sent.method === 'GET' || (failure === undefined && status < 500 && status !== 429)) return false;
+  return !isRepeated(request, later);
 }
 
 function classifyAnswer(action: string, answer: VendorAnswer, now: number): PartResult {
