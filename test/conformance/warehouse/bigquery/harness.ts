@@ -4,7 +4,7 @@ import pg from 'pg';
 import type { RunningEngine } from '../../../engines/index.ts';
 import { freshPrefix } from '../../../helpers/engines.ts';
 import { createTestConnectors, ENGINE_CONNECTORS, WORKSPACE_ID } from '../../connector/suite/harness.ts';
-import { columnsOf, connectReader, countOf, quoted, rowsOf } from '../postgresql/reader.ts';
+import { connectReader, quoted, tablesOf } from '../postgresql/reader.ts';
 import { startCommitProxy } from '../suite/commit-proxy.ts';
 import type { ServerHarness } from '../suite/harness.ts';
 import { startBigqueryApi } from './api.ts';
@@ -79,24 +79,7 @@ export async function bigqueryHarness({ url: address }: RunningEngine) {
         tables[`project-1.${name}.${table}`] = await columnTypes(pool, dataset, table);
       return tables;
     },
-    rows: (table) => rowsOf(reader, name, table),
-    count: (table) => countOf(reader, name, table),
-    async type(table, column) {
-      return (await columnsOf(reader, name, table)).get(column);
-    },
-    byHand: {
-      dropTable: (table) => sql(`drop table ${of(table)}`),
-      dropColumn: (table, column) => sql(`alter table ${of(table)} drop column ${quoted(column)}`),
-      retype: (table, column, type) =>
-        sql(
-          `alter table ${of(table)} alter column ${quoted(column)} type ${type} using ${quoted(column)}::text::${type}`,
-        ),
-      addColumn: (table, column, type) =>
-        sql(`alter table ${of(table)} add column ${quoted(column)} ${type}`),
-      makeForeign: (table, column) =>
-        sql(`alter table ${of(table)} drop column ${quoted(column)}, add column ${quoted(column)} point`),
-      dropLedger: () => sql(`drop table ${of('_tributary_loads')}`),
-    },
+    ...tablesOf(reader, name),
     /** The answers to all requests for the job of the next commit. */
     loseNextCommit() {
       let job: unknown;

@@ -4,7 +4,7 @@ import { freshPrefix } from '../../../helpers/engines.ts';
 import { createTestConnectors, ENGINE_CONNECTORS, WORKSPACE_ID } from '../../connector/suite/harness.ts';
 import { startCommitProxy } from '../suite/commit-proxy.ts';
 import type { ServerHarness } from '../suite/harness.ts';
-import { COMMITTED, columnsOf, connectReader, countOf, quoted, rowsOf } from './reader.ts';
+import { COMMITTED, connectReader, quoted, tablesOf } from './reader.ts';
 
 export type Quote = (name: string) => string;
 
@@ -19,6 +19,7 @@ export async function postgresqlHarness({ url: address }: RunningEngine) {
     await reader.query(text);
   };
   const id = newId();
+  const tables = tablesOf(reader, schema);
   const opened: Warehouse[] = [];
   const connectors = createTestConnectors(ENGINE_CONNECTORS);
   const type = 'warehouse-postgresql';
@@ -58,27 +59,13 @@ export async function postgresqlHarness({ url: address }: RunningEngine) {
       opened.push(warehouse);
       return warehouse;
     },
-    rows: (table) => rowsOf(reader, schema, table),
-    count: (table) => countOf(reader, schema, table),
-    async type(table, column) {
-      return (await columnsOf(reader, schema, table)).get(column);
-    },
+    ...tables,
     byHand: {
-      dropTable: (table) => sql(`drop table ${of(table)}`),
-      dropColumn: (table, column) => sql(`alter table ${of(table)} drop column ${quoted(column)}`),
-      retype: (table, column, type) =>
-        sql(
-          `alter table ${of(table)} alter column ${quoted(column)} type ${type} using ${quoted(column)}::text::${type}`,
-        ),
-      addColumn: (table, column, type) =>
-        sql(`alter table ${of(table)} add column ${quoted(column)} ${type}`),
-      makeForeign: (table, column) =>
-        sql(`alter table ${of(table)} drop column ${quoted(column)}, add column ${quoted(column)} point`),
+      ...tables.byHand,
       refuse: (table, column, value) =>
         sql(`alter table ${of(table)} add constraint picky check (${quoted(column)} <> '${value}')`),
       hold: (table, column) =>
         sql(`create view ${of('a_view')} as select ${quoted(column)} from ${of(table)}`),
-      dropLedger: () => sql(`drop table ${of('_tributary_loads')}`),
     },
     loseNextCommit: () => proxy.loseNextCommit(),
     cutAfter: (bytes) => proxy.cutAfter(bytes),

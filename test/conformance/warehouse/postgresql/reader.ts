@@ -40,7 +40,7 @@ const TYPES: Readonly<Record<string, ColumnType>> = {
 };
 
 /** The columns of a table; none without it. */
-export async function columnsOf(
+async function columnsOf(
   reader: TextReader,
   schema: string,
   table: string,
@@ -53,7 +53,7 @@ export async function columnsOf(
 }
 
 /** The rows of a table as `WarehouseHarness.rows` has them. */
-export async function rowsOf(
+async function rowsOf(
   reader: TextReader,
   schema: string,
   table: string,
@@ -77,7 +77,7 @@ export async function rowsOf(
 }
 
 /** The rows of a table; 0 without it. */
-export async function countOf(reader: TextReader, schema: string, table: string): Promise<number> {
+async function countOf(reader: TextReader, schema: string, table: string): Promise<number> {
   if ((await columnsOf(reader, schema, table)).size === 0) return 0;
   const { rows } = await reader.query(`select count(*) as n from ${quoted(schema)}.${quoted(table)}`);
   return Number(rows[0]?.n);
@@ -85,3 +85,33 @@ export async function countOf(reader: TextReader, schema: string, table: string)
 
 /** The message "command complete" of a commit. */
 export const COMMITTED = { answer: 'C\0\0\0\x0bCOMMIT\0' };
+
+/** Reads the tables of a schema, and changes them as a person would; `typeOf` names the type of a column. */
+export function tablesOf(reader: TextReader, schema: string, typeOf: (type: ColumnType) => string = String) {
+  const of = (table: string) => `${quoted(schema)}.${quoted(table)}`;
+  const alter = async (table: string, change: string) => {
+    await reader.query(`alter table ${of(table)} ${change}`);
+  };
+  const dropTable = async (table: string) => {
+    await reader.query(`drop table ${of(table)}`);
+  };
+  return {
+    rows: (table: string) => rowsOf(reader, schema, table),
+    count: (table: string) => countOf(reader, schema, table),
+    type: async (table: string, column: string) => (await columnsOf(reader, schema, table)).get(column),
+    byHand: {
+      dropTable,
+      dropColumn: (table: string, column: string) => alter(table, `drop column ${quoted(column)}`),
+      retype: (table: string, column: string, type: ColumnType) =>
+        alter(
+          table,
+          `alter column ${quoted(column)} type ${typeOf(type)} using ${quoted(column)}::text::${typeOf(type)}`,
+        ),
+      addColumn: (table: string, column: string, type: ColumnType) =>
+        alter(table, `add column ${quoted(column)} ${typeOf(type)}`),
+      makeForeign: (table: string, column: string) =>
+        alter(table, `drop column ${quoted(column)}, add column ${quoted(column)} point`),
+      dropLedger: () => dropTable('_tributary_loads'),
+    },
+  };
+}

@@ -7,7 +7,7 @@ import S3rver from 's3rver';
 import type { RunningEngine } from '../../../engines/index.ts';
 import { freshPrefix } from '../../../helpers/engines.ts';
 import { createTestConnectors, ENGINE_CONNECTORS, WORKSPACE_ID } from '../../connector/suite/harness.ts';
-import { COMMITTED, columnsOf, connectReader, countOf, quoted, rowsOf } from '../postgresql/reader.ts';
+import { COMMITTED, connectReader, quoted, tablesOf } from '../postgresql/reader.ts';
 import { startCommitProxy } from '../suite/commit-proxy.ts';
 import type { ServerHarness } from '../suite/harness.ts';
 import { FUNCTIONS, startTranslation } from './translation.ts';
@@ -75,6 +75,7 @@ export async function redshiftHarness({ url: address }: RunningEngine) {
   // Of several specs at once, the first makes them.
   await sql(`begin; select pg_advisory_xact_lock(1); ${FUNCTIONS}; commit`);
   const id = newId();
+  const tables = tablesOf(reader, schema, (type) => SQL_TYPES[type]);
   const opened: Warehouse[] = [];
   const connectors = createTestConnectors(ENGINE_CONNECTORS);
   const type = 'warehouse-redshift';
@@ -117,28 +118,14 @@ export async function redshiftHarness({ url: address }: RunningEngine) {
       opened.push(warehouse);
       return warehouse;
     },
-    rows: (table) => rowsOf(reader, schema, table),
-    count: (table) => countOf(reader, schema, table),
-    async type(table, column) {
-      return (await columnsOf(reader, schema, table)).get(column);
-    },
+    ...tables,
     byHand: {
-      dropTable: (table) => sql(`drop table ${of(table)}`),
-      dropColumn: (table, column) => sql(`alter table ${of(table)} drop column ${quoted(column)}`),
-      retype: (table, column, type) =>
-        sql(
-          `alter table ${of(table)} alter column ${quoted(column)} type ${SQL_TYPES[type]} using ${quoted(column)}::text::${SQL_TYPES[type]}`,
-        ),
-      addColumn: (table, column, type) =>
-        sql(`alter table ${of(table)} add column ${quoted(column)} ${SQL_TYPES[type]}`),
-      makeForeign: (table, column) =>
-        sql(`alter table ${of(table)} drop column ${quoted(column)}, add column ${quoted(column)} point`),
+      ...tables.byHand,
       // Redshift enforces none but `not null`; the search for the guilty rows is the same.
       refuse: (table, column, value) =>
         sql(`alter table ${of(table)} add constraint picky check (${quoted(column)} <> '${value}')`),
       hold: (table, column) =>
         sql(`create view ${of('a_view')} as select ${quoted(column)} from ${of(table)}`),
-      dropLedger: () => sql(`drop table ${of('_tributary_loads')}`),
     },
     loseNextCommit: () => proxy.loseNextCommit(),
     cutAfter: (bytes) => proxy.cutAfter(bytes),
