@@ -15,7 +15,7 @@ export interface BenchProcess<Hello> {
 
 export async function startProcess<Hello>(
   file: string,
-  env: Readonly<Record<string, string>> = {},
+  env: NodeJS.ProcessEnv = {},
   args: readonly string[] = [],
 ): Promise<BenchProcess<Hello>> {
   const path = fileURLToPath(new URL(file, import.meta.url));

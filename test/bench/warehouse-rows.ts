@@ -39,7 +39,8 @@ export async function warehouseRows(options: { readonly rounds: number }): Promi
   const rows: BenchRow[] = [];
   for (const { engine, title, bare, rowsPerSecond: least } of ENGINES) {
     const task: WarehouseTask = { engine, ...options };
-    const { hello, stop } = await startProcess<WarehouseTimes>('./warehouse-process.ts', {}, [
+    // All of the environment: npm needs its own to download an engine.
+    const { hello, stop } = await startProcess<WarehouseTimes>('./warehouse-process.ts', process.env, [
       JSON.stringify(task),
     ]);
     await stop();
