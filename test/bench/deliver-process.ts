@@ -208,6 +208,7 @@ async function backlog(own: string): Promise<Log> {
         [HEADER.catalogPosition]: '0',
         [HEADER.messageId]: delivery.message_id,
         [HEADER.ruleVersion]: '0', // the rule never existed
+        [HEADER.countedAs]: `bench|key|track|${Date.parse(delivery.event.received_at)}|${delivery.event.event}`,
       },
     }));
     await log.append(TOPIC.deliveries, entries);
