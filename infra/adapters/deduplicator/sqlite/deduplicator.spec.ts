@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, readdirSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readlinkSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Deduplicator, Unavailable } from '@tributary/core';
@@ -73,6 +73,18 @@ describe('claim files', () => {
       await expect.poll(held).toEqual([]);
     },
   );
+
+  it('take the claims of one turn of the event loop in one commit, and answer each', async () => {
+    const deduplicator = opened();
+    await claim(deduplicator, 'a', 1);
+    const written = () => statSync(join(folder, 'claims-1.db-wal')).size;
+    const before = written();
+    await claim(deduplicator, 'b', 1);
+    const ofOne = written() - before;
+    const together = ['c', 'a', 'd', 'c'].map((messageId, at) => claim(deduplicator, messageId, 10 + at));
+    expect(await Promise.all(together)).toEqual([true, false, true, false]);
+    expect(written() - before).toBe(2 * ofOne);
+  });
 
   it('are at most three, however much time passes, and leave no other file', async () => {
     const deduplicator = opened();

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import type { DedupeClaim, Deduplicator, Position } from '@tributary/core';
+import { GroupCommit } from '../../group-commit/group-commit.ts';
 import { inTransaction, openDatabase, reading } from '../../sqlite/database.ts';
 import { rejectedIdOf } from '../digest.ts';
 import {
@@ -35,17 +36,31 @@ export function openSqliteDeduplicator(options: SqliteDeduplicatorOptions): Dedu
     clearTimeout(closing);
     closing = setTimeout(() => files.close(), KEPT_OPEN_MS).unref();
   };
+  const stored = (claimant: DedupeClaim): StoredDedupeClaim => {
+    const id = claimIdOf(claimant);
+    const position = sources.textOf(claimant.position);
+    if (claimant.rejected === true) return { id, position, rejectedId: rejectedIdOf(id) };
+    if (claimant.afterRejected === true) return { id, position, afterRejectedId: rejectedIdOf(id) };
+    return { id, position };
+  };
+  // The partitions that claim in one turn of the event loop share a commit: the thread waits for the disk once.
+  const commits = new GroupCommit<readonly DedupeClaim[], readonly boolean[]>({
+    async commit(group) {
+      const claims = group.flat().map(stored);
+      const won = files.exclusively((open) => decide(open, claims));
+      let at = 0;
+      return group.map(({ length }) => {
+        at += length;
+        return won.slice(at - length, at);
+      });
+    },
+    maxInFlight: 1,
+    maxUnconfirmedBytes: Number.POSITIVE_INFINITY,
+    maxGroupBytes: Number.POSITIVE_INFINITY,
+  });
   return {
     async claim(claimants: readonly DedupeClaim[]) {
-      if (claimants.length === 0) return [];
-      const claims = claimants.map((claimant): StoredDedupeClaim => {
-        const id = claimIdOf(claimant);
-        const position = sources.textOf(claimant.position);
-        if (claimant.rejected === true) return { id, position, rejectedId: rejectedIdOf(id) };
-        if (claimant.afterRejected === true) return { id, position, afterRejectedId: rejectedIdOf(id) };
-        return { id, position };
-      });
-      return files.exclusively((open) => decide(open, claims));
+      return claimants.length === 0 ? [] : commits.add(claimants, 0);
     },
     async winner(message) {
       return reading(() => {
@@ -66,6 +81,7 @@ export function openSqliteDeduplicator(options: SqliteDeduplicatorOptions): Dedu
     async close() {
       if (closed) return;
       closed = true;
+      await commits.drained();
       clearTimeout(closing);
       files.close();
       list.close();
