@@ -16,6 +16,7 @@ import type { Took, WarehouseTask, WarehouseTimes } from './warehouse-rows.ts';
 /** Events of a batch, and their names: as many as one load takes. */
 const EVENTS = 10_000;
 const NAMES = 60;
+const STARTED_MS = Date.parse('2026-11-30T09:00:00Z');
 
 /** Writes rows and does nothing else. */
 interface Bare {
@@ -56,15 +57,18 @@ const SUBJECTS: Readonly<Record<WarehouseTask['engine'], () => Promise<Subject>>
   },
 };
 
+/** Events of a round were received after those of the round before, as in a live load. */
 function eventOf(round: number, n: number): CanonicalEvent {
-  return track(`Name ${n % NAMES}`, {
+  const properties = {
     total: n / 4,
     at: new Date(1_709_208_000_000 + n).toISOString(),
     title: `a title of some words ${n}`,
     is_new: n % 2 === 0,
     items: [round, n],
     cart: { id: `c${n}`, currency: 'EUR' },
-  });
+  };
+  const received_at = new Date(STARTED_MS + round * EVENTS + n).toISOString();
+  return track(`Name ${n % NAMES}`, properties, { received_at });
 }
 
 async function took(work: () => Promise<void>): Promise<Took> {
