@@ -99,7 +99,7 @@ const ENGINE_SUITES: Readonly<Record<string, Suite>> = {
   'kafka-gateway': async () =>
     gatewayRows({ ...load, wiring: await kafka(), kafkaPid: (await engines.get()).kafka.pid }),
   'kafka-stages': async () => {
-    const options = { wiring: await kafka(), rounds: quick ? 1 : 5, events: quick ? 50_000 : 200_000 };
+    const options = { wiring: await kafka(), rounds: quick ? 1 : 3, events: quick ? 50_000 : 100_000 };
     return [
       await validateRow(options),
       await manyContractsRow({ ...options, rounds: 2 * options.rounds }),
