@@ -6,10 +6,20 @@ import { VENDOR_ANSWERS } from './segment/vendor-answers.ts';
 
 /** The reference of every kind of destination, in Markdown, made from the descriptions: `docs/reference/connectors.md`. */
 export function describeConnectors(): string {
+  const shared = sharedSettings();
   const [sections, warehouses] = [OWN_KINDS, WAREHOUSE_KINDS].map((kinds) =>
-    kinds.map(({ description }) => describeConnector(description)).join('\n\n'),
+    kinds.map(({ description }) => describeConnector(description, shared)).join('\n\n'),
   );
-  return `${[INTRODUCTION, repeatsTable(), sections, WAREHOUSES, warehouses, PACK, answersTable()].join('\n\n')}\n`;
+  const settings = ['## Settings of several types', [...shared].join('\n')].join('\n\n');
+  return `${[INTRODUCTION, repeatsTable(), settings, sections, WAREHOUSES, warehouses, PACK, answersTable()].join('\n\n')}\n`;
+}
+
+/** The lines of settings that three types or more describe in the same words. */
+function sharedSettings(): ReadonlySet<string> {
+  const lines = [...OWN_KINDS, ...WAREHOUSE_KINDS].flatMap(({ description }) =>
+    settingsOf(description).map((one) => lineOf(one)),
+  );
+  return new Set(lines.filter((line) => lines.filter((other) => other === line).length >= 3));
 }
 
 /** The day on which the documents of the vendors were read last. */
@@ -60,12 +70,15 @@ function keyOf(deduplication: (typeof DEDUPLICATION)[keyof typeof DEDUPLICATION]
 
 /** What the vendors of the pack say in an answer of 2xx. */
 function answersTable(): string {
-  const rows = DEFINITIONS.flatMap(({ type, destination }) => {
+  const types = new Map<string, string[]>();
+  for (const { type, destination } of DEFINITIONS) {
     const { refusals, document = '' } = VENDOR_ANSWERS[destination] ?? {};
-    if (refusals === undefined) return [];
+    if (refusals === undefined) continue;
     const sources = document.split(', ').map((link) => (link === '' ? '' : `[source](${link})`));
-    return [`| \`${type}\` | ${refusals} | ${sources.join(', ')} |`];
-  });
+    const answer = `${refusals} | ${sources.join(', ')}`;
+    types.set(answer, [...(types.get(answer) ?? []), `\`${type}\``]);
+  }
+  const rows = [...types].map(([answer, names]) => `| ${names.join(', ')} | ${answer} |`);
   return [
     '### Answers that say "not stored"',
     `Bodies with a status of 2xx by which a delivery is dead, by documents of ${VENDORS_READ_ON}; of the others the status counts.`,
@@ -73,18 +86,40 @@ function answersTable(): string {
   ].join('\n\n');
 }
 
-function describeConnector(description: ConnectorDescription): string {
-  const { type, title, settingsSchema, secrets } = description;
-  const { properties, required } = settingsSchema;
-  const needed = new Set(Array.isArray(required) ? required : []);
-  const rows = Object.entries(objectIn(properties)).map(([name, schema]) =>
-    describeSetting(name, objectIn(schema), needed.has(name), secrets.includes(name)),
-  );
+function describeConnector(description: ConnectorDescription, shared: ReadonlySet<string>): string {
+  const { type, title } = description;
+  const settings = settingsOf(description);
+  const rows = settings.filter((one) => !shared.has(lineOf(one))).map((one) => lineOf(one, one.required));
+  const known = settings
+    .filter((one) => shared.has(lineOf(one)))
+    .map(({ name, required }) => `\`${name}\`${required ? ' (required)' : ''}`);
+  const also =
+    known.length === 0 ? [] : [`- [as elsewhere](#settings-of-several-types): ${known.join(', ')}`];
   const level = description.isWarehouse ? '###' : '##';
-  return [`${level} ${title} (\`${type}\`)`, description.description, rows.join('\n')].join('\n\n');
+  return [`${level} ${title} (\`${type}\`)`, description.description, [...rows, ...also].join('\n')].join(
+    '\n\n',
+  );
 }
 
-function describeSetting(name: string, schema: JsonObject, required: boolean, secret: boolean): string {
+interface Setting {
+  readonly name: string;
+  readonly schema: JsonObject;
+  readonly required: boolean;
+  readonly secret: boolean;
+}
+
+function settingsOf({ settingsSchema, secrets }: ConnectorDescription): readonly Setting[] {
+  const { properties, required } = settingsSchema;
+  const needed = new Set(Array.isArray(required) ? required : []);
+  return Object.entries(objectIn(properties)).map(([name, schema]) => ({
+    name,
+    schema: objectIn(schema),
+    required: needed.has(name),
+    secret: secrets.includes(name),
+  }));
+}
+
+function lineOf({ name, schema, secret }: Setting, required = false): string {
   const marks = [
     ...(required ? ['required'] : []),
     ...(schema.default === undefined ? [] : [`default \`${JSON.stringify(schema.default)}\``]),
