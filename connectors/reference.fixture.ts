@@ -6,10 +6,20 @@ import { VENDOR_ANSWERS } from './segment/vendor-answers.ts';
 
 /** The reference of every kind of destination, in Markdown, made from the descriptions: `docs/reference/connectors.md`. */
 export function describeConnectors(): string {
+  const shared = sharedSettings();
   const [sections, warehouses] = [OWN_KINDS, WAREHOUSE_KINDS].map((kinds) =>
-    kinds.map(({ description }) => describeConnector(description)).join('\n\n'),
+    kinds.map(({ description }) => describeConnector(description, shared)).join('\n\n'),
   );
-  return `${[INTRODUCTION, repeatsTable(), sections, WAREHOUSES, warehouses, PACK, answersTable()].join('\n\n')}\n`;
+  const settings = ['## Settings of several types', [...shared].join('\n')].join('\n\n');
+  return `${[INTRODUCTION, repeatsTable(), settings, sections, WAREHOUSES, warehouses, PACK, answersTable()].join('\n\n')}\n`;
+}
+
+/** The lines of settings that three types or more describe in the same words. */
+function sharedSettings(): ReadonlySet<string> {
+  const lines = [...OWN_KINDS, ...WAREHOUSE_KINDS].flatMap(({ description }) =>
+    settingsOf(description).map((one) => lineOf(one)),
+  );
+  return new Set(lines.filter((line) => lines.filter((other) => other === line).length >= 3));
 }
 
 /** The day on which the documents of the vendors were read last. */
@@ -23,21 +33,20 @@ const INTRODUCTION = [
 
 const WAREHOUSES = [
   '## Warehouses',
-  'Warehouses get no deliveries: a loader fills them with all events of the workspace, or with those that rules for them take, and with its profiles ([guide](../guides/warehouses.md)). A row that is there already is left alone.',
+  'Warehouses get no deliveries: a loader fills them with all events of the workspace, or with those that rules for them take, and with its profiles ([guide](../guides/warehouses.md), [tables and types](warehouse-tables.md)). A row that is there already is left alone.',
 ].join('\n\n');
 
 const PACK = [
   '## Destinations of the Segment pack',
   "These are destinations of Segment's open pack of actions (`@segment/action-destinations`): [all of them](segment-destinations.md), [what each sends](segment-requests.md), and [how that agrees with the documents of vendors](segment-vendors.md).",
-  'The setting `subscriptions` says which events become which actions: a list of `{ "name", "action", "trigger", "mapping", "enabled", "batch" }`. `trigger` says for which events, for example `type = "track" and event = "Order Placed"`; with `and` and `or` it needs parentheses, which cannot be nested. `mapping` gives the fields of the action values, in the form of Segment\'s mapping kit, of at most 16 KiB and 12 levels. One that is not enabled is a draft, which may lack fields that the action requires. `GET destination-types/{type}` has the fields of all actions, and the subscriptions that a destination gets that is created without any: those of its presets, with their mappings. A trigger or mapping that cannot run is refused with its place.',
+  'The setting `subscriptions` says which events become which actions: a list of `{ "name", "action", "trigger", "mapping", "enabled", "batch" }`. `trigger` says for which events, for example `type = "track" and event = "Order Placed"`; with `and` and `or` it needs parentheses, which cannot be nested. `mapping` gives the fields of the action values, in the form of Segment\'s mapping kit, of at most 16 KiB and 12 levels. A trigger or mapping that cannot run is refused with its place; one that is not enabled is a draft, which may lack required fields. `GET destination-types/{type}` has the fields of all actions, and the subscriptions of a destination that is created without any: those of its presets.',
   'A destination that is stored without `subscriptions` runs the presets of the pack, as those of release 0.2.0 do: `presets` selects some of them, and `actions` has further ones with a mapping.',
-  "Each subscription whose trigger an event meets makes a request of it, in the form of Segment's libraries. An event of which none makes a request is `unwanted`. `POST destinations/{id}/preview`, and `POST destination-types/{type}/preview` before anything is saved, show what an event would become; nothing is sent. `recent_events` counts of how many recent events the trigger is met. `POST destinations/{id}/test` with an event sends it, and answers with the requests and their responses.",
-  'With `"batch": true` the events of a subscription share requests, where its action can ([marked](segment-destinations.md)); else, and where the mapping says `"enable_batching": false`, each event has its own. The way is the same for one event. `batch_size`, `batch_bytes` and `batch_keys` of the mapping, or their defaults, bound a batch, and so do 1,000 events and 256 KiB; with subscriptions beside it that send one by one, 50 events. Events of a subject keep their order. Each event has an outcome of its own: as the action or the vendor says of it, else as the answers say. A batch that is refused as a whole (400, 422, 500 and the like, or a 2xx that says so) is sent again in halves at once, in the time of one call; a 401 that is about some events renews the token and sends these alone again.',
-  'Fields that are `dynamic` have choices that only the vendor knows: `POST destinations/{id}/dynamic-field`, and `POST destination-types/{type}/dynamic-field` before anything is saved, ask for them, within 10 seconds, and keep an answer for a minute; what the vendor refuses is `error`. An action with `hooks` can do something at the vendor for its subscription, such as create a list: `POST destinations/{id}/hook` runs one, and its inputs and outputs become part of the mapping. A run with the same inputs is not repeated; one whose end is unknown is repeated with `again` alone.',
+  "Each subscription whose trigger an event meets makes a request of it, in the form of Segment's libraries. An event of which none makes a request is `unwanted`. `POST destinations/{id}/preview`, and `POST destination-types/{type}/preview` before anything is saved, show what an event would become; nothing is sent. `recent_events` counts of how many recent events the trigger is met. `POST destinations/{id}/test` with an event sends it, and returns the requests and their responses.",
+  'With `"batch": true` the events of a subscription share requests, where its action can ([marked](segment-destinations.md)); else, and where the mapping says `"enable_batching": false`, each event has its own. `batch_size`, `batch_bytes` and `batch_keys` of the mapping, or their defaults, bound a batch, and so do 1,000 events and 256 KiB; beside subscriptions that send one by one, 50 events. Events of a subject keep their order, and each event has an outcome of its own. A batch that is refused as a whole is sent again in halves at once; a 401 that is about some events renews the token and sends these alone again.',
+  'Fields that are `dynamic` have choices that only the vendor knows: `POST destinations/{id}/dynamic-field`, and `POST destination-types/{type}/dynamic-field` before anything is saved, ask for them, within 10 seconds, and keep an answer for a minute; what the vendor refuses is `error`. An action with `hooks` can do something at the vendor for its subscription, such as create a list: `POST destinations/{id}/hook` runs one, and its inputs and outputs become part of the mapping. A run with the same inputs is not repeated; one whose end is unknown only with `again`.',
   'Types with `deletes` can delete people at the vendor, and those with `audiences` create audiences there: no call of the API does so yet.',
-  'A delivery with several actions is retried as a whole. Its `messageId` is the [key of deduplication](#deliveries-that-arrive-twice) of the vendor, unless the mapping gives another value. 429 sets the pace of the destination; 408, 425, 5xx and a broken connection are retried; other refusals are dead. So is a 2xx whose body says that nothing was stored, as in [the table below](#answers-that-say-not-stored). An event that lacks what an action requires is dead with the reason `not sent: ...`, which does not count for the health.',
-  'Requests go to the hosts that the code of the destination names, and to those that its settings name as a whole; others are dead with the reason `not sent: ...`. So a setting cannot lead its key elsewhere.',
-  'The pack is foreign code: it runs in separate processes, one for each workspace that uses it and at most eight, without network and files, and without environment but for the [secrets of partners](segment-destinations.md#secrets-of-partners). The processor sends its requests, without following redirects.',
+  'A delivery with several actions is retried as a whole. Its `messageId` is the [key of deduplication](#deliveries-that-arrive-twice) of the vendor, unless the mapping gives another value. 429 sets the pace of the destination; 408, 425, 5xx and a broken connection are retried; other refusals are dead, and so is a 2xx whose body says that nothing was stored ([table](#answers-that-say-not-stored)). An event that lacks what an action requires is dead with the reason `not sent: ...`, which does not count for the health.',
+  'Requests go to the hosts that the code of the destination names, and to those that its settings name as a whole; others are dead with the reason `not sent: ...`. So a setting cannot lead its key elsewhere. The pack is foreign code: it runs in separate processes, one for each workspace that uses it and at most eight, without network, files and environment but for the [secrets of partners](segment-destinations.md#secrets-of-partners). The processor sends its requests, without following redirects.',
 ].join('\n\n');
 
 function repeatsTable(): string {
@@ -60,12 +69,15 @@ function keyOf(deduplication: (typeof DEDUPLICATION)[keyof typeof DEDUPLICATION]
 
 /** What the vendors of the pack say in an answer of 2xx. */
 function answersTable(): string {
-  const rows = DEFINITIONS.flatMap(({ type, destination }) => {
+  const types = new Map<string, string[]>();
+  for (const { type, destination } of DEFINITIONS) {
     const { refusals, document = '' } = VENDOR_ANSWERS[destination] ?? {};
-    if (refusals === undefined) return [];
+    if (refusals === undefined) continue;
     const sources = document.split(', ').map((link) => (link === '' ? '' : `[source](${link})`));
-    return [`| \`${type}\` | ${refusals} | ${sources.join(', ')} |`];
-  });
+    const answer = `${refusals} | ${sources.join(', ')}`;
+    types.set(answer, [...(types.get(answer) ?? []), `\`${type}\``]);
+  }
+  const rows = [...types].map(([answer, names]) => `| ${names.join(', ')} | ${answer} |`);
   return [
     '### Answers that say "not stored"',
     `Bodies with a status of 2xx by which a delivery is dead, by documents of ${VENDORS_READ_ON}; of the others the status counts.`,
@@ -73,18 +85,40 @@ function answersTable(): string {
   ].join('\n\n');
 }
 
-function describeConnector(description: ConnectorDescription): string {
-  const { type, title, settingsSchema, secrets } = description;
-  const { properties, required } = settingsSchema;
-  const needed = new Set(Array.isArray(required) ? required : []);
-  const rows = Object.entries(objectIn(properties)).map(([name, schema]) =>
-    describeSetting(name, objectIn(schema), needed.has(name), secrets.includes(name)),
-  );
+function describeConnector(description: ConnectorDescription, shared: ReadonlySet<string>): string {
+  const { type, title } = description;
+  const settings = settingsOf(description);
+  const rows = settings.filter((one) => !shared.has(lineOf(one))).map((one) => lineOf(one, one.required));
+  const known = settings
+    .filter((one) => shared.has(lineOf(one)))
+    .map(({ name, required }) => `\`${name}\`${required ? ' (required)' : ''}`);
+  const also =
+    known.length === 0 ? [] : [`- [as elsewhere](#settings-of-several-types): ${known.join(', ')}`];
   const level = description.isWarehouse ? '###' : '##';
-  return [`${level} ${title} (\`${type}\`)`, description.description, rows.join('\n')].join('\n\n');
+  return [`${level} ${title} (\`${type}\`)`, description.description, [...rows, ...also].join('\n')].join(
+    '\n\n',
+  );
 }
 
-function describeSetting(name: string, schema: JsonObject, required: boolean, secret: boolean): string {
+interface Setting {
+  readonly name: string;
+  readonly schema: JsonObject;
+  readonly required: boolean;
+  readonly secret: boolean;
+}
+
+function settingsOf({ settingsSchema, secrets }: ConnectorDescription): readonly Setting[] {
+  const { properties, required } = settingsSchema;
+  const needed = new Set(Array.isArray(required) ? required : []);
+  return Object.entries(objectIn(properties)).map(([name, schema]) => ({
+    name,
+    schema: objectIn(schema),
+    required: needed.has(name),
+    secret: secrets.includes(name),
+  }));
+}
+
+function lineOf({ name, schema, secret }: Setting, required = false): string {
   const marks = [
     ...(required ? ['required'] : []),
     ...(schema.default === undefined ? [] : [`default \`${JSON.stringify(schema.default)}\``]),

@@ -15,7 +15,7 @@ export function describePack(
   return `${[
     '# Destinations of the Segment pack',
     "Made from Segment's pack of actions (`@segment/action-destinations`) by `connectors/segment/definitions.spec.ts`. How they work is in [Connectors](connectors.md#destinations-of-the-segment-pack), what each sends in [Requests](segment-requests.md).",
-    `${open.length} kinds are offered, ${withSecrets} where the [secrets of partners](#secrets-of-partners) are set, and ${definitions.length} with the [services](#services-that-a-person-signs-in-to) that a person signs in to. Required settings are bold; \`*\`: a secret; \`†\`: the pack cannot test the settings; \`‡\`: all or some of its actions take batches.`,
+    `${open.length} kinds are offered, ${withSecrets} where the [secrets of partners](#secrets-of-partners) are set, and ${definitions.length} with the [services](#services-that-a-person-signs-in-to) that a person signs in to (\`§\`). Of the settings the required ones are listed, \`*\` for a secret; \`GET destination-types/{type}\` and the console have all, with what the destination is for. \`†\`: the pack cannot test the settings; \`‡\`: all or some of its actions take batches.`,
     ...categories.map((category) =>
       section(
         category,
@@ -61,20 +61,24 @@ function serviceRow(
 }
 
 function section(category: string, definitions: readonly Definition[]): string {
-  const rows = definitions.map(
-    ({ type, title, sentence, properties, required, hasTest, needs, batches, authorization }) =>
-      `| \`${type}\` | ${title}${hasTest ? '' : ' †'}${batches === undefined ? '' : ' ‡'} | ${sentence}${needs === undefined ? '' : ` Needs ${needs.map((name) => `\`${name}\``).join(', ')}.`}${authorization === 'connection' ? ' [Connected](#services-that-a-person-signs-in-to).' : ''} | ${settings(properties, required)} |`,
-  );
-  return [
-    `## ${category}`,
-    ['| type | name | what for | settings |', '|---|---|---|---|', ...rows].join('\n'),
-  ].join('\n\n');
+  return [`## ${category}`, definitions.map(line).join('\n')].join('\n\n');
 }
 
-function settings(properties: Readonly<Record<string, JsonObject>>, required: readonly string[]): string {
-  const names = Object.entries(properties).map(([name, { writeOnly }]) => {
-    const shown = `\`${name}\`${writeOnly === true ? '\\*' : ''}`;
-    return required.includes(name) ? `**${shown}**` : shown;
-  });
-  return names.join(', ');
+function line({ type, title, properties, required, hasTest, needs, batches, authorization }: Definition) {
+  const marks = [
+    ...(authorization === 'connection' ? ['§'] : []),
+    ...(hasTest ? [] : ['†']),
+    ...(batches === undefined ? [] : ['‡']),
+  ].join('');
+  const needed = [
+    ...settings(properties, required),
+    ...(needs === undefined ? [] : [`needs ${needs.map((name) => `\`${name}\``).join(', ')}`]),
+  ].join(', ');
+  return `- \`${type}\` ${title}${marks === '' ? '' : ` ${marks}`}${needed === '' ? '' : `: ${needed}`}`;
+}
+
+function settings(properties: Readonly<Record<string, JsonObject>>, required: readonly string[]) {
+  return Object.entries(properties)
+    .filter(([name]) => required.includes(name))
+    .map(([name, { writeOnly }]) => `\`${name}\`${writeOnly === true ? '\\*' : ''}`);
 }

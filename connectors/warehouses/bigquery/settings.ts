@@ -174,10 +174,10 @@ export const description: ConnectorDescription & { readonly isWarehouse: true } 
   type: 'warehouse-bigquery',
   title: 'BigQuery (warehouse)',
   description: [
-    'Loads events into tables as Segment and RudderStack lay them out: `tracks`, `pages`, `screens`, `identifies`, `groups`, `aliases`, and a table for each event name; `users` and `identity_map` from the profiles; `discards` for values that no column holds.',
+    'Loads events and profiles into tables as Segment and RudderStack lay them out.',
     'A batch is staged by one load job (free of charge) in a table of its own, which ends by itself after a day, and becomes rows by one transaction with its row of `_tributary_loads`: what was loaded is read there, so a batch whose answer was lost is not loaded twice. A transaction changes 100 tables at most; of a batch with more, the first tables get their rows a few seconds earlier, and none twice.',
-    'Columns are `BOOL`, `INT64`, `BIGNUMERIC`, `FLOAT64`, `TIMESTAMP` and `STRING`; JSON is a `STRING` with the description `JSON`, as the type `JSON` of BigQuery rounds numbers. `INT64` becomes `BIGNUMERIC` in place. To become `STRING` a column is written anew beside the old one and takes its name: BigQuery bills the table once for that, and no load runs meanwhile. U+0000 is U+FFFD in its column, and as it was in `discards`.',
-    'Tables of events are partitioned by the day of `received_at` and clustered by `id`. Each load looks for its rows by `id` in each table that it loads, and is billed for that column, for 10 MB a table at least; with `match_days` only some partitions are read. An `INSERT` a table and load counts for the 1,500 a day beyond which BigQuery queues them, so `load_every` is a minute at least. Each table takes about two seconds of a load.',
+    'Columns are `BOOL`, `INT64`, `BIGNUMERIC`, `FLOAT64`, `TIMESTAMP` and `STRING`; JSON is a `STRING` with the description `JSON`, as the type `JSON` of BigQuery rounds numbers. To become `STRING` a column is written anew beside the old one and takes its name: BigQuery bills the table once for that, and no load runs meanwhile.',
+    'Tables of events are partitioned by the day of `received_at` and clustered by `id`. Each load reads the column `id` of each table that it loads, 10 MB a table at least; with `match_days` only of some partitions. `load_every` is a minute at least, as BigQuery queues `INSERT`s of a table beyond 1,500 a day.',
     'The account needs `bigquery.jobs.create` in the project, and on the dataset the rights to make, read and write tables. The connection test makes and removes a table and inserts a row. A dataset with a default expiration of tables is refused, because the ledger would end with it.',
   ].join('\n\n'),
   settingsSchema,
