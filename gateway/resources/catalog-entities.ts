@@ -34,12 +34,20 @@ import { oneAtATime } from '../limits/turns.ts';
 import { MERGE_PATCH_TYPE } from '../request-body/request-body.ts';
 import { documentedAs } from './schemas.ts';
 
-/** The entity that a path names. 404 for a malformed id, and for one that is missing, deleted or of another workspace. */
+/** A parameter of the path. Any text is accepted: a malformed id is answered with 404. */
+export function inPath({ params }: Pick<FastifyRequest, 'params'>, name: string): string {
+  return (params as Readonly<Record<string, string>>)[name] ?? '';
+}
+
+/**
+ * The entity that the path names as `<kind>Id`. 404 for a malformed id, and for one that is missing, deleted or of another
+ * workspace.
+ */
 export function entityOf<K extends WorkspaceEntityKind>(
   request: FastifyRequest,
   { catalog }: Pick<GatewayDependencies, 'catalog'>,
   kind: K,
-  id: string,
+  id = inPath(request, `${kind}Id`),
 ): WorkspaceEntities[K] {
   const entity = catalog.state.entity(kind, request.workspace.id, id.toLowerCase());
   if (entity === undefined) throw notFound();

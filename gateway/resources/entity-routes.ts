@@ -6,13 +6,14 @@ import type { GatewayDependencies } from '../dependencies.ts';
 import {
   checkVersion,
   entityOf,
+  inPath,
   namesVersion,
   type Proposal,
   propose,
   tagVersion,
 } from './catalog-entities.ts';
 import type { CatalogList } from './lists.ts';
-import { listOf, operation, pathOf, removedAs } from './schemas.ts';
+import { listOf, operation, removedAs } from './schemas.ts';
 
 type Kind = 'source' | 'transformation' | 'destination' | 'rule' | 'alert';
 
@@ -64,13 +65,11 @@ export function entityRoutes<K extends Kind, Body extends TSchema, Made>(
   const { kind, collection, noun, resource, body, list } = of;
   const { catalog } = dependencies;
   const path = `/workspaces/:workspaceId/${collection}` as const;
+  const entityPath = `${path}/:${kind}Id` as const;
   const plural = `${noun.replace(/^an? /, '')}s`;
   const title = kind.slice(0, 1).toUpperCase() + kind.slice(1);
-  const id = `${kind}Id`;
-  const params = pathOf(id);
   const limit = of.bodyLimit === undefined ? {} : { bodyLimit: of.bodyLimit };
-  const named = (request: FastifyRequest) =>
-    entityOf(request, dependencies, kind, (request.params as Record<string, string>)[id] ?? '');
+  const named = (request: FastifyRequest) => entityOf(request, dependencies, kind);
   const send = (reply: FastifyReply, status: number, entity: WorkspaceEntities[K], made?: Made) => {
     tagVersion(reply, entity);
     return reply.code(status).send(of.present(entity, made));
@@ -116,21 +115,20 @@ export function entityRoutes<K extends Kind, Body extends TSchema, Made>(
     );
 
     app.get(
-      `${path}/:${id}`,
+      entityPath,
       operation(`${collection}.read`, `read${title}`, `Read ${noun}`, {
-        params,
         response: { 200: resource },
       }),
       async (request, reply) => send(reply, 200, named(request)),
     );
 
     app.put(
-      `${path}/:${id}`,
+      entityPath,
       operation(
         `${collection}.update`,
         `replace${title}`,
         `Replace ${noun}`,
-        { params, body, response: { 200: resource } },
+        { body, response: { 200: resource } },
         { ...limit, patched: (request) => of.present(named(request)) },
       ),
       async (request, reply) => {
@@ -142,15 +140,11 @@ export function entityRoutes<K extends Kind, Body extends TSchema, Made>(
     );
 
     app.delete(
-      `${path}/:${id}`,
+      entityPath,
       operation(`${collection}.delete`, `delete${title}`, `Delete ${noun}`, {
-        params,
         response: { 200: removedAs('deleted') },
       }),
-      async (request) => {
-        const name = (request.params as Record<string, string>)[id] ?? '';
-        return deleteEntity(request, dependencies, kind, name, of.deleted);
-      },
+      async (request) => deleteEntity(request, dependencies, kind, of.deleted),
     );
   };
 }
@@ -160,12 +154,12 @@ async function deleteEntity<K extends Kind>(
   request: FastifyRequest,
   dependencies: GatewayDependencies,
   kind: K,
-  id: string,
   deleted?: (entity: WorkspaceEntities[K]) => Promise<void>,
 ): Promise<{ id: string; status: 'deleted' }> {
-  const removed = { id: id.toLowerCase(), status: 'deleted' } as const;
-  if (dependencies.catalog.state.wasDeleted(kind, request.workspace.id, removed.id)) return removed;
-  const entity = entityOf(request, dependencies, kind, id);
+  const id = inPath(request, `${kind}Id`).toLowerCase();
+  const removed = { id, status: 'deleted' } as const;
+  if (dependencies.catalog.state.wasDeleted(kind, request.workspace.id, id)) return removed;
+  const entity = entityOf(request, dependencies, kind);
   checkVersion(request, entity);
   const proposal = {
     type: `${kind}.deleted`,

@@ -12,7 +12,6 @@ interface RouteOptions extends Omit<FastifyContextConfig, 'operation'> {
 
 /**
  * The options of a route: its operation in the permission table, its name and summary in the reference, and its schemas.
- * Path parameters need a schema only where the handler reads them.
  */
 export function operation<Schema extends FastifySchema>(
   name: Operation,
@@ -127,15 +126,6 @@ export const times = { created_at: time, updated_at: time };
 
 /** The version of a resource; also its `ETag`. */
 export const version = Type.Integer({ description: 'Grows by one with every change.', examples: [1] });
-
-/** Path parameters that a handler reads. Any text is accepted; a malformed id is answered with 404. */
-export function pathOf<const Names extends string>(...names: readonly Names[]) {
-  const properties = Object.fromEntries(names.map((param) => [param, Type.String()])) as Record<
-    Names,
-    ReturnType<typeof Type.String>
-  >;
-  return Type.Object(properties);
-}
 
 /** The response to the removal of a resource. */
 export function removedAs<const Status extends string>(status: Status) {

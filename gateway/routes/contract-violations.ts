@@ -28,7 +28,6 @@ import {
   operation,
   parseIds,
   parseInteger,
-  pathOf,
   time,
   timeRange,
   timeText,
@@ -113,12 +112,11 @@ export const violationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
   app.get(
     path,
     operation('event-contracts.violations', 'listViolations', 'List the violations of a contract', {
-      params: pathOf('contractId'),
       querystring: violationQuery,
       response: { 200: violationList },
     }),
     async (request, reply) => {
-      const contract = entityOf(request, dependencies, 'contract', request.params.contractId);
+      const contract = entityOf(request, dependencies, 'contract');
       const query = violationsOf(contract, request.query);
       const page = await withCursor(() => history.list(query));
       linkNext(request, reply, page.next);
@@ -150,12 +148,11 @@ export const violationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
   app.get(
     `${path}/hourly`,
     operation('event-contracts.violations', 'countViolations', 'Count the violations of a contract by hour', {
-      params: pathOf('contractId'),
       querystring: violationHoursQuery,
       response: { 200: violationCounts },
     }),
     async (request) => {
-      const contract = entityOf(request, dependencies, 'contract', request.params.contractId);
+      const contract = entityOf(request, dependencies, 'contract');
       const counts = await history.countByHour(countsOf(contract, request.query, clock()));
       return counts.map(presentViolationCount);
     },

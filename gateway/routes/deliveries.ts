@@ -16,6 +16,7 @@ import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { conflict, notFound } from '../errors/api-error.ts';
+import { inPath } from '../resources/catalog-entities.ts';
 import { linkNext, type PageRequest, pageQuery, pageRequest, withCursor } from '../resources/lists.ts';
 import {
   closed,
@@ -30,7 +31,6 @@ import {
   operation,
   optional,
   parseInteger,
-  pathOf,
   time,
   uuid,
 } from '../resources/schemas.ts';
@@ -338,11 +338,10 @@ export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
   app.get(
     `${path}/:deliveryId`,
     operation('deliveries.read', 'readDelivery', 'Read a delivery with its event', {
-      params: pathOf('deliveryId'),
       response: { 200: deliveryResource },
     }),
     async (request) => {
-      const outcome = await outcomeNamed(request, request.params.deliveryId);
+      const outcome = await outcomeNamed(request);
       const event = await eventOf(log, outcome.delivery);
       return presentDeliveryDetail(outcome, event);
     },
@@ -351,12 +350,11 @@ export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
   app.post(
     `${path}/:deliveryId/redrive`,
     operation('deliveries.redrive', 'redriveDelivery', 'Send a dead delivery again', {
-      params: pathOf('deliveryId'),
       body: noBody,
       response: { 202: redriven },
     }),
     async (request, reply) => {
-      const outcome = await outcomeNamed(request, request.params.deliveryId);
+      const outcome = await outcomeNamed(request);
       if (outcome.status === 'dead' && !(await isKept(log, outcome.delivery)))
         throw conflict('event_not_kept');
       const noteChanged = await audited(request, 'redriven');
@@ -390,12 +388,11 @@ export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
   app.post(
     `${path}/:deliveryId/discard`,
     operation('deliveries.discard', 'discardDelivery', 'Let a dead delivery be', {
-      params: pathOf('deliveryId'),
       body: noBody,
       response: { 202: discarded },
     }),
     async (request, reply) => {
-      const outcome = await outcomeNamed(request, request.params.deliveryId);
+      const outcome = await outcomeNamed(request);
       if (outcome.status !== 'discarded') {
         const noteChanged = await audited(request, 'discarded');
         if ((await dead.discard([outcome])) === 0) throw conflict('not_dead');
@@ -422,7 +419,8 @@ export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
     },
   );
 
-  async function outcomeNamed(request: FastifyRequest, id: string): Promise<DeliveryOutcome> {
+  async function outcomeNamed(request: FastifyRequest): Promise<DeliveryOutcome> {
+    const id = inPath(request, 'deliveryId');
     const entry = isUuid(id)
       ? await history.get('delivery', request.workspace.id, id.toLowerCase())
       : undefined;

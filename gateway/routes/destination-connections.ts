@@ -16,7 +16,7 @@ import { accountOf } from '../authentication/caller.ts';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { conflict, invalidRequest } from '../errors/api-error.ts';
 import { entityOf, type Proposal, propose } from '../resources/catalog-entities.ts';
-import { closed, noBody, nullable, oneOf, operation, pathOf, time } from '../resources/schemas.ts';
+import { closed, noBody, nullable, oneOf, operation, time } from '../resources/schemas.ts';
 
 /** Where services send a browser back to: a page of the console, see `callbackPage`. */
 const CONNECTED_PATH = '/console/connected';
@@ -108,10 +108,8 @@ export const connectionRoutes: FastifyPluginAsyncTypebox<Options> = async (
   { dependencies, resource, present },
 ) => {
   const { connectors, grants, clock, random, sealBegun, sealTokens } = dependencies;
-  const params = pathOf('destinationId');
   const named = (request: FastifyRequest) => {
-    const { destinationId } = request.params as { readonly destinationId: string };
-    const destination = entityOf(request, dependencies, 'destination', destinationId);
+    const destination = entityOf(request, dependencies, 'destination');
     if (connectors.descriptions.get(destination.type)?.service === undefined) throw conflict('no_service');
     return destination;
   };
@@ -119,7 +117,6 @@ export const connectionRoutes: FastifyPluginAsyncTypebox<Options> = async (
   app.post(
     path,
     operation('destinations.connect', 'beginConnection', 'Begin to connect a destination with its service', {
-      params,
       body: noBody,
       response: { 200: begun },
     }),
@@ -148,7 +145,7 @@ export const connectionRoutes: FastifyPluginAsyncTypebox<Options> = async (
       'destinations.connect',
       'completeConnection',
       'Connect a destination with the answer of its service',
-      { params, body: completion, response: { 200: resource } },
+      { body: completion, response: { 200: resource } },
     ),
     async (request) => {
       const callback = URL.parse(request.body.callback_url)?.searchParams;
@@ -178,7 +175,6 @@ export const connectionRoutes: FastifyPluginAsyncTypebox<Options> = async (
   app.delete(
     path,
     operation('destinations.connect', 'disconnectDestination', 'Disconnect a destination from its service', {
-      params,
       response: { 200: disconnection },
     }),
     async (request) => {

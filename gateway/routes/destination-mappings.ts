@@ -16,7 +16,7 @@ import { type Static, Type } from 'typebox';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { ApiError, conflict, invalidRequest, notFound } from '../errors/api-error.ts';
 import { disconnectSignal } from '../limits/turns.ts';
-import { checkVersion, entityOf, propose } from '../resources/catalog-entities.ts';
+import { checkVersion, entityOf, inPath, propose } from '../resources/catalog-entities.ts';
 import {
   closed,
   freeObject,
@@ -25,7 +25,6 @@ import {
   nullable,
   operation,
   optional,
-  pathOf,
 } from '../resources/schemas.ts';
 import { opened, type TrialTurns } from './connection-test.ts';
 import { createSettingsChecker } from './destination-settings.ts';
@@ -142,11 +141,11 @@ export const mappingRoutes: FastifyPluginAsyncTypebox<Options> = async (app, { d
       'destinations.dynamic-field',
       'searchFieldChoices',
       'Ask the vendor for the choices of a field',
-      { params: pathOf('destinationId'), body: fieldBody, response: { 200: fieldChoices } },
+      { body: fieldBody, response: { 200: fieldChoices } },
       { bodyLimit: MAX_RESOURCE_BYTES },
     ),
     async (request, reply) => {
-      const destination = entityOf(request, dependencies, 'destination', request.params.destinationId);
+      const destination = entityOf(request, dependencies, 'destination');
       const target = opened(dependencies, destination);
       return choicesFor(destination.type, target, queryIn(request.body), disconnectSignal(reply));
     },
@@ -158,11 +157,11 @@ export const mappingRoutes: FastifyPluginAsyncTypebox<Options> = async (app, { d
       'destination-types.dynamic-field',
       'searchTypeFieldChoices',
       'Ask the vendor for the choices of a field, by settings that are not saved',
-      { params: pathOf('type'), body: typeFieldBody, response: { 200: fieldChoices } },
+      { body: typeFieldBody, response: { 200: fieldChoices } },
       { bodyLimit: MAX_RESOURCE_BYTES },
     ),
     async (request, reply) => {
-      const { type } = request.params;
+      const type = inPath(request, 'type');
       const description = connectors.descriptions.get(type);
       if (description === undefined) throw notFound();
       // The mappings of a form that is being filled in need not be complete.
@@ -181,12 +180,12 @@ export const mappingRoutes: FastifyPluginAsyncTypebox<Options> = async (app, { d
       'destinations.hook',
       'runDestinationHook',
       'Run a hook of a subscription at the vendor, and keep its outputs',
-      { params: pathOf('destinationId'), body: hookBody, response: { 200: hookResult } },
+      { body: hookBody, response: { 200: hookResult } },
       { bodyLimit: MAX_RESOURCE_BYTES },
     ),
     async (request, reply) => {
       const { hook, inputs, again } = request.body;
-      const stored = entityOf(request, dependencies, 'destination', request.params.destinationId);
+      const stored = entityOf(request, dependencies, 'destination');
       checkVersion(request, stored);
       const place = { at: request.body.subscription, hook };
       const subscription = subscriptionAt(stored, place.at);

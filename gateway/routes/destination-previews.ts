@@ -15,7 +15,7 @@ import type { GatewayDependencies } from '../dependencies.ts';
 import { conflict, invalidRequest, notFound } from '../errors/api-error.ts';
 import { EventTracer } from '../event-search/event-tracer.ts';
 import { disconnectSignal } from '../limits/turns.ts';
-import { entityOf } from '../resources/catalog-entities.ts';
+import { entityOf, inPath } from '../resources/catalog-entities.ts';
 import {
   closed,
   freeObject,
@@ -25,7 +25,6 @@ import {
   oneOf,
   operation,
   optional,
-  pathOf,
 } from '../resources/schemas.ts';
 import { opened, requestFields, type TrialTurns } from './connection-test.ts';
 import { createSettingsChecker } from './destination-settings.ts';
@@ -159,11 +158,11 @@ export const previewRoutes: FastifyPluginAsyncTypebox<Options> = async (
       'destinations.preview',
       'previewDestination',
       'Show what an event would become at a destination',
-      { params: pathOf('destinationId'), body: previewBody, response: { 200: previews } },
+      { body: previewBody, response: { 200: previews } },
       { bodyLimit: MAX_RESOURCE_BYTES },
     ),
     async (request, reply) => {
-      const destination = entityOf(request, dependencies, 'destination', request.params.destinationId);
+      const destination = entityOf(request, dependencies, 'destination');
       const disconnected = disconnectSignal(reply);
       const event = await eventIn(request.workspace.id, request.body, disconnected);
       const sample = await recentEvents(request.workspace.id, request.body, disconnected);
@@ -177,11 +176,11 @@ export const previewRoutes: FastifyPluginAsyncTypebox<Options> = async (
       'destination-types.preview',
       'previewDestinationType',
       'Show what an event would become by settings that are not saved',
-      { params: pathOf('type'), body: typePreviewBody, response: { 200: previews } },
+      { body: typePreviewBody, response: { 200: previews } },
       { bodyLimit: MAX_RESOURCE_BYTES },
     ),
     async (request, reply) => {
-      const { type } = request.params;
+      const type = inPath(request, 'type');
       const description = connectors.descriptions.get(type);
       if (description === undefined) throw notFound();
       await connectors.prepare(type);

@@ -3,7 +3,8 @@ import type { ActionField, ConnectorDescription, DestinationAction, Json } from 
 import { type Static, Type } from 'typebox';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { notFound } from '../errors/api-error.ts';
-import { closed, freeObject, listOf, nullable, oneOf, operation, pathOf } from '../resources/schemas.ts';
+import { inPath } from '../resources/catalog-entities.ts';
+import { closed, freeObject, listOf, nullable, oneOf, operation } from '../resources/schemas.ts';
 
 const preset = Type.Object({
   name: Type.String({ description: 'As its subscription, or `presets` of the settings, is named.' }),
@@ -199,11 +200,10 @@ export const destinationTypeRoutes: FastifyPluginAsyncTypebox<GatewayDependencie
   app.get(
     `${path}/:type`,
     operation('destination-types.read', 'readDestinationType', 'Read a type of destinations', {
-      params: pathOf('type'),
       response: { 200: destinationTypeDetails },
     }),
     async (request) => {
-      const description = connectors.descriptions.get(request.params.type);
+      const description = connectors.descriptions.get(inPath(request, 'type'));
       if (description === undefined) throw notFound();
       await connectors.prepare(description.type);
       return presentDetails(description);

@@ -44,7 +44,6 @@ import {
   operation,
   optional,
   parseInteger,
-  pathOf,
   resourceFields,
   time,
   times,
@@ -289,12 +288,11 @@ export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> =
   app.post(
     `${path}/:destinationId/test`,
     operation('destinations.test', 'tryDestination', 'Try whether a destination would take deliveries', {
-      params: pathOf('destinationId'),
       body: trialBody,
       response: { 200: destinationTestResult },
     }),
     async (request, reply) => {
-      const destination = entityOf(request, dependencies, 'destination', request.params.destinationId);
+      const destination = entityOf(request, dependencies, 'destination');
       const { body } = request;
       const disconnected = disconnectSignal(reply);
       if (body?.message_id == null && body?.event == null) return await tests.test(destination, disconnected);
@@ -617,11 +615,10 @@ export const destinationHealthRoutes: FastifyPluginAsyncTypebox<GatewayDependenc
   app.get(
     `${path}/:destinationId/health`,
     operation('destinations.health', 'readDestinationHealth', 'Read how deliveries to a destination go', {
-      params: pathOf('destinationId'),
       response: { 200: destinationHealth },
     }),
     async (request) => {
-      const destination = entityOf(request, dependencies, 'destination', request.params.destinationId);
+      const destination = entityOf(request, dependencies, 'destination');
       const known = await readHealth(dependencies, request.workspace.id, [destination.id]);
       return presentHealth(destination, known(destination.id));
     },
@@ -634,13 +631,12 @@ export const destinationHealthRoutes: FastifyPluginAsyncTypebox<GatewayDependenc
       'readDestinationHealthHistory',
       'Read how deliveries to a destination went over time',
       {
-        params: pathOf('destinationId'),
         querystring: closed({ hours: hoursText }),
         response: { 200: healthHistory },
       },
     ),
     async (request) => {
-      const destination = entityOf(request, dependencies, 'destination', request.params.destinationId);
+      const destination = entityOf(request, dependencies, 'destination');
       const hours = parseInteger(request.query.hours, HOURS);
       const bucket: HealthResolution = hours <= HOURS_BY_MINUTE ? 'minute' : 'hour';
       const until = clock();

@@ -28,6 +28,7 @@ import { disconnectSignal } from '../limits/turns.ts';
 import {
   checkVersion,
   entityOf,
+  inPath,
   isAlready,
   namesVersion,
   propose,
@@ -52,7 +53,6 @@ import {
   nullable,
   oneOf,
   operation,
-  pathOf,
   removedAs,
 } from '../resources/schemas.ts';
 import {
@@ -157,11 +157,10 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
   app.get(
     `${path}/:contractId`,
     operation('event-contracts.read', 'readContract', 'Read a contract', {
-      params: pathOf('contractId'),
       response: { 200: contractResource },
     }),
     async (request, reply) => {
-      const contract = contractNamed(request, request.params.contractId);
+      const contract = contractNamed(request);
       tagVersion(reply, contract);
       return contract;
     },
@@ -174,21 +173,17 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
       'replaceContract',
       'Replace a contract, or see what that would do to recent events',
       {
-        params: pathOf('contractId'),
         querystring: changeQuery,
         body: contractBody,
         response: { 200: Type.Union([dryRunResult, contractResource]) },
       },
       {
         bodyLimit: MAX_RESOURCE_BYTES,
-        patched: (request) => {
-          const { contractId } = request.params as { contractId: string };
-          return contractNamed(request, contractId);
-        },
+        patched: contractNamed,
       },
     ),
     async (request, reply) => {
-      const stored = contractNamed(request, request.params.contractId);
+      const stored = contractNamed(request);
       checkVersion(request, stored);
       const fields = await contractFields(request.body, schemaCheckOf(request, reply), stored);
       if (isDryRun(request.query))
@@ -203,7 +198,7 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
           data: fields,
         });
       }
-      const contract = contractNamed(request, stored.id);
+      const contract = contractNamed(request);
       tagVersion(reply, contract);
       return contract;
     },
@@ -212,11 +207,10 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
   app.delete(
     `${path}/:contractId`,
     operation('event-contracts.archive', 'archiveContract', 'Archive a contract', {
-      params: pathOf('contractId'),
       response: { 200: removedAs('archived') },
     }),
     async (request) => {
-      const contract = contractNamed(request, request.params.contractId);
+      const contract = contractNamed(request);
       if (contract.status !== 'archived') {
         checkVersion(request, contract);
         await propose(request, dependencies, {
@@ -233,12 +227,11 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
   app.post(
     `${path}/:contractId/validate`,
     operation('event-contracts.validate', 'tryContract', 'Try an event on a contract without sending it', {
-      params: pathOf('contractId'),
       body: trialBody,
       response: { 200: trialResult },
     }),
     async (request, reply) => {
-      const contract = contractNamed(request, request.params.contractId);
+      const contract = contractNamed(request);
       const event = readContractEvent(request, contract, request.body, iso(clock()));
       const verdict = await evaluateContract(contract, event, dependencies, disconnectSignal(reply));
       return trialOf(contract, event, verdict);
@@ -262,7 +255,7 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
     return { organizationId: request.workspace.organization_id, disconnected: disconnectSignal(reply) };
   }
 
-  function contractNamed(request: FastifyRequest, id: string) {
+  function contractNamed(request: FastifyRequest, id?: string) {
     return entityOf(request, dependencies, 'contract', id);
   }
 };
@@ -358,12 +351,11 @@ export const versionRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asy
   app.get(
     `${path}/:contractId/versions`,
     operation('event-contracts.versions', 'listContractVersions', 'List the versions of a contract', {
-      params: pathOf('contractId'),
       querystring: closed(pageQuery),
       response: { 200: contractList },
     }),
     async (request, reply) => {
-      const contract = entityOf(request, dependencies, 'contract', request.params.contractId);
+      const contract = entityOf(request, dependencies, 'contract');
       const asked = pageRequest(request.query);
       const page = await withCursor(() => versionsOf(contract, asked, { history }));
       linkNext(request, reply, page.next);
@@ -374,12 +366,11 @@ export const versionRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asy
   app.get(
     `${path}/:contractId/versions/:version`,
     operation('event-contracts.versions', 'readContractVersion', 'Read a version of a contract', {
-      params: pathOf('contractId', 'version'),
       response: { 200: contractResource },
     }),
     async (request) => {
-      const { contractId, version } = request.params;
-      const contract = entityOf(request, dependencies, 'contract', contractId);
+      const version = inPath(request, 'version');
+      const contract = entityOf(request, dependencies, 'contract');
       const found = VERSION.test(version)
         ? await versionOf(contract, Number(version), { state: catalog.state, history })
         : undefined;

@@ -40,7 +40,6 @@ import {
   operation,
   optional,
   parseTime,
-  pathOf,
   patternFault,
   resourceFields,
   time,
@@ -350,12 +349,11 @@ export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
   app.post(
     `${path}/:ruleId/test`,
     operation('event-forwarding-rules.test', 'tryRule', 'Try whether a rule would forward an event', {
-      params: pathOf('ruleId'),
       body: ruleTestBody,
       response: { 200: ruleTestResult },
     }),
     async (request) => {
-      const rule = entityOf(request, dependencies, 'rule', request.params.ruleId);
+      const rule = entityOf(request, dependencies, 'rule');
       const { event: body, environment } = request.body;
       const event = {
         ...readTrialEvent(request, rule, body, iso(dependencies.clock())),

@@ -18,6 +18,7 @@ import type { GatewayDependencies } from '../dependencies.ts';
 import { ApiError } from '../errors/api-error.ts';
 import { EventTracer } from '../event-search/event-tracer.ts';
 import { disconnectSignal } from '../limits/turns.ts';
+import { inPath } from '../resources/catalog-entities.ts';
 import {
   closed,
   defined,
@@ -27,7 +28,6 @@ import {
   oneOf,
   operation,
   parseTime,
-  pathOf,
   time,
   timeText,
   uuid,
@@ -304,16 +304,16 @@ export const eventTraceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = 
   app.get(
     '/workspaces/:workspaceId/events/:messageId',
     operation('events.read', 'findEvent', 'Find where an event is', {
-      params: pathOf('messageId'),
       querystring: traceQuery,
       response: { 200: traceResource },
     }),
-    async ({ workspace, params, query }, reply) => {
+    async (request, reply) => {
+      const { workspace, query } = request;
       const around = parseTime('around', query.around);
       const { trace, coverage } = await tracer.trace(
         {
           workspaceId: workspace.id,
-          messageId: params.messageId,
+          messageId: inPath(request, 'messageId'),
           environments: query.environment === undefined ? ENVIRONMENTS : [query.environment],
           ...defined({ around, subject: query.subject }),
         },

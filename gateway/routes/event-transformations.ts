@@ -16,7 +16,7 @@ import { type Static, Type } from 'typebox';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { invalidRequest, notFound } from '../errors/api-error.ts';
 import { aFewAtATime } from '../limits/turns.ts';
-import { entityOf, tagVersion } from '../resources/catalog-entities.ts';
+import { entityOf, inPath, tagVersion } from '../resources/catalog-entities.ts';
 import { entityRoutes } from '../resources/entity-routes.ts';
 import { byId, byWord, catalogList } from '../resources/lists.ts';
 import {
@@ -37,7 +37,6 @@ import {
   optional,
   parseIds,
   parseInteger,
-  pathOf,
   resourceFields,
   time,
   times,
@@ -299,7 +298,7 @@ export const transformationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies
       'event-transformations.test',
       'tryTransformation',
       'Run a transformation on an event',
-      { params: pathOf('transformationId'), body: testBody, response: { 200: testResult } },
+      { body: testBody, response: { 200: testResult } },
       { bodyLimit: MAX_RESOURCE_BYTES },
     ),
     async (request) => {
@@ -319,7 +318,7 @@ export const transformationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies
       'event-transformations.versions',
       'listTransformationVersions',
       'List the versions of a transformation',
-      { params: pathOf('transformationId'), response: { 200: transformationVersionList } },
+      { response: { 200: transformationVersionList } },
     ),
     async (request) => {
       const versions = catalog.state.transformationVersions.of(storedOf(request));
@@ -333,10 +332,10 @@ export const transformationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies
       'event-transformations.version',
       'readTransformationVersion',
       'Read a version of a transformation',
-      { params: pathOf('transformationId', 'version'), response: { 200: transformationVersion } },
+      { response: { 200: transformationVersion } },
     ),
     async (request) => {
-      const found = versionOf(request, request.params.version);
+      const found = versionOf(request, inPath(request, 'version'));
       if (found === undefined) throw notFound();
       return presentVersion(found);
     },
@@ -348,7 +347,7 @@ export const transformationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies
       'event-transformations.rollback',
       'rollBackTransformation',
       'Go back to a version of a transformation',
-      { params: pathOf('transformationId'), body: rollbackBody, response: { 200: transformationResource } },
+      { body: rollbackBody, response: { 200: transformationResource } },
     ),
     async (request, reply) => {
       const found = versionOf(request, String(request.body.version));
@@ -369,8 +368,7 @@ export const transformationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies
   }
 
   function storedOf(request: FastifyRequest) {
-    const { transformationId } = request.params as { transformationId: string };
-    return entityOf(request, dependencies, 'transformation', transformationId);
+    return entityOf(request, dependencies, 'transformation');
   }
 };
 
@@ -422,13 +420,12 @@ export const transformationMetricsRoutes: FastifyPluginAsyncTypebox<GatewayDepen
       'readTransformationMetrics',
       'Read what the runs of a transformation came to',
       {
-        params: pathOf('transformationId'),
         querystring: metricsQuery,
         response: { 200: transformationMetrics },
       },
     ),
     async (request) => {
-      const { id } = entityOf(request, dependencies, 'transformation', request.params.transformationId);
+      const { id } = entityOf(request, dependencies, 'transformation');
       const hours = parseInteger(request.query.hours, HOURS);
       return await metricsOf(request.workspace.id, id, hours);
     },

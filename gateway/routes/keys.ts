@@ -30,7 +30,7 @@ import { type Static, type TSchema, Type } from 'typebox';
 import { accountOf, administersOrganization, BY_ADMIN_OF_ORGANIZATION } from '../authentication/caller.ts';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { invalidRequest, notFound, permissionDenied } from '../errors/api-error.ts';
-import { entityOf, propose } from '../resources/catalog-entities.ts';
+import { entityOf, inPath, propose } from '../resources/catalog-entities.ts';
 import { byId, byWord, catalogList } from '../resources/lists.ts';
 import {
   closed,
@@ -41,7 +41,6 @@ import {
   operation,
   optional,
   parseTime,
-  pathOf,
   removedAs,
   resourceFields,
   time,
@@ -264,7 +263,6 @@ export const apiKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
   app.delete(
     `${apiKeyPath}/:keyId`,
     operation('api-keys.revoke', 'revokeApiKey', 'Revoke an API key', {
-      params: pathOf('keyId'),
       response: { 200: removedAs('revoked') },
     }),
     async (request) =>
@@ -272,7 +270,7 @@ export const apiKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
         request,
         dependencies,
         'api_key',
-        entityOf(request, dependencies, 'api_key', request.params.keyId),
+        entityOf(request, dependencies, 'api_key', inPath(request, 'keyId')),
       ),
   );
 };
@@ -441,7 +439,6 @@ export const writeKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
   app.delete(
     `${writeKeyPath}/:keyId`,
     operation('event-keys.revoke', 'revokeWriteKey', 'Revoke a write key', {
-      params: pathOf('keyId'),
       response: { 200: removedAs('revoked') },
     }),
     async (request) =>
@@ -449,7 +446,7 @@ export const writeKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
         request,
         dependencies,
         'write_key',
-        entityOf(request, dependencies, 'write_key', request.params.keyId),
+        entityOf(request, dependencies, 'write_key', inPath(request, 'keyId')),
       ),
   );
 };
@@ -613,10 +610,10 @@ export const clientKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
   app.delete(
     `${clientKeyPath}/:keyId`,
     operation('client-keys.revoke', 'revokeClientKey', 'Revoke a client key', {
-      params: pathOf('keyId'),
       response: { 200: removedAs('revoked') },
     }),
-    async (request) => revoke(request, dependencies, 'client_key', keyNamed(request, request.params.keyId)),
+    async (request) =>
+      revoke(request, dependencies, 'client_key', keyNamed(request, inPath(request, 'keyId'))),
   );
 
   function keyNamed({ organization }: FastifyRequest, id: string): ClientKey {

@@ -21,6 +21,7 @@ import type { GatewayDependencies } from '../dependencies.ts';
 import { notFound, permissionDenied } from '../errors/api-error.ts';
 import {
   checkVersion,
+  inPath,
   isUnchanged,
   type Proposal,
   propose,
@@ -36,7 +37,6 @@ import {
   oneOf,
   operation,
   optional,
-  pathOf,
   readEmail,
   removedAs,
   times,
@@ -159,7 +159,6 @@ function trackKeys(maker: KeyCreator | undefined, catalog: Pick<Catalog, 'state'
 function routesOf<M extends Member>(scope: MemberScope<M>): FastifyPluginAsyncTypebox<GatewayDependencies> {
   const { kind, title, noun, roles } = scope;
   const path = `/${kind}s/:${kind}Id/members`;
-  const params = pathOf('memberId');
   const resource = memberResource(roles, title);
 
   return async (app, dependencies) => {
@@ -212,11 +211,10 @@ function routesOf<M extends Member>(scope: MemberScope<M>): FastifyPluginAsyncTy
     app.get(
       `${path}/:memberId`,
       operation(`${kind}-members.read`, `read${title}`, `Read a ${noun}`, {
-        params,
         response: { 200: resource },
       }),
       async (request, reply) => {
-        const member = memberNamed(request, request.params.memberId);
+        const member = memberNamed(request);
         tagVersion(reply, member);
         return present(member);
       },
@@ -228,16 +226,13 @@ function routesOf<M extends Member>(scope: MemberScope<M>): FastifyPluginAsyncTy
         `${kind}-members.update`,
         `replace${title}`,
         `Replace the role of a ${noun}`,
-        { params, body: memberReplacement(roles), response: { 200: changedMember(roles, title) } },
+        { body: memberReplacement(roles), response: { 200: changedMember(roles, title) } },
         {
-          patched: (request) => {
-            const { memberId } = request.params as { memberId: string };
-            return present(memberNamed(request, memberId));
-          },
+          patched: (request) => present(memberNamed(request)),
         },
       ),
       async (request, reply) => {
-        const stored = memberNamed(request, request.params.memberId);
+        const stored = memberNamed(request);
         const { role } = request.body;
         const decision = { keys: request.body.keys ?? 'revoke' };
         checkDecision(decision, stored, request);
@@ -249,7 +244,7 @@ function routesOf<M extends Member>(scope: MemberScope<M>): FastifyPluginAsyncTy
         const current = () => members().get(scope.idOf(request), stored.id);
         if (!(await isUnchanged<Member>(dependencies, stored, wanted, current)))
           await propose(request, dependencies, memberUpdated(kind, stored, role, decision));
-        const member = memberNamed(request, stored.id);
+        const member = memberNamed(request);
         tagVersion(reply, member);
         return { ...present(member), keys: affectedKeys() };
       },
@@ -258,14 +253,13 @@ function routesOf<M extends Member>(scope: MemberScope<M>): FastifyPluginAsyncTy
     app.delete(
       `${path}/:memberId`,
       operation(`${kind}-members.delete`, `remove${title}`, `Remove a ${noun}`, {
-        params,
         querystring: removalQuery,
         response: { 200: removedMember },
       }),
       async (request) => {
-        const removed = { id: request.params.memberId.toLowerCase(), status: 'deleted' } as const;
+        const removed = { id: inPath(request, 'memberId').toLowerCase(), status: 'deleted' } as const;
         if (members().wasRemoved(scope.idOf(request), removed.id)) return { ...removed, keys: [] };
-        const stored = memberNamed(request, removed.id);
+        const stored = memberNamed(request);
         const decision = { keys: request.query.keys ?? 'revoke' };
         checkDecision(decision, stored, request);
         scope.checkGrant(request, stored.role);
@@ -281,7 +275,7 @@ function routesOf<M extends Member>(scope: MemberScope<M>): FastifyPluginAsyncTy
       return accountId === null ? undefined : { accountId, [`${kind}Id`]: scope.idOf(request) };
     }
 
-    function memberNamed(request: FastifyRequest, id: string): M {
+    function memberNamed(request: FastifyRequest, id = inPath(request, 'memberId')): M {
       const member = members().get(scope.idOf(request), id.toLowerCase());
       if (member === undefined) throw notFound();
       return member;

@@ -35,7 +35,6 @@ import {
   operation,
   optional,
   parseTime,
-  pathOf,
   patternFault,
   time,
   timeText,
@@ -262,28 +261,24 @@ export const replayRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
   app.get(
     `${path}/:replayId`,
     operation('replays.read', 'readReplay', 'Read a replay and how far it is', {
-      params: pathOf('replayId'),
       response: { 200: replayResource },
     }),
     async (request) => {
-      const replay = entityOf(request, dependencies, 'replay', request.params.replayId);
-      return await presented(replay);
+      return await presented(entityOf(request, dependencies, 'replay'));
     },
   );
 
   app.post(
     `${path}/:replayId/cancel`,
     operation('replays.cancel', 'cancelReplay', 'Cancel a replay', {
-      params: pathOf('replayId'),
       body: noBody,
       response: { 200: replayResource },
     }),
     async (request) => {
-      const { replayId } = request.params;
-      const replay = entityOf(request, dependencies, 'replay', replayId);
+      const replay = entityOf(request, dependencies, 'replay');
       if (replay.status === 'active')
         await propose(request, dependencies, { type: 'replay.cancelled', entity: replay.id, data: {} });
-      return await presented(entityOf(request, dependencies, 'replay', replayId));
+      return await presented(entityOf(request, dependencies, 'replay'));
     },
   );
 

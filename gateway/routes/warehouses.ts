@@ -19,7 +19,7 @@ import type { GatewayDependencies } from '../dependencies.ts';
 import { conflict } from '../errors/api-error.ts';
 import { entityOf } from '../resources/catalog-entities.ts';
 import { linkNext, pageQuery, pageRequest, withCursor } from '../resources/lists.ts';
-import { closed, listOf, noBody, nullable, oneOf, pathOf, time, uuid } from '../resources/schemas.ts';
+import { closed, listOf, noBody, nullable, oneOf, time, uuid } from '../resources/schemas.ts';
 
 const loadAnswer = Type.Object({ destination_id: uuid, requested_at: time }, { title: 'LoadRequest' });
 
@@ -209,13 +209,12 @@ export const warehouseRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
       schema: {
         operationId: 'loadWarehouse',
         summary: 'Load a warehouse at once, instead of after `load_every`',
-        params: pathOf('destinationId'),
         body: noBody,
         response: { 202: loadAnswer },
       },
     },
     async (request, reply) => {
-      const { id, enabled, paused, workspace_id } = warehouseOf(request, request.params.destinationId);
+      const { id, enabled, paused, workspace_id } = warehouseOf(request);
       if (!enabled || paused === true) throw conflict('disabled');
       const at = iso(clock());
       const asked: LoadRequest = { kind: 'requested', destination_id: id, workspace_id, at };
@@ -239,12 +238,11 @@ export const warehouseRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
       schema: {
         operationId: 'readWarehouse',
         summary: 'Read how far a warehouse is loaded, and whether loading fails',
-        params: pathOf('destinationId'),
         response: { 200: warehouseResource },
       },
     },
     async (request) => {
-      const warehouse = warehouseOf(request, request.params.destinationId);
+      const warehouse = warehouseOf(request);
       const { id, workspace_id: workspaceId } = warehouse;
       const facets = { destination_id: id, status: 'failed' };
       const [{ loadedUntil, waiting, health, newest }, last, failures] = await Promise.all([
@@ -284,12 +282,11 @@ export const warehouseRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
       schema: {
         operationId: 'readWarehouseSchema',
         summary: 'Read the tables of a warehouse, with the origin of each column',
-        params: pathOf('destinationId'),
         response: { 200: schemaResource },
       },
     },
     async (request) => {
-      const warehouse = warehouseOf(request, request.params.destinationId);
+      const warehouse = warehouseOf(request);
       const { id, workspace_id: workspaceId } = warehouse;
       const newest = await newestLoad(history, warehouse);
       const tables = [...catalog.state.listing('warehouse_table', workspaceId, id).newestFirst()]
@@ -306,13 +303,12 @@ export const warehouseRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
       schema: {
         operationId: 'listLoads',
         summary: 'List the loads of a warehouse, and why loading failed',
-        params: pathOf('destinationId'),
         querystring: loadsQuery,
         response: { 200: listOf(loadResource, 'Newest first.') },
       },
     },
     async (request, reply) => {
-      const { id, workspace_id: workspaceId } = warehouseOf(request, request.params.destinationId);
+      const { id, workspace_id: workspaceId } = warehouseOf(request);
       const { limit, cursor } = pageRequest(request.query);
       const { status, lane, discards } = request.query;
       const facets = {
@@ -328,8 +324,8 @@ export const warehouseRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
     },
   );
 
-  function warehouseOf(request: FastifyRequest, id: string) {
-    const destination = entityOf(request, dependencies, 'destination', id);
+  function warehouseOf(request: FastifyRequest) {
+    const destination = entityOf(request, dependencies, 'destination');
     if (destination.warehouse !== true) throw conflict('not_a_warehouse');
     return destination;
   }
