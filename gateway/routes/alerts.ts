@@ -18,7 +18,7 @@ import {
 } from '@tributary/core';
 import { type Static, Type } from 'typebox';
 import type { GatewayDependencies } from '../dependencies.ts';
-import { conflict, type ErrorDetail, invalidRequest } from '../errors/api-error.ts';
+import { type ErrorDetail, invalidRequest } from '../errors/api-error.ts';
 import { update } from '../resources/catalog-entities.ts';
 import { entityRoutes } from '../resources/entity-routes.ts';
 import { byFlag, byId, byWord, catalogList } from '../resources/lists.ts';
@@ -431,7 +431,6 @@ export const alertRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async
       resource: alertResource,
       list: alerts,
       create({ workspace }, body) {
-        if (dependencies.isUpgradePending?.() === true) throw conflict('upgrade_pending');
         const fields = alertOf(body, catalog.state, workspace.id);
         return { fields: { ...fields, ...confirmationOf(dependencies, addressIn(workspace, fields)) } };
       },

@@ -2,7 +2,7 @@ import { isUuid } from '@tributary/core';
 import { InvalidArgumentError } from 'commander';
 import { type Environment, readCommandConfig } from '../runtime/config/config.ts';
 import { untilAvailable } from '../runtime/process/await-engines.ts';
-import { installationOf, nameInstallation } from '../runtime/wiring/installation.ts';
+import { installationOf } from '../runtime/wiring/installation.ts';
 import { openStoreMarks } from '../runtime/wiring/ports/stores.ts';
 import { openLogAndCatalog, runCommand } from './command.ts';
 
@@ -25,8 +25,7 @@ export async function adoptStores({ from }: AdoptStoresOptions, environment: Env
     const { config, logger, cleanup, deadline } = tools;
     const { log, catalog } = await openLogAndCatalog(tools);
     const marks = await openStoreMarks(config, logger, (mark) => cleanup.use(mark));
-    const known = await installationOf(config, { catalog, log, logger }, marks, deadline, from === UNMARKED);
-    const id = known ?? (await nameInstallation(catalog, deadline, 'operator:adopt-stores'));
+    const id = await installationOf(config, { catalog, log, logger }, marks, deadline, from === UNMARKED);
     let code = 0;
     for (const mark of [marks.profiles, ...marks.others]) {
       const found = await untilAvailable(`reading the mark of ${mark.store}`, deadline, () => mark.read());

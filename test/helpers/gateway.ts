@@ -132,7 +132,12 @@ export async function openTestGateway(options: TestGatewayOptions = {}): Promise
   const oidc = openOidcIssuers(config, { ...tools, now: clock.now });
   const opened = await openGateway(config, [issuer.trusted, ...oidc.trusted], tools);
   await opened.openProfiles();
-  const dependencies = { ...opened.dependencies, clock: clock.now, ...options.dependencies };
+  const dependencies = {
+    ...opened.dependencies,
+    isUpgradePending: () => false, // its catalog has no installation
+    clock: clock.now,
+    ...options.dependencies,
+  };
   const routes: RouteOptions[] = [];
   const app = createServer({ trustProxy: config.trustProxy });
   app.addHook('onRoute', (route) => {

@@ -159,31 +159,25 @@ export function reading<T>(work: () => T): T {
   }
 }
 
-/** The tables of a file. Its `user_version` is the version of its schema, which all of these statements set. */
+/** The tables of a file. Its `user_version` is the version of its schema. */
 export interface Schema {
   readonly version: number;
-  /** Creates the tables in an empty file. */
+  /** Creates the tables in an empty file, and sets its version. */
   readonly tables: string;
-  /** Turn the tables of another version into those of a later one, or of the present one. */
-  readonly upgrades: Readonly<Record<number, string>>;
-  /** The action for an operator where the file has yet another version. */
+  /** The action for an operator where the file has another version. */
   readonly advice: string;
 }
 
-/** Creates or upgrades the tables. Waits for no writer if they are current. Throws if the version is unknown. */
+/** Creates the tables of an empty file. Waits for no writer if they are there. Throws if the version is another. */
 export function prepareSchema(
   database: DatabaseSync,
   file: string,
-  { version, tables, upgrades, advice }: Schema,
+  { version, tables, advice }: Schema,
 ): void {
   if (schemaVersionOf(database) === version) return;
   inTransaction(database, () => {
     if (database.prepare('SELECT 1 FROM sqlite_schema LIMIT 1').get() === undefined) database.exec(tables);
-    let found = schemaVersionOf(database);
-    for (let upgrade = upgrades[found]; upgrade !== undefined; upgrade = upgrades[found]) {
-      database.exec(upgrade);
-      found = schemaVersionOf(database);
-    }
+    const found = schemaVersionOf(database);
     if (found !== version)
       throw new Error(`${file} has schema version ${found}, this program needs ${version}: ${advice}`);
   });

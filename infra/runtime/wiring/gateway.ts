@@ -31,7 +31,6 @@ import { openConfiguredTracing } from '../observability/tracing.ts';
 import { startDeadline, untilAvailable } from '../process/await-engines.ts';
 import { CleanupStack } from '../process/lifecycle.ts';
 import { openAccess } from './access-tokens.ts';
-import { isUpgradePending } from './installation.ts';
 import { openCatalog, openEventLog, readTopics } from './ports/event-log.ts';
 import {
   type LateProfiles,
@@ -171,7 +170,7 @@ async function openDependencies(
       metrics,
       count: countWritten(log, () => countsFormIn(catalog.state)),
     }),
-    isUpgradePending: () => isUpgradePending(catalog.state),
+    isUpgradePending: () => !catalog.state.refersToRecords,
     counters,
     budgets,
     history: await available('history', () => openHistory(config, logger)),

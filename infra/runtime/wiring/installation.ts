@@ -1,6 +1,5 @@
 import {
   type Catalog,
-  type CatalogView,
   type EventLog,
   iso,
   type Logger,
@@ -32,10 +31,8 @@ export interface InstallationTools {
 }
 
 /**
- * The id of the installation in the catalog, created if the catalog is new. Undefined if the catalog was begun by a release
- * without installation ids and the upgrade from it is not finished: its processes, which may still run or come back, stop
- * at a fact that they do not know. `ForeignStore` if the catalog is new and there is data already, which only another
- * installation can have written; `takeAll` skips that check.
+ * The id of the installation in the catalog, created if there is none. `ForeignStore` if the catalog is new and there is data
+ * already, which only another installation can have written; `takeAll` skips that check.
  */
 export async function installationOf(
   config: Config,
@@ -43,12 +40,11 @@ export async function installationOf(
   marks: StoreMarks,
   deadline: StartDeadline,
   takeAll = false,
-): Promise<string | undefined> {
+): Promise<string> {
   const { catalog, log } = tools;
   await catchUp(catalog, deadline);
   const known = catalog.state.installation;
   if (known !== undefined) return known;
-  if (isOfOlderRelease(catalog.state, performance.timeOrigin)) return undefined;
   if (!takeAll && catalog.state.organizationCount === 0) {
     const storeWithData = await untilAvailable('looking for data of another installation', deadline, () =>
       firstStoreWithData(config, log, marks.profiles),
@@ -63,24 +59,6 @@ export async function installationOf(
       );
   }
   return nameInstallation(catalog, deadline, 'operator:start');
-}
-
-/**
- * Whether a catalog without an installation id was begun by a release without them: its first organization is older than
- * this process. One that is younger was created through the API of a process that names the installation at this moment.
- * `startedAt`: ms since 1970. Ten seconds are left for clocks that differ.
- */
-export function isOfOlderRelease(
-  catalog: Pick<CatalogView, 'organizationByOrgId'>,
-  startedAt: number,
-): boolean {
-  const first = catalog.organizationByOrgId(1);
-  return first !== undefined && Date.parse(first.created_at) < startedAt - 10_000;
-}
-
-/** Whether `tributary upgrade` has not been run on an installation that an older release began. */
-export function isUpgradePending(state: Pick<CatalogView, 'installation' | 'organizationByOrgId'>): boolean {
-  return state.installation === undefined && isOfOlderRelease(state, performance.timeOrigin);
 }
 
 /**
@@ -150,14 +128,6 @@ export async function checkStores(
     const marks = await openStoreMarks(config, logger, (mark) => cleanup.use(mark), onProfilesCreated);
     await refuseUnfinishedMove([marks.profiles, ...marks.others]);
     const id = await installationOf(config, tools, marks, deadline);
-    if (id === undefined) {
-      logger.warn(
-        {},
-        'the catalog was begun by an older release, which can still be gone back to: stores are not checked until `tributary upgrade` has been run, once no process of that release is left',
-      );
-      await openProfiles();
-      return checkLater([], '', logger, cleanup);
-    }
     if (!catalog.state.refersToRecords)
       logger.warn(
         {},

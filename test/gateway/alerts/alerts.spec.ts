@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { type InjectClient, openTestGateway } from '../../helpers/gateway.ts';
+import type { InjectClient } from '../../helpers/gateway.ts';
 import { suiteGateway } from '../suite-gateway.ts';
 
 const HOUR = 3_600_000;
@@ -192,19 +192,6 @@ describe('an alert', () => {
       '/destination_id must be another destination than the watched one',
     ]);
   });
-});
-
-it('is refused while processes of an older release may run, because they would stop at its fact', async () => {
-  const upgrading = await openTestGateway({ dependencies: { isUpgradePending: () => true } });
-  try {
-    const person = await upgrading.openWorkspace();
-    expect(await person.call('POST', './alerts', silence)).toMatchObject({
-      status: 409,
-      body: { error: 'conflict', reason: 'upgrade_pending' },
-    });
-  } finally {
-    await upgrading.close();
-  }
 });
 
 describe('a dry run', () => {

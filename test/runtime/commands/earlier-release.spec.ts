@@ -11,11 +11,12 @@ import { ranHere } from '../../helpers/run-cli.ts';
 import type { Tributary } from '../../helpers/running-tributary.ts';
 
 /**
- * Made by `tributary dev` of 0.1.0, which was ended by SIGKILL: a contract, a transformation, a rule to files and one to
- * a webhook that refuses connections, and 22 events, `old-0` to `old-19` with every fourth against the contract.
+ * Made by `tributary dev` of 0.1.0 and taken over by that of 0.2.0, which were ended by SIGKILL: a contract, a transformation,
+ * a rule to files and one to a webhook that refuses connections, and 22 events, `old-0` to `old-19` with every fourth against
+ * the contract.
  */
-const FOLDER_OF_0_1_0 = fileURLToPath(new URL('./data/0.1.0.tar.gz', import.meta.url));
-const LINES_OF_0_1_0 = 15;
+const EARLIER_FOLDER = fileURLToPath(new URL('./data/0.2.0.tar.gz', import.meta.url));
+const EARLIER_LINES = 15;
 /** The events are from November 2026, and the test must not fail once their retention has passed. */
 const FOREVER = '3650d';
 /** Their ids contain no time, and no deduplicator remembers them by now: they are found near their time alone. */
@@ -34,7 +35,7 @@ describe('the data folder of an earlier release', () => {
   beforeAll(async () => {
     parent = await temporaryFolder();
     folder = parent.path;
-    execFileSync('tar', ['-xzf', FOLDER_OF_0_1_0, '-C', folder]);
+    execFileSync('tar', ['-xzf', EARLIER_FOLDER, '-C', folder]);
     tributary = await startEmbedded(folder, {
       TRIBUTARY_EGRESS_ALLOW: '127.0.0.0/8',
       TRIBUTARY_RETENTION: FOREVER,
@@ -75,7 +76,7 @@ describe('the data folder of an earlier release', () => {
     onTestFinished(() => copies.remove());
     const [atRest, target] = [join(copies.path, 'at-rest'), join(copies.path, 'target')];
     mkdirSync(atRest);
-    execFileSync('tar', ['-xzf', FOLDER_OF_0_1_0, '-C', atRest]);
+    execFileSync('tar', ['-xzf', EARLIER_FOLDER, '-C', atRest]);
     for (const [n, TRIBUTARY_DATA_DIR] of [atRest, folder].entries()) {
       expect(await ranHere(['backup', target], { TRIBUTARY_DATA_DIR })).toMatchObject({ code: 0 });
       const restored = join(copies.path, `restored-${n}`);
@@ -88,8 +89,8 @@ describe('the data folder of an earlier release', () => {
 
   it('delivers none of its events again, and transforms and delivers new ones', async () => {
     const before = linesDelivered();
-    expect(new Set(before.map(({ event }) => event.message_id)).size).toBe(LINES_OF_0_1_0);
-    expect(before).toHaveLength(LINES_OF_0_1_0);
+    expect(new Set(before.map(({ event }) => event.message_id)).size).toBe(EARLIER_LINES);
+    expect(before).toHaveLength(EARLIER_LINES);
     const send = (message_id: string, total: unknown) =>
       tributary.producer.post('./events/track', {
         message_id,
@@ -99,8 +100,8 @@ describe('the data folder of an earlier release', () => {
       });
     await send('new-bad', 'much');
     await send('new-good', 12);
-    await eventually(linesDelivered, (lines) => lines.length > LINES_OF_0_1_0);
-    expect(linesDelivered().slice(LINES_OF_0_1_0)).toMatchObject([
+    await eventually(linesDelivered, (lines) => lines.length > EARLIER_LINES);
+    expect(linesDelivered().slice(EARLIER_LINES)).toMatchObject([
       { event: { message_id: 'new-good', properties: { total: 12, tagged: true } } },
     ]);
   });

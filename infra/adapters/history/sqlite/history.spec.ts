@@ -133,61 +133,6 @@ describe('SQLite history', () => {
     expect((await history.list(query)).entries).toEqual([]);
   });
 
-  it('upgrades a file without details', async () => {
-    await history.put([entry(1)]);
-    await history.close();
-    const database = openDatabase(join(folder, 'history.db'));
-    database.exec('ALTER TABLE entries DROP COLUMN detail; PRAGMA user_version = 2;');
-    database.close();
-    history = openSqliteHistory({ folder, clock: () => now, retentionMs: RETENTION_MS });
-    await history.put([{ ...entry(2), detail: { a: 1 } }]);
-    expect((await history.list({ ...query, details: true })).entries).toEqual([
-      { ...entry(2), detail: { a: 1 } },
-      entry(1),
-    ]);
-  });
-
-  it('upgrades a file without groups: entries join one with their next put', async () => {
-    const failed = { ...entry(1, { status: 'dead' }), group: { status: 'dead', failure: 'timed out' } };
-    const { group: _, ...ungrouped } = failed;
-    await history.put([ungrouped]);
-    await history.close();
-    const database = openDatabase(join(folder, 'history.db'));
-    database.exec('DROP TABLE grouped; DROP TABLE groups; PRAGMA user_version = 3;');
-    database.close();
-    history = openSqliteHistory({ folder, clock: () => now, retentionMs: RETENTION_MS });
-    const groups = () => history.groups({ kind: 'audit', workspaceId: 'w', limit: 10 });
-    expect((await groups()).groups).toEqual([]);
-    await history.put([failed]);
-    expect((await groups()).groups).toMatchObject([{ values: failed.group, count: 1, newest: failed.id }]);
-  });
-
-  const failed = (at: number, failure: string) => ({ ...entry(at), group: { failure } });
-  const failures = async () => {
-    const { groups } = await history.groups({ kind: 'audit', workspaceId: 'w', limit: 10 });
-    return groups.map(({ values, count, newest }) => `${values.failure}: ${count}, ${newest}`).sort();
-  };
-
-  it('the release before could not open a file with groups: it can, and changed or dropped entries leave their group', async () => {
-    await history.put([
-      failed(1, 'timed out'),
-      failed(2, 'timed out'),
-      failed(3, 'refused'),
-      failed(4, 'refused'),
-    ]);
-    await history.close();
-    const before = openDatabase(join(folder, 'history.db'));
-    expect(before.prepare('PRAGMA user_version').get()).toEqual({ user_version: 3 });
-    before.exec(`UPDATE entries SET version = 2, body = '{"redriven":true}' WHERE id = 'e-2'`);
-    before.exec(`DELETE FROM entries WHERE id IN ('e-3', 'e-4')`);
-    before.close();
-    history = openSqliteHistory({ folder, clock: () => now, retentionMs: RETENTION_MS });
-    expect(await failures()).toEqual(['timed out: 1, e-1']);
-    await history.put([{ ...failed(2, 'timed out'), version: 3 }]);
-    expect(await failures()).toEqual(['timed out: 2, e-2']);
-    expect([stored('groups'), stored('grouped')]).toEqual([1, 2]);
-  });
-
   it('a group goes with the last of its entries, of which retention drops a few with every put', async () => {
     const failing = (at: number) => ({ ...entry(at), group: { failure: at % 2 === 0 ? 'even' : 'odd' } });
     await history.put(Array.from({ length: 20 }, (_, at) => failing(at)));

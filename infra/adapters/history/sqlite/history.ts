@@ -17,7 +17,13 @@ import {
   InvalidInput,
   MAX_HISTORY_FACETS,
 } from '@tributary/core';
-import { inTransaction, openForExport, openStoreFile, reading } from '../../sqlite/database.ts';
+import {
+  inTransaction,
+  openForExport,
+  openStoreFile,
+  prepareSchema,
+  reading,
+} from '../../sqlite/database.ts';
 import { WalCheckpointer } from '../../sqlite/wal-checkpointer.ts';
 import { formatCursor, type ListPosition, parseCursor } from '../cursor.ts';
 import {
@@ -32,7 +38,6 @@ import {
   type Narrowing,
   NEWEST_FIRST,
   narrowings,
-  prepareTables,
   SCHEMA,
 } from './schema.ts';
 
@@ -62,7 +67,7 @@ export function openSqliteHistory({
   busyTimeoutMs = 5_000,
 }: SqliteHistoryOptions): History {
   const file = join(folder, 'history.db');
-  const store = openStoreFile(file, (database) => prepareTables(database, file), { busyTimeoutMs });
+  const store = openStoreFile(file, (database) => prepareSchema(database, file, SCHEMA), { busyTimeoutMs });
   const checkpointer = new WalCheckpointer(store.writer, {
     file,
     busyTimeoutMs,

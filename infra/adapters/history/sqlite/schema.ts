@@ -1,5 +1,4 @@
 import { hash } from 'node:crypto';
-import type { DatabaseSync } from 'node:sqlite';
 import {
   type HistoryEntry,
   type HistoryKind,
@@ -7,16 +6,15 @@ import {
   LEADING_FACET,
   parseExact,
 } from '@tributary/core';
-import { inTransaction, prepareSchema, type Schema } from '../../sqlite/database.ts';
+import type { Schema } from '../../sqlite/database.ts';
 
 /**
  * The group of each entry that has one, with its listing, and of each group its values and the number of its entries. An entry
- * that is changed or dropped leaves its group by triggers: the release before this one, to which an installation may go
- * back, knows no groups.
+ * that is changed or dropped leaves its group by triggers.
  */
 const GROUPS = `
-  CREATE TABLE IF NOT EXISTS grouped (entry INTEGER PRIMARY KEY, id TEXT NOT NULL, listing BLOB);
-  CREATE TABLE IF NOT EXISTS groups (
+  CREATE TABLE grouped (entry INTEGER PRIMARY KEY, id TEXT NOT NULL, listing BLOB);
+  CREATE TABLE groups (
     kind TEXT NOT NULL,
     workspace_id TEXT NOT NULL,
     id TEXT NOT NULL,
@@ -32,7 +30,7 @@ function leavesGroup(change: 'UPDATE' | 'DELETE'): string {
   const own = 'SELECT id FROM grouped WHERE entry = OLD.entry';
   const group = `kind = OLD.kind AND workspace_id = OLD.workspace_id AND id = (${own})`;
   return `
-    CREATE TRIGGER IF NOT EXISTS leaves_group_by_${change.toLowerCase()} AFTER ${change} ON entries WHEN EXISTS (${own})
+    CREATE TRIGGER leaves_group_by_${change.toLowerCase()} AFTER ${change} ON entries WHEN EXISTS (${own})
     BEGIN
       DELETE FROM listed
         WHERE listing = (SELECT listing FROM grouped WHERE entry = OLD.entry) AND at = OLD.at AND id = OLD.id;
@@ -69,27 +67,16 @@ const TABLES = `
     entry INTEGER NOT NULL,
     PRIMARY KEY (listing, at DESC, id DESC)
   ) WITHOUT ROWID;
+  ${GROUPS}
   PRAGMA user_version = 3;
 `;
 
-/**
- * A release opens no file of a higher version, so the version is raised only by a change that the release before cannot work
- * with; tables that are added are created where they are missing.
- */
+/** A release opens no file of another version: it is raised only by a change that the release before cannot work with. */
 export const SCHEMA: Schema = {
   version: 3,
   tables: TABLES,
-  upgrades: {
-    2: 'ALTER TABLE entries ADD COLUMN detail TEXT; PRAGMA user_version = 3;',
-  },
   advice: 'run the program that made it, or move the file away to start an empty history',
 };
-
-/** Creates the tables in an empty file, or upgrades those of an earlier version. Throws for any other file. */
-export function prepareTables(database: DatabaseSync, file: string): void {
-  prepareSchema(database, file, SCHEMA);
-  inTransaction(database, () => database.exec(GROUPS));
-}
 
 /** The history entry of a row of `entries`. */
 export function entryOf(row: Record<string, unknown>): HistoryEntry {

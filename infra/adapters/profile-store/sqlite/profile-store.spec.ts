@@ -167,29 +167,6 @@ describe('the file of the SQLite profiles', () => {
     expect((await store.upsert(write(['b']))).kind).toBe('written');
   });
 
-  it('of the previous schema version is opened, and its pending changes are published', async () => {
-    await store.close();
-    const file = join(folder, 'profiles.db');
-    store = await open(false, async () => {
-      throw new Error('nobody listens');
-    });
-    const ucids: string[] = [];
-    for (const cookie of ['a', 'b']) {
-      const outcome = await store.upsert(write([cookie]));
-      if (outcome.kind === 'written') ucids.push(outcome.profile.ucid);
-    }
-    await store.close();
-    const database = openDatabase(file);
-    database.exec("UPDATE outbox SET body = json_extract(body, '$[0]'); PRAGMA user_version = 2");
-    database.close();
-    const told: ProfileChange[] = [];
-    store = await open(false, async (changes) => void told.push(...changes));
-    await store.upsert(write(['c']));
-    await expect.poll(() => told.length, SOON).toBe(3);
-    expect(told.slice(0, 2).map(({ ucid }) => ucid)).toEqual(ucids);
-    await expect.poll(() => query('SELECT * FROM outbox'), SOON).toEqual([]);
-  });
-
   it('of a release without origins of values is opened: profiles merged then cannot be split off', async () => {
     const ucids = await ucidsOf(['a'], ['b'], ['a', 'b'], ['c']);
     await store.close();

@@ -34,11 +34,10 @@ const TABLES = `
   PRAGMA user_version = 3;
 `;
 
-/** The version is raised whenever the tables change. In version 2 a row of the outbox was a single change. */
+/** The version is raised whenever the tables change. */
 export const SCHEMA: Schema = {
   version: 3,
   tables: TABLES,
-  upgrades: { 2: `UPDATE outbox SET body = '[' || body || ']'; PRAGMA user_version = 3;` },
   advice: 'run the program that made it',
 };
 
