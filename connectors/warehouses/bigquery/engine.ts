@@ -141,7 +141,16 @@ export class BigqueryWarehouse implements Warehouse {
   alter(changes: readonly TableChange[], signal: AbortSignal): Promise<readonly HeldColumn[]> {
     return this.#told(async () => {
       await this.#prepare(signal);
-      return (await inTurns(changes, (change) => this.#alterTable(change, signal))).flat();
+      const altered = await inTurns(changes, (change) => this.#alterInPlace(change, signal));
+      const held = altered.flatMap((one) => one.held);
+      // One after the other, as each keeps the others away.
+      for (const { table, anew } of altered)
+        held.push(
+          ...(await this.#tryEach(table, [...anew.keys()], (some) =>
+            this.#rebuild(table, only(anew, some), signal),
+          )),
+        );
+      return held;
     });
   }
 
@@ -298,24 +307,24 @@ export class BigqueryWarehouse implements Warehouse {
     return names;
   }
 
-  async #alterTable(change: TableChange, signal: AbortSignal): Promise<readonly HeldColumn[]> {
+  /** Does what needs no column to be written anew; `anew` are the columns that do. */
+  async #alterInPlace(
+    change: TableChange,
+    signal: AbortSignal,
+  ): Promise<{ table: string; held: readonly HeldColumn[]; anew: TableChange['widen'] }> {
     const { table, add } = change;
     const before = await this.#describe(table, signal);
-    if (before === undefined && (await this.#createTable(table, add, signal))) return [];
+    if (before === undefined && (await this.#createTable(table, add, signal)))
+      return { table, held: [], anew: new Map() };
     const described = before ?? (await this.#describe(table, signal)) ?? new Map();
     const of = this.#of(table);
     const { missing, narrow } = neededChanges(change, described);
     const there = new Map([...narrow].filter(([, { from, to }]) => isInPlace(from, to)));
     const anew = new Map([...narrow].filter(([column]) => !there.has(column)));
-    const held: HeldColumn[] = [];
-    const alone = async (columns: readonly string[], run: (some: ReadonlySet<string>) => Promise<void>) => {
-      held.push(...(await this.#tryEach(table, columns, run)));
-    };
-    await alone([...missing.keys(), ...there.keys()], async (some) => {
+    const held = await this.#tryEach(table, [...missing.keys(), ...there.keys()], async (some) => {
       await this.#query(inPlace(of, only(missing, some), only(there, some)).join(';\n'), {}, signal);
     });
-    await alone([...anew.keys()], (some) => this.#rebuild(of, only(anew, some), signal));
-    return held;
+    return { table, held, anew };
   }
 
   /** Changes columns at once, and where BigQuery refuses that, each one alone. */
@@ -338,9 +347,13 @@ export class BigqueryWarehouse implements Warehouse {
     }
   }
 
-  async #rebuild(of: string, columns: TableChange['widen'], signal: AbortSignal): Promise<void> {
-    const script = rebuild(of, this.#lock, columns).join(';\n');
+  async #rebuild(table: string, columns: TableChange['widen'], signal: AbortSignal): Promise<void> {
     await this.#inTurn(signal, async () => {
+      // Another loader may have widened them while this one waited.
+      const described = (await this.#describe(table, signal)) ?? new Map();
+      const { narrow } = neededChanges({ table, add: new Map(), widen: columns }, described);
+      if (narrow.size === 0) return;
+      const script = rebuild(this.#of(table), this.#lock, narrow).join(';\n');
       const job = `tributary_rebuild_${idPart()}`;
       try {
         await this.#query(script, { job }, signal, job);

@@ -8,12 +8,17 @@ import { warehouseConformance } from '../suite/warehouse.conformance.ts';
 import { type ApiRequest, refusal } from './api.ts';
 import { bigqueryHarness } from './harness.ts';
 
+const isLong = process.env.TRIBUTARY_TEST_LONG !== undefined;
 const server = await postgresServer();
 
 describe.skipIf(server === undefined)('on an API over PostgreSQL', () => {
   const create = () => (server === undefined ? noEngine('postgres') : bigqueryHarness(server));
   afterAll(() => server?.stop());
-  warehouseConformance('warehouse-bigquery', create);
+  warehouseConformance(
+    'warehouse-bigquery',
+    create,
+    isLong ? { loaders: 8, tables: 50, batches: 4 } : undefined,
+  );
 
   describe('an API of BigQuery', () => {
     let harness: Awaited<ReturnType<typeof bigqueryHarness>>;
