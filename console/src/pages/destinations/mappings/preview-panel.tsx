@@ -163,7 +163,7 @@ export function PreviewPanel(props: Props) {
         {isStarted && !isInvalid && preview.error === null && preview.data !== undefined && (
           <Results previewed={preview.data} share={share} />
         )}
-        {isStarted && stored !== undefined && event !== undefined && !isInvalid && (
+        {stored !== undefined && event !== undefined && !isInvalid && (
           <Sending workspaceId={workspaceId} stored={stored} event={event} />
         )}
       </Stack>
