@@ -321,7 +321,9 @@ function completePath(path: string, item: Path, paths: Readonly<Record<string, P
     METHODS.flatMap((method) => {
       const operation = item[method];
       if (operation === undefined) return [];
-      const takesVersion = method === 'post' ? replacesAbove : isVersioned && method !== 'get';
+      // A hook changes the resource above it.
+      const takesVersion =
+        method === 'post' ? replacesAbove || path.endsWith('/hook') : isVersioned && method !== 'get';
       const showsVersion =
         method === 'post' ? makesVersioned || replacesAbove : isVersioned && method !== 'delete';
       return [[method, completeOperation({ path, method, operation, takesVersion, showsVersion })]];

@@ -16,12 +16,19 @@ const INTERACTION_MS = 100;
 const KEY = 'key-0123456789abcdef';
 
 /** What no input of the form shows. */
+const NAME = { '@path': '$.event' };
 const RAW = {
   messageId: { '@path': '$.messageId', _metadata: { label: 'Id', type: 'string' } },
-  event: { '@case': { operator: 'upper', value: { '@path': '$.event' } } },
+  event: { '@liquid': '{{ event | upcase }}' },
   properties: {
     total: { '@path': '$.properties.total' },
     list: [1, { '@path': '$.a' }],
+    // biome-ignore lint/suspicious/noThenProperty: a member of a directive of Segment's mapping kit
+    first: { '@if': { exists: NAME, then: NAME, else: { '@case': { value: NAME, operator: 'upper' } } } },
+    lines: { '@arrayPath': ['$.properties.products', { price: { '@path': '$.price' }, n: 1.5 }] },
+    // biome-ignore lint/suspicious/noThenProperty: a member of a directive of Segment's mapping kit
+    unlike: { '@if': { then: NAME, blank: NAME } },
+    merged: { '@merge': { direction: 'left', objects: [NAME] } },
     none: null,
     'a.b': '',
   },
@@ -164,7 +171,15 @@ describe.skipIf(chromiumPath === undefined)('the form of mappings', () => {
     await page.getByRole('textbox', { name: 'Name of the mapping' }).fill('Renamed');
     await page.getByRole('textbox', { name: 'JSON of Event Name' }).waitFor();
     await page.getByRole('combobox', { name: 'Event field of total' }).waitFor();
+    await page.getByRole('combobox', { name: 'How first, choice 2 is made' }).waitFor();
+    await page.getByRole('textbox', { name: 'JSON of unlike' }).waitFor();
     await expectAccessible(page);
+    // Through each input. Escape lets an editor go.
+    const last = page.getByRole('button', { name: 'Add a mapping' });
+    while (!(await last.evaluate((button) => button === document.activeElement))) {
+      await page.keyboard.press('Escape');
+      await page.keyboard.press('Tab');
+    }
     await takePictures(page, 'mapping-raw');
     await save(page);
     expect(await read(id)).toEqual(before.map((one) => ({ ...one, name: 'Renamed' })));
@@ -183,6 +198,89 @@ describe.skipIf(chromiumPath === undefined)('the form of mappings', () => {
     );
     await save(page);
     expect((await read(id))[0]?.mapping).toEqual({ ...RAW, event: { '@template': 'x {{event}}' } });
+  });
+
+  it('makes values by forms, beside what they are for the event', async () => {
+    const { id } = await make('Forms');
+    const { page } = await open(id);
+    const mappings = page.getByRole('region', { name: 'Mappings' });
+    const how = (name: string) => page.getByRole('combobox', { name: `How ${name} is made` });
+    // The newest event that the mapping takes.
+    await mappings.getByRole('button', { name: /^Identify User/ }).click();
+    await mappings.getByText('This event: "ada@example.com"').first().waitFor();
+    await mappings.getByRole('button', { name: /^Track Event/ }).click();
+    await mappings.getByText('This event: "Order Placed"').waitFor();
+    const path = page.getByRole('combobox', { name: 'Event field of Event Name' });
+    await path.fill('size');
+    await page.getByRole('option', { name: '$.properties.cart.size 2' }).click();
+    await mappings.getByText('This event: 2').waitFor();
+
+    await how('Event Name').selectOption('First of several');
+    await page
+      .getByRole('combobox', { name: 'Event field of Event Name, choice 1' })
+      .fill('$.properties.title');
+    await mappings.getByText('must name a field').waitFor();
+    await how('Event Name, choice 2').selectOption('Template');
+    await page
+      .getByRole('textbox', { name: 'Template of Event Name, choice 2' })
+      .fill('Of {{properties.total}}');
+    await page.getByRole('button', { name: 'Add a choice' }).click();
+    await page.getByRole('button', { name: 'Remove choice 3 of Event Name' }).click();
+    await mappings.getByText('This event: "Of 12"').waitFor();
+    await expectAccessible(page);
+    await takePictures(page, 'mapping-first');
+
+    await how('Event Name, choice 2').selectOption('Condition');
+    await how('Event Name, choice 2, condition').selectOption('Event field');
+    await page
+      .getByRole('combobox', { name: 'Event field of Event Name, choice 2, condition' })
+      .fill('$.properties.total');
+    await page.getByRole('textbox', { name: 'Value of Event Name, choice 2, then' }).fill('Paid');
+    await how('Event Name, choice 2, otherwise').selectOption('Value');
+    await page.getByRole('textbox', { name: 'Value of Event Name, choice 2, otherwise' }).fill('Free');
+    await mappings.getByText('This event: "Paid"').waitFor();
+    await how('Message ID').selectOption('Converted');
+    await page.getByRole('combobox', { name: 'Conversion of Message ID' }).selectOption('text replaced');
+    await page.getByRole('textbox', { name: 'Text to replace of Message ID' }).fill('-');
+    await page.getByRole('textbox', { name: 'Replacement of Message ID' }).fill('much too long a text');
+    await expectAccessible(page);
+    await takePictures(page, 'mapping-condition');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await mappings.getByText('must be a text of 0 to 10 characters').waitFor();
+    await page.getByRole('textbox', { name: 'Replacement of Message ID' }).fill('');
+    await save(page);
+    const title = { '@path': '$.properties.title' };
+    expect((await read(id)).find(({ name }) => name === 'Track Event')?.mapping).toMatchObject({
+      event: {
+        '@if': {
+          exists: title,
+          // biome-ignore lint/suspicious/noThenProperty: a member of a directive of Segment's mapping kit
+          then: title,
+          // biome-ignore lint/suspicious/noThenProperty: a member of a directive of Segment's mapping kit
+          else: { '@if': { exists: { '@path': '$.properties.total' }, then: 'Paid', else: 'Free' } },
+        },
+      },
+      messageId: { '@replace': { pattern: '-', replacement: '', value: { '@path': '$.messageId' } } },
+    });
+  });
+
+  it('switches batches, and bounds them', async () => {
+    const { id } = await make('Batches');
+    const { page } = await open(id);
+    await page.getByRole('button', { name: /^Track Event/ }).click();
+    const batches = page.getByRole('switch', { name: 'Send in batches' });
+    expect(await batches.isChecked()).toBe(true);
+    await batches.uncheck({ force: true });
+    await save(page);
+    const track = async () => (await read(id)).find(({ name }) => name === 'Track Event');
+    expect(await track()).toMatchObject({ batch: false });
+    await batches.check({ force: true });
+    await page.getByRole('combobox', { name: /^How .*Batch Size.* is made$/i }).selectOption('Value');
+    await page.getByRole('textbox', { name: /^Value of .*Batch Size/i }).fill('20');
+    await expectAccessible(page);
+    await takePictures(page, 'mapping-batches');
+    await save(page);
+    expect(await track()).toMatchObject({ batch: true, mapping: { batch_size: 20 } });
   });
 
   it('shows the faults that the API finds at their fields', async () => {

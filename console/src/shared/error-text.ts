@@ -7,6 +7,8 @@ const REASONS: Readonly<Record<string, string>> = {
   test_failed: 'Its test fails, so the rules that use it could not run it. Nothing was saved. Used by',
   missing: 'It names something that is gone, archived or a draft:',
   last_owner: 'An organization needs an owner. Make somebody else an owner first.',
+  hook_unfinished:
+    'How an earlier run ended is unknown. Look whether the service has done it, then run it again.',
   version: 'It was changed at the same time. Load it again.',
   not_merged: 'It is a profile of its own already.',
   unknown_origin: 'Nothing of the profile is known to have come from it.',

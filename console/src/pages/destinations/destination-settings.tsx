@@ -99,13 +99,7 @@ function Form({ workspaceId, stored, type }: Props) {
           sendLink={sendLink}
         />
       </Stack>
-      <Mappings
-        workspaceId={workspaceId}
-        state={state}
-        root={root}
-        type={type}
-        destinationId={stored.value.id}
-      />
+      <Mappings workspaceId={workspaceId} state={state} root={root} type={type} stored={stored} />
     </ApiFormFrame>
   );
 }

@@ -9,29 +9,45 @@ const NAMES: Readonly<Record<string, string>> = {
   previous_id: 'previousId',
   received_at: 'receivedAt',
 };
-/** Fields that mappings do not see. */
+/** Fields that mappings do not see, of an event and of its context. */
 const HIDDEN = new Set(['environment', 'workspace_id', 'source_id']);
+const HIDDEN_IN_CONTEXT = new Set(['tributary', 'segment']);
 
 const MAX_DEPTH = 6;
 const MAX_PATHS = 500;
 
-/** The paths of the values in some events, as mappings name them. */
-export function pathsIn(events: readonly Readonly<Record<string, unknown>>[]): readonly string[] {
-  const paths = new Set<string>();
+/** Values by their paths, as mappings name them. */
+export type Values = ReadonlyMap<string, unknown>;
+
+/** The values in an event. */
+export function valuesIn(event: Readonly<Record<string, unknown>>): Values {
+  const seen = Object.entries(event).flatMap(([name, value]): [string, unknown][] => {
+    if (HIDDEN.has(name)) return [];
+    return [[NAMES[name] ?? name, name === 'context' && isObject(value) ? withoutHidden(value) : value]];
+  });
+  return valuesBelow(Object.fromEntries(seen));
+}
+
+function withoutHidden(context: Readonly<Record<string, unknown>>) {
+  return Object.fromEntries(Object.entries(context).filter(([name]) => !HIDDEN_IN_CONTEXT.has(name)));
+}
+
+/** The values in an item of a list; none where it is no object. */
+export function valuesBelow(item: unknown): Values {
+  const values = new Map<string, unknown>();
   const visit = (value: unknown, path: string, depth: number) => {
-    if (paths.size >= MAX_PATHS || depth > MAX_DEPTH) return;
-    paths.add(path);
-    if (!isObject(value)) return;
+    if (depth > 0) values.set(path, value);
+    if (!isObject(value) || depth === MAX_DEPTH) return;
     // A name with a dot has no path.
     for (const [name, member] of Object.entries(value))
-      if (!/[.[\]]/.test(name)) visit(member, `${path}.${name}`, depth + 1);
+      if (!/[.[\]]/.test(name) && values.size < MAX_PATHS) visit(member, `${path}.${name}`, depth + 1);
   };
-  for (const event of events)
-    for (const [name, value] of Object.entries(event))
-      if (!HIDDEN.has(name) && name !== 'context') visit(value, `$.${NAMES[name] ?? name}`, 1);
-  for (const { context } of events)
-    if (isObject(context))
-      for (const [name, value] of Object.entries(context))
-        if (name !== 'tributary' && name !== 'segment') visit(value, `$.context.${name}`, 2);
-  return [...paths].sort();
+  visit(item, '$', 0);
+  return values;
+}
+
+/** The paths of the values in some events. */
+export function pathsIn(events: readonly Readonly<Record<string, unknown>>[]): readonly string[] {
+  const paths = new Set(events.flatMap((event) => [...valuesIn(event).keys()]));
+  return [...paths].slice(0, MAX_PATHS).sort();
 }

@@ -1,15 +1,15 @@
 import { Box, Grid, Stack, Text, Title } from '@mantine/core';
 import { useDebouncedValue } from '@mantine/hooks';
-import { keepPreviousData, useQuery } from '@tanstack/react-query';
-import { useEffect, useMemo, useState } from 'react';
+import { keepPreviousData, useIsMutating, useQuery } from '@tanstack/react-query';
+import { useDeferredValue, useEffect, useMemo, useState } from 'react';
 import { ApiError } from '../../../api/errors.ts';
 import { eventFieldsOf } from '../../../shared/event-fields.ts';
 import { recentEventsQuery } from '../../events/event-calls.ts';
 import type { DestinationTypeDetails } from '../queries.ts';
 import type { JsonObject } from '../settings/fields.ts';
-import { pathsIn } from './event-paths.ts';
-import { fieldChoices, previewDraft } from './preview-calls.ts';
-import { type ChosenEvent, chosenBody, chosenFields, PreviewPanel } from './preview-panel.tsx';
+import { pathsIn, valuesIn } from './event-paths.ts';
+import { fieldChoices, HOOK_RUN, previewDraft, type StoredDestination } from './preview-calls.ts';
+import { type ChosenEvent, chosenBody, chosenJson, PreviewPanel } from './preview-panel.tsx';
 import {
   type Action,
   faultsOfApi,
@@ -19,6 +19,7 @@ import {
   subscriptionOf,
 } from './subscription-draft.ts';
 import { SubscriptionList } from './subscription-list.tsx';
+import { meets } from './trigger.ts';
 
 const DEBOUNCE_MS = 600;
 const RECENT_EVENTS = 1_000;
@@ -33,13 +34,15 @@ interface Props {
   /** Why the API refused to save them. */
   readonly error: Error | null;
   readonly disabled: boolean;
-  /** The stored destination, to which an event can be sent; absent before it is created. */
-  readonly stored?: { readonly id: string; readonly isChanged: boolean };
+  /** Absent before it is created. */
+  readonly stored?: StoredDestination;
 }
 
 /** The subscriptions of a destination, called its mappings, and beside them what an event becomes by them. */
 export function MappingsSection(props: Props) {
-  const { workspaceId, type, drafts, onChange, settings, error, disabled, stored } = props;
+  const { workspaceId, type, drafts, onChange, settings, error, stored } = props;
+  // A run of a hook changes what is saved.
+  const disabled = useIsMutating({ mutationKey: HOOK_RUN }) > 0 || props.disabled;
   const [opened, setOpened] = useState<string | null>(null);
   const recent = useQuery(recentEventsQuery(workspaceId, {}));
   const events = useMemo(() => recent.data?.events ?? [], [recent.data]);
@@ -47,6 +50,19 @@ export function MappingsSection(props: Props) {
   const eventNames = useMemo(() => namesIn(events), [events]);
   const [chosen, setChosen] = useState<ChosenEvent>();
   const [isStarted, setIsStarted] = useState(false);
+
+  const open = (key: string | null) => {
+    setOpened(key);
+    if (key !== null) setIsStarted(true);
+  };
+  // What was saved is read with other keys.
+  const [seen, setSeen] = useState(drafts);
+  if (seen !== drafts) {
+    setSeen(drafts);
+    const at = seen.findIndex(({ key }) => key === opened);
+    const key = drafts[at]?.key;
+    if (key !== undefined && key !== opened && isSame(seen, drafts)) setOpened(key);
+  }
 
   // The faults of a refused save belong to what was sent.
   const [refused, setRefused] = useState({ error, drafts });
@@ -58,7 +74,9 @@ export function MappingsSection(props: Props) {
     if (firstFaulty !== undefined) setOpened(firstFaulty);
   }, [error]);
 
-  const event = chosen ?? (events[0] === undefined ? undefined : { recorded: events[0] });
+  const trigger = drafts.find(({ key }) => key === opened)?.trigger;
+  const event = useMemo(() => chosen ?? newestFor(trigger, events), [chosen, trigger, events]);
+  const values = useDeferredValue(useMemo(() => valuesIn(chosenJson(event)), [event]));
   const settingsText = JSON.stringify(settings);
   const form = useMemo(() => ({ drafts, settings: settingsText }), [drafts, settingsText]);
   const [asked] = useDebouncedValue(form, DEBOUNCE_MS);
@@ -79,7 +97,7 @@ export function MappingsSection(props: Props) {
     queryFn: async ({ signal }) => ({
       previews: await previewDraft(workspaceId, type.type, body ?? { settings: {} }, signal),
       drafts: shown,
-      event: chosenFields(event),
+      event: eventFieldsOf(chosenJson(event)),
     }),
     enabled: canAsk,
     placeholderData: keepPreviousData,
@@ -98,6 +116,8 @@ export function MappingsSection(props: Props) {
     staleTime: 60_000,
     retry: false,
   });
+  const ofOpened = preview.data?.drafts.findIndex(({ key }) => key === opened) ?? -1;
+  const payload = preview.data?.previews[ofOpened]?.payload;
   // What is typed is asked with once it is saved: the form does not have the stored secrets.
   const vendor = stored === undefined ? { type: type.type, settings } : { destinationId: stored.id };
   return (
@@ -125,13 +145,17 @@ export function MappingsSection(props: Props) {
               ),
             ]}
             opened={opened}
-            onOpen={setOpened}
+            onOpen={open}
             help={{
+              workspaceId,
               paths,
+              values,
               eventNames,
               disabled,
               ask: (action, query, signal) => fieldChoices(workspaceId, vendor, { action, ...query }, signal),
               askOf: [workspaceId, vendor],
+              made: payload === null || payload === undefined ? undefined : { value: payload },
+              stored,
             }}
           />
         </Grid.Col>
@@ -158,6 +182,20 @@ export function MappingsSection(props: Props) {
       </Grid>
     </Stack>
   );
+}
+
+/** The newest event that a trigger takes, else the newest. */
+function newestFor(
+  trigger: string | undefined,
+  events: readonly Readonly<Record<string, unknown>>[],
+): ChosenEvent | undefined {
+  const taken = events.find((one) => trigger !== undefined && meets(trigger, eventFieldsOf(one)));
+  const recorded = taken ?? events[0];
+  return recorded && { recorded };
+}
+
+function isSame(before: readonly SubscriptionDraft[], after: readonly SubscriptionDraft[]): boolean {
+  return JSON.stringify(before.map(subscriptionOf)) === JSON.stringify(after.map(subscriptionOf));
 }
 
 function faultsIn(error: Error | null, sent: readonly SubscriptionDraft[]) {

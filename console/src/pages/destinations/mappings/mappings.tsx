@@ -1,8 +1,9 @@
 import { Alert, Button, Skeleton, Text } from '@mantine/core';
 import { lazy, Suspense } from 'react';
+import type { Versioned } from '../../../api/client.ts';
 import type { ApiForm } from '../../../shared/forms/use-api-form.ts';
 import { type DestinationValues, previewSettingsOf } from '../destination-values.ts';
-import type { DestinationTypeDetails } from '../queries.ts';
+import type { Destination, DestinationTypeDetails } from '../queries.ts';
 import type { Field, JsonObject } from '../settings/fields.ts';
 import { withSubscriptions } from './earlier-form.ts';
 
@@ -16,11 +17,11 @@ interface Props {
   readonly root: Field;
   readonly type: DestinationTypeDetails;
   /** Absent for one that is created. */
-  readonly destinationId?: string;
+  readonly stored?: Versioned<Destination>;
 }
 
 /** The mappings in the form of a destination; none where its type has no actions. */
-export function Mappings({ workspaceId, state, root, type, destinationId }: Props) {
+export function Mappings({ workspaceId, state, root, type, stored }: Props) {
   const { form, error, isSending } = state;
   const values = form.getValues();
   if (type.actions.length === 0) return null;
@@ -52,9 +53,9 @@ export function Mappings({ workspaceId, state, root, type, destinationId }: Prop
         settings={previewSettingsOf(root, values)}
         error={error}
         disabled={isSending}
-        {...(destinationId === undefined
-          ? {}
-          : { stored: { id: destinationId, isChanged: state.isDirty() } })}
+        {...(stored && {
+          stored: { id: stored.value.id, etag: stored.etag, isChanged: state.isDirty() },
+        })}
       />
     </Suspense>
   );

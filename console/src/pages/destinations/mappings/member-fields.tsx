@@ -1,9 +1,9 @@
 import { Button, Group, Stack, Text, TextInput } from '@mantine/core';
 import { memo, useRef, useState } from 'react';
 import { plural } from '../../../shared/quantities.ts';
-import { type ActionField, applies, isRequired, pointerOf } from './subscription-draft.ts';
-import { NONE, type ObjectDraft } from './value-draft.ts';
-import { type MappingAccess, ValueInput } from './value-input.tsx';
+import { type ActionField, applies, isRequired } from './subscription-draft.ts';
+import { isObject, NO_PATH, NONE, type ObjectDraft, partsOf, pointerOf } from './value-draft.ts';
+import { type Made, type MappingAccess, ValueInput } from './value-input.tsx';
 
 interface Props {
   /** The field whose members they are. */
@@ -13,7 +13,13 @@ interface Props {
   /** JSON pointer below the mapping. */
   readonly path: string;
   readonly access: MappingAccess;
+  /** What the object is for the event of the preview. */
+  readonly made?: Made | undefined;
+  /** Members that are shown elsewhere. */
+  readonly elsewhere?: readonly string[];
 }
+
+const NOWHERE: readonly string[] = [];
 
 /**
  * A field is rendered again when something of it changes: an action may have fifty of them. The choices of a dynamic one depend
@@ -22,40 +28,47 @@ interface Props {
 const Row = memo(ValueInput, (before, after) => {
   const { field, draft, path, access } = after;
   return (
-    draft.mode !== 'object' &&
+    partsOf(draft).length === 0 &&
     field.dynamic !== true &&
     before.field === field &&
     before.draft === draft &&
     before.path === path &&
     before.access.paths === access.paths &&
+    before.access.values === access.values &&
+    before.made?.value === after.made?.value &&
+    (before.made === undefined) === (after.made === undefined) &&
     before.access.disabled === access.disabled &&
-    before.access.errorOf(path, true) === access.errorOf(path, true) &&
+    before.access.errorOf(path) === access.errorOf(path) &&
     isRequired(field, before.access.mapping) === isRequired(field, access.mapping)
   );
 });
 
 /** The members of an object: those that are set or required, and on request the others that apply. */
-export function MemberFields({ field, draft, onChange, path, access }: Props) {
+export function MemberFields({ field, draft, onChange, path, access, made, elsewhere = NOWHERE }: Props) {
   // A row that is not rendered again keeps its function, which must change the draft as it is by then.
   const latest = useRef({ draft, onChange });
   latest.current = { draft, onChange };
-  const [isComplete, setIsComplete] = useState(false);
+  // A hook has few inputs, and they have no proposal.
+  const [isComplete, setIsComplete] = useState(access.isConstant);
   const [shownAtFirst] = useState(() => new Set(Object.keys(draft.members)));
   const { fields: known = [] } = field;
   const others = Object.keys(draft.members).filter((key) => !known.some((one) => one.field === key));
+  const hasError = (one: ActionField) => access.errorOf(path + pointerOf(one.field)) !== undefined;
   const fields = [
     ...known.filter(
       (one) =>
-        draft.members[one.field] !== undefined || (one.hidden !== true && applies(one, access.mapping)),
+        draft.members[one.field] !== undefined ||
+        (one.hidden !== true && applies(one, access.mapping)) ||
+        hasError(one),
     ),
     ...others.map((key): ActionField => ({ field: key, label: key, type: 'string' })),
-  ];
+  ].filter((one) => !elsewhere.includes(one.field));
   const isShown = (one: ActionField) =>
     isComplete ||
     shownAtFirst.has(one.field) ||
     draft.members[one.field] !== undefined ||
     isRequired(one, access.mapping) ||
-    access.errorOf(path + pointerOf(one.field), true) !== undefined;
+    hasError(one);
   const left = fields.filter((one) => !isShown(one)).length;
   return (
     <Stack gap="md">
@@ -70,6 +83,7 @@ export function MemberFields({ field, draft, onChange, path, access }: Props) {
           }}
           path={path + pointerOf(one.field)}
           access={access}
+          made={made && { value: isObject(made.value) ? made.value[one.field] : undefined }}
         />
       ))}
       {left > 0 && (
@@ -88,9 +102,7 @@ export function MemberFields({ field, draft, onChange, path, access }: Props) {
         <NewMember
           label={field.label}
           taken={fields.map((one) => one.field)}
-          onAdd={(name) =>
-            onChange({ mode: 'object', members: { ...draft.members, [name]: { mode: 'path', text: '' } } })
-          }
+          onAdd={(name) => onChange({ mode: 'object', members: { ...draft.members, [name]: NO_PATH } })}
         />
       )}
     </Stack>

@@ -19,6 +19,14 @@ export function previewDraft(
   );
 }
 
+/** The destination as it is saved. */
+export interface StoredDestination {
+  readonly id: string;
+  readonly etag: string;
+  /** Whether the form has input that is not saved. */
+  readonly isChanged: boolean;
+}
+
 /** Sends an event to a stored destination. */
 export function sendEvent(
   workspaceId: string,
@@ -56,6 +64,24 @@ export function fieldChoices(
       params: { path: { ...path, type: of.type }, header },
       body: { ...body, settings: of.settings },
       signal,
+    }),
+  );
+}
+
+/** While one runs, the form must stay as it is saved: the run changes the mapping. */
+export const HOOK_RUN = ['hook-run'];
+
+/** Runs a hook of a saved subscription at the vendor. */
+export function runHook(
+  workspaceId: string,
+  { id, etag }: StoredDestination,
+  body: Schemas['HookBody'],
+): Promise<Schemas['HookResult']> {
+  const { path, header } = destinationPath(workspaceId, id);
+  return dataOf(
+    api.POST('/api/v1/workspaces/{workspaceId}/destinations/{destinationId}/hook', {
+      params: { path, header: { ...header, 'If-Match': etag } },
+      body,
     }),
   );
 }

@@ -28,7 +28,7 @@ import { JsonView } from '../../../shared/json-view.tsx';
 import { numberText, plural, shareText } from '../../../shared/quantities.ts';
 import { type Status, StatusLabel } from '../../../shared/status-badge.tsx';
 import { ago } from '../../../shared/timestamp.tsx';
-import { sendEvent } from './preview-calls.ts';
+import { type StoredDestination, sendEvent } from './preview-calls.ts';
 import type { SubscriptionDraft } from './subscription-draft.ts';
 import { mismatchText } from './trigger.ts';
 
@@ -56,9 +56,9 @@ export function chosenBody(event: ChosenEvent) {
   return { message_id: messageId, ...(isEnvironment(environment) && { environment }) };
 }
 
-export function chosenFields(event: ChosenEvent | undefined): EventFields {
-  if (event === undefined) return eventFieldsOf({});
-  return eventFieldsOf('text' in event ? (parsed(event.text) ?? {}) : event.recorded);
+export function chosenJson(event: ChosenEvent | undefined): Readonly<Record<string, unknown>> {
+  if (event === undefined) return {};
+  return 'text' in event ? (parsed(event.text) ?? {}) : event.recorded;
 }
 
 function parsed(text: string): Record<string, unknown> | undefined {
@@ -88,7 +88,7 @@ interface Props {
   readonly share: ReadonlyMap<string, Preview['recent']> | undefined;
   readonly isStarted: boolean;
   readonly onStart: () => void;
-  readonly stored: { readonly id: string; readonly isChanged: boolean } | undefined;
+  readonly stored: StoredDestination | undefined;
 }
 
 /** What an event becomes by the mappings as they are in the form. */
@@ -149,7 +149,7 @@ export function PreviewPanel(props: Props) {
             onChange={(text) => onChoose({ text })}
           />
         )}
-        {!isStarted && (
+        {(!isStarted || event === undefined) && (
           <Group>
             <Button onClick={start}>Preview</Button>
           </Group>
@@ -163,7 +163,7 @@ export function PreviewPanel(props: Props) {
         {isStarted && !isInvalid && preview.error === null && preview.data !== undefined && (
           <Results previewed={preview.data} share={share} />
         )}
-        {isStarted && stored !== undefined && event !== undefined && !isInvalid && (
+        {stored !== undefined && event !== undefined && !isInvalid && (
           <Sending workspaceId={workspaceId} stored={stored} event={event} />
         )}
       </Stack>
@@ -244,18 +244,6 @@ function Results({ previewed: { previews, drafts, event }, share }: ResultsProps
                   // biome-ignore lint/suspicious/noArrayIndexKey: requests have no other identity
                   <Request key={index} request={request} of={preview.subscription} />
                 ))}
-                {preview.payload !== null && (
-                  <Stack gap={4}>
-                    <Text size="sm" fw={500}>
-                      Values of the fields
-                    </Text>
-                    <JsonView
-                      value={preview.payload}
-                      label={`Values of ${preview.subscription}`}
-                      maxHeight="16rem"
-                    />
-                  </Stack>
-                )}
               </Stack>
             </Accordion.Panel>
           </Accordion.Item>
@@ -319,7 +307,7 @@ function jsonIn(text: string): unknown {
 
 interface SendingProps {
   readonly workspaceId: string;
-  readonly stored: { readonly id: string; readonly isChanged: boolean };
+  readonly stored: StoredDestination;
   readonly event: ChosenEvent;
 }
 

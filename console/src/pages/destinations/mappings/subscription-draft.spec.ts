@@ -19,7 +19,8 @@ const STORED = [
     trigger: 'type = "track"',
     mapping: { x: 1 },
     enabled: true,
-    batch: { keys: ['k'] },
+    batch: false,
+    more: { keys: ['k'] },
   },
   { action: 'b', trigger: 'type = "page"', mapping: { o: { y: { '@path': '$.y' } } }, enabled: false },
 ];
@@ -78,6 +79,7 @@ it('finds the paths of events by the names that mappings see', () => {
     context: { page: { url: '/' }, tributary: { x: 1 } },
   };
   expect(pathsIn([event])).toEqual([
+    '$.context',
     '$.context.page',
     '$.context.page.url',
     '$.properties',

@@ -4,7 +4,6 @@ import {
   isObject,
   jsonOf,
   type ObjectDraft,
-  pointerOf,
   type ValueDraft,
   valueDraftOf,
   valueFaults,
@@ -14,8 +13,10 @@ import {
 export type ActionField = Omit<Schemas['ActionField'], 'fields'> & {
   readonly fields?: readonly ActionField[];
 };
-export type Action = Omit<Schemas['DestinationAction'], 'fields'> & {
-  readonly fields: readonly ActionField[];
+type WithFields<T> = Omit<T, 'fields'> & { readonly fields: readonly ActionField[] };
+export type Hook = WithFields<NonNullable<Schemas['DestinationAction']['hooks']>[number]>;
+export type Action = WithFields<Omit<Schemas['DestinationAction'], 'hooks'>> & {
+  readonly hooks?: readonly Hook[];
 };
 
 /** A subscription of the settings while it is edited. */
@@ -26,6 +27,8 @@ export interface SubscriptionDraft {
   readonly action: string;
   readonly trigger: string;
   readonly enabled: boolean;
+  /** Whether its events go in batches; absent: as `enable_batching` of the mapping says. */
+  readonly batch?: boolean;
   /** An object, or its JSON. */
   readonly mapping: ValueDraft;
   /** Members that the form does not show. */
@@ -39,13 +42,14 @@ export function subscriptionDraftsOf(stored: Json | undefined): readonly Subscri
 }
 
 export function subscriptionDraftOf(stored: JsonObject, key: string): SubscriptionDraft {
-  const { name, action, trigger, mapping, enabled, ...others } = stored;
+  const { name, action, trigger, mapping, enabled, batch, ...others } = stored;
   return {
     key,
     name: textOf(name),
     action: textOf(action),
     trigger: textOf(trigger),
     enabled: enabled !== false,
+    ...(typeof batch === 'boolean' ? { batch } : {}),
     mapping: valueDraftOf(mapping ?? {}),
     others,
   };
@@ -60,6 +64,7 @@ export function subscriptionOf({
   action,
   trigger,
   enabled,
+  batch,
   mapping,
   others,
 }: SubscriptionDraft): JsonObject {
@@ -69,8 +74,41 @@ export function subscriptionOf({
     trigger,
     mapping: jsonOf(mapping) ?? {},
     enabled,
+    ...(batch === undefined ? {} : { batch }),
     ...others,
   };
+}
+
+/** The switch of batches in a mapping, which `batch` of its subscription overrides. */
+const BATCH_SWITCH = 'enable_batching';
+/** The fields that bound batches. */
+const BATCH_BOUNDS = ['batch_size', 'batch_bytes', 'batch_keys'];
+
+export function isBatched({ batch, mapping }: SubscriptionDraft): boolean {
+  if (batch !== undefined) return batch;
+  const value = jsonOf(mapping);
+  return isObject(value) && value[BATCH_SWITCH] === true;
+}
+
+export function batchBoundsOf({ fields }: Action): readonly ActionField[] {
+  // An item of the list is a field that has one value in all of a batch.
+  const choices = fields.map(({ field }) => ({ value: field, label: field }));
+  return fields
+    .filter(({ field }) => BATCH_BOUNDS.includes(field))
+    .map((field) => (field.multiple === true ? { ...field, choices } : field));
+}
+
+/** The keys of a mapping that have inputs beside its fields. */
+export function ownKeysOf(action: Action | undefined): readonly string[] {
+  const { batch, hooks = [] } = action ?? {};
+  return [...(batch === true ? [BATCH_SWITCH, ...BATCH_BOUNDS] : []), ...hooks.map(({ hook }) => hook)];
+}
+
+/** The mapping as conditions see it: with the switch of batches as the subscription has it. */
+export function withBatchSwitch(draft: SubscriptionDraft, mapping: ObjectDraft): ObjectDraft {
+  const value = isBatched(draft);
+  if (!value && mapping.members[BATCH_SWITCH] === undefined) return mapping;
+  return { mode: 'object', members: { ...mapping.members, [BATCH_SWITCH]: { mode: 'literal', value } } };
 }
 
 export interface SubscriptionFault {
@@ -103,20 +141,30 @@ export function faultsOfApi(
 
 /** A new subscription of an action, with the mapping that its authors propose. */
 export function newSubscription({ action, title, trigger, fields }: Action, key: string): SubscriptionDraft {
-  const mapping = Object.fromEntries(
-    fields.flatMap(({ field, default: byDefault }): [string, Json][] =>
-      byDefault === undefined ? [] : [[field, byDefault as Json]],
-    ),
-  );
   return {
     key,
     name: title,
     action,
     trigger: trigger ?? 'type = "track"',
     enabled: true,
-    mapping: valueDraftOf(mapping),
+    mapping: valueDraftOf(defaultsOf(fields)),
     others: {},
   };
+}
+
+function defaultsOf(fields: readonly ActionField[]): JsonObject {
+  return Object.fromEntries(
+    fields.flatMap(({ field, default: byDefault }): [string, Json][] =>
+      byDefault === undefined ? [] : [[field, byDefault as Json]],
+    ),
+  );
+}
+
+/** The inputs of a hook to begin with: those of its last run, by what the mapping has of it. */
+export function hookInputsOf({ fields }: Hook, kept: Json | undefined): ObjectDraft {
+  const { inputs, pending } = isObject(kept) ? kept : {};
+  const draft = valueDraftOf(pending ?? inputs ?? defaultsOf(fields));
+  return draft.mode === 'object' ? draft : { mode: 'object', members: {} };
 }
 
 /** A key that none of them has. */
@@ -189,18 +237,17 @@ export function openFaults(
   });
 }
 
-/** The message for a place: its own faults, and with their paths those below it. */
+/** The message for a place: its own faults, and with their paths those below it, without those at places that show theirs. */
 export function faultText(
-  faults: readonly SubscriptionFault[],
+  faults: readonly Pick<SubscriptionFault, 'path' | 'message'>[],
   path: string,
-  withBelow = true,
+  elsewhere: readonly string[] = [],
 ): string | undefined {
+  const isIn = (place: string, at: string) => at === place || at.startsWith(`${place}/`);
   const texts = faults.flatMap((fault) => {
     if (fault.path === path) return [fault.message];
-    if (!withBelow || !fault.path.startsWith(`${path}/`)) return [];
+    if (!isIn(path, fault.path) || elsewhere.some((place) => isIn(place, fault.path))) return [];
     return [`${fault.path.slice(path.length + 1).replaceAll('/', '.')} ${fault.message}`];
   });
   return texts.length === 0 ? undefined : texts.join('; ');
 }
-
-export { pointerOf };

@@ -79,6 +79,7 @@ export function SubscriptionList({ actions, drafts, onChange, faults, opened, on
               <Accordion.Panel>
                 <SubscriptionEditor
                   draft={draft}
+                  index={index}
                   action={action}
                   onChange={replace}
                   faults={own}

@@ -54,6 +54,14 @@ export function triggerText(trigger: string): string {
   return names.length === 0 ? `${types.join(', ')} events` : names.map((name) => `“${name}”`).join(', ');
 }
 
+/** Whether an event meets a trigger; undefined where more than its type and name decides that. */
+export function meets(trigger: string, event: Pick<EventFields, 'type' | 'name'>): boolean | undefined {
+  const simple = simpleTriggerOf(trigger);
+  if (simple === undefined) return undefined;
+  const { types, names } = simple;
+  return types.some((type) => type === event.type) && (names.length === 0 || names.includes(event.name));
+}
+
 /** Why an event does not meet a trigger. */
 export function mismatchText(trigger: string, event: EventFields): string {
   const simple = simpleTriggerOf(trigger);

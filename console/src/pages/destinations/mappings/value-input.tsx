@@ -1,6 +1,7 @@
 import {
   Autocomplete,
   Flex,
+  Group,
   Input,
   NativeSelect,
   NumberInput,
@@ -16,12 +17,18 @@ import { CodeEditor } from '../../../shared/code-editor.tsx';
 import { MarkdownLine } from '../../../shared/markdown-text.tsx';
 import type { Json } from '../settings/fields.ts';
 import { type AskVendor, DynamicInput } from './dynamic-input.tsx';
+import type { Values } from './event-paths.ts';
 import { MemberFields } from './member-fields.tsx';
-import { type ActionField, isRequired, pointerOf } from './subscription-draft.ts';
+import { ConditionInput, ConvertedInput, FirstInput, ItemsInput } from './part-inputs.tsx';
+import { type ActionField, isRequired } from './subscription-draft.ts';
 import {
+  constantsIn,
   inMode,
+  type Literal,
   NONE,
   type ObjectDraft,
+  partsOf,
+  pointerOf,
   type ValueDraft,
   type ValueMode,
   valueDraftOf,
@@ -33,8 +40,12 @@ export interface MappingAccess {
   readonly mapping: ObjectDraft;
   /** Paths of recent events, to choose from. */
   readonly paths: readonly string[];
-  /** The faults at a JSON pointer below the mapping; with `withBelow` those of its members too. */
-  readonly errorOf: (path: string, withBelow: boolean) => string | undefined;
+  /** The values of the event of the preview. */
+  readonly values: Values;
+  /** Whether values are the same for each event. */
+  readonly isConstant: boolean;
+  /** The faults at a JSON pointer below the mapping and below it, without those at places that show their own. */
+  readonly errorOf: (path: string, elsewhere?: readonly string[]) => string | undefined;
   readonly disabled: boolean;
   /** Asks the vendor for the choices of its dynamic fields. */
   readonly ask: AskVendor;
@@ -42,13 +53,20 @@ export interface MappingAccess {
   readonly askOf: readonly unknown[];
 }
 
-interface Props {
+/** What a value is for the event of the preview; undefined where the event has none. */
+export interface Made {
+  readonly value: unknown;
+}
+
+export interface ValueProps<D extends ValueDraft = ValueDraft> {
   readonly field: ActionField;
-  readonly draft: ValueDraft;
+  readonly draft: D;
   readonly onChange: (draft: ValueDraft) => void;
   /** JSON pointer below the mapping. */
   readonly path: string;
   readonly access: MappingAccess;
+  /** Absent while it is not known. */
+  readonly made?: Made | undefined;
 }
 
 const MODES: Readonly<Record<ValueMode, string>> = {
@@ -56,44 +74,27 @@ const MODES: Readonly<Record<ValueMode, string>> = {
   literal: 'Value',
   path: 'Event field',
   template: 'Template',
+  first: 'First of several',
+  condition: 'Condition',
+  items: 'Items of a list',
   object: 'Members',
+  converted: 'Converted',
   json: 'JSON',
 };
 
 const PROPOSED = 'proposed';
 
 /** A field of a mapping: how its value is made, and of what. */
-export function ValueInput({ field, draft, onChange, path, access }: Props) {
-  const { label, default: proposed } = field;
-  const error = access.errorOf(path, draft.mode !== 'object');
-  const proposal = proposed === undefined ? undefined : valueDraftOf(proposed as Json);
-  const choose = (mode: string) => {
-    if (mode === PROPOSED) return onChange(proposal ?? NONE);
-    const next = inMode(draft, mode as ValueMode);
-    onChange(next.mode === 'literal' ? { mode: 'literal', value: literalFor(field, next.value) } : next);
-  };
+export function ValueInput(props: ValueProps) {
+  const { field, access } = props;
   return (
     <Input.Wrapper
       labelElement="div"
-      label={label}
+      label={field.label}
       description={<FieldDescription field={field} />}
       withAsterisk={isRequired(field, access.mapping)}
-      error={draft.mode === 'none' || draft.mode === 'json' || draft.mode === 'object' ? error : undefined}
     >
-      <Flex direction={{ base: 'column', xs: 'row' }} gap="xs" mt={4} align="flex-start">
-        <NativeSelect
-          aria-label={`How ${label} is made`}
-          w={{ base: '100%', xs: 130 }}
-          disabled={access.disabled}
-          data={[
-            ...modesOf(field, draft).map((mode) => ({ value: mode, label: MODES[mode] })),
-            ...(proposal === undefined ? [] : [{ value: PROPOSED, label: 'As proposed' }]),
-          ]}
-          value={draft.mode}
-          onChange={({ currentTarget }) => choose(currentTarget.value)}
-        />
-        <Content field={field} draft={draft} onChange={onChange} path={path} access={access} error={error} />
-      </Flex>
+      <ValueControl {...props} />
     </Input.Wrapper>
   );
 }
@@ -119,30 +120,93 @@ function FieldDescription({
   );
 }
 
+interface ControlProps extends ValueProps {
+  /** It is one of the values that another is made of, which cannot be left out. */
+  readonly isPart?: boolean;
+}
+
+/** The way to make a value, and the input for it. */
+export function ValueControl({ isPart = false, ...props }: ControlProps) {
+  const { field, draft, onChange, path, access, made } = props;
+  const { label, default: proposed } = field;
+  const parts = partsOf(draft).map(([below]) => path + below);
+  const members =
+    draft.mode === 'object' ? (field.fields ?? []).map((one) => path + pointerOf(one.field)) : [];
+  const error = access.errorOf(path, [...parts, ...members]);
+  const proposal = proposed === undefined || isPart ? undefined : valueDraftOf(proposed as Json);
+  const choose = (mode: string) => {
+    if (mode === PROPOSED) return onChange(proposal ?? NONE);
+    const next = inMode(draft, mode as ValueMode);
+    onChange(next.mode === 'literal' ? { mode: 'literal', value: literalFor(field, next.value) } : next);
+  };
+  const hasInput = ['literal', 'path', 'template'].includes(draft.mode);
+  return (
+    <Stack gap={4} mt={4}>
+      <Flex direction={{ base: 'column', xs: 'row' }} gap="xs" align="flex-start">
+        <NativeSelect
+          aria-label={`How ${label} is made`}
+          w={{ base: '100%', xs: 145 }}
+          disabled={access.disabled}
+          data={[
+            ...modesOf(field, draft, access.isConstant)
+              .filter((mode) => mode !== 'none' || !isPart)
+              .map((mode) => ({ value: mode, label: MODES[mode] })),
+            ...(proposal === undefined ? [] : [{ value: PROPOSED, label: 'As proposed' }]),
+          ]}
+          value={draft.mode}
+          onChange={({ currentTarget }) => choose(currentTarget.value)}
+        />
+        <Content {...props} error={hasInput ? error : undefined} />
+      </Flex>
+      {!hasInput && error !== undefined && <Input.Error>{error}</Input.Error>}
+      <MadeText draft={draft} made={made} values={access.values} />
+    </Stack>
+  );
+}
+
+/** Characters of a value that are shown. */
+const MAX_SHOWN = 200;
+
+export function shownValue(value: unknown): string {
+  return value === undefined ? 'nothing' : JSON.stringify(value).slice(0, MAX_SHOWN);
+}
+
+/** What the value is for the event of the preview, where the input does not say it. */
+function MadeText({ draft, made, values }: Pick<ValueProps, 'draft' | 'made'> & { readonly values: Values }) {
+  if (draft.mode === 'none' || draft.mode === 'literal' || draft.mode === 'object') return null;
+  const known =
+    made ?? (draft.mode === 'path' && values.has(draft.text) ? { value: values.get(draft.text) } : undefined);
+  return known === undefined ? null : (
+    <Text size="xs" c="dimmed" truncate>
+      {'This event: '}
+      <Text span inherit ff="monospace">
+        {shownValue(known.value)}
+      </Text>
+    </Text>
+  );
+}
+
 /** The ways to make a value of the field; the present one is always among them. */
-function modesOf({ type, multiple }: ActionField, draft: ValueDraft): readonly ValueMode[] {
+function modesOf(
+  { type, multiple = false }: ActionField,
+  draft: ValueDraft,
+  isConstant: boolean,
+): readonly ValueMode[] {
   const isObject = type === 'object';
   const fitting: Readonly<Record<ValueMode, boolean>> = {
     none: true,
     literal: !isObject,
-    path: true,
-    template: !isObject && multiple !== true,
-    object: isObject && multiple !== true,
+    path: !isConstant,
+    template: !isConstant && !isObject && !multiple,
+    first: !isConstant,
+    condition: !isConstant,
+    items: !isConstant && isObject && multiple,
+    object: isObject && !multiple,
+    converted: !isConstant,
     json: true,
   };
   return (Object.keys(fitting) as ValueMode[]).filter((mode) => fitting[mode] || mode === draft.mode);
 }
-
-/** The values of a mapping that are the same for each event, without the one at the path. */
-function literalsIn({ members }: ObjectDraft, path: string): Record<string, unknown> {
-  return Object.fromEntries(
-    Object.entries(members).flatMap(([key, draft]) =>
-      draft.mode === 'literal' && path !== pointerOf(key) ? [[key, draft.value] as const] : [],
-    ),
-  );
-}
-
-type Literal = Extract<ValueDraft, { mode: 'literal' }>['value'];
 
 /** A literal to begin with: of the type of the field where the value before has none. */
 function literalFor({ type, multiple }: ActionField, value: Literal): Literal {
@@ -151,28 +215,30 @@ function literalFor({ type, multiple }: ActionField, value: Literal): Literal {
   return value;
 }
 
-function Content({
-  field,
-  draft,
-  onChange,
-  path,
-  access,
-  error,
-}: Props & { readonly error: string | undefined }) {
+/** The name of a field for its vendor: `list`, `object.member` or `list.[0].member`. */
+function vendorNameOf(path: string): string {
+  const fields = path.replaceAll('/@arrayPath/1', '/[0]').replace(/\/@\w+\/\w+/g, '');
+  return fields.slice(1).replaceAll('/', '.');
+}
+
+function Content(props: ValueProps & { readonly error: string | undefined }) {
+  const { field, draft, onChange, path, access, made, error } = props;
   const { label } = field;
   const shared = { flex: 1, w: '100%', miw: 0, disabled: access.disabled, error };
+  const inside = (content: React.ReactNode) => (
+    <Paper withBorder p="sm" flex={1} w="100%" miw={0}>
+      {content}
+    </Paper>
+  );
   switch (draft.mode) {
     case 'none':
       return null;
     case 'path':
       return (
-        <Autocomplete
-          {...shared}
-          aria-label={`Event field of ${label}`}
-          placeholder="$.properties.total"
-          data={[...access.paths]}
-          limit={40}
-          value={draft.text}
+        <PathInput
+          shared={{ ...shared, 'aria-label': `Event field of ${label}` }}
+          access={access}
+          text={draft.text}
           onChange={(text) => onChange({ mode: 'path', text })}
         />
       );
@@ -187,11 +253,24 @@ function Content({
           onChange={({ currentTarget }) => onChange({ mode: 'template', text: currentTarget.value })}
         />
       );
+    case 'first':
+      return inside(<FirstInput {...props} draft={draft} />);
+    case 'condition':
+      return inside(<ConditionInput {...props} draft={draft} />);
+    case 'items':
+      return inside(<ItemsInput {...props} draft={draft} />);
+    case 'converted':
+      return inside(<ConvertedInput {...props} draft={draft} />);
     case 'object':
-      return (
-        <Paper withBorder p="sm" flex={1} w="100%" miw={0}>
-          <MemberFields field={field} draft={draft} onChange={onChange} path={path} access={access} />
-        </Paper>
+      return inside(
+        <MemberFields
+          field={field}
+          draft={draft}
+          onChange={onChange}
+          path={path}
+          access={access}
+          made={made}
+        />,
       );
     case 'json':
       return (
@@ -219,15 +298,54 @@ function Content({
   }
 }
 
+export interface SharedProps {
+  readonly 'aria-label': string;
+  readonly flex: number;
+  readonly w: string;
+  readonly miw: number;
+  readonly disabled: boolean;
+  readonly error: string | undefined;
+}
+
+interface PathProps {
+  readonly shared: SharedProps;
+  readonly access: Pick<MappingAccess, 'paths' | 'values'>;
+  readonly text: string;
+  readonly onChange: (text: string) => void;
+}
+
+/** A path: those of the event of the preview with their values, then those of other recent events. */
+export function PathInput({ shared, access: { paths, values }, text, onChange }: PathProps) {
+  return (
+    <Autocomplete
+      {...shared}
+      placeholder="$.properties.total"
+      data={[
+        { group: 'In this event', items: [...values.keys()] },
+        { group: 'In recent events', items: paths.filter((path) => !values.has(path)) },
+      ]}
+      limit={40}
+      maxDropdownHeight={320}
+      renderOption={({ option: { value } }) => (
+        <Group gap="xs" wrap="nowrap" justify="space-between" w="100%" miw={0}>
+          <Text size="sm" style={{ overflowWrap: 'anywhere' }}>
+            {value}
+          </Text>
+          {values.has(value) && (
+            <Text size="xs" c="dimmed" truncate maw="50%">
+              {shownValue(values.get(value))}
+            </Text>
+          )}
+        </Group>
+      )}
+      value={text}
+      onChange={onChange}
+    />
+  );
+}
+
 interface LiteralProps {
-  readonly shared: {
-    readonly 'aria-label': string;
-    readonly flex: number;
-    readonly w: string;
-    readonly miw: number;
-    readonly disabled: boolean;
-    readonly error: string | undefined;
-  };
+  readonly shared: SharedProps;
   readonly field: ActionField;
   readonly value: Literal;
   readonly onChange: (value: Literal) => void;
@@ -237,12 +355,12 @@ interface LiteralProps {
 function LiteralInput({ shared, field, value, onChange, dynamic }: LiteralProps) {
   const { type, choices = [] } = field;
   const { path, access } = dynamic;
-  if (field.dynamic === true && typeof value !== 'object')
+  if (field.dynamic === true)
     return (
       <DynamicInput
         shared={shared}
-        field={path.slice(1).replaceAll('/', '.')}
-        payload={literalsIn(access.mapping, path)}
+        field={vendorNameOf(path)}
+        payload={constantsIn(access.mapping, path)}
         value={value}
         onChange={onChange}
         ask={access.ask}
