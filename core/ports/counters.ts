@@ -22,7 +22,7 @@ export const FUNNEL_MEASURES = [
   'reevaluated',
   'matched',
   'replayed',
-  /** Reason: one of `MISMATCHES`. */
+  /** Reason: one of `MISMATCHES`, or `over_budget`. */
   'filtered',
   'passed',
   'transformed',

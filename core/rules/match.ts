@@ -58,7 +58,7 @@ export function isUndecided({ because }: Mismatch): boolean {
   return because === 'filter_failed' || because === 'filter_not_evaluated';
 }
 
-/** An event as rules match it. */
+/** An event as rules match it. What route keeps by kind of event is kept by all fields but `event`. */
 export interface RuleSubject {
   readonly environment: Environment;
   readonly type: EventType;
@@ -123,12 +123,20 @@ export function closedTo(destination: Destination | undefined, event: DestinedEv
 /** Bound on the filter's work for a delivery in flight: a tenth of the bound for all filters of an event. */
 const FILTER_WORK = 10_000;
 
-const REASONS = {
+/** What of a changed rule cancels its deliveries; undefined for what the rule does not decide. */
+const CANCELLED: Readonly<Record<Mismatch['because'], string | undefined>> = {
+  disabled: 'the rule is disabled',
   environment: 'the rule does not take events of this environment',
   event_type: 'the rule does not take events of this type',
   event_name: 'the rule does not take events of this name',
   filter: 'the filter of the rule does not take the event',
-} as const;
+  filter_failed: undefined,
+  filter_not_evaluated: undefined,
+  destination_disabled: undefined,
+  destination_environment: undefined,
+  integrations: undefined,
+  warehouse: undefined,
+};
 
 /**
  * The text of `HEADER.ruleEvent`, from which `cancelledByRule` reads type and name of an event before its
@@ -156,14 +164,14 @@ export function cancelledByRule(
   if (headers[HEADER.ruleVersion] === String(rule?.version ?? 0)) return undefined;
   if (rule === undefined)
     return hasEvent(delivery) && isNotice(delivery) ? undefined : 'the rule was deleted';
-  if (!rule.enabled) return 'the rule is disabled';
+  if (!rule.enabled) return CANCELLED.disabled;
   if (rule.destination_id !== delivery.destination_id) return 'the rule forwards to another destination';
   // Evaluated once the event was read, see `needsEventToMatch`.
   if (!hasEvent(delivery)) return undefined;
   const { rule: matched, event } = matchable(rule, delivery, headers[HEADER.ruleEvent]);
   const budget = new FilterBudget(organizationOf(state, workspaceId), FILTER_WORK);
   const because = mismatchOf(matched, subjectOfRules(event), budget)?.because;
-  return because !== undefined && because in REASONS ? REASONS[because as keyof typeof REASONS] : undefined;
+  return because && CANCELLED[because];
 }
 
 /** Whether `cancelledByRule` decides about the delivery only with its event, which is elsewhere. */

@@ -44,7 +44,7 @@ import {
   withoutWaits,
 } from './delivery-task.ts';
 
-/** The end of one attempt to deliver; but for `answered`, no request was made. */
+/** The end of one attempt to deliver; but for `answered`, no request was made for it. */
 export type Attempt =
   | {
       readonly kind: 'answered';
@@ -59,7 +59,7 @@ export type Attempt =
   | { readonly kind: 'no-event' }
   /** The circuit has admitted probes only for so long, ms. */
   | { readonly kind: 'circuit-open'; readonly openMs: number }
-  /** No request began in time. */
+  /** No request began in time, or no other one after a refusal for the rate. */
   | { readonly kind: 'not-begun' }
   | { readonly kind: 'paused'; readonly destination: Destination }
   /** `permanent`: the delivery is dead; else it is postponed. */
