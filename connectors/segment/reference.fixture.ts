@@ -6,7 +6,7 @@ import type { Definition } from './definitions.ts';
 /** The reference of all destinations of the pack, in Markdown: `docs/reference/segment-destinations.md`. */
 export function describePack(
   definitions: readonly Definition[],
-  rest: readonly { readonly destination: string; readonly name: string; readonly reason: string }[],
+  rest: readonly { readonly destination: string; readonly reason: string }[],
 ): string {
   const connected = definitions.filter(({ authorization }) => authorization === 'connection');
   const open = definitions.filter((one) => one.needs === undefined && !connected.includes(one));
@@ -34,7 +34,7 @@ export function describePack(
       ...Object.entries(PROVIDERS).map(([name, provider]) => serviceRow(name, provider, connected)),
     ].join('\n'),
     '## Not offered',
-    ['| folder of the pack | name | reason |', '|---|---|---|', ...rest.map(row)].join('\n'),
+    ['By the folder of the pack:', notOffered(rest)].join('\n\n'),
   ].join('\n\n')}\n`;
 }
 
@@ -42,8 +42,12 @@ function deletion({ type, deletes }: Definition): readonly string[] {
   return deletes === undefined ? [] : [`\`${type}\` (${deletes.join(', ')})`];
 }
 
-function row({ destination, name, reason }: { destination: string; name: string; reason: string }): string {
-  return `| \`${destination}\` | ${name} | ${reason} |`;
+function notOffered(rest: readonly { readonly destination: string; readonly reason: string }[]): string {
+  return [...Map.groupBy(rest, ({ reason }) => reason)]
+    .map(
+      ([reason, group]) => `- ${group.map(({ destination }) => `\`${destination}\``).join(', ')}: ${reason}`,
+    )
+    .join('\n');
 }
 
 function serviceRow(

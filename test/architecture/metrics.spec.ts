@@ -16,7 +16,7 @@ interface Rules {
 
 const INTRODUCTION = [
   '# Metrics',
-  'Every process reports its own at `/metrics` of its admin port (`TRIBUTARY_ADMIN_PORT`), for Prometheus, computed at most once a second; add up the values of several processes, but for (max) and (min). Made from `core/ports/observability.ts` by `test/architecture/metrics.spec.ts` with `-u`. A metric exists from its first use on; histograms are in seconds. There are also `process_…` and `nodejs_…`. [infra/deploy/alerts.yaml](../../infra/deploy/alerts.yaml) has alert rules.',
+  'Every process reports its own at `/metrics` of its admin port (`TRIBUTARY_ADMIN_PORT`), for Prometheus, computed at most once a second; add up the values of several processes, but for (max) and (min). Made from `core/ports/observability.ts` by `test/architecture/metrics.spec.ts` with `-u`. A metric exists from its first use on. A name that ends with `_total` is that of a counter, with `_duration_seconds` of a histogram; the others are gauges. There are also `process_…` and `nodejs_…`. [infra/deploy/alerts.yaml](../../infra/deploy/alerts.yaml) has alert rules.',
 ];
 
 const ALL = Object.entries<MetricDescription>(METRICS);
@@ -34,16 +34,16 @@ const COMMON = [
     every.findIndex((other) => other.split(':')[0] === one.split(':')[0]) === at &&
     ALL.filter(([, { labels = {} }]) =>
       Object.entries(labels).some(([label, text]) => labelled(label, text) === one),
-    ).length > 2,
+    ).length > 1,
 );
 
 /** Every metric with its labels, in Markdown. */
 function describeMetrics(): string {
-  const rows = ALL.map(([name, { kind, help, labels = {} }]) => {
+  const rows = ALL.map(([name, { help, labels = {} }]) => {
     const described = Object.entries(labels).map(([label, text]) =>
       COMMON.includes(labelled(label, text)) ? `\`${label}\`` : labelled(label, text),
     );
-    return `- \`${name}\` (${kind}): ${[help, ...(described.length > 0 ? [`Labels: ${described.join('; ')}`] : [])].join(' ')}`;
+    return `- \`${name}\`: ${[help, ...(described.length > 0 ? [`Labels: ${described.join('; ')}`] : [])].join(' ')}`;
   });
   return `${[...INTRODUCTION, `A label without an explanation is one of these:\n\n${COMMON.map((one) => `- ${one}`).join('\n')}`, rows.join('\n')].join('\n\n')}\n`;
 }

@@ -8,6 +8,7 @@ import { CHART } from './kubernetes/chart.ts';
 import { settings } from './kubernetes/product-settings.ts';
 
 const read = (path: string) => readFileSync(join(CHART, path), 'utf8');
+const GUIDE = join(CHART, '../../../../docs/operations/kubernetes.md');
 const EXAMPLES = readdirSync(join(CHART, 'examples')).map((file) => file.replace(/[.]yaml$/, ''));
 
 interface Property {
@@ -32,7 +33,7 @@ describe('the chart', () => {
       ...readdirSync(join(CHART, 'templates')).map((file) => `templates/${file}`),
       ...EXAMPLES.map((name) => `examples/${name}.yaml`),
     ].map(read);
-    const guide = readFileSync(join(CHART, '../../../../docs/operations/kubernetes.md'), 'utf8');
+    const guide = readFileSync(GUIDE, 'utf8');
     const named = [...texts, guide].flatMap(
       (text) =>
         text.match(/\b(TRIBUTARY|KAFKA|ELASTICSEARCH|REDIS|SCHEMA_REGISTRY|TRUST|LOG)_[A-Z_]*[A-Z]\b/g) ?? [],
@@ -67,6 +68,17 @@ describe('the chart', () => {
       const unscaled =
         /^(deliveries[.]retry|catalog$|mail|replays|loads$|profiles[.]operations$|funnel[.]counts$)/;
       expect(sources.filter((topic) => !table[name].includes(topic) && !unscaled.test(topic))).toEqual([]);
+    }
+  });
+
+  it('has each stage in a group, in the example and in the guide', () => {
+    const guide = readFileSync(GUIDE, 'utf8');
+    for (const text of [read('examples/split.yaml'), guide]) {
+      const [, groups = ''] = text.split('\nstageGroups:');
+      const stages = [...groups.matchAll(/ stages: \[(.*)\]/g)].flatMap(([, names = '']) =>
+        names.split(', '),
+      );
+      expect(stages.sort()).toEqual([...STAGE_NAMES].sort());
     }
   });
 
