@@ -35,6 +35,7 @@ import {
   patternFault,
   readEmail,
   resourceFields,
+  shownAs,
   time,
   times,
   uuid,
@@ -188,6 +189,8 @@ const numbers = {
   expected: nullable(Type.Number({ description: 'The baseline of a volume.' })),
 };
 
+const measured = Type.Object({ ...numbers, from: time, until: time });
+
 const alertResource = Type.Object(
   {
     ...resourceFields,
@@ -218,7 +221,7 @@ const alertResource = Type.Object(
     email_status: emailStatus,
     state: oneOf(['ok', 'firing'], 'As it was reported last.'),
     state_since: nullable(time),
-    measured: nullable(Type.Object({ ...numbers, from: time, until: time })),
+    measured: nullable(measured),
     version,
     created_by: uuid,
     ...times,
@@ -370,35 +373,13 @@ function alertOf(
 
 function presentAlert(alert: Alert, state: CatalogView): Static<typeof alertResource> {
   const { condition } = alert;
-  return {
-    id: alert.id,
-    workspace_id: alert.workspace_id,
-    name: alert.name,
-    environment: alert.environment,
-    watch: alert.watch,
-    time_zone: alert.time_zone,
+  return shownAs(alertResource, alert, {
     quiet_hours: alert.quiet_hours ?? [],
-    enabled: alert.enabled,
-    destination_id: alert.destination_id,
-    email: alert.email,
     email_status: statusIn(state, alert.workspace_id, alert.email, alert),
     state: condition?.state ?? 'ok',
     state_since: condition?.since ?? null,
-    measured:
-      condition === undefined
-        ? null
-        : {
-            value: condition.value,
-            limit: condition.limit,
-            expected: condition.expected,
-            from: condition.from,
-            until: condition.until,
-          },
-    version: alert.version,
-    created_by: alert.created_by,
-    created_at: alert.created_at,
-    updated_at: alert.updated_at,
-  };
+    measured: condition === undefined ? null : shownAs(measured, condition, {}),
+  });
 }
 
 const DAY_MS = 24 * 60 * 60_000;

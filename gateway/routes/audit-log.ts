@@ -17,6 +17,7 @@ import {
   nullable,
   oneOf,
   operation,
+  shownAs,
   time,
   timeRange,
   timeText,
@@ -84,17 +85,8 @@ function auditEntriesOf(scopeId: string, query: Static<typeof auditQuery>): Hist
 
 function presentAuditEntry({ body }: HistoryEntry): Static<typeof auditResource> {
   const entry = body as unknown as AuditEntry; // as the audit stage stores it
-  return {
-    id: entry.id,
-    at: entry.at,
-    action: entry.action,
-    actor: entry.actor,
-    entity: entry.entity,
-    before: entry.before,
-    after: entry.after,
-    address: entry.address || null,
-    request_id: entry.request_id || null,
-  };
+  const { address, request_id } = entry;
+  return shownAs(auditResource, entry, { address: address || null, request_id: request_id || null });
 }
 
 /**

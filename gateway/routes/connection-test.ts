@@ -11,7 +11,7 @@ import { type Static, Type } from 'typebox';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { conflict, invalidRequest } from '../errors/api-error.ts';
 import { FairSemaphore, type SemaphoreLimits } from '../limits/turns.ts';
-import { listOf, nullable } from '../resources/schemas.ts';
+import { listOf, nullable, shownAs } from '../resources/schemas.ts';
 
 /** A request of a destination, with secrets masked. */
 export const requestFields = {
@@ -218,13 +218,9 @@ export function opened(
 type TestResult = ConnectionTest & { readonly requests?: readonly AnsweredRequest[] };
 
 function presentTest(test: TestResult, durationMs: number): Static<typeof destinationTestResult> {
-  return {
-    ok: test.ok,
+  return shownAs(destinationTestResult, test, {
     reason: test.ok ? null : test.reason,
-    status: test.status ?? null,
-    request: test.request ?? null,
-    response: test.response ?? null,
     requests: test.requests ?? [],
     duration_ms: durationMs,
-  };
+  });
 }

@@ -31,6 +31,7 @@ import {
   operation,
   optional,
   parseInteger,
+  shownAs,
   time,
   uuid,
 } from '../resources/schemas.ts';
@@ -167,23 +168,17 @@ const discarded = Type.Object(
 );
 
 function presentDelivery(outcome: DeliveryOutcome): Static<typeof deliveryListed> {
-  const { delivery, status, reason, cause, at, next_attempt_at } = outcome;
-  return {
-    id: delivery.id,
-    status,
-    environment: delivery.environment,
-    destination_id: delivery.destination_id,
-    rule_id: delivery.rule_id,
-    message_id: delivery.message_id,
-    replay_id: delivery.replay ?? null,
-    idempotency_key: delivery.idempotency_key ?? delivery.id,
-    reason: reason ?? null,
-    cause: cause ?? null,
-    attempts: delivery.attempts.map(presentAttempt),
-    created_at: delivery.created_at,
-    updated_at: at,
-    next_attempt_at: next_attempt_at ?? null,
-  };
+  const { delivery, at } = outcome;
+  return shownAs(
+    deliveryListed,
+    { ...delivery, ...outcome },
+    {
+      replay_id: delivery.replay ?? null,
+      idempotency_key: delivery.idempotency_key ?? delivery.id,
+      attempts: delivery.attempts.map(presentAttempt),
+      updated_at: at,
+    },
+  );
 }
 
 function presentDeliveryDetail(
@@ -195,16 +190,7 @@ function presentDeliveryDetail(
 }
 
 export function presentAttempt(made: DeliveryAttempt) {
-  const { at, outcome, throttled, reason, status, response, duration_ms } = made;
-  return {
-    at,
-    outcome,
-    throttled: throttled === true,
-    reason: reason ?? null,
-    status: status ?? null,
-    response: response ?? null,
-    duration_ms,
-  };
+  return shownAs(attempt, made, { throttled: made.throttled === true });
 }
 
 const GROUPED_STATUSES = ['dead', 'retrying'] as const;
@@ -276,19 +262,15 @@ async function groupsOf(
   });
   const presented = groups.map(({ id, values, count, firstAt, lastAt, newest }) => {
     const group = values as FailureGroup; // as `historyEntryOfOutcome` makes them
-    return {
+    return shownAs(deliveryGroup, group, {
       group: id,
-      status: group.status,
-      destination_id: group.destination_id,
-      rule_id: group.rule_id,
       cause: group.cause === '' ? null : (group.cause as DeadCause),
       response_status: group.response_status === '' ? null : Number(group.response_status),
-      failure: group.failure,
       deliveries: count,
       oldest_at: iso(firstAt),
       newest_at: iso(lastAt),
       newest_id: newest,
-    };
+    });
   });
   return { groups: presented, more };
 }

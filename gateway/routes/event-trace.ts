@@ -28,6 +28,7 @@ import {
   oneOf,
   operation,
   parseTime,
+  shownAs,
   time,
   timeText,
   uuid,
@@ -233,13 +234,9 @@ function presentTrace(trace: EventTrace): Resource {
     accepted: accepted === undefined ? null : presentEntryLocation(accepted),
     failed: poisoned ?? null,
     rules: rules.map(presentRuleTrace),
-    loads: loads.map((one) => ({
-      destination_id: one.destination_id,
-      status: one.status,
-      load_id: one.load?.id ?? null,
-      loaded_at: one.load?.at ?? null,
-      discards: one.discards ?? null,
-    })),
+    loads: loads.map((one) =>
+      shownAs(load, one, { load_id: one.load?.id ?? null, loaded_at: one.load?.at ?? null }),
+    ),
     event: event as unknown as Resource['event'],
     looked: scan,
   };
@@ -262,39 +259,19 @@ function presentEntryLocation({ position, at }: EntryLocation) {
 }
 
 function presentRuleTrace(trace: RuleTrace): Resource['rules'][number] {
-  const { mismatch, transformation } = trace;
+  const { mismatch } = trace;
   const isUndecided =
-    trace.stage === undefined && trace.deliveries.length === 0 && transformation === 'unknown';
-  return {
-    rule_id: trace.rule_id,
-    name: trace.name,
-    version: trace.version,
-    destination_id: trace.destination_id,
+    trace.stage === undefined && trace.deliveries.length === 0 && trace.transformation === 'unknown';
+  return shownAs(rule, trace, {
     matched: mismatch !== undefined ? false : isUndecided ? null : true,
     because: mismatch?.because ?? null,
     message: mismatch !== undefined && 'message' in mismatch ? (mismatch.message ?? null) : null,
-    changed_since: trace.changed_since,
-    stage: trace.stage ?? null,
-    transformation_id: trace.transformation_id,
-    transformation,
     deliveries: trace.deliveries.map(presentDeliveryTrace),
-  };
+  });
 }
 
 function presentDeliveryTrace(trace: DeliveryTrace): Resource['rules'][number]['deliveries'][number] {
-  return {
-    id: trace.id,
-    index: trace.index,
-    destination_id: trace.destination_id,
-    status: trace.status,
-    stage: trace.stage ?? null,
-    first_try: trace.first_try,
-    attempts: trace.attempts.map(presentAttempt),
-    reason: trace.reason ?? null,
-    cause: trace.cause ?? null,
-    created_at: trace.created_at,
-    next_attempt_at: trace.next_attempt_at ?? null,
-  };
+  return shownAs(delivery, trace, { attempts: trace.attempts.map(presentAttempt) });
 }
 
 /** `GET /workspaces/:workspaceId/events/:messageId`: the path of an event through the pipeline. */

@@ -38,6 +38,7 @@ import {
   parseIds,
   parseInteger,
   resourceFields,
+  shownAs,
   time,
   times,
   uuid,
@@ -219,8 +220,7 @@ function presentTransformation(transformation: Transformation): Static<typeof tr
 }
 
 function presentVersion(version: TransformationVersion): Static<typeof transformationVersion> {
-  const { source_code, test_input, test_output, at, by } = version;
-  return { version: version.version, source_code, test_input, test_output, created_at: at, created_by: by };
+  return shownAs(transformationVersion, version, { created_at: version.at, created_by: version.by });
 }
 
 function presentMetrics(

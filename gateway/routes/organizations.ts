@@ -23,6 +23,7 @@ import {
   operation,
   optional,
   readEmail,
+  shownAs,
   times,
   uuid,
 } from '../resources/schemas.ts';
@@ -100,21 +101,14 @@ function presentOrganization(
   role: OrganizationRole,
   state: CatalogView,
 ): Static<typeof organizationResource> {
-  return {
-    id: organization.id,
-    org_id: organization.org_id,
-    name: organization.name,
-    regions: organization.regions,
-    notification_email: organization.notification_email,
+  return shownAs(organizationResource, organization, {
     notification_email_status: statusOf(state, {
       email: organization.notification_email,
       confirmation: organization.confirmation,
       organizationId: organization.id,
     }),
     role,
-    created_at: organization.created_at,
-    updated_at: organization.updated_at,
-  };
+  });
 }
 
 const organizations = catalogList<Organization>()({

@@ -20,7 +20,7 @@ import type { GatewayDependencies } from '../dependencies.ts';
 import { type ErrorDetail, invalidRequest } from '../errors/api-error.ts';
 import { MAX_DETAILS } from '../errors/error-handler.ts';
 import { checkVersion, isUnchanged, propose, tagVersion } from '../resources/catalog-entities.ts';
-import { closed, listOf, nullable, operation, optional } from '../resources/schemas.ts';
+import { closed, listOf, nullable, operation, optional, shownAs } from '../resources/schemas.ts';
 
 const MAX_TYPES = 50;
 const MAX_USER_IDS = 1_000;
@@ -175,12 +175,10 @@ export const profileSettingsRoutes: FastifyPluginAsyncTypebox<GatewayDependencie
 };
 
 function present({ profile_settings = NO_PROFILE_SETTINGS }: Organization): Static<typeof settingsResource> {
-  return {
-    default_country: profile_settings.default_country,
-    blocked_identities: profile_settings.blocked_identities,
+  return shownAs(settingsResource, profile_settings, {
     identity_limits: typeLimitsOf(profile_settings),
     max_user_ids_per_identity: profile_settings.max_user_ids_per_identity ?? DEFAULT_LIMITS.user_ids,
-  };
+  });
 }
 
 /** 400 with everything that is wrong. */

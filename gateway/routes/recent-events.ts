@@ -31,6 +31,7 @@ import {
   operation,
   parseInteger,
   parseTime,
+  shownAs,
   time,
   timeText,
 } from '../resources/schemas.ts';
@@ -85,18 +86,13 @@ const recentEvents = Type.Object(
   { title: 'RecentEvents' },
 );
 
-export function presentCoverage({ since }: RecentEventsQuery, coverage: Coverage) {
-  const { oldest, newest, omitted, records, bytes, stoppedBy } = coverage;
-  return {
+export function presentCoverage({ since }: RecentEventsQuery, read: Coverage) {
+  const { stoppedBy } = read;
+  return shownAs(coverage, read, {
     since: iso(since),
-    oldest,
-    newest,
-    omitted,
-    records,
-    bytes,
     complete: stoppedBy === null,
     stopped_by: stoppedBy,
-  };
+  });
 }
 
 type Query = Static<typeof recentQuery>;

@@ -36,6 +36,7 @@ import {
   optional,
   parseTime,
   patternFault,
+  shownAs,
   time,
   timeText,
   uuid,
@@ -148,19 +149,11 @@ const replayList = listOf(replayResource);
 /** `entry`: the newest step in history; undefined before the first. */
 function presentReplay(replay: Replay, entry: HistoryEntry | undefined): Static<typeof replayResource> {
   const step = entry?.body as unknown as ReplayStep | undefined;
-  return {
-    id: replay.id,
-    workspace_id: replay.workspace_id,
+  return shownAs(replayResource, replay, {
     outcome: replay.outcome ?? 'accepted',
-    event_types: [...(replay.event_types ?? [])],
-    event_names: [...(replay.event_names ?? [])],
-    environments: [...(replay.environments ?? [])],
-    contract_id: replay.contract_id ?? null,
-    source_id: replay.source_id ?? null,
-    rule_id: replay.rule_id,
-    since: replay.since,
-    until: replay.until,
-    events_per_second: replay.events_per_second,
+    event_types: replay.event_types ?? [],
+    event_names: replay.event_names ?? [],
+    environments: replay.environments ?? [],
     new_ids: replay.new_ids ?? true,
     status: statusOf(replay, step),
     reason: step?.reason ?? null,
@@ -171,9 +164,7 @@ function presentReplay(replay: Replay, entry: HistoryEntry | undefined): Static<
       still_rejected: step?.still_rejected ?? 0,
       updated_at: step?.at ?? null,
     },
-    created_by: replay.created_by,
-    created_at: replay.created_at,
-  };
+  });
 }
 
 /** A cancelled replay forwards nothing, also before a step records it, unless it had ended. */

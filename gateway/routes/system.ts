@@ -1,7 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   iso,
-  type OwnedPartitions,
   type PartitionLag,
   PROCESS_SILENT_AFTER_MS,
   type ProcessReport,
@@ -13,7 +12,7 @@ import { type Static, Type } from 'typebox';
 import { isOperator, wrongKind } from '../authentication/caller.ts';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { permissionDenied } from '../errors/api-error.ts';
-import { closed, listOf, nullable, oneOf, operation, time, uuid } from '../resources/schemas.ts';
+import { closed, listOf, nullable, oneOf, operation, shownAs, time, uuid } from '../resources/schemas.ts';
 
 const perSecond = (description: string) => nullable(Type.Number({ description }));
 
@@ -174,25 +173,11 @@ function presentStage({ stage, sample, load }: StageStatus, owners: ReadonlyMap<
 }
 
 function presentProcess(report: ProcessReport, now: number): System['processes'][number] {
-  return {
-    process: report.process,
-    role: report.role,
-    host: report.host,
-    pid: report.pid,
-    version: report.version,
-    commit: report.commit,
-    node: report.node,
+  return shownAs(processResource, report, {
     started_at: iso(report.started_at),
     reported_at: iso(report.at),
     state: stateOf(report, now),
-    checks: report.checks,
-    memory_bytes: report.memory_bytes,
-    stages: report.stages.map(({ stage, topics }) => ({ stage, topics: topics.map(presentOwned) })),
-  };
-}
-
-function presentOwned({ topic, partitions }: OwnedPartitions) {
-  return { topic, partitions: [...partitions] };
+  });
 }
 
 function stateOf({ at, ready }: ProcessReport, now: number): System['processes'][number]['state'] {

@@ -19,27 +19,27 @@ import type { GatewayDependencies } from '../dependencies.ts';
 import { conflict } from '../errors/api-error.ts';
 import { entityOf } from '../resources/catalog-entities.ts';
 import { linkNext, pageQuery, pageRequest, withCursor } from '../resources/lists.ts';
-import { closed, listOf, noBody, nullable, oneOf, time, uuid } from '../resources/schemas.ts';
+import { closed, listOf, noBody, nullable, oneOf, shownAs, time, uuid } from '../resources/schemas.ts';
 
 const loadAnswer = Type.Object({ destination_id: uuid, requested_at: time }, { title: 'LoadRequest' });
+
+const columnResource = Type.Object({
+  name: Type.String({ examples: ['total'] }),
+  type: oneOf(['boolean', 'bigint', 'numeric', 'double', 'timestamp', 'text', 'json']),
+  origin: oneOf(
+    ['fixed', 'contract', 'value'],
+    'Whether every table has it, or a contract or the first value decided its type.',
+  ),
+  path: nullable(
+    Type.String({ description: 'Where its values are in an event.', examples: ['properties.total'] }),
+  ),
+  since: Type.String({ format: 'date-time', description: 'Since when it has this type.' }),
+});
 
 const tableResource = Type.Object(
   {
     name: Type.String({ examples: ['order_completed'] }),
-    columns: listOf(
-      Type.Object({
-        name: Type.String({ examples: ['total'] }),
-        type: oneOf(['boolean', 'bigint', 'numeric', 'double', 'timestamp', 'text', 'json']),
-        origin: oneOf(
-          ['fixed', 'contract', 'value'],
-          'Whether every table has it, or a contract or the first value decided its type.',
-        ),
-        path: nullable(
-          Type.String({ description: 'Where its values are in an event.', examples: ['properties.total'] }),
-        ),
-        since: Type.String({ format: 'date-time', description: 'Since when it has this type.' }),
-      }),
-    ),
+    columns: listOf(columnResource),
     rows: nullable(
       Type.Integer({
         description: 'Rows that were loaded, with those removed since; null where that is not known.',
@@ -162,31 +162,19 @@ function presentTable(
   { name, columns, created_at, updated_at }: WarehouseTable,
   rows: number | undefined,
 ): Static<typeof tableResource> {
-  const shown = Object.entries(columns).map(([column, { type, origin, path, since }]) => ({
-    name: column,
-    type,
-    origin,
-    path: path ?? null,
-    since,
-  }));
+  const shown = Object.entries(columns).map(([name, column]) => shownAs(columnResource, column, { name }));
   return { name, columns: shown, rows: rows ?? null, created_at, updated_at };
 }
 
 function presentLoad(record: LoadRecord): Static<typeof loadResource> {
-  return {
-    id: record.id,
+  return shownAs(loadResource, record, {
     status: record.kind,
-    lane: record.lane,
-    ranges: record.ranges,
-    rows: record.rows,
-    discards: record.discards,
-    samples: record.samples,
     schema_changes: record.changes,
     began_at: record.began,
     ended_at: record.ended,
     code: record.code === undefined ? null : codeOf(record),
     reason: record.note ?? null,
-  };
+  });
 }
 
 function codeOf(record: LoadRecord): Static<typeof code> {

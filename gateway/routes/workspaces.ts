@@ -40,6 +40,7 @@ import {
   operation,
   optional,
   removedAs,
+  shownAs,
   times,
   uuid,
 } from '../resources/schemas.ts';
@@ -116,19 +117,11 @@ function presentWorkspace(
 ): Static<typeof workspaceResource> {
   const organization = state.organization(workspace.organization_id);
   if (organization === undefined) throw new Error(`workspace ${workspace.id} has no organization`);
-  return {
-    id: workspace.id,
-    name: workspace.name,
-    organization_id: organization.id,
+  return shownAs(workspaceResource, workspace, {
     org_id: organization.org_id,
-    region: workspace.region,
-    status: workspace.status,
-    alerts: workspace.alerts ?? null,
     alerts_email_status: statusIn(state, workspace.id, workspace.alerts?.email, workspace),
     role,
-    created_at: workspace.created_at,
-    updated_at: workspace.updated_at,
-  };
+  });
 }
 
 /** `/workspaces`: the workspaces of the caller. */
