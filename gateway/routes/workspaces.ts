@@ -23,13 +23,7 @@ import {
 } from '../authentication/caller.ts';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { invalidRequest, permissionDenied } from '../errors/api-error.ts';
-import {
-  checkVersion,
-  isUnchanged,
-  namesVersion,
-  propose,
-  tagVersion,
-} from '../resources/catalog-entities.ts';
+import { checkVersion, isUnchanged, propose, removalOf, tagVersion } from '../resources/catalog-entities.ts';
 import { byId, catalogList } from '../resources/lists.ts';
 import {
   closed,
@@ -221,15 +215,11 @@ export const workspaceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
     }),
     async (request) => {
       const { workspace } = request;
-      if (workspace.status !== 'archived') {
-        checkVersion(request, workspace);
+      if (workspace.status !== 'archived')
         await propose(request, dependencies, {
           type: 'workspace.archived',
-          entity: workspace.id,
-          ...(namesVersion(request) ? { expected_version: workspace.version } : {}),
-          data: {},
+          ...removalOf(request, workspace),
         });
-      }
       return { id: workspace.id, status: 'archived' } as const;
     },
   );
