@@ -171,10 +171,11 @@ const destinationLists = catalogList<Destination>()({
     type: byText('Only of this type.', ({ type }) => type),
     enabled: byFlag('Only enabled ones, or only disabled ones.', ({ enabled }) => enabled),
     paused: byFlag('Only paused ones, or only others.', ({ paused }) => paused === true),
-    environment: {
-      ...byWord(ENVIRONMENTS, 'Only those that take events of this environment.', () => null),
-      matches: ({ environments = ENVIRONMENTS }, value) => environments.some((one) => one === value),
-    },
+    environment: byWord(
+      ENVIRONMENTS,
+      'Only those that take events of this environment.',
+      ({ environments = ENVIRONMENTS }) => environments,
+    ),
     created_by: byId('Only those that this account created.', ({ created_by }) => created_by),
   },
   own: { state: Type.Optional(statesText) },

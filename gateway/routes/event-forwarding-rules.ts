@@ -15,6 +15,7 @@ import {
   MAX_FILTER_LENGTH,
   MAX_FILTER_WORK,
   MISMATCHES,
+  type Mismatch,
   mismatchOf,
   organizationOf,
   type Rule,
@@ -299,15 +300,14 @@ const rules = catalogList<Rule>()({
     enabled: byFlag('Only enabled ones, or only disabled ones.', ({ enabled }) => enabled),
     destination_id: byId('Only those to this destination.', ({ destination_id }) => destination_id),
     transformation_id: byId('Only those with this transformation.', ({ transformation_id: id }) => id),
-    environment: {
-      ...byWord(ENVIRONMENTS, 'Only those for events of this environment.', () => null),
-      matches: ({ environments }, value) => environments.some((environment) => environment === value),
-    },
-    event_type: {
-      ...byWord(EVENT_TYPES, 'Only those that take events of this type.', () => null),
-      matches: ({ event_types }, value) =>
-        event_types.length === 0 || event_types.some((eventType) => eventType === value),
-    },
+    environment: byWord(
+      ENVIRONMENTS,
+      'Only those for events of this environment.',
+      ({ environments }) => environments,
+    ),
+    event_type: byWord(EVENT_TYPES, 'Only those that take events of this type.', ({ event_types }) =>
+      event_types.length === 0 ? EVENT_TYPES : event_types,
+    ),
     event_name: {
       ...byText('Only those that take events of this name.', () => null),
       matches: ({ event_names }, value) => event_names.length === 0 || event_names.includes(value),
@@ -363,12 +363,7 @@ export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
       const ofRule = await TENANT_TURNS.run(request.workspace.organization_id, () =>
         mismatchOf(rule, subjectOfRules(event), new FilterBudget(request.workspace.organization_id)),
       );
-      const mismatch = ofRule ?? closedTo(destination, event);
-      return {
-        matched: mismatch === undefined,
-        because: mismatch?.because ?? null,
-        message: mismatch?.message ?? null,
-      };
+      return verdictBy(ofRule ?? closedTo(destination, event));
     },
   );
 
@@ -390,8 +385,7 @@ export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
         environment: environment ?? 'production',
       };
       const steps = verdictsOn(event, workspace.id);
-      const verdicts = await TENANT_TURNS.runSteps(workspace.organization_id, steps, disconnectSignal(reply));
-      return verdicts;
+      return await TENANT_TURNS.runSteps(workspace.organization_id, steps, disconnectSignal(reply));
     },
   );
 
@@ -427,9 +421,7 @@ export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
           rule_id: rule.id,
           name: rule.name,
           destination_id: rule.destination_id,
-          matched: mismatch === undefined,
-          because: mismatch?.because ?? null,
-          message: mismatch?.message ?? null,
+          ...verdictBy(mismatch),
         });
         yield;
       }
@@ -437,6 +429,14 @@ export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
     return { matched: verdicts.filter(({ matched }) => matched).length, rules: verdicts };
   }
 };
+
+function verdictBy(mismatch: Mismatch | undefined): Static<typeof ruleTestResult> {
+  return {
+    matched: mismatch === undefined,
+    because: mismatch?.because ?? null,
+    message: mismatch?.message ?? null,
+  };
+}
 
 type Result = Static<typeof ruleDryRunResult>;
 type Verdict = Result['examples'][number]['verdict'];
