@@ -41,7 +41,7 @@ import {
   uuid,
   version,
 } from '../resources/schemas.ts';
-import { addressIn, confirmationOf, emailStatus, statusIn } from './notice-addresses.ts';
+import { addressIn, channelIn, confirmationOf, emailStatus, statusIn } from './notice-addresses.ts';
 
 const MAX_WATCHED_MINUTES = 1_440;
 const MAX_BACKLOG_MINUTES = 2_880;
@@ -353,20 +353,14 @@ function alertOf(
   stored?: Pick<Alert, 'watch'>,
 ): AlertFields {
   const rule = ruleOf(body, state, workspaceId, stored);
-  const channel = body.destination_id?.toLowerCase() ?? null;
   const path = '/destination_id';
-  if (channel !== null && channel === watchedDestination(rule.watch))
+  if (body.destination_id != null && body.destination_id.toLowerCase() === watchedDestination(rule.watch))
     throw invalidRequest({ path, message: 'must be another destination than the watched one' });
-  const destination = state.entity('destination', workspaceId, channel ?? '');
-  if (channel !== null && destination === undefined)
-    throw invalidRequest({ path, message: 'is not a destination of this workspace' });
-  if (destination?.warehouse === true)
-    throw invalidRequest({ path, message: 'is a warehouse, which gets no notices' });
   return {
     name: body.name,
     ...rule,
     enabled: body.enabled ?? true,
-    destination_id: channel,
+    destination_id: channelIn(state, workspaceId, body.destination_id, path),
     email: body.email == null ? null : readEmail(body.email, '/email'),
   };
 }
