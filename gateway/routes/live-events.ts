@@ -15,7 +15,7 @@ import { type Admitted, type Refusal, refusalNow } from '../authentication/acces
 import { accountOf } from '../authentication/caller.ts';
 import type { GatewayDependencies, LiveLimits } from '../dependencies.ts';
 import { tooManyRequests, unavailable } from '../errors/api-error.ts';
-import { closed, documentedAs, oneOf } from '../resources/schemas.ts';
+import { closed, documentedAs, oneOf, operation } from '../resources/schemas.ts';
 
 const liveQuery = closed({
   environment: Type.Optional(oneOf(ENVIRONMENTS, 'Default: both.')),
@@ -37,7 +37,7 @@ const liveBody = Type.Unsafe<Readable>({
     '`resumed`: events in between are not sent; `end`: the reason why the stream ends.',
 });
 
-const operation = 'events.live';
+const LIVE = 'events.live';
 
 /**
  * `GET /workspaces/:workspaceId/events/live`: the accepted and rejected events of a workspace as Server-Sent Events. The
@@ -51,20 +51,17 @@ export const liveRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
   app.get(
     '/workspaces/:workspaceId/events/live',
     {
-      config: { operation },
-      // A HEAD route would read the body, which does not end.
-      exposeHeadRoute: false,
-      schema: {
-        operationId: 'followEvents',
-        summary: 'Follow the events of a workspace as they come',
+      ...operation(LIVE, 'followEvents', 'Follow the events of a workspace as they come', {
         produces: ['text/event-stream'],
         querystring: liveQuery,
         response: { 200: liveBody },
-      },
+      }),
+      // A HEAD route would read the body, which does not end.
+      exposeHeadRoute: false,
     },
     async (request, reply) => {
       const body = await streams.open({
-        admitted: { caller: request.caller, operation, workspaceId: request.workspace.id },
+        admitted: { caller: request.caller, operation: LIVE, workspaceId: request.workspace.id },
         organizationId: request.workspace.organization_id,
         environment: request.query.environment,
         after: lastEventId(request),

@@ -19,7 +19,17 @@ import type { GatewayDependencies } from '../dependencies.ts';
 import { conflict } from '../errors/api-error.ts';
 import { entityOf } from '../resources/catalog-entities.ts';
 import { linkNext, pageQuery, pageRequest, withCursor } from '../resources/lists.ts';
-import { closed, listOf, noBody, nullable, oneOf, shownAs, time, uuid } from '../resources/schemas.ts';
+import {
+  closed,
+  listOf,
+  noBody,
+  nullable,
+  oneOf,
+  operation,
+  shownAs,
+  time,
+  uuid,
+} from '../resources/schemas.ts';
 
 const loadAnswer = Type.Object({ destination_id: uuid, requested_at: time }, { title: 'LoadRequest' });
 
@@ -192,15 +202,15 @@ export const warehouseRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
 
   app.post(
     `${path}/destinations/:destinationId/load`,
-    {
-      config: { operation: 'destinations.load' },
-      schema: {
-        operationId: 'loadWarehouse',
-        summary: 'Load a warehouse at once, instead of after `load_every`',
+    operation(
+      'destinations.load',
+      'loadWarehouse',
+      'Load a warehouse at once, instead of after `load_every`',
+      {
         body: noBody,
         response: { 202: loadAnswer },
       },
-    },
+    ),
     async (request, reply) => {
       const { id, enabled, paused, workspace_id } = warehouseOf(request);
       if (!enabled || paused === true) throw conflict('disabled');
@@ -221,14 +231,14 @@ export const warehouseRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
 
   app.get(
     `${path}/warehouse/:destinationId`,
-    {
-      config: { operation: 'warehouse.read' },
-      schema: {
-        operationId: 'readWarehouse',
-        summary: 'Read how far a warehouse is loaded, and whether loading fails',
+    operation(
+      'warehouse.read',
+      'readWarehouse',
+      'Read how far a warehouse is loaded, and whether loading fails',
+      {
         response: { 200: warehouseResource },
       },
-    },
+    ),
     async (request) => {
       const warehouse = warehouseOf(request);
       const { id, workspace_id: workspaceId } = warehouse;
@@ -265,14 +275,14 @@ export const warehouseRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
 
   app.get(
     `${path}/warehouse/:destinationId/schema`,
-    {
-      config: { operation: 'warehouse.schema' },
-      schema: {
-        operationId: 'readWarehouseSchema',
-        summary: 'Read the tables of a warehouse, with the origin of each column',
+    operation(
+      'warehouse.schema',
+      'readWarehouseSchema',
+      'Read the tables of a warehouse, with the origin of each column',
+      {
         response: { 200: schemaResource },
       },
-    },
+    ),
     async (request) => {
       const warehouse = warehouseOf(request);
       const { id, workspace_id: workspaceId } = warehouse;
@@ -286,15 +296,10 @@ export const warehouseRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
 
   app.get(
     `${path}/warehouse/:destinationId/loads`,
-    {
-      config: { operation: 'warehouse.loads' },
-      schema: {
-        operationId: 'listLoads',
-        summary: 'List the loads of a warehouse, and why loading failed',
-        querystring: loadsQuery,
-        response: { 200: listOf(loadResource, 'Newest first.') },
-      },
-    },
+    operation('warehouse.loads', 'listLoads', 'List the loads of a warehouse, and why loading failed', {
+      querystring: loadsQuery,
+      response: { 200: listOf(loadResource, 'Newest first.') },
+    }),
     async (request, reply) => {
       const { id, workspace_id: workspaceId } = warehouseOf(request);
       const { limit, cursor } = pageRequest(request.query);
