@@ -20,7 +20,6 @@ import type {
   ProfileBounds,
   ProfileStore,
   RateLimiter,
-  ReadDiskLevel,
   RecordProfileOperation,
   RequestMail,
   Sandbox,
@@ -122,8 +121,6 @@ export interface GatewayDependencies {
   /** The ids of the organizations and workspaces that may use a declared topic; absent for a topic of all tenants. */
   readonly topicTenants: ReadonlyMap<string, ReadonlySet<string>>;
   readonly limits?: Limits;
-  /** The level of the fullest disk that events are kept on, as measured last. Default: enough. */
-  readonly diskLevel?: ReadDiskLevel;
   /** Absent: no workspace has a budget of bytes. */
   readonly budgets?: StorageBudgets;
   /** Default: parts of the heap. */
