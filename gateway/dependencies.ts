@@ -1,3 +1,4 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import type {
   Catalog,
   CatalogSource,
@@ -33,6 +34,9 @@ import type {
 } from '@tributary/core';
 import type { IdentityVerifier } from './authentication/id-tokens.ts';
 import type { ChangeLimits } from './limits/change-limits.ts';
+
+/** The routes of a resource, as a plugin. */
+export type Routes = FastifyPluginAsyncTypebox<GatewayDependencies>;
 
 /** Rate limits; an absent one does not limit. */
 export interface Limits {

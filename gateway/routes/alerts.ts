@@ -1,4 +1,3 @@
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   ALERT_KINDS,
   type Alert,
@@ -17,7 +16,7 @@ import {
   watchedDestination,
 } from '@tributary/core';
 import { type Static, Type } from 'typebox';
-import type { GatewayDependencies } from '../dependencies.ts';
+import type { Routes } from '../dependencies.ts';
 import { conflict, type ErrorDetail, invalidRequest } from '../errors/api-error.ts';
 import { update } from '../resources/catalog-entities.ts';
 import { entityRoutes } from '../resources/entity-routes.ts';
@@ -394,7 +393,7 @@ const alerts = catalogList<Alert>()({
 });
 
 /** `/workspaces/:workspaceId/alerts`: notices when the numbers of a workspace are not as they should be. */
-export const alertRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
+export const alertRoutes: Routes = async (app, dependencies) => {
   const { catalog, counters, clock } = dependencies;
 
   await app.register(

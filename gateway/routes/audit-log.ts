@@ -1,4 +1,3 @@
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   AUDIT_ACTOR_TYPES,
   AUDITED_TYPES,
@@ -8,7 +7,7 @@ import {
 } from '@tributary/core';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
-import type { GatewayDependencies } from '../dependencies.ts';
+import type { Routes } from '../dependencies.ts';
 import { linkNext, pageQuery, pageRequest, withCursor } from '../resources/lists.ts';
 import {
   closed,
@@ -93,7 +92,7 @@ function presentAuditEntry({ body }: HistoryEntry): Static<typeof auditResource>
  * `GET /workspaces/:workspaceId/audit-log` and `GET /organizations/:organizationId/audit-log`: the author, time and address
  * of every change. The audit log follows the catalog, so the newest changes may be missing.
  */
-export const auditRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, { history }) => {
+export const auditRoutes: Routes = async (app, { history }) => {
   const schema = { querystring: auditQuery, response: { 200: auditList } };
 
   app.get(

@@ -1,4 +1,3 @@
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   type CanonicalEvent,
   DEAD_CAUSES,
@@ -14,7 +13,7 @@ import {
 } from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
-import type { GatewayDependencies } from '../dependencies.ts';
+import type { Routes } from '../dependencies.ts';
 import { conflict, notFound } from '../errors/api-error.ts';
 import { inPath } from '../resources/catalog-entities.ts';
 import { linkNext, type PageRequest, pageQuery, pageRequest, withCursor } from '../resources/lists.ts';
@@ -278,7 +277,7 @@ async function groupsOf(
 const path = '/workspaces/:workspaceId/deliveries';
 
 /** `/workspaces/:workspaceId/deliveries`: retrying, dead and redriven deliveries; redriving and discarding them. */
-export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
+export const deliveryRoutes: Routes = async (app, dependencies) => {
   const { history, log } = dependencies;
   const dead = new DeadDeliveries(dependencies);
   const summed = new SummedCalls(app, dependencies);

@@ -1,7 +1,6 @@
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import type { ActionField, ConnectorDescription, DestinationAction, Json } from '@tributary/core';
 import { type Static, Type } from 'typebox';
-import type { GatewayDependencies } from '../dependencies.ts';
+import type { Routes } from '../dependencies.ts';
 import { notFound } from '../errors/api-error.ts';
 import { inPath } from '../resources/catalog-entities.ts';
 import { closed, freeObject, listOf, nullable, oneOf, operation } from '../resources/schemas.ts';
@@ -184,10 +183,7 @@ const NO_DETAILS = { actions: [], subscriptions: [], audienceFields: [] };
 const path = '/workspaces/:workspaceId/destination-types';
 
 /** `/workspaces/:workspaceId/destination-types`: the types of destinations, with the data for a form. */
-export const destinationTypeRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (
-  app,
-  { connectors },
-) => {
+export const destinationTypeRoutes: Routes = async (app, { connectors }) => {
   app.get(
     path,
     operation('destination-types.list', 'listDestinationTypes', 'List the types that destinations may have', {

@@ -1,4 +1,3 @@
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   BAD_REASONS,
   type CatalogView,
@@ -25,7 +24,7 @@ import {
   Unavailable,
 } from '@tributary/core';
 import { type Static, Type } from 'typebox';
-import type { GatewayDependencies } from '../dependencies.ts';
+import type { GatewayDependencies, Routes } from '../dependencies.ts';
 import { conflict, invalidRequest } from '../errors/api-error.ts';
 import { disconnectSignal } from '../limits/turns.ts';
 import { entityOf, propose } from '../resources/catalog-entities.ts';
@@ -200,10 +199,7 @@ function presentDestination(
 const path = '/workspaces/:workspaceId/destinations';
 
 /** `/workspaces/:workspaceId/destinations`: configured destinations. Secrets are write-only. */
-export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (
-  app,
-  dependencies,
-) => {
+export const destinationRoutes: Routes = async (app, dependencies) => {
   const { catalog, clock, connectors } = dependencies;
   const eventIn = createEventReader(dependencies);
   const configurator = createConfigurator(dependencies);
@@ -570,10 +566,7 @@ function timeOf(ms: number | null | undefined): string | null {
 }
 
 /** How deliveries to destinations go: of all at once, of one, and of one over time. */
-export const destinationHealthRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (
-  app,
-  dependencies,
-) => {
+export const destinationHealthRoutes: Routes = async (app, dependencies) => {
   const { catalog, healthBoard, clock } = dependencies;
 
   app.get(

@@ -1,4 +1,3 @@
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   type CanonicalEvent,
   type CatalogView,
@@ -18,7 +17,7 @@ import {
 } from '@tributary/core';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
-import type { GatewayDependencies } from '../dependencies.ts';
+import type { Routes } from '../dependencies.ts';
 import { invalidRequest, notFound } from '../errors/api-error.ts';
 import { evaluateContract } from '../ingestion/contract-check.ts';
 import { readTrialEvent } from '../ingestion/event.ts';
@@ -97,7 +96,7 @@ const contractLists = catalogList<Contract>()({
 const path = '/workspaces/:workspaceId/event-contracts';
 
 /** `/workspaces/:workspaceId/event-contracts`: contracts, dry runs and inference. */
-export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
+export const contractRoutes: Routes = async (app, dependencies) => {
   const { catalog, contracts, clock } = dependencies;
   const recent = new RecentEvents(dependencies);
 
@@ -317,7 +316,7 @@ function checkName({ event_name }: Contract, event: CanonicalEvent): void {
 const VERSION = /^[1-9]\d{0,8}$/;
 
 /** The versions of a contract. */
-export const versionRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
+export const versionRoutes: Routes = async (app, dependencies) => {
   const { catalog, history } = dependencies;
 
   app.get(

@@ -1,4 +1,3 @@
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   type CanonicalEvent,
   type CatalogView,
@@ -23,7 +22,7 @@ import {
 } from '@tributary/core';
 import { type Static, Type } from 'typebox';
 import { accountOf } from '../authentication/caller.ts';
-import type { GatewayDependencies } from '../dependencies.ts';
+import type { Routes } from '../dependencies.ts';
 import { type ErrorDetail, invalidRequest } from '../errors/api-error.ts';
 import { readTrialEvent } from '../ingestion/event.ts';
 import { disconnectSignal, TENANT_TURNS } from '../limits/turns.ts';
@@ -319,7 +318,7 @@ const rules = catalogList<Rule>()({
 const path = '/workspaces/:workspaceId/event-forwarding-rules';
 
 /** `/workspaces/:workspaceId/event-forwarding-rules`: rules that forward events to destinations. */
-export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
+export const ruleRoutes: Routes = async (app, dependencies) => {
   const { catalog, clock } = dependencies;
   const recent = new RecentEvents(dependencies);
 

@@ -1,4 +1,3 @@
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   DEAD_CAUSES,
   type DeliveryTrace,
@@ -14,7 +13,7 @@ import {
   TRACE_STAGES,
 } from '@tributary/core';
 import { type Static, Type } from 'typebox';
-import type { GatewayDependencies } from '../dependencies.ts';
+import type { Routes } from '../dependencies.ts';
 import { ApiError } from '../errors/api-error.ts';
 import { EventTracer } from '../event-search/event-tracer.ts';
 import { disconnectSignal } from '../limits/turns.ts';
@@ -275,7 +274,7 @@ function presentDeliveryTrace(trace: DeliveryTrace): Resource['rules'][number]['
 }
 
 /** `GET /workspaces/:workspaceId/events/:messageId`: the path of an event through the pipeline. */
-export const eventTraceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
+export const eventTraceRoutes: Routes = async (app, dependencies) => {
   const tracer = new EventTracer(dependencies);
 
   app.get(

@@ -1,4 +1,3 @@
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   addCounts,
   asWritten,
@@ -13,7 +12,7 @@ import {
 } from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
-import type { GatewayDependencies } from '../dependencies.ts';
+import type { Routes } from '../dependencies.ts';
 import { invalidRequest, notFound } from '../errors/api-error.ts';
 import { aFewAtATime } from '../limits/turns.ts';
 import { entityOf, inPath, tagVersion } from '../resources/catalog-entities.ts';
@@ -268,10 +267,7 @@ const transformations = catalogList<Transformation>()({
 const path = '/workspaces/:workspaceId/event-transformations';
 
 /** `/workspaces/:workspaceId/event-transformations`: JavaScript that is active once it passes its own test. */
-export const transformationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (
-  app,
-  dependencies,
-) => {
+export const transformationRoutes: Routes = async (app, dependencies) => {
   const { catalog, sandbox } = dependencies;
 
   await app.register(
@@ -383,10 +379,7 @@ function fieldsOf(body: Static<typeof transformationBody>) {
 }
 
 /** `GET .../event-transformations/:transformationId/metrics`: counts of its runs, over all processes. */
-export const transformationMetricsRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (
-  app,
-  dependencies,
-) => {
+export const transformationMetricsRoutes: Routes = async (app, dependencies) => {
   const { catalog, counters, clock } = dependencies;
   const metricsOf = async (workspaceId: string, transformationId: string, hours: number) => {
     const query = { workspaceId, transformationId, ...lookBack(clock(), hours) };

@@ -1,7 +1,6 @@
 import { iso, VIOLATION_KINDS } from '@tributary/core';
-import type { FastifyPluginAsync } from 'fastify';
 import { type Static, Type } from 'typebox';
-import type { GatewayDependencies } from '../dependencies.ts';
+import type { Routes } from '../dependencies.ts';
 import { ApiError, payloadTooLarge } from '../errors/api-error.ts';
 import { createBatchReader, itemsTooLarge, messageIds } from '../ingestion/batch.ts';
 import { contractFor, createBatchContractCheck, evaluateContract } from '../ingestion/contract-check.ts';
@@ -127,7 +126,7 @@ const CALLS = {
 } as const satisfies Record<(typeof NATIVE_TYPES)[number], object>;
 
 /** `POST /workspaces/:workspaceId/events/{track,identify,page,group,batch}`: 202 once the log confirmed. */
-export const eventRoutes: FastifyPluginAsync<GatewayDependencies> = async (app, dependencies) => {
+export const eventRoutes: Routes = async (app, dependencies) => {
   const ingest = createIngest(dependencies);
   const readBatch = createBatchReader(dependencies);
   const checkBatch = createBatchContractCheck(dependencies);

@@ -1,4 +1,3 @@
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   type ApiKey,
   type CatalogView,
@@ -28,7 +27,7 @@ import {
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type Static, type TSchema, Type } from 'typebox';
 import { accountOf, administersOrganization, BY_ADMIN_OF_ORGANIZATION } from '../authentication/caller.ts';
-import type { GatewayDependencies } from '../dependencies.ts';
+import type { GatewayDependencies, Routes } from '../dependencies.ts';
 import { invalidRequest, notFound, permissionDenied } from '../errors/api-error.ts';
 import { entityOf, inPath, propose } from '../resources/catalog-entities.ts';
 import { byId, byWord, catalogList } from '../resources/lists.ts';
@@ -217,7 +216,7 @@ function presentApiKey(
 const apiKeyPath = '/workspaces/:workspaceId/api-keys';
 
 /** `/workspaces/:workspaceId/api-keys`: the raw key is shown once; revocation is permanent. */
-export const apiKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
+export const apiKeyRoutes: Routes = async (app, dependencies) => {
   const { catalog, clock } = dependencies;
   const apiKeys = apiKeyLists(clock);
 
@@ -380,7 +379,7 @@ function presentWriteKey(
 const writeKeyPath = '/workspaces/:workspaceId/event-keys';
 
 /** `/workspaces/:workspaceId/event-keys`: write keys. The raw key is shown once; revocation is permanent. */
-export const writeKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
+export const writeKeyRoutes: Routes = async (app, dependencies) => {
   const { catalog } = dependencies;
 
   app.get(
@@ -560,7 +559,7 @@ const clientKeys = catalogList<ClientKey>()({
 const clientKeyPath = '/organizations/:organizationId/client-keys';
 
 /** `/organizations/:organizationId/client-keys`: the raw key is shown once; revocation is permanent. */
-export const clientKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
+export const clientKeyRoutes: Routes = async (app, dependencies) => {
   const { catalog, random } = dependencies;
 
   app.get(

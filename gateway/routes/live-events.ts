@@ -1,6 +1,5 @@
 import type { ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   type Clock,
   ENVIRONMENTS,
@@ -13,7 +12,7 @@ import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { type Admitted, type Refusal, refusalNow } from '../authentication/access.ts';
 import { accountOf } from '../authentication/caller.ts';
-import type { GatewayDependencies, LiveLimits } from '../dependencies.ts';
+import type { GatewayDependencies, LiveLimits, Routes } from '../dependencies.ts';
 import { tooManyRequests, unavailable } from '../errors/api-error.ts';
 import { closed, documentedAs, oneOf, operation } from '../resources/schemas.ts';
 
@@ -43,7 +42,7 @@ const LIVE = 'events.live';
  * `GET /workspaces/:workspaceId/events/live`: the accepted and rejected events of a workspace as Server-Sent Events. The
  * stream begins with recent events, or after `Last-Event-ID`, and stays open.
  */
-export const liveRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
+export const liveRoutes: Routes = async (app, dependencies) => {
   const streams = new LiveStreams(dependencies);
   // Before the server waits for open connections, as streams do not end by themselves.
   app.addHook('preClose', () => streams.close());

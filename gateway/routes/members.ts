@@ -14,10 +14,10 @@ import {
   WORKSPACE_ROLES,
   type WorkspaceMember,
 } from '@tributary/core';
-import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
+import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
 import { accountOf, organizationRoleTooLow } from '../authentication/caller.ts';
-import type { GatewayDependencies } from '../dependencies.ts';
+import type { GatewayDependencies, Routes } from '../dependencies.ts';
 import { notFound, permissionDenied } from '../errors/api-error.ts';
 import {
   checkVersion,
@@ -127,7 +127,7 @@ function presentMemberKey({ kind, key }: FoundKey): Static<typeof removedMember>
 }
 
 /** `/organizations/:organizationId/members` and `/workspaces/:workspaceId/members`. */
-export const memberRoutes: FastifyPluginAsync<GatewayDependencies> = async (app, dependencies) => {
+export const memberRoutes: Routes = async (app, dependencies) => {
   await app.register(routesOf(ORGANIZATION_SCOPE), dependencies);
   await app.register(routesOf(WORKSPACE_SCOPE), dependencies);
 };

@@ -1,4 +1,3 @@
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   type Addressed,
   type AddressedEntity,
@@ -13,7 +12,7 @@ import {
   type Workspace,
 } from '@tributary/core';
 import { type Static, Type } from 'typebox';
-import type { GatewayDependencies } from '../dependencies.ts';
+import type { GatewayDependencies, Routes } from '../dependencies.ts';
 import { invalidRequest, notFound } from '../errors/api-error.ts';
 import { closed, email, nullable, oneOf, operation, optional, readEmail } from '../resources/schemas.ts';
 
@@ -150,10 +149,7 @@ const linkAnswer = Type.Object(
  * `POST .../notice-addresses/links`: sends the link that confirms an address once more. The mail stage bounds how many
  * reach an address.
  */
-export const noticeAddressRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (
-  app,
-  { catalog, clock, requestMail },
-) => {
+export const noticeAddressRoutes: Routes = async (app, { catalog, clock, requestMail }) => {
   const schema = { body: linkBody, response: { 202: linkAnswer } };
 
   app.post(

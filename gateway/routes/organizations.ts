@@ -1,4 +1,3 @@
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   type CatalogView,
   newId,
@@ -9,7 +8,7 @@ import {
 import type { FastifyRequest } from 'fastify';
 import { type Static, type TSchema, Type } from 'typebox';
 import { accountOf, NO_ORGANIZATION } from '../authentication/caller.ts';
-import type { GatewayDependencies } from '../dependencies.ts';
+import type { Routes } from '../dependencies.ts';
 import { conflict, permissionDenied } from '../errors/api-error.ts';
 import { checkVersion, isUnchanged, propose, tagVersion } from '../resources/catalog-entities.ts';
 import { catalogList } from '../resources/lists.ts';
@@ -118,10 +117,7 @@ const organizations = catalogList<Organization>()({
 });
 
 /** `/organizations`: those the caller is a member of, a new one, one by id. */
-export const organizationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (
-  app,
-  dependencies,
-) => {
+export const organizationRoutes: Routes = async (app, dependencies) => {
   const { catalog, profiles } = dependencies;
 
   app.get(

@@ -1,4 +1,3 @@
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   below,
   DEFAULT_LIMITS,
@@ -16,7 +15,7 @@ import {
   typeLimitsOf,
 } from '@tributary/core';
 import { type Static, type TSchema, Type } from 'typebox';
-import type { GatewayDependencies } from '../dependencies.ts';
+import type { Routes } from '../dependencies.ts';
 import { type ErrorDetail, invalidRequest } from '../errors/api-error.ts';
 import { MAX_DETAILS } from '../errors/error-handler.ts';
 import { checkVersion, isUnchanged, propose, tagVersion } from '../resources/catalog-entities.ts';
@@ -113,10 +112,7 @@ const settingsResource = Type.Object(
 );
 
 /** `/organizations/{id}/profile-settings`: which identities the organization's profiles take, and how they are read. */
-export const profileSettingsRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (
-  app,
-  dependencies,
-) => {
+export const profileSettingsRoutes: Routes = async (app, dependencies) => {
   const { catalog } = dependencies;
 
   app.get(

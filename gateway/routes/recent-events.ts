@@ -1,4 +1,3 @@
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   type CanonicalEvent,
   type Catalog,
@@ -17,7 +16,7 @@ import {
   TOPIC,
 } from '@tributary/core';
 import { type Static, Type } from 'typebox';
-import type { GatewayDependencies } from '../dependencies.ts';
+import type { Routes } from '../dependencies.ts';
 import { disconnectSignal, FairSemaphore, TENANT_TURNS } from '../limits/turns.ts';
 import {
   closed,
@@ -123,10 +122,7 @@ function withinSize(events: readonly CanonicalEvent[]): readonly CanonicalEvent[
 }
 
 /** `GET /workspaces/:workspaceId/recent-events`: events to try filters, transformations and contracts with. */
-export const recentEventRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (
-  app,
-  dependencies,
-) => {
+export const recentEventRoutes: Routes = async (app, dependencies) => {
   const { clock } = dependencies;
   const recent = new RecentEvents(dependencies);
   app.get(

@@ -1,4 +1,3 @@
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   type Catalog,
   type Clock,
@@ -18,7 +17,7 @@ import {
 } from '@tributary/core';
 import { type Static, Type } from 'typebox';
 import { accountOf } from '../authentication/caller.ts';
-import type { GatewayDependencies } from '../dependencies.ts';
+import type { Routes } from '../dependencies.ts';
 import { invalidRequest } from '../errors/api-error.ts';
 import { quotaExceeded } from '../limits/change-limits.ts';
 import { refuseOutputOverBudget } from '../limits/storage-budgets.ts';
@@ -195,7 +194,7 @@ const path = '/workspaces/:workspaceId/replays';
  * `/workspaces/:workspaceId/replays`: sends accepted events to their destinations again, marked as replayed, and
  * re-evaluates rejected events.
  */
-export const replayRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
+export const replayRoutes: Routes = async (app, dependencies) => {
   const { catalog, history, clock } = dependencies;
   const running = new RunningReplays(dependencies);
 

@@ -1,4 +1,3 @@
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   iso,
   type PartitionLag,
@@ -10,7 +9,7 @@ import {
 } from '@tributary/core';
 import { type Static, Type } from 'typebox';
 import { isOperator, wrongKind } from '../authentication/caller.ts';
-import type { GatewayDependencies } from '../dependencies.ts';
+import type { Routes } from '../dependencies.ts';
 import { permissionDenied } from '../errors/api-error.ts';
 import { closed, listOf, nullable, oneOf, operation, shownAs, time, uuid } from '../resources/schemas.ts';
 
@@ -207,7 +206,7 @@ function rounded(value: number | undefined): number | null {
 }
 
 /** `GET /system`: stages, processes and engines of all tenants, for operators alone. */
-export const systemRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, { system }) => {
+export const systemRoutes: Routes = async (app, { system }) => {
   app.get(
     '/system',
     operation('system.read', 'readSystem', 'Read how the installation is, as an operator', {
@@ -228,7 +227,7 @@ const meResource = Type.Object(
 );
 
 /** `GET /me`: the account of the caller. Roles are in the lists of organizations and workspaces. */
-export const meRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, { operators }) => {
+export const meRoutes: Routes = async (app, { operators }) => {
   app.get(
     '/me',
     operation('me.read', 'readMe', 'Read who the caller is', {

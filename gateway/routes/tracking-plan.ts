@@ -1,4 +1,3 @@
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   assemblePlan,
   type CatalogView,
@@ -31,7 +30,7 @@ import {
 } from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
-import type { GatewayDependencies } from '../dependencies.ts';
+import type { GatewayDependencies, Routes } from '../dependencies.ts';
 import { ApiError, type ErrorDetail, invalidRequest } from '../errors/api-error.ts';
 import { describeValidation } from '../errors/error-handler.ts';
 import { aFewAtATime, disconnectSignal, TENANT_TURNS } from '../limits/turns.ts';
@@ -286,10 +285,7 @@ const MAX_CSV_BYTES = 1024 * 1024;
 const CATCH_UP_MS = 5_000;
 
 /** `/workspaces/:workspaceId/tracking-plan`: the active contracts as one document, and compared with what came. */
-export const trackingPlanRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (
-  app,
-  dependencies,
-) => {
+export const trackingPlanRoutes: Routes = async (app, dependencies) => {
   const { catalog, counters, history, clock } = dependencies;
   const recent = new RecentEvents(dependencies);
   app.addContentTypeParser(TEXT_TYPE, app.parseBody);

@@ -1,4 +1,3 @@
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   BytesTally,
   HEADER,
@@ -15,7 +14,7 @@ import {
 } from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
-import type { GatewayDependencies } from '../dependencies.ts';
+import type { Routes } from '../dependencies.ts';
 import { conflict } from '../errors/api-error.ts';
 import { entityOf } from '../resources/catalog-entities.ts';
 import { linkNext, pageQuery, pageRequest, withCursor } from '../resources/lists.ts';
@@ -197,7 +196,7 @@ const FAILURES = 10;
 const path = '/workspaces/:workspaceId';
 
 /** Warehouses: `POST destinations/{id}/load` loads at once, `GET warehouse/{id}/...` shows the tables and the loads. */
-export const warehouseRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
+export const warehouseRoutes: Routes = async (app, dependencies) => {
   const { budgets, catalog, clock, counters, healthBoard, history, log } = dependencies;
 
   app.post(

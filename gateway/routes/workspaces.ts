@@ -1,4 +1,3 @@
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   type CatalogView,
   type FactData,
@@ -21,7 +20,7 @@ import {
   NO_WORKSPACE,
   organizationRoleTooLow,
 } from '../authentication/caller.ts';
-import type { GatewayDependencies } from '../dependencies.ts';
+import type { Routes } from '../dependencies.ts';
 import { invalidRequest, permissionDenied } from '../errors/api-error.ts';
 import { checkVersion, isUnchanged, propose, removalOf, tagVersion } from '../resources/catalog-entities.ts';
 import { byId, catalogList } from '../resources/lists.ts';
@@ -119,7 +118,7 @@ function presentWorkspace(
 }
 
 /** `/workspaces`: the workspaces of the caller. */
-export const workspaceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
+export const workspaceRoutes: Routes = async (app, dependencies) => {
   const { catalog } = dependencies;
 
   app.get(
@@ -323,7 +322,7 @@ const UNLIMITED: StorageLimits = {
 };
 
 /** `GET /workspaces/:workspaceId/storage`: its bytes in the log, and its budgets. */
-export const storageRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, { budgets }) => {
+export const storageRoutes: Routes = async (app, { budgets }) => {
   app.get(
     '/workspaces/:workspaceId/storage',
     operation(

@@ -6,10 +6,10 @@ import {
   MAX_EVENT_BYTES,
   type WriteKey,
 } from '@tributary/core';
-import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type TProperties, Type } from 'typebox';
 import { sdkCredentialOf } from '../../authentication/caller.ts';
-import type { GatewayDependencies } from '../../dependencies.ts';
+import type { Routes } from '../../dependencies.ts';
 import { payloadTooLarge, unsupportedMediaType } from '../../errors/api-error.ts';
 import { createBatchReader, itemsTooLarge, messageIds, type RejectedItem } from '../../ingestion/batch.ts';
 import { changesOf } from '../../ingestion/changes.ts';
@@ -175,7 +175,7 @@ interface SentCalls {
  * The HTTP API of Segment, for unchanged SDKs made for it or for RudderStack. 200 once the log has confirmed. Valid events
  * of a batch are accepted and invalid ones listed; a batch of only invalid events is 400, as SDKs retry other errors.
  */
-export const segmentRoutes: FastifyPluginAsync<GatewayDependencies> = async (app, dependencies) => {
+export const segmentRoutes: Routes = async (app, dependencies) => {
   const readBatch = createBatchReader(dependencies, callItems);
   const ingest = createIngest(dependencies);
   const limits = { eventBytes: MAX_EVENT_BYTES, bodyBytes: MAX_BODY_BYTES };

@@ -7,9 +7,9 @@ import {
   MAX_EVENT_BYTES,
   type WriteKey,
 } from '@tributary/core';
-import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
+import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import type { GatewayDependencies } from '../../dependencies.ts';
+import type { Routes } from '../../dependencies.ts';
 import {
   ApiError,
   conflict,
@@ -69,7 +69,7 @@ const MAX_FORM_BYTES = 3 * MAX_EVENT_BYTES + 1_024;
  * `POST /webhooks/:writeKey/:kind`: webhooks of services without an SDK, as events of the key's source. Their signature is
  * verified by the bytes of the body before these are parsed. 200 once the log has confirmed.
  */
-export const webhookRoutes: FastifyPluginAsync<GatewayDependencies> = async (app, dependencies) => {
+export const webhookRoutes: Routes = async (app, dependencies) => {
   const { catalog, clock, webhookSecrets } = dependencies;
   const readBatch = createBatchReader(dependencies, callItems);
   const ingest = createIngest(dependencies);
