@@ -2,7 +2,7 @@ import { iso, VIOLATION_KINDS } from '@tributary/core';
 import { type Static, Type } from 'typebox';
 import type { Routes } from '../dependencies.ts';
 import { ApiError, payloadTooLarge } from '../errors/api-error.ts';
-import { createBatchReader, itemsTooLarge, messageIds } from '../ingestion/batch.ts';
+import { createBatchReader, ingestBatch, messageIds } from '../ingestion/batch.ts';
 import { contractFor, createBatchContractCheck, evaluateContract } from '../ingestion/contract-check.ts';
 import {
   type EventBody,
@@ -193,17 +193,17 @@ export const eventRoutes: Routes = async (app, dependencies) => {
         key,
         found === undefined ? {} : { isExact: true, itemFaults: found.itemFaults },
       );
-      const { events, rejected } =
+      const checked =
         request.query.check === 'contract'
           ? await checkBatch(read, key.workspace_id, disconnectSignal(reply))
           : read;
-      if (events.length === 0) return reply.code(202).send({ accepted: 0, rejected });
-      const tooLarge = await ingest(request, key, events, () => ({
-        message_ids: messageIds(batch.length, events),
-        rejected,
-      }));
-      const refusedToo = [...rejected, ...itemsTooLarge(events, tooLarge)].sort((a, b) => a.index - b.index);
-      return reply.code(202).send({ accepted: events.length - tooLarge.length, rejected: refusedToo });
+      const taken = await ingestBatch(checked, (events) =>
+        ingest(request, key, events, () => ({
+          message_ids: messageIds(batch.length, events),
+          rejected: checked.rejected,
+        })),
+      );
+      return reply.code(202).send(taken);
     },
   );
 };

@@ -18,7 +18,7 @@ import {
   payloadTooLarge,
   unavailable,
 } from '../../errors/api-error.ts';
-import { createBatchReader, itemsTooLarge, type RejectedItem } from '../../ingestion/batch.ts';
+import { createBatchReader, ingestBatch } from '../../ingestion/batch.ts';
 import { changesOf } from '../../ingestion/changes.ts';
 import { callItems, MAX_BATCH, refusedEvent } from '../../ingestion/event.ts';
 import { createIngest, writeKeyOf } from '../../ingestion/ingest.ts';
@@ -119,11 +119,9 @@ export const webhookRoutes: Routes = async (app, dependencies) => {
       const invalid = read.rejected.map((rejected) =>
         items[rejected.index] === undefined ? { ...rejected, details: [NO_OBJECT] } : rejected,
       );
-      const tooLarge = read.events.length === 0 ? [] : await ingest(request, key, read.events, () => ({}));
-      const rejected: readonly RejectedItem[] = [...invalid, ...itemsTooLarge(read.events, tooLarge)].sort(
-        (a, b) => a.index - b.index,
+      const { accepted, rejected } = await ingestBatch({ ...read, rejected: invalid }, (events) =>
+        ingest(request, key, events, () => ({})),
       );
-      const accepted = read.events.length - tooLarge.length;
       const [first] = rejected;
       if (first !== undefined && accepted === 0) throw refusedEvent(first, isList ? { rejected } : {});
       return reply.send({ accepted, rejected });
