@@ -107,8 +107,6 @@ const deliveryResource = Type.Object(
   { title: 'DeliveryWithEvent' },
 );
 
-const deliveryList = listOf(deliveryListed);
-
 const cursor = Type.String({
   minLength: 1,
   maxLength: 1_000,
@@ -294,7 +292,7 @@ export const deliveryRoutes: Routes = async (app, dependencies) => {
       'deliveries.list',
       'listDeliveries',
       'List deliveries that were retried or ended otherwise than at their first try',
-      { querystring: deliveryQuery, response: { 200: deliveryList } },
+      { querystring: deliveryQuery, response: { 200: listOf(deliveryListed) } },
     ),
     async (request, reply) => {
       const { query, workspace } = request;

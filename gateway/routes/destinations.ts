@@ -50,7 +50,7 @@ import {
   uuid,
   version,
 } from '../resources/schemas.ts';
-import { createDestinationTests, createTrialTurns, destinationTestResult } from './connection-test.ts';
+import { DestinationTests, destinationTestResult, TrialTurns } from './connection-test.ts';
 import {
   connectionResource,
   connectionRoutes,
@@ -59,7 +59,7 @@ import {
 } from './destination-connections.ts';
 import { mappingRoutes } from './destination-mappings.ts';
 import { createEventReader, eventFields, previewRoutes } from './destination-previews.ts';
-import { createConfigurator, maskSecrets } from './destination-settings.ts';
+import { Configurator, maskSecrets } from './destination-settings.ts';
 import {
   addressIn,
   alertsBody,
@@ -202,9 +202,9 @@ const path = '/workspaces/:workspaceId/destinations';
 export const destinationRoutes: Routes = async (app, dependencies) => {
   const { catalog, clock, connectors } = dependencies;
   const eventIn = createEventReader(dependencies);
-  const configurator = createConfigurator(dependencies);
-  const turns = createTrialTurns();
-  const tests = createDestinationTests(dependencies, turns);
+  const configurator = new Configurator(dependencies);
+  const turns = new TrialTurns();
+  const tests = new DestinationTests(dependencies, turns);
   app.addHook('preClose', (done) => {
     turns.close();
     done();

@@ -93,8 +93,6 @@ const organizationResource = Type.Object(
   { title: 'Organization' },
 );
 
-const organizationList = listOf(organizationResource);
-
 function presentOrganization(
   organization: Organization,
   role: OrganizationRole,
@@ -124,7 +122,7 @@ export const organizationRoutes: Routes = async (app, dependencies) => {
     '/organizations',
     operation('organizations.list', 'listOrganizations', 'List the organizations the caller is a member of', {
       querystring: organizations.querystring,
-      response: { 200: organizationList },
+      response: { 200: listOf(organizationResource) },
     }),
     async (request, reply) => {
       const accountId = accountOf(request.caller);

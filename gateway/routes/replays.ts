@@ -143,8 +143,6 @@ const replayResource = Type.Object(
   { title: 'Replay' },
 );
 
-const replayList = listOf(replayResource);
-
 /** `entry`: the newest step in history; undefined before the first. */
 function presentReplay(replay: Replay, entry: HistoryEntry | undefined): Static<typeof replayResource> {
   const step = entry?.body as unknown as ReplayStep | undefined;
@@ -202,7 +200,7 @@ export const replayRoutes: Routes = async (app, dependencies) => {
     path,
     operation('replays.list', 'listReplays', 'List replays', {
       querystring: replays.querystring,
-      response: { 200: replayList },
+      response: { 200: listOf(replayResource) },
     }),
     async (request, reply) => {
       const found = replays.read(request, reply, catalog.state.listing('replay', request.workspace.id));

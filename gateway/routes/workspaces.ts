@@ -101,8 +101,6 @@ const workspaceResource = Type.Object(
   { title: 'Workspace' },
 );
 
-const workspaceList = listOf(workspaceResource);
-
 function presentWorkspace(
   workspace: Workspace,
   role: WorkspaceRole,
@@ -125,7 +123,7 @@ export const workspaceRoutes: Routes = async (app, dependencies) => {
     '/workspaces',
     operation('workspaces.list', 'listWorkspaces', 'List the workspaces the caller belongs to', {
       querystring: workspaces.querystring,
-      response: { 200: workspaceList },
+      response: { 200: listOf(workspaceResource) },
     }),
     async (request, reply) => {
       const accountId = accountOf(request.caller);
