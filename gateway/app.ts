@@ -3,7 +3,7 @@ import type { Operation } from '@tributary/core';
 import type { FastifyPluginAsync } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import { accessPlugin } from './authentication/access.ts';
-import type { GatewayDependencies } from './dependencies.ts';
+import type { GatewayDependencies, Routes } from './dependencies.ts';
 import { errorsPlugin } from './errors/error-handler.ts';
 import { responseMemoryPlugin } from './limits/memory-budgets.ts';
 import { rateLimitsPlugin } from './limits/rate-limits.ts';
@@ -44,8 +44,6 @@ import { webhookRoutes } from './routes/webhooks/routes.ts';
 import { storageRoutes, workspaceRoutes } from './routes/workspaces.ts';
 import { unknownPathsPlugin } from './server/create-server.ts';
 import { crossOriginPlugin } from './server/cross-origin.ts';
-
-type Routes = FastifyPluginAsync<GatewayDependencies>;
 
 /** The groups of the reference, in the order in which a reader needs them, with what each is for and its routes. */
 const GROUPS: readonly (readonly [name: string, description: string, ...routes: Routes[]])[] = [

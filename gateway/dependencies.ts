@@ -1,3 +1,4 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import type {
   Catalog,
   CatalogSource,
@@ -20,7 +21,6 @@ import type {
   ProfileBounds,
   ProfileStore,
   RateLimiter,
-  ReadDiskLevel,
   RecordProfileOperation,
   RequestMail,
   Sandbox,
@@ -34,6 +34,9 @@ import type {
 } from '@tributary/core';
 import type { IdentityVerifier } from './authentication/id-tokens.ts';
 import type { ChangeLimits } from './limits/change-limits.ts';
+
+/** The routes of a resource, as a plugin. */
+export type Routes = FastifyPluginAsyncTypebox<GatewayDependencies>;
 
 /** Rate limits; an absent one does not limit. */
 export interface Limits {
@@ -122,8 +125,6 @@ export interface GatewayDependencies {
   /** The ids of the organizations and workspaces that may use a declared topic; absent for a topic of all tenants. */
   readonly topicTenants: ReadonlyMap<string, ReadonlySet<string>>;
   readonly limits?: Limits;
-  /** The level of the fullest disk that events are kept on, as measured last. Default: enough. */
-  readonly diskLevel?: ReadDiskLevel;
   /** Absent: no workspace has a budget of bytes. */
   readonly budgets?: StorageBudgets;
   /** Default: parts of the heap. */

@@ -108,16 +108,21 @@ export function messageIds(items: number, events: readonly BatchEvent[]): readon
   return Array.from({ length: items }, (_, index) => ids.get(index) ?? null);
 }
 
-/** The rejections of events that the log refuses for their size, given by index among the events. */
-export function itemsTooLarge(
-  events: readonly BatchEvent[],
-  tooLarge: readonly number[],
-): readonly RejectedItem[] {
-  return tooLarge.flatMap((at) => {
+/** Makes the events of a batch durable: how many, and the rejected items with those that are too large for the log. */
+export async function ingestBatch(
+  { events, rejected }: ReadBatch,
+  ingest: (events: readonly BatchEvent[]) => Promise<readonly number[]>,
+): Promise<{ readonly accepted: number; readonly rejected: readonly RejectedItem[] }> {
+  const refused = events.length === 0 ? [] : await ingest(events);
+  const tooLarge = refused.flatMap((at) => {
     const index = events[at]?.index;
     if (index === undefined) return [];
     return [{ index, error: 'payload too large', details: [{ path: '', message: TOO_LARGE }] }];
   });
+  return {
+    accepted: events.length - refused.length,
+    rejected: [...rejected, ...tooLarge].sort((a, b) => a.index - b.index),
+  };
 }
 
 function typeOf(item: unknown): EventType | undefined {

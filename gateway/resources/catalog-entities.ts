@@ -91,7 +91,7 @@ type WithoutOrigin<F> = F extends Fact
 /** A fact without its origin, which comes from the request: author, address, time. Version 1 unless stated. */
 export type Proposal = WithoutOrigin<Fact>;
 
-type ProposalDependencies = Pick<GatewayDependencies, 'catalog' | 'changeLimits' | 'clock'>;
+export type ProposalDependencies = Pick<GatewayDependencies, 'catalog' | 'changeLimits' | 'clock'>;
 
 /** The author of a fact, and the scope that the change counts for. */
 interface Proposer {
@@ -224,6 +224,13 @@ export function checkVersion(request: FastifyRequest, stored: Versioned): void {
   if (!namesVersion(request)) return;
   const isTaken = (tag: string) => TAG.exec(tag)?.groups?.version === String(stored.version);
   if (!tagsOf(request).some(isTaken)) throw versionMismatch();
+}
+
+/** The part of a fact that removes an entity: with its version where `If-Match` names one. 412 as of `checkVersion`. */
+export function removalOf(request: FastifyRequest, stored: Versioned & { readonly id: string }) {
+  checkVersion(request, stored);
+  const expected = namesVersion(request) ? { expected_version: stored.version } : {};
+  return { entity: stored.id, ...expected, data: {} };
 }
 
 declare module 'fastify' {

@@ -7,9 +7,9 @@ import {
   checkVersion,
   entityOf,
   inPath,
-  namesVersion,
   type Proposal,
   propose,
+  removalOf,
   tagVersion,
 } from './catalog-entities.ts';
 import type { CatalogList } from './lists.ts';
@@ -160,13 +160,7 @@ async function deleteEntity<K extends Kind>(
   const removed = { id, status: 'deleted' } as const;
   if (dependencies.catalog.state.wasDeleted(kind, request.workspace.id, id)) return removed;
   const entity = entityOf(request, dependencies, kind);
-  checkVersion(request, entity);
-  const proposal = {
-    type: `${kind}.deleted`,
-    entity: entity.id,
-    ...(namesVersion(request) ? { expected_version: entity.version } : {}),
-    data: {},
-  };
+  const proposal = { type: `${kind}.deleted`, ...removalOf(request, entity) };
   await propose(request, dependencies, proposal as Proposal);
   await deleted?.(entity);
   return removed;

@@ -36,13 +36,16 @@ interface ListFilter<Item> {
   matches(item: Item, value: string): boolean;
 }
 
-/** A filter by one of some words. */
+/** A filter by one of some words, of which an item has one or several. */
 export function byWord<Item>(
   words: readonly string[],
   description: string,
-  wordOf: (item: Item) => string | null,
+  wordsOf: (item: Item) => string | readonly string[],
 ): ListFilter<Item> {
-  return { schema: oneOf(words, description), matches: (item, value) => wordOf(item) === value };
+  return {
+    schema: oneOf(words, description),
+    matches: (item, value) => [wordsOf(item)].flat().includes(value),
+  };
 }
 
 /** A filter by yes or no. */

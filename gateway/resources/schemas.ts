@@ -1,6 +1,13 @@
 import { isCalendarDay, isUuid, type JsonObject, normalizeEmail, type Operation } from '@tributary/core';
 import type { FastifyContextConfig, FastifySchema } from 'fastify';
-import { type Static, type TObjectOptions, type TProperties, type TSchema, Type } from 'typebox';
+import {
+  type Static,
+  type TObject,
+  type TObjectOptions,
+  type TProperties,
+  type TSchema,
+  Type,
+} from 'typebox';
 import { invalidRequest } from '../errors/api-error.ts';
 import { DOCUMENTED } from '../server/create-server.ts';
 
@@ -126,6 +133,34 @@ export const times = { created_at: time, updated_at: time };
 
 /** The version of a resource; also its `ETag`. */
 export const version = Type.Integer({ description: 'Grows by one with every change.', examples: [1] });
+
+/** A field of a response: `null` for what is absent. */
+type Shown<Value> = undefined extends Value ? Exclude<Value, undefined> | null : Value;
+
+/** The fields of a response that an object has in the same form. */
+type Same<Response, Source> = {
+  [Name in keyof Response & keyof Source]: Shown<Source[Name]> extends Response[Name] ? Name : never;
+}[keyof Response & keyof Source];
+
+type Others<Response, Source> = Omit<Response, Same<Response, Source>> & Partial<Response>;
+
+/**
+ * The fields that a schema names, and no others: from `own`, else as the source has them; what is required and absent is
+ * `null`.
+ */
+export function shownAs<Fields extends TProperties, Source extends object>(
+  schema: TObject<Fields>,
+  source: Source,
+  own: Others<Static<TObject<Fields>>, Source>,
+): Static<TObject<Fields>> {
+  const values: Readonly<Record<string, unknown>> = { ...source, ...own };
+  const { required = [] } = schema as { readonly required?: readonly string[] };
+  const shown = Object.keys(schema.properties).flatMap((name) => {
+    const value = values[name] ?? null;
+    return value !== null || required.includes(name) ? [[name, value]] : [];
+  });
+  return Object.fromEntries(shown);
+}
 
 /** The response to the removal of a resource. */
 export function removedAs<const Status extends string>(status: Status) {

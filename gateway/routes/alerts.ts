@@ -1,4 +1,3 @@
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   ALERT_KINDS,
   type Alert,
@@ -17,7 +16,7 @@ import {
   watchedDestination,
 } from '@tributary/core';
 import { type Static, Type } from 'typebox';
-import type { GatewayDependencies } from '../dependencies.ts';
+import type { Routes } from '../dependencies.ts';
 import { type ErrorDetail, invalidRequest } from '../errors/api-error.ts';
 import { update } from '../resources/catalog-entities.ts';
 import { entityRoutes } from '../resources/entity-routes.ts';
@@ -35,12 +34,13 @@ import {
   patternFault,
   readEmail,
   resourceFields,
+  shownAs,
   time,
   times,
   uuid,
   version,
 } from '../resources/schemas.ts';
-import { addressIn, confirmationOf, emailStatus, statusIn } from './notice-addresses.ts';
+import { addressIn, channelIn, confirmationOf, emailStatus, statusIn } from './notice-addresses.ts';
 
 const MAX_WATCHED_MINUTES = 1_440;
 const MAX_BACKLOG_MINUTES = 2_880;
@@ -188,6 +188,8 @@ const numbers = {
   expected: nullable(Type.Number({ description: 'The baseline of a volume.' })),
 };
 
+const measured = Type.Object({ ...numbers, from: time, until: time });
+
 const alertResource = Type.Object(
   {
     ...resourceFields,
@@ -218,7 +220,7 @@ const alertResource = Type.Object(
     email_status: emailStatus,
     state: oneOf(['ok', 'firing'], 'As it was reported last.'),
     state_since: nullable(time),
-    measured: nullable(Type.Object({ ...numbers, from: time, until: time })),
+    measured: nullable(measured),
     version,
     created_by: uuid,
     ...times,
@@ -350,55 +352,27 @@ function alertOf(
   stored?: Pick<Alert, 'watch'>,
 ): AlertFields {
   const rule = ruleOf(body, state, workspaceId, stored);
-  const channel = body.destination_id?.toLowerCase() ?? null;
   const path = '/destination_id';
-  if (channel !== null && channel === watchedDestination(rule.watch))
+  if (body.destination_id != null && body.destination_id.toLowerCase() === watchedDestination(rule.watch))
     throw invalidRequest({ path, message: 'must be another destination than the watched one' });
-  const destination = state.entity('destination', workspaceId, channel ?? '');
-  if (channel !== null && destination === undefined)
-    throw invalidRequest({ path, message: 'is not a destination of this workspace' });
-  if (destination?.warehouse === true)
-    throw invalidRequest({ path, message: 'is a warehouse, which gets no notices' });
   return {
     name: body.name,
     ...rule,
     enabled: body.enabled ?? true,
-    destination_id: channel,
+    destination_id: channelIn(state, workspaceId, body.destination_id, path),
     email: body.email == null ? null : readEmail(body.email, '/email'),
   };
 }
 
 function presentAlert(alert: Alert, state: CatalogView): Static<typeof alertResource> {
   const { condition } = alert;
-  return {
-    id: alert.id,
-    workspace_id: alert.workspace_id,
-    name: alert.name,
-    environment: alert.environment,
-    watch: alert.watch,
-    time_zone: alert.time_zone,
+  return shownAs(alertResource, alert, {
     quiet_hours: alert.quiet_hours ?? [],
-    enabled: alert.enabled,
-    destination_id: alert.destination_id,
-    email: alert.email,
     email_status: statusIn(state, alert.workspace_id, alert.email, alert),
     state: condition?.state ?? 'ok',
     state_since: condition?.since ?? null,
-    measured:
-      condition === undefined
-        ? null
-        : {
-            value: condition.value,
-            limit: condition.limit,
-            expected: condition.expected,
-            from: condition.from,
-            until: condition.until,
-          },
-    version: alert.version,
-    created_by: alert.created_by,
-    created_at: alert.created_at,
-    updated_at: alert.updated_at,
-  };
+    measured: condition === undefined ? null : shownAs(measured, condition, {}),
+  });
 }
 
 const DAY_MS = 24 * 60 * 60_000;
@@ -419,7 +393,7 @@ const alerts = catalogList<Alert>()({
 });
 
 /** `/workspaces/:workspaceId/alerts`: notices when the numbers of a workspace are not as they should be. */
-export const alertRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
+export const alertRoutes: Routes = async (app, dependencies) => {
   const { catalog, counters, clock } = dependencies;
 
   await app.register(

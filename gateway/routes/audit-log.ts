@@ -1,4 +1,3 @@
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   AUDIT_ACTOR_TYPES,
   AUDITED_TYPES,
@@ -8,7 +7,7 @@ import {
 } from '@tributary/core';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
-import type { GatewayDependencies } from '../dependencies.ts';
+import type { Routes } from '../dependencies.ts';
 import { linkNext, pageQuery, pageRequest, withCursor } from '../resources/lists.ts';
 import {
   closed,
@@ -17,6 +16,7 @@ import {
   nullable,
   oneOf,
   operation,
+  shownAs,
   time,
   timeRange,
   timeText,
@@ -84,24 +84,15 @@ function auditEntriesOf(scopeId: string, query: Static<typeof auditQuery>): Hist
 
 function presentAuditEntry({ body }: HistoryEntry): Static<typeof auditResource> {
   const entry = body as unknown as AuditEntry; // as the audit stage stores it
-  return {
-    id: entry.id,
-    at: entry.at,
-    action: entry.action,
-    actor: entry.actor,
-    entity: entry.entity,
-    before: entry.before,
-    after: entry.after,
-    address: entry.address || null,
-    request_id: entry.request_id || null,
-  };
+  const { address, request_id } = entry;
+  return shownAs(auditResource, entry, { address: address || null, request_id: request_id || null });
 }
 
 /**
  * `GET /workspaces/:workspaceId/audit-log` and `GET /organizations/:organizationId/audit-log`: the author, time and address
  * of every change. The audit log follows the catalog, so the newest changes may be missing.
  */
-export const auditRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, { history }) => {
+export const auditRoutes: Routes = async (app, { history }) => {
   const schema = { querystring: auditQuery, response: { 200: auditList } };
 
   app.get(

@@ -3,15 +3,18 @@ import {
   type AnsweredRequest,
   type CanonicalEvent,
   type ConnectionTest,
+  type ConnectorDestination,
   type Destination,
+  type JsonObject,
   messageOf,
   TributaryError,
 } from '@tributary/core';
-import { type Static, Type } from 'typebox';
+import type { FastifyRequest } from 'fastify';
+import { Type } from 'typebox';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { conflict, invalidRequest } from '../errors/api-error.ts';
 import { FairSemaphore, type SemaphoreLimits } from '../limits/turns.ts';
-import { listOf, nullable } from '../resources/schemas.ts';
+import { listOf, nullable, shownAs } from '../resources/schemas.ts';
 
 /** A request of a destination, with secrets masked. */
 export const requestFields = {
@@ -64,90 +67,113 @@ const CONCURRENCY: SemaphoreLimits = {
 type Dependencies = Pick<GatewayDependencies, 'connectors' | 'unseal' | 'logger'>;
 
 /** Bounds the tests and previews of destinations, by workspace. */
-export interface TrialTurns {
+export class TrialTurns {
+  /** One semaphore for each workspace with running tests. */
+  readonly #semaphores = new Map<string, { readonly semaphore: FairSemaphore; users: number }>();
+  readonly #closed = new AbortController();
+
   /**
    * Runs `work` when it is the turn of the workspace, with a signal that is aborted when the client disconnects and at
    * `close`. Rejects with 429 when too many of the workspace wait.
    */
-  run<T>(
-    workspaceId: string,
-    disconnected: AbortSignal,
-    work: (signal: AbortSignal) => Promise<T>,
-  ): Promise<T>;
-  /** Aborts those that run or wait. */
-  close(): void;
-}
+  run<T>(workspaceId: string, disconnected: AbortSignal, work: (signal: AbortSignal) => Promise<T>) {
+    const answered = Promise.withResolvers<T>();
+    const done = this.#withPermit(workspaceId, disconnected, async () => {
+      const pause = sleep(MIN_TEST_MS, undefined, { ref: false });
+      const signal = AbortSignal.any([disconnected, this.#closed.signal]);
+      await work(signal).then(answered.resolve, answered.reject);
+      await pause;
+    });
+    done.catch(answered.reject);
+    return answered.promise;
+  }
 
-export function createTrialTurns(): TrialTurns {
-  /** One semaphore for each workspace with running tests. */
-  const semaphores = new Map<string, { readonly semaphore: FairSemaphore; users: number }>();
-  const closed = new AbortController();
-
-  async function withPermit(
+  async #withPermit(
     workspaceId: string,
     disconnected: AbortSignal,
     work: () => Promise<void>,
   ): Promise<void> {
-    const own = semaphores.get(workspaceId) ?? { semaphore: new FairSemaphore(CONCURRENCY), users: 0 };
-    semaphores.set(workspaceId, own);
+    const own = this.#semaphores.get(workspaceId) ?? { semaphore: new FairSemaphore(CONCURRENCY), users: 0 };
+    this.#semaphores.set(workspaceId, own);
     own.users += 1;
     try {
       await own.semaphore.run(workspaceId, disconnected, work);
     } finally {
       own.users -= 1;
-      if (own.users === 0) semaphores.delete(workspaceId);
+      if (own.users === 0) this.#semaphores.delete(workspaceId);
     }
   }
 
-  return {
-    run<T>(workspaceId: string, disconnected: AbortSignal, work: (signal: AbortSignal) => Promise<T>) {
-      const answered = Promise.withResolvers<T>();
-      const done = withPermit(workspaceId, disconnected, async () => {
-        const pause = sleep(MIN_TEST_MS, undefined, { ref: false });
-        await work(AbortSignal.any([disconnected, closed.signal])).then(answered.resolve, answered.reject);
-        await pause;
-      });
-      done.catch(answered.reject);
-      return answered.promise;
-    },
-    close: () => closed.abort(),
-  };
+  /** Aborts those that run or wait. */
+  close(): void {
+    this.#closed.abort();
+  }
 }
 
-/** Tests the connection to destinations as deliver would use them, enabled or not. */
-interface DestinationTests {
-  /**
-   * The connections of a test are closed when it resolves, when `disconnected` fires, at the timeout and when the turns are
-   * closed.
-   *
-   * Errors: 409 when this release has no connector for the destination, or no key opens its secrets; 429 when too many
-   * tests of the workspace wait.
-   */
-  test(destination: Destination, disconnected: AbortSignal): Promise<Static<typeof destinationTestResult>>;
-  /** Sends an event as deliver would, whatever the rules say. Errors: as of `test`, and 400 where the type cannot. */
-  send(
-    destination: Destination,
-    event: CanonicalEvent,
+/**
+ * Tests destinations as deliver would use them, enabled or not. The connections of a test are closed when it resolves, when
+ * `disconnected` fires, at the timeout and when the turns are closed.
+ *
+ * Errors: 409 when this release has no connector for the destination, or no key opens its secrets; 429 when too many tests of
+ * the workspace wait.
+ */
+export class DestinationTests {
+  readonly #dependencies: Dependencies;
+  readonly #turns: TrialTurns;
+
+  constructor(dependencies: Dependencies, turns: TrialTurns) {
+    this.#dependencies = dependencies;
+    this.#turns = turns;
+  }
+
+  /** Tests the connection. */
+  test(destination: Destination, disconnected: AbortSignal) {
+    return this.#timed(destination, disconnected, (ended) => {
+      const test = this.#tester(destination);
+      const late = AbortSignal.timeout(TIMEOUT_MS);
+      const isLate = Promise.withResolvers<ConnectionTest>();
+      late.addEventListener('abort', () => isLate.resolve({ ok: false, reason: 'timed out' }));
+      return Promise.race([test(AbortSignal.any([late, ended])), isLate.promise]);
+    });
+  }
+
+  /** Sends an event as deliver would, whatever the rules say. 400 where the type cannot. */
+  send(destination: Destination, event: CanonicalEvent, disconnected: AbortSignal) {
+    return this.#timed(destination, disconnected, async (ended): Promise<TestResult> => {
+      const connector = this.#dependencies.connectors.connector(destination.type);
+      if (connector?.deliverTrial === undefined)
+        throw invalidRequest({ path: '/event', message: 'cannot be sent to this type of destination' });
+      const signal = AbortSignal.any([AbortSignal.timeout(TIMEOUT_MS), ended]);
+      const trial = await connector.deliverTrial(opened(this.#dependencies, destination), event, { signal });
+      const { outcome, status } = trial.result;
+      const about = { requests: trial.requests, ...(status === undefined ? {} : { status }) };
+      if (outcome === 'delivered') return { ok: true, ...about };
+      return { ok: false, reason: trial.result.reason, ...about };
+    });
+  }
+
+  #timed(
+    { workspace_id }: Destination,
     disconnected: AbortSignal,
-  ): Promise<Static<typeof destinationTestResult>>;
-}
-
-export function createDestinationTests(dependencies: Dependencies, turns: TrialTurns): DestinationTests {
-  async function run(destination: Destination, ended: AbortSignal): Promise<ConnectionTest> {
-    const test = tester(destination);
-    const late = AbortSignal.timeout(TIMEOUT_MS);
-    const signal = AbortSignal.any([late, ended]);
-    const isLate = Promise.withResolvers<ConnectionTest>();
-    late.addEventListener('abort', () => isLate.resolve({ ok: false, reason: 'timed out' }));
-    return Promise.race([test(signal), isLate.promise]);
+    work: (ended: AbortSignal) => Promise<TestResult>,
+  ) {
+    return this.#turns.run(workspace_id, disconnected, async (ended) => {
+      const began = performance.now();
+      const result = await work(ended);
+      return shownAs(destinationTestResult, result, {
+        reason: result.ok ? null : result.reason,
+        requests: result.requests ?? [],
+        duration_ms: Math.round(performance.now() - began),
+      });
+    });
   }
 
   /** The test of a connector or a warehouse. A warehouse is opened for it. */
-  function tester(destination: Destination): (signal: AbortSignal) => Promise<ConnectionTest> {
-    const { connectors, logger } = dependencies;
+  #tester(destination: Destination): (signal: AbortSignal) => Promise<ConnectionTest> {
+    const { connectors, logger } = this.#dependencies;
     const connector = connectors.connector(destination.type);
     if (connector === undefined && destination.warehouse !== true) throw conflict('unusable');
-    const unsealed = opened(dependencies, destination);
+    const unsealed = opened(this.#dependencies, destination);
     if (connector !== undefined) return (signal) => connector.test(unsealed, { signal });
     const warehouse = connectors.warehouse(destination.type, unsealed);
     if (warehouse === undefined) throw conflict('unusable');
@@ -164,39 +190,11 @@ export function createDestinationTests(dependencies: Dependencies, turns: TrialT
       }
     };
   }
+}
 
-  async function runEvent(
-    destination: Destination,
-    event: CanonicalEvent,
-    ended: AbortSignal,
-  ): Promise<TestResult> {
-    const connector = dependencies.connectors.connector(destination.type);
-    if (connector?.deliverTrial === undefined)
-      throw invalidRequest({ path: '/event', message: 'cannot be sent to this type of destination' });
-    const signal = AbortSignal.any([AbortSignal.timeout(TIMEOUT_MS), ended]);
-    const trial = await connector.deliverTrial(opened(dependencies, destination), event, { signal });
-    const { outcome, status } = trial.result;
-    const about = { requests: trial.requests, ...(status === undefined ? {} : { status }) };
-    if (outcome === 'delivered') return { ok: true, ...about };
-    return { ok: false, reason: trial.result.reason, ...about };
-  }
-
-  const timed = (
-    destination: Destination,
-    disconnected: AbortSignal,
-    work: (ended: AbortSignal) => Promise<TestResult>,
-  ) =>
-    turns.run(destination.workspace_id, disconnected, async (ended) => {
-      const began = performance.now();
-      const result = await work(ended);
-      return presentTest(result, Math.round(performance.now() - began));
-    });
-
-  return {
-    test: (destination, disconnected) => timed(destination, disconnected, (ended) => run(destination, ended)),
-    send: (destination, event, disconnected) =>
-      timed(destination, disconnected, (ended) => runEvent(destination, event, ended)),
-  };
+/** Settings that are not saved, as a destination. */
+export function unsavedIn({ workspace }: FastifyRequest, settings: JsonObject): ConnectorDestination {
+  return { id: 'unsaved', workspaceId: workspace.id, version: 1, settings };
 }
 
 /** The destination with its secrets in clear text; 409 where no key opens them. */
@@ -216,15 +214,3 @@ export function opened(
 }
 
 type TestResult = ConnectionTest & { readonly requests?: readonly AnsweredRequest[] };
-
-function presentTest(test: TestResult, durationMs: number): Static<typeof destinationTestResult> {
-  return {
-    ok: test.ok,
-    reason: test.ok ? null : test.reason,
-    status: test.status ?? null,
-    request: test.request ?? null,
-    response: test.response ?? null,
-    requests: test.requests ?? [],
-    duration_ms: durationMs,
-  };
-}

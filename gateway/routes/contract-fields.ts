@@ -5,11 +5,15 @@ import {
   contractSubject,
   ENFORCEMENT_MODES,
   EVENT_TYPES,
+  newId,
   UNDECLARED_FIELDS,
 } from '@tributary/core';
+import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
+import { accountOf } from '../authentication/caller.ts';
 import { type ErrorDetail, invalidRequest, tooManyRequests } from '../errors/api-error.ts';
 import { TENANT_TURNS } from '../limits/turns.ts';
+import { entityOf, type ProposalDependencies, propose } from '../resources/catalog-entities.ts';
 import {
   closed,
   description,
@@ -118,6 +122,37 @@ export async function contractFields(
   ];
   if (faults.length > 0) throw invalidRequest(...faults);
   return fields;
+}
+
+/** A contract that is not stored. */
+export function newContract({ workspace, caller }: FastifyRequest, fields: ContractFields) {
+  const created_by = accountOf(caller);
+  return { id: newId(), workspace_id: workspace.id, ...fields, status: 'active', created_by } as const;
+}
+
+/** Errors: as of `checkPastVersions` and `propose`. */
+export async function createContract(
+  request: FastifyRequest,
+  dependencies: ProposalDependencies,
+  fields: ContractFields,
+): Promise<Contract> {
+  checkPastVersions(dependencies.catalog.state, request.workspace.id);
+  const data = newContract(request, fields);
+  const { id: entity } = data;
+  await propose(request, dependencies, { type: 'contract.created', entity, expected_version: 0, data });
+  return entityOf(request, dependencies, 'contract', entity);
+}
+
+/** Errors: as of `checkPastVersions` and `propose`. */
+export async function updateContract(
+  request: FastifyRequest,
+  dependencies: ProposalDependencies,
+  { id: entity, version: expected_version }: Contract,
+  data: ContractFields,
+): Promise<Contract> {
+  checkPastVersions(dependencies.catalog.state, request.workspace.id);
+  await propose(request, dependencies, { type: 'contract.updated', entity, expected_version, data });
+  return entityOf(request, dependencies, 'contract', entity);
 }
 
 /** The fault of an event name with a type whose events have none, and of a pattern that is no stored contract's name. */

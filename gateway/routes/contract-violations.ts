@@ -1,4 +1,3 @@
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   ENVIRONMENTS,
   type HistoryCount,
@@ -10,7 +9,7 @@ import {
   type Violation,
 } from '@tributary/core';
 import { type Static, Type } from 'typebox';
-import type { GatewayDependencies } from '../dependencies.ts';
+import type { Routes } from '../dependencies.ts';
 import { aFewAtATime } from '../limits/turns.ts';
 import { entityOf } from '../resources/catalog-entities.ts';
 import { linkNext, pageQuery, pageRequest, withCursor } from '../resources/lists.ts';
@@ -106,7 +105,7 @@ const contractViolationCounts = listOf(
 const path = '/workspaces/:workspaceId/event-contracts/:contractId/violations';
 
 /** The violations of a contract, listed and counted by hour. */
-export const violationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
+export const violationRoutes: Routes = async (app, dependencies) => {
   const { history, clock } = dependencies;
 
   app.get(

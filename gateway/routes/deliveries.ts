@@ -1,4 +1,3 @@
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   type CanonicalEvent,
   DEAD_CAUSES,
@@ -14,7 +13,7 @@ import {
 } from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
-import type { GatewayDependencies } from '../dependencies.ts';
+import type { Routes } from '../dependencies.ts';
 import { conflict, notFound } from '../errors/api-error.ts';
 import { inPath } from '../resources/catalog-entities.ts';
 import { linkNext, type PageRequest, pageQuery, pageRequest, withCursor } from '../resources/lists.ts';
@@ -31,6 +30,7 @@ import {
   operation,
   optional,
   parseInteger,
+  shownAs,
   time,
   uuid,
 } from '../resources/schemas.ts';
@@ -107,8 +107,6 @@ const deliveryResource = Type.Object(
   { title: 'DeliveryWithEvent' },
 );
 
-const deliveryList = listOf(deliveryListed);
-
 const cursor = Type.String({
   minLength: 1,
   maxLength: 1_000,
@@ -167,23 +165,17 @@ const discarded = Type.Object(
 );
 
 function presentDelivery(outcome: DeliveryOutcome): Static<typeof deliveryListed> {
-  const { delivery, status, reason, cause, at, next_attempt_at } = outcome;
-  return {
-    id: delivery.id,
-    status,
-    environment: delivery.environment,
-    destination_id: delivery.destination_id,
-    rule_id: delivery.rule_id,
-    message_id: delivery.message_id,
-    replay_id: delivery.replay ?? null,
-    idempotency_key: delivery.idempotency_key ?? delivery.id,
-    reason: reason ?? null,
-    cause: cause ?? null,
-    attempts: delivery.attempts.map(presentAttempt),
-    created_at: delivery.created_at,
-    updated_at: at,
-    next_attempt_at: next_attempt_at ?? null,
-  };
+  const { delivery, at } = outcome;
+  return shownAs(
+    deliveryListed,
+    { ...delivery, ...outcome },
+    {
+      replay_id: delivery.replay ?? null,
+      idempotency_key: delivery.idempotency_key ?? delivery.id,
+      attempts: delivery.attempts.map(presentAttempt),
+      updated_at: at,
+    },
+  );
 }
 
 function presentDeliveryDetail(
@@ -195,16 +187,7 @@ function presentDeliveryDetail(
 }
 
 export function presentAttempt(made: DeliveryAttempt) {
-  const { at, outcome, throttled, reason, status, response, duration_ms } = made;
-  return {
-    at,
-    outcome,
-    throttled: throttled === true,
-    reason: reason ?? null,
-    status: status ?? null,
-    response: response ?? null,
-    duration_ms,
-  };
+  return shownAs(attempt, made, { throttled: made.throttled === true });
 }
 
 const GROUPED_STATUSES = ['dead', 'retrying'] as const;
@@ -276,19 +259,15 @@ async function groupsOf(
   });
   const presented = groups.map(({ id, values, count, firstAt, lastAt, newest }) => {
     const group = values as FailureGroup; // as `historyEntryOfOutcome` makes them
-    return {
+    return shownAs(deliveryGroup, group, {
       group: id,
-      status: group.status,
-      destination_id: group.destination_id,
-      rule_id: group.rule_id,
       cause: group.cause === '' ? null : (group.cause as DeadCause),
       response_status: group.response_status === '' ? null : Number(group.response_status),
-      failure: group.failure,
       deliveries: count,
       oldest_at: iso(firstAt),
       newest_at: iso(lastAt),
       newest_id: newest,
-    };
+    });
   });
   return { groups: presented, more };
 }
@@ -296,7 +275,7 @@ async function groupsOf(
 const path = '/workspaces/:workspaceId/deliveries';
 
 /** `/workspaces/:workspaceId/deliveries`: retrying, dead and redriven deliveries; redriving and discarding them. */
-export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
+export const deliveryRoutes: Routes = async (app, dependencies) => {
   const { history, log } = dependencies;
   const dead = new DeadDeliveries(dependencies);
   const summed = new SummedCalls(app, dependencies);
@@ -313,7 +292,7 @@ export const deliveryRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
       'deliveries.list',
       'listDeliveries',
       'List deliveries that were retried or ended otherwise than at their first try',
-      { querystring: deliveryQuery, response: { 200: deliveryList } },
+      { querystring: deliveryQuery, response: { 200: listOf(deliveryListed) } },
     ),
     async (request, reply) => {
       const { query, workspace } = request;

@@ -14,9 +14,9 @@ import {
 import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
 import type { GatewayDependencies } from '../dependencies.ts';
-import { ApiError, conflict, invalidRequest, notFound } from '../errors/api-error.ts';
+import { ApiError, conflict, invalidRequest } from '../errors/api-error.ts';
 import { disconnectSignal } from '../limits/turns.ts';
-import { checkVersion, entityOf, inPath, propose } from '../resources/catalog-entities.ts';
+import { checkVersion, entityOf, propose } from '../resources/catalog-entities.ts';
 import {
   closed,
   freeObject,
@@ -26,8 +26,9 @@ import {
   operation,
   optional,
 } from '../resources/schemas.ts';
-import { opened, type TrialTurns } from './connection-test.ts';
+import { opened, type TrialTurns, unsavedIn } from './connection-test.ts';
 import { createSettingsChecker } from './destination-settings.ts';
+import { typeOf } from './destination-types.ts';
 
 const queryFields = {
   action: Type.String({ minLength: 1, maxLength: 200, description: 'An action of the type.' }),
@@ -161,16 +162,13 @@ export const mappingRoutes: FastifyPluginAsyncTypebox<Options> = async (app, { d
       { bodyLimit: MAX_RESOURCE_BYTES },
     ),
     async (request, reply) => {
-      const type = inPath(request, 'type');
-      const description = connectors.descriptions.get(type);
-      if (description === undefined) throw notFound();
       // The mappings of a form that is being filled in need not be complete.
       const { subscriptions: _, ...settings } = request.body.settings;
-      const { check: _check, ...bySchema } = description;
+      const { check: _check, ...bySchema } = typeOf(request, connectors);
       const faults = faultsOf(bySchema, settings);
       if (faults.length > 0) throw invalidRequest(...faults);
-      const unsaved = { id: 'unsaved', workspaceId: request.workspace.id, version: 1, settings };
-      return choicesFor(type, unsaved, queryIn(request.body), disconnectSignal(reply));
+      const target = unsavedIn(request, settings);
+      return choicesFor(bySchema.type, target, queryIn(request.body), disconnectSignal(reply));
     },
   );
 

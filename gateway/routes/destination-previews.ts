@@ -15,7 +15,7 @@ import type { GatewayDependencies } from '../dependencies.ts';
 import { conflict, invalidRequest, notFound } from '../errors/api-error.ts';
 import { EventTracer } from '../event-search/event-tracer.ts';
 import { disconnectSignal } from '../limits/turns.ts';
-import { entityOf, inPath } from '../resources/catalog-entities.ts';
+import { entityOf } from '../resources/catalog-entities.ts';
 import {
   closed,
   freeObject,
@@ -26,8 +26,9 @@ import {
   operation,
   optional,
 } from '../resources/schemas.ts';
-import { opened, requestFields, type TrialTurns } from './connection-test.ts';
+import { opened, requestFields, type TrialTurns, unsavedIn } from './connection-test.ts';
 import { createSettingsChecker } from './destination-settings.ts';
+import { typeOf } from './destination-types.ts';
 import { RecentEvents } from './recent-events.ts';
 
 /** The event of a trial: a received one, or one of the body. */
@@ -163,10 +164,8 @@ export const previewRoutes: FastifyPluginAsyncTypebox<Options> = async (
     ),
     async (request, reply) => {
       const destination = entityOf(request, dependencies, 'destination');
-      const disconnected = disconnectSignal(reply);
-      const event = await eventIn(request.workspace.id, request.body, disconnected);
-      const sample = await recentEvents(request.workspace.id, request.body, disconnected);
-      return previewed(destination.type, opened(dependencies, destination), { event, sample }, disconnected);
+      const target = opened(dependencies, destination);
+      return previewed(destination.type, target, request.body, disconnectSignal(reply));
     },
   );
 
@@ -180,19 +179,14 @@ export const previewRoutes: FastifyPluginAsyncTypebox<Options> = async (
       { bodyLimit: MAX_RESOURCE_BYTES },
     ),
     async (request, reply) => {
-      const type = inPath(request, 'type');
-      const description = connectors.descriptions.get(type);
-      if (description === undefined) throw notFound();
-      await connectors.prepare(type);
+      const description = typeOf(request, connectors);
+      await connectors.prepare(description.type);
       const { settings } = request.body;
       const complete = description.generate?.(settings, dependencies.random) ?? settings;
       const faults = faultsOf(description, complete);
       if (faults.length > 0) throw invalidRequest(...faults);
-      const disconnected = disconnectSignal(reply);
-      const event = await eventIn(request.workspace.id, request.body, disconnected);
-      const unsaved = { id: 'unsaved', workspaceId: request.workspace.id, version: 1, settings: complete };
-      const sample = await recentEvents(request.workspace.id, request.body, disconnected);
-      return previewed(type, unsaved, { event, sample }, disconnected);
+      const target = unsavedIn(request, complete);
+      return previewed(description.type, target, request.body, disconnectSignal(reply));
     },
   );
 
@@ -219,16 +213,16 @@ export const previewRoutes: FastifyPluginAsyncTypebox<Options> = async (
   async function previewed(
     type: string,
     destination: ConnectorDestination,
-    {
-      event,
-      sample,
-    }: { readonly event: CanonicalEvent; readonly sample?: readonly CanonicalEvent[] | undefined },
+    body: Static<typeof previewBody>,
     disconnected: AbortSignal,
   ): Promise<readonly Static<typeof preview>[]> {
+    const { workspaceId } = destination;
+    const event = await eventIn(workspaceId, body, disconnected);
+    const sample = await recentEvents(workspaceId, body, disconnected);
     const connector = connectors.connector(type);
     if (connector?.preview === undefined)
       throw invalidRequest({ path: '/type', message: 'has no subscriptions' });
-    return turns.run(destination.workspaceId, disconnected, async (ended) => {
+    return turns.run(workspaceId, disconnected, async (ended) => {
       const signal = AbortSignal.any([ended, AbortSignal.timeout(TIMEOUT_MS)]);
       try {
         const previews = (await connector.preview?.(destination, event, { signal })) ?? [];

@@ -1,7 +1,7 @@
 import type { ConnectorDescription, Destination, JsonObject } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { ApiError } from '../errors/api-error.ts';
-import { createConfigurator, MASK, maskSecrets } from './destination-settings.ts';
+import { Configurator, MASK, maskSecrets } from './destination-settings.ts';
 
 const description: ConnectorDescription = {
   type: 'queue',
@@ -50,7 +50,7 @@ const unseal = ({ id, workspace_id, version, settings }: Destination) => ({
   ),
 });
 
-const configurator = createConfigurator({
+const configurator = new Configurator({
   seal,
   unseal,
   random: (bytes) => new Uint8Array(bytes).fill(0xab),

@@ -19,14 +19,33 @@ interface Configured {
   readonly generated: JsonObject;
 }
 
+type Dependencies = Pick<GatewayDependencies, 'seal' | 'unseal' | 'random' | 'clock'>;
+
 /** Converts settings of a request into their stored form. 400 for settings that the connector refuses. */
-interface Configurator {
+export class Configurator {
+  readonly #dependencies: Dependencies;
+  readonly #faultsOf = createSettingsChecker();
+
+  constructor(dependencies: Dependencies) {
+    this.#dependencies = dependencies;
+  }
+
   /** The settings of a new destination; absent secrets are generated where the connector supports it. */
   create(
     description: ConnectorDescription,
-    destination: Pick<Destination, 'id' | 'name'>,
+    { id, name }: Pick<Destination, 'id' | 'name'>,
     settings: JsonObject,
-  ): Configured;
+  ): Configured {
+    const { seal, random, clock } = this.#dependencies;
+    const { secrets } = description;
+    const stated = withNamed(description, name, statedSettings(settings, secrets));
+    const made = description.generate?.(stated, random) ?? stated;
+    this.#check(description, made);
+    const complete = description.rotation?.rotated({}, made, clock()) ?? made;
+    const generated = Object.entries(made).filter(([name]) => !Object.hasOwn(stated, name));
+    return { settings: seal(id, complete, secrets), generated: Object.fromEntries(generated) };
+  }
+
   /**
    * Replaces the settings of a stored destination. Masked and absent secrets are kept; `null` removes an optional secret. A
    * setting that follows from the name is kept as well.
@@ -34,87 +53,56 @@ interface Configurator {
    * A secret is not kept when the change would send it to another party, or less protected (400): a member may change a
    * destination without knowing its secrets, and could read them at an address of their own.
    */
-  replace(description: ConnectorDescription, stored: Destination, settings: JsonObject): JsonObject;
-}
+  replace(description: ConnectorDescription, stored: Destination, settings: JsonObject): JsonObject {
+    const { seal, random, clock } = this.#dependencies;
+    // One that was made before such settings were stored gets that of its name until now.
+    const named = withNamed(
+      description,
+      stored.name,
+      statedSettings(settings, description.secrets),
+      stored.settings,
+    );
+    const stated = description.replaced?.(stored.settings, named) ?? named;
+    const generated = Object.keys(description.generate?.(stated, random) ?? {});
+    const needed = [...generated, ...requiredBy(description)];
+    const secrets = description.secrets.filter((name) => settings[name] !== null || needed.includes(name));
+    const kept = keptSecrets(stored.settings, stated, secrets);
+    const { clear, lost } = this.#opened(stored, kept);
+    if (lost.length > 0) throw toBeStated(lost, 'cannot be opened any more: state it again');
+    const complete = { ...stated, ...clear };
+    this.#check(description, complete);
+    const [exposure] = exposuresOf(stored.settings, stated, description);
+    const { rotation } = description;
+    const sent = Object.keys(kept).filter((name) => !generated.includes(name) && name !== rotation?.previous);
+    if (exposure !== undefined && sent.length > 0)
+      throw toBeStated(sent, `must be stated again, as ${exposure.setting} is ${exposure.change}`);
+    if (rotation === undefined) return { ...seal(stored.id, stated, description.secrets), ...kept };
+    const { [rotation.previous]: _, ...others } = kept;
+    // A secret whose key is lost is left out.
+    const before = this.#opened(stored, stored.settings).clear;
+    const rotated = rotation.rotated(before, complete, clock());
+    const changed = Object.entries(rotated).filter(([name]) => !Object.hasOwn(others, name));
+    return { ...seal(stored.id, Object.fromEntries(changed), description.secrets), ...others };
+  }
 
-export function createConfigurator({
-  seal,
-  unseal,
-  random,
-  clock,
-}: Pick<GatewayDependencies, 'seal' | 'unseal' | 'random' | 'clock'>): Configurator {
-  const faultsOf = createSettingsChecker();
-
-  function check(description: ConnectorDescription, settings: JsonObject): void {
-    const faults = faultsOf(description, settings);
+  #check(description: ConnectorDescription, settings: JsonObject): void {
+    const faults = this.#faultsOf(description, settings);
     if (faults.length > 0) throw invalidRequest(...faults);
   }
 
-  function opened(destination: Destination, kept: JsonObject): JsonObject {
+  /** Settings of a destination in clear text, and the names of those that no key opens. */
+  #opened(destination: Destination, settings: JsonObject) {
     const lost: string[] = [];
-    const clear = Object.entries(kept).map(([name, value]) => {
+    const clear = Object.entries(settings).map(([name, value]) => {
       try {
-        return unseal({ ...destination, settings: { [name]: value } }).settings;
+        return this.#dependencies.unseal({ ...destination, settings: { [name]: value } }).settings;
       } catch {
         lost.push(name);
         return {};
       }
     });
-    if (lost.length > 0) throw toBeStated(lost, 'cannot be opened any more: state it again');
-    return Object.assign({}, ...clear);
+    return { clear: Object.assign({}, ...clear) as JsonObject, lost };
   }
-
-  /** The stored settings that can be opened. A secret whose key is lost is left out. */
-  function openable(stored: Destination): JsonObject {
-    const readable = Object.entries(stored.settings).map(([name, value]) => {
-      try {
-        return unseal({ ...stored, settings: { [name]: value } }).settings;
-      } catch {
-        return {};
-      }
-    });
-    return Object.assign({}, ...readable);
-  }
-
-  return {
-    create(description, { id, name }, settings) {
-      const { secrets } = description;
-      const stated = withNamed(description, name, statedSettings(settings, secrets));
-      const made = description.generate?.(stated, random) ?? stated;
-      check(description, made);
-      const complete = description.rotation?.rotated({}, made, clock()) ?? made;
-      const generated = Object.entries(made).filter(([name]) => !Object.hasOwn(stated, name));
-      return { settings: seal(id, complete, secrets), generated: Object.fromEntries(generated) };
-    },
-    replace(description, stored, settings) {
-      // One that was made before such settings were stored gets that of its name until now.
-      const named = withNamed(
-        description,
-        stored.name,
-        statedSettings(settings, description.secrets),
-        stored.settings,
-      );
-      const stated = description.replaced?.(stored.settings, named) ?? named;
-      const generated = Object.keys(description.generate?.(stated, random) ?? {});
-      const needed = [...generated, ...requiredBy(description)];
-      const secrets = description.secrets.filter((name) => settings[name] !== null || needed.includes(name));
-      const kept = keptSecrets(stored.settings, stated, secrets);
-      const complete = { ...stated, ...opened(stored, kept) };
-      check(description, complete);
-      const [exposure] = exposuresOf(stored.settings, stated, description);
-      const { rotation } = description;
-      const sent = Object.keys(kept).filter(
-        (name) => !generated.includes(name) && name !== rotation?.previous,
-      );
-      if (exposure !== undefined && sent.length > 0)
-        throw toBeStated(sent, `must be stated again, as ${exposure.setting} is ${exposure.change}`);
-      if (rotation === undefined) return { ...seal(stored.id, stated, description.secrets), ...kept };
-      const { [rotation.previous]: _, ...others } = kept;
-      const rotated = rotation.rotated(openable(stored), complete, clock());
-      const changed = Object.entries(rotated).filter(([name]) => !Object.hasOwn(others, name));
-      return { ...seal(stored.id, Object.fromEntries(changed), description.secrets), ...others };
-    },
-  };
 }
 
 function toBeStated(names: readonly string[], message: string) {

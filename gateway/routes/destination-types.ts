@@ -1,7 +1,7 @@
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import type { ActionField, ConnectorDescription, DestinationAction, Json } from '@tributary/core';
+import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
-import type { GatewayDependencies } from '../dependencies.ts';
+import type { GatewayDependencies, Routes } from '../dependencies.ts';
 import { notFound } from '../errors/api-error.ts';
 import { inPath } from '../resources/catalog-entities.ts';
 import { closed, freeObject, listOf, nullable, oneOf, operation } from '../resources/schemas.ts';
@@ -143,8 +143,6 @@ const destinationTypeDetails = Type.Object(
   { title: 'DestinationTypeDetails' },
 );
 
-const destinationTypeList = listOf(destinationType);
-
 function presentType(description: ConnectorDescription): Static<typeof destinationType> {
   return {
     type: description.type,
@@ -181,18 +179,25 @@ function presentDetails(description: ConnectorDescription) {
 
 const NO_DETAILS = { actions: [], subscriptions: [], audienceFields: [] };
 
+/** The type that the path names. */
+export function typeOf(
+  request: FastifyRequest,
+  { descriptions }: GatewayDependencies['connectors'],
+): ConnectorDescription {
+  const description = descriptions.get(inPath(request, 'type'));
+  if (description === undefined) throw notFound();
+  return description;
+}
+
 const path = '/workspaces/:workspaceId/destination-types';
 
 /** `/workspaces/:workspaceId/destination-types`: the types of destinations, with the data for a form. */
-export const destinationTypeRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (
-  app,
-  { connectors },
-) => {
+export const destinationTypeRoutes: Routes = async (app, { connectors }) => {
   app.get(
     path,
     operation('destination-types.list', 'listDestinationTypes', 'List the types that destinations may have', {
       querystring: closed({}),
-      response: { 200: destinationTypeList },
+      response: { 200: listOf(destinationType) },
     }),
     async () => [...connectors.descriptions.values()].map(presentType),
   );
@@ -203,8 +208,7 @@ export const destinationTypeRoutes: FastifyPluginAsyncTypebox<GatewayDependencie
       response: { 200: destinationTypeDetails },
     }),
     async (request) => {
-      const description = connectors.descriptions.get(inPath(request, 'type'));
-      if (description === undefined) throw notFound();
+      const description = typeOf(request, connectors);
       await connectors.prepare(description.type);
       return presentDetails(description);
     },

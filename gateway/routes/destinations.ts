@@ -1,4 +1,3 @@
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   BAD_REASONS,
   type CatalogView,
@@ -25,7 +24,7 @@ import {
   Unavailable,
 } from '@tributary/core';
 import { type Static, Type } from 'typebox';
-import type { GatewayDependencies } from '../dependencies.ts';
+import type { GatewayDependencies, Routes } from '../dependencies.ts';
 import { conflict, invalidRequest } from '../errors/api-error.ts';
 import { disconnectSignal } from '../limits/turns.ts';
 import { entityOf, propose } from '../resources/catalog-entities.ts';
@@ -45,12 +44,13 @@ import {
   optional,
   parseInteger,
   resourceFields,
+  shownAs,
   time,
   times,
   uuid,
   version,
 } from '../resources/schemas.ts';
-import { createDestinationTests, createTrialTurns, destinationTestResult } from './connection-test.ts';
+import { DestinationTests, destinationTestResult, TrialTurns } from './connection-test.ts';
 import {
   connectionResource,
   connectionRoutes,
@@ -59,7 +59,7 @@ import {
 } from './destination-connections.ts';
 import { mappingRoutes } from './destination-mappings.ts';
 import { createEventReader, eventFields, previewRoutes } from './destination-previews.ts';
-import { createConfigurator, maskSecrets } from './destination-settings.ts';
+import { Configurator, maskSecrets } from './destination-settings.ts';
 import {
   addressIn,
   alertsBody,
@@ -170,10 +170,11 @@ const destinationLists = catalogList<Destination>()({
     type: byText('Only of this type.', ({ type }) => type),
     enabled: byFlag('Only enabled ones, or only disabled ones.', ({ enabled }) => enabled),
     paused: byFlag('Only paused ones, or only others.', ({ paused }) => paused === true),
-    environment: {
-      ...byWord(ENVIRONMENTS, 'Only those that take events of this environment.', () => null),
-      matches: ({ environments = ENVIRONMENTS }, value) => environments.some((one) => one === value),
-    },
+    environment: byWord(
+      ENVIRONMENTS,
+      'Only those that take events of this environment.',
+      ({ environments = ENVIRONMENTS }) => environments,
+    ),
     created_by: byId('Only those that this account created.', ({ created_by }) => created_by),
   },
   own: { state: Type.Optional(statesText) },
@@ -186,40 +187,24 @@ function presentDestination(
   { secrets = [], service }: Partial<Pick<ConnectorDescription, 'secrets' | 'service'>>,
   generated: JsonObject = {},
 ): Static<typeof destinationResource> {
-  return {
-    id: destination.id,
-    workspace_id: destination.workspace_id,
-    name: destination.name,
-    type: destination.type,
+  return shownAs(destinationResource, destination, {
     settings: { ...maskSecrets(destination.settings, secrets), ...generated },
-    enabled: destination.enabled,
-    max_concurrency: destination.max_concurrency ?? null,
-    rate_limit_per_second: destination.rate_limit_per_second ?? null,
     paused: destination.paused ?? false,
-    paused_because: destination.paused_because ?? null,
     connection: presentConnection(destination, service),
     environments: destination.environments ?? ENVIRONMENTS,
-    alerts: destination.alerts ?? null,
     alerts_email_status: statusIn(state, destination.workspace_id, destination.alerts?.email, destination),
-    version: destination.version,
-    created_by: destination.created_by,
-    created_at: destination.created_at,
-    updated_at: destination.updated_at,
-  };
+  });
 }
 
 const path = '/workspaces/:workspaceId/destinations';
 
 /** `/workspaces/:workspaceId/destinations`: configured destinations. Secrets are write-only. */
-export const destinationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (
-  app,
-  dependencies,
-) => {
+export const destinationRoutes: Routes = async (app, dependencies) => {
   const { catalog, clock, connectors } = dependencies;
   const eventIn = createEventReader(dependencies);
-  const configurator = createConfigurator(dependencies);
-  const turns = createTrialTurns();
-  const tests = createDestinationTests(dependencies, turns);
+  const configurator = new Configurator(dependencies);
+  const turns = new TrialTurns();
+  const tests = new DestinationTests(dependencies, turns);
   app.addHook('preClose', (done) => {
     turns.close();
     done();
@@ -465,18 +450,11 @@ const healthHistory = Type.Object(
 );
 
 function presentSample(sample: HealthSample): Static<typeof healthBucket> {
-  return {
-    at: iso(sample.at),
-    delivered: sample.delivered,
-    retried: sample.retry,
-    dead: sample.dead,
-    put_off: sample.put_off,
-    success_rate: successRate(sample),
-    ...sampleLatency(sample),
-    waiting: sample.waiting,
-    oldest_waiting_ms: sample.oldest_waiting_ms,
-    circuit: sample.circuit,
-  };
+  return shownAs(
+    healthBucket,
+    { ...sample, ...sampleLatency(sample) },
+    { at: iso(sample.at), retried: sample.retry, success_rate: successRate(sample) },
+  );
 }
 
 interface KnownHealth {
@@ -548,40 +526,39 @@ function presentHealth(
   { health, retrying }: KnownHealth,
 ): Static<typeof destinationHealth> {
   const { id, condition, paused_because = null } = destination;
-  return {
-    id,
-    active: health !== undefined,
-    warehouse: destination.warehouse === true,
-    at: timeOf(health?.at),
-    state: presentState(destination, health, retrying ?? 0),
-    failed_share: health === undefined ? null : failedShare(health),
-    retrying,
-    paused_because,
-    notice: {
-      state: condition?.state ?? 'well',
-      because: condition?.because ?? null,
-      since: condition?.since ?? null,
+  return shownAs(
+    destinationHealth,
+    { ...health },
+    {
+      id,
+      active: health !== undefined,
+      warehouse: destination.warehouse === true,
+      at: timeOf(health?.at),
+      state: presentState(destination, health, retrying ?? 0),
+      failed_share: health === undefined ? null : failedShare(health),
+      retrying,
+      paused_because,
+      notice: {
+        state: condition?.state ?? 'well',
+        because: condition?.because ?? null,
+        since: condition?.since ?? null,
+      },
+      delivered_per_second: health?.delivered_per_second ?? 0,
+      failed_per_second: health?.failed_per_second ?? 0,
+      throttled_per_second: health?.throttled_per_second ?? 0,
+      put_off_per_second: health?.put_off_per_second ?? 0,
+      waiting: health?.waiting ?? 0,
+      under_way: health?.under_way ?? 0,
+      circuit_since: timeOf(health?.circuit_since),
+      last_delivered_at: timeOf(health?.last_delivered_at),
+      last_errors: (health?.last_errors ?? []).map(({ at, outcome, reason, status }) => ({
+        at: iso(at),
+        outcome,
+        reason,
+        status: status ?? null,
+      })),
     },
-    delivered_per_second: health?.delivered_per_second ?? 0,
-    failed_per_second: health?.failed_per_second ?? 0,
-    throttled_per_second: health?.throttled_per_second ?? 0,
-    pace_per_second: health?.pace_per_second ?? null,
-    put_off_per_second: health?.put_off_per_second ?? 0,
-    p50_ms: health?.p50_ms ?? null,
-    p99_ms: health?.p99_ms ?? null,
-    waiting: health?.waiting ?? 0,
-    under_way: health?.under_way ?? 0,
-    oldest_waiting_ms: health?.oldest_waiting_ms ?? null,
-    circuit: health?.circuit ?? null,
-    circuit_since: timeOf(health?.circuit_since),
-    last_delivered_at: timeOf(health?.last_delivered_at),
-    last_errors: (health?.last_errors ?? []).map(({ at, outcome, reason, status }) => ({
-      at: iso(at),
-      outcome,
-      reason,
-      status: status ?? null,
-    })),
-  };
+  );
 }
 
 function timeOf(ms: number | null | undefined): string | null {
@@ -589,10 +566,7 @@ function timeOf(ms: number | null | undefined): string | null {
 }
 
 /** How deliveries to destinations go: of all at once, of one, and of one over time. */
-export const destinationHealthRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (
-  app,
-  dependencies,
-) => {
+export const destinationHealthRoutes: Routes = async (app, dependencies) => {
   const { catalog, healthBoard, clock } = dependencies;
 
   app.get(

@@ -1,4 +1,3 @@
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   type CanonicalEvent,
   type CatalogView,
@@ -13,14 +12,12 @@ import {
   type HistoryEntry,
   iso,
   type JsonObject,
-  newId,
   type Violation,
   violationId,
 } from '@tributary/core';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
-import { accountOf } from '../authentication/caller.ts';
-import type { GatewayDependencies } from '../dependencies.ts';
+import type { Routes } from '../dependencies.ts';
 import { invalidRequest, notFound } from '../errors/api-error.ts';
 import { evaluateContract } from '../ingestion/contract-check.ts';
 import { readTrialEvent } from '../ingestion/event.ts';
@@ -30,8 +27,8 @@ import {
   entityOf,
   inPath,
   isAlready,
-  namesVersion,
   propose,
+  removalOf,
   tagVersion,
 } from '../resources/catalog-entities.ts';
 import {
@@ -66,13 +63,15 @@ import {
   type RecentEventsContext,
 } from './contract-dry-runs.ts';
 import {
-  checkPastVersions,
   contractBody,
   contractFields,
   contractList,
   contractResource,
+  createContract,
+  newContract,
   OUTCOMES,
   status,
+  updateContract,
 } from './contract-fields.ts';
 import { violationList } from './contract-violations.ts';
 import { RecentEvents } from './recent-events.ts';
@@ -97,7 +96,7 @@ const contractLists = catalogList<Contract>()({
 const path = '/workspaces/:workspaceId/event-contracts';
 
 /** `/workspaces/:workspaceId/event-contracts`: contracts, dry runs and inference. */
-export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
+export const contractRoutes: Routes = async (app, dependencies) => {
   const { catalog, contracts, clock } = dependencies;
   const recent = new RecentEvents(dependencies);
 
@@ -128,27 +127,13 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
       { bodyLimit: MAX_RESOURCE_BYTES },
     ),
     async (request, reply) => {
-      const id = newId();
-      const draft = {
-        id,
-        workspace_id: request.workspace.id,
-        ...(await contractFields(request.body, schemaCheckOf(request, reply))),
-        status: 'active',
-        created_by: accountOf(request.caller),
-      } as const;
+      const fields = await contractFields(request.body, schemaCheckOf(request, reply));
       if (isDryRun(request.query)) {
         const at = iso(clock());
-        const contract = { ...draft, version: 1, created_at: at, updated_at: at };
-        return await dryRun(contract, request.query, contextOf(reply));
+        const draft = { ...newContract(request, fields), version: 1, created_at: at, updated_at: at };
+        return await dryRun(draft, request.query, contextOf(reply));
       }
-      checkPastVersions(catalog.state, request.workspace.id);
-      await propose(request, dependencies, {
-        type: 'contract.created',
-        entity: id,
-        expected_version: 0,
-        data: draft,
-      });
-      const contract = contractNamed(request, id);
+      const contract = await createContract(request, dependencies, fields);
       tagVersion(reply, contract);
       return reply.code(201).send(contract);
     },
@@ -189,16 +174,9 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
       if (isDryRun(request.query))
         return await dryRun({ ...stored, ...fields }, request.query, contextOf(reply));
       const wanted = { ...fields, status: 'active' } as const; // an archived contract refuses every change, also an empty one
-      if (!(await isAlready(request, dependencies, 'contract', stored, wanted))) {
-        checkPastVersions(catalog.state, request.workspace.id);
-        await propose(request, dependencies, {
-          type: 'contract.updated',
-          entity: stored.id,
-          expected_version: stored.version,
-          data: fields,
-        });
-      }
-      const contract = contractNamed(request);
+      const contract = (await isAlready(request, dependencies, 'contract', stored, wanted))
+        ? contractNamed(request)
+        : await updateContract(request, dependencies, stored, fields);
       tagVersion(reply, contract);
       return contract;
     },
@@ -211,15 +189,8 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
     }),
     async (request) => {
       const contract = contractNamed(request);
-      if (contract.status !== 'archived') {
-        checkVersion(request, contract);
-        await propose(request, dependencies, {
-          type: 'contract.archived',
-          entity: contract.id,
-          ...(namesVersion(request) ? { expected_version: contract.version } : {}),
-          data: {},
-        });
-      }
+      if (contract.status !== 'archived')
+        await propose(request, dependencies, { type: 'contract.archived', ...removalOf(request, contract) });
       return { id: contract.id, status: 'archived' } as const;
     },
   );
@@ -255,8 +226,8 @@ export const contractRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = as
     return { organizationId: request.workspace.organization_id, disconnected: disconnectSignal(reply) };
   }
 
-  function contractNamed(request: FastifyRequest, id?: string) {
-    return entityOf(request, dependencies, 'contract', id);
+  function contractNamed(request: FastifyRequest) {
+    return entityOf(request, dependencies, 'contract');
   }
 };
 
@@ -345,7 +316,7 @@ function checkName({ event_name }: Contract, event: CanonicalEvent): void {
 const VERSION = /^[1-9]\d{0,8}$/;
 
 /** The versions of a contract. */
-export const versionRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
+export const versionRoutes: Routes = async (app, dependencies) => {
   const { catalog, history } = dependencies;
 
   app.get(

@@ -1,4 +1,3 @@
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   type CanonicalEvent,
   type CatalogView,
@@ -15,6 +14,7 @@ import {
   MAX_FILTER_LENGTH,
   MAX_FILTER_WORK,
   MISMATCHES,
+  type Mismatch,
   mismatchOf,
   organizationOf,
   type Rule,
@@ -22,7 +22,7 @@ import {
 } from '@tributary/core';
 import { type Static, Type } from 'typebox';
 import { accountOf } from '../authentication/caller.ts';
-import type { GatewayDependencies } from '../dependencies.ts';
+import type { Routes } from '../dependencies.ts';
 import { type ErrorDetail, invalidRequest } from '../errors/api-error.ts';
 import { readTrialEvent } from '../ingestion/event.ts';
 import { disconnectSignal, TENANT_TURNS } from '../limits/turns.ts';
@@ -299,15 +299,14 @@ const rules = catalogList<Rule>()({
     enabled: byFlag('Only enabled ones, or only disabled ones.', ({ enabled }) => enabled),
     destination_id: byId('Only those to this destination.', ({ destination_id }) => destination_id),
     transformation_id: byId('Only those with this transformation.', ({ transformation_id: id }) => id),
-    environment: {
-      ...byWord(ENVIRONMENTS, 'Only those for events of this environment.', () => null),
-      matches: ({ environments }, value) => environments.some((environment) => environment === value),
-    },
-    event_type: {
-      ...byWord(EVENT_TYPES, 'Only those that take events of this type.', () => null),
-      matches: ({ event_types }, value) =>
-        event_types.length === 0 || event_types.some((eventType) => eventType === value),
-    },
+    environment: byWord(
+      ENVIRONMENTS,
+      'Only those for events of this environment.',
+      ({ environments }) => environments,
+    ),
+    event_type: byWord(EVENT_TYPES, 'Only those that take events of this type.', ({ event_types }) =>
+      event_types.length === 0 ? EVENT_TYPES : event_types,
+    ),
     event_name: {
       ...byText('Only those that take events of this name.', () => null),
       matches: ({ event_names }, value) => event_names.length === 0 || event_names.includes(value),
@@ -319,7 +318,7 @@ const rules = catalogList<Rule>()({
 const path = '/workspaces/:workspaceId/event-forwarding-rules';
 
 /** `/workspaces/:workspaceId/event-forwarding-rules`: rules that forward events to destinations. */
-export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
+export const ruleRoutes: Routes = async (app, dependencies) => {
   const { catalog, clock } = dependencies;
   const recent = new RecentEvents(dependencies);
 
@@ -363,12 +362,7 @@ export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
       const ofRule = await TENANT_TURNS.run(request.workspace.organization_id, () =>
         mismatchOf(rule, subjectOfRules(event), new FilterBudget(request.workspace.organization_id)),
       );
-      const mismatch = ofRule ?? closedTo(destination, event);
-      return {
-        matched: mismatch === undefined,
-        because: mismatch?.because ?? null,
-        message: mismatch?.message ?? null,
-      };
+      return verdictBy(ofRule ?? closedTo(destination, event));
     },
   );
 
@@ -390,8 +384,7 @@ export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
         environment: environment ?? 'production',
       };
       const steps = verdictsOn(event, workspace.id);
-      const verdicts = await TENANT_TURNS.runSteps(workspace.organization_id, steps, disconnectSignal(reply));
-      return verdicts;
+      return await TENANT_TURNS.runSteps(workspace.organization_id, steps, disconnectSignal(reply));
     },
   );
 
@@ -427,9 +420,7 @@ export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
           rule_id: rule.id,
           name: rule.name,
           destination_id: rule.destination_id,
-          matched: mismatch === undefined,
-          because: mismatch?.because ?? null,
-          message: mismatch?.message ?? null,
+          ...verdictBy(mismatch),
         });
         yield;
       }
@@ -437,6 +428,14 @@ export const ruleRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
     return { matched: verdicts.filter(({ matched }) => matched).length, rules: verdicts };
   }
 };
+
+function verdictBy(mismatch: Mismatch | undefined): Static<typeof ruleTestResult> {
+  return {
+    matched: mismatch === undefined,
+    because: mismatch?.because ?? null,
+    message: mismatch?.message ?? null,
+  };
+}
 
 type Result = Static<typeof ruleDryRunResult>;
 type Verdict = Result['examples'][number]['verdict'];

@@ -1,4 +1,3 @@
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   DEAD_CAUSES,
   type DeliveryTrace,
@@ -14,7 +13,7 @@ import {
   TRACE_STAGES,
 } from '@tributary/core';
 import { type Static, Type } from 'typebox';
-import type { GatewayDependencies } from '../dependencies.ts';
+import type { Routes } from '../dependencies.ts';
 import { ApiError } from '../errors/api-error.ts';
 import { EventTracer } from '../event-search/event-tracer.ts';
 import { disconnectSignal } from '../limits/turns.ts';
@@ -28,6 +27,7 @@ import {
   oneOf,
   operation,
   parseTime,
+  shownAs,
   time,
   timeText,
   uuid,
@@ -233,13 +233,9 @@ function presentTrace(trace: EventTrace): Resource {
     accepted: accepted === undefined ? null : presentEntryLocation(accepted),
     failed: poisoned ?? null,
     rules: rules.map(presentRuleTrace),
-    loads: loads.map((one) => ({
-      destination_id: one.destination_id,
-      status: one.status,
-      load_id: one.load?.id ?? null,
-      loaded_at: one.load?.at ?? null,
-      discards: one.discards ?? null,
-    })),
+    loads: loads.map((one) =>
+      shownAs(load, one, { load_id: one.load?.id ?? null, loaded_at: one.load?.at ?? null }),
+    ),
     event: event as unknown as Resource['event'],
     looked: scan,
   };
@@ -262,43 +258,23 @@ function presentEntryLocation({ position, at }: EntryLocation) {
 }
 
 function presentRuleTrace(trace: RuleTrace): Resource['rules'][number] {
-  const { mismatch, transformation } = trace;
+  const { mismatch } = trace;
   const isUndecided =
-    trace.stage === undefined && trace.deliveries.length === 0 && transformation === 'unknown';
-  return {
-    rule_id: trace.rule_id,
-    name: trace.name,
-    version: trace.version,
-    destination_id: trace.destination_id,
+    trace.stage === undefined && trace.deliveries.length === 0 && trace.transformation === 'unknown';
+  return shownAs(rule, trace, {
     matched: mismatch !== undefined ? false : isUndecided ? null : true,
     because: mismatch?.because ?? null,
     message: mismatch !== undefined && 'message' in mismatch ? (mismatch.message ?? null) : null,
-    changed_since: trace.changed_since,
-    stage: trace.stage ?? null,
-    transformation_id: trace.transformation_id,
-    transformation,
     deliveries: trace.deliveries.map(presentDeliveryTrace),
-  };
+  });
 }
 
 function presentDeliveryTrace(trace: DeliveryTrace): Resource['rules'][number]['deliveries'][number] {
-  return {
-    id: trace.id,
-    index: trace.index,
-    destination_id: trace.destination_id,
-    status: trace.status,
-    stage: trace.stage ?? null,
-    first_try: trace.first_try,
-    attempts: trace.attempts.map(presentAttempt),
-    reason: trace.reason ?? null,
-    cause: trace.cause ?? null,
-    created_at: trace.created_at,
-    next_attempt_at: trace.next_attempt_at ?? null,
-  };
+  return shownAs(delivery, trace, { attempts: trace.attempts.map(presentAttempt) });
 }
 
 /** `GET /workspaces/:workspaceId/events/:messageId`: the path of an event through the pipeline. */
-export const eventTraceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
+export const eventTraceRoutes: Routes = async (app, dependencies) => {
   const tracer = new EventTracer(dependencies);
 
   app.get(

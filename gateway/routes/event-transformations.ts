@@ -1,4 +1,3 @@
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   addCounts,
   asWritten,
@@ -13,7 +12,7 @@ import {
 } from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
-import type { GatewayDependencies } from '../dependencies.ts';
+import type { Routes } from '../dependencies.ts';
 import { invalidRequest, notFound } from '../errors/api-error.ts';
 import { aFewAtATime } from '../limits/turns.ts';
 import { entityOf, inPath, tagVersion } from '../resources/catalog-entities.ts';
@@ -38,6 +37,7 @@ import {
   parseIds,
   parseInteger,
   resourceFields,
+  shownAs,
   time,
   times,
   uuid,
@@ -219,8 +219,7 @@ function presentTransformation(transformation: Transformation): Static<typeof tr
 }
 
 function presentVersion(version: TransformationVersion): Static<typeof transformationVersion> {
-  const { source_code, test_input, test_output, at, by } = version;
-  return { version: version.version, source_code, test_input, test_output, created_at: at, created_by: by };
+  return shownAs(transformationVersion, version, { created_at: version.at, created_by: version.by });
 }
 
 function presentMetrics(
@@ -268,10 +267,7 @@ const transformations = catalogList<Transformation>()({
 const path = '/workspaces/:workspaceId/event-transformations';
 
 /** `/workspaces/:workspaceId/event-transformations`: JavaScript that is active once it passes its own test. */
-export const transformationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (
-  app,
-  dependencies,
-) => {
+export const transformationRoutes: Routes = async (app, dependencies) => {
   const { catalog, sandbox } = dependencies;
 
   await app.register(
@@ -383,10 +379,7 @@ function fieldsOf(body: Static<typeof transformationBody>) {
 }
 
 /** `GET .../event-transformations/:transformationId/metrics`: counts of its runs, over all processes. */
-export const transformationMetricsRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (
-  app,
-  dependencies,
-) => {
+export const transformationMetricsRoutes: Routes = async (app, dependencies) => {
   const { catalog, counters, clock } = dependencies;
   const metricsOf = async (workspaceId: string, transformationId: string, hours: number) => {
     const query = { workspaceId, transformationId, ...lookBack(clock(), hours) };

@@ -1,7 +1,6 @@
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import { ENVIRONMENTS, EVENT_TYPES, iso, type VolumeRow } from '@tributary/core';
 import { Type } from 'typebox';
-import type { GatewayDependencies } from '../dependencies.ts';
+import type { Routes } from '../dependencies.ts';
 import {
   closed,
   HOURS,
@@ -37,10 +36,7 @@ function presentVolume({ eventType, eventName, hour, count }: VolumeRow) {
 }
 
 /** `GET /workspaces/:workspaceId/event-volume`: accepted events by hour, type and name. */
-export const volumeRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (
-  app,
-  { counters, clock },
-) => {
+export const volumeRoutes: Routes = async (app, { counters, clock }) => {
   app.get(
     '/workspaces/:workspaceId/event-volume',
     operation('event-volume.read', 'readEventVolume', 'Count accepted events by hour, type and name', {

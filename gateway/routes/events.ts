@@ -1,9 +1,8 @@
 import { iso, VIOLATION_KINDS } from '@tributary/core';
-import type { FastifyPluginAsync } from 'fastify';
 import { type Static, Type } from 'typebox';
-import type { GatewayDependencies } from '../dependencies.ts';
+import type { Routes } from '../dependencies.ts';
 import { ApiError, payloadTooLarge } from '../errors/api-error.ts';
-import { createBatchReader, itemsTooLarge, messageIds } from '../ingestion/batch.ts';
+import { createBatchReader, ingestBatch, messageIds } from '../ingestion/batch.ts';
 import { contractFor, createBatchContractCheck, evaluateContract } from '../ingestion/contract-check.ts';
 import {
   type EventBody,
@@ -127,7 +126,7 @@ const CALLS = {
 } as const satisfies Record<(typeof NATIVE_TYPES)[number], object>;
 
 /** `POST /workspaces/:workspaceId/events/{track,identify,page,group,batch}`: 202 once the log confirmed. */
-export const eventRoutes: FastifyPluginAsync<GatewayDependencies> = async (app, dependencies) => {
+export const eventRoutes: Routes = async (app, dependencies) => {
   const ingest = createIngest(dependencies);
   const readBatch = createBatchReader(dependencies);
   const checkBatch = createBatchContractCheck(dependencies);
@@ -194,17 +193,17 @@ export const eventRoutes: FastifyPluginAsync<GatewayDependencies> = async (app, 
         key,
         found === undefined ? {} : { isExact: true, itemFaults: found.itemFaults },
       );
-      const { events, rejected } =
+      const checked =
         request.query.check === 'contract'
           ? await checkBatch(read, key.workspace_id, disconnectSignal(reply))
           : read;
-      if (events.length === 0) return reply.code(202).send({ accepted: 0, rejected });
-      const tooLarge = await ingest(request, key, events, () => ({
-        message_ids: messageIds(batch.length, events),
-        rejected,
-      }));
-      const refusedToo = [...rejected, ...itemsTooLarge(events, tooLarge)].sort((a, b) => a.index - b.index);
-      return reply.code(202).send({ accepted: events.length - tooLarge.length, rejected: refusedToo });
+      const taken = await ingestBatch(checked, (events) =>
+        ingest(request, key, events, () => ({
+          message_ids: messageIds(batch.length, events),
+          rejected: checked.rejected,
+        })),
+      );
+      return reply.code(202).send(taken);
     },
   );
 };

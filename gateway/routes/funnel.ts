@@ -1,5 +1,4 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   type Clock,
   countedName,
@@ -24,7 +23,7 @@ import {
   Unavailable,
 } from '@tributary/core';
 import { type Static, Type } from 'typebox';
-import type { GatewayDependencies } from '../dependencies.ts';
+import type { Routes } from '../dependencies.ts';
 import { invalidRequest } from '../errors/api-error.ts';
 import {
   closed,
@@ -301,10 +300,7 @@ const samplesQuery = closed({
 });
 
 /** `GET /workspaces/:workspaceId/funnel`: counts of events by outcome. */
-export const funnelRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (
-  app,
-  { counters, clock, system },
-) => {
+export const funnelRoutes: Routes = async (app, { counters, clock, system }) => {
   app.get(
     '/workspaces/:workspaceId/funnel',
     operation('funnel.read', 'readFunnel', 'Count events by outcome', {

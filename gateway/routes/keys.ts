@@ -1,4 +1,3 @@
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   type ApiKey,
   type CatalogView,
@@ -13,11 +12,11 @@ import {
   isUsable,
   KEY_GRANTS,
   type KeyGrant,
+  type Listing,
   makeKey,
   messageOf,
   newId,
   ORGANIZATION_ROLES,
-  type Organization,
   receivedTopic,
   TributaryError,
   WORKSPACE_ROLES,
@@ -25,13 +24,13 @@ import {
   type WorkspaceRole,
   type WriteKey,
 } from '@tributary/core';
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import { type Static, type TSchema, Type } from 'typebox';
 import { accountOf, administersOrganization, BY_ADMIN_OF_ORGANIZATION } from '../authentication/caller.ts';
-import type { GatewayDependencies } from '../dependencies.ts';
+import type { GatewayDependencies, Routes } from '../dependencies.ts';
 import { invalidRequest, notFound, permissionDenied } from '../errors/api-error.ts';
-import { entityOf, inPath, propose } from '../resources/catalog-entities.ts';
-import { byId, byWord, catalogList } from '../resources/lists.ts';
+import { inPath, type Proposal, propose } from '../resources/catalog-entities.ts';
+import { byId, byWord, type CatalogList, catalogList } from '../resources/lists.ts';
 import {
   closed,
   listOf,
@@ -94,18 +93,6 @@ export function makeKeyFields(
   return { raw, fields };
 }
 
-/** Revokes a key permanently. Idempotent. */
-async function revoke(
-  request: FastifyRequest,
-  dependencies: GatewayDependencies,
-  kind: FoundKey['kind'],
-  { id, status }: FoundKey['key'],
-) {
-  if (status !== 'revoked')
-    await propose(request, dependencies, { type: `${kind}.revoked`, entity: id, data: {} });
-  return { id, status: 'revoked' } as const;
-}
-
 /** The header that names fields which are null because their source does not respond. */
 const UNKNOWN_FIELDS = 'x-unknown-fields';
 
@@ -125,18 +112,95 @@ async function readLastUses(
     if (!(error instanceof TributaryError) || !error.retryable) throw error;
     logger.warn({ request_id: request.id, error: messageOf(error) }, 'the last use of keys cannot be read');
     reply.header(UNKNOWN_FIELDS, 'last_used_at');
-    return NEVER_USED;
+    return new Map();
   }
 }
 
-/** The last use of a key, for responses. */
-function lastUse(uses: ReadonlyMap<string, number>, keyId: string): string | null {
-  const at = uses.get(keyId);
-  return at === undefined ? null : iso(at);
+type KeyKind = FoundKey['kind'];
+type KeyOf<Kind extends KeyKind> = Extract<FoundKey, { readonly kind: Kind }>['key'];
+
+/** A kind of key: the raw key is shown once, and revocation is permanent. */
+interface KeyResource<Kind extends KeyKind, Body extends TSchema> {
+  readonly kind: Kind;
+  readonly path: string;
+  readonly collection: 'api-keys' | 'event-keys' | 'client-keys';
+  /** As operation ids and summaries name it. */
+  readonly title: string;
+  readonly noun: string;
+  readonly plural: string;
+  readonly body: Body;
+  readonly resource: TSchema;
+  /** The response to the creation. */
+  readonly created: TSchema;
+  readonly list: CatalogList<KeyOf<Kind>, Record<never, never>>;
+  listing(request: FastifyRequest): Listing<KeyOf<Kind>>;
+  /** Undefined for one of another workspace or organization. */
+  find(request: FastifyRequest, id: string): KeyOf<Kind> | undefined;
+  /** The fact of a new key and its raw text. */
+  create(request: FastifyRequest, body: Static<Body>): { readonly raw: string; readonly proposal: Proposal };
+  /** Without its last use. The hash is not shown. */
+  present(key: KeyOf<Kind>): object;
+  /** What only the response to the creation has beside the raw key. */
+  presentCreated?(key: KeyOf<Kind>): object;
 }
 
-/** For a new key. */
-const NEVER_USED: ReadonlyMap<string, number> = new Map();
+function keyRoutes<Kind extends KeyKind, Body extends TSchema>(
+  dependencies: GatewayDependencies,
+  of: KeyResource<Kind, Body>,
+): FastifyPluginAsync {
+  const { kind, path, collection, title, noun } = of;
+  const named = (request: FastifyRequest, id = inPath(request, 'keyId')) => {
+    const key = of.find(request, id.toLowerCase());
+    if (key === undefined) throw notFound();
+    return key;
+  };
+
+  return async (app) => {
+    app.get(
+      path,
+      operation(`${collection}.list`, `list${title}s`, `List ${of.plural}`, {
+        querystring: of.list.querystring,
+        response: { 200: listOf(of.resource) },
+      }),
+      async (request, reply) => {
+        const keys = of.list.read(request, reply, of.listing(request));
+        const uses = await readLastUses(request, reply, dependencies, keys);
+        return keys.map((key) => {
+          const at = uses.get(key.id);
+          return { ...of.present(key), last_used_at: at === undefined ? null : iso(at) };
+        });
+      },
+    );
+
+    app.post(
+      path,
+      operation(`${collection}.create`, `create${title}`, `Create ${noun}`, {
+        body: of.body,
+        response: { 201: of.created },
+      }),
+      async (request, reply) => {
+        const { raw, proposal } = of.create(request, request.body as Static<Body>);
+        await propose(request, dependencies, proposal);
+        const key = named(request, proposal.entity);
+        const shown = { ...of.present(key), last_used_at: null, key: raw, ...of.presentCreated?.(key) };
+        return reply.code(201).send(shown);
+      },
+    );
+
+    app.delete(
+      `${path}/:keyId`,
+      operation(`${collection}.revoke`, `revoke${title}`, `Revoke ${noun}`, {
+        response: { 200: removedAs('revoked') },
+      }),
+      async (request) => {
+        const { id, status } = named(request);
+        if (status !== 'revoked')
+          await propose(request, dependencies, { type: `${kind}.revoked`, entity: id, data: {} } as Proposal);
+        return { id, status: 'revoked' };
+      },
+    );
+  };
+}
 
 const grants = Type.Unsafe<readonly KeyGrant[]>({
   type: 'array',
@@ -171,12 +235,6 @@ const apiKeyFields = {
   ),
 };
 
-const apiKeyResource = Type.Object(apiKeyFields, { title: 'ApiKey' });
-
-const createdApiKey = Type.Object({ ...apiKeyFields, ...rawKey }, { title: 'CreatedApiKey' });
-
-const apiKeyList = listOf(apiKeyResource);
-
 const apiKeyLists = (clock: Clock) =>
   catalogList<ApiKey>()({
     textOf: ({ name }) => name,
@@ -192,86 +250,50 @@ function statusOf(key: Omit<ApiKey, 'hash'>, now: number): (typeof STATUSES)[num
   return key.status === 'active' && !isUsable(key, now) ? 'expired' : key.status;
 }
 
-interface Presented {
-  /** The last uses of keys, epoch ms. */
-  readonly uses: ReadonlyMap<string, number>;
-  readonly state: Pick<CatalogView, 'workspaceRole'>;
-  /** Epoch ms. */
-  readonly now: number;
-}
-
-/** The hash is not shown. */
-function presentApiKey(
-  { hash: _, ...key }: ApiKey,
-  { uses, state, now }: Presented,
-): Static<typeof apiKeyResource> {
-  return {
-    ...key,
-    may_manage: key.may_manage ?? [],
-    status: statusOf(key, now),
-    last_used_at: lastUse(uses, key.id),
-    created_by_role: state.workspaceRole(key.created_by, key.workspace_id) ?? null,
-  };
-}
-
-const apiKeyPath = '/workspaces/:workspaceId/api-keys';
-
-/** `/workspaces/:workspaceId/api-keys`: the raw key is shown once; revocation is permanent. */
-export const apiKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
+/** `/workspaces/:workspaceId/api-keys`. */
+export const apiKeyRoutes: Routes = async (app, dependencies) => {
   const { catalog, clock } = dependencies;
-  const apiKeys = apiKeyLists(clock);
-
-  app.get(
-    apiKeyPath,
-    operation('api-keys.list', 'listApiKeys', 'List API keys', {
-      querystring: apiKeys.querystring,
-      response: { 200: apiKeyList },
-    }),
-    async (request, reply) => {
-      const keys = apiKeys.read(request, reply, catalog.state.listing('api_key', request.workspace.id));
-      const uses = await readLastUses(request, reply, dependencies, keys);
-      const shown = { uses, state: catalog.state, now: clock() };
-      return keys.map((key) => presentApiKey(key, shown));
-    },
-  );
-
-  app.post(
-    apiKeyPath,
-    operation('api-keys.create', 'createApiKey', 'Create an API key', {
+  await app.register(
+    keyRoutes(dependencies, {
+      kind: 'api_key',
+      path: '/workspaces/:workspaceId/api-keys',
+      collection: 'api-keys',
+      title: 'ApiKey',
+      noun: 'an API key',
+      plural: 'API keys',
       body: apiKeyBody,
-      response: { 201: createdApiKey },
+      resource: Type.Object(apiKeyFields, { title: 'ApiKey' }),
+      created: Type.Object({ ...apiKeyFields, ...rawKey }, { title: 'CreatedApiKey' }),
+      list: apiKeyLists(clock),
+      listing: ({ workspace }) => catalog.state.listing('api_key', workspace.id),
+      find: ({ workspace }, id) => catalog.state.entity('api_key', workspace.id, id),
+      create(request, { name, role: wanted, may_manage, expires_at }) {
+        const role = wanted ?? 'editor';
+        const grants = grantsOf(may_manage ?? [], role, request, catalog.state);
+        const expiry = expiryOf(expires_at ?? undefined, clock());
+        const { raw, fields } = makeKeyFields(keyOwnerOf(request), dependencies, 'api_key', name);
+        const data = {
+          ...fields,
+          role,
+          expires_at: expiry,
+          ...(grants.length > 0 && { may_manage: grants }),
+        };
+        const proposal = {
+          v: 2,
+          type: 'api_key.created',
+          entity: fields.id,
+          expected_version: 0,
+          data,
+        } as const;
+        return { raw, proposal };
+      },
+      present: ({ hash: _, ...key }) => ({
+        ...key,
+        may_manage: key.may_manage ?? [],
+        status: statusOf(key, clock()),
+        created_by_role: catalog.state.workspaceRole(key.created_by, key.workspace_id) ?? null,
+      }),
     }),
-    async (request, reply) => {
-      const { name, role: wantedRole, may_manage, expires_at } = request.body;
-      const role = wantedRole ?? 'editor';
-      const grants = grantsOf(may_manage ?? [], role, request, catalog.state);
-      const expiry = expiryOf(expires_at ?? undefined, clock());
-      const { raw, fields } = makeKeyFields(keyOwnerOf(request), dependencies, 'api_key', name);
-      await propose(request, dependencies, {
-        v: 2,
-        type: 'api_key.created',
-        entity: fields.id,
-        expected_version: 0,
-        data: { ...fields, role, expires_at: expiry, ...(grants.length > 0 && { may_manage: grants }) },
-      });
-      const key = entityOf(request, dependencies, 'api_key', fields.id);
-      const shown = { uses: NEVER_USED, state: catalog.state, now: clock() };
-      return reply.code(201).send({ ...presentApiKey(key, shown), key: raw });
-    },
-  );
-
-  app.delete(
-    `${apiKeyPath}/:keyId`,
-    operation('api-keys.revoke', 'revokeApiKey', 'Revoke an API key', {
-      response: { 200: removedAs('revoked') },
-    }),
-    async (request) =>
-      revoke(
-        request,
-        dependencies,
-        'api_key',
-        entityOf(request, dependencies, 'api_key', inPath(request, 'keyId')),
-      ),
   );
 };
 
@@ -336,8 +358,6 @@ const writeKeyFields = {
   webhooks_only: Type.Boolean(),
 };
 
-const writeKeyResource = Type.Object(writeKeyFields, { title: 'WriteKey' });
-
 const createdWriteKey = Type.Object(
   {
     ...writeKeyFields,
@@ -351,8 +371,6 @@ const createdWriteKey = Type.Object(
   { title: 'CreatedWriteKey' },
 );
 
-const writeKeyList = listOf(writeKeyResource);
-
 const writeKeys = catalogList<WriteKey>()({
   textOf: ({ name }) => name,
   fields: ['name', 'created_at', 'updated_at'],
@@ -364,90 +382,53 @@ const writeKeys = catalogList<WriteKey>()({
   },
 });
 
-/** `uses`: the last uses of keys, epoch ms. The hash is not shown. */
-function presentWriteKey(
-  { hash: _, ...key }: WriteKey,
-  uses: ReadonlyMap<string, number>,
-): Static<typeof writeKeyResource> {
-  return {
-    ...key,
-    collect_ip: key.collect_ip ?? false,
-    webhooks_only: key.webhooks_only ?? false,
-    last_used_at: lastUse(uses, key.id),
-  };
-}
-
-const writeKeyPath = '/workspaces/:workspaceId/event-keys';
-
-/** `/workspaces/:workspaceId/event-keys`: write keys. The raw key is shown once; revocation is permanent. */
-export const writeKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
+/** `/workspaces/:workspaceId/event-keys`. */
+export const writeKeyRoutes: Routes = async (app, dependencies) => {
   const { catalog } = dependencies;
-
-  app.get(
-    writeKeyPath,
-    operation('event-keys.list', 'listWriteKeys', 'List write keys', {
-      querystring: writeKeys.querystring,
-      response: { 200: writeKeyList },
-    }),
-    async (request, reply) => {
-      const keys = writeKeys.read(request, reply, catalog.state.listing('write_key', request.workspace.id));
-      const uses = await readLastUses(request, reply, dependencies, keys);
-      return keys.map((key) => presentWriteKey(key, uses));
-    },
-  );
-
-  app.post(
-    writeKeyPath,
-    operation('event-keys.create', 'createWriteKey', 'Create a write key', {
+  await app.register(
+    keyRoutes(dependencies, {
+      kind: 'write_key',
+      path: '/workspaces/:workspaceId/event-keys',
+      collection: 'event-keys',
+      title: 'WriteKey',
+      noun: 'a write key',
+      plural: 'write keys',
       body: writeKeyBody,
-      response: { 201: createdWriteKey },
-    }),
-    async (request, reply) => {
-      const { name, environment, pubsub_topic: wanted, source_id, collect_ip, webhooks_only } = request.body;
-      const dedicated = topicsOf(request.workspace, dependencies);
-      const topic = topicFor(environment, wanted ?? undefined, dedicated);
-      const sourceId = sourceNamed(source_id ?? undefined, request.workspace.id, catalog.state);
-      if (webhooks_only === true && sourceId === null)
-        throw invalidRequest({ path: '/source_id', message: 'is required for webhooks' });
-      const { raw, fields } = makeKeyFields(
-        keyOwnerOf(request),
-        dependencies,
-        'write_key',
-        name,
-        environment,
-      );
-      await propose(request, dependencies, {
-        type: 'write_key.created',
-        entity: fields.id,
-        expected_version: 0,
-        data: {
+      resource: Type.Object(writeKeyFields, { title: 'WriteKey' }),
+      created: createdWriteKey,
+      list: writeKeys,
+      listing: ({ workspace }) => catalog.state.listing('write_key', workspace.id),
+      find: ({ workspace }, id) => catalog.state.entity('write_key', workspace.id, id),
+      create(request, { name, environment, pubsub_topic, source_id, collect_ip, webhooks_only }) {
+        const dedicated = topicsOf(request.workspace, dependencies);
+        const topic = topicFor(environment, pubsub_topic ?? undefined, dedicated);
+        const sourceId = sourceNamed(source_id ?? undefined, request.workspace.id, catalog.state);
+        if (webhooks_only === true && sourceId === null)
+          throw invalidRequest({ path: '/source_id', message: 'is required for webhooks' });
+        const owner = keyOwnerOf(request);
+        const { raw, fields } = makeKeyFields(owner, dependencies, 'write_key', name, environment);
+        const data = {
           ...fields,
           environment,
           pubsub_topic: topic,
           source_id: sourceId,
           ...(collect_ip === true ? { collect_ip } : {}),
           ...(webhooks_only === true ? { webhooks_only } : {}),
-        },
-      });
-      const key = entityOf(request, dependencies, 'write_key', fields.id);
-      const rules = catalog.state.enabledRules(key.workspace_id);
-      const enabled_rules = rules.filter(({ environments }) => environments.includes(environment)).length;
-      return reply.code(201).send({ ...presentWriteKey(key, NEVER_USED), key: raw, enabled_rules });
-    },
-  );
-
-  app.delete(
-    `${writeKeyPath}/:keyId`,
-    operation('event-keys.revoke', 'revokeWriteKey', 'Revoke a write key', {
-      response: { 200: removedAs('revoked') },
+        };
+        return { raw, proposal: { type: 'write_key.created', entity: fields.id, expected_version: 0, data } };
+      },
+      present: ({ hash: _, ...key }) => ({
+        ...key,
+        collect_ip: key.collect_ip ?? false,
+        webhooks_only: key.webhooks_only ?? false,
+      }),
+      presentCreated({ workspace_id, environment }) {
+        const rules = catalog.state.enabledRules(workspace_id);
+        return {
+          enabled_rules: rules.filter(({ environments }) => environments.includes(environment)).length,
+        };
+      },
     }),
-    async (request) =>
-      revoke(
-        request,
-        dependencies,
-        'write_key',
-        entityOf(request, dependencies, 'write_key', inPath(request, 'keyId')),
-      ),
   );
 };
 
@@ -527,27 +508,6 @@ const clientKeyFields = {
   updated_at: keyFields.updated_at,
 };
 
-const clientKeyResource = Type.Object(clientKeyFields, { title: 'ClientKey' });
-
-const createdClientKey = Type.Object({ ...clientKeyFields, ...rawKey }, { title: 'CreatedClientKey' });
-
-const clientKeyList = listOf(clientKeyResource);
-
-/** `uses`: the last uses of keys, epoch ms. The hash is not shown. */
-function presentClientKey(
-  { hash: _, ...key }: ClientKey,
-  organization: Organization,
-  uses: ReadonlyMap<string, number>,
-  state: Pick<CatalogView, 'organizationRole'>,
-): Static<typeof clientKeyResource> {
-  return {
-    ...key,
-    org_id: organization.org_id,
-    last_used_at: lastUse(uses, key.id),
-    created_by_role: state.organizationRole(key.created_by, key.organization_id) ?? null,
-  };
-}
-
 const clientKeys = catalogList<ClientKey>()({
   textOf: ({ name }) => name,
   fields: ['name', 'created_at', 'updated_at'],
@@ -557,68 +517,36 @@ const clientKeys = catalogList<ClientKey>()({
   },
 });
 
-const clientKeyPath = '/organizations/:organizationId/client-keys';
-
-/** `/organizations/:organizationId/client-keys`: the raw key is shown once; revocation is permanent. */
-export const clientKeyRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
+/** `/organizations/:organizationId/client-keys`. */
+export const clientKeyRoutes: Routes = async (app, dependencies) => {
   const { catalog, random } = dependencies;
-
-  app.get(
-    clientKeyPath,
-    operation('client-keys.list', 'listClientKeys', 'List the client keys of an organization', {
-      querystring: clientKeys.querystring,
-      response: { 200: clientKeyList },
-    }),
-    async (request, reply) => {
-      const keys = clientKeys.read(request, reply, catalog.state.clientKeys.listing(request.organization.id));
-      const uses = await readLastUses(request, reply, dependencies, keys);
-      return keys.map((key) => presentClientKey(key, request.organization, uses, catalog.state));
-    },
-  );
-
-  app.post(
-    clientKeyPath,
-    operation('client-keys.create', 'createClientKey', 'Create a client key', {
+  await app.register(
+    keyRoutes(dependencies, {
+      kind: 'client_key',
+      path: '/organizations/:organizationId/client-keys',
+      collection: 'client-keys',
+      title: 'ClientKey',
+      noun: 'a client key',
+      plural: 'the client keys of an organization',
       body: clientKeyBody,
-      response: { 201: createdClientKey },
+      resource: Type.Object(clientKeyFields, { title: 'ClientKey' }),
+      created: Type.Object({ ...clientKeyFields, ...rawKey }, { title: 'CreatedClientKey' }),
+      list: clientKeys,
+      listing: ({ organization }) => catalog.state.clientKeys.listing(organization.id),
+      find: ({ organization }, id) => catalog.state.clientKeys.get(organization.id, id),
+      create({ organization, caller }, { name, scopes }) {
+        const { raw, hash, prefix: key_prefix } = makeKey('client_key', random(KEY_BYTES));
+        const id = newId();
+        const created_by = accountOf(caller);
+        const of = { id, organization_id: organization.id, name, scopes };
+        const data = { ...of, hash, key_prefix, status: 'active', created_by } as const;
+        return { raw, proposal: { v: 2, type: 'client_key.created', entity: id, expected_version: 0, data } };
+      },
+      present: ({ hash: _, ...key }) => ({
+        ...key,
+        org_id: catalog.state.organization(key.organization_id)?.org_id,
+        created_by_role: catalog.state.organizationRole(key.created_by, key.organization_id) ?? null,
+      }),
     }),
-    async (request, reply) => {
-      const { raw, hash, prefix } = makeKey('client_key', random(KEY_BYTES));
-      const id = newId();
-      await propose(request, dependencies, {
-        v: 2,
-        type: 'client_key.created',
-        entity: id,
-        expected_version: 0,
-        data: {
-          id,
-          organization_id: request.organization.id,
-          ...request.body,
-          hash,
-          key_prefix: prefix,
-          status: 'active',
-          created_by: accountOf(request.caller),
-        },
-      });
-      return reply.code(201).send({
-        ...presentClientKey(keyNamed(request, id), request.organization, NEVER_USED, catalog.state),
-        key: raw,
-      });
-    },
   );
-
-  app.delete(
-    `${clientKeyPath}/:keyId`,
-    operation('client-keys.revoke', 'revokeClientKey', 'Revoke a client key', {
-      response: { 200: removedAs('revoked') },
-    }),
-    async (request) =>
-      revoke(request, dependencies, 'client_key', keyNamed(request, inPath(request, 'keyId'))),
-  );
-
-  function keyNamed({ organization }: FastifyRequest, id: string): ClientKey {
-    const key = catalog.state.clientKeys.get(organization.id, id.toLowerCase());
-    if (key === undefined) throw notFound();
-    return key;
-  }
 };

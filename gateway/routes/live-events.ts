@@ -1,6 +1,5 @@
 import type { ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   type Clock,
   ENVIRONMENTS,
@@ -13,9 +12,9 @@ import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { type Admitted, type Refusal, refusalNow } from '../authentication/access.ts';
 import { accountOf } from '../authentication/caller.ts';
-import type { GatewayDependencies, LiveLimits } from '../dependencies.ts';
+import type { GatewayDependencies, LiveLimits, Routes } from '../dependencies.ts';
 import { tooManyRequests, unavailable } from '../errors/api-error.ts';
-import { closed, documentedAs, oneOf } from '../resources/schemas.ts';
+import { closed, documentedAs, oneOf, operation } from '../resources/schemas.ts';
 
 const liveQuery = closed({
   environment: Type.Optional(oneOf(ENVIRONMENTS, 'Default: both.')),
@@ -37,13 +36,13 @@ const liveBody = Type.Unsafe<Readable>({
     '`resumed`: events in between are not sent; `end`: the reason why the stream ends.',
 });
 
-const operation = 'events.live';
+const LIVE = 'events.live';
 
 /**
  * `GET /workspaces/:workspaceId/events/live`: the accepted and rejected events of a workspace as Server-Sent Events. The
  * stream begins with recent events, or after `Last-Event-ID`, and stays open.
  */
-export const liveRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
+export const liveRoutes: Routes = async (app, dependencies) => {
   const streams = new LiveStreams(dependencies);
   // Before the server waits for open connections, as streams do not end by themselves.
   app.addHook('preClose', () => streams.close());
@@ -51,20 +50,17 @@ export const liveRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async 
   app.get(
     '/workspaces/:workspaceId/events/live',
     {
-      config: { operation },
-      // A HEAD route would read the body, which does not end.
-      exposeHeadRoute: false,
-      schema: {
-        operationId: 'followEvents',
-        summary: 'Follow the events of a workspace as they come',
+      ...operation(LIVE, 'followEvents', 'Follow the events of a workspace as they come', {
         produces: ['text/event-stream'],
         querystring: liveQuery,
         response: { 200: liveBody },
-      },
+      }),
+      // A HEAD route would read the body, which does not end.
+      exposeHeadRoute: false,
     },
     async (request, reply) => {
       const body = await streams.open({
-        admitted: { caller: request.caller, operation, workspaceId: request.workspace.id },
+        admitted: { caller: request.caller, operation: LIVE, workspaceId: request.workspace.id },
         organizationId: request.workspace.organization_id,
         environment: request.query.environment,
         after: lastEventId(request),

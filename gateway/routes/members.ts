@@ -14,10 +14,10 @@ import {
   WORKSPACE_ROLES,
   type WorkspaceMember,
 } from '@tributary/core';
-import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
+import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
 import { accountOf, organizationRoleTooLow } from '../authentication/caller.ts';
-import type { GatewayDependencies } from '../dependencies.ts';
+import type { GatewayDependencies, Routes } from '../dependencies.ts';
 import { notFound, permissionDenied } from '../errors/api-error.ts';
 import {
   checkVersion,
@@ -39,6 +39,7 @@ import {
   optional,
   readEmail,
   removedAs,
+  shownAs,
   times,
   uuid,
 } from '../resources/schemas.ts';
@@ -101,24 +102,16 @@ function memberFields(roles: readonly string[]) {
 }
 
 function presentMember(
+  resource: ReturnType<typeof memberResource>,
   member: Member,
   state: Pick<CatalogView, 'account'>,
 ): Static<ReturnType<typeof memberResource>> {
   const { account_id } = member;
   const account = account_id === null ? undefined : state.account(account_id);
-  return {
-    id: member.id,
-    ...('organization_id' in member
-      ? { organization_id: member.organization_id }
-      : { workspace_id: member.workspace_id }),
-    account_id,
+  return shownAs(resource, member, {
     email: account?.email ?? member.email,
-    role: member.role,
     status: account_id === null ? 'pending' : 'active',
-    created_by: member.created_by,
-    created_at: member.created_at,
-    updated_at: member.updated_at,
-  };
+  });
 }
 
 function presentMemberKey({ kind, key }: FoundKey): Static<typeof removedMember>['keys'][number] {
@@ -134,7 +127,7 @@ function presentMemberKey({ kind, key }: FoundKey): Static<typeof removedMember>
 }
 
 /** `/organizations/:organizationId/members` and `/workspaces/:workspaceId/members`. */
-export const memberRoutes: FastifyPluginAsync<GatewayDependencies> = async (app, dependencies) => {
+export const memberRoutes: Routes = async (app, dependencies) => {
   await app.register(routesOf(ORGANIZATION_SCOPE), dependencies);
   await app.register(routesOf(WORKSPACE_SCOPE), dependencies);
 };
@@ -164,7 +157,7 @@ function routesOf<M extends Member>(scope: MemberScope<M>): FastifyPluginAsyncTy
   return async (app, dependencies) => {
     const { catalog } = dependencies;
     const members = () => scope.members(catalog.state);
-    const present = (member: M) => presentMember(member, catalog.state);
+    const present = (member: M) => presentMember(resource, member, catalog.state);
     const lists = catalogList<M>()({
       textOf: (member) => present(member).email ?? '',
       textDescription: 'Part of the e-mail address, in any case.',

@@ -1,4 +1,3 @@
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   type Addressed,
   type AddressedEntity,
@@ -13,7 +12,7 @@ import {
   type Workspace,
 } from '@tributary/core';
 import { type Static, Type } from 'typebox';
-import type { GatewayDependencies } from '../dependencies.ts';
+import type { GatewayDependencies, Routes } from '../dependencies.ts';
 import { invalidRequest, notFound } from '../errors/api-error.ts';
 import { closed, email, nullable, oneOf, operation, optional, readEmail } from '../resources/schemas.ts';
 
@@ -100,6 +99,24 @@ export function confirmationOf(
 }
 
 /**
+ * The id of a destination that notices are delivered to; null for none. 400 for one that is missing, and for a warehouse.
+ */
+export function channelIn(
+  state: Pick<CatalogView, 'entity'>,
+  workspaceId: string,
+  stated: string | null | undefined,
+  path: string,
+): string | null {
+  if (stated == null) return null;
+  const destination = state.entity('destination', workspaceId, stated.toLowerCase());
+  if (destination === undefined)
+    throw invalidRequest({ path, message: 'is not a destination of this workspace' });
+  if (destination.warehouse === true)
+    throw invalidRequest({ path, message: 'is a warehouse, which gets no notices' });
+  return destination.id;
+}
+
+/**
  * The alerts of a body in their stored form; null when the body has none. 400 for an invalid address, for a missing
  * destination, and for the destination itself (`ownId`), which could not deliver alerts about itself.
  */
@@ -110,17 +127,12 @@ export function alertsIn(
   ownId?: string,
 ): Alerts | null {
   if (alerts == null) return null;
-  const named = alerts.destination_id?.toLowerCase() ?? null;
   const path = '/alerts/destination_id';
-  if (named !== null && named === ownId)
+  if (ownId !== undefined && alerts.destination_id?.toLowerCase() === ownId)
     throw invalidRequest({ path, message: 'must be another destination' });
-  const destination = state.entity('destination', workspaceId, named ?? '');
-  if (named !== null && destination === undefined)
-    throw invalidRequest({ path, message: 'is not a destination of this workspace' });
-  if (destination?.warehouse === true)
-    throw invalidRequest({ path, message: 'is a warehouse, which gets no notices' });
-  const address = alerts.email == null ? null : readEmail(alerts.email, '/alerts/email');
-  return { enabled: alerts.enabled ?? true, destination_id: named, email: address };
+  const destination_id = channelIn(state, workspaceId, alerts.destination_id, path);
+  const email = alerts.email == null ? null : readEmail(alerts.email, '/alerts/email');
+  return { enabled: alerts.enabled ?? true, destination_id, email };
 }
 
 const linkBody = closed(
@@ -137,10 +149,7 @@ const linkAnswer = Type.Object(
  * `POST .../notice-addresses/links`: sends the link that confirms an address once more. The mail stage bounds how many
  * reach an address.
  */
-export const noticeAddressRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (
-  app,
-  { catalog, clock, requestMail },
-) => {
+export const noticeAddressRoutes: Routes = async (app, { catalog, clock, requestMail }) => {
   const schema = { body: linkBody, response: { 202: linkAnswer } };
 
   app.post(
@@ -149,7 +158,7 @@ export const noticeAddressRoutes: FastifyPluginAsyncTypebox<GatewayDependencies>
       'organization-notice-addresses.confirm',
       'sendOrganizationConfirmationLink',
       'Send the link again that confirms the address of an organization',
-      { ...schema },
+      schema,
     ),
     async ({ organization, body }, reply) => {
       const { id, notification_email } = organization;
@@ -166,7 +175,7 @@ export const noticeAddressRoutes: FastifyPluginAsyncTypebox<GatewayDependencies>
       'notice-addresses.confirm',
       'sendConfirmationLink',
       'Send the link again that confirms an address for notices',
-      { ...schema },
+      schema,
     ),
     async ({ workspace, body }, reply) => {
       const wanted = readEmail(body.email, '/email');

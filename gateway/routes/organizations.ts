@@ -1,4 +1,3 @@
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   type CatalogView,
   newId,
@@ -9,7 +8,7 @@ import {
 import type { FastifyRequest } from 'fastify';
 import { type Static, type TSchema, Type } from 'typebox';
 import { accountOf, NO_ORGANIZATION } from '../authentication/caller.ts';
-import type { GatewayDependencies } from '../dependencies.ts';
+import type { Routes } from '../dependencies.ts';
 import { conflict, permissionDenied } from '../errors/api-error.ts';
 import { checkVersion, isUnchanged, propose, tagVersion } from '../resources/catalog-entities.ts';
 import { catalogList } from '../resources/lists.ts';
@@ -23,6 +22,7 @@ import {
   operation,
   optional,
   readEmail,
+  shownAs,
   times,
   uuid,
 } from '../resources/schemas.ts';
@@ -93,28 +93,19 @@ const organizationResource = Type.Object(
   { title: 'Organization' },
 );
 
-const organizationList = listOf(organizationResource);
-
 function presentOrganization(
   organization: Organization,
   role: OrganizationRole,
   state: CatalogView,
 ): Static<typeof organizationResource> {
-  return {
-    id: organization.id,
-    org_id: organization.org_id,
-    name: organization.name,
-    regions: organization.regions,
-    notification_email: organization.notification_email,
+  return shownAs(organizationResource, organization, {
     notification_email_status: statusOf(state, {
       email: organization.notification_email,
       confirmation: organization.confirmation,
       organizationId: organization.id,
     }),
     role,
-    created_at: organization.created_at,
-    updated_at: organization.updated_at,
-  };
+  });
 }
 
 const organizations = catalogList<Organization>()({
@@ -124,17 +115,14 @@ const organizations = catalogList<Organization>()({
 });
 
 /** `/organizations`: those the caller is a member of, a new one, one by id. */
-export const organizationRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (
-  app,
-  dependencies,
-) => {
+export const organizationRoutes: Routes = async (app, dependencies) => {
   const { catalog, profiles } = dependencies;
 
   app.get(
     '/organizations',
     operation('organizations.list', 'listOrganizations', 'List the organizations the caller is a member of', {
       querystring: organizations.querystring,
-      response: { 200: organizationList },
+      response: { 200: listOf(organizationResource) },
     }),
     async (request, reply) => {
       const accountId = accountOf(request.caller);

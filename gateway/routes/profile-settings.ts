@@ -1,4 +1,3 @@
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   below,
   DEFAULT_LIMITS,
@@ -16,11 +15,11 @@ import {
   typeLimitsOf,
 } from '@tributary/core';
 import { type Static, type TSchema, Type } from 'typebox';
-import type { GatewayDependencies } from '../dependencies.ts';
+import type { Routes } from '../dependencies.ts';
 import { type ErrorDetail, invalidRequest } from '../errors/api-error.ts';
 import { MAX_DETAILS } from '../errors/error-handler.ts';
 import { checkVersion, isUnchanged, propose, tagVersion } from '../resources/catalog-entities.ts';
-import { closed, listOf, nullable, operation, optional } from '../resources/schemas.ts';
+import { closed, listOf, nullable, operation, optional, shownAs } from '../resources/schemas.ts';
 
 const MAX_TYPES = 50;
 const MAX_USER_IDS = 1_000;
@@ -113,10 +112,7 @@ const settingsResource = Type.Object(
 );
 
 /** `/organizations/{id}/profile-settings`: which identities the organization's profiles take, and how they are read. */
-export const profileSettingsRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (
-  app,
-  dependencies,
-) => {
+export const profileSettingsRoutes: Routes = async (app, dependencies) => {
   const { catalog } = dependencies;
 
   app.get(
@@ -175,12 +171,10 @@ export const profileSettingsRoutes: FastifyPluginAsyncTypebox<GatewayDependencie
 };
 
 function present({ profile_settings = NO_PROFILE_SETTINGS }: Organization): Static<typeof settingsResource> {
-  return {
-    default_country: profile_settings.default_country,
-    blocked_identities: profile_settings.blocked_identities,
+  return shownAs(settingsResource, profile_settings, {
     identity_limits: typeLimitsOf(profile_settings),
     max_user_ids_per_identity: profile_settings.max_user_ids_per_identity ?? DEFAULT_LIMITS.user_ids,
-  };
+  });
 }
 
 /** 400 with everything that is wrong. */

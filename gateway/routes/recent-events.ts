@@ -1,4 +1,3 @@
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   type CanonicalEvent,
   type Catalog,
@@ -17,7 +16,7 @@ import {
   TOPIC,
 } from '@tributary/core';
 import { type Static, Type } from 'typebox';
-import type { GatewayDependencies } from '../dependencies.ts';
+import type { Routes } from '../dependencies.ts';
 import { disconnectSignal, FairSemaphore, TENANT_TURNS } from '../limits/turns.ts';
 import {
   closed,
@@ -31,6 +30,7 @@ import {
   operation,
   parseInteger,
   parseTime,
+  shownAs,
   time,
   timeText,
 } from '../resources/schemas.ts';
@@ -85,18 +85,13 @@ const recentEvents = Type.Object(
   { title: 'RecentEvents' },
 );
 
-export function presentCoverage({ since }: RecentEventsQuery, coverage: Coverage) {
-  const { oldest, newest, omitted, records, bytes, stoppedBy } = coverage;
-  return {
+export function presentCoverage({ since }: RecentEventsQuery, read: Coverage) {
+  const { stoppedBy } = read;
+  return shownAs(coverage, read, {
     since: iso(since),
-    oldest,
-    newest,
-    omitted,
-    records,
-    bytes,
     complete: stoppedBy === null,
     stopped_by: stoppedBy,
-  };
+  });
 }
 
 type Query = Static<typeof recentQuery>;
@@ -127,10 +122,7 @@ function withinSize(events: readonly CanonicalEvent[]): readonly CanonicalEvent[
 }
 
 /** `GET /workspaces/:workspaceId/recent-events`: events to try filters, transformations and contracts with. */
-export const recentEventRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (
-  app,
-  dependencies,
-) => {
+export const recentEventRoutes: Routes = async (app, dependencies) => {
   const { clock } = dependencies;
   const recent = new RecentEvents(dependencies);
   app.get(

@@ -1,4 +1,3 @@
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   type Catalog,
   type Clock,
@@ -18,7 +17,7 @@ import {
 } from '@tributary/core';
 import { type Static, Type } from 'typebox';
 import { accountOf } from '../authentication/caller.ts';
-import type { GatewayDependencies } from '../dependencies.ts';
+import type { Routes } from '../dependencies.ts';
 import { invalidRequest } from '../errors/api-error.ts';
 import { quotaExceeded } from '../limits/change-limits.ts';
 import { refuseOutputOverBudget } from '../limits/storage-budgets.ts';
@@ -36,6 +35,7 @@ import {
   optional,
   parseTime,
   patternFault,
+  shownAs,
   time,
   timeText,
   uuid,
@@ -143,24 +143,14 @@ const replayResource = Type.Object(
   { title: 'Replay' },
 );
 
-const replayList = listOf(replayResource);
-
 /** `entry`: the newest step in history; undefined before the first. */
 function presentReplay(replay: Replay, entry: HistoryEntry | undefined): Static<typeof replayResource> {
   const step = entry?.body as unknown as ReplayStep | undefined;
-  return {
-    id: replay.id,
-    workspace_id: replay.workspace_id,
+  return shownAs(replayResource, replay, {
     outcome: replay.outcome ?? 'accepted',
-    event_types: [...(replay.event_types ?? [])],
-    event_names: [...(replay.event_names ?? [])],
-    environments: [...(replay.environments ?? [])],
-    contract_id: replay.contract_id ?? null,
-    source_id: replay.source_id ?? null,
-    rule_id: replay.rule_id,
-    since: replay.since,
-    until: replay.until,
-    events_per_second: replay.events_per_second,
+    event_types: replay.event_types ?? [],
+    event_names: replay.event_names ?? [],
+    environments: replay.environments ?? [],
     new_ids: replay.new_ids ?? true,
     status: statusOf(replay, step),
     reason: step?.reason ?? null,
@@ -171,9 +161,7 @@ function presentReplay(replay: Replay, entry: HistoryEntry | undefined): Static<
       still_rejected: step?.still_rejected ?? 0,
       updated_at: step?.at ?? null,
     },
-    created_by: replay.created_by,
-    created_at: replay.created_at,
-  };
+  });
 }
 
 /** A cancelled replay forwards nothing, also before a step records it, unless it had ended. */
@@ -204,7 +192,7 @@ const path = '/workspaces/:workspaceId/replays';
  * `/workspaces/:workspaceId/replays`: sends accepted events to their destinations again, marked as replayed, and
  * re-evaluates rejected events.
  */
-export const replayRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
+export const replayRoutes: Routes = async (app, dependencies) => {
   const { catalog, history, clock } = dependencies;
   const running = new RunningReplays(dependencies);
 
@@ -212,7 +200,7 @@ export const replayRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = asyn
     path,
     operation('replays.list', 'listReplays', 'List replays', {
       querystring: replays.querystring,
-      response: { 200: replayList },
+      response: { 200: listOf(replayResource) },
     }),
     async (request, reply) => {
       const found = replays.read(request, reply, catalog.state.listing('replay', request.workspace.id));

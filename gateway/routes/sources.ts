@@ -6,9 +6,8 @@ import {
   type SourceWebhook,
   WEBHOOK_KINDS,
 } from '@tributary/core';
-import type { FastifyPluginAsync } from 'fastify';
 import { type Static, Type } from 'typebox';
-import type { GatewayDependencies } from '../dependencies.ts';
+import type { GatewayDependencies, Routes } from '../dependencies.ts';
 import { invalidRequest } from '../errors/api-error.ts';
 import { update } from '../resources/catalog-entities.ts';
 import { entityRoutes } from '../resources/entity-routes.ts';
@@ -196,7 +195,7 @@ function presentSource(source: CatalogSource): Static<typeof sourceResource> {
 }
 
 /** `/workspaces/:workspaceId/sources`: the sources of events. A write key may name one; its events then have the id. */
-export const sourceRoutes: FastifyPluginAsync<GatewayDependencies> = async (app, dependencies) => {
+export const sourceRoutes: Routes = async (app, dependencies) => {
   const { sealWebhookSecret } = dependencies;
   await app.register(
     entityRoutes(dependencies, {

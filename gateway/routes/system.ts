@@ -1,7 +1,5 @@
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   iso,
-  type OwnedPartitions,
   type PartitionLag,
   PROCESS_SILENT_AFTER_MS,
   type ProcessReport,
@@ -11,9 +9,9 @@ import {
 } from '@tributary/core';
 import { type Static, Type } from 'typebox';
 import { isOperator, wrongKind } from '../authentication/caller.ts';
-import type { GatewayDependencies } from '../dependencies.ts';
+import type { Routes } from '../dependencies.ts';
 import { permissionDenied } from '../errors/api-error.ts';
-import { closed, listOf, nullable, oneOf, operation, time, uuid } from '../resources/schemas.ts';
+import { closed, listOf, nullable, oneOf, operation, shownAs, time, uuid } from '../resources/schemas.ts';
 
 const perSecond = (description: string) => nullable(Type.Number({ description }));
 
@@ -174,25 +172,11 @@ function presentStage({ stage, sample, load }: StageStatus, owners: ReadonlyMap<
 }
 
 function presentProcess(report: ProcessReport, now: number): System['processes'][number] {
-  return {
-    process: report.process,
-    role: report.role,
-    host: report.host,
-    pid: report.pid,
-    version: report.version,
-    commit: report.commit,
-    node: report.node,
+  return shownAs(processResource, report, {
     started_at: iso(report.started_at),
     reported_at: iso(report.at),
     state: stateOf(report, now),
-    checks: report.checks,
-    memory_bytes: report.memory_bytes,
-    stages: report.stages.map(({ stage, topics }) => ({ stage, topics: topics.map(presentOwned) })),
-  };
-}
-
-function presentOwned({ topic, partitions }: OwnedPartitions) {
-  return { topic, partitions: [...partitions] };
+  });
 }
 
 function stateOf({ at, ready }: ProcessReport, now: number): System['processes'][number]['state'] {
@@ -222,7 +206,7 @@ function rounded(value: number | undefined): number | null {
 }
 
 /** `GET /system`: stages, processes and engines of all tenants, for operators alone. */
-export const systemRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, { system }) => {
+export const systemRoutes: Routes = async (app, { system }) => {
   app.get(
     '/system',
     operation('system.read', 'readSystem', 'Read how the installation is, as an operator', {
@@ -243,7 +227,7 @@ const meResource = Type.Object(
 );
 
 /** `GET /me`: the account of the caller. Roles are in the lists of organizations and workspaces. */
-export const meRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, { operators }) => {
+export const meRoutes: Routes = async (app, { operators }) => {
   app.get(
     '/me',
     operation('me.read', 'readMe', 'Read who the caller is', {

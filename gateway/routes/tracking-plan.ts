@@ -1,4 +1,3 @@
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   assemblePlan,
   type CatalogView,
@@ -13,7 +12,6 @@ import {
   hasLabel,
   type ImportedContract,
   type JsonObject,
-  newId,
   OTHER_NAME,
   organizationOf,
   PLAN_FORMS,
@@ -32,13 +30,18 @@ import {
 } from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
-import { accountOf } from '../authentication/caller.ts';
-import type { GatewayDependencies } from '../dependencies.ts';
+import type { GatewayDependencies, Routes } from '../dependencies.ts';
 import { ApiError, type ErrorDetail, invalidRequest } from '../errors/api-error.ts';
 import { describeValidation } from '../errors/error-handler.ts';
 import { aFewAtATime, disconnectSignal, TENANT_TURNS } from '../limits/turns.ts';
 import { MAX_BODY_BYTES, TEXT_TYPE } from '../request-body/request-body.ts';
-import { checkVersion, entityOf, propose, tagVersion } from '../resources/catalog-entities.ts';
+import {
+  checkVersion,
+  entityOf,
+  type ProposalDependencies,
+  propose,
+  tagVersion,
+} from '../resources/catalog-entities.ts';
 import {
   closed,
   freeObject,
@@ -57,7 +60,7 @@ import {
   version,
 } from '../resources/schemas.ts';
 import type { RecentEventsContext } from './contract-dry-runs.ts';
-import { checkPastVersions, contractBody, eventType, nameFaults } from './contract-fields.ts';
+import { contractBody, createContract, eventType, nameFaults, updateContract } from './contract-fields.ts';
 import {
   coverage,
   EVENTS,
@@ -282,10 +285,7 @@ const MAX_CSV_BYTES = 1024 * 1024;
 const CATCH_UP_MS = 5_000;
 
 /** `/workspaces/:workspaceId/tracking-plan`: the active contracts as one document, and compared with what came. */
-export const trackingPlanRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (
-  app,
-  dependencies,
-) => {
+export const trackingPlanRoutes: Routes = async (app, dependencies) => {
   const { catalog, counters, history, clock } = dependencies;
   const recent = new RecentEvents(dependencies);
   app.addContentTypeParser(TEXT_TYPE, app.parseBody);
@@ -497,15 +497,13 @@ function faultOfSchema(
   };
 }
 
-type ImportDependencies = Pick<GatewayDependencies, 'catalog' | 'changeLimits' | 'clock'>;
-
 /**
  * Stores the changes one after the other; each is a fact of its own. An import that ends between two of them is continued
  * by the same request: contracts stored already are unchanged then. An error states how many changes were stored.
  */
 async function applyImport(
   request: FastifyRequest,
-  dependencies: ImportDependencies,
+  dependencies: ProposalDependencies,
   changes: readonly PlanChange[],
 ): Promise<readonly ImportedChange[]> {
   const done: ImportedChange[] = [];
@@ -524,43 +522,19 @@ async function applyImport(
 
 async function applyChange(
   request: FastifyRequest,
-  dependencies: ImportDependencies,
+  dependencies: ProposalDependencies,
   change: PlanChange,
 ): Promise<Contract> {
-  const { state } = dependencies.catalog;
   switch (change.action) {
     case 'leave':
       return change.stored;
-    case 'create': {
-      checkPastVersions(state, request.workspace.id);
-      const id = newId();
-      const data = {
-        id,
-        workspace_id: request.workspace.id,
-        ...change.fields,
-        status: 'active',
-        created_by: accountOf(request.caller),
-      } as const;
-      await propose(request, dependencies, {
-        type: 'contract.created',
-        entity: id,
-        expected_version: 0,
-        data,
-      });
-      return entityOf(request, dependencies, 'contract', id);
-    }
+    case 'create':
+      return createContract(request, dependencies, change.fields);
     case 'update':
+      return updateContract(request, dependencies, change.stored, change.fields);
     case 'archive': {
       const { id: entity, version: expected_version } = change.stored;
-      if (change.action === 'update') checkPastVersions(state, request.workspace.id);
-      const changed = { entity, expected_version };
-      await propose(
-        request,
-        dependencies,
-        change.action === 'update'
-          ? { type: 'contract.updated', ...changed, data: change.fields }
-          : { type: 'contract.archived', ...changed, data: {} },
-      );
+      await propose(request, dependencies, { type: 'contract.archived', entity, expected_version, data: {} });
       return entityOf(request, dependencies, 'contract', entity);
     }
   }

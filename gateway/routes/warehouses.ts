@@ -1,4 +1,3 @@
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   BytesTally,
   HEADER,
@@ -15,31 +14,41 @@ import {
 } from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
-import type { GatewayDependencies } from '../dependencies.ts';
+import type { Routes } from '../dependencies.ts';
 import { conflict } from '../errors/api-error.ts';
 import { entityOf } from '../resources/catalog-entities.ts';
 import { linkNext, pageQuery, pageRequest, withCursor } from '../resources/lists.ts';
-import { closed, listOf, noBody, nullable, oneOf, time, uuid } from '../resources/schemas.ts';
+import {
+  closed,
+  listOf,
+  noBody,
+  nullable,
+  oneOf,
+  operation,
+  shownAs,
+  time,
+  uuid,
+} from '../resources/schemas.ts';
 
 const loadAnswer = Type.Object({ destination_id: uuid, requested_at: time }, { title: 'LoadRequest' });
+
+const columnResource = Type.Object({
+  name: Type.String({ examples: ['total'] }),
+  type: oneOf(['boolean', 'bigint', 'numeric', 'double', 'timestamp', 'text', 'json']),
+  origin: oneOf(
+    ['fixed', 'contract', 'value'],
+    'Whether every table has it, or a contract or the first value decided its type.',
+  ),
+  path: nullable(
+    Type.String({ description: 'Where its values are in an event.', examples: ['properties.total'] }),
+  ),
+  since: Type.String({ format: 'date-time', description: 'Since when it has this type.' }),
+});
 
 const tableResource = Type.Object(
   {
     name: Type.String({ examples: ['order_completed'] }),
-    columns: listOf(
-      Type.Object({
-        name: Type.String({ examples: ['total'] }),
-        type: oneOf(['boolean', 'bigint', 'numeric', 'double', 'timestamp', 'text', 'json']),
-        origin: oneOf(
-          ['fixed', 'contract', 'value'],
-          'Whether every table has it, or a contract or the first value decided its type.',
-        ),
-        path: nullable(
-          Type.String({ description: 'Where its values are in an event.', examples: ['properties.total'] }),
-        ),
-        since: Type.String({ format: 'date-time', description: 'Since when it has this type.' }),
-      }),
-    ),
+    columns: listOf(columnResource),
     rows: nullable(
       Type.Integer({
         description: 'Rows that were loaded, with those removed since; null where that is not known.',
@@ -162,31 +171,19 @@ function presentTable(
   { name, columns, created_at, updated_at }: WarehouseTable,
   rows: number | undefined,
 ): Static<typeof tableResource> {
-  const shown = Object.entries(columns).map(([column, { type, origin, path, since }]) => ({
-    name: column,
-    type,
-    origin,
-    path: path ?? null,
-    since,
-  }));
+  const shown = Object.entries(columns).map(([name, column]) => shownAs(columnResource, column, { name }));
   return { name, columns: shown, rows: rows ?? null, created_at, updated_at };
 }
 
 function presentLoad(record: LoadRecord): Static<typeof loadResource> {
-  return {
-    id: record.id,
+  return shownAs(loadResource, record, {
     status: record.kind,
-    lane: record.lane,
-    ranges: record.ranges,
-    rows: record.rows,
-    discards: record.discards,
-    samples: record.samples,
     schema_changes: record.changes,
     began_at: record.began,
     ended_at: record.ended,
     code: record.code === undefined ? null : codeOf(record),
     reason: record.note ?? null,
-  };
+  });
 }
 
 function codeOf(record: LoadRecord): Static<typeof code> {
@@ -199,20 +196,20 @@ const FAILURES = 10;
 const path = '/workspaces/:workspaceId';
 
 /** Warehouses: `POST destinations/{id}/load` loads at once, `GET warehouse/{id}/...` shows the tables and the loads. */
-export const warehouseRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
+export const warehouseRoutes: Routes = async (app, dependencies) => {
   const { budgets, catalog, clock, counters, healthBoard, history, log } = dependencies;
 
   app.post(
     `${path}/destinations/:destinationId/load`,
-    {
-      config: { operation: 'destinations.load' },
-      schema: {
-        operationId: 'loadWarehouse',
-        summary: 'Load a warehouse at once, instead of after `load_every`',
+    operation(
+      'destinations.load',
+      'loadWarehouse',
+      'Load a warehouse at once, instead of after `load_every`',
+      {
         body: noBody,
         response: { 202: loadAnswer },
       },
-    },
+    ),
     async (request, reply) => {
       const { id, enabled, paused, workspace_id } = warehouseOf(request);
       if (!enabled || paused === true) throw conflict('disabled');
@@ -233,14 +230,14 @@ export const warehouseRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
 
   app.get(
     `${path}/warehouse/:destinationId`,
-    {
-      config: { operation: 'warehouse.read' },
-      schema: {
-        operationId: 'readWarehouse',
-        summary: 'Read how far a warehouse is loaded, and whether loading fails',
+    operation(
+      'warehouse.read',
+      'readWarehouse',
+      'Read how far a warehouse is loaded, and whether loading fails',
+      {
         response: { 200: warehouseResource },
       },
-    },
+    ),
     async (request) => {
       const warehouse = warehouseOf(request);
       const { id, workspace_id: workspaceId } = warehouse;
@@ -277,14 +274,14 @@ export const warehouseRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
 
   app.get(
     `${path}/warehouse/:destinationId/schema`,
-    {
-      config: { operation: 'warehouse.schema' },
-      schema: {
-        operationId: 'readWarehouseSchema',
-        summary: 'Read the tables of a warehouse, with the origin of each column',
+    operation(
+      'warehouse.schema',
+      'readWarehouseSchema',
+      'Read the tables of a warehouse, with the origin of each column',
+      {
         response: { 200: schemaResource },
       },
-    },
+    ),
     async (request) => {
       const warehouse = warehouseOf(request);
       const { id, workspace_id: workspaceId } = warehouse;
@@ -298,15 +295,10 @@ export const warehouseRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
 
   app.get(
     `${path}/warehouse/:destinationId/loads`,
-    {
-      config: { operation: 'warehouse.loads' },
-      schema: {
-        operationId: 'listLoads',
-        summary: 'List the loads of a warehouse, and why loading failed',
-        querystring: loadsQuery,
-        response: { 200: listOf(loadResource, 'Newest first.') },
-      },
-    },
+    operation('warehouse.loads', 'listLoads', 'List the loads of a warehouse, and why loading failed', {
+      querystring: loadsQuery,
+      response: { 200: listOf(loadResource, 'Newest first.') },
+    }),
     async (request, reply) => {
       const { id, workspace_id: workspaceId } = warehouseOf(request);
       const { limit, cursor } = pageRequest(request.query);

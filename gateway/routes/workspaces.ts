@@ -1,4 +1,3 @@
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import {
   type CatalogView,
   type FactData,
@@ -21,15 +20,9 @@ import {
   NO_WORKSPACE,
   organizationRoleTooLow,
 } from '../authentication/caller.ts';
-import type { GatewayDependencies } from '../dependencies.ts';
+import type { Routes } from '../dependencies.ts';
 import { invalidRequest, permissionDenied } from '../errors/api-error.ts';
-import {
-  checkVersion,
-  isUnchanged,
-  namesVersion,
-  propose,
-  tagVersion,
-} from '../resources/catalog-entities.ts';
+import { checkVersion, isUnchanged, propose, removalOf, tagVersion } from '../resources/catalog-entities.ts';
 import { byId, catalogList } from '../resources/lists.ts';
 import {
   closed,
@@ -40,6 +33,7 @@ import {
   operation,
   optional,
   removedAs,
+  shownAs,
   times,
   uuid,
 } from '../resources/schemas.ts';
@@ -107,8 +101,6 @@ const workspaceResource = Type.Object(
   { title: 'Workspace' },
 );
 
-const workspaceList = listOf(workspaceResource);
-
 function presentWorkspace(
   workspace: Workspace,
   role: WorkspaceRole,
@@ -116,30 +108,22 @@ function presentWorkspace(
 ): Static<typeof workspaceResource> {
   const organization = state.organization(workspace.organization_id);
   if (organization === undefined) throw new Error(`workspace ${workspace.id} has no organization`);
-  return {
-    id: workspace.id,
-    name: workspace.name,
-    organization_id: organization.id,
+  return shownAs(workspaceResource, workspace, {
     org_id: organization.org_id,
-    region: workspace.region,
-    status: workspace.status,
-    alerts: workspace.alerts ?? null,
     alerts_email_status: statusIn(state, workspace.id, workspace.alerts?.email, workspace),
     role,
-    created_at: workspace.created_at,
-    updated_at: workspace.updated_at,
-  };
+  });
 }
 
 /** `/workspaces`: the workspaces of the caller. */
-export const workspaceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, dependencies) => {
+export const workspaceRoutes: Routes = async (app, dependencies) => {
   const { catalog } = dependencies;
 
   app.get(
     '/workspaces',
     operation('workspaces.list', 'listWorkspaces', 'List the workspaces the caller belongs to', {
       querystring: workspaces.querystring,
-      response: { 200: workspaceList },
+      response: { 200: listOf(workspaceResource) },
     }),
     async (request, reply) => {
       const accountId = accountOf(request.caller);
@@ -228,15 +212,11 @@ export const workspaceRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = a
     }),
     async (request) => {
       const { workspace } = request;
-      if (workspace.status !== 'archived') {
-        checkVersion(request, workspace);
+      if (workspace.status !== 'archived')
         await propose(request, dependencies, {
           type: 'workspace.archived',
-          entity: workspace.id,
-          ...(namesVersion(request) ? { expected_version: workspace.version } : {}),
-          data: {},
+          ...removalOf(request, workspace),
         });
-      }
       return { id: workspace.id, status: 'archived' } as const;
     },
   );
@@ -340,7 +320,7 @@ const UNLIMITED: StorageLimits = {
 };
 
 /** `GET /workspaces/:workspaceId/storage`: its bytes in the log, and its budgets. */
-export const storageRoutes: FastifyPluginAsyncTypebox<GatewayDependencies> = async (app, { budgets }) => {
+export const storageRoutes: Routes = async (app, { budgets }) => {
   app.get(
     '/workspaces/:workspaceId/storage',
     operation(

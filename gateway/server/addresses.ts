@@ -1,30 +1,29 @@
 import type { IncomingMessage } from 'node:http';
-import { isIPv4, isIPv6 } from 'node:net';
+import { isIP } from 'node:net';
 import { InvalidInput } from '@tributary/core';
+import ipaddr from 'ipaddr.js';
 
-/** An IP address in canonical form, and its numbers. */
+/** An IP address in canonical form. */
 export interface IpAddress {
   /** RFC 5952 for IPv6, without a zone; IPv4-mapped and translated addresses are IPv4 addresses. */
   readonly text: string;
-  /** 4 bytes, or 8 groups of 16 bits. */
-  readonly numbers: readonly number[];
+  readonly parsed: ipaddr.IPv4 | ipaddr.IPv6;
   /** The address is that of a trusted proxy that does not say for which client it calls. */
   readonly isProxy?: true;
 }
 
-/** 64:ff9b::/96: IPv4 addresses behind a translator (RFC 6052). */
-const TRANSLATED = [0x64, 0xff9b, 0, 0, 0, 0];
-/** ::ffff:0:0/96: IPv4 addresses on dual-stack sockets. */
-const MAPPED = [0, 0, 0, 0, 0, 0xffff];
+/** IPv4 addresses on dual-stack sockets, and behind a translator (RFC 6052). */
+const WITH_IPV4: readonly string[] = ['ipv4Mapped', 'rfc6052'];
 
 /** Parses an address in any form, also in brackets and with a zone; undefined for anything else. */
 export function parseIpAddress(text: string): IpAddress | undefined {
-  if (isIPv4(text)) return ipv4(text.split('.').map(Number));
+  if (isIP(text) === 4) return addressOf(ipaddr.IPv4.parse(text));
   const bare = text.startsWith('[') && text.endsWith(']') ? text.slice(1, -1) : text;
-  if (!isIPv6(bare)) return undefined;
-  const groups = groupsOf(bare);
-  if (!startsWith(groups, MAPPED) && !startsWith(groups, TRANSLATED)) return ipv6(groups);
-  return ipv4(groups.slice(6).flatMap((group) => [group >> 8, group & 0xff]));
+  if (isIP(bare) !== 6) return undefined;
+  const parsed = ipaddr.IPv6.parse(bare.replace(/%.*/, ''));
+  return addressOf(
+    WITH_IPV4.includes(parsed.range()) ? new ipaddr.IPv4(parsed.toByteArray().slice(12)) : parsed,
+  );
 }
 
 /** Parses an entry of `X-Forwarded-For`: an address with an optional port, for IPv6 in brackets. */
@@ -33,61 +32,23 @@ export function parseForwardedAddress(entry: string): IpAddress | undefined {
   return parseIpAddress(text) ?? parseIpAddress(text.replace(/:\d{1,5}$/, ''));
 }
 
+function addressOf(parsed: IpAddress['parsed']): IpAddress {
+  return { text: parsed instanceof ipaddr.IPv6 ? parsed.toRFC5952String() : parsed.toString(), parsed };
+}
+
 /** The name under which an address is counted. A /64 network counts as one, as one customer has all of it. */
-export function addressGroup({ text, numbers }: IpAddress): string {
-  return isV4(numbers) ? text : `${textOf([...numbers.slice(0, 4), 0, 0, 0, 0])}/64`;
+export function addressGroup({ text, parsed }: IpAddress): string {
+  return parsed instanceof ipaddr.IPv6 ? networkOf(parsed, 64) : text;
 }
 
 /** The /48 network of an IPv6 address, which one customer may have; undefined for IPv4. */
-export function widerGroup({ numbers }: IpAddress): string | undefined {
-  return isV4(numbers) ? undefined : `${textOf([...numbers.slice(0, 3), 0, 0, 0, 0, 0])}/48`;
+export function widerGroup({ parsed }: IpAddress): string | undefined {
+  return parsed instanceof ipaddr.IPv6 ? networkOf(parsed, 48) : undefined;
 }
 
-function isV4(numbers: readonly number[]): boolean {
-  return numbers.length === 4;
-}
-
-function ipv4(bytes: readonly number[]): IpAddress {
-  return { text: bytes.join('.'), numbers: bytes };
-}
-
-function ipv6(groups: readonly number[]): IpAddress {
-  return { text: textOf(groups), numbers: groups };
-}
-
-function startsWith(groups: readonly number[], prefix: readonly number[]): boolean {
-  return prefix.every((group, at) => group === groups[at]);
-}
-
-/** The eight groups of a valid address. */
-function groupsOf(text: string): readonly number[] {
-  const [address = ''] = text.split('%', 1);
-  const [head = '', tail] = address.split('::');
-  const [before, after] = [partsOf(head), partsOf(tail ?? '')];
-  if (tail === undefined) return before;
-  return [...before, ...Array.from({ length: 8 - before.length - after.length }, () => 0), ...after];
-}
-
-function partsOf(text: string): readonly number[] {
-  if (text === '') return [];
-  return text.split(':').flatMap((part) => {
-    if (!part.includes('.')) return [Number.parseInt(part, 16)];
-    const [a = 0, b = 0, c = 0, d = 0] = part.split('.').map(Number);
-    return [(a << 8) | b, (c << 8) | d];
-  });
-}
-
-/** RFC 5952: lower case, no leading zeros, the first of the longest runs of zeros as `::`. */
-function textOf(groups: readonly number[]): string {
-  let longest = { at: 0, length: 1 };
-  for (let at = 0; at < groups.length; at++) {
-    let length = 0;
-    while (groups[at + length] === 0) length++;
-    if (length > longest.length) longest = { at, length };
-  }
-  const hex = (part: readonly number[]) => part.map((group) => group.toString(16)).join(':');
-  if (longest.length === 1) return hex(groups);
-  return `${hex(groups.slice(0, longest.at))}::${hex(groups.slice(longest.at + longest.length))}`;
+function networkOf({ parts }: ipaddr.IPv6, bits: number): string {
+  const network = new ipaddr.IPv6(parts.map((part, at) => (at * 16 < bits ? part : 0)));
+  return `${network.toRFC5952String()}/${bits}`;
 }
 
 /** Whether an address is a trusted proxy. `hop`: 0 for the peer of the connection. */
@@ -101,7 +62,7 @@ declare module 'fastify' {
 }
 
 /** The address of a connection that has ended. */
-export const UNKNOWN: IpAddress = { text: 'unknown', numbers: [0, 0, 0, 0] };
+export const UNKNOWN: IpAddress = { text: 'unknown', parsed: new ipaddr.IPv4([0, 0, 0, 0]) };
 
 /** Trusts proxies by address or CIDR range, or a number of hops. */
 export function trustedProxies(proxies: readonly string[] | number): IsTrustedProxy {
@@ -144,27 +105,18 @@ export function ownersByAddress(address: IpAddress): readonly string[] {
   return wider === undefined ? [group] : [wider, group];
 }
 
-interface Range {
-  readonly numbers: readonly number[];
-  readonly prefix: number;
-}
-
-function rangeOf(text: string): Range {
+function rangeOf(text: string): readonly [IpAddress['parsed'], number] {
   const [base = '', prefix] = text.split('/', 2);
-  const address = parseIpAddress(base);
-  if (address === undefined) throw new InvalidInput(`"${text}" is no address range (CIDR)`);
-  const { numbers } = address;
-  const bits = numbers.length === 4 ? 32 : 128;
+  const address = parseIpAddress(base)?.parsed;
+  const bits = address?.kind() === 'ipv4' ? 32 : 128;
   // A range of IPv4-mapped IPv6 addresses has a prefix of 96 bits.
-  const outside = numbers.length === 4 && base.includes(':') ? 96 : 0;
-  return { numbers, prefix: prefix === undefined ? bits : Math.max(0, Number(prefix) - outside) };
+  const outside = bits === 32 && base.includes(':') ? 96 : 0;
+  const length = prefix === undefined ? bits : Math.max(0, Number(prefix) - outside);
+  if (address === undefined || !(length <= bits))
+    throw new InvalidInput(`"${text}" is no address range (CIDR)`);
+  return [address, length];
 }
 
-function contains({ numbers, prefix }: Range, address: IpAddress): boolean {
-  if (numbers.length !== address.numbers.length) return false;
-  const width = numbers.length === 4 ? 8 : 16;
-  return numbers.every((number, at) => {
-    const bits = Math.min(width, Math.max(0, prefix - at * width));
-    return number >> (width - bits) === (address.numbers[at] ?? 0) >> (width - bits);
-  });
+function contains([network, bits]: ReturnType<typeof rangeOf>, { parsed }: IpAddress): boolean {
+  return parsed.kind() === network.kind() && parsed.match(network, bits);
 }

@@ -69,14 +69,45 @@ export class ProfileCalls {
     return identityReadingOf(state.organizationByOrgId(orgId)?.profile_settings);
   }
 
-  /** Errors: see `admit`; 429 for a write of an organization that is over a budget. */
+  /**
+   * Authorises a call on the profiles of an organization. The header `scopes` narrows the grants of the credential and never
+   * extends them.
+   *
+   * Errors: 403 when the scope is not granted, and for an organization without access, foreign or missing alike; 400 for an
+   * unknown region, only to callers with access to the organization, so that its regions are not revealed to others; 429 for
+   * a write of an organization that is over a budget.
+   */
   admit(request: FastifyRequest, scope: ClientKeyScope, regions: readonly NamedRegion[]): Admission {
     const { state } = this.dependencies.catalog;
-    const { orgId = request.callHeaders.orgId ?? orgIdOfKey(request.caller, state) } = (request.body ??
-      {}) as { readonly orgId?: number };
-    const admission = admit(request.caller, request.callHeaders, { scope, orgId, regions }, state);
-    if (scope === 'profile.write') refuseProfilesOverBudget(this.dependencies, admission.organization.org_id);
-    return admission;
+    const { caller, callHeaders, body } = request;
+    const { orgId = callHeaders.orgId ?? orgIdOfKey(caller, state) } = (body ?? {}) as {
+      readonly orgId?: number;
+    };
+    const denied = (reason: string) => permissionDenied(reason, scope);
+    if (!callHeaders.scopes.includes(scope)) throw denied(`the header scopes does not name ${scope}`);
+    if ((callHeaders.orgId ?? orgId) !== orgId)
+      throw denied('the header orgId names another organization than the body');
+    const organization = orgId === undefined ? undefined : state.organizationByOrgId(orgId);
+    if (organization === undefined || !hasAccess(caller, organization, state))
+      throw denied(`the credential has no access to the organization of orgId: ${WHERE_ORG_ID_IS}`);
+    const isGranted = (region: string, wanted = scope) =>
+      grantedIn(caller, organization, region, state).includes(wanted);
+    const granted = organization.regions.filter((region) => isGranted(region));
+    if (granted.length === 0) throw denied(`the credential lacks the scope ${scope}`);
+    const unknown = regions.filter(({ name }) => !organization.regions.includes(name));
+    if (unknown.length > 0)
+      throw invalidRequest(
+        ...unknown
+          .slice(0, MAX_DETAILS)
+          .map(({ path }) => ({ path, message: 'is not a region of the organization' })),
+      );
+    if (!regions.every(({ name }) => isGranted(name)))
+      throw denied(`the credential lacks the scope ${scope} in a region of the call`);
+    const mayRead =
+      callHeaders.scopes.includes('profile.read') &&
+      regions.every(({ name }) => isGranted(name, 'profile.read'));
+    if (scope === 'profile.write') refuseProfilesOverBudget(this.dependencies, organization.org_id);
+    return { organization, granted, mayRead };
   }
 
   /**
@@ -157,13 +188,6 @@ export interface NamedRegion {
   readonly path: string;
 }
 
-/** The access that a call requests. */
-interface RequestedAccess {
-  readonly scope: ClientKeyScope;
-  readonly orgId: number | undefined;
-  readonly regions: readonly NamedRegion[];
-}
-
 /** An admitted call. */
 interface Admission {
   readonly organization: Organization;
@@ -171,44 +195,6 @@ interface Admission {
   readonly granted: readonly string[];
   /** Whether `profile.read` is effective in all regions of the call: named in the header and granted. */
   readonly mayRead: boolean;
-}
-
-/**
- * Authorises a call on the profiles of an organization. The header `scopes` narrows the grants of the credential and never
- * extends them.
- *
- * Errors: 403 when the scope is not granted, and for an organization without access, foreign or missing alike; 400 for an
- * unknown region, only to callers with access to the organization, so that its regions are not revealed to others.
- */
-function admit(
-  caller: Caller,
-  { scopes, orgId }: CallHeaders,
-  access: RequestedAccess,
-  state: CatalogView,
-): Admission {
-  const denied = (reason: string) => permissionDenied(reason, access.scope);
-  if (!scopes.includes(access.scope)) throw denied(`the header scopes does not name ${access.scope}`);
-  if ((orgId ?? access.orgId) !== access.orgId)
-    throw denied('the header orgId names another organization than the body');
-  const organization = access.orgId === undefined ? undefined : state.organizationByOrgId(access.orgId);
-  if (organization === undefined || !hasAccess(caller, organization, state))
-    throw denied(`the credential has no access to the organization of orgId: ${WHERE_ORG_ID_IS}`);
-  const isGranted = (region: string, scope = access.scope) =>
-    grantedIn(caller, organization, region, state).includes(scope);
-  const granted = organization.regions.filter((region) => isGranted(region));
-  if (granted.length === 0) throw denied(`the credential lacks the scope ${access.scope}`);
-  const unknown = access.regions.filter(({ name }) => !organization.regions.includes(name));
-  if (unknown.length > 0)
-    throw invalidRequest(
-      ...unknown
-        .slice(0, MAX_DETAILS)
-        .map(({ path }) => ({ path, message: 'is not a region of the organization' })),
-    );
-  if (!access.regions.every(({ name }) => isGranted(name)))
-    throw denied(`the credential lacks the scope ${access.scope} in a region of the call`);
-  const mayRead =
-    scopes.includes('profile.read') && access.regions.every(({ name }) => isGranted(name, 'profile.read'));
-  return { organization, granted, mayRead };
 }
 
 /** Undefined for other credentials. */

@@ -1,6 +1,6 @@
 import { permissionOf } from '@tributary/core';
-import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
-import type { GatewayDependencies } from '../../dependencies.ts';
+import type { FastifyRequest } from 'fastify';
+import type { Routes } from '../../dependencies.ts';
 import { invalidRequest } from '../../errors/api-error.ts';
 import { describeValidation, MAX_DETAILS } from '../../errors/error-handler.ts';
 import { explained, ProfileCalls, readCallHeaders } from './calls.ts';
@@ -13,7 +13,7 @@ import { writeRoute } from './write.ts';
  * `/cdp/v1/users`: the profile API. The order of its checks: the credential (401), headers and body together (400), scope,
  * organization and membership (403), and last the regions (400), as only members may know the regions of an organization.
  */
-export const profileRoutes: FastifyPluginAsync<GatewayDependencies> = async (app, dependencies) => {
+export const profileRoutes: Routes = async (app, dependencies) => {
   app.decorateRequest('callHeaders');
   app.decorateRequest('headerFaults');
   app.addHook('onRoute', (route) => {

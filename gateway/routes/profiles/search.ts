@@ -30,7 +30,7 @@ import {
   valuesOf,
   withSpellings,
 } from './bodies.ts';
-import { type NamedRegion, namesOf, type ProfileCallOptions, regionsOf } from './calls.ts';
+import { namesOf, type ProfileCallOptions, regionsOf } from './calls.ts';
 
 /** Values of one search, at most, of all types together. */
 export const MAX_SEARCHED = 1_000;
@@ -128,20 +128,8 @@ async function searchSpellings(
   return [...all.values()].sort((left, right) => (left.ucid < right.ucid ? -1 : 1));
 }
 
-/** The body of a search. */
-interface SearchRequest {
-  readonly regions: readonly NamedRegion[];
-  readonly identities: readonly Identity[];
-  readonly ucids: readonly string[];
-  /** All older spellings of the identities without a profile among `found`. */
-  spellingsBeyond(found: readonly Profile[]): readonly Identity[];
-}
-
 /** 400 for all faults of the body. A value that no profile can have is not searched for, and finds nothing. */
-export function readSearch(
-  { regions, search }: Static<typeof searchBody>,
-  reading: IdentityReading,
-): SearchRequest {
+export function readSearch({ regions, search }: Static<typeof searchBody>, reading: IdentityReading) {
   const count = countOf(search);
   if (count === 0) throw invalidRequest({ path: '/search', message: 'must not be empty' });
   if (count > MAX_SEARCHED)
@@ -157,7 +145,8 @@ export function readSearch(
     regions: regionsOf(regions),
     identities: spelled('usual'),
     ucids: [...new Set(ucids)],
-    spellingsBeyond(found) {
+    /** All older spellings of the identities without a profile among `found`. */
+    spellingsBeyond(found: readonly Profile[]): readonly Identity[] {
       const had = new Set(
         found.flatMap(({ identities }) => identities.map(({ type, value }) => `${type}=${value}`)),
       );

@@ -3,7 +3,6 @@ import {
   below,
   type IdentityReading,
   type ProfileSplitOutcome,
-  type ProfileUnlink,
   type ProfileUnlinkOutcome,
   type SplitRefusal,
   type UnattributedValues,
@@ -30,7 +29,7 @@ import {
   UCID,
   ucid,
 } from './bodies.ts';
-import type { NamedRegion, ProfileCallOptions } from './calls.ts';
+import type { ProfileCallOptions } from './calls.ts';
 
 const unlinkBody = closed(
   {
@@ -160,18 +159,22 @@ export const splitRoute: FastifyPluginAsyncTypebox<ProfileCallOptions> = async (
       response: { 200: splitAnswer },
     }),
     async (request, reply) => {
-      const { region, ucid } = readSplit(request.body);
-      const { organization, mayRead } = calls.admit(request, 'profile.write', [region]);
+      const faults: ErrorDetail[] = [];
+      const ucid = readUcid({ value: request.body.ucid, path: '/ucid' }, faults);
+      if (ucid === undefined) throw invalidRequest(...faults);
+      const { region } = request.body;
+      const place = { name: region, path: '/region' };
+      const { organization, mayRead } = calls.admit(request, 'profile.write', [place]);
       const outcome = await calls.bounded(request, reply, organization, () =>
         calls.audited(request, {
           requested: {
             name: 'split',
             organization_id: organization.id,
-            regions: [region.name],
+            regions: [region],
             identity_types: [UCID],
             requested: 1,
           },
-          run: () => profiles.split({ org: organization.org_id, region: region.name, ucid }),
+          run: () => profiles.split({ org: organization.org_id, region, ucid }),
           resultOf: (result) =>
             result.kind === 'refused'
               ? { ucids: [], not_found: result.reason === 'unknown_ucid' ? 1 : 0 }
@@ -184,15 +187,8 @@ export const splitRoute: FastifyPluginAsyncTypebox<ProfileCallOptions> = async (
   );
 };
 
-/** The body of an unlink. */
-interface UnlinkRequest extends Pick<ProfileUnlink, 'identities' | 'ucid'> {
-  readonly region: NamedRegion;
-  /** The distinct identities of the body, each with the indices of its spellings among `identities`. */
-  readonly named: readonly NamedOnce[];
-}
-
 /** 400 for all faults of the body. A value that no profile can have is reported as not found. */
-function readUnlink(body: Static<typeof unlinkBody>, reading: IdentityReading = {}): UnlinkRequest {
+function readUnlink(body: Static<typeof unlinkBody>, reading: IdentityReading) {
   refuseManyIdentities(countOf(body.ids), '/ids');
   const faults: ErrorDetail[] = Object.keys(body.ids).flatMap((type) =>
     type === UCID
@@ -215,7 +211,7 @@ function readUnlink(body: Static<typeof unlinkBody>, reading: IdentityReading = 
 /** The response to an unlink that is not refused. */
 function unlinkAnswerOf(
   outcome: ProfileUnlinkOutcome,
-  named: UnlinkRequest['named'],
+  named: readonly NamedOnce[],
   mayRead: boolean,
 ): Static<typeof unlinkAnswer> {
   if (outcome.kind === 'refused') return { ucids: [], identitiesNotFound: sentOf(named) };
@@ -228,7 +224,7 @@ function unlinkAnswerOf(
 }
 
 /** The number of identities without a profile; 0 when the unlink was refused for another reason. */
-function notFoundBy(outcome: ProfileUnlinkOutcome, named: UnlinkRequest['named']): number {
+function notFoundBy(outcome: ProfileUnlinkOutcome, named: readonly NamedOnce[]): number {
   if (outcome.kind === 'unlinked') return missingOf(named, outcome.notHeld).length;
   return outcome.reason === 'no_profile' ? named.length : 0;
 }
@@ -236,7 +232,7 @@ function notFoundBy(outcome: ProfileUnlinkOutcome, named: UnlinkRequest['named']
 /** The error of a refusal; undefined when no profile has the identities, which is a successful response. */
 function unlinkRefusal(
   { reason, elsewhere = [] }: Extract<ProfileUnlinkOutcome, { kind: 'refused' }>,
-  { ucid, named }: Pick<UnlinkRequest, 'ucid' | 'named'>,
+  { ucid, named }: { readonly ucid?: string; readonly named: readonly NamedOnce[] },
 ): ApiError | undefined {
   switch (reason) {
     case 'no_profile':
@@ -256,20 +252,6 @@ function unlinkRefusal(
     case 'too_large':
       return tooLarge();
   }
-}
-
-/** The body of a split. */
-interface SplitRequest {
-  readonly region: NamedRegion;
-  readonly ucid: string;
-}
-
-/** 400 for an invalid ucid. */
-function readSplit(body: Static<typeof splitBody>): SplitRequest {
-  const faults: ErrorDetail[] = [];
-  const ucid = readUcid({ value: body.ucid, path: '/ucid' }, faults);
-  if (ucid === undefined) throw invalidRequest(...faults);
-  return { region: { name: body.region, path: '/region' }, ucid };
 }
 
 /** `kept` and `lost` name attributes of the profile, so they are only for callers that may read them. */

@@ -20,7 +20,6 @@ import {
   messageOf,
   type NewAttribute,
   type NullHandling,
-  type OlderSpelling,
   type Organization,
   type ProfileWrite,
   type ProfileWriteOutcome,
@@ -56,7 +55,7 @@ import {
   valuesOf,
   withSpellings,
 } from './bodies.ts';
-import { eitherRegions, type NamedRegion, type ProfileCallOptions, type ProfileCalls } from './calls.ts';
+import { eitherRegions, type ProfileCallOptions, type ProfileCalls } from './calls.ts';
 
 /** A value of a map of `upsert`: alone, or with its time. Beside it, what the record shows and no write sets. */
 type SentValue =
@@ -184,17 +183,6 @@ export const writeRoute: FastifyPluginAsyncTypebox<ProfileCallOptions> = async (
 
 type WriteBody = Static<typeof writeBody>;
 
-/** The body of a write. */
-interface WriteRequest {
-  readonly region: NamedRegion;
-  readonly identities: readonly Identity[];
-  readonly olderSpellings?: readonly OlderSpelling[];
-  readonly ucid?: string;
-  readonly attributes: ProfileWrite['attributes'];
-  readonly preferences: readonly SentNamed[];
-  readonly consents: readonly SentNamed[];
-}
-
 /**
  * Reads either form of the body: `region` with `ids`, or `regions` with `search`, with one region and one value per type.
  *
@@ -203,12 +191,7 @@ interface WriteRequest {
  *
  * Errors: 400 for all faults of the body; 413 for more than a profile can hold.
  */
-export function readWrite(
-  body: WriteBody,
-  now: number,
-  nulls: NullHandling,
-  reading: IdentityReading = {},
-): WriteRequest {
+export function readWrite(body: WriteBody, now: number, nulls: NullHandling, reading: IdentityReading = {}) {
   const { ids, search, upsert } = body;
   refuseManyIdentities(search == null ? Object.keys(ids ?? {}).length : countOf(search), namesIn(body));
   refuseManyValues(upsert ?? {});
@@ -469,11 +452,7 @@ function refuseManyValues({ profile, mkt_preferences: preferences, consent }: Up
 }
 
 /** 413 for values that are larger than a profile may be, without the times that a profile adds. */
-function refuseHeavyValues(values: {
-  readonly attributes: readonly NewAttribute[];
-  readonly preferences: readonly SentNamed[];
-  readonly consents: readonly SentNamed[];
-}): void {
+function refuseHeavyValues(values: object): void {
   if (Buffer.byteLength(JSON.stringify(values)) > MAX_PROFILE_BYTES) throw tooLarge();
 }
 

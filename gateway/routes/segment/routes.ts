@@ -6,12 +6,12 @@ import {
   MAX_EVENT_BYTES,
   type WriteKey,
 } from '@tributary/core';
-import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type TProperties, Type } from 'typebox';
 import { sdkCredentialOf } from '../../authentication/caller.ts';
-import type { GatewayDependencies } from '../../dependencies.ts';
+import type { Routes } from '../../dependencies.ts';
 import { payloadTooLarge, unsupportedMediaType } from '../../errors/api-error.ts';
-import { createBatchReader, itemsTooLarge, messageIds, type RejectedItem } from '../../ingestion/batch.ts';
+import { createBatchReader, ingestBatch, messageIds, type RejectedItem } from '../../ingestion/batch.ts';
 import { changesOf } from '../../ingestion/changes.ts';
 import { callItems, MAX_BATCH, refusedEvent } from '../../ingestion/event.ts';
 import { createIngest, writeKeyOf } from '../../ingestion/ingest.ts';
@@ -175,7 +175,7 @@ interface SentCalls {
  * The HTTP API of Segment, for unchanged SDKs made for it or for RudderStack. 200 once the log has confirmed. Valid events
  * of a batch are accepted and invalid ones listed; a batch of only invalid events is 400, as SDKs retry other errors.
  */
-export const segmentRoutes: FastifyPluginAsync<GatewayDependencies> = async (app, dependencies) => {
+export const segmentRoutes: Routes = async (app, dependencies) => {
   const readBatch = createBatchReader(dependencies, callItems);
   const ingest = createIngest(dependencies);
   const limits = { eventBytes: MAX_EVENT_BYTES, bodyBytes: MAX_BODY_BYTES };
@@ -215,16 +215,11 @@ export const segmentRoutes: FastifyPluginAsync<GatewayDependencies> = async (app
       sent: { items: calls, besideBytes: frameBytes },
     });
     countRejected(read.rejected);
-    const tooLarge =
-      read.events.length === 0
-        ? []
-        : await ingest(request, key, read.events, () => ({
-            message_ids: messageIds(items.length, read.events),
-          }));
-    const refusedToo = itemsTooLarge(read.events, tooLarge);
-    countRejected(refusedToo);
-    const rejected = [...read.rejected, ...refusedToo].sort((a, b) => a.index - b.index).map(rejectedCall);
-    return { taken: read.events.length - tooLarge.length, rejected };
+    const { accepted, rejected } = await ingestBatch(read, (events) =>
+      ingest(request, key, events, () => ({ message_ids: messageIds(items.length, events) })),
+    );
+    countRejected(rejected.filter((item) => !read.rejected.includes(item)));
+    return { accepted, rejected: rejected.map(rejectedCall) };
   }
 
   let isWarned = dependencies.publicUrl !== undefined;
@@ -273,9 +268,14 @@ export const segmentRoutes: FastifyPluginAsync<GatewayDependencies> = async (app
         const frame = frameOf(beside);
         const frameBytes = bytesOf(frame);
         if (isTooLarge(frameBytes, batch.length, limits)) throw payloadTooLarge('', FRAME_TOO_LARGE);
-        const { taken, rejected } = await take(request, { calls: batch, call: undefined, frame, frameBytes });
+        const { accepted, rejected } = await take(request, {
+          calls: batch,
+          call: undefined,
+          frame,
+          frameBytes,
+        });
         const [first] = rejected;
-        if (first !== undefined && taken === 0) throw refusedEvent(first, { rejected });
+        if (first !== undefined && accepted === 0) throw refusedEvent(first, { rejected });
         return reply.send({ success: true, ...(first === undefined ? {} : { rejected }) });
       },
     );

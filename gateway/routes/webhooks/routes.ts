@@ -7,9 +7,9 @@ import {
   MAX_EVENT_BYTES,
   type WriteKey,
 } from '@tributary/core';
-import type { FastifyPluginAsync, FastifyRequest } from 'fastify';
+import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import type { GatewayDependencies } from '../../dependencies.ts';
+import type { Routes } from '../../dependencies.ts';
 import {
   ApiError,
   conflict,
@@ -18,7 +18,7 @@ import {
   payloadTooLarge,
   unavailable,
 } from '../../errors/api-error.ts';
-import { createBatchReader, itemsTooLarge, type RejectedItem } from '../../ingestion/batch.ts';
+import { createBatchReader, ingestBatch } from '../../ingestion/batch.ts';
 import { changesOf } from '../../ingestion/changes.ts';
 import { callItems, MAX_BATCH, refusedEvent } from '../../ingestion/event.ts';
 import { createIngest, writeKeyOf } from '../../ingestion/ingest.ts';
@@ -69,7 +69,7 @@ const MAX_FORM_BYTES = 3 * MAX_EVENT_BYTES + 1_024;
  * `POST /webhooks/:writeKey/:kind`: webhooks of services without an SDK, as events of the key's source. Their signature is
  * verified by the bytes of the body before these are parsed. 200 once the log has confirmed.
  */
-export const webhookRoutes: FastifyPluginAsync<GatewayDependencies> = async (app, dependencies) => {
+export const webhookRoutes: Routes = async (app, dependencies) => {
   const { catalog, clock, webhookSecrets } = dependencies;
   const readBatch = createBatchReader(dependencies, callItems);
   const ingest = createIngest(dependencies);
@@ -119,11 +119,9 @@ export const webhookRoutes: FastifyPluginAsync<GatewayDependencies> = async (app
       const invalid = read.rejected.map((rejected) =>
         items[rejected.index] === undefined ? { ...rejected, details: [NO_OBJECT] } : rejected,
       );
-      const tooLarge = read.events.length === 0 ? [] : await ingest(request, key, read.events, () => ({}));
-      const rejected: readonly RejectedItem[] = [...invalid, ...itemsTooLarge(read.events, tooLarge)].sort(
-        (a, b) => a.index - b.index,
+      const { accepted, rejected } = await ingestBatch({ ...read, rejected: invalid }, (events) =>
+        ingest(request, key, events, () => ({})),
       );
-      const accepted = read.events.length - tooLarge.length;
       const [first] = rejected;
       if (first !== undefined && accepted === 0) throw refusedEvent(first, isList ? { rejected } : {});
       return reply.send({ accepted, rejected });

@@ -210,7 +210,6 @@ async function openDependencies(
     dedicatedTopics: config.dedicatedTopics,
     topicTenants: config.topicTenants,
     limits: await openLimits(config, logger, cleanup),
-    ...(diskLevel && { diskLevel }),
     ...(config.publicUrl === undefined ? {} : { publicUrl: config.publicUrl }),
     ...(config.console ? { console: consoleOf(config, issuers) } : {}),
     guide: { folder: GUIDE_FOLDER },
