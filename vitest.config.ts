@@ -1,6 +1,5 @@
 import { availableParallelism } from 'node:os';
 import { configDefaults, defineConfig } from 'vitest/config';
-import LongestFirst from './test/longest-first.ts';
 
 const inCi = process.env.CI !== undefined;
 const isLong = process.env.TRIBUTARY_TEST_LONG !== undefined;
@@ -17,10 +16,9 @@ const ON_CLUSTER = isLong
   ? ['test/{flows,sdks}/**/*.spec.ts', 'test/console/newcomer.spec.ts']
   : ['test/flows/**/*.cluster.spec.ts'];
 
-/** One more than there are cores: most of what a test does is to wait for other processes. */
-const TOGETHER = availableParallelism() + 1;
-
-const inOrder = (groupOrder: number, maxWorkers = TOGETHER) => ({ sequence: { groupOrder }, maxWorkers });
+/** Two more than there are cores: a file of tests waits for more than half of its time. */
+const IN_PARALLEL = { sequence: { groupOrder: 1 }, maxWorkers: availableParallelism() + 2 };
+const ONE_BY_ONE = { sequence: { groupOrder: 2 }, maxWorkers: 1 };
 const without = (...others: readonly string[]) => [
   ...configDefaults.exclude,
   '**/data/**',
@@ -59,19 +57,19 @@ export default defineConfig({
       include: ['{core,gateway,processors,connectors,infra}/**/*.ts'],
       exclude: ['**/*.spec.ts', '**/*.d.ts'],
     },
-    sequence: { sequencer: LongestFirst },
-    // Groups run one after the other, the projects of a group together.
+    // Groups run one after the other, and the projects of a group in the order of their names, the largest files first: the
+    // short files of `units` fill the end.
     projects: [
       // Files share a process, one after the other: to load what they test costs more than most of them take.
       {
         extends: true,
-        test: { name: 'units', ...inOrder(1), isolate: false, include: UNITS, exclude: without() },
+        test: { name: 'units', ...IN_PARALLEL, isolate: false, include: UNITS, exclude: without() },
       },
       {
         extends: true,
         test: {
           name: 'in process',
-          ...inOrder(1),
+          ...IN_PARALLEL,
           isolate: false,
           include: IN_PROCESS,
           exclude: without(),
@@ -82,7 +80,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: 'ports',
-          ...inOrder(2),
+          ...IN_PARALLEL,
           isolate: false,
           include: PORTS,
           exclude: without(),
@@ -94,7 +92,7 @@ export default defineConfig({
         test: {
           name: 'embedded',
           isolate: false,
-          ...inOrder(2),
+          ...IN_PARALLEL,
           include: ['test/**/*.spec.ts'],
           exclude: without(...IN_PROCESS, ...PORTS, ...CONSOLE),
           ...WITH_ENGINES,
@@ -106,7 +104,7 @@ export default defineConfig({
         test: {
           name: 'console',
           isolate: false,
-          ...inOrder(2),
+          ...IN_PARALLEL,
           include: CONSOLE,
           exclude: without(),
           globalSetup: [BUILT_PAGES],
@@ -118,7 +116,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: 'cluster',
-          ...inOrder(2),
+          ...IN_PARALLEL,
           isolate: false,
           include: ON_CLUSTER,
           exclude: without(),
@@ -129,21 +127,25 @@ export default defineConfig({
         extends: true,
         test: {
           name: 'alone',
-          ...inOrder(3, 1),
+          ...ONE_BY_ONE,
           include: ALL_ALONE,
           exclude: [...configDefaults.exclude, ...LONG_ONLY],
           ...WITH_ENGINES,
         },
       },
-      {
-        extends: true,
-        test: {
-          name: 'cluster alone',
-          ...inOrder(3, 1),
-          include: [`test/flows/**/*.${isLong ? ALONE : 'cluster.alone'}.spec.ts`],
-          ...ON_ENGINES,
-        },
-      },
+      ...(isLong
+        ? [
+            {
+              extends: true as const,
+              test: {
+                name: 'cluster alone',
+                ...ONE_BY_ONE,
+                include: [`test/flows/**/*.${ALONE}.spec.ts`],
+                ...ON_ENGINES,
+              },
+            },
+          ]
+        : []),
     ],
   },
 });

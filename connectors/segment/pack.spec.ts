@@ -61,14 +61,25 @@ const IDENTIFY: CanonicalEvent = {
   traits: { email: 'ann@example.com', name: 'Ann' },
 };
 const UUID = nameId('message', 'm-1', '0');
+/** To start a process takes longer than most of these tests. */
+const shared = new PackHost();
 let host: PackHost;
 let open: Connector[];
 let rewritten: (url: URL) => string;
+let keepsShared: Connector;
 
-beforeAll(() => new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve)));
-afterAll(() => new Promise((resolve) => server.close(resolve)));
+beforeAll(async () => {
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  host = shared;
+  open = [];
+  keepsShared = connect('posthog');
+});
+afterAll(async () => {
+  await keepsShared.close();
+  await new Promise((resolve) => server.close(resolve));
+});
 beforeEach(() => {
-  host = new PackHost();
+  host = shared;
   open = [];
   requests.length = 0;
   answering.with = ok;
@@ -460,6 +471,8 @@ describe('settings that are exchanged for a token', () => {
   let grants: number;
   let valid: string;
   beforeEach(() => {
+    // Tokens are kept in the process.
+    host = new PackHost();
     grants = 0;
     valid = 'token-1';
     answering.with = (response) => {
@@ -503,6 +516,9 @@ describe('settings that are exchanged for a token', () => {
 });
 
 describe('the process of the pack', () => {
+  beforeEach(() => {
+    host = new PackHost();
+  });
   /** The process of the workspace `w1`. Signals must never go to 0: that is the group of this process. */
   const pidInUse = (): number => {
     const pid = host.pidOf('w1');

@@ -310,6 +310,8 @@ function brokerProperties(folder: string, ports: BrokerPorts, secured?: SecuredL
     'log.segment.bytes': 64 * 1024 * 1024,
     'log.index.size.max.bytes': 1024 * 1024,
     'log.cleaner.dedupe.buffer.size': 4 * 1024 * 1024,
+    // A test waits for compaction.
+    'log.cleaner.backoff.ms': 1_000,
     'num.network.threads': 2,
     'num.io.threads': 4,
     'background.threads': 2,

@@ -20,11 +20,17 @@ const TOPICS = declareTopics({
   dedicated: [],
 });
 
-/** A log of one partition a topic, in a folder that the test removes. */
-export async function openLog(): Promise<EventLog> {
+/** A log of one partition a topic, in a folder that the test removes. Its stages wait that long at a stop for what is in flight. */
+export async function openLog(stopGraceMs = 500): Promise<EventLog> {
   const folder = await mkdtemp(join(tmpdir(), 'tributary-stages-log-'));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
-  const log = await openSqliteEventLog({ folder, topics: TOPICS, logger: NO_LOGGER, metrics: NO_METRICS });
+  const log = await openSqliteEventLog({
+    folder,
+    topics: TOPICS,
+    logger: NO_LOGGER,
+    metrics: NO_METRICS,
+    stopGraceMs,
+  });
   onTestFinished(() => log.close());
   await log.createTopics();
   return log;

@@ -16,7 +16,7 @@ export const STREAM_LIMITS = {
 
 export const IS_LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
 /** The sending time for each figure, ms, and the number of alternations. */
-const SPAN_MS = IS_LONG ? 8_000 : 2_000;
+const SPAN_MS = IS_LONG ? 8_000 : 1_500;
 const ROUNDS = IS_LONG ? 5 : 2;
 const SENDERS = 8;
 const BATCH = 50;

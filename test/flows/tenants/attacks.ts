@@ -32,8 +32,8 @@ export interface Attack {
   readonly name: string;
   /** The rows of "What tenants share" in docs/threat-model.md of which it is the worst use, by their first cell. */
   readonly rows: readonly string[];
-  /** The wirings on which the default run has it; the long form has all. Next to their load the engines need cores of their own. */
-  readonly isShort?: 'both' | 'embedded';
+  /** Whether the default run has it; the long form has all, on both wirings: beside their load engines need cores of their own. */
+  readonly isShort?: true;
   readonly env?: () => Readonly<Record<string, string>>;
   readonly probes?: readonly ExtraProbe[];
   /**
@@ -177,7 +177,7 @@ export const ATTACKS: readonly Attack[] = [
       'log topics: what is held over the retention',
       'log topics: one event at many destinations',
     ],
-    isShort: 'embedded',
+    isShort: true,
     pace: 0.5,
     async prepare(attacker) {
       await rules(attacker, 150, await destination(attacker, await attacker.hook(refuses)));
@@ -277,7 +277,7 @@ export const ATTACKS: readonly Attack[] = [
   {
     name: 'destinations that hang',
     rows: ['retry topics: due records without room', 'the slow queue of deliveries'],
-    isShort: 'both',
+    isShort: true,
     env: () => ({ TRIBUTARY_RETRY_SCHEDULE: '1s,5s,30s' }),
     pace: 5,
     async prepare(attacker) {
@@ -340,7 +340,7 @@ export const ATTACKS: readonly Attack[] = [
   {
     name: 'calls on large profiles',
     rows: ["the gateway's thread: large profiles", 'one profile', 'the topic `profiles.changes`'],
-    isShort: 'both',
+    isShort: true,
     async prepare(attacker) {
       await largeProfiles(attacker);
       return (n) => {
@@ -374,7 +374,7 @@ export const ATTACKS: readonly Attack[] = [
   {
     name: 'filters and contracts that take long for each event',
     rows: ['the threads of the stages', 'slow queues of events'],
-    isShort: 'both',
+    isShort: true,
     pace: 10,
     async prepare(attacker) {
       const sink = await destination(attacker, await attacker.hook());

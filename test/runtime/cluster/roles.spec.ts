@@ -16,7 +16,6 @@ const isThere = engines() !== undefined;
 const DAY_MS = 24 * 60 * 60 * 1000;
 /** Kafka's number of a topic among its resources. */
 const TOPIC_RESOURCE = 2;
-const TOPIC_FORMATS = ['table', 'strimzi', 'terraform'];
 const IS_LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
 /** Where both roles use the same code, the short form tests one. */
 const eitherOf = (role: string, other: string) => (IS_LONG ? [[role], [other]] : [[role]]);
@@ -87,18 +86,15 @@ describe.skipIf(!isThere)('the roles of a cluster', () => {
     },
   );
 
-  it.each(TOPIC_FORMATS)(
-    'topics --print --format %s: prints every topic and asks no Kafka',
-    async (format) => {
-      const run = await ranHere(['topics', '--print', '--format', format], {
-        ...environment,
-        KAFKA_BROKERS: `127.0.0.1:${await freePort()}`,
-      });
-      expect(run.code).toBe(0);
-      for (const name of ['catalog', 'events.production', 'stages.positions'])
-        expect(run.output).toContain(`${prefix}${name}`);
-    },
-  );
+  it('topics --print: prints every topic, also while Kafka does not answer', async () => {
+    const run = await ranHere(['topics', '--print', '--format', 'strimzi'], {
+      ...environment,
+      KAFKA_BROKERS: `127.0.0.1:${await freePort()}`,
+    });
+    expect(run.code).toBe(0);
+    for (const name of ['catalog', 'events.production', 'stages.positions'])
+      expect(run.output).toContain(`${prefix}${name}`);
+  });
 
   it('topics: refuses to print an unknown format', async () => {
     const run = await ranHere(['topics', '--print', '--format', 'pulumi'], environment);

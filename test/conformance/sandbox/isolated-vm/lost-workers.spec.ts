@@ -1,7 +1,7 @@
 import { NO_LOGGER, NO_METRICS } from '@tributary/core';
 import { openIsolatedVmSandbox } from '@tributary/infra';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { badOn, inputs, outcomes, program, SEARCH } from '../suite/transformations.ts';
+import { badOn, counting, inputs, outcomes, program, SEARCH } from '../suite/transformations.ts';
 
 function open(options: Partial<Parameters<typeof openIsolatedVmSandbox>[0]> = {}) {
   const sandbox = openIsolatedVmSandbox({ processes: 1, metrics: NO_METRICS, logger: NO_LOGGER, ...options });
@@ -14,13 +14,22 @@ describe('The lost worker processes of isolated-vm', () => {
     const lost: object[] = [];
     const warn = (fields: object) => lost.push(fields);
     // An honest event beside a worker that is stuck may wait for a processor for longer than the usual limit.
-    const sandbox = open({ logger: { ...NO_LOGGER, warn }, eventMs: 300, watchdogMs: 1_500 });
+    const counts = new Map<string, number>();
+    const sandbox = open({
+      logger: { ...NO_LOGGER, warn },
+      metrics: counting(counts),
+      eventMs: 300,
+      watchdogMs: 1_500,
+    });
     const results = await sandbox.run(badOn(SEARCH), inputs(5, [2]));
     // The reason beside the outcome: a worker that the system ends counts as out of memory.
     expect({ outcomes: outcomes(results), lost }).toEqual({
       outcomes: ['ok', 'ok', 'timeout', 'ok', 'ok'],
       lost: [expect.objectContaining({ reason: 'timeout' }), expect.objectContaining({ reason: 'timeout' })],
     });
+    expect(counts.get('tributary_sandbox_kills_total timeout')).toBe(2);
+    expect(counts.get('tributary_sandbox_events_total ok')).toBe(4);
+    expect(counts.get('tributary_sandbox_events_total timeout')).toBe(1);
   });
 
   it('that end themselves because code runs beyond its limit report a timeout, not memory', async () => {

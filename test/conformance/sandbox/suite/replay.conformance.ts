@@ -54,6 +54,9 @@ const TRIES: readonly (readonly [name: string, source: string])[] = [
   ],
 ];
 
+/** Each kill takes seconds, and a batch of any of them is continued by the same code. */
+const KILLED = process.env.TRIBUTARY_TEST_LONG === undefined ? TRIES.slice(0, 1) : TRIES;
+
 /** Reports its stack before and after an await, in its output and, for a bad event, in its error. */
 const TRACING = `
   async function transform(event) {
@@ -117,7 +120,7 @@ export function describeReplay(engine: string, open: () => Sandbox): void {
       expect(together.map(({ got }) => got)).toEqual(once);
     });
 
-    it.each(TRIES)('gives the same for %s when a worker is killed amid a batch', async (_, source) => {
+    it.each(KILLED)('gives the same for %s when a worker is killed amid a batch', async (_, source) => {
       const good = outputsOf(await sandbox.run(program(source), inputs(12)));
       const killing = await sandbox.run(program(source), inputs(12, [5]));
       expect(outcomes(killing)[5]).toMatch(/memory|timeout/);

@@ -1,4 +1,10 @@
-import type { SandboxInput, SandboxProgram, SandboxResult } from '@tributary/core';
+import {
+  type Metrics,
+  NO_METRICS,
+  type SandboxInput,
+  type SandboxProgram,
+  type SandboxResult,
+} from '@tributary/core';
 
 export const CONTEXT = JSON.stringify({ environment: 'production' });
 
@@ -51,3 +57,14 @@ export const HONEST = 'function transform(event) { return { ...event, honest: tr
  * instead, which is an end for lack of memory.
  */
 export const SEARCH = 'Array.prototype.lastIndexOf.call({ length: 2 ** 31 - 2 }, 1);';
+
+/** Metrics that sum counters by name and labels. */
+export function counting(counts: Map<string, number>): Metrics {
+  return {
+    ...NO_METRICS,
+    count(name, labels, by = 1) {
+      const key = [name, ...Object.values(labels ?? {})].join(' ');
+      counts.set(key, (counts.get(key) ?? 0) + by);
+    },
+  };
+}

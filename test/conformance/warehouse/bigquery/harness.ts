@@ -1,12 +1,11 @@
 import { generateKeyPairSync } from 'node:crypto';
-import { newId, objectIn, type Warehouse } from '@tributary/core';
+import { type JsonObject, objectIn } from '@tributary/core';
 import pg from 'pg';
 import type { RunningEngine } from '../../../engines/index.ts';
 import { freshPrefix } from '../../../helpers/engines.ts';
-import { createTestConnectors, ENGINE_CONNECTORS, WORKSPACE_ID } from '../../connector/suite/harness.ts';
 import { connectReader, quoted, tablesOf } from '../postgresql/reader.ts';
 import { startCommitProxy } from '../suite/commit-proxy.ts';
-import type { ServerHarness } from '../suite/harness.ts';
+import { loadersOf, type ServerHarness } from '../suite/harness.ts';
 import { startBigqueryApi } from './api.ts';
 import { columnTypes, Dataset } from './backend.ts';
 
@@ -34,9 +33,6 @@ export async function bigqueryHarness({ url: address }: RunningEngine) {
   const api = await startBigqueryApi(pool, dataset);
   const proxy = await startCommitProxy({ host: '127.0.0.1', port: api.port });
   const reader = connectReader(address);
-  const connectors = createTestConnectors(ENGINE_CONNECTORS);
-  const id = newId();
-  const opened: Warehouse[] = [];
   const of = (table: string) => dataset.of(table);
   const sql = async (text: string) => {
     await reader.query(text);
@@ -48,6 +44,7 @@ export async function bigqueryHarness({ url: address }: RunningEngine) {
     service_account_key: serviceAccountKey(proxy.port),
     endpoint: `http://127.0.0.1:${proxy.port}`,
   };
+  const loaders = loadersOf(type, settings);
 
   return {
     destination: { type, settings },
@@ -60,15 +57,8 @@ export async function bigqueryHarness({ url: address }: RunningEngine) {
         name,
         pattern,
       ]),
-    open(as: Readonly<Record<string, string | number>> = {}) {
-      const warehouse = connectors.warehouse(type, {
-        id,
-        workspaceId: WORKSPACE_ID,
-        version: 1,
-        settings: { ...settings, ...as },
-      });
-      if (warehouse === undefined) throw new Error('no such kind');
-      opened.push(warehouse);
+    open(as: JsonObject = {}) {
+      const warehouse = loaders.open(as);
       // The rows of PostgreSQL have a bound that those of BigQuery have not.
       return { ...warehouse, limits: { ...warehouse.limits, rowValues: 320 } };
     },
@@ -95,8 +85,7 @@ export async function bigqueryHarness({ url: address }: RunningEngine) {
     fail: async () => proxy.refuse(true),
     mend: async () => proxy.refuse(false),
     async close() {
-      await Promise.all(opened.map((warehouse) => warehouse.close()));
-      await connectors.close();
+      await loaders.close();
       await proxy.close();
       await api.close();
       await pool.end();

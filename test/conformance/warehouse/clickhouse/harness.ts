@@ -1,10 +1,9 @@
 import { createClient } from '@clickhouse/client';
-import { type ColumnType, newId, type Warehouse } from '@tributary/core';
+import type { ColumnType } from '@tributary/core';
 import type { RunningEngine } from '../../../engines/index.ts';
 import { freshPrefix } from '../../../helpers/engines.ts';
-import { createTestConnectors, ENGINE_CONNECTORS, WORKSPACE_ID } from '../../connector/suite/harness.ts';
 import { startCommitProxy } from '../suite/commit-proxy.ts';
-import type { ServerHarness } from '../suite/harness.ts';
+import { loadersOf, type ServerHarness } from '../suite/harness.ts';
 
 const TYPES: Readonly<Record<string, ColumnType>> = {
   'Nullable(Bool)': 'boolean',
@@ -50,9 +49,6 @@ export async function clickhouseHarness({ url: address }: RunningEngine) {
     const query = `select name, type from system.columns where database = '${database.replaceAll('`', '\\`')}' and table = '${table}'`;
     return new Map((await rowsOf(query)).map(({ name, type }) => [String(name), String(type)]));
   };
-  const id = newId();
-  const opened: Warehouse[] = [];
-  const connectors = createTestConnectors(ENGINE_CONNECTORS);
   const type = 'warehouse-clickhouse';
   const settings = {
     host: '127.0.0.1',
@@ -62,23 +58,14 @@ export async function clickhouseHarness({ url: address }: RunningEngine) {
     username: url.username,
     password: url.password,
   };
+  const loaders = loadersOf(type, settings);
   const sqlType = (type: ColumnType) => Object.entries(TYPES).find(([, known]) => known === type)?.[0];
   return {
     destination: { type, settings },
     /** Runs a statement as the owner of the tables; `of` qualifies a name. */
     sql: (text: (of: (table: string) => string) => string) => sql(text(of)),
     query: (text: (of: (table: string) => string) => string) => rowsOf(text(of)),
-    open(as: { readonly password?: string } = {}) {
-      const warehouse = connectors.warehouse(type, {
-        id,
-        workspaceId: WORKSPACE_ID,
-        version: 1,
-        settings: { ...settings, ...as },
-      });
-      if (warehouse === undefined) throw new Error('no such kind');
-      opened.push(warehouse);
-      return warehouse;
-    },
+    open: loaders.open,
     async rows(table) {
       const columns = await columnsOf(table);
       if (columns.size === 0) return [];
@@ -130,8 +117,7 @@ export async function clickhouseHarness({ url: address }: RunningEngine) {
     fail: async () => proxy.refuse(true),
     mend: async () => proxy.refuse(false),
     async close() {
-      await Promise.all(opened.map((warehouse) => warehouse.close()));
-      await connectors.close();
+      await loaders.close();
       await proxy.close();
       await sql(`drop database if exists ${quoted(database)} sync`);
       await reader.close();

@@ -1,9 +1,7 @@
-import { newId, type Warehouse } from '@tributary/core';
 import type { RunningEngine } from '../../../engines/index.ts';
 import { freshPrefix } from '../../../helpers/engines.ts';
-import { createTestConnectors, ENGINE_CONNECTORS, WORKSPACE_ID } from '../../connector/suite/harness.ts';
 import { startCommitProxy } from '../suite/commit-proxy.ts';
-import type { ServerHarness } from '../suite/harness.ts';
+import { loadersOf, type ServerHarness } from '../suite/harness.ts';
 import { COMMITTED, connectReader, quoted, tablesOf } from './reader.ts';
 
 export type Quote = (name: string) => string;
@@ -18,10 +16,7 @@ export async function postgresqlHarness({ url: address }: RunningEngine) {
   const sql = async (text: string) => {
     await reader.query(text);
   };
-  const id = newId();
   const tables = tablesOf(reader, schema);
-  const opened: Warehouse[] = [];
-  const connectors = createTestConnectors(ENGINE_CONNECTORS);
   const type = 'warehouse-postgresql';
   const settings = {
     host: '127.0.0.1',
@@ -32,6 +27,7 @@ export async function postgresqlHarness({ url: address }: RunningEngine) {
     password: url.password,
     schema,
   };
+  const loaders = loadersOf(type, settings);
 
   const roles: string[] = [];
   return {
@@ -48,17 +44,7 @@ export async function postgresqlHarness({ url: address }: RunningEngine) {
         grant all on all tables in schema ${quoted(schema)} to ${username}`);
       return { username, password };
     },
-    open(as: { readonly username?: string; readonly password?: string } = {}) {
-      const warehouse = connectors.warehouse(type, {
-        id,
-        workspaceId: WORKSPACE_ID,
-        version: 1,
-        settings: { ...settings, ...as },
-      });
-      if (warehouse === undefined) throw new Error('no such kind');
-      opened.push(warehouse);
-      return warehouse;
-    },
+    open: loaders.open,
     ...tables,
     byHand: {
       ...tables.byHand,
@@ -72,8 +58,7 @@ export async function postgresqlHarness({ url: address }: RunningEngine) {
     fail: async () => proxy.refuse(true),
     mend: async () => proxy.refuse(false),
     async close() {
-      await Promise.all(opened.map((warehouse) => warehouse.close()));
-      await connectors.close();
+      await loaders.close();
       await proxy.close();
       await sql(`drop schema if exists ${quoted(schema)} cascade`);
       for (const role of roles) await sql(`drop role ${role}`);

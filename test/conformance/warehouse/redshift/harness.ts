@@ -2,14 +2,13 @@ import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type ColumnType, newId, type Warehouse } from '@tributary/core';
+import type { ColumnType } from '@tributary/core';
 import S3rver from 's3rver';
 import type { RunningEngine } from '../../../engines/index.ts';
 import { freshPrefix } from '../../../helpers/engines.ts';
-import { createTestConnectors, ENGINE_CONNECTORS, WORKSPACE_ID } from '../../connector/suite/harness.ts';
 import { COMMITTED, connectReader, quoted, tablesOf } from '../postgresql/reader.ts';
 import { startCommitProxy } from '../suite/commit-proxy.ts';
-import type { ServerHarness } from '../suite/harness.ts';
+import { loadersOf, type ServerHarness } from '../suite/harness.ts';
 import { FUNCTIONS, startTranslation } from './translation.ts';
 
 const BUCKET = 'warehouse-files';
@@ -74,10 +73,7 @@ export async function redshiftHarness({ url: address }: RunningEngine) {
   };
   // Of several specs at once, the first makes them.
   await sql(`begin; select pg_advisory_xact_lock(1); ${FUNCTIONS}; commit`);
-  const id = newId();
   const tables = tablesOf(reader, schema, (type) => SQL_TYPES[type]);
-  const opened: Warehouse[] = [];
-  const connectors = createTestConnectors(ENGINE_CONNECTORS);
   const type = 'warehouse-redshift';
   const settings = {
     host: '127.0.0.1',
@@ -95,6 +91,7 @@ export async function redshiftHarness({ url: address }: RunningEngine) {
     access_key_id: KEY,
     secret_access_key: KEY,
   };
+  const loaders = loadersOf(type, settings);
   return {
     destination: { type, settings },
     bucket,
@@ -107,17 +104,7 @@ export async function redshiftHarness({ url: address }: RunningEngine) {
     beforeRead(call: (key: string) => Promise<Buffer | undefined>) {
       onRead = call;
     },
-    open(as: Readonly<Record<string, string>> = {}) {
-      const warehouse = connectors.warehouse(type, {
-        id,
-        workspaceId: WORKSPACE_ID,
-        version: 1,
-        settings: { ...settings, ...as },
-      });
-      if (warehouse === undefined) throw new Error('no such kind');
-      opened.push(warehouse);
-      return warehouse;
-    },
+    open: loaders.open,
     ...tables,
     byHand: {
       ...tables.byHand,
@@ -132,8 +119,7 @@ export async function redshiftHarness({ url: address }: RunningEngine) {
     fail: async () => proxy.refuse(true),
     mend: async () => proxy.refuse(false),
     async close() {
-      await Promise.all(opened.map((warehouse) => warehouse.close()));
-      await connectors.close();
+      await loaders.close();
       await proxy.close();
       await translation.close();
       await sql(`drop schema if exists ${quoted(schema)} cascade`);

@@ -1,8 +1,7 @@
-import { type ColumnType, newId, type Warehouse } from '@tributary/core';
+import type { ColumnType } from '@tributary/core';
 import { freshPrefix } from '../../../helpers/engines.ts';
-import { createTestConnectors, ENGINE_CONNECTORS, WORKSPACE_ID } from '../../connector/suite/harness.ts';
 import { startCommitProxy } from '../suite/commit-proxy.ts';
-import type { ServerHarness } from '../suite/harness.ts';
+import { loadersOf, type ServerHarness } from '../suite/harness.ts';
 
 const TYPES: Readonly<Record<string, ColumnType>> = {
   BOOLEAN: 'boolean',
@@ -64,9 +63,6 @@ export async function snowflakeHarness(port: number) {
   const sql = async (text: string) => {
     await reader.sql(text);
   };
-  const id = newId();
-  const opened: Warehouse[] = [];
-  const connectors = createTestConnectors(ENGINE_CONNECTORS);
   const type = 'warehouse-snowflake';
   const settings = {
     account: 'fake',
@@ -77,6 +73,7 @@ export async function snowflakeHarness(port: number) {
     database: 'db',
     schema,
   };
+  const loaders = loadersOf(type, settings);
   const columnsOf = async (table: string) => {
     const rows = await reader.sql(`select column_name, data_type, numeric_scale
       from "DB".information_schema.columns
@@ -91,17 +88,7 @@ export async function snowflakeHarness(port: number) {
   return {
     destination: { type, settings },
     sql: (text: (of: (name: string) => string) => string) => reader.sql(text(of)),
-    open(as: Readonly<Record<string, string>> = {}) {
-      const warehouse = connectors.warehouse(type, {
-        id,
-        workspaceId: WORKSPACE_ID,
-        version: 1,
-        settings: { ...settings, ...as },
-      });
-      if (warehouse === undefined) throw new Error('no such kind');
-      opened.push(warehouse);
-      return warehouse;
-    },
+    open: loaders.open,
     async rows(table) {
       const columns = [...(await columnsOf(table))];
       if (columns.length === 0) return [];
@@ -153,8 +140,7 @@ export async function snowflakeHarness(port: number) {
     fail: async () => proxy.refuse(true),
     mend: async () => proxy.refuse(false),
     async close() {
-      await Promise.all(opened.map((warehouse) => warehouse.close()));
-      await connectors.close();
+      await loaders.close();
       await proxy.close();
       await sql(`drop schema if exists "DB"."${schema}" cascade`);
       await reader.end();

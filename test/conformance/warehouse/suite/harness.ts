@@ -12,6 +12,7 @@ import {
   type JsonObject,
   LoadDraft,
   type LoadPlan,
+  newId,
   type PlanOptions,
   type ProfileChangeValue,
   planSteps,
@@ -19,6 +20,7 @@ import {
   Unavailable,
   type Warehouse,
 } from '@tributary/core';
+import { createTestConnectors, ENGINE_CONNECTORS, WORKSPACE_ID } from '../../connector/suite/harness.ts';
 
 /** A warehouse of one engine, empty at first. */
 export interface WarehouseHarness {
@@ -68,6 +70,26 @@ export interface ServerHarness extends WarehouseHarness {
     Required<Pick<WarehouseHarness['byHand'], 'dropColumn' | 'retype' | 'makeForeign'>> & {
       addColumn(table: string, column: string, type: ColumnType): Promise<void>;
     };
+}
+
+/** Loaders of one destination of a kind, and their end. */
+export function loadersOf(type: string, settings: JsonObject) {
+  const id = newId();
+  const opened: Warehouse[] = [];
+  const connectors = createTestConnectors(ENGINE_CONNECTORS);
+  return {
+    open(as: JsonObject = {}): Warehouse {
+      const destination = { id, workspaceId: WORKSPACE_ID, version: 1, settings: { ...settings, ...as } };
+      const warehouse = connectors.warehouse(type, destination);
+      if (warehouse === undefined) throw new Error('no such kind');
+      opened.push(warehouse);
+      return warehouse;
+    },
+    async close(): Promise<void> {
+      await Promise.all(opened.map((warehouse) => warehouse.close()));
+      await connectors.close();
+    },
+  };
 }
 
 export const signal = new AbortController().signal;

@@ -9,7 +9,7 @@ import { type MailServer, startMailServer } from '../../helpers/mail-server.ts';
 import { measured } from '../../helpers/measured.ts';
 import { evenPace } from '../../helpers/pacing.ts';
 import { openProfiles, sendTo } from '../../helpers/profile-client.ts';
-import { OWNER, onCluster, startTributary, type Tributary } from '../../helpers/tributary.ts';
+import { OWNER, startTributary, type Tributary } from '../../helpers/tributary.ts';
 import { startWebhook } from '../../helpers/webhook.ts';
 import type { AttackTask } from './attacker.ts';
 import { ATTACKS, type Attack, type ExtraProbe } from './attacks.ts';
@@ -17,7 +17,7 @@ import { ATTACKS, type Attack, type ExtraProbe } from './attacks.ts';
 const IS_LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
 /** Seconds of each attack. Where they are given, every attack runs; `-t` selects some. */
 const GIVEN = process.env.TRIBUTARY_TEST_ATTACK_SECONDS;
-const SECONDS = Number(GIVEN ?? (IS_LONG ? 600 : 4));
+const SECONDS = Number(GIVEN ?? (IS_LONG ? 600 : 3));
 /** Minutes have what a tenant may use at once, before its share limits it, among the slowest hundredth; seconds do not. */
 const BURST_SECONDS = SECONDS < 60 ? 3 : 0;
 /** The slowest hundredth of a few calls would be a single one, which a pause of the machine decides. */
@@ -192,8 +192,7 @@ async function harmOf(attack: Attack): Promise<readonly string[]> {
 
 /** For everything that tenants share: one that makes the worst use of it is not noticed by its neighbour. */
 describe('Beside another tenant', () => {
-  const isInShortRun = ({ isShort }: Attack) => isShort === 'both' || (isShort !== undefined && !onCluster);
-  it.each(ATTACKS.filter((attack) => IS_LONG || GIVEN !== undefined || isInShortRun(attack)))(
+  it.each(ATTACKS.filter(({ isShort = false }) => IS_LONG || GIVEN !== undefined || isShort))(
     'with $name, latencies at most double beyond a floor, and nothing is refused',
     async (attack) => {
       const harm = await measured(
