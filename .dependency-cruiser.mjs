@@ -62,7 +62,7 @@ export default {
         'Each process has several, and starts them again and again; the index of core is nine tenths of what they would load.',
       severity: 'error',
       from: {
-        path: '^infra/adapters/(event-log/sqlite/(append-worker|segment-writer|segment-file)|sqlite/(database|wal-checkpoint[a-z-]*))[.]ts$',
+        path: '^infra/adapters/(event-log/sqlite/(append-worker|segment-writer|segment-file)|sqlite/(database|store-thread|wal-checkpoint[a-z-]*))[.]ts$',
       },
       to: { path: '^core/index[.]ts$', dependencyTypesNot: ['type-only'] },
     },

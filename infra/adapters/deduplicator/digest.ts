@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import type { Message } from '@tributary/core';
+import type { Message, Position } from '@tributary/core';
 
 /**
  * 16 bytes that identify (workspace, environment, message_id). The first two parts contain no NUL, so the hashed texts of
@@ -15,3 +15,12 @@ export function rejectedIdOf(digest: Uint8Array): Uint8Array {
 }
 
 const REJECTED = Buffer.of(1);
+
+/** A dedupe claim that moves from one engine to the other. */
+export interface ExportedDedupeClaim {
+  /** `digestOf` the message, or `rejectedIdOf` it for the rejected events of it. */
+  readonly digest: Uint8Array;
+  readonly position: Position;
+  /** When it is forgotten, epoch ms. */
+  readonly keptUntil: number;
+}

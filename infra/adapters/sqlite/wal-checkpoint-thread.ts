@@ -1,11 +1,7 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { openDatabase } from './database.ts';
-import {
-  type CheckpointOptions,
-  type CheckpointReply,
-  type CheckpointRequest,
-  WriteAheadLog,
-} from './wal-checkpointer.ts';
+import type { ThreadReply, ThreadRequest } from './store-thread.ts';
+import { type CheckpointOptions, WriteAheadLog } from './wal-checkpointer.ts';
 
 /** Checkpoints a write-ahead log on request, while another thread writes to it. */
 if (!parentPort) throw new Error('wal-checkpoint-thread.ts runs as a worker thread');
@@ -20,10 +16,10 @@ const database = openDatabase(file, { busyTimeoutMs, create: false });
 database.exec(`PRAGMA busy_timeout = 0; PRAGMA cache_size = -${CACHE_KIB};`);
 const wal = new WriteAheadLog(database);
 
-port.on('message', (request: CheckpointRequest) => {
-  if (request === 'checkpoint') {
+port.on('message', (message: ThreadRequest<'checkpoint'>) => {
+  if (message.kind === 'request') {
     checkpoint();
-    port.postMessage('checkpointed' satisfies CheckpointReply);
+    port.postMessage({ kind: 'done', id: message.id, result: undefined } satisfies ThreadReply<undefined>);
   } else {
     database.close();
     port.close();

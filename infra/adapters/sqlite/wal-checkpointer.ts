@@ -1,6 +1,6 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
-import { Worker } from 'node:worker_threads';
 import { walPagesBeside } from './database.ts';
+import { StoreThread } from './store-thread.ts';
 
 export interface CheckpointOptions {
   readonly file: string;
@@ -14,9 +14,6 @@ export interface CheckpointOptions {
   readonly inlinePages: number;
 }
 
-export type CheckpointRequest = 'checkpoint' | 'close';
-export type CheckpointReply = 'checkpointed';
-
 /**
  * Checkpoints a database's write-ahead log in another thread, so that writes do not wait for the disk meanwhile.
  *
@@ -27,7 +24,8 @@ export type CheckpointReply = 'checkpointed';
 export class WalCheckpointer {
   readonly #options: CheckpointOptions;
   readonly #wal: WriteAheadLog;
-  #thread: Worker | undefined;
+  /** If it dies, the next commit starts another one. */
+  readonly #thread: StoreThread<'checkpoint', undefined>;
   #isUnderWay = false;
 
   /** `database` is the writer's. */
@@ -36,6 +34,11 @@ export class WalCheckpointer {
     this.#options = { ...options, checkpointPages };
     database.exec(`PRAGMA wal_autocheckpoint = ${2 * checkpointPages}`);
     this.#wal = new WriteAheadLog(database);
+    this.#thread = new StoreThread({
+      program: new URL('./wal-checkpoint-thread.ts', import.meta.url),
+      workerData: this.#options,
+      onDied: () => {},
+    });
   }
 
   /** To be called after commits: begins a checkpoint when the log is long. */
@@ -46,42 +49,21 @@ export class WalCheckpointer {
       const { pages, left } = this.#wal.size();
       if (pages < checkpointPages) return;
       if (left < 2 * inlinePages) this.#wal.checkpoint();
-      else this.#request();
+      else void this.#checkpoint();
     } catch {
       // Commits stay durable. The next one tries again, and fails itself if the disk fails.
     }
   }
 
   /** Waits for a checkpoint that is under way. */
-  async close(): Promise<void> {
-    const thread = this.#thread;
-    if (thread === undefined) return;
-    const exited = new Promise((resolve) => thread.once('exit', resolve));
-    thread.postMessage('close' satisfies CheckpointRequest);
-    await exited;
+  close(): Promise<void> {
+    return this.#thread.close();
   }
 
-  #request(): void {
+  async #checkpoint(): Promise<void> {
     this.#isUnderWay = true;
-    this.#thread ??= this.#start();
-    this.#thread.postMessage('checkpoint' satisfies CheckpointRequest);
-  }
-
-  #start(): Worker {
-    const thread = new Worker(new URL('./wal-checkpoint-thread.ts', import.meta.url), {
-      workerData: this.#options,
-      execArgv: ['--report-exclude-env'],
-    });
-    thread.on('message', (_: CheckpointReply) => {
-      this.#isUnderWay = false;
-    });
-    // The next commit starts another thread.
-    thread.on('error', () => {});
-    thread.on('exit', () => {
-      this.#thread = undefined;
-      this.#isUnderWay = false;
-    });
-    return thread;
+    await this.#thread.ask('checkpoint').catch(() => {});
+    this.#isUnderWay = false;
   }
 }
 

@@ -9,6 +9,7 @@ import {
   type Counters,
   type CountsBatch,
   type DocumentRange,
+  documentKeptMs,
   documentName,
   documentStepMs,
   documentsOf,
@@ -17,10 +18,44 @@ import {
   type Logger,
   Unavailable,
 } from '@tributary/core';
-import { type RedisAccess, type RedisClient, RedisConnection, Script } from '../../redis/index.ts';
+import {
+  checkKeyPrefix,
+  type RedisAccess,
+  type RedisClient,
+  RedisConnection,
+  Script,
+} from '../../redis/index.ts';
 import { DocumentCounters } from '../document-counters.ts';
 import { EarlierVolume } from './earlier-volume.ts';
-import { CounterKeys, expiryOf } from './keys.ts';
+
+/** The keys of the counters, which are all in one slot. */
+class CounterKeys {
+  /** Another one after each change of documents. */
+  readonly version: string;
+  /** Sorted set: the last use of each key. */
+  readonly uses: string;
+  readonly #tag: string;
+
+  constructor(prefix: string) {
+    this.#tag = `{${checkKeyPrefix(prefix)}f}`;
+    this.version = `${this.#tag}version`;
+    this.uses = `${this.#tag}uses`;
+  }
+
+  applied({ topic, partition }: CountedPartition): string {
+    return `${this.#tag}applied:${topic}/${partition}`;
+  }
+
+  /** The hash of a workspace and interval, with a field for each of its documents. */
+  hash({ workspaceId, kind, start }: Omit<CountDocumentKey, 'field'>): string {
+    return `${this.#tag}${kind}:${start}:${workspaceId}`;
+  }
+}
+
+/** When the hash of a document expires, epoch seconds. */
+function expiryOf({ kind, start }: Pick<CountDocumentKey, 'kind' | 'start'>): number {
+  return Math.ceil((start + documentKeptMs(kind)) / 1_000);
+}
 
 /** How often a batch is applied anew because another process wrote meanwhile. */
 const ATTEMPTS = 20;
@@ -216,4 +251,43 @@ async function valuesIn(
     const value = values[at];
     return value == null ? [] : [[field, value] as const];
   });
+}
+
+/** Writes the documents of another store. May be repeated. */
+export async function importDocuments(
+  connection: RedisConnection,
+  prefix: string,
+  documents: readonly CountDocument[],
+): Promise<void> {
+  const keys = new CounterKeys(prefix);
+  const uses = documents.filter(({ kind }) => kind === 'uses');
+  const others = documents.filter(({ kind }) => kind !== 'uses');
+  await connection.call(async (client) => {
+    await Promise.all([
+      ...uses.map(({ field, value }) => client.zadd(keys.uses, 'GT', value, field)),
+      ...[...Map.groupBy(others, (document) => keys.hash(document))].flatMap(([hash, ofHash]) => [
+        client.hset(hash, ...ofHash.flatMap(({ field, value }) => [field, value])),
+        ...ofHash.slice(0, 1).map((first) => client.expireat(hash, expiryOf(first))),
+      ]),
+    ]);
+  });
+}
+
+/** Sets the applied offsets, once all documents are there. */
+export async function importOffsets(
+  connection: RedisConnection,
+  prefix: string,
+  applied: readonly (CountedPartition & { readonly offset: number })[],
+): Promise<void> {
+  const keys = new CounterKeys(prefix);
+  await connection.call((client) =>
+    Promise.all(applied.map((partition) => client.set(keys.applied(partition), partition.offset))),
+  );
+}
+
+/** Whether anything was counted under the prefix, by any release. */
+export async function holdsCounts(connection: RedisConnection, prefix: string): Promise<boolean> {
+  const keys = [new CounterKeys(prefix).version, `${prefix}v:partitions`];
+  const found = await connection.call((client) => Promise.all(keys.map((key) => client.exists(key))));
+  return found.some((exists) => exists > 0);
 }

@@ -1,6 +1,1 @@
-export { openRedisCounters } from './counters.ts';
-export {
-  holdsCounts,
-  importDocuments,
-  importOffsets,
-} from './import-documents.ts';
+export { holdsCounts, importDocuments, importOffsets, openRedisCounters } from './counters.ts';

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import {
@@ -18,7 +19,7 @@ import {
   Fenced,
   type KeyUse,
 } from '@tributary/core';
-import { inTransaction, openStoreFile, reading } from '../../sqlite/database.ts';
+import { inTransaction, openDatabase, openStoreFile, reading } from '../../sqlite/database.ts';
 import { DocumentCounters } from '../document-counters.ts';
 import { importEarlierVolume } from './earlier-volume.ts';
 
@@ -176,4 +177,43 @@ function prepare(writer: DatabaseSync, reader: DatabaseSync) {
        )`,
     ),
   } satisfies Record<string, StatementSync>;
+}
+
+/** The counts of a folder that no process writes to. */
+export interface StoredCounts {
+  applied(): readonly (CountedPartition & { readonly offset: number })[];
+  /** The documents that are kept at the time `now`, epoch ms. */
+  documents(now: number): Iterable<CountDocument>;
+  close(): void;
+}
+
+/** Undefined where nothing was ever counted. */
+export function openStoredCounts(folder: string): StoredCounts | undefined {
+  const file = join(folder, 'funnel.db');
+  if (!existsSync(file)) return undefined;
+  const database = openDatabase(file, { readOnly: true });
+  return {
+    applied: () =>
+      database
+        .prepare('SELECT topic, partition, offset FROM applied')
+        .all()
+        .map(({ topic, partition, offset }) => ({
+          topic: String(topic),
+          partition: Number(partition),
+          offset: Number(offset),
+        })),
+    *documents(now) {
+      const rows = database.prepare('SELECT * FROM documents WHERE kind = ? AND start > ?');
+      for (const kind of COUNT_DOCUMENTS)
+        for (const row of rows.iterate(kind, now - documentKeptMs(kind)))
+          yield {
+            workspaceId: String(row.workspace_id),
+            kind: row.kind as CountDocumentKey['kind'],
+            start: Number(row.start),
+            field: String(row.field),
+            value: String(row.value),
+          };
+    },
+    close: () => database.close(),
+  };
 }

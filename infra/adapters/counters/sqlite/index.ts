@@ -1,2 +1,1 @@
-export { openSqliteCounters } from './counters.ts';
-export { openStoredCounts } from './stored-counts.ts';
+export { openSqliteCounters, openStoredCounts } from './counters.ts';

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
-import type { DedupeClaim, Message, Position } from '@tributary/core';
-import { type RedisClient, Script } from '../../redis/index.ts';
-import { digestOf } from '../digest.ts';
+import { type DedupeClaim, type Message, type Position, TributaryError } from '@tributary/core';
+import { checkKeyPrefix, type RedisClient, type RedisConnection, Script } from '../../redis/index.ts';
+import { digestOf, type ExportedDedupeClaim } from '../digest.ts';
 
 /** A dedupe claim in its stored form: the key of the message, and the claiming position as a short text. */
 export interface StoredDedupeClaim {
@@ -47,10 +47,8 @@ export class DedupeClaimFormat {
     return this.#keyOf(message).key;
   }
 
-  /**
-   * The key and the value of a dedupe claim that another store decided. `digest` as in `exportedDedupeClaims` of the embedded one.
-   */
-  importedOf(digest: Uint8Array, position: Position): { readonly key: string; readonly value: string } {
+  /** The key and the value of a dedupe claim that another store decided. */
+  importedOf({ digest, position }: ExportedDedupeClaim): { readonly key: string; readonly value: string } {
     const message = Buffer.from(digest.subarray(0, DIGEST_BYTES));
     const { key } = this.#keyOfDigest(message);
     const isRejected = digest.length > DIGEST_BYTES;
@@ -194,4 +192,36 @@ function callGroups(claims: readonly StoredDedupeClaim[], byBucket: boolean): re
     } else group.push(index);
   }
   return full;
+}
+
+/** Another position has the message: the keys of the prefix are of another installation. */
+class DedupeClaimTaken extends TributaryError {
+  readonly code = 'claim_taken';
+  readonly retryable = false;
+}
+
+/** A dedupe claim that expires sooner than this is left out, ms. */
+const EXPIRING_MS = 1_000;
+
+/** Makes Redis hold the dedupe claims, each for as long as its store would have kept it. May be repeated. */
+export async function importDedupeClaims(
+  connection: RedisConnection,
+  prefix: string,
+  claims: readonly ExportedDedupeClaim[],
+  now: number,
+): Promise<void> {
+  const format = new DedupeClaimFormat(checkKeyPrefix(prefix));
+  await connection.call(async (client) => {
+    const stored = await Promise.all(
+      claims.map(async (claim) => {
+        const keptMs = Math.floor(claim.keptUntil - now);
+        if (keptMs < EXPIRING_MS) return true;
+        const { key, value } = format.importedOf(claim);
+        const winner = await client.set(key, value, 'PX', keptMs, 'NX', 'GET');
+        return winner === null || winner === value;
+      }),
+    );
+    if (stored.includes(false))
+      throw new DedupeClaimTaken(`Redis holds a claim below ${prefix} that is not of this installation`);
+  });
 }

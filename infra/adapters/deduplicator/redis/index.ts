@@ -1,2 +1,2 @@
+export { importDedupeClaims } from './dedupe-claims.ts';
 export { openRedisDeduplicator, type RedisDeduplicatorOptions } from './deduplicator.ts';
-export { importDedupeClaims } from './import-dedupe-claims.ts';

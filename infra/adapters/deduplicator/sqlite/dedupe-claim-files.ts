@@ -19,7 +19,7 @@ export interface ClaimFilesOptions {
   /** How long a `message_id` is kept at least, ms. */
   readonly windowMs: number;
   readonly clock: Clock;
-  /** Whether new files may have ids with a time, which releases before 0.2.0 do not find. Default: yes. */
+  /** Whether new files may have ids with a time, which 0.2.0 does not find. Default: yes. */
   readonly mayBeTimed?: () => boolean;
 }
 
@@ -158,7 +158,7 @@ export class DedupeClaimFiles {
 const CHECKPOINT_PAGES = 16_000;
 const CACHE_KIB = 16_000;
 
-/** Tables of claims. Ids in `claims`, which releases before 0.2.0 write, have no time. */
+/** Tables of claims. Ids in `claims`, which 0.2.0 writes, have no time. */
 const TIMED = 'timed_claims';
 const UNTIMED = 'claims';
 
@@ -279,9 +279,14 @@ export class ClaimFile {
 
 /** The digests and winners of a file; of each message the winner before that of its rejected events. */
 export function* storedWinners(
-  database: DatabaseSync,
+  path: string,
 ): Generator<{ readonly digest: Uint8Array; readonly winner: string }> {
-  const table = tableIn(database) ?? TIMED;
-  for (const { id, winner } of database.prepare(`SELECT id, winner FROM ${table} ORDER BY id`).iterate())
-    if (id instanceof Uint8Array) yield { digest: withoutTime(id), winner: String(winner) };
+  const database = openDatabase(path, { readOnly: true });
+  try {
+    const table = tableIn(database) ?? TIMED;
+    for (const { id, winner } of database.prepare(`SELECT id, winner FROM ${table} ORDER BY id`).iterate())
+      if (id instanceof Uint8Array) yield { digest: withoutTime(id), winner: String(winner) };
+  } finally {
+    database.close();
+  }
 }

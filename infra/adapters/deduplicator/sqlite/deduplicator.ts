@@ -1,15 +1,17 @@
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import type { DedupeClaim, Deduplicator, Position } from '@tributary/core';
 import { GroupCommit } from '../../group-commit/group-commit.ts';
 import { inTransaction, openDatabase, reading } from '../../sqlite/database.ts';
-import { rejectedIdOf } from '../digest.ts';
+import { type ExportedDedupeClaim, rejectedIdOf } from '../digest.ts';
 import {
   type ClaimFilesOptions,
   claimIdOf,
   DedupeClaimFiles,
   type OpenDedupeClaimFiles,
   type StoredDedupeClaim,
+  storedWinners,
 } from './dedupe-claim-files.ts';
 
 export interface SqliteDeduplicatorOptions extends ClaimFilesOptions {
@@ -163,13 +165,10 @@ class Sources {
 
   /** The position of a text; undefined for an unknown number. */
   positionOf(text: string): Position | undefined {
-    const [id, offset, index] = text.split('.').map((part) => Number.parseInt(part, 36));
-    if (id === undefined || offset === undefined || index === undefined) return undefined;
-    const row = this.#database.prepare('SELECT source FROM sources WHERE id = ?').get(id);
-    if (row === undefined) return undefined;
-    const source = String(row.source);
-    const cut = source.lastIndexOf('/');
-    return { topic: source.slice(0, cut), partition: Number(source.slice(cut + 1)), offset, index };
+    return positionIn(text, (id) => {
+      const row = this.#database.prepare('SELECT source FROM sources WHERE id = ?').get(id);
+      return row === undefined ? undefined : String(row.source);
+    });
   }
 
   #register(source: string): string {
@@ -180,5 +179,44 @@ class Sources {
     const id = Number(row?.id).toString(36);
     this.#ids.set(source, id);
     return id;
+  }
+}
+
+/** The position of a text of `Sources.textOf`; undefined for an unknown number. */
+function positionIn(text: string, sourceOf: (id: number) => string | undefined): Position | undefined {
+  const [id = 0, offset, index] = text.split('.').map((part) => Number.parseInt(part, 36));
+  const source = sourceOf(id);
+  if (source === undefined || offset === undefined || index === undefined) return undefined;
+  const cut = source.lastIndexOf('/');
+  return { topic: source.slice(0, cut), partition: Number(source.slice(cut + 1)), offset, index };
+}
+
+/**
+ * The dedupe claims of a folder that no process writes to, without those that are expired; of each message the winner first.
+ */
+export function* exportedDedupeClaims(
+  folder: string,
+  windowMs: number,
+  now: number,
+): Generator<ExportedDedupeClaim> {
+  const file = join(folder, 'windows.db');
+  if (!existsSync(file)) return;
+  const list = openDatabase(file, { readOnly: true });
+  try {
+    const rows = list.prepare('SELECT id, source FROM sources').all();
+    const sources = new Map(rows.map(({ id, source }) => [Number(id), String(source)]));
+    // An older file decides before a newer one.
+    for (const { file, ends } of list.prepare('SELECT file, ends FROM windows ORDER BY file').all()) {
+      const keptUntil = Number(ends) + windowMs;
+      const path = join(folder, `claims-${Number(file)}.db`);
+      if (keptUntil <= now || !existsSync(path)) continue;
+      for (const { digest, winner } of storedWinners(path)) {
+        const position = positionIn(winner, (id) => sources.get(id));
+        if (position === undefined) throw new Error(`${path} has a dedupe claim in an unknown format`);
+        yield { digest, position, keptUntil };
+      }
+    }
+  } finally {
+    list.close();
   }
 }

@@ -1,2 +1,6 @@
-export { openSqliteDeduplicator, type SqliteDeduplicatorOptions } from './deduplicator.ts';
-export { type ExportedDedupeClaim, exportedDedupeClaims } from './exported-dedupe-claims.ts';
+export type { ExportedDedupeClaim } from '../digest.ts';
+export {
+  exportedDedupeClaims,
+  openSqliteDeduplicator,
+  type SqliteDeduplicatorOptions,
+} from './deduplicator.ts';

@@ -1,6 +1,7 @@
 import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { messageOf } from '@tributary/core/primitives';
 import { openDatabase } from '../../sqlite/database.ts';
+import type { ThreadReply, ThreadRequest } from '../../sqlite/store-thread.ts';
 import { SegmentWriter, type WriteBatch, type WriteBatchResult } from './segment-writer.ts';
 
 export interface WorkerOptions {
@@ -10,20 +11,8 @@ export interface WorkerOptions {
   readonly busyTimeoutMs: number;
 }
 
-export type WorkerRequest = WriteRequest | { readonly kind: 'close' };
-
-interface WriteRequest {
-  readonly kind: 'write';
-  readonly id: number;
-  readonly batch: WriteBatch;
-}
-
-export type WorkerReply =
-  | { readonly kind: 'written'; readonly id: number; readonly result: WriteBatchResult }
-  /** The transaction failed; whether the batch is durable is unknown. */
-  | { readonly kind: 'failed'; readonly id: number; readonly error: string }
-  /** An error to be logged: no write failed. */
-  | { readonly kind: 'roll failed'; readonly error: string };
+type Request = ThreadRequest<WriteBatch>;
+type WriteRequest = Extract<Request, { kind: 'request' }>;
 
 /** The thread in which the commits of one topic group wait for the disk: one transaction at a time, in order. */
 if (!parentPort) throw new Error('append-worker.ts runs as a worker thread');
@@ -31,7 +20,7 @@ const port: MessagePort = parentPort;
 
 const { folder, segmentBytes, segmentAgeMs, busyTimeoutMs }: WorkerOptions = workerData;
 
-const reply = (message: WorkerReply) => port.postMessage(message);
+const reply = (message: ThreadReply<WriteBatchResult>) => port.postMessage(message);
 
 const writer = new SegmentWriter({
   folder,
@@ -39,12 +28,12 @@ const writer = new SegmentWriter({
   segmentAgeMs,
   busyTimeoutMs,
   open: (file) => openDatabase(file, { create: false, busyTimeoutMs }),
-  onRollFailed: (error) => reply({ kind: 'roll failed', error: messageOf(error) }),
+  onRollFailed: (error) => reply({ kind: 'noted', error: messageOf(error) }),
 });
 
-port.on('message', (first: WorkerRequest) => {
+port.on('message', (first: Request) => {
   const requests = [first, ...queued()];
-  const writes = requests.filter((request) => request.kind === 'write');
+  const writes = requests.filter((request) => request.kind === 'request');
   if (writes.length > 0) write(writes);
   if (writes.length === requests.length) return;
   writer.close();
@@ -52,7 +41,7 @@ port.on('message', (first: WorkerRequest) => {
 });
 
 /** The other messages in the port's queue: all batches that are queued at the same time share one transaction. */
-function* queued(): Generator<WorkerRequest> {
+function* queued(): Generator<Request> {
   for (let next = receiveMessageOnPort(port); next !== undefined; next = receiveMessageOnPort(port)) {
     yield next.message;
   }
@@ -60,9 +49,9 @@ function* queued(): Generator<WorkerRequest> {
 
 function write(requests: readonly WriteRequest[]): void {
   try {
-    const results = writer.write(requests.map(({ batch }) => batch));
+    const results = writer.write(requests.map(({ request }) => request));
     results.forEach((result, i) => {
-      reply({ kind: 'written', id: requests[i]?.id ?? 0, result });
+      reply({ kind: 'done', id: requests[i]?.id ?? 0, result });
     });
   } catch (error) {
     for (const { id } of requests) reply({ kind: 'failed', id, error: messageOf(error) });

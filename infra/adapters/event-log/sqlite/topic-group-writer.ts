@@ -1,4 +1,3 @@
-import { Worker } from 'node:worker_threads';
 import {
   Fenced,
   type Headers,
@@ -7,12 +6,12 @@ import {
   type OutputRecord,
   type Position,
   type TopicSpec,
-  Unavailable,
 } from '@tributary/core';
 import { GroupCommit } from '../../group-commit/group-commit.ts';
+import { StoreThread } from '../../sqlite/store-thread.ts';
 import { type PackedEntry, type PartitionRecords, RecordPacker, specOf } from '../entries.ts';
 import { outputBytes } from '../stage-runner/work.ts';
-import type { WorkerOptions, WorkerReply, WorkerRequest } from './append-worker.ts';
+import type { WorkerOptions } from './append-worker.ts';
 import type {
   CommitWrite,
   Ownership,
@@ -40,11 +39,6 @@ interface TopicGroupWriterOptions extends WorkerOptions {
   readonly logger: Logger;
 }
 
-interface PendingBatch {
-  readonly resolve: (result: WriteBatchResult) => void;
-  readonly reject: (reason: Unavailable) => void;
-}
-
 /**
  * Writes to one topic group from this process. Concurrent requests share one transaction and one fsync in the group's
  * worker thread, which starts with the first write and is restarted after it died.
@@ -52,9 +46,7 @@ interface PendingBatch {
 export class TopicGroupWriter {
   readonly #options: TopicGroupWriterOptions;
   readonly #requests: GroupCommit<WriterRequest, WriterResult>;
-  readonly #pending = new Map<number, PendingBatch>();
-  #worker: Worker | undefined;
-  #lastId = 0;
+  readonly #thread: StoreThread<WriteBatch, WriteBatchResult>;
 
   constructor(options: TopicGroupWriterOptions) {
     this.#options = options;
@@ -64,6 +56,18 @@ export class TopicGroupWriter {
       maxUnconfirmedBytes: options.maxUnconfirmedBytes,
       maxGroupBytes: MAX_BATCH_BYTES,
       commit: (requests) => this.#commitBatch(requests),
+    });
+    const { folder, segmentBytes, segmentAgeMs, busyTimeoutMs, logger } = options;
+    this.#thread = new StoreThread({
+      program: new URL('./append-worker.ts', import.meta.url),
+      workerData: { folder, segmentBytes, segmentAgeMs, busyTimeoutMs } satisfies WorkerOptions,
+      onDied: (error) =>
+        logger.error({ folder, error: error.message }, 'the thread that writes the event log failed'),
+      onNoted: (error) =>
+        logger.error(
+          { folder, error },
+          'a new segment of the event log could not be begun; a later write tries again',
+        ),
     });
   }
 
@@ -86,11 +90,7 @@ export class TopicGroupWriter {
   /** Waits for requests under way, then ends the thread. */
   async close(): Promise<void> {
     await this.#requests.drained();
-    const worker = this.#worker;
-    if (!worker) return;
-    const exited = new Promise((resolve) => worker.once('exit', resolve));
-    worker.postMessage({ kind: 'close' } satisfies WorkerRequest);
-    await exited;
+    await this.#thread.close();
   }
 
   async #commitBatch(requests: readonly WriterRequest[]): Promise<readonly (WriterResult | Error)[]> {
@@ -109,7 +109,7 @@ export class TopicGroupWriter {
       })),
       ownershipClaims: claims.flatMap((request) => request.claims),
     };
-    const written = await this.#write(batch);
+    const written = await this.#thread.ask(batch);
     const durable = ({ topic, partition, counts }: RecordsWrite, base: number) =>
       onDurable(topic, partition, base + counts.length);
     const results = new Map<WriterRequest, WriterResult | Error>();
@@ -138,49 +138,6 @@ export class TopicGroupWriter {
       first = end;
     }
     return requests.map((request) => results.get(request));
-  }
-
-  #write(batch: WriteBatch): Promise<WriteBatchResult> {
-    return new Promise((resolve, reject) => {
-      const id = ++this.#lastId;
-      this.#pending.set(id, { resolve, reject });
-      this.#worker ??= this.#start();
-      this.#worker.postMessage({ kind: 'write', id, batch } satisfies WorkerRequest);
-    });
-  }
-
-  #start(): Worker {
-    const { folder, segmentBytes, segmentAgeMs, busyTimeoutMs, logger } = this.#options;
-    const workerData: WorkerOptions = { folder, segmentBytes, segmentAgeMs, busyTimeoutMs };
-    const worker = new Worker(new URL('./append-worker.ts', import.meta.url), {
-      workerData,
-      execArgv: ['--report-exclude-env'],
-    });
-    worker.on('message', (reply: WorkerReply) => this.#onReply(reply));
-    worker.on('error', (error) =>
-      logger.error({ folder, error: error.message }, 'the thread that writes the event log failed'),
-    );
-    worker.on('exit', () => {
-      if (this.#worker === worker) this.#worker = undefined;
-      for (const pending of this.#pending.values()) pending.reject(new Unavailable('append thread ended'));
-      this.#pending.clear();
-    });
-    return worker;
-  }
-
-  #onReply(reply: WorkerReply): void {
-    if (reply.kind === 'roll failed') {
-      const { folder, logger } = this.#options;
-      logger.error(
-        { folder, error: reply.error },
-        'a new segment of the event log could not be begun; a later write tries again',
-      );
-      return;
-    }
-    const pending = this.#pending.get(reply.id);
-    this.#pending.delete(reply.id);
-    if (reply.kind === 'written') pending?.resolve(reply.result);
-    else pending?.reject(new Unavailable(reply.error));
   }
 }
 

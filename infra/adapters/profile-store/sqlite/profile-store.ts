@@ -2,7 +2,6 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { Worker } from 'node:worker_threads';
 import {
   type Clock,
   checkFoundSize,
@@ -35,6 +34,7 @@ import {
 } from '@tributary/core';
 import { GroupCommit } from '../../group-commit/group-commit.ts';
 import { openDatabase, prepareSchema, reading, translateSqliteError } from '../../sqlite/database.ts';
+import { StoreThread } from '../../sqlite/store-thread.ts';
 import { Outbox, Publisher, PublisherLease } from './outbox.ts';
 import { identityDigest, SCHEMA, ucidBytes } from './schema.ts';
 
@@ -345,28 +345,23 @@ const MAX_IN_FLIGHT = 2;
 /** A group of this size is sent at once. Otherwise callers that are answered together would wait for each other again. */
 const EAGER_REQUESTS = 32;
 
-interface Pending {
-  readonly resolve: (answers: readonly StoreAnswer[]) => void;
-  readonly reject: (reason: Unavailable) => void;
-}
-
 /**
  * Sends write requests to a thread of their own, where concurrent requests share one transaction and one fsync. Each owner
  * has groups of its own, which the thread carries out in turns: what one owner has queued delays no other. The thread
  * starts with the first request, and again if it dies.
  */
 class ProfileWriter {
-  readonly #options: WriterOptions;
-  readonly #logger: Logger;
+  readonly #thread: StoreThread<RequestGroup, readonly StoreAnswer[]>;
   /** Of requests as JSON. */
   readonly #groups = new Map<string, GroupCommit<string, StoreAnswer>>();
-  readonly #pending = new Map<number, Pending>();
-  #thread: Worker | undefined;
-  #lastId = 0;
 
   constructor(options: WriterOptions, logger: Logger) {
-    this.#options = options;
-    this.#logger = logger;
+    this.#thread = new StoreThread({
+      program: new URL('./writer-thread.ts', import.meta.url),
+      workerData: options,
+      onDied: (error) =>
+        logger.error({ file: options.file, error: error.message }, 'the thread that writes profiles failed'),
+    });
   }
 
   /**
@@ -395,11 +390,7 @@ class ProfileWriter {
         await groups.drained();
         this.#groups.delete(owner);
       }
-    const thread = this.#thread;
-    if (!thread) return;
-    const exited = new Promise((resolve) => thread.once('exit', resolve));
-    this.#post(thread, { kind: 'close' });
-    await exited;
+    await this.#thread.close();
   }
 
   #groupsOf(owner: string): GroupCommit<string, StoreAnswer> {
@@ -410,49 +401,10 @@ class ProfileWriter {
       eagerRequests: EAGER_REQUESTS,
       maxUnconfirmedBytes: MAX_UNCONFIRMED_BYTES,
       maxGroupBytes: MAX_GROUP_BYTES,
-      commit: (group) => this.#commit(owner, group),
+      commit: (group) => this.#thread.ask({ owner, requests: `[${group.join(',')}]` }),
     });
     this.#groups.set(owner, groups);
     return groups;
-  }
-
-  #commit(owner: string, group: readonly string[]): Promise<readonly StoreAnswer[]> {
-    return new Promise((resolve, reject) => {
-      const id = ++this.#lastId;
-      this.#pending.set(id, { resolve, reject });
-      this.#thread ??= this.#start();
-      this.#post(this.#thread, { kind: 'group', id, owner, requests: `[${group.join(',')}]` });
-    });
-  }
-
-  #post(thread: Worker, message: ThreadRequest): void {
-    thread.postMessage(message);
-  }
-
-  #start(): Worker {
-    const { file } = this.#options;
-    const workerData: WriterOptions = this.#options;
-    const thread = new Worker(new URL('./writer-thread.ts', import.meta.url), {
-      workerData,
-      execArgv: ['--report-exclude-env'],
-    });
-    thread.on('message', (reply: ThreadReply) => this.#onReply(reply));
-    thread.on('error', (error) =>
-      this.#logger.error({ file, error: error.message }, 'the thread that writes profiles failed'),
-    );
-    thread.on('exit', () => {
-      if (this.#thread === thread) this.#thread = undefined;
-      for (const pending of this.#pending.values()) pending.reject(new Unavailable('profile thread ended'));
-      this.#pending.clear();
-    });
-    return thread;
-  }
-
-  #onReply(reply: ThreadReply): void {
-    const pending = this.#pending.get(reply.id);
-    this.#pending.delete(reply.id);
-    if (reply.kind === 'committed') pending?.resolve(reply.answers);
-    else pending?.reject(new Unavailable(reply.error));
   }
 }
 
@@ -521,13 +473,8 @@ export interface WriterOptions {
   readonly busyTimeoutMs: number;
 }
 
-export type ThreadRequest =
-  /** `requests`: JSON of a list of `StoreRequest`s, as one text crosses threads faster than many objects. */
-  | { readonly kind: 'group'; readonly id: number; readonly owner: string; readonly requests: string }
-  | { readonly kind: 'close' };
-
-export type ThreadReply =
-  /** `answers`: in the order of the requests; all of them are durable. */
-  | { readonly kind: 'committed'; readonly id: number; readonly answers: readonly StoreAnswer[] }
-  /** The outcome of the group is unknown. */
-  | { readonly kind: 'failed'; readonly id: number; readonly error: string };
+/** `requests`: JSON of a list of `StoreRequest`s, as one text crosses threads faster than many objects. */
+export interface RequestGroup {
+  readonly owner: string;
+  readonly requests: string;
+}

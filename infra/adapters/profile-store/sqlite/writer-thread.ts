@@ -27,15 +27,15 @@ import {
   unlinkingOf,
 } from '@tributary/core';
 import { isBusy, openDatabase, translateSqliteError } from '../../sqlite/database.ts';
+import type { ThreadReply, ThreadRequest } from '../../sqlite/store-thread.ts';
 import { WalCheckpointer } from '../../sqlite/wal-checkpointer.ts';
 import { type OutboxChange, outboxRows } from './outbox.ts';
 import type {
   Answers,
   FailedRequest,
+  RequestGroup,
   StoreAnswer,
   StoreRequest,
-  ThreadReply,
-  ThreadRequest,
   WriterOptions,
 } from './profile-store.ts';
 import { identityDigest, type Tombstone, tombstoneOf, ucidBytes } from './schema.ts';
@@ -596,7 +596,7 @@ const waiting = new Map<string, Job[]>();
 let isWorking = false;
 let isClosing = false;
 
-port.on('message', (message: ThreadRequest) => {
+port.on('message', (message: ThreadRequest<RequestGroup>) => {
   accept(message);
   if (!isWorking) work();
 });
@@ -624,13 +624,14 @@ async function close(): Promise<void> {
   port.close();
 }
 
-function accept(message: ThreadRequest): void {
+function accept(message: ThreadRequest<RequestGroup>): void {
   if (message.kind === 'close') {
     isClosing = true;
     return;
   }
-  const { id, owner } = message;
-  const requests = parseExact(message.requests) as readonly StoreRequest[];
+  const { id, request } = message;
+  const { owner } = request;
+  const requests = parseExact(request.requests) as readonly StoreRequest[];
   const job: Job = { id, requests, answers: [], carriedOut: 0 };
   const jobs = waiting.get(owner);
   if (jobs === undefined) waiting.set(owner, [job]);
@@ -640,7 +641,7 @@ function accept(message: ThreadRequest): void {
 /** Further messages in the queue: groups that waited together share transactions. */
 function acceptQueued(): void {
   for (let next = receiveMessageOnPort(port); next !== undefined; next = receiveMessageOnPort(port))
-    accept(next.message as ThreadRequest);
+    accept(next.message);
 }
 
 /**
@@ -684,8 +685,7 @@ function commitNext(): void {
   }
   for (const [job, answer] of answered) {
     job.answers.push(answer);
-    if (job.answers.length === job.requests.length)
-      reply({ kind: 'committed', id: job.id, answers: job.answers });
+    if (job.answers.length === job.requests.length) reply({ kind: 'done', id: job.id, result: job.answers });
   }
   if (answered.some(([, answer]) => answer.kind === 'deleted' && answer.ids.length > 0)) erasure.schedule();
 }
@@ -697,7 +697,7 @@ function failAll(answered: readonly (readonly [Job, StoreAnswer])[], error: unkn
   for (const { id } of jobs) reply({ kind: 'failed', id, error: messageOf(error) });
 }
 
-function reply(message: ThreadReply): void {
+function reply(message: ThreadReply<readonly StoreAnswer[]>): void {
   port.postMessage(message);
 }
 
