@@ -64,7 +64,7 @@ export const description: ConnectorDescription & { readonly isWarehouse: true } 
   type: 'warehouse-postgresql',
   title: 'PostgreSQL (warehouse)',
   description: [
-    'Loads events into tables as Segment and RudderStack lay them out: `tracks`, `pages`, `screens`, `identifies`, `groups`, `aliases`, and a table for each event name; `users` and `identity_map` from the profiles; `discards` for values that no column holds.',
+    'Loads events into tables of PostgreSQL as Segment and RudderStack lay them out: `tracks`, `pages`, `screens`, `identifies`, `groups`, `aliases`, and a table for each event name; `users` and `identity_map` from the profiles; `discards` for values that no column holds.',
     'A batch is one transaction with its row of `_tributary_loads`: what was loaded is read there, so a batch whose answer was lost is not loaded twice. Columns are `boolean`, `bigint`, `numeric`, `timestamptz`, `text` and `json`, and are widened before the load that needs it. A column that cannot be changed, because a view or a constraint depends on it or the right is missing, stays as it is: values that it does not hold are in `_unmapped` and `discards`. U+0000, which PostgreSQL cannot store, is U+FFFD in its column, and as it was in `discards`. Of one event 320 values become columns, the others are in `_unmapped`.',
     'Rows that the server refuses (a constraint, a policy, a trigger) are discarded alone, with its reason. A server that is unreachable, full, read-only or starting is waited for.',
     'The user needs the right to create the schema, or to create tables in it. The connection test makes and removes a table.',
