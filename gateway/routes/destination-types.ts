@@ -22,12 +22,7 @@ const fields = {
       description: 'The day on which its requests were compared with the public document of the vendor.',
     }),
   ),
-  description: Type.String({
-    description: 'Its deliveries and the meaning of its responses, in Markdown.',
-  }),
-  settings_schema: freeObject(
-    'JSON Schema (draft 2020-12) of `settings`. Its properties stand in the order of a form, each with `title` and `description`; secrets are `writeOnly`.',
-  ),
+  summary: Type.String({ description: 'What it is for, in a sentence.' }),
   secrets: listOf(
     Type.String(),
     'Settings that are sealed at rest and masked in answers: those that the schema marks `writeOnly`.',
@@ -47,7 +42,6 @@ const fields = {
     description:
       'Whether its destinations are warehouses: events are loaded into tables instead of delivered.',
   }),
-  presets: listOf(preset, 'Presets of the type; empty when it has none.'),
   actions: listOf(
     Type.String(),
     'Those that `subscriptions` of the settings may name; empty where the type has none.',
@@ -124,6 +118,13 @@ const action = Type.Object(
 const destinationTypeDetails = Type.Object(
   {
     ...fields,
+    description: Type.String({
+      description: 'Its deliveries and the meaning of its responses, in Markdown.',
+    }),
+    settings_schema: freeObject(
+      'JSON Schema (draft 2020-12) of `settings`. Its properties stand in the order of a form, each with `title` and `description`; secrets are `writeOnly`.',
+    ),
+    presets: listOf(preset, 'Presets of the type; empty when it has none.'),
     action_details: listOf(Type.Unsafe<DestinationAction>(action), 'The actions with their fields.'),
     default_subscriptions: listOf(
       Type.Object({
@@ -149,18 +150,23 @@ function presentType(description: ConnectorDescription): Static<typeof destinati
     title: description.title,
     category: description.category ?? null,
     compared: description.compared ?? null,
-    description: description.description,
-    settings_schema: description.settingsSchema,
+    summary: firstSentence(description.description),
     secrets: description.secrets,
     max_batch: description.maxBatch,
     connection_test: description.hasTest,
     service: description.service ?? null,
     warehouse: description.isWarehouse === true,
-    presets: description.presets ?? [],
     actions: description.actions ?? [],
     deletes: description.deletes ?? [],
     audiences: description.hasAudiences === true,
   };
+}
+
+/** The first sentence of a text in Markdown, without its signs. */
+function firstSentence(markdown: string): string {
+  const [paragraph = ''] = markdown.split('\n');
+  const text = paragraph.replaceAll(/`([^`]+)`|\[([^\]]+)\]\([^)]*\)/g, '$1$2');
+  return /^.*?[.:](?=\s|$)/.exec(text)?.[0].replace(/:$/, '.') ?? text;
 }
 
 function presentDetails(description: ConnectorDescription) {
@@ -170,7 +176,9 @@ function presentDetails(description: ConnectorDescription) {
   };
   return {
     ...presentType(description),
+    description: description.description,
     settings_schema: settingsSchema,
+    presets: description.presets ?? [],
     action_details: actions,
     default_subscriptions: subscriptions,
     audience_fields: audienceFields,
@@ -191,7 +199,7 @@ export function typeOf(
 
 const path = '/workspaces/:workspaceId/destination-types';
 
-/** `/workspaces/:workspaceId/destination-types`: the types of destinations, with the data for a form. */
+/** `/workspaces/:workspaceId/destination-types`: the types of destinations to choose from, and one with the data for its form. */
 export const destinationTypeRoutes: Routes = async (app, { connectors }) => {
   app.get(
     path,

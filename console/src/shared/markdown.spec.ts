@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { blocksOf, firstSentence, inlinesOf } from './markdown.ts';
+import { blocksOf, inlinesOf } from './markdown.ts';
 
 it('reads paragraphs, lists, code and links', () => {
   const text = 'Sends `POST`, see [Webhooks](https://w.example).\n\nIts presets:\n- One\n- Two `x`\n\nEnd';
@@ -32,9 +32,4 @@ it('reads paragraphs, lists, code and links', () => {
 it('makes links of https alone', () => {
   expect(inlinesOf('[here](javascript:alert)')).toEqual([{ kind: 'text', text: 'here' }]);
   expect(inlinesOf('[there](#place)')).toEqual([{ kind: 'text', text: 'there' }]);
-});
-
-it('takes the first sentence', () => {
-  expect(firstSentence('Sends `a.b` on. And more.\n\nOther')).toBe('Sends a.b on.');
-  expect(firstSentence('No end')).toBe('No end');
 });

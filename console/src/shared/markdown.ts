@@ -57,12 +57,3 @@ export function inlinesOf(text: string): readonly Inline[] {
   if (from < text.length) inlines.push({ kind: 'text', text: text.slice(from) });
   return inlines;
 }
-
-/** The first sentence, without its signs. */
-export function firstSentence(markdown: string): string {
-  const [paragraph = ''] = markdown.split('\n');
-  const text = inlinesOf(paragraph)
-    .map((inline) => inline.text)
-    .join('');
-  return /^.*?[.:](?=\s|$)/.exec(text)?.[0].replace(/:$/, '.') ?? text;
-}

@@ -5,10 +5,13 @@ import { suiteGateway } from '../suite-gateway.ts';
 interface DestinationType {
   readonly type: string;
   readonly title: string;
-  readonly settings_schema: { readonly properties: Readonly<Record<string, { writeOnly?: boolean }>> };
+  readonly summary: string;
   readonly secrets: readonly string[];
-  readonly max_batch: number;
+}
+
+interface DestinationTypeDetails extends DestinationType {
   readonly connection_test: boolean;
+  readonly settings_schema: { readonly properties: Readonly<Record<string, { writeOnly?: boolean }>> };
   readonly presets: readonly { readonly name: string; readonly subscribe: string; readonly action: string }[];
   readonly actions: readonly string[];
 }
@@ -19,34 +22,40 @@ const viewer = await owner.withApiKey('viewer');
 
 const types = () => viewer.ok<DestinationType[]>('GET', './destination-types');
 
-it('the list has every type of destination, each as it is returned by its name', async () => {
-  const listed = await types();
-  const names = listed.map(({ type }) => type);
-  expect(names).toEqual([...test.dependencies.connectors.descriptions.keys()]);
-  expect(names).toEqual(expect.arrayContaining(['webhook', 'ndjson', 'postgres', 'segment-amplitude']));
-  for (const { settings_schema: listedSchema, ...type } of listed) {
-    const read = await viewer.ok<DestinationType>('GET', `./destination-types/${type.type}`);
-    expect(read).toMatchObject(type);
-    // The words of the pack are in the one that is read alone.
-    const names = Object.keys(listedSchema.properties);
-    expect(Object.keys(read.settings_schema.properties)).toEqual(names);
-  }
-  expect(await viewer.call('GET', './destination-types/pigeon')).toMatchObject({
-    status: 404,
-    body: { error: 'not found' },
-  });
-});
+/** Each type as it is read by its name. The actions of each are read first. */
+const READ_WITHIN_MS = 120_000;
 
-it('each type names its secret settings, in the schema and in a list', async () => {
-  for (const { type, settings_schema, secrets } of await types()) {
-    const marked = Object.entries(settings_schema.properties).filter(([, { writeOnly }]) => writeOnly);
-    expect(
-      marked.map(([name]) => name),
-      type,
-    ).toEqual(secrets);
-  }
+it(
+  'the list has every type of destination with what a list shows of it, as the one that is read by its name has it',
+  async () => {
+    const listed = await types();
+    const names = listed.map(({ type }) => type);
+    expect(names).toEqual([...test.dependencies.connectors.descriptions.keys()]);
+    expect(names).toEqual(expect.arrayContaining(['webhook', 'ndjson', 'postgres', 'segment-amplitude']));
+    expect(new Set(listed.map(({ summary }) => summary)).size).toBe(listed.length);
+    expect(JSON.stringify(listed).length).toBeLessThan(100_000);
+    for (const type of listed) {
+      const read = await viewer.ok<DestinationTypeDetails>('GET', `./destination-types/${type.type}`);
+      expect(read).toMatchObject(type);
+      expect(type.summary).toMatch(/^[^`[\]]+\.$/);
+      const marked = Object.entries(read.settings_schema.properties).filter(([, { writeOnly }]) => writeOnly);
+      expect(
+        marked.map(([name]) => name),
+        type.type,
+      ).toEqual(type.secrets);
+    }
+    expect(await viewer.call('GET', './destination-types/pigeon')).toMatchObject({
+      status: 404,
+      body: { error: 'not found' },
+    });
+  },
+  READ_WITHIN_MS,
+);
+
+it('a type has a sentence without signs, its secrets and its limits', async () => {
   expect(await viewer.ok('GET', './destination-types/webhook')).toMatchObject({
     title: 'Webhook',
+    summary: 'Sends each delivery as an HTTP POST of JSON, signed as Standard Webhooks says.',
     secrets: ['secret', 'previous_secrets', 'headers'],
     max_batch: 100,
     connection_test: true,
@@ -56,7 +65,7 @@ it('each type names its secret settings, in the schema and in a list', async () 
 });
 
 it('the schema of a type accepts the same settings as the creation of a destination', async () => {
-  const { settings_schema } = await viewer.ok<DestinationType>('GET', './destination-types/webhook');
+  const { settings_schema } = await viewer.ok<DestinationTypeDetails>('GET', './destination-types/webhook');
   const validate = new Ajv2020({ strict: true }).compile(settings_schema);
   const good = { url: 'https://hooks.example.com/in', batch_size: 10 };
   for (const settings of [good, {}, { ...good, batch_size: 101 }, { ...good, colour: 'red' }]) {
@@ -66,7 +75,7 @@ it('the schema of a type accepts the same settings as the creation of a destinat
 });
 
 it('the types of the Segment pack have presets and actions, and state if a connection is not tested', async () => {
-  const amplitude = await viewer.ok<DestinationType>('GET', './destination-types/segment-amplitude');
+  const amplitude = await viewer.ok<DestinationTypeDetails>('GET', './destination-types/segment-amplitude');
   expect(amplitude.presets).toContainEqual({
     name: 'Page Calls',
     subscribe: 'type = "page"',
@@ -74,7 +83,7 @@ it('the types of the Segment pack have presets and actions, and state if a conne
   });
   expect(amplitude.actions).toContain('logEventV2');
   expect(amplitude).toMatchObject({ max_batch: 1, connection_test: true });
-  const braze = await viewer.ok<DestinationType>('GET', './destination-types/segment-braze');
+  const braze = await viewer.ok<DestinationTypeDetails>('GET', './destination-types/segment-braze');
   expect(braze.connection_test).toBe(false);
 });
 

@@ -13,7 +13,6 @@ import {
 } from '@mantine/core';
 import { CheckIcon, MagnifyingGlassIcon } from '@radix-ui/react-icons';
 import { useDeferredValue, useMemo, useState } from 'react';
-import { firstSentence } from '../../shared/markdown.ts';
 import { plural } from '../../shared/quantities.ts';
 import type { DestinationType } from './queries.ts';
 import type { NewDestinationSearch } from './search.ts';
@@ -40,9 +39,8 @@ export function KindPicker({ types, search, onSearch, onChoose }: Props) {
   const kinds = useMemo(
     () =>
       types.map((type) => {
-        const sentence = firstSentence(type.description);
-        const words = `${type.title} ${type.type} ${categoryOf(type)} ${type.description}`.toLowerCase();
-        return { type, sentence, words };
+        const words = `${type.title} ${type.type} ${categoryOf(type)} ${type.summary}`.toLowerCase();
+        return { type, words };
       }),
     [types],
   );
@@ -94,8 +92,8 @@ export function KindPicker({ types, search, onSearch, onChoose }: Props) {
                 {title}
               </Title>
               <SimpleGrid cols={{ base: 1, xs: 2, md: 3 }}>
-                {inside.map(({ type, sentence }) => (
-                  <Kind key={type.type} type={type} sentence={sentence} onChoose={onChoose} />
+                {inside.map(({ type }) => (
+                  <Kind key={type.type} type={type} onChoose={onChoose} />
                 ))}
               </SimpleGrid>
             </Stack>
@@ -112,11 +110,10 @@ function withoutEmpty({ q = '', category = '' }: NewDestinationSearch): NewDesti
 
 interface KindProps {
   readonly type: DestinationType;
-  readonly sentence: string;
   readonly onChoose: (type: string) => void;
 }
 
-function Kind({ type, sentence, onChoose }: KindProps) {
+function Kind({ type, onChoose }: KindProps) {
   return (
     <Paper component="button" type="button" ta="left" withBorder p="md" onClick={() => onChoose(type.type)}>
       <Group gap="sm" wrap="nowrap" align="flex-start" h="100%">
@@ -131,7 +128,7 @@ function Kind({ type, sentence, onChoose }: KindProps) {
         <Stack gap={6} h="100%" miw={0} flex={1}>
           <Text fw={600}>{type.title}</Text>
           <Text size="sm" c="dimmed" lineClamp={3}>
-            {sentence}
+            {type.summary}
           </Text>
           <Group gap={6} mt="auto">
             {(type.warehouse || type.max_batch > 1) && (

@@ -134,7 +134,7 @@ function NewForm({ workspaceId, type, onCreated }: FormProps) {
   );
 }
 
-export function About({ type }: { readonly type: DestinationType }) {
+export function About({ type }: { readonly type: DestinationTypeDetails }) {
   return (
     <Stack gap="xs" component="section" aria-label={`About ${type.title}`}>
       <Text fw={600}>{type.warehouse ? 'How it loads' : 'How it delivers'}</Text>

@@ -25,7 +25,7 @@ export const destinationQuery = (workspaceId: string, destinationId: string) => 
 
 const NEVER_STALE = Number.POSITIVE_INFINITY;
 
-/** All types come in one answer, and change with the release alone. */
+/** What lists show of all types; they change with the release alone. */
 export const destinationTypesQuery = (workspaceId: string) => ({
   queryKey: ['destination-types', workspaceId],
   queryFn: () =>
