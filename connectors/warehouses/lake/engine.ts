@@ -107,16 +107,24 @@ export class Lake implements Warehouse {
       for (const file of await found.files(table))
         for (const id of await messageIdsIn(found, table, file, people)) messageIds.add(id);
     const deleted: Record<string, number> = {};
+    const refused: string[] = [];
     // What was discarded is found by the events, so it goes before them: a deletion that is repeated finds all of it.
     for (const table of [DISCARDS_TABLE, ...tables.filter((name) => name !== DISCARDS_TABLE)]) {
       if (!tables.includes(table)) continue;
       const isTheirs = rowsOfPeople(table, people, messageIds);
-      await this.#change(signal, async (transaction) => {
-        deleted[table] = await stageDeletion(transaction, table, isTheirs);
-        return true;
-      });
+      try {
+        await this.#change(signal, async (transaction) => {
+          deleted[table] = await stageDeletion(transaction, table, isTheirs);
+          return true;
+        });
+      } catch (error) {
+        // A table that cannot be written anew keeps no other from losing its rows.
+        if (!(error instanceof WarehouseRefused)) throw error;
+        refused.push(error.message);
+      }
     }
     await this.#format.forget(signal);
+    if (refused.length > 0) throw new WarehouseRefused(refused.join('; '));
     return deleted;
   }
 

@@ -143,6 +143,17 @@ describe.each(ENGINES)('A warehouse in $name', ({ start }) => {
       return new Map((await harness().rows('users')).map(({ id, seq }) => [id, seq]));
     };
     await eventually(seqs, (found) => users.every(({ id, seq }) => found.get(id) === seq), WITHIN_MS);
+    // Tables of a batch are filled one after the other where an engine has no transaction over them.
+    const filled = Date.now();
+    const until = async () => {
+      await load();
+      await sleep(1_000);
+      const { loaded_until } = await tributary.owner.get<{ loaded_until: string | null }>(
+        `./warehouse/${destinationId}`,
+      );
+      return Date.parse(loaded_until ?? new Date(0).toISOString());
+    };
+    await eventually(until, (loadedUntil) => loadedUntil > filled, WITHIN_MS);
   }
 
   /** What happens to a load, one after the other. */

@@ -190,10 +190,10 @@ describe('a DuckLake in a folder', () => {
     ['mapping_id = 1', 'know columns by name'],
     ['path_is_relative = 0', 'lie elsewhere'],
   ])(
-    'holds a column, and refuses deletions, where files that were added by hand %s: they %s',
+    'holds a column, and deletes from other tables alone, where files that were added by hand %s: they %s',
     async (added) => {
       const loader = new TestLoader(harness.open());
-      await loader.load([track('Order', { n: 1 })]);
+      await loader.load([track('Order', { n: 1 }), track('Other', {}, { user_id: 'ann' })]);
       inCatalog(harness.folder, (query) =>
         query(`update ducklake_data_file set ${added} where table_id = 2`),
       );
@@ -202,8 +202,10 @@ describe('a DuckLake in a folder', () => {
       expect(await loader.warehouse.alter(changes, signal)).toMatchObject([{ table: 'order', column: 'n' }]);
       const described = await loader.warehouse.describe(['order'], signal);
       expect(described.get('order')?.get('n')).toBe('bigint');
-      const people = { user_ids: ['nobody'], anonymous_ids: [], ucids: [] };
+      const people = { user_ids: ['ann'], anonymous_ids: [], ucids: [] };
       await expect(loader.warehouse.delete(people, signal)).rejects.toThrow(/ducklake_add_data_files/);
+      expect(await ids('other')).toEqual([]);
+      expect(await ids('tracks')).toHaveLength(1);
     },
   );
 
