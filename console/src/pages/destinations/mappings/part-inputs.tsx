@@ -23,9 +23,16 @@ interface PartProps extends Pick<ValueProps, 'field' | 'onChange' | 'path' | 'ac
 }
 
 /** A value that another is made of. */
-function Part({ name, field, isOptional = false, ...props }: PartProps) {
+function Part({ name, field, draft, onChange, path, access, isOptional = false }: PartProps) {
   return (
-    <ValueControl {...props} field={{ ...field, label: `${field.label}, ${name}` }} isPart={!isOptional} />
+    <ValueControl
+      field={{ ...field, label: `${field.label}, ${name}` }}
+      draft={draft}
+      onChange={onChange}
+      path={path}
+      access={access}
+      isPart={!isOptional}
+    />
   );
 }
 
