@@ -217,7 +217,12 @@ const Results = memo(function Results({ previewed: { previews, drafts, event }, 
           ? 'No mapping is enabled.'
           : `${matching.length} of ${plural(results.length, 'mapping')} ${matching.length === 1 ? 'takes' : 'take'} this event.`}
       </Text>
-      <Accordion variant="separated" multiple defaultValue={matching.slice(0, 1).map(({ key }) => key)}>
+      <Accordion
+        key={event.messageId}
+        variant="separated"
+        multiple
+        defaultValue={matching.slice(0, 1).map(({ key }) => key)}
+      >
         {results.map(({ key, preview, recent, why }) => (
           <Accordion.Item key={key} value={key}>
             <Accordion.Control>

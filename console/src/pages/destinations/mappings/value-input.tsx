@@ -158,7 +158,7 @@ export function ValueControl({ isPart = false, ...props }: ControlProps) {
       <Flex direction={{ base: 'column', xs: hasInput ? 'row' : 'column' }} gap="xs" align="flex-start">
         <NativeSelect
           aria-label={`How ${label} is made`}
-          w={{ base: '100%', xs: 145 }}
+          w={{ base: '100%', xs: 160 }}
           disabled={access.disabled}
           data={[
             ...modesOf(field, draft, access.isConstant)
