@@ -2,7 +2,15 @@ import { Button, Group, Stack, Text, TextInput } from '@mantine/core';
 import { memo, useRef, useState } from 'react';
 import { plural } from '../../../shared/quantities.ts';
 import { type ActionField, applies, isRequired } from './subscription-draft.ts';
-import { isObject, NO_PATH, NONE, type ObjectDraft, partsOf, pointerOf } from './value-draft.ts';
+import {
+  isObject,
+  NO_PATH,
+  NONE,
+  type ObjectDraft,
+  partsOf,
+  pointerOf,
+  type ValueDraft,
+} from './value-draft.ts';
 import { type Made, type MappingAccess, ValueInput } from './value-input.tsx';
 
 interface Props {
@@ -22,14 +30,13 @@ interface Props {
 const NOWHERE: readonly string[] = [];
 
 /**
- * A field is rendered again when something of it changes: an action may have fifty of them. The choices of a dynamic one depend
- * on the other fields and on the settings.
+ * A field is rendered again when something of it changes: an action may have fifty of them. Which members apply depends on the
+ * other fields, and the choices of a dynamic one on the settings too.
  */
 const Row = memo(ValueInput, (before, after) => {
   const { field, draft, path, access } = after;
   return (
-    partsOf(draft).length === 0 &&
-    field.dynamic !== true &&
+    !isDynamic(field) &&
     before.field === field &&
     before.draft === draft &&
     before.path === path &&
@@ -39,9 +46,18 @@ const Row = memo(ValueInput, (before, after) => {
     (before.made === undefined) === (after.made === undefined) &&
     before.access.disabled === access.disabled &&
     before.access.errorOf(path) === access.errorOf(path) &&
-    isRequired(field, before.access.mapping) === isRequired(field, access.mapping)
+    (before.access.mapping === access.mapping ||
+      (!hasMembers(draft) && isRequired(field, before.access.mapping) === isRequired(field, access.mapping)))
   );
 });
+
+function isDynamic({ dynamic, fields = [] }: ActionField): boolean {
+  return dynamic === true || fields.some(isDynamic);
+}
+
+function hasMembers(draft: ValueDraft): boolean {
+  return draft.mode === 'object' || partsOf(draft).some(([, part]) => hasMembers(part));
+}
 
 /** The members of an object: those that are set or required, and on request the others that apply. */
 export function MemberFields({ field, draft, onChange, path, access, made, elsewhere = NOWHERE }: Props) {

@@ -23,9 +23,16 @@ interface PartProps extends Pick<ValueProps, 'field' | 'onChange' | 'path' | 'ac
 }
 
 /** A value that another is made of. */
-function Part({ name, field, isOptional = false, ...props }: PartProps) {
+function Part({ name, field, draft, onChange, path, access, isOptional = false }: PartProps) {
   return (
-    <ValueControl {...props} field={{ ...field, label: `${field.label}, ${name}` }} isPart={!isOptional} />
+    <ValueControl
+      field={{ ...field, label: `${field.label}, ${name}` }}
+      draft={draft}
+      onChange={onChange}
+      path={path}
+      access={access}
+      isPart={!isOptional}
+    />
   );
 }
 
@@ -50,7 +57,7 @@ export function FirstInput({ draft, onChange, ...props }: ValueProps<FirstDraft>
             />
           </div>
           <CloseButton
-            mt={4}
+            mt={8}
             aria-label={`Remove choice ${index + 1} of ${props.field.label}`}
             disabled={props.access.disabled || items.length === 1}
             onClick={() => change(items.toSpliced(index, 1))}
@@ -142,16 +149,14 @@ export function ItemsInput({ field, draft, onChange, path, access, made }: Value
       <Text size="xs" c="dimmed">
         Of each item an object is made; event fields begin at the item.
       </Text>
-      {draft.shape.mode === 'object' && (
-        <MemberFields
-          field={field}
-          draft={draft.shape}
-          onChange={(shape) => onChange({ ...draft, shape })}
-          path={`${path}/@arrayPath/1`}
-          access={{ ...access, values, paths: [] }}
-          made={first}
-        />
-      )}
+      <MemberFields
+        field={field}
+        draft={draft.shape}
+        onChange={(shape) => onChange({ ...draft, shape })}
+        path={`${path}/@arrayPath/1`}
+        access={{ ...access, values, paths: [] }}
+        made={first}
+      />
     </Stack>
   );
 }
@@ -168,6 +173,13 @@ export function ConvertedInput({ draft, onChange, ...props }: ValueProps<Convert
   const conversion = conversionOf(draft);
   return (
     <Stack gap="xs">
+      <Part
+        {...props}
+        name="converted"
+        draft={value}
+        onChange={(next) => onChange({ ...draft, value: next })}
+        path={`${path}/${directive}/value`}
+      />
       <NativeSelect
         label="To"
         aria-label={`Conversion of ${field.label}`}
@@ -198,13 +210,6 @@ export function ConvertedInput({ draft, onChange, ...props }: ValueProps<Convert
           }
         />
       ))}
-      <Part
-        {...props}
-        name="converted"
-        draft={value}
-        onChange={(next) => onChange({ ...draft, value: next })}
-        path={`${path}/${directive}/value`}
-      />
     </Stack>
   );
 }

@@ -12,6 +12,7 @@ import {
   Title,
 } from '@mantine/core';
 import { type UseQueryResult, useMutation } from '@tanstack/react-query';
+import { memo } from 'react';
 import type { Schemas } from '../../../api/client.ts';
 import { ApiError } from '../../../api/errors.ts';
 import { CodeEditor } from '../../../shared/code-editor.tsx';
@@ -201,7 +202,8 @@ interface ResultsProps {
   readonly share: Props['share'];
 }
 
-function Results({ previewed: { previews, drafts, event }, share }: ResultsProps) {
+/** Rendered again with another preview only: each key that is typed renders the panel. */
+const Results = memo(function Results({ previewed: { previews, drafts, event }, share }: ResultsProps) {
   const results = previews.map((preview, index) => {
     const { key = String(index), trigger = '' } = drafts[index] ?? {};
     const why = preview.matches ? undefined : mismatchText(trigger, event);
@@ -215,7 +217,12 @@ function Results({ previewed: { previews, drafts, event }, share }: ResultsProps
           ? 'No mapping is enabled.'
           : `${matching.length} of ${plural(results.length, 'mapping')} ${matching.length === 1 ? 'takes' : 'take'} this event.`}
       </Text>
-      <Accordion variant="separated" multiple defaultValue={matching.slice(0, 1).map(({ key }) => key)}>
+      <Accordion
+        key={event.messageId}
+        variant="separated"
+        multiple
+        defaultValue={matching.slice(0, 1).map(({ key }) => key)}
+      >
         {results.map(({ key, preview, recent, why }) => (
           <Accordion.Item key={key} value={key}>
             <Accordion.Control>
@@ -251,7 +258,7 @@ function Results({ previewed: { previews, drafts, event }, share }: ResultsProps
       </Accordion>
     </Stack>
   );
-}
+});
 
 function statusOf({ matches, error, requests }: Preview): Status {
   if (!matches) return { label: 'Does not match', tone: 'neutral' };

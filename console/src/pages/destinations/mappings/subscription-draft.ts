@@ -105,8 +105,7 @@ export function ownKeysOf(action: Action | undefined): readonly string[] {
 }
 
 /** The mapping as conditions see it: with the switch of batches as the subscription has it. */
-export function withBatchSwitch(draft: SubscriptionDraft, mapping: ObjectDraft): ObjectDraft {
-  const value = isBatched(draft);
+export function withBatchSwitch(value: boolean, mapping: ObjectDraft): ObjectDraft {
   if (!value && mapping.members[BATCH_SWITCH] === undefined) return mapping;
   return { mode: 'object', members: { ...mapping.members, [BATCH_SWITCH]: { mode: 'literal', value } } };
 }

@@ -1,4 +1,5 @@
 import { Alert, Badge, Group, SegmentedControl, Stack, Switch, Text, TextInput } from '@mantine/core';
+import { useMemo } from 'react';
 import { CodeEditor } from '../../../shared/code-editor.tsx';
 import { MarkdownLine } from '../../../shared/markdown-text.tsx';
 import type { AskVendor } from './dynamic-input.tsx';
@@ -172,8 +173,9 @@ interface FormProps extends Pick<Props, 'index' | 'action' | 'draft' | 'help'> {
 
 /** A mapping as a form: the bounds of its batches, its hooks and its fields. */
 function MappingForm({ index, action, fields, draft, mapping, onChange, errorOf, help }: FormProps) {
+  const isInBatches = isBatched(draft);
   const access: MappingAccess = {
-    mapping: withBatchSwitch(draft, mapping),
+    mapping: useMemo(() => withBatchSwitch(isInBatches, mapping), [isInBatches, mapping]),
     paths: help.paths,
     values: help.values,
     isConstant: false,
@@ -188,7 +190,7 @@ function MappingForm({ index, action, fields, draft, mapping, onChange, errorOf,
       {action !== undefined &&
         batchBoundsOf(action)
           .map((field) => [field, pointerOf(field.field)] as const)
-          .filter(([, path]) => isBatched(draft) || errorOf(path) !== undefined)
+          .filter(([, path]) => isInBatches || errorOf(path) !== undefined)
           .map(([field, path]) => (
             <ValueInput
               key={path}

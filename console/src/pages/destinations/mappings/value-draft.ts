@@ -36,7 +36,7 @@ export interface ConditionDraft {
 export interface ItemsDraft {
   readonly mode: 'items';
   readonly from: string;
-  readonly shape: ValueDraft;
+  readonly shape: ObjectDraft;
 }
 
 /** A directive that makes one value of another. */
@@ -170,7 +170,7 @@ export function jsonOf(draft: ValueDraft): Json | undefined {
       return { '@if': membersOf({ [test]: of, then: met, else: unmet }) };
     }
     case 'items':
-      return { '@arrayPath': [draft.from, jsonOf(draft.shape) ?? {}] };
+      return { '@arrayPath': [draft.from, membersOf(draft.shape.members)] };
     case 'converted':
       return { [draft.directive]: { ...draft.argument, value: jsonOf(draft.value) ?? null } };
     case 'object':

@@ -140,12 +140,25 @@ export function ValueControl({ isPart = false, ...props }: ControlProps) {
     onChange(next.mode === 'literal' ? { mode: 'literal', value: literalFor(field, next.value) } : next);
   };
   const hasInput = ['literal', 'path', 'template'].includes(draft.mode);
+  if (access.isConstant && field.type !== 'object' && (draft.mode === 'none' || draft.mode === 'literal'))
+    return (
+      <Flex mt={4}>
+        <Content
+          {...props}
+          draft={
+            draft.mode === 'none' ? { mode: 'literal', value: field.multiple === true ? [] : '' } : draft
+          }
+          onChange={(next) => onChange(isEmpty(next) ? NONE : next)}
+          error={error}
+        />
+      </Flex>
+    );
   return (
     <Stack gap={4} mt={4}>
-      <Flex direction={{ base: 'column', xs: 'row' }} gap="xs" align="flex-start">
+      <Flex direction={{ base: 'column', xs: hasInput ? 'row' : 'column' }} gap="xs" align="flex-start">
         <NativeSelect
           aria-label={`How ${label} is made`}
-          w={{ base: '100%', xs: 145 }}
+          w={{ base: '100%', xs: 160 }}
           disabled={access.disabled}
           data={[
             ...modesOf(field, draft, access.isConstant)
@@ -162,6 +175,10 @@ export function ValueControl({ isPart = false, ...props }: ControlProps) {
       <MadeText draft={draft} made={made} values={access.values} />
     </Stack>
   );
+}
+
+function isEmpty(draft: ValueDraft): boolean {
+  return draft.mode === 'literal' && (draft.value === '' || [draft.value].flat().length === 0);
 }
 
 /** Characters of a value that are shown. */
@@ -352,8 +369,12 @@ interface LiteralProps {
   readonly dynamic: { readonly path: string; readonly access: MappingAccess };
 }
 
+const FLAGS = [true, false].map((value) => ({ value, label: String(value) }));
+
 function LiteralInput({ shared, field, value, onChange, dynamic }: LiteralProps) {
-  const { type, choices = [] } = field;
+  const { type } = field;
+  const isFlag = type === 'boolean' || typeof value === 'boolean';
+  const choices = field.choices ?? (isFlag ? FLAGS : []);
   const { path, access } = dynamic;
   if (field.dynamic === true)
     return (
@@ -385,6 +406,7 @@ function LiteralInput({ shared, field, value, onChange, dynamic }: LiteralProps)
         {...shared}
         data={isKnown ? known : [...known, { value: String(value), label: String(value) }]}
         searchable={known.length > 8}
+        clearable={access.isConstant}
         value={value === '' ? null : String(value)}
         onChange={(chosen) => {
           const found = choices.find((one) => String(one.value) === chosen)?.value;
@@ -393,15 +415,6 @@ function LiteralInput({ shared, field, value, onChange, dynamic }: LiteralProps)
       />
     );
   }
-  if (typeof value === 'boolean')
-    return (
-      <NativeSelect
-        {...shared}
-        data={['true', 'false']}
-        value={String(value)}
-        onChange={({ currentTarget }) => onChange(currentTarget.value === 'true')}
-      />
-    );
   if ((type === 'number' || type === 'integer') && (typeof value === 'number' || value === ''))
     return <NumberInput {...shared} allowDecimal={type === 'number'} value={value} onChange={onChange} />;
   if (type === 'text')
