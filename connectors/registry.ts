@@ -4,12 +4,9 @@ import {
   type Confinement,
   type Connector,
   type ConnectorCatalog,
-  type ConnectorDestination,
-  type DeliveryResult,
   InvalidInput,
   type Logger,
   type Metrics,
-  messageOf,
   NO_CONFINEMENT,
   type ServiceGrants,
 } from '@tributary/core';
@@ -119,7 +116,7 @@ export function createConnectors(
       if (known !== undefined) return known;
       const kind = kinds.get(type);
       if (kind === undefined) return undefined;
-      const connector = neverThrowing(type, kind.create(context), logger);
+      const connector = kind.create(context);
       if (closed) void connector.close();
       made.set(type, connector);
       return connector;
@@ -135,53 +132,6 @@ export function createConnectors(
       closed = true;
       await Promise.all([...made.values(), grants].map((one) => one.close()));
       await Promise.all([...kinds.values()].map((kind) => kind.close?.(context)));
-    },
-  };
-}
-
-const UNEXPECTED = 'unexpected failure';
-
-/** Wraps a connector so that it never rejects: unexpected errors are logged, and the deliveries are retried. */
-export function neverThrowing(type: string, connector: Connector, logger: Logger): Connector {
-  let isLimitErrorLogged = false;
-  const logError = ({ id }: ConnectorDestination, error: unknown) => {
-    const about = { connector: type, destination_id: id, error: messageOf(error) };
-    logger.error(about, 'a connector failed unexpectedly');
-  };
-  return {
-    // What only some connectors have rejects as they do.
-    ...connector,
-    batchLimits(destination) {
-      try {
-        return connector.batchLimits(destination);
-      } catch (error) {
-        // Called for every delivery: a line for each would flood the log.
-        if (!isLimitErrorLogged) {
-          isLimitErrorLogged = true;
-          logger.error(
-            { connector: type, destination_id: destination.id, error: messageOf(error) },
-            'a connector failed to return its batch limits',
-          );
-        }
-        return { events: 1 };
-      }
-    },
-    close: () => connector.close(),
-    async test(destination, options) {
-      try {
-        return await connector.test(destination, options);
-      } catch (error) {
-        logError(destination, error);
-        return { ok: false, reason: UNEXPECTED };
-      }
-    },
-    async deliver(destination, deliveries, options) {
-      try {
-        return await connector.deliver(destination, deliveries, options);
-      } catch (error) {
-        logError(destination, error);
-        return deliveries.map((): DeliveryResult => ({ outcome: 'retry', reason: UNEXPECTED }));
-      }
     },
   };
 }

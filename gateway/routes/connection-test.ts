@@ -130,10 +130,20 @@ export class DestinationTests {
   test(destination: Destination, disconnected: AbortSignal) {
     return this.#timed(destination, disconnected, (ended) => {
       const test = this.#tester(destination);
+      const tested = async (signal: AbortSignal) => {
+        try {
+          return await test(signal);
+        } catch (error) {
+          if (error instanceof TributaryError) return { ok: false as const, reason: error.message };
+          const about = { destination: destination.id, error: messageOf(error) };
+          this.#dependencies.logger.error(about, 'the test of a destination failed unexpectedly');
+          return { ok: false as const, reason: 'unexpected failure' };
+        }
+      };
       const late = AbortSignal.timeout(TIMEOUT_MS);
       const isLate = Promise.withResolvers<ConnectionTest>();
       late.addEventListener('abort', () => isLate.resolve({ ok: false, reason: 'timed out' }));
-      return Promise.race([test(AbortSignal.any([late, ended])), isLate.promise]);
+      return Promise.race([tested(AbortSignal.any([late, ended])), isLate.promise]);
     });
   }
 
@@ -170,7 +180,7 @@ export class DestinationTests {
 
   /** The test of a connector or a warehouse. A warehouse is opened for it. */
   #tester(destination: Destination): (signal: AbortSignal) => Promise<ConnectionTest> {
-    const { connectors, logger } = this.#dependencies;
+    const { connectors } = this.#dependencies;
     const connector = connectors.connector(destination.type);
     if (connector === undefined && destination.warehouse !== true) throw conflict('unusable');
     const unsealed = opened(this.#dependencies, destination);
@@ -180,11 +190,6 @@ export class DestinationTests {
     return async (signal) => {
       try {
         return await warehouse.test(signal);
-      } catch (error) {
-        if (error instanceof TributaryError) return { ok: false, reason: error.message };
-        const about = { destination: destination.id, error: messageOf(error) };
-        logger.error(about, 'the test of a warehouse failed unexpectedly');
-        return { ok: false, reason: 'unexpected failure' };
       } finally {
         await warehouse.close();
       }

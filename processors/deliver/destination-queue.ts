@@ -237,6 +237,8 @@ export class DestinationQueue implements QueuePressure {
   #laterFlush: { readonly timer: NodeJS.Timeout; readonly at: number } | undefined;
   /** Whether a request could begin, and waits only for more deliveries to carry. */
   #isBatchOpen = false;
+  /** Whether the connector threw when it was asked for its batch limits. */
+  #areLimitsMissing = false;
   #usedAt: number;
   /** When the destination last accepted a delivery, epoch ms. */
   #acceptedAt = Number.NEGATIVE_INFINITY;
@@ -583,8 +585,9 @@ export class DestinationQueue implements QueuePressure {
     try {
       return connector.batchLimits(destination);
     } catch (error) {
-      // Not rethrown: in this timer callback it would end the process.
-      this.#report(error);
+      // Not rethrown: in this timer callback it would end the process. Once, as each delivery asks for the limits.
+      if (!this.#areLimitsMissing) this.#report(error);
+      this.#areLimitsMissing = true;
       return { events: 1 };
     }
   }

@@ -294,6 +294,15 @@ describe('a destination', () => {
     const thrown = setUp(() => Promise.reject(new Error('bug')));
     expect(await thrown.run(delivery('1'))).toMatchObject({ reason: 'the connector failed' });
 
+    const unlimited = setUp(() => OK, {
+      size: () => {
+        throw new TypeError('bug');
+      },
+    });
+    for (const id of ['2', '3'])
+      expect(await unlimited.run(delivery(id))).toMatchObject({ kind: 'delivered' });
+    expect(unlimited.errors).toEqual(['a connector threw instead of answering']);
+
     const broken = { ...DESTINATION, settings: { broken: true } };
     const sealed = await setUp(() => OK).run(delivery('1'), broken);
     expect(sealed).toMatchObject({ kind: 'retry', reason: 'the settings cannot be unsealed' });
