@@ -94,6 +94,8 @@ interface Row {
   readonly type: string;
   /** For each request, or list of requests, the calls, presets and actions that make it. */
   readonly made: ReadonlyMap<string, readonly string[]>;
+  /** All presets, and actions without one. */
+  readonly actions: readonly string[];
 }
 
 /** A case of the page: subscriptions in the settings, and an event for them. */
@@ -175,6 +177,7 @@ test('every destination sends what its own definition makes of an event', async 
     const running = startDirectly(definition.destination, loadDefinition(definition.destination));
     const isToken = ({ url }: Sent) => definition.authorization === 'grant' && /token|login/i.test(url);
     const made = new Map<string, string[]>();
+    const columns = new Set<string>();
     for (const { column, settings, subscriptions, event } of casesOf(definition)) {
       requests.length = 0;
       const access = async () => ({ kind: 'token' as const, token: 'token', settings: CONNECTED });
@@ -210,9 +213,11 @@ test('every destination sends what its own definition makes of an event', async 
           `${definition.type} ${column ?? 'a batch'}\n  ours   ${ours?.join('\n         ')}\n  theirs ${theirs?.join('\n         ')}`,
         );
       const what = madeOf(result, actual);
-      if (column !== undefined && what !== undefined) made.set(what, [...(made.get(what) ?? []), column]);
+      if (column === undefined) continue;
+      columns.add(column);
+      if (what !== undefined) made.set(what, [...(made.get(what) ?? []), column]);
     }
-    rows.push({ type: definition.type, made });
+    rows.push({ type: definition.type, made, actions: [...columns].filter((name) => !(name in EVENTS)) });
   }
   await Promise.all(connectors.map((connector) => connector.close()));
   expect(differences).toEqual([]);
@@ -259,15 +264,19 @@ function madeOf(result: { outcome: string } | undefined, sent: readonly Sent[]):
   return [...made].sort().join(', ') + (result?.outcome === 'delivered' ? '' : ', then refused');
 }
 
-function lineOf({ type, made }: Row): string {
-  const shown = [...made].map(([what, names]) => `${what}: ${names.join(', ')}`);
+function lineOf({ type, made, actions }: Row): string {
+  const named = (names: readonly string[]) =>
+    actions.length > 1 && actions.every((action) => names.includes(action))
+      ? [...names.filter((name) => !actions.includes(name)), 'every action']
+      : names;
+  const shown = [...made].map(([what, names]) => `${what}: ${named(names).join(', ')}`);
   return `- \`${type}\`: ${shown.length === 0 ? 'nothing' : shown.join('; ')}`;
 }
 
 function pageOf(rows: readonly Row[]): string {
   return `${[
     '# Requests of the Segment pack',
-    'Made by `connectors/segment/requests.spec.ts`: the requests of each [destination of the pack](segment-destinations.md), and what makes each of them: four calls (`track`, `identify`, `page`, `group`) and an event of each preset, with the subscriptions that a new destination gets; then each action that no preset has, with the defaults of its fields and samples for those that are required. A call that is not listed sends nothing. Each request is compared with the one that the definition of the pack makes when it is called directly. Settings and events are samples, and each request is answered by an empty 200; paths may hold sample ids. "refused": the sample lacks what the action requires, so the event is dead without a request, or after those before "then".',
+    'Made by `connectors/segment/requests.spec.ts`: the requests of each [destination of the pack](segment-destinations.md), and what makes each of them: four calls (`track`, `identify`, `page`, `group`) and an event of each preset, with the subscriptions that a new destination gets; then each action that no preset has, with the defaults of its fields and samples for those that are required. A call that is not listed sends nothing; "every action": all presets, and all actions without one. Each request is compared with the one that the definition of the pack makes when it is called directly. Settings and events are samples, and each request is answered by an empty 200; paths may hold sample ids. "refused": the sample lacks what the action requires, so the event is dead without a request, or after those before "then".',
     rows.map(lineOf).join('\n'),
   ].join('\n\n')}\n`;
 }
