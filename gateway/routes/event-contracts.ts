@@ -27,7 +27,7 @@ import {
   isAlready,
   propose,
   removalOf,
-  tagVersion,
+  tagged,
 } from '../resources/catalog-entities.ts';
 import {
   byId,
@@ -130,9 +130,7 @@ export const contractRoutes: Routes = async (app, dependencies) => {
         const draft = { ...newContract(request, fields), version: 1, created_at: at, updated_at: at };
         return await dryRun(draft, request.query, contextOf(reply));
       }
-      const contract = await createContract(request, dependencies, fields);
-      tagVersion(reply, contract);
-      return reply.code(201).send(contract);
+      return reply.code(201).send(tagged(reply, await createContract(request, dependencies, fields)));
     },
   );
 
@@ -142,9 +140,7 @@ export const contractRoutes: Routes = async (app, dependencies) => {
       response: { 200: contractResource },
     }),
     async (request, reply) => {
-      const contract = contractNamed(request);
-      tagVersion(reply, contract);
-      return contract;
+      return tagged(reply, contractNamed(request));
     },
   );
 
@@ -174,8 +170,7 @@ export const contractRoutes: Routes = async (app, dependencies) => {
       const contract = (await isAlready(request, dependencies, 'contract', stored, wanted))
         ? contractNamed(request)
         : await updateContract(request, dependencies, stored, fields);
-      tagVersion(reply, contract);
-      return contract;
+      return tagged(reply, contract);
     },
   );
 
