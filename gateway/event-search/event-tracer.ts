@@ -81,9 +81,7 @@ export class EventTracer {
    * - `Unavailable` when the log does not respond, or when this process's catalog is behind the event's.
    */
   trace(query: TraceQuery, disconnected: AbortSignal): Promise<TraceResult> {
-    const owner = organizationOf(this.#sources.catalog.state, query.workspaceId);
-    return this.#semaphore.run(owner, disconnected, async () => {
-      const scan = new LogScan(this.#sources.log, BUDGET_MS, () => performance.now());
+    return this.#scanning(query, disconnected, async (scan) => {
       const received = await findReceived(scan, this.#sources, query);
       const path = received && (await pathOf(scan, this.#sources, received));
       const coverage = scan.coverage();
@@ -93,11 +91,21 @@ export class EventTracer {
 
   /** The event as it was received; undefined when it was not found. Errors as of `trace`. */
   find(query: TraceQuery, disconnected: AbortSignal): Promise<CanonicalEvent | undefined> {
-    const owner = organizationOf(this.#sources.catalog.state, query.workspaceId);
-    return this.#semaphore.run(owner, disconnected, async () => {
-      const scan = new LogScan(this.#sources.log, BUDGET_MS, () => performance.now());
-      return (await findReceived(scan, this.#sources, query))?.event;
+    return this.#scanning(query, disconnected, async (scan) => {
+      const received = await findReceived(scan, this.#sources, query);
+      return received?.event;
     });
+  }
+
+  #scanning<T>(
+    { workspaceId }: TraceQuery,
+    disconnected: AbortSignal,
+    work: (scan: LogScan) => Promise<T>,
+  ): Promise<T> {
+    const { log, catalog } = this.#sources;
+    return this.#semaphore.run(organizationOf(catalog.state, workspaceId), disconnected, () =>
+      work(new LogScan(log, BUDGET_MS, () => performance.now())),
+    );
   }
 }
 

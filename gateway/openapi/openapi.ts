@@ -1,14 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import swagger from '@fastify/swagger';
 import swaggerUi from '@fastify/swagger-ui';
-import {
-  type CredentialKind,
-  describePermission,
-  type Operation,
-  type Permission,
-  permissionOf,
-} from '@tributary/core';
-import type { FastifySchema } from 'fastify';
+import { type CredentialKind, describePermission, type Permission, permissionOf } from '@tributary/core';
+import type { FastifyContextConfig, FastifySchema } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import { DOCUMENTED } from '../server/create-server.ts';
 import {
@@ -93,12 +87,7 @@ export const openapiPlugin = fastifyPlugin<{ readonly groups: readonly Group[] }
       components: { securitySchemes: SECURITY_SCHEMES },
     },
     transform: ({ schema, url, route }) => ({
-      schema: documentedSchema({
-        url,
-        schema: (schema ?? {}) as FastifySchema,
-        operation: route.config?.operation,
-        sdk: route.config?.sdk,
-      }),
+      schema: documentedSchema(url, (schema ?? {}) as FastifySchema, route.config),
       url,
     }),
     transformObject: (collected): object =>
@@ -142,20 +131,15 @@ export const referencePage = fastifyPlugin(async (app) => {
   });
 });
 
-/** A route as it is registered. */
-interface DocumentedRoute {
-  readonly url: string;
-  readonly schema: FastifySchema;
-  readonly operation: Operation | undefined;
-  /** Called by SDKs made for Segment or RudderStack. */
-  readonly sdk?: boolean | undefined;
-}
-
 /**
  * The schema of a route for the document: with its tag, its permissions and the formats of its path parameters. Error
  * responses are documented for all routes alike, except for statuses that the route documents itself.
  */
-function documentedSchema({ url, schema, operation, sdk }: DocumentedRoute): FastifySchema {
+function documentedSchema(
+  url: string,
+  schema: FastifySchema,
+  { operation, sdk }: FastifyContextConfig = {},
+): FastifySchema {
   const { params, ...rest } = schema;
   const permission = operation === undefined ? undefined : permissionOf(operation);
   const notes = [

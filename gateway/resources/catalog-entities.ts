@@ -177,16 +177,13 @@ interface Versioned {
   readonly version: number;
 }
 
-function tagOf({ version }: Versioned): string {
-  return `"${version}"`;
-}
-
 /** An `ETag`. A proxy that compresses responses makes it weak (`W/"3"`) or appends the coding (`"3-gzip"`). */
 const TAG = /^(?:W\/)?"(?<version>\d+)(?:[-;+:](?:gzip|br|deflate|zstd|df))?"$/;
 
-/** The `ETag` of a resource is its version. */
-export function tagVersion<Resource extends Versioned>(reply: FastifyReply, resource: Resource): void {
-  reply.header('etag', tagOf(resource));
+/** The resource, whose version is the `ETag` of the response. */
+export function tagged<Resource extends Versioned>(reply: FastifyReply, resource: Resource): Resource {
+  reply.header('etag', `"${resource.version}"`);
+  return resource;
 }
 
 /** Whether `If-Match` names a version; `*` accepts any. */

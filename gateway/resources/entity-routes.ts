@@ -10,7 +10,7 @@ import {
   type Proposal,
   propose,
   removalOf,
-  tagVersion,
+  tagged,
 } from './catalog-entities.ts';
 import type { CatalogList } from './lists.ts';
 import { listOf, operation, removedAs } from './schemas.ts';
@@ -71,8 +71,7 @@ export function entityRoutes<K extends Kind, Body extends TSchema, Made>(
   const limit = of.bodyLimit === undefined ? {} : { bodyLimit: of.bodyLimit };
   const named = (request: FastifyRequest) => entityOf(request, dependencies, kind);
   const send = (reply: FastifyReply, status: number, entity: WorkspaceEntities[K], made?: Made) => {
-    tagVersion(reply, entity);
-    return reply.code(status).send(of.present(entity, made));
+    return reply.code(status).send(of.present(tagged(reply, entity), made));
   };
 
   return async (app) => {

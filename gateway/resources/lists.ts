@@ -220,12 +220,6 @@ export interface PageRequest {
   readonly cursor?: string;
 }
 
-export interface Page<Item> {
-  readonly items: readonly Item[];
-  /** The cursor of the next page; undefined on the last. */
-  readonly next: string | undefined;
-}
-
 /** Reads the parameters of a list; 400 for a limit out of bounds. */
 export function pageRequest(query: { limit?: string; cursor?: string }): PageRequest {
   return { limit: parseInteger(query.limit, LIMIT), ...defined({ cursor: query.cursor }) };

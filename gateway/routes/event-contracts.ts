@@ -1,6 +1,5 @@
 import {
   type CanonicalEvent,
-  type CatalogView,
   type Contract,
   type ContractVerdict,
   contractSubject,
@@ -8,7 +7,6 @@ import {
   ENFORCEMENT_MODES,
   EVENT_TYPES,
   eventName,
-  type History,
   type HistoryEntry,
   iso,
   type JsonObject,
@@ -29,7 +27,7 @@ import {
   isAlready,
   propose,
   removalOf,
-  tagVersion,
+  tagged,
 } from '../resources/catalog-entities.ts';
 import {
   byId,
@@ -37,7 +35,6 @@ import {
   byWord,
   catalogList,
   linkNext,
-  type Page,
   type PageRequest,
   pageQuery,
   pageRequest,
@@ -133,9 +130,7 @@ export const contractRoutes: Routes = async (app, dependencies) => {
         const draft = { ...newContract(request, fields), version: 1, created_at: at, updated_at: at };
         return await dryRun(draft, request.query, contextOf(reply));
       }
-      const contract = await createContract(request, dependencies, fields);
-      tagVersion(reply, contract);
-      return reply.code(201).send(contract);
+      return reply.code(201).send(tagged(reply, await createContract(request, dependencies, fields)));
     },
   );
 
@@ -145,9 +140,7 @@ export const contractRoutes: Routes = async (app, dependencies) => {
       response: { 200: contractResource },
     }),
     async (request, reply) => {
-      const contract = contractNamed(request);
-      tagVersion(reply, contract);
-      return contract;
+      return tagged(reply, contractNamed(request));
     },
   );
 
@@ -177,8 +170,7 @@ export const contractRoutes: Routes = async (app, dependencies) => {
       const contract = (await isAlready(request, dependencies, 'contract', stored, wanted))
         ? contractNamed(request)
         : await updateContract(request, dependencies, stored, fields);
-      tagVersion(reply, contract);
-      return contract;
+      return tagged(reply, contract);
     },
   );
 
@@ -313,6 +305,9 @@ function checkName({ event_name }: Contract, event: CanonicalEvent): void {
   throw invalidRequest({ path, message: `must be "${event_name}", which the contract is for` });
 }
 
+/** The cursor of the second page when the newest version alone filled the first one. */
+const BEHIND_NEWEST = 'past';
+
 const VERSION = /^[1-9]\d{0,8}$/;
 
 /** The versions of a contract. */
@@ -328,7 +323,7 @@ export const versionRoutes: Routes = async (app, dependencies) => {
     async (request, reply) => {
       const contract = entityOf(request, dependencies, 'contract');
       const asked = pageRequest(request.query);
-      const page = await withCursor(() => versionsOf(contract, asked, { history }));
+      const page = await withCursor(() => versionsOf(contract, asked));
       linkNext(request, reply, page.next);
       return page.items;
     },
@@ -342,60 +337,42 @@ export const versionRoutes: Routes = async (app, dependencies) => {
     async (request) => {
       const version = inPath(request, 'version');
       const contract = entityOf(request, dependencies, 'contract');
-      const found = VERSION.test(version)
-        ? await versionOf(contract, Number(version), { state: catalog.state, history })
-        : undefined;
+      const found = VERSION.test(version) ? await versionOf(contract, Number(version)) : undefined;
       if (found === undefined) throw notFound();
       return found;
     },
   );
+
+  /**
+   * A version of a contract. The catalog has the newest and those that may still be evaluated, history the past ones until
+   * their retention ends. Undefined for a version that never existed or is past retention.
+   */
+  async function versionOf({ id, workspace_id }: Contract, version: number): Promise<Contract | undefined> {
+    const known = catalog.state.contractVersion(workspace_id, id, version);
+    if (known !== undefined) return known;
+    const entry = await history.get('contract', workspace_id, contractVersionId(id, version));
+    return entry && contractIn(entry);
+  }
+
+  /**
+   * The versions of a contract, newest first. The newest comes from the catalog; a version that was just replaced may take
+   * a second to be listed. A page after the first may be one item short.
+   */
+  async function versionsOf(contract: Contract, { limit, cursor }: PageRequest) {
+    const isFirst = cursor === undefined;
+    if (isFirst && limit === 1)
+      return { items: [contract], next: contract.version > 1 ? BEHIND_NEWEST : undefined };
+    const { entries, next } = await history.list({
+      kind: 'contract',
+      workspaceId: contract.workspace_id,
+      facets: { contract_id: contract.id },
+      limit: isFirst ? limit - 1 : limit,
+      ...(isFirst || cursor === BEHIND_NEWEST ? {} : { cursor }),
+    });
+    const past = entries.map(contractIn).filter(({ version }) => version !== contract.version);
+    return { items: isFirst ? [contract, ...past] : past, next };
+  }
 };
-
-/** The cursor of the second page when the newest version alone filled the first one. */
-const BEHIND_NEWEST = 'past';
-
-interface Sources {
-  readonly state: CatalogView;
-  readonly history: Pick<History, 'list' | 'get'>;
-}
-
-/**
- * A version of a contract. The catalog has the newest and those that may still be evaluated, history the past ones until
- * their retention ends. Undefined for a version that never existed or is past retention.
- */
-async function versionOf(
-  { id, workspace_id }: Contract,
-  version: number,
-  { state, history }: Sources,
-): Promise<Contract | undefined> {
-  const known = state.contractVersion(workspace_id, id, version);
-  if (known !== undefined) return known;
-  const entry = await history.get('contract', workspace_id, contractVersionId(id, version));
-  return entry && contractIn(entry);
-}
-
-/**
- * The versions of a contract, newest first. The newest comes from the catalog; a version that was just replaced may take
- * a second to be listed. A page after the first may be one item short.
- */
-async function versionsOf(
-  contract: Contract,
-  { limit, cursor }: PageRequest,
-  { history }: Pick<Sources, 'history'>,
-): Promise<Page<Contract>> {
-  const isFirst = cursor === undefined;
-  if (isFirst && limit === 1)
-    return { items: [contract], next: contract.version > 1 ? BEHIND_NEWEST : undefined };
-  const { entries, next } = await history.list({
-    kind: 'contract',
-    workspaceId: contract.workspace_id,
-    facets: { contract_id: contract.id },
-    limit: isFirst ? limit - 1 : limit,
-    ...(isFirst || cursor === BEHIND_NEWEST ? {} : { cursor }),
-  });
-  const past = entries.map(contractIn).filter(({ version }) => version !== contract.version);
-  return { items: isFirst ? [contract, ...past] : past, next };
-}
 
 function contractIn(entry: HistoryEntry): Contract {
   return entry.body as unknown as Contract;

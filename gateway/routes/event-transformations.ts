@@ -15,7 +15,7 @@ import { type Static, Type } from 'typebox';
 import type { Routes } from '../dependencies.ts';
 import { invalidRequest, notFound } from '../errors/api-error.ts';
 import { aFewAtATime } from '../limits/turns.ts';
-import { entityOf, inPath, tagVersion } from '../resources/catalog-entities.ts';
+import { entityOf, inPath, tagged } from '../resources/catalog-entities.ts';
 import { entityRoutes } from '../resources/entity-routes.ts';
 import { byId, byWord, catalogList } from '../resources/lists.ts';
 import {
@@ -352,9 +352,7 @@ export const transformationRoutes: Routes = async (app, dependencies) => {
       const { source_code, test_input, test_output } = found;
       const fields = { source_code, test_input, test_output };
       await replace(request, dependencies, storedOf(request), fields);
-      const transformation = storedOf(request);
-      tagVersion(reply, transformation);
-      return presentTransformation(transformation);
+      return presentTransformation(tagged(reply, storedOf(request)));
     },
   );
 

@@ -25,7 +25,7 @@ import {
   isUnchanged,
   type Proposal,
   propose,
-  tagVersion,
+  tagged,
 } from '../resources/catalog-entities.ts';
 import { byWord, catalogList } from '../resources/lists.ts';
 import {
@@ -195,9 +195,7 @@ function routesOf<M extends Member>(scope: MemberScope<M>): FastifyPluginAsyncTy
           created_by: accountOf(request.caller),
         };
         await propose(request, dependencies, memberAdded(kind, fields, scope.idOf(request), role));
-        const member = memberNamed(request, fields.id);
-        tagVersion(reply, member);
-        return reply.code(201).send(present(member));
+        return reply.code(201).send(present(tagged(reply, memberNamed(request, fields.id))));
       },
     );
 
@@ -207,9 +205,7 @@ function routesOf<M extends Member>(scope: MemberScope<M>): FastifyPluginAsyncTy
         response: { 200: resource },
       }),
       async (request, reply) => {
-        const member = memberNamed(request);
-        tagVersion(reply, member);
-        return present(member);
+        return present(tagged(reply, memberNamed(request)));
       },
     );
 
@@ -237,9 +233,7 @@ function routesOf<M extends Member>(scope: MemberScope<M>): FastifyPluginAsyncTy
         const current = () => members().get(scope.idOf(request), stored.id);
         if (!(await isUnchanged<Member>(dependencies, stored, wanted, current)))
           await propose(request, dependencies, memberUpdated(kind, stored, role, decision));
-        const member = memberNamed(request);
-        tagVersion(reply, member);
-        return { ...present(member), keys: affectedKeys() };
+        return { ...present(tagged(reply, memberNamed(request))), keys: affectedKeys() };
       },
     );
 

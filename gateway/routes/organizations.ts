@@ -10,7 +10,7 @@ import { type Static, type TSchema, Type } from 'typebox';
 import { accountOf, NO_ORGANIZATION } from '../authentication/caller.ts';
 import type { Routes } from '../dependencies.ts';
 import { conflict, permissionDenied } from '../errors/api-error.ts';
-import { checkVersion, isUnchanged, propose, tagVersion } from '../resources/catalog-entities.ts';
+import { checkVersion, isUnchanged, propose, tagged } from '../resources/catalog-entities.ts';
 import { catalogList } from '../resources/lists.ts';
 import {
   closed,
@@ -157,9 +157,7 @@ export const organizationRoutes: Routes = async (app, dependencies) => {
           owner: { account_id: accountId, organization_id: id, role: 'owner' },
         },
       });
-      const organization = organizationNow(id);
-      tagVersion(reply, organization);
-      return reply.code(201).send(present(organization, accountId));
+      return reply.code(201).send(present(tagged(reply, organizationNow(id)), accountId));
     },
   );
 
@@ -169,8 +167,7 @@ export const organizationRoutes: Routes = async (app, dependencies) => {
       response: { 200: organizationResource },
     }),
     async ({ organization, organizationRole }, reply) => {
-      tagVersion(reply, organization);
-      return presentOrganization(organization, organizationRole, catalog.state);
+      return presentOrganization(tagged(reply, organization), organizationRole, catalog.state);
     },
   );
 
@@ -200,9 +197,11 @@ export const organizationRoutes: Routes = async (app, dependencies) => {
       };
       if (!(await isUnchanged(dependencies, stored, fields, () => catalog.state.organization(stored.id))))
         await replace(request, stored, fields);
-      const organization = organizationNow(stored.id);
-      tagVersion(reply, organization);
-      return presentOrganization(organization, request.organizationRole, catalog.state);
+      return presentOrganization(
+        tagged(reply, organizationNow(stored.id)),
+        request.organizationRole,
+        catalog.state,
+      );
     },
   );
 

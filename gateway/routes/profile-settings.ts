@@ -18,7 +18,7 @@ import { type Static, type TSchema, Type } from 'typebox';
 import type { Routes } from '../dependencies.ts';
 import { type ErrorDetail, invalidRequest } from '../errors/api-error.ts';
 import { MAX_DETAILS } from '../errors/error-handler.ts';
-import { checkVersion, isUnchanged, propose, tagVersion } from '../resources/catalog-entities.ts';
+import { checkVersion, isUnchanged, propose, tagged } from '../resources/catalog-entities.ts';
 import { closed, listOf, nullable, operation, optional, shownAs } from '../resources/schemas.ts';
 
 const MAX_TYPES = 50;
@@ -121,8 +121,7 @@ export const profileSettingsRoutes: Routes = async (app, dependencies) => {
       response: { 200: settingsResource },
     }),
     async ({ organization }, reply) => {
-      tagVersion(reply, organization);
-      return present(organization);
+      return present(tagged(reply, organization));
     },
   );
 
@@ -164,8 +163,7 @@ export const profileSettingsRoutes: Routes = async (app, dependencies) => {
       const organization = current();
       if (organization === undefined)
         throw new Error(`organization ${stored.id} was applied and is not there`);
-      tagVersion(reply, organization);
-      return present(organization);
+      return present(tagged(reply, organization));
     },
   );
 };

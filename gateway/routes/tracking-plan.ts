@@ -40,7 +40,7 @@ import {
   entityOf,
   type ProposalDependencies,
   propose,
-  tagVersion,
+  tagged,
 } from '../resources/catalog-entities.ts';
 import {
   closed,
@@ -315,7 +315,7 @@ export const trackingPlanRoutes: Routes = async (app, dependencies) => {
         organization_id,
         written(format, trackingPlanOf(name, version, contracts)),
       );
-      tagVersion(reply, { version });
+      tagged(reply, { version });
       if (typeof plan === 'string')
         return reply
           .code(200)
@@ -364,9 +364,7 @@ export const trackingPlanRoutes: Routes = async (app, dependencies) => {
       const done = isDry
         ? changes.map((change) => ('stored' in change ? { change, contract: change.stored } : { change }))
         : await applyImport(request, dependencies, changes);
-      const result = presentImport(isDry, done, { notes, version: planVersion(catalog.state, id) });
-      tagVersion(reply, result);
-      return result;
+      return tagged(reply, presentImport(isDry, done, { notes, version: planVersion(catalog.state, id) }));
     },
   );
 

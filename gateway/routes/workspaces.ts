@@ -22,7 +22,7 @@ import {
 } from '../authentication/caller.ts';
 import type { Routes } from '../dependencies.ts';
 import { invalidRequest, permissionDenied } from '../errors/api-error.ts';
-import { checkVersion, isUnchanged, propose, removalOf, tagVersion } from '../resources/catalog-entities.ts';
+import { checkVersion, isUnchanged, propose, removalOf, tagged } from '../resources/catalog-entities.ts';
 import { byId, catalogList } from '../resources/lists.ts';
 import {
   closed,
@@ -149,9 +149,7 @@ export const workspaceRoutes: Routes = async (app, dependencies) => {
         expected_version: 0,
         data: plan,
       });
-      const workspace = workspaceNow(id);
-      tagVersion(reply, workspace);
-      return reply.code(201).send(present(workspace, accountId));
+      return reply.code(201).send(present(tagged(reply, workspaceNow(id)), accountId));
     },
   );
 
@@ -162,8 +160,7 @@ export const workspaceRoutes: Routes = async (app, dependencies) => {
     }),
     async ({ workspace, role }, reply) => {
       if (role === undefined) throw permissionDenied(NO_WORKSPACE);
-      tagVersion(reply, workspace);
-      return presentWorkspace(workspace, role, catalog.state);
+      return presentWorkspace(tagged(reply, workspace), role, catalog.state);
     },
   );
 
@@ -199,9 +196,7 @@ export const workspaceRoutes: Routes = async (app, dependencies) => {
           expected_version: stored.version,
           data: fields,
         });
-      const workspace = workspaceNow(stored.id);
-      tagVersion(reply, workspace);
-      return presentWorkspace(workspace, role, catalog.state);
+      return presentWorkspace(tagged(reply, workspaceNow(stored.id)), role, catalog.state);
     },
   );
 
