@@ -66,16 +66,13 @@ const shared = new PackHost();
 let host: PackHost;
 let open: Connector[];
 let rewritten: (url: URL) => string;
-let keepsShared: Connector;
 
 beforeAll(async () => {
+  shared.enter();
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  host = shared;
-  open = [];
-  keepsShared = connect('posthog');
 });
 afterAll(async () => {
-  await keepsShared.close();
+  await shared.leave();
   await new Promise((resolve) => server.close(resolve));
 });
 beforeEach(() => {

@@ -64,7 +64,7 @@ export async function startCluster(
       },
       stop,
       async remove() {
-        await stop();
+        await Promise.all(processes.map((one) => one.end()));
         await removePrefix(installation.prefix);
         installations.delete(folder);
         await rm(folder, { recursive: true, force: true });

@@ -54,7 +54,7 @@ export async function startEmbedded(
     kill: () => server.kill(),
     stop: () => server.stop(),
     async remove() {
-      await server.stop();
+      await server.end();
       await rm(folder, { recursive: true, force: true });
     },
   };

@@ -6,6 +6,7 @@ const MAIN = fileURLToPath(new URL('../../infra/runtime/main.ts', import.meta.ur
 /** As the script `infra/runtime/tributary` starts Node. */
 const NODE_FLAGS = ['--max-semi-space-size=16', '--disable-warning=ExperimentalWarning'];
 const START_TIMEOUT_MS = 150_000;
+const END_WITHIN_MS = 1_000;
 
 /** A command of `tributary` in a separate process, with the given environment and no other; `main` is of another release. */
 export class ServerProcess {
@@ -67,6 +68,13 @@ export class ServerProcess {
   stop(): Promise<number | null> {
     if (!this.#isGone) this.#child.kill('SIGTERM');
     return this.#exited;
+  }
+
+  /** SIGTERM, after which Node stores what it compiled, and SIGKILL where deliveries in flight hold it up. */
+  async end(): Promise<void> {
+    const timer = setTimeout(() => this.#child.kill('SIGKILL'), END_WITHIN_MS);
+    await this.stop();
+    clearTimeout(timer);
   }
 
   signal(signal: NodeJS.Signals): void {

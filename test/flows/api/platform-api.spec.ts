@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { openDevIssuer } from '@tributary/infra';
 import { decodeJwt } from 'jose';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -29,19 +28,12 @@ const SAMPLE = { type: 'track', event: 'E', user_id: 'u' };
 const MARKING =
   'function transform(event) { event.context = { ...event.context, marked: true }; return event; }';
 
-/** The calls of the specification below a workspace, in its order, with valid bodies; `{id}` is one of the list before it. */
+/** Calls below a workspace, with valid bodies. */
 const CALLS: readonly (readonly [call: string, body?: object])[] = [
   ['GET sources'],
-  ['GET api-keys'],
   ['POST api-keys', { name: 'Server' }],
-  ['DELETE api-keys/{id}'],
-  ['POST events/track', { event: 'Called', user_id: 'u' }],
-  ['POST events/identify', { user_id: 'u' }],
   ['POST events/page', { user_id: 'u' }],
-  ['POST events/group', { user_id: 'u', group_id: 'g' }],
-  ['GET event-keys'],
   ['POST event-keys', { name: 'Site', environment: 'production' }],
-  ['DELETE event-keys/{id}'],
   ['GET event-contracts'],
   [
     'POST event-contracts',
@@ -55,11 +47,7 @@ const CALLS: readonly (readonly [call: string, body?: object])[] = [
       undeclared_fields: 'allow',
     },
   ],
-  ['GET event-contracts/{id}'],
   ['PUT event-contracts/{id}', { name: 'New', event_type: 'track', event_name: 'N', schema_definition: {} }],
-  ['DELETE event-contracts/{id}'],
-  ['GET event-contracts/{id}/violations'],
-  ['GET event-transformations'],
   [
     'POST event-transformations',
     {
@@ -70,10 +58,7 @@ const CALLS: readonly (readonly [call: string, body?: object])[] = [
       test_output: { ...SAMPLE, context: { marked: true } },
     },
   ],
-  ['GET event-transformations/{id}'],
   ['PUT event-transformations/{id}', { name: 'New', source_code: MARKING }],
-  ['DELETE event-transformations/{id}'],
-  ['GET event-forwarding-rules'],
   [
     'POST event-forwarding-rules',
     {
@@ -85,14 +70,8 @@ const CALLS: readonly (readonly [call: string, body?: object])[] = [
       enabled: false,
     },
   ],
-  ['GET event-forwarding-rules/{id}'],
   ['PUT event-forwarding-rules/{id}', { name: 'New', destination_id: 'of the test' }],
-  ['DELETE event-forwarding-rules/{id}'],
-  ['GET event-volume'],
-  ['GET events/live'],
 ];
-const NAMES = CALLS.map(([call]) => call);
-const isIngestion = (call: string) => call.startsWith('POST events/');
 /** The lists whose objects have a GET of their own. */
 const READABLE = ['event-contracts', 'event-transformations', 'event-forwarding-rules'];
 
@@ -107,8 +86,8 @@ let webhook: Webhook;
 let live: EventStream;
 let destinationId: string;
 let mint: (email: string, at?: Date) => Promise<string>;
-/** By list: an object as it was created, as it is listed, and as it is read, if it can be. */
-const shown: Record<string, readonly Shown[]> = {};
+/** An API key as it was created, and as it is listed. */
+let apiKeys: readonly (Shown | undefined)[];
 
 beforeAll(async () => {
   tributary = await startTributary();
@@ -123,13 +102,9 @@ beforeAll(async () => {
   const elsewhere = tributary.owner.with({ token: await mint('stranger@example.com') });
   const { id } = await elsewhere.post<Shown>('/workspaces', { name: 'Elsewhere' });
   stranger = elsewhere.with({ workspaceId: id });
-  for (const list of ['api-keys', 'event-keys', ...READABLE]) {
-    const created = await owner.post<Shown>(`./${list}`, bodyOf(`POST ${list}`));
-    const listed = (await owner.get<readonly Shown[]>(`./${list}`)).find(({ id }) => id === created.id);
-    if (listed === undefined) throw new Error(`${list} does not list what was created`);
-    const read = READABLE.includes(list) ? [await owner.get<Shown>(`./${list}/${created.id}`)] : [];
-    shown[list] = [created, listed, ...read];
-  }
+  const created = await create('api-keys');
+  const listed = await owner.get<readonly Shown[]>('./api-keys');
+  apiKeys = [created, listed.find(({ id }) => id === created.id)];
 });
 afterAll(async () => {
   live.close();
@@ -154,53 +129,12 @@ const create = (list: string, more: object = {}) => {
   );
 };
 
-/** Makes a call of the table in the workspace of the test, on its objects or on another one. */
-function make(call: string, client: Client, headers: Record<string, string> = {}, id?: string) {
+/** Makes a call of the table in the workspace of the test. */
+function make(call: string, client: Client) {
   const [method = '', path = ''] = call.split(' ');
-  const [list = ''] = path.split('/');
-  const at = `/workspaces/${tributary.workspaceId}/${path.replace('{id}', id ?? shown[list]?.[0]?.id ?? '')}`;
   const body = bodyOf(call);
-  return client.call<Shown>(method, at, { headers, ...(body === undefined ? {} : { body }) });
-}
-
-type Field = readonly [statement: string, field: string, value?: unknown];
-/** Fields of every form in which an object is shown; without a value, they are as they were sent. */
-function haveFields(list: string, ...rows: readonly Field[]) {
-  it.each(rows.map(([statement, field, value]) => [statement, field, value] as const))(
-    '%s',
-    (_, field, value) => {
-      const sent = Object.entries(bodyOf(`POST ${list}`) ?? {}).find(([name]) => name === field)?.[1];
-      const wanted = value === undefined ? sent : typeof value === 'function' ? value() : value;
-      expect(wanted).toBeDefined();
-      for (const each of shown[list] ?? []) expect(each).toMatchObject({ [field]: wanted });
-    },
-  );
-}
-
-const prefixOf = (list: string, length: number) => String(shown[list]?.[0]?.key).slice(0, length);
-
-/** A field of a creation body: it is kept, a wrong value is refused with its path, and a missing one only if it is required. */
-function acceptFields(
-  list: string,
-  rows: readonly (readonly [
-    statement: string,
-    field: string,
-    value: unknown,
-    wrong: unknown,
-    isRequired: boolean,
-  ])[],
-) {
-  it.each(rows)('%s', async (_, field, value, wrong, isRequired) => {
-    const post = (changes: object) => {
-      const unique = list === 'event-contracts' ? { event_name: `Unique ${++names}` } : {};
-      return owner.call('POST', `./${list}`, { body: bodyOf(`POST ${list}`, { ...unique, ...changes }) });
-    };
-    expect(await post({ [field]: value })).toMatchObject({ status: 201, body: { [field]: value } });
-    expect(await post({ [field]: wrong })).toMatchObject(refusedFor(`/${field}`));
-    expect(await post({ [field]: undefined })).toMatchObject(
-      isRequired ? refusedFor(`/${field}`) : { status: 201 },
-    );
-  });
+  const options = body === undefined ? {} : { body };
+  return client.call<Shown>(method, `/workspaces/${tributary.workspaceId}/${path}`, options);
 }
 
 /** The event of that id as the live stream shows it. */
@@ -242,7 +176,7 @@ describe('What the service does', () => {
   });
 
   it('manages long-lived API keys per workspace', async () => {
-    expect(shown['api-keys']?.[0]).toMatchObject({ expires_at: null });
+    expect(apiKeys[0]).toMatchObject({ expires_at: null });
     expect(await stranger.get('./api-keys')).toEqual([]);
   });
 
@@ -272,20 +206,8 @@ describe('What the service does', () => {
 
 describe('Resources and their fields', () => {
   describe('API key', () => {
-    haveFields(
-      'api-keys',
-      ['API key `id`: a UUID', 'id', UUID],
-      ['API key `workspace_id`: the owning workspace', 'workspace_id', () => tributary.workspaceId],
-      ['API key `name`: as it was sent', 'name'],
-      ['API key `key_prefix`: its first characters', 'key_prefix', () => prefixOf('api-keys', 14)],
-      ['API key `status`: active', 'status', 'active'],
-      ['API key `created_by`: a UUID', 'created_by', UUID],
-      ['API key `created_at`: ISO 8601', 'created_at', TIME],
-      ['API key `updated_at`: ISO 8601', 'updated_at', TIME],
-    );
-
     it('API key `key`: the raw key, only in the response that creates it', () => {
-      const [created, listed] = shown['api-keys'] ?? [];
+      const [created, listed] = apiKeys;
       expect(created?.key).toEqual(expect.stringMatching(/^trb_api_\w+$/));
       expect(listed).not.toHaveProperty('key');
     });
@@ -309,39 +231,7 @@ describe('Resources and their fields', () => {
     });
   });
 
-  it('the creating account: that of the person, another for another person', async () => {
-    const own = shown['api-keys']?.[0]?.created_by;
-    for (const list of Object.keys(shown)) expect(shown[list]?.[1]?.created_by).toBe(own);
-    expect((await stranger.post<Shown>('./api-keys', { name: 'Theirs' })).created_by).not.toBe(own);
-  });
-
-  it('times: those of the creation and of the last change', async () => {
-    const { id, created_at, updated_at } = await create('event-contracts');
-    expect(updated_at).toBe(created_at);
-    expect(Math.abs(Date.parse(String(created_at)) - Date.now())).toBeLessThan(60_000);
-    await sleep(5);
-    const put = bodyOf('PUT event-contracts/{id}', { event_name: `Unique ${++names}` });
-    const changed = await owner.put<Shown>(`./event-contracts/${id}`, put);
-    expect(changed.created_at).toBe(created_at);
-    expect(Date.parse(String(changed.updated_at))).toBeGreaterThan(Date.parse(String(created_at)));
-  });
-
   describe('Write key', () => {
-    haveFields(
-      'event-keys',
-      ['write key `id`: a UUID', 'id', UUID],
-      ['write key `workspace_id`: the owning workspace', 'workspace_id', () => tributary.workspaceId],
-      ['write key `name`: as it was sent', 'name'],
-      ['write key `key_prefix`: its first characters', 'key_prefix', () => prefixOf('event-keys', 18)],
-      ['write key `environment`: as it was sent', 'environment'],
-      ['write key `status`: active', 'status', 'active'],
-      ['write key `pubsub_topic`: the topic of its environment', 'pubsub_topic', 'events.production'],
-      ['write key `last_used_at`: null before the first event', 'last_used_at', null],
-      ['write key `created_by`: a UUID', 'created_by', UUID],
-      ['write key `created_at`: ISO 8601', 'created_at', TIME],
-      ['write key `updated_at`: ISO 8601', 'updated_at', TIME],
-    );
-
     it('write key `last_used_at`: the time of the last event', async () => {
       const { id, key } = await create('event-keys');
       const before = Date.now();
@@ -357,19 +247,6 @@ describe('Resources and their fields', () => {
   });
 
   describe('Event contract', () => {
-    haveFields(
-      'event-contracts',
-      ['contract `id`: a UUID', 'id', UUID],
-      ['contract `name`: as it was sent', 'name'],
-      ['contract `event_type`: as it was sent', 'event_type'],
-      ['contract `event_name`: as it was sent', 'event_name'],
-      ['contract `description`: as it was sent', 'description'],
-      ['contract `schema_definition`: field names to `type` and `required`', 'schema_definition'],
-      ['contract `enforcement_mode`: as it was sent', 'enforcement_mode'],
-      ['contract `undeclared_fields`: as it was sent', 'undeclared_fields'],
-      ['contract `status`: active', 'status', 'active'],
-    );
-
     it('contract `status`: archived', async () => {
       const { id } = await create('event-contracts');
       await owner.ok('DELETE', `./event-contracts/${id}`);
@@ -413,17 +290,6 @@ describe('Resources and their fields', () => {
   });
 
   describe('Event transformation', () => {
-    haveFields(
-      'event-transformations',
-      ['transformation `id`: a UUID', 'id', UUID],
-      ['transformation `name`: as it was sent', 'name'],
-      ['transformation `description`: as it was sent', 'description'],
-      ['transformation `source_code`: as it was sent', 'source_code'],
-      ['transformation `test_input`: as it was sent', 'test_input'],
-      ['transformation `test_output`: as it was sent', 'test_output'],
-      ['transformation `status`: active, as its test passes', 'status', 'active'],
-    );
-
     it.each([
       ['transformation `status`: draft without a test', { test_input: null, test_output: null }],
       ['transformation `status`: draft if its output is not the expected one', { test_output: SAMPLE }],
@@ -452,29 +318,6 @@ describe('Resources and their fields', () => {
       expect(await owner.put(`./event-transformations/${id}`, put)).toMatchObject({
         ...{ status: 'active', last_error: null },
       });
-    });
-  });
-
-  describe('Forwarding rule', () => {
-    haveFields(
-      'event-forwarding-rules',
-      ['rule `name`: as it was sent', 'name'],
-      ['rule `destination_id`: a destination', 'destination_id'],
-      ['rule `event_types`: an array', 'event_types'],
-      ['rule `event_names`: an array', 'event_names'],
-      ['rule `transformation_id`: null', 'transformation_id'],
-      ['rule `enabled`: as it was sent', 'enabled'],
-    );
-
-    it.each<[string, () => object]>([
-      ['rule `event_names`: an empty array is accepted', () => ({ event_names: [] })],
-      [
-        'rule `transformation_id`: a transformation',
-        () => ({ transformation_id: shown['event-transformations']?.[0]?.id }),
-      ],
-      ['rule `enabled`: true', () => ({ enabled: true, event_names: ['Nobody sends this'] })],
-    ])('%s', async (_, changes) => {
-      expect(await create('event-forwarding-rules', changes())).toMatchObject(changes());
     });
   });
 
@@ -565,15 +408,6 @@ describe('Endpoints', () => {
       expect(listed.length).toBeGreaterThan(1);
       for (const key of listed) expect(Object.keys(key)).not.toContain('key');
     });
-
-    it('POST api-keys: an API key with `key`', async () => {
-      expect(await make('POST api-keys', owner)).toMatchObject({
-        status: 201,
-        body: { id: UUID, key: expect.any(String) },
-      });
-    });
-
-    acceptFields('api-keys', [['POST api-keys: `name` is a string, required', 'name', 'Other', 7, true]]);
 
     it.each(['api-keys', 'event-keys'])('DELETE %s/{keyId}: `status` is revoked', async (list) => {
       const { id } = await create(list);
@@ -688,31 +522,7 @@ describe('Endpoints', () => {
     });
   });
 
-  describe('Write keys', () => {
-    acceptFields('event-keys', [
-      ['POST event-keys: `name` is a string', 'name', 'Other', 7, true],
-      ['POST event-keys: `environment` production', 'environment', 'production', 'staging', true],
-      ['POST event-keys: `environment` development', 'environment', 'development', null, true],
-    ]);
-  });
-
   describe('Contracts', () => {
-    acceptFields('event-contracts', [
-      ['POST event-contracts: `name`', 'name', 'Other', 7, true],
-      ['POST event-contracts: `event_type`', 'event_type', 'page', 'delete', true],
-      ['POST event-contracts: `event_name`', 'event_name', 'Another', 7, false],
-      ['POST event-contracts: `description`', 'description', 'Text', 7, false],
-      [
-        'POST event-contracts: `schema_definition`',
-        'schema_definition',
-        { properties: { n: { type: 'integer', required: false }, s: { type: 'string' } } },
-        [],
-        true,
-      ],
-      ['POST event-contracts: `enforcement_mode`', 'enforcement_mode', 'block', 'strict', false],
-      ['POST event-contracts: `undeclared_fields`', 'undeclared_fields', 'allow', 'drop', false],
-    ]);
-
     it('GET event-contracts/{contractId}/violations: an array, of this contract only', async () => {
       const { id } = await create('event-contracts', { event_name: 'Violated' });
       expect(await owner.get(`./event-contracts/${id}/violations`)).toEqual([]);
@@ -725,53 +535,7 @@ describe('Endpoints', () => {
     });
   });
 
-  describe('Transformations', () => {
-    acceptFields('event-transformations', [
-      ['POST event-transformations: `name`', 'name', 'Other', 7, true],
-      ['POST event-transformations: `description`', 'description', 'Text', 7, false],
-      [
-        'POST event-transformations: `source_code`',
-        'source_code',
-        `${MARKING} // again`,
-        'function transform(',
-        true,
-      ],
-      ['POST event-transformations: `test_input`', 'test_input', { ...SAMPLE, user_id: 'v' }, 'x', false],
-      ['POST event-transformations: `test_output`', 'test_output', SAMPLE, 'x', false],
-    ]);
-  });
-
-  describe('Forwarding rules', () => {
-    acceptFields('event-forwarding-rules', [
-      ['POST event-forwarding-rules: `name`', 'name', 'Other', 7, true],
-      ['POST event-forwarding-rules: `event_types`', 'event_types', ['track', 'page'], 'track', false],
-      ['POST event-forwarding-rules: `event_names`', 'event_names', [], 'Signed Up', false],
-      ['POST event-forwarding-rules: `transformation_id`', 'transformation_id', null, randomUUID(), false],
-      ['POST event-forwarding-rules: `enabled`', 'enabled', false, 'yes', false],
-    ]);
-
-    it('POST event-forwarding-rules: `destination_id`', async () => {
-      const post = (more: object) =>
-        owner.call('POST', './event-forwarding-rules', {
-          body: bodyOf('POST event-forwarding-rules', more),
-        });
-      expect(await post({})).toMatchObject({ status: 201, body: { destination_id: destinationId } });
-      for (const destination_id of [undefined, null, 'x', randomUUID()])
-        expect(await post({ destination_id })).toMatchObject(refusedFor('/destination_id'));
-    });
-  });
-
   describe.each(READABLE)('%s', (list) => {
-    it('POST creates one, GET reads it and lists it', async () => {
-      const created = await owner.call<Shown>('POST', `./${list}`, {
-        body: bodyOf(`POST ${list}`, list === 'event-contracts' ? { event_name: 'Read' } : {}),
-      });
-      expect(created).toMatchObject({ status: 201, body: { id: UUID } });
-      const read = await owner.call('GET', `./${list}/${created.body.id}`);
-      expect(read).toMatchObject({ status: 200, body: created.body });
-      expect(await owner.get(`./${list}`)).toContainEqual(created.body);
-    });
-
     it('PUT replaces its fields, and those that it leaves out get their defaults', async () => {
       const { id, name } = await create(list);
       const body = bodyOf(`PUT ${list}/{id}`, list === 'event-contracts' ? { event_name: 'Put' } : {});
@@ -781,30 +545,6 @@ describe('Endpoints', () => {
       expect(put.body.name).not.toBe(name);
       expect(await owner.get(`./${list}/${id}`)).toEqual(put.body);
     });
-
-    it('DELETE takes it out of the list, and may be repeated', async () => {
-      const { id } = await create(list);
-      const first = await owner.call('DELETE', `./${list}/${id}`);
-      expect(first).toMatchObject({ status: 200, body: { id } });
-      expect((await owner.call('DELETE', `./${list}/${id}`)).body).toEqual(first.body);
-      const listed = await owner.get<readonly Shown[]>(`./${list}`);
-      expect(listed.map((each) => each.id)).not.toContain(id);
-    });
-
-    it.each(['GET', 'PUT', 'DELETE'])(
-      '%s of one that does not exist, or of another workspace, is 404',
-      async (method) => {
-        const { id } = await create(list);
-        const body = bodyOf(`PUT ${list}/{id}`);
-        const options = method === 'PUT' && body !== undefined ? { body } : {};
-        for (const [client, missing] of [
-          [owner, randomUUID()],
-          [owner, 'no-id'],
-          [stranger, id],
-        ] as const)
-          expect(await client.call(method, `./${list}/${missing}`, options)).toMatchObject(NOT_FOUND);
-      },
-    );
   });
 
   describe('Volume and live stream', () => {
@@ -862,26 +602,6 @@ describe('Endpoints', () => {
 });
 
 describe('Authentication', () => {
-  it.each(NAMES)('`Authorization` is required: %s', async (call) => {
-    const nobody = new Client(tributary.url, undefined, tributary.workspaceId);
-    const { status, body } = await make(call, nobody);
-    expect({ status, body }).toEqual(NOT_AUTHENTICATED);
-  });
-
-  it.each(NAMES.filter((call) => !isIngestion(call)))('`X-Workspace-ID` is required: %s', async (call) => {
-    expect(await make(call, bare)).toMatchObject({ status: 400, body: { error: 'invalid request' } });
-    expect((await make(call, bare, { 'x-workspace-id': 'no-uuid' })).status).toBe(400);
-    expect(await make(call, bare, { 'x-workspace-id': randomUUID() })).toMatchObject(DENIED);
-  });
-
-  it.each(NAMES.filter((call) => /^P(OS|U)T/.test(call)))('`Content-Type` is required: %s', async (call) => {
-    const client = isIngestion(call) ? producer : owner;
-    expect(await make(call, client, { 'content-type': 'text/plain' })).toMatchObject({
-      status: 415,
-      body: { error: 'unsupported media type' },
-    });
-  });
-
   describe('an ID token', () => {
     it('expires after an hour', async () => {
       const { iat = 0, exp = 0 } = decodeJwt(tributary.idToken);
@@ -1022,26 +742,6 @@ describe('Errors', () => {
   ])('%s', async (_, token) => {
     const { status, body } = await make('GET sources', owner.with({ token: await token() }));
     expect({ status, body }).toEqual(NOT_AUTHENTICATED);
-  });
-
-  it.each(NAMES)('403 without access to the workspace: %s', async (call) => {
-    const outsider = owner.with({ token: await mint('stranger@example.com') });
-    const { status, body } = await make(call, outsider);
-    expect({ status, body }).toEqual(DENIED);
-  });
-
-  it.each(NAMES.filter((call) => !call.startsWith('GET')))(
-    '403 without the role for it: %s',
-    async (call) => {
-      const { key } = await create('api-keys', { role: 'viewer' });
-      const { status, body } = await make(call, owner.with({ token: key }));
-      expect({ status, body }).toEqual(DENIED);
-    },
-  );
-
-  it.each(NAMES.filter((call) => !isIngestion(call)))('403 for a write key: %s', async (call) => {
-    const { status, body } = await make(call, producer);
-    expect({ status, body }).toEqual(DENIED);
   });
 });
 

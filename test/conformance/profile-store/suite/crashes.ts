@@ -10,11 +10,9 @@ const LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
 /** 100 writers, 10,000 operations; a small part of it otherwise. */
 const SIZE = LONG
   ? { processes: 5, writersOfProcess: 20, operationsOfWriter: 100, kills: 25 }
-  : { processes: 3, writersOfProcess: 4, operationsOfWriter: 25, kills: 4 };
+  : { processes: 3, writersOfProcess: 4, operationsOfWriter: 25, kills: 2 };
 /** 16 clients, 20,000 operations. */
-const MOVING_SIZE = LONG
-  ? { processes: 4, writersOfProcess: 4, operationsOfWriter: 1_250, kills: 40 }
-  : { ...SIZE, kills: 3 };
+const MOVING_SIZE = LONG ? { processes: 4, writersOfProcess: 4, operationsOfWriter: 1_250, kills: 40 } : SIZE;
 const GROUPS = LONG ? 120 : 12;
 const WITHIN_MS = LONG ? 900_000 : 120_000;
 /** Within this time the next writer repairs the remains of killed ones, as fast as the machine lets it, ms. */

@@ -4,10 +4,12 @@ import { Published } from './harness.ts';
 import { attribute, People, treeOf } from './people.ts';
 import type { Stage } from './stage.ts';
 
+const ROUNDS = process.env.TRIBUTARY_TEST_LONG === undefined ? 3 : 10;
+
 export function lifetime(stage: Stage): void {
   describe('a store', () => {
     it('that is opened for the first time by several at once serves each of them at once', async () => {
-      for (let round = 0; round < 10; round++) {
+      for (let round = 0; round < ROUNDS; round++) {
         const installation = await stage.installation(60_000);
         const open = () => installation.open({ publish: new Published().publish });
         const stores = await Promise.all([open(), open(), open()]);

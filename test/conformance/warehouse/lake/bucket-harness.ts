@@ -4,11 +4,10 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import { type JsonObject, newId, type Warehouse } from '@tributary/core';
+import type { JsonObject } from '@tributary/core';
 import S3rver from 's3rver';
-import { createTestConnectors, ENGINE_CONNECTORS, WORKSPACE_ID } from '../../connector/suite/harness.ts';
 import { openJudge, parquetTable } from '../suite/duckdb.ts';
-import type { WarehouseHarness } from '../suite/harness.ts';
+import { loadersOf, type WarehouseHarness } from '../suite/harness.ts';
 
 const BUCKET = 'customer-lake';
 /** The server's only access key. */
@@ -95,10 +94,7 @@ export async function bucketHarness({
   });
   await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
 
-  const connectors = createTestConnectors(ENGINE_CONNECTORS);
   const judge = await openJudge();
-  const opened: Warehouse[] = [];
-  const id = newId();
   const settings = {
     endpoint: `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`,
     region: 'eu-central-1',
@@ -110,6 +106,7 @@ export async function bucketHarness({
     ...format.settings,
     ...more,
   };
+  const loaders = loadersOf('lake', settings);
   /** The objects of a table as files of their names. */
   const copied = async (table: string) => {
     const copy = await mkdtemp(join(folder, 'copy-'));
@@ -124,13 +121,7 @@ export async function bucketHarness({
   };
 
   return {
-    open() {
-      const destination = { id, workspaceId: WORKSPACE_ID, version: 1, settings };
-      const warehouse = connectors.warehouse('lake', destination);
-      if (warehouse === undefined) throw new Error('no such kind');
-      opened.push(warehouse);
-      return warehouse;
-    },
+    open: () => loaders.open(),
     rows: async (table: string) => judge.rows(await copied(table)),
     type: async (table: string, column: string) => (await judge.types(await copied(table))).get(column),
     knowsIdsByTime: true,
@@ -151,8 +142,7 @@ export async function bucketHarness({
       isDown = false;
     },
     async close() {
-      await Promise.all(opened.map((warehouse) => warehouse.close()));
-      await connectors.close();
+      await loaders.close();
       await judge.close();
       await closed(proxy);
       await server.close();

@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { newId, type Warehouse } from '@tributary/core';
 import { type FileChange, type FileFaults, fileError, withFileFaults } from '../../../helpers/file-faults.ts';
-import { createTestConnectors, WORKSPACE_ID } from '../../connector/suite/harness.ts';
+import { WORKSPACE_ID } from '../../connector/suite/harness.ts';
 import { openJudge, parquetTable } from '../suite/duckdb.ts';
-import type { WarehouseHarness } from '../suite/harness.ts';
+import { loadersOf, type WarehouseHarness } from '../suite/harness.ts';
 
 /** Bytes that stand for one change of a file, in `cutAfter`. */
 const BYTES_OF_CHANGE = 400;
@@ -36,8 +36,8 @@ export async function folderHarness(clock: () => number = Date.now, format = PLA
   const dataFolder = await mkdtemp(join(tmpdir(), 'tributary-lake-'));
   const folder = join(dataFolder, 'lake', WORKSPACE_ID, 'team', 'events');
   const judge = await openJudge();
-  const connectors = createTestConnectors({ dataFolder, clock });
-  const opened: Warehouse[] = [];
+  const settings = { folder: 'team/events', ...format.settings };
+  const loaders = loadersOf('lake', settings, { dataFolder, clock });
   let losesNext = false;
   let changesLeft = Number.POSITIVE_INFINITY;
   const faults: FileFaults = {
@@ -54,23 +54,13 @@ export async function folderHarness(clock: () => number = Date.now, format = PLA
     },
   };
 
-  const warehouseOf = (destinationId: string) => {
-    const settings = { folder: 'team/events', ...format.settings };
-    const destination = { id: destinationId, workspaceId: WORKSPACE_ID, version: 1, settings };
-    const warehouse = connectors.warehouse('lake', destination);
-    if (warehouse === undefined) throw new Error('no such kind');
-    opened.push(warehouse);
-    return warehouse;
-  };
-  const id = newId();
-
   return {
     folder,
     judge,
     /** A loader whose changes of files meet these faults. */
-    open: (own: FileFaults = faults) => faulty(warehouseOf(id), own),
+    open: (own: FileFaults = faults) => faulty(loaders.open(), own),
     /** One of another destination, in the same folder. */
-    openAnother: () => warehouseOf(newId()),
+    openAnother: () => loaders.open({}, newId()),
     rows: (table: string) => judge.rows(format.relation(folder, table)),
     type: async (table: string, column: string) =>
       (await judge.types(format.relation(folder, table))).get(column),
@@ -91,8 +81,7 @@ export async function folderHarness(clock: () => number = Date.now, format = PLA
       await rename(`${folder}.aside`, folder);
     },
     async close() {
-      await Promise.all(opened.map((warehouse) => warehouse.close()));
-      await connectors.close();
+      await loaders.close();
       await judge.close();
       await rm(dataFolder, { recursive: true, force: true });
     },

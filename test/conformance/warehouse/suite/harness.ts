@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { ConnectorsOptions } from '@tributary/connectors';
 import {
   batchId,
   type CanonicalEvent,
@@ -72,13 +73,13 @@ export interface ServerHarness extends WarehouseHarness {
     };
 }
 
-/** Loaders of one destination of a kind, and their end. */
-export function loadersOf(type: string, settings: JsonObject) {
-  const id = newId();
+/** Loaders of one destination of a kind, or of another with its settings, and their end. */
+export function loadersOf(type: string, settings: JsonObject, options: Partial<ConnectorsOptions> = {}) {
+  const own = newId();
   const opened: Warehouse[] = [];
-  const connectors = createTestConnectors(ENGINE_CONNECTORS);
+  const connectors = createTestConnectors({ ...ENGINE_CONNECTORS, ...options });
   return {
-    open(as: JsonObject = {}): Warehouse {
+    open(as: JsonObject = {}, id = own): Warehouse {
       const destination = { id, workspaceId: WORKSPACE_ID, version: 1, settings: { ...settings, ...as } };
       const warehouse = connectors.warehouse(type, destination);
       if (warehouse === undefined) throw new Error('no such kind');

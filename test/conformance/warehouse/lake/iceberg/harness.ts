@@ -4,10 +4,10 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import { type ColumnType, isObject, newId, type Warehouse } from '@tributary/core';
-import { createTestConnectors, ENGINE_CONNECTORS, WORKSPACE_ID } from '../../../connector/suite/harness.ts';
+import { type ColumnType, isObject, newId } from '@tributary/core';
+import { WORKSPACE_ID } from '../../../connector/suite/harness.ts';
 import { type Judge, openJudge } from '../../suite/duckdb.ts';
-import type { WarehouseHarness } from '../../suite/harness.ts';
+import { loadersOf, type WarehouseHarness } from '../../suite/harness.ts';
 import { avroRecords } from './avro.ts';
 
 /** Requests that stand for so many bytes, in `cutAfter`. */
@@ -39,8 +39,6 @@ export async function icebergHarness(catalog: TestCatalog, clock: () => number =
   const namespace = `${NAMESPACE}_${newId().slice(-8)}`;
   const judge = await openJudge();
   await catalog.prepare?.(judge);
-  const connectors = createTestConnectors({ ...ENGINE_CONNECTORS, dataFolder, clock });
-  const opened: Warehouse[] = [];
   let requestsLeft = Number.POSITIVE_INFINITY;
   let refused = 0;
   let isDown = false;
@@ -81,14 +79,7 @@ export async function icebergHarness(catalog: TestCatalog, clock: () => number =
     catalog_client_id: 'loader',
     catalog_client_secret: 'secret-of-the-loader',
   };
-  const id = newId();
-  const open = (destinationId: string) => {
-    const destination = { id: destinationId, workspaceId: WORKSPACE_ID, version: 1, settings };
-    const warehouse = connectors.warehouse('lake', destination);
-    if (warehouse === undefined) throw new Error('no such kind');
-    opened.push(warehouse);
-    return warehouse;
-  };
+  const loaders = loadersOf('lake', settings, { dataFolder, clock });
 
   /** The metadata of a table, and the manifests and files of its current snapshot. */
   const state = async (table: string) => {
@@ -126,8 +117,8 @@ export async function icebergHarness(catalog: TestCatalog, clock: () => number =
     namespace,
     judge,
     folder: join(dataFolder, 'lake', WORKSPACE_ID, 'lake'),
-    open: () => open(id),
-    openAnother: () => open(newId()),
+    open: () => loaders.open(),
+    openAnother: () => loaders.open({}, newId()),
     state,
     relation,
     async rows(table: string) {
@@ -166,8 +157,7 @@ export async function icebergHarness(catalog: TestCatalog, clock: () => number =
       isDown = false;
     },
     async close() {
-      await Promise.all(opened.map((warehouse) => warehouse.close()));
-      await connectors.close();
+      await loaders.close();
       await judge.close();
       await new Promise<void>((resolve) => {
         proxy.close(() => resolve());
