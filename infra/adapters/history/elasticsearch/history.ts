@@ -19,10 +19,12 @@ import {
   Unavailable,
 } from '@tributary/core';
 import {
+  type BulkAnswer,
   type ElasticsearchAccess,
   ElasticsearchConnection,
   indexPrefix,
   refused,
+  sendBulk,
 } from '../../elasticsearch/index.ts';
 import { formatCursor, type ListPosition, parseCursor } from '../cursor.ts';
 import {
@@ -338,41 +340,8 @@ export class HistoryWriter {
 
   async #send(bulk: Bulk): Promise<void> {
     for (const period of new Set(bulk.entries.map((one) => one.period))) await this.#indices.open(period);
-    let answers: readonly ItemAnswer[];
-    try {
-      answers = await this.#request(bulk);
-    } catch (error) {
-      // A single entry may be the reason for the refusal of the whole request.
-      if (!(error instanceof InvalidInput) || bulk.entries.length === 1) throw error;
-      return this.#sendEach(bulk.entries);
-    }
-    const { withoutIndex, fault } = outcomeOf(answers);
+    const { withoutIndex, fault } = outcomeOf(await sendBulk(this.#connection, bulk.writes));
     for (const index of withoutIndex) this.#indices.forget(bulk.entries[index]?.period ?? '');
-    if (fault !== undefined) throw fault;
-  }
-
-  /** One answer per entry, in their order. `Unavailable` when answers are missing. */
-  async #request({ entries, operations }: Bulk): Promise<readonly ItemAnswer[]> {
-    const { items = [] } = await this.#connection.call((client) =>
-      client.bulk({ operations: [...operations], filter_path: ['items.*.status', 'items.*.error.type'] }),
-    );
-    const answers = items.flatMap(({ index }) => (index === undefined ? [] : [index as ItemAnswer]));
-    if (answers.length !== entries.length)
-      throw new Unavailable('Elasticsearch did not answer for every entry');
-    return answers;
-  }
-
-  /** Puts the entries one by one, and throws the first `InvalidInput` after the last one. */
-  async #sendEach(entries: readonly DatedEntry[]): Promise<void> {
-    let fault: InvalidInput | undefined;
-    for (const bulk of entries.flatMap((one) => [...bulksOf([one])])) {
-      try {
-        await this.#send(bulk);
-      } catch (error) {
-        if (!(error instanceof InvalidInput)) throw error;
-        fault ??= error;
-      }
-    }
     if (fault !== undefined) throw fault;
   }
 }
@@ -398,8 +367,8 @@ interface DatedEntry {
 /** One bulk request. */
 interface Bulk {
   readonly entries: readonly DatedEntry[];
-  /** The lines of the request. */
-  readonly operations: readonly string[];
+  /** The lines of each. */
+  readonly writes: readonly (readonly string[])[];
 }
 
 /** The highest version of each entry, the later of equal ones: the order within a request is not guaranteed. */
@@ -418,15 +387,15 @@ function latest(entries: readonly DatedEntry[]): readonly DatedEntry[] {
 function* bulksOf(entries: readonly DatedEntry[]): Generator<Bulk> {
   let start = 0;
   let characters = 0;
-  let operations: string[] = [];
+  let writes: (readonly string[])[] = [];
   for (const [index, one] of entries.entries()) {
     const document = JSON.stringify(documentOf(one.entry));
-    operations.push(actionOf(one), document);
+    writes.push([actionOf(one), document]);
     characters += document.length;
     const count = index + 1 - start;
     if (count < BULK_DOCUMENTS && characters < BULK_CHARACTERS && index + 1 < entries.length) continue;
-    yield { entries: entries.slice(start, index + 1), operations };
-    [start, characters, operations] = [index + 1, 0, []];
+    yield { entries: entries.slice(start, index + 1), writes };
+    [start, characters, writes] = [index + 1, 0, []];
   }
 }
 
@@ -444,12 +413,6 @@ function actionOf({ entry, period }: DatedEntry): string {
   });
 }
 
-/** The answer to one entry of a bulk request. */
-export interface ItemAnswer {
-  readonly status: number;
-  readonly error?: { readonly type: string };
-}
-
 interface BulkOutcome {
   /** The positions in the request of entries whose period has no index. */
   readonly withoutIndex: readonly number[];
@@ -460,12 +423,16 @@ interface BulkOutcome {
 const [CONFLICT, NOT_FOUND] = [409, 404];
 
 /** `Unavailable` when any entry may succeed later: a repetition then finds those that never will. */
-export function outcomeOf(items: readonly ItemAnswer[]): BulkOutcome {
-  const failed = [...items.entries()].filter(
-    ([, { status, error }]) => error !== undefined && status !== CONFLICT,
-  );
-  const withoutIndex = failed.flatMap(([index, { status }]) => (status === NOT_FOUND ? [index] : []));
-  const faults = failed.map(([, { status, error }]) => refused(status, error?.type));
+export function outcomeOf(answers: readonly (BulkAnswer | InvalidInput)[]): BulkOutcome {
+  const withoutIndex: number[] = [];
+  const faults: (InvalidInput | Unavailable)[] = [];
+  for (const [index, answer] of answers.entries()) {
+    if (answer instanceof InvalidInput) faults.push(answer);
+    else if (answer.error !== undefined && answer.status !== CONFLICT) {
+      faults.push(refused(answer.status, answer.error.type));
+      if (answer.status === NOT_FOUND) withoutIndex.push(index);
+    }
+  }
   const fault = faults.find((one) => one instanceof Unavailable) ?? faults[0];
   return fault === undefined ? { withoutIndex } : { withoutIndex, fault };
 }
