@@ -16,6 +16,7 @@ import {
   type Logger,
   MAX_HISTORY_FACETS,
   messageOf,
+  repeat,
   Unavailable,
 } from '@tributary/core';
 import {
@@ -65,7 +66,17 @@ export async function openElasticsearchHistory(options: ElasticsearchHistoryOpti
   const indices = new PeriodIndices(connection, { base, clock, retentionMs, logger });
   const writer = new HistoryWriter(connection, indices);
   const reader = new HistoryReader(connection, indices, base);
-  const dropping = dropEvery(options.retentionEveryMs ?? RETENTION_EVERY_MS, indices, logger);
+  const { retentionEveryMs = RETENTION_EVERY_MS } = options;
+  const drop = () =>
+    indices
+      .dropExpired()
+      .catch((error) =>
+        logger.warn(
+          { error: messageOf(error) },
+          'expired history could not be dropped; the next run tries again',
+        ),
+      );
+  const dropping = retentionEveryMs === false ? undefined : repeat(drop, retentionEveryMs);
   let closed: Promise<void> | undefined;
   return {
     put: (entries) => writer.put(entries),
@@ -74,36 +85,8 @@ export async function openElasticsearchHistory(options: ElasticsearchHistoryOpti
     groups: (query) => reader.groups(query),
     get: (kind, workspaceId, id) => reader.get(kind, workspaceId, id),
     close() {
-      closed ??= Promise.all([writer.settled(), dropping.stop()]).then(() => connection.close());
+      closed ??= Promise.all([writer.settled(), dropping?.close()]).then(() => connection.close());
       return closed;
-    },
-  };
-}
-
-/** Drops expired indices regularly. */
-function dropEvery(
-  everyMs: number | false,
-  indices: PeriodIndices,
-  logger: Logger,
-): { stop(): Promise<void> } {
-  if (everyMs === false) return { stop: async () => {} };
-  let dropping = Promise.resolve();
-  const drop = () => {
-    dropping = dropping
-      .then(() => indices.dropExpired())
-      .catch((error) =>
-        logger.warn(
-          { error: messageOf(error) },
-          'expired history could not be dropped; the next run tries again',
-        ),
-      );
-  };
-  drop();
-  const timer = setInterval(drop, everyMs).unref();
-  return {
-    stop() {
-      clearInterval(timer);
-      return dropping;
     },
   };
 }
@@ -437,15 +420,6 @@ export function outcomeOf(answers: readonly (BulkAnswer | InvalidInput)[]): Bulk
   return fault === undefined ? { withoutIndex } : { withoutIndex, fault };
 }
 
-interface HistoryImportOptions {
-  readonly access: ElasticsearchAccess;
-  readonly prefix: string;
-  readonly retentionMs: number;
-  readonly logger: Logger;
-  /** How long a call may take, ms. */
-  readonly timeoutMs: number;
-}
-
 /** Puts entries of another history as if they were put when they were put there, so that they expire as they would have. */
 export interface HistoryImport {
   /** `putAt`: not before the last put of any of the entries, epoch ms. May be repeated. */
@@ -455,7 +429,9 @@ export interface HistoryImport {
   close(): Promise<void>;
 }
 
-export async function openHistoryImport(options: HistoryImportOptions): Promise<HistoryImport> {
+export async function openHistoryImport(
+  options: Omit<ElasticsearchHistoryOptions, 'clock' | 'retentionEveryMs'>,
+): Promise<HistoryImport> {
   const { prefix, retentionMs, logger } = options;
   const connection = await ElasticsearchConnection.open(options);
   const base = `${indexPrefix(prefix)}history`;
