@@ -69,3 +69,15 @@ export function messageOf(thrown: unknown): string {
     return 'unknown error';
   }
 }
+
+/** Whether it is an error of Node with this code, e.g. `ENOENT`. */
+export function hasCode(error: unknown, code: string): boolean {
+  return error instanceof Error && 'code' in error && error.code === code;
+}
+
+/** The result of the work; `Unavailable` with the message where it takes longer. The work goes on. */
+export function withTimeout<T>(work: Promise<T>, timeoutMs: number, message: string): Promise<T> {
+  const { promise: late, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => reject(new Unavailable(message)), timeoutMs);
+  return Promise.race([work, late]).finally(() => clearTimeout(timer));
+}

@@ -124,3 +124,21 @@ export class EventLoopYielder {
     this.#since = this.#elapsed();
   }
 }
+
+/** Runs `work`, which handles its errors, at once and then regularly, one run at a time. `close` waits for one under way. */
+export function repeat(work: () => Promise<void>, everyMs: number): { close(): Promise<void> } {
+  let running: Promise<void> | undefined;
+  const run = () => {
+    running ??= work().finally(() => {
+      running = undefined;
+    });
+  };
+  run();
+  const timer = setInterval(run, everyMs).unref();
+  return {
+    async close() {
+      clearInterval(timer);
+      await running;
+    },
+  };
+}

@@ -1,18 +1,8 @@
 import { ORGANIZATION_ROLES, PLAN_FORMS, WORKSPACE_ROLES } from '@tributary/core';
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
-import type { AddMemberOptions, CreateKeyOptions, InitOptions, SetBudgetOptions } from '../tools/admin.ts';
-import type { AdoptStoresOptions } from '../tools/adopt-stores.ts';
-import type { BackupCommandOptions } from '../tools/backup/backup.ts';
 import type { RestoreOptions } from '../tools/backup/restore.ts';
-import type { CodegenOptions, Language, Sdk } from '../tools/codegen/codegen.ts';
-import type { MoveCommandOptions } from '../tools/move/move.ts';
-import type { ExportOptions, ImportOptions } from '../tools/plan.ts';
-import type { PositionsOptions } from '../tools/positions.ts';
-import type { RedriveOptions } from '../tools/redrive.ts';
-import type { StagesTableOptions } from '../tools/stages.ts';
-import type { TokenOptions } from '../tools/token.ts';
-import type { TopicFormat, TopicsOptions } from '../tools/topics.ts';
-import type { StagesOptions } from './commands/stages-option.ts';
+import type { Language, Sdk } from '../tools/codegen/codegen.ts';
+import type { TopicFormat } from '../tools/topics.ts';
 import { ConfigError, describeConfig, type Environment } from './config/config.ts';
 import { buildVersion } from './observability/system-view.ts';
 
@@ -41,9 +31,10 @@ const OUT_OPTION = ['--out <file>', 'the file to write (default: standard output
 export async function runCli(args: readonly string[], environment: Environment): Promise<number> {
   let exitCode = 0;
   let name = '';
-  const program = describeProgram(environment, (execute) => async (options, command) => {
-    name = pathOf(command);
-    exitCode = await execute(options);
+  const program = describeProgram((load) => async (...given) => {
+    name = pathOf(given.pop() as Command);
+    const execute = await load();
+    exitCode = await execute(...([...given, environment] as unknown as Parameters<typeof execute>));
   });
   try {
     await program.parseAsync(args.length === 0 ? ['--help'] : args, { from: 'user' });
@@ -59,33 +50,37 @@ export async function runCli(args: readonly string[], environment: Environment):
   }
 }
 
-/** Wraps a command for `Command.action`. */
-type Run = <Options>(
-  execute: (options: Options) => Promise<number>,
-) => (options: Options, command: Command) => Promise<void>;
+/**
+ * Wraps a command for `Command.action`: a function of its arguments and options, and of the environment. It is imported when
+ * it runs, so that the short ones start quickly.
+ */
+type Run = <Given extends unknown[]>(
+  load: () => Promise<(...given: [...Given, Environment]) => Promise<number>>,
+) => (...given: [...Given, Command]) => Promise<void>;
 
-/** Each command is imported when it runs, so that the short ones start quickly. */
-function describeProgram(environment: Environment, run: Run): Command {
+function describeProgram(run: Run): Command {
+  /** For a command without options. */
+  const alone = (load: () => Promise<(environment: Environment) => Promise<number>>) =>
+    run(async () => {
+      const execute = await load();
+      return (_options: object, environment: Environment) => execute(environment);
+    });
   const program = setUp(new Command('tributary').exitOverride())
     .description('A customer-data pipeline: durable events in, unified profiles and reliable deliveries out.')
     .showHelpAfterError();
 
   add(program, 'dev', 'run everything in one process for development, with an issuer of its own').action(
-    run(async () => (await import('./commands/dev.ts')).dev(environment)),
+    alone(async () => (await import('./commands/dev.ts')).dev),
   );
   add(program, 'serve', 'run everything in one process in production, with sign-in by OpenID Connect').action(
-    run(async () => (await import('./commands/serve.ts')).serve(environment)),
+    alone(async () => (await import('./commands/serve.ts')).serve),
   );
   add(program, 'gateway', 'run the HTTP side alone, on Kafka').action(
-    run(async () => (await import('./commands/gateway.ts')).runGateway(environment)),
+    alone(async () => (await import('./commands/gateway.ts')).runGateway),
   );
   add(program, 'processor', 'run all stages, or some of them, on Kafka')
     .option(...STAGES)
-    .action(
-      run<StagesOptions>(async (options) =>
-        (await import('./commands/processor.ts')).runProcessor(options, environment),
-      ),
-    );
+    .action(run(async () => (await import('./commands/processor.ts')).runProcessor));
   add(program, 'topics', 'create the missing topics on Kafka and correct the settings of the others')
     .option(
       '--partitions <topic=number...>',
@@ -94,108 +89,72 @@ function describeProgram(environment: Environment, run: Run): Command {
     .option('--print', 'print the declared topics instead; without KAFKA_BROKERS as they are configured')
     .addOption(new Option('--format <format>', 'with --print (default: table)').choices(TOPIC_FORMATS))
     .option('--cluster <name>', 'with --print: the Kafka resource of Strimzi (default: my-cluster)')
-    .action(
-      run<TopicsOptions>(async (options) =>
-        (await import('../tools/topics.ts')).makeTopics(options, environment),
-      ),
-    );
+    .action(run(async () => (await import('../tools/topics.ts')).makeTopics));
   add(program, 'positions', 'print the positions of all stages on Kafka, or set one that is lost')
     .option('--stage <name>', 'the stage whose position is set, with --topic and --to')
     .option('--topic <name>', 'the topic that it reads, without the prefix')
     .option('--partition <number>', 'one partition (default: all whose position is lost)')
     .option('--to <position>', 'first, end, an offset, or a time (ISO 8601)')
-    .action(
-      run<PositionsOptions>(async (options) =>
-        (await import('../tools/positions.ts')).positions(options, environment),
-      ),
-    );
+    .action(run(async () => (await import('../tools/positions.ts')).positions));
   add(program, 'stages', 'print what each stage has to do, its rates, and how many processes that takes')
     .option('--json', 'print JSON')
     .option('--over <seconds>', 'time that the rates are measured over (default: 5)')
-    .action(
-      run<StagesTableOptions>(async (options) =>
-        (await import('../tools/stages.ts')).stages(options, environment),
-      ),
-    );
+    .action(run(async () => (await import('../tools/stages.ts')).stages));
   add(program, 'redrive', 'hand dead-lettered entries to their stages again')
     .option(...STAGES)
     .option('--list', 'print what there is and why it failed, and redrive nothing')
-    .action(
-      run<RedriveOptions>(async (options) =>
-        (await import('../tools/redrive.ts')).redrive(options, environment),
-      ),
-    );
-  addAdminCommands(program, environment, run);
-  addPlanCommands(program, environment, run);
+    .action(run(async () => (await import('../tools/redrive.ts')).redrive));
+  addAdminCommands(program, run);
+  addPlanCommands(program, run);
   const secrets = add(
     program,
     'secrets',
     'maintain the secrets of destinations and sources',
   ).showHelpAfterError();
   add(secrets, 'rotate', 'seal all secrets under the first key').action(
-    run(async () => (await import('../tools/secrets.ts')).rotateAllSecrets(environment)),
+    alone(async () => (await import('../tools/secrets.ts')).rotateAllSecrets),
   );
   const catalog = add(program, 'catalog', 'maintain the catalog').showHelpAfterError();
   add(catalog, 'rewrite', 'drop the history of the catalog and keep its state').action(
-    run(async () => (await import('../tools/catalog.ts')).rewriteCatalog(environment)),
+    alone(async () => (await import('../tools/catalog.ts')).rewriteCatalog),
   );
   add(program, 'upgrade', 'finish the upgrade to this release; then there is no way back').action(
-    run(async () => (await import('../tools/upgrade.ts')).upgrade(environment)),
+    alone(async () => (await import('../tools/upgrade.ts')).upgrade),
   );
   add(catalog, 'export', 'print all records of the catalog, to be kept in a file').action(
-    run(async () => (await import('../tools/catalog.ts')).printCatalog(environment)),
+    alone(async () => (await import('../tools/catalog.ts')).printCatalog),
   );
   add(catalog, 'import', 'append an export to an empty catalog, with all processes stopped')
     .argument('<file>', 'an export')
-    .action(runOn(run, async (file) => (await import('../tools/catalog.ts')).readCatalog(file, environment)));
+    .action(run(async () => (await import('../tools/catalog.ts')).readCatalog));
   add(program, 'backup', 'back up the stores of the data folder at one moment, while it is used')
     .argument('<target>', 'the folder that holds the backups')
     .option('--keep <number>', 'remove all older backups of the target but so many (default: all are kept)')
     .option('--no-keys', 'leave out the files with keys')
-    .action(
-      runOn<BackupCommandOptions>(run, async (target, options) =>
-        (await import('../tools/backup/backup.ts')).backup(target, options, environment),
-      ),
-    );
+    .action(run(async () => (await import('../tools/backup/backup.ts')).backup));
   add(program, 'restore', 'restore a backup as a new data folder')
     .argument('<source>', 'the target of the backup')
     .option('--data-dir <folder>', 'the folder, which must be empty or missing')
     .option('--backup <name>', 'one of --list (default: the newest)')
     .option('--list', 'print the finished backups instead')
     .option('--check', 'read the backup and compare all checksums instead')
-    .action(
-      runOn<RestoreOptions>(run, async (source, options) =>
-        (await import('../tools/backup/restore.ts')).restore(source, options),
-      ),
-    );
+    .action(run<[string, RestoreOptions]>(async () => (await import('../tools/backup/restore.ts')).restore));
   add(program, 'move', 'move the installation of a data folder to Kafka, Redis and Elasticsearch')
     .option('--check', 'print what would be moved and what stands against it, and move nothing')
     .option('--forget-deletions', 'leave out deletions of profiles that an older release made')
-    .action(
-      run<MoveCommandOptions>(async (options) =>
-        (await import('../tools/move/move.ts')).move(options, environment),
-      ),
-    );
+    .action(run(async () => (await import('../tools/move/move.ts')).move));
   add(program, 'adopt-stores', 'give stores of another installation to this one, with all their data')
     .requiredOption('--from <id>', 'id of that installation, or none for stores without one')
-    .action(
-      run<AdoptStoresOptions>(async (options) =>
-        (await import('../tools/adopt-stores.ts')).adoptStores(options, environment),
-      ),
-    );
+    .action(run(async () => (await import('../tools/adopt-stores.ts')).adoptStores));
   add(program, 'token', 'print an ID token of the development issuer')
     .option(
       '--email <address>',
       'the person it is for (default: the one whose workspace tributary dev prints)',
     )
     .option('--create-key', 'create the key of a data folder that no server has used yet')
-    .action(
-      run<TokenOptions>(async (options) =>
-        (await import('../tools/token.ts')).printToken(options, environment),
-      ),
-    );
+    .action(run(async () => (await import('../tools/token.ts')).printToken));
   add(program, 'config', 'print the reference of all settings').action(
-    run(async () => {
+    alone(async () => async () => {
       process.stdout.write(`${describeConfig()}\n`);
       return 0;
     }),
@@ -204,7 +163,7 @@ function describeProgram(environment: Environment, run: Run): Command {
 }
 
 /** The sub-commands of `tributary admin`. */
-function addAdminCommands(program: Command, environment: Environment, run: Run): void {
+function addAdminCommands(program: Command, run: Run): void {
   const load = () => import('../tools/admin.ts');
   const admin = add(program, 'admin', 'set up an installation, and let people in').showHelpAfterError();
   add(admin, 'init', 'create the first organization, its workspace and owner, and an API key')
@@ -214,10 +173,10 @@ function addAdminCommands(program: Command, environment: Environment, run: Run):
     .option('--workspace <name>', 'name of the workspace', 'Production')
     .option('--region <code>', 'region of its profiles (default: eu)')
     .option(...JSON_OPTION)
-    .action(run<InitOptions>(async (options) => (await load()).adminInit(options, environment)));
+    .action(run(async () => (await load()).adminInit));
   add(admin, 'status', 'print the organizations with their members, workspaces and API keys')
     .option(...JSON_OPTION)
-    .action(run<object>(async (options) => (await load()).adminStatus(options, environment)));
+    .action(run(async () => (await load()).adminStatus));
   add(admin, 'add-member', 'give a person a role in an organization')
     .requiredOption('--email <address>', 'the person, as the issuer verified the address')
     .addOption(
@@ -225,7 +184,7 @@ function addAdminCommands(program: Command, environment: Environment, run: Run):
     )
     .option('--organization <id>', 'the organization (default: the only one)')
     .option(...JSON_OPTION)
-    .action(run<AddMemberOptions>(async (options) => (await load()).adminAddMember(options, environment)));
+    .action(run(async () => (await load()).adminAddMember));
   add(admin, 'create-key', 'create an API key, and show it once')
     .option('--workspace <id>', 'its workspace (default: the only one)')
     .option('--name <name>', 'name of the key; an active key of this name is kept', 'operator')
@@ -234,17 +193,17 @@ function addAdminCommands(program: Command, environment: Environment, run: Run):
     .option('--expires-in <time>', 'how long it is valid, e.g. 90d (default: until it is revoked)')
     .option('--replace', 'create it although there is one of this name, and revoke that one')
     .option(...JSON_OPTION)
-    .action(run<CreateKeyOptions>(async (options) => (await load()).adminCreateKey(options, environment)));
+    .action(run(async () => (await load()).adminCreateKey));
   add(admin, 'set-budget', 'set how many bytes the events of a workspace may take')
     .option('--workspace <id>', 'the workspace (default: the only one)')
     .option('--bytes-per-hour <bytes>', 'e.g. 200GiB, unlimited, or default: as the installation')
     .option('--bytes-held <bytes>', 'the same for what the log keeps of it')
     .option(...JSON_OPTION)
-    .action(run<SetBudgetOptions>(async (options) => (await load()).adminSetBudget(options, environment)));
+    .action(run(async () => (await load()).adminSetBudget));
 }
 
 /** `tributary plan` and `tributary codegen`. */
-function addPlanCommands(program: Command, environment: Environment, run: Run): void {
+function addPlanCommands(program: Command, run: Run): void {
   const plan = add(
     program,
     'plan',
@@ -258,28 +217,16 @@ function addPlanCommands(program: Command, environment: Environment, run: Run): 
   remote(add(plan, 'export', 'print the active contracts as one document'))
     .addOption(new Option('--format <name>', 'form of the document (default: tributary)').choices(PLAN_FORMS))
     .option(...OUT_OPTION)
-    .action(
-      run<ExportOptions>(async (options) =>
-        (await import('../tools/plan.ts')).exportPlan(options, environment),
-      ),
-    );
+    .action(run(async () => (await import('../tools/plan.ts')).exportPlan));
   const archives = ['--archive-missing', 'archive active contracts that the document lacks'] as const;
   remote(add(plan, 'import', 'create and replace contracts from a document in any of the forms'))
     .argument('<file>', 'the document; - is standard input')
     .option(...archives)
-    .action(
-      runOn<ImportOptions>(run, async (file, options) =>
-        (await import('../tools/plan.ts')).importPlan(file, options, environment),
-      ),
-    );
+    .action(run(async () => (await import('../tools/plan.ts')).importPlan));
   remote(add(plan, 'diff', 'print what an import would change; exit code 1 where it would'))
     .argument('<file>', 'the document; - is standard input')
     .option(...archives)
-    .action(
-      runOn<ImportOptions>(run, async (file, options) =>
-        (await import('../tools/plan.ts')).diffPlan(file, options, environment),
-      ),
-    );
+    .action(run(async () => (await import('../tools/plan.ts')).diffPlan));
   remote(add(program, 'codegen', 'write a typed client for the contracts of a document or a workspace'))
     .addOption(
       new Option('--language <name>', 'language of the client').choices(LANGUAGES).makeOptionMandatory(),
@@ -288,17 +235,7 @@ function addPlanCommands(program: Command, environment: Environment, run: Run): 
     .option('--plan <file>', 'a document in any of the forms; - is standard input (default: ask the server)')
     .option('--package <name>', 'package of the file in Go', 'trackingplan')
     .option(...OUT_OPTION)
-    .action(
-      run<CodegenOptions>(async (options) =>
-        (await import('../tools/codegen/codegen.ts')).codegen(options, environment),
-      ),
-    );
-}
-
-/** As `run`, for a command with one argument. */
-function runOn<Options>(run: Run, execute: (argument: string, options: Options) => Promise<number>) {
-  return (argument: string, options: Options, command: Command) =>
-    run<Options>((given) => execute(argument, given))(options, command);
+    .action(run(async () => (await import('../tools/codegen/codegen.ts')).codegen));
 }
 
 function add(parent: Command, name: string, description: string): Command {

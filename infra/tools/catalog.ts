@@ -66,7 +66,7 @@ export async function printCatalog(environment: Environment): Promise<number> {
  * `tributary catalog import <file>`: appends an export to an empty catalog, under the same offsets. All processes must be
  * stopped. One that was killed is continued when it is called again.
  */
-export async function readCatalog(file: string, environment: Environment): Promise<number> {
+export async function readCatalog(file: string, _options: object, environment: Environment): Promise<number> {
   return runCommand('catalog import', readCommandConfig(environment), async (tools) => {
     const { config, logger, cleanup, deadline } = tools;
     if (!existsSync(file)) throw new OperatorError(`${file} does not exist`);

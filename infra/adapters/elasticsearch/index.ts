@@ -141,6 +141,40 @@ export function refused(status: number, type: string | undefined): InvalidInput 
   return PERMANENT.includes(status) && type !== CLOSED ? new InvalidInput(message) : new Unavailable(message);
 }
 
+/** The answer to one write of a bulk request. */
+export interface BulkAnswer {
+  readonly status: number;
+  readonly error?: { readonly type?: string };
+  readonly _seq_no?: number;
+  readonly _primary_term?: number;
+}
+
+/**
+ * Sends writes, each as the lines of it, in one request, and returns their answers in order. If the request is refused as a
+ * whole, each is sent alone, so that an invalid write fails alone, with `InvalidInput`.
+ */
+export async function sendBulk(
+  connection: ElasticsearchConnection,
+  writes: readonly (readonly string[])[],
+): Promise<readonly (BulkAnswer | InvalidInput)[]> {
+  try {
+    const { items = [] } = await connection.call((client) =>
+      client.bulk({
+        operations: writes.flat(),
+        filter_path: ['items.*.status', 'items.*._seq_no', 'items.*._primary_term', 'items.*.error.type'],
+      }),
+    );
+    if (items.length !== writes.length) throw new Unavailable('Elasticsearch did not answer for every write');
+    return items.map((item) => Object.values(item)[0] as BulkAnswer);
+  } catch (error) {
+    if (!(error instanceof InvalidInput)) throw error;
+    if (writes.length === 1) return [error];
+  }
+  const answers: (BulkAnswer | InvalidInput)[] = [];
+  for (const write of writes) answers.push(...(await sendBulk(connection, [write])));
+  return answers;
+}
+
 /** Why no call can succeed with this configuration; undefined when waiting may help. */
 function refusalOf(error: unknown): string | undefined {
   if (error instanceof errors.ProductNotSupportedError) return 'the server is not Elasticsearch';

@@ -7,6 +7,7 @@ import {
   messageOf,
   TributaryError,
   Unavailable,
+  withTimeout,
 } from '@tributary/core';
 import { Cluster, Redis } from 'ioredis';
 
@@ -160,12 +161,7 @@ export class RedisConnection {
   }
 
   #withinTimeout<T>(work: Promise<T>): Promise<T> {
-    const { promise: late, reject } = Promise.withResolvers<never>();
-    const timer = setTimeout(
-      () => reject(new Unavailable(`Redis did not answer within ${this.#timeoutMs} ms`)),
-      this.#timeoutMs,
-    );
-    return Promise.race([work, late]).finally(() => clearTimeout(timer));
+    return withTimeout(work, this.#timeoutMs, `Redis did not answer within ${this.#timeoutMs} ms`);
   }
 }
 

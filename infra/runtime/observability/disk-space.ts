@@ -11,6 +11,7 @@ import {
   messageOf,
   type ReadDiskLevel,
   type ReadDiskRoom,
+  repeat,
   UNLIMITED_DISK,
   worstDiskLevel,
 } from '@tributary/core';
@@ -291,7 +292,6 @@ export function watchBrokerDisks(
   });
   let wasUnknown = false;
   let isClosed = false;
-  let reading: Promise<void> | undefined;
 
   /** The disk of a broker with the least free space in relation to its reserve. */
   const fullest = (spaces: readonly DiskSpace[], before: DiskLevel): BrokerDisk | undefined => {
@@ -360,13 +360,7 @@ export function watchBrokerDisks(
       );
     wasUnknown = faults.length > 0;
   };
-  const readNext = () => {
-    reading ??= readOnce().finally(() => {
-      reading = undefined;
-    });
-  };
-  readNext();
-  const timer = setInterval(readNext, everyMs).unref();
+  const reading = repeat(readOnce, everyMs);
   return {
     level: () => level,
     room: () => fullestDisk(...disks.values()),
@@ -377,9 +371,9 @@ export function watchBrokerDisks(
     }),
     async close() {
       isClosed = true;
-      clearInterval(timer);
+      const ended = reading.close();
       await brokers.close();
-      await reading;
+      await ended;
     },
   };
 }

@@ -148,9 +148,13 @@ export function createScrape(
   };
 }
 
-async function settledWithin(promises: readonly Promise<unknown>[], ms: number): Promise<void> {
+/** Waits for what is under way, and no longer than `ms`. */
+export async function settledWithin(
+  work: readonly (Promise<unknown> | undefined)[],
+  ms: number,
+): Promise<void> {
   const over = new AbortController();
   const timeout = sleep(ms, undefined, { signal: over.signal }).catch(() => {});
-  await Promise.race([Promise.all(promises), timeout]);
+  await Promise.race([Promise.all(work), timeout]);
   over.abort();
 }

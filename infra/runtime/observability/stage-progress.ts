@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import {
   AppendTimes,
   type Clock,
@@ -13,6 +12,7 @@ import {
   type StageSample,
   stageLoad,
 } from '@tributary/core';
+import { settledWithin } from './metrics.ts';
 
 /** Records that one sampling may read to find out about partitions that do not move. */
 const MAX_READS = 16;
@@ -180,9 +180,7 @@ export function refreshing(refresh: () => Promise<void> | undefined): () => Prom
     pending ??= refresh()?.finally(() => {
       pending = undefined;
     });
-    const over = new AbortController();
-    await Promise.race([pending, sleep(WAIT_MS, undefined, { signal: over.signal }).catch(() => {})]);
-    over.abort();
+    await settledWithin([pending], WAIT_MS);
   };
 }
 

@@ -16,6 +16,7 @@ import {
   PROCESS_REPORT_EVERY_MS,
   type ProcessBoard,
   type ProcessStage,
+  repeat,
   type StageReads,
   type SystemSnapshot,
   type SystemView,
@@ -91,7 +92,6 @@ export function reportProcess(
   const startedAt = Date.now();
   let versions: EngineVersions = {};
   let versionsReadAt = Number.NEGATIVE_INFINITY;
-  let reporting: Promise<void> | undefined;
   let isDown = false;
 
   async function readVersions(): Promise<void> {
@@ -124,18 +124,11 @@ export function reportProcess(
     }
   }
 
-  const reportOnce = () => {
-    reporting ??= report().finally(() => {
-      reporting = undefined;
-    });
-  };
-  reportOnce();
-  const timer = setInterval(reportOnce, PROCESS_REPORT_EVERY_MS).unref();
+  const reports = repeat(report, PROCESS_REPORT_EVERY_MS);
   return {
     async close() {
-      clearInterval(timer);
       // The report expires by itself where the board does not answer; the work of this process must not wait for that.
-      const withdrawn = Promise.resolve(reporting).then(() => board.withdraw(fixed.process));
+      const withdrawn = reports.close().then(() => board.withdraw(fixed.process));
       await Promise.race([withdrawn.catch(() => {}), sleep(WITHDRAW_WITHIN_MS, undefined, { ref: false })]);
       await board.close();
     },

@@ -13,7 +13,7 @@ import {
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { type Logger, messageOf, type StoreMark, TributaryError } from '@tributary/core';
+import { hasCode, type Logger, messageOf, type StoreMark, TributaryError } from '@tributary/core';
 import { isBusy, lockHolderOf } from '../../adapters/sqlite/database.ts';
 import type { Config } from '../config/settings.ts';
 import { Ballast } from './ballast.ts';
@@ -101,10 +101,6 @@ function readIfExists(file: string): string | undefined {
     if (hasCode(error, 'ENOENT')) return undefined;
     throw error;
   }
-}
-
-function hasCode(error: unknown, code: string): boolean {
-  return error instanceof Error && 'code' in error && error.code === code;
 }
 
 /** Permissions of the group and of other users. */

@@ -1,6 +1,6 @@
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Logger, messageOf, NO_LOGGER } from '@tributary/core';
+import { hasCode, type Logger, messageOf, NO_LOGGER } from '@tributary/core';
 
 /** Where the server of a data folder answers. */
 export interface ServerAddress {
@@ -66,10 +66,10 @@ function readAddress(file: string): ServerAddress | undefined {
 }
 
 /** Signal 0 tests whether a process exists; EPERM: it is another user's. */
-function isAlive(pid: number): boolean {
+export function isAlive(pid: number): boolean {
   try {
-    return process.kill(pid, 0);
+    return pid > 0 && process.kill(pid, 0);
   } catch (error) {
-    return error instanceof Error && 'code' in error && error.code === 'EPERM';
+    return hasCode(error, 'EPERM');
   }
 }

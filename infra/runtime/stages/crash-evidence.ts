@@ -17,6 +17,7 @@ import {
   type SlotName,
   usedMemory,
 } from '../../adapters/event-log/stage-runner/suspects.ts';
+import { isAlive } from '../process/server-address.ts';
 
 /** How often the table is written, ms. A heap takes longer to overflow. */
 const WRITE_EVERY_MS = 100;
@@ -140,15 +141,5 @@ export class CrashEvidence {
 
   #remove(base: string): void {
     for (const kind of [REPORT, TABLE, NAMES]) rmSync(join(this.#folder, base + kind), { force: true });
-  }
-}
-
-function isAlive(pid: number): boolean {
-  if (!(pid > 0)) return false;
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return error instanceof Error && 'code' in error && error.code === 'EPERM';
   }
 }

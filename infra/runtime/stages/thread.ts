@@ -1,5 +1,5 @@
 import { type MessagePort, Worker } from 'node:worker_threads';
-import { iso, type Logger, messageOf, type NewEntry, type ProcessStage } from '@tributary/core';
+import { iso, type Logger, messageOf, type NewEntry, type ProcessStage, withTimeout } from '@tributary/core';
 import {
   crashEntries,
   inFlightMemory,
@@ -153,17 +153,11 @@ export async function startStagesThread(
 
 /** Waits until crash notes are written; returns why they are not. */
 async function noteInTime(noting: Promise<unknown>): Promise<{ readonly error: string } | undefined> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`not within ${NOTE_WITHIN_MS} ms`)), NOTE_WITHIN_MS);
-  });
   try {
-    await Promise.race([noting, late]);
+    await withTimeout(noting, NOTE_WITHIN_MS, `not within ${NOTE_WITHIN_MS} ms`);
     return undefined;
   } catch (error) {
     return { error: messageOf(error) };
-  } finally {
-    clearTimeout(timer);
   }
 }
 

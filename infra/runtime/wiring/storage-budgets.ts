@@ -7,6 +7,7 @@ import {
   messageOf,
   NO_METRICS,
   type ReadDiskRoom,
+  repeat,
   STORAGE_BUDGETS,
   StorageBudgets,
 } from '@tributary/core';
@@ -52,7 +53,6 @@ export function watchBudgets(
   const budgets = new StorageBudgets({ limits: storageLimits(config), catalog, diskRoom, clock });
   let heldReadAt = Number.NEGATIVE_INFINITY;
   let loggedAt = Number.NEGATIVE_INFINITY;
-  let timer: NodeJS.Timeout | undefined;
   let isClosed = false;
 
   async function read(): Promise<void> {
@@ -74,11 +74,6 @@ export function watchBudgets(
     metrics.gauge('tributary_storage_largest_bytes', largest.held, { budget: STORAGE_BUDGETS[1] });
   }
 
-  function again(): void {
-    if (isClosed) return;
-    timer = setTimeout(() => void round(), HOURS_EVERY_MS).unref();
-  }
-
   async function round(): Promise<void> {
     try {
       await read();
@@ -91,15 +86,14 @@ export function watchBudgets(
         );
       }
     }
-    again();
   }
 
-  void round();
+  const rounds = repeat(round, HOURS_EVERY_MS);
   return {
     budgets,
     close() {
       isClosed = true;
-      clearTimeout(timer);
+      void rounds.close();
     },
   };
 }

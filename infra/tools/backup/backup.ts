@@ -18,7 +18,7 @@ import {
 import { basename, dirname, join, relative, resolve, sep } from 'node:path';
 import { backup as copyDatabase, type DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { messageOf, Unavailable } from '@tributary/core';
+import { hasCode, messageOf, Unavailable } from '@tributary/core';
 import { InvalidArgumentError } from 'commander';
 import { withDropLock } from '../../adapters/event-log/sqlite/retention.ts';
 import {
@@ -349,13 +349,17 @@ async function checkSpace({ draft, dataFolder, before }: StoresToCopy, point: Ba
     (sum, file) => sum + sizeOf(file),
     0,
   );
-  const { bavail, bsize } = await statfs(draft).catch((error: unknown) => {
-    throw new OperatorError(`${draft} cannot be used: ${messageOf(error)}`, { cause: error });
+  await requireSpace(draft, needed);
+}
+
+export async function requireSpace(folder: string, needed: number): Promise<void> {
+  const { bavail, bsize } = await statfs(folder).catch((error: unknown) => {
+    throw new OperatorError(`${folder} cannot be used: ${messageOf(error)}`, { cause: error });
   });
   const free = bavail * bsize;
   if (free < needed)
     throw new OperatorError(
-      `${draft} has ${mebibytes(free)} MiB free, and the backup needs ${mebibytes(needed)} MiB`,
+      `${folder} has ${megabytes(free)} free, and the backup needs ${megabytes(needed)}`,
     );
 }
 
@@ -365,10 +369,6 @@ function sizeOf(file: string): number {
     (sum, ending) => sum + (statSync(file + ending, { throwIfNoEntry: false })?.size ?? 0),
     0,
   );
-}
-
-function mebibytes(bytes: number): number {
-  return Math.ceil(bytes / (1024 * 1024));
 }
 
 /** The parts of a data folder that a backup reads, as absolute paths. Only existing ones are listed. */
@@ -532,7 +532,7 @@ async function entriesOf(target: string): Promise<readonly string[]> {
   try {
     return await readdir(target);
   } catch (error) {
-    if (isMissing(error)) return [];
+    if (hasCode(error, 'ENOENT')) return [];
     throw new OperatorError(`${target} cannot be read: ${messageOf(error)}`, { cause: error });
   }
 }
@@ -653,7 +653,7 @@ export async function makeFolders(folder: string): Promise<void> {
   } catch (error) {
     if (await isFolder(folder)) return;
     const parent = dirname(folder);
-    if (isMissing(error) && !(await isFolder(parent))) {
+    if (hasCode(error, 'ENOENT') && !(await isFolder(parent))) {
       await makeFolders(parent);
       return makeFolders(folder);
     }
@@ -689,10 +689,6 @@ export async function syncFolders(folders: Iterable<string>): Promise<void> {
       await handle.close();
     }
   }
-}
-
-export function isMissing(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === 'ENOENT';
 }
 
 /** Writers wait while the locks are collected: after so long they are released, and taken again later. */

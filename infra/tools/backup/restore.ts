@@ -1,6 +1,6 @@
-import { copyFile, readdir, realpath, rename, rm, statfs } from 'node:fs/promises';
+import { copyFile, readdir, realpath, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
-import { messageOf } from '@tributary/core';
+import { hasCode, messageOf } from '@tributary/core';
 import { InvalidArgumentError } from 'commander';
 import { lockFolder } from '../../runtime/process/data-folder.ts';
 import { OperatorError, reportErrors, translateFileError } from '../../runtime/process/lifecycle.ts';
@@ -11,12 +11,12 @@ import {
   digestOf,
   findBackup,
   finishFile,
-  isMissing,
   type Manifest,
   makeFolders,
   megabytes,
   readBackup,
   requireFolder,
+  requireSpace,
   type StoredBackup,
   syncFolders,
   targetFolder,
@@ -105,7 +105,9 @@ async function expectSame(
   read: () => Promise<Pick<BackedUpFile, 'bytes' | 'sha256'>>,
 ): Promise<void> {
   const found = await read().catch((error: unknown) => {
-    throw isMissing(error) ? new BackupFault(`${path} of the backup is missing`, { cause: error }) : error;
+    throw hasCode(error, 'ENOENT')
+      ? new BackupFault(`${path} of the backup is missing`, { cause: error })
+      : error;
   });
   if (found.bytes !== bytes || found.sha256 !== sha256)
     throw new BackupFault(`${path} of the backup is damaged: its checksum is another`);
@@ -127,7 +129,7 @@ export async function restoreBackup(
   try {
     for (const name of await readdir(draft))
       if (!name.startsWith('lock.db')) await rm(join(draft, name), { recursive: true });
-    await checkSpace(draft, manifest);
+    await requireSpace(draft, bytesOf(manifest));
     const folders = new Set([draft]);
     for (const file of manifest.files) {
       const path = join(draft, file.path);
@@ -163,18 +165,9 @@ async function emptyFolder(where: string): Promise<string> {
     return real;
   } catch (error) {
     if (error instanceof OperatorError) throw error;
-    if (!isMissing(error))
+    if (!hasCode(error, 'ENOENT'))
       throw new OperatorError(`${folder} cannot be used: ${messageOf(error)}`, { cause: error });
     await makeFolders(dirname(folder));
     return join(await realpath(dirname(folder)), basename(folder));
   }
-}
-
-async function checkSpace(draft: string, manifest: Manifest): Promise<void> {
-  const needed = bytesOf(manifest);
-  const { bavail, bsize } = await statfs(draft);
-  if (bavail * bsize < needed)
-    throw new OperatorError(
-      `${draft} has ${Math.floor((bavail * bsize) / 2 ** 20)} MiB free, and the backup needs ${Math.ceil(needed / 2 ** 20)} MiB`,
-    );
 }

@@ -29,6 +29,7 @@ import {
   Unavailable,
   UnknownFact,
   type Verdict,
+  withTimeout,
 } from '@tributary/core';
 import { type FactText, type SnapshotContent, type SnapshotOptions, Snapshots } from './snapshots.ts';
 
@@ -376,13 +377,6 @@ class LogCatalog implements RewritableCatalog {
     const ms = backoffMs(this.#failures++, BACKOFF);
     await sleep(ms, undefined, { signal: this.#closing.signal }).catch(() => undefined);
   }
-}
-
-/** The result of `work`, or `Unavailable` after `timeoutMs`; a later result is ignored. */
-function withTimeout<T>(work: Promise<T>, timeoutMs: number, message: string): Promise<T> {
-  const { promise: late, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => reject(new Unavailable(message)), timeoutMs);
-  return Promise.race([work, late]).finally(() => clearTimeout(timer));
 }
 
 export interface RewriteOptions {

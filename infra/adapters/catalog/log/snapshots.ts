@@ -8,6 +8,7 @@ import {
   type CatalogState,
   type EventLog,
   FOLD_VERSION,
+  hasCode,
   isRewriteRecord,
   type Logger,
   messageOf,
@@ -312,7 +313,7 @@ async function ifExists<T>(reading: Promise<T>): Promise<T | undefined> {
   try {
     return await reading;
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
+    if (hasCode(error, 'ENOENT')) return undefined;
     throw error;
   }
 }

@@ -12,7 +12,7 @@ import {
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import type { TopicSpec } from '@tributary/core';
-import { newId } from '@tributary/core/primitives';
+import { hasCode, newId } from '@tributary/core/primitives';
 import { inTransaction } from '../../sqlite/database.ts';
 
 /**
@@ -265,8 +265,4 @@ function syncFolder(folder: string): void {
   } finally {
     closeSync(descriptor);
   }
-}
-
-function hasCode(error: unknown, code: string): boolean {
-  return error instanceof Error && 'code' in error && error.code === code;
 }

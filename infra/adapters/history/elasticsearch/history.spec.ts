@@ -1,7 +1,7 @@
 import { type HistoryEntry, InvalidInput, Unavailable } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import type { ElasticsearchConnection } from '../../elasticsearch/index.ts';
-import { HistoryWriter, type ItemAnswer, outcomeOf } from './history.ts';
+import type { BulkAnswer, ElasticsearchConnection } from '../../elasticsearch/index.ts';
+import { HistoryWriter, outcomeOf } from './history.ts';
 import type { PeriodIndices } from './period-indices.ts';
 
 function dated(n: number, changes: Partial<HistoryEntry> = {}) {
@@ -46,8 +46,8 @@ describe('puts of several partitions', () => {
   });
 });
 
-const refused = (status: number, type: string): ItemAnswer => ({ status, error: { type } });
-const PUT: ItemAnswer = { status: 201 };
+const refused = (status: number, type: string): BulkAnswer => ({ status, error: { type } });
+const PUT: BulkAnswer = { status: 201 };
 const IGNORED = refused(409, 'version_conflict_engine_exception');
 const NEVER = refused(400, 'document_parsing_exception');
 

@@ -16,13 +16,16 @@ import {
   type Logger,
   MAX_HISTORY_FACETS,
   messageOf,
+  repeat,
   Unavailable,
 } from '@tributary/core';
 import {
+  type BulkAnswer,
   type ElasticsearchAccess,
   ElasticsearchConnection,
   indexPrefix,
   refused,
+  sendBulk,
 } from '../../elasticsearch/index.ts';
 import { formatCursor, type ListPosition, parseCursor } from '../cursor.ts';
 import {
@@ -63,7 +66,17 @@ export async function openElasticsearchHistory(options: ElasticsearchHistoryOpti
   const indices = new PeriodIndices(connection, { base, clock, retentionMs, logger });
   const writer = new HistoryWriter(connection, indices);
   const reader = new HistoryReader(connection, indices, base);
-  const dropping = dropEvery(options.retentionEveryMs ?? RETENTION_EVERY_MS, indices, logger);
+  const { retentionEveryMs = RETENTION_EVERY_MS } = options;
+  const drop = () =>
+    indices
+      .dropExpired()
+      .catch((error) =>
+        logger.warn(
+          { error: messageOf(error) },
+          'expired history could not be dropped; the next run tries again',
+        ),
+      );
+  const dropping = retentionEveryMs === false ? undefined : repeat(drop, retentionEveryMs);
   let closed: Promise<void> | undefined;
   return {
     put: (entries) => writer.put(entries),
@@ -72,36 +85,8 @@ export async function openElasticsearchHistory(options: ElasticsearchHistoryOpti
     groups: (query) => reader.groups(query),
     get: (kind, workspaceId, id) => reader.get(kind, workspaceId, id),
     close() {
-      closed ??= Promise.all([writer.settled(), dropping.stop()]).then(() => connection.close());
+      closed ??= Promise.all([writer.settled(), dropping?.close()]).then(() => connection.close());
       return closed;
-    },
-  };
-}
-
-/** Drops expired indices regularly. */
-function dropEvery(
-  everyMs: number | false,
-  indices: PeriodIndices,
-  logger: Logger,
-): { stop(): Promise<void> } {
-  if (everyMs === false) return { stop: async () => {} };
-  let dropping = Promise.resolve();
-  const drop = () => {
-    dropping = dropping
-      .then(() => indices.dropExpired())
-      .catch((error) =>
-        logger.warn(
-          { error: messageOf(error) },
-          'expired history could not be dropped; the next run tries again',
-        ),
-      );
-  };
-  drop();
-  const timer = setInterval(drop, everyMs).unref();
-  return {
-    stop() {
-      clearInterval(timer);
-      return dropping;
     },
   };
 }
@@ -338,41 +323,8 @@ export class HistoryWriter {
 
   async #send(bulk: Bulk): Promise<void> {
     for (const period of new Set(bulk.entries.map((one) => one.period))) await this.#indices.open(period);
-    let answers: readonly ItemAnswer[];
-    try {
-      answers = await this.#request(bulk);
-    } catch (error) {
-      // A single entry may be the reason for the refusal of the whole request.
-      if (!(error instanceof InvalidInput) || bulk.entries.length === 1) throw error;
-      return this.#sendEach(bulk.entries);
-    }
-    const { withoutIndex, fault } = outcomeOf(answers);
+    const { withoutIndex, fault } = outcomeOf(await sendBulk(this.#connection, bulk.writes));
     for (const index of withoutIndex) this.#indices.forget(bulk.entries[index]?.period ?? '');
-    if (fault !== undefined) throw fault;
-  }
-
-  /** One answer per entry, in their order. `Unavailable` when answers are missing. */
-  async #request({ entries, operations }: Bulk): Promise<readonly ItemAnswer[]> {
-    const { items = [] } = await this.#connection.call((client) =>
-      client.bulk({ operations: [...operations], filter_path: ['items.*.status', 'items.*.error.type'] }),
-    );
-    const answers = items.flatMap(({ index }) => (index === undefined ? [] : [index as ItemAnswer]));
-    if (answers.length !== entries.length)
-      throw new Unavailable('Elasticsearch did not answer for every entry');
-    return answers;
-  }
-
-  /** Puts the entries one by one, and throws the first `InvalidInput` after the last one. */
-  async #sendEach(entries: readonly DatedEntry[]): Promise<void> {
-    let fault: InvalidInput | undefined;
-    for (const bulk of entries.flatMap((one) => [...bulksOf([one])])) {
-      try {
-        await this.#send(bulk);
-      } catch (error) {
-        if (!(error instanceof InvalidInput)) throw error;
-        fault ??= error;
-      }
-    }
     if (fault !== undefined) throw fault;
   }
 }
@@ -398,8 +350,8 @@ interface DatedEntry {
 /** One bulk request. */
 interface Bulk {
   readonly entries: readonly DatedEntry[];
-  /** The lines of the request. */
-  readonly operations: readonly string[];
+  /** The lines of each. */
+  readonly writes: readonly (readonly string[])[];
 }
 
 /** The highest version of each entry, the later of equal ones: the order within a request is not guaranteed. */
@@ -418,15 +370,15 @@ function latest(entries: readonly DatedEntry[]): readonly DatedEntry[] {
 function* bulksOf(entries: readonly DatedEntry[]): Generator<Bulk> {
   let start = 0;
   let characters = 0;
-  let operations: string[] = [];
+  let writes: (readonly string[])[] = [];
   for (const [index, one] of entries.entries()) {
     const document = JSON.stringify(documentOf(one.entry));
-    operations.push(actionOf(one), document);
+    writes.push([actionOf(one), document]);
     characters += document.length;
     const count = index + 1 - start;
     if (count < BULK_DOCUMENTS && characters < BULK_CHARACTERS && index + 1 < entries.length) continue;
-    yield { entries: entries.slice(start, index + 1), operations };
-    [start, characters, operations] = [index + 1, 0, []];
+    yield { entries: entries.slice(start, index + 1), writes };
+    [start, characters, writes] = [index + 1, 0, []];
   }
 }
 
@@ -444,12 +396,6 @@ function actionOf({ entry, period }: DatedEntry): string {
   });
 }
 
-/** The answer to one entry of a bulk request. */
-export interface ItemAnswer {
-  readonly status: number;
-  readonly error?: { readonly type: string };
-}
-
 interface BulkOutcome {
   /** The positions in the request of entries whose period has no index. */
   readonly withoutIndex: readonly number[];
@@ -460,23 +406,18 @@ interface BulkOutcome {
 const [CONFLICT, NOT_FOUND] = [409, 404];
 
 /** `Unavailable` when any entry may succeed later: a repetition then finds those that never will. */
-export function outcomeOf(items: readonly ItemAnswer[]): BulkOutcome {
-  const failed = [...items.entries()].filter(
-    ([, { status, error }]) => error !== undefined && status !== CONFLICT,
-  );
-  const withoutIndex = failed.flatMap(([index, { status }]) => (status === NOT_FOUND ? [index] : []));
-  const faults = failed.map(([, { status, error }]) => refused(status, error?.type));
+export function outcomeOf(answers: readonly (BulkAnswer | InvalidInput)[]): BulkOutcome {
+  const withoutIndex: number[] = [];
+  const faults: (InvalidInput | Unavailable)[] = [];
+  for (const [index, answer] of answers.entries()) {
+    if (answer instanceof InvalidInput) faults.push(answer);
+    else if (answer.error !== undefined && answer.status !== CONFLICT) {
+      faults.push(refused(answer.status, answer.error.type));
+      if (answer.status === NOT_FOUND) withoutIndex.push(index);
+    }
+  }
   const fault = faults.find((one) => one instanceof Unavailable) ?? faults[0];
   return fault === undefined ? { withoutIndex } : { withoutIndex, fault };
-}
-
-interface HistoryImportOptions {
-  readonly access: ElasticsearchAccess;
-  readonly prefix: string;
-  readonly retentionMs: number;
-  readonly logger: Logger;
-  /** How long a call may take, ms. */
-  readonly timeoutMs: number;
 }
 
 /** Puts entries of another history as if they were put when they were put there, so that they expire as they would have. */
@@ -488,7 +429,9 @@ export interface HistoryImport {
   close(): Promise<void>;
 }
 
-export async function openHistoryImport(options: HistoryImportOptions): Promise<HistoryImport> {
+export async function openHistoryImport(
+  options: Omit<ElasticsearchHistoryOptions, 'clock' | 'retentionEveryMs'>,
+): Promise<HistoryImport> {
   const { prefix, retentionMs, logger } = options;
   const connection = await ElasticsearchConnection.open(options);
   const base = `${indexPrefix(prefix)}history`;

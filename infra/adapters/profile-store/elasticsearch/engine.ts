@@ -9,10 +9,12 @@ import {
   Unavailable,
 } from '@tributary/core';
 import {
+  type BulkAnswer,
   type ElasticsearchClient,
   type ElasticsearchConnection,
   errorTypeOf,
   refused,
+  sendBulk,
 } from '../../elasticsearch/index.ts';
 import {
   type DocumentQuery,
@@ -235,35 +237,15 @@ export class ElasticsearchDocuments implements Documents {
     return { version: { seqNo, primaryTerm }, source };
   }
 
-  /** An invalid write fails alone: the others of its request are sent again. */
   async #sendWrites(writes: readonly PreparedWrite[]): Promise<readonly (WriteResult | Error)[]> {
-    try {
-      return await this.#request(writes);
-    } catch (error) {
-      if (!(error instanceof InvalidInput)) throw error;
-      if (writes.length === 1) return [error];
-    }
-    const results: (WriteResult | Error)[] = [];
-    for (const write of writes) {
-      const [result] = await this.#sendWrites([write]).catch((error) => [error as Error]);
-      results.push(result ?? new Unavailable('Elasticsearch did not return a result for every write'));
-    }
-    return results;
-  }
-
-  async #request(writes: readonly PreparedWrite[]): Promise<readonly (WriteResult | Error)[]> {
-    const { items = [] } = await this.#connection.call((client) =>
-      client.bulk({
-        operations: writes.flatMap(({ lines }) => lines),
-        filter_path: ['items.*.status', 'items.*._seq_no', 'items.*._primary_term', 'items.*.error.type'],
-      }),
+    const answers = await sendBulk(
+      this.#connection,
+      writes.map(({ lines }) => lines),
     );
-    if (items.length !== writes.length)
-      throw new Unavailable('Elasticsearch did not return a result for every write');
-    return items.map((item) => {
-      const [answer] = Object.values(item) as readonly BulkItem[];
-      const result = resultOf(answer ?? { status: 0 });
-      if (answer?.status === 404 && result instanceof Unavailable) this.#ensured = undefined;
+    return answers.map((answer) => {
+      if (answer instanceof InvalidInput) return answer;
+      const result = resultOf(answer);
+      if (answer.status === NOT_FOUND && result instanceof Unavailable) this.#ensured = undefined;
       return result;
     });
   }
@@ -292,19 +274,11 @@ function linesOf({ id, expected, source }: DocumentWrite, alias: string): readon
     : [JSON.stringify({ index: condition }), JSON.stringify(source)];
 }
 
-/** The result of one write in the response to a bulk. */
-interface BulkItem {
-  readonly status: number;
-  readonly _seq_no?: number;
-  readonly _primary_term?: number;
-  readonly error?: { readonly type?: string };
-}
-
 const [CONFLICT, NOT_FOUND] = [409, 404];
 
 /** The result of one write, or its error: `Unavailable` when it may have been applied or may be repeated. */
-function resultOf(item: BulkItem): WriteResult | InvalidInput | Unavailable {
-  const { status, _seq_no: seqNo, _primary_term: primaryTerm, error } = item;
+function resultOf(answer: BulkAnswer): WriteResult | InvalidInput | Unavailable {
+  const { status, _seq_no: seqNo, _primary_term: primaryTerm, error } = answer;
   // Deleting a missing document is 404 without an error; a missing index is 404 with one.
   if (status === CONFLICT || (status === NOT_FOUND && error === undefined)) return 'conflict';
   if (error !== undefined || seqNo === undefined || primaryTerm === undefined)

@@ -22,6 +22,7 @@ import {
   type ProfileWrite,
   type ProfileWriteOutcome,
   type PublishProfileChanges,
+  repeat,
   TokenBuckets,
   Unavailable,
   withoutMerged,
@@ -106,7 +107,7 @@ interface DocumentStoreOptions
   readonly publish: PublishProfileChanges;
   /** Default: a table for about four million identities. */
   readonly locations?: CachedLocations;
-  /** Pause between two sweeps, ms; the first begins at once. Absent: the caller sweeps. */
+  /** Time between two sweeps, ms; the first begins at once. Absent: the caller sweeps. */
   readonly sweepEveryMs?: number;
   /** Called when the store is closed. */
   readonly release?: () => Promise<void>;
@@ -123,7 +124,7 @@ export class DocumentProfileStore implements ProfileStore {
   readonly #running = new Set<Promise<unknown>>();
   readonly #shares: TokenBuckets;
   readonly #release: (() => Promise<void>) | undefined;
-  #sweepTimer: NodeJS.Timeout | undefined;
+  readonly #sweeps: { close(): Promise<void> } | undefined;
   #closed: Promise<void> | undefined;
 
   constructor({ publish, locations, sweepEveryMs, release, ...options }: DocumentStoreOptions) {
@@ -146,7 +147,11 @@ export class DocumentProfileStore implements ProfileStore {
       this.#retry(() => attemptUpsert(writes, this.#contextOf(writes[0]))),
     );
     this.#release = release;
-    if (sweepEveryMs !== undefined) void this.#sweepEvery(sweepEveryMs);
+    const sweepOnce = () =>
+      this.sweep().catch((error: unknown) =>
+        logger.debug({ error: messageOf(error) }, 'profiles could not be swept'),
+      );
+    if (sweepEveryMs !== undefined) this.#sweeps = repeat(sweepOnce, sweepEveryMs);
   }
 
   upsert(write: ProfileWrite): Promise<ProfileWriteOutcome> {
@@ -189,20 +194,10 @@ export class DocumentProfileStore implements ProfileStore {
   }
 
   async #close(): Promise<void> {
-    clearTimeout(this.#sweepTimer);
+    void this.#sweeps?.close();
     while (this.#running.size > 0) await Promise.allSettled(this.#running);
     await this.#context.publisher.close();
     await this.#release?.();
-  }
-
-  /** One sweep after the other; a failed one is logged, and the next one tries again. */
-  async #sweepEvery(everyMs: number): Promise<void> {
-    const { logger } = this.#context;
-    await this.sweep().catch((error: unknown) =>
-      logger.debug({ error: messageOf(error) }, 'profiles could not be swept'),
-    );
-    if (this.#closed === undefined)
-      this.#sweepTimer = setTimeout(() => void this.#sweepEvery(everyMs), everyMs).unref();
   }
 
   /** The profile that the write probably concerns, by the cache; else the ucid or the first identity of the write. */

@@ -4,6 +4,7 @@ import { getPriority, setPriority } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import {
   confinedCommand,
+  hasCode,
   MAX_EVENT_BYTES,
   MAX_OUTPUTS,
   OUTPUT_ROOM_BYTES,
@@ -158,12 +159,8 @@ function lowerPriority(pid: number, nice: number): void {
   try {
     setPriority(pid, Math.min(nice, LOWEST));
   } catch (error) {
-    if (!isSystemError(error)) throw error;
+    if (!hasCode(error, 'ERR_SYSTEM_ERROR')) throw error;
   }
-}
-
-function isSystemError(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === 'ERR_SYSTEM_ERROR';
 }
 
 function settingsOf(limits: SandboxLimits): WorkerSettings {

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { link, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { StoreMark } from '@tributary/core';
+import { hasCode, type StoreMark } from '@tributary/core';
 
 /** A `StoreMark` in a file next to the database files of a folder, which is created if missing. */
 export function openFileStoreMark(folder: string): StoreMark {
@@ -41,8 +41,4 @@ export function openFileStoreMark(folder: string): StoreMark {
     replace: (installation) => write(installation, (draft) => rename(draft, file)),
     async close() {},
   };
-}
-
-function hasCode(error: unknown, code: string): boolean {
-  return error instanceof Error && 'code' in error && error.code === code;
 }
