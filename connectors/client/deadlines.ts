@@ -61,7 +61,7 @@ export class Deadline implements AbortLike {
         : this.#listeners.filter((other) => other !== listener);
   }
 
-  /** Called by `Deadlines` alone. */
+  /** Called by what made it: `Deadlines`, or the call of which it is a part. */
   abort(reason: Stopped | TimedOut): void {
     if (this.aborted) return;
     this.#reason = reason;

@@ -41,7 +41,7 @@ function openAgent({ egress, timeoutMs }: ConnectorContext, maxResponseBytes: nu
 
 /** A request with its body. */
 export interface HttpRequest {
-  readonly method: 'DELETE' | 'GET' | 'HEAD' | 'POST' | 'PUT';
+  readonly method: Dispatcher.HttpMethod;
   readonly url: URL;
   /** Names and values alternating. */
   readonly headers: string[];
@@ -76,6 +76,8 @@ const NOTHING = new Uint8Array();
 /** A response, also one that broke off behind its status line. */
 interface RawResponse {
   readonly status: number;
+  /** Names in lower case. */
+  readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
   readonly retryAfter: string | undefined;
   readonly location: string | undefined;
   /** The received start of the body. */
@@ -107,8 +109,7 @@ class ResponseHandler implements Dispatcher.DispatchHandler {
   #status: number | undefined;
   /** The status of a response whose headers are incomplete. */
   #announced: number | undefined;
-  #retryAfter: string | undefined;
-  #location: string | undefined;
+  #headers: RawResponse['headers'] = {};
   readonly #chunks: Uint8Array[] = [];
   #read = 0;
 
@@ -126,19 +127,13 @@ class ResponseHandler implements Dispatcher.DispatchHandler {
     this.#controller = controller;
   }
 
-  onResponseStart(
-    _: Dispatcher.DispatchController,
-    status: number,
-    headers: Record<string, string | string[] | undefined>,
-  ): void {
+  onResponseStart(_: Dispatcher.DispatchController, status: number, headers: RawResponse['headers']): void {
     if (status < 200) {
       this.#announced = Number(headers[ANNOUNCED_STATUS]) || undefined;
       return;
     }
-    const { 'retry-after': retryAfter, location } = headers;
     this.#status = status;
-    this.#retryAfter = Array.isArray(retryAfter) ? retryAfter[0] : retryAfter;
-    this.#location = Array.isArray(location) ? location[0] : location;
+    this.#headers = headers;
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Uint8Array): void {
@@ -169,8 +164,10 @@ class ResponseHandler implements Dispatcher.DispatchHandler {
     this.#signal.removeEventListener('abort', this.#onAbort);
     const start =
       this.#chunks.length === 0 ? NOTHING : Buffer.concat(this.#chunks).subarray(0, this.#keptBytes);
-    const [status, retryAfter, location] = [this.#status ?? 0, this.#retryAfter, this.#location];
-    this.#waiting.resolve({ status, retryAfter, location, start, whole });
+    const headers = this.#headers;
+    const [retryAfter] = [headers['retry-after']].flat();
+    const [location] = [headers.location].flat();
+    this.#waiting.resolve({ status: this.#status ?? 0, headers, retryAfter, location, start, whole });
   }
 }
 

@@ -18,19 +18,17 @@ import {
   type SubscriptionPreview,
   subjectOf,
   Unavailable,
-  withDoubles,
 } from '@tributary/core';
-import { type Agent, type Dispatcher, request } from 'undici';
+import type { Agent, Dispatcher } from 'undici';
 import {
   type ConnectorCall,
   createClientConnector,
   type Part,
   sendInParts,
 } from '../client/client-connector.ts';
-import { untilAborted } from '../client/deadlines.ts';
-import { ANNOUNCED_STATUS } from '../egress/response-heads.ts';
+import { type AbortLike, Deadline, untilAborted } from '../client/deadlines.ts';
 import { NOT_VALID, STOPPED, Stopped, testResultOf } from '../failures.ts';
-import { httpClient, secretTexts } from '../http/client.ts';
+import { httpClient, secretTexts, sendRequest } from '../http/client.ts';
 import type { ConnectorContext, ConnectorKind } from '../kind.ts';
 import type { Service } from '../oauth/grants.ts';
 import { type OAuthClients, PROVIDERS, providerOf } from '../oauth/providers.ts';
@@ -235,9 +233,11 @@ export function createSegmentConnector(
     const { workspaceId } = call.destination;
     const events = 'events' in task ? task.events : [];
     const ran = new PackRun(events.length, secrets);
-    // Aborts requests that are still under way when the job has ended or its process was lost.
-    const over = new AbortController();
-    const signal = AbortSignal.any([call.deadline.signal, over.signal]);
+    const { deadline } = call;
+    // Of the requests: aborted with the call, and when the job has ended or its process was lost while some are under way.
+    const over = new Deadline(deadline.outer, deadline.dueAt, deadline.busyAt);
+    const stop = () => over.abort(deadline.reason ?? JOB_IS_OVER);
+    deadline.addEventListener('abort', stop);
     let requests = 0;
     const send = async ({ unit, events: carried, sent, isGrant }: UnitRequest) => {
       const about = ran.began(unit, { events: carried, sent, ...(isGrant && { isGrant }) });
@@ -261,7 +261,7 @@ export function createSegmentConnector(
           itemsAt(events, carried).map(({ event }) => event),
         );
         const observe = observers.get(call.destination);
-        const forwarded = forwardRequest(agent, { ...keyed, url: rewriteUrl(sent.url) }, signal);
+        const forwarded = forwardRequest(agent, { ...keyed, url: rewriteUrl(sent.url) }, over);
         if (observe !== undefined)
           forwarded.then(
             (answer) => observe(keyed, secrets, answer),
@@ -286,11 +286,12 @@ export function createSegmentConnector(
       progress: (progress: Progress) => ran.progress(progress),
     };
     try {
-      await host.run(workspaceId, job, signal);
+      await host.run(workspaceId, job, deadline);
     } catch (error) {
       ran.failure = call.failed(error);
     } finally {
-      over.abort(JOB_IS_OVER);
+      deadline.removeEventListener('abort', stop);
+      stop();
     }
     return ran;
   };
@@ -614,8 +615,8 @@ const OURS = new Set(['environment', 'workspace_id', 'source_id']);
 
 /**
  * The call that the event was made from, as Segment's libraries send it: with the fields that ingestion keeps in
- * `context.segment`, and without its notes. Numbers become doubles, as actions compute with them. An identify has its traits
- * in `context.traits` too, where presets read them.
+ * `context.segment`, and without its notes. Numbers become doubles on their way to the process of the pack, as actions compute
+ * with them. An identify has its traits in `context.traits` too, where presets read them.
  */
 export function segmentEvent(event: CanonicalEvent): JsonObject {
   const entries = Object.entries(event).flatMap(([name, value]) =>
@@ -623,7 +624,7 @@ export function segmentEvent(event: CanonicalEvent): JsonObject {
   );
   const { segment, tributary, ...context } = event.context ?? {};
   const { context: moved, batch: _, timestamp: sentTime, type: sentType, ...fields } = objectIn(segment);
-  return withDoubles({
+  return {
     integrations: {},
     ...(sentTime === undefined ? {} : { originalTimestamp: sentTime }),
     ...fields,
@@ -635,7 +636,7 @@ export function segmentEvent(event: CanonicalEvent): JsonObject {
       ...objectIn(objectIn(tributary).context),
       ...objectIn(moved),
     },
-  });
+  };
 }
 
 /** Release 0.2.0 stored a screen as a page, and an alias as an identify with `context.alias`. */
@@ -662,41 +663,19 @@ const TRANSPORT = new Set([
 
 /** Sends a request of the pack. Redirects are not followed. */
 async function forwardRequest(
-  dispatcher: Dispatcher,
-  sent: HttpSent,
-  signal: AbortSignal,
+  agent: Agent,
+  { method, url, headers, body }: HttpSent,
+  signal: AbortLike,
 ): Promise<HttpAnswer> {
-  let announced: number | undefined;
-  const answered = await request(sent.url, {
-    dispatcher,
-    method: sent.method as Dispatcher.HttpMethod,
-    headers: sent.headers.filter(([name]) => !TRANSPORT.has(name)).flat(),
-    body: sent.body === '' ? null : Buffer.from(sent.body, 'base64'),
-    signal,
-    onInfo: ({ headers }) => {
-      announced = Number(headers[ANNOUNCED_STATUS]) || undefined;
-    },
-  }).catch((error: unknown) => {
-    // A received status line counts, even if its headers break off.
-    if (announced === undefined || signal.aborted) throw error;
-    return undefined;
-  });
-  if (answered === undefined) return { status: announced ?? 0, headers: [], body: '' };
-  const { statusCode, headers, body } = answered;
-  const chunks: Uint8Array[] = [];
-  let read = 0;
-  try {
-    for await (const chunk of body) {
-      read += chunk.length;
-      if (read > MAX_RESPONSE_BYTES) break;
-      chunks.push(chunk);
-    }
-  } catch (error) {
-    // The body broke off; the status line counts.
-    if (signal.aborted) throw error;
-  }
-  const pairs = Object.entries(headers).flatMap(([name, value]) =>
+  const request = {
+    method: method as Dispatcher.HttpMethod,
+    url: new URL(url),
+    headers: headers.filter(([name]) => !TRANSPORT.has(name)).flat(),
+    ...(body !== '' && { body: Buffer.from(body, 'base64') }),
+  };
+  const answer = await sendRequest(agent, request, signal, MAX_RESPONSE_BYTES);
+  const pairs = Object.entries(answer.headers).flatMap(([name, value]) =>
     value === undefined || TRANSPORT.has(name) ? [] : [[name, String(value)] as const],
   );
-  return { status: statusCode, headers: pairs, body: Buffer.concat(chunks).toString('base64') };
+  return { status: answer.status, headers: pairs, body: Buffer.from(answer.start).toString('base64') };
 }

@@ -1,5 +1,6 @@
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type CanonicalEvent, type Connector, type JsonObject, NO_METRICS } from '@tributary/core';
 import { afterAll, expect, test } from 'vitest';
 import { createEgressGuard, createNameLookups } from '../egress/guard.ts';
@@ -48,7 +49,11 @@ async function childrenOf(parent: number): Promise<readonly number[]> {
   );
 }
 
-test('one workspace with every kind of destination stays in one process, within its memory', async () => {
+/** Previews for the comparison of processor times; in the default run a few. */
+const PREVIEWS = process.env.TRIBUTARY_TEST_LONG === undefined ? 300 : 3_000;
+const IDLE_MS = 2_000;
+
+test('one workspace with every kind stays in one process, within its memory, and its processor time is that of what it does', async () => {
   const pids = new Set<number | undefined>();
   for (const definition of DEFINITIONS) {
     const connector = createSegmentConnector(context, definition, host);
@@ -73,7 +78,45 @@ test('one workspace with every kind of destination stays in one process, within 
   const peakMib = Number(/^VmHWM:\s+(\d+) kB$/m.exec(status)?.[1]) / 1_024;
   // The process is killed at 512 MiB.
   expect(peakMib).toBeLessThan(400);
-}, 120_000);
+
+  const before = processorSeconds(pid);
+  await sleep(IDLE_MS);
+  expect(processorSeconds(pid) - before).toBeLessThan((0.02 * IDLE_MS) / 1_000);
+  const own = new PackHost({ secrets });
+  const alone = await secondsOfPreviews(own, 'w3');
+  const among = await secondsOfPreviews(host, 'w1');
+  // A busy machine stretches processor time too.
+  expect(among / alone).toBeLessThan(2);
+}, 240_000);
+
+/** The processor time of a process for previews of one kind. */
+async function secondsOfPreviews(packs: PackHost, workspaceId: string): Promise<number> {
+  const definition = DEFINITIONS.find(({ destination }) => destination === 'braze');
+  if (definition === undefined) throw new Error('no definition');
+  const connector = createSegmentConnector(context, definition, packs);
+  connectors.push(connector);
+  const settings = settingsFor(definition);
+  const { generate } = describeDestination(definition);
+  const stated = generate?.(settings, () => new Uint8Array()) ?? settings;
+  const target = { id: 'd', workspaceId, version: 1, settings: stated };
+  const preview = async (count: number) => {
+    for (let n = 0; n < count; n++) await connector.preview?.(target, EVENTS.track, { signal });
+  };
+  await preview(PREVIEWS);
+  const pid = packs.pidOf(workspaceId);
+  const before = processorSeconds(pid);
+  await preview(PREVIEWS);
+  expect(packs.pidOf(workspaceId)).toBe(pid);
+  return processorSeconds(pid) - before;
+}
+
+/** Of a process with all its threads, since its start. */
+function processorSeconds(pid: number | undefined): number {
+  const threads = `/proc/${pid}/task`;
+  return readdirSync(threads)
+    .map((thread) => Number(readFileSync(`${threads}/${thread}/schedstat`, 'utf8').split(' ')[0]))
+    .reduce((sum, nanoseconds) => sum + nanoseconds / 1e9, 0);
+}
 
 test('a preview shows no secret, whatever the mapping makes of the settings', async () => {
   const key = 'key/0123+456789abcdef';

@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { type ChildUser, confinedCommand } from '@tributary/core';
+import type { AbortLike } from '../client/deadlines.ts';
 import { Closed, Stopped } from '../failures.ts';
 import type { Finished, FromPack, HttpAnswer, Progress, ToPack, UnitRequest } from './messages.ts';
 
@@ -143,8 +144,8 @@ export class PackProcess {
    * `KilledForOtherJob` when it is killed, and with the signal's reason when that is aborted. A process that is busy without
    * a request under way is then killed, as it may be in an endless loop.
    */
-  async run(job: Job, signal: AbortSignal): Promise<Finished> {
-    signal.throwIfAborted();
+  async run(job: Job, signal: AbortLike): Promise<Finished> {
+    if (signal.aborted) throw signal.reason;
     const number = ++this.#begun;
     const running: Running = { ...job, settled: Promise.withResolvers(), requests: 0 };
     this.#jobs.set(number, running);
@@ -155,7 +156,7 @@ export class PackProcess {
       // The job waits for no response, so it blocks the event loop of the process and all its other jobs.
       if (running.requests === 0) this.kill();
     };
-    signal.addEventListener('abort', leave, { once: true });
+    signal.addEventListener('abort', leave);
     job.begin?.();
     try {
       this.#post({ ...job.task, job: number });
@@ -290,7 +291,7 @@ export class PackHost {
     await Promise.all([...this.#processes].map((process) => this.#end(process)));
   }
 
-  async run(workspaceId: string, job: Job, signal: AbortSignal): Promise<Finished> {
+  async run(workspaceId: string, job: Job, signal: AbortLike): Promise<Finished> {
     for (let starts = 1; ; ) {
       if (this.#closed) throw new Closed('closed');
       const process = this.#processFor(workspaceId);

@@ -105,6 +105,11 @@ export interface PackStatus {
 
 const require = createRequire(import.meta.url);
 
+/** Loaded at their first use: `require` costs several microseconds each time. */
+let core: PackCore | undefined;
+let subscriptionsKit: PackSubscriptions | undefined;
+const packCore = (): PackCore => (core ??= require('@segment/actions-core'));
+
 /** Loads one destination of the pack and its dependencies; only in a process of its own. */
 export function loadDefinition(destination: string): PackDefinition {
   // Not through the pack's index, which would load all 220 destinations.
@@ -153,7 +158,7 @@ export function startDestination(
   definition: PackDefinition,
   hooks?: PackHooks,
 ): PackDestination {
-  const { Destination }: PackCore = require('@segment/actions-core');
+  const { Destination } = packCore();
   // The pack derives schema ids `<name>:<title of the action>`, which must be URIs, and no two destinations may share.
   const actions = Object.entries(definition.actions).map(([slug, action]) => {
     const titled = { ...action, title: slug };
@@ -165,7 +170,7 @@ export function startDestination(
 
 function hooked(action: PackAction, { onPayload, batchCall, tried }: PackHooks): PackAction {
   const { perform, performBatch } = action;
-  const { MultiStatusResponse }: PackCore = require('@segment/actions-core');
+  const { MultiStatusResponse } = packCore();
   /** Found out by its first batch. */
   let answersForEach = true;
 
@@ -223,8 +228,7 @@ function hooked(action: PackAction, { onPayload, batchCall, tried }: PackHooks):
 
 /** The values that a mapping gives an event, before the action's schema checks them. */
 export function transformed(mapping: JsonObject, event: JsonObject): Json {
-  const core: PackCore = require('@segment/actions-core');
-  return core.transform(mapping, event);
+  return packCore().transform(mapping, event);
 }
 
 interface PackSubscriptions {
@@ -234,7 +238,8 @@ interface PackSubscriptions {
 
 /** Whether events meet a condition; one that cannot be parsed, or followed into an event, is met by none. */
 export function conditionOf(subscribe: string): (event: JsonObject) => boolean {
-  const { parseFql, validate }: PackSubscriptions = require('@segment/destination-subscriptions');
+  subscriptionsKit ??= require('@segment/destination-subscriptions') as PackSubscriptions;
+  const { parseFql, validate } = subscriptionsKit;
   const parsed = parseFql(subscribe);
   if (parsed.error !== undefined) return () => false;
   return (event) => {
