@@ -184,7 +184,7 @@ function isEmpty(draft: ValueDraft): boolean {
 /** Characters of a value that are shown. */
 const MAX_SHOWN = 200;
 
-export function shownValue(value: unknown): string {
+function shownValue(value: unknown): string {
   return value === undefined ? 'nothing' : JSON.stringify(value).slice(0, MAX_SHOWN);
 }
 
