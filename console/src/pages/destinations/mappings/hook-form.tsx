@@ -61,7 +61,7 @@ export function HookForm({ workspaceId, hook, subscription, access, stored }: Pr
   const { error } = run.data ?? {};
   const failure = error && `${error.message} (${error.code})`;
   const runButton = (text: string, again: boolean) => (
-    <Group>
+    <Group gap="xs">
       <Button
         size="xs"
         variant="default"
@@ -71,6 +71,10 @@ export function HookForm({ workspaceId, hook, subscription, access, stored }: Pr
       >
         {text}
       </Button>
+      {/* Descriptions of vendors speak of the saving, as Segment's own console runs it then. */}
+      <Text size="xs" c="dimmed" flex={1}>
+        It runs now. Saving does not run it.
+      </Text>
     </Group>
   );
   return (
