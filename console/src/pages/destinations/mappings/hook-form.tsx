@@ -58,8 +58,10 @@ export function HookForm({ workspaceId, hook, subscription, access, stored }: Pr
       access.ask({ ...query, payload: constantsIn(access.mapping), hook: name, inputs: payload }, signal),
     askOf: [...access.askOf, name],
   };
+  const { error } = run.data ?? {};
+  const failure = error && `${error.message} (${error.code})`;
   const runButton = (text: string, again: boolean) => (
-    <Group>
+    <Group gap="xs">
       <Button
         size="xs"
         variant="default"
@@ -69,6 +71,10 @@ export function HookForm({ workspaceId, hook, subscription, access, stored }: Pr
       >
         {text}
       </Button>
+      {/* Descriptions of vendors speak of the saving, as Segment's own console runs it then. */}
+      <Text size="xs" c="dimmed" flex={1}>
+        It runs now. Saving does not run it.
+      </Text>
     </Group>
   );
   return (
@@ -82,7 +88,12 @@ export function HookForm({ workspaceId, hook, subscription, access, stored }: Pr
             <MarkdownLine>{description}</MarkdownLine>
           </Text>
         </div>
-        {outputs !== undefined && <JsonView value={outputs} label={`Result of ${label}`} maxHeight="12rem" />}
+        {outputs !== undefined && (
+          <Stack gap={4}>
+            <Text size="sm">The mapping uses what it made:</Text>
+            <JsonView value={outputs} label={`Result of ${label}`} maxHeight="12rem" />
+          </Stack>
+        )}
         {stored === undefined || stored.isChanged ? (
           <Text size="sm" c="dimmed">
             {stored === undefined ? 'Create the destination first' : 'Save first'}: it runs at the service, by
@@ -105,6 +116,7 @@ export function HookForm({ workspaceId, hook, subscription, access, stored }: Pr
                   <Text size="sm">
                     The service may have done it. Look there first: another run may create it a second time.
                   </Text>
+                  {failure && <Text size="sm">{failure}</Text>}
                   {runButton('Run again', true)}
                 </Stack>
               </Alert>
@@ -115,9 +127,9 @@ export function HookForm({ workspaceId, hook, subscription, access, stored }: Pr
         {run.error instanceof ApiError && run.error.body.outputs !== undefined && (
           <JsonView value={run.error.body.outputs} label="What the service made, which the mapping lacks" />
         )}
-        {run.data?.error && (
+        {failure && pending === undefined && (
           <Alert color="red" role="alert" title="The service did not do it">
-            {run.data.error.message} ({run.data.error.code})
+            {failure}
           </Alert>
         )}
         {run.data?.outputs && (

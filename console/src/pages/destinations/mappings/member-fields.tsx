@@ -1,8 +1,10 @@
 import { Button, Group, Stack, Text, TextInput } from '@mantine/core';
 import { memo, useRef, useState } from 'react';
 import { plural } from '../../../shared/quantities.ts';
+import { DynamicInput } from './dynamic-input.tsx';
 import { type ActionField, applies, isRequired } from './subscription-draft.ts';
 import {
+  constantsIn,
   isObject,
   NO_PATH,
   NONE,
@@ -11,11 +13,11 @@ import {
   pointerOf,
   type ValueDraft,
 } from './value-draft.ts';
-import { type Made, type MappingAccess, ValueInput } from './value-input.tsx';
+import { type Made, type MappingAccess, ValueInput, vendorNameOf } from './value-input.tsx';
 
 interface Props {
   /** The field whose members they are. */
-  readonly field: Pick<ActionField, 'label' | 'fields' | 'open'>;
+  readonly field: Pick<ActionField, 'label' | 'fields' | 'open' | 'dynamic'>;
   readonly draft: ObjectDraft;
   readonly onChange: (draft: ObjectDraft) => void;
   /** JSON pointer below the mapping. */
@@ -118,6 +120,7 @@ export function MemberFields({ field, draft, onChange, path, access, made, elsew
         <NewMember
           label={field.label}
           taken={fields.map((one) => one.field)}
+          {...(field.dynamic === true && { choices: { path, access } })}
           onAdd={(name) => onChange({ mode: 'object', members: { ...draft.members, [name]: NO_PATH } })}
         />
       )}
@@ -128,10 +131,12 @@ export function MemberFields({ field, draft, onChange, path, access, made, elsew
 interface NewProps {
   readonly label: string;
   readonly taken: readonly string[];
+  /** Absent where the vendor has no names to choose from. */
+  readonly choices?: Pick<Props, 'path' | 'access'>;
   readonly onAdd: (name: string) => void;
 }
 
-function NewMember({ label, taken, onAdd }: NewProps) {
+function NewMember({ label, taken, choices, onAdd }: NewProps) {
   const [name, setName] = useState('');
   const isTaken = taken.includes(name);
   const canAdd = name !== '' && !isTaken && !name.startsWith('@');
@@ -139,21 +144,40 @@ function NewMember({ label, taken, onAdd }: NewProps) {
     onAdd(name);
     setName('');
   };
+  const shared = {
+    'aria-label': `Name of a new member of ${label}`,
+    placeholder: 'Another name',
+    error: isTaken ? 'is there already' : undefined,
+  };
   return (
-    <Group gap="xs" align="flex-start">
-      <TextInput
-        aria-label={`Name of a new member of ${label}`}
-        placeholder="Another name"
-        autoComplete="off"
-        error={isTaken ? 'is there already' : undefined}
-        value={name}
-        onChange={({ currentTarget }) => setName(currentTarget.value)}
-        onKeyDown={(event) => {
-          if (event.key !== 'Enter') return;
-          event.preventDefault(); // it would save the form
-          if (canAdd) add();
-        }}
-      />
+    <Group
+      gap="xs"
+      align="flex-start"
+      onKeyDown={(event) => {
+        // A choice is taken by Enter too.
+        if (event.key !== 'Enter' || event.defaultPrevented) return;
+        event.preventDefault(); // it would save the form
+        if (canAdd) add();
+      }}
+    >
+      {choices === undefined ? (
+        <TextInput
+          {...shared}
+          autoComplete="off"
+          value={name}
+          onChange={({ currentTarget }) => setName(currentTarget.value)}
+        />
+      ) : (
+        <DynamicInput
+          shared={{ ...shared, flex: 1, w: '100%', miw: 0, disabled: false }}
+          field={`${vendorNameOf(choices.path)}.__keys__`}
+          payload={constantsIn(choices.access.mapping, choices.path)}
+          value={name}
+          onChange={(next) => setName(String(next))}
+          ask={choices.access.ask}
+          of={choices.access.askOf}
+        />
+      )}
       <Button variant="default" disabled={!canAdd} onClick={add}>
         Add
       </Button>

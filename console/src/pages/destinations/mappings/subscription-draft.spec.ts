@@ -1,16 +1,20 @@
 import { expect, it } from 'vitest';
-import { pathsIn } from './event-paths.ts';
+import type { Json } from '../settings/fields.ts';
+import { pathsIn, valuesBelow } from './event-paths.ts';
 import {
   type ActionField,
   applies,
   faultsOfApi,
   faultText,
+  hookInputsOf,
+  isBatched,
   isRequired,
   openFaults,
   subscriptionDraftsOf,
   subscriptionOf,
+  withBatchSwitch,
 } from './subscription-draft.ts';
-import { type ObjectDraft, valueDraftOf } from './value-draft.ts';
+import { jsonOf, type ObjectDraft, valueDraftOf } from './value-draft.ts';
 
 const STORED = [
   {
@@ -52,6 +56,40 @@ it('shows a fault of the API until its place is touched, wherever the subscripti
   expect(openFaults(faults, sent, [first])).toEqual([]);
 });
 
+it('shows a fault once: where its place shows its own, else at what it is in', () => {
+  const faults = [
+    { path: '/mapping/o', message: 'must be an object' },
+    { path: '/mapping/o/y', message: 'must be a number' },
+    { path: '/mapping/o2', message: 'is required' },
+  ];
+  expect(faultText(faults, '/mapping', ['/mapping/o'])).toBe('o2 is required');
+  expect(faultText(faults, '/mapping/o', ['/mapping/o/y'])).toBe('must be an object');
+  expect(faultText(faults, '/mapping/o/y')).toBe('must be a number');
+});
+
+it('has the batches of a subscription, and of its mapping where it does not say', () => {
+  const [, second] = subscriptionDraftsOf(STORED);
+  if (second === undefined) throw new Error('no drafts');
+  const batched = { ...second, mapping: valueDraftOf({ enable_batching: true }) as ObjectDraft };
+  expect([second, batched, { ...batched, batch: false }].map(isBatched)).toEqual([false, true, false]);
+  expect(jsonOf(withBatchSwitch(false, batched.mapping))).toEqual({ enable_batching: false });
+  // As the API decides conditions: without a switch in the mapping there is none.
+  expect(jsonOf(withBatchSwitch(false, { mode: 'object', members: {} }))).toEqual({});
+});
+
+it('begins a hook with the inputs of its last run, else with those that are proposed', () => {
+  const hook = {
+    hook: 'h',
+    label: 'H',
+    description: '',
+    fields: [{ field: 'days', label: 'Days', type: 'number', default: 30 }],
+  };
+  const inputsOf = (kept?: Json) => jsonOf(hookInputsOf(hook, kept));
+  expect(inputsOf()).toEqual({ days: 30 });
+  expect(inputsOf({ inputs: { days: 7 }, outputs: {} })).toEqual({ days: 7 });
+  expect(inputsOf({ inputs: { days: 7 }, pending: { name: 'A' } })).toEqual({ name: 'A' });
+});
+
 it('decides conditions as the API does, and leaves open what depends on the event', () => {
   const field = (conditions: readonly object[], match: 'all' | 'any' = 'all') =>
     ({ field: 'f', label: 'F', type: 'string', depends_on: { match, conditions } }) as ActionField;
@@ -88,4 +126,5 @@ it('finds the paths of events by the names that mappings see', () => {
     '$.properties.total',
     '$.userId',
   ]);
+  expect([...valuesBelow({ price: 2 })]).toEqual([['$.price', 2]]);
 });

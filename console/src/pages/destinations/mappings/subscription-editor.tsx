@@ -112,7 +112,7 @@ export function SubscriptionEditor({ draft, index, action, onChange, faults, hel
       {(action?.batch === true || draft.batch === true) && (
         <Switch
           label="Send in batches"
-          description="Several events share a request, which sends more of them in less time. Off: each event is a request of its own."
+          description="Up to 1,000 events share a request, each with an outcome of its own. Off: a request for each event."
           disabled={help.disabled}
           error={faultText(faults, '/batch') ?? errorOf('/enable_batching')}
           checked={isBatched(draft)}

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { mismatchText, simpleTriggerOf, triggerOf, triggerText } from './trigger.ts';
+import { meets, mismatchText, simpleTriggerOf, triggerOf, triggerText } from './trigger.ts';
 
 it.each([
   'type = "track"',
@@ -52,4 +52,14 @@ it('says why an event does not match', () => {
   expect(mismatchText('type = "track" and event = "A"', { ...event, type: 'track', name: 'B' })).toBe(
     'It is for “A”; this is “B”.',
   );
+});
+
+it.each([
+  ['type = "track" or type = "page"', true],
+  ['type = "page"', false],
+  ['type = "track" and event = "A"', true],
+  ['type = "track" and event = "B"', false],
+  ['event != "A"', undefined],
+])('decides by type and name whether an event meets %s', (trigger, expected) => {
+  expect(meets(trigger, { type: 'track', name: 'A' })).toBe(expected);
 });

@@ -184,7 +184,7 @@ function isEmpty(draft: ValueDraft): boolean {
 /** Characters of a value that are shown. */
 const MAX_SHOWN = 200;
 
-export function shownValue(value: unknown): string {
+function shownValue(value: unknown): string {
   return value === undefined ? 'nothing' : JSON.stringify(value).slice(0, MAX_SHOWN);
 }
 
@@ -233,7 +233,7 @@ function literalFor({ type, multiple }: ActionField, value: Literal): Literal {
 }
 
 /** The name of a field for its vendor: `list`, `object.member` or `list.[0].member`. */
-function vendorNameOf(path: string): string {
+export function vendorNameOf(path: string): string {
   const fields = path.replaceAll('/@arrayPath/1', '/[0]').replace(/\/@\w+\/\w+/g, '');
   return fields.slice(1).replaceAll('/', '.');
 }
@@ -317,6 +317,7 @@ function Content(props: ValueProps & { readonly error: string | undefined }) {
 
 export interface SharedProps {
   readonly 'aria-label': string;
+  readonly placeholder?: string;
   readonly flex: number;
   readonly w: string;
   readonly miw: number;
