@@ -38,6 +38,7 @@ import {
   nameFaults,
   OUTCOMES,
   schemaDefinition,
+  violation,
 } from './contract-fields.ts';
 import {
   coverage,
@@ -97,14 +98,7 @@ export const dryRunResult = Type.Object(
         event_name: Type.String(),
         received_at: time,
         outcome: oneOf(OUTCOMES),
-        violations: listOf(
-          Type.Object({
-            kind: oneOf(VIOLATION_KINDS),
-            path: Type.String(),
-            message: Type.String(),
-            action: oneOf(ACTIONS),
-          }),
-        ),
+        violations: listOf(violation),
       }),
       'Some of the events that would not have passed untouched.',
     ),
