@@ -1,6 +1,6 @@
 import { EVENT_TYPES, type EventType, iso, type WriteKey } from '@tributary/core';
 import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv';
-import type { TSchema } from 'typebox';
+import { type TSchema, Type } from 'typebox';
 import type { GatewayDependencies } from '../dependencies.ts';
 import type { ErrorDetail } from '../errors/api-error.ts';
 import { describeValidation } from '../errors/error-handler.ts';
@@ -15,6 +15,17 @@ import {
   typesIn,
 } from './event.ts';
 import { TOO_LARGE } from './ingest.ts';
+
+export const detail = Type.Object({ path: Type.String(), message: Type.String() });
+
+/** The rejected items of a batch, as responses list them. */
+export const rejectedItems = Type.Array(
+  Type.Object({
+    index: Type.Integer({ description: 'Place in the batch, from 0.' }),
+    error: Type.String(),
+    details: Type.Array(detail),
+  }),
+);
 
 /** An item of a batch that is rejected, with the reason. Other items are accepted. */
 export interface RejectedItem {

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import {
+  type CatalogView,
   type ConflictCause,
   type ConflictReason,
   causesOf,
@@ -51,6 +52,20 @@ export function entityOf<K extends WorkspaceEntityKind>(
 ): WorkspaceEntities[K] {
   const entity = catalog.state.entity(kind, request.workspace.id, id.toLowerCase());
   if (entity === undefined) throw notFound();
+  return entity;
+}
+
+/** The entity that a body names, if it names one. 400 for one that its workspace does not have. */
+export function entityNamed<K extends WorkspaceEntityKind>(
+  state: Pick<CatalogView, 'entity'>,
+  kind: K,
+  workspaceId: string,
+  id: string | null | undefined,
+  path = `/${kind}_id`,
+): WorkspaceEntities[K] | undefined {
+  if (id == null) return undefined;
+  const entity = state.entity(kind, workspaceId, id.toLowerCase());
+  if (entity === undefined) throw invalidRequest({ path, message: `is not a ${kind} of this workspace` });
   return entity;
 }
 

@@ -7,7 +7,6 @@ import {
   ContractInference,
   contractOfPair,
   type DryRunExample,
-  type DryRunResult,
   ENFORCEMENT_MODES,
   ENVIRONMENTS,
   type Environment,
@@ -29,7 +28,6 @@ import {
   oneOf,
   optional,
   parseInteger,
-  parseTime,
   time,
   timeText,
 } from '../resources/schemas.ts';
@@ -40,15 +38,16 @@ import {
   nameFaults,
   OUTCOMES,
   schemaDefinition,
+  violation,
 } from './contract-fields.ts';
 import {
-  type Coverage,
   coverage,
   EVENTS,
   presentCoverage,
   type RecentEvents,
   type RecentEventsQuery,
   SINCE,
+  sinceOf,
 } from './recent-events.ts';
 
 const lookBack = {
@@ -99,14 +98,7 @@ export const dryRunResult = Type.Object(
         event_name: Type.String(),
         received_at: time,
         outcome: oneOf(OUTCOMES),
-        violations: listOf(
-          Type.Object({
-            kind: oneOf(VIOLATION_KINDS),
-            path: Type.String(),
-            message: Type.String(),
-            action: oneOf(ACTIONS),
-          }),
-        ),
+        violations: listOf(violation),
       }),
       'Some of the events that would not have passed untouched.',
     ),
@@ -205,14 +197,11 @@ export async function dryRun(
   if (contract.status === 'archived') throw conflict('missing');
   const takenBy = contractOfPair(state, contract).filter(({ id }) => id !== contract.id);
   if (takenBy.length > 0) throw conflict('taken', takenBy);
-  const { since, environment } = query;
-  const limit = parseInteger(query.events, EVENTS);
-  const requested = {
-    since: parseTime('since', since),
-    ...(environment === undefined ? {} : { environment }),
-    limit,
-  };
-  const search = queryOf(state, contract, requested, now);
+  const search = queryOf(state, contract, {
+    limit: parseInteger(query.events, EVENTS),
+    since: sinceOf('since', query.since, now),
+    environment: query.environment,
+  });
   const run = new ContractDryRun();
   const owner = organizationOf(state, contract.workspace_id);
   await TENANT_TURNS.runSteps(owner, contracts.prepare(contract), disconnected);
@@ -221,14 +210,7 @@ export async function dryRun(
     (event) => void run.add(event, contracts.evaluate(contract, event)),
     disconnected,
   );
-  return presentDryRun(run.result, search, coverage);
-}
-
-function presentDryRun(
-  { outcomes, violations, isCut, examples }: DryRunResult,
-  search: RecentEventsQuery,
-  coverage: Coverage,
-): Static<typeof dryRunResult> {
+  const { outcomes, violations, isCut, examples } = run.result;
   return {
     dry_run: true,
     events: coverage.events,
@@ -263,12 +245,11 @@ export async function infer(
   const pair = { workspace_id: workspaceId, event_type: body.event_type, event_name: body.event_name ?? '' };
   const faults = nameFaults(pair);
   if (faults.length > 0) throw invalidRequest(...faults);
-  const requested = {
-    since: parseTime('/since', body.since ?? undefined),
-    ...(body.environment == null ? {} : { environment: body.environment }),
+  const search = queryOf(state, pair, {
     limit: body.events ?? EVENTS.fallback,
-  };
-  const search = queryOf(state, pair, requested, now);
+    since: sinceOf('/since', body.since, now),
+    environment: body.environment,
+  });
   const inference = new ContractInference(pair.event_type, pair.event_name);
   const coverage = await recent.scan(search, (event) => void inference.add(event), disconnected);
   const { contract, events, fields } = inference.infer({
@@ -282,8 +263,6 @@ export async function infer(
     coverage: presentCoverage(search, coverage),
   };
 }
-
-const DAY_MS = 24 * 60 * 60 * 1000;
 
 /** The state and ports that a run on recent events needs. */
 export interface RecentEventsContext {
@@ -302,19 +281,16 @@ type Pair = Pick<Contract, 'workspace_id' | 'event_type' | 'event_name'> & { rea
 function queryOf(
   state: CatalogView,
   pair: Pair,
-  requested: {
-    readonly since?: number | undefined;
-    readonly environment?: Environment;
-    readonly limit: number;
-  },
-  now: number,
+  {
+    environment,
+    ...bounds
+  }: Pick<RecentEventsQuery, 'since' | 'limit'> & { readonly environment: Environment | null | undefined },
 ): RecentEventsQuery {
   return {
     workspaceId: pair.workspace_id,
     type: pair.event_type,
-    ...(requested.environment === undefined ? {} : { environment: requested.environment }),
-    since: requested.since ?? now - DAY_MS,
-    limit: requested.limit,
+    ...bounds,
+    ...(environment == null ? {} : { environment }),
     isWanted: (event) => appliesTo(state, pair, event),
   };
 }

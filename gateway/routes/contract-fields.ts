@@ -7,6 +7,7 @@ import {
   EVENT_TYPES,
   newId,
   UNDECLARED_FIELDS,
+  VIOLATION_KINDS,
 } from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
@@ -87,6 +88,15 @@ export const contractList = listOf(contractResource);
 export const ACTIONS = ['warned', 'omitted', 'blocked'] as const;
 
 export const OUTCOMES = ['accepted', 'warned', 'omitted', 'rejected'] as const;
+
+/** What an event violated. */
+export const violation = Type.Object({
+  kind: oneOf(VIOLATION_KINDS),
+  path: Type.String(),
+  message: Type.String(),
+  action: oneOf(ACTIONS),
+});
+
 /** The fields of a contract in a body, with defaults. */
 type ContractFields = Omit<
   Contract,

@@ -39,7 +39,6 @@ import {
   oneOf,
   operation,
   optional,
-  parseTime,
   patternFault,
   resourceFields,
   time,
@@ -48,7 +47,7 @@ import {
   uuid,
   version,
 } from '../resources/schemas.ts';
-import { coverage, EVENTS, presentCoverage, RecentEvents, SINCE } from './recent-events.ts';
+import { coverage, EVENTS, presentCoverage, RecentEvents, SINCE, sinceOf } from './recent-events.ts';
 
 const MAX_EVENT_NAMES = 1_000;
 
@@ -440,7 +439,6 @@ function verdictBy(mismatch: Mismatch | undefined): Static<typeof ruleTestResult
 type Result = Static<typeof ruleDryRunResult>;
 type Verdict = Result['examples'][number]['verdict'];
 
-const DAY_MS = 24 * 60 * 60 * 1000;
 /** The work of one dry run: 40 events with the most expensive filter, 200 ms in all, or 20,000 ordinary evaluations. */
 const MAX_WORK = 40 * MAX_FILTER_WORK;
 const EXAMPLES_EACH = 5;
@@ -467,7 +465,7 @@ async function dryRunOfFilter(
   const query = {
     workspaceId,
     outcome: 'accepted' as const,
-    since: parseTime('/since', body.since ?? undefined) ?? now - DAY_MS,
+    since: sinceOf('/since', body.since, now),
     limit: body.events ?? EVENTS.fallback,
     isWanted: (event: CanonicalEvent) =>
       wantedEnvironments.includes(event.environment) &&

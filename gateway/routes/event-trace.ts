@@ -32,6 +32,7 @@ import {
   timeText,
   uuid,
 } from '../resources/schemas.ts';
+import { OUTCOMES, violation } from './contract-fields.ts';
 import { attempt, presentAttempt } from './deliveries.ts';
 
 const traceQuery = closed({
@@ -62,13 +63,6 @@ const position = Type.Object(
 );
 
 const stage = nullable(oneOf(TRACE_STAGES, 'The stage it waits for; null when for none.'));
-
-const violation = Type.Object({
-  kind: Type.String(),
-  path: Type.String(),
-  message: Type.String(),
-  action: Type.String(),
-});
 
 const delivery = Type.Object(
   {
@@ -168,7 +162,7 @@ const traceResource = Type.Object(
         reevaluated: object | null;
       }>(
         Type.Object({
-          outcome: oneOf(['accepted', 'warned', 'omitted', 'rejected']),
+          outcome: oneOf(OUTCOMES),
           contract_id: nullable(uuid),
           contract_version: nullable(Type.Integer()),
           violations: listOf(violation),

@@ -1,8 +1,8 @@
-import { iso, VIOLATION_KINDS } from '@tributary/core';
+import { iso } from '@tributary/core';
 import { type Static, Type } from 'typebox';
 import type { Routes } from '../dependencies.ts';
 import { ApiError, payloadTooLarge } from '../errors/api-error.ts';
-import { createBatchReader, ingestBatch, messageIds } from '../ingestion/batch.ts';
+import { createBatchReader, detail, ingestBatch, messageIds, rejectedItems } from '../ingestion/batch.ts';
 import { contractFor, createBatchContractCheck, evaluateContract } from '../ingestion/contract-check.ts';
 import {
   type EventBody,
@@ -15,7 +15,8 @@ import {
 import { createIngest, TOO_LARGE, writeKeyOf } from '../ingestion/ingest.ts';
 import { consumeEventQuota } from '../limits/rate-limits.ts';
 import { disconnectSignal, PRODUCER_TURNS } from '../limits/turns.ts';
-import { listOf, nullable, oneOf } from '../resources/schemas.ts';
+import { listOf, nullable } from '../resources/schemas.ts';
+import { violation } from './contract-fields.ts';
 
 const batchBody = Type.Object(
   {
@@ -52,24 +53,12 @@ const receivedAnswer = Type.Object(
   { title: 'EventReceived' },
 );
 
-const detail = Type.Object({ path: Type.String(), message: Type.String() });
-
 /** The 400 response to one event. */
 const blockedAnswer = Type.Object(
   {
     error: Type.String({ description: '`invalid request`, or `event blocked` by its contract.' }),
     details: Type.Optional(listOf(detail)),
-    violations: Type.Optional(
-      listOf(
-        Type.Object({
-          kind: oneOf(VIOLATION_KINDS),
-          path: Type.String(),
-          message: Type.String(),
-          action: oneOf(['warned', 'omitted', 'blocked']),
-        }),
-        'The violations of the contract.',
-      ),
-    ),
+    violations: Type.Optional(listOf(violation, 'The violations of the contract.')),
   },
   { description: 'The event is invalid, or its contract blocks it. Nothing was stored.' },
 );
@@ -83,14 +72,6 @@ const unconfirmedAnswer = Type.Object(
     message_id: Type.Optional(Type.String({ description: 'The id to send it again with.' })),
   },
   { description: unconfirmed },
-);
-
-const rejectedItems = Type.Array(
-  Type.Object({
-    index: Type.Integer({ description: 'Place in the batch, from 0.' }),
-    error: Type.String(),
-    details: Type.Array(detail),
-  }),
 );
 
 const batchAnswer = Type.Object(

@@ -29,7 +29,7 @@ import { type Static, type TSchema, Type } from 'typebox';
 import { accountOf, administersOrganization, BY_ADMIN_OF_ORGANIZATION } from '../authentication/caller.ts';
 import type { GatewayDependencies, Routes } from '../dependencies.ts';
 import { invalidRequest, notFound, permissionDenied } from '../errors/api-error.ts';
-import { inPath, type Proposal, propose } from '../resources/catalog-entities.ts';
+import { entityNamed, inPath, type Proposal, propose } from '../resources/catalog-entities.ts';
 import { byId, byWord, type CatalogList, catalogList } from '../resources/lists.ts';
 import {
   closed,
@@ -402,7 +402,7 @@ export const writeKeyRoutes: Routes = async (app, dependencies) => {
       create(request, { name, environment, pubsub_topic, source_id, collect_ip, webhooks_only }) {
         const dedicated = topicsOf(request.workspace, dependencies);
         const topic = topicFor(environment, pubsub_topic ?? undefined, dedicated);
-        const sourceId = sourceNamed(source_id ?? undefined, request.workspace.id, catalog.state);
+        const sourceId = entityNamed(catalog.state, 'source', request.workspace.id, source_id)?.id ?? null;
         if (webhooks_only === true && sourceId === null)
           throw invalidRequest({ path: '/source_id', message: 'is required for webhooks' });
         const owner = keyOwnerOf(request);
@@ -457,19 +457,6 @@ export function topicFor(
   if (!allowed.includes(topic))
     throw invalidRequest({ path: '/pubsub_topic', message: `must be one of ${allowed.join(', ')}` });
   return topic;
-}
-
-/** The source of a new write key, if any. 400 for one that its workspace does not have. */
-function sourceNamed(
-  wanted: string | undefined,
-  workspaceId: string,
-  state: Pick<CatalogView, 'entity'>,
-): string | null {
-  if (wanted === undefined) return null;
-  const id = wanted.toLowerCase();
-  if (state.entity('source', workspaceId, id) === undefined)
-    throw invalidRequest({ path: '/source_id', message: 'is not a source of this workspace' });
-  return id;
 }
 
 const clientKeyScope = oneOf(CLIENT_KEY_SCOPES);

@@ -14,6 +14,7 @@ import {
 import { type Static, Type } from 'typebox';
 import type { GatewayDependencies, Routes } from '../dependencies.ts';
 import { invalidRequest, notFound } from '../errors/api-error.ts';
+import { entityNamed } from '../resources/catalog-entities.ts';
 import { closed, email, nullable, oneOf, operation, optional, readEmail } from '../resources/schemas.ts';
 
 const channel = Type.String({
@@ -107,13 +108,10 @@ export function channelIn(
   stated: string | null | undefined,
   path: string,
 ): string | null {
-  if (stated == null) return null;
-  const destination = state.entity('destination', workspaceId, stated.toLowerCase());
-  if (destination === undefined)
-    throw invalidRequest({ path, message: 'is not a destination of this workspace' });
-  if (destination.warehouse === true)
+  const destination = entityNamed(state, 'destination', workspaceId, stated, path);
+  if (destination?.warehouse === true)
     throw invalidRequest({ path, message: 'is a warehouse, which gets no notices' });
-  return destination.id;
+  return destination?.id ?? null;
 }
 
 /**

@@ -44,6 +44,11 @@ const KEPT = 4;
 
 export const SINCE = 'ISO 8601: events received then or later. Default: 24 hours ago.';
 
+/** The time that `SINCE` describes, epoch ms. 400 for one that is not valid. */
+export function sinceOf(path: string, stated: string | null | undefined, now: number): number {
+  return parseTime(path, stated ?? undefined) ?? now - DAY_MS;
+}
+
 /** The parameter `events`: how many recent events are read. */
 export const EVENTS: IntegerRule = { name: 'events', min: 1, max: 10_000, fallback: 1_000 };
 
@@ -101,7 +106,7 @@ function eventsOf(workspaceId: string, query: Query, now: number): RecentEventsQ
   return {
     workspaceId,
     ...defined({ type: event_type, environment, outcome }),
-    since: parseTime('since', query.since) ?? now - DAY_MS,
+    since: sinceOf('since', query.since, now),
     limit: parseInteger(query.limit, LIMIT),
     isNewest: true,
     isWanted: (event) => event_name === undefined || eventName(event) === event_name,
@@ -271,18 +276,21 @@ export class RecentEvents {
 
 /** The counts of one scan against its budget. */
 class Scan {
+  /** So far. */
+  readonly coverage: { -readonly [Name in keyof Coverage]: Coverage[Name] } = {
+    events: 0,
+    oldest: null,
+    newest: null,
+    omitted: 0,
+    records: 0,
+    bytes: 0,
+    stoppedBy: null,
+  };
   readonly #query: RecentEventsQuery;
   readonly #visitor: Visitor;
   readonly #budget: ScanBudget;
   #deadline: number;
   #extensionLeft: number;
-  #events = 0;
-  #oldest: string | null = null;
-  #newest: string | null = null;
-  #omitted = 0;
-  #records = 0;
-  #bytes = 0;
-  #stoppedBy: Coverage['stoppedBy'] = null;
   /** The visitor's promise for the last event, if it returned one. */
   #visiting: Promise<void> | undefined;
 
@@ -292,18 +300,6 @@ class Scan {
     this.#budget = budget;
     this.#deadline = performance.now() + budget.maxMs;
     this.#extensionLeft = budget.maxMs * MAX_EXTENSION;
-  }
-
-  get coverage(): Coverage {
-    return {
-      events: this.#events,
-      oldest: this.#oldest,
-      newest: this.#newest,
-      omitted: this.#omitted,
-      records: this.#records,
-      bytes: this.#bytes,
-      stoppedBy: this.#stoppedBy,
-    };
   }
 
   /**
@@ -334,22 +330,23 @@ class Scan {
 
   /** False when the scan ends with this entry. */
   #take(entry: LogEntry): boolean {
-    this.#records++;
-    this.#bytes += recordChars(entry);
+    const { coverage } = this;
+    coverage.records++;
+    coverage.bytes += recordChars(entry);
     this.#visiting = undefined;
     const event = this.#eventIn(entry);
-    if (event !== undefined && entry.headers[HEADER.outcome] === 'omitted') this.#omitted++;
-    if (event !== undefined && !this.#visit(event)) this.#stoppedBy = 'events';
-    else if (this.#records >= this.#budget.maxRecords) this.#stoppedBy = 'records';
-    else if (this.#bytes >= this.#budget.maxBytes) this.#stoppedBy = 'bytes';
-    else if (performance.now() >= this.#deadline) this.#stoppedBy = 'time';
-    return this.#stoppedBy === null;
+    if (event !== undefined && entry.headers[HEADER.outcome] === 'omitted') coverage.omitted++;
+    if (event !== undefined && !this.#visit(event)) coverage.stoppedBy = 'events';
+    else if (coverage.records >= this.#budget.maxRecords) coverage.stoppedBy = 'records';
+    else if (coverage.bytes >= this.#budget.maxBytes) coverage.stoppedBy = 'bytes';
+    else if (performance.now() >= this.#deadline) coverage.stoppedBy = 'time';
+    return coverage.stoppedBy === null;
   }
 
   /** All partitions were read as far back. True when the scan ends with them. */
   endRound(): boolean {
-    if (this.#events >= this.#query.limit) this.#stoppedBy = 'events';
-    return this.#stoppedBy !== null;
+    if (this.coverage.events >= this.#query.limit) this.coverage.stoppedBy = 'events';
+    return this.coverage.stoppedBy !== null;
   }
 
   /** Most entries belong to other workspaces; their headers show it, so that their values are not parsed. */
@@ -365,12 +362,13 @@ class Scan {
   }
 
   #visit(event: CanonicalEvent): boolean {
-    this.#events++;
+    const { coverage } = this;
+    coverage.events++;
     const { received_at: at } = event;
-    if (this.#oldest === null || at < this.#oldest) this.#oldest = at;
-    if (this.#newest === null || at > this.#newest) this.#newest = at;
+    if (coverage.oldest === null || at < coverage.oldest) coverage.oldest = at;
+    if (coverage.newest === null || at > coverage.newest) coverage.newest = at;
     this.#visiting = this.#visitor(event);
-    return this.#query.isNewest === true || this.#events < this.#query.limit;
+    return this.#query.isNewest === true || coverage.events < this.#query.limit;
   }
 }
 

@@ -22,7 +22,7 @@ import { invalidRequest } from '../errors/api-error.ts';
 import { quotaExceeded } from '../limits/change-limits.ts';
 import { refuseOutputOverBudget } from '../limits/storage-budgets.ts';
 import { oneAtATime } from '../limits/turns.ts';
-import { entityOf, propose } from '../resources/catalog-entities.ts';
+import { entityNamed, entityOf, propose } from '../resources/catalog-entities.ts';
 import { byId, byWord, catalogList } from '../resources/lists.ts';
 import {
   closed,
@@ -221,7 +221,7 @@ export const replayRoutes: Routes = async (app, dependencies) => {
       const { workspace, caller, body } = request;
       refuseOutputOverBudget(dependencies, workspace.id);
       const id = newId();
-      const rule_id = idNamed('rule', workspace.id, body.rule_id) ?? null;
+      const rule_id = entityNamed(catalog.state, 'rule', workspace.id, body.rule_id)?.id ?? null;
       const narrowed = narrowedBy(workspace.id, body);
       const times = timesOf(body);
       await running.admit(workspace.id, () =>
@@ -290,17 +290,9 @@ export const replayRoutes: Routes = async (app, dependencies) => {
       event_types: event_types ?? undefined,
       event_names: event_names ?? undefined,
       environments: environments ?? undefined,
-      contract_id: idNamed('contract', workspaceId, body.contract_id),
-      source_id: idNamed('source', workspaceId, body.source_id),
+      contract_id: entityNamed(catalog.state, 'contract', workspaceId, body.contract_id)?.id,
+      source_id: entityNamed(catalog.state, 'source', workspaceId, body.source_id)?.id,
     });
-  }
-
-  function idNamed(kind: 'contract' | 'source' | 'rule', workspaceId: string, id: string | null | undefined) {
-    if (id == null) return undefined;
-    const found = catalog.state.entity(kind, workspaceId, id.toLowerCase());
-    if (found === undefined)
-      throw invalidRequest({ path: `/${kind}_id`, message: `is not a ${kind} of this workspace` });
-    return found.id;
   }
 
   function timesOf(body: Static<typeof replayBody>): { since: string; until: string } {

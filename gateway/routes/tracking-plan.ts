@@ -54,7 +54,6 @@ import {
   oneOf,
   operation,
   parseInteger,
-  parseTime,
   timeText,
   uuid,
   version,
@@ -68,6 +67,7 @@ import {
   RecentEvents,
   type RecentEventsQuery,
   SINCE,
+  sinceOf,
 } from './recent-events.ts';
 
 const label = Type.Optional(
@@ -554,8 +554,6 @@ const MAX_COUNTED_CONTRACTS = 100;
 /** Violations read of a contract that takes undeclared fields out of events. */
 const VIOLATIONS_READ = 100;
 
-const DAY_MS = 24 * 60 * 60 * 1_000;
-
 interface ComparisonContext extends Pick<RecentEventsContext, 'state' | 'recent' | 'now' | 'disconnected'> {
   readonly counters: Pick<Counters, 'volume'>;
   readonly history: Pick<History, 'list' | 'countByHour'>;
@@ -576,7 +574,7 @@ async function comparePlan(
   const search: RecentEventsQuery = {
     workspaceId,
     ...inEnvironment,
-    since: parseTime('since', query.since) ?? now - DAY_MS,
+    since: sinceOf('since', query.since, now),
     limit: parseInteger(query.events, EVENTS),
     isWanted: () => true,
   };

@@ -79,6 +79,12 @@ export class InjectClient {
     return (await this.ok<{ key: string }>('POST', './event-keys', wanted)).key;
   }
 
+  /** A new destination of this client's workspace, of files unless `fields` say otherwise. */
+  destination(fields: object = {}): Promise<{ readonly id: string }> {
+    const wanted = { name: 'Files', type: 'ndjson', settings: { folder: 'out' }, ...fields };
+    return this.ok('POST', './destinations', wanted);
+  }
+
   /** An API key of this client's workspace as another client. */
   async withApiKey(role: WorkspaceRole, may_manage: readonly string[] = []): Promise<InjectClient> {
     const wanted = { name: `a ${role}`, role, may_manage };

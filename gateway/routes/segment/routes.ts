@@ -11,7 +11,13 @@ import { type TProperties, Type } from 'typebox';
 import { sdkCredentialOf } from '../../authentication/caller.ts';
 import type { Routes } from '../../dependencies.ts';
 import { payloadTooLarge, unsupportedMediaType } from '../../errors/api-error.ts';
-import { createBatchReader, ingestBatch, messageIds, type RejectedItem } from '../../ingestion/batch.ts';
+import {
+  createBatchReader,
+  ingestBatch,
+  messageIds,
+  type RejectedItem,
+  rejectedItems,
+} from '../../ingestion/batch.ts';
 import { changesOf } from '../../ingestion/changes.ts';
 import { callItems, MAX_BATCH, refusedEvent } from '../../ingestion/event.ts';
 import { createIngest, writeKeyOf } from '../../ingestion/ingest.ts';
@@ -106,17 +112,14 @@ const settingsPath = Type.Object({
   writeKey: Type.String({ description: 'The write key. It is the credential where no header has one.' }),
 });
 
-const detail = Type.Object({ path: Type.String(), message: Type.String() });
-
 /** The response that SDKs expect. */
 const takenAnswer = Type.Object(
   {
     success: Type.Literal(true),
-    rejected: Type.Optional(
-      Type.Array(Type.Object({ index: Type.Integer(), error: Type.String(), details: Type.Array(detail) }), {
-        description: 'The events of a batch that were not taken, while others were.',
-      }),
-    ),
+    rejected: Type.Optional({
+      ...rejectedItems,
+      description: 'The events of a batch that were not taken, while others were.',
+    }),
   },
   { title: 'SdkCallsTaken' },
 );

@@ -18,7 +18,7 @@ import {
   payloadTooLarge,
   unavailable,
 } from '../../errors/api-error.ts';
-import { createBatchReader, ingestBatch } from '../../ingestion/batch.ts';
+import { createBatchReader, ingestBatch, rejectedItems } from '../../ingestion/batch.ts';
 import { changesOf } from '../../ingestion/changes.ts';
 import { callItems, MAX_BATCH, refusedEvent } from '../../ingestion/event.ts';
 import { createIngest, writeKeyOf } from '../../ingestion/ingest.ts';
@@ -48,13 +48,7 @@ const body = Type.Unsafe<Buffer>({
 const takenAnswer = Type.Object(
   {
     accepted: Type.Integer({ description: 'How many events are durable now.', examples: [1] }),
-    rejected: Type.Array(
-      Type.Object({
-        index: Type.Integer({ description: 'Place in the list, from 0.' }),
-        error: Type.String(),
-        details: Type.Array(Type.Object({ path: Type.String(), message: Type.String() })),
-      }),
-    ),
+    rejected: rejectedItems,
   },
   { title: 'WebhookTaken' },
 );

@@ -13,40 +13,6 @@ interface Source {
 const shop = { name: 'Shop', type: 'web' };
 const make = (body: object = shop) => owner.ok<Source>('POST', './sources', body);
 
-it('a source is created, read, listed, changed and deleted', async () => {
-  const created = await owner.call<Source>('POST', './sources', { ...shop, description: 'The front' });
-  expect(created.status).toBe(201);
-  expect(created.body).toEqual({
-    id: expect.any(String),
-    workspace_id: owner.workspaceId,
-    name: 'Shop',
-    type: 'web',
-    description: 'The front',
-    webhook: null,
-    status: 'active',
-    version: 1,
-    created_by: expect.any(String),
-    created_at: expect.any(String),
-    updated_at: expect.any(String),
-  });
-  expect(created.headers.etag).toBe('"1"');
-  const path = `./sources/${created.body.id}`;
-  expect(await owner.ok('GET', path)).toEqual(created.body);
-  expect((await owner.ok<Source[]>('GET', './sources'))[0]).toEqual(created.body);
-
-  const changed = await owner.call<Source>('PUT', path, { name: 'Store', type: 'ios' });
-  expect(changed).toMatchObject({
-    status: 200,
-    body: { name: 'Store', type: 'ios', description: null, version: 2 },
-  });
-  for (let time = 0; time < 2; time++)
-    expect(await owner.call('DELETE', path)).toMatchObject({
-      status: 200,
-      body: { id: created.body.id, status: 'deleted' },
-    });
-  expect((await owner.call('GET', path)).status).toBe(404);
-});
-
 it('a source could not be changed behind a compressing proxy: a weak version tag is accepted, and * matches any', async () => {
   const { id } = await make();
   const put = (name: string, tag: string) =>

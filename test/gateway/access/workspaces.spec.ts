@@ -191,11 +191,7 @@ describe('a workspace', () => {
 it('a workspace keeps the receivers of notices for destinations without their own until a PUT omits them', async () => {
   const owner = await test.openWorkspace('dan@example.com');
   const path = `/workspaces/${owner.workspaceId}`;
-  const { id } = await owner.ok<{ id: string }>('POST', './destinations', {
-    name: 'Ops',
-    type: 'ndjson',
-    settings: { folder: 'ops' },
-  });
+  const { id } = await owner.destination();
   const shop = { name: 'Shop', region: 'eu' };
   const alerts = { destination_id: id, email: 'Ops@example.com' };
   const stored = { enabled: true, destination_id: id, email: 'ops@example.com' };

@@ -1,5 +1,5 @@
 import { gunzipSync } from 'node:zlib';
-import { expect, it, vi } from 'vitest';
+import { expect, it } from 'vitest';
 import { suiteGateway } from '../suite-gateway.ts';
 
 const test = await suiteGateway();
@@ -30,14 +30,4 @@ it('a parameter that is given twice was said to be no text', async () => {
     status: 400,
     body: { details: [{ path: 'limit', message: 'is given more than once' }] },
   });
-});
-
-it('an expired key was listed as active', async () => {
-  const expires_at = new Date(Date.now() + 1_000).toISOString();
-  const { id } = await owner.ok<{ id: string }>('POST', './api-keys', { name: 'Short', expires_at });
-  await vi.waitFor(
-    async () =>
-      expect(await owner.ok('GET', './api-keys?status=expired')).toMatchObject([{ id, status: 'expired' }]),
-    5_000,
-  );
 });

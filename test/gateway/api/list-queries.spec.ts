@@ -172,11 +172,7 @@ describe('the list of', () => {
   );
 
   it('rules is filtered by the type, name and environment of matching events', async () => {
-    const { id: destination_id } = await owner.ok<Item>('POST', './destinations', {
-      name: 'D',
-      type: 'ndjson',
-      settings: { folder: 'out' },
-    });
+    const { id: destination_id } = await owner.destination();
     const make = (name: string, fields: object) =>
       owner.ok<Item>('POST', './event-forwarding-rules', { name, destination_id, ...fields });
     await make('all', {});

@@ -54,11 +54,7 @@ it.each(makers)('PATCH of %s keeps absent fields', async (path, body, change) =>
 });
 
 it('PATCH changes a rule, a workspace and an organization in the same way', async () => {
-  const { id: destination_id } = await owner.ok<Resource>('POST', './destinations', {
-    name: 'D',
-    type: 'ndjson',
-    settings: { folder: 'out' },
-  });
+  const { id: destination_id } = await owner.destination();
   const rule = await owner.ok<Resource>('POST', './event-forwarding-rules', {
     name: 'R',
     destination_id,

@@ -8,11 +8,7 @@ let owner: InjectClient;
 let destination: { readonly id: string };
 beforeAll(async () => {
   owner = await test.openWorkspace();
-  destination = await owner.ok('POST', './destinations', {
-    name: 'Files',
-    type: 'ndjson',
-    settings: { folder: 'out' },
-  });
+  destination = await owner.destination();
 });
 
 interface Made {
@@ -90,6 +86,74 @@ it.each(Object.keys(written))('%s have every field as it was sent, UUIDs, and ti
   expect(listed.status).toBe(200);
   expect(listed.body.find(({ id }) => id === body.id)).toMatchObject(sent);
 });
+
+/** The least body of each list, the defaults of the fields that it leaves out, and what else is shown. */
+const least: Readonly<Record<string, () => readonly [sent: object, defaults: object, shown?: object]>> = {
+  'event-contracts': () => [
+    { name: 'People', event_type: 'identify', schema_definition: { properties: {} } },
+    { event_name: '', description: null, enforcement_mode: 'warn', undeclared_fields: 'allow' },
+    { status: 'active' },
+  ],
+  'event-transformations': () => [
+    { name: 'Same', source_code: 'function transform(event) { return event; }' },
+    { description: null, test_input: null, test_output: null },
+    { status: 'draft', test_error: expect.stringMatching(/^not tested: /), last_error: null },
+  ],
+  alerts: () => [
+    { name: 'Orders', watch: { kind: 'volume' } },
+    {
+      environment: 'production',
+      time_zone: 'UTC',
+      quiet_hours: [],
+      enabled: true,
+      destination_id: null,
+      email: null,
+    },
+    { watch: VOLUME, email_status: null, state: 'ok', state_since: null, measured: null },
+  ],
+  'event-forwarding-rules': () => [
+    { name: 'All', destination_id: destination.id },
+    {
+      event_types: [],
+      event_names: [],
+      environments: ['production'],
+      transformation_id: null,
+      filter: null,
+      enabled: true,
+    },
+  ],
+  sources: () => [{ name: 'Shop', type: 'web' }, { description: null, webhook: null }, { status: 'active' }],
+};
+const EVENTS = { source_id: null, event_type: null, event_name: null };
+const VOLUME = { kind: 'volume', ...EVENTS, direction: 'below', tolerance: 0.5, weeks: 4, minimum: 20 };
+
+it.each(Object.keys(least))(
+  '%s have defaults for fields that are absent or null, are read as they were created, and a PUT resets them',
+  async (list) => {
+    const [sent, defaults, shown] = least[list]?.() ?? [{}, {}];
+    const nulls = Object.fromEntries(Object.keys(defaults).map((name) => [name, null]));
+    const made = { id: expect.stringMatching(UUID), workspace_id: owner.workspaceId, version: 1 };
+    const times = {
+      created_by: expect.any(String),
+      created_at: expect.any(String),
+      updated_at: expect.any(String),
+    };
+    for (const body of [sent, { ...sent, ...nulls }]) {
+      const created = await owner.call<Made>('POST', `./${list}`, body);
+      expect(created).toMatchObject({ status: 201, headers: { etag: '"1"' } });
+      expect(created.body).toEqual({ ...made, ...times, ...sent, ...defaults, ...shown });
+      const path = `./${list}/${created.body.id}`;
+      expect(await owner.call('GET', path)).toMatchObject({ status: 200, headers: { etag: '"1"' } });
+      expect(await owner.ok('GET', path)).toEqual(created.body);
+      expect(await owner.ok('GET', `./${list}?ids=${created.body.id}`)).toEqual([created.body]);
+      await owner.ok('DELETE', path);
+    }
+    const { id } = await owner.ok<Made>('POST', `./${list}`, another(list));
+    const reset = await owner.call('PUT', `./${list}/${id}`, sent);
+    expect(reset).toMatchObject({ status: 200, headers: { etag: '"2"' } });
+    expect(reset.body).toMatchObject({ id, ...sent, ...defaults, ...shown, version: 2 });
+  },
+);
 
 it.each(Object.keys(written))(
   '%s name the account that created them, also through an API key',

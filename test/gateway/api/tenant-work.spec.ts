@@ -143,8 +143,7 @@ describe('the gateway’s thread', () => {
   });
 
   it('is not blocked for long by a trace of an event at 200 rules, which are evaluated in pieces', async () => {
-    const { id: destination_id } = await owner.ok<{ id: string }>('POST', './destinations', {
-      name: 'd',
+    const { id: destination_id } = await owner.destination({
       type: 'webhook',
       settings: { url: 'https://example.com/' },
     });
@@ -175,8 +174,7 @@ describe('the gateway’s thread', () => {
     '[event.properties] == [event.properties.a]',
   ])('was held by 13 tests of 200 rules with %s on an event of 4,050 keys', async (filter) => {
     const tenant = await gateway.openWorkspace(`rules-${made++}@example.com`);
-    const { id: destination_id } = await tenant.ok<{ id: string }>('POST', './destinations', {
-      name: 'd',
+    const { id: destination_id } = await tenant.destination({
       type: 'webhook',
       settings: { url: 'https://example.com/' },
     });

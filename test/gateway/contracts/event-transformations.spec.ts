@@ -39,11 +39,7 @@ const sendText = (method: 'POST' | 'PUT', url: string, payload: string) =>
 
 /** An enabled rule that uses a transformation. */
 async function ruleNaming(transformationId: string): Promise<{ id: string }> {
-  const destination = await owner.ok<{ id: string }>('POST', './destinations', {
-    name: 'Files',
-    type: 'ndjson',
-    settings: { folder: 'out' },
-  });
+  const destination = await owner.destination();
   return owner.ok<{ id: string }>('POST', './event-forwarding-rules', {
     name: 'All',
     destination_id: destination.id,
@@ -68,26 +64,8 @@ describe('a transformation', () => {
     }
   });
 
-  it('is active if it passes its test, and read back as it was written', async () => {
-    const created = await owner.call<Transformation>('POST', './event-transformations', doubling);
-    expect(created.status).toBe(201);
-    expect(created.body).toEqual({
-      ...doubling,
-      id: expect.any(String),
-      workspace_id: owner.workspaceId,
-      description: null,
-      status: 'active',
-      test_error: null,
-      last_error: null,
-      version: 1,
-      created_by: expect.any(String),
-      created_at: expect.any(String),
-      updated_at: expect.any(String),
-    });
-    const read = await owner.call('GET', `./event-transformations/${created.body.id}`);
-    expect(read).toMatchObject({ status: 200, body: created.body });
-    expect(read.headers.etag).toBe('"1"');
-    expect(await owner.ok('GET', './event-transformations')).toEqual([created.body]);
+  it('is active if it passes its test', async () => {
+    expect(await create()).toMatchObject({ status: 'active', test_error: null, last_error: null });
   });
 
   it('is a draft without a test, and states which part of it is missing', async () => {
@@ -189,15 +167,6 @@ describe('a transformation', () => {
     ).toBe(200);
     await owner.ok('DELETE', `./event-forwarding-rules/${rule.id}`);
     expect((await owner.call('PUT', `./event-transformations/${id}`, failing)).status).toBe(200);
-  });
-
-  it('is deleted once, and deleting it again has the same response', async () => {
-    const { id } = await create();
-    const deleted = { status: 200, body: { id, status: 'deleted' } };
-    expect(await owner.call('DELETE', `./event-transformations/${id}`)).toMatchObject(deleted);
-    expect(await owner.call('DELETE', `./event-transformations/${id}`)).toMatchObject(deleted);
-    expect((await owner.call('GET', `./event-transformations/${id}`)).status).toBe(404);
-    expect((await owner.call('PUT', `./event-transformations/${id}`, doubling)).status).toBe(404);
   });
 });
 

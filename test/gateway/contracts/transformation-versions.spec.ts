@@ -72,11 +72,7 @@ describe('the versions of a transformation', () => {
     await put(times(4));
     const headers = { 'if-match': '"2"' };
     expect((await owner.call('POST', `${at}/rollback`, { version: 1 }, headers)).status).toBe(412);
-    const destination = await owner.ok<{ id: string }>('POST', './destinations', {
-      name: 'Files',
-      type: 'ndjson',
-      settings: { folder: 'out' },
-    });
+    const destination = await owner.destination();
     await owner.ok('POST', './event-forwarding-rules', {
       name: 'All',
       destination_id: destination.id,

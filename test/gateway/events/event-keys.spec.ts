@@ -93,11 +93,7 @@ it('a write key whose topic is no longer declared caused an unexplained 500: it 
 
 it('a new write key states how many rules match its environment, which by default are those of production', async () => {
   const client = await test.openWorkspace('rules@example.com');
-  const destination = await client.ok<{ id: string }>('POST', './destinations', {
-    name: 'D',
-    type: 'ndjson',
-    settings: { folder: 'out' },
-  });
+  const destination = await client.destination();
   const rule = (more: object) =>
     client.ok<{ environments: string[] }>('POST', './event-forwarding-rules', {
       name: 'R',

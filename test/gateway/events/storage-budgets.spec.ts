@@ -59,11 +59,7 @@ describe('a workspace over its budget of the hour wrote on until the disk was fu
   });
 
   it('replays and redrives are refused; reads, discards and removals are not', async () => {
-    const destination = await owner.ok<{ id: string }>('POST', './destinations', {
-      name: 'F',
-      type: 'ndjson',
-      settings: { folder: 'out' },
-    });
+    const destination = await owner.destination();
     const rule = await owner.ok<{ id: string }>('POST', './event-forwarding-rules', {
       name: 'R',
       destination_id: destination.id,
