@@ -1,10 +1,9 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { CLIENT_KEY_SCOPES, type ClientKeyScope, type ProfileRecord } from '@tributary/core';
+import { CLIENT_KEY_SCOPES, type ProfileRecord } from '@tributary/core';
 import { openDevIssuer } from '@tributary/infra';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../../helpers/client.ts';
 import {
-  makeClientKey,
   openProfiles,
   PROFILE_CALLS,
   type ProfileClient,
@@ -16,7 +15,6 @@ import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 const UUID = expect.stringMatching(/^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/);
 /** A time of the body is a text, those of the record are numbers. */
 const EPOCH_MS = expect.stringMatching(/^\d{13}$/);
-const NOT_AUTHENTICATED = { status: 401, body: { error: 'not authenticated' } };
 const DENIED = { status: 403, body: { error: 'permission denied' } };
 const [WRITE, READ, DELETE] = CLIENT_KEY_SCOPES;
 const OPERATIONS = [
@@ -492,105 +490,12 @@ describe('Endpoints', () => {
 
 describe('Authentication', () => {
   const orgId = () => String(organization.orgId);
-  const withToken = () => client.withToken(tributary.idToken);
-
-  it.each(OPERATIONS)('%s: accepts an API key in `apikey`', async (_, scope) => {
-    expect((await client.call(...PROFILE_CALLS[scope])).status).toBe(200);
-  });
-
-  it.each(OPERATIONS)('%s: accepts a bearer JWT in `Authorization`', async (_, scope) => {
-    expect((await withToken().call(...PROFILE_CALLS[scope])).status).toBe(200);
-  });
-
-  it.each(OPERATIONS)('%s: one of the two is required', async (_, scope) => {
-    const { status, body } = await client.call(...PROFILE_CALLS[scope], { apikey: '' });
-    expect({ status, body }).toEqual(NOT_AUTHENTICATED);
-  });
-
-  it.each(OPERATIONS)('%s: `scopes` is required', async (_, scope) => {
-    for (const caller of [client, withToken()])
-      expect(await caller.call(...PROFILE_CALLS[scope], { scopes: '' })).toMatchObject({
-        status: 400,
-        body: { error: 'invalid request', details: [{ path: 'scopes' }] },
-      });
-  });
-
-  it.each(OPERATIONS)('%s: `scopes` is a list of known scopes, separated by commas', async (_, scope) => {
-    const status = async (scopes: string) => (await client.call(...PROFILE_CALLS[scope], { scopes })).status;
-    expect(await status(CLIENT_KEY_SCOPES.join(','))).toBe(200);
-    expect(await status(scope)).toBe(200);
-    expect(await status(`${scope},profile.admin`)).toBe(400);
-    expect(await status(CLIENT_KEY_SCOPES.join(' '))).toBe(400);
-  });
-
-  it.each(OPERATIONS)('%s: `orgId` is required with a JWT, and is an integer', async (_, scope) => {
-    for (const value of ['', 'x', '1.5'])
-      expect(await withToken().call(...PROFILE_CALLS[scope], { orgId: value })).toMatchObject({
-        status: 400,
-        body: { details: [{ path: 'orgId' }] },
-      });
-    expect((await withToken().call(...PROFILE_CALLS[scope], { orgId: orgId() })).status).toBe(200);
-  });
 
   it.each(OPERATIONS)('%s: `orgId` is optional with an API key', async (_, scope) => {
     const status = async (value: string) =>
       (await client.call(...PROFILE_CALLS[scope], { orgId: value })).status;
     expect([await status(''), await status(orgId()), await status('999999')]).toEqual([200, 200, 403]);
     for (const value of ['x', '1.5', '-1']) expect(await status(value)).toBe(400);
-  });
-
-  it('an ID token is accepted in place of a key', async () => {
-    const me = withToken();
-    const email = fresh();
-    const record = await me.write({ email }, { upsert: { mkt_preferences: { sms: 'no' } } });
-    expect(await me.search({ email: [email] })).toEqual([record]);
-    expect((await me.delete({ email: [email] })).deletedProfiles).toEqual([record.ucid]);
-  });
-});
-
-describe('Errors', () => {
-  it.each(OPERATIONS)('400 for %s: a bad request, with all its faults', async (_, scope) => {
-    const [path] = PROFILE_CALLS[scope];
-    const { status, body } = await client.call<{ details: readonly object[] }>(path, { colour: 1, size: 2 });
-    expect({ status, body }).toMatchObject({ status: 400, body: { error: 'invalid request' } });
-    for (const field of ['/colour', '/size'])
-      expect(body.details).toContainEqual({ path: field, message: expect.any(String) });
-  });
-
-  it.each(OPERATIONS)('401 for %s: invalid or missing credentials', async (_, scope) => {
-    const { id, key } = await makeClientKey(tributary.owner, organization.id, CLIENT_KEY_SCOPES);
-    const gone = client.withKey(key);
-    expect((await gone.call(...PROFILE_CALLS[scope])).status).toBe(200);
-    await tributary.owner.ok('DELETE', `/organizations/${organization.id}/client-keys/${id}`);
-    for (const [caller, headers] of [
-      [gone, {}],
-      [client, { apikey: '' }],
-      [client.withKey('nonsense'), {}],
-      [client.withKey(`trb_client_${'x'.repeat(49)}`), {}],
-      [client.withToken('nonsense'), {}],
-      [client, { apikey: '', authorization: 'Basic eDp5' }],
-    ] as const) {
-      const { status, body } = await caller.call(...PROFILE_CALLS[scope], headers);
-      expect({ status, body }).toEqual(NOT_AUTHENTICATED);
-    }
-  });
-
-  it.each(OPERATIONS)('403 for %s: insufficient scopes, of the key or in the header', async (_, scope) => {
-    const others = CLIENT_KEY_SCOPES.filter((other) => other !== scope);
-    const of = async (scopes: readonly ClientKeyScope[]) =>
-      client.withKey((await makeClientKey(tributary.owner, organization.id, scopes)).key);
-    expect((await (await of([scope])).call(...PROFILE_CALLS[scope])).status).toBe(200);
-    for (const answer of [
-      await (await of(others)).call(...PROFILE_CALLS[scope]),
-      await client.call(...PROFILE_CALLS[scope], { scopes: others.join(',') }),
-      await client.withToken(tributary.idToken, others.join(',')).call(...PROFILE_CALLS[scope]),
-    ])
-      expect({ status: answer.status, body: answer.body }).toEqual(DENIED);
-  });
-
-  it.each(OPERATIONS)('403 for %s: another organization', async (_, scope) => {
-    const { status, body } = await client.naming(1_000_000).call(...PROFILE_CALLS[scope]);
-    expect({ status, body }).toEqual(DENIED);
   });
 });
 
