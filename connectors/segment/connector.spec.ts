@@ -1,8 +1,9 @@
-import { type CanonicalEvent, type JsonObject, NO_LOGGER, NO_METRICS, Unavailable } from '@tributary/core';
+import { once } from 'node:events';
+import { Worker } from 'node:worker_threads';
+import { type CanonicalEvent, type JsonObject, NO_LOGGER, NO_METRICS } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { createConnectors } from '../registry.ts';
-import { DEFINITIONS, segmentEvent } from './connector.ts';
-import { hasDetails } from './details.ts';
+import { segmentEvent } from './connector.ts';
 import type { ActionOutcome } from './messages.ts';
 import { classifyUnit, worstOf } from './pack-run.ts';
 import { sizeFaults } from './settings.ts';
@@ -188,35 +189,18 @@ it('a mapping could be of any depth and size', () => {
 });
 
 describe('the actions of a destination', () => {
-  /** Specs share a process, and what others have read stays. */
-  const unread = () =>
-    DEFINITIONS.findLast(
-      ({ destination, needs, authorization }) =>
-        needs === undefined && authorization !== 'connection' && !hasDetails(destination),
-    )?.type ?? '';
-  const options = { egressAllow: [], dataFolder: '/nonexistent', clock: Date.now } as const;
-  const opened = (wrapper: readonly string[]) =>
-    createConnectors({
-      ...options,
-      logger: NO_LOGGER,
-      metrics: NO_METRICS,
-      confinement: { uid: 0, wrapper },
-    });
-
   it('are unavailable while no process of the pack starts, and are read once one does', async () => {
-    const type = unread();
-    const broken = opened(['/bin/false']);
-    await expect(broken.prepare(type)).rejects.toThrow(Unavailable);
-    const connectors = opened([]);
-    // Both callers wait for the same process.
-    await Promise.all([connectors.prepare(type), connectors.prepare(type)]);
-    const description = connectors.descriptions.get(type);
-    expect(description?.details?.().actions.map(({ action }) => action)).toEqual(description?.actions);
-    await Promise.all([broken.close(), connectors.close()]);
+    const [told] = await once(new Worker(new URL('./details-thread.fixture.ts', import.meta.url)), 'message');
+    const { isUnavailable, actions, read } = told as Record<string, unknown>;
+    expect(isUnavailable).toBe(true);
+    expect(actions).toContain('trackEvent');
+    expect(read).toEqual(actions);
   });
 
   it('are none of a type that is unknown, or has none', async () => {
-    const connectors = opened([]);
+    const options = { egressAllow: [], dataFolder: '/nonexistent', clock: Date.now } as const;
+    const confinement = { uid: 0, wrapper: [] };
+    const connectors = createConnectors({ ...options, logger: NO_LOGGER, metrics: NO_METRICS, confinement });
     await connectors.prepare('webhook');
     await connectors.prepare('none');
     await connectors.close();

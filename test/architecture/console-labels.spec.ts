@@ -12,6 +12,7 @@ const WITHOUT_ROLE = new Set([
   'Group',
   'Loader',
   'Paper',
+  'Skeleton',
   'Stack',
   'Text',
   'div',

@@ -105,7 +105,7 @@ function Content({ workspaceId, stored }: Props) {
           <Tabs.Tab value="rules">Rules</Tabs.Tab>
         </Tabs.List>
         {isWarehouse && (
-          <Suspense fallback={<Skeleton height={240} aria-label="Loading" aria-busy="true" />}>
+          <Suspense fallback={<Skeleton height={240} role="status" aria-label="Loading" aria-busy="true" />}>
             <WarehouseTabs workspaceId={workspaceId} destinationId={destination.id} />
           </Suspense>
         )}

@@ -46,7 +46,8 @@ export function NewDestinationPage() {
   const go = (next: NewDestinationSearch) =>
     void navigate({ to: '/w/$workspaceId/destinations/new', params: { workspaceId }, search: next });
   if (error !== null) return <ErrorAlert error={error} retry={() => void refetch()} />;
-  if (types === undefined) return <Skeleton height={200} aria-label="Loading" aria-busy="true" />;
+  if (types === undefined)
+    return <Skeleton height={200} role="status" aria-label="Loading" aria-busy="true" />;
   const known = types.some((one) => one.type === search.type);
   if (created !== undefined)
     return (

@@ -51,7 +51,7 @@ function KeptDiff({ workspaceId, event, delivery }: Props) {
       ),
   });
   if (error !== null) return <ErrorAlert error={error} retry={() => void refetch()} />;
-  if (data === undefined) return <Skeleton height={120} aria-label="Loading" />;
+  if (data === undefined) return <Skeleton height={120} role="status" aria-label="Loading" />;
   return (
     <Stack gap="xs">
       <Text size="sm">What was received, and what the destination is sent:</Text>
@@ -81,7 +81,8 @@ function RunDiff({
     staleTime: 60_000,
   });
   if (error !== null) return <ErrorAlert error={error} retry={() => void refetch()} />;
-  if (data === undefined) return <Skeleton height={120} aria-label="Running the transformation" />;
+  if (data === undefined)
+    return <Skeleton height={120} role="status" aria-label="Running the transformation" />;
   const { ok, output, line, run_ms } = data;
   if (!ok)
     return (

@@ -194,7 +194,7 @@ export function AttentionCard(props: Props) {
       <Stack gap="sm">
         {failed !== undefined && <ErrorAlert error={failed.error} retry={() => void failed.refetch()} />}
         {items.length > 0 && <Items items={items} />}
-        {isLoading && <Skeleton height={24} aria-label="Loading" />}
+        {isLoading && <Skeleton height={24} role="status" aria-label="Loading" />}
         {items.length === 0 && !isLoading && failed === undefined && (
           <Group gap="xs">
             {summary.isCalm && (

@@ -75,7 +75,7 @@ export function HealthTab({ workspaceId, destinationId, isWarehouse }: Props) {
             ) : (
               <Stack gap="lg">
                 <Totals totals={totalsOf(data)} />
-                <Suspense fallback={<Skeleton height={480} aria-label="Loading" />}>
+                <Suspense fallback={<Skeleton height={480} role="status" aria-label="Loading" />}>
                   <HealthCharts history={data} />
                 </Suspense>
                 <Spells spells={circuitSpells(data)} />

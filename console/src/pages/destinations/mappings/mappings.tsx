@@ -44,7 +44,7 @@ export function Mappings({ workspaceId, state, root, type, stored }: Props) {
       </Alert>
     );
   return (
-    <Suspense fallback={<Skeleton height={240} aria-label="Loading" aria-busy="true" />}>
+    <Suspense fallback={<Skeleton height={240} role="status" aria-label="Loading" aria-busy="true" />}>
       <MappingsSection
         workspaceId={workspaceId}
         type={type}
