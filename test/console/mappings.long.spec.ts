@@ -488,11 +488,15 @@ describe.skipIf(chromiumPath === undefined)('the form of mappings', () => {
 
     // Another person runs it meanwhile, and does not learn how that ends.
     watch.expectStatus(409);
-    await page.route('**/hook', (route) =>
-      route.fulfill({ status: 409, json: { error: 'conflict', reason: 'hook_unfinished', causes: [] } }),
-    );
-    await hook.getByRole('button', { name: 'Run with these values' }).click();
-    await hook.getByText('How an earlier run ended is unknown').waitFor();
+    const runsInto = async (conflict: object, text: string) => {
+      await page.route('**/hook', (route) =>
+        route.fulfill({ status: 409, json: { error: 'conflict', causes: [], ...conflict } }),
+      );
+      await hook.getByRole('button', { name: 'Run with these values' }).click();
+      await hook.getByText(text).waitFor();
+    };
+    await runsInto({ reason: 'hook_unfinished' }, 'How an earlier run ended is unknown');
+    await runsInto({ reason: 'version', outputs: { id: '2' } }, 'The service made this');
   });
 
   it('asks the service for the choices of the inputs of a hook', async () => {

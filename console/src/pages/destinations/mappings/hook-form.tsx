@@ -72,7 +72,7 @@ export function HookForm({ workspaceId, hook, subscription, access, stored }: Pr
         {text}
       </Button>
       {/* Descriptions of vendors speak of the saving, as Segment's own console runs it then. */}
-      <Text size="xs" c="dimmed" flex={1}>
+      <Text size="xs" flex={1}>
         It runs now. Saving does not run it.
       </Text>
     </Group>
@@ -88,12 +88,7 @@ export function HookForm({ workspaceId, hook, subscription, access, stored }: Pr
             <MarkdownLine>{description}</MarkdownLine>
           </Text>
         </div>
-        {outputs !== undefined && (
-          <Stack gap={4}>
-            <Text size="sm">The mapping uses what it made:</Text>
-            <JsonView value={outputs} label={`Result of ${label}`} maxHeight="12rem" />
-          </Stack>
-        )}
+        {outputs !== undefined && <Outputs title="The mapping uses what it made" value={outputs} />}
         {stored === undefined || stored.isChanged ? (
           <Text size="sm" c="dimmed">
             {stored === undefined ? 'Create the destination first' : 'Save first'}: it runs at the service, by
@@ -125,7 +120,7 @@ export function HookForm({ workspaceId, hook, subscription, access, stored }: Pr
         )}
         {run.error !== null && <ErrorAlert error={run.error} />}
         {run.error instanceof ApiError && run.error.body.outputs !== undefined && (
-          <JsonView value={run.error.body.outputs} label="What the service made, which the mapping lacks" />
+          <Outputs title="The service made this, which the mapping lacks" value={run.error.body.outputs} />
         )}
         {failure && pending === undefined && (
           <Alert color="red" role="alert" title="The service did not do it">
@@ -139,5 +134,14 @@ export function HookForm({ workspaceId, hook, subscription, access, stored }: Pr
         )}
       </Stack>
     </Paper>
+  );
+}
+
+function Outputs({ title, value }: { readonly title: string; readonly value: unknown }) {
+  return (
+    <Stack gap={4}>
+      <Text size="sm">{title}</Text>
+      <JsonView value={value} label={title} maxHeight="12rem" />
+    </Stack>
   );
 }
