@@ -11,12 +11,11 @@ export async function upgrade(environment: Environment): Promise<number> {
   return runCommand('upgrade', readCommandConfig(environment), async (tools) => {
     const { catalog } = await openLogAndCatalog(tools);
     const { installation: known, refersToRecords } = catalog.state;
-    const text =
-      known !== undefined && refersToRecords
-        ? `the installation ${known} is of this release already`
-        : catalog.state.organizationCount === 0
-          ? 'there is no installation yet: a new one is of this release from its first start'
-          : `this is the installation ${await nameInstallation(catalog, tools.deadline, 'operator:upgrade')} now: its stores are marked as each process starts next, and no older release can be gone back to`;
+    const text = refersToRecords
+      ? `the installation ${known} is of this release already`
+      : catalog.state.organizationCount === 0
+        ? 'there is no installation yet: a new one is of this release from its first start'
+        : `this is the installation ${await nameInstallation(catalog, tools.deadline, 'operator:upgrade')} now: its stores are marked as each process starts next, and no older release can be gone back to`;
     process.stdout.write(`${text}\n`);
     return 0;
   });

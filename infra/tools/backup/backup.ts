@@ -159,12 +159,12 @@ interface BackupReport {
 export async function backUp(options: BackupOptions): Promise<BackupReport> {
   const { dataFolder, target, withKeys, version, pointTimeoutMs } = options;
   const stores = storeFiles(dataFolder, { withKeys });
-  if (stores.groups.length === 0)
+  const installation = markedInstallation(dataFolder);
+  if (stores.groups.length === 0 || installation === undefined)
     throw new OperatorError(`${dataFolder} holds no stores of Tributary, or none that was ever started`);
   await refuseDataFolder(target);
   const before = await newestBackup(target);
-  const installation = markedInstallation(dataFolder) ?? UNNAMED;
-  if (before !== undefined && ![UNNAMED, installation].includes(before.manifest.installation))
+  if (before !== undefined && before.manifest.installation !== installation)
     throw new OperatorError(
       `${target} holds backups of the installation ${before.manifest.installation}, and ${dataFolder} is of ${installation}: name another target`,
     );
@@ -470,9 +470,6 @@ export function pathInFolder(dataFolder: string, file: string): string {
  * data folder under their own names, and `backup.json`, which describes them.
  */
 
-/** Of an installation begun by 0.1.0, until its upgrade gives it an id. */
-export const UNNAMED = 'unnamed';
-
 /** The folder of a backup that is being made, or was killed. */
 export const DRAFT = 'unfinished';
 
@@ -494,7 +491,7 @@ export interface Manifest {
   readonly format: typeof FORMAT;
   /** The release that made the backup. */
   readonly version: string;
-  /** Its id, or `UNNAMED`. */
+  /** Its id. */
   readonly installation: string;
   /** The moment that it is the state of. */
   readonly point: { readonly at: string };
