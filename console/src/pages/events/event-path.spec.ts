@@ -92,8 +92,13 @@ describe('the path of an event', () => {
   });
 
   it('ends where its contract blocked it', () => {
-    const violations = [{ kind: 'type', path: '/total', message: 'must be a number', action: 'blocked' }];
-    const contract = { ...CONTRACT, outcome: 'rejected' as const, violations };
+    const violation = {
+      kind: 'type',
+      path: '/total',
+      message: 'must be a number',
+      action: 'blocked',
+    } as const;
+    const contract = { ...CONTRACT, outcome: 'rejected' as const, violations: [violation] };
     expect(titles(trace({ status: 'rejected', contract }))).toEqual([
       'Received | Durable in the log',
       'Rejected by its contract | Orders, version 3, 1 violation',
