@@ -50,7 +50,7 @@ async function childrenOf(parent: number): Promise<readonly number[]> {
 }
 
 /** Previews for the comparison of processor times; in the default run a few. */
-const PREVIEWS = process.env.TRIBUTARY_TEST_LONG === undefined ? 300 : 3_000;
+const PREVIEWS = process.env.TRIBUTARY_TEST_LONG === undefined ? 150 : 1_000;
 const IDLE_MS = 2_000;
 
 test('one workspace with every kind stays in one process, within its memory, and its processor time is that of what it does', async () => {
