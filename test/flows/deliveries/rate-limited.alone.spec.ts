@@ -39,7 +39,7 @@ class Limited {
   }
 }
 
-const EVENTS = 120;
+const EVENTS = 240;
 /** The start of the stages on a busy machine, and waits in a retry topic. */
 const AROUND_IT_S = 6;
 
