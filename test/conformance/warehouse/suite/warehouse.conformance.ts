@@ -601,12 +601,6 @@ export function warehouseConformance(
       );
     });
 
-    it('the connection test succeeds beside the first load, which loses nothing by it', async () => {
-      const [tested] = await Promise.all([harness.open().test(signal), loader.loadAtLast(rows(3), {})]);
-      expect(tested).toEqual({ ok: true });
-      expect(await ids('order')).toHaveLength(3);
-    });
-
     it('a table that refuses every row is told, and nothing is loaded', async () => {
       if (harness.byHand.makeForeign === undefined) return;
       await loader.load(rows(1));
