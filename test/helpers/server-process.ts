@@ -5,6 +5,7 @@ import { inherited, pidOf } from './child.ts';
 const MAIN = fileURLToPath(new URL('../../infra/runtime/main.ts', import.meta.url));
 /** As the script `infra/runtime/tributary` starts Node. */
 const NODE_FLAGS = ['--max-semi-space-size=16', '--disable-warning=ExperimentalWarning'];
+const NODE_ENVIRONMENT = { MALLOC_ARENA_MAX: '2' };
 const START_TIMEOUT_MS = 150_000;
 const END_WITHIN_MS = 1_000;
 
@@ -19,7 +20,7 @@ export class ServerProcess {
   constructor(command: readonly string[], env: Readonly<Record<string, string>>, main = MAIN) {
     const drain = main === MAIN ? { TRIBUTARY_DRAIN: '0s' } : {};
     this.#child = spawn(process.execPath, [...NODE_FLAGS, main, ...command], {
-      env: { ...inherited(), HOST: '127.0.0.1', PORT: '0', ...drain, ...env },
+      env: { ...NODE_ENVIRONMENT, ...inherited(), HOST: '127.0.0.1', PORT: '0', ...drain, ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     this.#exited = new Promise((resolve) => this.#child.once('close', (code) => resolve(code)));

@@ -530,7 +530,11 @@ export class BigqueryWarehouse implements Warehouse {
       await this.#query(['begin transaction', insert, 'commit transaction'].join(';\n'), {}, signal);
     } finally {
       await this.#drop(table, signal);
-      if (isMade) await this.#client.delete(`datasets/${this.#dataset}`, signal);
+      // One into which a load has put a table meanwhile stays: it is in use.
+      if (isMade)
+        await this.#client.delete(`datasets/${this.#dataset}`, signal).catch((error: unknown) => {
+          if (!(error instanceof Unavailable)) throw error;
+        });
     }
   }
 

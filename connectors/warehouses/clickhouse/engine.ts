@@ -336,17 +336,30 @@ export class ClickHouseWarehouse implements Warehouse {
 
   /** Runs a mutation and waits for its end, however long the server rewrites the table. */
   async #mutate(table: string, mutation: string, signal: AbortSignal): Promise<void> {
-    await this.#server.run(`${mutation} settings mutations_sync = 0`, signal);
-    const query = `select latest_fail_reason as reason from system.mutations
-      where database = {database:String} and table = {table:String} and not is_done`;
+    const isOpen = 'database = {database:String} and table = {table:String} and not is_done';
     const values = { database: this.#database, table: storedName(table) };
+    const open = () =>
+      this.#server.rows(
+        `select mutation_id as id, latest_fail_reason as reason from system.mutations where ${isOpen}`,
+        signal,
+        values,
+      );
+    const others = new Set((await open()).map(({ id }) => id));
+    await this.#server.run(`${mutation} settings mutations_sync = 0`, signal);
     for (;;) {
-      const [row] = await this.#server.rows(query, signal, values);
-      if (row === undefined) return;
-      if (row.reason !== '')
+      const rows = await open();
+      if (rows.length === 0) return;
+      const failed = rows.find(({ reason }) => reason !== '');
+      if (failed !== undefined) {
+        // The server would repeat it for ever, and each later mutation of the table would wait behind it.
+        for (const { id } of rows.filter((row) => !others.has(row.id)))
+          await this.#server
+            .run(`kill mutation where ${isOpen} and mutation_id = ${literal(String(id))}`, signal, values)
+            .catch(() => undefined);
         throw new Unavailable(
-          `the table "${table}" cannot be rewritten: ${String(row.reason).slice(0, 300)}`,
+          `the table "${table}" cannot be rewritten: ${String(failed.reason).slice(0, 300)}`,
         );
+      }
       await sleep(MUTATION_POLL_MS, undefined, { signal }).catch(() => {
         throw new Unavailable(`stopped while the server rewrites the table "${table}"`);
       });

@@ -143,7 +143,8 @@ export class SnowflakeEngine implements MergingEngine<EngineSession> {
         await session.run(`create temporary stage ${test} encryption = (type = 'SNOWFLAKE_SSE')`);
         await this.#copy(session, `@${test}`, file, 'connection_test', signal);
         await session.run(`drop stage ${test}`);
-        if (!isThere) await session.run(`drop schema ${this.#within}`);
+        // With a schema Snowflake drops its tables, also those of a load that began meanwhile.
+        if (!isThere && !(await this.#hasTables(session))) await session.run(`drop schema ${this.#within}`);
       }),
     );
   }
@@ -170,6 +171,14 @@ export class SnowflakeEngine implements MergingEngine<EngineSession> {
   async #hasSchema(session: SqlSession): Promise<boolean> {
     const { rows } = await session.run(
       `select schema_name from ${quoted(this.#database)}.information_schema.schemata where schema_name = ?`,
+      [this.#schema.toUpperCase()],
+    );
+    return rows.length > 0;
+  }
+
+  async #hasTables(session: SqlSession): Promise<boolean> {
+    const { rows } = await session.run(
+      `select table_name from ${quoted(this.#database)}.information_schema.tables where table_schema = ? limit 1`,
       [this.#schema.toUpperCase()],
     );
     return rows.length > 0;

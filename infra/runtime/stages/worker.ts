@@ -1,3 +1,4 @@
+import { setFlagsFromString } from 'node:v8';
 import { parentPort, workerData } from 'node:worker_threads';
 import {
   type Logger,
@@ -29,12 +30,18 @@ import type { FromStages, StagesStart, StagesThreadData, ToStages } from './thre
 const READINESS_EVERY_MS = 500;
 /** How often it is reported what the stages own, ms. */
 const OWNED_EVERY_MS = 2_000;
+/** By how much the heap of a process of loaders alone grows over what is in use, in percent. */
+const LOADER_GROWTH = 30;
 
 // Keeps keys out of the report of a full heap; each thread has to set it.
 process.report.excludeEnv = true;
 
 // Entry point of the stages' thread: opens its own ports, runs the pipeline, reports to the process.
 const start = workerData as StagesThreadData;
+// Batches of loads are large, and garbage soon: V8 would let the heap of such a process grow by several of them before it looks.
+// It still grows with what is in use, e.g. a large catalog.
+if (start.stages?.every((stage) => stage === 'load'))
+  setFlagsFromString(`--heap-growing-percent=${LOADER_GROWTH}`);
 const logger = createLogger(start.config.logLevel, { part: 'stages' });
 const metrics = createMetrics({ processMetrics: false });
 const send = (message: FromStages) => parentPort?.postMessage(message);

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { findExtensions, openDuckLake } from '../../conformance/warehouse/lake/ducklake/duckdb.ts';
+import { findIceberg, startRealCatalog } from '../../conformance/warehouse/lake/iceberg/installed.ts';
 import {
   type Judge,
   type JudgedRow,
@@ -13,15 +14,25 @@ import { eventually } from '../../helpers/client.ts';
 import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 
 const isLong = process.env.TRIBUTARY_TEST_LONG !== undefined;
-/** Batches of events that are sent, and how often everything is killed meanwhile. */
-const [BATCHES, KILLS] = isLong ? [2_000, 12] : [24, 3];
-const EVENTS = 100;
+/** Events of a request. */
+const BATCH = 100;
+/** Requests, and how often everything is killed meanwhile. */
+const [BATCHES, KILLS] = isLong
+  ? [Number(process.env.TRIBUTARY_TEST_JUDGED_EVENTS ?? 200_000) / BATCH, 12]
+  : [24, 3];
 /** Names of events. */
 const NAMES = isLong ? 60 : 7;
 
-/** DuckDB reads a DuckLake by an extension, which only the long form has. */
+/** DuckDB reads a DuckLake by an extension, and Iceberg has a catalog of its own: only the long form has them. */
 const extensions = isLong ? findExtensions() : undefined;
-const FORMATS = ['parquet', ...(extensions === undefined ? [] : ['ducklake'])];
+const iceberg = isLong ? findIceberg() : undefined;
+const FORMATS = [
+  'parquet',
+  ...(extensions === undefined ? [] : ['ducklake']),
+  ...(iceberg === undefined ? [] : ['iceberg']),
+];
+const NAMESPACE = 'flow';
+const NO_ROWS = '(select null as id limit 0)';
 
 interface Load {
   readonly status: string;
@@ -34,10 +45,14 @@ describe.each(FORMATS)('A lake in a folder, as %s', (format) => {
   let judging: Promise<Judge> | undefined;
   let destinationId: string;
   let folder: string;
+  let rest: Awaited<ReturnType<typeof startRealCatalog>> | undefined;
 
   beforeAll(async () => {
+    if (format === 'iceberg' && iceberg !== undefined) rest = await startRealCatalog(iceberg);
     tributary = await startTributary();
-    const body = { name: 'Lake', type: 'lake', settings: { format, folder: 'flow', load_every: '10s' } };
+    const catalog = rest === undefined ? {} : { namespace: NAMESPACE, catalog_url: rest.catalog.url };
+    const settings = { format, folder: 'flow', load_every: '10s', ...catalog };
+    const body = { name: 'Lake', type: 'lake', settings };
     const made = await tributary.owner.post<{ id: string; workspace_id: string }>('./destinations', body);
     destinationId = made.id;
     folder = join(tributary.folder, 'lake', made.workspace_id, 'flow');
@@ -45,25 +60,34 @@ describe.each(FORMATS)('A lake in a folder, as %s', (format) => {
   afterAll(async () => {
     await tributary.remove();
     await (await judging?.catch(() => undefined))?.close();
+    await rest?.stop();
   });
+  const opened = async () => {
+    const isDuckLake = extensions !== undefined && format === 'ducklake';
+    const connection = isDuckLake
+      ? await openDuckLake(extensions, `sqlite:${folder}/metadata.sqlite`)
+      : undefined;
+    const made = await openJudge(connection);
+    await rest?.catalog.prepare?.(made);
+    return made;
+  };
   const judge = () => {
-    const connection =
-      extensions === undefined || format === 'parquet'
-        ? Promise.resolve(undefined)
-        : openDuckLake(extensions, `sqlite:${folder}/metadata.sqlite`);
-    judging ??= connection.then(openJudge);
+    judging ??= opened();
     // There is no catalog before the first load.
     judging.catch(() => {
       judging = undefined;
     });
     return judging;
   };
-  const relation = (table: string) =>
-    format === 'parquet' ? parquetTable(folder, table) : `lake."${table}"`;
+  const relation = async (table: string) => {
+    if (rest !== undefined) return (await rest.catalog.relation?.(NAMESPACE, table)) ?? NO_ROWS;
+    return format === 'parquet' ? parquetTable(folder, table) : `lake."${table}"`;
+  };
 
   const load = () => tributary.owner.post(`./destinations/${destinationId}/load`);
   const loads = () => tributary.owner.get<readonly Load[]>(`./warehouse/${destinationId}/loads?limit=1000`);
-  const ids = async (table: string) => (await (await judge()).rows(relation(table))).map(({ id }) => id);
+  const ids = async (table: string) =>
+    (await (await judge()).rows(await relation(table))).map(({ id }) => id);
   /** A query fails where a file is replaced between its list and its reading. */
   const count = () =>
     ids('tracks').then(
@@ -72,7 +96,8 @@ describe.each(FORMATS)('A lake in a folder, as %s', (format) => {
     );
 
   it('is reached by the connection test', async () => {
-    expect(await tributary.owner.post(`./destinations/${destinationId}/test`)).toMatchObject({ ok: true });
+    const tested = await tributary.owner.post<{ ok: boolean }>(`./destinations/${destinationId}/test`);
+    expect(tested.ok, JSON.stringify(tested)).toBe(true);
   });
 
   it(`has each accepted event once, and each value, through ${KILLS} kills in the middle of loads`, async () => {
@@ -86,8 +111,8 @@ describe.each(FORMATS)('A lake in a folder, as %s', (format) => {
     for (let n = 0; n < BATCHES; n++) {
       // What is killed then is a loader that is at work.
       if (killAt.has(n)) loaded = await eventually(count, (found) => found > loaded, 120_000);
-      const batch = Array.from({ length: EVENTS }, (_, at) => {
-        const k = n * EVENTS + at;
+      const batch = Array.from({ length: BATCH }, (_, at) => {
+        const k = n * BATCH + at;
         // Its type changes in the middle, and there are columns that appear late.
         const price = n < BATCHES / 2 ? k : k + 0.5;
         const row = { id: `l-${k}`, k: String(k), price: String(price), late: n % 5 === 4 ? `v${k}` : null };
@@ -109,13 +134,13 @@ describe.each(FORMATS)('A lake in a folder, as %s', (format) => {
       tributary = await startTributary({ folder: tributary.folder });
     }
     await load();
-    const accepted = BATCHES * EVENTS;
+    const accepted = BATCHES * BATCH;
     await eventually(count, (found) => found >= accepted, 300_000);
     const tracks = await ids('tracks');
     expect([tracks.length, new Set(tracks).size]).toEqual([accepted, accepted]);
     for (const [table, rows] of expected)
       expect(
-        await (await judge()).differences(relation(table), ['id', 'k', 'price', 'late'], rows),
+        await (await judge()).differences(await relation(table), ['id', 'k', 'price', 'late'], rows),
         table,
       ).toEqual({ missing: [], surplus: [] });
   }, 1_200_000);
@@ -127,7 +152,8 @@ describe.each(FORMATS)('A lake in a folder, as %s', (format) => {
     if (format === 'parquet') {
       const files = await readdir(join(folder, 'tracks'), { recursive: true });
       await rm(join(folder, 'tracks', files.find((name) => name.endsWith('.parquet')) ?? ''));
-    } else await (await judge()).query("delete from lake.tracks where id like '%7'");
+    } else if (rest === undefined) await (await judge()).query("delete from lake.tracks where id like '%7'");
+    else await rest.catalog.drop(NAMESPACE, 'tracks');
     const since = new Date(Date.now() - 3_600_000).toISOString();
     const replay = await tributary.owner.post<{ id: string }>('./replays', { since, rule_id: id });
     const state = () => tributary.owner.get<{ status: string }>(`./replays/${replay.id}`);

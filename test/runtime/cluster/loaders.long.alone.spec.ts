@@ -18,8 +18,6 @@ import { ServerProcess } from '../../helpers/server-process.ts';
 
 /** MiB that the process may have had resident, whatever it loaded. */
 const MOST_MIB = 400;
-/** As decision 57 advises for such a process: garbage of two batches and the free lists of threads are bounded. */
-const FRUGAL_LOADER = { TRIBUTARY_STAGES_HEAP: '160MiB', MALLOC_ARENA_MAX: '2' };
 const EVERY_SECONDS = 10;
 /** Seconds behind the interval by which 95 of 100 looks find the warehouse up to date. */
 const LATE_SECONDS = 30;
@@ -52,7 +50,7 @@ describe.skipIf(server === undefined)('A process of loaders', () => {
     const others = STAGE_NAMES.filter((stage) => stage !== 'load').join(',');
     const gateway = new ServerProcess(['gateway'], environment);
     processes.push(gateway, new ServerProcess(['processor', '--stages', others], environment));
-    loader = new ServerProcess(['processor', '--stages', 'load'], { ...environment, ...FRUGAL_LOADER });
+    loader = new ServerProcess(['processor', '--stages', 'load'], environment);
     processes.push(loader);
     const [at] = await Promise.all([readyAt(gateway), ...processes.map(adminOf)]);
     ({ owner, producer } = await openWorkspace(at, folder, 'Loads'));

@@ -35,7 +35,7 @@ export class Dataset {
 
   async serve(pool: pg.Pool, method: string, properties: JsonObject): Promise<JsonObject> {
     if (method === 'POST') await pool.query(`create schema if not exists ${quoted(this.name)}`);
-    if (method === 'DELETE') await pool.query(`drop schema ${quoted(this.name)}`);
+    if (method === 'DELETE') await told(() => pool.query(`drop schema ${quoted(this.name)}`));
     const { rowCount } = await pool.query('select from pg_namespace where nspname = $1', [this.name]);
     if (rowCount === 0 && method === 'GET')
       throw new BackendError('notFound', `Not found: Dataset p:${this.name}`, 404);
@@ -358,6 +358,7 @@ async function told<T>(work: () => Promise<T>): Promise<T> {
         'invalidQuery',
         'Transaction is aborted due to concurrent update against a table',
       );
+    if (code === '2BP01') throw new BackendError('resourceInUse', error.message);
     if (code === '42P01' || code === '3F000')
       throw new BackendError('notFound', `Not found: ${error.message}`, 404);
     // The second: two that make the same table at the same time.

@@ -221,6 +221,12 @@ describe.skipIf(server === undefined)('on an API over PostgreSQL', () => {
       await expect(loader.load([order(1)])).rejects.toThrow(WarehouseRefused);
     });
 
+    it('has a connection test that leaves the dataset to a first load beside it', async () => {
+      const [tested] = await Promise.all([harness.open().test(signal), loader.loadAtLast([order(1)], {})]);
+      expect(tested).toEqual({ ok: true });
+      expect(await column('order', 'n')).toEqual(['1']);
+    });
+
     it('says which right the account lacks, and nothing of its key', async () => {
       const message = 'Access Denied: Project p: User does not have bigquery.jobs.create permission';
       harness.api.meddle = ({ path, method }) =>

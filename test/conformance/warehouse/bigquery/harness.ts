@@ -29,7 +29,9 @@ export async function bigqueryHarness({ url: address }: RunningEngine) {
   const dataset = new Dataset(name);
   // Rows of a load are found by hashes: PostgreSQL knows too little of a table that it has just been given.
   const pool = new pg.Pool({ connectionString: address, max: 8, options: '-c enable_nestloop=off' });
+  // The server of a test ends under its connections, also those in use.
   pool.on('error', () => undefined);
+  pool.on('connect', (client) => client.on('error', () => undefined));
   const api = await startBigqueryApi(pool, dataset);
   const proxy = await startCommitProxy({ host: '127.0.0.1', port: api.port });
   const reader = connectReader(address);

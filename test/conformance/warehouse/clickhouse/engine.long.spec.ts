@@ -128,6 +128,22 @@ describe.skipIf(server === undefined)('a ClickHouse server', () => {
     expect(await values('widened', 'v')).toEqual([...after, 'N/A'].sort());
   });
 
+  it('leaves no deletion in the queue of the server that failed, and deletes once it can', async () => {
+    await loader.load(['ann', 'bob'].map((user_id) => track('Order', { n: 1 }, { user_id })));
+    // Its values are made when a row is written anew.
+    await harness.sql(
+      (of) => `alter table ${of('order')} add column bad UInt8 default throwIf(1, 'no value')`,
+    );
+    const people = { user_ids: ['ann'], anonymous_ids: [], ucids: [] };
+    await expect(loader.warehouse.delete(people, signal)).rejects.toThrow(
+      /"order" cannot be rewritten: .*no value/,
+    );
+    expect(await harness.query(() => 'select command from system.mutations where not is_done')).toEqual([]);
+    await harness.sql((of) => `alter table ${of('order')} drop column bad`);
+    expect(await loader.warehouse.delete(people, signal)).toMatchObject({ order: 1 });
+    expect(await values('order', 'user_id')).toEqual(['bob']);
+  });
+
   it('finishes texts of a column that a crash left in the form of the server', async () => {
     const texts = ['2024-02-29T12:00:00.120Z', '2024-02-29T12:00:00.000Z'];
     await loader.load(texts.map((at) => track('Order', { at })));

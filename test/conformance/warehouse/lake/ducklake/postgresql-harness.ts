@@ -11,10 +11,11 @@ export async function postgresqlHarness({ url: address }: RunningEngine) {
   const url = new URL(address);
   const proxy = await startCommitProxy({ host: url.hostname, port: Number(url.port) }, COMMITTED);
   const schema = freshPrefix().replace('.', '_"lake');
-  const reader = await connectReader(address);
+  const ofReader = new URL(address);
+  ofReader.searchParams.set('options', `-csearch_path=${quoted(schema)}`);
+  const reader = connectReader(ofReader.href);
   const sql = async (text: string, values: readonly unknown[] = []) =>
     (await reader.query(text, values)).rows;
-  await sql(`set search_path to ${quoted(schema)}`);
   const harness = await bucketHarness({
     format: {
       settings: {

@@ -388,6 +388,14 @@ describe('the catalog', () => {
     expect(await tested('{}', 200, { catalog_url: 'http://10.0.0.1' })).toMatchObject({ ok: false });
   });
 
+  it('keeps the namespace that a connection test made for a first load beside it', async () => {
+    const loader = new TestLoader(harness.open());
+    const events = [track('Order', { n: 1 })];
+    const [tested] = await Promise.all([harness.open().test(signal), loader.loadAtLast(events, {})]);
+    expect(tested).toEqual({ ok: true });
+    expect(await ids('order')).toEqual(idsOf(events));
+  });
+
   it('signs in again where its token ended', async () => {
     const loader = new TestLoader(harness.open());
     await loader.load([track('Order', { n: 1 })]);

@@ -51,6 +51,7 @@ export async function startFakeCatalog(): Promise<TestCatalog & FakeCatalog> {
     }
     const tables = tablesOf(namespace);
     if (of === undefined) {
+      if (method === 'DELETE' && tables.size > 0) throw new Refused(409, 'not empty');
       if (method === 'DELETE') namespaces.delete(namespace);
       return method === 'DELETE' ? undefined : { namespace: [namespace], properties: {} };
     }
