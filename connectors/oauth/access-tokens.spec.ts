@@ -307,7 +307,8 @@ test('no event is lost, tokens are refreshed by one process at a time, and none 
     ),
     { numRuns: process.env.TRIBUTARY_TEST_LONG === undefined ? 15 : 1_000 },
   );
-});
+  // The long form takes minutes.
+}, 900_000);
 
 test('a token that the service refuses soon after it granted it is not refreshed again and again', async () => {
   const world = new World();
