@@ -1,7 +1,7 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import type { Schemas } from '../../console/src/api/client.ts';
 import { bodyOf, rootOf, valuesOf } from '../../console/src/pages/destinations/destination-values.ts';
-import type { Destination, DestinationTypeDetails } from '../../console/src/pages/destinations/queries.ts';
 import {
   type Draft,
   emptyDraft,
@@ -36,12 +36,12 @@ const WITHIN_MS = 600_000;
 
 let gateway: TestGateway;
 let owner: InjectClient;
-let kinds: readonly DestinationTypeDetails[];
+let kinds: readonly Schemas['DestinationTypeDetails'][];
 beforeAll(async () => {
   gateway = await openTestGateway();
   owner = await gateway.openWorkspace();
   const listed = await owner.ok<readonly { readonly type: string }[]>('GET', './destination-types');
-  const read: DestinationTypeDetails[] = [];
+  const read: Schemas['DestinationTypeDetails'][] = [];
   for (const { type } of listed) read.push(await owner.ok('GET', `./destination-types/${type}`));
   kinds = read;
 }, WITHIN_MS);
@@ -69,10 +69,10 @@ it(
       const draft = filled(root);
       expect(faultsOf(root, draft), type).toEqual([]);
       const body = { name: type, type, settings: { ...Object(settingOf(root, draft)), ...NEEDED[type] } };
-      const made = await owner.ok<Destination>('POST', './destinations', body);
-      const stored = await owner.ok<Destination>('GET', `./destinations/${made.id}`);
+      const made = await owner.ok<Schemas['Destination']>('POST', './destinations', body);
+      const stored = await owner.ok<Schemas['Destination']>('GET', `./destinations/${made.id}`);
       const again = bodyOf(root, type, valuesOf(root, stored), stored);
-      const saved = await owner.ok<Destination>('PUT', `./destinations/${made.id}`, again);
+      const saved = await owner.ok<Schemas['Destination']>('PUT', `./destinations/${made.id}`, again);
       expect(saved.settings, type).toEqual(stored.settings);
       for (const secret of secrets)
         if (stored.settings[secret] !== undefined) expect(stored.settings[secret]).toBe(MASK);
