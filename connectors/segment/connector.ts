@@ -674,6 +674,8 @@ async function forwardRequest(
     ...(body !== '' && { body: Buffer.from(body, 'base64') }),
   };
   const answer = await sendRequest(agent, request, signal, MAX_RESPONSE_BYTES);
+  // A body that was cut off is no answer for the pack, which would take it for whole.
+  if (!answer.whole && signal.aborted) throw signal.reason;
   const pairs = Object.entries(answer.headers).flatMap(([name, value]) =>
     value === undefined || TRANSPORT.has(name) ? [] : [[name, String(value)] as const],
   );

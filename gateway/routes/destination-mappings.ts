@@ -287,7 +287,9 @@ export const mappingRoutes: FastifyPluginAsyncTypebox<Options> = async (app, { d
         return await write(request, current, settingsWith(current, place, value));
       } catch (error) {
         const isLost = error instanceof ApiError && (error.status === 409 || error.status === 412);
-        if (!isLost || repetition === REPETITIONS) throw error;
+        if (isLost && repetition < REPETITIONS) continue;
+        // What the service made is known to this caller alone.
+        throw error instanceof ApiError ? error.with({ outputs: value.outputs }) : error;
       }
     }
   }

@@ -12,8 +12,8 @@ export interface IpAddress {
   readonly isProxy?: true;
 }
 
-/** IPv4 addresses on dual-stack sockets, and behind a translator (RFC 6052). */
-const WITH_IPV4: readonly string[] = ['ipv4Mapped', 'rfc6052'];
+/** IPv4 addresses on dual-stack sockets, and behind a translator (RFC 6052): what stands before their 32 bits. */
+const BEFORE_IPV4 = ['0:0:0:0:0:ffff', '64:ff9b:0:0:0:0'];
 
 /** Parses an address in any form, also in brackets and with a zone; undefined for anything else. */
 export function parseIpAddress(text: string): IpAddress | undefined {
@@ -21,8 +21,9 @@ export function parseIpAddress(text: string): IpAddress | undefined {
   const bare = text.startsWith('[') && text.endsWith(']') ? text.slice(1, -1) : text;
   if (isIP(bare) !== 6) return undefined;
   const parsed = ipaddr.IPv6.parse(bare.replace(/%.*/, ''));
+  const before = parsed.parts.slice(0, 6).map((part) => part.toString(16));
   return addressOf(
-    WITH_IPV4.includes(parsed.range()) ? new ipaddr.IPv4(parsed.toByteArray().slice(12)) : parsed,
+    BEFORE_IPV4.includes(before.join(':')) ? new ipaddr.IPv4(parsed.toByteArray().slice(12)) : parsed,
   );
 }
 

@@ -583,7 +583,9 @@ export class DestinationQueue implements QueuePressure {
 
   #batchLimits({ connector, destination }: Target): BatchLimits {
     try {
-      return connector.batchLimits(destination);
+      const limits = connector.batchLimits(destination);
+      this.#areLimitsMissing = false;
+      return limits;
     } catch (error) {
       // Not rethrown: in this timer callback it would end the process. Once, as each delivery asks for the limits.
       if (!this.#areLimitsMissing) this.#report(error);

@@ -350,19 +350,26 @@ export class BigqueryWarehouse implements Warehouse {
   async #rebuild(table: string, columns: TableChange['widen'], signal: AbortSignal): Promise<void> {
     await this.#inTurn(signal, async () => {
       // Another loader may have widened them while this one waited.
-      const described = (await this.#describe(table, signal)) ?? new Map();
-      const { narrow } = neededChanges({ table, add: new Map(), widen: columns }, described);
+      const narrow = await this.#narrow(table, columns, signal);
       if (narrow.size === 0) return;
       const script = rebuild(this.#of(table), this.#lock, narrow).join(';\n');
       const job = `tributary_rebuild_${idPart()}`;
       try {
         await this.#query(script, { job }, signal, job);
       } catch (error) {
+        if (!(error instanceof BigqueryRefusal)) throw error;
         // The mark of a job that failed keeps loads away.
-        if (error instanceof BigqueryRefusal) await this.#endMark(signal);
-        throw error;
+        await this.#endMark(signal);
+        // Refused because another loader had widened them since they were described.
+        if ((await this.#narrow(table, columns, signal)).size > 0) throw error;
       }
     });
+  }
+
+  /** Which of the columns are still to be widened. */
+  async #narrow(table: string, widen: TableChange['widen'], signal: AbortSignal) {
+    const described = (await this.#describe(table, signal)) ?? new Map();
+    return neededChanges({ table, add: new Map(), widen }, described).narrow;
   }
 
   /** Loads the rows of a batch into a table of this attempt. */

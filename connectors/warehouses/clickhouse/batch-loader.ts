@@ -24,6 +24,7 @@ import {
   insertUsers,
   LEDGER_ROW,
   literal,
+  type Mutation,
   type Part,
   PROFILES,
   type Staged,
@@ -128,7 +129,7 @@ export class BatchLoader {
   readonly #claims: Claims;
   readonly #staged: Staged;
   readonly #signal: AbortSignal;
-  readonly #mutate: (table: string, mutation: string) => Promise<void>;
+  readonly #mutate: (table: string, mutation: Mutation) => Promise<void>;
 
   constructor(
     server: ClickHouseServer,
@@ -141,7 +142,7 @@ export class BatchLoader {
     }: {
       readonly staged: Staged;
       readonly signal: AbortSignal;
-      mutate(table: string, mutation: string): Promise<void>;
+      mutate(table: string, mutation: Mutation): Promise<void>;
     },
   ) {
     this.#server = server;
@@ -197,8 +198,11 @@ export class BatchLoader {
     const deleted = await this.#server.rows(deletedProfiles(users, this.#staged), this.#signal);
     if (deleted.length > 0) {
       const isTheirs = `ucid in (${deleted.map(({ ucid }) => literal(String(ucid))).join(', ')})`;
-      await this.#mutate(IDENTITY_MAP_TABLE, `alter table ${identities} delete where ${isTheirs}`);
-      await this.#mutate(USERS_TABLE, `alter table ${users} delete where ${isTheirs} and ${IS_ROW}`);
+      await this.#mutate(IDENTITY_MAP_TABLE, { change: `alter table ${identities} delete`, where: isTheirs });
+      await this.#mutate(USERS_TABLE, {
+        change: `alter table ${users} delete`,
+        where: `${isTheirs} and ${IS_ROW}`,
+      });
     }
     const names = [...columns.keys()];
     if (count > 0)

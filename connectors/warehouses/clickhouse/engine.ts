@@ -7,6 +7,8 @@ import {
   type HeldColumn,
   IDENTITY_MAP_TABLE,
   type LedgerRow,
+  messageOf,
+  newId,
   type PeopleToDelete,
   type TableChange,
   type TableColumns,
@@ -33,6 +35,7 @@ import {
   insertForgotten,
   isVersioned,
   literal,
+  type Mutation,
   quoted,
   storedName,
 } from './sql.ts';
@@ -128,7 +131,7 @@ export class ClickHouseWarehouse implements Warehouse {
         const tables = plannedTables(batch).map(({ table }) => table);
         checkTypes(batch, await this.#describe(tables, signal));
         const before = await this.#totals(tables, signal);
-        const mutate = (table: string, mutation: string) => this.#mutate(table, mutation, signal);
+        const mutate = (table: string, mutation: Mutation) => this.#mutate(table, mutation, signal);
         const loader = new BatchLoader(this.#server, sql, claims, { staged, signal, mutate });
         await loader.load(batch);
         // No row of the ledger was inserted where another attempt took this one for dead.
@@ -335,30 +338,34 @@ export class ClickHouseWarehouse implements Warehouse {
   }
 
   /** Runs a mutation and waits for its end, however long the server rewrites the table. */
-  async #mutate(table: string, mutation: string, signal: AbortSignal): Promise<void> {
+  async #mutate(table: string, { change, where }: Mutation, signal: AbortSignal): Promise<void> {
     const isOpen = 'database = {database:String} and table = {table:String} and not is_done';
     const values = { database: this.#database, table: storedName(table) };
     const open = () =>
       this.#server.rows(
-        `select mutation_id as id, latest_fail_reason as reason from system.mutations where ${isOpen}`,
+        `select latest_fail_reason as reason from system.mutations where ${isOpen}`,
         signal,
         values,
       );
-    const others = new Set((await open()).map(({ id }) => id));
-    await this.#server.run(`${mutation} settings mutations_sync = 0`, signal);
+    const mark = literal(newId());
+    await this.#server.run(
+      `${change} where (${where}) and ${mark} = ${mark} settings mutations_sync = 0`,
+      signal,
+    );
     for (;;) {
       const rows = await open();
       if (rows.length === 0) return;
       const failed = rows.find(({ reason }) => reason !== '');
       if (failed !== undefined) {
         // The server would repeat it for ever, and each later mutation of the table would wait behind it.
-        for (const { id } of rows.filter((row) => !others.has(row.id)))
-          await this.#server
-            .run(`kill mutation where ${isOpen} and mutation_id = ${literal(String(id))}`, signal, values)
-            .catch(() => undefined);
-        throw new Unavailable(
-          `the table "${table}" cannot be rewritten: ${String(failed.reason).slice(0, 300)}`,
-        );
+        const reason = `the table "${table}" cannot be rewritten: ${String(failed.reason).slice(0, 300)}`;
+        const kill = `kill mutation where ${isOpen} and position(command, ${mark}) > 0`;
+        await this.#server.run(kill, signal, values).catch((error: unknown) => {
+          throw new Unavailable(`${reason}; and it waits in the queue: ${messageOf(error)}`, {
+            cause: error,
+          });
+        });
+        throw new Unavailable(reason);
       }
       await sleep(MUTATION_POLL_MS, undefined, { signal }).catch(() => {
         throw new Unavailable(`stopped while the server rewrites the table "${table}"`);
@@ -370,7 +377,7 @@ export class ClickHouseWarehouse implements Warehouse {
   async #remove(sql: DatabaseSql, table: string, condition: string, signal: AbortSignal): Promise<number> {
     const stored = sql.stored(table);
     const remove = (which: string) =>
-      this.#mutate(table, `alter table ${stored} delete where ${which}`, signal);
+      this.#mutate(table, { change: `alter table ${stored} delete`, where: which }, signal);
     const key = KEYS.get(table);
     if (key === undefined) {
       const final = isVersioned(table) ? 'final' : '';

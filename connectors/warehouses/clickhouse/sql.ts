@@ -76,6 +76,13 @@ export interface Widening {
   readonly to: ColumnType;
 }
 
+/** A change of rows that are there, which the server makes by writing parts of the table anew. */
+export interface Mutation {
+  readonly change: string;
+  /** Which rows. */
+  readonly where: string;
+}
+
 /** The statements of one database. */
 export class DatabaseSql {
   readonly database: string;
@@ -146,7 +153,7 @@ export class DatabaseSql {
   finishTexts(
     table: string,
     columns: ReadonlyMap<string, Widening>,
-  ): { readonly mutation: string; readonly end: string } | undefined {
+  ): { readonly mutation: Mutation; readonly end: string } | undefined {
     const texts = [...columns].flatMap(([name, { from, to }]) => {
       const text = to === 'text' ? TEXTS.get(from) : undefined;
       return text === undefined ? [] : [{ column: quoted(name), ...text(`ifNull(${quoted(name)}, '')`) }];
@@ -157,7 +164,10 @@ export class DatabaseSql {
       ({ column, isMeant, value }) => `${column} = if(${isMeant}, ${value}, ${column})`,
     );
     return {
-      mutation: `${alter} update ${updates.join(', ')} where ${texts.map(({ isMeant }) => isMeant).join(' or ')}`,
+      mutation: {
+        change: `${alter} update ${updates.join(', ')}`,
+        where: texts.map(({ isMeant }) => isMeant).join(' or '),
+      },
       end: `${alter} ${texts.map(({ column }) => `comment column ${column} ''`).join(', ')}`,
     };
   }

@@ -27,6 +27,8 @@ import { LIMITS } from './settings.ts';
 
 /** How often a change is made anew as another loader changed the lake. */
 const ATTEMPTS = 10;
+/** Characters of why tables keep the rows of a person. */
+const MAX_REFUSAL = 1_000;
 /** Tables whose rows are staged at a time: in a bucket each takes some round trips. */
 const TABLES_AT_ONCE = 4;
 /** Schemas that are read at a time. */
@@ -118,13 +120,13 @@ export class Lake implements Warehouse {
           return true;
         });
       } catch (error) {
-        // A table that cannot be written anew keeps no other from losing its rows.
-        if (!(error instanceof WarehouseRefused)) throw error;
+        // A table that cannot be written anew keeps no other from losing its rows, but the events by which discards are found.
+        if (!(error instanceof WarehouseRefused) || table === DISCARDS_TABLE) throw error;
         refused.push(error.message);
       }
     }
     await this.#format.forget(signal);
-    if (refused.length > 0) throw new WarehouseRefused(refused.join('; '));
+    if (refused.length > 0) throw new WarehouseRefused(refused.join('; ').slice(0, MAX_REFUSAL));
     return deleted;
   }
 

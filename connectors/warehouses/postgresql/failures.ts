@@ -3,7 +3,7 @@ import { classifyRowFailure } from '../../client/rows.ts';
 import { ERRORS, sqlStateOf } from '../../postgres/server.ts';
 
 /** SQLSTATEs of tables that a person changed since they were described: the next attempt describes them again. */
-const CHANGED_MEANWHILE = new Set(['3F000', '42P01', '42703', '42804', '42701', '23505']);
+const CHANGED_MEANWHILE = new Set(['3F000', '42P01', '42P06', '42703', '42804', '42701', '23505']);
 
 /** Something that is no table has the name of one, such as a view. */
 const NAME_TAKEN = '42P07';

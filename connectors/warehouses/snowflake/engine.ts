@@ -141,7 +141,8 @@ export class SnowflakeEngine implements MergingEngine<EngineSession> {
         await session.run(`create table ${test} (id varchar)`);
         await session.run(`drop table ${test}`);
         await session.run(`create temporary stage ${test} encryption = (type = 'SNOWFLAKE_SSE')`);
-        await this.#copy(session, `@${test}`, file, 'connection_test', signal);
+        const copied = await this.#copy(session, `@${test}`, file, 'connection_test', signal);
+        await session.run(`drop table ${copied}`);
         await session.run(`drop stage ${test}`);
         // With a schema Snowflake drops its tables, also those of a load that began meanwhile.
         if (!isThere && !(await this.#hasTables(session))) await session.run(`drop schema ${this.#within}`);

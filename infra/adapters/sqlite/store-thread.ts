@@ -1,5 +1,5 @@
 import { Worker } from 'node:worker_threads';
-import { Unavailable } from '@tributary/core/primitives';
+import { messageOf, Unavailable } from '@tributary/core/primitives';
 
 /** What the thread receives. It ends itself after `close`. */
 export type ThreadRequest<Request> =
@@ -34,12 +34,12 @@ export class StoreThread<Request, Result> {
   }
 
   /** Rejects with `Unavailable`. */
-  ask(request: Request): Promise<Result> {
+  async ask(request: Request): Promise<Result> {
+    const thread = this.#started();
     const id = ++this.#lastId;
     const pending = Promise.withResolvers<Result>();
     this.#pending.set(id, pending);
-    this.#thread ??= this.#start();
-    this.#thread.postMessage({ kind: 'request', id, request } satisfies ThreadRequest<Request>);
+    thread.postMessage({ kind: 'request', id, request } satisfies ThreadRequest<Request>);
     return pending.promise;
   }
 
@@ -50,6 +50,15 @@ export class StoreThread<Request, Result> {
     const exited = new Promise((resolve) => thread.once('exit', resolve));
     thread.postMessage({ kind: 'close' } satisfies ThreadRequest<Request>);
     await exited;
+  }
+
+  #started(): Worker {
+    try {
+      this.#thread ??= this.#start();
+      return this.#thread;
+    } catch (error) {
+      throw new Unavailable(`no thread could be started: ${messageOf(error)}`, { cause: error });
+    }
   }
 
   #start(): Worker {

@@ -31,8 +31,9 @@ export interface InstallationTools {
 }
 
 /**
- * The id of the installation in the catalog, created if there is none. `ForeignStore` if the catalog is new and there is data
- * already, which only another installation can have written; `takeAll` skips that check.
+ * The id of the installation in the catalog, created if there is none: in a catalog that an older release began as one of that
+ * release, which can still be gone back to. `ForeignStore` if the catalog is new and there is data already, which only another
+ * installation can have written; `takeAll` skips that check.
  */
 export async function installationOf(
   config: Config,
@@ -58,8 +59,13 @@ export async function installationOf(
         `${storeWithData}, although the catalog is new: they belong to another installation, or this one has lost its catalog. Start on empty engines or with another TRIBUTARY_PREFIX; to use this data all the same, run \`tributary adopt-stores --from none\``,
       );
   }
-  return nameInstallation(catalog, deadline, 'operator:start');
+  const isNew = catalog.state.organizationCount === 0;
+  return nameInstallation(catalog, deadline, 'operator:start', isNew ? PRESENT : BEFORE);
 }
+
+/** Versions of the fact that names an installation: processes of 0.2.0 stop at the present one. */
+const PRESENT = 2;
+const BEFORE = 1;
 
 /**
  * Writes an installation id to the catalog, or that the known one is of this release. Of several that are proposed at once, the
@@ -69,11 +75,12 @@ export async function nameInstallation(
   catalog: Catalog,
   deadline: StartDeadline,
   by: string,
+  v: typeof PRESENT | typeof BEFORE = PRESENT,
 ): Promise<string> {
   const id = catalog.state.installation ?? newId();
   await untilAvailable('naming the installation', deadline, () =>
     catalog.propose({
-      v: 2,
+      v,
       type: 'installation.created',
       entity: id,
       data: {},

@@ -46,9 +46,9 @@ export function openSqliteDeduplicator(options: SqliteDeduplicatorOptions): Dedu
     return { id, position };
   };
   // The partitions that claim in one turn of the event loop share a commit: the thread waits for the disk once.
-  const commits = new GroupCommit<readonly DedupeClaim[], readonly boolean[]>({
+  const commits = new GroupCommit<readonly StoredDedupeClaim[], readonly boolean[]>({
     async commit(group) {
-      const claims = group.flat().map(stored);
+      const claims = group.flat();
       const won = files.exclusively((open) => decide(open, claims));
       let at = 0;
       return group.map(({ length }) => {
@@ -62,7 +62,7 @@ export function openSqliteDeduplicator(options: SqliteDeduplicatorOptions): Dedu
   });
   return {
     async claim(claimants: readonly DedupeClaim[]) {
-      return claimants.length === 0 ? [] : commits.add(claimants, 0);
+      return claimants.length === 0 ? [] : commits.add(claimants.map(stored), 0);
     },
     async winner(message) {
       return reading(() => {

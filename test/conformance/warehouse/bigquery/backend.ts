@@ -34,7 +34,7 @@ export class Dataset {
   }
 
   async serve(pool: pg.Pool, method: string, properties: JsonObject): Promise<JsonObject> {
-    if (method === 'POST') await pool.query(`create schema if not exists ${quoted(this.name)}`);
+    if (method === 'POST') await told(() => pool.query(`create schema ${quoted(this.name)}`));
     if (method === 'DELETE') await told(() => pool.query(`drop schema ${quoted(this.name)}`));
     const { rowCount } = await pool.query('select from pg_namespace where nspname = $1', [this.name]);
     if (rowCount === 0 && method === 'GET')
@@ -361,9 +361,8 @@ async function told<T>(work: () => Promise<T>): Promise<T> {
     if (code === '2BP01') throw new BackendError('resourceInUse', error.message);
     if (code === '42P01' || code === '3F000')
       throw new BackendError('notFound', `Not found: ${error.message}`, 404);
-    // The second: two that make the same table at the same time.
-    // 42710: two tables of one name made at once.
-    if (code === '42P07' || code === '23505' || code === '42710')
+    // The last two: two tables or datasets of one name made at once.
+    if (code === '42P07' || code === '42P06' || code === '23505' || code === '42710')
       throw new BackendError('duplicate', `Already Exists: ${error.message}`, 409);
     throw new BackendError('invalidQuery', error.message);
   }

@@ -27,7 +27,7 @@ export async function startFakesnow(
   const closed = once(child, 'close');
   let errors = '';
   child.stderr.on('data', (text) => {
-    errors += String(text);
+    errors = (errors + String(text)).slice(-10_000);
   });
   const lines = createInterface({ input: child.stdout });
   const port = Number(await Promise.race([once(lines, 'line'), closed.then(() => undefined)]));

@@ -103,7 +103,7 @@ export function HookForm({ workspaceId, hook, subscription, access, stored }: Pr
               path=""
               access={inputAccess}
             />
-            {pending === undefined ? (
+            {pending === undefined || run.isPending ? (
               runButton(outputs === undefined ? 'Run at the service' : 'Run with these values', false)
             ) : (
               <Alert color="yellow" title="How the last run ended is unknown">

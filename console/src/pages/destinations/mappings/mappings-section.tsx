@@ -116,7 +116,9 @@ export function MappingsSection(props: Props) {
     staleTime: 60_000,
     retry: false,
   });
-  const ofOpened = preview.data?.drafts.findIndex(({ key }) => key === opened) ?? -1;
+  // Of the form as it is now alone: a preview of what was typed before would stand under other values.
+  const isCurrent = asked === form && canAsk && !preview.isPlaceholderData;
+  const ofOpened = isCurrent ? shown.findIndex(({ key }) => key === opened) : -1;
   const payload = preview.data?.previews[ofOpened]?.payload;
   // What is typed is asked with once it is saved: the form does not have the stored secrets.
   const vendor = stored === undefined ? { type: type.type, settings } : { destinationId: stored.id };

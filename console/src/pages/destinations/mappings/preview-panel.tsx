@@ -165,7 +165,12 @@ export function PreviewPanel(props: Props) {
           <Results previewed={preview.data} share={share} />
         )}
         {stored !== undefined && event !== undefined && !isInvalid && (
-          <Sending workspaceId={workspaceId} stored={stored} event={event} />
+          <Sending
+            key={JSON.stringify(chosenBody(event))}
+            workspaceId={workspaceId}
+            stored={stored}
+            event={event}
+          />
         )}
       </Stack>
     </Paper>

@@ -209,6 +209,22 @@ describe('a DuckLake in a folder', () => {
     },
   );
 
+  it('keeps the events of a person whose discards cannot be deleted yet, as those are found by them', async () => {
+    const loader = new TestLoader(harness.open());
+    await loader.load([track('Order', { n: 'a\ud800' }, { user_id: 'ann' })]);
+    const discards = "(select table_id from ducklake_table where table_name = 'discards')";
+    const addedByHand = (id: string) =>
+      inCatalog(harness.folder, (query) =>
+        query(`update ducklake_data_file set mapping_id = ${id} where table_id = ${discards}`),
+      );
+    addedByHand('1');
+    const people = { user_ids: ['ann'], anonymous_ids: [], ucids: [] };
+    await expect(loader.warehouse.delete(people, signal)).rejects.toThrow(/ducklake_add_data_files/);
+    expect(await ids('order')).toHaveLength(1);
+    addedByHand('null');
+    expect(await loader.warehouse.delete(people, signal)).toMatchObject({ discards: 1, order: 1 });
+  });
+
   it('is loaded by one of two processes at a time, each by what the other one left', async () => {
     const loaders = [0, 1, 2].map(() => new TestLoader(harness.open()));
     await loaders[0]?.load([track('Order', { n: 0 })]);
