@@ -5,11 +5,11 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { openDevIssuer } from '@tributary/infra';
+import { freePort } from '../engines/engine-process.ts';
 import { describeMachine, enginesOf, type RunningEngine } from '../engines/index.ts';
 import { inherited } from '../helpers/child.ts';
 import { Client } from '../helpers/client.ts';
 import { type Engines, freshPrefix } from '../helpers/engines.ts';
-import { freePort } from '../helpers/free-port.ts';
 import { removePrefix } from '../helpers/remove-prefix.ts';
 import { GATEWAYS } from './schedule.ts';
 

@@ -1,7 +1,7 @@
 import type { BrowserContext, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { freePort } from '../engines/engine-process.ts';
 import { temporaryFolder } from '../helpers/folder.ts';
-import { freePort } from '../helpers/free-port.ts';
 import { type OidcProvider, startOidcProvider } from '../helpers/oidc-provider.ts';
 import { type Serving, serveEnvironment, startServing } from '../helpers/serve.ts';
 import { expectAccessible } from './helpers/axe.ts';

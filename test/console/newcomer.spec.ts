@@ -1,6 +1,6 @@
 import type { BrowserContext, Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { freePort } from '../helpers/free-port.ts';
+import { freePort } from '../engines/engine-process.ts';
 import { type OidcProvider, startOidcProvider } from '../helpers/oidc-provider.ts';
 import { onCluster, startTributary, type Tributary } from '../helpers/tributary.ts';
 import { startWebhook, type Webhook } from '../helpers/webhook.ts';

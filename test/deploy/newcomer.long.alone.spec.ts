@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { freePort } from '../engines/engine-process.ts';
 import { temporaryFolder } from '../helpers/folder.ts';
-import { freePort } from '../helpers/free-port.ts';
 import { environmentWith, HAS_RELEASES, RELEASES } from '../helpers/node-release.ts';
 import { Terminal, whyNoTerminal } from '../helpers/terminal.ts';
 

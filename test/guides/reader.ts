@@ -15,9 +15,9 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type Browser, chromium, type Page } from 'playwright-core';
+import { freePort } from '../engines/engine-process.ts';
 import { pidOf, withoutTestSettings } from '../helpers/child.ts';
 import { startEmbedded } from '../helpers/embedded.ts';
-import { freePort } from '../helpers/free-port.ts';
 import { isShown, parseSteps, readGuide, type Step, withoutSection } from './blocks.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));

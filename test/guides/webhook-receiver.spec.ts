@@ -1,9 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { Webhook } from 'standardwebhooks';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { freePort } from '../engines/engine-process.ts';
 import { inherited } from '../helpers/child.ts';
 import { eventually } from '../helpers/client.ts';
-import { freePort } from '../helpers/free-port.ts';
 import { parseSteps, readGuide } from './blocks.ts';
 
 const SECRET = `whsec_${Buffer.from('a secret of the tests, 32 bytes.').toString('base64')}`;

@@ -3,9 +3,9 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { freePort } from '../engines/engine-process.ts';
 import { inherited } from './child.ts';
 import { eventually } from './client.ts';
-import { freePort } from './free-port.ts';
 
 export const RULES = fileURLToPath(new URL('../../infra/deploy/alerts.yaml', import.meta.url));
 

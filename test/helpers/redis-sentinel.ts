@@ -3,9 +3,9 @@ import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { freePort } from '../engines/engine-process.ts';
 import type { RunningEngine } from '../engines/index.ts';
 import { redisAnswer } from '../engines/redis.ts';
-import { freePort } from './free-port.ts';
 import { ownEngines } from './own-engines.ts';
 
 /** The name under which the sentinels watch the primary. */

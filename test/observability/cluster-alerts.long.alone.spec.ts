@@ -1,11 +1,11 @@
 // Runs alone in the long form: it kills engines, and alerts compare times.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { freePort } from '../engines/engine-process.ts';
 import type { RunningEngine, RunningKafka } from '../engines/index.ts';
 import { eventually } from '../helpers/client.ts';
 import { adminOf, clusterEnvironment, openWorkspace, readyAt } from '../helpers/cluster.ts';
 import { engines, freshPrefix } from '../helpers/engines.ts';
 import { temporaryFolder } from '../helpers/folder.ts';
-import { freePort } from '../helpers/free-port.ts';
 import { ownEngines } from '../helpers/own-engines.ts';
 import { hasPrometheus, Prometheus } from '../helpers/prometheus.ts';
 import { removePrefix } from '../helpers/remove-prefix.ts';

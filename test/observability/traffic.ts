@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { NO_LOGGER, NO_METRICS } from '@tributary/core';
 import { openEventLog, readConfig } from '@tributary/infra';
+import { freePort } from '../engines/engine-process.ts';
 import { type Client, eventually } from '../helpers/client.ts';
 import { type EventStream, openEventStream } from '../helpers/event-stream.ts';
-import { freePort } from '../helpers/free-port.ts';
 import type { Tributary } from '../helpers/tributary.ts';
 import { forwardTo, Receivers } from '../helpers/webhook.ts';
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { freePort } from '../../engines/engine-process.ts';
 import { eventually } from '../../helpers/client.ts';
-import { freePort } from '../../helpers/free-port.ts';
 import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 
 const CONTRACTS = 150;

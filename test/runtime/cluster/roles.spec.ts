@@ -1,11 +1,11 @@
 import { connect, createServer } from 'node:net';
 import { STAGE_NAMES } from '@tributary/processors';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { freePort } from '../../engines/engine-process.ts';
 import { eventually } from '../../helpers/client.ts';
 import { adminOf, clusterEnvironment, openWorkspace, readyAt } from '../../helpers/cluster.ts';
 import { engines, freshPrefix } from '../../helpers/engines.ts';
 import { openEntries, temporaryFolder } from '../../helpers/folder.ts';
-import { freePort } from '../../helpers/free-port.ts';
 import { withAdmin } from '../../helpers/kafka.ts';
 import { removePrefix } from '../../helpers/remove-prefix.ts';
 import { ranHere } from '../../helpers/run-cli.ts';

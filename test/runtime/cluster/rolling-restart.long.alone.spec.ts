@@ -1,11 +1,11 @@
 // Runs alone in the long form: it sends 100,000 requests while gateways are restarted. `two-gateways.spec.ts` has the short form.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { freePort } from '../../engines/engine-process.ts';
 import { postKeptAlive, startBalancer } from '../../helpers/balancer.ts';
 import { Client } from '../../helpers/client.ts';
 import { clusterEnvironment, openWorkspace, readyAt } from '../../helpers/cluster.ts';
 import { engines, freshPrefix } from '../../helpers/engines.ts';
 import { temporaryFolder } from '../../helpers/folder.ts';
-import { freePort } from '../../helpers/free-port.ts';
 import { removePrefix } from '../../helpers/remove-prefix.ts';
 import { ServerProcess } from '../../helpers/server-process.ts';
 

@@ -5,12 +5,12 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { freePort } from '../../engines/engine-process.ts';
 import { pidOf, withoutTestSettings } from '../../helpers/child.ts';
 import { eventually } from '../../helpers/client.ts';
 import { clusterEnvironment } from '../../helpers/cluster.ts';
 import { engines, freshPrefix } from '../../helpers/engines.ts';
 import { temporaryFolder } from '../../helpers/folder.ts';
-import { freePort } from '../../helpers/free-port.ts';
 import { removePrefix } from '../../helpers/remove-prefix.ts';
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url));

@@ -3,9 +3,9 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { freePort } from '../../engines/engine-process.ts';
 import { withoutTestSettings } from '../../helpers/child.ts';
 import { temporaryFolder } from '../../helpers/folder.ts';
-import { freePort } from '../../helpers/free-port.ts';
 import { Terminal, whyNoTerminal } from '../../helpers/terminal.ts';
 
 const run = promisify(execFile);

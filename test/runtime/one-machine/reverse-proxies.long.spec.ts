@@ -5,10 +5,10 @@ import { get, type IncomingMessage } from 'node:http';
 import { Agent, request } from 'node:https';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { freePort } from '../../engines/engine-process.ts';
 import { selfSignedCertificate } from '../../helpers/certificate.ts';
 import { eventually } from '../../helpers/client.ts';
 import { temporaryFolder } from '../../helpers/folder.ts';
-import { freePort } from '../../helpers/free-port.ts';
 import {
   admin,
   type Initialized,

@@ -4,8 +4,8 @@ import { createServer } from 'node:net';
 import { NO_LOGGER } from '@tributary/core';
 import { adminPort, createMetrics, startAdminServer, startServer } from '@tributary/infra';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { freePort } from '../../engines/engine-process.ts';
 import { temporaryFolder } from '../../helpers/folder.ts';
-import { freePort } from '../../helpers/free-port.ts';
 import { openTestGateway } from '../../helpers/gateway.ts';
 import { ServerProcess } from '../../helpers/server-process.ts';
 
