@@ -358,14 +358,14 @@ export class ClickHouseWarehouse implements Warehouse {
       const failed = rows.find(({ reason }) => reason !== '');
       if (failed !== undefined) {
         // The server would repeat it for ever, and each later mutation of the table would wait behind it.
-        const reason = `the table "${table}" cannot be rewritten: ${String(failed.reason).slice(0, 300)}`;
+        const failure = `the table "${table}" cannot be rewritten: ${String(failed.reason).slice(0, 300)}`;
         const kill = `kill mutation where ${isOpen} and position(command, ${mark}) > 0`;
         await this.#server.run(kill, signal, values).catch((error: unknown) => {
-          throw new Unavailable(`${reason}; and it waits in the queue: ${messageOf(error)}`, {
+          throw new Unavailable(`${failure}; and it waits in the queue: ${messageOf(error)}`, {
             cause: error,
           });
         });
-        throw new Unavailable(reason);
+        throw new Unavailable(failure);
       }
       await sleep(MUTATION_POLL_MS, undefined, { signal }).catch(() => {
         throw new Unavailable(`stopped while the server rewrites the table "${table}"`);
