@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { isIP, type LookupFunction, connect as openSocket, Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type ConnectionOptions, DEFAULT_CIPHERS, connect as openSecure } from 'node:tls';
-import type { Metrics } from '@tributary/core';
+import { hasCode, type Metrics } from '@tributary/core';
 import { buildConnector } from 'undici';
 import { AddressRefused } from '../failures.ts';
 import { type AllowedRanges, mayReach } from './address-ranges.ts';
@@ -255,7 +255,7 @@ async function addressesIn(
   try {
     return (await query).slice(0, MAX_ADDRESSES).map((address) => ({ address, family }));
   } catch (error) {
-    return error instanceof Error && 'code' in error && error.code === 'ETIMEOUT' ? undefined : [];
+    return hasCode(error, 'ETIMEOUT') ? undefined : [];
   }
 }
 

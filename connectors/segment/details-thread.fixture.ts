@@ -2,7 +2,7 @@ import { parentPort } from 'node:worker_threads';
 import { NO_LOGGER, NO_METRICS, Unavailable } from '@tributary/core';
 import { createConnectors } from '../registry.ts';
 
-// A thread has modules of its own: nothing is known of a destination yet, whatever other specs have read in the process.
+// A thread has modules of its own: other specs of the process may have read a definition, this thread has not.
 const opened = (wrapper: readonly string[]) =>
   createConnectors({
     egressAllow: [],

@@ -10,7 +10,7 @@ import {
   inflate as inflateZlib,
   zstdDecompress,
 } from 'node:zlib';
-import { FairBudget, type Permit } from '@tributary/core';
+import { FairBudget, hasCode, type Permit } from '@tributary/core';
 import type { FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import type { GatewayDependencies } from '../dependencies.ts';
@@ -412,7 +412,7 @@ function hasZlibHeader(body: Buffer): boolean {
 }
 
 function isTooLarge(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === 'ERR_BUFFER_TOO_LARGE';
+  return hasCode(error, 'ERR_BUFFER_TOO_LARGE');
 }
 
 function notAsEncoded(): Error {

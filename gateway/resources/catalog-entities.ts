@@ -195,7 +195,7 @@ interface Versioned {
 /** An `ETag`. A proxy that compresses responses makes it weak (`W/"3"`) or appends the coding (`"3-gzip"`). */
 const TAG = /^(?:W\/)?"(?<version>\d+)(?:[-;+:](?:gzip|br|deflate|zstd|df))?"$/;
 
-/** The resource, whose version is the `ETag` of the response. */
+/** The resource. Its version becomes the `ETag` of the response. */
 export function tagged<Resource extends Versioned>(reply: FastifyReply, resource: Resource): Resource {
   reply.header('etag', `"${resource.version}"`);
   return resource;

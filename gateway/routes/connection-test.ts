@@ -130,14 +130,14 @@ export class DestinationTests {
   test(destination: Destination, disconnected: AbortSignal) {
     return this.#timed(destination, disconnected, (ended) => {
       const test = this.#tester(destination);
-      const tested = async (signal: AbortSignal) => {
+      const tested = async (signal: AbortSignal): Promise<ConnectionTest> => {
         try {
           return await test(signal);
         } catch (error) {
-          if (error instanceof TributaryError) return { ok: false as const, reason: error.message };
+          if (error instanceof TributaryError) return { ok: false, reason: error.message };
           const about = { destination: destination.id, error: messageOf(error) };
           this.#dependencies.logger.error(about, 'the test of a destination failed unexpectedly');
-          return { ok: false as const, reason: 'unexpected failure' };
+          return { ok: false, reason: 'unexpected failure' };
         }
       };
       const late = AbortSignal.timeout(TIMEOUT_MS);
@@ -147,7 +147,7 @@ export class DestinationTests {
     });
   }
 
-  /** Sends an event as deliver would, whatever the rules say. 400 where the type cannot. */
+  /** Sends an event as deliver would, without asking the rules. 400 where the type cannot. */
   send(destination: Destination, event: CanonicalEvent, disconnected: AbortSignal) {
     return this.#timed(destination, disconnected, async (ended): Promise<TestResult> => {
       const connector = this.#dependencies.connectors.connector(destination.type);

@@ -13,7 +13,7 @@ describe('an IP address', () => {
     ['0000:0000:0000:0000:0000:ffff:cb00:7109', '203.0.113.9'],
     ['[::ffff:203.0.113.9]', '203.0.113.9'],
     ['64:ff9b::cb00:7109', '203.0.113.9'],
-    // Of a local translator, whose IPv4 address stands elsewhere.
+    // Of a local translator: the IPv4 address stands elsewhere in it.
     ['64:ff9b:1:cb00:71:900::', '64:ff9b:1:cb00:71:900::'],
     ['2001:DB8:0:0:0:0:0:1', '2001:db8::1'],
     ['2001:0db8::0001', '2001:db8::1'],

@@ -1,7 +1,7 @@
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Client } from '../helpers/client.ts';
-import { postgresServer } from '../helpers/postgres.ts';
+import { postgresServer, postgresSettings } from '../helpers/postgres.ts';
 import { expectAccessible } from './helpers/axe.ts';
 import { chromiumPath } from './helpers/chromium.ts';
 import { type ConsoleUnderTest, startConsole } from './helpers/console.ts';
@@ -16,14 +16,8 @@ describe.skipIf(server === undefined)('the pages of a warehouse', () => {
   let app: ConsoleUnderTest;
   let client: Client;
   let database: pg.Client;
-  const url = new URL(server?.url ?? 'postgres://127.0.0.1');
   const settings = {
-    host: url.hostname,
-    port: Number(url.port),
-    database: url.pathname.slice(1),
-    username: decodeURIComponent(url.username),
-    ...(url.password && { password: decodeURIComponent(url.password) }),
-    tls: false,
+    ...postgresSettings(server),
   };
 
   beforeAll(async () => {

@@ -221,7 +221,7 @@ function checkBounds({ row_groups }: FileMetaData): void {
         throw new Error('a row group of another writer');
 }
 
-/** For one row group, whose pages share one bound: what they say of their sizes may be false. */
+/** For one row group. Its pages share one bound, as the sizes that they state may be false. */
 function decompressors() {
   let room = MAX_GROUP_BYTES;
   const take = (bytes: number) => {

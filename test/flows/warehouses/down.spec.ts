@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../../helpers/client.ts';
 import { type MailServer, startMailServer } from '../../helpers/mail-server.ts';
-import { postgresServer } from '../../helpers/postgres.ts';
+import { postgresServer, postgresSettings } from '../../helpers/postgres.ts';
 import { OWNER, startTributary, type Tributary } from '../../helpers/tributary.ts';
 
 interface Standing {
@@ -16,14 +16,9 @@ const NO_PORT = 1;
 const server = await postgresServer();
 
 describe.skipIf(server === undefined)('A warehouse that is down', () => {
-  const url = new URL(server?.url ?? 'postgres://127.0.0.1');
   const settings = {
-    host: url.hostname,
+    ...postgresSettings(server),
     port: NO_PORT,
-    database: url.pathname.slice(1),
-    username: decodeURIComponent(url.username),
-    ...(url.password && { password: decodeURIComponent(url.password) }),
-    tls: false,
     schema: 'down',
     load_every: '10s',
   };
@@ -84,7 +79,7 @@ describe.skipIf(server === undefined)('A warehouse that is down', () => {
   }, 150_000);
 
   it('catches up once it is back, and is healthy', async () => {
-    const mended = { settings: { port: Number(url.port), password: settings.password } };
+    const mended = { settings: { port: postgresSettings(server).port, password: settings.password } };
     await tributary.owner.ok('PATCH', `./destinations/${id}`, mended);
     await eventually(
       standing,

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../../helpers/client.ts';
-import { postgresServer } from '../../helpers/postgres.ts';
+import { postgresServer, postgresSettings } from '../../helpers/postgres.ts';
 import { ranHere } from '../../helpers/run-cli.ts';
 import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 
@@ -21,7 +21,6 @@ interface Load {
 const server = await postgresServer();
 
 describe.skipIf(server === undefined)('A PostgreSQL warehouse', () => {
-  const url = new URL(server?.url ?? 'postgres://127.0.0.1');
   let tributary: Tributary;
   let client: pg.Client;
   let destinationId: string;
@@ -31,12 +30,7 @@ describe.skipIf(server === undefined)('A PostgreSQL warehouse', () => {
     await client.connect();
     tributary = await startTributary();
     const settings = {
-      host: url.hostname,
-      port: Number(url.port),
-      database: url.pathname.slice(1),
-      username: decodeURIComponent(url.username),
-      ...(url.password && { password: decodeURIComponent(url.password) }),
-      tls: false,
+      ...postgresSettings(server),
       schema: 'flow',
       load_every: '10s',
     };

@@ -12,7 +12,7 @@ import { peakResidentMiB } from '../../bench/usage.ts';
 import { type Client, eventually } from '../../helpers/client.ts';
 import { adminOf, clusterEnvironment, openWorkspace, readyAt } from '../../helpers/cluster.ts';
 import { freshPrefix } from '../../helpers/engines.ts';
-import { postgresServer } from '../../helpers/postgres.ts';
+import { postgresServer, postgresSettings } from '../../helpers/postgres.ts';
 import { removePrefix } from '../../helpers/remove-prefix.ts';
 import { ServerProcess } from '../../helpers/server-process.ts';
 
@@ -38,7 +38,6 @@ const server = await postgresServer();
 describe.skipIf(server === undefined)('A process of loaders', () => {
   const folder = mkdtempSync(join(tmpdir(), 'tributary-loaders-'));
   const prefix = freshPrefix();
-  const url = new URL(server?.url ?? 'postgres://127.0.0.1');
   const processes: ServerProcess[] = [];
   let loader: ServerProcess;
   let owner: Client;
@@ -68,12 +67,7 @@ describe.skipIf(server === undefined)('A process of loaders', () => {
 
   const makeWarehouse = async (schema: string, more: object = {}) => {
     const settings = {
-      host: url.hostname,
-      port: Number(url.port),
-      database: url.pathname.slice(1),
-      username: decodeURIComponent(url.username),
-      password: decodeURIComponent(url.password),
-      tls: false,
+      ...postgresSettings(server),
       schema,
       load_every: `${EVERY_SECONDS}s`,
       ...more,

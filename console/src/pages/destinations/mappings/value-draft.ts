@@ -32,7 +32,7 @@ export interface ConditionDraft {
   readonly unmet: ValueDraft;
 }
 
-/** `@arrayPath`: an object of each item of a list, whose paths begin at the item. */
+/** `@arrayPath`: an object of each item of a list. Its paths begin at the item. */
 export interface ItemsDraft {
   readonly mode: 'items';
   readonly from: string;
