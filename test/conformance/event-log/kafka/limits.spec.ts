@@ -79,29 +79,6 @@ describe.skipIf(engines() === undefined)('an operator lowering max.message.bytes
     for (const { position } of await readAll(log, RECEIVED)) expect(position.topic).toBe(RECEIVED);
   });
 
-  it.runIf(LONG)('appends that are tried again in parts keep the order of their key', async () => {
-    await lower(SOURCE, 30 * KIB);
-    const { log } = await installed.open({ appendTimeoutMs: 10_000 });
-    const taken = (
-      await Promise.all(
-        numbers(200).map((n) =>
-          log
-            .append(SOURCE, [
-              { key: 'k', value: JSON.stringify({ n, filling: noise(2 * KIB) }), headers: {} },
-            ])
-            .then(
-              () => [n],
-              () => [],
-            ),
-        ),
-      )
-    ).flat();
-    // Beside what was appended until the lower limit was in force.
-    const found = (await valuesOf(log, SOURCE)).filter((value) => typeof value === 'object');
-    expect(found.map((value) => (value as { n: number }).n)).toEqual(taken);
-    expect(taken.length).toBeGreaterThan(0);
-  });
-
   const stages = {
     batch: batchStage(eachOf(() => {})),
     flow: flowStage(async (entry) => [copyOf(entry)]),

@@ -56,32 +56,6 @@ describe.skipIf(engines() === undefined)('members of a group on Kafka', () => {
     expect(new Set(copies).size).toBe(copies.length);
   });
 
-  it('several members that join at once take over finished partitions', async () => {
-    const work = new Work();
-    const first = await installed.open();
-    await first.log.run(work.stage());
-    await eventually(() => areEven([first]), 'it has not got all');
-    const feed = startFeed(installed);
-    const others = await Promise.all([installed.open(), installed.open(), installed.open()]);
-    for (const { log } of others) {
-      await setTimeout(Math.random() * 150);
-      await log.run(work.stage());
-    }
-    await eventually(() => areEven([first, ...others]), 'four members do not share evenly');
-    await feed.stop();
-    await eventually(
-      async () => (await readAll(first.log, TARGET)).length === feed.count(),
-      'not all is copied',
-    );
-    expect(work.twice()).toEqual([]);
-    expect(
-      first.lines.filter(
-        ({ message }) =>
-          message === 'lost its partitions: no longer a member of this generation of the group',
-      ),
-    ).toEqual([]);
-  });
-
   it('two members that start and stop at the same time lose and double nothing', async () => {
     const work = new Work();
     const { log } = await installed.open();

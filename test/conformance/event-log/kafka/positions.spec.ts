@@ -7,7 +7,6 @@ import { eventually, numbered, numbers, valuesOf } from '../suite/log-contents.t
 import { batchStage, caughtUp, copyOf, eachOf, flowStage, runThrough } from '../suite/stages.ts';
 import { type Installation, install, type LogLine } from './installation/installation.ts';
 
-const LONG = Boolean(process.env.TRIBUTARY_TEST_LONG);
 const PARTITIONS = 3;
 const brokers = engines()?.kafkaBrokers ?? '';
 /** A key of each partition. */
@@ -124,20 +123,4 @@ describe.skipIf(engines() === undefined)('positions that consumer groups lost', 
     expect(errors(lines)).toEqual([]);
     expect(await valuesOf(log, TARGET)).toHaveLength(20 + 20 + 5 * PARTITIONS);
   });
-
-  it.runIf(LONG)(
-    'a topic that was created again while its group was lost is read from its beginning',
-    async () => {
-      const before = await installed.open();
-      await before.log.append(SOURCE, toEach(20));
-      await runThrough(before.log, copy);
-      await before.log.close();
-      await withAdmin(brokers, (admin) => deleteTopics(admin, [nameOf(SOURCE)]));
-      const { log } = await installed.open();
-      await log.createTopics();
-      await log.append(SOURCE, toEach(40, 50));
-      await runThrough(log, copy);
-      expect(sorted(await valuesOf(log, TARGET))).toEqual(ofEach([...numbers(20), ...numbers(40, 50)]));
-    },
-  );
 });

@@ -62,21 +62,6 @@ describe.skipIf(engines() === undefined)('values on Kafka', () => {
     expect((await poisoned(log)).map(({ entry }) => entry.value === value)).toEqual([true]);
   });
 
-  it('many small values with large headers are more than one batch', async () => {
-    const { log } = await openWith(1);
-    const headers = { trace: 'x'.repeat(2_000) };
-    const entries = numbered('k', 3_000).map((entry) => ({ ...entry, headers }));
-    await log.append(SOURCE, entries);
-    await runThrough(
-      log,
-      batchStage(
-        eachOf(() => {}),
-        { maxEntries: 3_000 },
-      ),
-    );
-    expect(await valuesOf(log, TARGET)).toEqual(numbers(3_000));
-  });
-
   it('a thousand of 30 KiB go to one partition in one transaction, in order', async () => {
     const { log } = await openWith(1);
     await log.append(SOURCE, numbered('k', 1));
