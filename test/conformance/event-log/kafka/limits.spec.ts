@@ -5,7 +5,7 @@ import { engines } from '../../../helpers/engines.ts';
 import { withAdmin } from '../../../helpers/kafka.ts';
 import { RECEIVED, SOURCE, TARGET } from '../suite/harness.ts';
 import { eventually, numbered, numbers, readAll, valuesOf } from '../suite/log-contents.ts';
-import { batchStage, caughtUp, copyOf, eachOf, flowStage, poisoned, runThrough } from '../suite/stages.ts';
+import { caughtUp, copyOf, copyStage, flowStage, poisoned, runThrough } from '../suite/stages.ts';
 import { type Installation, install } from './installation/installation.ts';
 
 const LONG = Boolean(process.env.TRIBUTARY_TEST_LONG);
@@ -80,7 +80,7 @@ describe.skipIf(engines() === undefined)('an operator lowering max.message.bytes
   });
 
   const stages = {
-    batch: batchStage(eachOf(() => {})),
+    batch: copyStage(),
     flow: flowStage(async (entry) => [copyOf(entry)]),
   };
   it.each(Object.entries(stages))(

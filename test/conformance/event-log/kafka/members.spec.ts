@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { engines } from '../../../helpers/engines.ts';
 import { SOURCE, TARGET } from '../suite/harness.ts';
 import { eventually, readAll } from '../suite/log-contents.ts';
-import { batchStage, caughtUp, copyOf, eachOf, flowStage } from '../suite/stages.ts';
+import { caughtUp, copyOf, copyStage, flowStage } from '../suite/stages.ts';
 import { type Installation, install, type Opened, timed } from './installation/installation.ts';
 
 const PARTITIONS = 12;
@@ -75,10 +75,10 @@ describe.skipIf(engines() === undefined)('members of a group on Kafka', () => {
 
   it('a member that stopped during its join delays no other', async () => {
     const stays = await installed.open();
-    await stays.log.run(batchStage(eachOf(() => {})));
+    await stays.log.run(copyStage());
     await eventually(() => stays.part()?.length === PARTITIONS, 'it has not got all');
     const hasty = await installed.open();
-    const run = await hasty.log.run(batchStage(eachOf(() => {})));
+    const run = await hasty.log.run(copyStage());
     await setTimeout(100);
     expect(await timed(() => run.stop())).toBeLessThan(3_000);
     // At any point of the join: otherwise the group would wait for the session of a ghost member.

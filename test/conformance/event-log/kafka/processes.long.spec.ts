@@ -3,7 +3,7 @@ import { Child } from '../../../helpers/child.ts';
 import { engines } from '../../../helpers/engines.ts';
 import { SOURCE, TARGET } from '../suite/harness.ts';
 import { eventually, numbered, readAll } from '../suite/log-contents.ts';
-import { batchStage, eachOf } from '../suite/stages.ts';
+import { copyStage } from '../suite/stages.ts';
 import { type Installation, install, timed } from './installation/installation.ts';
 
 const PARTITIONS = 4;
@@ -26,7 +26,7 @@ describe.skipIf(engines() === undefined)('killed group members on Kafka', () => 
     const { log } = await installed.open();
     await log.append(SOURCE, numbered('k', 5));
     await eventually(() => killed.lines.length === 1, 'it got nothing', 30_000);
-    await log.run(batchStage(eachOf(() => {})));
+    await log.run(copyStage());
     await killed.kill();
     const took = await timed(() =>
       eventually(async () => (await readAll(log, TARGET)).length === 5, 'nobody takes over'),

@@ -1,12 +1,11 @@
-import { LayoutMismatch, NO_LOGGER, NO_METRICS, partitionOf } from '@tributary/core';
-import { openKafkaEventLog } from '@tributary/infra';
+import { LayoutMismatch, partitionOf } from '@tributary/core';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { engines } from '../../../helpers/engines.ts';
 import { deleteTopics, withAdmin } from '../../../helpers/kafka.ts';
 import { SOURCE, TARGET } from '../suite/harness.ts';
 import { eventually, numbered, numbers, readPartition, valuesOf } from '../suite/log-contents.ts';
-import { batchStage, caughtUp, eachOf, runThrough } from '../suite/stages.ts';
-import { type Installation, install, topicsOf } from './installation/installation.ts';
+import { caughtUp, copyStage, runThrough } from '../suite/stages.ts';
+import { type Installation, install, openQuickly, topicsOf } from './installation/installation.ts';
 
 const PARTITIONS = 4;
 const PARTITION = partitionOf('k', PARTITIONS);
@@ -19,7 +18,7 @@ describe.skipIf(engines() === undefined)('topics on Kafka', () => {
   });
   afterEach(() => installed.dispose());
 
-  const copy = batchStage(eachOf(() => {}));
+  const copy = copyStage();
   const nameOf = (topic: string) => `${installed.prefix}${topic}`;
 
   async function makeAnew(topic: string): Promise<void> {
@@ -100,12 +99,10 @@ describe.skipIf(engines() === undefined)('topics on Kafka', () => {
   });
 
   it('another number of partitions is refused', async () => {
-    const log = await openKafkaEventLog({
-      connection: { brokers: brokers.split(','), clientId: 'tests' },
+    const log = await openQuickly({
+      at: brokers,
       prefix: installed.prefix,
       topics: topicsOf(PARTITIONS + 1),
-      metrics: NO_METRICS,
-      logger: NO_LOGGER,
     });
     await expect(log.createTopics()).rejects.toThrow(LayoutMismatch);
     await expect(log.createTopics()).rejects.toThrow(`${nameOf(SOURCE)} has 4 partitions, not 5`);
