@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import snappy from 'snappyjs';
 import { describe, expect, it } from 'vitest';
-import type { RecordToWrite } from './client/protocol.ts';
-import { readBatches, roomFor, unsnap, WireWriter, writeBatch } from './record-batch.ts';
+import { type RecordToWrite, MAX_TIMESTAMP_SPAN_MS as SPAN } from './client/protocol.ts';
+import { cutBatches, readBatches, roomFor, unsnap, WireWriter, writeBatch } from './record-batch.ts';
 
 const NO_PRODUCER = { producerId: -1n, producerEpoch: 0, firstSequence: 0, transactional: false } as const;
 const AT = 1_790_000_000_000;
@@ -89,5 +89,31 @@ describe('values compressed by snappy', () => {
 
   it('is refused where it is cut off', () => {
     expect(() => unsnap(blockOf(TEXTS[1] ?? '').subarray(0, 1_000))).toThrow('Invalid Snappy');
+  });
+});
+
+describe('records that keep their times', () => {
+  const at = (timestamp: number, bytes = 10): RecordToWrite => ({
+    key: null,
+    value: Buffer.alloc(bytes),
+    headers: {},
+    timestamp,
+  });
+  it.each<[string, readonly RecordToWrite[], readonly (readonly number[])[], number?]>([
+    ['by bytes, a larger one alone', [at(1), at(2), at(3, 500), at(4), at(5)], [[1, 2], [3], [4, 5]], 200],
+    [
+      'where a clock was set back',
+      [at(5), at(5), at(4), at(6)],
+      [
+        [5, 5],
+        [4, 6],
+      ],
+    ],
+    ['where a batch cannot express the difference', [at(0), at(SPAN - 1), at(SPAN)], [[0, SPAN - 1], [SPAN]]],
+    ['into none', [], []],
+  ])('are cut %s', (_, records, batches, maxBytes) => {
+    expect(cutBatches(records, maxBytes).map((batch) => batch.map(({ timestamp }) => timestamp))).toEqual(
+      batches,
+    );
   });
 });
