@@ -25,9 +25,8 @@ export {
 export { openSqliteEventLog, type SqliteEventLogOptions } from './adapters/event-log/sqlite/index.ts';
 export {
   crashEntries,
+  InFlightMemory,
   InFlightTable,
-  inFlightMemory,
-  rangesInFlight,
   type SlotName,
 } from './adapters/event-log/stage-runner/index.ts';
 export { GroupCommit } from './adapters/group-commit/group-commit.ts';

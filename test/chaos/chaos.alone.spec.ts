@@ -1,13 +1,12 @@
 // Runs alone: eight processes and dedicated engines are busy, and a drain has a deadline.
 import { describe, expect, it } from 'vitest';
 import { engines } from '../helpers/engines.ts';
-import { GROWTH, LONG, SCALING, SHORT } from './forms.ts';
-import { runGrowth } from './growth.ts';
-import { runChaos } from './run.ts';
-import { runScaling } from './scaling.ts';
+import { GROWTH, LONG, SHORT } from './forms.ts';
+import { type Form, runForm } from './run.ts';
 
 const isLong = process.env.TRIBUTARY_TEST_LONG !== undefined;
 const seed = Number(process.env.TRIBUTARY_CHAOS_SEED ?? Date.now() % 1_000_000);
+const wrong = (form: Form) => runForm(form, seed, (line) => console.log(line));
 
 /**
  * Runs two gateways and three processors on dedicated engines, and kills all of them while events flow.
@@ -18,23 +17,14 @@ describe.skipIf(engines() === undefined)('chaos', () => {
     timeout: isLong ? 3_600_000 : 600_000,
     retry: 0,
   }, async () => {
-    const wrong = await runChaos({ ...(isLong ? LONG : SHORT), seed }, (line) => console.log(line));
-    expect(wrong).toEqual([]);
+    expect(await wrong(isLong ? LONG : SHORT)).toEqual([]);
   });
-
-  it.runIf(isLong)(
-    'a processor joins and leaves without a lost or duplicate event',
-    { timeout: 1_800_000, retry: 0 },
-    async () => {
-      expect(await runScaling({ ...SCALING, seed }, (line) => console.log(line))).toEqual([]);
-    },
-  );
 
   it.runIf(isLong)(
     'partitions that grow under load and kills leave each event once wherever it belongs, in the order of its subject',
     { timeout: 1_800_000, retry: 0 },
     async () => {
-      expect(await runGrowth({ ...GROWTH, seed }, (line) => console.log(line))).toEqual([]);
+      expect(await wrong(GROWTH)).toEqual([]);
     },
   );
 });

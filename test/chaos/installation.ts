@@ -11,7 +11,9 @@ import { inherited } from '../helpers/child.ts';
 import { Client } from '../helpers/client.ts';
 import { type Engines, freshPrefix } from '../helpers/engines.ts';
 import { removePrefix } from '../helpers/remove-prefix.ts';
-import { GATEWAYS } from './schedule.ts';
+
+export const GATEWAYS = ['gateway-1', 'gateway-2'] as const;
+export const PROCESSORS = ['processor-1', 'processor-2', 'processor-3'] as const;
 
 export interface InstallationOptions {
   /** Holds the data folder `data` and the logs. */
@@ -22,7 +24,7 @@ export interface InstallationOptions {
   /** The stages of the processors; default all. */
   readonly stages?: string;
   /** The engines of the run, for a test that stops none. Default: dedicated ones. */
-  readonly shared?: Engines;
+  readonly shared?: Engines | undefined;
   /** Further settings of all processes. */
   readonly env?: Readonly<Record<string, string>>;
 }
@@ -203,9 +205,6 @@ class Supervised {
   readonly name: string;
   readonly url: string;
   readonly adminUrl: string;
-  /** Starts, including the first. */
-  starts = 0;
-  kills = 0;
   /** Exit codes or signals of ends that were neither kills nor requested. */
   readonly endedByItself: (number | string)[] = [];
   readonly #role: string;
@@ -258,7 +257,6 @@ class Supervised {
   kill(): void {
     if (this.#child === undefined || this.#killed) return;
     this.#killed = true;
-    this.kills++;
     this.#child.kill('SIGKILL');
   }
 
@@ -306,7 +304,6 @@ class Supervised {
   }
 
   #start(): void {
-    this.starts++;
     this.#killed = false;
     const log = openSync(this.#logFile, 'a');
     const args = ['--disable-warning=ExperimentalWarning', MAIN, this.#role, ...this.#args];

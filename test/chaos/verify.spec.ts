@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { expectationOf, type RuleName } from './expectation.ts';
 import { repeatFlights, type SentEvent } from './traffic.ts';
 import { agrees, deliveryId, type Evidence, type FunnelTotals, type VolumeCell, verify } from './verify.ts';
@@ -94,136 +94,106 @@ function first<T>(items: readonly T[]): T {
   return item;
 }
 
-const without = <T>(items: readonly T[]) => items.slice(1);
-const twice = <T>(items: readonly T[]) => [...items, first(items)];
+const changedFirst = <T>(items: readonly T[], change: Partial<T>) => [
+  { ...first(items), ...change },
+  ...items.slice(1),
+];
+const [ONCE, TERMS] = ['confirmed events in accepted or rejected once', 'of those not as the contracts say'];
+const [ORDER, COUNTED] = ['events in order per subject, accepted', 'events counted, by type, name and hour'];
+const [DELIVERIES, ARRIVED] = ['deliveries, departures to files', 'arrived, departures to files'];
+const VIOLATIONS = { violations: 'violations on the topic', listedViolations: 'violations the API lists' };
+const FUNNEL = {
+  accepted: 'funnel: accepted',
+  rejected: 'funnel: rejected',
+  duplicate: 'funnel: received is duplicate, rejected and accepted',
+  created: 'funnel: created',
+  delivered_later: 'funnel: delivered or dead',
+};
 
-describe('the verifier', () => {
-  it('finds nothing where nothing is wrong, and has something to look at', () => {
-    expect(broken(() => ({}))).toEqual([]);
-    const { accepted, rejected, violations, deliveries } = flawless();
-    for (const evidence of [accepted, rejected, violations, deliveries])
-      expect(evidence.length).toBeGreaterThan(10);
-    expect(new Set(accepted.map(({ outcome }) => outcome))).toEqual(
-      new Set(['accepted', 'warned', 'omitted']),
-    );
+type Tamper = Parameters<typeof broken>[0];
+
+/** Two events of a subject change places. */
+const swapped: Tamper = ({ accepted }) => {
+  const subjectOf = new Map(sent.map(({ event, subject }) => [event.message_id, subject]));
+  const bySubject = Map.groupBy(accepted, ({ messageId }) => subjectOf.get(messageId));
+  const [one, other] = [...bySubject.values()].find((records) => records.length > 1) ?? [];
+  const offsets = new Map([
+    [one, other?.offset],
+    [other, one?.offset],
+  ]);
+  return { accepted: accepted.map((each) => ({ ...each, offset: offsets.get(each) ?? each.offset })) };
+};
+
+const arrivals =
+  (change: (ids: ReadonlySet<string>) => Iterable<string>): Tamper =>
+  ({ arrived }) => ({
+    arrived: { ...arrived, 'departures to files': new Set(change(arrived['departures to files'])) },
   });
 
-  it.each(['accepted', 'rejected'] as const)('finds one %s event that is missing', (topic) => {
-    expect(broken((evidence) => ({ [topic]: without(evidence[topic]) }))).toContain(
-      'confirmed events in accepted or rejected once',
-    );
-  });
+it('the verifier finds nothing where nothing is wrong, and has something to look at', () => {
+  expect(broken(() => ({}))).toEqual([]);
+  const { accepted, rejected, violations, deliveries } = flawless();
+  for (const evidence of [accepted, rejected, violations, deliveries])
+    expect(evidence.length).toBeGreaterThan(10);
+  expect(new Set(accepted.map(({ outcome }) => outcome))).toEqual(new Set(['accepted', 'warned', 'omitted']));
+});
 
-  it.each(['accepted', 'rejected'] as const)('finds one %s event that is there twice', (topic) => {
-    expect(
-      broken((evidence) => {
-        const again = { ...first(evidence[topic]), offset: 1_000_000 };
-        return { [topic]: [...evidence[topic], again] };
-      }),
-    ).toEqual([
-      'confirmed events in accepted or rejected once',
-      'records of accepted and rejected',
+it.each<[string, string, Tamper]>([
+  ...(['accepted', 'rejected'] as const).flatMap((topic): [string, string, Tamper][] => [
+    [`one ${topic} event that is missing`, ONCE, (of) => ({ [topic]: of[topic].slice(1) })],
+    [
+      `one ${topic} event that is there twice`,
       `events in order per subject, ${topic}`,
-    ]);
-  });
-
-  it('finds an event that was accepted and rejected', () => {
-    expect(broken(({ accepted, rejected }) => ({ accepted: [...accepted, first(rejected)] }))).toContain(
-      'of those not as the contracts say',
-    );
-  });
-
-  it('finds an event that was never sent', () => {
-    expect(
-      broken(({ accepted }) => ({ accepted: [...accepted, { ...first(accepted), messageId: 'nobody' }] })),
-    ).toContain('of those never sent');
-  });
-
-  it('finds an event with another outcome, or with fields that should be gone', () => {
-    const changed = (change: object) =>
-      broken(({ accepted }) => ({ accepted: [{ ...first(accepted), ...change }, ...without(accepted)] }));
-    expect(changed({ outcome: 'warned' })).toEqual(['of those not as the contracts say']);
-    expect(changed({ subject: '{"engine":"Turbo-fan"}' })).toEqual(['of those not as the contracts say']);
-  });
-
-  it('finds two events of a subject that changed places', () => {
-    expect(
-      broken(({ accepted }) => {
-        const subjectOf = new Map(sent.map(({ event, subject }) => [event.message_id, subject]));
-        const ofOne = [...Map.groupBy(accepted, ({ messageId }) => subjectOf.get(messageId)).values()].find(
-          (records) => records.length > 1,
-        );
-        const [one, other] = ofOne ?? [];
-        const received = new Map([
-          [one, other?.offset],
-          [other, one?.offset],
-        ]);
-        return { accepted: accepted.map((each) => ({ ...each, offset: received.get(each) ?? each.offset })) };
-      }),
-    ).toEqual(['events in order per subject, accepted']);
-  });
-
-  it('finds a subject in two partitions', () => {
-    expect(
-      broken(({ accepted }) => ({
-        accepted: accepted.map((each, i) => (i % 2 === 0 ? each : { ...each, partition: PARTITIONS })),
-      })),
-    ).toContain('events in order per subject, accepted');
-  });
-
-  it('finds a count that is one too high, and one that went to another hour', () => {
-    const counted = (change: (cell: VolumeCell) => object) =>
-      broken(({ volume }) => ({
-        volume: [{ ...first(volume), ...change(first(volume)) }, ...without(volume)],
-      }));
-    const what = 'events counted, by type, name and hour';
-    expect(counted(({ count: events }) => ({ count: events + 1 }))).toEqual([what]);
-    expect(counted(() => ({ hour: '2026-01-01T11:00:00.000Z' }))).toEqual([what]);
-  });
-
-  it.each([
-    ['accepted', ['funnel: accepted', 'funnel: received is duplicate, rejected and accepted']],
-    ['rejected', ['funnel: rejected', 'funnel: received is duplicate, rejected and accepted']],
-    ['duplicate', ['funnel: received is duplicate, rejected and accepted']],
-    ['created', ['funnel: created']],
-    ['delivered_later', ['funnel: delivered or dead']],
-  ] as const)('finds a funnel that counts one %s too many', (measure, what) => {
-    const funnel = funnelOf(flawless());
-    expect(broken(() => ({ funnel: { ...funnel, [measure]: (funnel[measure] ?? 0) + 1 } }))).toEqual(what);
-  });
-
-  it.each([
-    ['violations', 'violations on the topic'],
-    ['listedViolations', 'violations the API lists'],
-  ] as const)('finds %s that are missing, doubled or changed', (part, what) => {
-    expect(broken((evidence) => ({ [part]: without(evidence[part]) }))).toEqual([what]);
-    expect(broken((evidence) => ({ [part]: twice(evidence[part]) }))).toEqual([what]);
-    expect(
-      broken((evidence) => ({
-        [part]: [{ ...first(evidence[part]), action: 'blocked' }, ...without(evidence[part])],
-      })),
-    ).toEqual([what]);
-  });
-
-  it('finds deliveries that are missing, doubled, under another id or of no rule', () => {
-    const changed = (change: object) =>
-      broken(({ deliveries }) => ({
-        deliveries: [{ ...first(deliveries), ...change }, ...without(deliveries)],
-      }));
-    const what = 'deliveries, departures to files';
-    expect(broken(({ deliveries }) => ({ deliveries: without(deliveries) }))).toEqual([what]);
-    expect(broken(({ deliveries }) => ({ deliveries: twice(deliveries) }))).toEqual([what]);
-    expect(changed({ id: 'another' })).toEqual([what]);
-    expect(changed({ ruleId: 'another' })).toEqual([what, 'deliveries of no rule']);
-  });
-
-  it('finds a missing delivery, and one without a cause', () => {
-    const arrivals = (change: (ids: ReadonlySet<string>) => Iterable<string>) =>
-      broken(({ arrived }) => ({
-        arrived: { ...arrived, 'departures to files': new Set(change(arrived['departures to files'])) },
-      }));
-    const what = 'arrived, departures to files';
-    expect(arrivals((ids) => [...ids].slice(1))).toEqual([what]);
-    expect(arrivals((ids) => [...ids, 'nobody made it'])).toEqual([what]);
-  });
+      (of) => ({ [topic]: [...of[topic], { ...first(of[topic]), offset: 1_000_000 }] }),
+    ],
+  ]),
+  [
+    'an event that was accepted and rejected',
+    TERMS,
+    (of) => ({ accepted: [...of.accepted, first(of.rejected)] }),
+  ],
+  [
+    'an event that was never sent',
+    'of those never sent',
+    (of) => ({ accepted: [...of.accepted, { ...first(of.accepted), messageId: 'nobody' }] }),
+  ],
+  ['another outcome', TERMS, (of) => ({ accepted: changedFirst(of.accepted, { outcome: 'warned' }) })],
+  ['fields that should be gone', TERMS, (of) => ({ accepted: changedFirst(of.accepted, { subject: '{}' }) })],
+  ['two events of a subject that changed places', ORDER, swapped],
+  [
+    'a subject in two partitions',
+    ORDER,
+    (of) => ({ accepted: of.accepted.map((each, i) => (i % 2 ? { ...each, partition: PARTITIONS } : each)) }),
+  ],
+  ['a count that is too high', COUNTED, (of) => ({ volume: changedFirst(of.volume, { count: 1_000 }) })],
+  ['a count of another hour', COUNTED, (of) => ({ volume: changedFirst(of.volume, { hour: 'then' }) })],
+  ...Object.entries(FUNNEL).map(([measure, what]): [string, string, Tamper] => [
+    `a funnel that counts one ${measure} too many`,
+    what,
+    (of) => {
+      const funnel = funnelOf(of);
+      return { funnel: { ...funnel, [measure]: (funnel[measure] ?? 0) + 1 } };
+    },
+  ]),
+  ...(['violations', 'listedViolations'] as const).flatMap((part): [string, string, Tamper][] => [
+    [`${part} that are missing`, VIOLATIONS[part], (of) => ({ [part]: of[part].slice(1) })],
+    [`${part} that are doubled`, VIOLATIONS[part], (of) => ({ [part]: [...of[part], first(of[part])] })],
+    [
+      `${part} that are changed`,
+      VIOLATIONS[part],
+      (of) => ({ [part]: changedFirst(of[part], { action: 'x' }) }),
+    ],
+  ]),
+  ['a missing delivery', DELIVERIES, (of) => ({ deliveries: of.deliveries.slice(1) })],
+  ['a doubled one', DELIVERIES, (of) => ({ deliveries: [...of.deliveries, first(of.deliveries)] })],
+  ['one under another id', DELIVERIES, (of) => ({ deliveries: changedFirst(of.deliveries, { id: 'x' }) })],
+  [
+    'one of no rule',
+    'deliveries of no rule',
+    (of) => ({ deliveries: changedFirst(of.deliveries, { ruleId: 'x' }) }),
+  ],
+  ['one that did not arrive', ARRIVED, arrivals((ids) => [...ids].slice(1))],
+  ['one without a cause', ARRIVED, arrivals((ids) => [...ids, 'nobody made it'])],
+])('the verifier finds %s', (_, what, tamper) => {
+  expect(broken(tamper)).toContain(what);
 });

@@ -31,7 +31,7 @@ const ATTEMPTS = 6;
 const PAUSE_MS = 3_000;
 
 /** The way in which late departures are picked; a filter needs no sandbox. */
-type PickedBy = 'transformation' | 'filter';
+export type PickedBy = 'transformation' | 'filter';
 
 /**
  * Expresses `expectationOf` through the API, in a new workspace. Retries until one workspace is created

@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url';
  */
 export class Child {
   readonly #process;
-  readonly #ended: Promise<unknown>;
+  readonly #ended: Promise<number | null>;
   readonly #lines: unknown[] = [];
   #errors = '';
   #wake = () => {};
@@ -28,10 +28,17 @@ export class Child {
     });
     this.#process.stdin.on('error', () => {});
     createInterface({ input: this.#process.stdout }).on('line', (line) => {
-      this.#lines.push(JSON.parse(line));
+      try {
+        this.#lines.push(JSON.parse(line));
+      } catch {
+        // The last line may be cut short by a kill.
+      }
       this.#wake();
     });
-    this.#ended = once(this.#process, 'close').then(() => this.#wake());
+    this.#ended = once(this.#process, 'close').then(([code]) => {
+      this.#wake();
+      return code;
+    });
   }
 
   /** All lines so far. Those of a killed child are complete after `kill`. */
@@ -61,9 +68,13 @@ export class Child {
     await this.#ended;
   }
 
-  /** Waits for its end, with any exit code. */
-  async ended(): Promise<void> {
-    await this.#ended;
+  signal(name: NodeJS.Signals): void {
+    this.#process.kill(name);
+  }
+
+  /** Its exit code at its end; null after a signal. */
+  ended(): Promise<number | null> {
+    return this.#ended;
   }
 
   /** Waits for its end; rejects on failure. */

@@ -65,24 +65,6 @@ describe('group commit', () => {
     expect(groups()).toHaveLength(2);
   });
 
-  it('answers each request when its own group is durable', async () => {
-    const { commit, pending } = setUp({ maxInFlight: 2 });
-    const first = commit.add(1, 1);
-    await turn();
-    const second = commit.add(2, 1);
-    await turn();
-    pending[1]?.done();
-    await second;
-    let firstDone = false;
-    void first.then(() => {
-      firstDone = true;
-    });
-    await turn();
-    expect(firstDone).toBe(false);
-    pending[0]?.done();
-    await first;
-  });
-
   it('keeps groups under their bound, but takes a larger request alone', async () => {
     const { commit, pending, groups } = setUp({ maxGroupBytes: 10, maxInFlight: 4 });
     const all = [commit.add(1, 6), commit.add(2, 6), commit.add(3, 50), commit.add(4, 1), commit.add(5, 1)];
@@ -106,14 +88,6 @@ describe('group commit', () => {
     await third;
   });
 
-  it('takes one request that alone is larger than the bound', async () => {
-    const { commit, pending } = setUp({ maxUnconfirmedBytes: 10 });
-    const large = commit.add(1, 50);
-    await turn();
-    pending[0]?.done();
-    await large;
-  });
-
   it('rejects every request of a failed group with Unavailable and continues with the next', async () => {
     const { commit, pending } = setUp();
     const failed = Promise.allSettled([commit.add(1, 1), commit.add(2, 1)]);
@@ -135,19 +109,5 @@ describe('group commit', () => {
     pending[0]?.done(['one', new Error('refused')]);
     expect(await first).toBe('one');
     await expect(second).rejects.toThrow('refused');
-  });
-
-  it('resolves `drained` when all requests are settled', async () => {
-    const { commit, pending } = setUp();
-    await commit.drained();
-    const appended = commit.add(1, 1);
-    let drained = false;
-    const waiting = commit.drained().then(() => {
-      drained = true;
-    });
-    await turn();
-    expect(drained).toBe(false);
-    pending[0]?.done();
-    await Promise.all([appended, waiting]);
   });
 });

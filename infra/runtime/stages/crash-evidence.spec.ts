@@ -11,13 +11,12 @@ import { CrashEvidence } from './crash-evidence.ts';
 const PROGRAM = `
 import { Worker } from 'node:worker_threads';
 const { CrashEvidence } = await import(process.argv[1]);
-const { InFlightTable, inFlightMemory } = await import(process.argv[2]);
-const memory = inFlightMemory();
-const names = new Map();
+const { InFlightMemory, InFlightTable } = await import(process.argv[2]);
+const inFlight = new InFlightMemory();
 const evidence = new CrashEvidence(process.argv[3], { warn: console.error });
-const slot = new InFlightTable(memory, (at, name) => names.set(at, name)).open({ stage: 's', topic: 't', partition: 3 });
+const slot = new InFlightTable(inFlight.memory, (at, name) => inFlight.named(at, name)).open({ stage: 's', topic: 't', partition: 3 });
 evidence.take();
-evidence.begin(memory, names);
+evidence.begin(inFlight);
 slot.take({ position: { topic: 't', partition: 3, offset: 41, index: 2 }, timestamp: 9 });
 setInterval(() => {}, 1_000);
 setTimeout(() => {

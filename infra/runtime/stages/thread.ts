@@ -2,8 +2,7 @@ import { type MessagePort, Worker } from 'node:worker_threads';
 import { iso, type Logger, messageOf, type NewEntry, type ProcessStage, withTimeout } from '@tributary/core';
 import {
   crashEntries,
-  inFlightMemory,
-  rangesInFlight,
+  InFlightMemory,
   type SlotName,
 } from '../../adapters/event-log/stage-runner/suspects.ts';
 import type { Config } from '../config/settings.ts';
@@ -64,8 +63,8 @@ export async function startStagesThread(
         : 'the process before this one crashed; its records in flight could not be noted',
     );
   }
-  const inFlight = inFlightMemory();
-  const workerData: StagesThreadData = { ...start, inFlight };
+  const inFlight = new InFlightMemory();
+  const workerData: StagesThreadData = { ...start, inFlight: inFlight.memory };
   const { stagesHeapMib } = start.config;
   const worker = new Worker(new URL('./worker.ts', import.meta.url), {
     workerData,
@@ -73,8 +72,7 @@ export async function startStagesThread(
     name: 'stages',
     ...(stagesHeapMib === undefined ? {} : { resourceLimits: { maxOldGenerationSizeMb: stagesHeapMib } }),
   });
-  const partitions = new Map<number, SlotName>();
-  evidence.begin(inFlight, partitions);
+  evidence.begin(inFlight);
   const send = (message: ToStages) => worker.postMessage(message);
   let reporting: PromiseWithResolvers<MetricsSnapshot> | undefined;
   const running = Promise.withResolvers<void>();
@@ -102,7 +100,7 @@ export async function startStagesThread(
     const reason =
       died === undefined ? `the stages ended with code ${code}` : `the stages failed: ${messageOf(died)}`;
     if (!isTerminated) {
-      const entries = crashEntries(rangesInFlight(inFlight, partitions), reason, iso(Date.now()));
+      const entries = crashEntries(inFlight.ranges(), reason, iso(Date.now()));
       const failure = await noteInTime(noteCrash(entries));
       logger.error(
         { reason, ...failure },
@@ -119,7 +117,7 @@ export async function startStagesThread(
     if (message.type === 'running') running.resolve();
     else if (message.type === 'stopped') stopped.resolve();
     else if (message.type === 'failed') fail(new StagesFailed(message.message));
-    else if (message.type === 'in flight') partitions.set(message.slot, message.name);
+    else if (message.type === 'in flight') inFlight.named(message.slot, message.name);
     else if (message.type === 'readiness') readiness = message.readiness;
     else if (message.type === 'stages') owned = message.stages;
     else report(message.snapshot);

@@ -54,17 +54,4 @@ describe('appends', () => {
     expect(await append()).toEqual([0]);
     expect(await append()).toEqual([1]);
   });
-
-  it('to partitions of one broker do not wait for another that is silent', async () => {
-    const { state, append } = setUp();
-    state.isSilent = true;
-    let isAnswered = false;
-    const answered = () => {
-      isAnswered = true;
-    };
-    void append(1).then(answered, answered);
-    expect(await append()).toEqual([0]);
-    expect(await append()).toEqual([1]);
-    expect(isAnswered).toBe(false);
-  });
 });

@@ -10,9 +10,9 @@ import {
 import { specOf } from '../entries.ts';
 import type { KafkaConnection } from './client/brokers.ts';
 import { KafkaClient } from './client/client.ts';
-import { failOn, MAX_TIMESTAMP_SPAN_MS, type RecordToWrite, translateKafkaError } from './client/protocol.ts';
+import { failOn, type RecordToWrite, translateKafkaError } from './client/protocol.ts';
 import type { RecordedPositions, StagePartition } from './positions.ts';
-import { batchBytes } from './record-batch.ts';
+import { cutBatches } from './record-batch.ts';
 import { createKafkaTopics, type Installation, setTopicSettings, type TopicSettings } from './topics.ts';
 
 /**
@@ -22,8 +22,6 @@ import { createKafkaTopics, type Installation, setTopicSettings, type TopicSetti
 const IMPORT_SETTINGS: TopicSettings = { 'message.timestamp.type': 'CreateTime', 'retention.ms': '-1' };
 
 const PRODUCE_TIMEOUT_MS = 30_000;
-/** Bytes of one batch, at most; a larger record goes alone. */
-const BATCH_BYTES = 768 * 1024;
 /** Records in one batch of filler: 0.9 MB, compressed far less. */
 const FILLER_RECORDS = 100_000;
 
@@ -101,7 +99,7 @@ export class LogImport {
       return { key: key === '' ? null : key, value: framing.frame(topic, value), headers, timestamp };
     });
     let at = records[0]?.offset ?? 0;
-    for (const batch of timedBatches(written)) {
+    for (const batch of cutBatches(written)) {
       await this.#append(topic, partition, batch, at);
       at += batch.length;
     }
@@ -150,28 +148,6 @@ export class LogImport {
   #nameOf(topic: string): string {
     return `${this.#options.prefix}${topic}`;
   }
-}
-
-/** Cuts records into batches by their bytes, and where timestamps go back or jump too far for one batch. */
-export function* timedBatches(
-  records: readonly RecordToWrite[],
-  maxBytes = BATCH_BYTES,
-): Generator<readonly RecordToWrite[]> {
-  let batch: RecordToWrite[] = [];
-  let bytes = 0;
-  for (const record of records) {
-    const size = batchBytes([record]);
-    const [first = 0, last = 0] = [batch[0]?.timestamp, batch.at(-1)?.timestamp];
-    const { timestamp = 0 } = record;
-    const isApart = timestamp < last || timestamp - first >= MAX_TIMESTAMP_SPAN_MS;
-    if (batch.length > 0 && (bytes + size > maxBytes || isApart)) {
-      yield batch;
-      [batch, bytes] = [[], 0];
-    }
-    batch.push(record);
-    bytes += size;
-  }
-  if (batch.length > 0) yield batch;
 }
 
 /** The position of a stage in another log with the same offsets. */

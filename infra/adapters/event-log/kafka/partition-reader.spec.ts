@@ -49,13 +49,6 @@ function setUp(answers: readonly (Fetched | Error)[], topic: string = TOPIC.acce
 const first: Fetched = { records: [recordAt(0)], next: 1, end: 1 };
 
 describe('a reader that gathers', () => {
-  it('returns entries that come in time', async () => {
-    const { reader } = setUp([first, { records: [recordAt(1)], next: 2, end: 2 }]);
-    const [taken] = await reader.fetch({ offset: 0, index: 0 }, never);
-    const more = await reader.fetchWithin(1_000, taken?.after ?? { offset: 0, index: 0 }, never);
-    expect(more.map(({ entry }) => entry.position.offset)).toEqual([1]);
-  });
-
   it('waits no longer than it may, and the answer is there for the next to take', async () => {
     const { reader, asked } = setUp([first]);
     const [taken] = await reader.fetch({ offset: 0, index: 0 }, never);

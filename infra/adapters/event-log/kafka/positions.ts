@@ -299,30 +299,21 @@ export async function knownPositions(
   positions: RecordedPositions,
   installation: Installation,
 ): Promise<readonly KnownPosition[]> {
-  const { client, topics, nameOf } = installation;
   await positions.read();
-  const all = [...topics.keys()].flatMap((topic) => inKafka(installation, topic));
-  const ends = await offsetsOf(client, all, 'end');
-  const known: KnownPosition[] = [];
-  for (const stage of stages) {
-    const stored = await client.fetchOffsets(nameOf(stage), all);
-    for (const topic of topics.keys()) {
-      const rows = partitionsOf(installation, topic).map(({ partition }) => {
-        const key = `${nameOf(topic)}/${partition}`;
-        const recorded = positions.of({ stage, topic, partition })?.offset;
-        return {
-          stage,
-          topic,
-          partition,
-          stored: stored.get(key)?.offset,
-          recorded,
-          end: ends.get(key) ?? 0,
-        };
-      });
-      if (rows.some((row) => row.stored !== undefined || row.recorded !== undefined)) known.push(...rows);
-    }
-  }
-  return known;
+  const topics = [...installation.topics.keys()];
+  const progress = await stageProgress(
+    stages.map((stage) => ({ stage, topics })),
+    installation,
+  );
+  return progress.flatMap(({ stage, partitions }) => {
+    const rows = partitions.map(({ topic, partition, position, end }) => {
+      const recorded = positions.of({ stage, topic, partition })?.offset;
+      return { stage, topic, partition, stored: position, recorded, end };
+    });
+    const isKnown = (row: KnownPosition) => row.stored !== undefined || row.recorded !== undefined;
+    const known = new Set(rows.filter(isKnown).map(({ topic }) => topic));
+    return rows.filter(({ topic }) => known.has(topic));
+  });
 }
 
 /**

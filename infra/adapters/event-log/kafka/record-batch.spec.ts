@@ -1,9 +1,8 @@
 import { randomBytes } from 'node:crypto';
-import { PLAIN_FRAMING } from '@tributary/core';
 import snappy from 'snappyjs';
 import { describe, expect, it } from 'vitest';
-import type { RecordToWrite } from './client/protocol.ts';
-import { batchesOf, readBatches, roomFor, unsnap, WireWriter, writeBatch } from './record-batch.ts';
+import { type RecordToWrite, MAX_TIMESTAMP_SPAN_MS as SPAN } from './client/protocol.ts';
+import { cutBatches, readBatches, roomFor, unsnap, WireWriter, writeBatch } from './record-batch.ts';
 
 const NO_PRODUCER = { producerId: -1n, producerEpoch: 0, firstSequence: 0, transactional: false } as const;
 const AT = 1_790_000_000_000;
@@ -14,32 +13,6 @@ function written(records: readonly RecordToWrite[], codec: 1 | 4 = 4) {
   // The size before the batch belongs to the produce request.
   return writer.buffer.subarray(4, writer.at);
 }
-
-it('gives records the timestamps that they come with', async () => {
-  const records = [0, 0, 5, 2 ** 30 - 1].map((ms, n) => ({
-    key: n === 0 ? null : `k${n}`,
-    value: Buffer.from(`{"n":${n}}`),
-    headers: { n: String(n) },
-    timestamp: AT - 86_400_000 + ms,
-  }));
-  const [batch, ...others] = await readBatches(written(records));
-  expect(others).toEqual([]);
-  expect(batch?.records).toEqual(records.map((record, offset) => ({ ...record, offset })));
-});
-
-it('gives records without a timestamp the time of the request', async () => {
-  const records = [{ key: 'k', value: Buffer.from('1'), headers: {} }];
-  const [batch] = await readBatches(written(records));
-  expect(batch?.records).toMatchObject([{ timestamp: AT }]);
-});
-
-it('joins the texts of a packed value by newlines, as `batchesOf` measures them', async () => {
-  const values = ['{"a":"é😀"}', '{}', '{"b":2}'];
-  const records = { topic: 'events.production', partition: 0, keys: [''], headers: [{}], values };
-  const [packed = []] = batchesOf({ ...records, counts: [3], lastBytes: 0 }, PLAIN_FRAMING);
-  const [batch] = await readBatches(written(packed));
-  expect(batch?.records.map(({ value }) => value?.toString())).toEqual([values.join('\n')]);
-});
 
 it('makes filler small', async () => {
   const filler = { key: null, value: Buffer.alloc(0), headers: {}, timestamp: AT };
@@ -116,5 +89,31 @@ describe('values compressed by snappy', () => {
 
   it('is refused where it is cut off', () => {
     expect(() => unsnap(blockOf(TEXTS[1] ?? '').subarray(0, 1_000))).toThrow('Invalid Snappy');
+  });
+});
+
+describe('records that keep their times', () => {
+  const at = (timestamp: number, bytes = 10): RecordToWrite => ({
+    key: null,
+    value: Buffer.alloc(bytes),
+    headers: {},
+    timestamp,
+  });
+  it.each<[string, readonly RecordToWrite[], readonly (readonly number[])[], number?]>([
+    ['by bytes, a larger one alone', [at(1), at(2), at(3, 500), at(4), at(5)], [[1, 2], [3], [4, 5]], 200],
+    [
+      'where a clock was set back',
+      [at(5), at(5), at(4), at(6)],
+      [
+        [5, 5],
+        [4, 6],
+      ],
+    ],
+    ['where a batch cannot express the difference', [at(0), at(SPAN - 1), at(SPAN)], [[0, SPAN - 1], [SPAN]]],
+    ['into none', [], []],
+  ])('are cut %s', (_, records, batches, maxBytes) => {
+    expect(cutBatches(records, maxBytes).map((batch) => batch.map(({ timestamp }) => timestamp))).toEqual(
+      batches,
+    );
   });
 });

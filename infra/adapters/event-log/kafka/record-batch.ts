@@ -4,44 +4,60 @@ import { type Headers, TooLarge, Unavailable, type ValueFraming } from '@tributa
 import lz4 from 'lz4js';
 import snappy from 'snappyjs';
 import type { PartitionRecords } from '../entries.ts';
-import type { PackedValue, RecordBatch, RecordRead, RecordToWrite } from './client/protocol.ts';
+import {
+  MAX_TIMESTAMP_SPAN_MS,
+  type PackedValue,
+  type RecordBatch,
+  type RecordRead,
+  type RecordToWrite,
+} from './client/protocol.ts';
 
 /** Bytes of records in one batch, at most; a larger record goes alone. Kafka's default limit is 1 MiB. */
 const BATCH_BYTES = 768 * 1024;
 
-/** The overhead of a record and of each header. */
+/** The overhead of a record and of each header, at most. */
 const RECORD_OVERHEAD = 64;
 const HEADER_OVERHEAD = 10;
 
 /** Cuts the records of one partition into batches of at most `maxBytes`, in order. */
 export function batchesOf(
-  records: PartitionRecords,
+  { topic, keys, headers, counts, values }: PartitionRecords,
   framing: ValueFraming,
   maxBytes = BATCH_BYTES,
-): RecordToWrite[][] {
-  const batches: RecordToWrite[][] = [];
-  let batch: RecordToWrite[] = [];
-  let bytes = 0;
+): (readonly RecordToWrite[])[] {
   let at = 0;
-  let measured: { readonly headers: Headers; readonly bytes: number } | undefined;
-  for (const [i, count] of records.counts.entries()) {
+  const records = counts.map((count, i): RecordToWrite => {
     // Packed topics are not framed, as no other programs read them.
     const value =
-      count === 1
-        ? framing.frame(records.topic, records.values[at] ?? '')
-        : packedValue(records.values.slice(at, at + count));
+      count === 1 ? framing.frame(topic, values[at] ?? '') : packedValue(values.slice(at, at + count));
     at += count;
-    const key = records.keys[i] ?? '';
-    const headers = records.headers[i] ?? {};
-    // The records of one request share their headers.
-    if (measured?.headers !== headers) measured = { headers, bytes: headerBytes(headers) };
-    const size = RECORD_OVERHEAD + value.length + Buffer.byteLength(key) + measured.bytes;
-    if (batch.length > 0 && bytes + size > maxBytes) {
+    return { key: keys[i] || null, value, headers: headers[i] ?? {} };
+  });
+  return cutBatches(records, maxBytes);
+}
+
+/**
+ * Cuts records into batches by their bytes, a larger one alone, and where timestamps go back or jump too far for one
+ * batch.
+ */
+export function cutBatches(
+  records: readonly RecordToWrite[],
+  maxBytes = BATCH_BYTES,
+): (readonly RecordToWrite[])[] {
+  const batches: (readonly RecordToWrite[])[] = [];
+  const sizeOf = recordSizes();
+  let batch: RecordToWrite[] = [];
+  let bytes = 0;
+  for (const record of records) {
+    const size = sizeOf(record);
+    const { timestamp = 0 } = record;
+    const [first = 0, last = 0] = [batch[0]?.timestamp, batch.at(-1)?.timestamp];
+    const isApart = timestamp < last || timestamp - first >= MAX_TIMESTAMP_SPAN_MS;
+    if (batch.length > 0 && (bytes + size > maxBytes || isApart)) {
       batches.push(batch);
-      batch = [];
-      bytes = 0;
+      [batch, bytes] = [[], 0];
     }
-    batch.push({ key: key === '' ? null : key, value, headers });
+    batch.push(record);
     bytes += size;
   }
   if (batch.length > 0) batches.push(batch);
@@ -54,12 +70,19 @@ function packedValue(texts: readonly string[]): PackedValue {
   return { texts, length };
 }
 
-/** The bytes of a batch, as `batchesOf` counts them. */
+/** The bytes of a batch without its header, at most. */
 export function batchBytes(batch: readonly RecordToWrite[]): number {
-  let bytes = 0;
-  for (const { key, value, headers } of batch)
-    bytes += RECORD_OVERHEAD + value.length + Buffer.byteLength(key ?? '') + headerBytes(headers);
-  return bytes;
+  return batch.map(recordSizes()).reduce((sum, bytes) => sum + bytes, 0);
+}
+
+/** The bytes of one record after the other, at most. Those of one request share their headers. */
+function recordSizes(): (record: RecordToWrite) => number {
+  let measured: Headers | undefined;
+  let ofHeaders = 0;
+  return ({ key, value, headers }) => {
+    if (measured !== headers) [measured, ofHeaders] = [headers, headerBytes(headers)];
+    return RECORD_OVERHEAD + value.length + Buffer.byteLength(key ?? '') + ofHeaders;
+  };
 }
 
 /** A batch is refused for its size, and smaller ones may be taken. */
@@ -150,30 +173,12 @@ const LENGTH_END = 12;
 const MARKER_KIND_AT = 2;
 const ABORT = 0;
 
-/** The size of a batch's header, and the overhead of a record and of a text, at most. */
+/** The size of a batch's header. */
 const HEADER_BYTES = 61;
-const RECORD_BYTES = 32;
-const TEXT_BYTES = 5;
-
-/** Bytes of a UTF-16 code unit in UTF-8, at most. */
-const UNIT_BYTES = 3;
 
 /** Room for a batch of these records; more than it takes. */
 export function roomFor(records: readonly RecordToWrite[]): number {
-  let bytes = HEADER_BYTES;
-  let headers: RecordToWrite['headers'] | undefined;
-  let headerBytes = 0;
-  for (const record of records) {
-    if (record.headers !== headers) {
-      headers = record.headers;
-      headerBytes = 0;
-      for (const name in headers) {
-        headerBytes += 2 * TEXT_BYTES + UNIT_BYTES * (name.length + (headers[name] ?? '').length);
-      }
-    }
-    bytes += RECORD_BYTES + UNIT_BYTES * (record.key?.length ?? 0) + record.value.length + headerBytes;
-  }
-  return bytes;
+  return HEADER_BYTES + batchBytes(records);
 }
 
 /** Writes a record batch (magic 2), with its size before it as in a produce request. */

@@ -1,8 +1,7 @@
-import { linkSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { basename, join } from 'node:path';
+import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { newId } from '@tributary/core';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { openDatabase } from '../../sqlite/database.ts';
 import { dropSegmentsBelow } from './retention.ts';
@@ -61,9 +60,6 @@ function offsets(): number[] {
   }
 }
 
-const holding = (text: string) =>
-  readdirSync(folder).filter((name) => readFileSync(join(folder, name)).includes(text));
-
 describe('drop of records', () => {
   it('creates no file for a segment that was removed after it was listed', async () => {
     const { exec } = DatabaseSync.prototype;
@@ -79,17 +75,5 @@ describe('drop of records', () => {
     expect(executed.mock.calls.filter(([sql]) => sql === 'VACUUM')).toHaveLength(1);
     expect(listSegments(folder)).toEqual([3]);
     expect(offsets()).toEqual([25, 26, 27, 28, 29]);
-  });
-
-  it('removes the files that a killed process left of a removed segment and of a new one', async () => {
-    // Open, so that SQLite keeps the write-ahead log.
-    const reading = openDatabase(segmentFile(folder, 1));
-    reading.exec(`UPDATE heads SET next_ordinal = next_ordinal`);
-    writeFileSync(`${segmentFile(folder, 1)}-wal`, `${PLANTED}-wal`, { flag: 'a' });
-    rmSync(segmentFile(folder, 1));
-    linkSync(segmentFile(folder, 2), `${segmentFile(folder, 1)}.${newId()}`);
-    await dropSegmentsBelow(folder, 't', 0, 25);
-    reading.close();
-    expect(holding(PLANTED)).toEqual([basename(segmentFile(folder, 3))]);
   });
 });

@@ -102,17 +102,6 @@ describe('segment writer', () => {
     expect(written()).toEqual(['a', 'b', 'c']);
   });
 
-  it('rolls by age', () => {
-    writerOf({ segmentAgeMs: 0 }).write([append('a')]);
-    expect(listSegments(folder)).toEqual([1, 2]);
-  });
-
-  it('keeps one order with several writers, whichever of them rolls', () => {
-    const [one, other] = [writerOf({ segmentBytes: 1 }), writerOf()];
-    for (let i = 0; i < 6; i++) (i % 2 ? one : other).write([append(String(i))]);
-    expect(written()).toEqual(['0', '1', '2', '3', '4', '5']);
-  });
-
   it('discards a roll that was not committed', () => {
     const writer = writerOf();
     writer.write([append('a')]);
@@ -192,27 +181,12 @@ describe('segment writer', () => {
 });
 
 describe('stage commits', () => {
-  it('are refused to an older owner, and emit nothing', () => {
-    const writer = writerOf();
-    write(writer, ownershipClaim());
-    write(writer, ownershipClaim());
-    expect(write(writer, commit(1, 0, 3, 'stale')).commits).toEqual(['fenced']);
-    expect(write(writer, commit(2, 0, 3, 'fresh')).commits).toEqual([[0]]);
-    expect(valuesOf(track(new TopicGroupReader(folder)), 'out')).toEqual(['fresh']);
-  });
-
   it('are written once when the result was lost and the owner repeats them', () => {
     const writer = writerOf();
     write(writer, ownershipClaim());
     write(writer, commit(1, 0, 3, 'once'));
     expect(write(writer, commit(1, 0, 3, 'once')).commits).toEqual([[]]);
     expect(valuesOf(track(new TopicGroupReader(folder)), 'out')).toEqual(['once']);
-  });
-
-  it('are refused from a position that is not the stored one', () => {
-    const writer = writerOf();
-    write(writer, ownershipClaim());
-    expect(write(writer, commit(1, 2, 3, 'x')).commits).toEqual(['fenced']);
   });
 
   it('fail alone: the rest of their batch is written', () => {
@@ -242,28 +216,5 @@ describe('the write-ahead log', () => {
     await expect.poll(() => statSync(file).size).toBeGreaterThan(13_000_000);
     many();
     expect(valuesOf(track(new TopicGroupReader(folder)))).toHaveLength(640);
-  });
-
-  it('checkpoints the next segment after one was sealed', async () => {
-    const writer = writerOf({ segmentBytes: 12_000_000 });
-    const event = 'z'.repeat(12_000);
-    for (let commits = 0; commits < 28; commits++) {
-      write(writer, append(...Array(40).fill(event)));
-      writer.checkpoint();
-    }
-    expect(listSegments(folder).length).toBeGreaterThan(1);
-    expect(valuesOf(track(new TopicGroupReader(folder)))).toHaveLength(28 * 40);
-  });
-});
-
-describe('topic group reader', () => {
-  it('counts the entries after a cursor, also inside of records', () => {
-    const writer = writerOf({ segmentBytes: 1 });
-    const packed = { topic: 'p', partition: 0, keys: [], headers: ['{}', '{}'], counts: [3, 2] };
-    const appends = [{ ...packed, values: ['1', '2', '3', '4', '5'] }];
-    for (let i = 0; i < 2; i++) write(writer, { appends, commits: [], ownershipClaims: [] });
-    const reader = track(new TopicGroupReader(folder));
-    const behind = (offset: number, index: number) => reader.entriesBehind('p', 0, { offset, index });
-    expect([behind(0, 0), behind(0, 2), behind(1, 1), behind(3, 0), behind(4, 0)]).toEqual([10, 8, 6, 2, 0]);
   });
 });

@@ -5,7 +5,6 @@ import { StatementSync } from 'node:sqlite';
 import { Unavailable } from '@tributary/core';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { openDatabase } from '../../sqlite/database.ts';
-import { removeSegment } from './segment-file.ts';
 import { SegmentWriter } from './segment-writer.ts';
 import { TopicGroupReader, TopicGroupWatch } from './topic-group-reader.ts';
 
@@ -81,35 +80,5 @@ describe('topic group reader', () => {
     });
     expect(() => reader.end('t', 0)).toThrow(Unavailable);
     expect(reader.end('t', 0)).toBe(2);
-  });
-
-  it('finds the first kept offset after segments were removed', () => {
-    for (let n = 0; n < 3; n++) write({ rolls: true });
-    write({ partition: 1 });
-    expect(reader.first('t', 0)).toBe(0);
-    removeSegment(folder, 1);
-    expect(reader.first('t', 0)).toBe(2);
-    removeSegment(folder, 2);
-    expect(reader.first('t', 0)).toBe(3);
-    expect(reader.first('t', 1)).toBe(0);
-    removeSegment(folder, 3);
-    expect(reader.first('t', 0)).toBe(4);
-    expect(reader.first('t', 2)).toBe(0);
-  });
-
-  it('wakes only the waiters of a partition that another thread writes to', async () => {
-    const watch = new TopicGroupWatch(reader);
-    const stopping = new AbortController();
-    let woken = false;
-    const other = watch.until('t', 1, 0, [stopping.signal]).then(() => {
-      woken = true;
-    });
-    const waiting = watch.until('t', 0, 1, []);
-    write();
-    await waiting;
-    expect(woken).toBe(false);
-    stopping.abort();
-    await other;
-    watch.close();
   });
 });

@@ -337,7 +337,9 @@ export class SegmentReader {
   readonly heads = new Map<string, SegmentHead>();
   #database: DatabaseSync | undefined;
   readonly #statements = new Map<string, StatementSync>();
-  readonly #records = new Map<string, RecordsReader>();
+  /** Neighbouring records may have the same headers, which then share an object. */
+  #headersText = '{}';
+  #headers: Headers = {};
   #version: unknown;
   sealedAt: number | null = null;
 
@@ -376,7 +378,28 @@ export class SegmentReader {
 
   /** The entries from the cursor on, whole records, at least one when there is one. */
   read(topic: string, partition: number, packed: boolean, from: Cursor, limits: FetchLimits): Taken[] {
-    return this.#recordsOf(topic, partition).read(packed, from, limits);
+    const statement = this.#statement(
+      `SELECT offset, timestamp, key, headers, value FROM ${recordsTable(topic, partition)}
+       WHERE offset >= ? ORDER BY offset`,
+    );
+    // An array row costs half as much as an object row.
+    statement.setReturnArrays(true);
+    const taken: Taken[] = [];
+    let bytes = 0;
+    for (const row of statement.iterate(from.offset) as unknown as Iterable<Row>) {
+      const [offset, timestamp, key, text, value] = row;
+      const record = { topic, partition, offset, key, headers: this.#headersOf(text), timestamp };
+      if (packed) takePacked(taken, record, value, offset === from.offset ? from.index : 0);
+      else taken.push({ entry: entryOf(record, value, 0), after: { offset: offset + 1, index: 0 } });
+      bytes += key.length + text.length + value.length;
+      if (bytes >= limits.maxBytes || taken.length >= limits.maxEntries) break;
+    }
+    return taken;
+  }
+
+  #headersOf(text: string): Headers {
+    if (text !== this.#headersText) [this.#headersText, this.#headers] = [text, JSON.parse(text)];
+    return this.#headers;
   }
 
   /** How many entries of the partition precede the record at `offset`; undefined when this segment does not hold it. */
@@ -406,20 +429,10 @@ export class SegmentReader {
   /** Closes the file until the next read. */
   close(): void {
     this.#statements.clear();
-    this.#records.clear();
     this.#database?.close();
     this.#database = undefined;
     // `data_version` is comparable within one connection only.
     this.#version = undefined;
-  }
-
-  #recordsOf(topic: string, partition: number): RecordsReader {
-    const name = `${topic}/${partition}`;
-    const known = this.#records.get(name);
-    if (known) return known;
-    const records = new RecordsReader(topic, partition, (sql) => this.#statement(sql));
-    this.#records.set(name, records);
-    return records;
   }
 
   #statement(sql: string): StatementSync {
@@ -432,14 +445,8 @@ export class SegmentReader {
   }
 }
 
-/** Number of rows of the first query, as long as their size is unknown. */
-const FIRST_ROWS = 16;
-
-/** Bound of the bytes that are read and not returned, as a multiple of the requested bytes. */
-const SPARE = 8;
-
-/** The columns as declared. A null value was left out because it is larger than the query allowed. */
-type Row = readonly [offset: number, timestamp: number, key: string, headers: string, value: string | null];
+/** The columns as declared. */
+type Row = readonly [offset: number, timestamp: number, key: string, headers: string, value: string];
 
 interface RecordRow {
   readonly topic: string;
@@ -448,85 +455,6 @@ interface RecordRow {
   readonly key: string;
   readonly headers: Headers;
   readonly timestamp: number;
-}
-
-/** Reads the records of one partition in one segment. */
-export class RecordsReader {
-  readonly #topic: string;
-  readonly #partition: number;
-  readonly #statement: StatementSync;
-  readonly #oneValue: StatementSync;
-  /** Neighbouring records may have the same headers, which then share an object. */
-  #headersText = '{}';
-  #headers: Headers = {};
-  /** The mean record of the last read. */
-  #meanBytes: number | undefined;
-  #meanEntries = 1;
-
-  constructor(topic: string, partition: number, prepare: (sql: string) => StatementSync) {
-    this.#topic = topic;
-    this.#partition = partition;
-    this.#statement = prepare(
-      `SELECT offset, timestamp, key, headers, CASE WHEN octet_length(value) <= ? THEN value END
-       FROM ${recordsTable(topic, partition)} WHERE offset >= ? ORDER BY offset LIMIT ?`,
-    );
-    // An array row costs half as much as an object row.
-    this.#statement.setReturnArrays(true);
-    this.#oneValue = prepare(`SELECT value FROM ${recordsTable(topic, partition)} WHERE offset = ?`);
-  }
-
-  /** See `SegmentReader.read`. */
-  read(packed: boolean, from: Cursor, { maxBytes, maxEntries }: FetchLimits): Taken[] {
-    const [topic, partition] = [this.#topic, this.#partition];
-    const taken: Taken[] = [];
-    let [bytes, records, next] = [0, 0, from.offset];
-    do {
-      const count = this.#rowsIn(maxBytes - bytes, maxEntries - taken.length);
-      // `all` costs a fifth less than `iterate`.
-      const rows = this.#rows(next, count, maxBytes);
-      for (const [offset, timestamp, key, text, small] of rows) {
-        next = offset + 1;
-        const value = small ?? this.#valueOf(offset);
-        // Dropped meanwhile by another process, like all records before it.
-        if (value === undefined) continue;
-        const record = { topic, partition, offset, key, headers: this.#headersOf(text), timestamp };
-        if (packed) takePacked(taken, record, value, offset === from.offset ? from.index : 0);
-        else taken.push(takeSingle(record, value));
-        bytes += key.length + text.length + value.length;
-        records++;
-        if (bytes >= maxBytes || taken.length >= maxEntries) break;
-      }
-      if (records > 0) [this.#meanBytes, this.#meanEntries] = [bytes / records, taken.length / records];
-      if (rows.length < count) break;
-    } while (bytes < maxBytes && taken.length < maxEntries);
-    return taken;
-  }
-
-  #headersOf(text: string): Headers {
-    if (text !== this.#headersText) [this.#headersText, this.#headers] = [text, JSON.parse(text)];
-    return this.#headers;
-  }
-
-  /** The expected number of rows that hold this many bytes or entries. */
-  #rowsIn(bytes: number, entries: number): number {
-    if (this.#meanBytes === undefined) return Math.min(entries, FIRST_ROWS);
-    const rows = Math.min(bytes / Math.max(1, this.#meanBytes), entries / Math.max(1, this.#meanEntries));
-    return Math.max(1, Math.ceil(rows));
-  }
-
-  /** Leaves out values much larger than expected, so that a thousand rows cannot be a thousand of the largest values. */
-  #rows(from: number, count: number, maxBytes: number): readonly Row[] {
-    return this.#statement.all((SPARE * maxBytes) / count, from, count) as unknown as readonly Row[];
-  }
-
-  #valueOf(offset: number): string | undefined {
-    const value = this.#oneValue.get(offset)?.value;
-    return typeof value === 'string' ? value : undefined;
-  }
-}
-
-function takeSingle(record: RecordRow, value: string): Taken {
-  return { entry: entryOf(record, value, 0), after: { offset: record.offset + 1, index: 0 } };
 }
 
 function takePacked(taken: Taken[], record: RecordRow, value: string, fromIndex: number): void {

@@ -1,7 +1,1 @@
-export {
-  crashEntries,
-  InFlightTable,
-  inFlightMemory,
-  rangesInFlight,
-  type SlotName,
-} from './suspects.ts';
+export { crashEntries, InFlightMemory, InFlightTable, type SlotName } from './suspects.ts';

@@ -120,7 +120,7 @@ export class PartitionLoop {
   constructor(options: LoopOptions) {
     this.#options = options;
     const { owned, stage, runner } = options;
-    this.#suspects = new PartitionSuspects([], runner.crashes.isolation);
+    this.#suspects = new PartitionSuspects([]);
     this.#appendTimes = new AppendTimes(runner.clock, () => this.#repeated('asking for the end', owned.end));
     this.#committer = new Committer(stage, owned, runner);
   }

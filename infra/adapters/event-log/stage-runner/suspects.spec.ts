@@ -1,14 +1,6 @@
 import { type LogEntry, type NewEntry, type ReadResult, TOPIC } from '@tributary/core';
-import { describe, expect, it } from 'vitest';
-import {
-  CrashWatch,
-  crashEntries,
-  InFlightTable,
-  inFlightMemory,
-  rangesInFlight,
-  type SlotName,
-  SuspectIsolation,
-} from './suspects.ts';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { CrashWatch, crashEntries, InFlightMemory, InFlightTable, SuspectIsolation } from './suspects.ts';
 
 const never = new AbortController().signal;
 
@@ -18,10 +10,9 @@ function entry(offset: number, index = 0, timestamp = 5): LogEntry {
 }
 
 function table() {
-  const memory = inFlightMemory(4);
-  const names = new Map<number, SlotName>();
-  const written = new InFlightTable(memory, (slot, name) => names.set(slot, name));
-  return { written, inFlight: () => rangesInFlight(memory, names) };
+  const inFlight = new InFlightMemory(4);
+  const written = new InFlightTable(inFlight.memory, (slot, name) => inFlight.named(slot, name));
+  return { written, inFlight: () => inFlight.ranges() };
 }
 
 /** The notes of crashes of a log with these entries. */
@@ -101,6 +92,20 @@ describe('an entry that was in hand when the process ended', () => {
   it('is not, when the topic was created again and another entry has its offset', async () => {
     const suspects = await suspectsOf(crashEntries(alone(3).inFlight(), 'heap', 'now'));
     expect(suspects.treatmentOf(entry(3, 0, 6))).toBe('alone');
+  });
+
+  it('is dispatched like any other after a while, which is longer after a second crash', async () => {
+    vi.useFakeTimers();
+    onTestFinished(() => void vi.useRealTimers());
+    const { written, inFlight } = table();
+    written.open({ stage: 's', topic: 't', partition: 1 }).take(entry(3));
+    const notes = crashEntries(inFlight(), 'heap', 'now');
+    const [once, twice] = [await suspectsOf(notes), await suspectsOf([...notes, ...notes])];
+    vi.advanceTimersByTime(40_000);
+    expect([once, twice].map((suspects) => suspects.treatmentOf(entry(3)))).toEqual(['normal', 'alone']);
+    expect(
+      once.cut([entry(2), entry(3)].map((each) => ({ entry: each, after: each.position }))),
+    ).toHaveLength(2);
   });
 
   it('a malformed note stops no stage', async () => {

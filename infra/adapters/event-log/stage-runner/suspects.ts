@@ -39,7 +39,7 @@ export class CrashWatch {
     const ranges = this.#noted.filter(
       (range) => range.stage === name && range.topic === topic && range.partition === partition,
     );
-    return new PartitionSuspects(ranges, this.isolation, neverQuarantines);
+    return new PartitionSuspects(ranges, neverQuarantines);
   }
 
   /** Partitions that are taken over together share a read. */
@@ -61,16 +61,19 @@ export class CrashWatch {
  */
 export type Treatment = 'normal' | 'alone' | { readonly quarantined: string };
 
+/** For how long suspects are isolated after a partition is taken over, ms: doubled with each further crash. */
+const ISOLATED_MS = 30_000;
+const MOST_DOUBLINGS = 8;
+
 /** The suspects of one partition of a stage: entries that were in flight when the process crashed. */
 export class PartitionSuspects {
-  readonly #isolation: SuspectIsolation;
   readonly #neverQuarantines: boolean;
   /** Empty once the partition is past all of them. */
   #ranges: readonly NotedRange[];
   readonly #until: Cursor;
+  readonly #takenOverAt = performance.now();
 
-  constructor(ranges: readonly NotedRange[], isolation: SuspectIsolation, neverQuarantines = false) {
-    this.#isolation = isolation;
+  constructor(ranges: readonly NotedRange[], neverQuarantines = false) {
     this.#neverQuarantines = neverQuarantines;
     this.#ranges = ranges;
     this.#until = ranges
@@ -82,25 +85,23 @@ export class PartitionSuspects {
   /** Cuts a batch in front of the first suspect; a suspect makes a batch of its own. */
   cut(batch: readonly Taken[]): readonly Taken[] {
     if (this.#ranges.length === 0) return batch;
-    const suspect = batch.findIndex(({ entry }) => this.#crashesAt(entry).length > 0);
+    const suspect = batch.findIndex(({ entry }) => this.treatmentOf(entry) !== 'normal');
     return suspect < 0 ? batch : batch.slice(0, Math.max(1, suspect));
   }
 
+  /** A suspect is dispatched like any other entry once the time is over: after a next crash there is more of it. */
   treatmentOf(entry: LogEntry): Treatment {
     if (this.#ranges.length === 0) return 'normal';
-    const crashes = this.#crashesAt(entry);
+    const { position } = entry;
+    if (compareCursors(position, this.#until) > 0) this.#ranges = [];
+    const crashes = this.#ranges.filter(
+      ({ from, to }) => compareCursors(from, position) <= 0 && compareCursors(position, to) <= 0,
+    );
     if (crashes.length === 0) return 'normal';
     const guilty = this.#neverQuarantines ? undefined : crashes.find((range) => isGuilty(entry, range));
     if (guilty !== undefined) return { quarantined: guilty.reason };
-    return this.#isolation.isAlone(crashes.length) ? 'alone' : 'normal';
-  }
-
-  /** The crashes at which the entry was in flight. */
-  #crashesAt({ position }: LogEntry): readonly NotedRange[] {
-    if (compareCursors(position, this.#until) > 0) this.#ranges = [];
-    return this.#ranges.filter(
-      ({ from, to }) => compareCursors(from, position) <= 0 && compareCursors(position, to) <= 0,
-    );
+    const isolatedMs = ISOLATED_MS * 2 ** Math.min(MOST_DOUBLINGS, crashes.length - 1);
+    return performance.now() < this.#takenOverAt + isolatedMs ? 'alone' : 'normal';
   }
 }
 
@@ -113,31 +114,18 @@ function isGuilty({ position, timestamp }: LogEntry, { alone, from, timestamp: n
 const SETTLE_MS = 1_000;
 const ALONE_MS = 1_000;
 
-/**
- * How long the dispatch of others is paused for all suspects together, ms: after a first crash, doubled with each further
- * one.
- */
-const FIRST_BUDGET_MS = 30_000;
-const MOST_DOUBLINGS = 8;
-
-/** The dispatch of others stays paused for as long between two suspects, ms. */
+/** Others are held back for as long after a suspect, ms: the next one may follow. */
 const LINGER_MS = 20;
 
 const POLL_MS = 2;
 
-/**
- * Dispatches suspects one at a time, with no other entry of the process in flight, so that a crash names its cause. The time
- * for that is bounded: a slow suspect has the process to itself for a second, and once the budget is used up suspects are
- * dispatched like other entries. The next crash doubles the budget.
- */
+/** Dispatches suspects one at a time, with no other entry of the process in flight, so that a crash names its cause. */
 export class SuspectIsolation {
   readonly #table: Pick<InFlightTable, 'isEmpty'>;
   #last: Promise<void> = Promise.resolve();
-  #opened: PromiseWithResolvers<void> | undefined;
-  #closedAt = 0;
-  #lingering: NodeJS.Timeout | undefined;
-  #spentMs = 0;
-  #budgetMs = FIRST_BUDGET_MS;
+  /** Suspects that are dispatched, wait for their turn, or were dispatched just now. */
+  #suspects = 0;
+  #released: PromiseWithResolvers<void> | undefined;
 
   constructor(table: Pick<InFlightTable, 'isEmpty'>) {
     this.#table = table;
@@ -145,20 +133,13 @@ export class SuspectIsolation {
 
   /** While other entries are not dispatched: resolves when they may be again. */
   get dispatchPause(): Promise<void> | undefined {
-    return this.#opened?.promise;
+    return this.#released?.promise;
   }
 
   /** Resolves when other entries may be dispatched, or the signal fires. */
   async released(signal: AbortSignal): Promise<void> {
-    while (this.#opened !== undefined && !signal.aborted)
-      await unlessAborted(this.#opened.promise, signal).catch(() => {});
-  }
-
-  /** Whether an entry that was in flight at so many crashes is dispatched alone: not once the budget is used up. */
-  isAlone(crashes: number): boolean {
-    const budgetMs = FIRST_BUDGET_MS * 2 ** Math.min(MOST_DOUBLINGS, crashes - 1);
-    this.#budgetMs = Math.max(this.#budgetMs, budgetMs);
-    return !this.#isUsedUp;
+    while (this.#released !== undefined && !signal.aborted)
+      await unlessAborted(this.#released.promise, signal).catch(() => {});
   }
 
   /** Runs `work` on a suspect in its turn, waits for it for a second, and rejects where it rejects until then. */
@@ -166,9 +147,13 @@ export class SuspectIsolation {
     const before = this.#last;
     const turn = Promise.withResolvers<void>();
     this.#last = turn.promise;
+    this.#suspects++;
+    this.#released ??= Promise.withResolvers();
     await before;
     try {
-      if (!this.#isUsedUp) await this.#pauseOthers(signal);
+      const settleBy = performance.now() + SETTLE_MS;
+      while (!this.#table.isEmpty && performance.now() < settleBy && !signal.aborted)
+        await pause(POLL_MS, signal);
       inFlight.alone = true;
       const over = new AbortController();
       const working = work();
@@ -178,46 +163,19 @@ export class SuspectIsolation {
     } finally {
       inFlight.alone = false;
       turn.resolve();
-      this.#openSoon();
+      setTimeout(() => this.#release(), LINGER_MS);
     }
   }
 
-  async #pauseOthers(signal: AbortSignal): Promise<void> {
-    this.#close();
-    const settleBy = performance.now() + SETTLE_MS;
-    while (!this.#table.isEmpty && performance.now() < settleBy && !signal.aborted)
-      await pause(POLL_MS, signal);
-  }
-
-  get #isUsedUp(): boolean {
-    const closedFor = this.#opened === undefined ? 0 : performance.now() - this.#closedAt;
-    return this.#spentMs + closedFor >= this.#budgetMs;
-  }
-
-  #close(): void {
-    clearTimeout(this.#lingering);
-    this.#lingering = undefined;
-    if (this.#opened !== undefined) return;
-    this.#opened = Promise.withResolvers();
-    this.#closedAt = performance.now();
-  }
-
-  #openSoon(): void {
-    if (this.#opened === undefined) return;
-    clearTimeout(this.#lingering);
-    this.#lingering = setTimeout(() => this.#open(), LINGER_MS);
-  }
-
-  #open(): void {
-    this.#spentMs += performance.now() - this.#closedAt;
-    const opened = this.#opened;
-    this.#opened = undefined;
-    opened?.resolve();
+  #release(): void {
+    if (--this.#suspects > 0) return;
+    this.#released?.resolve();
+    this.#released = undefined;
   }
 }
 
-/** Ranges in one entry of the topic, at about 200 bytes each. */
-const RANGES_IN_ENTRY = 2_000;
+/** Ranges in a note, at about 200 bytes each; further ones are not noted. */
+const NOTED_RANGES = 4_000;
 
 /** The value of an entry on `stages.crashes`: the entries in flight of a process that ended by its own fault. */
 interface CrashNote {
@@ -232,7 +190,7 @@ interface NotedRange extends InFlightRange {
 }
 
 /**
- * The entries that note a crash; none where no entry was in flight. An entry is `alone` only where no other entry of the
+ * The entry that notes a crash; none where no entry was in flight. An entry is `alone` only where no other entry of the
  * process was in flight: then it ended the process.
  */
 export function crashEntries(
@@ -240,17 +198,10 @@ export function crashEntries(
   reason: string,
   at: string,
 ): readonly NewEntry[] {
+  if (ranges.length === 0) return [];
   const noted = ranges.length === 1 ? ranges : ranges.map((range) => ({ ...range, alone: false }));
-  const entries: NewEntry[] = [];
-  for (let i = 0; i < noted.length; i += RANGES_IN_ENTRY) {
-    const note: CrashNote = {
-      at,
-      reason: reason.slice(0, 500),
-      ranges: noted.slice(i, i + RANGES_IN_ENTRY),
-    };
-    entries.push({ key: 'crash', value: JSON.stringify(note), headers: {} });
-  }
-  return entries;
+  const note: CrashNote = { at, reason: reason.slice(0, 500), ranges: noted.slice(0, NOTED_RANGES) };
+  return [{ key: 'crash', value: JSON.stringify(note), headers: {} }];
 }
 
 /** None for a malformed note: it must stop no stage. */
@@ -300,9 +251,35 @@ export interface InFlightRange extends SlotName {
   readonly alone: boolean;
 }
 
-/** The memory of a table, shared with the thread that outlives the stages. */
-export function inFlightMemory(slots = MOST_SLOTS): SharedArrayBuffer {
-  return new SharedArrayBuffer(slots * SLOT.numbers * Float64Array.BYTES_PER_ELEMENT);
+/** A table as the thread sees it that outlives the stages: their memory, and the partition of each slot in use. */
+export class InFlightMemory {
+  readonly memory: SharedArrayBuffer;
+  readonly #names = new Map<number, SlotName>();
+
+  constructor(slots = MOST_SLOTS) {
+    this.memory = new SharedArrayBuffer(slots * SLOT.numbers * Float64Array.BYTES_PER_ELEMENT);
+  }
+
+  /** The partition of a slot, before the slot is used. */
+  named(slot: number, name: SlotName): void {
+    this.#names.set(slot, name);
+  }
+
+  /** The entries in flight now, or when the thread that wrote the table ended. */
+  ranges(): readonly InFlightRange[] {
+    const numbers = new Float64Array(this.memory);
+    const ranges: InFlightRange[] = [];
+    for (const [slot, name] of this.#names) {
+      const at = (number: number) => numbers[slot * SLOT.numbers + number] ?? 0;
+      const state = at(SLOT.state);
+      if (state === IDLE) continue;
+      const from = { offset: at(SLOT.fromOffset), index: at(SLOT.fromIndex) };
+      const to = { offset: at(SLOT.toOffset), index: at(SLOT.toIndex) };
+      const isOne = compareCursors(from, to) === 0;
+      ranges.push({ ...name, from, to, timestamp: at(SLOT.timestamp), alone: state === ALONE && isOne });
+    }
+    return ranges;
+  }
 }
 
 /**
@@ -317,7 +294,7 @@ export class InFlightTable {
 
   /** `named` is called with the partition of a slot before the slot is used. */
   constructor(
-    memory: SharedArrayBuffer = inFlightMemory(),
+    memory: SharedArrayBuffer = new InFlightMemory().memory,
     named: (slot: number, name: SlotName) => void = () => {},
   ) {
     this.#numbers = new Float64Array(memory);
@@ -380,30 +357,4 @@ export class InFlightEntries implements InFlight {
     this.clear();
     this.#closed();
   }
-}
-
-/** The entries in flight when the thread that wrote the table ended. */
-export function rangesInFlight(
-  memory: SharedArrayBuffer,
-  names: ReadonlyMap<number, SlotName>,
-): readonly InFlightRange[] {
-  const numbers = new Float64Array(memory);
-  const ranges: InFlightRange[] = [];
-  for (const [slot, name] of names) {
-    const at = (number: number) => numbers[slot * SLOT.numbers + number] ?? 0;
-    const state = at(SLOT.state);
-    if (state === IDLE) continue;
-    const from = { offset: at(SLOT.fromOffset), index: at(SLOT.fromIndex) };
-    const to = { offset: at(SLOT.toOffset), index: at(SLOT.toIndex) };
-    const isOne = from.offset === to.offset && from.index === to.index;
-    ranges.push({ ...name, from, to, timestamp: at(SLOT.timestamp), alone: state === ALONE && isOne });
-  }
-  return ranges;
-}
-
-/** The part of a table's memory with the slots of these names. */
-export function usedMemory(memory: SharedArrayBuffer, names: ReadonlyMap<number, SlotName>): Uint8Array {
-  let slots = 0;
-  for (const slot of names.keys()) slots = Math.max(slots, slot + 1);
-  return new Uint8Array(memory, 0, slots * SLOT.numbers * Float64Array.BYTES_PER_ELEMENT);
 }

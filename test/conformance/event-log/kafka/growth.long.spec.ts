@@ -11,7 +11,6 @@ import { openLogCatalog } from '@tributary/infra/adapters/catalog/log';
 import type { KafkaLog } from '@tributary/infra/adapters/event-log/kafka';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { engines } from '../../../helpers/engines.ts';
-import { withAdmin } from '../../../helpers/kafka.ts';
 import { SOURCE, TARGET } from '../suite/harness.ts';
 import { eventually, readAll } from '../suite/log-contents.ts';
 import { batchStage, caughtUp, copyOf } from '../suite/stages.ts';
@@ -212,34 +211,5 @@ describe.skipIf(engines() === undefined)('added partitions on Kafka', () => {
     );
     await eventually(() => seen.length === 1, 'it waits for ever', 20_000);
     expect(seen).toEqual(['"new"']);
-  });
-
-  it('by a Kafka tool only cause a warning', { timeout: 60_000 }, async () => {
-    await withAdmin(installed.brokers, (admin) =>
-      admin.createPartitions({ topicPartitions: [{ topic: `${installed.prefix}${SOURCE}`, count: 6 }] }),
-    );
-    const another = await start();
-    processes.push(another);
-    expect(await another.log.createTopics()).toEqual([]);
-    await another.log.append(
-      SOURCE,
-      KEYS.map((key) => ({ key, value: '1', headers: {} })),
-    );
-    const used = new Set((await readAll(another.log, SOURCE)).map(({ position }) => position.partition));
-    expect([...used].sort()).toEqual([0, 1]);
-    expect(await another.log.otherPartitions()).toEqual([
-      `${installed.prefix}${SOURCE} has 6 partitions in Kafka and Tributary uses 2: \`tributary topics --partitions ${SOURCE}=6\` adopts them`,
-    ]);
-    await announce(SOURCE, 2, 6);
-    await adopt(SOURCE, 6);
-    await another.catalog.catchUp(5_000);
-    await another.log.append(
-      SOURCE,
-      KEYS.map((key) => ({ key, value: '2', headers: {} })),
-    );
-    expect(new Set((await readAll(another.log, SOURCE)).map(({ position }) => position.partition)).size).toBe(
-      6,
-    );
-    expect(await another.log.otherPartitions()).toEqual([]);
   });
 });

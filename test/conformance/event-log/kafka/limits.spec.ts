@@ -5,7 +5,7 @@ import { engines } from '../../../helpers/engines.ts';
 import { withAdmin } from '../../../helpers/kafka.ts';
 import { RECEIVED, SOURCE, TARGET } from '../suite/harness.ts';
 import { eventually, numbered, numbers, readAll, valuesOf } from '../suite/log-contents.ts';
-import { batchStage, caughtUp, copyOf, eachOf, flowStage, poisoned, runThrough } from '../suite/stages.ts';
+import { caughtUp, copyOf, copyStage, flowStage, poisoned, runThrough } from '../suite/stages.ts';
 import { type Installation, install } from './installation/installation.ts';
 
 const LONG = Boolean(process.env.TRIBUTARY_TEST_LONG);
@@ -79,31 +79,8 @@ describe.skipIf(engines() === undefined)('an operator lowering max.message.bytes
     for (const { position } of await readAll(log, RECEIVED)) expect(position.topic).toBe(RECEIVED);
   });
 
-  it.runIf(LONG)('appends that are tried again in parts keep the order of their key', async () => {
-    await lower(SOURCE, 30 * KIB);
-    const { log } = await installed.open({ appendTimeoutMs: 10_000 });
-    const taken = (
-      await Promise.all(
-        numbers(200).map((n) =>
-          log
-            .append(SOURCE, [
-              { key: 'k', value: JSON.stringify({ n, filling: noise(2 * KIB) }), headers: {} },
-            ])
-            .then(
-              () => [n],
-              () => [],
-            ),
-        ),
-      )
-    ).flat();
-    // Beside what was appended until the lower limit was in force.
-    const found = (await valuesOf(log, SOURCE)).filter((value) => typeof value === 'object');
-    expect(found.map((value) => (value as { n: number }).n)).toEqual(taken);
-    expect(taken.length).toBeGreaterThan(0);
-  });
-
   const stages = {
-    batch: batchStage(eachOf(() => {})),
+    batch: copyStage(),
     flow: flowStage(async (entry) => [copyOf(entry)]),
   };
   it.each(Object.entries(stages))(

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { engines } from '../../../helpers/engines.ts';
 import { SOURCE, TARGET } from '../suite/harness.ts';
 import { eventually, readAll } from '../suite/log-contents.ts';
-import { batchStage, copyOf, eachOf, flowStage } from '../suite/stages.ts';
+import { copyOf, copyStage, flowStage } from '../suite/stages.ts';
 import { type Installation, install } from './installation/installation.ts';
 
 const HOST = '127.0.0.1';
@@ -41,10 +41,7 @@ describe.skipIf(engines() === undefined)('an answer of Kafka that is lost', () =
   }
 
   const stages = {
-    batch: batchStage(
-      eachOf(() => {}),
-      { maxEntries: 10 },
-    ),
+    batch: copyStage({ maxEntries: 10 }),
     flow: flowStage(async (entry) => [copyOf(entry)]),
   };
   it.each(LOSSES.flatMap((how) => [['batch', how] as const, ['flow', how] as const]))(

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { engines } from '../../../helpers/engines.ts';
 import { SOURCE, TARGET } from '../suite/harness.ts';
 import { eventually, readAll } from '../suite/log-contents.ts';
-import { batchStage, caughtUp, copyOf, eachOf, flowStage } from '../suite/stages.ts';
+import { caughtUp, copyOf, copyStage, flowStage } from '../suite/stages.ts';
 import { type Installation, install, type Opened, timed } from './installation/installation.ts';
 
 const PARTITIONS = 12;
@@ -56,32 +56,6 @@ describe.skipIf(engines() === undefined)('members of a group on Kafka', () => {
     expect(new Set(copies).size).toBe(copies.length);
   });
 
-  it('several members that join at once take over finished partitions', async () => {
-    const work = new Work();
-    const first = await installed.open();
-    await first.log.run(work.stage());
-    await eventually(() => areEven([first]), 'it has not got all');
-    const feed = startFeed(installed);
-    const others = await Promise.all([installed.open(), installed.open(), installed.open()]);
-    for (const { log } of others) {
-      await setTimeout(Math.random() * 150);
-      await log.run(work.stage());
-    }
-    await eventually(() => areEven([first, ...others]), 'four members do not share evenly');
-    await feed.stop();
-    await eventually(
-      async () => (await readAll(first.log, TARGET)).length === feed.count(),
-      'not all is copied',
-    );
-    expect(work.twice()).toEqual([]);
-    expect(
-      first.lines.filter(
-        ({ message }) =>
-          message === 'lost its partitions: no longer a member of this generation of the group',
-      ),
-    ).toEqual([]);
-  });
-
   it('two members that start and stop at the same time lose and double nothing', async () => {
     const work = new Work();
     const { log } = await installed.open();
@@ -101,10 +75,10 @@ describe.skipIf(engines() === undefined)('members of a group on Kafka', () => {
 
   it('a member that stopped during its join delays no other', async () => {
     const stays = await installed.open();
-    await stays.log.run(batchStage(eachOf(() => {})));
+    await stays.log.run(copyStage());
     await eventually(() => stays.part()?.length === PARTITIONS, 'it has not got all');
     const hasty = await installed.open();
-    const run = await hasty.log.run(batchStage(eachOf(() => {})));
+    const run = await hasty.log.run(copyStage());
     await setTimeout(100);
     expect(await timed(() => run.stop())).toBeLessThan(3_000);
     // At any point of the join: otherwise the group would wait for the session of a ghost member.

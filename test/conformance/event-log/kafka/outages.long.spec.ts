@@ -5,7 +5,7 @@ import { engines } from '../../../helpers/engines.ts';
 import { ownEngines } from '../../../helpers/own-engines.ts';
 import { SOURCE } from '../suite/harness.ts';
 import { numbered } from '../suite/log-contents.ts';
-import { batchStage, caughtUp, eachOf } from '../suite/stages.ts';
+import { caughtUp, copyStage } from '../suite/stages.ts';
 import { type Installation, install, timed } from './installation/installation.ts';
 
 describe.skipIf(engines() === undefined)('Kafka does not answer', () => {
@@ -22,7 +22,7 @@ describe.skipIf(engines() === undefined)('Kafka does not answer', () => {
 
   it('stops within seconds while no broker answers', async () => {
     const { log } = await installed.open({ stopGraceMs: 1_000 });
-    const run = await log.run(batchStage(eachOf(() => {})));
+    const run = await log.run(copyStage());
     await log.append(SOURCE, numbered('k', 5));
     await caughtUp(run);
     await kafka.pause();
@@ -37,7 +37,7 @@ describe.skipIf(engines() === undefined)('Kafka does not answer', () => {
     await kafka.pause();
     try {
       const { log } = await installed.open({ stopGraceMs: 1_000 });
-      await log.run(batchStage(eachOf(() => {})));
+      await log.run(copyStage());
       await setTimeout(500);
       expect(await timed(() => log.close())).toBeLessThan(6_000);
     } finally {

@@ -1,5 +1,4 @@
-import { type Logger, NO_METRICS, partitionOf } from '@tributary/core';
-import { openKafkaEventLog } from '@tributary/infra';
+import { type Logger, partitionOf } from '@tributary/core';
 import kafkajs from 'kafkajs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { RunningKafka } from '../../../engines/index.ts';
@@ -8,8 +7,8 @@ import { withAdmin } from '../../../helpers/kafka.ts';
 import { ownEngines } from '../../../helpers/own-engines.ts';
 import { SOURCE, TARGET } from '../suite/harness.ts';
 import { eventually, numbered, numbers, valuesOf } from '../suite/log-contents.ts';
-import { batchStage, caughtUp, eachOf, runThrough } from '../suite/stages.ts';
-import { topicsOf } from './installation/installation.ts';
+import { caughtUp, copyStage, runThrough } from '../suite/stages.ts';
+import { openQuickly, topicsOf } from './installation/installation.ts';
 
 const { AclOperationTypes, AclPermissionTypes, AclResourceTypes, ResourcePatternTypes } = kafkajs;
 const { KafkaJSAggregateError, KafkaJSProtocolError } = kafkajs;
@@ -104,18 +103,11 @@ describe.skipIf(engines() === undefined)('a Kafka that grants rights one by one'
     const said: string[] = [];
     const say = (fields: object, message: string) => void said.push(`${message} ${JSON.stringify(fields)}`);
     const logger: Logger = { debug() {}, info: say, warn: say, error: say };
-    const log = await openKafkaEventLog({
-      connection: {
-        clientId: 'tests',
-        brokers: [security.sasl],
-        sasl: { mechanism: 'plain', ...security.user },
-      },
+    const log = await openQuickly({
+      at: { brokers: [security.sasl], sasl: { mechanism: 'plain', ...security.user } },
       prefix,
       topics: topicsOf(2),
-      metrics: NO_METRICS,
       logger,
-      sessionTimeoutMs: 2_000,
-      backoff: { firstMs: 5, capMs: 100 },
     });
     return { log, said };
   }
@@ -124,7 +116,7 @@ describe.skipIf(engines() === undefined)('a Kafka that grants rights one by one'
     const { log } = await installedWith(GRANTS);
     await log.createTopics();
     await log.append(SOURCE, numbered('k', 20));
-    await runThrough(log, batchStage(eachOf(() => {})));
+    await runThrough(log, copyStage());
     expect(await valuesOf(log, TARGET)).toEqual(numbers(20));
     const partition = partitionOf('k', 2);
     expect(await log.positionOf('stage', SOURCE, partition)).toBeGreaterThan(0);
@@ -158,7 +150,7 @@ describe.skipIf(engines() === undefined)('a Kafka that grants rights one by one'
     const all = async () => {
       await log.createTopics();
       await log.append(SOURCE, numbered('k', 1));
-      const run = await log.run(batchStage(eachOf(() => {})));
+      const run = await log.run(copyStage());
       await caughtUp(run, 5_000);
       await run.stop();
       await log.dropBelow(SOURCE, partitionOf('k', 2), 1);

@@ -1,13 +1,12 @@
-import { NO_LOGGER, NO_METRICS } from '@tributary/core';
-import { type KafkaConnection, openKafkaEventLog } from '@tributary/infra';
+import type { KafkaConnection } from '@tributary/infra';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { KafkaSecurity, RunningKafka } from '../../../engines/index.ts';
 import { engines, freshPrefix } from '../../../helpers/engines.ts';
 import { ownEngines } from '../../../helpers/own-engines.ts';
 import { SOURCE, TARGET } from '../suite/harness.ts';
 import { numbered, numbers, valuesOf } from '../suite/log-contents.ts';
-import { batchStage, eachOf, runThrough } from '../suite/stages.ts';
-import { timed, topicsOf } from './installation/installation.ts';
+import { batchStage, copyStage, runThrough } from '../suite/stages.ts';
+import { openQuickly, timed, topicsOf } from './installation/installation.ts';
 
 describe.skipIf(engines() === undefined)('a Kafka that requires authentication', () => {
   let kafka: RunningKafka;
@@ -18,15 +17,7 @@ describe.skipIf(engines() === undefined)('a Kafka that requires authentication',
 
   function open(connectionOf: (security: KafkaSecurity) => Omit<KafkaConnection, 'clientId'>) {
     if (!kafka.security) throw new Error('it has no secured listeners');
-    return openKafkaEventLog({
-      connection: { clientId: 'tests', ...connectionOf(kafka.security) },
-      prefix: freshPrefix(),
-      topics: topicsOf(1),
-      metrics: NO_METRICS,
-      logger: NO_LOGGER,
-      sessionTimeoutMs: 2_000,
-      backoff: { firstMs: 5, capMs: 100 },
-    });
+    return openQuickly({ at: connectionOf(kafka.security), prefix: freshPrefix(), topics: topicsOf(1) });
   }
 
   const mechanisms = ['plain', 'scram-sha-256', 'scram-sha-512'] as const;
@@ -51,7 +42,7 @@ describe.skipIf(engines() === undefined)('a Kafka that requires authentication',
     const log = await open(connectionOf);
     await log.createTopics();
     await log.append(SOURCE, numbered('k', 5));
-    await runThrough(log, batchStage(eachOf(() => {})));
+    await runThrough(log, copyStage());
     expect(await valuesOf(log, TARGET)).toEqual(numbers(5));
     await log.close();
   });

@@ -11,7 +11,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { engines } from '../../../helpers/engines.ts';
 import { RECEIVED, SOURCE, TARGET } from '../suite/harness.ts';
 import { eventually, gate, numbered, numbers, readAll, valuesOf } from '../suite/log-contents.ts';
-import { batchStage, copyOf, eachOf, poisoned, runThrough } from '../suite/stages.ts';
+import { batchStage, copyOf, copyStage, eachOf, poisoned, runThrough } from '../suite/stages.ts';
 import { type Installation, install, type Opened } from './installation/installation.ts';
 
 const MIB = 1024 * 1024;
@@ -35,13 +35,7 @@ describe.skipIf(engines() === undefined)('values on Kafka', () => {
     const value = JSON.stringify('x'.repeat(MAX_VALUE_BYTES - 2));
     for (const topic of [SOURCE, RECEIVED])
       await log.append(topic, [{ key: 'k', value, headers: { a: 'b' } }]);
-    await runThrough(
-      log,
-      batchStage(
-        eachOf(() => {}),
-        { reads: [{ topic: SOURCE }, { topic: RECEIVED }] },
-      ),
-    );
+    await runThrough(log, copyStage({ reads: [{ topic: SOURCE }, { topic: RECEIVED }] }));
     const copies = await readAll(log, TARGET);
     expect(copies.map((copy) => copy.value === value)).toEqual([true, true]);
   });
@@ -60,21 +54,6 @@ describe.skipIf(engines() === undefined)('values on Kafka', () => {
     await runThrough(log, stage);
     expect(await valuesOf(log, TARGET)).toEqual([0]);
     expect((await poisoned(log)).map(({ entry }) => entry.value === value)).toEqual([true]);
-  });
-
-  it('many small values with large headers are more than one batch', async () => {
-    const { log } = await openWith(1);
-    const headers = { trace: 'x'.repeat(2_000) };
-    const entries = numbered('k', 3_000).map((entry) => ({ ...entry, headers }));
-    await log.append(SOURCE, entries);
-    await runThrough(
-      log,
-      batchStage(
-        eachOf(() => {}),
-        { maxEntries: 3_000 },
-      ),
-    );
-    expect(await valuesOf(log, TARGET)).toEqual(numbers(3_000));
   });
 
   it('a thousand of 30 KiB go to one partition in one transaction, in order', async () => {
@@ -142,13 +121,7 @@ describe.skipIf(engines() === undefined)('values on Kafka', () => {
       { reads: [{ topic: SOURCE }] },
     );
     await runThrough(log, stage);
-    await runThrough(
-      log,
-      batchStage(
-        eachOf(() => {}),
-        { name: 'second', reads: [{ topic: TOPIC.violations }] },
-      ),
-    );
+    await runThrough(log, copyStage({ name: 'second', reads: [{ topic: TOPIC.violations }] }));
     for (const topic of [SOURCE, RECEIVED, TOPIC.violations])
       expect(await valuesOf(log, topic)).toEqual(numbers(3));
     expect(await valuesOf(log, TARGET)).toEqual([...numbers(3), ...numbers(3)]);

@@ -5,8 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { NO_LOGGER, NO_METRICS } from '@tributary/core';
-import { type KafkaConnection, openKafkaEventLog, renewedTokens, requestToken } from '@tributary/infra';
+import { type KafkaConnection, renewedTokens, requestToken } from '@tributary/infra';
 import { exportJWK, generateKeyPair, SignJWT } from 'jose';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { enginesOf, type KafkaSecurity, type RunningKafka } from '../../../engines/index.ts';
@@ -17,8 +16,8 @@ import { engines, freshPrefix } from '../../../helpers/engines.ts';
 import { testMachine } from '../../../helpers/own-engines.ts';
 import { SOURCE, TARGET } from '../suite/harness.ts';
 import { numbered, numbers, valuesOf } from '../suite/log-contents.ts';
-import { batchStage, eachOf, runThrough } from '../suite/stages.ts';
-import { timed, topicsOf } from './installation/installation.ts';
+import { copyStage, runThrough } from '../suite/stages.ts';
+import { openQuickly, timed, topicsOf } from './installation/installation.ts';
 
 const AUDIENCE = 'kafka';
 const CLIENT = { clientId: 'tributary', clientSecret: 'of the tests' };
@@ -116,14 +115,10 @@ describe.skipIf(engines() === undefined)('a Kafka that asks for tokens, or for a
     appendTimeoutMs?: number,
   ) {
     if (!kafka.security) throw new Error('it has no secured listeners');
-    const log = await openKafkaEventLog({
-      connection: { clientId: 'tests', brokers: [kafka.url], ...connectionOf(kafka.security) },
+    const log = await openQuickly({
+      at: { brokers: [kafka.url], ...connectionOf(kafka.security) },
       prefix: freshPrefix(),
       topics: topicsOf(1),
-      metrics: NO_METRICS,
-      logger: NO_LOGGER,
-      sessionTimeoutMs: 2_000,
-      backoff: { firstMs: 5, capMs: 100 },
       ...(appendTimeoutMs === undefined ? {} : { appendTimeoutMs }),
     });
     onTestFinished(() => log.close());
@@ -143,7 +138,7 @@ describe.skipIf(engines() === undefined)('a Kafka that asks for tokens, or for a
     const credentials = { tokenUrl: issuer.tokenUrl, ...CLIENT };
     const log = await open(withToken(renewedTokens(() => requestToken(credentials))));
     await log.createTopics();
-    const run = await log.run(batchStage(eachOf(() => {})));
+    const run = await log.run(copyStage());
     const before = issuer.issued;
     let sent = 0;
     for (const until = Date.now() + 2 * LIFE_S * 1_000; Date.now() < until; sent++) {
@@ -193,7 +188,7 @@ describe.skipIf(engines() === undefined)('a Kafka that asks for tokens, or for a
     const log = await open(tls);
     await log.createTopics();
     await log.append(SOURCE, numbered('k', 5));
-    await runThrough(log, batchStage(eachOf(() => {})));
+    await runThrough(log, copyStage());
     expect(await valuesOf(log, TARGET)).toEqual(numbers(5));
 
     const stranger = await open(({ tls: address, ca }) => ({ brokers: [address], tls: { ca } }));

@@ -1,12 +1,11 @@
-import { LayoutMismatch, NO_LOGGER, NO_METRICS, partitionOf } from '@tributary/core';
-import { openKafkaEventLog } from '@tributary/infra';
+import { LayoutMismatch, partitionOf } from '@tributary/core';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { engines, freshPrefix } from '../../../helpers/engines.ts';
-import { deleteTopics, removeTopics, withAdmin } from '../../../helpers/kafka.ts';
+import { engines } from '../../../helpers/engines.ts';
+import { deleteTopics, withAdmin } from '../../../helpers/kafka.ts';
 import { SOURCE, TARGET } from '../suite/harness.ts';
 import { eventually, numbered, numbers, readPartition, valuesOf } from '../suite/log-contents.ts';
-import { batchStage, caughtUp, eachOf, runThrough } from '../suite/stages.ts';
-import { type Installation, install, topicsOf } from './installation/installation.ts';
+import { caughtUp, copyStage, runThrough } from '../suite/stages.ts';
+import { type Installation, install, openQuickly, topicsOf } from './installation/installation.ts';
 
 const PARTITIONS = 4;
 const PARTITION = partitionOf('k', PARTITIONS);
@@ -19,7 +18,7 @@ describe.skipIf(engines() === undefined)('topics on Kafka', () => {
   });
   afterEach(() => installed.dispose());
 
-  const copy = batchStage(eachOf(() => {}));
+  const copy = copyStage();
   const nameOf = (topic: string) => `${installed.prefix}${topic}`;
 
   async function makeAnew(topic: string): Promise<void> {
@@ -70,20 +69,6 @@ describe.skipIf(engines() === undefined)('topics on Kafka', () => {
     ]);
   });
 
-  it('a topic that is created again under a stage is read from its beginning', async () => {
-    const { log, lines } = await installed.open();
-    await log.append(SOURCE, numbered('k', 20));
-    const run = await log.run(copy);
-    await caughtUp(run);
-    await makeAnew(SOURCE);
-    const { log: other } = await installed.open();
-    await other.append(SOURCE, numbered('k', 5, 100));
-    await eventually(async () => (await valuesOf(other, TARGET)).length === 25, 'it does not go on', 30_000);
-    expect(await valuesOf(other, TARGET)).toEqual([...numbers(20), ...numbers(5, 100)]);
-    expect(lines.some(({ fields }) => String(fields.error).includes('does not reach to'))).toBe(true);
-    await run.stop();
-  });
-
   it('a topic that is deleted leaves the others alone', async () => {
     const { log } = await installed.open();
     await log.append(SOURCE, numbered('k', 5));
@@ -113,28 +98,11 @@ describe.skipIf(engines() === undefined)('topics on Kafka', () => {
     expect(lines.filter(({ level }) => level === 'error')).toHaveLength(1);
   });
 
-  it('a stage that retention left nothing to read is not behind', async () => {
-    const { log, counted } = await installed.open();
-    await log.append(SOURCE, numbered('k', 10));
-    await runThrough(log, copy);
-    await log.append(SOURCE, numbered('k', 20, 10));
-    await dropBefore(await log.end(SOURCE, PARTITION));
-    const run = await log.run(copy);
-    await caughtUp(run);
-    await log.append(SOURCE, numbered('k', 5, 30));
-    await caughtUp(run);
-    await run.stop();
-    expect(await valuesOf(log, TARGET)).toEqual([...numbers(10), ...numbers(5, 30)]);
-    expect(counted('tributary_stage_missed_records_total')).toBe(20);
-  });
-
   it('another number of partitions is refused', async () => {
-    const log = await openKafkaEventLog({
-      connection: { brokers: brokers.split(','), clientId: 'tests' },
+    const log = await openQuickly({
+      at: brokers,
       prefix: installed.prefix,
       topics: topicsOf(PARTITIONS + 1),
-      metrics: NO_METRICS,
-      logger: NO_LOGGER,
     });
     await expect(log.createTopics()).rejects.toThrow(LayoutMismatch);
     await expect(log.createTopics()).rejects.toThrow(`${nameOf(SOURCE)} has 4 partitions, not 5`);
@@ -201,28 +169,5 @@ describe.skipIf(engines() === undefined)('topics on Kafka', () => {
       ['flush.ms', '5000'],
       ['retention.ms', '-1'],
     ]);
-  });
-
-  it('are made once when several make them at the same time', async () => {
-    const prefix = freshPrefix();
-    const logs = await Promise.all(
-      numbers(4).map(() =>
-        openKafkaEventLog({
-          connection: { brokers: brokers.split(','), clientId: 'tests' },
-          prefix,
-          topics: topicsOf(2),
-          metrics: NO_METRICS,
-          logger: NO_LOGGER,
-        }),
-      ),
-    );
-    try {
-      await Promise.all(logs.map((log) => log.createTopics()));
-      for (const log of logs) await log.append(SOURCE, numbered('k', 1));
-      expect(await logs[0]?.createTopics()).toEqual([]);
-    } finally {
-      await Promise.all(logs.map((log) => log.close()));
-      await removeTopics(brokers, prefix);
-    }
   });
 });

@@ -2,8 +2,7 @@ import { Worker } from 'node:worker_threads';
 import { iso, TOPIC } from '@tributary/core';
 import {
   crashEntries,
-  inFlightMemory,
-  rangesInFlight,
+  InFlightMemory,
   type SlotName,
 } from '@tributary/infra/adapters/event-log/stage-runner';
 import { tell } from '../../../helpers/child.ts';
@@ -15,9 +14,8 @@ const [module, mediumText] = process.argv.slice(2);
 if (!module || !mediumText) throw new Error('crashing-child.ts <harness module> <medium>');
 const { harness }: { harness: EventLogHarness } = await import(module);
 const medium = JSON.parse(mediumText);
-const memory = inFlightMemory();
-const names = new Map<number, SlotName>();
-const workerData: CrashingThreadData = { module, medium, memory };
+const inFlight = new InFlightMemory();
+const workerData: CrashingThreadData = { module, medium, memory: inFlight.memory };
 const thread = new Worker(new URL('./crashing-thread.ts', import.meta.url), {
   workerData,
   // A small young generation: otherwise V8 may end the whole process, which looks like a kill here.
@@ -25,14 +23,14 @@ const thread = new Worker(new URL('./crashing-thread.ts', import.meta.url), {
 });
 let isAsked = false;
 thread.on('message', (message: { readonly slot: number; readonly name: SlotName } | { ready: true }) => {
-  if ('slot' in message) names.set(message.slot, message.name);
+  if ('slot' in message) inFlight.named(message.slot, message.name);
   else tell(message);
 });
 thread.on('error', () => {}); // followed by `exit`
 thread.on('exit', async () => {
   if (isAsked) process.exit(0);
   const log = await harness.open(medium);
-  await log.append(TOPIC.crashes, crashEntries(rangesInFlight(memory, names), 'test', iso(Date.now())));
+  await log.append(TOPIC.crashes, crashEntries(inFlight.ranges(), 'test', iso(Date.now())));
   await log.close();
   process.exit(1);
 });

@@ -16,7 +16,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Told } from '../../../helpers/recording-logger.ts';
 import { PARTITIONS, RECEIVED, SOURCE, TARGET, TOPICS } from '../suite/harness.ts';
 import { numbered, numbers, readPartition, valuesOf } from '../suite/log-contents.ts';
-import { batchStage, caughtUp, copyOf, eachOf, runThrough } from '../suite/stages.ts';
+import { batchStage, caughtUp, copyOf, copyStage, runThrough } from '../suite/stages.ts';
 
 const HOUR_MS = 3_600_000;
 const PARTITION = partitionOf('k', PARTITIONS);
@@ -63,12 +63,7 @@ async function appendOneByOne(log: EventLog, topic: string, count: number): Prom
 describe('segments of the embedded event log', () => {
   it('are invisible to readers and stages', async () => {
     const log = await open();
-    const run = await log.run(
-      batchStage(
-        eachOf(() => {}),
-        { reads: [{ topic: RECEIVED }] },
-      ),
-    );
+    const run = await log.run(copyStage({ reads: [{ topic: RECEIVED }] }));
     await appendOneByOne(log, RECEIVED, 20);
     await caughtUp(run);
     expect(segments('received')).toBe(21);
@@ -94,10 +89,7 @@ describe('segments of the embedded event log', () => {
 
   it('are never dropped before every stage has passed them, also while the stage does not run', async () => {
     const log = await open();
-    const stage = batchStage(
-      eachOf(() => {}),
-      { reads: [{ topic: RECEIVED }] },
-    );
+    const stage = copyStage({ reads: [{ topic: RECEIVED }] });
     const run = await log.run(stage);
     await run.stop();
     await appendOneByOne(log, RECEIVED, 5);
@@ -114,10 +106,7 @@ describe('segments of the embedded event log', () => {
     const told = new Told();
     const warnings = () => told.lines.filter((line) => line.startsWith('warn'));
     const log = await open({ logger: told.logger });
-    const stage = batchStage(
-      eachOf(() => {}),
-      { reads: [{ topic: RECEIVED }] },
-    );
+    const stage = copyStage({ reads: [{ topic: RECEIVED }] });
     await (await log.run(stage)).stop();
     await appendOneByOne(log, RECEIVED, 2);
     await log.dropExpired();
@@ -161,7 +150,7 @@ describe('segments of the embedded event log', () => {
   });
 
   it('keep positions, so that a stage continues after all its entries were dropped', async () => {
-    const stage = batchStage(eachOf(() => {}));
+    const stage = copyStage();
     const log = await open();
     await appendOneByOne(log, SOURCE, 5);
     await runThrough(log, stage);
@@ -176,15 +165,15 @@ describe('segments of the embedded event log', () => {
 describe('stages of the embedded event log', () => {
   it('that are being started when the log closes are at an end with it', async () => {
     const log = await open();
-    const starting = log.run(batchStage(eachOf(() => {})));
+    const starting = log.run(copyStage());
     await log.close();
     await (await starting).ended;
   });
 
   it('end when the same stage starts elsewhere', async () => {
     const [log, other] = [await open(), await open()];
-    const older = await log.run(batchStage(eachOf(() => {})));
-    const newer = await other.run(batchStage(eachOf(() => {})));
+    const older = await log.run(copyStage());
+    const newer = await other.run(copyStage());
     await log.append(SOURCE, numbered('k', 10));
     await expect(older.ended).rejects.toBeInstanceOf(Fenced);
     await caughtUp(newer);
@@ -195,14 +184,7 @@ describe('stages of the embedded event log', () => {
   it('may not emit to topics of another topic group, whose files have other transactions', async () => {
     const log = await open();
     for (const topic of [RECEIVED, TOPIC.catalog]) {
-      await expect(
-        log.run(
-          batchStage(
-            eachOf(() => {}),
-            { writes: [topic] },
-          ),
-        ),
-      ).rejects.toBeInstanceOf(InvalidInput);
+      await expect(log.run(copyStage({ writes: [topic] }))).rejects.toBeInstanceOf(InvalidInput);
     }
   });
 

@@ -1,7 +1,7 @@
 import { setTimeout } from 'node:timers/promises';
 import { type EventLog, incrementsIn, recordBytes, summedCountsIn, TOPIC } from '@tributary/core';
 import { expect, it } from 'vitest';
-import { type Child, startChild } from '../programs/child-process.ts';
+import { type LogChild, startChild } from '../programs/child-process.ts';
 import { copiesOf, type Numbered } from '../programs/copy-stages.ts';
 import { type EventLogHarness, type Medium, RECEIVED, SOURCE, TARGET } from './harness.ts';
 import { eventually, readAll } from './log-contents.ts';
@@ -26,13 +26,13 @@ export function describeCrashes(harness: EventLogHarness, medium: () => Medium, 
     await feed.stop();
     const last = startChild(harness, medium(), { mode: 'stages' });
     await expectEachOnce(log(), feed.counts);
-    await leave(last);
+    await last.leave();
   });
 
   it(`lets only one of two owners commit (${STOPS} SIGSTOPs)`, { timeout: 600_000 }, async () => {
     const feed = startFeed(log());
     let owner = startChild(harness, medium(), { mode: 'stages' });
-    const stopped: Child[] = [];
+    const stopped: LogChild[] = [];
     for (let stop = 0; stop < STOPS; stop++) {
       await progress(log());
       const newer = await replaceStopped(owner, harness, medium(), log());
@@ -43,7 +43,7 @@ export function describeCrashes(harness: EventLogHarness, medium: () => Medium, 
     }
     await feed.stop();
     await expectEachOnce(log(), feed.counts);
-    await Promise.all([owner, ...stopped].map(leave));
+    await Promise.all([owner, ...stopped].map((child) => child.leave()));
   });
 }
 
@@ -89,11 +89,11 @@ async function progress(log: EventLog, withinMs?: number): Promise<void> {
  * may hold a lock, so it gets another moment.
  */
 async function replaceStopped(
-  owner: Child,
+  owner: LogChild,
   harness: EventLogHarness,
   medium: Medium,
   log: EventLog,
-): Promise<Child> {
+): Promise<LogChild> {
   // A process stopped between its two ownership claims would make the second one when it continues, and
   // become the newest owner again.
   await owner.saw(() => owner.lines.some(({ ready }) => ready === true));
@@ -110,11 +110,6 @@ async function replaceStopped(
       owner.signal('SIGSTOP');
     }
   }
-}
-
-async function leave(child: Child): Promise<void> {
-  child.signal('SIGTERM');
-  await child.exited;
 }
 
 async function expectEachOnce(log: EventLog, counts: ReadonlyMap<string, number>): Promise<void> {

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type EventLog, TOPIC } from '@tributary/core';
 import { expect, it } from 'vitest';
-import { type Child, startCrashingChild } from '../programs/child-process.ts';
+import { LogChild } from '../programs/child-process.ts';
 import type { Deadly } from '../programs/crashing-thread.ts';
 import { type EventLogHarness, type Medium, RECEIVED, TARGET } from './harness.ts';
 import { eventually, numbers, valuesOf } from './log-contents.ts';
@@ -31,16 +31,16 @@ export function describeQuarantine(
   }, async () => {
     await append(log(), deadly);
     let deaths = 0;
-    let child = startCrashingChild(harness, medium());
+    let child = new LogChild('./crashing-child.ts', harness, medium());
     const innocent = numbers(ENTRIES).filter((n) => !deadly.has(n));
     const isDone = async () => (await copies(log())).length >= innocent.length;
     while (!(await isDone())) {
-      const ended = await Promise.race([child.exited, sleep(100)]);
+      const ended = await Promise.race([child.ended(), sleep(100)]);
       if (ended === undefined) continue;
       expect(ended).toBe(1);
       deaths++;
       expect(deaths).toBeLessThanOrEqual(2 * deadly.size);
-      child = startCrashingChild(harness, medium());
+      child = new LogChild('./crashing-child.ts', harness, medium());
     }
     await eventually(async () => (await poisoned(log())).length >= deadly.size, 'all are given up');
     expect((await copies(log())).toSorted((a, b) => a - b)).toEqual(innocent);
@@ -50,7 +50,7 @@ export function describeQuarantine(
       records.map(({ entry }) => (JSON.parse(entry.value) as Deadly).n).toSorted((a, b) => a - b),
     ).toEqual([...deadly.keys()].toSorted((a, b) => a - b));
     for (const { error } of records) expect(error).toContain('crashed the process twice');
-    await leave(child);
+    await child.leave();
   });
 
   it('is not suspected after kills from outside, and no crash is recorded', {
@@ -58,14 +58,14 @@ export function describeQuarantine(
   }, async () => {
     await append(log(), new Map());
     for (let kill = 0; kill < 2; kill++) {
-      const child = startCrashingChild(harness, medium());
+      const child = new LogChild('./crashing-child.ts', harness, medium());
       await child.saw(() => child.lines.length > 0);
       await sleep(Math.random() * 40);
       await child.kill();
     }
-    const child = startCrashingChild(harness, medium());
+    const child = new LogChild('./crashing-child.ts', harness, medium());
     await eventually(async () => (await copies(log())).length >= ENTRIES, 'all are copied', 60_000);
-    await leave(child);
+    await child.leave();
     expect((await copies(log())).toSorted((a, b) => a - b)).toEqual(numbers(ENTRIES));
     expect(await log().end(TOPIC.crashes, 0)).toBe(0);
     expect(await poisoned(log())).toEqual([]);
@@ -83,9 +83,4 @@ async function append(log: EventLog, deadly: ReadonlyMap<number, Deadly['deadly'
 
 async function copies(log: EventLog): Promise<readonly number[]> {
   return ((await valuesOf(log, TARGET)) as Deadly[]).map(({ n }) => n);
-}
-
-async function leave(child: Child): Promise<void> {
-  child.signal('SIGTERM');
-  await child.exited;
 }

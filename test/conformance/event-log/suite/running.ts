@@ -22,35 +22,28 @@ import {
   TARGET,
 } from './harness.ts';
 import { eventually, gate, keyPerPartition, numbered, numbers, readAll, valuesOf } from './log-contents.ts';
-import { batchStage, caughtUp, copyOf, eachOf, flowStage, poisoned, runThrough } from './stages.ts';
+import {
+  batchStage,
+  caughtUp,
+  copyOf,
+  copyStage,
+  eachOf,
+  flowStage,
+  poisoned,
+  runThrough,
+} from './stages.ts';
 
 /** The guarantees for runs of either kind: stopping, continuing, delays, lag. */
 export function describeRunning(harness: EventLogHarness, medium: () => Medium, log: () => EventLog): void {
   it('continues where the previous run ended, also in another process', async () => {
     await log().append(SOURCE, numbered('k', 10));
-    const stage = batchStage(eachOf(() => {}));
+    const stage = copyStage();
     await runThrough(log(), stage);
     await log().append(SOURCE, numbered('k', 10, 10));
     const other = await harness.open(medium());
     await runThrough(other, stage);
     await other.close();
     expect(await valuesOf(log(), TARGET)).toEqual(numbers(20));
-  });
-
-  it('stages with different names each get every entry', async () => {
-    await log().append(SOURCE, numbered('k', 10));
-    await Promise.all(
-      ['one', 'two'].map((name) =>
-        runThrough(
-          log(),
-          batchStage(
-            eachOf(() => {}),
-            { name },
-          ),
-        ),
-      ),
-    );
-    expect(await valuesOf(log(), TARGET)).toHaveLength(20);
   });
 
   it.each(['batch', 'flow'] as const)(
@@ -96,10 +89,7 @@ export function describeRunning(harness: EventLogHarness, medium: () => Medium, 
       await run.stop();
       expect(aborted).toBe(true);
       await hasty.close();
-      await runThrough(
-        log(),
-        kind === 'flow' ? flowStage(async (e) => [copyOf(e)]) : batchStage(eachOf(() => {})),
-      );
+      await runThrough(log(), kind === 'flow' ? flowStage(async (e) => [copyOf(e)]) : copyStage());
       expect(await valuesOf(log(), TARGET)).toEqual(numbers(3));
       expect(await poisoned(log())).toEqual([]);
     },
@@ -118,14 +108,7 @@ export function describeRunning(harness: EventLogHarness, medium: () => Medium, 
       now = timestamp + 3_600_500;
       const reads = [{ topic: DELAYED, dueAt: (appendedAt: number) => appendedAt + 3_600_000 }];
       const handle = async (entry: LogEntry) => [copyOf(entry)];
-      const run = await timed.run(
-        kind === 'flow'
-          ? flowStage(handle, { reads })
-          : batchStage(
-              eachOf(() => {}),
-              { reads },
-            ),
-      );
+      const run = await timed.run(kind === 'flow' ? flowStage(handle, { reads }) : copyStage({ reads }));
       const partition = partitionOf(late, PARTITIONS);
       await eventually(async () => {
         const behind = (await run.lag()).filter(({ lag }) => lag > 0);
@@ -138,26 +121,6 @@ export function describeRunning(harness: EventLogHarness, medium: () => Medium, 
       await timed.close();
     },
   );
-
-  it('wakes when an entry becomes due, and not before', async () => {
-    await log().append(DELAYED, numbered('k', 1));
-    const reads = [{ topic: DELAYED, dueAt: (appendedAt: number) => appendedAt + 300 }];
-    let handedAt = 0;
-    let takenAt = 0;
-    const run = await log().run(
-      batchStage(
-        async ({ entries }) => {
-          handedAt = Date.now();
-          takenAt = entries[0]?.timestamp ?? 0;
-          return [];
-        },
-        { reads },
-      ),
-    );
-    await caughtUp(run);
-    await run.stop();
-    expect(handedAt - takenAt).toBeGreaterThanOrEqual(300);
-  });
 
   it('does not delay a due entry by one that is not, though each of them waits for a time of its own', async () => {
     const delays = retryDelays(parseRetrySchedule(['100ms', '700ms', '5s']));
@@ -217,7 +180,7 @@ export function describeRunning(harness: EventLogHarness, medium: () => Medium, 
   it('returns the progress of a stage that does not run, and of one that never ran', async () => {
     const partition = partitionOf('k', PARTITIONS);
     await log().append(SOURCE, numbered('k', 10));
-    const stage = batchStage(eachOf(() => {}));
+    const stage = copyStage();
     await runThrough(log(), stage);
     await log().append(SOURCE, numbered('k', 5, 10));
     const topics = [SOURCE];
@@ -266,7 +229,7 @@ export function describeRunning(harness: EventLogHarness, medium: () => Medium, 
   });
 
   it('continues after an outage of the engine, and dead-letters nothing', async () => {
-    const run = await log().run(batchStage(eachOf(() => {})));
+    const run = await log().run(copyStage());
     await log().append(SOURCE, numbered('k', 10));
     await caughtUp(run);
     const restore = await harness.outage(medium());

@@ -50,6 +50,14 @@ export function eachOf(each: (entry: LogEntry) => void): BatchStage['process'] {
     });
 }
 
+/** A batch stage that copies all entries. */
+export function copyStage(rest: Partial<BatchStage> = {}): BatchStage {
+  return batchStage(
+    eachOf(() => {}),
+    rest,
+  );
+}
+
 export async function caughtUp(run: StageRun, withinMs?: number): Promise<void> {
   const isThere = async () => (await run.lag()).every(({ lag }) => lag === 0);
   await eventually(isThere, 'the stage is behind', withinMs);

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import { type Logger, Unavailable } from '@tributary/core';
-import type { Admin, Kafka } from 'kafkajs';
+import type { Admin } from 'kafkajs';
 import kafkajs from 'kafkajs';
 import Cluster from 'kafkajs/src/cluster/index.js';
 import loggers from 'kafkajs/src/loggers/index.js';
@@ -339,7 +339,7 @@ export async function withKafkaAdmin<T>(
   doing: string,
   work: (admin: Admin) => Promise<T>,
 ): Promise<T> {
-  const kafka = new kafkajs.Kafka({
+  const admin = new kafkajs.Kafka({
     ...clientOptions(connection),
     requestTimeout: 30_000,
     retry: { retries: 2, initialRetryTime: 100 },
@@ -347,9 +347,7 @@ export async function withKafkaAdmin<T>(
       () =>
       ({ namespace, log }) =>
         logger.debug({ of: namespace }, `kafkajs: ${log.message}`),
-  });
-  mendClientsOf(kafka);
-  const admin = kafka.admin();
+  }).admin();
   try {
     await admin.connect();
     return await work(admin);
@@ -366,8 +364,6 @@ export async function withKafkaAdmin<T>(
 /** Each answer has its size before it. */
 const SIZE_BYTES = 4;
 
-const CREATE_CLUSTER = 'private:Kafka:createCluster';
-
 /** Fixes the connections that a client makes from now on. */
 export function mendConnections({ connectionPoolBuilder }: Cluster): void {
   const { build } = connectionPoolBuilder;
@@ -381,19 +377,6 @@ export function mendConnections({ connectionPoolBuilder }: Cluster): void {
     }
     return connections;
   };
-}
-
-/** Fixes the connections of the clients that an object of kafkajs's public interface makes from now on. */
-function mendClientsOf(kafka: Kafka): void {
-  const key = Object.getOwnPropertySymbols(kafka).find(({ description }) => description === CREATE_CLUSTER);
-  if (key === undefined) throw new Error(`kafkajs has no ${CREATE_CLUSTER}: it is not the version 2.2.4`);
-  const create = Reflect.get(kafka, key) as (options: object) => Cluster;
-  const createMended = (options: object) => {
-    const cluster = create(options);
-    mendConnections(cluster);
-    return cluster;
-  };
-  Object.defineProperty(kafka, key, { value: createMended });
 }
 
 /**

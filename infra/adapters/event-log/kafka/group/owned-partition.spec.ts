@@ -4,20 +4,7 @@ import { KafkaClient } from '../client/client.ts';
 import type { ProduceAnswer, ProducerIdentity } from '../client/protocol.ts';
 import { FirstBounds, Layouts } from '../growth.ts';
 import { BatchLimits } from '../record-batch.ts';
-import { KafkaCommitThrottle, Transactions } from './owned-partition.ts';
-
-describe('the pause between commits of a partition', () => {
-  it('is a multiple of their duration, and follows a single slow commit by a part', () => {
-    const throttle = new KafkaCommitThrottle();
-    expect(throttle.pauseAfter(5)).toBe(20);
-    expect(throttle.pauseAfter(10)).toBe(24);
-  });
-
-  it('has a bound, which is the most that a slow broker adds to an event', () => {
-    const throttle = new KafkaCommitThrottle();
-    expect(throttle.pauseAfter(1_000)).toBe(60);
-  });
-});
+import { Transactions } from './owned-partition.ts';
 
 const INVALID_PRODUCER_EPOCH = 47;
 const NOT_LEADER_FOR_PARTITION = 6;

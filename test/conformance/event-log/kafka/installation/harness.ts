@@ -1,10 +1,9 @@
-import { NO_LOGGER, NO_METRICS } from '@tributary/core';
-import { openKafkaEventLog } from '@tributary/infra/adapters/event-log/kafka';
 import type { RunningKafka } from '../../../../engines/index.ts';
 import { freshPrefix } from '../../../../helpers/engines.ts';
 import { removeTopics } from '../../../../helpers/kafka.ts';
 import { ownEngines } from '../../../../helpers/own-engines.ts';
 import { type EventLogHarness, type Medium, TOPICS } from '../../suite/harness.ts';
+import { openQuickly } from './installation.ts';
 
 let broker: RunningKafka | undefined;
 
@@ -38,17 +37,7 @@ export const harness: EventLogHarness = {
 
   open(medium, overrides = {}) {
     const { brokers, prefix } = partsOf(medium);
-    return openKafkaEventLog({
-      connection: { brokers: brokers.split(','), clientId: 'conformance' },
-      prefix,
-      topics: TOPICS,
-      metrics: NO_METRICS,
-      logger: NO_LOGGER,
-      sessionTimeoutMs: 2_000,
-      appendTimeoutMs: 1_000,
-      backoff: { firstMs: 5, capMs: 100 },
-      ...overrides,
-    });
+    return openQuickly({ at: brokers, prefix, topics: TOPICS, appendTimeoutMs: 1_000, ...overrides });
   },
 
   /** The broker keeps its connections and answers no requests. */

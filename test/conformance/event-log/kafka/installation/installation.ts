@@ -1,5 +1,13 @@
-import { declareTopics, type Logger, type Metrics, type TopicSpec } from '@tributary/core';
 import {
+  declareTopics,
+  type Logger,
+  type Metrics,
+  NO_LOGGER,
+  NO_METRICS,
+  type TopicSpec,
+} from '@tributary/core';
+import {
+  type KafkaConnection,
   type KafkaEventLogOptions,
   type KafkaLog,
   openKafkaEventLog,
@@ -25,6 +33,25 @@ export interface Opened {
 
 export type OpenOptions = Partial<Omit<KafkaEventLogOptions, 'prefix' | 'topics' | 'metrics' | 'logger'>>;
 
+type LogOptions = Omit<Partial<KafkaEventLogOptions>, 'connection'> &
+  Pick<KafkaEventLogOptions, 'prefix' | 'topics'> & {
+    /** With the addresses in one text, or whole. */
+    readonly at: string | Partial<KafkaConnection>;
+  };
+
+/** A log with shorter waits than in production. */
+export function openQuickly({ at, ...options }: LogOptions): Promise<KafkaLog> {
+  const connection = typeof at === 'string' ? { brokers: at.split(',') } : at;
+  return openKafkaEventLog({
+    connection: { clientId: 'tests', brokers: [], ...connection },
+    metrics: NO_METRICS,
+    logger: NO_LOGGER,
+    sessionTimeoutMs: 2_000,
+    backoff: { firstMs: 5, capMs: 100 },
+    ...options,
+  });
+}
+
 /** Topics, groups and transactional ids of one test, on brokers shared with others. */
 export interface Installation {
   readonly brokers: string;
@@ -34,13 +61,6 @@ export interface Installation {
   /** Closes the opened logs and removes the topics. */
   dispose(): Promise<void>;
 }
-
-/** Shorter waits than in production. */
-const QUICK: OpenOptions = {
-  sessionTimeoutMs: 2_000,
-  appendTimeoutMs: 1_000,
-  backoff: { firstMs: 5, capMs: 100 },
-};
 
 export function topicsOf(partitions: number): ReadonlyMap<string, TopicSpec> {
   return declareTopics({ partitions, retentionMs: 3_600_000, retrySteps: ['10s'], dedicated: [] });
@@ -89,8 +109,8 @@ async function openRecording(
     removeGauge() {},
     observe() {},
   };
-  const connection = { brokers: brokers.split(','), clientId: 'tests' };
-  const log = await openKafkaEventLog({ connection, prefix, topics, metrics, logger, ...QUICK, ...options });
+  const { connection: at = brokers, ...others } = options;
+  const log = await openQuickly({ at, prefix, topics, metrics, logger, appendTimeoutMs: 1_000, ...others });
   return {
     log,
     lines,
