@@ -78,8 +78,8 @@ describe('docs/comparison.md', () => {
   });
 
   it.each([
-    ['a row without a source', /\[gateway\/handle\.go\]\[rs3\]/, 'somewhere'],
-    ['a project left out', /^\| Jitsu .*$/m, ''],
+    ['a row without a source', /\[gateway\/handle\.go\]\([^)]+\)/, 'somewhere'],
+    ['a project left out', /^- Jitsu: .*$/m, ''],
     ['a source that moves', /\/blob\/[0-9a-f]{40}\/gateway/, '/blob/master/gateway'],
     ['a test that is not there', 'test/chaos', 'test/chaos-that-is-not'],
     ['a document that is not there', '(guides/funnel.md)', '(guides/no-funnel.md)'],
