@@ -1,4 +1,3 @@
-import type { JsonObject } from '@tributary/core';
 import { PROVIDERS, type Provider } from '../oauth/providers.ts';
 import { PARTNER_SECRETS } from './connector.ts';
 import type { Definition } from './definitions.ts';
@@ -15,7 +14,7 @@ export function describePack(
   return `${[
     '# Destinations of the Segment pack',
     "Made from Segment's pack of actions (`@segment/action-destinations`) by `connectors/segment/definitions.spec.ts`. How they work is in [Connectors](connectors.md#destinations-of-the-segment-pack), what each sends in `connectors/segment/deliveries.requests.txt`.",
-    `${open.length} kinds are offered, ${withSecrets} where the [secrets of partners](#secrets-of-partners) are set, and ${definitions.length} with the [services](#services-that-a-person-signs-in-to) that a person signs in to (\`§\`). Of the settings the required ones are listed, \`*\` for a secret; \`GET destination-types/{type}\` and the console have all, with what the destination is for. \`†\`: the pack cannot test the settings; \`‡\`: all or some of its actions take batches.`,
+    `${open.length} kinds are offered, ${withSecrets} where the [secrets of partners](#secrets-of-partners) are set, and ${definitions.length} with the [services](#services-that-a-person-signs-in-to) that a person signs in to (\`§\`). \`GET destination-types/{type}\` and the console have their settings, with what they are for. \`†\`: the pack cannot test the settings; \`‡\`: all or some of its actions take batches.`,
     ...categories.map((category) =>
       section(
         category,
@@ -23,7 +22,7 @@ export function describePack(
       ),
     ),
     '## People and audiences',
-    `These delete a person at the vendor, by the ids in parentheses: ${definitions.flatMap(deletion).join(', ')}. These create audiences there: ${definitions.flatMap(({ type, hasAudiences }) => (hasAudiences ? [`\`${type}\``] : [])).join(', ')}. What they send is in \`connectors/segment/*.requests.txt\`.`,
+    `These delete a person at the vendor, by \`user_id\` and where \`*\` stands by \`anonymous_id\`: ${definitions.flatMap(deletion).join(', ')}. These create audiences there: ${definitions.flatMap(({ type, hasAudiences }) => (hasAudiences ? [`\`${type}\``] : [])).join(', ')}. What they send is in \`connectors/segment/*.requests.txt\`.`,
     '## Secrets of partners',
     `Some vendors give Segment a secret of its own, which is none of the user. An installation that has such secrets sets them as \`TRIBUTARY_SEGMENT_SECRETS\`, a JSON object by the names that the pack has for them: ${PARTNER_SECRETS.map((name) => `\`${name}\``).join(', ')}. A destination appears when all of its secrets are set.`,
     '## Services that a person signs in to',
@@ -37,7 +36,7 @@ export function describePack(
 }
 
 function deletion({ type, deletes }: Definition): readonly string[] {
-  return deletes === undefined ? [] : [`\`${type}\` (${deletes.join(', ')})`];
+  return deletes === undefined ? [] : [`\`${type}\`${deletes.includes('anonymous_id') ? '\\*' : ''}`];
 }
 
 function notOffered(rest: readonly { readonly destination: string; readonly reason: string }[]): string {
@@ -63,24 +62,15 @@ function serviceRow(
 }
 
 function section(category: string, definitions: readonly Definition[]): string {
-  return [`## ${category}`, definitions.map(line).join('\n')].join('\n\n');
+  return [`## ${category}`, `${definitions.map(entry).join(', ')}.`].join('\n\n');
 }
 
-function line({ type, title, properties, required, hasTest, needs, batches, authorization }: Definition) {
+function entry({ type, title, hasTest, needs, batches, authorization }: Definition) {
   const marks = [
     ...(authorization === 'connection' ? ['§'] : []),
     ...(hasTest ? [] : ['†']),
     ...(batches === undefined ? [] : ['‡']),
   ].join('');
-  const needed = [
-    ...settings(properties, required),
-    ...(needs === undefined ? [] : [`needs ${needs.map((name) => `\`${name}\``).join(', ')}`]),
-  ].join(', ');
-  return `- \`${type}\` ${title}${marks === '' ? '' : ` ${marks}`}${needed === '' ? '' : `: ${needed}`}`;
-}
-
-function settings(properties: Readonly<Record<string, JsonObject>>, required: readonly string[]) {
-  return Object.entries(properties)
-    .filter(([name]) => required.includes(name))
-    .map(([name, { writeOnly }]) => `\`${name}\`${writeOnly === true ? '\\*' : ''}`);
+  const needed = needs === undefined ? '' : ` (needs ${needs.map((name) => `\`${name}\``).join(', ')})`;
+  return `${title} \`${type}\`${marks}${needed}`;
 }
