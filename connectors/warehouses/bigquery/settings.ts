@@ -73,8 +73,7 @@ const settingsSchema = {
     endpoint: {
       type: 'string',
       title: 'Endpoint',
-      description:
-        'Where the API answers, for a private endpoint. Absent: at Google. The name must stand for a public address.',
+      description: 'Where the API answers, for a private endpoint. Absent: at Google. It must be public.',
       examples: ['https://bigquery.europe-west3.rep.googleapis.com'],
       maxLength: 2_048,
       pattern: '^[hH][tT][tT][pP][sS]?://[^?#@/]+/?$',
