@@ -38,12 +38,12 @@ const WAREHOUSES = [
 
 const PACK = [
   '## Destinations of the Segment pack',
-  "These are destinations of Segment's open pack of actions (`@segment/action-destinations`): [all of them](segment-destinations.md), [what each sends](segment-requests.md), and [how that agrees with the documents of vendors](segment-vendors.md).",
-  'The setting `subscriptions` says which events become which actions: a list of `{ "name", "action", "trigger", "mapping", "enabled", "batch" }`. `trigger` says for which events, for example `type = "track" and event = "Order Placed"`; with `and` and `or` it needs parentheses, which cannot be nested. `mapping` gives the fields of the action values, in the form of Segment\'s mapping kit, of at most 16 KiB and 12 levels. A trigger or mapping that cannot run is refused with its place; one that is not enabled is a draft, which may lack required fields. `GET destination-types/{type}` has the fields of all actions, and the subscriptions of a destination that is created without any: those of its presets.',
+  "These are destinations of Segment's open pack of actions (`@segment/action-destinations`): [all of them](segment-destinations.md), and [how they agree with the documents of vendors](segment-vendors.md).",
+  'The setting `subscriptions` says which events become which actions: a list of `{ "name", "action", "trigger", "mapping", "enabled", "batch" }`. `trigger` selects events, for example `type = "track" and event = "Order Placed"`; with `and` and `or` it needs parentheses, which cannot be nested. `mapping` gives the fields of the action values, in the form of Segment\'s mapping kit, of at most 16 KiB and 12 levels. One that cannot run is refused with its place; a subscription that is not enabled may lack required fields. `GET destination-types/{type}` has the fields of all actions, and the subscriptions of the presets, which a destination without any gets.',
   'A destination that is stored without `subscriptions` runs the presets of the pack, as those of release 0.2.0 do: `presets` selects some of them, and `actions` has further ones with a mapping.',
-  "Each subscription whose trigger an event meets makes a request of it, in the form of Segment's libraries. An event of which none makes a request is `unwanted`. `POST destinations/{id}/preview`, and `POST destination-types/{type}/preview` before anything is saved, show what an event would become; nothing is sent. `recent_events` counts of how many recent events the trigger is met. `POST destinations/{id}/test` with an event sends it, and returns the requests and their responses.",
+  'Each subscription whose trigger an event meets makes a request of it; an event of which none does is `unwanted`. `POST destinations/{id}/preview`, and `POST destination-types/{type}/preview` before anything is saved, show what an event would become, and with `recent_events` how many recent events meet the trigger; nothing is sent. `POST destinations/{id}/test` sends an event, and returns the requests and their responses.',
   'With `"batch": true` the events of a subscription share requests, where its action can ([marked](segment-destinations.md)); else, and where the mapping says `"enable_batching": false`, each event has its own. `batch_size`, `batch_bytes` and `batch_keys` of the mapping, or their defaults, bound a batch, and so do 1,000 events and 256 KiB; beside subscriptions that send one by one, 50 events. Events of a subject keep their order, and each event has an outcome of its own. A batch that is refused as a whole is sent again in halves at once; a 401 that is about some events renews the token and sends these alone again.',
-  'Fields that are `dynamic` have choices that only the vendor knows: `POST destinations/{id}/dynamic-field`, and `POST destination-types/{type}/dynamic-field` before anything is saved, ask for them, within 10 seconds, and keep an answer for a minute; what the vendor refuses is `error`. An action with `hooks` can do something at the vendor for its subscription, such as create a list: `POST destinations/{id}/hook` runs one, and its inputs and outputs become part of the mapping. A run with the same inputs is not repeated; one whose end is unknown only with `again`.',
+  'Fields that are `dynamic` have choices that only the vendor knows: `POST .../dynamic-field` asks for them, within 10 seconds, and keeps an answer for a minute. An action with `hooks` can do something at the vendor, such as create a list: `POST destinations/{id}/hook` runs one, and its inputs and outputs become part of the mapping. A run with the same inputs is not repeated; one whose end is unknown only with `again`.',
   'Types with `deletes` can delete people at the vendor, and those with `audiences` create audiences there: no call of the API does so yet.',
   'A delivery with several actions is retried as a whole. Its `messageId` is the [key of deduplication](#deliveries-that-arrive-twice) of the vendor, unless the mapping gives another value. 429 sets the pace of the destination; 408, 425, 5xx and a broken connection are retried; other refusals are dead, and so is a 2xx whose body says that nothing was stored ([table](#answers-that-say-not-stored)). An event that lacks what an action requires is dead with the reason `not sent: ...`, which does not count for the health.',
   'Requests go to the hosts that the code of the destination names, and to those that its settings name as a whole; others are dead with the reason `not sent: ...`. So a setting cannot lead its key elsewhere. The pack is foreign code: it runs in separate processes, one for each workspace that uses it and at most eight, without network, files and environment but for the [secrets of partners](segment-destinations.md#secrets-of-partners). The processor sends its requests, without following redirects.',
@@ -51,13 +51,13 @@ const PACK = [
 
 function repeatsTable(): string {
   const pack = DEFINITIONS.filter(({ destination }) => Object.hasOwn(DEDUPLICATION, destination)).map(
-    ({ type, destination }) => `| \`${type}\` | ${keyOf(DEDUPLICATION[destination])} |`,
+    ({ type, destination }) => `- \`${type}\`: ${keyOf(DEDUPLICATION[destination])}`,
   );
   return [
     '## Deliveries that arrive twice',
-    "A delivery whose answer was lost is sent again under the same id, as in each replay without `new_ids`. This is the key by which a destination recognizes it: the id of the delivery, as the section of each type says, at Segment's pack the `message_id` (followed by `:1`, `:2`, ... for further outputs of a transformation).",
-    `Vendors' documents of ${VENDORS_READ_ON}. "Not documented": the pack sends the id, and whether the vendor drops a repetition is not said. For destinations of the pack that are not listed nothing was read; their presets send what the pack sends.`,
-    ['| type | key |', '|---|---|', ...pack].join('\n'),
+    "A delivery whose answer was lost is sent again under the same id, as in each replay without `new_ids`. A destination recognizes it by that id, as the section of each type says; Segment's pack by the `message_id` (followed by `:1`, `:2`, ... for further outputs of a transformation):",
+    `"Not documented": the pack sends the id, and whether the vendor drops a repetition is not said. For others of the pack nothing was read.`,
+    pack.join('\n'),
   ].join('\n\n');
 }
 
@@ -74,14 +74,14 @@ function answersTable(): string {
     const { refusals, document = '' } = VENDOR_ANSWERS[destination] ?? {};
     if (refusals === undefined) continue;
     const sources = document.split(', ').map((link) => (link === '' ? '' : `[source](${link})`));
-    const answer = `${refusals} | ${sources.join(', ')}`;
+    const answer = `${refusals} (${sources.join(', ')})`;
     types.set(answer, [...(types.get(answer) ?? []), `\`${type}\``]);
   }
-  const rows = [...types].map(([answer, names]) => `| ${names.join(', ')} | ${answer} |`);
+  const rows = [...types].map(([answer, names]) => `- ${names.join(', ')}: ${answer}`);
   return [
     '### Answers that say "not stored"',
-    `Bodies with a status of 2xx by which a delivery is dead, by documents of ${VENDORS_READ_ON}; of the others the status counts.`,
-    ['| type | what the body has | |', '|---|---|---|', ...rows].join('\n'),
+    `A delivery is dead by these bodies with a status of 2xx, by documents of ${VENDORS_READ_ON}:`,
+    rows.join('\n'),
   ].join('\n\n');
 }
 

@@ -39,7 +39,7 @@ export function urlField(what: string, example: string): JsonObject {
   return {
     type: 'string',
     title: 'URL',
-    description: `${what}: an absolute http or https URL without credentials. The name must stand for a public address.`,
+    description: `${what}: an absolute http or https URL without credentials. It must be public.`,
     examples: [example],
     maxLength: 2_048,
     pattern: '^[hH][tT][tT][pP][sS]?://',
@@ -68,7 +68,7 @@ export function hostField(what: string): JsonObject {
   return {
     type: 'string',
     title: 'Host',
-    description: `${what} A name or an address; the name must stand for a public address.`,
+    description: `${what} Name or address; a public one.`,
     examples: ['db.example.com'],
     pattern: HOST_PATTERN,
   };

@@ -43,8 +43,8 @@ const description: ConnectorDescription = {
   title: 'NDJSON files',
   description: [
     'Appends each delivery as one line of JSON to files on the machine of the process that delivers: `<data folder>/ndjson/<workspace id>/<folder>/<YYYY-MM-DD>-<n>.ndjson`. Each workspace has its own folder.',
-    'A line is `{ "id", "type": "event", "event", "rule_id", "destination_id", "attempt" }`. A delivery counts as delivered once its line is on the disk (fsync). A file is followed by the next one at midnight UTC or before it would pass 64 MB; the names sort in the order of writing.',
-    'Files only grow, so a reader may follow them. The same `id` may appear again: keep one line of each. A line may be empty or invalid JSON after a crash or on a full disk: skip it, its delivery is written again. The last line is complete once its newline is there. A reader that removes files must leave the newest one.',
+    'A line is `{ "id", "type": "event", "event", "rule_id", "destination_id", "attempt" }`. It is delivered once it is on the disk (fsync). The next file follows at midnight UTC or before 64 MB; names sort in the order of writing.',
+    'Files only grow, so a reader may follow them. The same `id` may appear again. A line may be empty or invalid JSON after a crash or on a full disk: skip it, its delivery is written again. A line is complete once its newline is there. A reader that removes files must leave the newest one.',
     'A full disk and other errors of the file system are retried. A path with a symbolic link is refused, and the delivery is dead.',
   ].join('\n\n'),
   settingsSchema,

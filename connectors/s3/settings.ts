@@ -7,7 +7,7 @@ export const bucketFields = {
     type: 'string',
     title: 'Endpoint',
     description:
-      'Where an S3-compatible service answers: an absolute http or https URL. Absent: AWS in the region. The name must stand for a public address.',
+      'Where an S3-compatible service answers: an absolute http or https URL. Absent: AWS in the region. It must be public.',
     examples: ['https://s3.example.com'],
     maxLength: 2_048,
     pattern: '^[hH][tT][tT][pP][sS]?://[^?#@]+$',

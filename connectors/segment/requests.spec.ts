@@ -25,13 +25,12 @@ import {
 import { describeDestination } from './settings.ts';
 
 /*
- * What each destination sends, by the connector and by its own definition called directly, and the page of it in the docs. The
- * default run takes some of them; `TRIBUTARY_TEST_LONG=1 npx vitest run connectors/segment/requests.spec.ts -u` writes the
- * page.
+ * What each destination sends, by the connector and by its own definition called directly, and the list of it. The default run
+ * takes some of them; `TRIBUTARY_TEST_LONG=1 npx vitest run connectors/segment/requests.spec.ts -u` writes the list.
  */
 const IS_LONG = process.env.TRIBUTARY_TEST_LONG !== undefined;
 const CHOSEN = IS_LONG ? DEFINITIONS : DEFINITIONS.filter((_, at) => at % 16 === 0);
-const PAGE = '../../docs/reference/segment-requests.md';
+const PAGE = './deliveries.requests.txt';
 
 interface Sent {
   readonly method: string;
@@ -221,7 +220,7 @@ test('every destination sends what its own definition makes of an event', async 
   }
   await Promise.all(connectors.map((connector) => connector.close()));
   expect(differences).toEqual([]);
-  // The page is none of refusals.
+  // The list is not one of refusals.
   expect(compared).toBeGreaterThan(IS_LONG ? 800 : 40);
   if (IS_LONG) {
     await expect(pageOf(rows)).toMatchFileSnapshot(PAGE);
@@ -259,7 +258,7 @@ const REFUSED = 'refused';
 /** The requests of an event; `REFUSED` without any, undefined where no subscription takes the event. */
 function madeOf(result: { outcome: string } | undefined, sent: readonly Sent[]): string | undefined {
   if (result?.outcome === 'unwanted') return undefined;
-  const made = new Set(sent.map(({ method, url }) => `\`${method} ${url.replace(/\?.*$/s, '')}\``));
+  const made = new Set(sent.map(({ method, url }) => `${method} ${url.replace(/\?.*$/s, '')}`));
   if (made.size === 0) return REFUSED;
   return [...made].sort().join(', ') + (result?.outcome === 'delivered' ? '' : ', then refused');
 }
@@ -270,13 +269,11 @@ function lineOf({ type, made, actions }: Row): string {
       ? [...names.filter((name) => !actions.includes(name)), 'every action']
       : names;
   const shown = [...made].map(([what, names]) => `${what}: ${named(names).join(', ')}`);
-  return `- \`${type}\`: ${shown.length === 0 ? 'nothing' : shown.join('; ')}`;
+  return `${type}: ${shown.length === 0 ? 'nothing' : shown.join('; ')}`;
 }
 
 function pageOf(rows: readonly Row[]): string {
-  return `${[
-    '# Requests of the Segment pack',
-    'Made by `connectors/segment/requests.spec.ts`: the requests of each [destination of the pack](segment-destinations.md), and what makes each of them: four calls (`track`, `identify`, `page`, `group`) and an event of each preset, with the subscriptions that a new destination gets; then each action that no preset has, with the defaults of its fields and samples for those that are required. A call that is not listed sends nothing; "every action": all presets, and all actions without one. Each request is compared with the one that the definition of the pack makes when it is called directly. Settings and events are samples, and each request is answered by an empty 200; paths may hold sample ids. "refused": the sample lacks what the action requires, so the event is dead without a request, or after those before "then".',
-    rows.map(lineOf).join('\n'),
-  ].join('\n\n')}\n`;
+  const introduction =
+    'The requests of each destination of the pack, and what makes each of them: four calls (track, identify, page, group) and an event of each preset, with the subscriptions that a new destination gets; then each action that no preset has, with the defaults of its fields and samples for required ones. A call that is not listed sends nothing; "every action": all presets and all actions without one. Settings and events are samples, each request is answered by an empty 200. "refused": the sample lacks what the action requires, so the event is dead without a request, or after those before "then".';
+  return `${introduction}\n\n${rows.map(lineOf).join('\n')}\n`;
 }

@@ -10,25 +10,17 @@ import { ContractInference } from './infer/infer-contract.ts';
 
 /* Runs the examples of docs/reference/contract-keywords.md. */
 
-const text = readFileSync(
-  new URL('../../docs/reference/contract-keywords.md', import.meta.url),
-  'utf8',
-).replace(/ +\|/g, ' |');
+const text = readFileSync(new URL('../../docs/reference/contract-keywords.md', import.meta.url), 'utf8');
 const AT = '2026-03-01T00:00:00.000Z';
 
 const blocks = [...text.matchAll(/```json (contract|event|verdict)\n([\s\S]*?)```/g)].map(
   ([, kind = '', body = '']) => ({ kind, body: JSON.parse(body) as JsonObject }),
 );
 
-/** The rows of the table with this first heading, without their backquotes. */
+/** The code of each line of the list that these words announce. */
 function rowsOf(head: string): readonly (readonly string[])[] {
-  const lines = text.split(`\n| ${head} |`)[1]?.split('\n\n')[0]?.split('\n') ?? [];
-  return lines.slice(2).map((line) =>
-    line
-      .split('|')
-      .slice(1, -1)
-      .map((cell) => cell.trim().replace(/^`|`$/g, '')),
-  );
+  const [, list = ''] = text.split(`\nBy ${head}: `)[1]?.split('\n\n') ?? [];
+  return list.split('\n').map((line) => [...line.matchAll(/`([^`]+)`/g)].map(([, code = '']) => code));
 }
 
 function takes(schema_definition: JsonObject, value: string): boolean {

@@ -50,7 +50,7 @@ export const QUOTAS = {
     of: 'organization',
     fallback: 64 * 1024 * 1024,
     counts:
-      'Characters of JSON of all contracts, transformations (with their kept versions), rules, destinations and warehouse tables of an organization',
+      'Characters of JSON of contracts, transformations with their versions, rules, destinations and warehouse tables of an organization',
   },
   workspace_members: {
     of: 'workspace',

@@ -48,12 +48,12 @@ export const METRICS = {
   },
   tributary_http_request_duration_seconds: {
     kind: 'histogram',
-    help: 'Time from the headers of a request to the end of its response, without live streams.',
+    help: 'Time from the headers to the end of the response, without live streams.',
     labels: { operation: 'as in docs/reference/permissions.md, `none` for an unknown path' },
   },
   tributary_events_received_total: {
     kind: 'counter',
-    help: 'Events that were appended durably and acknowledged.',
+    help: 'Events that were acknowledged.',
     labels: { environment: 'of the write key' },
   },
   tributary_events_unconfirmed_total: {
@@ -62,7 +62,7 @@ export const METRICS = {
   },
   tributary_events_without_topic_total: {
     kind: 'counter',
-    help: 'Events that were refused because the topic of their write key is no longer declared.',
+    help: 'Events refused as the topic of their write key is no longer declared.',
     labels: { topic },
   },
   tributary_sdk_events_rejected_total: {
@@ -134,12 +134,12 @@ export const METRICS = {
   },
   tributary_stage_wanted_processes: {
     kind: 'gauge',
-    help: 'Processes with which a stage keeps up and empties its lag within five minutes, at most its partitions. (max)',
+    help: 'Processes with which a stage empties its lag within five minutes, at most its partitions. (max)',
     labels: { stage },
   },
   tributary_stage_lag_collected_timestamp_seconds: {
     kind: 'gauge',
-    help: 'Unix time at which a process last determined the lag; after a minute without an answer of the log it reports none.',
+    help: 'Unix time at which a process last determined the lag, which it reports for a minute.',
     labels: {},
   },
   tributary_stage_batches_total: {
@@ -301,7 +301,7 @@ export const METRICS = {
   },
   tributary_deliveries_total: {
     kind: 'counter',
-    help: 'Delivery attempts, and deliveries retried later without one because the circuit is open or the queue is too long.',
+    help: 'Delivery attempts, and deliveries retried later without one.',
     labels: {
       outcome:
         'delivered, retry, dead, throttled (refused for the rate); without an attempt: circuit_open, deferred',
@@ -320,7 +320,7 @@ export const METRICS = {
   },
   tributary_destination_attempt_quantile_seconds: {
     kind: 'gauge',
-    help: 'Duration of the delivery attempts of the last minute in this process; of `other`, that of its slowest destination.',
+    help: 'Duration of the delivery attempts of the last minute; of `other`, that of the slowest destination.',
     labels: { destination, quantile: '0.5, 0.99' },
   },
   tributary_destination_pace_per_second: {
@@ -380,7 +380,7 @@ export const METRICS = {
   },
   tributary_warehouse_discards_total: {
     kind: 'counter',
-    help: 'Values and events that a warehouse keeps in `discards`, as their column cannot hold them.',
+    help: 'Values and events that a warehouse keeps in `discards`.',
     labels: { connector },
   },
   tributary_warehouse_bytes_total: {
@@ -409,7 +409,7 @@ export const METRICS = {
   },
   tributary_engine_up: {
     kind: 'gauge',
-    help: '1 when an engine answered its last check, reads and writes; 0 when it did not, or refuses writes. `/readyz` of the admin port gives the reason.',
+    help: '1 when an engine answered its last check; 0 when it did not, or refuses writes (`/readyz` has the reason).',
     labels: { engine: 'kafka, redis, elasticsearch', part: 'main, stages' },
   },
   tributary_engine_checked_timestamp_seconds: {
@@ -419,7 +419,7 @@ export const METRICS = {
   },
   tributary_clock_ahead_seconds: {
     kind: 'gauge',
-    help: 'How far the clock of the machine is ahead of those of the brokers; beyond 5 s either way it is wrong.',
+    help: 'How far the clock of the machine is ahead of those of the brokers.',
     labels: { engine: 'kafka', part: 'main, stages' },
   },
   tributary_data_folder_free_bytes: {
@@ -436,7 +436,7 @@ export const METRICS = {
   },
   tributary_broker_disk_free_bytes: {
     kind: 'gauge',
-    help: 'Free space on the fullest disk of a broker. Absent before Kafka 3.3, or without the right DESCRIBE on the cluster.',
+    help: 'Free space on the fullest disk of a broker, from Kafka 3.3 on with the right DESCRIBE on the cluster.',
     labels: { broker: 'its id' },
   },
   tributary_broker_disk_size_bytes: {

@@ -16,7 +16,7 @@ interface Rules {
 
 const INTRODUCTION = [
   '# Metrics',
-  'Every process reports its own at `/metrics` of its admin port (`TRIBUTARY_ADMIN_PORT`), for Prometheus, computed at most once a second; add up the values of several processes, but for (max) and (min). Made from `core/ports/observability.ts` by `test/architecture/metrics.spec.ts` with `-u`. A metric exists from its first use on. A name that ends with `_total` is that of a counter, with `_duration_seconds` of a histogram; the others are gauges. There are also `process_…` and `nodejs_…`. [infra/deploy/alerts.yaml](../../infra/deploy/alerts.yaml) has alert rules.',
+  'Every process reports its own at `/metrics` of its admin port, computed at most once a second; add up those of several processes, but for (max) and (min). `_total` ends the names of counters, `_duration_seconds` those of histograms; the others are gauges. There are also `process_…` and `nodejs_…`. [infra/deploy/alerts.yaml](../../infra/deploy/alerts.yaml) has alert rules. Made from `core/ports/observability.ts` by `test/architecture/metrics.spec.ts` with `-u`.',
 ];
 
 const ALL = Object.entries<MetricDescription>(METRICS);
@@ -40,12 +40,12 @@ const COMMON = [
 /** Every metric with its labels, in Markdown. */
 function describeMetrics(): string {
   const rows = ALL.map(([name, { help, labels = {} }]) => {
-    const described = Object.entries(labels).map(([label, text]) =>
-      COMMON.includes(labelled(label, text)) ? `\`${label}\`` : labelled(label, text),
-    );
-    return `- \`${name}\`: ${[help, ...(described.length > 0 ? [`Labels: ${described.join('; ')}`] : [])].join(' ')}`;
+    const own = Object.entries(labels).filter(([label, text]) => !COMMON.includes(labelled(label, text)));
+    const names = Object.keys(labels).join(',');
+    const described = own.map(([label, text]) => `${labelled(label, text)}.`);
+    return `- \`${name}${names === '' ? '' : `{${names}}`}\`: ${[help, ...described].join(' ')}`;
   });
-  return `${[...INTRODUCTION, `A label without an explanation is one of these:\n\n${COMMON.map((one) => `- ${one}`).join('\n')}`, rows.join('\n')].join('\n\n')}\n`;
+  return `${[...INTRODUCTION, `Labels that are not explained:\n\n${COMMON.map((one) => `- ${one}`).join('\n')}`, 'The metrics:', rows.join('\n')].join('\n\n')}\n`;
 }
 
 it('docs/reference/metrics.md is made of the catalogue', async () => {

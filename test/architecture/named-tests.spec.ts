@@ -2,13 +2,12 @@ import { describe, expect, it } from 'vitest';
 import { faultsOf, rowsOf } from './named-tests.ts';
 
 const file = '`test/architecture/named-tests.spec.ts`';
-const table = (reference: string) =>
-  `# A table\n\n| what | test |\n| ---- | ---- |\n| row  | ${reference} |\n`;
-const faults = (reference: string) => faultsOf(rowsOf(table(reference))).length;
+const list = (reference: string) => `# A list\n\n- row: ${reference}\n`;
+const faults = (reference: string) => faultsOf(rowsOf(list(reference))).length;
 
 describe('a row of a document that names a test', () => {
   it('is good where the test, its group or its row is there', () => {
-    expect(rowsOf(table('x'))).toEqual([{ line: '| row  | x |', reference: 'x' }]);
+    expect(rowsOf(list('`x`'))).toEqual([{ line: '- row: `x`', reference: '`x`' }]);
     expect(faults(`${file} "is good where the test, its group or its row is there"`)).toBe(0);
     expect(faults(`${file} "a row of a document that names a test"`)).toBe(0);
     expect(faults(`${file} "none"`)).toBe(0);
@@ -24,14 +23,10 @@ describe('a row of a document that names a test', () => {
     ['a part of a title', `${file} "is good where the test"`],
     ['fewer than three words of a title', `${file} "is good…"`],
     ['the beginning of no title', `${file} "was good where…"`],
-    ['a text that is no title', `${file} "# A table"`],
+    ['a text that is no title', `${file} "# A list"`],
     ['a file that is not there', '`test/architecture/gone.spec.ts` "none"'],
     ['a file without tests', '`test/architecture/named-tests.ts` "../../"'],
   ])('is a fault where it names %s: %s', (_, reference) => {
     expect(faults(reference)).toBe(1);
-  });
-
-  it('of a document had lost its text to dashes, and was taken for the rule below the heading', () => {
-    expect(rowsOf(`${table('x')}| ---- | ---- |\n`).map(({ reference }) => reference)).toEqual(['x', '----']);
   });
 });

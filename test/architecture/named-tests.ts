@@ -2,19 +2,18 @@ import { readFileSync } from 'node:fs';
 
 const root = new URL('../../', import.meta.url);
 
-/** A row of a table of a document, and the content of its last cell. */
+/** An item of a list of a document, and what it ends with: the test that shows it. */
 export interface Row {
   readonly line: string;
   readonly reference: string;
 }
 
-/** Every row of every table, without headings. A row of dashes elsewhere counts as one: it is a row whose text was lost. */
+/** Every item of every list. Each is one line. */
 export function rowsOf(text: string): readonly Row[] {
-  const lines = text.split('\n');
-  const isHeadingRule = (at: number) => isRule(lines[at]) && isRow(lines[at - 1]) && !isRow(lines[at - 2]);
-  return lines
-    .filter((line, at) => isRow(line) && !isHeadingRule(at) && !isHeadingRule(at + 1))
-    .map((line) => ({ line, reference: line.split('|').at(-2)?.trim() ?? '' }));
+  return text
+    .split('\n')
+    .filter((line) => line.startsWith('- '))
+    .map((line) => ({ line, reference: /: (`[^`]+`(?: ".+")?)$/.exec(line)?.[1] ?? '' }));
 }
 
 /** The rows without an existing test. */
@@ -32,9 +31,6 @@ export function rowsBelow(heading: string, text: string): readonly Row[] {
 export function documentAt(path: string): string {
   return readFileSync(new URL(path, root), 'utf8');
 }
-
-const isRow = (line: string | undefined) => line?.startsWith('|') === true;
-const isRule = (line: string | undefined) => /^\|[ :|-]+\|$/.test(line ?? '');
 
 const REFERENCE = /^`([\w./-]+\.ts)` "(.+)"$/;
 /** A spec, or a part of a conformance suite that specs run. */

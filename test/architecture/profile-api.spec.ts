@@ -12,7 +12,7 @@ describe('the table of the profile API', () => {
 
   it('shows by a call of the gateway whatever a caller can see', () => {
     const elsewhere = rowsOf(text).filter(({ reference }) => !/^`test\/(flows|gateway)\//.test(reference));
-    expect(elsewhere.map(({ line }) => line.split('|')[1]?.trim())).toEqual([
+    expect(elsewhere.map(({ line }) => line.slice(2).split(': ')[0])).toEqual([
       'attribute names',
       'emitted by the operations',
     ]);

@@ -1,7 +1,7 @@
-/** Figures that documents state, by the name that they use in `<!-- figure:name -->…<!-- /figure -->`. */
+/** Figures that documents state, by the name that they use in `<!--figure:name-->…<!--/figure-->`. */
 export type Figures = Readonly<Record<string, string>>;
 
-const SPAN = /(<!-- figure:([\w-]+) -->)([\s\S]*?)(<!-- \/figure -->)/g;
+const SPAN = /(<!--figure:([\w-]+)-->)([\s\S]*?)(<!--\/figure-->)/g;
 
 /** The text with each marked span holding its claim. Throws for a name that is none. */
 export function filled(text: string, figures: Figures): string {

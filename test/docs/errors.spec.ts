@@ -18,18 +18,19 @@ import {
 
 const page = readFileSync(join(root, 'docs/reference/errors.md'), 'utf8');
 
-/** The first column of the tables below a heading, as code, with every placeholder in one form. */
+/** Texts that state cause and remedy themselves, one a line. */
+const plain = readFileSync(join(root, 'test/docs/plain-texts.txt'), 'utf8').trim().split('\n');
+
+/** What the lists below a heading explain, as code, with every placeholder in one form. */
 function documented(heading: string): readonly string[] {
   const [, rest = ''] = page.split(`\n${heading}\n`);
   const level = heading.split(' ', 1)[0]?.length ?? 0;
   const [section = ''] = rest.split(new RegExp(`^#{1,${level}} `, 'm'));
-  const cells = [...section.matchAll(/^\| ((?:[^|\\]|\\.)*) \|(.*)/gm)].map(([, first = '', others = '']) =>
-    // The table of the API begins with the status.
-    /^\d+\s*$/.test(first) ? (others.split('|')[0] ?? '') : first,
+  // The responses of the API begin with the status.
+  const explained = [...section.matchAll(/^- (?:\d+ )?((?:(``?) ?.+? ?\2(?!`)(?:, )?)+): /gm)];
+  return explained.flatMap(([, texts = '']) =>
+    [...texts.matchAll(/(``?) ?(.+?) ?\1(?!`)/g)].map(([, , code = '']) => code),
   );
-  return cells
-    .flatMap((cell) => [...cell.matchAll(/(``?) ?(.+?) ?\1(?!`)/g)].map(([, , code = '']) => code))
-    .map((code) => code.replaceAll('\\|', '|'));
 }
 
 /** Texts with words in them: of others, nothing is known before run time. */
@@ -40,7 +41,9 @@ const stated = (texts: readonly string[]) =>
 
 /** The texts of the code that the page lacks. A documented text may have a code in parentheses at its end. */
 function missing(texts: readonly string[], heading: string): readonly string[] {
-  const known = new Set(documented(heading).map((text) => text.replace(` (${PLACEHOLDER})`, '')));
+  const known = new Set(
+    [...plain, ...documented(heading)].map((text) => text.replace(` (${PLACEHOLDER})`, '')),
+  );
   const isKnown = (text: string) =>
     // Some texts continue another one.
     text.startsWith(PLACEHOLDER)
@@ -89,4 +92,8 @@ it('documents no log line that the code no longer writes', () => {
       (text) => text.includes(' ') && !written.has(text),
     ),
   ).toEqual([]);
+  const ends = stated(
+    messagesOfClasses(sources('infra/runtime'), /(Operator|Config|Tributary)Error|extends Error/),
+  );
+  expect(plain.filter((text) => !written.has(text) && !ends.includes(text))).toEqual([]);
 });

@@ -42,7 +42,7 @@ const settingsSchema = {
       type: 'string',
       title: 'Dataset',
       description:
-        'The dataset of the tables, which is made when it is not there. Default: the name of the destination in snake case, as it is at the creation. No other destination may load into it.',
+        'The dataset of the tables, made when it is missing. Default: the first name of the destination in snake case. No other destination may load into it.',
       pattern: '^[A-Za-z0-9_]{1,1024}$',
     },
     location: {
@@ -66,15 +66,14 @@ const settingsSchema = {
       type: 'integer',
       title: 'Days of matching ids',
       description:
-        'Rows that are there already are looked for by `id` among those that were received from so many days before the first row of a load to so many days after its last one. Absent: in the whole table, which reads the column `id` of all rows at each load.',
+        'Rows that are there already are looked for among those received so many days before the first row of a load to so many days after its last one. Absent: in the whole table, which reads the column `id` of all rows.',
       minimum: 1,
       maximum: 3_650,
     },
     endpoint: {
       type: 'string',
       title: 'Endpoint',
-      description:
-        'Where the API answers, for a private endpoint: an absolute http or https URL. Absent: that of Google. The name must stand for a public address.',
+      description: 'Where the API answers, for a private endpoint. Absent: at Google. It must be public.',
       examples: ['https://bigquery.europe-west3.rep.googleapis.com'],
       maxLength: 2_048,
       pattern: '^[hH][tT][tT][pP][sS]?://[^?#@/]+/?$',
@@ -174,11 +173,11 @@ export const description: ConnectorDescription & { readonly isWarehouse: true } 
   type: 'warehouse-bigquery',
   title: 'BigQuery (warehouse)',
   description: [
-    'Loads events and profiles into tables of BigQuery as Segment and RudderStack lay them out.',
-    'A batch is staged by one load job (free of charge) in a table of its own, which ends by itself after a day, and becomes rows by one transaction with its row of `_tributary_loads`, so a batch whose response was lost is not loaded twice. A transaction changes 100 tables at most; of a batch with more, the first tables get their rows a few seconds earlier, and none twice.',
-    'Columns are `BOOL`, `INT64`, `BIGNUMERIC`, `FLOAT64`, `TIMESTAMP` and `STRING`; JSON is a `STRING` with the description `JSON`, as the type `JSON` of BigQuery rounds numbers. To become `STRING` a column is written anew beside the old one and takes its name: BigQuery bills the table once for that, and no load runs meanwhile.',
+    'Loads events and profiles into tables as Segment and RudderStack lay them out.',
+    'A batch is staged by one load job (free of charge) in a table of its own, which ends by itself after a day, and becomes rows by one transaction with its row of `_tributary_loads`. A transaction changes 100 tables at most; of a batch with more, the first tables get their rows a few seconds earlier, and none twice.',
+    'Columns are `BOOL`, `INT64`, `BIGNUMERIC`, `FLOAT64`, `TIMESTAMP` and `STRING`; JSON is a `STRING` with the description `JSON`, as the type `JSON` of BigQuery rounds numbers. A column that becomes `STRING` is written anew: BigQuery bills the table once for that, and no load runs meanwhile.',
     'Tables of events are partitioned by the day of `received_at` and clustered by `id`. Each load reads the column `id` of each table that it loads, 10 MB a table at least; with `match_days` only of some partitions. `load_every` is a minute at least, as BigQuery queues `INSERT`s of a table beyond 1,500 a day.',
-    'The account needs `bigquery.jobs.create` in the project, and on the dataset the rights to make, read and write tables. The connection test makes and removes a table and inserts a row. A dataset with a default expiration of tables is refused, because the ledger would end with it.',
+    'The account needs `bigquery.jobs.create` in the project, and on the dataset the rights to make, read and write tables. The connection test makes and removes a table and inserts a row. A dataset with a default expiration of tables is refused: the ledger would expire.',
   ].join('\n\n'),
   settingsSchema,
   secrets: secretNames(settingsSchema),

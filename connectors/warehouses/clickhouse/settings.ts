@@ -48,7 +48,7 @@ const settingsSchema = {
       type: 'string',
       title: 'Database',
       description:
-        'The database of the tables, which is made when it is not there. Default: the name of the destination in snake case, as it is at the creation. No other destination may load into it.',
+        'The database of the tables, made when it is missing. Default: the first name of the destination in snake case. No other destination may load into it.',
       minLength: 1,
       maxLength: DATABASE_LENGTH,
       pattern: '^[^\\u0000]+$',
@@ -86,10 +86,10 @@ export const description: ConnectorDescription & { readonly isWarehouse: true } 
   type: 'warehouse-clickhouse',
   title: 'ClickHouse (warehouse)',
   description: [
-    'Loads events and profiles into tables of ClickHouse as Segment and RudderStack lay them out.',
-    'ClickHouse has no transaction over tables: the rows of a batch appear table by table, and then its row of `_tributary_loads`. A batch that was cut off is loaded again, and rows whose `id` is there are left alone, so no query ever counts a row twice, without `FINAL` and whatever was merged. `users` and `identity_map` are views of the newest versions in `_tributary_users` and `_tributary_identity_map`.',
-    `Columns are \`Bool\`, \`Int64\`, \`Decimal(${DECIMAL.precision}, ${DECIMAL.scale})\`, \`Float64\` for numbers beyond, \`DateTime64(6, 'UTC')\` and \`String\` (also for JSON, whose numbers keep their digits there), all \`Nullable\`, and are widened before the load that needs it. A column that cannot be changed, because a key, an index or a constraint depends on it or the right is missing, stays as it is: values that it does not hold are in \`_unmapped\` and \`discards\`. Times before 1900 or after 2299 are texts.`,
-    'Tables are `MergeTree` in the order of `received_at`, with a projection by which ids are found. Rows that a constraint refuses are discarded alone, with its reason; a materialized view that fails does not hold up the load. A server that is unreachable, read-only or out of memory is waited for.',
+    'Loads events and profiles into tables as Segment and RudderStack lay them out.',
+    'ClickHouse has no transaction over tables: the rows of a batch appear table by table, and then its row of `_tributary_loads`. A batch that was cut off is loaded again, and rows whose `id` is there are left alone, so no query counts a row twice, also without `FINAL`. `users` and `identity_map` are views of the newest versions in `_tributary_users` and `_tributary_identity_map`.',
+    `Columns are \`Bool\`, \`Int64\`, \`Decimal(${DECIMAL.precision}, ${DECIMAL.scale})\`, \`Float64\` for numbers beyond, \`DateTime64(6, 'UTC')\` and \`String\` (also for JSON, whose numbers keep their digits there), all \`Nullable\`, and are widened before the load that needs it. A column that cannot be changed (a key, an index, a constraint, a missing right) stays as it is: values that it does not hold are in \`_unmapped\` and \`discards\`. Times before 1900 or after 2299 are texts.`,
+    'Tables are `MergeTree` in the order of `received_at`, with a projection by which ids are found. Rows that a constraint refuses are discarded alone, with its reason; a materialized view that fails does not hold up the load.',
     'The database must be of the engine Atomic (the usual one), Replicated with one shard, or that of ClickHouse Cloud. The user needs `CREATE DATABASE` (only where it is missing), `CREATE TABLE`, `CREATE VIEW`, `DROP TABLE`, `DROP VIEW`, `ALTER`, `SELECT` and `INSERT` in it. The connection test makes and removes a table. Needs ClickHouse 24.3 or newer.',
   ].join('\n\n'),
   settingsSchema,

@@ -37,7 +37,7 @@ const settingsSchema = {
       type: 'string',
       title: 'Schema',
       description:
-        'The schema of the tables, which is made when it is not there. Default: the name of the destination in snake case, as it is at the creation. No other destination may load into it.',
+        'The schema of the tables, made when it is missing. Default: the first name of the destination in snake case. No other destination may load into it.',
       minLength: 1,
       maxLength: NAME_LENGTH,
       pattern: '^[^\\u0000]+$',
@@ -64,9 +64,9 @@ export const description: ConnectorDescription & { readonly isWarehouse: true } 
   type: 'warehouse-postgresql',
   title: 'PostgreSQL (warehouse)',
   description: [
-    'Loads events and profiles into tables of PostgreSQL as Segment and RudderStack lay them out.',
-    'A batch is one transaction with its row of `_tributary_loads`, so a batch whose response was lost is not loaded twice. Columns are `boolean`, `bigint`, `numeric`, `timestamptz`, `text` and `json`. Where a view, a constraint or a missing right keeps a column from being widened, values that it does not hold are in `_unmapped` and `discards`. Of one event 320 values become columns, the others are in `_unmapped`.',
-    'Rows that the server refuses (a constraint, a policy, a trigger) are discarded alone, with its reason. A server that is unreachable, full, read-only or starting is waited for.',
+    'Loads events and profiles into tables as Segment and RudderStack lay them out.',
+    'A batch is one transaction with its row of `_tributary_loads`. Columns are `boolean`, `bigint`, `numeric`, `timestamptz`, `text` and `json`. Where a view, a constraint or a missing right keeps a column from being widened, values that it does not hold are in `_unmapped` and `discards`. Of one event 320 values become columns, the others are in `_unmapped`.',
+    'Rows that the server refuses (a constraint, a policy, a trigger) are discarded alone, with its reason.',
     'The user needs the right to create the schema, or to create tables in it. The connection test makes and removes a table.',
   ].join('\n\n'),
   settingsSchema,

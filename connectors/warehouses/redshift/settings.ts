@@ -37,7 +37,7 @@ const settingsSchema = {
       type: 'string',
       title: 'Schema',
       description:
-        'The schema of the tables, which is made when it is not there. Default: the name of the destination in snake case, as it is at the creation. No other destination may load into it.',
+        'The schema of the tables, made when it is missing. Default: the first name of the destination in snake case. No other destination may load into it.',
       pattern: '^[a-z_][a-z0-9_]{0,126}$',
     },
     ...bucketFields,
@@ -74,7 +74,7 @@ export const description: ConnectorDescription & { readonly isWarehouse: true } 
   type: 'warehouse-redshift',
   title: 'Amazon Redshift (warehouse)',
   description: [
-    'Loads events and profiles into the tables that `warehouse-postgresql` has, by `COPY` from a bucket of S3. A batch is one file of JSON lines below `<prefix>/<destination>/<batch>/<attempt>/`, which a manifest names, and one transaction with its row of `_tributary_loads`, so a batch whose response was lost is not loaded twice. Files are deleted after the commit. A process that ends in between leaves its files: give the prefix a lifecycle rule of a day.',
+    'Loads events and profiles into the tables that `warehouse-postgresql` has, by `COPY` from a bucket of S3. A batch is one file of JSON lines below `<prefix>/<destination>/<batch>/<attempt>/`, which a manifest names, and one transaction with its row of `_tributary_loads`. Files are deleted after the commit. A process that ends in between leaves them: give the prefix a lifecycle rule of a day.',
     'Columns are `boolean`, `bigint`, `numeric(38, 19)`, `timestamptz`, `varchar(65535)` and `super`. A column is widened by a second one that takes its place, in one transaction; where a view depends on it, it stays as it is. JSON of more than 65,535 bytes, with U+0000 or half of a surrogate pair, or with a number of more than 38 digits is in `discards`. `_unmapped` is text: `json_parse(_unmapped)`.',
     'Redshift enforces no unique keys, so rows are inserted where their `id` is missing, and loads take turns by a lock of `_tributary_profiles`. Tables of events are distributed by `id` and sorted by `received_at`. Let nothing else insert into them.',
     'The user needs the right to create the schema, or to create tables in it; the key needs `s3:PutObject` and `s3:DeleteObject` below the prefix, and `s3:GetObject` unless a role reads. Redshift must be reachable from here, and not through a pooler that shares sessions. The connection test makes a table and copies a row, and removes both.',

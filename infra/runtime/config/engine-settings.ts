@@ -54,7 +54,7 @@ export const ENGINE_SETTINGS = {
     'KAFKA_SASL_MECHANISM',
     '',
     optional(oneOf(['plain', 'scram-sha-256', 'scram-sha-512', 'oauthbearer', 'aws-msk-iam'])),
-    'How to sign in to Kafka: plain (with KAFKA_TLS only sensible), scram-sha-256 or scram-sha-512 with a user name; oauthbearer with a token by KAFKA_SASL_OAUTH_*; aws-msk-iam with the credentials of this machine on AWS.',
+    'How to sign in to Kafka: plain, scram-sha-256 or scram-sha-512 with a user name; oauthbearer with a token by KAFKA_SASL_OAUTH_*; aws-msk-iam with the credentials of this machine on AWS.',
   ),
   kafkaSaslUsername: setting('KAFKA_SASL_USERNAME', '', optional(text), 'User name for Kafka.'),
   kafkaSaslPassword: secret('KAFKA_SASL_PASSWORD', optional(text), 'The password of that user.'),
@@ -93,7 +93,7 @@ export const ENGINE_SETTINGS = {
     'TRIBUTARY_PREFIX',
     '',
     prefix,
-    'Put before the names of topics, consumer groups, schema subjects, Redis keys and Elasticsearch indices, so that several installations can share engines.',
+    'Put before all names in the engines, so that several installations can share them.',
   ),
   createTopics: setting(
     'TRIBUTARY_CREATE_TOPICS',
@@ -110,7 +110,7 @@ export const ENGINE_SETTINGS = {
   redisUrl: secret(
     'REDIS_URL',
     orNone(redisUrls),
-    'Redis for deduplication, volume, the funnel and the live stream, as redis://[user:password@]host:port[/database] or rediss:// (TLS), comma-separated for the nodes of a cluster, or for the sentinels of REDIS_SENTINEL_PRIMARY; without it they are on SQLite. tributary gateway and tributary processor need it, or the word none where all processes share one data folder.',
+    'Redis for deduplication, counts and the live stream, as redis://[user:password@]host:port[/database] or rediss:// (TLS), comma-separated for the nodes of a cluster, or for the sentinels of REDIS_SENTINEL_PRIMARY. tributary gateway and processor need it, or the word none where all processes share one data folder.',
   ),
   redisTlsCa: setting(
     'REDIS_TLS_CA_FILE',
@@ -139,7 +139,7 @@ export const ENGINE_SETTINGS = {
     'ELASTICSEARCH_URL',
     '',
     orNone(elasticsearchUrls),
-    'Elasticsearch for the profiles and the history (violations, deliveries, audit), as http:// or https:// (TLS) URLs, comma-separated for the nodes of a cluster; without it both are on SQLite. tributary gateway and tributary processor need it, or the word none where all processes share one data folder.',
+    'Elasticsearch for the profiles and the history, as http:// or https:// URLs, comma-separated for the nodes of a cluster; needed or none as REDIS_URL.',
   ),
   profileShards: setting(
     'ELASTICSEARCH_PROFILE_SHARDS',
@@ -151,13 +151,13 @@ export const ENGINE_SETTINGS = {
     'TRIBUTARY_PROFILE_NULLS',
     'unset',
     oneOf(NULL_HANDLINGS),
-    'What null means as an attribute of a profile, in a write and as a trait of an event: unset takes the attribute away, keep stores null as its value. A preference or consent of null is always taken away.',
+    'What null means as an attribute of a profile: unset takes the attribute away, keep stores null as its value.',
   ),
   profileValues: setting(
     'TRIBUTARY_PROFILE_VALUES',
     String(DEFAULT_PROFILE_BOUNDS.values),
     number(1, MAX_PROFILE_BOUNDS.values),
-    'Attributes, preferences and consents of one profile, at most, unset ones included. A write beyond it is answered 413, an event leaves the profile as it is. The same on every process.',
+    'Attributes, preferences and consents of one profile, at most, unset ones included. The same on every process.',
   ),
   profileBytes: setting(
     'TRIBUTARY_PROFILE_BYTES',
@@ -284,7 +284,7 @@ export const MAIL_SETTINGS = {
     'TRIBUTARY_SMTP_URL',
     '',
     optional(smtpUrl),
-    'Mail server, as smtp://host[:587] (encrypted by STARTTLS, with TRIBUTARY_SMTP_USERNAME always) or smtps://host[:465]; without it mails wait, and are dead-lettered after three quarters of TRIBUTARY_RETENTION.',
+    'Mail server, as smtp://host[:587] (STARTTLS, which a user name requires) or smtps://host[:465]; without it mails wait.',
   ),
   smtpUsername: setting('TRIBUTARY_SMTP_USERNAME', '', optional(text), 'User name for the mail server.'),
   smtpPassword: secret('TRIBUTARY_SMTP_PASSWORD', optional(text), 'The password of that user.'),
@@ -352,7 +352,7 @@ export const ISSUER_SETTINGS = {
     'TRIBUTARY_ISSUERS',
     '',
     issuers,
-    `OpenID Connect issuers whose ID tokens are taken, as a JSON list of \`{ "issuer": "https://...", "audiences": ["<client id>"] }\`; optional: \`algorithms\` (default ${DEFAULT_ALGORITHMS.join(', ')}; asymmetric ones alone) and \`email_domains\`, which lets in only people with a verified address there. The word ${NONE}: API keys alone.`,
+    `A JSON list of \`{ "issuer": "https://...", "audiences": ["<client id>"] }\`; optional: \`algorithms\` (default ${DEFAULT_ALGORITHMS.join(', ')}; asymmetric ones alone) and \`email_domains\`, which lets in only people with a verified address there. The word ${NONE}: API keys alone.`,
   ),
 } as const;
 

@@ -49,7 +49,7 @@ export const LIMIT_SETTINGS = {
     'TRIBUTARY_CALL_RATE',
     '',
     optional(rate(10_000_000)),
-    'Calls a second of one credential, of everything but events, and at once as many as a minute allows; counted together with REDIS_URL, else by each gateway. Default: 100, and any number for client keys.',
+    'Calls a second of one credential, of everything but events, at once as many as a minute allows. Default: 100, and any number for client keys.',
   ),
   largeProfileRate: setting(
     'TRIBUTARY_LARGE_PROFILE_RATE',
@@ -73,7 +73,7 @@ export const LIMIT_SETTINGS = {
     'TRIBUTARY_PUBLIC_URL',
     '',
     optional(publicUrl),
-    'Where browsers reach this server, such as https://events.example.com; the configuration of analytics.js names it, mails with a link that confirms an address, which wait without it, and the address that services send a browser back to. Default: the scheme and host of the request.',
+    'Where browsers reach this server, such as https://events.example.com, for analytics.js, links in mails and the way back from services. Default: the scheme and host of the request.',
   ),
   hstsMs: setting(
     'TRIBUTARY_HSTS',
@@ -103,7 +103,7 @@ export const LIMIT_SETTINGS = {
     'TRIBUTARY_MAX_CONNECTIONS',
     '10000',
     number(1, 1_000_000),
-    'Connections of one process at once. Where they are used up, an address (IPv6: a /64) with less than its share gets one of the address that has most.',
+    'Connections of one process at once; when used up, an address with fewer gets one of the address with most.',
   ),
 } as const;
 type QuotaKey<Name extends QuotaName = QuotaName> = `quota:${Name}`;
@@ -126,7 +126,7 @@ export const QUOTA_SETTINGS = {
     'TRIBUTARY_CHANGE_RATE',
     '10',
     rate(10_000_000),
-    'Changes a second of one workspace, or of an organization beside its workspaces, at one gateway, and at once as many as a minute allows; more is 429.',
+    'Changes a second of one workspace, or of an organization beside its workspaces, at one gateway; more is 429.',
   ),
   accountChangeRate: setting(
     'TRIBUTARY_CHANGE_RATE_PER_ACCOUNT',
@@ -202,26 +202,26 @@ export const SETTINGS = {
     'TRIBUTARY_DISK_RESERVE',
     '',
     optional(space(2 ** 50)),
-    'Free space of the disk of the data folder, e.g. 2GiB, below which output and then events of organizations above a fair share stop, below 20 % of it events of everyone, below 10 % the stages. Default: 25 % of the disk, and 5GiB at most; 0MiB switches it off.',
+    'Free space of the disk of the data folder, e.g. 2GiB, below which first organizations above a fair share stop, below 20 % of it everyone, below 10 % the stages. Default: 25 % of the disk, 5GiB at most; 0MiB: none.',
   ),
   bytesPerHour: setting(
     'TRIBUTARY_WORKSPACE_BYTES_PER_HOUR',
     '',
     optional(budget(2 ** 60)),
-    'Bytes that stages may write to the log for one workspace in a clock hour, and profile writes for one organization, e.g. 64GiB. Beyond it events are answered 429, and those taken before become one dead delivery each. `tributary admin set-budget` sets another one for a workspace. Default: 64GiB, with KAFKA_BROKERS 256GiB.',
+    'Bytes that stages may write to the log for one workspace in a clock hour, and profile writes for one organization. Beyond it events are 429, and accepted ones become one dead delivery each. Default: 64GiB, with KAFKA_BROKERS 256GiB.',
   ),
   bytesHeld: setting(
     'TRIBUTARY_WORKSPACE_BYTES_HELD',
     '',
     optional(budget(2 ** 60)),
-    'The same for the bytes that the log keeps of one workspace over TRIBUTARY_RETENTION (33 days of it at most), received events included. Default: any number, but for a fair share while the reserve of the disk is touched.',
+    'The same for the bytes that the log keeps of one workspace over TRIBUTARY_RETENTION (33 days at most). Default: any number.',
   ),
   logLevel: setting('LOG_LEVEL', 'info', oneOf(LOG_LEVELS), 'Least level that is logged.'),
   trustProxy: setting(
     'TRUST_PROXY',
     '',
     proxies,
-    'Proxies whose X-Forwarded-For is believed: addresses or CIDR ranges, comma-separated, or how many there are in a row. Default: none, so all clients of a proxy count as one address.',
+    'Proxies whose X-Forwarded-For is believed: addresses or CIDR ranges, comma-separated, or their number in a row. Default: none.',
   ),
   devIssuer: setting(
     'TRIBUTARY_DEV_ISSUER',
@@ -245,7 +245,7 @@ export const SETTINGS = {
     'TRIBUTARY_OPERATORS',
     '',
     operators,
-    'E-mail addresses, comma-separated, of the people who may read GET /api/v1/system: stages, processes and engines of all tenants. An address counts once an issuer verified it. Default: nobody; of tributary dev: dev@tributary.localhost.',
+    'Verified e-mail addresses, comma-separated, of the people who may read GET /api/v1/system: stages, processes and engines of all tenants. Default: nobody; of tributary dev: dev@tributary.localhost.',
   ),
   secretKeys: secret(
     'TRIBUTARY_SECRET_KEYS',
@@ -268,7 +268,7 @@ export const SETTINGS = {
     'TRIBUTARY_HISTORY_RETENTION',
     '',
     optional(duration(HOUR, 3650 * 24 * HOUR)),
-    'How long violations, past versions of contracts, dead and retried deliveries and the audit log are kept, at least; default, and not shorter than: TRIBUTARY_RETENTION.',
+    'How long violations, past versions of contracts, dead and retried deliveries and the audit log are kept; default, and at least: TRIBUTARY_RETENTION.',
   ),
   dedicatedTopics: setting(
     'TRIBUTARY_TOPICS',
@@ -280,7 +280,7 @@ export const SETTINGS = {
     'TRIBUTARY_TOPIC_TENANTS',
     '',
     topicTenants,
-    'The tenants of topics in TRIBUTARY_TOPICS: `<topic>=<id>+<id>`, comma-separated, with ids of organizations or workspaces. Others do not see it. A topic that is missing here is for every workspace.',
+    'The tenants of topics in TRIBUTARY_TOPICS: `<topic>=<id>+<id>`, comma-separated, with ids of organizations or workspaces; a missing one is for every workspace.',
   ),
   dedupeWindowMs: setting(
     'TRIBUTARY_DEDUPE_WINDOW',
@@ -345,12 +345,12 @@ export const SETTINGS = {
   partnerSecrets: secret(
     'TRIBUTARY_SEGMENT_SECRETS',
     namedTexts,
-    'Secrets that vendors give partners, for destinations of the Segment pack that need one: a JSON object by the names of the [reference](segment-destinations.md#secrets-of-partners). These destinations are offered where it is set.',
+    'Secrets that vendors give partners: a JSON object by the names of the [reference](segment-destinations.md#secrets-of-partners).',
   ),
   oauthClients: secret(
     'TRIBUTARY_OAUTH_CLIENTS',
     oauthClients,
-    'OAuth 2 clients of this installation at services that destinations are connected with: a JSON object by the names of the [reference](segment-destinations.md#services-that-a-person-signs-in-to), of `{ "id", "secret" }`. These destinations are offered where it is set.',
+    'OAuth 2 clients at services that destinations are connected with: a JSON object by the names of the [reference](segment-destinations.md#services-that-a-person-signs-in-to), of `{ "id", "secret" }`.',
   ),
   ...SANDBOX_SETTINGS,
   liveStreams: setting(
@@ -399,7 +399,7 @@ export const SETTINGS = {
     'TRIBUTARY_DRAIN',
     '5s',
     duration(0, 600_000),
-    'How long a gateway serves after SIGTERM or SIGHUP while its /readyz answers 503: longer than load balancers take to notice. TRIBUTARY_SHUTDOWN_GRACE begins after it. 0s, the default of tributary dev, closes at once; Ctrl-C always does.',
+    'How long a gateway serves after SIGTERM or SIGHUP while its /readyz answers 503: longer than load balancers take to notice. Of tributary dev 0s.',
   ),
   shutdownGraceMs: setting(
     'TRIBUTARY_SHUTDOWN_GRACE',

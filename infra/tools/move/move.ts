@@ -40,7 +40,7 @@ const print = (line: string) => process.stdout.write(`${line}\n`);
 
 /**
  * `tributary move [--check] [--forget-deletions]`: moves the installation in the data folder, which no process may use, to
- * Kafka, Redis and Elasticsearch; see docs/decisions/0046-move-to-a-cluster.md. Killed at any moment, it continues when it is
+ * Kafka, Redis and Elasticsearch with all offsets as they are, to which claims, positions and counters refer. Killed at any moment, it continues when it is
  * called again.
  */
 export async function move(options: MoveCommandOptions, environment: Environment): Promise<number> {

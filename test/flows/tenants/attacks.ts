@@ -30,7 +30,7 @@ export type ExtraProbe = 'mail' | 'retry' | 'profile of an event';
 
 export interface Attack {
   readonly name: string;
-  /** The rows of "What tenants share" in docs/threat-model.md of which it is the worst use, by their first cell. */
+  /** The rows of "What tenants share" in docs/threat-model.md of which it is the worst use, by what is shared. */
   readonly rows: readonly string[];
   /** Whether the default run has it; the long form has all, on both wirings: beside their load engines need cores of their own. */
   readonly isShort?: true;

@@ -7,7 +7,7 @@ export const icebergFields = {
     type: 'string',
     title: 'Catalog',
     description:
-      'Iceberg: where the REST catalog answers, an absolute http or https URL without `/v1`. The name must stand for a public address.',
+      'Iceberg: where the REST catalog answers, an absolute http or https URL without `/v1`. It must be public.',
     examples: ['https://catalog.example.com/api/catalog'],
     maxLength: 2_048,
     pattern: '^[hH][tT][tT][pP][sS]?://[^?#@]+$',
