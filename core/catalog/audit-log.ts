@@ -9,6 +9,7 @@ import { applyFact } from './fold/fold.ts';
 import { keyCreatorOf, keysCreatedBy } from './fold/member-facts.ts';
 import type { Members } from './fold/members.ts';
 import type { CatalogState } from './fold/state.ts';
+import { WORKSPACE_ENTITY_KINDS } from './fold/workspace-index.ts';
 
 /**
  * The author of a change: a user, a key, a stage of the pipeline, an operator on the command line, or the reader of a mail
@@ -187,16 +188,10 @@ export const AUDITED: Readonly<Record<AuditedType, Audited>> = {
     entity: (state, id) => state.clientKeys.get(state.clientKeys.organizationOf(id) ?? '', id),
     scopes: (state, id) => [state.clientKeys.organizationOf(id)],
   },
-  api_key: ofWorkspace('api_key'),
-  write_key: ofWorkspace('write_key'),
-  source: ofWorkspace('source'),
-  contract: ofWorkspace('contract'),
-  transformation: ofWorkspace('transformation'),
-  destination: ofWorkspace('destination'),
-  rule: ofWorkspace('rule'),
-  replay: ofWorkspace('replay'),
-  alert: ofWorkspace('alert'),
-  warehouse_table: ofWorkspace('warehouse_table'),
+  ...(Object.fromEntries(WORKSPACE_ENTITY_KINDS.map((kind) => [kind, ofWorkspace(kind)])) as Record<
+    WorkspaceEntityKind,
+    Audited
+  >),
 };
 
 export const AUDITED_TYPES = Object.keys(AUDITED) as readonly AuditedType[];

@@ -104,7 +104,6 @@ export interface CatalogView {
   organizationByOrgId(orgId: number): Organization | undefined;
   organizationRole(accountId: string, organizationId: string): OrganizationRole | undefined;
   /** Organizations the account is a member of. */
-  organizationsOf(accountId: string): readonly Organization[];
   organizationListing(accountId: string): Listing<Organization>;
   readonly organizationMembers: MembersView<OrganizationMember>;
   readonly workspaceMembers: MembersView<WorkspaceMember>;
@@ -118,9 +117,7 @@ export interface CatalogView {
    * account that is no member.
    */
   workspaceRole(accountId: string, workspaceId: string): WorkspaceRole | undefined;
-  /** Workspaces the account belongs to, archived ones too, newest first. */
-  workspacesOf(accountId: string): readonly Workspace[];
-  /** The same list, optionally of one status. */
+  /** Workspaces the account belongs to, optionally of one status. */
   workspaceListing(accountId: string, status?: Workspace['status']): Listing<Workspace>;
   /** The workspaces of an organization, optionally of one status. */
   workspacesIn(organizationId: string, status?: Workspace['status']): CountedListing<Workspace>;

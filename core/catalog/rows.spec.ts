@@ -71,7 +71,7 @@ describe('the rows of a state', () => {
     const state = restored(foldAll(HISTORY).state);
     expect([state.installation, state.refersToRecords]).toEqual(['i1', true]);
     expect(state.account('a1')?.email).toBe('a@example.com');
-    expect(state.workspacesOf('a1').map(({ id }) => id)).toEqual([WORKSPACE]);
+    expect([...state.workspaceListing('a1').newestFirst()].map(({ id }) => id)).toEqual([WORKSPACE]);
     expect(state.keyByHash('h1')?.key.id).toBe('k1');
     expect(state.keyByHash('h2')?.key.status).toBe('revoked');
     expect(state.keyByHash('h3')?.kind).toBe('client_key');

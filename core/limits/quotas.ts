@@ -104,18 +104,14 @@ type UsesOf<T extends FactType> = (fact: FactOf<T>, state: CatalogView) => reado
 
 const none = () => [];
 
-/**
- * Quota use by type of fact. A type without a row does not compile, so a fact that creates something names its quota.
- */
-const USES: { readonly [T in FactType]: UsesOf<T> } = {
+type Uses = { readonly [T in FactType]: UsesOf<T> };
+
+/** Quota use by type of fact. One that creates something without a row does not compile; changes without one do not grow. */
+const USES: Partial<Uses> & Pick<Uses, Extract<FactType, `${string}.created` | `${string}.added`>> = {
   'installation.created': none,
-  'topic.growth_announced': none,
-  'topic.grown': none,
   // Bounded by the users of the issuer.
   'account.created': none,
-  'account.updated': none,
   'organization.created': ({ by }, state) => organizationUses(by, state),
-  'organization.updated': none,
   'workspace.created': ({ by, data: { workspace, organization } }, state) => [
     ...(organization === undefined ? [] : organizationUses(by, state)),
     oneMore('account_workspaces', by, state.createdCounts(by).workspaces),
@@ -130,51 +126,39 @@ const USES: { readonly [T in FactType]: UsesOf<T> } = {
       state.workspacesIn(workspace.organization_id).size,
     ),
   ],
-  'workspace.updated': none,
-  'workspace.archived': none,
   'organization_member.added': ({ data: { organization_id: id, email } }, state) => [
     oneMore('organization_members', id, state.organizationMembers.listing(id).size),
     ...(state.accountOfEmail(email) !== undefined
       ? []
       : [oneMore('organization_invitations', id, state.organizationMembers.listing(id, 'pending').size)]),
   ],
-  'organization_member.updated': none,
-  'organization_member.removed': none,
   'workspace_member.added': ({ data: { workspace_id: id, email } }, state) => [
     oneMore('workspace_members', id, state.workspaceMembers.listing(id).size),
     ...(state.accountOfEmail(email) !== undefined
       ? []
       : [oneMore('workspace_invitations', id, state.workspaceMembers.listing(id, 'pending').size)]),
   ],
-  'workspace_member.updated': none,
-  'workspace_member.removed': none,
   'client_key.created': ({ data: { organization_id: id } }, { clientKeys }) => [
     oneMore('client_keys', id, clientKeys.listing(id, 'active').size),
     oneMore('client_keys_total', id, clientKeys.listing(id).size),
   ],
-  'client_key.revoked': none,
   'api_key.created': ({ data: { workspace_id: id } }, state) => [
     oneMore('api_keys', id, state.listing('api_key', id, 'active').size),
     oneMore('api_keys_total', id, state.listing('api_key', id).size),
   ],
-  'api_key.revoked': none,
   'write_key.created': ({ data: { workspace_id: id } }, state) => [
     oneMore('write_keys', id, state.listing('write_key', id, 'active').size),
     oneMore('write_keys_total', id, state.listing('write_key', id).size),
   ],
-  'write_key.revoked': none,
   'source.created': ({ data: { workspace_id: id } }, state) => [
     oneMore('sources', id, state.listing('source', id).size),
   ],
-  'source.updated': none,
-  'source.deleted': none,
   'contract.created': ({ data }, state) => [
     oneMore('contracts', data.workspace_id, state.listing('contract', data.workspace_id, 'active').size),
     oneMore('contracts_total', data.workspace_id, state.listing('contract', data.workspace_id).size),
     ...characters(data.workspace_id, lengthOf(data), state),
   ],
   'contract.updated': (fact, state) => growth('contract', fact, state),
-  'contract.archived': none,
   'transformation.created': ({ data }, state) => [
     oneMore('transformations', data.workspace_id, state.listing('transformation', data.workspace_id).size),
     ...characters(data.workspace_id, lengthOf(data) + programOf(data).length, state),
@@ -186,22 +170,13 @@ const USES: { readonly [T in FactType]: UsesOf<T> } = {
     // A changed program is kept as a version.
     return growth('transformation', fact, state, version === programOf(stored) ? 0 : version.length);
   },
-  'transformation.deleted': none,
   'destination.created': ({ data }, state) => [
     oneMore('destinations', data.workspace_id, state.listing('destination', data.workspace_id).size),
     ...characters(data.workspace_id, lengthOf(data), state),
   ],
   'destination.updated': (fact, state) => growth('destination', fact, state),
-  'destination.deleted': none,
-  // Bounded in size, and stored once per destination.
-  'destination.turned': none,
-  'destination.connected': none,
-  'destination.disconnected': none,
-  'connection.claimed': none,
-  'connection.refreshed': none,
   // Proposed by the stage `load`, which makes no further tables of an organization over `catalog_characters`.
   'warehouse_table.created': none,
-  'warehouse_table.updated': none,
   'rule.created': ({ data }, state) => [
     oneMore('rules', data.workspace_id, state.listing('rule', data.workspace_id).size),
     ...(data.enabled ? enabledRule(data.workspace_id, state) : []),
@@ -213,18 +188,12 @@ const USES: { readonly [T in FactType]: UsesOf<T> } = {
     const isEnabled = fact.data.enabled === true && !stored.enabled;
     return [...(isEnabled ? enabledRule(stored.workspace_id, state) : []), ...growth('rule', fact, state)];
   },
-  'rule.deleted': none,
   'replay.created': ({ data: { workspace_id: id } }, state) => [
     oneMore('replays_total', id, state.listing('replay', id).size),
   ],
-  'replay.cancelled': none,
   'alert.created': ({ data: { workspace_id: id } }, state) => [
     oneMore('alerts', id, state.listing('alert', id).size),
   ],
-  'alert.updated': none,
-  'alert.deleted': none,
-  // Bounded in size, and stored once per alert.
-  'alert.turned': none,
 };
 
 /** The types of facts that use quotas. */
@@ -232,7 +201,7 @@ export const QUOTA_FACTS = (Object.keys(USES) as readonly FactType[]).filter((ty
 
 /** The quota use of a fact before it is appended, computed from the current state. */
 export function quotaUses(fact: Fact, state: CatalogView): readonly QuotaUse[] {
-  const usesOf = USES[fact.type] as (fact: Fact, state: CatalogView) => readonly QuotaUse[];
+  const usesOf = (USES[fact.type] ?? none) as (fact: Fact, state: CatalogView) => readonly QuotaUse[];
   return usesOf(fact, state).filter(({ adds }) => adds > 0);
 }
 

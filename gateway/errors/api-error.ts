@@ -87,37 +87,34 @@ export function methodNotAllowed(): ApiError {
   return new ApiError(405, 'method not allowed');
 }
 
-/**
- * Why a change conflicts with the current state: the catalog's reasons, and
- *
- * - `not_dead`: the delivery is not dead, or no longer.
- * - `event_not_kept`: the log no longer has the event of the delivery.
- * - `test_failed`: enabled rules use the transformation, and its test fails.
- * - `hook_unfinished`: how an earlier run of the hook ended is unknown;
- * - `unusable`: this release has no connector for the destination, or no key opens its secrets.
- * - `not_merged`: the ucid belongs to a profile of its own.
- * - `unknown_origin`: no part of the merged profile is known to come from the ucid.
- * - `not_a_warehouse`: the destination is loaded by nothing.
- * - `disabled`: the destination is disabled or paused.
- * - `no_webhook`: the source of a write key takes no webhooks of this kind.
- * - `no_service`: destinations of this type are connected with no service.
- * - `no_public_url`: the operator has not said where browsers reach this server.
- * - `upgrade_pending`: processes of an older release may still run, and would stop at it.
- */
+/** Why a change conflicts with the current state. */
 type ConflictCode =
   | ConflictReason
+  /** The delivery is not dead, or no longer. */
   | 'not_dead'
+  /** The log no longer has the event of the delivery. */
   | 'event_not_kept'
+  /** Enabled rules use the transformation, and its test fails. */
   | 'test_failed'
+  /** This release has no connector for the destination, or no key opens its secrets. */
   | 'unusable'
+  /** How an earlier run of the hook ended is unknown. */
   | 'hook_unfinished'
+  /** The ucid belongs to a profile of its own. */
   | 'not_merged'
+  /** No part of the merged profile is known to come from the ucid. */
   | 'unknown_origin'
+  /** The destination is loaded by nothing. */
   | 'not_a_warehouse'
+  /** The destination is disabled or paused. */
   | 'disabled'
+  /** Destinations of this type are connected with no service. */
   | 'no_service'
+  /** The operator has not said where browsers reach this server. */
   | 'no_public_url'
+  /** The source of a write key takes no webhooks of this kind. */
   | 'no_webhook'
+  /** Processes of an older release may still run, and would stop at it. */
   | 'upgrade_pending';
 
 /** 409. `causes` names the entities that prevent the change, if any; `details` say more of the reason. */

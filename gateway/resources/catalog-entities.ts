@@ -73,21 +73,10 @@ export function entityNamed<K extends WorkspaceEntityKind>(
 const CATCH_UP_MS = 5_000;
 
 /**
- * Whether a stored entity already has the wanted fields. Then no fact is appended: each version costs memory in every
- * process for good. The catalog catches up first, so that a newer version from another process is not taken for
- * unchanged; `Unavailable` when it cannot.
+ * Whether an object of the catalog already has the wanted fields; `current` reads it again. Then no fact is appended: each
+ * version costs memory in every process for good. The catalog catches up first, so that a newer version from another process
+ * is not taken for unchanged; `Unavailable` when it cannot.
  */
-export async function isAlready<K extends WorkspaceEntityKind>(
-  request: FastifyRequest,
-  dependencies: ProposalDependencies,
-  kind: K,
-  stored: WorkspaceEntities[K],
-  wanted: Partial<WorkspaceEntities[K]>,
-): Promise<boolean> {
-  return isUnchanged(dependencies, stored, wanted, () => entityOf(request, dependencies, kind, stored.id));
-}
-
-/** As above, for any object of the catalog; `current` reads it again. */
 export async function isUnchanged<Entity extends object>(
   { catalog }: Pick<GatewayDependencies, 'catalog'>,
   stored: Entity,
@@ -152,7 +141,9 @@ export async function update<K extends 'source' | 'transformation' | 'rule' | 'a
   data: FactData[`${K}.updated`],
   refusalOf?: Parameters<typeof propose>[3],
 ): Promise<void> {
-  if (await isAlready(request, dependencies, kind, stored, data as Partial<WorkspaceEntities[K]>)) return;
+  const wanted = data as Partial<WorkspaceEntities[K]>;
+  const current = () => entityOf(request, dependencies, kind, stored.id);
+  if (await isUnchanged(dependencies, stored, wanted, current)) return;
   const { id: entity, version: expected_version } = stored;
   const proposal = { type: `${kind}.updated`, entity, expected_version, data } as Proposal;
   await propose(request, dependencies, proposal, refusalOf);

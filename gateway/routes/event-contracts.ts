@@ -24,7 +24,7 @@ import {
   checkVersion,
   entityOf,
   inPath,
-  isAlready,
+  isUnchanged,
   propose,
   removalOf,
   tagged,
@@ -167,7 +167,9 @@ export const contractRoutes: Routes = async (app, dependencies) => {
       if (isDryRun(request.query))
         return await dryRun({ ...stored, ...fields }, request.query, contextOf(reply));
       const wanted = { ...fields, status: 'active' } as const; // an archived contract refuses every change, also an empty one
-      const contract = (await isAlready(request, dependencies, 'contract', stored, wanted))
+      const contract = (await isUnchanged<Contract>(dependencies, stored, wanted, () =>
+        contractNamed(request),
+      ))
         ? contractNamed(request)
         : await updateContract(request, dependencies, stored, fields);
       return tagged(reply, contract);

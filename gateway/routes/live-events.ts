@@ -491,20 +491,12 @@ export class StreamSlots {
     const own = this.#ofAccounts.get(owner.accountId)?.size ?? 0;
     const ofWorkspace = this.#ofWorkspaces.get(owner.workspaceId) ?? 0;
     const ofOrganization = this.#ofOrganizations.get(owner.organizationId) ?? 0;
-    if (ofWorkspace >= workspaceStreams)
-      throw tooManyRequests(RETRY_AFTER_SECONDS, {
-        quota: 'live_streams_of_workspace',
-        limit: workspaceStreams,
-      });
-    if (own >= accountStreams)
-      throw tooManyRequests(RETRY_AFTER_SECONDS, { quota: 'live_streams_of_account', limit: accountStreams });
+    const refuse = (quota: string, limit: number) => tooManyRequests(RETRY_AFTER_SECONDS, { quota, limit });
+    if (ofWorkspace >= workspaceStreams) throw refuse('live_streams_of_workspace', workspaceStreams);
+    if (own >= accountStreams) throw refuse('live_streams_of_account', accountStreams);
     if (ofOrganization >= organizationStreams)
-      throw tooManyRequests(RETRY_AFTER_SECONDS, {
-        quota: 'live_streams_of_organization',
-        limit: organizationStreams,
-      });
-    if (this.#total >= streams && !this.#makeRoom(own))
-      throw tooManyRequests(RETRY_AFTER_SECONDS, { quota: 'live_streams', limit: streams });
+      throw refuse('live_streams_of_organization', organizationStreams);
+    if (this.#total >= streams && !this.#makeRoom(own)) throw refuse('live_streams', streams);
     const slot = new StreamSlot(owner);
     const slots = this.#ofAccounts.get(owner.accountId) ?? new Set<StreamSlot>();
     this.#ofAccounts.set(owner.accountId, slots.add(slot));

@@ -88,7 +88,7 @@ describe('workspaces', () => {
     const { state } = fold();
     expect(state.organization(ORGANIZATION)).toMatchObject({ org_id: 1, version: 1, created_at: AT });
     expect(state.workspaceRole(OWNER, WORKSPACE)).toBe('admin');
-    expect(state.workspacesOf(OWNER).map(({ id }) => id)).toEqual([WORKSPACE]);
+    expect([...state.workspaceListing(OWNER).newestFirst()].map(({ id }) => id)).toEqual([WORKSPACE]);
   });
 
   it('are refused when taken, or when their organization is missing', () => {

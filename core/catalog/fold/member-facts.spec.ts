@@ -41,7 +41,7 @@ describe('a member', () => {
     });
     expect(state.organizationRole('ann', ORGANIZATION)).toBe('admin');
     expect(state.workspaceRole('ann', WORKSPACE)).toBe('admin');
-    expect(state.organizationsOf('ann').map(({ id }) => id)).toEqual([ORGANIZATION]);
+    expect([...state.organizationListing('ann').newestFirst()].map(({ id }) => id)).toEqual([ORGANIZATION]);
   });
 
   it('waits for an account with the address, in any number of organizations and workspaces', () => {
@@ -135,7 +135,7 @@ describe('a member leaving an organization', () => {
   it('leaves its workspaces', () => {
     const { state } = fold(account('ann', ANN), ...inBoth, removed('m1'));
     expect(state.workspaceRole('ann', WORKSPACE)).toBeUndefined();
-    expect(state.workspacesOf('ann')).toEqual([]);
+    expect([...state.workspaceListing('ann').newestFirst()]).toEqual([]);
     expect(state.workspaceMembers.wasRemoved(WORKSPACE, 'm2')).toBe(true);
   });
 });
@@ -150,7 +150,7 @@ describe('a plain member of an organization', () => {
       }),
       workspaceMember('m2', ANN, 'viewer', 'w2'),
     );
-    expect(state.workspacesOf('ann').map(({ id }) => id)).toEqual(['w2']);
+    expect([...state.workspaceListing('ann').newestFirst()].map(({ id }) => id)).toEqual(['w2']);
     expect(state.workspaceRole('ann', WORKSPACE)).toBeUndefined();
     expect(state.workspaceRole('ann', 'w2')).toBe('viewer');
   });

@@ -141,10 +141,6 @@ export class CatalogState implements CatalogView {
     return this.organizationMembers.ofAccount(accountId, organizationId)?.role;
   }
 
-  organizationsOf(accountId: string): readonly Organization[] {
-    return [...this.organizationListing(accountId).newestFirst()];
-  }
-
   organizationListing(accountId: string): Listing<Organization> {
     return entitiesOf(this.organizationMembers.scopeListing(accountId), (id) => this.#organizations.get(id));
   }
@@ -164,10 +160,6 @@ export class CatalogState implements CatalogView {
       this.organizationRole(accountId, workspace.organization_id),
       this.workspaceMembers.ofAccount(accountId, workspaceId)?.role,
     );
-  }
-
-  workspacesOf(accountId: string): readonly Workspace[] {
-    return [...this.workspaceListing(accountId).newestFirst()];
   }
 
   workspaceListing(accountId: string, status?: Workspace['status']): Listing<Workspace> {

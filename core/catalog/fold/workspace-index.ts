@@ -1,7 +1,7 @@
 import type { EventType } from '../../event/event.ts';
 import type { WorkspaceEntities, WorkspaceEntityKind } from '../catalog.ts';
 import type { Contract, Rule, WriteKey } from '../entities.ts';
-import { type CountedListing, GroupedOrder } from './creation-order.ts';
+import { type CountedListing, type Created, GroupedOrder } from './creation-order.ts';
 
 type Tables = { readonly [K in WorkspaceEntityKind]: Map<string, WorkspaceEntities[K]> };
 type Orders = { readonly [K in WorkspaceEntityKind]: GroupedOrder<WorkspaceEntities[K]> };
@@ -19,6 +19,13 @@ const GROUPS: { readonly [K in WorkspaceEntityKind]: (entity: WorkspaceEntities[
   alert: ({ enabled }) => (enabled ? 'enabled' : 'disabled'),
   warehouse_table: ({ destination_id }) => destination_id,
 };
+
+export const WORKSPACE_ENTITY_KINDS = Object.keys(GROUPS) as readonly WorkspaceEntityKind[];
+
+/** A value for each kind. */
+function byKind<Values>(make: (kind: WorkspaceEntityKind) => unknown): Values {
+  return Object.fromEntries(WORKSPACE_ENTITY_KINDS.map((kind) => [kind, make(kind)])) as Values;
+}
 
 /** Kinds with a size that the workspace chooses. The size of the others is bounded by their quota. */
 const WEIGHED: ReadonlySet<WorkspaceEntityKind> = new Set([
@@ -50,32 +57,10 @@ function referencesOf<K extends WorkspaceEntityKind>(
 
 /** The entities of one workspace, with derived orders and sums. */
 export class WorkspaceIndex {
-  readonly tables: Tables = {
-    api_key: new Map(),
-    write_key: new Map(),
-    source: new Map(),
-    contract: new Map(),
-    transformation: new Map(),
-    destination: new Map(),
-    rule: new Map(),
-    replay: new Map(),
-    alert: new Map(),
-    warehouse_table: new Map(),
-  };
+  readonly tables = byKind<Tables>(() => new Map());
   readonly deleted = new Set<string>();
   readonly eras = new Map<string, ContractEra[]>();
-  readonly #orders: Orders = {
-    api_key: new GroupedOrder(GROUPS.api_key),
-    write_key: new GroupedOrder(GROUPS.write_key),
-    source: new GroupedOrder(GROUPS.source),
-    contract: new GroupedOrder(GROUPS.contract),
-    transformation: new GroupedOrder(GROUPS.transformation),
-    destination: new GroupedOrder(GROUPS.destination),
-    rule: new GroupedOrder(GROUPS.rule),
-    replay: new GroupedOrder(GROUPS.replay),
-    alert: new GroupedOrder(GROUPS.alert),
-    warehouse_table: new GroupedOrder(GROUPS.warehouse_table),
-  };
+  readonly #orders = byKind<Orders>((kind) => new GroupedOrder(GROUPS[kind] as (entity: Created) => string));
   /** Sizes of the weighed entities, by id. */
   readonly #characters = new Map<string, number>();
   /** Number of enabled rules or active write keys that refer to an id. */
