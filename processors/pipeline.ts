@@ -46,6 +46,7 @@ import { type AlertLimits, DEFAULT_ALERT_LIMITS } from './deliver/health.ts';
 import { type DeliverDependencies, deliver, deliverSlow, retrySources } from './deliver/stage.ts';
 import { FairShare, type RunPiece, THREAD_TIME, type ThreadTime, yielding } from './fairness/fair-share.ts';
 import { PartitionWindows } from './fairness/partition-windows.ts';
+import { TransformationTurns } from './fairness/slowness.ts';
 import { TimeoutWheel, waitClock } from './fairness/waits.ts';
 import { countsSource, funnel } from './funnel/funnel.ts';
 import { history } from './history/history.ts';
@@ -202,7 +203,7 @@ export function createPipeline(dependencies: PipelineDependencies): readonly Sta
   const schedule = parseRetrySchedule(options.retrySteps);
   const parts = { ...dependencies, ...options, schedule };
   const { batch, flow } = stageMakers(parts);
-  const { catalog, elapsed, budgets, tracing, slowRequestMs } = parts;
+  const { catalog, elapsed, budgets, tracing, windowBytes, windowShare: share } = parts;
   const { waited = waitClock(), threadTime = THREAD_TIME } = parts;
 
   // Stages of one concern share its state within the process.
@@ -213,8 +214,8 @@ export function createPipeline(dependencies: PipelineDependencies): readonly Sta
   // One for all slow queues of the process, as they share a thread with each other and with the quick stages.
   const isBusy = () => validateShare.isBusy || routeShare.isBusy;
   const scheduler = new ThreadTurns({ elapsed, isBusy });
-  const windows = (now: Clock, slowAfterMs: number) =>
-    new PartitionWindows(now, { windowBytes: parts.windowBytes, share: parts.windowShare, slowAfterMs });
+  const windows = () => new PartitionWindows(elapsed, { windowBytes, share });
+  const turns = new TransformationTurns(elapsed, windowBytes * share, parts.slowTransformationMs);
 
   const failures = new FailureWatch({ ...parts, limits: parts.failures });
   const routing = (sandbox: Sandbox, runPiece: RunPiece) => {
@@ -227,8 +228,8 @@ export function createPipeline(dependencies: PipelineDependencies): readonly Sta
   // Limits and circuit breakers belong to a destination, not to a stage.
   const queues = { ...parts, waited, reads, timeouts: new TimeoutWheel(waited) };
   const delivery: DeliverDependencies = { ...queues, registry: new DestinationRegistry(queues) };
-  const quickDeliver = deliver(delivery, windows(waited, slowRequestMs));
-  const retryDeliver = deliver(delivery, windows(waited, slowRequestMs));
+  const quickDeliver = deliver(delivery, windows());
+  const retryDeliver = deliver(delivery, windows());
   const redrives = { ...parts, reads };
 
   const { receivedSlow, accepted, rejected, violations, eventsSlow, deliveries, deliveriesSlow, outcomes } =
@@ -262,11 +263,7 @@ export function createPipeline(dependencies: PipelineDependencies): readonly Sta
       maxEntries: MAIL_ENTRIES,
       repeats: 'visible',
     },
-    flow(
-      'route',
-      [deliveries, dead, eventsSlow, funnelCounts],
-      route(quickRoute, windows(elapsed, parts.slowTransformationMs), routeShare),
-    ),
+    flow('route', [deliveries, dead, eventsSlow, funnelCounts], route(quickRoute, turns, routeShare)),
     {
       ...flow(
         'route.slow',

@@ -224,9 +224,9 @@ describe('deferral of deliveries that a destination has no room for', () => {
     const begun = [begin('1'), begin('2')];
     await turn();
     time.elapsed += 5_000;
-    expect(deferred(taskOf(delivery('3')))).toBeUndefined();
+    expect(await deferred(taskOf(delivery('3')))).toBeUndefined();
     time.elapsed += 5_000;
-    const result = deferred(taskOf(delivery('3')));
+    const result = await deferred(taskOf(delivery('3')));
     expect(result).toMatchObject({ kind: 'deferred', label: '10s', slot: START + 20_000, since: START });
     expect(result?.delivery.attempts).toEqual([]);
     expect(begun).toHaveLength(2);
@@ -238,13 +238,13 @@ describe('deferral of deliveries that a destination has no room for', () => {
     void begin('2');
     await turn();
     time.elapsed += 10_000;
-    const slots = Array.from({ length: 12 }, (_, n) => deferred(taskOf(delivery(`${n}`))));
+    const slots = await Promise.all(Array.from({ length: 12 }, (_, n) => deferred(taskOf(delivery(`${n}`)))));
     expect(slots.map((one) => (one?.kind === 'deferred' ? one.label : ''))).toEqual([
       ...Array(10).fill('10s'),
       ...Array(2).fill('1m'),
     ]);
     time.now += 60_000;
-    const again = deferred(deferredTask(delivery('x'), START + 100_000, START));
+    const again = await deferred(deferredTask(delivery('x'), START + 100_000, START));
     expect(again).toMatchObject({ kind: 'deferred', label: '10s', slot: START + 100_000, since: START });
   });
 
@@ -254,8 +254,8 @@ describe('deferral of deliveries that a destination has no room for', () => {
     void begin('2');
     await turn();
     time.elapsed += 10_000;
-    expect(deferred(taskOf(delivery('new')))).toBeDefined();
-    expect(deferred(deferredTask(delivery('old'), START + 1_000))).toBeUndefined();
+    expect(await deferred(taskOf(delivery('new')))).toBeDefined();
+    expect(await deferred(deferredTask(delivery('old'), START + 1_000))).toBeUndefined();
   });
 
   it('a waiting delivery is deferred too when no call could start in time', async () => {
@@ -286,13 +286,13 @@ describe('deferral of deliveries that a destination has no room for', () => {
     time.elapsed += 10_000;
     const day = 24 * 3_600_000;
     const old = delivery('3', { created_at: iso(START - 3 * day) });
-    expect(deferred(taskOf(old))).toMatchObject({
+    expect(await deferred(taskOf(old))).toMatchObject({
       kind: 'deferred',
       since: START,
     });
     const waited = (ms: number) => deferred(deferredTask(old, START + 100_000, START - ms));
-    expect(waited(day - 1)).toMatchObject({ kind: 'deferred', since: START - day + 1 });
-    expect(waited(day)).toMatchObject({ kind: 'dead', cause: 'expired' });
+    expect(await waited(day - 1)).toMatchObject({ kind: 'deferred', since: START - day + 1 });
+    expect(await waited(day)).toMatchObject({ kind: 'dead', cause: 'expired' });
   });
 
   it.each([
@@ -301,7 +301,7 @@ describe('deferral of deliveries that a destination has no room for', () => {
   ])('waits for as long as the destination asked, %d ms, however short the queue is', async (ms, outcome) => {
     const { run, deferred } = setUp(() => ({ outcome: 'retry', reason: 'HTTP 503', afterMs: ms }));
     await run(delivery('1'));
-    expect(deferred(taskOf(delivery('2')))).toMatchObject(outcome);
+    expect(await deferred(taskOf(delivery('2')))).toMatchObject(outcome);
   });
 
   it('an overloaded process deferred deliveries that it alone delayed: they wait', async () => {
@@ -309,11 +309,11 @@ describe('deferral of deliveries that a destination has no room for', () => {
     const begun = Array.from({ length: 100 }, (_, n) => begin(`${n}`));
     await turn();
     time.elapsed += 1_000;
-    expect(deferred(taskOf(delivery('x')))).toBeDefined();
+    expect(await deferred(taskOf(delivery('x')))).toBeDefined();
     time.busy = 1_000;
-    expect(deferred(taskOf(delivery('x')))).toBeUndefined();
+    expect(await deferred(taskOf(delivery('x')))).toBeUndefined();
     time.elapsed += 1_000; // a slow call is not the process's fault
-    expect(deferred(taskOf(delivery('x')))).toBeDefined();
+    expect(await deferred(taskOf(delivery('x')))).toBeDefined();
     expect(begun).toHaveLength(100);
   });
 
@@ -330,7 +330,7 @@ describe('deferral of deliveries that a destination has no room for', () => {
     for (let n = 0; n < 60; n++) void begin(`later ${n}`);
     await turn();
     // About fourteen a second.
-    expect(deferred(taskOf(delivery('next')))).toBeUndefined();
+    expect(await deferred(taskOf(delivery('next')))).toBeUndefined();
   });
 
   it('no more calls start in a second than a destination accepts', async () => {

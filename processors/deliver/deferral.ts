@@ -52,6 +52,39 @@ export function deferralDelay(
   return within !== undefined && within.ms >= askedMs ? within : hopStep(delays, askedMs);
 }
 
+/**
+ * How long a batch is kept open here for deliveries that are back at the end of their interval, ms: the last wait in the log
+ * ends up to a good second late. They need no room in the window, as none of them stays for long.
+ */
+export const TOGETHER_MS = 1_500;
+
+/** How much later than asked for a wait in the log may end, ms: see `hopStep`. */
+function mostLateMs(intervalMs: number): number {
+  return Math.max(1_000, intervalMs * 0.02);
+}
+
+/**
+ * How long a delivery of this time is to wait for others in a batch that is not full, ms: until the interval has ended in which
+ * its destination collects deliveries, and all deliveries of the interval are back from the log. Intervals are counted from
+ * 1970, so that all processes agree on them, also after a restart. Negative afterwards.
+ */
+export function collectingMs(createdAt: number, intervalMs: number, now: number): number {
+  const end = (Math.floor(createdAt / intervalMs) + 1) * intervalMs;
+  const lateMs = mostLateMs(intervalMs);
+  const leftMs = end + lateMs - now;
+  // A clock may have been ahead.
+  return leftMs > intervalMs + lateMs ? 0 : leftMs;
+}
+
+/**
+ * The step of that wait in the log. First until hardly before its end, so that few records are written for a long wait, and then
+ * exactly, so that the deliveries of an interval are back together.
+ */
+export function collectingStep(delays: RetrySchedule, leftMs: number, intervalMs: number): RetryStep {
+  const lateMs = mostLateMs(intervalMs);
+  return hopStep(delays, leftMs > 2 * lateMs ? leftMs - lateMs : leftMs);
+}
+
 /** Weight of the newest request in the means. */
 const NEWEST = 0.2;
 

@@ -19,9 +19,11 @@ import { onTestFinished } from 'vitest';
 import { TimeoutWheel } from '../fairness/waits.ts';
 import { DEFAULT_BREAKER } from './admission.ts';
 import { DeliveryReads, type DeliveryTask, RETRYING, readTask } from './delivery-task.ts';
+import { QueueItem } from './destination-queue.ts';
 import { DestinationRegistry, type RegistryDependencies } from './destination-registry.ts';
 import { DEFAULT_ALERT_LIMITS, type DestinationReport } from './health.ts';
-import { type DeliverDependencies, deferral } from './stage.ts';
+import type { Outcome } from './outcome.ts';
+import type { DeliverDependencies } from './stage.ts';
 
 /** Deliveries, a destination and a scripted connector for the specs of this folder. */
 export const START = Date.parse('2026-01-01T00:00:00Z');
@@ -115,7 +117,14 @@ export function setUp(
     holdMs = 0,
     maxConcurrency = 16,
     perSecond,
-  }: { size?: () => number; holdMs?: number; maxConcurrency?: number; perSecond?: number } = {},
+    waitMs = 12_000,
+  }: {
+    size?: () => number;
+    holdMs?: number;
+    maxConcurrency?: number;
+    perSecond?: number;
+    waitMs?: number;
+  } = {},
 ) {
   const calls: { ids: string[]; version: number; signal: AbortSignal }[] = [];
   /** `busy`: the part of `elapsed` in which the thread was busy. */
@@ -188,17 +197,38 @@ export function setUp(
     retentionMs: 7 * 24 * 3_600_000,
   };
   const { signal } = new AbortController();
+  const send = (
+    task: DeliveryTask,
+    destination: Destination,
+    context: StageContext,
+    lane: 'quick' | 'patient',
+    waitMs: number,
+  ) =>
+    new Promise<Outcome>((resolve, reject) => {
+      const item = new QueueItem(task, destination, context, lane, waitMs, (outcome) =>
+        'error' in outcome ? reject(outcome.error) : resolve(outcome),
+      );
+      registry.queueOf(destination.id).enqueue(item);
+    });
   /** As the slow stage sends. */
   const sendTask = (task: DeliveryTask, destination = DESTINATION, until = signal) => {
     known.set(destination.id, destination);
-    return registry.send(task, destination, { signal: until }, { ms: 12_000, isPatient: true });
+    return send(task, destination, { signal: until }, 'patient', waitMs);
   };
   const run = (one: Delivery, destination = DESTINATION, until = signal) =>
     sendTask(taskOf(one), destination, until);
-  const deferred = (task: DeliveryTask) =>
-    deferral(stage, task, DESTINATION, registry.queueOf(DESTINATION.id));
+  /** The outcome in the slow stage of a delivery that would wait for too long; undefined for one that may wait. */
+  const deferred = async (task: DeliveryTask): Promise<Outcome | undefined> => {
+    const waiting = new AbortController();
+    const waitMs = registry.queueOf(DESTINATION.id).maxWaitMs(task);
+    const sent = send(task, DESTINATION, { signal: waiting.signal }, 'patient', waitMs);
+    const outcome = await Promise.race([sent, turn()]);
+    sent.catch(() => {});
+    waiting.abort();
+    return outcome ?? undefined;
+  };
   const sendQuickly = (task: DeliveryTask, context: StageContext = { signal }, slowAfterMs = 500) =>
-    registry.send(task, DESTINATION, context, { ms: slowAfterMs, isPatient: false });
+    send(task, DESTINATION, context, 'quick', slowAfterMs);
   /** Sends as a quick stage does, and waits until it has left the delivery to the slow queue. */
   const leaveToSlowQueue = async (one: Delivery, context: StageContext = { signal }) => {
     const soon = sendQuickly(taskOf(one), context);

@@ -15,12 +15,7 @@ import {
   type Tracing,
   Unavailable,
 } from '@tributary/core';
-import {
-  type QueuePressure,
-  type Slowness,
-  slownessAfter,
-  WAIT_FACTOR,
-} from '../fairness/partition-windows.ts';
+import { type Slowness, slownessAfter } from '../fairness/slowness.ts';
 import type { Timeout, TimeoutWheel } from '../fairness/waits.ts';
 import {
   Admission,
@@ -31,8 +26,16 @@ import {
   MAX_RETRY_AFTER_MS,
   type RequestLimits,
 } from './admission.ts';
-import { deferralDelay, type QueueLoad, scheduleSlot, WaitEstimate } from './deferral.ts';
-import type { DeliveryReads, DeliveryTask } from './delivery-task.ts';
+import {
+  collectingMs,
+  collectingStep,
+  deferralDelay,
+  type QueueLoad,
+  scheduleSlot,
+  TOGETHER_MS,
+  WaitEstimate,
+} from './deferral.ts';
+import { type DeliveryReads, type DeliveryTask, isUntried } from './delivery-task.ts';
 import {
   answered410,
   CONNECTOR_FAILED,
@@ -85,17 +88,13 @@ export interface SharedByQueues {
   pause(id: string, version: number, reason: PauseReason): void;
 }
 
-/** How long a delivery may wait for its request to begin. */
-export interface QueueWait {
-  readonly ms: number;
-  /**
-   * Of the slow stage: it may wait for longer in a batch that is kept open for more deliveries, and for a request that takes
-   * long.
-   */
-  readonly isPatient: boolean;
-  /** How long it waits for others in a batch that is not full, ms. Default: as long as the batch is kept open. */
-  readonly collectMs?: number | undefined;
-}
+/**
+ * - `quick`: of a stage whose other records wait for it. It leaves for the slow queue, with the later deliveries of its subject,
+ *   where no request begins in time, or its request takes long.
+ * - `collecting`: the same for an untried delivery of a destination that collects deliveries for its batches; it leaves for the log.
+ * - `patient`: of the slow stage, for a batch that is kept open for more deliveries, and for a request that takes long.
+ */
+type Lane = 'quick' | 'collecting' | 'patient';
 
 /** A delivery that ends without an outcome. */
 export interface Failed {
@@ -107,7 +106,9 @@ export class QueueItem {
   readonly task: DeliveryTask;
   readonly destination: Destination;
   readonly context: StageContext;
-  readonly wait: QueueWait;
+  lane: Lane;
+  /** How long it may wait for its request to begin, ms. 0: its window has no room for it. */
+  waitMs: number;
   /** Called once. */
   onEnd: (outcome: Outcome | Failed) => void;
   /** With the attempts made so far. */
@@ -117,6 +118,8 @@ export class QueueItem {
   /** When it was queued first: ms of a monotonic clock, and of the clock of waits. */
   enqueuedAt = 0;
   waitedFrom = 0;
+  /** Until when it waits for others in a batch that is not full, ms of a monotonic clock; undefined: as batches are kept open. */
+  collectedUntil: number | undefined;
   request: DestinationRequest | undefined;
   /** Not before: it was refused for its rate while others were accepted. Ms of a monotonic clock. */
   notBefore = 0;
@@ -125,6 +128,8 @@ export class QueueItem {
   /** Whether its attempt repeats the one before at once. */
   isRepeated = false;
   isOver = false;
+  /** Ends its registration at the signal of its stage. */
+  unregister = () => {};
   /** Whether its stage has gone on without it: the slow stage gets its outcome. */
   hasLeft = false;
 
@@ -132,13 +137,15 @@ export class QueueItem {
     task: DeliveryTask,
     destination: Destination,
     context: StageContext,
-    wait: QueueWait,
+    lane: 'quick' | 'patient',
+    waitMs: number,
     onEnd: (outcome: Outcome | Failed) => void,
   ) {
     this.task = task;
     this.destination = destination;
     this.context = context;
-    this.wait = wait;
+    this.lane = lane;
+    this.waitMs = waitMs;
     this.onEnd = onEnd;
     this.delivery = task.delivery;
   }
@@ -150,17 +157,6 @@ export class QueueItem {
 
   get bytes(): number {
     return this.task.bytes;
-  }
-
-  /** Until when it waits for others in a batch that is not full, ms of a monotonic clock; undefined: as batches are kept open. */
-  get collectedUntil(): number | undefined {
-    const { collectMs } = this.wait;
-    return collectMs === undefined ? undefined : this.enqueuedAt + collectMs;
-  }
-
-  /** Whether it leaves for the slow queue, with the later ones of its subject, where no request begins in time. */
-  get isQuick(): boolean {
-    return !this.wait.isPatient && this.wait.collectMs === undefined;
   }
 
   /** Whether its last attempt was refused for its rate. */
@@ -177,6 +173,7 @@ export class QueueItem {
     this.leaveRequest();
     if (this.isOver) return;
     this.isOver = true;
+    this.unregister();
     this.onEnd(outcome);
   }
 
@@ -207,13 +204,16 @@ interface DestinationRequest extends AdmittedRequest {
 /** Interval in which the waits of queued deliveries are checked, ms. */
 const CHECK_MS = 50;
 
+/** A delivery of a quick stage may wait so many times as long for earlier ones of a destination that is not slow: a burst is soon over. */
+const WAIT_FACTOR = 10;
+
 /**
  * The queue of one destination and its requests: a bounded number at a time and a second, none while the circuit is open, and
  * one at a time of each subject, so that its deliveries arrive in the order in which they were queued. A request carries as
  * many deliveries as the connector takes and as were queued in one turn of the event loop, or for as long as the connector asks
  * to keep a batch open, or while all requests were busy. The destination is resolved when a request begins.
  */
-export class DestinationQueue implements QueuePressure {
+export class DestinationQueue {
   readonly id: string;
   readonly #dependencies: QueueDependencies;
   readonly #shared: SharedByQueues;
@@ -225,6 +225,8 @@ export class DestinationQueue implements QueuePressure {
   #slowness: Slowness | undefined;
   /** Requests under way that take long. */
   #slowRequests = 0;
+  /** Deliveries that were queued in this turn of the event loop. */
+  #arrived: QueueItem[] = [];
   /** Oldest first, once it is sorted. */
   #queued = new Set<QueueItem>();
   #isSorted = true;
@@ -244,6 +246,8 @@ export class DestinationQueue implements QueuePressure {
   #acceptedAt = Number.NEGATIVE_INFINITY;
   /** Behind the slots of all deferred deliveries, epoch ms. */
   #queueTail = 0;
+  /** The interval in which the destination collects deliveries for its batches, ms; 0 where a batch is kept open for that. */
+  #intervalMs = 0;
 
   /** `counts`: of all queues of the destination. */
   constructor(dependencies: QueueDependencies, shared: SharedByQueues, id: string, counts: HealthCounts) {
@@ -257,21 +261,16 @@ export class DestinationQueue implements QueuePressure {
   }
 
   /**
-   * Queues deliveries. One ends as `slow` where no request begins within its wait, and with `Unavailable` where it is cancelled.
-   * Requests begin once `flushing` calls back: by default at the end of this turn of the event loop, so that deliveries that
-   * are queued together share requests.
+   * Queues a delivery. It ends as `slow` or `deferred` where no request begins within its wait, and with `Unavailable` once its
+   * stage leaves the partition; a request that was left to the slow queue goes on. Requests begin at the end of this turn of the event
+   * loop, so that deliveries that are queued together share them.
    */
-  enqueue(items: readonly QueueItem[], flushing: (flush: () => void) => void = setImmediate): void {
-    const [now, waitedFrom] = [this.#dependencies.elapsed(), this.#dependencies.waited()];
-    this.#usedAt = now;
-    for (const item of items) {
-      if (item.isOver) continue;
-      item.enqueuedAt = now;
-      item.waitedFrom = waitedFrom;
-      this.#queued.add(item);
-    }
-    this.#checkLater();
-    this.#flushSoon(flushing);
+  enqueue(item: QueueItem): void {
+    this.#arrived.push(item);
+    item.unregister = onAbort(item.context.signal, () => {
+      if (!item.hasLeft) this.cancel(item);
+    });
+    this.#flushSoon();
   }
 
   /** Cancels a delivery, whose stage left the partition. A request is aborted once that is so for all deliveries it carries. */
@@ -312,15 +311,16 @@ export class DestinationQueue implements QueuePressure {
    * Defers a delivery without a step of the retry schedule, because the destination has no room for it, or asked to wait. It
    * expires by how long there was no room for it, not by its age: time that it lay in the log is not the destination's doing.
    */
-  defer({ delivery, slot, deferredSince }: DeliveryTask, { type }: Pick<Destination, 'type'>): Outcome {
-    const { clock, elapsed, metrics, schedule, expiryMs } = this.#dependencies;
+  #deferred({ task, delivery, destination }: QueueItem): Outcome {
+    const { clock, elapsed, schedule, expiryMs } = this.#dependencies;
+    const { slot, deferredSince } = task;
     this.#noteNotAttempted();
     const now = clock();
     // A clock may have been ahead.
     const since = Math.min(deferredSince ?? now, now);
     if (now - since >= expiryMs)
       return dead(delivery, 'expired', 'expired: its destination had no room for it');
-    metrics.count('tributary_deliveries_total', { outcome: 'deferred', connector: type });
+    this.#countDeferred(destination);
     const heldMs = this.#admission.heldMs(elapsed());
     const until = heldMs > 0 ? now + heldMs : undefined;
     const usual = this.#estimate.usual(this.#load());
@@ -330,18 +330,36 @@ export class DestinationQueue implements QueuePressure {
     return { delivery, kind: 'deferred', label, slot: Math.round(at), since };
   }
 
-  /** The interval in which the destination collects deliveries for its batches, ms; 0 where a batch is kept open for that. */
-  intervalMs(): number {
-    const target = this.#resolver.resolve();
-    const { ms = 0 } = target.kind === 'target' ? this.#batchLimits(target) : {};
-    return ms > this.#dependencies.schedule[0].ms ? ms : 0;
+  /** Defers a delivery to the end of the interval in which its destination collects deliveries. */
+  #collectedLater({ delivery, task, destination }: QueueItem, leftMs: number): Outcome {
+    const { clock, schedule } = this.#dependencies;
+    this.#countDeferred(destination);
+    const now = clock();
+    const { label } = collectingStep(retryDelays(schedule), leftMs, this.#intervalMs);
+    return { delivery, kind: 'deferred', label, slot: now + leftMs, since: task.deferredSince ?? now };
+  }
+
+  #countDeferred({ type }: Destination): void {
+    this.#dependencies.metrics.count('tributary_deliveries_total', { outcome: 'deferred', connector: type });
+  }
+
+  /**
+   * How long a delivery may wait for its request: as long as the first retry step, and twice as long from that time before its
+   * slot on, so that it gets room before newer ones. The process holds more than it can send until the next deferred one is
+   * back.
+   */
+  maxWaitMs({ slot }: Pick<DeliveryTask, 'slot'>): number {
+    const { schedule, clock } = this.#dependencies;
+    const onceMs = schedule[0].ms;
+    return slot !== undefined && slot - clock() <= 2 * onceMs ? 2 * onceMs : onceMs;
   }
 
   /** How long nothing was queued or under way, ms; 0 while the destination asks to wait. */
   idleMs(): number {
     const { elapsed } = this.#dependencies;
     const isRateLimited = this.#admission.rateWaitMs(this.#limits, elapsed()) > 0;
-    if (isRateLimited || this.#requests.size > 0 || this.#queued.size > 0) return 0;
+    const isBusy = this.#requests.size + this.#queued.size + this.#arrived.length > 0;
+    if (isRateLimited || isBusy) return 0;
     return elapsed() - this.#usedAt;
   }
 
@@ -392,18 +410,15 @@ export class DestinationQueue implements QueuePressure {
     });
   }
 
-  /**
-   * Ends the waits that are over. A delivery of a quick stage may wait several times as long for earlier ones of a destination that
-   * is not slow.
-   */
+  /** Ends the waits that are over. */
   #leaveLate(): void {
     const isSlow = this.isSlow();
     for (const item of this.#queued) {
-      const { ms, isPatient } = item.wait;
+      const { waitMs, lane } = item;
       const waitedMs = this.#waitedFor(item);
-      if (waitedMs < ms) continue;
-      const isBurst = item.isQuick && !isSlow && waitedMs < ms * WAIT_FACTOR;
-      if (!(this.#isBatchOpen ? isPatient : isBurst)) this.#notBegun(item);
+      if (waitedMs < waitMs) continue;
+      const isBurst = lane === 'quick' && !isSlow && waitedMs < waitMs * WAIT_FACTOR;
+      if (!(this.#isBatchOpen ? lane === 'patient' : isBurst)) this.#notBegun(item);
     }
   }
 
@@ -421,7 +436,7 @@ export class DestinationQueue implements QueuePressure {
     this.#slowRequests += 1;
     this.#slowness = slownessAfter(this.#slowness, request.began, this.#dependencies.elapsed());
     for (const item of request.batch) if (item.request === request) this.#leave(item);
-    for (const item of this.#queued) if (item.isQuick) this.#notBegun(item);
+    for (const item of this.#queued) if (item.lane === 'quick') this.#notBegun(item);
   }
 
   /**
@@ -430,7 +445,7 @@ export class DestinationQueue implements QueuePressure {
    */
   #leave(item: QueueItem): void {
     const { task, context, onEnd } = item;
-    if (item.hasLeft || item.wait.isPatient || context.stopping?.aborted === true) return;
+    if (item.hasLeft || item.lane === 'patient' || context.stopping?.aborted === true) return;
     item.hasLeft = true;
     const { promise, resolve, reject } = Promise.withResolvers<Outcome>();
     item.onEnd = (outcome) => ('error' in outcome ? reject(outcome.error) : resolve(outcome));
@@ -438,10 +453,30 @@ export class DestinationQueue implements QueuePressure {
     onEnd({ delivery: task.delivery, kind: 'slow' });
   }
 
+  /** Ends a delivery for which no request begins in time. */
   #notBegun(item: QueueItem): void {
     this.#queued.delete(item);
-    if (item.isQuick) this.#shared.diverted.add(item.key);
-    this.#attempted(item, { kind: 'not-begun' });
+    try {
+      item.end(this.#exitOf(item));
+    } catch (error) {
+      item.end({ error });
+    }
+  }
+
+  /** It is deferred where it would wait for too long in the slow queue as well, so that slow destinations do not wait for each other. */
+  #exitOf(item: QueueItem): Outcome {
+    const { delivery, lane, task, key } = item;
+    const slow: Outcome = { delivery, kind: 'slow' };
+    // The slow stage that attached to it, or will, decides.
+    if (item.hasLeft) return slow;
+    if (lane === 'collecting') {
+      const leftMs = this.#collectingMs(item);
+      return leftMs > 0 ? this.#collectedLater(item, leftMs) : slow;
+    }
+    if (lane === 'patient' || (this.isSlow() && this.waitMs() > this.maxWaitMs(task)))
+      return this.#deferred(item);
+    this.#shared.diverted.add(key);
+    return slow;
   }
 
   /**
@@ -463,8 +498,10 @@ export class DestinationQueue implements QueuePressure {
       item.delivery = outcome.delivery;
       item.isRepeated = outcome.kind === 'again-now';
       const isRefused = attempt.kind === 'answered' && isThrottled(attempt.result);
-      if (outcome.kind === 'again-now') this.enqueue([item]);
-      else if (!(isRefused && outcome.kind === 'retry' && this.#enqueueAgain(item))) item.end(outcome);
+      if (outcome.kind === 'again-now') {
+        [item.enqueuedAt, item.waitedFrom] = [this.#dependencies.elapsed(), this.#dependencies.waited()];
+        this.#queue(item);
+      } else if (!(isRefused && outcome.kind === 'retry' && this.#enqueueAgain(item))) item.end(outcome);
     } catch (error) {
       item.end({ error });
     }
@@ -477,17 +514,12 @@ export class DestinationQueue implements QueuePressure {
   #enqueueAgain(item: QueueItem): boolean {
     const { elapsed, timeouts } = this.#dependencies;
     const now = elapsed();
-    const leftMs = item.wait.ms - this.#waitedFor(item);
+    const leftMs = item.waitMs - this.#waitedFor(item);
     const aloneMs = item.notBefore - now;
     if (aloneMs > Math.max(leftMs, BACKOFF_MS)) return false;
     const rateWaitMs = this.#admission.rateWaitMs(this.#limits, now);
-    const queueAgain = () => {
-      this.#queued.add(item);
-      this.#isSorted = false;
-      this.#checkLater();
-      this.#flushSoon();
-    };
-    if (leftMs <= 0 || rateWaitMs > leftMs) this.#attempted(item, { kind: 'not-begun' });
+    const queueAgain = () => this.#queue(item);
+    if (leftMs <= 0 || rateWaitMs > leftMs) this.#notBegun(item);
     // In steps: timeouts are kept by their duration.
     else if (aloneMs > 0)
       item.aloneTimeout = timeouts.start(Math.ceil(aloneMs / BACKOFF_MS) * BACKOFF_MS, queueAgain);
@@ -495,10 +527,17 @@ export class DestinationQueue implements QueuePressure {
     return true;
   }
 
-  #flushSoon(flushing: (flush: () => void) => void = setImmediate): void {
+  #queue(item: QueueItem): void {
+    this.#queued.add(item);
+    this.#isSorted = false;
+    this.#checkLater();
+    this.#flushSoon();
+  }
+
+  #flushSoon(): void {
     if (this.#willFlush) return;
     this.#willFlush = true;
-    flushing(() => {
+    setImmediate(() => {
       this.#willFlush = false;
       this.#flush();
     });
@@ -516,8 +555,62 @@ export class DestinationQueue implements QueuePressure {
     return false;
   }
 
+  /** Lets deliveries in that were queued in this turn. Those of a slow destination leave at once. */
+  #takeArrived(): void {
+    const { elapsed, waited, schedule } = this.#dependencies;
+    const arrived = this.#arrived;
+    if (arrived.length === 0) return;
+    this.#arrived = [];
+    const [now, waitedFrom] = [elapsed(), waited()];
+    this.#usedAt = now;
+    const target = this.#resolver.resolve();
+    const { ms = 0 } = target.kind === 'target' ? this.#batchLimits(target) : {};
+    // Within a retry step a batch is kept open here.
+    this.#intervalMs = ms > schedule[0].ms ? ms : 0;
+    const isSlow = this.isSlow();
+    for (const item of arrived) {
+      if (item.isOver) continue;
+      const { lane, task } = item;
+      item.enqueuedAt = now;
+      item.waitedFrom = waitedFrom;
+      if (lane !== 'patient' && this.#shared.inFlight.has(item.delivery))
+        // Its partition began anew before its record was in the slow queue.
+        item.end({ delivery: item.delivery, kind: 'slow' });
+      else if (lane === 'quick' && this.#intervalMs > 0 && isUntried(task)) this.#collect(item, now);
+      else if (this.#mayWait(item, isSlow)) this.#queued.add(item);
+      else this.#notBegun(item);
+    }
+    this.#checkLater();
+  }
+
+  #mayWait({ lane, task, waitMs }: QueueItem, isSlow: boolean): boolean {
+    if (lane === 'patient') return this.waitMs() <= waitMs;
+    // A delivery follows earlier ones of its subject into the slow queue.
+    return !isSlow && waitMs > 0 && !this.#shared.diverted.has(task.key);
+  }
+
+  /**
+   * A delivery to a destination that collects deliveries for longer than a batch may be kept open here: it is sent in a batch
+   * that becomes full at once, or else at the end of the interval, for which it waits in the log.
+   */
+  #collect(item: QueueItem, now: number): void {
+    const { slowRequestMs } = this.#dependencies;
+    const leftMs = this.#collectingMs(item);
+    item.lane = 'collecting';
+    item.waitMs = leftMs > 0 ? slowRequestMs : slowRequestMs + TOGETHER_MS;
+    item.collectedUntil = now + (leftMs > 0 ? leftMs : Math.max(0, leftMs + TOGETHER_MS));
+    // It has waited for a full batch before.
+    if (leftMs > 0 && item.task.slot !== undefined) this.#notBegun(item);
+    else this.#queued.add(item);
+  }
+
+  #collectingMs({ delivery }: QueueItem): number {
+    return collectingMs(Date.parse(delivery.created_at), this.#intervalMs, this.#dependencies.clock());
+  }
+
   /** Begins as many requests as may begin now. */
   #flush(): void {
+    this.#takeArrived();
     this.#isBatchOpen = false;
     if (!this.#isSorted) {
       this.#queued = new Set([...this.#queued].sort((a, b) => a.enqueuedAt - b.enqueuedAt));
@@ -563,7 +656,7 @@ export class DestinationQueue implements QueuePressure {
   *#inOrder(): Iterable<QueueItem> {
     for (const item of this.#queued) {
       if (this.#underWay.has(item.key)) continue;
-      if (item.isQuick && this.#shared.diverted.has(item.key)) this.#notBegun(item);
+      if (item.lane === 'quick' && this.#shared.diverted.has(item.key)) this.#notBegun(item);
       else yield item;
     }
   }
@@ -777,4 +870,33 @@ export function gather<
   if (full || batch.length === 0) return { batch, waitMs: 0 };
   const due = Math.min(...batch.map((item) => item.collectedUntil ?? item.enqueuedAt + ms));
   return { batch, waitMs: Math.max(0, due - now) };
+}
+
+/**
+ * Callbacks by signal. Thousands of deliveries follow the signal of one partition, and an `AbortSignal` searches all its
+ * listeners for each new one: they share one listener.
+ */
+const callbacks = new WeakMap<AbortSignal, Set<() => void>>();
+
+/** Calls `callback` once the signal is aborted, at once where it is already. Returns the end of the registration. */
+export function onAbort(signal: AbortSignal, callback: () => void): () => void {
+  if (signal.aborted) {
+    callback();
+    return () => {};
+  }
+  const known = callbacks.get(signal);
+  const registered = known ?? new Set();
+  if (known === undefined) {
+    callbacks.set(signal, registered);
+    signal.addEventListener(
+      'abort',
+      () => {
+        for (const each of registered) each();
+        registered.clear();
+      },
+      { once: true },
+    );
+  }
+  registered.add(callback);
+  return () => void registered.delete(callback);
 }

@@ -186,10 +186,10 @@ describe('a destination', () => {
     expect(calls.findLastIndex(({ ids }) => ids.includes('refused'))).toBeGreaterThan(10);
   });
 
-  it('a delivery whose destination asks for a long wait leaves for the slow queue with its attempt, at once', async () => {
+  it('a delivery whose destination asks for a long wait is deferred with its attempt, at once', async () => {
     const { calls, run } = setUp(() => ({ ...BUSY, afterMs: 60_000 }));
     const { delivery: tried, ...outcome } = await run(delivery('1'));
-    expect(outcome).toEqual({ kind: 'slow' });
+    expect(outcome).toMatchObject({ kind: 'deferred', label: '1m' });
     expect(tried.attempts).toMatchObject([{ status: 429, throttled: true }]);
     expect(calls).toHaveLength(1);
   });

@@ -8,12 +8,10 @@ import {
   withFields,
 } from '@tributary/core';
 import { type RequestLimits, requestLimits } from './admission.ts';
-import type { DeliveryTask } from './delivery-task.ts';
 import {
   DestinationQueue,
+  onAbort,
   type QueueDependencies,
-  QueueItem,
-  type QueueWait,
   type SharedByQueues,
 } from './destination-queue.ts';
 import { DivertedSubjects, InFlightRegistry } from './diverted-deliveries.ts';
@@ -78,30 +76,6 @@ export class DestinationRegistry implements SharedByQueues {
     const process = newId();
     this.#reporter = new HealthReporter(dependencies, process, this);
     this.#alerts = new HealthAlerts(dependencies, process, this);
-  }
-
-  /**
-   * Sends a delivery and waits for its outcome: `slow` where no request began within the wait, and for an impatient one also
-   * where its request takes long. Rejects with `Unavailable` when the context's signal is aborted.
-   */
-  send(
-    task: DeliveryTask,
-    destination: Destination,
-    context: StageContext,
-    wait: QueueWait,
-  ): Promise<Outcome> {
-    const { delivery } = task;
-    if (!wait.isPatient && this.inFlight.has(delivery)) return Promise.resolve({ delivery, kind: 'slow' });
-    const { promise, resolve, reject } = Promise.withResolvers<Outcome>();
-    const queue = this.queueOf(destination.id);
-    const item = new QueueItem(task, destination, context, wait, (outcome) =>
-      'error' in outcome ? reject(outcome.error) : resolve(outcome),
-    );
-    queue.enqueue([item]);
-    const unregister = onAbort(context.signal, () => {
-      if (!item.hasLeft) queue.cancel(item);
-    });
-    return promise.finally(unregister);
   }
 
   /**
@@ -183,33 +157,4 @@ export class DestinationRegistry implements SharedByQueues {
       if (this.#registered.size > 0) this.#sweepLater();
     }, SWEEP_MS).unref();
   }
-}
-
-/**
- * Callbacks by signal. Thousands of deliveries follow the signal of one partition, and an `AbortSignal` searches all its
- * listeners for each new one: they share one listener.
- */
-const callbacks = new WeakMap<AbortSignal, Set<() => void>>();
-
-/** Calls `callback` once the signal is aborted, at once where it is already. Returns the end of the registration. */
-export function onAbort(signal: AbortSignal, callback: () => void): () => void {
-  if (signal.aborted) {
-    callback();
-    return () => {};
-  }
-  const known = callbacks.get(signal);
-  const registered = known ?? new Set();
-  if (known === undefined) {
-    callbacks.set(signal, registered);
-    signal.addEventListener(
-      'abort',
-      () => {
-        for (const each of registered) each();
-        registered.clear();
-      },
-      { once: true },
-    );
-  }
-  registered.add(callback);
-  return () => void registered.delete(callback);
 }

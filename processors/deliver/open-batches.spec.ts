@@ -8,7 +8,12 @@ beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] 
 afterEach(() => void vi.useRealTimers());
 
 function setUpHolding(holdMs: number, perSecond?: number) {
-  const set = setUp(() => OK, { size: () => 100, holdMs, ...(perSecond === undefined ? {} : { perSecond }) });
+  const set = setUp(() => OK, {
+    size: () => 100,
+    holdMs,
+    waitMs: 200_000,
+    ...(perSecond === undefined ? {} : { perSecond }),
+  });
   const pass = async (ms: number) => {
     for (let passed = 0; passed < ms; passed += 25) {
       set.time.elapsed += 25;

@@ -59,8 +59,6 @@ export type Attempt =
   | { readonly kind: 'no-event' }
   /** The circuit has admitted probes only for so long, ms. */
   | { readonly kind: 'circuit-open'; readonly openMs: number }
-  /** No request began in time, or no other one after a refusal for the rate. */
-  | { readonly kind: 'not-begun' }
   | { readonly kind: 'paused'; readonly destination: Destination }
   /** `permanent`: the delivery is dead; else it is postponed. */
   | { readonly kind: 'unreachable'; readonly reason: string; readonly permanent: boolean };
@@ -117,8 +115,6 @@ export function afterAttempt(
   switch (attempt.kind) {
     case 'answered':
       return afterAnswer(tried, attempt, policy, now);
-    case 'not-begun':
-      return { delivery, kind: 'slow' };
     case 'stopped':
       return dead(delivery, 'rule', attempt.reason);
     case 'no-event':

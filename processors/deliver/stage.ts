@@ -19,9 +19,9 @@ import {
 } from '@tributary/core';
 import { awaitCatalog, isAhead } from '../catalog-position.ts';
 import type { PartitionWindows } from '../fairness/partition-windows.ts';
-import { type DeliveryReads, type DeliveryTask, isUntried, timeIn, withDelivery } from './delivery-task.ts';
-import { type DestinationQueue, type Failed, QueueItem } from './destination-queue.ts';
-import { type DestinationRegistry, onAbort, type RegistryDependencies } from './destination-registry.ts';
+import { type DeliveryReads, type DeliveryTask, timeIn, withDelivery } from './delivery-task.ts';
+import { type Failed, QueueItem } from './destination-queue.ts';
+import type { DestinationRegistry, RegistryDependencies } from './destination-registry.ts';
 import {
   dead,
   disabledBecause,
@@ -49,44 +49,15 @@ export interface DeliverDependencies extends RegistryDependencies {
   readonly budgets?: Pick<StorageBudgets, 'verdictOf'> | undefined;
 }
 
-/** Deliveries of one destination and partition that share a permit of the window. */
-interface DeliveryGroup {
-  readonly queue: DestinationQueue;
-  readonly entry: LogEntry;
-  readonly signal: AbortSignal;
-  items: QueueItem[];
-  bytes: number;
-  /** Those that have not ended. */
-  left: number;
-  /** Called once all have ended. */
-  release(): void;
-}
-
-/** Bytes of the deliveries of a group, unless one is larger: a small part of a destination's share of a window. */
-const GROUP_BYTES = 64 * 1_024;
-
-/** The deliveries that were dispatched for one destination in a turn of the event loop. */
-interface Arrivals {
-  /** As the queue had them first in this turn. */
-  readonly intervalMs: number;
-  readonly isSlow: boolean;
-  readonly groups: DeliveryGroup[];
-}
-
 /**
  * The stages `deliver` and `deliver.retry`. Deliveries of a slow destination go to the slow queue, also one whose
  * request takes long, while the request continues. A delivery that would wait for longer than a retry topic takes goes to one.
- *
- * Deliveries that are dispatched in one turn of the event loop are sent in groups.
  */
 export function deliver(
   dependencies: DeliverDependencies,
   windows: PartitionWindows,
 ): Pick<FlowStage, 'handle' | 'canAccept'> {
-  const { catalog, catalogWaitMs, registry, reads, clock, tracing } = dependencies;
-  const { diverted, inFlight } = registry;
-  const wait = { ms: windows.slowAfterMs, isPatient: false };
-  const arrivals = new Map<DestinationQueue, Arrivals>();
+  const { catalog, catalogWaitMs, registry, reads, clock, slowRequestMs } = dependencies;
 
   const handle = (entry: LogEntry, context: FlowContext): undefined => {
     const early = recordThatWaits(dependencies, entry);
@@ -105,7 +76,6 @@ export function deliver(
     later().catch((error: unknown) => context.failed(error));
   };
 
-  /** Adds a delivery to a group of its destination, unless it ends or waits without one. */
   const dispatch = (
     destination: Destination | Outcome,
     entry: LogEntry,
@@ -116,95 +86,13 @@ export function deliver(
       finish(dependencies, task, destination, context);
       return;
     }
-    const queue = registry.queueOf(destination.id);
-    const { intervalMs, isSlow, groups } = arrivalsOf(queue);
-    if (intervalMs > 0 && isUntried(task)) {
-      collect(dependencies, task, destination, context, intervalMs, windows.slowAfterMs).then(
-        (outcome) => finish(dependencies, task, outcome, context),
-        (error: unknown) => context.failed(error),
-      );
-      return;
-    }
-    // A wait for a destination that is not slow is estimated by requests that this process may delay: it ends in the window.
-    const deferred = isSlow ? deferral(dependencies, task, destination, queue) : undefined;
-    if (deferred !== undefined) {
-      finish(dependencies, task, deferred, context);
-      return;
-    }
-    let group = groups.findLast(({ signal }) => signal === context.signal);
-    if (group === undefined || group.bytes + task.bytes > GROUP_BYTES) {
-      group = { queue, entry, signal: context.signal, items: [], bytes: 0, left: 0, release: () => {} };
-      groups.push(group);
-    }
-    const itsGroup = group;
-    group.bytes += task.bytes;
-    group.left += 1;
-    group.items.push(
-      new QueueItem(task, destination, context, wait, (outcome) => {
-        finish(dependencies, task, outcome, context);
-        itsGroup.left -= 1;
-        if (itsGroup.left === 0) itsGroup.release();
-      }),
-    );
-  };
-
-  const arrivalsOf = (queue: DestinationQueue): Arrivals => {
-    const known = arrivals.get(queue);
-    if (known !== undefined) return known;
-    if (arrivals.size === 0) {
-      // Outside of the trace of the delivery that happens to be the first.
-      if (tracing === undefined) setImmediate(sendAll);
-      else tracing.outside(() => void setImmediate(sendAll));
-    }
-    const first = { intervalMs: queue.intervalMs(), isSlow: queue.isSlow(), groups: [] };
-    arrivals.set(queue, first);
-    return first;
-  };
-
-  const sendAll = () => {
-    const all = [...arrivals.values()].flatMap(({ groups }) => groups);
-    arrivals.clear();
-    for (const group of all) void send(group);
-  };
-
-  const send = async (group: DeliveryGroup): Promise<void> => {
-    try {
-      divert(group);
-      if (group.left === 0) return;
-      const { queue, entry, signal } = group;
-      const permit = await windows.enter(entry, queue.id, group.bytes, queue);
-      // Again, as earlier ones of their subjects may have been diverted meanwhile.
-      divert(group, permit === undefined);
-      if (group.left === 0) return permit?.release();
-      let unregister = () => {};
-      group.release = () => {
-        unregister();
-        permit?.release();
-      };
-      // The partition was left. Deliveries that were left to the slow queue continue.
-      unregister = onAbort(signal, () => {
-        for (const item of group.items) if (!item.hasLeft) queue.cancel(item);
-      });
-      // All deliveries of this turn are here: no request needs to wait for more.
-      queue.enqueue(group.items, queueMicrotask);
-    } catch (error) {
-      for (const item of group.items) item.end({ error });
-    }
-  };
-
-  /**
-   * Deliveries follow earlier ones of their subject into the slow queue. So does one whose request continues there: its partition
-   * began anew before its record was in the slow queue.
-   */
-  const divert = (group: DeliveryGroup, all = false): void => {
-    group.items = group.items.filter((item) => {
-      const { delivery } = item;
-      const isUnderWay = inFlight.has(delivery);
-      if (!all && !isUnderWay && !diverted.has(item.key)) return true;
-      if (!isUnderWay) diverted.add(item.key);
-      item.end({ delivery, kind: 'slow' });
-      return false;
+    const release = windows.tryEnter(entry, destination.id, task.bytes);
+    const waitMs = release === undefined ? 0 : slowRequestMs;
+    const item = new QueueItem(task, destination, context, 'quick', waitMs, (outcome) => {
+      release?.();
+      finish(dependencies, task, outcome, context);
     });
+    registry.queueOf(destination.id).enqueue(item);
   };
 
   return { handle, canAccept: (topic, partition) => windows.canAccept(topic, partition) };
@@ -228,76 +116,6 @@ function finish(
   }
   if ('then' in records) records.then((known) => context.done(known), failed);
   else context.done(records);
-}
-
-/**
- * How long a batch is kept open here for deliveries that are back at the end of their interval, ms: the last wait in the log
- * ends up to a good second late. They need no room in the window, as none of them stays for long.
- */
-const TOGETHER_MS = 1_500;
-
-/**
- * Sends a delivery to a destination that collects deliveries for longer than a batch may be kept open here: in a batch that
- * becomes full at once, or else at the end of the interval, for which it waits in the log.
- */
-async function collect(
-  dependencies: DeliverDependencies,
-  task: DeliveryTask,
-  destination: Destination,
-  context: FlowContext,
-  intervalMs: number,
-  slowAfterMs: number,
-): Promise<Outcome> {
-  const { registry } = dependencies;
-  const send = (ms: number, collectMs: number) =>
-    registry.send(task, destination, context, { ms, isPatient: false, collectMs });
-  const leftMs = collectingMs(dependencies, task, intervalMs);
-  if (leftMs <= 0) return send(slowAfterMs + TOGETHER_MS, Math.max(0, leftMs + TOGETHER_MS));
-  // It has waited for a full batch before.
-  if (task.slot !== undefined) return collectedLater(dependencies, task, destination, intervalMs, leftMs);
-  const outcome = await send(slowAfterMs, leftMs);
-  if (outcome.kind !== 'slow' || registry.inFlight.has(outcome.delivery)) return outcome;
-  const stillMs = Math.max(1, collectingMs(dependencies, task, intervalMs));
-  return collectedLater(dependencies, task, destination, intervalMs, stillMs);
-}
-
-/** How much later than asked for a wait in the log may end, as a share of it and at least in ms: see `hopStep`. */
-const LATE_SHARE = 0.02;
-const LATE_MS = 1_000;
-
-/**
- * How long a delivery is to wait for others in a batch that is not full, ms: until the interval has ended in which its
- * destination collects deliveries, and all deliveries of the interval are back from the log. Intervals are counted from 1970,
- * so that all processes agree on them, also after a restart. Negative afterwards.
- */
-function collectingMs(
-  { clock }: Pick<DeliverDependencies, 'clock'>,
-  { delivery }: Pick<DeliveryTask, 'delivery'>,
-  intervalMs: number,
-): number {
-  const end = (Math.floor(Date.parse(delivery.created_at) / intervalMs) + 1) * intervalMs;
-  const lateMs = Math.max(LATE_MS, intervalMs * LATE_SHARE);
-  const leftMs = end + lateMs - clock();
-  // A clock may have been ahead.
-  return leftMs > intervalMs + lateMs ? 0 : leftMs;
-}
-
-/**
- * Defers a delivery for that long: it waits in the log. First until hardly before, so that few records are written for a long
- * wait, and then exactly, so that the deliveries of an interval are back together.
- */
-function collectedLater(
-  { clock, metrics, schedule }: DeliverDependencies,
-  { delivery, deferredSince }: DeliveryTask,
-  { type }: Destination,
-  intervalMs: number,
-  leftMs: number,
-): Outcome {
-  const now = clock();
-  metrics.count('tributary_deliveries_total', { outcome: 'deferred', connector: type });
-  const lateMs = Math.max(LATE_MS, intervalMs * LATE_SHARE);
-  const { label } = hopStep(retryDelays(schedule), leftMs > 2 * lateMs ? leftMs - lateMs : leftMs);
-  return { delivery, kind: 'deferred', label, slot: now + leftMs, since: deferredSince ?? now };
 }
 
 /**
@@ -325,21 +143,20 @@ export function deliverSlow(
       registry.diverted.completed(task.key);
       return recordsOf(dependencies, task, destination, context);
     }
-    const permit = windows.tryEnter(entry, destination.id, task.bytes);
+    const release = windows.tryEnter(entry, destination.id, task.bytes);
     try {
       const queue = registry.queueOf(destination.id);
-      const early = deferral(dependencies, task, destination, queue, permit !== undefined);
-      if (early !== undefined) return recordsOf(dependencies, task, early, context);
-
-      const wait = { ms: maxWaitMs(dependencies, task), isPatient: true };
-      const sent = await registry.send(task, destination, context, wait);
-      if (sent.kind !== 'slow') return recordsOf(dependencies, task, sent, context);
-      const tried = sent.delivery === task.delivery ? task : withDelivery(task, sent.delivery);
-      const deferred = registry.queueOf(destination.id).defer(tried, destination);
-      return recordsOf(dependencies, tried, deferred, context);
+      const waitMs = release === undefined ? CROWDED_MS : queue.maxWaitMs(task);
+      const sent = await new Promise<Outcome>((resolve, reject) => {
+        const item = new QueueItem(task, destination, context, 'patient', waitMs, (outcome) =>
+          'error' in outcome ? reject(outcome.error) : resolve(outcome),
+        );
+        queue.enqueue(item);
+      });
+      return recordsOf(dependencies, task, sent, context);
     } finally {
       registry.diverted.completed(task.key);
-      permit?.release();
+      release?.();
     }
   });
 }
@@ -409,36 +226,6 @@ async function matchedByEvent(
 
 /** Deliveries that wait for less than this make room soon enough for others, ms. */
 const CROWDED_MS = 500;
-
-/**
- * The deferral of a delivery that would wait for too long, or that its window has no room for; undefined where it may
- * wait here.
- */
-export function deferral(
-  dependencies: Pick<DeliverDependencies, 'schedule' | 'clock'>,
-  task: DeliveryTask,
-  destination: Destination,
-  queue: DestinationQueue,
-  hasRoom = true,
-): Outcome | undefined {
-  const waitMs = queue.waitMs();
-  const isCrowded = !hasRoom && waitMs > CROWDED_MS;
-  if (!isCrowded && waitMs <= maxWaitMs(dependencies, task)) return undefined;
-  return queue.defer(task, destination);
-}
-
-/**
- * How long a delivery may wait for its request: as long as the first retry step, and twice as long from that time before its
- * slot on, so that it gets room before newer ones. The process holds more than it can send until the next deferred one is
- * back.
- */
-function maxWaitMs(
-  { schedule, clock }: Pick<DeliverDependencies, 'schedule' | 'clock'>,
-  { slot }: DeliveryTask,
-): number {
-  const onceMs = schedule[0].ms;
-  return slot !== undefined && slot - clock() <= 2 * onceMs ? 2 * onceMs : onceMs;
-}
 
 /** The records that a delivery becomes; its outcome is counted with them. */
 function recordsOf(

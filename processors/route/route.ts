@@ -45,7 +45,7 @@ import {
   recordsBehindMs,
   WorkspaceSlots,
 } from '../fairness/fair-share.ts';
-import type { PartitionWindows } from '../fairness/partition-windows.ts';
+import type { TransformationTurns } from '../fairness/slowness.ts';
 import type { RecordReader } from '../record-reader.ts';
 import {
   type Matching,
@@ -100,7 +100,7 @@ const UNEVALUATED: TransformationContext['contract'] = { outcome: 'accepted', id
 /** The stage `route`: applies all matching enabled rules. Events with a slow transformation go to the slow queue. */
 export function route(
   dependencies: RouteDependencies,
-  windows: PartitionWindows,
+  turns: TransformationTurns,
   share: FairShare,
 ): FlowStage['handle'] {
   const { catalog, metrics, catalogWaitMs } = dependencies;
@@ -133,7 +133,7 @@ export function route(
     share.charge(workspace_id, filterMs + recordsBehindMs(rules.length));
     const sharing = sharingOf(rules);
     const sharer = sharing === 0 ? subject : { ...subject, sharing };
-    return whenDone(applyRules(dependencies, sharer, rules, windows), (applied) => {
+    return whenDone(applyRules(dependencies, sharer, rules, turns), (applied) => {
       const all = outputRecords.length === 0 ? applied : [...outputRecords, ...applied];
       share.charge(workspace_id, writingMs(all));
       return counted(subject, all);
@@ -353,15 +353,15 @@ function applyRules(
   dependencies: RouteDependencies,
   routed: Routed,
   rules: readonly Rule[],
-  windows: PartitionWindows | undefined,
+  turns: TransformationTurns | undefined,
 ): readonly OutputRecord[] | Promise<readonly OutputRecord[]> {
   const { transformer } = dependencies;
   const eventLimits: EventLimits = { pendingEvent: { isDone: false }, share: shareOf(routed.sharing) };
   const limits = {
     elapsed: dependencies.elapsed,
-    slowAfterMs: windows?.slowAfterMs ?? Number.POSITIVE_INFINITY,
+    slowAfterMs: turns?.slowAfterMs ?? Number.POSITIVE_INFINITY,
   };
-  const apply = (rule: Rule) => applyRule(dependencies, routed, rule, windows, eventLimits);
+  const apply = (rule: Rule) => applyRule(dependencies, routed, rule, turns, eventLimits);
   const applied = new RulesInPieces(routed, rules, apply, limits).run();
   const piece =
     applied instanceof Promise
@@ -487,7 +487,7 @@ function applyRule(
   { catalog, transformer, runPiece, tracing }: RouteDependencies,
   routed: Routed,
   rule: Rule,
-  windows: PartitionWindows | undefined,
+  turns: TransformationTurns | undefined,
   eventLimits: EventLimits,
 ): Applied | Promise<Applied> {
   const destination = catalog.state.entity('destination', rule.workspace_id, rule.destination_id);
@@ -496,7 +496,7 @@ function applyRule(
   if (rule.transformation_id === null) {
     const passed = () => ({ outputRecords: [toDeliver(routed, rule)], result: 'passed' });
     // In the slow queue in turns: a hundred rules without filters were the work of a hundred deliveries at once.
-    if (windows !== undefined) return passed();
+    if (turns !== undefined) return passed();
     return runPiece(rule.workspace_id, passed, ({ outputRecords }) => downstreamMs(outputRecords));
   }
   const transformation = catalog.state.entity('transformation', rule.workspace_id, rule.transformation_id);
@@ -504,17 +504,17 @@ function applyRule(
   if (transformation === undefined || refusal !== undefined)
     return failed(routed, rule, 'refused', refusal ?? DELETED);
   const run = { transformer, runPiece, tracing, routed, rule, transformation, eventLimits };
-  return windows === undefined ? transform(run, undefined) : transformInWindow(run, windows);
+  return turns === undefined ? transform(run, undefined) : transformInTurn(run, turns);
 }
 
-async function transformInWindow(run: TransformationRun, windows: PartitionWindows): Promise<Applied> {
+async function transformInTurn(run: TransformationRun, turns: TransformationTurns): Promise<Applied> {
   const { entry } = run.routed;
-  const permit = await windows.enter(entry, run.transformation.id, Buffer.byteLength(entry.value));
-  if (permit === undefined) return 'slow';
+  const end = await turns.enter(entry, run.transformation.id, Buffer.byteLength(entry.value));
+  if (end === undefined) return 'slow';
   try {
-    return await transform(run, windows.slowAfterMs);
+    return await transform(run, turns.slowAfterMs);
   } finally {
-    permit.release();
+    end();
   }
 }
 

@@ -197,11 +197,11 @@ describe('route', () => {
     const first = run('route', [accepted('m1', 0)]);
     await until(() => release.length === 1);
     time.pass(501);
+    expect(await first).toHaveLength(2);
     const outputRecords = await run('route', [accepted('m2', 1)]);
     expect(topicsOf(outputRecords)).toEqual([TOPIC.deliveries, TOPIC.eventsSlow]);
     expect(outputRecords[1]).toMatchObject({ headers: { [HEADER.rules]: 'rule' } });
     release[0]?.();
-    expect(await first).toHaveLength(2);
 
     world.transform = (_source, input) => passing(input);
     const slow = await run('route.slow', [handedOn(outputRecords[1])]);
