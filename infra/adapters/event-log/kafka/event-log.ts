@@ -145,15 +145,11 @@ export class KafkaLog implements EventLog {
     this.#boundedAppends = new BoundedAppends(this.#layouts, (spec, entries, bytes) =>
       this.#appender.append(spec, entries, bytes),
     );
-    const name = this.#nameOf(positions.name);
     this.#positions = new RecordedPositions({
       spec: positions,
-      name,
-      fetcher: watcher,
-      range: async (partition) => ({
-        first: await offsetOf(this.#reads, name, partition, 'first'),
-        end: await offsetOf(this.#reads, name, partition, 'end'),
-      }),
+      read: (partition, from, signal) =>
+        this.#logReader.read(positions, partition, from, { waitMs: WATCH_WAIT_MS, signal }),
+      end: (partition) => offsetOf(this.#reads, this.#nameOf(positions.name), partition, 'end'),
       append: (entries) => this.append(positions.name, entries),
     });
     this.#layouts.onGrowth(() => {

@@ -1,7 +1,7 @@
 import {
   type NewEntry,
   type OutputRecord,
-  PLAIN_FRAMING,
+  type ReadResult,
   type Stage,
   type StageProgress,
   type StageReads,
@@ -11,7 +11,6 @@ import {
 } from '@tributary/core';
 import { type Cursor, compareCursors, sharedByCallers } from '../stage-runner/work.ts';
 import { firstStamp, offsetsOf } from './client/client.ts';
-import { entriesOf, type Fetcher } from './reading.ts';
 import { type Installation, partitionsOf } from './topics.ts';
 
 /** The position of a partition is lost and cannot be found: an operator has to set it. */
@@ -139,16 +138,12 @@ const BEGINNING_KEY = 'beginning';
 
 /** How long a read of all records may take, ms; the next one continues where it stopped. */
 const READ_WITHIN_MS = 20_000;
-const READ_BYTES = 1024 * 1024;
 
 interface RecordedPositionsOptions {
   readonly spec: TopicSpec;
-  /** In Kafka. */
-  readonly name: string;
-  /** A fetcher that waits for a moment at the end of a partition. */
-  readonly fetcher: Pick<Fetcher, 'fetch'>;
-  /** The first offset and the end of a partition. */
-  readonly range: (partition: number) => Promise<{ readonly first: number; readonly end: number }>;
+  /** As `EventLog.read`; waits for a moment at the end of a partition. */
+  readonly read: (partition: number, from: number, signal: AbortSignal) => Promise<ReadResult>;
+  readonly end: (partition: number) => Promise<number>;
   readonly append: (entries: readonly NewEntry[]) => Promise<unknown>;
 }
 
@@ -231,19 +226,16 @@ export class RecordedPositions {
   }
 
   async #readPartition(partition: number, inTime: AbortSignal): Promise<void> {
-    const { spec, name, fetcher, range } = this.#options;
-    const { first, end } = await range(partition);
+    const { spec, read, end: endOf } = this.#options;
+    const end = await endOf(partition);
     const known = this.#next.get(partition) ?? 0;
     // A topic that was created again is read from its start; the positions read before still hold.
-    let next = known > end ? first : Math.max(known, first);
-    while (next < end) {
-      const fetched = await fetcher.fetch(name, partition, next, READ_BYTES, inTime);
-      if (fetched === undefined)
-        throw new Unavailable(`${name}/${partition} could not be read within ${READ_WITHIN_MS} ms`);
-      const of = { topic: spec.name, partition, packed: false, framing: PLAIN_FRAMING };
-      for (const { entry } of entriesOf(fetched.records, of, { offset: next, index: 0 }))
-        this.#fold(entry.key, entry.value, entry.timestamp);
-      next = fetched.next;
+    for (let next = known > end ? 0 : known; next < end; ) {
+      const result = await read(partition, next, inTime);
+      if (inTime.aborted)
+        throw new Unavailable(`${spec.name}/${partition} could not be read within ${READ_WITHIN_MS} ms`);
+      for (const { key, value, timestamp } of result.entries) this.#fold(key, value, timestamp);
+      next = result.next;
       this.#next.set(partition, next);
     }
   }

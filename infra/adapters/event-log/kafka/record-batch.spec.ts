@@ -68,21 +68,6 @@ const TEXTS = ['a'.repeat(100_000), JSON.stringify(Array.from({ length: 9_000 },
 const blockOf = (text: string) => snappy.compress(Buffer.from(text));
 
 describe('values compressed by snappy', () => {
-  it('is a stream of blocks where Java wrote it', () => {
-    const header = Buffer.concat([
-      Buffer.from([0x82]),
-      Buffer.from('SNAPPY\0'),
-      Buffer.from([0, 0, 0, 1, 0, 0, 0, 1]),
-    ]);
-    const blocks = TEXTS.map(blockOf).flatMap((block) => {
-      const size = Buffer.alloc(4);
-      size.writeInt32BE(block.length);
-      return [size, block];
-    });
-    expect(String(unsnap(Buffer.concat([header, ...blocks])))).toBe(TEXTS.join(''));
-    expect(unsnap(header)).toHaveLength(0);
-  });
-
   it('is one block where librdkafka wrote it', () => {
     for (const text of TEXTS) expect(String(unsnap(blockOf(text)))).toBe(text);
   });

@@ -4,6 +4,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type TopicSpec, Unavailable } from '@tributary/core';
 import { inTransaction, isBusy, openDatabase, reading, translateSqliteError } from '../../sqlite/database.ts';
 import {
+  isEmpty,
+  isSealed,
   listSegments,
   publishNext,
   recordsTable,
@@ -129,15 +131,16 @@ export function dropSegmentsBelow(
     for (const sequence of listSegments(folder).toReversed()) {
       const database = openSegment(folder, sequence);
       if (database === undefined) continue;
-      let isEmpty = false;
+      let isRemoved = false;
       try {
         if (!dropRows(database, topic, partition, offset)) continue;
-        isEmpty = isSealedAndEmpty(database);
-        if (!isEmpty) await rewrite(database, segmentFile(folder, sequence));
+        // Its ends and positions are in the next one, too.
+        isRemoved = reading(() => isSealed(database) && isEmpty(database));
+        if (!isRemoved) await rewrite(database, segmentFile(folder, sequence));
       } finally {
         database.close();
       }
-      if (!isEmpty) continue;
+      if (!isRemoved) continue;
       publishNext(folder, sequence);
       removeSegment(folder, sequence);
     }
@@ -178,15 +181,6 @@ function dropRows(database: DatabaseSync, topic: string, partition: number, offs
       .prepare('UPDATE heads SET first_offset = ? WHERE topic = ? AND partition = ?')
       .run(Math.min(offset, Number(head.next_offset)), topic, partition);
     return true;
-  });
-}
-
-/** Such a segment can be removed: its ends and positions are in the next one, too. */
-function isSealedAndEmpty(database: DatabaseSync): boolean {
-  return reading(() => {
-    const sealed = database.prepare('SELECT sealed_at FROM segment').get()?.sealed_at !== null;
-    const held = database.prepare('SELECT 1 FROM heads WHERE next_offset > first_offset').get();
-    return sealed && held === undefined;
   });
 }
 

@@ -188,6 +188,11 @@ export function isSealed(database: DatabaseSync): boolean {
   return database.prepare('SELECT sealed_at FROM segment').get()?.sealed_at !== null;
 }
 
+/** Whether it holds no record. */
+export function isEmpty(database: DatabaseSync): boolean {
+  return database.prepare('SELECT 1 FROM heads WHERE next_offset > first_offset').get() === undefined;
+}
+
 /** Renames the segment after a sealed one to its final name. Safe to repeat, and in several processes. */
 export function publishNext(folder: string, sequence: number): void {
   try {

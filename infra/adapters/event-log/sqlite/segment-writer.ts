@@ -9,6 +9,7 @@ import {
   createFirstSegment,
   createRecordsTable,
   createTables,
+  isEmpty,
   isSealed,
   listSegments,
   publishNext,
@@ -114,10 +115,7 @@ export class SegmentWriter {
     for (;;) {
       const segment = this.#newest();
       const results = inTransaction(segment.database, () => {
-        segment.refresh();
-        if (segment.sealed) return undefined;
-        const now = Date.now();
-        return batches.map((batch) => segment.write(batch, now));
+        return segment.write(batches, Date.now());
       });
       if (results) {
         segment.committed();
@@ -193,7 +191,7 @@ function openNewest(folder: string, open: (file: string) => DatabaseSync): OpenS
   for (;;) {
     const sequence = listSegments(folder).at(-1) ?? 1;
     const segment = new OpenSegment(sequence, open(segmentFile(folder, sequence)));
-    if (!segment.sealed) return segment;
+    if (!isSealed(segment.database)) return segment;
     segment.close();
     publishNext(folder, sequence);
   }
@@ -223,7 +221,7 @@ export function rollIdleSegment(folder: string, ageMs: number, now: number): voi
   // A short timeout, as this runs in the main thread: the next retention run tries again.
   const segment = openNewest(folder, (file) => openDatabase(file, { create: false, busyTimeoutMs: 50 }));
   try {
-    if (!segment.empty && now - segment.createdAt >= ageMs)
+    if (!isEmpty(segment.database) && now - segment.createdAt >= ageMs)
       roll(segment.database, folder, segment.sequence, now);
   } catch (error) {
     throw translateSqliteError(error);
@@ -236,40 +234,40 @@ export function rollIdleSegment(folder: string, ageMs: number, now: number): voi
 interface Head {
   readonly topic: string;
   readonly partition: number;
-  first: number;
   next: number;
   nextOrdinal: number;
-  changed: boolean;
-  insert: StatementSync | undefined;
 }
 
-/** A segment open for writing. Caches the heads, and checks in each transaction that the cache is still valid. */
+/** A segment open for writing. */
 class OpenSegment {
   readonly sequence: number;
   readonly database: DatabaseSync;
   readonly createdAt: number;
+  /** By table, as are the heads. */
+  readonly #inserts = new Map<string, StatementSync>();
   readonly #heads = new Map<string, Head>();
-  readonly #version: StatementSync;
-  readonly #pages: StatementSync;
-  readonly #pageSize: number;
-  readonly #allHeads: StatementSync;
+  /** Of the file when the heads were read: other processes may write to it. */
+  #version: unknown;
+  #areHeadsDurable = false;
+  readonly #dataVersion: StatementSync;
+  readonly #size: StatementSync;
+  readonly #head: StatementSync;
   readonly #updateHead: StatementSync;
   readonly #movePosition: StatementSync;
   readonly #position: StatementSync;
   readonly #claimOwnershipStatement: StatementSync;
-  /** The file's data version for which the cache is valid; undefined when it must be read again. */
-  #cachedVersion: unknown;
-  #versionInTransaction: unknown;
-  #sealed = false;
 
   constructor(sequence: number, database: DatabaseSync) {
     this.sequence = sequence;
     this.database = database;
-    this.#version = database.prepare('PRAGMA data_version');
-    this.#pages = database.prepare('PRAGMA page_count');
-    this.#pageSize = Number(database.prepare('PRAGMA page_size').get()?.page_size);
     this.createdAt = Number(database.prepare('SELECT created_at FROM segment').get()?.created_at);
-    this.#allHeads = database.prepare('SELECT * FROM heads');
+    this.#dataVersion = database.prepare('PRAGMA data_version');
+    this.#size = database.prepare(
+      'SELECT page_count * page_size AS bytes FROM pragma_page_count, pragma_page_size',
+    );
+    this.#head = database.prepare(
+      'SELECT next_offset, next_ordinal FROM heads WHERE topic = ? AND partition = ?',
+    );
     this.#updateHead = database.prepare(
       'UPDATE heads SET next_offset = ?, next_ordinal = ? WHERE topic = ? AND partition = ?',
     );
@@ -285,97 +283,96 @@ class OpenSegment {
        ON CONFLICT DO UPDATE SET generation = generation + 1
        RETURNING next_offset, next_index, generation`,
     );
-    this.refresh();
   }
 
-  get sealed(): boolean {
-    return this.#sealed;
-  }
-
-  get empty(): boolean {
-    return [...this.#heads.values()].every((head) => head.next === head.first);
-  }
-
-  /** Reads heads and seal again if another process wrote; cheap if none did. The first step of each transaction. */
-  refresh(): void {
-    const version = this.#version.get()?.data_version;
-    if (this.#cachedVersion === version) return;
-    this.#sealed = isSealed(this.database);
-    const removed = new Set(this.#heads.keys());
-    for (const row of this.#allHeads.iterate()) {
-      const [topic, partition] = [String(row.topic), Number(row.partition)];
-      const head = this.#cache(topic, partition, Number(row.first_offset));
-      head.first = Number(row.first_offset);
-      head.next = Number(row.next_offset);
-      head.nextOrdinal = Number(row.next_ordinal);
-      head.changed = false;
-      removed.delete(`${topic}/${partition}`);
+  /** Writes the batches in the transaction of the caller; undefined where the segment is sealed. */
+  write(batches: readonly WriteBatch[], now: number): readonly WriteBatchResult[] | undefined {
+    const version = this.#dataVersion.get()?.data_version;
+    if (!this.#areHeadsDurable || version !== this.#version) {
+      if (isSealed(this.database)) return undefined;
+      this.#heads.clear();
+      this.#version = version;
     }
-    for (const name of removed) this.#heads.delete(name);
-    this.#cachedVersion = version;
+    this.#areHeadsDurable = false;
+    const changed = new Set<Head>();
+    const append = (records: RecordsWrite) => {
+      const head = this.#headOf(records);
+      changed.add(head);
+      return this.#append(head, records, now);
+    };
+    const results = batches.map(({ appends, commits, ownershipClaims }) => ({
+      appends: appends.map(append),
+      commits: commits.map((commit) => this.#commit(commit, append)),
+      ownerships: ownershipClaims.map((claim) => this.#claimOwnership(claim)),
+    }));
+    for (const { topic, partition, next, nextOrdinal } of changed)
+      this.#updateHead.run(next, nextOrdinal, topic, partition);
+    return results;
   }
 
-  /** Writes the batch. Invalidates the cache until `committed()`, as the transaction may be rolled back. */
-  write(batch: WriteBatch, now: number): WriteBatchResult {
-    this.#versionInTransaction = this.#cachedVersion;
-    this.#cachedVersion = undefined;
-    const appends = batch.appends.map((records) => this.#append(records, now));
-    const commits = batch.commits.map((commit) => this.#commit(commit, now));
-    const ownerships = batch.ownershipClaims.map((claim) => this.#claimOwnership(claim));
-    for (const head of this.#heads.values()) {
-      if (!head.changed) continue;
-      this.#updateHead.run(head.next, head.nextOrdinal, head.topic, head.partition);
-      head.changed = false;
-    }
-    return { appends, commits, ownerships };
-  }
-
-  /** To be called once the transaction of the last `write` is durable: the cache is valid again. */
+  /** To be called once the transaction of the last `write` is durable. */
   committed(): void {
-    this.#cachedVersion = this.#versionInTransaction;
+    this.#areHeadsDurable = true;
   }
 
   bytes(): number {
-    return Number(this.#pages.get()?.page_count) * this.#pageSize;
+    return Number(this.#size.get()?.bytes);
   }
 
   close(): void {
     this.database.close();
   }
 
-  /** Returns the offset of the first record. */
-  #append({ topic, partition, keys, headers, counts, values }: RecordsWrite, now: number): number {
-    const head = this.#head(topic, partition);
-    head.insert ??= this.database.prepare(
-      `INSERT INTO ${recordsTable(topic, partition)} (offset, ordinal, timestamp, key, headers, value)
-       VALUES (?, ?, ?, ?, ?, ?)`,
+  #headOf({ topic, partition }: RecordsWrite): Head {
+    const table = recordsTable(topic, partition);
+    const known = this.#heads.get(table);
+    if (known !== undefined) return known;
+    const row = this.#head.get(topic, partition);
+    if (row === undefined) {
+      createRecordsTable(this.database, topic, partition);
+      this.database.prepare('INSERT INTO heads VALUES (?, ?, 0, 0, 0)').run(topic, partition);
+    }
+    const [next, nextOrdinal] = [Number(row?.next_offset ?? 0), Number(row?.next_ordinal ?? 0)];
+    const head = { topic, partition, next, nextOrdinal };
+    this.#heads.set(table, head);
+    return head;
+  }
+
+  #insertInto(topic: string, partition: number): StatementSync {
+    const table = recordsTable(topic, partition);
+    const known = this.#inserts.get(table);
+    if (known !== undefined) return known;
+    const insert = this.database.prepare(
+      `INSERT INTO ${table} (offset, ordinal, timestamp, key, headers, value) VALUES (?, ?, ?, ?, ?, ?)`,
     );
+    this.#inserts.set(table, insert);
+    return insert;
+  }
+
+  /** Returns the offset of the first record. */
+  #append(
+    head: Head,
+    { topic, partition, keys, headers, counts, values }: RecordsWrite,
+    now: number,
+  ): number {
+    const insert = this.#insertInto(topic, partition);
     const base = head.next;
     let at = 0;
-    for (let record = 0; record < counts.length; record++) {
-      const count = counts[record] ?? 0;
-      const value = count === 1 ? values[at] : pack(values.slice(at, at + count));
-      head.insert.run(
-        head.next,
-        head.nextOrdinal,
-        now,
-        keys[record] ?? '',
-        headers[record] ?? '{}',
-        value ?? '',
-      );
+    for (const [record, count] of counts.entries()) {
+      const value = (count === 1 ? values[at] : pack(values.slice(at, at + count))) ?? '';
+      insert.run(head.next, head.nextOrdinal, now, keys[record] ?? '', headers[record] ?? '{}', value);
       at += count;
       head.next++;
       head.nextOrdinal += count;
     }
-    head.changed = true;
     return base;
   }
 
-  #commit(commit: CommitWrite, now: number): CommitResult {
+  #commit(commit: CommitWrite, append: (records: RecordsWrite) => number): CommitResult {
     const { stage, topic, partition, generation, from, to, outputRecords } = commit;
     const key = [stage, topic, partition] as const;
     const moved = this.#movePosition.run(to.offset, to.index, ...key, generation, from.offset, from.index);
-    if (Number(moved.changes) === 1) return outputRecords.map((records) => this.#append(records, now));
+    if (Number(moved.changes) === 1) return outputRecords.map(append);
     const stored = this.#position.get(...key);
     const done =
       stored?.generation === generation && stored.next_offset === to.offset && stored.next_index === to.index;
@@ -387,30 +384,5 @@ class OpenSegment {
     const row = this.#claimOwnershipStatement.get(stage, topic, partition, start);
     const committed = { offset: Number(row?.next_offset), index: Number(row?.next_index) };
     return { generation: Number(row?.generation), committed };
-  }
-
-  #head(topic: string, partition: number): Head {
-    const known = this.#heads.get(`${topic}/${partition}`);
-    if (known) return known;
-    createRecordsTable(this.database, topic, partition);
-    this.database.prepare('INSERT INTO heads VALUES (?, ?, 0, 0, 0)').run(topic, partition);
-    return this.#cache(topic, partition, 0);
-  }
-
-  #cache(topic: string, partition: number, first: number): Head {
-    const name = `${topic}/${partition}`;
-    const known = this.#heads.get(name);
-    if (known) return known;
-    const head: Head = {
-      topic,
-      partition,
-      first,
-      next: 0,
-      nextOrdinal: 0,
-      changed: false,
-      insert: undefined,
-    };
-    this.#heads.set(name, head);
-    return head;
   }
 }

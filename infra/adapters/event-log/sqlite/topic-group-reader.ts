@@ -24,23 +24,16 @@ export class TopicGroupReader {
   #open: SegmentReader[] = [];
   #sequences: readonly number[] = [];
   #newest: SegmentReader;
-  #changes = 0;
 
   constructor(folder: string) {
     this.#folder = folder;
     this.#newest = this.#findNewest();
   }
 
-  /** How many refreshes found writes of other threads or processes. */
-  get changes(): number {
-    return this.#changes;
-  }
-
   /** Finds what other threads and processes wrote. */
   refresh(): void {
     reading(() => {
-      if (this.#newest.refresh()) this.#changes++;
-      // Not only after a change: an earlier call may have read that the file is sealed, and it never changes again.
+      this.#newest.refresh();
       if (this.#newest.sealedAt !== null) this.#advanceToNewest();
     });
   }
@@ -190,7 +183,6 @@ export class TopicGroupReader {
   #advanceToNewest(): void {
     const before = this.#newest;
     this.#newest = this.#findNewest();
-    this.#changes++;
     if (this.#newest !== before) this.#keepOpen(before);
     this.closeRemoved();
   }
@@ -225,8 +217,7 @@ export class TopicGroupWatch {
   readonly #reader: TopicGroupReader;
   readonly #waiters = new Map<string, Set<Waiter>>();
   #timer: NodeJS.Timeout | undefined;
-  #lastChange = performance.now();
-  #seenChanges = 0;
+  #lastWoken = performance.now();
 
   constructor(reader: TopicGroupReader) {
     this.#reader = reader;
@@ -260,6 +251,7 @@ export class TopicGroupWatch {
   /** To be called when this process's writer made the records below `next` durable: wakes without a poll. */
   advanced(topic: string, partition: number, next: number): void {
     this.#reader.advance(topic, partition, next);
+    this.#lastWoken = performance.now();
     for (const waiter of this.#waiters.get(`${topic}/${partition}`) ?? [])
       if (waiter.offset < next) waiter.wake();
   }
@@ -289,22 +281,21 @@ export class TopicGroupWatch {
     if (this.#waiters.size === 0) return;
     try {
       this.#reader.refresh();
-      // Any call of the reader may have found the change since the last poll, hence the counter.
-      if (this.#reader.changes !== this.#seenChanges) this.#wakeReached();
+      this.#wakeReached();
     } catch {
       // The read that follows a wake meets the same error and reports it to its caller.
       this.#wakeAll();
     }
-    const idle = performance.now() - this.#lastChange > IDLE_AFTER_MS;
+    const idle = performance.now() - this.#lastWoken > IDLE_AFTER_MS;
     this.#timer = setTimeout(() => this.#poll(), idle ? IDLE_POLL_MS : POLL_MS);
   }
 
   #wakeReached(): void {
-    this.#seenChanges = this.#reader.changes;
-    this.#lastChange = performance.now();
     for (const waiters of [...this.#waiters.values()]) {
       for (const waiter of [...waiters]) {
-        if (this.#reader.knownEnd(waiter.topic, waiter.partition) > waiter.offset) waiter.wake();
+        if (this.#reader.knownEnd(waiter.topic, waiter.partition) <= waiter.offset) continue;
+        this.#lastWoken = performance.now();
+        waiter.wake();
       }
     }
   }

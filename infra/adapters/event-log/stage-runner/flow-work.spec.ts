@@ -125,16 +125,6 @@ describe('a flow stage on an engine that throttles commits', () => {
     expect(commits.map(({ to }) => to)).toEqual([1, 3]);
   });
 
-  it('does not pause with many positions to commit', async () => {
-    const { flow, commits, admit } = setUp();
-    admit(0);
-    await flow.drained();
-    // A sixteenth of the window's 1,000 entries.
-    for (let offset = 1; offset <= 63; offset++) admit(offset, NOTHING);
-    await flow.drained();
-    expect(commits.map(({ to }) => to)).toEqual([1, 64]);
-  });
-
   it('takes the next one as soon as an engine has answered, whatever happens to the entry that waited', async () => {
     const failures: Error[] = [new Unavailable('no answer'), new Error('a fault')];
     const { promise: isOver, resolve: end } = Promise.withResolvers<void>();

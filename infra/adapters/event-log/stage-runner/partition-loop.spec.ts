@@ -153,14 +153,6 @@ describe('positions without emissions, on an engine that throttles commits', () 
     expect(owned.stored).toEqual([2, 8]);
   });
 
-  it('are stored again and again while there is always something', async () => {
-    const { owned, stop } = atWork();
-    const writing = setInterval(() => owned.write(1), 4);
-    onTestFinished(() => clearInterval(writing));
-    await expect.poll(() => owned.stored.length).toBeGreaterThan(2);
-    await stop();
-  });
-
   it('are all stored when the stage has stopped, however it was disturbed', async () => {
     for (const outages of [0, 1, 3]) {
       const { owned, handled, stop, until } = atWork();
@@ -261,14 +253,6 @@ describe('a full disk', () => {
     expect(handled).toEqual([]);
     isFull = false;
     await until(4);
-  });
-
-  it('does not hold a stop up, and nothing is taken by it', async () => {
-    const { owned, handled, stop } = atWork({ space: { isFull: () => true, isSpent: () => false } });
-    owned.write(4);
-    await sleep(20);
-    await stop();
-    expect([handled, owned.committed.offset]).toEqual([[], 0]);
   });
 
   it('keeps what is left for removals: output waits, and is committed once there is space', async () => {

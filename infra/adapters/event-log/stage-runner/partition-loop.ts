@@ -28,6 +28,7 @@ import {
   type Cursor,
   compareCursors,
   earlier,
+  FETCH_BYTES,
   failureOf,
   type OwnedPartition,
   pause,
@@ -65,8 +66,6 @@ export interface RunnerOptions {
   readonly clock?: Clock;
   /** Uncommitted entries of one partition in a flow stage, at most. Default 100,000. */
   readonly maxUncommitted?: number;
-  /** Bytes read from one partition at a time. Default 256 KiB. */
-  readonly fetchBytes?: number;
   /** Pauses before repetitions, ms: the first, doubled up to the cap. Default 50 to 5,000. */
   readonly backoff?: Backoff;
   /** Records the entries that the stages have in flight, to be read after a crash of their thread. Default: a private one. */
@@ -85,7 +84,6 @@ export function createRunner(
     crashes: new CrashWatch(log, inFlight),
     space: options.space ?? { isFull: () => false, isSpent: () => false },
     backoff: options.backoff ?? { firstMs: 50, capMs: 5_000 },
-    fetchBytes: options.fetchBytes ?? 256 * 1024,
     maxUncommitted: options.maxUncommitted ?? 100_000,
     stopGraceMs: options.stopGraceMs ?? 10_000,
     clock: options.clock ?? Date.now,
@@ -379,12 +377,12 @@ export class PartitionLoop {
   }
 
   async #fetch(from: Cursor, maxEntries: number, signal: AbortSignal): Promise<readonly Taken[]> {
-    const { owned, stage, runner } = this.#options;
+    const { owned, stage } = this.#options;
     const fetch = () => {
       // A flow stage dispatches at once and pauses before it commits.
       const gatherMs = stage.kind === 'batch' ? this.#committer.pauseMs() : 0;
       const waitMs = this.#committer.isBehind ? this.#committer.positionPauseMs() : undefined;
-      const limits = { maxBytes: runner.fetchBytes, maxEntries, gatherMs };
+      const limits = { maxBytes: FETCH_BYTES, maxEntries, gatherMs };
       return owned.fetch(from, waitMs === undefined ? limits : { ...limits, waitMs }, signal);
     };
     return (await this.#repeated('fetch', fetch, signal)) ?? [];

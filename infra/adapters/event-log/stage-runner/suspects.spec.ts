@@ -45,13 +45,6 @@ describe('the table of entries in progress', () => {
     expect(inFlight()).toEqual([]);
   });
 
-  it('names a slot by the last partition that opened it', () => {
-    const { written, inFlight } = table();
-    written.open({ stage: 's', topic: 't', partition: 1 }).close();
-    written.open({ stage: 's', topic: 't', partition: 2 }).take(entry(1));
-    expect(inFlight()).toMatchObject([{ partition: 2 }]);
-  });
-
   it('takes no more partitions than it has room for, and the stages continue', () => {
     const { written, inFlight } = table();
     for (let partition = 0; partition < 6; partition++)

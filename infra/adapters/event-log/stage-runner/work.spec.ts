@@ -100,14 +100,6 @@ describe('the count of entries', () => {
     return { committer, commits, counted };
   }
 
-  it('is one record of their commit, also of one that is repeated', async () => {
-    const { committer, commits, counted } = setUpCounting([new Unavailable('x'), undefined]);
-    const outputRecord = { topic: 'out', key: 'k', value: '1', headers: {} };
-    await committer.commit(at(3), [outputRecord], never, Tally.of([NOTE, NOTE, NOTE]));
-    expect(commits[0]?.map(({ topic }) => topic)).toEqual(['out', TOPIC.funnelCounts]);
-    expect(counted()).toEqual([3]);
-  });
-
   it('waits for a commit as positions do, and is in it once', async () => {
     const { committer, counted } = setUpCounting([], { pauseAfter: () => 10, positionMs: 60_000 });
     await committer.reach(at(1), never, Tally.of([NOTE]));

@@ -44,6 +44,9 @@ export interface OwnedPartition {
   readonly barrier?: EntryBarrier;
 }
 
+/** Bytes read from one partition at a time. */
+export const FETCH_BYTES = 256 * 1024;
+
 export interface FetchLimits {
   /** Reading stops at the record that reaches this size; so at least one record is returned when there is one. */
   readonly maxBytes: number;
@@ -86,7 +89,6 @@ export interface StageSpace {
 export interface Runner {
   readonly space: StageSpace;
   readonly backoff: Backoff;
-  readonly fetchBytes: number;
   readonly maxUncommitted: number;
   readonly stopGraceMs: number;
   readonly clock: Clock;

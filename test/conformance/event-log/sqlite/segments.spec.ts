@@ -61,17 +61,6 @@ async function appendOneByOne(log: EventLog, topic: string, count: number): Prom
 }
 
 describe('segments of the embedded event log', () => {
-  it('are invisible to readers and stages', async () => {
-    const log = await open();
-    const run = await log.run(copyStage({ reads: [{ topic: RECEIVED }] }));
-    await appendOneByOne(log, RECEIVED, 20);
-    await caughtUp(run);
-    expect(segments('received')).toBe(21);
-    const values = (await readPartition(log, RECEIVED, PARTITION)).map(({ value }) => Number(value));
-    expect(values).toEqual(numbers(20));
-    await run.stop();
-  });
-
   it('are dropped once older than the retention', async () => {
     const log = await open();
     await appendOneByOne(log, RECEIVED, 5);

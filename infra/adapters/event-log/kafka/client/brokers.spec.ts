@@ -1,8 +1,6 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { setImmediate } from 'node:timers/promises';
-import Cluster from 'kafkajs/src/cluster/index.js';
-import loggers from 'kafkajs/src/loggers/index.js';
 import Connection from 'kafkajs/src/network/connection.js';
 import RequestQueue from 'kafkajs/src/network/requestQueue/index.js';
 import socketFactory from 'kafkajs/src/network/socketFactory.js';
@@ -10,7 +8,6 @@ import { afterEach, describe, expect, it, vi } from 'vitest';
 import {
   checkOnlyWaitingRequests,
   forgetPartsOfAnswers,
-  mendConnections,
   Sockets,
   timeRequestsMonotonically,
 } from './brokers.ts';
@@ -83,43 +80,4 @@ describe('a queue of requests', () => {
   it('checks for a request that waits', () => {
     expect(timersWith(1)).toBe(1);
   });
-});
-
-it('fixes the connections of its own client and of no other', async () => {
-  const connect = Connection.prototype.connect;
-  const schedule = RequestQueue.prototype.scheduleCheckPendingRequests;
-  const cluster = () =>
-    new Cluster({
-      brokers: ['127.0.0.1:9'],
-      clientId: 'spec',
-      ssl: undefined,
-      sasl: undefined,
-      logger: loggers.createLogger({ level: 0, logCreator: () => () => {} }),
-      socketFactory: socketFactory(),
-      connectionTimeout: 1,
-      authenticationTimeout: 1,
-      reauthenticationThreshold: 1,
-      requestTimeout: 1,
-      enforceRequestTimeout: true,
-      metadataMaxAge: 1,
-      retry: { retries: 0, initialRetryTime: 1 },
-      allowAutoTopicCreation: false,
-      maxInFlightRequests: null,
-      isolationLevel: 1,
-      instrumentationEmitter: { emit() {} },
-    });
-  const mended = cluster();
-  mendConnections(mended);
-  const [ours, theirs] = await Promise.all(
-    [mended, cluster()].map(({ connectionPoolBuilder }) => connectionPoolBuilder.build()),
-  );
-  for (const connection of ours?.pool ?? []) {
-    expect(connection.connect).not.toBe(connect);
-    expect(connection.requestQueue.scheduleCheckPendingRequests).not.toBe(schedule);
-  }
-  for (const connection of theirs?.pool ?? []) {
-    expect(connection.connect).toBe(connect);
-    expect(connection.requestQueue.scheduleCheckPendingRequests).toBe(schedule);
-  }
-  expect(ours?.pool).toHaveLength(2);
 });

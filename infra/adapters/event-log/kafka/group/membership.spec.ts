@@ -91,22 +91,6 @@ const position = (partition: number, offset: number) => ({ topic: 't', partition
 const present = { groupId: 'g', memberId: 'a', generationId: 1 };
 
 describe('positions stored outside of a transaction', () => {
-  it('go together when they come in one turn or while a request is under way', async () => {
-    const client = new Answering();
-    const positions = new StoredPositions(client);
-    const first = [0, 1].map((partition) => positions.store(position(partition, 7), present));
-    await turn();
-    const later = [2, 3].map((partition) => positions.store(position(partition, 7), present));
-    await turn();
-    expect(client.requests.map(({ partitions }) => partitions)).toEqual([[0, 1]]);
-    client.answerNext();
-    await Promise.all(first);
-    await turn();
-    expect(client.requests.map(({ partitions }) => partitions)).toEqual([[2, 3]]);
-    client.answerNext();
-    await Promise.all(later);
-  });
-
   it('a position that waited over a change of the group is stored in the name of the member it was then', async () => {
     const client = new Answering();
     const positions = new StoredPositions(client);
@@ -125,15 +109,5 @@ describe('positions stored outside of a transaction', () => {
     client.answerNext();
     await expect(old).rejects.toThrow(Unavailable);
     await now;
-  });
-
-  it('one that is refused fails alone', async () => {
-    const client = new Answering();
-    const positions = new StoredPositions(client);
-    const [refused, stored] = [0, 1].map((partition) => positions.store(position(partition, 7), present));
-    await turn();
-    client.answerNext((partition) => (partition === 0 ? 3 : 0));
-    await expect(refused).rejects.toThrow(Unavailable);
-    await stored;
   });
 });

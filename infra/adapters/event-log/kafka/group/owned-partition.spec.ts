@@ -7,7 +7,6 @@ import { BatchLimits } from '../record-batch.ts';
 import { Transactions } from './owned-partition.ts';
 
 const INVALID_PRODUCER_EPOCH = 47;
-const NOT_LEADER_FOR_PARTITION = 6;
 
 /** A client without brokers: requests to coordinators succeed, and records are answered with an error code. */
 class Answering extends KafkaClient {
@@ -83,11 +82,5 @@ describe('a transaction whose records are refused', () => {
     await expect(commit).rejects.toThrow(Unavailable);
     await expect(commit).rejects.toThrow('writing to violations/0: INVALID_PRODUCER_EPOCH');
     expect(transactions.begun).toBe(false);
-  });
-
-  it('invalidates the metadata where a leader moved', async () => {
-    const { commit, client } = await commitAnswered(NOT_LEADER_FOR_PARTITION);
-    await expect(commit).rejects.toThrow(Unavailable);
-    expect(client.invalidations).toBe(1);
   });
 });

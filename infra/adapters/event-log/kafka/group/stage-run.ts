@@ -11,7 +11,7 @@ import {
 } from '@tributary/core';
 import { specOf } from '../../entries.ts';
 import { PartitionLoop, type SharedReads, type StageRunner } from '../../stage-runner/partition-loop.ts';
-import { type Cursor, PartitionLost, pause, unlessAborted } from '../../stage-runner/work.ts';
+import { type Cursor, FETCH_BYTES, PartitionLost, pause, unlessAborted } from '../../stage-runner/work.ts';
 import { KafkaClient, offsetsOf } from '../client/client.ts';
 import { PositionUnknown } from '../positions.ts';
 import { Fetcher, PartitionReader } from '../reading.ts';
@@ -169,7 +169,7 @@ export class KafkaStageRun implements StageRun {
       name: this.#nameOf(source.topic),
       partition,
       framing,
-      maxBytes: runner.fetchBytes,
+      maxBytes: FETCH_BYTES,
       shared: () => shared.of(source.topic, partition),
     });
     const work = new PartitionWork({
