@@ -175,10 +175,10 @@ export {
 export {
   type AppliedSplit,
   applySplit,
-  applyUnlink,
-  asPart,
+  decideUnlink,
+  type SplitCause,
   type SplitProfile,
-  unlinkingOf,
+  type TakenPart,
 } from './profiles/unlink-split.ts';
 export * from './profiles/write.ts';
 export { evaluateFilter, type FilterResult, filterFault, MAX_FILTER_LENGTH } from './rules/filter.ts';

@@ -42,20 +42,6 @@ function replay(attributes: readonly ProfileAttribute[]): readonly ProfileAttrib
 }
 
 describe('attributes', () => {
-  it('are the newest of each path, ties by the greater JSON', () => {
-    expect(tree(at(1, 'old', 'c', 'n'), at(2, 'new', 'c', 'n'))).toEqual({ c: { n: 'new' } });
-    expect(tree(at(2, 'new', 'c', 'n'), at(1, 'old', 'c', 'n'))).toEqual({ c: { n: 'new' } });
-    expect(tree(at(1, 'b', 'c', 'n'), at(1, 'a', 'c', 'n'))).toEqual({ c: { n: 'b' } });
-  });
-
-  it('inside of a value and the value itself are there one at a time: the newer', () => {
-    expect(tree(at(1, 'scalar', 'c'), at(2, 1, 'c', 'n'))).toEqual({ c: { n: 1 } });
-    expect(tree(at(2, 'scalar', 'c'), at(1, 1, 'c', 'n'))).toEqual({ c: 'scalar' });
-    const all = [at(3, 'scalar', 'c'), at(2, 1, 'c', 'old'), at(4, 1, 'c', 'new')];
-    expect(tree(...all)).toEqual({ c: { new: 1 } });
-    expect(tree(...all.reverse())).toEqual({ c: { new: 1 } });
-  });
-
   it('that were unset are set again by an older write, and by another order of the writes', () => {
     const unset = (ts: number, ...path: string[]): ProfileAttribute => ({
       ...at(ts, null, ...path),

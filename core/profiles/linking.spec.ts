@@ -2,7 +2,6 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type HeldIdentity, MAX_PROFILE_IDENTITIES, type Profile } from './profile.ts';
 import type { ProfileWrite } from './profile-store.ts';
-import { withoutOrigins } from './registers.ts';
 import { identity, profile, World, write } from './world.fixture.ts';
 import { type IdentityOwner, linkingOf } from './write.ts';
 
@@ -160,17 +159,6 @@ describe('whatever is written', () => {
     ),
   );
 
-  it('events alone never make two users one', () => {
-    fc.assert(
-      fc.property(fc.array(event, { maxLength: 15 }), (writes) => {
-        const world = new World();
-        for (const each of writes) world.upsert(each);
-        for (const { identities } of world.profiles)
-          expect(identities.filter(({ type }) => type === 'user_id').length).toBeLessThanOrEqual(1);
-      }),
-    );
-  });
-
   it('no event brings an identity back to the profile that it was taken away from, whatever joins meanwhile', () => {
     const taken = fc.tuple(fc.constantFrom('user_id', 'anonymous_id', 'email'), value);
     const before = fc.array(fc.oneof(explicit, event), { minLength: 2, maxLength: 8 });
@@ -184,24 +172,6 @@ describe('whatever is written', () => {
         expect(new Set(all.map((one) => `${one.type}:${one.value}`)).size).toBe(all.length);
         const now = world.profiles.find(({ ucid }) => from !== undefined && ucid === world.rootOf(from.ucid));
         expect(now?.identities.some((one) => one.type === type && one.value === text)).not.toBe(true);
-      }),
-    );
-  });
-
-  it('explicit writes make the same people of the same identities in every order', () => {
-    const people = (writes: readonly ProfileWrite[]) => {
-      const world = new World();
-      for (const each of writes) world.upsert(each);
-      return world.profiles.map((one) => JSON.stringify(withoutOrigins(one).identities)).sort();
-    };
-    const shuffled = fc
-      .array(explicit, { maxLength: 10 })
-      .chain((writes) =>
-        fc.tuple(fc.constant(writes), fc.shuffledSubarray(writes, { minLength: writes.length })),
-      );
-    fc.assert(
-      fc.property(shuffled, ([writes, others]) => {
-        expect(people(others)).toEqual(people(writes));
       }),
     );
   });

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { eventWrite } from './event-write.ts';
+import { identityKey } from './identity/identity.ts';
 import { withoutOlderSpellings } from './merge.ts';
 import { recordOf } from './record.ts';
 import { identity, profile, SCOPE, World, write } from './world.fixture.ts';
@@ -32,6 +33,24 @@ describe('an address that is stored in an older spelling', () => {
     if (event !== undefined) world.upsert(event);
     expect(world.profiles).toHaveLength(1);
     expect(world.ownerOf(identity(`email:${NEW}`))).toBe(world.ownerOf(identity('anonymous_id:d')));
+  });
+
+  it('stays with its person, and remembers its deletion: no event in another spelling gets or restores it', () => {
+    const world = new World();
+    const linking = { linking: 'keep-people-apart' } as const;
+    world.upsert(write([`email:${OLD}`, 'user_id:li']));
+    const spelled = [{ of: identity(`email:${NEW}`), identity: identity(`email:${OLD}`) }];
+    const event = write(['user_id:other', `email:${NEW}`], { ...linking, olderSpellings: spelled });
+    expect(world.upsert(event)).toMatchObject({
+      leftOut: [{ identity: { value: OLD } }, { identity: { value: NEW }, why: 'another_person' }],
+    });
+    expect(world.ownerOf(identity(`email:${NEW}`))).toBeUndefined();
+    const gone = new World(new Map([[identityKey(identity(`email:${OLD}`)), 9]]));
+    const late = { ...linking, olderSpellings: spelled, happenedAt: 5 };
+    expect(gone.upsert(write([`email:${NEW}`], late))).toEqual({ kind: 'refused', reason: 'nothing_left' });
+    expect(gone.upsert(write(['user_id:u', `email:${NEW}`], late))).toMatchObject({
+      leftOut: [{ why: 'deleted' }, { why: 'deleted' }],
+    });
   });
 
   it('is looked up by no event whose address has one spelling', () => {

@@ -39,54 +39,72 @@ import { compareText, joinValues, mapRegisters, withoutOrigin, withoutOrigins } 
 /** Blocked identities that a profile may have beyond its bound in bytes: more than it may have identities. */
 const MAX_BLOCKS_BEYOND = 1_000;
 
-type Unlinking =
-  | {
-      readonly kind: 'unlinking';
-      readonly profile: Profile;
+export type UnlinkDecision =
+  /** The identities are a part of the profile that becomes one of its own. */
+  | ({ readonly kind: 'split'; readonly before: Profile } & TakenPart)
+  | ({
+      readonly kind: 'changed';
+      readonly before: Profile;
       readonly notHeld: readonly number[];
-      /** Identities that become a profile of their own, see `partUnlinked`: split them off (`asPart`) instead of unlinking. */
-      readonly part: readonly HeldIdentity[] | undefined;
-    }
-  | {
-      readonly kind: 'refused';
-      readonly reason: Exclude<UnlinkRefusal, 'too_large'>;
-      readonly elsewhere?: readonly number[];
-    };
+    } & SplitProfile)
+  | { readonly kind: 'refused'; readonly reason: UnlinkRefusal; readonly elsewhere?: readonly number[] };
 
 /**
- * Finds the profile of an unlink. `owners`: of its identities, by index; `named`: the profile of its ucid, undefined
- * where there is none.
+ * Decides an unlink, for every store alike. `owners`: of its identities, by index; `named`: the profile of its ucid, undefined
+ * where there is none; `newUcid`: for a part that becomes a profile.
  */
-export function unlinkingOf(
-  { ucid, identities }: Pick<ProfileUnlink, 'ucid' | 'identities'>,
+export function decideUnlink(
+  unlink: Pick<ProfileUnlink, 'ucid' | 'identities' | 'bounds'>,
   owners: readonly (Profile | undefined)[],
   named: Profile | undefined,
-): Unlinking {
-  if (ucid !== undefined && named === undefined) return { kind: 'refused', reason: 'no_profile' };
+  now: number,
+  newUcid: () => string,
+): UnlinkDecision {
+  if (unlink.ucid !== undefined && named === undefined) return { kind: 'refused', reason: 'no_profile' };
   const profiles = new Map(
     [named, ...owners].flatMap((profile) => (profile === undefined ? [] : [[profile.ucid, profile]])),
   );
-  const [profile, ...others] = profiles.values();
-  if (profile === undefined) return { kind: 'refused', reason: 'no_profile' };
+  const [before, ...others] = profiles.values();
+  if (before === undefined) return { kind: 'refused', reason: 'no_profile' };
   if (others.length > 0) {
     const elsewhere = owners.flatMap((owner, at) =>
-      owner === undefined || owner.ucid === profile.ucid ? [] : [at],
+      owner === undefined || owner.ucid === before.ucid ? [] : [at],
     );
     return { kind: 'refused', reason: 'several_profiles', elsewhere };
   }
   const notHeld = owners.flatMap((owner, at) => (owner === undefined ? [at] : []));
-  const part = notHeld.length > 0 ? undefined : partUnlinked(profile, identities);
-  return { kind: 'unlinking', profile, notHeld, part };
+  const part = notHeld.length > 0 ? undefined : partUnlinked(before, unlink.identities);
+  const taken = part && takePart(before, part, newUcid(), now, 'call');
+  if (taken !== undefined) return { kind: 'split', before, ...taken };
+  const applied = applyUnlink(before, unlink, now);
+  return applied.kind === 'refused' ? applied : { ...applied, before, notHeld };
 }
 
-export type AppliedUnlink =
-  | {
-      readonly kind: 'changed';
-      readonly profile: Profile;
-      /** The JSON of `profile`. */
-      readonly text: string;
-      readonly change: ProfileChange;
-    }
+/** A part of a profile, and the split that makes it a profile of its own. */
+export interface TakenPart {
+  /** The profile with the part as one that was merged into it; the profile itself where it is so already. */
+  readonly marked: Profile;
+  readonly ucid: string;
+  /** The part is that of the given identities; else that of all others. */
+  readonly isNamed: boolean;
+  readonly split: Extract<AppliedSplit, { kind: 'split' }>;
+}
+
+/** Takes identities out of the profile; undefined where the split is refused. */
+export function takePart(
+  profile: Profile,
+  identities: readonly HeldIdentity[],
+  freshUcid: string,
+  now: number,
+  cause: SplitCause,
+): TakenPart | undefined {
+  const { profile: marked, ucid, isNamed } = asPart(profile, identities, freshUcid);
+  const split = applySplit(marked, ucid, now, cause);
+  return split.kind === 'refused' ? undefined : { marked, ucid, isNamed, split };
+}
+
+type AppliedUnlink =
+  | ({ readonly kind: 'changed' } & SplitProfile)
   | { readonly kind: 'refused'; readonly reason: Extract<UnlinkRefusal, 'too_large'> };
 
 /**
@@ -122,13 +140,15 @@ export function applyUnlink(
   return { kind: 'refused', reason: 'too_large' };
 }
 
-/** One of the two profiles after a split. */
+/** A profile after an unlink, or one of the two after a split. */
 export interface SplitProfile {
   readonly profile: Profile;
   /** The JSON of `profile`. */
   readonly text: string;
   readonly change: ProfileChange;
 }
+
+export type SplitCause = 'call' | 'event';
 
 export type AppliedSplit =
   | {
@@ -154,7 +174,7 @@ export function applySplit(
   merged: Profile,
   ucid: string,
   now: number,
-  cause: 'call' | 'event' = 'call',
+  cause: SplitCause = 'call',
 ): AppliedSplit {
   if (!merged.linked.includes(ucid)) return { kind: 'refused', reason: 'not_merged' };
   const isCalled = cause === 'call';
@@ -211,7 +231,7 @@ export function applySplit(
  * `applySplit` takes them out. Its own ucid stays with the identities that it was made of. The profile itself where that is so.
  * `isNamed`: the part is that of these identities.
  */
-export function asPart(
+function asPart(
   profile: Profile,
   identities: readonly HeldIdentity[],
   freshUcid: string,

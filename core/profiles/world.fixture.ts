@@ -3,8 +3,8 @@ import { competingClaimWrite } from './links.ts';
 import { freshProfile, mergeContent, withNextVersion } from './merge.ts';
 import type { Identity, Profile, ProfileScope } from './profile.ts';
 import type { ProfileWrite, ProfileWriteOutcome } from './profile-store.ts';
-import { type AppliedSplit, applySplit, applyUnlink, asPart, unlinkingOf } from './unlink-split.ts';
-import { decideWrite, type IdentityOwner, identitiesToLookUp, resolveIdentities } from './write.ts';
+import { type AppliedSplit, applySplit, decideUnlink } from './unlink-split.ts';
+import { decideWrite, type IdentityOwner, identitiesToLookUp } from './write.ts';
 
 export const SCOPE: ProfileScope = { org: 1, region: 'eu' };
 
@@ -59,24 +59,20 @@ export class World {
   }
 
   upsert(asked: ProfileWrite, now = 1): ProfileWriteOutcome {
-    const ownersOf = (identities: readonly Identity[]) =>
-      identities.map((one): IdentityOwner => {
-        const owner = this.ownerOf(one);
-        if (owner !== undefined) return { kind: 'live', profile: owner };
-        const at = this.#deleted.get(identityKey(one));
-        return at === undefined ? { kind: 'unowned' } : { kind: 'deleted', at };
-      });
-    const written = resolveIdentities(asked, ownersOf(identitiesToLookUp(asked)));
-    const owners = ownersOf(written.identities);
+    const owners = identitiesToLookUp(asked).map((one): IdentityOwner => {
+      const owner = this.ownerOf(one);
+      if (owner !== undefined) return { kind: 'live', profile: owner };
+      const at = this.#deleted.get(identityKey(one));
+      return at === undefined ? { kind: 'unowned' } : { kind: 'deleted', at };
+    });
     const named =
-      written.ucid === undefined
+      asked.ucid === undefined
         ? undefined
-        : (this.#profiles.get(this.rootOf(written.ucid)) ?? ('gone' as const));
-    const decision = decideWrite(written, { owners, named }, now, () => this.#nextUcid());
+        : (this.#profiles.get(this.rootOf(asked.ucid)) ?? ('gone' as const));
+    const decision = decideWrite(asked, { owners, named }, now, () => this.#nextUcid());
     if (decision.kind === 'refused') return decision;
     if (decision.kind === 'detach') {
-      const part = asPart(decision.profile, decision.identities, this.#nextUcid());
-      this.#put(applySplit(part.profile, part.ucid, now, 'event'));
+      this.#put(decision.split);
       return this.upsert(asked, now);
     }
     const { profiles, leftOut, applied } = decision;
@@ -97,13 +93,17 @@ export class World {
 
   /** Unlinks the identity; returns its profile, if there is one. */
   unlink(one: Identity, now = 1): Profile | undefined {
-    const unlinking = unlinkingOf({ identities: [one] }, [this.ownerOf(one)], undefined);
-    if (unlinking.kind === 'refused') return undefined;
-    const applied = applyUnlink(unlinking.profile, { identities: [one] }, now);
-    if (applied.kind === 'refused') return undefined;
-    this.#profiles.set(applied.profile.ucid, applied.profile);
+    const decision = decideUnlink({ identities: [one] }, [this.ownerOf(one)], undefined, now, () =>
+      this.#nextUcid(),
+    );
+    if (decision.kind === 'refused') return undefined;
+    if (decision.kind === 'split') {
+      this.#put(decision.split);
+      return decision.split[decision.isNamed ? 'survivor' : 'apart'].profile;
+    }
+    this.#profiles.set(decision.profile.ucid, decision.profile);
     this.#claims.delete(identityKey(one));
-    return applied.profile;
+    return decision.profile;
   }
 
   /** Undoes the merge of the ucid. */

@@ -67,6 +67,7 @@ import {
   stampNamed,
   withoutOrigins,
 } from './registers.ts';
+import { type TakenPart, takePart } from './unlink-split.ts';
 
 /** The decision about a write. */
 type WriteDecision =
@@ -80,20 +81,29 @@ type WriteDecision =
       readonly leftOut: readonly LeftOut[];
       readonly applied: Exclude<AppliedWrite, { kind: 'refused' }>;
     }
-  | Exclude<Linking, { kind: 'linked' }>;
+  /** An event shows that a part of the profile is somebody else's: split it off, then decide again. */
+  | ({ readonly kind: 'detach'; readonly profile: Profile } & TakenPart)
+  | Extract<Linking, { kind: 'refused' }>;
 
 /**
- * Decides a write from the owners of its identities, for every store alike. `newUcid`: of the profile, if the write creates
- * one with these identities.
+ * Decides a write, for every store alike. `found.owners`: those of its `identitiesToLookUp`. `newUcid`: of the profile, if the
+ * write creates one with these identities, or takes a part out of one.
  */
 export function decideWrite(
-  write: ProfileWrite,
+  asked: ProfileWrite,
   found: FoundOwners,
   now: number,
   newUcid: (linked: readonly Identity[]) => string,
 ): WriteDecision {
-  const linking = linkingOf(write, found);
-  if (linking.kind !== 'linked') return linking;
+  const { write, owners } = resolveIdentities(asked, found.owners);
+  const linking = linkingOf(write, { ...found, owners });
+  if (linking.kind === 'refused') return linking;
+  if (linking.kind === 'detach') {
+    const { profile, identities } = linking;
+    const taken = takePart(profile, identities, newUcid([]), now, 'event');
+    if (taken === undefined) throw new TypeError('a part of a profile cannot be split off');
+    return { kind: 'detach', profile, ...taken };
+  }
   const { profiles, identities: linked, leftOut } = linking;
   const [survivor = freshProfile(write, newUcid(linked), now), ...others] = profiles;
   const applied = applyWrite([survivor, ...others], linked, write, now, leftOut);
@@ -130,7 +140,7 @@ export type IdentityOwner =
   | { readonly kind: 'deleted'; readonly at: number };
 
 interface FoundOwners {
-  /** The owners of the write's identities, by index. The same profile may be several objects: compare ucids. */
+  /** The owners of the identities, by index. The same profile may be several objects: compare ucids. */
   readonly owners: readonly IdentityOwner[];
   /** The live profile that the write's `ucid` leads to; `gone` where the scope has none. */
   readonly named?: Profile | 'gone' | undefined;
@@ -150,26 +160,6 @@ type Linking =
   | Extract<ProfileWriteOutcome, { kind: 'refused' }>;
 
 /**
- * Adds the previous id of an alias to the identities: as a `user_id`, which records do not show until an event or a call is
- * about it, and as a device id, which aliases mostly contain. `owners` are those of the write's identities, `former` that of
- * the previous id as a `user_id`; where it was deleted after the event, the id is left out, or the event is not written at
- * all because its own user has no profile.
- */
-function resolvePreviousId(
-  write: ProfileWrite,
-  owners: readonly IdentityOwner[],
-  former: IdentityOwner,
-): ProfileWrite {
-  const { previousIdentity, ...rest } = write;
-  if (previousIdentity === undefined) return write;
-  const { asUser, asDevice } = previousIdentity;
-  if (!wasDeletedAfter(write, former))
-    return { ...rest, identities: [...write.identities, asUser, asDevice] };
-  const isKnown = write.identities.some(({ type }, at) => type === PERSON && owners[at]?.kind === 'live');
-  return isKnown ? rest : { ...rest, identities: [...write.identities, asUser] };
-}
-
-/**
  * All identities that a store looks up for a write: its own, each after its older spellings, then both forms of a
  * previous id.
  */
@@ -186,25 +176,43 @@ export function identitiesToLookUp({
 }
 
 /**
- * Resolves older spellings and the previous id, by the owners of `identitiesToLookUp`: an older spelling is added
- * where a profile has it, or was deleted with it after the event. The order is that of the look-up.
+ * The write with what the owners of `identitiesToLookUp` show, and the owners of its identities then. An older spelling is
+ * added where a profile has it, or was deleted with it after the event.
+ *
+ * The previous id of an alias is added as a `user_id`, which records do not show until an event or a call is about it, and as
+ * a device id, which aliases mostly contain. Where it was deleted as a user after the event it is left out, or the event is
+ * not written at all because its own user has no profile.
  */
-export function resolveIdentities(write: ProfileWrite, owners: readonly IdentityOwner[]): ProfileWrite {
-  const { identities, olderSpellings, previousIdentity } = write;
-  if (olderSpellings === undefined && previousIdentity === undefined) return write;
-  const sought = identitiesToLookUp(write);
-  const count = previousIdentity === undefined ? sought.length : sought.length - 2;
-  const own = new Set(identities);
-  const known = sought.slice(0, count).flatMap((identity, at) => {
-    const owner = owners[at] ?? { kind: 'unowned' };
-    const isKnown = own.has(identity) || owner.kind === 'live' || wasDeletedAfter(write, owner);
-    return isKnown ? [{ identity, owner }] : [];
-  });
-  return resolvePreviousId(
-    { ...write, identities: known.map(({ identity }) => identity) },
-    known.map(({ owner }) => owner),
-    owners[count] ?? { kind: 'unowned' },
+function resolveIdentities(write: ProfileWrite, owners: readonly IdentityOwner[]): Resolved {
+  const { olderSpellings, previousIdentity, ...rest } = write;
+  if (olderSpellings === undefined && previousIdentity === undefined) return { write, owners };
+  const sought = identitiesToLookUp(write).map((identity, at) => ({
+    identity,
+    owner: owners[at] ?? ({ kind: 'unowned' } as const),
+  }));
+  const previous = previousIdentity === undefined ? [] : sought.splice(-2);
+  const own = new Set(write.identities);
+  const known = sought.filter(
+    ({ identity, owner }) => own.has(identity) || owner.kind === 'live' || wasDeletedAfter(write, owner),
   );
+  const [asUser] = previous;
+  const isGone = asUser !== undefined && wasDeletedAfter(write, asUser.owner);
+  const isKnown = known.some(({ identity: { type }, owner }) => type === PERSON && owner.kind === 'live');
+  const all = [...known, ...(!isGone ? previous : isKnown ? [] : [asUser])];
+  return {
+    write: {
+      ...rest,
+      ...(olderSpellings === undefined ? {} : { olderSpellings }),
+      identities: all.map(({ identity }) => identity),
+    },
+    owners: all.map(({ owner }) => owner),
+  };
+}
+
+interface Resolved {
+  readonly write: ProfileWrite;
+  /** Of the write's identities, by index. */
+  readonly owners: readonly IdentityOwner[];
 }
 
 function olderSpellingsOf(olderSpellings: readonly OlderSpelling[], one: Identity): readonly Identity[] {
@@ -293,7 +301,7 @@ const NOTHING_APART = { kind: 'linked', apart: new Set<Identity>() } as const;
 
 /** Follows the links of an event. Identities that may not be linked whatever the times, make no link. */
 function relinkingOf(write: ProfileWrite, owners: readonly IdentityOwner[]): Relinking {
-  if (write.linking === 'merge' || isOfOneProfile(write, owners)) return NOTHING_APART;
+  if (write.linking === 'merge') return NOTHING_APART;
   const profiles = new Map<string, Profile>();
   const [principal, ...others] = write.identities.map((identity, at) => {
     const found = owners[at];
@@ -315,16 +323,6 @@ function relinkingOf(write: ProfileWrite, owners: readonly IdentityOwner[]): Rel
     ts: write.ts ?? Number.MAX_SAFE_INTEGER,
     order: write.order ?? 0,
   });
-}
-
-/** Nearly every event: all its identities have the same owner or none yet, and no alias matters. */
-function isOfOneProfile({ identities }: ProfileWrite, [first, ...others]: readonly IdentityOwner[]): boolean {
-  const owner = first?.kind === 'live' ? first.profile : undefined;
-  if (owner !== undefined && identities[0]?.type === PERSON && hasAlias(owner)) return false;
-  return others.every(
-    (other, at) =>
-      identities[at + 1]?.type !== PERSON && (other.kind !== 'live' || other.profile.ucid === owner?.ucid),
-  );
 }
 
 function areUnlinked(one: Profile, other: Profile | undefined, identity: Identity): boolean {

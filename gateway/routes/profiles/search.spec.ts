@@ -1,4 +1,4 @@
-import { type Profile, recordOf } from '@tributary/core';
+import type { Profile } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { recordTexts } from './search.ts';
 
@@ -22,22 +22,6 @@ function profile(n: number, bytes: number): Profile {
 const profiles = (count: number, bytes: number) => Array.from({ length: count }, (_, n) => profile(n, bytes));
 
 describe('the text of a search result', () => {
-  it.each([
-    [0, 0],
-    [1, 10],
-    [3, 10],
-    [5, 300_000],
-    [100, 5_000],
-  ])('is the list of the records, of %i with %i bytes each', async (count, bytes) => {
-    const found = profiles(count, bytes);
-    const text = Buffer.concat(await recordTexts(found)).toString();
-    expect(JSON.parse(text)).toEqual(found.map(recordOf));
-  });
-
-  it('is one piece when it is short', async () => {
-    expect(await recordTexts(profiles(100, 1_000))).toHaveLength(1);
-  });
-
   it('is refused when it would be too long, and the reason states the remedy', async () => {
     const refused = recordTexts(profiles(11, 1_000), 10_000);
     await expect(refused).rejects.toMatchObject({

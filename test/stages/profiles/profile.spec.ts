@@ -22,9 +22,6 @@ function setUpProfiles(options: Parameters<typeof setUp>[0] = {}) {
   return { profiles, ...told, ...setUp(options, { profiles, logger, metrics }) };
 }
 
-const user = (value: string) => ({ type: 'user_id', value });
-const device = (value: string) => ({ type: 'anonymous_id', value });
-
 describe('profile', () => {
   it('writes the data of identify and group events, in the organization and region of their workspace', async () => {
     const { profiles, run, counts } = setUpProfiles();
@@ -150,27 +147,6 @@ describe('profile', () => {
         ],
       },
       { attributes: [{ path: ['traits', 'plan'], value: 'pro' }] },
-    ]);
-    expect(counts).toEqual({ 'tributary_profile_events_total{outcome=written}': 3 });
-  });
-
-  it('writes the former id of an alias, for the store to decide whether it is a user or a device', async () => {
-    const { profiles, run, counts } = setUpProfiles();
-    const alias = (user_id: string, previous_id: string) => ({
-      user_id,
-      context: { alias: { previous_id } },
-    });
-    await run('profile', accepted({ user_id: 'u', traits: { a: 1 } }, alias('u', 'ann'), alias('u', 'u')));
-    expect(
-      profiles.writes.map(({ identities, previousIdentity }) => [
-        ...identities,
-        previousIdentity?.asUser,
-        previousIdentity?.asDevice,
-      ]),
-    ).toEqual([
-      [user('u'), undefined, undefined],
-      [user('u'), user('ann'), device('ann')],
-      [user('u'), undefined, undefined],
     ]);
     expect(counts).toEqual({ 'tributary_profile_events_total{outcome=written}': 3 });
   });

@@ -3,7 +3,6 @@ import {
   type Clock,
   chargeOf,
   checkFoundSize,
-  type Identity,
   identityHash,
   isTooOld,
   type Logger,
@@ -41,7 +40,7 @@ import {
   retryOnConflict,
   View,
 } from './context.ts';
-import { type LiveDocument, profileDocumentOf, profileId, type RedirectDocument } from './documents.ts';
+import type { LiveDocument, RedirectDocument } from './documents.ts';
 import { ElasticsearchDocuments } from './engine.ts';
 import { ChangePublisher } from './publisher.ts';
 import { attemptSplit, attemptUnlink, deleteProfiles } from './removal.ts';
@@ -328,7 +327,7 @@ async function attemptSearch(
   let characters = 0;
   for (let from = 0, to = FIRST_PIECE; from < count; ) {
     const values = { org, regions, hashed: hashed.slice(from, to), ucids: ucids.slice(from, to) };
-    const piece = (await searchCached(values, context)) ?? (await searchByIdentityClaims(values, context));
+    const piece = await searchPiece(values, context);
     if (piece === CONFLICT) return CONFLICT;
     for (const [ucid, { profile, characters: added }] of piece) {
       if (!found.has(ucid)) {
@@ -344,37 +343,7 @@ async function attemptSearch(
   return withoutMerged([...found.values()]);
 }
 
-/**
- * The fast path of nearly every search, with a single read: cached locations lead to live, durable profiles that list the
- * identities. Undefined if one of them does not.
- */
-async function searchCached(
-  { org, regions, hashed, ucids }: Values,
-  { documents, locations, durable }: OperationContext,
-): Promise<Found | undefined> {
-  if (ucids.length > 0) return undefined;
-  const cached = new Map<string, Identity[]>();
-  for (const { identity, hash } of hashed) {
-    const ucid = locations.get(hash);
-    if (ucid === undefined) return undefined;
-    const others = cached.get(ucid);
-    if (others === undefined) cached.set(ucid, [identity]);
-    else others.push(identity);
-  }
-  const stored = await documents.read(Array.from(cached.keys(), profileId));
-  const found = new Map<string, { profile: Profile; characters: number }>();
-  for (const [ucid, sought] of cached) {
-    const document = profileDocumentOf(stored[found.size]);
-    if (document?.state !== 'live' || !durable.isDurable(ucid, document)) return undefined;
-    const { profile } = document.content;
-    if (profile.org !== org || !regions.includes(profile.region)) return undefined;
-    if (!sought.every((identity) => holds(profile, identity))) return undefined;
-    found.set(ucid, { profile, characters: charactersOf(document) });
-  }
-  return found;
-}
-
-async function searchByIdentityClaims(
+async function searchPiece(
   { org, regions, hashed, ucids }: Values,
   { documents, locations, durable }: OperationContext,
 ): Promise<Found | Conflict> {

@@ -1,12 +1,10 @@
 import {
   applySplit,
-  applyUnlink,
-  asPart,
   changeOf,
   chargeOf,
+  decideUnlink,
   deleteInParts,
   deletionOf,
-  type HeldIdentity,
   type Identity,
   identityHash,
   isInScope,
@@ -20,9 +18,10 @@ import {
   type ProfileSplitOutcome,
   type ProfileUnlink,
   type ProfileUnlinkOutcome,
+  type SplitCause,
   type SplitProfile,
+  type TakenPart,
   Unavailable,
-  unlinkingOf,
   withNextVersion,
 } from '@tributary/core';
 import {
@@ -244,41 +243,41 @@ export async function attemptUnlink(
   await view.load(identities, unlink.ucid === undefined ? [] : [unlink.ucid]);
   const roots = identities.map(({ hash }) => view.rootOfIdentity(hash));
   const named = unlink.ucid === undefined ? undefined : view.rootOf(unlink.ucid);
-  const unlinking = unlinkingOf(
+  const decision = decideUnlink(
     unlink,
     identities.map(({ identity }, at) => ownerOf(identity, roots[at])),
     documentIn(named, unlink)?.content.profile,
+    context.clock(),
+    context.newUcid,
   );
-  if (unlinking.kind === 'refused') return refused(unlinking);
   const target = [named, ...roots].find(
-    (root) => root?.kind === 'profile' && root.ucid === unlinking.profile.ucid,
+    (root) => root?.kind === 'profile' && 'before' in decision && root.ucid === decision.before.ucid,
   );
+  if (decision.kind === 'refused') {
+    return (await durable.ensureDurable([named, ...roots])) ? decision : CONFLICT;
+  }
   if (target?.kind !== 'profile') throw new TypeError('a profile that is unlinked was not read');
   const { document } = target;
-  const { part } = unlinking;
-  if (part !== undefined) {
+  if (decision.kind === 'split') {
     const split = await attemptDetach(
-      { profile: unlinking.profile, identities: part, document, cause: 'call' },
+      { profile: decision.before, document, ...decision },
+      'call',
       view,
       context,
     );
-    if (split === CONFLICT) return CONFLICT;
-    if (split.kind === 'split') {
-      const [left, out] = split.isNamed ? [split.survivor, split.profile] : [split.profile, split.survivor];
-      const { kept, lost, charge } = split;
-      return {
-        kind: 'unlinked',
-        profile: left,
-        notHeld: [],
-        split: { ucid: out.ucid, kept, lost },
-        ...(charge === undefined ? {} : { charge }),
-      };
-    }
+    if (split === CONFLICT || split.kind === 'refused') return CONFLICT;
+    const [left, out] = decision.isNamed ? [split.survivor, split.profile] : [split.profile, split.survivor];
+    const { kept, lost, charge } = split;
+    return {
+      kind: 'unlinked',
+      profile: left,
+      notHeld: [],
+      split: { ucid: out.ucid, kept, lost },
+      ...(charge === undefined ? {} : { charge }),
+    };
   }
-  const applied = applyUnlink(unlinking.profile, unlink, context.clock());
   const charged = chargeOf(document.stored.source.body.length);
   context.charge(unlink.org, document.stored.source.body.length);
-  if (applied.kind === 'refused') return refused(applied);
 
   const identityClaims = await readIdentityClaims(
     identities.map(({ hash }) => hash),
@@ -286,17 +285,11 @@ export async function attemptUnlink(
   );
   const steps = new WriteSteps(context, view);
   if (!(await steps.fence(fencesOfFrozen(document, undefined, view), unlink))) return CONFLICT;
-  const { profile, text, change } = applied;
+  const { profile, text, change, notHeld } = decision;
   const { deletions } = document.content;
   if (!(await steps.commit({ document, deletions, profile, text, change }))) return CONFLICT;
   releaseIdentityClaims(identityClaims, { profile, deletions }, context);
-  return { kind: 'unlinked', profile, notHeld: unlinking.notHeld, ...charged };
-
-  async function refused(
-    refusal: Extract<ProfileUnlinkOutcome, { kind: 'refused' }>,
-  ): Promise<ProfileUnlinkOutcome | Conflict> {
-    return (await durable.ensureDurable([named, ...roots])) ? refusal : CONFLICT;
-  }
+  return { kind: 'unlinked', profile, notHeld, ...charged };
 }
 
 function ownerOf(identity: HashedIdentity['identity'], root: Root | undefined): Profile | undefined {
@@ -305,34 +298,28 @@ function ownerOf(identity: HashedIdentity['identity'], root: Root | undefined): 
   return holds(profile, identity) ? profile : undefined;
 }
 
-/** Identities of a profile that are to become a profile of their own. */
-interface Taken {
+/** A profile with a part that is to become a profile of its own. */
+type Taken = Pick<TakenPart, 'marked' | 'ucid'> & {
   readonly profile: Profile;
-  readonly identities: readonly HeldIdentity[];
   readonly document: LiveDocument | RedirectDocument;
-  readonly cause: 'call' | 'event';
-}
+};
 
 /**
- * Takes identities out of their profile. They become a part of the profile first, which changes nothing else and ends the
- * attempt as a conflict; then the part is split off. After a crash between the two the next attempt goes on.
+ * Takes a part out of its profile. The profile lists it as merged first, which changes nothing else and ends the
+ * attempt as a conflict; then it is split off. After a crash between the two the next attempt goes on.
  */
 export async function attemptDetach(
-  { profile, identities, document, cause }: Taken,
+  { profile, marked, ucid, document }: Taken,
+  cause: SplitCause,
   view: View,
   context: OperationContext,
-): Promise<(ProfileSplitOutcome & { readonly isNamed: boolean }) | Conflict> {
-  const part = asPart(profile, identities, context.newUcid());
+): Promise<ProfileSplitOutcome | Conflict> {
   const { org, region } = profile;
-  if (part.profile === profile) {
-    const outcome = await attemptSplit({ org, region, ucid: part.ucid }, context, { document, cause });
-    return outcome === CONFLICT ? CONFLICT : { ...outcome, isNamed: part.isNamed };
-  }
+  if (marked === profile) return attemptSplit({ org, region, ucid }, context, { document, cause });
   const steps = new WriteSteps(context, view);
   if (!(await steps.fence(fencesOfFrozen(document, undefined, view), profile))) return CONFLICT;
-  if (!profile.linked.includes(part.ucid) && !(await steps.put(part.ucid, mergedSource(profile.ucid))))
-    return CONFLICT;
-  const next = withNextVersion(profile, part.profile, context.clock());
+  if (!profile.linked.includes(ucid) && !(await steps.put(ucid, mergedSource(profile.ucid)))) return CONFLICT;
+  const next = withNextVersion(profile, marked, context.clock());
   await steps.commit({
     document,
     deletions: document.content.deletions,
@@ -351,7 +338,7 @@ export async function attemptDetach(
 export async function attemptSplit(
   split: ProfileSplit,
   context: OperationContext,
-  taken?: Pick<Taken, 'document' | 'cause'>,
+  taken?: Pick<Taken, 'document'> & { readonly cause: SplitCause },
 ): Promise<ProfileSplitOutcome | Conflict> {
   const { documents, locations, durable } = context;
   const { ucid } = split;

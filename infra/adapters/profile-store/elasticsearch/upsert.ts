@@ -3,7 +3,6 @@ import {
   chargeOf,
   decideWrite,
   forgetDeletionsBefore,
-  type HeldIdentity,
   type Identity,
   type IdentityOwner,
   identitiesToLookUp,
@@ -13,7 +12,7 @@ import {
   type ProfileChange,
   type ProfileWrite,
   type ProfileWriteOutcome,
-  resolveIdentities,
+  type TakenPart,
 } from '@tributary/core';
 import {
   CONFLICT,
@@ -63,7 +62,7 @@ export async function attemptUpsert(
     view,
   );
   if (plan.kind === 'detach') {
-    await attemptDetach({ ...plan, cause: 'event' }, view, context);
+    await attemptDetach(plan, 'event', view, context);
     return CONFLICT;
   }
   const read = charactersRead(plan);
@@ -118,13 +117,12 @@ type WritePlan =
       /** Owners of the identities that were left out. The decision rests on them, so they must be durable. */
       readonly leftOutOwners: readonly Root[];
     }
-  /** Identities of the profile are somebody else's: `detach` them, then plan again. */
-  | {
+  /** A part of the profile is somebody else's: split it off, then plan again. */
+  | ({
       readonly kind: 'detach';
       readonly profile: Profile;
-      readonly identities: readonly HeldIdentity[];
       readonly document: LiveDocument | RedirectDocument;
-    }
+    } & TakenPart)
   | {
       readonly kind: 'refused';
       readonly outcome: Extract<ProfileWriteOutcome, { kind: 'refused' }>;
@@ -147,13 +145,11 @@ interface PlannedWrite {
  * outdated documents ends in a conflict.
  */
 function planWrite(planned: PlannedWrite, view: View): WritePlan {
-  const { write: requested, identities, now, freshUcid, forgetBefore } = planned;
-  const sought = identities.map((hashed): Found => {
+  const { write, identities, now, freshUcid, forgetBefore } = planned;
+  const found = identities.map((hashed): Found => {
     const root = view.rootOfIdentity(hashed.hash);
     return { ...hashed, root, deletedAt: deletedAtOf(hashed.hash, root, view, forgetBefore) };
   });
-  const write = resolveIdentities(requested, sought.map(ownerOf));
-  const found = those(sought, write.identities);
   const namedRoot = write.ucid === undefined ? undefined : view.rootOf(write.ucid);
   const named = namedRoot && (documentIn(namedRoot, write)?.content.profile ?? 'gone');
   const decision = decideWrite(

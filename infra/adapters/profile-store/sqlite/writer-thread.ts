@@ -4,10 +4,9 @@ import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from '
 import {
   type AppliedSplit,
   applySplit,
-  applyUnlink,
-  asPart,
   backoffMs,
   chargeOf,
+  decideUnlink,
   decideWrite,
   deletionOf,
   type Identity,
@@ -23,8 +22,6 @@ import {
   type ProfileSplit,
   type ProfileUnlink,
   parseExact,
-  resolveIdentities,
-  unlinkingOf,
 } from '@tributary/core';
 import { isBusy, openDatabase, translateSqliteError } from '../../sqlite/database.ts';
 import type { ThreadReply, ThreadRequest } from '../../sqlite/store-thread.ts';
@@ -306,25 +303,16 @@ function carryOut(stored: StoredProfiles, request: StoreRequest): StoreAnswer {
 }
 
 function upsert(stored: StoredProfiles, request: Upsert): Answers['upsert'] | FailedRequest {
-  const { digests, ucid, now } = request;
-  const sought = identitiesToLookUp(request.write).map((identity, at) => {
+  const { write, digests, ucid, now } = request;
+  const found = identitiesToLookUp(write).map((identity, at) => {
     const digest = Buffer.from(digests[at] ?? '', 'hex');
     return { identity, digest, owner: stored.byIdentity(digest) };
   });
-  const write = resolveIdentities(
-    request.write,
-    sought.map(({ owner }) => ownerOf(owner)),
-  );
-  const concerned = new Set(write.identities);
-  const found = sought.filter(({ identity }) => concerned.has(identity));
   const named = write.ucid === undefined ? undefined : liveIn(write, stored.byUcid(write.ucid));
   const decision = decided(() => {
     const owners = found.map(({ owner }) => ownerOf(owner));
     const namedProfile = write.ucid === undefined ? undefined : (named?.profile ?? 'gone');
-    const decision = decideWrite(write, { owners, named: namedProfile }, now, () => ucid);
-    if (decision.kind !== 'detach') return decision;
-    const part = asPart(decision.profile, decision.identities, newId());
-    return { ...decision, part: part.ucid, split: applySplit(part.profile, part.ucid, now, 'event') };
+    return decideWrite(write, { owners, named: namedProfile }, now, () => ucid);
   });
   if (decision.kind === 'failed') return decision;
   const byUcid = new Map(
@@ -336,11 +324,10 @@ function upsert(stored: StoredProfiles, request: Upsert): Answers['upsert'] | Fa
   for (const live of byUcid.values()) read += live.text.length;
   if (decision.kind === 'refused') return { ...decision, ...chargeOf(read) };
   if (decision.kind === 'detach') {
-    const { profile, part, split } = decision;
-    const live = byUcid.get(profile.ucid);
-    if (live === undefined || split.kind === 'refused') throw new Error('a part of a profile was not found');
-    putSplit(stored, live, split, part);
-    return upsert(stored, request);
+    const live = byUcid.get(decision.profile.ucid);
+    if (live === undefined) throw new Error('a profile that loses a part was not found');
+    putSplit(stored, live, decision.split, decision.ucid);
+    return upsert(stored, { ...request, ucid: newId() });
   }
   const { applied, profiles, held, leftOut } = decision;
   const { profile } = applied;
@@ -410,30 +397,24 @@ function unlink(
   const found = digests.map((digest) => stored.byIdentity(digest));
   const owners = found.map((owner) => (isLive(owner?.stored) ? owner.stored : undefined));
   const named = request.ucid === undefined ? undefined : liveIn(request, stored.byUcid(request.ucid));
-  const decision = decided(() => {
-    const unlinking = unlinkingOf(
+  const decision = decided(() =>
+    decideUnlink(
       request,
       owners.map((owner) => owner?.profile),
       named?.profile,
-    );
-    if (unlinking.kind === 'refused') return unlinking;
-    if (unlinking.part !== undefined) {
-      const part = asPart(unlinking.profile, unlinking.part, newId());
-      const applied = applySplit(part.profile, part.ucid, now);
-      if (applied.kind === 'split') return { ...applied, ucid: part.ucid, isRest: !part.isNamed };
-    }
-    const applied = applyUnlink(unlinking.profile, request, now);
-    return applied.kind === 'refused' ? applied : { ...applied, notHeld: unlinking.notHeld };
-  });
+      now,
+      newId,
+    ),
+  );
   if (decision.kind === 'failed') return decision;
   const target = named ?? owners.find(isLive);
   const read = target?.text.length ?? 0;
   if (decision.kind === 'refused') return { ...decision, ...chargeOf(read) };
   if (target === undefined) throw new Error('an unlinked profile was not found');
   if (decision.kind === 'split') {
-    const { survivor, apart, kept, lost, ucid, isRest } = decision;
-    putSplit(stored, target, decision, ucid);
-    const [left, taken] = isRest ? [apart, survivor] : [survivor, apart];
+    const { survivor, apart, kept, lost } = decision.split;
+    putSplit(stored, target, decision.split, decision.ucid);
+    const [left, taken] = decision.isNamed ? [survivor, apart] : [apart, survivor];
     const split = { ucid: taken.profile.ucid, kept, lost };
     return { kind: 'unlinked', profile: left.text, notHeld: [], split, ...chargeOf(read, left.text.length) };
   }

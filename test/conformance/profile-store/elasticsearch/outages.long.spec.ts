@@ -2,7 +2,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { messageOf, type ProfileStore, Unavailable } from '@tributary/core';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import type { RunningEngine } from '../../../engines/index.ts';
-import { removeIndices } from '../../../helpers/elasticsearch.ts';
 import { engines, freshPrefix } from '../../../helpers/engines.ts';
 import { ownEngines } from '../../../helpers/own-engines.ts';
 import type { WriterLine } from '../programs/writer.ts';
@@ -87,18 +86,6 @@ describe.skipIf(!engines())('a profile store whose Elasticsearch fails', () => {
     expect(await people.find('email:a@x')).toEqual(made);
   });
 
-  it('loses the profiles of a removed index, and keeps later ones', async () => {
-    const its = settings();
-    const people = new People(await open(its));
-    await untilAnswered(() => people.write(['email:a@x']));
-    const { prefix } = JSON.parse(its) as ElasticsearchSettings;
-    await removeIndices(engine.url, prefix);
-    expect(await untilAnswered(() => people.find('email:a@x'))).toBeUndefined();
-    const made = await untilAnswered(() => people.write(['email:b@x']));
-    expect(await people.find('email:b@x')).toEqual(made);
-  });
-
-  // A minute: chaos, in every run, kills writers and the node as well.
   it('keeps every guarantee while writers and the node are killed', async () => {
     const its = settings();
     const traffic: Traffic = {

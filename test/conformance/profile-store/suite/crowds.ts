@@ -17,23 +17,6 @@ export function crowds(stage: Stage): void {
     const device = (people: People, n: number, ts = n) =>
       people.upsert(['user_id:u', `anonymous_id:d${n}`], { ...EVENT, limits, ts });
 
-    it('kept the first ones for ever: now the oldest are released, and may become another profile’s', async () => {
-      const people = stage.people();
-      for (let n = 1; n <= 4; n++) await device(people, n);
-      const made = await people.find('user_id:u');
-      expect(identitiesOf(made)).toEqual([
-        'anonymous_id:d2',
-        'anonymous_id:d3',
-        'anonymous_id:d4',
-        'user_id:u',
-      ]);
-      expect(await people.find('anonymous_id:d1')).toBeUndefined();
-      const other = await people.write(['user_id:other', 'anonymous_id:d1'], { ...EVENT, limits, ts: 9 });
-      expect(other.ucid).not.toBe(made?.ucid);
-      expect(await people.find('anonymous_id:d1')).toEqual(other);
-      expect(await people.find('user_id:u')).toEqual(made);
-    });
-
     it('merged of two keeps the newest of both; the others have no owner and are not deleted with it', async () => {
       const people = stage.people();
       for (const n of [1, 3, 5]) await people.write(['crm:a', `anonymous_id:m${n}`], { limits, ts: n });

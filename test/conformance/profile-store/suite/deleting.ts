@@ -41,15 +41,6 @@ export function deleting(stage: Stage): void {
       expect(await people.delete(named)).toEqual({ deleted: [], notFound: [0, 1, 2, 3, 4] });
     });
 
-    it('accepts the maximum number of values', async () => {
-      const people = stage.people();
-      const names = Array.from({ length: 400 }, (_, n) => `cookie:c${n}`);
-      await Promise.all(names.map((name) => people.write([name])));
-      const outcome = await people.delete(names);
-      expect([new Set(outcome.deleted).size, outcome.notFound]).toEqual([400, []]);
-      expect(await people.search(names)).toEqual([]);
-    });
-
     it('is stored: an event received before it creates no profile', async () => {
       const people = stage.people();
       const event = (receivedAt: number) => ({

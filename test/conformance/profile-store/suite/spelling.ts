@@ -64,33 +64,5 @@ export function spelling(stage: Stage): void {
         expect(await write([`email:${OLD}`], late)).toEqual({ kind: 'refused', reason: 'nothing_left' });
       },
     );
-
-    it('stays with its person, and is not given a second profile by an event of another', async () => {
-      const { people, made, write } = await before(OLD, ['user_id:zoe']);
-      const event = await write(['user_id:other', `email:${OLD}`], EVENT);
-      expect(event).toMatchObject({
-        kind: 'written',
-        leftOut: [{ identity: asStored(OLD) }, { identity: { value: NEW }, why: 'another_person' }],
-      });
-      expect(await people.find(`email:${NEW}`)).toBeUndefined();
-      expect((await people.find('user_id:zoe'))?.ucid).toBe(made.ucid);
-    });
-
-    it('remembers its deletion: no late event in another spelling brings the person back', async () => {
-      const { people, write } = await before();
-      const { org } = people.scope;
-      await people.store.delete({ org, regions: ['eu'], identities: [asStored(OLD)], ucids: [] });
-      const late = { happenedAt: Date.now() - 60_000, receivedAt: Date.now(), ...EVENT };
-      expect(await write(['email:ZOE\u0308@\u00f8st.example'], late)).toEqual({
-        kind: 'refused',
-        reason: 'nothing_left',
-      });
-      const other = await write(['user_id:u', `email:${OLD}`], late);
-      expect(other).toMatchObject({ leftOut: [{ why: 'deleted' }, { why: 'deleted' }] });
-      expect(identitiesOf(await people.find('user_id:u'))).toEqual(['user_id:u']);
-      const anew = await write([`email:${OLD}`, 'anonymous_id:d']);
-      expect(anew).toMatchObject({ kind: 'written' });
-      expect(identitiesOf(await people.find('anonymous_id:d'))).toContain(`email:${NEW}`);
-    });
   });
 }

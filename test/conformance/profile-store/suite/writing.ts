@@ -1,19 +1,8 @@
 import { hash } from 'node:crypto';
-import {
-  DEFAULT_PROFILE_BOUNDS,
-  type Json,
-  MAX_PROFILE_BOUNDS,
-  type NewAttribute,
-  newId,
-  recordOf,
-} from '@tributary/core';
-import fc from 'fast-check';
+import { DEFAULT_PROFILE_BOUNDS, MAX_PROFILE_BOUNDS, newId, recordOf } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { attribute, identitiesOf, type People, treeOf } from './people.ts';
+import { attribute, identitiesOf, treeOf } from './people.ts';
 import type { Stage } from './stage.ts';
-
-const cookies = (from: number, to: number) =>
-  Array.from({ length: to - from }, (_, n) => `cookie:c-${from + n}`);
 
 export function writing(stage: Stage): void {
   describe('a write', () => {
@@ -232,40 +221,6 @@ export function writing(stage: Stage): void {
       expect(treeOf(await people.find('email:a@x')).d).toMatchObject({ 'n-7': 'value', 'n-2999': 'value' });
       expect(await people.delete(['email:a@x'])).toMatchObject({ notFound: [] });
     });
-
-    it('leaves the same behind, in whatever order several come', async () => {
-      const written = fc.record({
-        who: fc.uniqueArray(fc.constantFrom('cookie:c1', 'cookie:c2', 'email:3@x', 'email:4@x'), {
-          minLength: 1,
-          maxLength: 3,
-        }),
-        path: fc.constantFrom<readonly string[]>(['d'], ['d', 'n'], ['d', 'm']),
-        value: fc.constantFrom<Json>('x', 'y', {}),
-        ts: fc.nat(4),
-      });
-      const shuffled = fc
-        .array(written, { minLength: 1, maxLength: 6 })
-        .chain((all) => fc.tuple(fc.constant(all), fc.shuffledSubarray(all, { minLength: all.length })));
-      const contents = async (
-        people: People,
-        writes: readonly (NewAttribute & { readonly who: readonly string[]; readonly ts: number })[],
-      ) => {
-        for (const { who, path, value, ts } of writes)
-          await people.write(who, { attributes: [{ path, value, order: 0 }], ts });
-        const found = await people.search(['cookie:c1', 'cookie:c2', 'email:3@x', 'email:4@x']);
-        // Only the order decides which values were written before a merge, so origins are left out.
-        const bare = ({ from: _, ...rest }: { readonly from?: string }) => rest;
-        return found
-          .map(({ identities, attributes }) => JSON.stringify([identities.map(bare), attributes.map(bare)]))
-          .sort();
-      };
-      await fc.assert(
-        fc.asyncProperty(shuffled, async ([some, others]) => {
-          expect(await contents(stage.people(), others)).toEqual(await contents(stage.people(), some));
-        }),
-        { numRuns: 25 },
-      );
-    });
   });
 
   describe('a search', () => {
@@ -282,13 +237,6 @@ export function writing(stage: Stage): void {
       ]);
       expect(await people.search([])).toEqual([]);
       expect(await people.search(['cookie:c99'], ['no-uuid'])).toEqual([]);
-    });
-
-    it('accepts a thousand values', async () => {
-      const people = stage.people();
-      const made = await people.write(cookies(0, 400), { ts: 1 });
-      const found = await people.search(cookies(0, 1_000));
-      expect(found).toEqual([made]);
     });
   });
 }

@@ -1,4 +1,4 @@
-import type { Json, ProfileDeletion, ProfileScope, ProfileUnlink, ProfileWrite } from '@tributary/core';
+import type { ProfileDeletion, ProfileScope, ProfileUnlink, ProfileWrite } from '@tributary/core';
 import { Dice } from '../../../chaos/dice.ts';
 
 /**
@@ -61,7 +61,6 @@ export function operationOf(traffic: Traffic, writer: number, n: number): Operat
     return { kind: 'split', id, which: Math.floor(dice.between(0, 1_000)) };
   const isEvent = dice.falls(traffic.events);
   const name = `a-${Math.floor(dice.between(0, GROUP_ATTRIBUTES))}`;
-  const attribute = (path: readonly string[], value: Json) => ({ path, value });
   const write: ProfileWrite = {
     ...traffic.scope,
     identities: isEvent
@@ -70,11 +69,7 @@ export function operationOf(traffic: Traffic, writer: number, n: number): Operat
           { type: 'anonymous_id', value: `d-${group}-${(members.at(-1) ?? 0) % 3}` },
         ]
       : distinct.map((member) => groupIdentity(group, member)),
-    attributes: [
-      ...PAIR.map((side) => attribute([`${name}`, side], id)),
-      // A category that alternates between a value and an object.
-      attribute(dice.falls(0.2) ? ['mixed'] : ['mixed', name], id),
-    ],
+    attributes: PAIR.map((side) => ({ path: [name, side], value: id })),
     preferences: [{ name, value: id }],
     consents: [{ name, value: id }],
     ts: 1 + Math.floor(dice.between(0, TIMES)),

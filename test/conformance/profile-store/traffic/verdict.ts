@@ -5,7 +5,6 @@ import {
   type Profile,
   type ProfileChange,
   type ProfileStore,
-  visibleAttributes,
 } from '@tributary/core';
 import type { WriterLine } from '../programs/writer.ts';
 import { groupOf, isMoving, type Operation, operationOf, PAIR, type Traffic } from './operations.ts';
@@ -145,14 +144,12 @@ interface Value {
   readonly value: Json;
 }
 
-/** Every value a write writes, but for those of the mixed category. */
+/** Every value a write writes. */
 function valuesOf({ operation: { write } }: Written): readonly Value[] {
   const ts = write.ts ?? 0;
   const at = (kind: string, name: string, value: Json) => ({ path: `${kind} ${name}`, ts, value });
   return [
-    ...write.attributes
-      .filter(({ path }) => path[0] !== 'mixed')
-      .map(({ path, value }) => at('attribute', path.join('.'), value)),
+    ...write.attributes.map(({ path, value }) => at('attribute', path.join('.'), value)),
     ...write.preferences.map(({ name, value }) => at('preference', name, value)),
     ...write.consents.map(({ name, value }) => at('consent', name, value)),
   ];
@@ -199,24 +196,23 @@ function contentFaults(
     const before = replayed.get(value.path);
     if (before === undefined || isNewer(value, before)) replayed.set(value.path, value);
   }
-  const held = new Map([...heldBy(profile)].filter(([path]) => !path.startsWith('attribute mixed')));
+  const held = heldBy(profile);
   const faults = [...held]
     .filter(([path, { ts, value }]) => replayed.get(path)?.ts !== ts || replayed.get(path)?.value !== value)
     .map(([path, { value, ts }]) => {
       const { value: expected, ts: at } = replayed.get(path) ?? {};
       return `${profile.ucid} has ${value} at ${ts} as ${path}, not ${expected} at ${at}`;
     });
-  if (JSON.stringify(mixedIn(profile)) !== JSON.stringify(mixedBy(its)))
-    faults.push(
-      `${profile.ucid} has a mixed category of ${JSON.stringify(mixedIn(profile))}, not ${JSON.stringify(mixedBy(its))}`,
-    );
-  for (const name of new Set(
-    profile.attributes.filter(({ path }) => path.length === 2).map(({ path }) => path[0]),
-  )) {
+  return [...faults, ...halvesIn(profile, held)];
+}
+
+/** Writes of which the profile shows one of the two attributes. */
+function halvesIn(profile: Profile, held: ReadonlyMap<string, Value>): readonly string[] {
+  const names = new Set(profile.attributes.map(({ path }) => path[0]));
+  return [...names].flatMap((name) => {
     const [left, right] = PAIR.map((side) => held.get(`attribute ${name}.${side}`)?.value);
-    if (name !== 'mixed' && left !== right) faults.push(`${profile.ucid} shows half a write in ${name}`);
-  }
-  return faults;
+    return left === right ? [] : [`${profile.ucid} shows half a write in ${name}`];
+  });
 }
 
 /**
@@ -283,51 +279,15 @@ function strangersIn(
       ? []
       : [`${profile.ucid} has ${value} as ${path}, which was written to ${written.ucid}, now ${at}`];
   });
-  const names = new Set(profile.attributes.flatMap(({ path }) => (path.length === 2 ? [path[0]] : [])));
-  const halves = [...names].filter((name) => {
-    const [left, right] = PAIR.map((side) => held.get(`attribute ${name}.${side}`)?.value);
-    return name !== 'mixed' && left !== right;
-  });
   const owned = new Set([profile.ucid, ...profile.linked]);
   const unknown = [...profile.identities, ...profile.attributes].filter(
     ({ from }) => from !== undefined && !isRef(from) && !owned.has(from),
   );
   return [
     ...strangers,
-    ...halves.map((name) => `${profile.ucid} shows half a write in ${name}`),
+    ...halvesIn(profile, held),
     ...unknown.map(({ from }) => `${profile.ucid} has something from ${from}, which is no part of it`),
   ];
-}
-
-/** The category that is a value or an object, as shown. */
-function mixedIn(profile: Profile): readonly unknown[] {
-  return visibleAttributes(profile.attributes)
-    .filter(({ path }) => path[0] === 'mixed')
-    .map(({ path, value, ts }) => [path.join('.'), value, ts])
-    .sort();
-}
-
-/** The same, from serial writes. */
-function mixedBy(writes: readonly Written[]): readonly unknown[] {
-  const all = writes
-    .flatMap(({ operation: { write } }) =>
-      write.attributes
-        .filter(({ path }) => path[0] === 'mixed')
-        .map((one) => ({ ...one, ts: write.ts ?? 0 })),
-    )
-    .sort(
-      (a, b) =>
-        a.ts - b.ts ||
-        a.path.length - b.path.length ||
-        (JSON.stringify(a.value) < JSON.stringify(b.value) ? -1 : 1),
-    );
-  const shown = new Map<string, readonly unknown[]>();
-  for (const { path, value, ts } of all) {
-    if (path.length === 1) shown.clear();
-    else shown.delete('mixed');
-    shown.set(path.join('.'), [path.join('.'), value, ts]);
-  }
-  return [...shown.values()].sort();
 }
 
 /**
