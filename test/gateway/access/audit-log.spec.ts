@@ -1,6 +1,6 @@
 import { applyWithAudit, CatalogState, type Fact, newId, TOPIC } from '@tributary/core';
 import { beforeAll, expect, it } from 'vitest';
-import { type InjectClient, refusedFor } from '../../helpers/gateway.ts';
+import type { InjectClient } from '../../helpers/gateway.ts';
 import { suiteGateway } from '../suite-gateway.ts';
 
 interface Shown {
@@ -117,18 +117,6 @@ it('entries are paged', async () => {
     next = /<([^>]+)>; rel="next"/.exec(String(page.headers.link))?.[1];
   }
   expect(seen).toEqual((await list()).map(({ id }) => id));
-});
-
-it.each([
-  'since=yesterday',
-  'until=2026-02-30',
-  'limit=0',
-  'entity_type=animal',
-  'actor=',
-  'colour=red',
-  'cursor=x',
-])('refuses %s', async (query) => {
-  expect(await owner.call('GET', `./audit-log?${query}`)).toMatchObject(refusedFor(query.split('=')[0]));
 });
 
 it('only admins read the audit log, each of their own workspace', async () => {
