@@ -38,32 +38,6 @@ function told(...facts: readonly Fact[]) {
 const last = (...facts: readonly Fact[]) => told(account, workspace(), ...facts).at(-1) ?? [];
 
 describe('an applied fact', () => {
-  it('has actor, action, entity, origin, and the values before and after', () => {
-    const renamed = { ...fact('contract.updated', 'c1', { name: 'Orders' }), expected_version: 1 };
-    expect(last(contract('c1'), renamed)).toEqual([
-      {
-        id: expect.stringMatching(/^[0-9a-f-]{36}$/),
-        scope_id: WORKSPACE,
-        at: AT,
-        action: 'updated',
-        actor: { type: 'account', id: OWNER, email: 'owner@example.com', key_prefix: null },
-        entity: { type: 'contract', id: 'c1', name: 'Orders' },
-        before: expect.objectContaining({ name: 'c1', version: 1 }),
-        after: expect.objectContaining({ name: 'Orders', version: 2 }),
-        address: '127.0.0.1',
-        request_id: 'r',
-      },
-    ]);
-  });
-
-  it('has nothing before a creation and nothing after a deletion', () => {
-    expect(last(destination('d1'))).toMatchObject([{ action: 'created', before: null, after: { id: 'd1' } }]);
-    const deleted = fact('destination.deleted', 'd1', {});
-    expect(last(destination('d1'), deleted)).toMatchObject([
-      { action: 'deleted', entity: { name: 'd1' }, before: { id: 'd1' }, after: null },
-    ]);
-  });
-
   it('by an API key or a stage names it', () => {
     const by = (author: string) => ({ ...fact('destination.updated', 'd1', { name: 'x' }), by: author });
     const actor = (author: string) =>

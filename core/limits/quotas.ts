@@ -196,9 +196,6 @@ const USES: Partial<Uses> & Pick<Uses, Extract<FactType, `${string}.created` | `
   ],
 };
 
-/** The types of facts that use quotas. */
-export const QUOTA_FACTS = (Object.keys(USES) as readonly FactType[]).filter((type) => USES[type] !== none);
-
 /** The quota use of a fact before it is appended, computed from the current state. */
 export function quotaUses(fact: Fact, state: CatalogView): readonly QuotaUse[] {
   const usesOf = (USES[fact.type] ?? none) as (fact: Fact, state: CatalogView) => readonly QuotaUse[];

@@ -104,31 +104,15 @@ describe('an ID token', () => {
     ['is a logout token', () => sign({}, { kid: 'k1', typ: 'logout+jwt' })],
     ['has no issuer', () => sign(lacking('iss'))],
     ['has an empty subject', () => sign({ sub: '' })],
-    ['is not signed', () => new UnsecuredJWT(claims).encode()],
-    ['is signed with the public key as a secret, PEM', async () => hmac(await exportSPKI(keys.publicKey))],
-    [
-      'is signed with the public key as a secret, JWK',
-      async () => hmac(JSON.stringify(await exportJWK(keys.publicKey))),
-    ],
-    ['had its header replaced', async () => withHeader(await sign(), { alg: 'none', kid: 'k1' })],
-    ['is no token', () => 'a.b.c'],
-    ['is empty', () => ''],
   ])('is refused when it %s', async (_, make) => {
     expect(await verifier.verify(await make())).toBeUndefined();
   });
 });
 
-const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
-
 function hmac(secret: string): Promise<string> {
   return new SignJWT(claims)
     .setProtectedHeader({ alg: 'HS256', kid: 'k1' })
     .sign(new TextEncoder().encode(secret));
-}
-
-function withHeader(token: string, changed: object): string {
-  const [, payload, signature] = token.split('.');
-  return `${encode(changed)}.${payload}.${signature}`;
 }
 
 describe('the subject', () => {

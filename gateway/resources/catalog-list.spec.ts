@@ -1,6 +1,6 @@
 import { CreationOrder, newId } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { byText, catalogList } from './lists.ts';
+import { byText, catalogList, encodePosition, NEWEST_FIRST } from './lists.ts';
 
 interface Item {
   readonly id: string;
@@ -71,4 +71,10 @@ describe('a list of the catalog', () => {
     expect(page(items, { count: 'true', q: 'even', limit: '1' }).count).toBe('50000+');
     expect(page(items, { limit: '1' }).count).toBeUndefined();
   });
+});
+
+it('a cursor of the default order has the form that earlier releases take', () => {
+  const place = { key: '2026-03-01T09:30:00.000Z', id: newId() };
+  const cursor = encodePosition(place, NEWEST_FIRST);
+  expect(Buffer.from(cursor, 'base64url').toString()).toBe(`${place.key} ${place.id}`);
 });

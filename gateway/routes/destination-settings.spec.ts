@@ -77,17 +77,6 @@ describe('create', () => {
     ]);
   });
 
-  it('reports every fault below /settings', () => {
-    const settings = { url: 'nowhere', password: 'short', colour: 'red' };
-    expect(faultsOf(() => configurator.create(description, { id: 'd1', name: 'D' }, settings))).toEqual(
-      expect.arrayContaining([
-        { path: '/settings/url', message: 'must be a valid uri' },
-        { path: '/settings/password', message: 'must have at least 10 characters' },
-        { path: '/settings/colour', message: 'is not a known field' },
-      ]),
-    );
-  });
-
   it('refuses text in the form of a sealed secret', () => {
     const settings = { url: 'https://a.example', password: '0123456789', extra: { $sealed: 'k1.a.b' } };
     expect(faultsOf(() => configurator.create(description, { id: 'd1', name: 'D' }, settings))).toEqual([

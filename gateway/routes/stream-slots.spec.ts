@@ -25,13 +25,6 @@ function setUp(limits: Partial<typeof LIMITS> = {}) {
 }
 
 describe('slots for live streams', () => {
-  it('were used up by ten workspaces of one person: an account has a share', () => {
-    const { refusal, fill, open } = setUp();
-    fill('ann', (n) => `w${n}`, LIMITS.accountStreams);
-    expect(refusal('ann', 'another', 'another organization of hers')).toBe('live_streams_of_account');
-    open('bob', 'w1');
-  });
-
   it('are bounded by workspace, and by organization over all accounts', () => {
     const { refusal, open, slots } = setUp();
     for (let n = 0; n < LIMITS.workspaceStreams; n++) open(`person ${n}`, 'w', 'o');

@@ -33,17 +33,6 @@ const becomes = (
 const OWNERS_MEMBER_ID = nameId('member', ORGANIZATION, OWNER);
 
 describe('a member', () => {
-  it('is at once the account that has the address', () => {
-    const { state } = fold(account('ann', ANN), organizationMember('m1', ANN, 'admin'));
-    expect(state.organizationMembers.get(ORGANIZATION, 'm1')).toMatchObject({
-      account_id: 'ann',
-      version: 1,
-    });
-    expect(state.organizationRole('ann', ORGANIZATION)).toBe('admin');
-    expect(state.workspaceRole('ann', WORKSPACE)).toBe('admin');
-    expect([...state.organizationListing('ann').newestFirst()].map(({ id }) => id)).toEqual([ORGANIZATION]);
-  });
-
   it('waits for an account with the address, in any number of organizations and workspaces', () => {
     const { state } = fold(
       organization('o2'),
@@ -61,15 +50,6 @@ describe('a member', () => {
       account_id: 'ann',
       version: 2,
     });
-  });
-
-  it('is one membership when added a second time, before and after the first sign-in', () => {
-    const again = organizationMember('m2', ANN, 'owner');
-    expect(fold(organizationMember('m1', ANN), again).verdicts.at(-1)).toEqual(conflict('taken'));
-    const { state, verdicts } = fold(organizationMember('m1', ANN), account('ann', ANN), again);
-    expect(verdicts.at(-1)).toEqual(conflict('taken'));
-    expect(state.organizationMembers.list(ORGANIZATION)).toHaveLength(2);
-    expect(state.organizationRole('ann', ORGANIZATION)).toBe('member');
   });
 
   it('that was invited under two addresses is one, with the greater role', () => {
@@ -126,59 +106,5 @@ describe('a member', () => {
   it('whose invitation was withdrawn gets nothing at sign-in', () => {
     const { state } = fold(organizationMember('m1', ANN), removed('m1'), account('ann', ANN));
     expect(state.organizationRole('ann', ORGANIZATION)).toBeUndefined();
-  });
-});
-
-describe('a member leaving an organization', () => {
-  const inBoth = [organizationMember('m1', ANN), workspaceMember('m2', ANN, 'admin')];
-
-  it('leaves its workspaces', () => {
-    const { state } = fold(account('ann', ANN), ...inBoth, removed('m1'));
-    expect(state.workspaceRole('ann', WORKSPACE)).toBeUndefined();
-    expect([...state.workspaceListing('ann').newestFirst()]).toEqual([]);
-    expect(state.workspaceMembers.wasRemoved(WORKSPACE, 'm2')).toBe(true);
-  });
-});
-
-describe('a plain member of an organization', () => {
-  it('sees the workspaces they were added to and no others', () => {
-    const { state } = fold(
-      account('ann', ANN),
-      organizationMember('m1', ANN),
-      fact('workspace.created', 'w2', {
-        workspace: { id: 'w2', name: 'w2', organization_id: ORGANIZATION, region: 'eu', status: 'active' },
-      }),
-      workspaceMember('m2', ANN, 'viewer', 'w2'),
-    );
-    expect([...state.workspaceListing('ann').newestFirst()].map(({ id }) => id)).toEqual(['w2']);
-    expect(state.workspaceRole('ann', WORKSPACE)).toBeUndefined();
-    expect(state.workspaceRole('ann', 'w2')).toBe('viewer');
-  });
-});
-
-describe('the last owner', () => {
-  const second = [account('ann', ANN), organizationMember('m1', ANN, 'owner')];
-
-  it('neither leaves nor becomes less', () => {
-    const { verdicts } = fold(removed(OWNERS_MEMBER_ID), becomes(OWNERS_MEMBER_ID, 'admin'));
-    expect(verdicts.slice(1)).toEqual([conflict('last_owner'), conflict('last_owner')]);
-  });
-
-  it('may leave once there is another, and then the other may not: also when both go at once', () => {
-    const both = [removed(OWNERS_MEMBER_ID, 1), removed('m1', 1)];
-    expect(fold(...second, ...both).verdicts.slice(3)).toEqual([
-      { applied: true, position: 3 },
-      conflict('last_owner'),
-    ]);
-    const demotions = [becomes('m1', 'member', 1), becomes(OWNERS_MEMBER_ID, 'admin', 1)];
-    expect(fold(...second, ...demotions).verdicts.slice(3)).toEqual([
-      { applied: true, position: 3 },
-      conflict('last_owner'),
-    ]);
-  });
-
-  it('is not relieved by an owner who has not signed in yet', () => {
-    const { verdicts } = fold(organizationMember('m1', ANN, 'owner'), removed(OWNERS_MEMBER_ID));
-    expect(verdicts.at(-1)).toEqual(conflict('last_owner'));
   });
 });

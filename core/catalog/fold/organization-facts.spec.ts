@@ -38,22 +38,6 @@ describe('an organization', () => {
     const missing = { ...changed, entity: 'o9' };
     expect(foldAll([missing]).verdicts).toEqual([conflict('missing')]);
   });
-
-  it('keeps the regions its workspaces work in', () => {
-    const archived = fact('workspace.archived', 'w2', {});
-    const facts = [
-      workspace(),
-      regions('eu', 'us'),
-      workspaceIn('us'),
-      regions('eu'),
-      archived,
-      regions('eu'),
-    ];
-    const { state, verdicts } = foldAll(facts);
-    expect(verdicts.map(({ applied }) => applied)).toEqual([true, true, true, false, true, true]);
-    expect(verdicts[3]).toEqual(conflict('in_use'));
-    expect(state.organization(ORGANIZATION)?.regions).toEqual(['eu']);
-  });
 });
 
 describe('a workspace', () => {

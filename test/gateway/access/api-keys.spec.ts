@@ -1,7 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { makeKey, Unavailable } from '@tributary/core';
 import { expect, it, vi } from 'vitest';
-import { refusedFor } from '../../helpers/gateway.ts';
 import { suiteGateway } from '../suite-gateway.ts';
 
 const test = await suiteGateway();
@@ -69,15 +68,4 @@ it('keys are listed while the engine with their last use is down, and the respon
   lastUsed.mockRestore();
   const answer = await owner.call('GET', './api-keys');
   expect(answer.headers).not.toHaveProperty('x-unknown-fields');
-});
-
-it.each([
-  [{}, '/name'],
-  [{ name: 'x', role: 'owner' }, '/role'],
-  [{ name: 'x', expires_at: '2020-01-01T00:00:00Z' }, '/expires_at'],
-  [{ name: 'x', expires_at: 'in an hour' }, '/expires_at'],
-  [{ name: 'x', expires_at: 1_900_000_000 }, '/expires_at'],
-  [{ name: 'x', key: 'trb_api_mine' }, '/key'],
-])('a key with the fields %j is refused', async (body, path) => {
-  expect(await owner.call('POST', './api-keys', body)).toMatchObject(refusedFor(path));
 });

@@ -106,19 +106,6 @@ describe.each(['members', 'guests'] as const)('the %s of an organization or a wo
     expect((await client.call('DELETE', `${place}/${member.id}`)).status).toBe(200);
     expect((await client.call('GET', place)).status).toBe(403);
   });
-
-  it.each([
-    [{ role: 'admin' }, '/email'],
-    [{ email: 'nobody', role: 'admin' }, '/email'],
-    [{ email: 'a@example.com' }, '/role'],
-    [{ email: 'a@example.com', role: 'root' }, '/role'],
-    [{ email: 'a@example.com', role: 'admin', account_id: 'x' }, '/account_id'],
-  ])('are not added from %j', async (body, path) => {
-    const { owner, [kind]: place } = await open();
-    const answer = await owner.call<{ details: readonly { path: string }[] }>('POST', place, body);
-    expect(answer.status).toBe(400);
-    expect(answer.body.details.map((detail) => detail.path)).toEqual([path]);
-  });
 });
 
 describe('owners', () => {

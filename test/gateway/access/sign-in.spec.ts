@@ -122,12 +122,6 @@ describe('the account of a person', () => {
     expect(seen.body).toMatchObject([{ id, role: 'admin' }]);
   });
 
-  it('costs one fact for any number of sign-ins', async () => {
-    const gateway = await open();
-    for (let i = 0; i < 3; i++) await signedIn(gateway, ada);
-    expect((await factsAbout(gateway, 'ada')).map(({ type }) => type)).toEqual(['account.created']);
-  });
-
   it('gets a new e-mail address once it is verified, with one fact, also at two gateways at the same time', async () => {
     const one = await open();
     const other = await open([provider], one.folder);

@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { InjectClient } from '../../helpers/gateway.ts';
 import { suiteGateway } from '../suite-gateway.ts';
@@ -80,39 +79,6 @@ describe('an alert', () => {
         email: 'ops@example.com',
         watch: { ...watch, ...stored },
       });
-  });
-
-  it('is refused with the path of each fault', async () => {
-    expect(await refusals({ watch: { kind: 'silence', share: 0.5, tolerance: 1 } })).toEqual([
-      '/watch/tolerance is not a field of the kind silence',
-      '/watch/share is not a field of the kind silence',
-      '/watch/tolerance must be at most 0.99, as a volume is never below 0',
-    ]);
-    expect(await refusals({ watch: { kind: 'silence', minutes: 4 } })).toEqual([
-      '/watch/minutes must be from 5 to 1440',
-    ]);
-    expect(await refusals({ watch: { kind: 'silence', event_type: 'identify', event_name: 'x' } })).toEqual([
-      '/watch/event_name identify events have no name',
-    ]);
-    expect(await refusals({ watch: { kind: 'silence', event_type: 'track', event_name: 'Order*' } })).toEqual(
-      [expect.stringMatching('^/watch/event_name "Order\\*" is compared as it is')],
-    );
-    expect(await refusals({ watch: { kind: 'silence' }, time_zone: 'Mars/Olympus' })).toEqual([
-      '/time_zone is not the name of a time zone',
-    ]);
-    expect(await refusals({ watch: { kind: 'silence', source_id: randomUUID() } })).toEqual([
-      '/watch/source_id is not a source of this workspace',
-    ]);
-    expect(await refusals({ watch: { kind: 'backlog', destination_id: randomUUID() } })).toEqual([
-      '/watch/destination_id is not a destination of this workspace',
-    ]);
-    expect(await refusals({ watch: { kind: 'silence' }, destination_id: randomUUID() })).toEqual([
-      '/destination_id is not a destination of this workspace',
-    ]);
-    expect(await refusals({ watch: { kind: 'noise' } })).toHaveLength(1);
-    expect(
-      await refusals({ ...silence, quiet_hours: [{ days: ['mon'], from: '24:00', until: '08:00' }] }),
-    ).toHaveLength(1);
   });
 
   it('is not reported to the destination that it watches', async () => {

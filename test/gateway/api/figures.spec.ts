@@ -42,8 +42,7 @@ it('every answer is counted by its operation and status, and timed', async () =>
 
 it('answers of 503 were in no log: what did not answer is there, and which call met it', async () => {
   const owner = await test.openWorkspace();
-  const wanted = { name: 'k', environment: 'production' };
-  const { key } = await owner.ok<{ key: string }>('POST', './event-keys', wanted);
+  const key = await owner.writeKey();
   const append = vi.spyOn(test.dependencies.log, 'append');
   append.mockRejectedValue(new Unavailable('Kafka: appending: NOT_ENOUGH_REPLICAS'));
   const { status } = await owner

@@ -1,17 +1,40 @@
 import type { InjectClient, TestGateway } from '../../helpers/gateway.ts';
 
+/** What these tests read of a JSON schema. */
+export interface Schema {
+  readonly $ref?: string;
+  readonly type?: string | readonly string[];
+  readonly enum?: readonly unknown[];
+  readonly maxLength?: number;
+  readonly minimum?: number;
+  readonly maximum?: number;
+  readonly maxItems?: number;
+  readonly minItems?: number;
+  readonly minLength?: number;
+  readonly format?: string;
+  readonly pattern?: string;
+  readonly uniqueItems?: boolean;
+  readonly default?: unknown;
+  readonly required?: readonly string[];
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly additionalProperties?: boolean | Schema;
+  readonly items?: Schema;
+}
+
 interface Parameter {
   readonly in: 'path' | 'query' | 'header';
   readonly name: string;
   readonly example?: unknown;
-  readonly schema: { readonly default?: unknown };
+  readonly schema: Schema;
 }
 
 export interface Operation {
   readonly operationId: string;
   readonly security: readonly Readonly<Record<string, unknown>>[];
   readonly parameters?: readonly Parameter[];
-  readonly requestBody?: { readonly content: Readonly<Record<string, { readonly example: unknown }>> };
+  readonly requestBody?: {
+    readonly content: Readonly<Record<string, { readonly schema: Schema; readonly example: unknown }>>;
+  };
 }
 
 /** Entities that a reader has created before: ids by the names of parameters and fields, and a key of each kind. */
@@ -109,6 +132,15 @@ export async function openSetup(test: TestGateway, email: string): Promise<Setup
   };
 }
 
+/** A call as `inject` takes it. */
+export interface Sent {
+  readonly method: 'GET';
+  readonly url: string;
+  readonly query: Readonly<Record<string, string>>;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly payload?: string;
+}
+
 /** The id for a parameter of a path. Keys and members have one name on several paths. */
 function idFor(path: string, name: string, { ids }: Setup): string | undefined {
   const segments = path.split('/');
@@ -131,12 +163,11 @@ export function namesUnknown({ path }: Pick<DescribedOperation, 'path'>, setup: 
 }
 
 /** The call as the page sends it when a reader changes nothing but ids, and what `change` changes. */
-export async function tried(
-  test: TestGateway,
+export function sent(
   call: DescribedOperation,
   at: Setup,
   change: (name: string, value: unknown) => unknown = (_name, value) => value,
-): Promise<{ readonly status: number; readonly text: string; readonly requestId: string }> {
+): Sent {
   const { path, method, operation } = call;
   const parameters = operation.parameters ?? [];
   const query = parameters.flatMap(({ in: where, name, schema, example = schema.default }) =>
@@ -154,9 +185,10 @@ export async function tried(
     const filledIn = typeof value === 'string' && name.endsWith('_id') ? (at.ids[name] ?? value) : value;
     return change(name, filledIn);
   });
-  const answer = await test.app.inject({
+  return {
     method: method.toUpperCase() as 'GET',
-    url: `${filled(path, at)}?${new URLSearchParams(Object.fromEntries(query))}`,
+    url: filled(path, at),
+    query: Object.fromEntries(query),
     headers: {
       ...Object.fromEntries(headers),
       ...(operation.security.length === 0
@@ -166,7 +198,15 @@ export async function tried(
       ...(type === undefined ? {} : { 'content-type': type }),
     },
     ...(body === undefined ? {} : { payload }),
-  });
+  };
+}
+
+/** The answer to the call as {@link sent} makes it. */
+export async function tried(
+  test: TestGateway,
+  ...call: Parameters<typeof sent>
+): Promise<{ readonly status: number; readonly text: string; readonly requestId: string }> {
+  const answer = await test.app.inject(sent(...call));
   const requestId = String(answer.headers['x-request-id']);
   return { status: answer.statusCode, text: answer.body, requestId };
 }

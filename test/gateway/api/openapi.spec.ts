@@ -4,8 +4,8 @@ import { type CredentialKind, PERMISSIONS, permissionOf } from '@tributary/core'
 import { gateway } from '@tributary/gateway';
 import { createServer } from '@tributary/gateway/server';
 import { Ajv2020 } from 'ajv/dist/2020.js';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import { describe, expect, it } from 'vitest';
+import { suiteGateway } from '../suite-gateway.ts';
 
 interface Documented {
   readonly operationId?: string;
@@ -53,15 +53,8 @@ function bodiesIn(part: unknown, at: string): readonly Body[] {
   });
 }
 
-let test: TestGateway;
-let description: Description;
-
-beforeAll(async () => {
-  test = await openTestGateway();
-  description = (await test.app.inject({ url: '/openapi.json' })).json<Description>();
-});
-
-afterAll(() => test.close());
+const test = await suiteGateway();
+const description = (await test.app.inject({ url: '/openapi.json' })).json<Description>();
 
 const operations = () =>
   Object.entries(description.paths).flatMap(([path, item]) =>

@@ -1,5 +1,5 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import { describe, expect, it } from 'vitest';
+import { suiteGateway } from '../suite-gateway.ts';
 
 /**
  * The longest turn of the event loop, in milliseconds of processor time; not of wall time, so other load does
@@ -11,16 +11,9 @@ const times = <Item>(count: number, item: (at: number) => Item) =>
   Array.from({ length: count }, (_, at) => item(at));
 const words = (of: number) => times(40, (at) => `w${(at * 7_919 + of * 104_729).toString(36)}`).join('|');
 
-let gateway: TestGateway;
-let owner: InjectClient;
-let producer: InjectClient;
-beforeAll(async () => {
-  gateway = await openTestGateway();
-  owner = await gateway.openWorkspace();
-  const key = await owner.writeKey();
-  producer = owner.with({ token: key });
-});
-afterAll(() => gateway.close());
+const gateway = await suiteGateway();
+const owner = await gateway.openWorkspace();
+const producer = owner.with({ token: await owner.writeKey() });
 
 let made = 0;
 function contractOf(schema_definition: object) {

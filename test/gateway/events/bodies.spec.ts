@@ -2,15 +2,10 @@ import { randomBytes } from 'node:crypto';
 import { getHeapStatistics } from 'node:v8';
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib';
 import { makeKey } from '@tributary/core';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { TestGateway } from '../../helpers/gateway.ts';
+import { afterAll, describe, expect, it } from 'vitest';
 import { basic, openSegmentGateway } from '../../helpers/segment-client.ts';
 
-let test: TestGateway;
-let key: string;
-beforeAll(async () => {
-  ({ test, key } = await openSegmentGateway());
-});
+const { test, key } = await openSegmentGateway();
 afterAll(() => test.close());
 
 const track = { userId: 'u', event: 'Paid' };

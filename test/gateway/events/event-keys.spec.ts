@@ -26,17 +26,6 @@ it('a write key writes to a dedicated topic that the operator declared', async (
   });
 });
 
-it.each([
-  [{ name: 'x' }, '/environment'],
-  [{ name: 'x', environment: 'staging' }, '/environment'],
-  [{ name: 'x', environment: null }, '/environment'],
-  [{ environment: 'production' }, '/name'],
-  [{ name: 'x', environment: 'production', pubsub_topic: 'catalog' }, '/pubsub_topic'],
-  [{ name: 'x', environment: 'production', pubsub_topic: 'events.development' }, '/pubsub_topic'],
-])('a write key with the fields %j is refused', async (body, path) => {
-  expect(await owner.call('POST', './event-keys', body)).toMatchObject(refusedFor(path));
-});
-
 it('a write key references only a source of its workspace', async () => {
   const source = await owner.ok<{ id: string }>('POST', './sources', { name: 'Shop', type: 'web' });
   const body = { name: 'Web', environment: 'production' };

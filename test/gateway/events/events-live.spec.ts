@@ -133,26 +133,11 @@ describe('a live stream', () => {
     expect(await owner.call('GET', './events/live?hours=2')).toMatchObject({ status: 400 });
   });
 
-  it('sends a comment at intervals to keep the connection open', async () => {
-    const stream = await open();
-    await eventually(
-      () => stream.comments.length,
-      (count) => count >= 3,
-      2_500,
-    );
-    expect(stream.messages).toEqual([]);
-  });
-
   it('does not accept HEAD, which would never end', async () => {
     const path = `/api/v1/workspaces/${owner.workspaceId}/events/live`;
     const headers = { authorization: `Bearer ${owner.token}`, 'x-workspace-id': String(owner.workspaceId) };
     // This path is the HEAD of an event called `live`.
     expect((await fetch(base + path, { method: 'HEAD', headers })).status).toBe(404);
-  });
-
-  it('is open to viewers and to API keys', async () => {
-    const viewer = await owner.withApiKey('viewer');
-    expect((await open({ token: String(viewer.token) })).status).toBe(200);
   });
 });
 
@@ -199,13 +184,6 @@ describe('an open live stream', () => {
     await stream.over(within);
     expect(stream.notices('end')).toEqual([{ reason: 'permission denied' }]);
     expect(other.isOver).toBe(false);
-  });
-
-  it('ends when the workspace is archived', async () => {
-    const stream = await open();
-    await owner.ok('DELETE', `/workspaces/${owner.workspaceId}`);
-    await stream.over(within);
-    expect(stream.notices('end')).toEqual([{ reason: 'permission denied' }]);
   });
 
   it('ends when the catalog is too old to decide about permissions, and not before', async () => {

@@ -1,17 +1,12 @@
 import { type ContractVerdict, Overloaded, TokenBuckets, TooLarge, Unavailable } from '@tributary/core';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import { suiteGateway } from '../suite-gateway.ts';
 
-let test: TestGateway;
-let producer: InjectClient;
-beforeAll(async () => {
-  test = await openTestGateway();
-  const owner = await test.openWorkspace();
-  const key = await owner.writeKey();
-  producer = owner.with({ token: key });
-});
+const test = await suiteGateway();
+const site = await test.openWorkspace();
+const producer = site.with({ token: await site.writeKey() });
 afterEach(() => vi.restoreAllMocks());
-afterAll(() => test.close());
 
 const UUID = /^[0-9a-f-]{36}$/;
 const event = (message_id?: string) => ({

@@ -1,17 +1,11 @@
 import { type CanonicalEvent, MAX_CANONICAL_EVENT_BYTES } from '@tributary/core';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { refusedFor, type TestGateway } from '../../helpers/gateway.ts';
-import { basic, openSegmentGateway, type SegmentGateway } from '../../helpers/segment-client.ts';
+import { afterAll, describe, expect, it, vi } from 'vitest';
+import { refusedFor } from '../../helpers/gateway.ts';
+import { basic, openSegmentGateway } from '../../helpers/segment-client.ts';
 
-let gateway: SegmentGateway;
-let test: TestGateway;
-let workspaceId: string;
-beforeAll(async () => {
-  gateway = await openSegmentGateway();
-  ({ test } = gateway);
-  const [workspace] = await gateway.owner.ok<readonly { id: string }[]>('GET', '/workspaces');
-  workspaceId = workspace?.id ?? '';
-});
+const gateway = await openSegmentGateway();
+const { test } = gateway;
+const { workspaceId } = gateway.owner;
 afterAll(() => test.close());
 
 /** Posts a raw text, one byte a character, and returns the text appended to the log. */
@@ -272,16 +266,12 @@ describe('an event of the maximum size', () => {
 
 describe('an event of a write key that collects addresses', () => {
   it('lost the digits of its numbers', async () => {
-    const made = await gateway.owner.ok<{ key: string }>('POST', './event-keys', {
-      name: 'pages',
-      environment: 'production',
-      collect_ip: true,
-    });
+    const key = await gateway.owner.writeKey({ collect_ip: true });
     const append = vi.spyOn(test.dependencies.log, 'append');
     await test.app.inject({
       method: 'POST',
       url: '/v1/track',
-      headers: { 'content-type': 'application/json', ...basic(made.key) },
+      headers: { 'content-type': 'application/json', ...basic(key) },
       payload: sdk(0, ',"properties":{"post":7198273645546372819},"context":{"n":7198273645546372817}'),
       remoteAddress: '198.51.100.23',
     });

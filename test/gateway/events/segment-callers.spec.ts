@@ -1,14 +1,8 @@
-import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
-import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
-import { basic, openSegmentGateway, type SegmentGateway } from '../../helpers/segment-client.ts';
+import { afterAll, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import { basic, openSegmentGateway } from '../../helpers/segment-client.ts';
 
-let test: TestGateway;
-let owner: InjectClient;
-let key: string;
-let send: SegmentGateway['send'];
-beforeAll(async () => {
-  ({ test, owner, key, send } = await openSegmentGateway());
-});
+const { test, owner, key, send } = await openSegmentGateway();
 afterAll(() => test.close());
 
 const track = { userId: 'u', event: 'Paid' };
@@ -72,13 +66,10 @@ describe('the write key', () => {
 
   it('is 403 for an archived workspace, in the body as in a header', async () => {
     const other = await test.openWorkspace('other@example.com');
-    const made = await other.ok<{ key: string }>('POST', './event-keys', {
-      name: 'k',
-      environment: 'production',
-    });
+    const theirs = await other.writeKey();
     await other.ok('DELETE', `/workspaces/${other.workspaceId}`);
-    expect(await send('/v1/track', track, basic(made.key))).toMatchObject({ status: 403, events: [] });
-    expect(await send('/v1/track', bodyOf({ writeKey: made.key }), {})).toMatchObject({
+    expect(await send('/v1/track', track, basic(theirs))).toMatchObject({ status: 403, events: [] });
+    expect(await send('/v1/track', bodyOf({ writeKey: theirs }), {})).toMatchObject({
       status: 403,
       events: [],
     });

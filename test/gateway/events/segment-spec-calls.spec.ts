@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import type { CanonicalEvent } from '@tributary/core';
-import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { suiteGateway } from '../suite-gateway.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -11,15 +11,7 @@ const CALLS = readFileSync(new URL('../../data/segment-calls/calls.ndjson', impo
   .map((line) => JSON.parse(line) as Fields & { readonly type: string; readonly event?: string });
 
 const test = await suiteGateway();
-let headers: Readonly<Record<string, string>>;
-beforeAll(async () => {
-  const owner = await test.openWorkspace();
-  const made = await owner.ok<{ key: string }>('POST', './event-keys', {
-    name: 'k',
-    environment: 'production',
-  });
-  headers = { authorization: `Bearer ${made.key}` };
-});
+const headers = { authorization: `Bearer ${await (await test.openWorkspace()).writeKey()}` };
 
 /** The events that the gateway appends to the log for a request. */
 async function eventsOf(url: string, payload: object): Promise<readonly CanonicalEvent[]> {

@@ -7,17 +7,11 @@ import {
   zstdCompressSync,
 } from 'node:zlib';
 import { TokenBuckets, Unavailable } from '@tributary/core';
-import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
-import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
-import { basic, openSegmentGateway, type SegmentGateway } from '../../helpers/segment-client.ts';
+import { afterAll, afterEach, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { openTestGateway } from '../../helpers/gateway.ts';
+import { basic, openSegmentGateway } from '../../helpers/segment-client.ts';
 
-let test: TestGateway;
-let owner: InjectClient;
-let key: string;
-let send: SegmentGateway['send'];
-beforeAll(async () => {
-  ({ test, owner, key, send } = await openSegmentGateway());
-});
+const { test, owner, key, send } = await openSegmentGateway();
 afterEach(() => vi.restoreAllMocks());
 afterAll(() => test.close());
 

@@ -15,13 +15,8 @@ let owner: InjectClient;
 let writer: InjectClient;
 beforeEach(async () => {
   owner = await test.openWorkspace();
-  writer = await writerOf(owner);
+  writer = owner.with({ token: await owner.writeKey() });
 });
-
-async function writerOf(client: InjectClient): Promise<InjectClient> {
-  const body = { name: 'w', environment: 'production' };
-  return client.with({ token: (await client.ok<{ key: string }>('POST', './event-keys', body)).key });
-}
 
 function write(scope: string, written: number, received = 0): void {
   test.dependencies.budgets?.add([{ scope, received, written }]);
@@ -54,8 +49,9 @@ describe('a workspace over its budget of the hour wrote on until the disk was fu
   });
 
   it('events of other workspaces are accepted', async () => {
-    const other = await writerOf(await test.openWorkspace('other@example.com'));
-    expect((await other.call('POST', './events/track', EVENT)).status).toBe(202);
+    const other = await test.openWorkspace('other@example.com');
+    const theirs = other.with({ token: await other.writeKey() });
+    expect((await theirs.call('POST', './events/track', EVENT)).status).toBe(202);
   });
 
   it('replays and redrives are refused; reads, discards and removals are not', async () => {

@@ -369,26 +369,3 @@ it('a source whose secrets no key opens is 503, so that its sender repeats the r
     await other.app.close();
   }
 });
-
-it.each([
-  [{ kind: 'gitlab' }, '/webhook/kind'],
-  [{ kind: 'github' }, '/webhook/secrets'],
-  [{ kind: 'github', secrets: [] }, '/webhook/secrets'],
-  [{ kind: 'github', secrets: [''] }, '/webhook/secrets/0'],
-  [{ kind: 'github', secrets: [MASK] }, '/webhook/secrets/0'],
-  [{ kind: 'github', secrets: ['a', 'b', 'c'] }, '/webhook/secrets'],
-  [{ kind: 'none', secrets: ['a'] }, '/webhook/secrets'],
-  [{ kind: 'github', secrets: ['copied\n'] }, '/webhook/secrets/0'],
-  [{ kind: 'standard', secrets: ['whsec_'] }, '/webhook/secrets/0'],
-  [{ kind: 'standard', secrets: ['whsec_***'] }, '/webhook/secrets/0'],
-  [{ kind: 'standard', secrets: [SECRET, 'plain'] }, '/webhook/secrets/1'],
-  [{ kind: 'hmac', secrets: ['a'] }, '/webhook/hmac'],
-  [{ kind: 'hmac', secrets: ['a'], hmac: { ...HMAC, algorithm: 'md5' } }, '/webhook/hmac/algorithm'],
-  [{ kind: 'hmac', secrets: ['a'], hmac: { ...HMAC, header: 'a b' } }, '/webhook/hmac/header'],
-  [{ kind: 'github', secrets: ['a'], hmac: HMAC }, '/webhook/hmac'],
-  [{ kind: 'none', user_id: 'a/b' }, '/webhook/user_id'],
-  [{ kind: 'none', user_id: '/a~2' }, '/webhook/user_id'],
-  [{ kind: 'none', event: '' }, '/webhook/event'],
-])('a webhook that could accept no request is refused: %j', async (webhook, path) => {
-  expect(await make(webhook)).toMatchObject({ status: 400, body: { details: [{ path }] } });
-});
