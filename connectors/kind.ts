@@ -41,8 +41,8 @@ export interface ConnectorKind {
 }
 
 /**
- * One kind of warehouse: its loader opens it, so it has no connector. Its `settings.ts` and `warehouse.ts` hold what
- * `connector.ts` holds of other kinds; the driver is loaded when the first warehouse is used.
+ * One kind of warehouse: its loader opens it, so it has no connector. Its `settings.ts` holds the settings and the description,
+ * its `engine.ts` the rest; with the driver it is loaded when the first warehouse is used.
  */
 export interface WarehouseKind {
   readonly description: ConnectorDescription & { readonly isWarehouse: true };

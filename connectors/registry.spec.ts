@@ -4,9 +4,10 @@ import { promisify } from 'node:util';
 import { exposuresOf, objectIn } from '@tributary/core';
 import { describe, expect, it, test, vi } from 'vitest';
 import manifest from './package.json' with { type: 'json' };
-import { OWN_KINDS, WAREHOUSE_KINDS } from './registry.ts';
+import { OWN_KINDS } from './registry.ts';
 import { segmentKinds } from './segment/connector.ts';
 import { memoizeByObject } from './settings.ts';
+import { WAREHOUSE_KINDS } from './warehouses/kinds.ts';
 
 const INDEX = fileURLToPath(new URL('./index.ts', import.meta.url));
 /** Dependencies that every process loads; all others are drivers. */

@@ -14,7 +14,7 @@ import { parseRanges } from './egress/address-ranges.ts';
 import { createEgressGuard, createNameLookups, type Resolve } from './egress/guard.ts';
 import { elasticsearch } from './elasticsearch/connector.ts';
 import { kafka } from './kafka/connector.ts';
-import type { ConnectorKind, WarehouseKind } from './kind.ts';
+import type { ConnectorKind } from './kind.ts';
 import { mysql } from './mysql/connector.ts';
 import { ndjson } from './ndjson/connector.ts';
 import { createGrants } from './oauth/grants.ts';
@@ -23,12 +23,7 @@ import { postgres } from './postgres/connector.ts';
 import { redis } from './redis/connector.ts';
 import { s3 } from './s3/connector.ts';
 import { DEFINITIONS, PARTNER_SECRETS, segmentKinds, serviceOf } from './segment/connector.ts';
-import { bigqueryWarehouse } from './warehouses/bigquery/warehouse.ts';
-import { clickhouseWarehouse } from './warehouses/clickhouse/warehouse.ts';
-import { lakeWarehouse } from './warehouses/lake/warehouse.ts';
-import { postgresqlWarehouse } from './warehouses/postgresql/warehouse.ts';
-import { redshiftWarehouse } from './warehouses/redshift/warehouse.ts';
-import { snowflakeWarehouse } from './warehouses/snowflake/warehouse.ts';
+import { WAREHOUSE_KINDS } from './warehouses/kinds.ts';
 import { webhook } from './webhook/connector.ts';
 
 /** Kinds of destinations, without those of the Segment pack. A new kind is a folder and a line here. */
@@ -41,16 +36,6 @@ export const OWN_KINDS: readonly ConnectorKind[] = [
   postgres,
   mysql,
   s3,
-];
-
-/** All kinds of warehouses. */
-export const WAREHOUSE_KINDS: readonly WarehouseKind[] = [
-  lakeWarehouse,
-  postgresqlWarehouse,
-  redshiftWarehouse,
-  snowflakeWarehouse,
-  clickhouseWarehouse,
-  bigqueryWarehouse,
 ];
 
 export interface ConnectorsOptions {

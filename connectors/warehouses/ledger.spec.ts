@@ -1,6 +1,6 @@
 import { WarehouseRefused } from '@tributary/core';
 import { expect, test } from 'vitest';
-import { ledgerRow } from './ledger.ts';
+import { ledgerRow } from './tables.ts';
 
 const RANGES = [{ topic: 'events.accepted', partition: 0, from: 3, to: 5 }];
 const AT = '2024-03-01T00:00:00.000Z';

@@ -10,10 +10,10 @@ import {
   WarehouseRefused,
 } from '@tributary/core';
 import { Agent } from 'undici';
-import type { EgressGuard } from '../../egress/guard.ts';
-import { classifyNetworkFailure } from '../../failures.ts';
+import { classifyNetworkFailure, NOT_VALID } from '../../failures.ts';
 import { type HttpRequest, sendRequest } from '../../http/client.ts';
-import type { BigquerySettings, ServiceAccount } from './settings.ts';
+import type { ConnectorContext } from '../../kind.ts';
+import { type BigquerySettings, type ServiceAccount, serviceAccountIn } from './settings.ts';
 
 /*
  * The few calls of BigQuery's REST API that loading needs. The vendor's client brings an HTTP stack of its
@@ -81,14 +81,6 @@ export type Parameter = string | readonly string[];
 /** A cell of a result: BigQuery writes all types as texts. */
 export type Cell = string | null;
 
-interface ClientOptions {
-  readonly egress: EgressGuard;
-  readonly account: ServiceAccount;
-  readonly timeoutMs: number;
-  /** Epoch ms. */
-  readonly clock: Clock;
-}
-
 export class BigqueryClient {
   readonly project: string;
   /** Where jobs run; that of the dataset once it is known. */
@@ -100,8 +92,10 @@ export class BigqueryClient {
   readonly #endpoint: string;
   #token: { readonly value: string; readonly until: number } | undefined;
 
-  constructor({ project, location, endpoint = GOOGLE }: BigquerySettings, options: ClientOptions) {
-    const { egress, account, timeoutMs, clock } = options;
+  constructor({ egress, timeoutMs, clock }: ConnectorContext, settings: BigquerySettings) {
+    const { project, location, endpoint = GOOGLE, service_account_key } = settings;
+    const account = serviceAccountIn(service_account_key);
+    if (account === undefined) throw new WarehouseRefused(NOT_VALID);
     this.project = project;
     this.location = location;
     this.#endpoint = endpoint.replace(/\/$/, '');

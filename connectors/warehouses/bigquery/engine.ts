@@ -15,16 +15,15 @@ import {
   type TableRows,
   Unavailable,
   USERS_TABLE,
-  type Warehouse,
   type WarehouseBatch,
   WarehouseRefused,
   type WarehouseTest,
 } from '@tributary/core';
-import { LEDGER, ledgerRow } from '../ledger.ts';
-import { isLoaded, keyOf, neededChanges, VERSIONS } from '../tables.ts';
-import { tested } from '../tested.ts';
-import { type BigqueryClient, BigqueryRefusal, type Cell, jsonIn, type Parameter, pause } from './client.ts';
-import { LIMITS } from './settings.ts';
+import type { ConnectorContext } from '../../kind.ts';
+import type { LoadedDestination, Open, WarehouseEngine } from '../kind.ts';
+import { isLoaded, keyOf, LEDGER, ledgerRow, neededChanges, tested, VERSIONS } from '../tables.ts';
+import { BigqueryClient, BigqueryRefusal, type Cell, jsonIn, type Parameter, pause } from './client.ts';
+import type { BigquerySettings } from './settings.ts';
 import {
   applyProfiles,
   checks,
@@ -68,13 +67,7 @@ const DAY_MS = 86_400_000;
 /** What BigQuery says of the transactions that it ended, as another one changed the same rows. */
 const CONFLICT = /concurrent update|concurrent transaction/i;
 
-interface EngineOptions {
-  readonly destinationId: string;
-  readonly dataset: string;
-  readonly matchDays: number | undefined;
-  /** Epoch ms. */
-  readonly clock: Clock;
-}
+export const open: Open<BigquerySettings> = (...args) => new BigqueryWarehouse(...args);
 
 /**
  * BigQuery as a warehouse. It has no transaction over load jobs, so a commit is
@@ -91,8 +84,7 @@ interface EngineOptions {
  *
  * The id of a job is new for each attempt, and the same for each request of it: BigQuery takes it once.
  */
-export class BigqueryWarehouse implements Warehouse {
-  readonly limits = LIMITS;
+class BigqueryWarehouse implements WarehouseEngine {
   readonly #client: BigqueryClient;
   readonly #destinationId: string;
   readonly #dataset: string;
@@ -102,12 +94,12 @@ export class BigqueryWarehouse implements Warehouse {
   readonly #lock: string;
   #isPrepared = false;
 
-  constructor(client: BigqueryClient, { destinationId, dataset, matchDays, clock }: EngineOptions) {
-    this.#client = client;
-    this.#destinationId = destinationId;
-    this.#dataset = dataset;
-    this.#matchDays = matchDays;
-    this.#clock = clock;
+  constructor(context: ConnectorContext, settings: BigquerySettings, { id, place }: LoadedDestination) {
+    this.#client = new BigqueryClient(context, settings);
+    this.#destinationId = id;
+    this.#dataset = place;
+    this.#matchDays = settings.match_days;
+    this.#clock = context.clock;
     this.#ledger = this.#of(LEDGER);
     this.#lock = this.#of(LOCK);
   }

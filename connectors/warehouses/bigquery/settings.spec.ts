@@ -1,6 +1,6 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import { description, readSettings, serviceAccountIn } from './settings.ts';
+import { bigquery, serviceAccountIn } from './settings.ts';
 
 function pem(bits: number): string {
   const { privateKey } = generateKeyPairSync('rsa', { modulusLength: bits });
@@ -30,17 +30,21 @@ describe('the key of a service account', () => {
     ['with a token address that is none', JSON.stringify({ ...GOOD, token_uri: 'file:///etc/passwd' })],
   ])('is refused: %s', (_title, service_account_key) => {
     const settings = { project: 'project-1', service_account_key };
-    expect(readSettings(settings)).toBeUndefined();
-    expect(description.check?.(settings)).toEqual([
+    expect(bigquery.read(settings)).toBeUndefined();
+    expect(bigquery.description.check?.(settings)).toEqual([
       { path: '/service_account_key', message: expect.stringContaining('service account') },
     ]);
   });
 
   it('is beside settings with their defaults', () => {
     const settings = { project: 'example.com:project-1', service_account_key: JSON.stringify(GOOD) };
-    expect(readSettings(settings)).toMatchObject({ location: 'US', load_every: '5m', max_event_tables: 500 });
-    expect(readSettings({ ...settings, load_every: '10s' })).toBeUndefined();
-    expect(readSettings({ ...settings, dataset: 'a`b' })).toBeUndefined();
-    expect(readSettings({ ...settings, endpoint: 'https://api.example.com/path' })).toBeUndefined();
+    expect(bigquery.read(settings)).toMatchObject({
+      location: 'US',
+      load_every: '5m',
+      max_event_tables: 500,
+    });
+    expect(bigquery.read({ ...settings, load_every: '10s' })).toBeUndefined();
+    expect(bigquery.read({ ...settings, dataset: 'a`b' })).toBeUndefined();
+    expect(bigquery.read({ ...settings, endpoint: 'https://api.example.com/path' })).toBeUndefined();
   });
 });

@@ -1,18 +1,12 @@
 import { createPrivateKey, type KeyObject } from 'node:crypto';
-import {
-  type ConnectorDescription,
-  type ConnectorDestination,
-  type JsonObject,
-  objectIn,
-  type WarehouseLimits,
-} from '@tributary/core';
-import { createSettingsReader, type SettingsFault, secretNames } from '../../settings.ts';
-import { type LoadSettings, loadFields, namedAfterDestination } from '../settings.ts';
+import { type JsonObject, objectIn, type WarehouseLimits } from '@tributary/core';
+import type { SettingsFault } from '../../settings.ts';
+import { type LoadSettings, loadFields, placeText, warehouseSettings } from '../kind.ts';
 
 /** Letters of a name. BigQuery has 300 for columns; fewer keep the statements of a wide table within 1 MB. */
 const NAME_LENGTH = 128;
 
-export const LIMITS: WarehouseLimits = {
+const LIMITS: WarehouseLimits = {
   nameLength: NAME_LENGTH,
   // BIGNUMERIC.
   numeric: { whole: 38, fraction: 38 },
@@ -41,8 +35,7 @@ const settingsSchema = {
     dataset: {
       type: 'string',
       title: 'Dataset',
-      description:
-        'The dataset of the tables, made when it is missing. Default: the first name of the destination in snake case. No other destination may load into it.',
+      description: placeText('dataset'),
       pattern: '^[A-Za-z0-9_]{1,1024}$',
     },
     location: {
@@ -160,16 +153,8 @@ function settingsFaults({ service_account_key: key, endpoint }: JsonObject): rea
   return faults;
 }
 
-export const readSettings = createSettingsReader<BigquerySettings>(settingsSchema, settingsFaults);
-
-const NAMED = namedAfterDestination('dataset', NAME_LENGTH);
-
-/** The dataset of a destination's tables. */
-export function datasetOf({ id, name = id }: ConnectorDestination, { dataset }: BigquerySettings): string {
-  return dataset ?? NAMED.valueOf(name);
-}
-
-export const description: ConnectorDescription & { readonly isWarehouse: true } = {
+export const bigquery = warehouseSettings<BigquerySettings>({
+  limits: LIMITS,
   type: 'warehouse-bigquery',
   title: 'BigQuery (warehouse)',
   description: [
@@ -180,11 +165,7 @@ export const description: ConnectorDescription & { readonly isWarehouse: true } 
     'The account needs `bigquery.jobs.create` in the project, and on the dataset the rights to make, read and write tables. The connection test makes and removes a table and inserts a row. A dataset with a default expiration of tables is refused: the ledger would expire.',
   ].join('\n\n'),
   settingsSchema,
-  secrets: secretNames(settingsSchema),
   harmless: ['dataset', 'location', 'match_days', 'load_every', 'max_event_tables'],
-  named: NAMED,
-  maxBatch: 1,
-  hasTest: true,
-  isWarehouse: true,
+  place: { setting: 'dataset', length: NAME_LENGTH },
   check: settingsFaults,
-};
+});

@@ -8,8 +8,7 @@ import {
   type TableColumns,
   USERS_TABLE,
 } from '@tributary/core';
-import { KEPT_LOADS, LEDGER } from '../ledger.ts';
-import { keyOf, NOT_OF_EVENTS, VERSIONS } from '../tables.ts';
+import { KEPT_LOADS, keyOf, LEDGER, NOT_OF_EVENTS, VERSIONS } from '../tables.ts';
 
 /** The row that loads and rebuilds contend for. */
 export const LOCK = '_tributary_lock';

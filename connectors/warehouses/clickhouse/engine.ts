@@ -2,41 +2,62 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
   type ColumnType,
+  type ColumnValue,
   type CommitResult,
   DISCARDS_TABLE,
+  EventLoopYielder,
   type HeldColumn,
   IDENTITY_MAP_TABLE,
   type LedgerRow,
   messageOf,
   newId,
   type PeopleToDelete,
+  type RefusedRow,
   type TableChange,
   type TableColumns,
+  type TableRows,
   Unavailable,
   USERS_TABLE,
-  type Warehouse,
   type WarehouseBatch,
   WarehouseRefused,
   type WarehouseTest,
 } from '@tributary/core';
+import type { ConnectorContext } from '../../kind.ts';
 import { deletePeople } from '../deletion.ts';
-import { LEDGER, ledgerRow } from '../ledger.ts';
-import { checkTypes, neededChanges, plannedTables } from '../tables.ts';
-import { tested } from '../tested.ts';
-import { BatchLoader, stagedBatch } from './batch-loader.ts';
-import { Claims } from './claim.ts';
-import { type ClickHouseServer, failureOf, mayConcernColumns, refusalText } from './server.ts';
-import { LIMITS } from './settings.ts';
+import type { LoadedDestination, Open, WarehouseEngine } from '../kind.ts';
+import { checkTypes, keyOf, LEDGER, ledgerRow, neededChanges, plannedTables, tested } from '../tables.ts';
+import {
+  ClickHouseServer,
+  codeOf,
+  failureOf,
+  mayConcernColumns,
+  mayConcernRows,
+  refusalText,
+  TABLE_EXISTS,
+  UNKNOWN_TABLE,
+} from './client.ts';
+import type { ClickHouseSettings } from './settings.ts';
 import {
   DatabaseSql,
   DESCRIBE,
+  deletedProfiles,
   describedColumn,
   IS_ROW,
   insertForgotten,
+  insertGone,
+  insertIdentities,
+  insertLedger,
+  insertRows,
+  insertUsers,
   isVersioned,
+  LEDGER_ROW,
   literal,
   type Mutation,
+  type Part,
+  PROFILES,
   quoted,
+  type Staged,
+  type StagedProfile,
   storedName,
 } from './sql.ts';
 
@@ -58,6 +79,8 @@ interface Opened {
 
 type Counts = Readonly<Record<string, number>>;
 
+export const open: Open<ClickHouseSettings> = (...args) => new ClickHouseWarehouse(...args);
+
 /**
  * ClickHouse as a warehouse. It has no transaction over tables, so a commit is a sequence of statements under a claim, which
  * excludes all others and those of attempts that were given up (`Claims`):
@@ -73,17 +96,16 @@ type Counts = Readonly<Record<string, number>>;
  * the next attempt drops. A statement that still runs when its connection or loader is gone has ended before the next attempt
  * reads anything, because that attempt drops the staging first.
  */
-export class ClickHouseWarehouse implements Warehouse {
-  readonly limits = LIMITS;
+class ClickHouseWarehouse implements WarehouseEngine {
   readonly #server: ClickHouseServer;
   readonly #destinationId: string;
   readonly #database: string;
   #opened: Opened | undefined;
 
-  constructor(server: ClickHouseServer, destinationId: string, database: string) {
-    this.#server = server;
-    this.#destinationId = destinationId;
-    this.#database = database;
+  constructor({ egress }: ConnectorContext, settings: ClickHouseSettings, { id, place }: LoadedDestination) {
+    this.#server = new ClickHouseServer(egress, settings);
+    this.#destinationId = id;
+    this.#database = place;
   }
 
   newest(lane: string, signal: AbortSignal): Promise<LedgerRow | undefined> {
@@ -460,3 +482,357 @@ const REPLICATED_SETTINGS = { insert_quorum: 'auto', insert_quorum_parallel: 0 }
 
 /** An attempt that stages nothing. */
 async function* nothing(): AsyncGenerator<string> {}
+
+/** Characters of a chunk that is sent. */
+const CHUNK = 64 * 1_024;
+/** Tables that are inserted into at a time: most of a statement's time is its way and the disk. */
+const AT_ONCE = 4;
+/** The label of discards of rows that were refused after the others were staged. */
+const REFUSED = '#refused';
+
+/** Lines of staged rows, in chunks. */
+async function* chunked(lines: Iterable<string>): AsyncGenerator<string> {
+  const yielder = new EventLoopYielder(() => performance.now());
+  let chunk = '';
+  for (const line of lines) {
+    chunk += line;
+    if (chunk.length < CHUNK) continue;
+    yield chunk;
+    chunk = '';
+    if (yielder.isYieldDue) await yielder.yield();
+  }
+  if (chunk !== '') yield chunk;
+}
+
+/** A value as the server reads it from a text. */
+function textOf(value: ColumnValue, type: ColumnType): string | null {
+  if (typeof value === 'boolean') return String(value);
+  if (value === null || type !== 'timestamp') return value;
+  // Servers before 25.6 read no other form in a cast.
+  return value.slice(0, -1).replace('T', ' ');
+}
+
+function* linesOf(attempt: string, label: string, { columns, rows }: TableRows): Generator<string> {
+  const types = [...columns.values()];
+  let n = 0;
+  for (const row of rows) {
+    const values = row.map((value, at) => textOf(value, types[at] ?? 'text'));
+    yield lineOf(attempt, [label, n, values]);
+    n += 1;
+  }
+}
+
+/** The profiles of a batch, with the time of their change. One without identities has none of its own: it has that of the load. */
+function* profilesOf({ profiles, ledger }: WarehouseBatch): Generator<StagedProfile> {
+  if (profiles === undefined) return;
+  const { users, identities, gone } = profiles;
+  const changed = new Map<string, string>();
+  for (const [ucid, , , at] of identities.rows) {
+    const known = changed.get(String(ucid));
+    if (known === undefined || String(at) < known) changed.set(String(ucid), String(at));
+  }
+  const names = [...users.columns.keys()];
+  const [ucidAt, versionAt] = [names.indexOf('ucid'), names.indexOf('version')];
+  for (const row of users.rows) {
+    const ucid = String(row[ucidAt]);
+    yield [ucid, String(row[versionAt]), changed.get(ucid) ?? ledger.loadedAt, 'false', 'false'];
+  }
+  for (const { ucid, version, at, isDeleted } of gone)
+    yield [ucid, String(version), at, isDeleted ? 'true' : 'false', 'true'];
+}
+
+/** All that is staged of a batch. */
+export function stagedBatch(
+  attempt: string,
+  batch: WarehouseBatch,
+  destinationId: string,
+): AsyncIterable<string> {
+  function* lines() {
+    const { ledger, inserts, profiles } = batch;
+    const { lane, seq, batch: id, ranges, rows, loadedAt } = ledger;
+    const values = [
+      destinationId,
+      lane,
+      String(seq),
+      id,
+      JSON.stringify(ranges),
+      JSON.stringify(rows),
+      textOf(loadedAt, 'timestamp'),
+    ];
+    yield lineOf(attempt, [LEDGER_ROW, 0, values]);
+    for (const rows of inserts) yield* linesOf(attempt, rows.table, rows);
+    if (profiles === undefined) return;
+    yield* linesOf(attempt, USERS_TABLE, profiles.users);
+    yield* linesOf(attempt, IDENTITY_MAP_TABLE, profiles.identities);
+    let n = 0;
+    for (const [ucid, version, at, ...flags] of profilesOf(batch)) {
+      yield lineOf(attempt, [PROFILES, n, [ucid, version, textOf(at, 'timestamp'), ...flags]]);
+      n += 1;
+    }
+  }
+  return chunked(lines());
+}
+
+/** Loads the staged rows of one batch, under its claim. Each step may be repeated after any of the others. */
+export class BatchLoader {
+  readonly refused: RefusedRow[] = [];
+  readonly #server: ClickHouseServer;
+  readonly #sql: DatabaseSql;
+  readonly #claims: Claims;
+  readonly #staged: Staged;
+  readonly #signal: AbortSignal;
+  readonly #mutate: (table: string, mutation: Mutation) => Promise<void>;
+
+  constructor(
+    server: ClickHouseServer,
+    sql: DatabaseSql,
+    claims: Claims,
+    {
+      staged,
+      signal,
+      mutate,
+    }: {
+      readonly staged: Staged;
+      readonly signal: AbortSignal;
+      mutate(table: string, mutation: Mutation): Promise<void>;
+    },
+  ) {
+    this.#server = server;
+    this.#sql = sql;
+    this.#claims = claims;
+    this.#staged = staged;
+    this.#signal = signal;
+    this.#mutate = mutate;
+  }
+
+  /** The row of the ledger comes last: until then the batch is loaded again. */
+  async load(batch: WarehouseBatch): Promise<void> {
+    await this.#insertAll(batch.inserts);
+    if (batch.profiles !== undefined) await this.#applyProfiles(batch.profiles.users);
+    if (this.refused.length > 0) {
+      const discards = batch.discardsOf([...this.refused]);
+      const { claim, attempt } = this.#staged;
+      const lines = chunked(linesOf(attempt, REFUSED, discards));
+      await this.#claims.stage(claim, attempt, lines, this.#signal);
+      await this.#insert(discards, REFUSED);
+    }
+    await this.#run(insertLedger(this.#sql.table(LEDGER), this.#staged));
+  }
+
+  /** Inserts the rows of all tables, some tables at a time. All statements have ended when it rejects. */
+  async #insertAll(inserts: readonly TableRows[]): Promise<void> {
+    const left = [...inserts];
+    const work = async () => {
+      for (let rows = left.shift(); rows !== undefined; rows = left.shift())
+        await this.#insert(rows, rows.table).catch((error: unknown) => {
+          left.length = 0;
+          throw error;
+        });
+    };
+    const ended = await Promise.allSettled(Array.from({ length: AT_ONCE }, work));
+    for (const result of ended) if (result.status === 'rejected') throw result.reason;
+  }
+
+  async #insert({ table, columns, count }: TableRows, label: string): Promise<void> {
+    if (count === 0) return;
+    if (keyOf(table, columns) === undefined)
+      throw new WarehouseRefused(`the column "id" of the table "${table}" was changed by hand`);
+    const names = [...columns.keys()];
+    const source = { ...this.#staged, label };
+    await this.#insertParts(table, count, (part) => insertRows(this.#sql.table(table), names, source, part));
+  }
+
+  /** See `ProfileRows`. The rows of `users` come last, because they tell which changes are new. */
+  async #applyProfiles({ columns, count }: TableRows): Promise<void> {
+    const users = this.#sql.stored(USERS_TABLE);
+    const identities = this.#sql.stored(IDENTITY_MAP_TABLE);
+    await this.#run(insertIdentities(identities, users, this.#staged));
+    const deleted = await this.#server.rows(deletedProfiles(users, this.#staged), this.#signal);
+    if (deleted.length > 0) {
+      const isTheirs = `ucid in (${deleted.map(({ ucid }) => literal(String(ucid))).join(', ')})`;
+      await this.#mutate(IDENTITY_MAP_TABLE, { change: `alter table ${identities} delete`, where: isTheirs });
+      await this.#mutate(USERS_TABLE, {
+        change: `alter table ${users} delete`,
+        where: `${isTheirs} and ${IS_ROW}`,
+      });
+    }
+    const names = [...columns.keys()];
+    if (count > 0)
+      await this.#insertParts(USERS_TABLE, count, (part) => insertUsers(users, names, this.#staged, part));
+    await this.#run(insertGone(users, this.#staged));
+  }
+
+  /** Inserts rows; where the server refuses some, those alone are left out. */
+  async #insertParts(
+    table: string,
+    count: number,
+    statement: (part: Part) => string,
+    part: Part = { from: 0, to: count },
+  ): Promise<void> {
+    const { from, to } = part;
+    try {
+      await this.#run(statement(part));
+    } catch (refusal) {
+      if (!mayConcernRows(refusal)) throw refusal;
+      // Rejects where the table refuses any row.
+      if (to - from === count) await this.#run(statement({ from: 0, to: 0 }));
+      if (to - from === 1) {
+        this.refused.push({ table, row: from, reason: refusalText(refusal) });
+        return;
+      }
+      const middle = Math.ceil((from + to) / 2);
+      await this.#insertParts(table, count, statement, { from, to: middle });
+      await this.#insertParts(table, count, statement, { from: middle, to });
+    }
+  }
+
+  #run(statement: string): Promise<void> {
+    return this.#server.run(statement, this.#signal);
+  }
+}
+
+/** The name that the staging of the one attempt has whose turn it is. */
+const CLAIM = '_tributary_claim';
+const STAGING = '_tributary_stage_';
+/** A staging that a crash left is dropped after this long: no upload takes it. */
+const ORPHAN_MS = 3_600_000;
+/** How often an attempt gives a sign of life, and how long without one it is taken for dead. */
+const BEAT_MS = 5_000;
+const DEAD_SECONDS = 20;
+/** How often an attempt looks whether the claim is free. */
+const POLL_MS = 50;
+/** How long the end of an attempt waits for its tables to be dropped. */
+const RELEASE_MS = 2_000;
+
+/** A staged row: its label, its number, its values. */
+export type StagedRow = readonly [label: string, n: number, values: readonly (string | null)[]];
+
+/**
+ * Mutual exclusion of the attempts that change a database, for which ClickHouse has no lock. An attempt stages its rows in a table
+ * of its own and renames it to `_tributary_claim`, which only succeeds while no table has that name. All statements that write
+ * rows read them from there. So whoever drops the claim of another attempt has ended it for good: `drop ... sync` returns once no
+ * statement uses the table any more, and further ones find none, or no rows of their attempt.
+ *
+ * A claim is dropped by its own attempt in the end, by a further attempt of the same process, or by any other one when there was
+ * no sign of life for 20 s. An attempt that was slow and not dead fails, as when the server is down, and is repeated.
+ */
+export class Claims {
+  readonly #server: ClickHouseServer;
+  readonly #sql: DatabaseSql;
+  /** Attempts of this process that have ended; the server may still have the claim of one. */
+  readonly #ended = new Set<string>();
+
+  constructor(server: ClickHouseServer, sql: DatabaseSql) {
+    this.#server = server;
+    this.#sql = sql;
+  }
+
+  /** Stages rows, waits for the claim, does the work, and gives the claim back. */
+  async hold<T>(
+    lines: (attempt: string) => AsyncIterable<string>,
+    signal: AbortSignal,
+    work: (staged: Staged) => Promise<T>,
+  ): Promise<T> {
+    const attempt = randomBytes(8).toString('hex');
+    const stage = `${STAGING}${Date.now().toString(36)}_${attempt}`;
+    const claim = this.#sql.table(CLAIM);
+    let beating: NodeJS.Timeout | undefined;
+    try {
+      await this.#server.run(this.#sql.createStage(stage, attempt), signal);
+      await this.stage(this.#sql.table(stage), attempt, lines(attempt), signal);
+      await this.#take(stage, attempt, signal);
+      beating = setInterval(() => void this.#beat(claim, attempt), BEAT_MS);
+      return await work({ claim, attempt });
+    } finally {
+      clearInterval(beating);
+      this.#ended.add(attempt);
+      await this.#release(stage, attempt);
+    }
+  }
+
+  /** Adds rows to a staging. */
+  stage(table: string, attempt: string, lines: AsyncIterable<string>, signal: AbortSignal): Promise<void> {
+    async function* all() {
+      // A staging without rows would be of nobody.
+      yield lineOf(attempt, ['', 0, []]);
+      yield* lines;
+    }
+    return this.#server.insert(table, ['attempt', 't', 'n', 'v'], all(), signal);
+  }
+
+  /** Drops stagings that crashes left. */
+  async sweep(tables: readonly string[], signal: AbortSignal): Promise<void> {
+    for (const table of tables) {
+      if (!table.startsWith(STAGING)) continue;
+      const at = Number.parseInt(table.slice(STAGING.length), 36);
+      if (!(Date.now() - at < ORPHAN_MS))
+        await this.#server.run(`drop table if exists ${this.#sql.table(table)} sync`, signal);
+    }
+  }
+
+  async #take(stage: string, attempt: string, signal: AbortSignal): Promise<void> {
+    const claim = this.#sql.table(CLAIM);
+    for (;;) {
+      try {
+        await this.#server.run(`rename table ${this.#sql.table(stage)} to ${claim}`, signal);
+        this.#ended.clear();
+        return;
+      } catch (error) {
+        if (codeOf(error) !== TABLE_EXISTS) throw error;
+      }
+      const holder = await this.#holder(signal);
+      if (holder === undefined) continue;
+      if (this.#ended.has(holder.attempt) || holder.silent > DEAD_SECONDS) {
+        await this.#server.run(`drop table if exists ${claim} sync`, signal);
+        continue;
+      }
+      await sleep(POLL_MS, undefined, { signal }).catch(() => {
+        throw new Unavailable(`stopped while the attempt ${attempt} waited for its turn`);
+      });
+    }
+  }
+
+  /** The attempt that has the claim, and the seconds since its last sign of life; undefined where there is none. */
+  async #holder(
+    signal: AbortSignal,
+  ): Promise<{ readonly attempt: string; readonly silent: number } | undefined> {
+    // The first row is of the attempt that has the claim: one that lost it may give a sign of life once more.
+    const query = `select argMin(attempt, at) as attempt, dateDiff('second', max(at), now64(3)) as silent
+      from ${this.#sql.table(CLAIM)}`;
+    try {
+      const [row] = await this.#server.rows(query, signal);
+      return { attempt: String(row?.attempt), silent: Number(row?.silent) };
+    } catch (error) {
+      if (codeOf(error) === UNKNOWN_TABLE) return undefined;
+      throw error;
+    }
+  }
+
+  /** Without one the attempt is taken for dead in the end: nothing else depends on it. */
+  async #beat(claim: string, attempt: string): Promise<void> {
+    const signal = AbortSignal.timeout(BEAT_MS);
+    const statement = `insert into ${claim} (attempt, t, n, v) select ${literal(attempt)}, '', 0, []`;
+    await this.#server.run(statement, signal).catch(() => undefined);
+  }
+
+  /**
+   * Drops the staging or the claim of an attempt that has ended. Where that fails, the next attempt of this process drops the claim,
+   * or that of another one after a while.
+   */
+  async #release(stage: string, attempt: string): Promise<void> {
+    const signal = AbortSignal.timeout(RELEASE_MS);
+    try {
+      const holder = await this.#holder(signal);
+      const name = holder?.attempt === attempt ? CLAIM : stage;
+      await this.#server.run(`drop table if exists ${this.#sql.table(name)} sync`, signal);
+      this.#ended.delete(attempt);
+    } catch {
+      // Said above.
+    }
+  }
+}
+
+/** A row as the server reads it. */
+export function lineOf(attempt: string, [label, n, values]: StagedRow): string {
+  return `["${attempt}","${label}",${n},${JSON.stringify(values)}]\n`;
+}

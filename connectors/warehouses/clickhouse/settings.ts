@@ -1,27 +1,13 @@
-import type {
-  ConnectorDescription,
-  ConnectorDestination,
-  JsonObject,
-  WarehouseLimits,
-} from '@tributary/core';
-import {
-  caField,
-  createSettingsReader,
-  hostField,
-  passwordField,
-  portField,
-  secretNames,
-  tlsField,
-  usernameField,
-} from '../../settings.ts';
-import { type LoadSettings, loadFields, namedAfterDestination } from '../settings.ts';
+import type { JsonObject, WarehouseLimits } from '@tributary/core';
+import { caField, hostField, passwordField, portField, tlsField, usernameField } from '../../settings.ts';
+import { type LoadSettings, loadFields, placeText, warehouseSettings } from '../kind.ts';
 import { DECIMAL } from './sql.ts';
 
 /** Letters of a name: tables and columns are files, whose names have 255 bytes with those of the database and of a UUID. */
 const NAME_LENGTH = 127;
 const DATABASE_LENGTH = 63;
 
-export const LIMITS: WarehouseLimits = {
+const LIMITS: WarehouseLimits = {
   nameLength: NAME_LENGTH,
   numeric: { whole: DECIMAL.precision - DECIMAL.scale, fraction: DECIMAL.scale },
   years: { first: 1900, last: 2299 },
@@ -47,8 +33,7 @@ const settingsSchema = {
     database: {
       type: 'string',
       title: 'Database',
-      description:
-        'The database of the tables, made when it is missing. Default: the first name of the destination in snake case. No other destination may load into it.',
+      description: placeText('database'),
       minLength: 1,
       maxLength: DATABASE_LENGTH,
       pattern: '^[^\\u0000]+$',
@@ -70,19 +55,8 @@ export interface ClickHouseSettings extends LoadSettings {
   readonly password?: string;
 }
 
-export const readSettings = createSettingsReader<ClickHouseSettings>(settingsSchema);
-
-const NAMED = namedAfterDestination('database', DATABASE_LENGTH);
-
-/** The database of a destination's tables. */
-export function databaseOf(
-  { id, name = id }: ConnectorDestination,
-  { database }: ClickHouseSettings,
-): string {
-  return database ?? NAMED.valueOf(name);
-}
-
-export const description: ConnectorDescription & { readonly isWarehouse: true } = {
+export const clickhouse = warehouseSettings<ClickHouseSettings>({
+  limits: LIMITS,
   type: 'warehouse-clickhouse',
   title: 'ClickHouse (warehouse)',
   description: [
@@ -93,11 +67,7 @@ export const description: ConnectorDescription & { readonly isWarehouse: true } 
     'The database must be of the engine Atomic (the usual one), Replicated with one shard, or that of ClickHouse Cloud. The user needs `CREATE DATABASE` (only where it is missing), `CREATE TABLE`, `CREATE VIEW`, `DROP TABLE`, `DROP VIEW`, `ALTER`, `SELECT` and `INSERT` in it. The connection test makes and removes a table. Needs ClickHouse 24.3 or newer.',
   ].join('\n\n'),
   settingsSchema,
-  secrets: secretNames(settingsSchema),
   harmless: ['database', 'load_every', 'max_event_tables'],
-  named: NAMED,
+  place: { setting: 'database', length: DATABASE_LENGTH },
   safestFirst: { tls: [true, false] },
-  maxBatch: 1,
-  hasTest: true,
-  isWarehouse: true,
-};
+});

@@ -1,5 +1,5 @@
 import { type ColumnType, IDENTITY_MAP_TABLE, type TableChange, USERS_TABLE } from '@tributary/core';
-import { LEDGER } from '../ledger.ts';
+import { LEDGER } from '../tables.ts';
 
 /** A row of a result. */
 export type ResultRow = Readonly<Record<string, unknown>>;

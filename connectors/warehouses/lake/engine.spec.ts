@@ -1,7 +1,7 @@
 import { newId } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { mergeable } from './engine.ts';
-import { partOf } from './plain/table-files.ts';
+import { partOf } from './plain.ts';
 
 const HOUR_MS = 3_600_000;
 const DAY = Date.parse('2026-11-30');

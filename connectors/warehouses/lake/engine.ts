@@ -1,29 +1,36 @@
+import { join, resolve } from 'node:path';
 import {
   type Clock,
   type ColumnType,
+  type ColumnValue,
   type CommitResult,
   DISCARDS_TABLE,
+  EventLoopYielder,
   type HeldColumn,
+  IDENTITY_MAP_TABLE,
   joinColumnTypes,
   type LedgerRow,
   type PeopleToDelete,
   type TableChange,
   type TableColumns,
+  type TableRows,
   Unavailable,
   USERS_TABLE,
-  type Warehouse,
   type WarehouseBatch,
   WarehouseRefused,
   type WarehouseTest,
 } from '@tributary/core';
-import { tested } from '../tested.ts';
-import { isOfEvents, messageIdsIn, rowsOfPeople } from './deletion.ts';
-import type { DataFile, LakeTransaction, TableFormat } from './format.ts';
-import { stageInserts } from './inserts.ts';
-import type { Rows } from './parquet.ts';
+import { NOT_VALID } from '../../failures.ts';
+import { foldersOf } from '../../folder.ts';
+import type { ConnectorContext } from '../../kind.ts';
+import type { LoadedDestination, Open, WarehouseEngine } from '../kind.ts';
+import { tested } from '../tables.ts';
+import { type Cell, cellOf } from './cells.ts';
+import type { DataFile, LakeTransaction, Received, TableFormat, TableSchema } from './format.ts';
+import { type Rows, rewritten, TableWriter } from './parquet.ts';
 import { stageProfiles } from './profiles.ts';
-import { rewritten } from './rewriting.ts';
-import { LIMITS } from './settings.ts';
+import { catalogOf, type LakeSettings } from './settings.ts';
+import type { LakeStore } from './store.ts';
 
 /** How often a change is made anew as another loader changed the lake. */
 const ATTEMPTS = 10;
@@ -38,12 +45,73 @@ const MAX_REWRITTEN = 2 * 1_024 ** 3;
 
 type Counts = Readonly<Record<string, number>>;
 
+export const open: Open<LakeSettings> = async (context, settings, destination) =>
+  new Lake(await openFormat(context, destination, settings), context.clock);
+
+/** Where the files of a lake are. */
+interface Place {
+  readonly store: LakeStore;
+  /** What readers put before the names of the files. */
+  readonly path: string;
+  /** The nested folders of a lake on this machine, below the data folder. */
+  readonly folders?: readonly string[];
+}
+
+async function openFormat(
+  context: ConnectorContext,
+  { id: destinationId, workspaceId }: LoadedDestination,
+  settings: LakeSettings,
+): Promise<TableFormat> {
+  const { store, path: dataPath, folders } = await openPlace(context, workspaceId, settings);
+  if (settings.format === 'parquet') {
+    const { PlainFormat } = await import('./plain.ts');
+    return new PlainFormat(store, destinationId);
+  }
+  if (settings.format === 'iceberg') {
+    const [{ IcebergFormat }, { RestCatalog }] = await Promise.all([
+      import('./iceberg/format.ts'),
+      import('./iceberg/rest-catalog.ts'),
+    ]);
+    const catalog = new RestCatalog(context, settings);
+    return new IcebergFormat({ catalog, store, destinationId, clock: context.clock });
+  }
+  const { DuckLakeFormat } = await import('./ducklake/format.ts');
+  const server = catalogOf(settings);
+  if (server === undefined) {
+    if (folders === undefined) throw new WarehouseRefused(NOT_VALID);
+    const { SqliteCatalog } = await import('./ducklake/sqlite.ts');
+    const catalog = new SqliteCatalog(resolve(context.dataFolder), folders);
+    return new DuckLakeFormat(store, catalog, { destinationId, dataPath, isInFolder: true });
+  }
+  const { PostgresqlCatalog } = await import('./ducklake/postgresql.ts');
+  const { egress, timeoutMs } = context;
+  const options = { schema: settings.catalog_schema, workspaceId, timeoutMs };
+  const catalog = new PostgresqlCatalog(egress, server, options);
+  return new DuckLakeFormat(store, catalog, { destinationId, dataPath, isInFolder: false });
+}
+
+async function openPlace(
+  { dataFolder, egress, timeoutMs }: ConnectorContext,
+  workspaceId: string,
+  settings: LakeSettings,
+): Promise<Place> {
+  if (settings.folder === undefined) {
+    const { BucketStore } = await import('./bucket-store.ts');
+    const store = new BucketStore(egress, settings, timeoutMs);
+    return { store, path: `s3://${settings.bucket}/${settings.prefix}/` };
+  }
+  const folders = foldersOf('lake', workspaceId, settings.folder);
+  if (folders === undefined) throw new WarehouseRefused(NOT_VALID);
+  const { FolderStore } = await import('./folder-store.ts');
+  const root = resolve(dataFolder);
+  return { store: new FolderStore(root, folders), path: `${join(root, ...folders)}/`, folders };
+}
+
 /**
  * A lake of Parquet files as a warehouse: which rows are in which files. What files there are, and how that changes, is the matter
  * of its format. A row is known by its `id` and the time at which it was received.
  */
-export class Lake implements Warehouse {
-  readonly limits = LIMITS;
+class Lake implements WarehouseEngine {
   readonly #format: TableFormat;
   readonly #clock: Clock;
   readonly #compaction: Compaction;
@@ -316,4 +384,212 @@ class Compaction {
     }
     return this.#left.length > 0;
   }
+}
+
+/** Whether a row of a table goes. */
+type IsTheirs = (rows: Rows, at: number) => boolean;
+
+const NOT_OF_EVENTS = new Set([DISCARDS_TABLE, IDENTITY_MAP_TABLE, USERS_TABLE]);
+
+export function isOfEvents(table: string): boolean {
+  return !NOT_OF_EVENTS.has(table);
+}
+
+const text = (rows: Rows, column: string, at: number): Cell => rows.cells.get(column)?.[at] ?? null;
+
+function isIn(values: ReadonlySet<string>, cell: Cell): boolean {
+  return typeof cell === 'string' && values.has(cell);
+}
+
+/** Rows of events name people in three columns; the previous id of an alias is that of a user or a device. */
+export function eventsOf({ user_ids, anonymous_ids }: PeopleToDelete): IsTheirs {
+  const [users, devices] = [new Set(user_ids), new Set(anonymous_ids)];
+  const any = new Set([...user_ids, ...anonymous_ids]);
+  return (rows, at) =>
+    isIn(users, text(rows, 'user_id', at)) ||
+    isIn(devices, text(rows, 'anonymous_id', at)) ||
+    isIn(any, text(rows, 'previous_id', at));
+}
+
+/** The message ids of events of people in a file. */
+export async function messageIdsIn(
+  transaction: LakeTransaction,
+  table: string,
+  file: DataFile,
+  people: PeopleToDelete,
+): Promise<readonly string[]> {
+  const isTheirs = eventsOf(people);
+  const columns = ['id', 'user_id', 'anonymous_id', 'previous_id'];
+  const ids: string[] = [];
+  for await (const rows of transaction.rows(table, file, { columns }))
+    for (let at = 0; at < rows.count; at++)
+      if (isTheirs(rows, at)) ids.push(String(text(rows, 'id', at)).replace(/^development:/, ''));
+  return ids;
+}
+
+/** What was discarded of their events, and of whole events and rows those whose JSON names them. */
+export function discardsOf(
+  { user_ids, anonymous_ids, ucids }: PeopleToDelete,
+  messageIds: ReadonlySet<string>,
+): IsTheirs {
+  const ids = new Set([...messageIds, ...ucids]);
+  const said = [
+    ...user_ids.map((id) => `"user_id":${JSON.stringify(id)}`),
+    ...anonymous_ids.map((id) => `"anonymous_id":${JSON.stringify(id)}`),
+  ];
+  return (rows, at) => {
+    if (isIn(ids, text(rows, 'message_id', at))) return true;
+    const value = text(rows, 'value', at);
+    return (
+      text(rows, 'column_name', at) === null &&
+      typeof value === 'string' &&
+      said.some((name) => value.includes(name))
+    );
+  };
+}
+
+export function usersOf({ user_ids, ucids }: PeopleToDelete): IsTheirs {
+  const [users, profiles] = [new Set(user_ids), new Set(ucids)];
+  return (rows, at) => isIn(profiles, text(rows, 'ucid', at)) || isIn(users, text(rows, 'id', at));
+}
+
+export function identitiesOf({ user_ids, anonymous_ids, ucids }: PeopleToDelete): IsTheirs {
+  const byType = new Map([
+    ['user_id', new Set(user_ids)],
+    ['anonymous_id', new Set(anonymous_ids)],
+  ]);
+  const profiles = new Set(ucids);
+  return (rows, at) => {
+    const values = byType.get(String(text(rows, 'type', at)));
+    return (
+      isIn(profiles, text(rows, 'ucid', at)) ||
+      (values !== undefined && isIn(values, text(rows, 'value', at)))
+    );
+  };
+}
+
+/** The rows of a table that go, by its name. */
+export function rowsOfPeople(
+  table: string,
+  people: PeopleToDelete,
+  messageIds: ReadonlySet<string>,
+): IsTheirs {
+  if (table === DISCARDS_TABLE) return discardsOf(people, messageIds);
+  if (table === USERS_TABLE) return usersOf(people);
+  return table === IDENTITY_MAP_TABLE ? identitiesOf(people) : eventsOf(people);
+}
+
+/** Rows that are encoded at a time, in tens of milliseconds: the stages of the process use the same thread. */
+const ROWS_AT_ONCE = 5_000;
+
+type Row = readonly ColumnValue[];
+
+/** The rows of one day. */
+interface DayRows {
+  readonly byId: Map<string, Row>;
+  from: number;
+  to: number;
+}
+
+/** Stages rows in files of their days, without those that the lake has; returns their number. */
+export async function stageInserts(transaction: LakeTransaction, rows: TableRows): Promise<number> {
+  const { table } = rows;
+  const schema = await schemaOf(transaction, rows);
+  let inserted = 0;
+  for (const { byId, from, to } of byDay(rows).values()) {
+    const received = Number.isNaN(from) ? undefined : { from, to };
+    for (const id of await knownIds(transaction, table, byId, received)) byId.delete(id);
+    if (byId.size === 0) continue;
+    const bytes = await encoded(schema, rows.columns, [...byId.values()], transaction.signal);
+    await transaction.replace(table, [], { received }, { bytes, count: byId.size });
+    inserted += byId.size;
+  }
+  return inserted;
+}
+
+/** The columns of the table, which are those that the rows were planned for. */
+async function schemaOf(transaction: LakeTransaction, { table, columns }: TableRows): Promise<TableSchema> {
+  const schema = await transaction.schema(table);
+  for (const [name, type] of columns)
+    if (schema?.columns.get(name) !== type)
+      throw new Unavailable(`the table ${table} was changed during the load`);
+  return schema ?? { columns: new Map() };
+}
+
+/** By the day (UTC) at which they were received; of several rows with one id the first one. */
+function byDay({ columns, rows }: TableRows): ReadonlyMap<string, DayRows> {
+  const names = [...columns.keys()];
+  const [idAt, receivedAt] = [names.indexOf('id'), names.indexOf('received_at')];
+  const days = new Map<string, DayRows>();
+  for (const row of rows) {
+    const time = row[receivedAt] ?? null;
+    const day = typeof time === 'string' ? time.slice(0, DAY_LENGTH) : '';
+    const ms = typeof time === 'string' ? Date.parse(time) : Number.NaN;
+    const known = days.get(day);
+    const id = String(row[idAt]);
+    if (known === undefined) {
+      days.set(day, { byId: new Map([[id, row]]), from: ms, to: ms });
+      continue;
+    }
+    if (known.byId.has(id)) continue;
+    known.byId.set(id, row);
+    known.from = Math.min(known.from, ms);
+    known.to = Math.max(known.to, ms);
+  }
+  return days;
+}
+const DAY_LENGTH = '2026-11-30'.length;
+
+/**
+ * Which ids the lake has in rows that were received at the same times. One record of the log has the same id and time whenever
+ * it is loaded, so only files that overlap are read: of a live load mostly the one of the load before.
+ */
+async function knownIds(
+  transaction: LakeTransaction,
+  table: string,
+  wanted: ReadonlyMap<string, unknown>,
+  received: Received | undefined,
+): Promise<readonly string[]> {
+  const known: string[] = [];
+  for (const file of await transaction.files(table, received)) {
+    if (received === undefined && file.received !== undefined) continue;
+    const selection = { columns: ['id'], ...(received === undefined ? {} : { received }) };
+    for await (const { cells } of transaction.rows(table, file, selection))
+      for (const id of cells.get('id') ?? []) if (typeof id === 'string' && wanted.has(id)) known.push(id);
+  }
+  return known;
+}
+
+async function encoded(
+  schema: TableSchema,
+  used: ReadonlyMap<string, ColumnType>,
+  rows: readonly Row[],
+  signal: AbortSignal,
+): Promise<Uint8Array> {
+  const writer = new TableWriter(schema);
+  const thread = new EventLoopYielder(() => performance.now());
+  for (let start = 0; start < rows.length; start += ROWS_AT_ONCE) {
+    const some = rows.slice(start, start + ROWS_AT_ONCE);
+    const cells = new Map<string, Cell[]>();
+    let column = 0;
+    for (const [name, type] of used) cells.set(name, cellsOf(some, column++, type));
+    writer.add(cells, some.length);
+    if (signal.aborted) throw new Unavailable('stopped');
+    if (thread.isYieldDue) await thread.yield();
+  }
+  return writer.finish();
+}
+
+function cellsOf(rows: readonly Row[], column: number, type: ColumnType): Cell[] {
+  let last: ColumnValue = null;
+  let cell: Cell = null;
+  return rows.map((row) => {
+    const value = row[column] ?? null;
+    // The time of the load, the name of the event: many columns have one value in all rows.
+    if (value !== last) {
+      last = value;
+      cell = cellOf(value, type);
+    }
+    return cell;
+  });
 }

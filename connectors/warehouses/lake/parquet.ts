@@ -1,5 +1,5 @@
 import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib';
-import { type ColumnType, Unavailable, WarehouseRefused } from '@tributary/core';
+import { type ColumnType, EventLoopYielder, Unavailable, WarehouseRefused } from '@tributary/core';
 import {
   type FileMetaData,
   parquetMetadata,
@@ -8,8 +8,8 @@ import {
   snappyUncompress,
 } from 'hyparquet';
 import { ByteWriter, ParquetWriter } from 'hyparquet-writer';
-import { type Cell, DECIMAL } from './cells.ts';
-import type { Received, TableSchema } from './format.ts';
+import { type Cell, DECIMAL, widenedCell } from './cells.ts';
+import type { DataFile, EncodedRows, LakeTransaction, Received, TableSchema } from './format.ts';
 
 /** The columns of a table in their order. */
 export type Columns = ReadonlyMap<string, ColumnType>;
@@ -296,4 +296,47 @@ function decimalCell(value: unknown): Cell {
   }
   const digits = value.reduce((whole, byte) => (whole << 8n) | BigInt(byte), 0n);
   return BigInt.asIntN(8 * value.length, digits);
+}
+
+/** The rows of files for which `isKept` is true, as one file with all columns of the table as it is now. */
+export async function rewritten(
+  transaction: LakeTransaction,
+  table: string,
+  files: readonly DataFile[],
+  schema: TableSchema,
+  isKept: (rows: Rows, at: number) => boolean = () => true,
+): Promise<EncodedRows> {
+  const columns = writable(schema);
+  const writer = new TableWriter(schema);
+  const thread = new EventLoopYielder(() => performance.now());
+  let count = 0;
+  for (const file of files)
+    for await (const rows of transaction.rows(table, file)) {
+      if (transaction.signal.aborted) throw new Unavailable('stopped');
+      const kept: number[] = [];
+      for (let at = 0; at < rows.count; at++) if (isKept(rows, at)) kept.push(at);
+      writer.add(widenedCells(rows, columns, kept), kept.length);
+      count += kept.length;
+      if (thread.isYieldDue) await thread.yield();
+    }
+  return { bytes: writer.finish(), count };
+}
+
+/** Some rows in the types of the table. */
+export function widenedCells(
+  rows: Rows,
+  columns: Columns,
+  which: readonly number[],
+): ReadonlyMap<string, Cell[]> {
+  const cells = new Map<string, Cell[]>();
+  for (const [name, to] of columns) {
+    const from = rows.columns.get(name);
+    const column = rows.cells.get(name);
+    if (from === undefined || column === undefined) continue;
+    cells.set(
+      name,
+      which.map((at) => widenedCell(column[at] ?? null, from, to)),
+    );
+  }
+  return cells;
 }

@@ -11,8 +11,7 @@ import {
 import { VERSIONS } from '../tables.ts';
 import { type Cell, cellOf } from './cells.ts';
 import type { DataFile, EncodedRows, LakeTransaction, TableSchema } from './format.ts';
-import { type Columns, type Rows, TableWriter, writable } from './parquet.ts';
-import { widenedCells } from './rewriting.ts';
+import { type Columns, type Rows, TableWriter, widenedCells, writable } from './parquet.ts';
 
 /** Files of `users`, of `identity_map` and of the versions: a change of a profile rewrites one of each. */
 const BUCKETS = 32;

@@ -1,13 +1,12 @@
-import type { ConnectorDescription, JsonObject, WarehouseLimits } from '@tributary/core';
+import type { JsonObject, WarehouseLimits } from '@tributary/core';
 import { type DatabaseSettings, databaseFields } from '../../client/rows.ts';
 import { folderFaults, folderField } from '../../folder.ts';
 import { type BucketSettings, bucketFaults, bucketFields } from '../../s3/settings.ts';
-import { createSettingsReader, type SettingsFault, secretNames } from '../../settings.ts';
-import { type LoadSettings, loadFields } from '../settings.ts';
+import type { SettingsFault } from '../../settings.ts';
+import { type LoadSettings, loadFields, warehouseSettings } from '../kind.ts';
 import { DECIMAL } from './cells.ts';
-import { type CatalogSettings, icebergFaults, icebergFields } from './iceberg/settings.ts';
 
-export const LIMITS: WarehouseLimits = {
+const LIMITS: WarehouseLimits = {
   nameLength: 63,
   numeric: DECIMAL,
   textBytes: undefined,
@@ -29,6 +28,71 @@ const serverCatalogFields: Readonly<Record<string, JsonObject>> = Object.fromEnt
     { ...field, title: `Catalog: ${field.title}` },
   ]),
 );
+
+/** Settings of lakes with the format `iceberg` alone. */
+export const icebergFields = {
+  catalog_url: {
+    type: 'string',
+    title: 'Catalog',
+    description:
+      'Iceberg: where the REST catalog answers, an absolute http or https URL without `/v1`. The name must stand for a public address.',
+    examples: ['https://catalog.example.com/api/catalog'],
+    maxLength: 2_048,
+    pattern: '^[hH][tT][tT][pP][sS]?://[^?#@]+$',
+  },
+  catalog_warehouse: {
+    type: 'string',
+    title: 'Warehouse',
+    description: 'Iceberg: the warehouse, where the catalog has several.',
+    minLength: 1,
+    maxLength: 500,
+  },
+  catalog_token: {
+    type: 'string',
+    title: 'Token',
+    description: 'Iceberg: a bearer token of the catalog. Either this or a client.',
+    writeOnly: true,
+    minLength: 1,
+    maxLength: 8_000,
+    pattern: '^[\\x21-\\x7e]+$',
+  },
+  catalog_client_id: {
+    type: 'string',
+    title: 'Client id',
+    description: 'Iceberg: the client that gets tokens by OAuth 2 (client credentials).',
+    minLength: 1,
+    maxLength: 500,
+  },
+  catalog_client_secret: {
+    type: 'string',
+    title: 'Client secret',
+    description: 'Iceberg: the secret of that client.',
+    writeOnly: true,
+    minLength: 1,
+    maxLength: 2_000,
+  },
+  catalog_oauth_url: {
+    type: 'string',
+    title: 'Token URL',
+    description: 'Iceberg: where that client gets tokens. Default: `v1/oauth/tokens` of the catalog.',
+    maxLength: 2_048,
+    pattern: '^[hH][tT][tT][pP][sS]?://[^#@]+$',
+  },
+  catalog_scope: {
+    type: 'string',
+    title: 'Scope',
+    description: 'Iceberg: the scope of the tokens. Polaris takes `PRINCIPAL_ROLE:ALL`.',
+    maxLength: 1_000,
+    default: 'catalog',
+  },
+  namespace: {
+    type: 'string',
+    title: 'Namespace',
+    description: 'Iceberg: the namespace of the tables, of one level, which is made when it is not there.',
+    pattern: '^[a-z0-9_]{1,63}$',
+    default: 'tributary',
+  },
+} as const satisfies JsonObject;
 
 /** The settings as users write them. */
 const settingsSchema = {
@@ -134,9 +198,8 @@ function placeFaults(settings: JsonObject): readonly SettingsFault[] {
   ];
 }
 
-export const readSettings = createSettingsReader<LakeSettings>(settingsSchema, settingsFaults);
-
-export const description: ConnectorDescription & { readonly isWarehouse: true } = {
+export const lake = warehouseSettings<LakeSettings>({
+  limits: LIMITS,
   type: 'lake',
   title: 'Lake of Parquet files',
   description: [
@@ -148,7 +211,6 @@ export const description: ConnectorDescription & { readonly isWarehouse: true } 
     'Files of other names are left alone. A file that a person removed is not made again: its rows are missing until a backfill loads them.',
   ].join('\n\n'),
   settingsSchema,
-  secrets: secretNames(settingsSchema),
   // Not the bucket, which is part of the host name unless it is in the path.
   harmless: [
     'format',
@@ -161,8 +223,37 @@ export const description: ConnectorDescription & { readonly isWarehouse: true } 
     'max_event_tables',
   ],
   safestFirst: { catalog_tls: [true, false] },
-  maxBatch: 1,
-  hasTest: true,
-  isWarehouse: true,
   check: settingsFaults,
-};
+});
+
+/** Checks that JSON Schema cannot express. */
+export function icebergFaults(settings: JsonObject): readonly SettingsFault[] {
+  const { catalog_url, catalog_oauth_url, catalog_token, catalog_client_id, catalog_client_secret } =
+    settings;
+  if (settings.format !== 'iceberg')
+    return catalog_url === undefined
+      ? []
+      : [{ path: '/catalog_url', message: 'only the format `iceberg` has a REST catalog' }];
+  if (catalog_url === undefined) return [{ path: '/catalog_url', message: 'Iceberg needs a catalog' }];
+  if (catalog_token !== undefined && catalog_client_id !== undefined)
+    return [{ path: '/catalog_token', message: 'a catalog takes a token or a client, not both' }];
+  if ((catalog_client_id === undefined) !== (catalog_client_secret === undefined))
+    return [{ path: '/catalog_client_secret', message: 'a client has an id and a secret' }];
+  return Object.entries({ catalog_url, catalog_oauth_url }).flatMap(([name, url]) =>
+    typeof url === 'string' && URL.parse(url) === null
+      ? [{ path: `/${name}`, message: 'must be an absolute URL' }]
+      : [],
+  );
+}
+
+/** The settings of a catalog of Iceberg. */
+export interface CatalogSettings {
+  readonly catalog_url: string;
+  readonly catalog_warehouse?: string;
+  readonly catalog_token?: string;
+  readonly catalog_client_id?: string;
+  readonly catalog_client_secret?: string;
+  readonly catalog_oauth_url?: string;
+  readonly catalog_scope: string;
+  readonly namespace: string;
+}

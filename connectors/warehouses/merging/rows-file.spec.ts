@@ -1,7 +1,7 @@
 import { gunzipSync } from 'node:zlib';
 import { Unavailable } from '@tributary/core';
 import { expect, it } from 'vitest';
-import { rowsFile } from './rows-file.ts';
+import { rowsFile } from './dialect.ts';
 
 const table = (name: string, rows: readonly (readonly (string | boolean | null)[])[]) => ({
   table: name,

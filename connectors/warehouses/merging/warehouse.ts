@@ -1,25 +1,45 @@
+import { hash } from 'node:crypto';
 import {
+  type ColumnType,
   type CommitResult,
   type HeldColumn,
+  IDENTITY_MAP_TABLE,
+  joinColumnTypes,
   type LedgerRow,
   type PeopleToDelete,
+  type ProfileRows,
   type RefusedRow,
   type TableChange,
   type TableColumns,
   type TableRows,
-  type Warehouse,
+  USERS_TABLE,
   type WarehouseBatch,
   WarehouseRefused,
   type WarehouseTest,
 } from '@tributary/core';
 import { asVarchar, deletePeople } from '../deletion.ts';
-import { KEPT_LOADS, LEDGER, ledgerRow } from '../ledger.ts';
-import { checkTypes, isLoaded, keyOf, MAX_ALTERED, plannedTables } from '../tables.ts';
-import { tested } from '../tested.ts';
-import { asRefused, type MergingEngine, type SqlSession, type Staging, StatementRefused } from './dialect.ts';
-import { rowsFile } from './rows-file.ts';
-import { applyProfiles, goneRows, insertStaged } from './statements.ts';
-import { alterTable } from './widening.ts';
+import type { WarehouseEngine } from '../kind.ts';
+import {
+  checkTypes,
+  isLoaded,
+  KEPT_LOADS,
+  keyOf,
+  LEDGER,
+  ledgerRow,
+  MAX_ALTERED,
+  plannedTables,
+  tested,
+  VERSIONS,
+} from '../tables.ts';
+import {
+  asRefused,
+  type Dialect,
+  type MergingEngine,
+  rowsFile,
+  type SqlSession,
+  type Staging,
+  StatementRefused,
+} from './dialect.ts';
 
 /** Rows that are looked for one by one; more are the fault of the table. */
 const MAX_REFUSED = 100;
@@ -36,17 +56,13 @@ type Counts = Readonly<Record<string, number>>;
  *    a crash before its end leaves nothing;
  * 3. the removal of the files. A crash between leaves files of a load that the ledger has.
  */
-export class MergingWarehouse<Session extends SqlSession> implements Warehouse {
+export class MergingWarehouse<Session extends SqlSession> implements WarehouseEngine {
   readonly #engine: MergingEngine<Session>;
   readonly #destinationId: string;
 
   constructor(engine: MergingEngine<Session>, destinationId: string) {
     this.#engine = engine;
     this.#destinationId = destinationId;
-  }
-
-  get limits() {
-    return this.#engine.limits;
   }
 
   async newest(lane: string, signal: AbortSignal): Promise<LedgerRow | undefined> {
@@ -334,5 +350,203 @@ async function orRowsRefused<T>(rows: TableRows, index: number, insert: () => Pr
   } catch (error) {
     if (error instanceof StatementRefused) throw new RowsRefused(rows, index, error);
     throw error;
+  }
+}
+
+/** Inserts staged rows. Of rows of events those whose id is there, or twice in the load, are left out. */
+export function insertStaged(
+  dialect: Dialect,
+  staging: Staging,
+  { table, columns }: Pick<TableRows, 'table' | 'columns'>,
+  index: number,
+  which: string,
+): string {
+  const names = [...columns.keys()].map(dialect.quoted).join(', ');
+  const values = [...columns.values()].map((type, at) => dialect.cast(`s.c${at}`, type)).join(', ');
+  const into = `insert into ${dialect.table(table)} (${names}) select ${values}`;
+  const rows = staging.rows(index, columns.size);
+  const key = table === USERS_TABLE ? undefined : keyOf(table, columns);
+  if (key === undefined) return `${into} from ${rows} s where ${which}`;
+  const id = `c${[...columns.keys()].indexOf(key)}`;
+  return `${into} from (
+      select r.*, row_number() over (partition by r.${id} order by r.n) as nth from ${rows} r where ${which}
+    ) s where s.nth = 1 and not exists (
+      select 1 from ${dialect.table(table)} known where known.${dialect.quoted(key)} = s.${id})`;
+}
+
+/** The tables of profiles in a load. */
+export const GONE_COLUMNS: ReadonlyMap<string, ColumnType> = new Map<string, ColumnType>([
+  ['ucid', 'text'],
+  ['version', 'bigint'],
+  ['at', 'timestamp'],
+  ['deleted', 'boolean'],
+]);
+
+export function goneRows(gone: ProfileRows['gone']): TableRows {
+  return {
+    table: VERSIONS,
+    columns: GONE_COLUMNS,
+    count: gone.length,
+    rows: gone.map(({ ucid, version, at, isDeleted }) => [ucid, String(version), at, isDeleted]),
+  };
+}
+
+interface ProfileLoad {
+  readonly users: TableRows;
+  /** The index of the users in the staging; the identities and the profiles that are gone follow. */
+  readonly index: number;
+  /** Selects the rows of users to insert. */
+  readonly which: string;
+  /** ISO 8601 */
+  readonly loadedAt: string;
+}
+
+/** See `ProfileRows`. Resolves with the number of users that were inserted. */
+export async function applyProfiles(
+  session: SqlSession,
+  dialect: Dialect,
+  staging: Staging,
+  { users, index, which, loadedAt }: ProfileLoad,
+): Promise<number> {
+  const { news, closing } = staging;
+  const q = dialect.quoted;
+  const [versions, usersTable, map] = [VERSIONS, USERS_TABLE, IDENTITY_MAP_TABLE].map(dialect.table);
+  const identities = staging.rows(index + 1, 4);
+  const gone = staging.rows(index + 2, GONE_COLUMNS.size);
+  const columns = [...users.columns.keys()];
+  const [ucid, version] = ['ucid', 'version'].map((name) => `c${columns.indexOf(name)}`);
+  const isNews = (column: string) => `${column} in (select ucid from ${news})`;
+  const ofUsers =
+    users.count === 0
+      ? ''
+      : `union all select ${ucid}, ${dialect.cast(`${version}`, 'bigint')} from ${staging.rows(index, columns.length)} u`;
+  const changes = `(select ucid, max(version) as version from (
+      select c0 as ucid, ${dialect.cast('c1', 'bigint')} as version from ${gone} g ${ofUsers}
+    ) every_change group by ucid)`;
+
+  await session.run(`insert into ${news} (ucid) select c.ucid from ${changes} c where not exists (
+    select 1 from ${versions} v where v.${q('ucid')} = c.ucid and v.${q('version')} >= c.version)`);
+  await session.run(`delete from ${versions} where ${isNews(q('ucid'))}`);
+  await session.run(`insert into ${versions} (${q('ucid')}, ${q('version')})
+    select c.ucid, c.version from ${changes} c where ${isNews('c.ucid')}`);
+  await session.run(`delete from ${usersTable} where ${isNews(q('ucid'))}`);
+  const insert = insertStaged(dialect, staging, users, index, `${which} and ${isNews(`s.${ucid}`)}`);
+  const inserted = users.count === 0 ? 0 : (await session.run(insert)).count;
+  await session.run(`delete from ${map} where ${isNews(q('ucid'))}
+    and ${q('ucid')} in (select c0 from ${gone} g where c3 = 'true')`);
+  // A profile that is left without identities has no time of its change here.
+  await session.run(
+    `insert into ${closing} (ucid, id_type, id_value, changed_at)
+    select m.${q('ucid')}, m.${q('type')}, m.${q('value')}, coalesce(g.changed_at, h.changed_at, ${dialect.placeholder(1)})
+    from ${map} m
+    left join (select c0 as ucid, max(c2) as changed_at from ${gone} x group by c0) g on g.ucid = m.${q('ucid')}
+    left join (select c0 as ucid, min(c3) as changed_at from ${identities} x group by c0) h on h.ucid = m.${q('ucid')}
+    left join (select distinct c0, c1, c2 from ${identities} x) held
+      on held.c0 = m.${q('ucid')} and held.c1 = m.${q('type')} and held.c2 = m.${q('value')}
+    where m.${q('valid_to')} is null and ${isNews(`m.${q('ucid')}`)} and held.c0 is null`,
+    [loadedAt],
+  );
+  await session.run(`update ${map} m set ${q('valid_to')} = ${dialect.cast('closing.changed_at', 'timestamp')}
+    from ${closing} closing where m.${q('ucid')} = closing.ucid and m.${q('type')} = closing.id_type
+      and m.${q('value')} = closing.id_value and m.${q('valid_to')} is null`);
+  await session.run(`insert into ${map} (${['ucid', 'type', 'value', 'valid_from'].map(q).join(', ')})
+    select i.c0, i.c1, i.c2, ${dialect.cast('i.changed_at', 'timestamp')} from (
+      select c0, c1, c2, min(c3) as changed_at from ${identities} x group by c0, c1, c2) i
+    where ${isNews('i.c0')} and not exists (select 1 from ${map} m where m.${q('ucid')} = i.c0
+      and m.${q('type')} = i.c1 and m.${q('value')} = i.c2 and m.${q('valid_to')} is null)`);
+  return inserted;
+}
+
+/*
+ * Engines that do not change the type of a column get a second one, which takes its place:
+ *
+ *     add `new`, copy into it, rename the column to `old`, rename `new` to the column, drop `old`
+ *
+ * Where each of these is durable by itself, a crash leaves a state that tells how far it came, and `alterTable` goes on there:
+ * the column and `new`: begin again; `new` and `old`: rename `new`; the column and `old`: drop `old`.
+ */
+
+const newName = (column: string) => `_tributary_new_${hash('sha256', column).slice(0, 16)}`;
+const oldName = (column: string) => `_tributary_old_${hash('sha256', column).slice(0, 16)}`;
+
+/** Makes a table or changes its columns, from what it has now. Rejects with `StatementRefused`. */
+export async function alterTable(
+  session: SqlSession,
+  dialect: Dialect,
+  { table, add, widen }: TableChange,
+  described: TableColumns | undefined,
+): Promise<void> {
+  if (described === undefined) {
+    await session.run(dialect.createTable(table, add));
+    return;
+  }
+  const wanted = new Map([
+    ...add,
+    ...[...widen].map(([column, { to }]): [string, ColumnType] => [column, to]),
+  ]);
+  const missing = new Map<string, ColumnType>();
+  for (const [column, to] of wanted) {
+    const steps = new ColumnSteps(session, dialect, table, column);
+    const [isThere, hasNew, hasOld] = [column, newName(column), oldName(column)].map((name) =>
+      described.has(name),
+    );
+    if (!isThere && hasNew && hasOld) {
+      await steps.takePlace();
+      continue;
+    }
+    if (isThere && hasNew) await steps.drop(newName(column));
+    if (isThere && hasOld) await steps.drop(oldName(column));
+    const from = described.get(column);
+    if (!isThere) missing.set(column, to);
+    // Another load may have made the column since, or widened it.
+    else if (from !== undefined && from !== to && joinColumnTypes(from, to) === to)
+      await steps.widen(from, to);
+  }
+  if (missing.size > 0)
+    for (const statement of dialect.addColumns(table, missing)) await session.run(statement);
+}
+
+/** What is done about one column. */
+class ColumnSteps {
+  readonly #session: SqlSession;
+  readonly #dialect: Dialect;
+  readonly #alter: string;
+  readonly #table: string;
+  readonly #column: string;
+
+  constructor(session: SqlSession, dialect: Dialect, table: string, column: string) {
+    this.#session = session;
+    this.#dialect = dialect;
+    this.#table = table;
+    this.#column = column;
+    this.#alter = `alter table ${dialect.table(table)}`;
+  }
+
+  async widen(from: ColumnType, to: ColumnType): Promise<void> {
+    const { quoted, cast, table, textOf } = this.#dialect;
+    const value = to === 'text' ? textOf(quoted(this.#column), from) : cast(quoted(this.#column), to);
+    if (value === undefined) throw new StatementRefused(`no text tells a ${from} exactly`);
+    const made = newName(this.#column);
+    for (const statement of this.#dialect.addColumns(this.#table, new Map([[made, to]])))
+      await this.#session.run(statement);
+    await this.#session.run(
+      `update ${table(this.#table)} set ${quoted(made)} = ${value} where ${quoted(this.#column)} is not null`,
+    );
+    await this.#rename(this.#column, oldName(this.#column));
+    await this.takePlace();
+  }
+
+  async takePlace(): Promise<void> {
+    await this.#rename(newName(this.#column), this.#column);
+    await this.drop(oldName(this.#column));
+  }
+
+  async drop(name: string): Promise<void> {
+    await this.#session.run(`${this.#alter} drop column ${this.#dialect.quoted(name)}`);
+  }
+
+  async #rename(from: string, to: string): Promise<void> {
+    const { quoted } = this.#dialect;
+    await this.#session.run(`${this.#alter} rename column ${quoted(from)} to ${quoted(to)}`);
   }
 }

@@ -1,7 +1,7 @@
 import { type ColumnType, Unavailable } from '@tributary/core';
 import { expect, it } from 'vitest';
 import type { Dialect, SqlSession } from './dialect.ts';
-import { alterTable } from './widening.ts';
+import { alterTable } from './warehouse.ts';
 
 /** A table with one row, in an engine that commits each statement alone. */
 class OneRow {

@@ -1,18 +1,12 @@
-import type {
-  ConnectorDescription,
-  ConnectorDestination,
-  JsonObject,
-  WarehouseLimits,
-} from '@tributary/core';
+import type { JsonObject, WarehouseLimits } from '@tributary/core';
 import type { DatabaseSettings } from '../../client/rows.ts';
 import { serverFields } from '../../postgres/server.ts';
-import { createSettingsReader, secretNames } from '../../settings.ts';
-import { type LoadSettings, loadFields, namedAfterDestination } from '../settings.ts';
+import { type LoadSettings, loadFields, placeText, warehouseSettings } from '../kind.ts';
 
 /** Bytes of an identifier. */
 const NAME_LENGTH = 63;
 
-export const LIMITS: WarehouseLimits = {
+const LIMITS: WarehouseLimits = {
   nameLength: NAME_LENGTH,
   // `numeric` has 131,072 digits before the point and 16,383 behind it: no JSON number has more.
   numeric: undefined,
@@ -36,8 +30,7 @@ const settingsSchema = {
     schema: {
       type: 'string',
       title: 'Schema',
-      description:
-        'The schema of the tables, made when it is missing. Default: the first name of the destination in snake case. No other destination may load into it.',
+      description: placeText('schema'),
       minLength: 1,
       maxLength: NAME_LENGTH,
       pattern: '^[^\\u0000]+$',
@@ -51,16 +44,8 @@ export interface PostgresqlSettings extends DatabaseSettings, LoadSettings {
   readonly schema?: string;
 }
 
-export const readSettings = createSettingsReader<PostgresqlSettings>(settingsSchema);
-
-const NAMED = namedAfterDestination('schema', NAME_LENGTH);
-
-/** The schema of a destination's tables. One without the setting was made before it was stored, and not changed since. */
-export function schemaOf({ id, name = id }: ConnectorDestination, { schema }: PostgresqlSettings): string {
-  return schema ?? NAMED.valueOf(name);
-}
-
-export const description: ConnectorDescription & { readonly isWarehouse: true } = {
+export const postgresql = warehouseSettings<PostgresqlSettings>({
+  limits: LIMITS,
   type: 'warehouse-postgresql',
   title: 'PostgreSQL (warehouse)',
   description: [
@@ -70,11 +55,7 @@ export const description: ConnectorDescription & { readonly isWarehouse: true } 
     'The user needs the right to create the schema, or to create tables in it. The connection test makes and removes a table.',
   ].join('\n\n'),
   settingsSchema,
-  secrets: secretNames(settingsSchema),
   harmless: ['database', 'schema', 'load_every', 'max_event_tables'],
-  named: NAMED,
+  place: { setting: 'schema', length: NAME_LENGTH },
   safestFirst: { tls: [true, false] },
-  maxBatch: 1,
-  hasTest: true,
-  isWarehouse: true,
-};
+});

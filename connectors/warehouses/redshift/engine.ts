@@ -1,42 +1,41 @@
 import { randomUUID } from 'node:crypto';
 import { Unavailable, WarehouseRefused } from '@tributary/core';
 import type { EgressGuard } from '../../egress/guard.ts';
+import type { ConnectorContext } from '../../kind.ts';
 import { ServerPool } from '../../postgres/pool.ts';
-import { LEDGER } from '../ledger.ts';
+import { type BucketClient, openBucketClient } from '../../s3/client.ts';
+import { classifyS3Failure } from '../../s3/connector.ts';
+import type { BucketSettings } from '../../s3/settings.ts';
+import type { LoadedDestination, Open } from '../kind.ts';
 import {
   asRefused,
   type Dialect,
   type MergingEngine,
   type RowsFile,
+  rowsFile,
   type SqlSession,
   type Staging,
   StatementRefused,
 } from '../merging/dialect.ts';
-import { rowsFile } from '../merging/rows-file.ts';
-import { failureOf, isChangedMeanwhile, isRefusal, refusalText } from '../postgresql/failures.ts';
-import { VERSIONS } from '../tables.ts';
-import { createOwnTables, literal, redshiftDialect } from './dialect.ts';
-import { LIMITS, type RedshiftSettings } from './settings.ts';
-import { StagedFiles } from './staged-files.ts';
+import { MergingWarehouse } from '../merging/warehouse.ts';
+import { failureOf, isChangedMeanwhile, isRefusal, refusalText } from '../postgresql/sql.ts';
+import { LEDGER, VERSIONS } from '../tables.ts';
+import type { RedshiftSettings } from './settings.ts';
+import { createOwnTables, literal, redshiftDialect } from './sql.ts';
 
 /** A live load, a backfill and a deletion or test at a time. */
 const MAX_CONNECTIONS = 4;
 /** How long a load waits for another one, ms. */
 const LOCK_MS = 120_000;
 
-interface EngineOptions {
-  readonly destinationId: string;
-  readonly workspaceId: string;
-  readonly schema: string;
-  readonly timeoutMs: number;
-}
+export const open: Open<RedshiftSettings> = (...args) =>
+  new MergingWarehouse(new RedshiftEngine(...args), args[2].id);
 
 /**
  * Redshift, by PostgreSQL's protocol. It has serializable transactions, also for changes of tables, whose snapshot begins with
  * the first statement behind the lock; no savepoints, so a statement that is refused costs its transaction.
  */
-export class RedshiftEngine implements MergingEngine {
-  readonly limits = LIMITS;
+class RedshiftEngine implements MergingEngine {
   readonly ownTables = [LEDGER, VERSIONS];
   readonly dialect: Dialect;
   readonly #pool: ServerPool;
@@ -44,18 +43,19 @@ export class RedshiftEngine implements MergingEngine {
   readonly #settings: RedshiftSettings;
   readonly #schema: string;
 
-  constructor(egress: EgressGuard, settings: RedshiftSettings, options: EngineOptions) {
-    const { destinationId, workspaceId, schema, timeoutMs } = options;
+  constructor(context: ConnectorContext, settings: RedshiftSettings, destination: LoadedDestination) {
+    const { id, workspaceId, place } = destination;
+    const { egress, timeoutMs } = context;
     this.#pool = new ServerPool(egress, settings, {
       timeoutMs,
       workspaceId,
       max: MAX_CONNECTIONS,
       hasRows: true,
     });
-    this.#files = new StagedFiles(egress, settings, destinationId);
+    this.#files = new StagedFiles(egress, settings, id);
     this.#settings = settings;
-    this.#schema = schema;
-    this.dialect = redshiftDialect(schema);
+    this.#schema = place;
+    this.dialect = redshiftDialect(place);
   }
 
   async use<T>(signal: AbortSignal, work: (session: SqlSession) => Promise<T>): Promise<T> {
@@ -217,4 +217,78 @@ const TEXTS = { getTypeParser: () => (text: string) => text };
 
 function messageIn(error: unknown): string {
   return error instanceof Error ? error.message : '';
+}
+
+/** One file is put or removed within this time, ms. */
+const CALL_MS = 60_000;
+/** Files that could not be removed and are tried again; of more the lifecycle rule of the bucket takes care. */
+const MAX_LEFT = 1_000;
+
+/** The files of loads in a bucket. Each attempt has a path of its own, so that none reads the files of another. */
+export class StagedFiles {
+  readonly #client: BucketClient;
+  readonly #settings: BucketSettings;
+  readonly #destinationId: string;
+  /** Keys by batch. */
+  readonly #staged = new Map<string, string[]>();
+  #left: readonly string[] = [];
+
+  constructor(egress: EgressGuard, settings: BucketSettings, destinationId: string) {
+    this.#client = openBucketClient(egress, settings);
+    this.#settings = settings;
+    this.#destinationId = destinationId;
+  }
+
+  /** Resolves with the key of the manifest of a file. */
+  async upload({ body }: RowsFile, batch: string, signal: AbortSignal): Promise<string> {
+    const { bucket, prefix } = this.#settings;
+    const folder = `${prefix}/${this.#destinationId}/${batch}-${randomUUID()}`;
+    const [rows, manifest] = [`${folder}/rows.json.gz`, `${folder}/manifest.json`];
+    const [id = batch] = batch.split('/');
+    this.#staged.set(id, [...(this.#staged.get(id) ?? []), rows, manifest]);
+    const entries = [{ url: `s3://${bucket}/${rows}`, mandatory: true }];
+    await this.#call(signal, (until) => this.#client.put(rows, body, until));
+    await this.#call(signal, (until) =>
+      this.#client.put(manifest, Buffer.from(JSON.stringify({ entries })), until),
+    );
+    return manifest;
+  }
+
+  /** Removes the files of a batch. Those that cannot be removed are tried again at the next call. */
+  async remove(batch: string, signal: AbortSignal): Promise<void> {
+    const keys = [...this.#left, ...(this.#staged.get(batch) ?? [])];
+    this.#staged.delete(batch);
+    const removed = await Promise.allSettled(keys.map((key) => this.#remove(key, signal)));
+    this.#left = keys.filter((_, at) => removed[at]?.status === 'rejected').slice(-MAX_LEFT);
+  }
+
+  /** Rejects where they cannot be removed. */
+  async removeNow(batch: string, signal: AbortSignal): Promise<void> {
+    for (const key of this.#staged.get(batch) ?? []) await this.#remove(key, signal);
+    this.#staged.delete(batch);
+  }
+
+  async close(): Promise<void> {
+    await this.#client.close();
+  }
+
+  #remove(key: string, signal: AbortSignal): Promise<void> {
+    return this.#call(signal, (until) => this.#client.delete(key, until));
+  }
+
+  async #call(signal: AbortSignal, call: (until: AbortSignal) => Promise<void>): Promise<void> {
+    const timeout = AbortSignal.timeout(CALL_MS);
+    try {
+      await call(AbortSignal.any([signal, timeout]));
+    } catch (error) {
+      if (signal.aborted) throw new Unavailable('stopped', { cause: error });
+      if (timeout.aborted) throw new Unavailable('the bucket: timed out', { cause: error });
+      const result = classifyS3Failure(error, this.#client.lastFailure, Date.now());
+      if (result === undefined) throw error;
+      const reason = `the bucket: ${'reason' in result ? result.reason : result.outcome}`;
+      throw result.outcome === 'dead'
+        ? new WarehouseRefused(reason, { cause: error })
+        : new Unavailable(reason, { cause: error });
+    }
+  }
 }

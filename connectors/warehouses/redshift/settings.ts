@@ -1,18 +1,12 @@
-import type {
-  ConnectorDescription,
-  ConnectorDestination,
-  JsonObject,
-  WarehouseLimits,
-} from '@tributary/core';
+import type { JsonObject, WarehouseLimits } from '@tributary/core';
 import { type DatabaseSettings, databaseFields } from '../../client/rows.ts';
 import { type BucketSettings, bucketFaults, bucketFields } from '../../s3/settings.ts';
-import { createSettingsReader, secretNames } from '../../settings.ts';
-import { type LoadSettings, loadFields, namedAfterDestination } from '../settings.ts';
+import { type LoadSettings, loadFields, placeText, warehouseSettings } from '../kind.ts';
 
 /** Bytes of an identifier. */
 const NAME_LENGTH = 127;
 
-export const LIMITS: WarehouseLimits = {
+const LIMITS: WarehouseLimits = {
   nameLength: NAME_LENGTH,
   // `numeric(38, 19)`: any integer of 64 bits, and most doubles.
   numeric: { whole: 19, fraction: 19 },
@@ -36,8 +30,7 @@ const settingsSchema = {
     schema: {
       type: 'string',
       title: 'Schema',
-      description:
-        'The schema of the tables, made when it is missing. Default: the first name of the destination in snake case. No other destination may load into it.',
+      description: placeText('schema'),
       pattern: '^[a-z_][a-z0-9_]{0,126}$',
     },
     ...bucketFields,
@@ -61,16 +54,8 @@ export interface RedshiftSettings extends DatabaseSettings, BucketSettings, Load
   readonly iam_role?: string;
 }
 
-export const readSettings = createSettingsReader<RedshiftSettings>(settingsSchema, bucketFaults);
-
-const NAMED = namedAfterDestination('schema', NAME_LENGTH);
-
-/** The schema of a destination's tables. */
-export function schemaOf({ id, name = id }: ConnectorDestination, { schema }: RedshiftSettings): string {
-  return schema ?? NAMED.valueOf(name);
-}
-
-export const description: ConnectorDescription & { readonly isWarehouse: true } = {
+export const redshift = warehouseSettings<RedshiftSettings>({
+  limits: LIMITS,
   type: 'warehouse-redshift',
   title: 'Amazon Redshift (warehouse)',
   description: [
@@ -81,12 +66,8 @@ export const description: ConnectorDescription & { readonly isWarehouse: true } 
     'Tested on PostgreSQL with a translation of what Redshift has and lacks; not on the service itself.',
   ].join('\n\n'),
   settingsSchema,
-  secrets: secretNames(settingsSchema),
   harmless: ['database', 'schema', 'prefix', 'load_every', 'max_event_tables'],
-  named: NAMED,
+  place: { setting: 'schema', length: NAME_LENGTH },
   safestFirst: { tls: [true, false] },
-  maxBatch: 1,
-  hasTest: true,
-  isWarehouse: true,
   check: bucketFaults,
-};
+});

@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto';
+import { createPrivateKey, createPublicKey, hash, type KeyObject, randomUUID, sign } from 'node:crypto';
 import { gunzipSync } from 'node:zlib';
 import {
   isObject,
@@ -12,9 +12,7 @@ import { Agent } from 'undici';
 import { classifyFailure, classifyResponse, sendRequest } from '../../http/client.ts';
 import type { ConnectorContext } from '../../kind.ts';
 import { StatementRefused } from '../merging/dialect.ts';
-import { failureOfCode } from './failures.ts';
 import type { SnowflakeSettings } from './settings.ts';
-import { credentials } from './sign-in.ts';
 
 /** Bytes of a response: of the catalog hundreds of tables with hundreds of columns. */
 const MAX_RESPONSE_BYTES = 64 * 1_024 * 1_024;
@@ -278,4 +276,73 @@ function rowsIn(rowset: Json | undefined): (string | null)[][] {
     if (!Array.isArray(row)) throw new Unavailable('the answer of Snowflake cannot be understood');
     return row.map((value) => (value === null ? null : String(value)));
   });
+}
+
+const REASON_LENGTH = 300;
+
+/** The session or its token is over: the next one signs in again. */
+const SESSION_OVER = /^3901(?:04|1[0-5])$/;
+/** The service, its locks and time limits; statements that were ended; a file that another loader of the batch removed. */
+const TRANSIENT = /^(?:091016|0006(?:0[3-58]|10|2[5-9]|3[09])|3(?!90)\d{5})$/;
+/** An object or column that is not there, or is there already. */
+const CHANGED = /^(?:000904|002003|002002|002043|001430)$/;
+/** Objects that loads do not make, or of which only the right is missing. */
+const FOR_A_PERSON = /^(?:SQL compilation error:\s*)?(?:Database|Schema|Warehouse|Role) /;
+const NO_WAREHOUSE = '000606';
+
+/** The error of a call that Snowflake refused. */
+export function failureOfCode(code: string, message: string): Error {
+  const text = `${message.slice(0, REASON_LENGTH).replaceAll(/\s+/g, ' ').trim().toWellFormed()} (${code})`;
+  if (SESSION_OVER.test(code)) return new Unavailable(`the session has ended (${code})`);
+  if (code.startsWith('390')) return new WarehouseRefused(`not authenticated (${code})`);
+  if (code === NO_WAREHOUSE) return new WarehouseRefused(text);
+  if (TRANSIENT.test(code)) return new Unavailable(`Snowflake answered ${code}`);
+  if (CHANGED.test(code) && !FOR_A_PERSON.test(message))
+    return new Unavailable(`the tables were changed during the load (${code})`);
+  return new StatementRefused(text);
+}
+
+/** A token is used at once. */
+const VALID_SECONDS = 60;
+
+/** What signs a user in: a token that its private key signed, or its password. `now` is epoch ms. */
+export function credentials(settings: SnowflakeSettings, now: number): Readonly<Record<string, string>> {
+  const { account, username, private_key, private_key_passphrase, password } = settings;
+  const named = { ACCOUNT_NAME: accountName(account), LOGIN_NAME: username };
+  if (private_key === undefined) return { ...named, PASSWORD: password ?? '' };
+  const key = privateKey(private_key, private_key_passphrase);
+  return { ...named, AUTHENTICATOR: 'SNOWFLAKE_JWT', TOKEN: signedToken(key, account, username, now) };
+}
+
+/** The account without the region that its host has. */
+function accountName(account: string): string {
+  return (account.split('.')[0] ?? account).toUpperCase();
+}
+
+function privateKey(pem: string, passphrase: string | undefined): KeyObject {
+  try {
+    return createPrivateKey({ key: pem, ...(passphrase === undefined ? {} : { passphrase }) });
+  } catch {
+    // The error may have parts of the key.
+    throw new WarehouseRefused(
+      'the private key cannot be read: it is no PEM of a key, or its passphrase is another',
+    );
+  }
+}
+
+function signedToken(key: KeyObject, account: string, username: string, now: number): string {
+  const spki = createPublicKey(key).export({ type: 'spki', format: 'der' });
+  const subject = `${accountName(account)}.${username.toUpperCase()}`;
+  const issued = Math.floor(now / 1_000);
+  const claims = {
+    iss: `${subject}.SHA256:${hash('sha256', spki, 'base64')}`,
+    sub: subject,
+    iat: issued,
+    exp: issued + VALID_SECONDS,
+  };
+  const parts = [{ alg: 'RS256', typ: 'JWT' }, claims].map((part) =>
+    Buffer.from(JSON.stringify(part)).toString('base64url'),
+  );
+  const signature = sign('sha256', Buffer.from(parts.join('.')), key).toString('base64url');
+  return [...parts, signature].join('.');
 }

@@ -1,22 +1,24 @@
 import { randomUUID } from 'node:crypto';
-import { Unavailable, WarehouseRefused } from '@tributary/core';
+import { type JsonObject, objectIn, Unavailable, WarehouseRefused } from '@tributary/core';
 import type { ConnectorContext } from '../../kind.ts';
-import { LEDGER } from '../ledger.ts';
+import { openBucketClient } from '../../s3/client.ts';
+import { classifyS3Failure } from '../../s3/connector.ts';
+import type { LoadedDestination, Open } from '../kind.ts';
 import {
   asRefused,
   type Dialect,
   type MergingEngine,
   type RowsFile,
+  rowsFile,
   type SqlResult,
   type SqlSession,
   type Staging,
 } from '../merging/dialect.ts';
-import { rowsFile } from '../merging/rows-file.ts';
-import { VERSIONS } from '../tables.ts';
+import { MergingWarehouse } from '../merging/warehouse.ts';
+import { LEDGER, VERSIONS } from '../tables.ts';
 import { isOfWarehouse, type QueryResult, SnowflakeClient, type SnowflakeSession } from './client.ts';
-import { createOwnTables, LOCK, quoted, snowflakeDialect } from './dialect.ts';
-import { LIMITS, type SnowflakeSettings } from './settings.ts';
-import { upload } from './upload.ts';
+import type { SnowflakeSettings } from './settings.ts';
+import { createOwnTables, LOCK, quoted, snowflakeDialect } from './sql.ts';
 
 /** Sessions that are kept for the next load. */
 const MAX_IDLE = 2;
@@ -25,13 +27,15 @@ const MAX_AGE_MS = 30 * 60_000;
 const FILE = 'rows.json.gz';
 const STAGE = '_tributary_stage';
 
+export const open: Open<SnowflakeSettings> = (...args) =>
+  new MergingWarehouse(new SnowflakeEngine(...args), args[2].id);
+
 /**
  * Snowflake. Each statement of a transaction sees what was committed before it; a change of a table commits the transaction
  * that it is part of, so all that a load needs is made before its transaction, and changes run in a second session while
  * the first one holds the lock.
  */
-export class SnowflakeEngine implements MergingEngine<EngineSession> {
-  readonly limits = LIMITS;
+class SnowflakeEngine implements MergingEngine<EngineSession> {
   readonly ownTables = [LEDGER, VERSIONS, LOCK];
   readonly dialect: Dialect;
   readonly #client: SnowflakeClient;
@@ -43,13 +47,13 @@ export class SnowflakeEngine implements MergingEngine<EngineSession> {
   /** Batches whose files could not be removed. */
   #left: readonly string[] = [];
 
-  constructor(context: ConnectorContext, settings: SnowflakeSettings, destinationId: string, schema: string) {
+  constructor(context: ConnectorContext, settings: SnowflakeSettings, { id, place }: LoadedDestination) {
     this.#client = new SnowflakeClient(context, settings);
     this.#context = context;
-    this.#destinationId = destinationId;
+    this.#destinationId = id;
     this.#database = settings.database;
-    this.#schema = schema;
-    this.dialect = snowflakeDialect(settings.database, schema);
+    this.#schema = place;
+    this.dialect = snowflakeDialect(settings.database, place);
   }
 
   async use<T>(signal: AbortSignal, work: (session: EngineSession) => Promise<T>): Promise<T> {
@@ -244,4 +248,93 @@ class EngineSession implements SqlSession {
     const isCount = names.length > 0 && names.every((name) => /^number of /i.test(name));
     return { rows, count: isCount ? Number(rows[0]?.[0] ?? 0) : 0 };
   }
+}
+
+/** A file is put within this time, ms. */
+const PUT_MS = 120_000;
+
+/**
+ * Puts a file to where the answer to `PUT` says: storage of AWS, Azure or Google that belongs to the account. The stage is
+ * encrypted there, so the file goes as it is.
+ */
+export async function upload(
+  client: Pick<SnowflakeClient, 'send'>,
+  { egress, clock }: ConnectorContext,
+  { name, body }: { readonly name: string; readonly body: Uint8Array },
+  data: JsonObject,
+  signal: AbortSignal,
+): Promise<void> {
+  const { encryptionMaterial } = data;
+  const stage = objectIn(data.stageInfo);
+  const { locationType, location, region, endPoint, storageAccount, presignedUrl } = stage;
+  const creds = objectIn(stage.creds);
+  const hasMaterial = Array.isArray(encryptionMaterial)
+    ? encryptionMaterial.some(Boolean)
+    : !!encryptionMaterial;
+  if (hasMaterial)
+    throw new WarehouseRefused(
+      'the stage _TRIBUTARY_STAGE must be of the encryption SNOWFLAKE_SSE: drop it, it is made again',
+    );
+  const [container = '', ...folders] = text(location).split('/');
+  const path = `${folders.join('/')}${name}`;
+  const encoded = path.split('/').map(encodeURIComponent).join('/');
+
+  switch (locationType) {
+    case 'S3': {
+      const bucket = openBucketClient(egress, {
+        region: text(region),
+        bucket: container,
+        path_style: false,
+        access_key_id: text(creds.AWS_KEY_ID),
+        secret_access_key: text(creds.AWS_SECRET_KEY),
+        session_token: text(creds.AWS_TOKEN),
+        ...(typeof endPoint === 'string' && endPoint !== '' ? { endpoint: `https://${endPoint}` } : {}),
+      });
+      const timeout = AbortSignal.timeout(PUT_MS);
+      try {
+        await bucket.put(path, body, AbortSignal.any([signal, timeout]));
+      } catch (error) {
+        if (signal.aborted || timeout.aborted)
+          throw new Unavailable(signal.aborted ? 'stopped' : 'timed out', { cause: error });
+        const result = classifyS3Failure(error, bucket.lastFailure, clock());
+        if (result === undefined) throw error;
+        // The key is one of Snowflake's, and new for each file.
+        throw new Unavailable(`the stage: ${'reason' in result ? result.reason : result.outcome}`, {
+          cause: error,
+        });
+      } finally {
+        await bucket.close();
+      }
+      return;
+    }
+    case 'AZURE': {
+      const url = addressOf(
+        `https://${text(storageAccount)}.${text(endPoint) || 'blob.core.windows.net'}/${container}/${encoded}`,
+      );
+      url.search = text(creds.AZURE_SAS_TOKEN);
+      const headers = ['x-ms-blob-type', 'BlockBlob', 'content-type', 'application/octet-stream'];
+      await client.send({ method: 'PUT', url, headers, body }, signal);
+      return;
+    }
+    case 'GCS': {
+      const token = text(creds.GCS_ACCESS_TOKEN);
+      const url = addressOf(text(presignedUrl) || `https://storage.googleapis.com/${container}/${encoded}`);
+      const headers = ['content-type', 'application/octet-stream'];
+      if (token !== '') headers.push('authorization', `Bearer ${token}`);
+      await client.send({ method: 'PUT', url, headers, body }, signal);
+      return;
+    }
+    default:
+      throw new Unavailable('Snowflake names a storage that is not known here');
+  }
+}
+
+function text(value: JsonObject[string] | undefined): string {
+  return typeof value === 'string' ? value : '';
+}
+
+function addressOf(url: string): URL {
+  const parsed = URL.parse(url);
+  if (parsed === null) throw new Unavailable('Snowflake does not say where to put the file');
+  return parsed;
 }

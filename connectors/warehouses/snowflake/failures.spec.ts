@@ -1,7 +1,7 @@
 import { Unavailable, WarehouseRefused } from '@tributary/core';
 import { expect, it } from 'vitest';
 import { StatementRefused } from '../merging/dialect.ts';
-import { failureOfCode } from './failures.ts';
+import { failureOfCode } from './client.ts';
 
 it.each([
   ['390100', 'Incorrect username or password', WarehouseRefused],

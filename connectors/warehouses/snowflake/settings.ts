@@ -1,22 +1,11 @@
-import type {
-  ConnectorDescription,
-  ConnectorDestination,
-  JsonObject,
-  WarehouseLimits,
-} from '@tributary/core';
-import {
-  createSettingsReader,
-  type SettingsFault,
-  secretNames,
-  urlFaults,
-  urlField,
-} from '../../settings.ts';
-import { type LoadSettings, loadFields, namedAfterDestination } from '../settings.ts';
+import type { JsonObject, WarehouseLimits } from '@tributary/core';
+import { type SettingsFault, urlFaults, urlField } from '../../settings.ts';
+import { type LoadSettings, loadFields, placeText, warehouseSettings } from '../kind.ts';
 
 /** Characters of an identifier. */
 const NAME_LENGTH = 255;
 
-export const LIMITS: WarehouseLimits = {
+const LIMITS: WarehouseLimits = {
   nameLength: NAME_LENGTH,
   // `number(38, 19)`: any integer of 64 bits, and most doubles.
   numeric: { whole: 19, fraction: 19 },
@@ -104,8 +93,7 @@ const settingsSchema = {
     schema: {
       type: 'string',
       title: 'Schema',
-      description:
-        'The schema of the tables, made when it is missing. Default: the first name of the destination in snake case. No other destination may load into it.',
+      description: placeText('schema'),
       pattern: NAME,
     },
     ...loadFields,
@@ -135,16 +123,8 @@ function settingsFaults({ url, private_key, password }: JsonObject): readonly Se
   ];
 }
 
-export const readSettings = createSettingsReader<SnowflakeSettings>(settingsSchema, settingsFaults);
-
-const NAMED = namedAfterDestination('schema', NAME_LENGTH);
-
-/** The schema of a destination's tables. */
-export function schemaOf({ id, name = id }: ConnectorDestination, { schema }: SnowflakeSettings): string {
-  return schema ?? NAMED.valueOf(name);
-}
-
-export const description: ConnectorDescription & { readonly isWarehouse: true } = {
+export const snowflake = warehouseSettings<SnowflakeSettings>({
+  limits: LIMITS,
   type: 'warehouse-snowflake',
   title: 'Snowflake (warehouse)',
   description: [
@@ -157,11 +137,7 @@ export const description: ConnectorDescription & { readonly isWarehouse: true } 
     'It speaks the protocol of Snowflake’s drivers. Tested on an emulation of the service (`fakesnow`); not on the service itself.',
   ].join('\n\n'),
   settingsSchema,
-  secrets: secretNames(settingsSchema),
   harmless: ['role', 'warehouse', 'database', 'schema', 'load_every', 'max_event_tables'],
-  named: NAMED,
-  maxBatch: 1,
-  hasTest: true,
-  isWarehouse: true,
+  place: { setting: 'schema', length: NAME_LENGTH },
   check: settingsFaults,
-};
+});

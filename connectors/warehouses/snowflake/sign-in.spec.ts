@@ -1,7 +1,7 @@
 import { createHash, generateKeyPairSync, verify } from 'node:crypto';
 import { WarehouseRefused } from '@tributary/core';
 import { expect, it } from 'vitest';
-import { credentials } from './sign-in.ts';
+import { credentials } from './client.ts';
 
 const settings = {
   account: 'myorg-analytics',

@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import type { EgressGuard } from '../../egress/guard.ts';
 import { AddressRefused } from '../../failures.ts';
 import type { ConnectorContext } from '../../kind.ts';
-import { upload } from './upload.ts';
+import { upload } from './engine.ts';
 
 /** A file that was sent to storage, and the hosts that the guard was asked for. */
 async function uploaded(data: JsonObject) {

@@ -4,9 +4,8 @@ import type { DatabaseSettings } from '../../../client/rows.ts';
 import type { EgressGuard } from '../../../egress/guard.ts';
 import { ServerPool } from '../../../postgres/pool.ts';
 import { sqlStateOf } from '../../../postgres/server.ts';
-import { failureOf } from '../../postgresql/failures.ts';
-import { BEGIN_CHANGE, quoted } from '../../postgresql/sql.ts';
-import type { CatalogDatabase, Dialect, Query } from './database.ts';
+import { BEGIN_CHANGE, failureOf, quoted } from '../../postgresql/sql.ts';
+import type { CatalogDatabase, Dialect, Query } from './tables.ts';
 
 const DIALECT: Dialect = {
   boolean: 'BOOLEAN',

@@ -4,8 +4,8 @@ import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Unavailable, WarehouseRefused } from '@tributary/core';
 import { classifyFolderFailure, openFolders } from '../../../folder.ts';
-import type { CatalogDatabase, Dialect, Query } from './database.ts';
 import { CATALOG_FILE } from './format.ts';
+import type { CatalogDatabase, Dialect, Query } from './tables.ts';
 
 /** The types that DuckDB gives columns of a SQLite catalog, which has neither booleans, times nor UUIDs. */
 const DIALECT: Dialect = {

@@ -10,8 +10,7 @@ import {
   USERS_TABLE,
   WarehouseRefused,
 } from '@tributary/core';
-import { LEDGER, ledgerRow } from '../../ledger.ts';
-import { isLoaded, VERSIONS } from '../../tables.ts';
+import { isLoaded, LEDGER, ledgerRow, VERSIONS } from '../../tables.ts';
 import type {
   DataFile,
   EncodedRows,
@@ -23,9 +22,15 @@ import type {
 } from '../format.ts';
 import { type Rows, readFile, type Selection } from '../parquet.ts';
 import type { LakeStore } from '../store.ts';
-import { type Manifest, type NewFile, type Partition, partitionRange, type TableFile } from './manifests.ts';
-import { emptyFile, metricsOf } from './metrics.ts';
-import type { RestCatalog } from './rest-catalog.ts';
+import {
+  emptyFile,
+  type Manifest,
+  metricsOf,
+  type NewFile,
+  type Partition,
+  partitionRange,
+  type TableFile,
+} from './manifests.ts';
 import {
   checkVersion,
   type Field,
@@ -33,9 +38,10 @@ import {
   longJson,
   MAIN,
   type PartitionSpec,
+  type RestCatalog,
   type Snapshot,
   type TableMetadata,
-} from './table-metadata.ts';
+} from './rest-catalog.ts';
 import { IcebergTables, type TableChanges } from './tables.ts';
 
 /** Tables that are read or committed at a time. */

@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { LakeStore } from '../store.ts';
 import type { NewFile } from './manifests.ts';
-import type { CatalogCommit, RestCatalog } from './rest-catalog.ts';
-import { type TableMetadata, tableMetadata } from './table-metadata.ts';
+import { type CatalogCommit, type RestCatalog, type TableMetadata, tableMetadata } from './rest-catalog.ts';
 import { IcebergTables } from './tables.ts';
 
 const signal = new AbortController().signal;

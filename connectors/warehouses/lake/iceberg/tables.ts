@@ -17,8 +17,14 @@ import {
   writeManifest,
   writeManifestList,
 } from './manifests.ts';
-import type { RestCatalog } from './rest-catalog.ts';
-import { checkVersion, longJson, MAIN, type Snapshot, type TableMetadata } from './table-metadata.ts';
+import {
+  checkVersion,
+  longJson,
+  MAIN,
+  type RestCatalog,
+  type Snapshot,
+  type TableMetadata,
+} from './rest-catalog.ts';
 
 /** Small manifests of a snapshot from which on they are merged into one, and the files of a small one. */
 const MERGED_MANIFESTS = 100;

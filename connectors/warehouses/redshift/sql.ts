@@ -5,9 +5,8 @@ import {
   UNMAPPED_COLUMN,
   Unavailable,
 } from '@tributary/core';
-import { LEDGER } from '../ledger.ts';
 import type { Dialect } from '../merging/dialect.ts';
-import { keyOf, VERSIONS } from '../tables.ts';
+import { keyOf, LEDGER, VERSIONS } from '../tables.ts';
 
 const TEXT = 'varchar(65535)';
 const NUMERIC = 'numeric(38, 19)';

@@ -1,7 +1,6 @@
 import { type ColumnType, type TableColumns, UNMAPPED_COLUMN, Unavailable } from '@tributary/core';
-import { LEDGER } from '../ledger.ts';
 import type { Dialect } from '../merging/dialect.ts';
-import { VERSIONS } from '../tables.ts';
+import { LEDGER, VERSIONS } from '../tables.ts';
 
 /** A table with one row, whose update keeps loads apart. */
 export const LOCK = '_tributary_lock';
