@@ -91,8 +91,8 @@ const description: ConnectorDescription = {
   description: [
     'Writes each delivery as one record to a topic of another Kafka cluster, with `acks=all`. The key is the event\'s subject (`user_id`, else `anonymous_id`), so the events of one subject are in one partition; the partitioner is that of Kafka\'s Java client. The value is `{ "id", "type": "event", "event", "rule_id", "destination_id", "attempt" }` as JSON.',
     'Headers: `delivery-id`, `message-id`, `workspace-id`, `type`, and of a replay `replay`. A record may be written more than once, always with the same `delivery-id`: Kafka does not deduplicate them.',
-    'An unreachable cluster, a partition without a leader or with too few replicas, a topic that does not exist (yet) and a broken connection are retried. A batch that is refused because of its records, or without a reason, is sent again in parts at once: only a record that is refused alone is dead, or retried where there is no reason. Refused credentials and a missing permission are dead; so is a cluster that asks for fewer than 4,096 or more than 100,000 iterations of SCRAM.',
-    'The connection test signs in and checks that the topic exists. Whether it may be written to shows with the first delivery.',
+    'An unreachable cluster, a partition without a leader or with too few replicas, a topic that does not exist (yet) and a broken connection are retried. A batch that is refused because of its records, or without a reason, is sent again in parts at once: only a record that is refused alone is dead, or retried where there is no reason. Refused credentials and a missing permission are dead; so are fewer than 4,096 or more than 100,000 iterations of SCRAM.',
+    'The connection test signs in and checks that the topic exists.',
   ].join('\n\n'),
   settingsSchema,
   secrets: secretNames(settingsSchema),

@@ -82,7 +82,7 @@ const description: ConnectorDescription = {
   description: [
     'Adds each delivery as one entry to a stream (`XADD`): the fields `id`, `type`, `message_id` and `body`, which is `{ "id", "type": "event", "event", "rule_id", "destination_id", "attempt" }` as JSON. The entries of a batch are added together by one script.',
     'The same script keeps the ids of the last `remember_hours` in a sorted set, `{<stream>}:delivered`: within them a delivery adds one entry, however often it is sent.',
-    'A server that is out of memory or loading its data, a replica and a broken connection are retried. A batch that is refused in any other way is sent again in parts at once: only an entry that is refused alone is dead. A wrong password, a missing permission, a key that is no stream and a server that is part of a cluster are dead.',
+    'A server that is out of memory or loading its data, a replica and a broken connection are retried. A batch that is refused otherwise is sent again in parts: only an entry that is refused alone is dead. A wrong password, a missing permission, a key that is no stream and a server that is part of a cluster are dead.',
     'The connection test signs in, reads the length of the stream and runs the script without entries.',
   ].join('\n\n'),
   settingsSchema,

@@ -37,7 +37,7 @@ export interface LoadSettings {
 
 /** The description of the setting that names the place of the tables: a schema, a database or a dataset. */
 export function placeText(what: string): string {
-  return `The ${what} of the tables, which is made when it is not there. Default: the name of the destination in snake case, as it is at the creation. No other destination may load into it.`;
+  return `The ${what} of the tables, made when it is missing. Default: the first name of the destination in snake case. No other destination may load into it.`;
 }
 
 /** What is known of a kind of warehouse before its driver is loaded: the `settings.ts` of each has one. */

@@ -215,7 +215,7 @@ const description: ConnectorDescription = {
     'The connection test sends `{ "id", "type": "test", "workspace_id", "destination_id" }`, signed alike, and accepts any 2xx.',
     'A delivery may arrive more than once, always with the same `id`, also in a replay without `new_ids`; `webhook-id` and `idempotency-key` repeat it (of a batch: an id made from the ids in it).',
     'The status line decides, and must arrive within 10 seconds. 2xx is delivered; 429, and 503 with `Retry-After`, set the pace of the destination; 408, 425, other 5xx, a timeout and a broken connection are retried; a 410 pauses the destination; anything else is dead, also redirects. The first kilobyte of the response is kept for display, without the secret and the values of `headers`.',
-    'Private, loopback, link-local and other special addresses are refused, also behind a name, unless the operator allowed their range (`TRIBUTARY_EGRESS_ALLOW`).',
+    'Private and other special addresses are refused, also behind a name, unless the operator allows them (`TRIBUTARY_EGRESS_ALLOW`).',
   ].join('\n\n'),
   settingsSchema,
   secrets: secretNames(settingsSchema),

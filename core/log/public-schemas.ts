@@ -5,7 +5,7 @@ import { TOPIC } from './topics.ts';
  * JSON Schemas (draft-07) of the values of the public topics, for external consumers.
  *
  * Consumers rely on them, so they change only compatibly: fields may be added, required fields are never removed and
- * types never change (compatibility FORWARD, see docs/decisions/0005-schema-registry.md). Objects are open, and only
+ * types never change (compatibility FORWARD, see docs/reference/topics.md). Objects are open, and only
  * closed sets are an `enum`. There is no `format`, because common validators reject unknown ones, and no `$id`,
  * because a consumer may compile several versions side by side.
  */

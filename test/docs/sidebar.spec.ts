@@ -24,7 +24,7 @@ describe('the sidebar', () => {
   it('begins with the first event, and counts decisions as numbers', () => {
     expect(linksOf(parts[0] ?? {})[0]).toBe('/guides/first-event');
     const decisions = linksOf(parts[3] ?? {}).filter((link) => link.startsWith('/decisions/'));
-    expect(decisions.slice(0, 3)).toEqual(['/decisions/', '/decisions/0001-log', '/decisions/0002-http']);
+    expect(decisions.slice(0, 3)).toEqual(['/decisions/', '/decisions/0001-log', '/decisions/0004-kafka']);
   });
 
   it('refuses a document in a folder of no part, and one without a title', () => {

@@ -130,9 +130,9 @@ export const snowflake = warehouseSettings<SnowflakeSettings>({
   description: [
     'Loads events and profiles into the tables that `warehouse-postgresql` has, in upper case, so that `select user_id from tracks` finds them without quotes. Names in the settings are those that are written without quotes.',
     'A batch is one file, put into the internal stage `_TRIBUTARY_STAGE` (encrypted by Snowflake, `SNOWFLAKE_SSE`), copied into a temporary table, and from there one transaction with its row of `_TRIBUTARY_LOADS`. Files are removed after the commit.',
-    'Columns are `boolean`, `number(38, 0)`, `number(38, 19)`, `timestamp_tz` in UTC, `varchar` and `variant`. A list or object with U+0000 or half of a surrogate pair, or with a number of more than 38 digits, is in `_UNMAPPED` and `DISCARDS`. `_UNMAPPED` is text: `parse_json(_unmapped)`. A column is widened by a second one that takes its place; what a crash leaves of that is completed by the next change.',
-    'Snowflake enforces no unique keys, so rows are inserted where their `id` is missing, and loads take turns by an update of `_TRIBUTARY_LOCK`. Let nothing else insert into these tables. Where a process ends during a load, Snowflake lets the next one in after five minutes.',
-    'Each load wakes the virtual warehouse, which is billed for a minute at least: a `load_every` of less than its `AUTO_SUSPEND` keeps it running.',
+    'Columns are `boolean`, `number(38, 0)`, `number(38, 19)`, `timestamp_tz` in UTC, `varchar` and `variant`. A list or object with U+0000 or half of a surrogate pair, or with a number of more than 38 digits, is in `_UNMAPPED` and `DISCARDS`. `_UNMAPPED` is text: `parse_json(_unmapped)`. A column is widened by a second one that takes its place.',
+    'Rows are inserted where their `id` is missing, and loads take turns by an update of `_TRIBUTARY_LOCK`: let nothing else insert. After a process that ended during a load the next one begins within five minutes.',
+    'Each load wakes the virtual warehouse, billed for a minute at least; a `load_every` below its `AUTO_SUSPEND` keeps it running.',
     'The role needs `USAGE` of the warehouse and the database, and `CREATE SCHEMA`, or in a schema that is there `USAGE`, `CREATE TABLE` and `CREATE STAGE`. The connection test makes a table and copies a row, and removes both.',
     'It speaks the protocol of Snowflake’s drivers. Tested on an emulation of the service (`fakesnow`); not on the service itself.',
   ].join('\n\n'),

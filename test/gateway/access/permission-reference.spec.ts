@@ -9,12 +9,13 @@ const BY_HAND = '\n\n## What a field reaches\n';
 
 const INTRODUCTION = [
   '# Permissions: who may make which call',
-  'Made from `core/access/permissions.ts` and the routes of the gateway by `test/gateway/access/permission-reference.spec.ts` with `-u`. `test/flows/access/permissions.spec.ts` calls every route with every credential and role.',
-  'A role includes those after it: in an organization owner, admin, member; in a workspace admin, editor, viewer. Owners and admins of an organization are admins of its workspaces; a member sees the workspaces they were added to.',
+  'Made from `core/access/permissions.ts` by `test/gateway/access/permission-reference.spec.ts` with `-u`; `test/flows/access/permissions.spec.ts` calls every route with every credential and role.',
+  'A role includes those after it: in an organization owner, admin, member; in a workspace admin, editor, viewer. Owners and admins of an organization are admins of its workspaces; a member sees those they were added to.',
   'An API key has a role in its one workspace; it makes API keys and changes members only where an admin of the organization allowed that by ID token when the key was made (`may_manage`). API keys and client keys go with the role of the person who made them, unless somebody else decides to keep them (`keys=keep`). The region of a workspace is changed by admins of its organization, by ID token.',
   'Profiles: a client key has scopes; an ID token has those of its owner’s role: a viewer or a member of the organization `profile.read`, an editor `profile.write` too, an admin or owner all three; a role in a workspace counts in that workspace’s region alone. Effective is what the role or key, the token’s own claim `scope` or `scopes` (where it names any `profile.*`) and the header `scopes` of the call all name.',
   'Where a credential is not named, or its role does not suffice, the answer is 403 `permission denied`; without a valid credential it is 401 `not authenticated`.',
   '## Calls by their callers',
+  '`list`, `read`, `create`, `update` (`PUT` and `PATCH`), `delete` and `revoke` are the calls of a resource and its items, below its workspace or organization; of other operations the call is given.',
 ];
 
 /** A call of the API and its operation. */
@@ -37,10 +38,18 @@ function describePermissions(calls: readonly Call[]): string {
   return [...INTRODUCTION, ...parts].join('\n\n');
 }
 
+/** Whether the call follows from the name of the operation: one that each resource has. */
+const isUsual = ([operation, [call]]: readonly [string, readonly Call[]]) =>
+  /\.(list|read|create|update|delete|revoke)$/.test(operation) &&
+  /^\/(workspaces|organizations)/.test(call?.path ?? '');
+
 function describeCalls(calls: readonly Call[]): string {
-  return [...Map.groupBy(calls, ({ operation }) => operation)]
-    .map(([operation, group]) => `- ${operation}: ${group.map(describeCall).join(', ')}`)
-    .join('\n');
+  const operations = [...Map.groupBy(calls, ({ operation }) => operation)];
+  const usual = operations.filter(isUsual).map(([operation]) => operation);
+  const others = operations
+    .filter((one) => !isUsual(one))
+    .map(([operation, group]) => `- ${operation}: ${group.map(describeCall).join(', ')}`);
+  return [...(usual.length > 0 ? [`- ${usual.join(', ')}`] : []), ...others].join('\n');
 }
 
 function describeCall({ method, path }: Call): string {
