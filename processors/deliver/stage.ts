@@ -88,216 +88,46 @@ export function deliver(
   const wait = { ms: windows.slowAfterMs, isPatient: false };
   const arrivals = new Map<DestinationQueue, Arrivals>();
 
-  const handle = (entry: LogEntry, context: FlowContext): undefined => {
+  // Waits only where there is something to wait for: most deliveries are queued in the turn in which they are read.
+  const take = async (entry: LogEntry, context: FlowContext): Promise<void> => {
     const early = recordThatWaits(dependencies, entry);
-    if (early !== undefined) return void context.done([early]);
+    if (early !== undefined) return context.done([early]);
     const read = reads.task(entry, context.bytes, clock());
-    if (!('then' in read) && !isAhead(read, catalog)) {
-      const destination = resolve(dependencies, read);
-      if (!('then' in destination)) return void dispatch(destination, entry, read, context);
-    }
-    const later = async () => {
-      const task = await read;
-      if ('topic' in task) return context.done([task]);
-      if (isAhead(task, catalog)) await awaitCatalog(catalog, [task], catalogWaitMs);
-      dispatch(await resolve(dependencies, task), entry, task, context);
-    };
-    later().catch((error: unknown) => context.failed(error));
-  };
-
-  /** Adds a delivery to a group of its destination, unless it ends or waits without one. */
-  const dispatch = (
-    destination: Destination | Outcome,
-    entry: LogEntry,
-    task: DeliveryTask,
-    context: FlowContext,
-  ): void => {
-    if ('delivery' in destination) {
-      finish(dependencies, task, destination, context);
-      return;
-    }
-    const queue = registry.queueOf(destination.id);
-    const { intervalMs, isSlow, groups } = arrivalsOf(queue);
-    if (intervalMs > 0 && isUntried(task)) {
-      collect(dependencies, task, destination, context, intervalMs, windows.slowAfterMs).then(
-        (outcome) => finish(dependencies, task, outcome, context),
-        (error: unknown) => context.failed(error),
-      );
-      return;
-    }
-    // A wait for a destination that is not slow is estimated by requests that this process may delay: it ends in the window.
-    const deferred = isSlow ? deferral(dependencies, task, destination, queue) : undefined;
-    if (deferred !== undefined) {
-      finish(dependencies, task, deferred, context);
-      return;
-    }
-    let group = groups.findLast(({ signal }) => signal === context.signal);
-    if (group === undefined || group.bytes + task.bytes > GROUP_BYTES) {
-      group = { queue, entry, signal: context.signal, items: [], bytes: 0, left: 0, release: () => {} };
-      groups.push(group);
-    }
-    const itsGroup = group;
-    group.bytes += task.bytes;
-    group.left += 1;
-    group.items.push(
-      new QueueItem(task, destination, context, wait, (outcome) => {
-        finish(dependencies, task, outcome, context);
-        itsGroup.left -= 1;
-        if (itsGroup.left === 0) itsGroup.release();
-      }),
-    );
-  };
-
-  const arrivalsOf = (queue: DestinationQueue): Arrivals => {
-    const known = arrivals.get(queue);
-    if (known !== undefined) return known;
-    if (arrivals.size === 0) {
-      // Outside of the trace of the delivery that happens to be the first.
-      if (tracing === undefined) setImmediate(sendAll);
-      else tracing.outside(() => void setImmediate(sendAll));
-    }
-    const first = { intervalMs: queue.intervalMs(), isSlow: queue.isSlow(), groups: [] };
-    arrivals.set(queue, first);
-    return first;
-  };
-
-  const sendAll = () => {
-    const all = [...arrivals.values()].flatMap(({ groups }) => groups);
-    arrivals.clear();
-    for (const group of all) void send(group);
-  };
-
-  const send = async (group: DeliveryGroup): Promise<void> => {
-    try {
-      divert(group);
-      if (group.left === 0) return;
-      const { queue, entry, signal } = group;
-      const permit = await windows.enter(entry, queue.id, group.bytes, queue);
-      // Again, as earlier ones of their subjects may have been diverted meanwhile.
-      divert(group, permit === undefined);
-      if (group.left === 0) return permit?.release();
-      let unregister = () => {};
-      group.release = () => {
-        unregister();
-        permit?.release();
-      };
-      // The partition was left. Deliveries that were left to the slow queue continue.
-      unregister = onAbort(signal, () => {
-        for (const item of group.items) if (!item.hasLeft) queue.cancel(item);
-      });
-      // All deliveries of this turn are here: no request needs to wait for more.
-      queue.enqueue(group.items, queueMicrotask);
-    } catch (error) {
-      for (const item of group.items) item.end({ error });
-    }
-  };
-
-  /**
-   * Deliveries follow earlier ones of their subject into the slow queue. So does one whose request continues there: its partition
-   * began anew before its record was in the slow queue.
-   */
-  const divert = (group: DeliveryGroup, all = false): void => {
-    group.items = group.items.filter((item) => {
-      const { delivery } = item;
-      const isUnderWay = inFlight.has(delivery);
-      if (!all && !isUnderWay && !diverted.has(item.key)) return true;
-      if (!isUnderWay) diverted.add(item.key);
-      item.end({ delivery, kind: 'slow' });
-      return false;
+    const task = 'then' in read ? await read : read;
+    if ('topic' in task) return context.done([task]);
+    if (isAhead(task, catalog)) await awaitCatalog(catalog, [task], catalogWaitMs);
+    const resolved = resolve(dependencies, task);
+    const destination = 'then' in resolved ? await resolved : resolved;
+    if ('delivery' in destination) return finish(dependencies, task, destination, context);
+    const release = windows.tryEnter(entry, destination.id, task.bytes);
+    const waitMs = release === undefined ? 0 : slowRequestMs;
+    const item = new QueueItem(task, destination, context, 'quick', waitMs, (outcome) => {
+      release?.();
+      void finish(dependencies, task, outcome, context);
     });
+    registry.queueOf(destination.id).enqueue(item);
   };
 
-  return { handle, canAccept: (topic, partition) => windows.canAccept(topic, partition) };
+  return {
+    handle: (entry, context) => void take(entry, context).catch((error: unknown) => context.failed(error)),
+    canAccept: (topic, partition) => windows.canAccept(topic, partition),
+  };
 }
 
 /** Finishes the entry of a task with the records that its outcome becomes. */
-function finish(
+async function finish(
   dependencies: DeliverDependencies,
   task: DeliveryTask,
   outcome: Outcome | Failed,
   context: FlowContext,
-): void {
-  const failed = (error: unknown) => context.failed(error);
-  let records: ReturnType<typeof recordsOf>;
+): Promise<void> {
   try {
     if ('error' in outcome) throw outcome.error;
-    records = recordsOf(dependencies, task, outcome, context);
+    const records = recordsOf(dependencies, task, outcome, context);
+    context.done('then' in records ? await records : records);
   } catch (error) {
-    failed(error);
-    return;
+    context.failed(error);
   }
-  if ('then' in records) records.then((known) => context.done(known), failed);
-  else context.done(records);
-}
-
-/**
- * How long a batch is kept open here for deliveries that are back at the end of their interval, ms: the last wait in the log
- * ends up to a good second late. They need no room in the window, as none of them stays for long.
- */
-const TOGETHER_MS = 1_500;
-
-/**
- * Sends a delivery to a destination that collects deliveries for longer than a batch may be kept open here: in a batch that
- * becomes full at once, or else at the end of the interval, for which it waits in the log.
- */
-async function collect(
-  dependencies: DeliverDependencies,
-  task: DeliveryTask,
-  destination: Destination,
-  context: FlowContext,
-  intervalMs: number,
-  slowAfterMs: number,
-): Promise<Outcome> {
-  const { registry } = dependencies;
-  const send = (ms: number, collectMs: number) =>
-    registry.send(task, destination, context, { ms, isPatient: false, collectMs });
-  const leftMs = collectingMs(dependencies, task, intervalMs);
-  if (leftMs <= 0) return send(slowAfterMs + TOGETHER_MS, Math.max(0, leftMs + TOGETHER_MS));
-  // It has waited for a full batch before.
-  if (task.slot !== undefined) return collectedLater(dependencies, task, destination, intervalMs, leftMs);
-  const outcome = await send(slowAfterMs, leftMs);
-  if (outcome.kind !== 'slow' || registry.inFlight.has(outcome.delivery)) return outcome;
-  const stillMs = Math.max(1, collectingMs(dependencies, task, intervalMs));
-  return collectedLater(dependencies, task, destination, intervalMs, stillMs);
-}
-
-/** How much later than asked for a wait in the log may end, as a share of it and at least in ms: see `hopStep`. */
-const LATE_SHARE = 0.02;
-const LATE_MS = 1_000;
-
-/**
- * How long a delivery is to wait for others in a batch that is not full, ms: until the interval has ended in which its
- * destination collects deliveries, and all deliveries of the interval are back from the log. Intervals are counted from 1970,
- * so that all processes agree on them, also after a restart. Negative afterwards.
- */
-function collectingMs(
-  { clock }: Pick<DeliverDependencies, 'clock'>,
-  { delivery }: Pick<DeliveryTask, 'delivery'>,
-  intervalMs: number,
-): number {
-  const end = (Math.floor(Date.parse(delivery.created_at) / intervalMs) + 1) * intervalMs;
-  const lateMs = Math.max(LATE_MS, intervalMs * LATE_SHARE);
-  const leftMs = end + lateMs - clock();
-  // A clock may have been ahead.
-  return leftMs > intervalMs + lateMs ? 0 : leftMs;
-}
-
-/**
- * Defers a delivery for that long: it waits in the log. First until hardly before, so that few records are written for a long
- * wait, and then exactly, so that the deliveries of an interval are back together.
- */
-function collectedLater(
-  { clock, metrics, schedule }: DeliverDependencies,
-  { delivery, deferredSince }: DeliveryTask,
-  { type }: Destination,
-  intervalMs: number,
-  leftMs: number,
-): Outcome {
-  const now = clock();
-  metrics.count('tributary_deliveries_total', { outcome: 'deferred', connector: type });
-  const lateMs = Math.max(LATE_MS, intervalMs * LATE_SHARE);
-  const { label } = hopStep(retryDelays(schedule), leftMs > 2 * lateMs ? leftMs - lateMs : leftMs);
-  return { delivery, kind: 'deferred', label, slot: now + leftMs, since: deferredSince ?? now };
 }
 
 /**
