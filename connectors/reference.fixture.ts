@@ -51,8 +51,9 @@ const PACK = [
 ].join('\n\n');
 
 function repeatsTable(): string {
-  const pack = DEFINITIONS.filter(({ destination }) => Object.hasOwn(DEDUPLICATION, destination)).map(
-    ({ type, destination }) => `- \`${type}\`: ${keyOf(DEDUPLICATION[destination])}`,
+  const read = DEFINITIONS.filter(({ destination }) => Object.hasOwn(DEDUPLICATION, destination));
+  const pack = [...Map.groupBy(read, ({ destination }) => keyOf(DEDUPLICATION[destination]))].map(
+    ([key, kinds]) => `- ${kinds.map(({ type }) => `\`${type}\``).join(', ')}: ${key}`,
   );
   return [
     '## Deliveries that arrive twice',

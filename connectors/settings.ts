@@ -95,7 +95,7 @@ export const tlsField: JsonObject = {
 export const caField: JsonObject = {
   type: 'string',
   title: 'Certificate authority',
-  description: 'PEM of the authority that signed its certificate, where that is not a public one.',
+  description: 'PEM of the authority of its certificate, where that is not a public one.',
   maxLength: 20_000,
   pattern: '^-----BEGIN CERTIFICATE-----',
 };

@@ -104,7 +104,7 @@ const description: ConnectorDescription = {
     'Writes each delivery as one document, a batch of deliveries by one `_bulk` request. Works with OpenSearch as well. The document is `{ "@timestamp", "id", "type": "event", "event", "rule_id", "destination_id", "attempt" }`; `@timestamp` is the timestamp of the event.',
     'The `_id` is the id of the delivery, and documents are only created: a delivery is one document, however often it is sent (in a data stream: within its newest index).',
     'Each document has its own result: one that the mapping refuses is dead while the others are written. 429, also of single documents, sets the pace of the destination; 5xx, a broken connection and an incomplete response are retried; other 4xx, such as a missing index, are dead.',
-    'The connection test updates a document that does not exist, which needs the same permission and writes nothing.',
+    'The connection test updates a document that does not exist, and writes nothing.',
   ].join('\n\n'),
   settingsSchema,
   secrets: secretNames(settingsSchema),

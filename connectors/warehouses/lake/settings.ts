@@ -208,7 +208,7 @@ export const lake = warehouseSettings<LakeSettings>({
     'Once an hour small files whose rows are older than six hours are merged: in this moment readers may miss them. A folder belongs to the machine that loads it: on a cluster use a bucket. A bucket must know `If-None-Match` on writes, which the connection test checks; the key needs the rights to list, get, put and delete below the prefix.',
     'With `format: ducklake` the files of all tables are in a catalog, by the specification 1.0 of DuckLake (DuckDB 1.5): `metadata.sqlite` in the folder, or, with `catalog_host` and the settings beside it, a schema of a PostgreSQL server, which a lake in a bucket needs. A load is one snapshot. Another format is another lake: it begins with the events that the log still has.',
     'With `format: iceberg` the tables are tables of Apache Iceberg, format version 2, in a namespace of a REST catalog. The files are written with the key of the settings: neither keys that a catalog vends nor SigV4 are used. A load is one commit for each table. A deletion of people removes all earlier snapshots with their files. Run with Iceberg’s own REST catalog 1.10.1, and read by pyiceberg 0.12.0 and DuckDB 1.5.5; not with other catalogs.',
-    'Files of other names are left alone. A file that a person removed is not made again: its rows are missing until a backfill loads them.',
+    'Files of other names are left alone. A removed file is not made again.',
   ].join('\n\n'),
   settingsSchema,
   // Not the bucket, which is part of the host name unless it is in the path.

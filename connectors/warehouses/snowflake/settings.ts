@@ -128,7 +128,7 @@ export const snowflake = warehouseSettings<SnowflakeSettings>({
   type: 'warehouse-snowflake',
   title: 'Snowflake (warehouse)',
   description: [
-    'Loads events and profiles into the tables that `warehouse-postgresql` has, in upper case, so that `select user_id from tracks` finds them without quotes. Names in the settings are those that are written without quotes.',
+    'Loads events and profiles into the tables that `warehouse-postgresql` has, in upper case, so that `select user_id from tracks` finds them without quotes.',
     'A batch is one file, put into the internal stage `_TRIBUTARY_STAGE` (encrypted by Snowflake, `SNOWFLAKE_SSE`), copied into a temporary table, and from there one transaction with its row of `_TRIBUTARY_LOADS`. Files are removed after the commit.',
     'Columns are `boolean`, `number(38, 0)`, `number(38, 19)`, `timestamp_tz` in UTC, `varchar` and `variant`. A list or object with U+0000 or half of a surrogate pair, or with a number of more than 38 digits, is in `_UNMAPPED` and `DISCARDS`. `_UNMAPPED` is text: `parse_json(_unmapped)`. A column is widened by a second one that takes its place.',
     'Rows are inserted where their `id` is missing, and loads take turns by an update of `_TRIBUTARY_LOCK`: let nothing else insert. After a process that ended during a load the next one begins within five minutes.',

@@ -36,7 +36,7 @@ export const ENGINE_SETTINGS = {
     'KAFKA_TLS_CA_FILE',
     '',
     optional(pemFile((pem) => new X509Certificate(pem))),
-    'PEM file of the authority that signed the certificates of Kafka; default: those Node knows.',
+    'PEM file of the authority of its certificates; default: those Node knows.',
   ),
   kafkaTlsCert: setting(
     'KAFKA_TLS_CERT_FILE',
@@ -116,13 +116,13 @@ export const ENGINE_SETTINGS = {
     'REDIS_TLS_CA_FILE',
     '',
     optional(pemFile((pem) => new X509Certificate(pem))),
-    'PEM file of the authority that signed the certificates of Redis; default: those Node knows.',
+    'PEM file of the authority of its certificates; default: those Node knows.',
   ),
   redisSentinelPrimary: setting(
     'REDIS_SENTINEL_PRIMARY',
     '',
     optional(text),
-    'Name under which the sentinels at REDIS_URL watch the primary. User, password, database and TLS of REDIS_URL are those of the servers.',
+    'Name under which the sentinels at REDIS_URL watch the primary; the rest of REDIS_URL is for the servers.',
   ),
   redisSentinelUsername: setting(
     'REDIS_SENTINEL_USERNAME',
@@ -186,7 +186,7 @@ export const ENGINE_SETTINGS = {
     'ELASTICSEARCH_TLS_CA_FILE',
     '',
     optional(pemFile((pem) => new X509Certificate(pem))),
-    'PEM file of the authority that signed the certificates of Elasticsearch; default: those Node knows.',
+    'PEM file of the authority of its certificates; default: those Node knows.',
   ),
   schemaRegistryUrl: setting(
     'SCHEMA_REGISTRY_URL',
@@ -292,7 +292,7 @@ export const MAIL_SETTINGS = {
     'TRIBUTARY_SMTP_TLS_CA_FILE',
     '',
     optional(pemFile((pem) => new X509Certificate(pem))),
-    'PEM file of the authority that signed the certificate of the mail server; default: those Node knows.',
+    'PEM file of the authority of its certificate; default: those Node knows.',
   ),
   mailFrom: setting(
     'TRIBUTARY_MAIL_FROM',
@@ -432,7 +432,7 @@ export const TRACING_SETTINGS = {
     'OTEL_TRACES_EXPORTER',
     '',
     optional(oneOf(['otlp', 'none'])),
-    'With otlp, spans of sampled events are exported, by default to http://localhost:4318; with none they are not. Default: otlp where an endpoint is set, else none.',
+    'With otlp, spans are exported, by default to http://localhost:4318; with none not. Default: otlp where an endpoint is set.',
   ),
   otlpEndpoint: setting(
     'OTEL_EXPORTER_OTLP_ENDPOINT',
@@ -461,7 +461,7 @@ export const TRACING_SETTINGS = {
     'OTEL_TRACES_SAMPLER',
     'parentbased_always_on',
     oneOf(SAMPLERS),
-    'Which events are traced. The parentbased samplers follow the producer where it sent a traceparent.',
+    'Which events are traced; parentbased samplers follow the traceparent of the producer.',
   ),
   tracesSamplerRatio: setting(
     'OTEL_TRACES_SAMPLER_ARG',

@@ -55,7 +55,7 @@ export const LIMIT_SETTINGS = {
     'TRIBUTARY_LARGE_PROFILE_RATE',
     '1048576',
     number(65_536, 1_000_000_000),
-    'Characters of large profiles a second that one organization may rewrite at one gateway, and 4 times as many at once; more is 429.',
+    'Characters of large profiles a second that one organization may rewrite at one gateway, four times as many at once.',
   ),
   corsOrigins: setting(
     'TRIBUTARY_CORS_ORIGINS',
@@ -142,7 +142,7 @@ export const SANDBOX_SETTINGS = {
     'TRIBUTARY_SANDBOX_PROCESSES',
     '2',
     number(1, 64),
-    'Processes that run transformations, and as many for slow ones. They start with the first such event.',
+    'Processes that run transformations, and as many for slow ones.',
   ),
   sandboxTimeMs: setting(
     'TRIBUTARY_SANDBOX_TIME',
@@ -190,7 +190,7 @@ export const SETTINGS = {
     'TRIBUTARY_ADMIN_HOST',
     '127.0.0.1',
     text,
-    'Address the admin port listens on. It asks for no credentials: beyond loopback, guard it by a firewall.',
+    'Address the admin port listens on, without credentials: beyond loopback, guard it by a firewall.',
   ),
   dataFolder: setting(
     'TRIBUTARY_DATA_DIR',
@@ -310,13 +310,13 @@ export const SETTINGS = {
     'TRIBUTARY_DESTINATION_CONCURRENCY',
     '16',
     number(1, MAX_CONCURRENCY),
-    'Calls of one process to one destination at a time, where the destination has no max_concurrency of its own.',
+    'Calls of one process to one destination at a time, without a max_concurrency.',
   ),
   destinationRate: setting(
     'TRIBUTARY_DESTINATION_RATE',
     '',
     optional(number(1, MAX_CALLS_PER_SECOND)),
-    'Calls of one process to one destination that begin in a second, where it has no rate_limit_per_second. Default: any number.',
+    'Calls of one process to one destination a second, without a rate_limit_per_second. Default: any number.',
   ),
   alertAfterMs: setting(
     'TRIBUTARY_ALERT_AFTER',
@@ -328,7 +328,7 @@ export const SETTINGS = {
     'TRIBUTARY_ALERT_EVERY',
     '1h',
     duration(100, 7 * 24 * HOUR),
-    'A destination or alert that keeps changing is reported twice, then once in this time.',
+    'One that keeps changing is reported twice, then once in this time.',
   ),
   alertRoundMs: setting(
     'TRIBUTARY_ALERT_ROUND',
@@ -381,19 +381,19 @@ export const SETTINGS = {
     'TRIBUTARY_CATALOG_STALENESS',
     '60s',
     duration(3_000, 24 * HOUR),
-    'How long a gateway trusts its copy of the catalog (keys, roles) after the log stopped answering; then it answers 503 and ends live streams.',
+    'How long a gateway trusts its copy of the catalog after the log stopped answering; then it answers 503.',
   ),
   startTimeoutMs: setting(
     'TRIBUTARY_START_TIMEOUT',
     '60s',
     duration(1_000, 24 * HOUR),
-    'How long a starting process waits for the engines to answer and the catalog to be read.',
+    'How long a starting process waits for engines and catalog.',
   ),
   stagesHeapMib: setting(
     'TRIBUTARY_STAGES_HEAP',
     '',
     optional(memory(64, 1_000_000)),
-    'Heap of the thread that runs the stages, e.g. 512MiB. It must fit into the memory of the process twice. Default: that of every Node thread.',
+    'Heap of the thread that runs the stages, e.g. 512MiB: it must fit into the memory twice. Default: that of Node.',
   ),
   drainMs: setting(
     'TRIBUTARY_DRAIN',
@@ -405,7 +405,7 @@ export const SETTINGS = {
     'TRIBUTARY_SHUTDOWN_GRACE',
     '20s',
     duration(100, 600_000),
-    'How long a process may take after SIGTERM, and after TRIBUTARY_DRAIN, to finish the work it has begun.',
+    'How long a process may take after SIGTERM and TRIBUTARY_DRAIN to finish its work.',
   ),
   ...ENGINE_SETTINGS,
   ...MAIL_SETTINGS,
