@@ -3,7 +3,6 @@ import type { Transformation } from '../catalog/entities.ts';
 import type { Fact, FactType } from '../catalog/facts.ts';
 import { charactersOf } from '../catalog/fold/workspace-index.ts';
 
-/** The entity that a quota applies to. */
 type QuotaScope = 'account' | 'organization' | 'workspace';
 
 interface Quota {

@@ -18,7 +18,6 @@ interface ConfinedProgram {
   readonly script: string;
   /** The folder with all own files that the program loads. */
   readonly folder: string;
-  /** Further readable paths. */
   readonly readable?: readonly string[];
   readonly args?: readonly string[];
 }

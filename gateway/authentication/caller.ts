@@ -18,7 +18,6 @@ import { decodeJwt } from 'jose';
 import type { Challenge } from '../errors/api-error.ts';
 import { MAX_TOKEN_AGE_SECONDS } from './id-tokens.ts';
 
-/** The authenticated caller of a request. */
 export type Caller =
   | {
       readonly kind: 'id_token';
@@ -30,7 +29,6 @@ export type Caller =
     }
   | FoundKey;
 
-/** The author of facts. */
 export function authorOf(caller: Caller): string {
   return caller.kind === 'id_token' ? caller.account.id : `key:${caller.key.id}`;
 }

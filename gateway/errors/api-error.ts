@@ -155,7 +155,6 @@ export function unavailable(fields: Readonly<Record<string, unknown>> = {}, caus
   return new ApiError(503, 'unavailable', { fields, cause, retryAfterSeconds: RETRY_AFTER_SECONDS });
 }
 
-/** The body of an error response. */
 export function errorBody({ error, fields, details }: ApiError): Readonly<Record<string, unknown>> {
   return { error, ...fields, ...(details === undefined ? {} : { details }) };
 }

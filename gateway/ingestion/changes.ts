@@ -12,7 +12,6 @@ export interface Change {
   readonly in?: 'body';
 }
 
-/** The kinds of changes, and their meaning. */
 const CHANGES = {
   replaced: 'half of a surrogate pair, or bytes that are no UTF-8, became U+FFFD',
   last_taken: 'the key was given twice: the last value counts',

@@ -7,7 +7,6 @@ import type { FastifyPluginAsync, FastifyReply } from 'fastify';
 import type { ConsoleOptions } from '../dependencies.ts';
 import { developmentLinkRoutes } from './development-link.ts';
 
-/** Where the console is, with a slash at the end. */
 export const CONSOLE_PATH = '/console/';
 
 const NOT_BUILT = 'The console is not built. Run: npm run build -w console\n';

@@ -225,7 +225,6 @@ const rulesTestResult = Type.Object(
   { title: 'RulesTrial' },
 );
 
-/** The fields of a rule in a body, with defaults. */
 type RuleFields = Omit<Rule, 'id' | 'workspace_id' | 'created_by' | 'version' | 'created_at' | 'updated_at'>;
 
 export function ruleFields(body: Static<typeof ruleBody>): RuleFields {
@@ -491,7 +490,6 @@ function budgetedVerdicts(filter: string | null): (event: CanonicalEvent) => Fil
   };
 }
 
-/** Counts and examples of a dry run. */
 class FilterDryRun {
   readonly #counts: Record<Verdict, number> = { matched: 0, 'not matched': 0, failed: 0, 'not evaluated': 0 };
   readonly #failures = new Map<string, number>();

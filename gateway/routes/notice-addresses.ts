@@ -74,7 +74,6 @@ export function statusIn(
   return statusOf(state, { email, confirmation, organizationId, workspaceId });
 }
 
-/** The address of an entity of a workspace. */
 export function addressIn(
   { id: workspaceId, organization_id: organizationId }: Pick<Workspace, 'id' | 'organization_id'>,
   of: { readonly email: string | null } | null,

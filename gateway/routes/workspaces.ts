@@ -229,7 +229,6 @@ export const workspaceRoutes: Routes = async (app, dependencies) => {
   }
 };
 
-/** The default region of organizations and workspaces. */
 export const DEFAULT_REGION = 'eu';
 
 /**

@@ -28,7 +28,6 @@ function keyOf(item: Created, field: ListField): string {
   return field === 'updated_at' ? updated_at : created_at;
 }
 
-/** The position of an item. */
 export function listPositionOf(item: Created, field: ListField): ListPosition {
   return { key: keyOf(item, field), id: item.id };
 }

@@ -76,13 +76,11 @@ export class Members<M extends Member> {
     return group === undefined ? order.all : order.group(group);
   }
 
-  /** The membership of an account in a scope. */
   ofAccount(accountId: string, scopeId: string): M | undefined {
     const id = this.#ofAccount.get(accountId)?.get(scopeId);
     return id === undefined ? undefined : this.get(scopeId, id);
   }
 
-  /** The scopes an account is a member of. */
   scopesOf(accountId: string): readonly string[] {
     return [...(this.#ofAccount.get(accountId)?.keys() ?? [])];
   }

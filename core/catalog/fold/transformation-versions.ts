@@ -14,7 +14,6 @@ export interface TransformationVersion
 
 export type TransformationVersionsView = Pick<TransformationVersions, 'of'>;
 
-/** Kept versions of one transformation. */
 export const MAX_TRANSFORMATION_VERSIONS = 100;
 /**
  * Characters of the kept versions of one transformation together, as every process holds them in memory. The newest

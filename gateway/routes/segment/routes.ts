@@ -165,7 +165,6 @@ const BODY =
 const JSON_BY_ANOTHER_NAME =
   /^(?:application\/octet-stream|text\/json|application\/(?:x-json|[\w.-]+\+json))(?:\s*;|$)/i;
 
-/** The calls of one request, as sent. */
 interface SentCalls {
   readonly calls: readonly unknown[];
   /** The type of the call by the path; undefined for a batch, in which each call has its type. */
