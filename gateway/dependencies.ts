@@ -57,7 +57,6 @@ export interface MemoryBounds {
   readonly answers?: number;
 }
 
-/** The ports and settings that the gateway needs. */
 export interface GatewayDependencies {
   readonly log: EventLog;
   readonly catalog: Catalog;
@@ -133,7 +132,6 @@ export interface GatewayDependencies {
   readonly console?: ConsoleOptions;
   /** Absent: the gateway serves no documentation. */
   readonly guide?: GuideOptions;
-  /** The web origins that may call. */
   readonly crossOrigin?: CrossOriginOptions;
 }
 

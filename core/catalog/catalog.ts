@@ -61,7 +61,6 @@ export interface Catalog {
   close(): Promise<void>;
 }
 
-/** Entities that belong to a workspace, by the name of their resource. */
 export interface WorkspaceEntities {
   api_key: ApiKey;
   write_key: WriteKey;

@@ -282,7 +282,6 @@ export interface Replay extends StoredEntity {
   /** Names of track and page events; other types have no name. */
   readonly event_names?: readonly string[];
   readonly environments?: readonly Environment[];
-  /** The contract that accepted or rejected the event. */
   readonly contract_id?: string;
   readonly source_id?: string;
   /**
@@ -335,7 +334,6 @@ export interface WorkspaceMember extends MemberFields {
   readonly role: WorkspaceRole;
 }
 
-/** The owner of a new organization. */
 export interface Membership {
   readonly account_id: string;
   readonly organization_id: string;

@@ -89,7 +89,6 @@ export const QUOTA_NAMES = Object.keys(QUOTAS) as readonly QuotaName[];
 
 export type Quotas = Readonly<Record<QuotaName, number>>;
 
-/** The amount that a fact adds to a quota. */
 export interface QuotaUse {
   readonly quota: QuotaName;
   /** Id of the account, organization or workspace that the quota applies to. */

@@ -81,7 +81,6 @@ export class ChildUser {
     this.#uid = options.uid !== 0 && options.isRoot ? options.uid : undefined;
   }
 
-  /** Options for starting a process. */
   get identity(): { readonly uid?: number; readonly gid?: number } {
     return this.#uid === undefined ? {} : { uid: this.#uid, gid: this.#uid };
   }

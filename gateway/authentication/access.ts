@@ -112,7 +112,6 @@ export const accessPlugin = fastifyPlugin<GatewayDependencies>(async (app, depen
   });
 });
 
-/** The credential, from where the called API defines it. */
 function credentialOf(
   request: FastifyRequest,
   { operation, sdk, credentialIn }: RouteAccess,

@@ -261,7 +261,6 @@ export const MAX_FAILURES = 100;
 export const MAX_WIDER_FAILURES = 1_000;
 const WINDOW_MS = 60_000;
 const MAX_ADDRESSES = 10_000;
-/** Addresses that are evicted at a time. */
 const FORGOTTEN_AT_ONCE = 500;
 
 interface Window {

@@ -22,7 +22,6 @@ export class ApiError extends Error {
   readonly status: number;
   readonly error: string;
   readonly details: readonly ErrorDetail[] | undefined;
-  /** Further fields of the response body. */
   readonly fields: Readonly<Record<string, unknown>>;
   readonly retryAfterSeconds: number | undefined;
   /** On 401 and 403. */

@@ -31,7 +31,6 @@ const OF_FAULTS: Readonly<Record<Fault['kind'], Change['change']>> = {
   out_of_range: 'as_text',
 };
 
-/** Changes that one event lists, at most. */
 const MAX_CHANGES = 20;
 /** Bytes of their paths together, at most. */
 const MAX_PATHS_BYTES = 2_048;
@@ -44,7 +43,6 @@ export function changesOf(faults: readonly Fault[], where: 'call' | 'body'): rea
   }));
 }
 
-/** The note of an event's context. */
 export function noteOf(changes: readonly Change[]): JsonObject {
   const changed: JsonObject[] = [];
   let bytes = 0;

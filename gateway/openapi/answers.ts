@@ -141,7 +141,6 @@ export function refusalResponses(): Record<string, Answer> {
   );
 }
 
-/** Response headers, by the names of their components. */
 export const HEADERS = {
   RequestId: {
     description: 'The id of this very request; the audit log names it.',

@@ -345,7 +345,6 @@ function mayBeNull({ content }: NonNullable<DocumentedOperation['requestBody']>)
 
 const isOfWriteKeys = ({ security = [] }: DocumentedOperation) => security.every((one) => 'writeKey' in one);
 
-/** The request headers beside the credential. */
 function headersOf({ path, operation, takesVersion }: OperationWithPath): readonly Parameter[] {
   const isStream = Object.values(operation.responses).some(({ content }) => content?.['text/event-stream']);
   return [

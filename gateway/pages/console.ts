@@ -72,7 +72,6 @@ export const consoleRoutes: FastifyPluginAsync<ConsoleOptions & { readonly clock
   if (developmentLink !== undefined) await app.register(developmentLinkRoutes, { ...developmentLink, clock });
 };
 
-/** A page of the console, as it is sent once. */
 interface Page {
   readonly headers: Readonly<Record<string, string>>;
   readonly html: string;

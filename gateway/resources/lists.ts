@@ -200,7 +200,6 @@ function orderOf(sort: string | undefined): ListOrder {
 
 const LIMIT: IntegerRule = { name: 'limit', min: 1, max: 1_000, fallback: 100 };
 
-/** Query parameters of every list. */
 export const pageQuery = {
   limit: integerText(LIMIT, 'Items of a page.'),
   cursor: Type.Optional(

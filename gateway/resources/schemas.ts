@@ -214,7 +214,6 @@ export function documentedAs(keywords: Readonly<Record<string, unknown>>) {
 const INTEGER = /^-?\d{1,9}$/;
 
 export interface IntegerRule {
-  /** The name of the parameter in error messages. */
   readonly name: string;
   readonly min: number;
   readonly max: number;
@@ -253,7 +252,6 @@ export function patternFault(name: string, instead: string): string | undefined 
     : undefined;
 }
 
-/** Ids that one parameter may name. */
 const MAX_IDS = 100;
 const UUID = '[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[1-8][0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}';
 

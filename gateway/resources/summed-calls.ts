@@ -4,7 +4,6 @@ import { authorOf } from '../authentication/caller.ts';
 import type { GatewayDependencies } from '../dependencies.ts';
 
 const MINUTE_MS = 60_000;
-/** Ids of changed entities in a record. */
 const MAX_IDS = 20;
 
 interface Scope {

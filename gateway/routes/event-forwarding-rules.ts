@@ -131,7 +131,6 @@ const ruleTestBody = closed(
   },
 );
 
-/** The part of a rule that selects events. */
 const ruleDryRunBody = closed(
   {
     event_types: ruleBody.properties.event_types,
@@ -204,7 +203,6 @@ const ruleTestResult = Type.Object(
   { title: 'RuleTrial' },
 );
 
-/** All rules of a workspace, tried with one event. */
 const rulesTestResult = Type.Object(
   {
     matched: Type.Integer({ description: 'Rules that would forward such an event now.' }),

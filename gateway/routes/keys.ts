@@ -137,7 +137,6 @@ interface KeyResource<Kind extends KeyKind, Body extends TSchema> {
   create(request: FastifyRequest, body: Static<Body>): { readonly raw: string; readonly proposal: Proposal };
   /** Without its last use. The hash is not shown. */
   present(key: KeyOf<Kind>): object;
-  /** What only the response to the creation has beside the raw key. */
   presentCreated?(key: KeyOf<Kind>): object;
 }
 

@@ -271,7 +271,6 @@ export class RecentEvents {
   }
 }
 
-/** The counts of one scan against its budget. */
 class Scan {
   readonly coverage: { -readonly [Name in keyof Coverage]: Coverage[Name] } = {
     events: 0,

@@ -101,7 +101,6 @@ class FieldOrder<Item extends Created> {
     }
   }
 
-  /** The index of the first item that is not before the position. */
   #indexOf(position: ListPosition): number {
     let [low, high] = [0, this.#items.length];
     if (this.#isBefore(high - 1, position)) return high;

@@ -391,7 +391,6 @@ export class CatalogState implements CatalogView {
   }
 }
 
-/** Prefixes the names of tables with the part of the state that they belong to. */
 function prefixed(part: string, tables: Readonly<Record<string, Table>>): Readonly<Record<string, Table>> {
   return Object.fromEntries(Object.entries(tables).map(([name, table]) => [`${part}.${name}`, table]));
 }

@@ -76,7 +76,6 @@ function testOf({ test_input, test_output }: Transformation | TransformationVers
   return JSON.stringify([test_input, test_output]);
 }
 
-/** The newest versions within both bounds. */
 function newest(versions: readonly TransformationVersion[]): readonly TransformationVersion[] {
   let chars = 0;
   let first = versions.length;

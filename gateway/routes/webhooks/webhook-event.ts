@@ -116,7 +116,6 @@ function contextOf(received: ReceivedWebhook, id: string | undefined): JsonObjec
   };
 }
 
-/** The headers that each event of a request has in its context. */
 export function shownHeaders({
   webhook,
   headers,
