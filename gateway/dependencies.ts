@@ -35,7 +35,6 @@ import type {
 import type { IdentityVerifier } from './authentication/id-tokens.ts';
 import type { ChangeLimits } from './limits/change-limits.ts';
 
-/** The routes of a resource, as a plugin. */
 export type Routes = FastifyPluginAsyncTypebox<GatewayDependencies>;
 
 /** Rate limits; an absent one does not limit. */
@@ -58,7 +57,6 @@ export interface MemoryBounds {
   readonly answers?: number;
 }
 
-/** The ports and settings that the gateway needs. */
 export interface GatewayDependencies {
   readonly log: EventLog;
   readonly catalog: Catalog;
@@ -110,7 +108,6 @@ export interface GatewayDependencies {
   /** A text about a connection that was begun, which only `openBegun` for the same destination reads. */
   sealBegun(destinationId: string, begun: JsonObject): string;
   openBegun(destinationId: string, text: string): JsonObject | undefined;
-  /** Seals one secret of the webhook of a source. */
   sealWebhookSecret(sourceId: string, secret: string): Sealed;
   /** The secrets of the webhook of a source. Throws when no key opens one of them. */
   webhookSecrets(source: CatalogSource): readonly string[];
@@ -135,7 +132,6 @@ export interface GatewayDependencies {
   readonly console?: ConsoleOptions;
   /** Absent: the gateway serves no documentation. */
   readonly guide?: GuideOptions;
-  /** The web origins that may call. */
   readonly crossOrigin?: CrossOriginOptions;
 }
 

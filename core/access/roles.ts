@@ -14,7 +14,6 @@ export function includesRole(role: WorkspaceRole, needed: WorkspaceRole): boolea
   return ranks(WORKSPACE_ROLES, role, needed);
 }
 
-/** The same for roles in an organization. */
 export function includesOrganizationRole(role: OrganizationRole, needed: OrganizationRole): boolean {
   return ranks(ORGANIZATION_ROLES, role, needed);
 }
@@ -36,7 +35,6 @@ export function effectiveRole(
   return workspaceRole;
 }
 
-/** Scopes of the profile API. */
 export const CLIENT_KEY_SCOPES = ['profile.write', 'profile.read', 'profile.delete'] as const;
 export type ClientKeyScope = (typeof CLIENT_KEY_SCOPES)[number];
 

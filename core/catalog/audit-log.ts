@@ -75,7 +75,6 @@ export function applyWithAudit(state: CatalogState, fact: Fact, position: number
   return [...own, ...others];
 }
 
-/** The effect of a fact on one entity. */
 interface EntityChange {
   readonly type: string;
   readonly id: string;
@@ -196,7 +195,6 @@ export const AUDITED: Readonly<Record<AuditedType, Audited>> = {
 
 export const AUDITED_TYPES = Object.keys(AUDITED) as readonly AuditedType[];
 
-/** Splits the type of a fact into entity type and verb. */
 export function partsOf(type: FactType): { readonly entity: AuditedType; readonly action: string } {
   const dot = type.indexOf('.');
   return { entity: type.slice(0, dot) as AuditedType, action: type.slice(dot + 1) };
@@ -275,7 +273,6 @@ export function watchRevokedKeys(state: CatalogState, fact: Fact): () => readonl
     });
 }
 
-/** Replaces secrets. */
 const AUDIT_MASK = '***';
 
 /** A larger value is replaced by its size and digest, so that a page of the log stays bounded. Bytes of JSON. */

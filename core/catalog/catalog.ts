@@ -61,7 +61,6 @@ export interface Catalog {
   close(): Promise<void>;
 }
 
-/** Entities that belong to a workspace, by the name of their resource. */
 export interface WorkspaceEntities {
   api_key: ApiKey;
   write_key: WriteKey;
@@ -103,7 +102,6 @@ export interface CatalogView {
   /** The organization with this `org_id`, the number that the profile API uses. */
   organizationByOrgId(orgId: number): Organization | undefined;
   organizationRole(accountId: string, organizationId: string): OrganizationRole | undefined;
-  /** Organizations the account is a member of. */
   organizationListing(accountId: string): Listing<Organization>;
   readonly organizationMembers: MembersView<OrganizationMember>;
   readonly workspaceMembers: MembersView<WorkspaceMember>;
@@ -117,7 +115,6 @@ export interface CatalogView {
    * account that is no member.
    */
   workspaceRole(accountId: string, workspaceId: string): WorkspaceRole | undefined;
-  /** Workspaces the account belongs to, optionally of one status. */
   workspaceListing(accountId: string, status?: Workspace['status']): Listing<Workspace>;
   /** The workspaces of an organization, optionally of one status. */
   workspacesIn(organizationId: string, status?: Workspace['status']): CountedListing<Workspace>;
@@ -130,7 +127,6 @@ export interface CatalogView {
    * Characters of JSON of an organization's contracts, transformations (with past versions), rules and destinations.
    */
   charactersIn(organizationId: string): number;
-  /** The account that has an e-mail address. */
   accountOfEmail(email: string): string | undefined;
   /** The key with this SHA-256 of its raw text, revoked keys included. */
   keyByHash(hash: string): FoundKey | undefined;
@@ -153,7 +149,6 @@ export interface CatalogView {
   ): CountedListing<WorkspaceEntities[K]>;
   /** The workspace an entity was created in; undefined when it never was. */
   workspaceOf(id: string): string | undefined;
-  /** True when the entity was deleted from this workspace. */
   wasDeleted(kind: WorkspaceEntityKind, workspaceId: string, id: string): boolean;
   /** A destination or transformation by id alone, for stages that have no workspace id. */
   destination(id: string): Destination | undefined;

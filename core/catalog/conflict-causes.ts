@@ -3,7 +3,6 @@ import type { Contract, Rule } from './entities.ts';
 import type { ConflictReason, Fact } from './facts.ts';
 import type { Member, MembersView } from './fold/members.ts';
 
-/** An entity that prevents a change. */
 export interface ConflictCause {
   readonly kind: WorkspaceEntityKind | 'workspace' | 'organization_member' | 'workspace_member' | 'region';
   /** The id of the entity; of a region, its code: the region still holds profiles. */

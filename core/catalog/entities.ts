@@ -102,7 +102,6 @@ export interface ApiKey extends KeyFields {
 
 export interface WriteKey extends KeyFields {
   readonly environment: Environment;
-  /** The topic that its events are appended to. */
   readonly pubsub_topic: string;
   readonly source_id: string | null;
   /** Events get the sender's IP address as `context.ip`. Absent: false, because addresses are personal data. */
@@ -199,7 +198,6 @@ export interface Transformation extends StoredEntity {
 export interface Destination extends StoredEntity, Addressed {
   readonly workspace_id: string;
   readonly name: string;
-  /** The connector's type. */
   readonly type: string;
   /** Secret settings are sealed (`{ "$sealed": "..." }`). */
   readonly settings: JsonObject;
@@ -241,7 +239,6 @@ interface PausedBecause {
   readonly at: string;
 }
 
-/** Recipients of health alerts. */
 export interface Alerts {
   readonly enabled: boolean;
   /** The destination of the workspace that notices are delivered to. */
@@ -285,7 +282,6 @@ export interface Replay extends StoredEntity {
   /** Names of track and page events; other types have no name. */
   readonly event_names?: readonly string[];
   readonly environments?: readonly Environment[];
-  /** The contract that accepted or rejected the event. */
   readonly contract_id?: string;
   readonly source_id?: string;
   /**
@@ -338,7 +334,6 @@ export interface WorkspaceMember extends MemberFields {
   readonly role: WorkspaceRole;
 }
 
-/** The owner of a new organization. */
 export interface Membership {
   readonly account_id: string;
   readonly organization_id: string;

@@ -136,7 +136,6 @@ export type Fact =
 interface Versioned<Version extends number, Type extends FactType, Data> {
   readonly v: Version;
   readonly type: Type;
-  /** Id of the entity that the fact is about. */
   readonly entity: string;
   readonly expected_version?: number;
   readonly data: Data;
@@ -160,7 +159,6 @@ const TYPES_OF_V2: Readonly<Record<keyof FactDataV2, true>> = {
   'api_key.created': true,
 };
 
-/** Whether this release knows a fact of this type and version. */
 export function isKnownVersion({ v, type }: { readonly v: number; readonly type: string }): boolean {
   return v === 1 || (v === 2 && Object.hasOwn(TYPES_OF_V2, type));
 }

@@ -47,7 +47,6 @@ interface RewriteEnded {
   readonly sha256: string;
 }
 
-/** One entry of the catalog topic. */
 export type CatalogEntry = Fact | RewriteRecord;
 
 /** Facts are missing from the catalog and no rewrite replaces them, so no state can be built. */

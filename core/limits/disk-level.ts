@@ -44,7 +44,6 @@ export function isDiskAtLeast(level: DiskLevel, than: DiskLevel): boolean {
   return DISK_LEVELS.indexOf(level) >= DISK_LEVELS.indexOf(than);
 }
 
-/** The worst of the levels. */
 export function worstDiskLevel(...levels: readonly DiskLevel[]): DiskLevel {
   let worst: DiskLevel = 'enough';
   for (const level of levels) if (isDiskAtLeast(level, worst)) worst = level;

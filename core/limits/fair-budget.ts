@@ -1,5 +1,4 @@
 interface FairBudgetOptions {
-  /** The total amount. */
   readonly capacity: number;
   /**
    * The share of the amount left by other outermost owners that one of them may hold, above 0 up to 1. Below 1, a
@@ -104,7 +103,6 @@ export class FairBudget {
     return true;
   }
 
-  /** The current bound of an owner. */
   #boundOf(owner: Owner): number {
     const { parent } = owner;
     if (parent === undefined) return this.#options.capacity;

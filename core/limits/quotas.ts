@@ -3,7 +3,6 @@ import type { Transformation } from '../catalog/entities.ts';
 import type { Fact, FactType } from '../catalog/facts.ts';
 import { charactersOf } from '../catalog/fold/workspace-index.ts';
 
-/** The entity that a quota applies to. */
 type QuotaScope = 'account' | 'organization' | 'workspace';
 
 interface Quota {
@@ -90,7 +89,6 @@ export const QUOTA_NAMES = Object.keys(QUOTAS) as readonly QuotaName[];
 
 export type Quotas = Readonly<Record<QuotaName, number>>;
 
-/** The amount that a fact adds to a quota. */
 export interface QuotaUse {
   readonly quota: QuotaName;
   /** Id of the account, organization or workspace that the quota applies to. */

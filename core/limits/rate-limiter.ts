@@ -16,7 +16,6 @@ export interface RateLimiter {
 }
 
 interface TokenBucketsOptions {
-  /** Tokens refilled per second. */
   readonly perSecond: number;
   /** Tokens of a full bucket. */
   readonly burst: number;

@@ -312,16 +312,4 @@ describe('the usage that a process knows', () => {
       bytesHeld: 78,
     });
   });
-
-  it('of the hour ends with it, also of an organization', () => {
-    const { budgets, world, hour, written } = setUp();
-    budgets.readHours(
-      hour,
-      MANY.map((id) => written(id, 100)),
-      [],
-    );
-    expect(budgets.verdictOf('w1')?.budget).toBe('organization_bytes_per_hour');
-    world.now = hour + HOUR;
-    expect(budgets.verdictOf('w1')).toBeUndefined();
-  });
 });

@@ -44,7 +44,6 @@ export type StorageBudget = (typeof STORAGE_BUDGETS)[number];
 
 export const STORAGE_ACTIONS = ['ok', 'stop_output', 'refuse'] as const;
 
-/** A budget that is used up. */
 export interface OverBudget {
   /** `stop_output`: events make no deliveries. `refuse`: events are refused as well. */
   readonly action: Exclude<(typeof STORAGE_ACTIONS)[number], 'ok'>;
@@ -289,7 +288,6 @@ export class StorageBudgets {
     );
   }
 
-  /** The verdict on the profile writes of an organization. */
   verdictOfProfiles(orgId: number): StorageVerdict {
     const scope = organizationScope(orgId);
     return (

@@ -13,20 +13,6 @@ function setUp(...names: readonly string[]) {
 }
 
 describe('a queue of owners in turn', () => {
-  it('takes an item of each owner, in the order of its items', () => {
-    const { queue, take } = setUp('a1', 'a2', 'a3', 'b1', 'b2', 'c1');
-    expect([take(), take(), take(), take(), take(), take(), take()]).toEqual([
-      'a1',
-      'b1',
-      'c1',
-      'a2',
-      'b2',
-      'a3',
-      undefined,
-    ]);
-    expect([queue.size, queue.sizeOf('a')]).toEqual([0, 0]);
-  });
-
   it('leaves an owner that may have no turn where it is', () => {
     const { take } = setUp('a1', 'b1', 'b2');
     expect([take((owner) => owner !== 'a'), take(() => false), take(), take()]).toEqual([

@@ -46,7 +46,6 @@ export function createUuidV7(now: () => number): () => string {
     writeNumber(TIME_AT, ms);
   }
 
-  /** As hexadecimal digits. */
   function writeNumber(places: readonly number[], number: number): void {
     let rest = number;
     for (let i = places.length - 1; i >= 0; i--) {

@@ -18,7 +18,6 @@ interface ConfinedProgram {
   readonly script: string;
   /** The folder with all own files that the program loads. */
   readonly folder: string;
-  /** Further readable paths. */
   readonly readable?: readonly string[];
   readonly args?: readonly string[];
 }
@@ -82,7 +81,6 @@ export class ChildUser {
     this.#uid = options.uid !== 0 && options.isRoot ? options.uid : undefined;
   }
 
-  /** Options for starting a process. */
   get identity(): { readonly uid?: number; readonly gid?: number } {
     return this.#uid === undefined ? {} : { uid: this.#uid, gid: this.#uid };
   }

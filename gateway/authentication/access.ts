@@ -37,7 +37,6 @@ import {
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 const WORKSPACE_HEADER = 'x-workspace-id';
 
-/** The access rule of a route, from its config. */
 interface RouteAccess {
   readonly operation: Operation;
   /** Called by SDKs made for Segment or RudderStack. */
@@ -113,7 +112,6 @@ export const accessPlugin = fastifyPlugin<GatewayDependencies>(async (app, depen
   });
 });
 
-/** The credential, from where the called API defines it. */
 function credentialOf(
   request: FastifyRequest,
   { operation, sdk, credentialIn }: RouteAccess,

@@ -199,7 +199,6 @@ type AccountDependencies = Pick<GatewayDependencies, 'catalog' | 'clock' | 'logg
  * however many requests come together. Known accounts can sign in while the catalog is not writable.
  */
 function createFindAccount({ catalog, clock, logger }: AccountDependencies): FindAccount {
-  /** Writes in flight, by account. */
   const writing = new Map<string, Promise<void>>();
   let pausedUntil = Number.NEGATIVE_INFINITY;
 
@@ -261,9 +260,7 @@ export const MAX_FAILURES = 100;
 /** Failures of one /48 network, which a provider may assign to one customer. */
 export const MAX_WIDER_FAILURES = 1_000;
 const WINDOW_MS = 60_000;
-/** Addresses in each of the two tables. */
 const MAX_ADDRESSES = 10_000;
-/** Addresses that are evicted at a time. */
 const FORGOTTEN_AT_ONCE = 500;
 
 interface Window {

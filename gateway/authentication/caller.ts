@@ -18,7 +18,6 @@ import { decodeJwt } from 'jose';
 import type { Challenge } from '../errors/api-error.ts';
 import { MAX_TOKEN_AGE_SECONDS } from './id-tokens.ts';
 
-/** The authenticated caller of a request. */
 export type Caller =
   | {
       readonly kind: 'id_token';
@@ -30,7 +29,6 @@ export type Caller =
     }
   | FoundKey;
 
-/** The author of facts. */
 export function authorOf(caller: Caller): string {
   return caller.kind === 'id_token' ? caller.account.id : `key:${caller.key.id}`;
 }
@@ -85,7 +83,6 @@ declare module 'fastify' {
 export const KEY_START = 'trb_';
 const BEARER = /^Bearer +([^\s]+) *$/i;
 
-/** The credential of a platform API request. */
 export function bearerOf({ headers }: FastifyRequest): string | undefined {
   return BEARER.exec(headers.authorization ?? '')?.[1];
 }
@@ -109,7 +106,6 @@ export function sdkCredentialOf(request: FastifyRequest): string | undefined {
   return authorization === undefined ? keyInAddress(request) : (bearerOf(request) ?? userOf(authorization));
 }
 
-/** Whether a request has a credential outside of its body. */
 export function namesCredential(request: FastifyRequest): boolean {
   return request.headers.authorization !== undefined || keyInAddress(request) !== undefined;
 }
@@ -170,14 +166,12 @@ const KINDS: Readonly<Record<CredentialKind, string>> = {
   client_key: 'a client key',
 };
 
-/** The kinds of credential that a call takes, in words. */
 function kindsOf({ credentials }: Pick<Permission, 'credentials'>): string {
   return CREDENTIAL_KINDS.filter((kind) => credentials.includes(kind))
     .map((kind) => KINDS[kind])
     .join(' or ');
 }
 
-/** The part of a request that a credential is read from. */
 interface CredentialHeaders {
   readonly authorization?: string | undefined;
   readonly apikey?: string | readonly string[] | undefined;

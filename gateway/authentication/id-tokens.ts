@@ -107,7 +107,6 @@ function claimedIssuer(token: string): string | undefined {
   }
 }
 
-/** The verified content of an ID token. */
 export interface Identity {
   readonly issuer: string;
   readonly subject: string;

@@ -22,7 +22,6 @@ export class ApiError extends Error {
   readonly status: number;
   readonly error: string;
   readonly details: readonly ErrorDetail[] | undefined;
-  /** Further fields of the response body. */
   readonly fields: Readonly<Record<string, unknown>>;
   readonly retryAfterSeconds: number | undefined;
   /** On 401 and 403. */
@@ -155,7 +154,6 @@ export function unavailable(fields: Readonly<Record<string, unknown>> = {}, caus
   return new ApiError(503, 'unavailable', { fields, cause, retryAfterSeconds: RETRY_AFTER_SECONDS });
 }
 
-/** The body of an error response. */
 export function errorBody({ error, fields, details }: ApiError): Readonly<Record<string, unknown>> {
   return { error, ...fields, ...(details === undefined ? {} : { details }) };
 }

@@ -105,7 +105,6 @@ const TYPE_WORDS: Readonly<Record<string, string>> = {
   null: 'null',
 };
 
-/** The findings of a validator as error details. */
 export function describeValidation(
   findings: readonly FastifySchemaValidationError[],
   context: string | undefined,

@@ -34,7 +34,6 @@ export interface RejectedItem {
   readonly details: readonly ErrorDetail[];
 }
 
-/** A valid event of a batch, with its index. */
 export interface BatchEvent extends ShapedEvent {
   readonly index: number;
 }

@@ -12,7 +12,6 @@ export interface Change {
   readonly in?: 'body';
 }
 
-/** The kinds of changes, and their meaning. */
 const CHANGES = {
   replaced: 'half of a surrogate pair, or bytes that are no UTF-8, became U+FFFD',
   last_taken: 'the key was given twice: the last value counts',
@@ -32,7 +31,6 @@ const OF_FAULTS: Readonly<Record<Fault['kind'], Change['change']>> = {
   out_of_range: 'as_text',
 };
 
-/** Changes that one event lists, at most. */
 const MAX_CHANGES = 20;
 /** Bytes of their paths together, at most. */
 const MAX_PATHS_BYTES = 2_048;
@@ -45,7 +43,6 @@ export function changesOf(faults: readonly Fault[], where: 'call' | 'body'): rea
   }));
 }
 
-/** The note of an event's context. */
 export function noteOf(changes: readonly Change[]): JsonObject {
   const changed: JsonObject[] = [];
   let bytes = 0;

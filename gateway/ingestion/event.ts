@@ -84,7 +84,6 @@ const SUBJECT = {
   })),
 };
 
-/** The body of one event of a type. */
 export const eventBodies: Readonly<Record<NativeType, TSchema>> = {
   track: eventBody('track', 'TrackEvent', {
     event: 'Order Placed',
@@ -140,7 +139,6 @@ export function typesIn(schemas: ItemSchemas): string {
   return EVENT_TYPES.filter((type) => schemas[type] !== undefined).join(', ');
 }
 
-/** Events of one batch at most. */
 export const MAX_BATCH = 2_500;
 
 /** An event that passed every check of its shape, ready for the log. */

@@ -13,7 +13,6 @@ const BUDGET_PART = 16;
 const MIN_BUDGET_BYTES = 64 * 1024 * 1024;
 const LARGEST_SHARE = 3 / 4;
 
-/** The memory of one response. */
 interface ResponseMemory {
   /** Counts so many bytes until the client has read the response. 503 when the caller's share is used up. */
   resize(bytes: number): void;

@@ -19,7 +19,6 @@ export interface SemaphoreLimits {
 export class FairSemaphore {
   readonly #limits: SemaphoreLimits;
   readonly #running: string[] = [];
-  /** What starts each task. */
   readonly #waiting = new TurnQueue<() => void>();
 
   constructor(limits: SemaphoreLimits) {

@@ -36,7 +36,6 @@ interface Refusal {
   readonly error: string;
   /** An example of `details`, for responses that have them. */
   readonly detail?: { readonly path: string; readonly message: string };
-  /** An example of further fields. */
   readonly fields?: Readonly<Record<string, unknown>>;
   readonly retryAfter?: true;
   /** The reason is in `WWW-Authenticate`. */
@@ -118,7 +117,6 @@ export const REFUSALS: Readonly<Record<number, Refusal>> = {
   },
 };
 
-/** The components that operations refer to. */
 export function refusalResponses(): Record<string, Answer> {
   return Object.fromEntries(
     Object.values(REFUSALS).map(({ name, description, error, detail, fields, challenge, retryAfter }) => [
@@ -143,7 +141,6 @@ export function refusalResponses(): Record<string, Answer> {
   );
 }
 
-/** Response headers, by the names of their components. */
 export const HEADERS = {
   RequestId: {
     description: 'The id of this very request; the audit log names it.',
@@ -212,7 +209,6 @@ const PARAMETERS: Readonly<Record<HeaderName, Header>> = {
   },
 };
 
-/** A request header as a parameter. */
 export function headerParameter(name: HeaderName, required: boolean): Parameter {
   return { in: 'header', name, ...PARAMETERS[name], required };
 }

@@ -14,7 +14,6 @@ import {
   refusalResponses,
 } from './answers.ts';
 
-/** The path of the OpenAPI document. */
 const OPENAPI_PATH = '/openapi.json';
 
 /** The security scheme of each kind of credential. */
@@ -100,7 +99,6 @@ export const openapiPlugin = fastifyPlugin<{ readonly groups: readonly Group[] }
   });
 });
 
-/** The path of the reference page. */
 const REFERENCE_PATH = '/docs';
 
 /** `GET /docs`: the reference page, self-contained: it loads nothing from other servers. */
@@ -161,7 +159,6 @@ function schemesOf({ credentials }: Permission, sdk = false): readonly string[] 
   return sdk && credentials.length > 0 ? SCHEMES_OF_SDKS : credentials.map((kind) => SCHEME_OF[kind]);
 }
 
-/** The resource of a path, as its tag. */
 function tagOf(url: string): string {
   if (url.startsWith('/cdp/')) return 'profiles';
   if (url.startsWith('/webhooks/')) return 'webhooks';
@@ -207,7 +204,6 @@ function documented(schema: unknown): unknown {
   );
 }
 
-/** The HTTP methods of the API. */
 const METHODS = ['get', 'post', 'put', 'patch', 'delete'] as const;
 type Method = (typeof METHODS)[number];
 
@@ -279,7 +275,6 @@ function firstOf(path: string): number {
   return rank === -1 ? FIRST.length : rank;
 }
 
-/** An operation and its path in the document. */
 interface OperationWithPath {
   readonly path: string;
   readonly method: Method;
@@ -350,7 +345,6 @@ function mayBeNull({ content }: NonNullable<DocumentedOperation['requestBody']>)
 
 const isOfWriteKeys = ({ security = [] }: DocumentedOperation) => security.every((one) => 'writeKey' in one);
 
-/** The request headers beside the credential. */
 function headersOf({ path, operation, takesVersion }: OperationWithPath): readonly Parameter[] {
   const isStream = Object.values(operation.responses).some(({ content }) => content?.['text/event-stream']);
   return [

@@ -7,7 +7,6 @@ import type { FastifyPluginAsync, FastifyReply } from 'fastify';
 import type { ConsoleOptions } from '../dependencies.ts';
 import { developmentLinkRoutes } from './development-link.ts';
 
-/** Where the console is, with a slash at the end. */
 export const CONSOLE_PATH = '/console/';
 
 const NOT_BUILT = 'The console is not built. Run: npm run build -w console\n';
@@ -73,7 +72,6 @@ export const consoleRoutes: FastifyPluginAsync<ConsoleOptions & { readonly clock
   if (developmentLink !== undefined) await app.register(developmentLinkRoutes, { ...developmentLink, clock });
 };
 
-/** A page of the console, as it is sent once. */
 interface Page {
   readonly headers: Readonly<Record<string, string>>;
   readonly html: string;

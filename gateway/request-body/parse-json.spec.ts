@@ -77,21 +77,6 @@ describe('a body with items', () => {
   const items = (...texts: readonly string[]) =>
     parseJson(Buffer.from(`{"batch":[${texts.join(',')}]}`, 'latin1'), 'items');
 
-  it.each([
-    ['half of a surrogate pair', String.raw`{"p":{"x":"a\udfff"}}`, '/p/x', 'half_pair'],
-    ['a key given twice', '{"p":1,"q":{"r":[{"s":1,"s":1}]}}', '/q/r/0/s', 'key_twice'],
-    ['__proto__', '{"t":{"__proto__":null}}', '/t/__proto__', 'key_left_out'],
-    ['a number out of range', '{"t":[-2e777]}', '/t/0', 'out_of_range'],
-    ['bytes that are no UTF-8', '{"caf\xe9":1}', '/caf\ufffd', 'not_utf8'],
-    ['65 levels', `{"p":${'['.repeat(64)}${']'.repeat(64)}}`, `/p${'/0'.repeat(63)}`, 'too_deep'],
-  ] as const)('names the one that holds %s, and the place in it', (_, text, path, kind) => {
-    const parsed = items('{"good":1}', text, '{"good":2}');
-    if (!parsed.ok) throw new Error('refused');
-    expect(parsed.read?.faults).toEqual([]);
-    expect([...(parsed.read?.itemFaults ?? [])]).toEqual([[1, [{ kind, path }]]]);
-    expect(parsed.value).toMatchObject({ batch: [{ good: 1 }, expect.anything(), { good: 2 }] });
-  });
-
   it('has numbers of many digits from a depth on in it, and doubles before', () => {
     const text = '{"batch":[8172635445362718291,{"a":8172635445362718291,"b":{"c":8172635445362718291}}]}';
     const parsed = parseJson(Buffer.from(text), 'items', 2);
@@ -105,12 +90,6 @@ describe('a body with items', () => {
   it('lets an item be as deep as it may be alone', () => {
     const parsed = items(`{"p":${'['.repeat(63)}${']'.repeat(63)}}`);
     expect(parsed.ok && parsed.read?.itemFaults.size).toBe(0);
-  });
-
-  it('is refused for a fault outside of its items', () => {
-    expect(parseJson(Buffer.from('{"batch":[{}],"batch":[{}]}'), 'items')).toEqual(
-      refused('holds the same key twice in one object', '/batch'),
-    );
   });
 });
 

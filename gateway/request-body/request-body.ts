@@ -257,7 +257,6 @@ interface ReadBodyOptions {
   readonly reserve: (bytes: number) => Error | undefined;
 }
 
-/** A body that is being read. */
 interface BodyReading {
   /** Ends the reading with an error and discards the rest of the body. No effect once the reading has ended. */
   stop(error: Error): void;

@@ -88,6 +88,12 @@ export async function isUnchanged<Entity extends object>(
   return current() === stored; // every change creates a new object
 }
 
+/** An entity after a fact about it was applied. */
+export function applied<Entity>(entity: Entity | undefined): Entity {
+  if (entity === undefined) throw new Error('an entity was applied and is not there');
+  return entity;
+}
+
 type WithoutOrigin<F> = F extends Fact
   ? Omit<F, 'v' | 'by' | 'from' | 'at'> & (F['v'] extends 1 ? { readonly v?: 1 } : Pick<F, 'v'>)
   : never;
@@ -149,7 +155,6 @@ export async function update<K extends 'source' | 'transformation' | 'rule' | 'a
   await propose(request, dependencies, proposal, refusalOf);
 }
 
-/** Why the fold refused a fact. */
 export interface Refused {
   readonly reason: ConflictReason;
   readonly causes: readonly ConflictCause[];
@@ -250,7 +255,6 @@ declare module 'fastify' {
   }
 }
 
-/** Characters of a value in an error. */
 const MAX_SHOWN = 100;
 
 /** The schema of the body of a `PUT`. */

@@ -48,12 +48,10 @@ export function byWord<Item>(
   };
 }
 
-/** A filter by yes or no. */
 export function byFlag<Item>(description: string, flagOf: (item: Item) => boolean): ListFilter<Item> {
   return byWord(['true', 'false'], description, (item) => String(flagOf(item)));
 }
 
-/** A filter by an id. */
 export function byId<Item>(description: string, idOf: (item: Item) => string | null): ListFilter<Item> {
   return {
     schema: Type.String({ format: 'uuid', description }),
@@ -61,7 +59,6 @@ export function byId<Item>(description: string, idOf: (item: Item) => string | n
   };
 }
 
-/** A filter by a text that has to match exactly. */
 export function byText<Item>(description: string, textOf: (item: Item) => string | null): ListFilter<Item> {
   return {
     schema: Type.String({ minLength: 1, maxLength: 200, description }),
@@ -203,7 +200,6 @@ function orderOf(sort: string | undefined): ListOrder {
 
 const LIMIT: IntegerRule = { name: 'limit', min: 1, max: 1_000, fallback: 100 };
 
-/** Query parameters of every list. */
 export const pageQuery = {
   limit: integerText(LIMIT, 'Items of a page.'),
   cursor: Type.Optional(
@@ -225,7 +221,6 @@ export function pageRequest(query: { limit?: string; cursor?: string }): PageReq
   return { limit: parseInteger(query.limit, LIMIT), ...defined({ cursor: query.cursor }) };
 }
 
-/** The order of lists that state no other. */
 export const NEWEST_FIRST: ListOrder = { field: 'created_at', descending: true };
 
 /** The form of cursors of the default order, which earlier releases hand out and take. */
@@ -233,7 +228,6 @@ const BY_CREATION = /^(?<key>\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z) (?<id>
 /** That of all others: the order, then the position. */
 const BY_ORDER = /^(?<sort>-?[a-z_]+) (?<id>[0-9a-f-]{36}) (?<key>.*)$/s;
 
-/** A position in a list as a cursor. */
 export function encodePosition({ key, id }: ListPosition, order: ListOrder): string {
   const text = isDefault(order) ? `${key} ${id}` : `${sortOf(order)} ${id} ${key}`;
   return Buffer.from(text).toString('base64url');

@@ -39,7 +39,6 @@ export function closed<P extends TProperties>(properties: P, options: TObjectOpt
   return Type.Object(properties, { ...options, additionalProperties: false });
 }
 
-/** A string enumeration. */
 export function oneOf<const Word extends string>(words: readonly Word[], description?: string) {
   return Type.Unsafe<Word>({ type: 'string', enum: [...words], ...(description && { description }) });
 }
@@ -63,14 +62,12 @@ export function optional<Schema extends TSchema>(schema: Schema) {
   return Type.Optional(nullable(schema));
 }
 
-/** Such fields of all these schemas. */
 export function allOptional<Fields extends TProperties>(fields: Fields) {
   return Object.fromEntries(Object.entries(fields).map(([name, schema]) => [name, optional(schema)])) as {
     [Name in keyof Fields]: ReturnType<typeof optional<Fields[Name]>>;
   };
 }
 
-/** A list in a response. */
 export function listOf<Schema extends TSchema>(items: Schema, description?: string) {
   return Type.Unsafe<readonly Static<Schema>[]>({
     type: 'array',
@@ -79,7 +76,6 @@ export function listOf<Schema extends TSchema>(items: Schema, description?: stri
   });
 }
 
-/** An object of any content. */
 export function freeObject(description?: string) {
   return Type.Unsafe<JsonObject>({
     type: 'object',
@@ -98,7 +94,6 @@ const BLANK = '\\s\\u00ad\\u115f\\u1160\\u180e\\u200b-\\u200f\\u2060-\\u2065\\u2
 /** Text on one line with at least one visible character. */
 export const VISIBLE = `^[^${UNFIT}]*[^${UNFIT}${BLANK}][^${UNFIT}]*$`;
 
-/** A display name. */
 export const name = Type.String({
   minLength: 1,
   maxLength: MAX_NAME,
@@ -114,7 +109,6 @@ export function isName(text: string): boolean {
   return [...text].length <= MAX_NAME && NAME.test(text);
 }
 
-/** Free text beside a name. */
 export const description = Type.String({ maxLength: 10_000, description: 'Free text.' });
 
 export const uuid = Type.String({ format: 'uuid', examples: ['0198c5a2-7c1e-7b3a-9f60-2d1c5e8a4b70'] });
@@ -125,10 +119,8 @@ export const time = Type.String({
   examples: ['2026-03-01T09:30:00.000Z'],
 });
 
-/** Fields that every resource of a workspace has. */
 export const resourceFields = { id: uuid, workspace_id: uuid, name };
 
-/** Times of creation and last change. */
 export const times = { created_at: time, updated_at: time };
 
 /** The version of a resource; also its `ETag`. */
@@ -162,12 +154,10 @@ export function shownAs<Fields extends TProperties, Source extends object>(
   return Object.fromEntries(shown);
 }
 
-/** The response to the removal of a resource. */
 export function removedAs<const Status extends string>(status: Status) {
   return Type.Object({ id: uuid, status: oneOf([status]) });
 }
 
-/** The body of every error response. */
 export const errorBody = Type.Object(
   {
     error: Type.String({ description: 'Short and stable.' }),
@@ -224,7 +214,6 @@ export function documentedAs(keywords: Readonly<Record<string, unknown>>) {
 const INTEGER = /^-?\d{1,9}$/;
 
 export interface IntegerRule {
-  /** The name of the parameter in error messages. */
   readonly name: string;
   readonly min: number;
   readonly max: number;
@@ -263,7 +252,6 @@ export function patternFault(name: string, instead: string): string | undefined 
     : undefined;
 }
 
-/** Ids that one parameter may name. */
 const MAX_IDS = 100;
 const UUID = '[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[1-8][0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}';
 
@@ -306,7 +294,6 @@ export function defined<Fields extends object>(fields: Fields) {
   return Object.fromEntries(entries) as { [Name in keyof Fields]?: Exclude<Fields[Name], undefined> };
 }
 
-/** Documents a time that may also be a date. */
 export const DATE_OR_TIME = { anyOf: [{ format: 'date-time' }, { format: 'date' }] } as const;
 
 /** The schema of a time in a query or body. `parseTime` checks it. */

@@ -4,10 +4,8 @@ import { authorOf } from '../authentication/caller.ts';
 import type { GatewayDependencies } from '../dependencies.ts';
 
 const MINUTE_MS = 60_000;
-/** Ids of changed entities in a record. */
 const MAX_IDS = 20;
 
-/** Where the calls are listed. */
 interface Scope {
   readonly scope_id: string;
   readonly organization_id: string;
@@ -21,7 +19,6 @@ interface Tally {
   readonly timer: NodeJS.Timeout;
 }
 
-/** The changes of a counted call. */
 export type NoteChanged = (ids: readonly string[], changed?: number) => void;
 
 /**

@@ -254,7 +254,6 @@ const alertDryRunResult = Type.Object(
   { title: 'AlertDryRun' },
 );
 
-/** The fields of an alert in a body, with defaults. */
 type RuleBody = Static<typeof alertDryRunBody>;
 type RuleFields = Pick<Alert, 'environment' | 'watch' | 'time_zone' | 'quiet_hours'>;
 type AlertFields = RuleFields & Pick<Alert, 'name' | 'enabled' | 'destination_id' | 'email'>;

@@ -126,7 +126,6 @@ export class DestinationTests {
     this.#turns = turns;
   }
 
-  /** Tests the connection. */
   test(destination: Destination, disconnected: AbortSignal) {
     return this.#timed(destination, disconnected, (ended) => {
       const test = this.#tester(destination);
@@ -197,7 +196,6 @@ export class DestinationTests {
   }
 }
 
-/** Settings that are not saved, as a destination. */
 export function unsavedIn({ workspace }: FastifyRequest, settings: JsonObject): ConnectorDestination {
   return { id: 'unsaved', workspaceId: workspace.id, version: 1, settings };
 }

@@ -89,7 +89,6 @@ export const ACTIONS = ['warned', 'omitted', 'blocked'] as const;
 
 export const OUTCOMES = ['accepted', 'warned', 'omitted', 'rejected'] as const;
 
-/** What an event violated. */
 export const violation = Type.Object({
   kind: oneOf(VIOLATION_KINDS),
   path: Type.String(),
@@ -97,13 +96,11 @@ export const violation = Type.Object({
   action: oneOf(ACTIONS),
 });
 
-/** The fields of a contract in a body, with defaults. */
 type ContractFields = Omit<
   Contract,
   'id' | 'workspace_id' | 'status' | 'created_by' | 'version' | 'created_at' | 'updated_at'
 >;
 
-/** Whose turn a schema is checked in. */
 interface SchemaCheck {
   readonly organizationId: string;
   readonly disconnected: AbortSignal;
@@ -134,7 +131,6 @@ export async function contractFields(
   return fields;
 }
 
-/** A contract that is not stored. */
 export function newContract({ workspace, caller }: FastifyRequest, fields: ContractFields) {
   const created_by = accountOf(caller);
   return { id: newId(), workspace_id: workspace.id, ...fields, status: 'active', created_by } as const;

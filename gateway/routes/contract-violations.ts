@@ -172,7 +172,6 @@ function violationsOf(contract: ContractId, query: Static<typeof violationQuery>
   };
 }
 
-/** The query for their number by hour. */
 function countsOf(contract: ContractId, query: HoursQuery, now: number): HistoryCountQuery {
   const hours = parseInteger(query.hours, HOURS);
   return {
@@ -195,7 +194,6 @@ function facetsOf({ id }: ContractId, query: Omit<HoursQuery, 'hours'>): Readonl
   return { contract_id: id, ...given };
 }
 
-/** A violation as the history stage stores it. */
 function violationIn(entry: HistoryEntry): Violation {
   return entry.body as unknown as Violation;
 }

@@ -113,7 +113,6 @@ const cursor = Type.String({
   description: 'From the previous response: continues where that call stopped.',
 });
 
-/** Selects dead deliveries. */
 const deadFields = {
   status: optional(oneOf(['dead'], 'Only dead deliveries can be redriven or discarded.')),
   ...filterBody,

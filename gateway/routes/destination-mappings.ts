@@ -295,7 +295,6 @@ export const mappingRoutes: FastifyPluginAsyncTypebox<Options> = async (app, { d
   }
 };
 
-/** A hook of a subscription. */
 interface Place {
   readonly at: number;
   readonly hook: string;

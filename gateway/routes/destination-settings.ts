@@ -11,7 +11,6 @@ import type { GatewayDependencies } from '../dependencies.ts';
 import { type ErrorDetail, invalidRequest } from '../errors/api-error.ts';
 import { describeValidation } from '../errors/error-handler.ts';
 
-/** Settings in their stored form. */
 interface Configured {
   /** Secrets sealed. */
   readonly settings: JsonObject;
@@ -143,7 +142,6 @@ export function createSettingsChecker(): SettingsChecker {
   };
 }
 
-/** Replaces a secret in responses. */
 export const MASK = '********';
 
 /** Settings without `null`, which means absent, and without masks, which stand for stored secrets. */

@@ -187,7 +187,6 @@ function presentDetails(description: ConnectorDescription) {
 
 const NO_DETAILS = { actions: [], subscriptions: [], audienceFields: [] };
 
-/** The type that the path names. */
 export function typeOf(
   request: FastifyRequest,
   { descriptions }: GatewayDependencies['connectors'],

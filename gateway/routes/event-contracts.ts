@@ -312,7 +312,6 @@ const BEHIND_NEWEST = 'past';
 
 const VERSION = /^[1-9]\d{0,8}$/;
 
-/** The versions of a contract. */
 export const versionRoutes: Routes = async (app, dependencies) => {
   const { catalog, history } = dependencies;
 

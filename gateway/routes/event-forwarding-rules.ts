@@ -131,7 +131,6 @@ const ruleTestBody = closed(
   },
 );
 
-/** The part of a rule that selects events. */
 const ruleDryRunBody = closed(
   {
     event_types: ruleBody.properties.event_types,
@@ -204,7 +203,6 @@ const ruleTestResult = Type.Object(
   { title: 'RuleTrial' },
 );
 
-/** All rules of a workspace, tried with one event. */
 const rulesTestResult = Type.Object(
   {
     matched: Type.Integer({ description: 'Rules that would forward such an event now.' }),
@@ -225,7 +223,6 @@ const rulesTestResult = Type.Object(
   { title: 'RulesTrial' },
 );
 
-/** The fields of a rule in a body, with defaults. */
 type RuleFields = Omit<Rule, 'id' | 'workspace_id' | 'created_by' | 'version' | 'created_at' | 'updated_at'>;
 
 export function ruleFields(body: Static<typeof ruleBody>): RuleFields {
@@ -491,7 +488,6 @@ function budgetedVerdicts(filter: string | null): (event: CanonicalEvent) => Fil
   };
 }
 
-/** Counts and examples of a dry run. */
 class FilterDryRun {
   readonly #counts: Record<Verdict, number> = { matched: 0, 'not matched': 0, failed: 0, 'not evaluated': 0 };
   readonly #failures = new Map<string, number>();

@@ -158,7 +158,6 @@ function presentBehind(stages: SystemSnapshot['stages']): Pick<Static<typeof fun
   return behind.length === 0 ? {} : { behind };
 }
 
-/** Totals and series of rows. */
 function presentSums(rows: readonly FunnelRow[]) {
   const intervals = Map.groupBy(rows, ({ start }) => start);
   return {
@@ -170,7 +169,6 @@ function presentSums(rows: readonly FunnelRow[]) {
   };
 }
 
-/** The largest groups of rows. */
 function presentGroups(
   rows: readonly FunnelRow[],
   groupBy: readonly FunnelDimension[],

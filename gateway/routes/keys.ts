@@ -47,7 +47,6 @@ import {
   uuid,
 } from '../resources/schemas.ts';
 
-/** The fields of every kind of key. */
 const keyFields = {
   ...resourceFields,
   key_prefix: Type.String({ description: 'The start of the raw key, to tell keys apart.' }),
@@ -57,7 +56,6 @@ const keyFields = {
   ...times,
 };
 
-/** The raw key, in the response to its creation only. */
 const rawKey = { key: Type.String({ description: 'The raw key. It is not shown again.' }) };
 
 const KEY_BYTES = 32;
@@ -130,7 +128,6 @@ interface KeyResource<Kind extends KeyKind, Body extends TSchema> {
   readonly plural: string;
   readonly body: Body;
   readonly resource: TSchema;
-  /** The response to the creation. */
   readonly created: TSchema;
   readonly list: CatalogList<KeyOf<Kind>, Record<never, never>>;
   listing(request: FastifyRequest): Listing<KeyOf<Kind>>;
@@ -140,7 +137,6 @@ interface KeyResource<Kind extends KeyKind, Body extends TSchema> {
   create(request: FastifyRequest, body: Static<Body>): { readonly raw: string; readonly proposal: Proposal };
   /** Without its last use. The hash is not shown. */
   present(key: KeyOf<Kind>): object;
-  /** What only the response to the creation has beside the raw key. */
   presentCreated?(key: KeyOf<Kind>): object;
 }
 

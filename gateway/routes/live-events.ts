@@ -96,7 +96,6 @@ type LiveDependencies = Pick<
 
 interface LiveRequest {
   readonly admitted: Admitted;
-  /** The organization of the workspace. */
   readonly organizationId: string;
   readonly environment: Environment | undefined;
   /** Begins after the event of this id. */
@@ -224,7 +223,6 @@ interface LiveStreamOptions {
   readonly onDrained: () => void;
 }
 
-/** The result of one pump. */
 interface Pumped {
   readonly events: number;
   /** Events past retention that were reported as missed, as far as their number is known. */
@@ -356,7 +354,6 @@ function eventFrame(event: KeptEvent): Buffer {
   return frame;
 }
 
-/** The frame of any item other than an event. */
 function noticeFrame(notice: Exclude<TailItem, { kind: 'event' }>): Buffer {
   const data = notice.kind === 'missed' ? { count: notice.count ?? null } : {};
   return Buffer.from(`event: ${notice.kind}\ndata: ${JSON.stringify(data)}\n\n`);
@@ -446,7 +443,6 @@ export class Pump<T> {
 /** `Retry-After` while too many streams are open, s. */
 const RETRY_AFTER_SECONDS = 5;
 
-/** The owners that a stream counts for. */
 interface SlotOwner {
   readonly workspaceId: string;
   readonly organizationId: string;
@@ -454,7 +450,6 @@ interface SlotOwner {
   readonly accountId: string;
 }
 
-/** The permit of one stream. */
 export class StreamSlot {
   readonly owner: SlotOwner;
   /** Ends the stream that has the slot; undefined until it is open. */

@@ -270,7 +270,6 @@ function routesOf<M extends Member>(scope: MemberScope<M>): FastifyPluginAsyncTy
   };
 }
 
-/** The fields of a new member in both scopes. */
 interface NewMemberFields {
   readonly id: string;
   readonly email: string;
@@ -279,7 +278,6 @@ interface NewMemberFields {
 
 type ScopeKind = 'organization' | 'workspace';
 
-/** The fact that adds a member. */
 export function memberAdded(
   kind: ScopeKind,
   fields: NewMemberFields,

@@ -43,7 +43,6 @@ export const alertsResource = Type.Object({
 
 const ADDRESS_STATES = ['confirmed', 'pending'] as const;
 
-/** Whether an address for notices is confirmed. */
 const addressStatus = (description: string) => oneOf(ADDRESS_STATES, description);
 
 export const emailStatus = nullable(
@@ -63,7 +62,6 @@ export function statusOf(state: CatalogView, { email, ...address }: AddressIn): 
   return isConfirmedAddress(state, { email, ...address }) ? 'confirmed' : 'pending';
 }
 
-/** The status of an address that is set in a workspace. */
 export function statusIn(
   state: CatalogView,
   workspaceId: string,
@@ -74,7 +72,6 @@ export function statusIn(
   return statusOf(state, { email, confirmation, organizationId, workspaceId });
 }
 
-/** The address of an entity of a workspace. */
 export function addressIn(
   { id: workspaceId, organization_id: organizationId }: Pick<Workspace, 'id' | 'organization_id'>,
   of: { readonly email: string | null } | null,

@@ -10,7 +10,7 @@ import { type Static, type TSchema, Type } from 'typebox';
 import { accountOf, NO_ORGANIZATION } from '../authentication/caller.ts';
 import type { Routes } from '../dependencies.ts';
 import { conflict, permissionDenied } from '../errors/api-error.ts';
-import { checkVersion, isUnchanged, propose, tagged } from '../resources/catalog-entities.ts';
+import { applied, checkVersion, isUnchanged, propose, tagged } from '../resources/catalog-entities.ts';
 import { catalogList } from '../resources/lists.ts';
 import {
   closed,
@@ -38,7 +38,6 @@ export function isRegion(text: string): boolean {
   return new RegExp(REGION).test(text);
 }
 
-/** A region code, chosen by the operator. */
 const region = Type.String({
   pattern: REGION,
   description: 'Where profiles live: lower-case letters, digits and dashes.',
@@ -56,21 +55,13 @@ const regions = Type.Unsafe<readonly string[]>({
 const notificationEmail = Type.String({ ...email, description: 'Where notices about its profiles go.' });
 
 const organizationBody = closed(
-  {
-    name,
-    regions: optional(regions),
-    notification_email: optional(notificationEmail),
-  },
+  { name, regions: optional(regions), notification_email: optional(notificationEmail) },
   { title: 'OrganizationBody', examples: [{ name: 'Analytical Engines', regions: ['eu'] }] },
 );
 
 /** A replacement requires `regions`, as omitted regions would be removed. */
 const organizationReplacement = closed(
-  {
-    name,
-    regions,
-    notification_email: optional(notificationEmail),
-  },
+  { name, regions, notification_email: optional(notificationEmail) },
   {
     title: 'OrganizationReplacement',
     examples: [
@@ -242,11 +233,7 @@ export const organizationRoutes: Routes = async (app, dependencies) => {
     return used;
   }
 
-  function organizationNow(id: string): Organization {
-    const organization = catalog.state.organization(id);
-    if (organization === undefined) throw new Error(`organization ${id} was applied and is not there`);
-    return organization;
-  }
+  const organizationNow = (id: string) => applied(catalog.state.organization(id));
 
   function present(organization: Organization, accountId: string) {
     const role = catalog.state.organizationRole(accountId, organization.id);

@@ -18,7 +18,7 @@ import { type Static, type TSchema, Type } from 'typebox';
 import type { Routes } from '../dependencies.ts';
 import { type ErrorDetail, invalidRequest } from '../errors/api-error.ts';
 import { MAX_DETAILS } from '../errors/error-handler.ts';
-import { checkVersion, isUnchanged, propose, tagged } from '../resources/catalog-entities.ts';
+import { applied, checkVersion, isUnchanged, propose, tagged } from '../resources/catalog-entities.ts';
 import { closed, listOf, nullable, operation, optional, shownAs } from '../resources/schemas.ts';
 
 const MAX_TYPES = 50;
@@ -160,10 +160,7 @@ export const profileSettingsRoutes: Routes = async (app, dependencies) => {
           data,
         });
       }
-      const organization = current();
-      if (organization === undefined)
-        throw new Error(`organization ${stored.id} was applied and is not there`);
-      return present(tagged(reply, organization));
+      return present(tagged(reply, applied(current())));
     },
   );
 };

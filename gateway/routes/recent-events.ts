@@ -153,7 +153,6 @@ export const recentEventRoutes: Routes = async (app, dependencies) => {
   );
 };
 
-/** Bounds of one scan. */
 interface ScanBudget {
   /** Entries of the log, of all workspaces. */
   readonly maxRecords: number;
@@ -177,7 +176,6 @@ const READ_BYTES = 256 * 1024;
 const FIRST_RANGE = 200;
 const MAX_RANGE = 3_200;
 
-/** Selects events. */
 export interface RecentEventsQuery {
   readonly workspaceId: string;
   /** Absent: all. */
@@ -188,7 +186,6 @@ export interface RecentEventsQuery {
   readonly environment?: Environment;
   /** Epoch ms: received at or after this time. */
   readonly since: number;
-  /** Events at most. */
   readonly limit: number;
   /**
    * The newest are among them: once there are as many as the limit, the scan continues until all partitions were read as far
@@ -274,9 +271,7 @@ export class RecentEvents {
   }
 }
 
-/** The counts of one scan against its budget. */
 class Scan {
-  /** So far. */
   readonly coverage: { -readonly [Name in keyof Coverage]: Coverage[Name] } = {
     events: 0,
     oldest: null,
@@ -377,7 +372,6 @@ interface PartitionOptions {
   readonly partition: number;
   /** Epoch ms. */
   readonly since: number;
-  /** Offsets of the range that is read first. */
   readonly firstRange: number;
 }
 

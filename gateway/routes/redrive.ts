@@ -59,7 +59,6 @@ export const filterBody = allOptional(fields);
 type Name = keyof typeof fields;
 const NAMES = Object.keys(fields) as readonly Name[];
 
-/** A filter of a query or body. */
 type StatedFilter = { readonly [N in Name]?: string | null | undefined };
 
 export type DeliveryFilter = { readonly [N in Name]?: string };

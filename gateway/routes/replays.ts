@@ -352,7 +352,6 @@ export class RunningReplays {
   }
 }
 
-/** Entries of one page of history. */
 const PAGE = 1_000;
 
 interface StepSources {

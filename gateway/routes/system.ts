@@ -116,7 +116,6 @@ const systemResource = Type.Object(
 
 type System = Static<typeof systemResource>;
 
-/** The answer to operators. */
 export function presentSystem({ at, stages, processes }: SystemSnapshot): System {
   const present = processes.filter((one) => stateOf(one, at) !== 'silent');
   const owners = new Map(

@@ -84,7 +84,6 @@ const planQuery = closed({
   label,
 });
 
-/** An object of any content with an example for readers of the description. */
 function planObject(title: string, example: object) {
   return Type.Unsafe<Readonly<Record<string, unknown>>>({
     ...freeObject('A tracking plan in the form of Tributary, Segment or RudderStack.'),
@@ -177,7 +176,6 @@ const importResult = Type.Object(
   { title: 'TrackingPlanImport' },
 );
 
-/** The change of one contract by an import, or by its dry run. */
 interface ImportedChange {
   readonly change: PlanChange;
   /** Absent for a creation that a dry run shows. */
@@ -398,7 +396,6 @@ function* written(form: PlanForm, plan: TrackingPlan): Generator<undefined, Json
   return assemblePlan(form, plan, items);
 }
 
-/** Faults that one response reports, at most. */
 const MAX_FAULTS = 100;
 
 /** An import that was checked whole: every change of it is valid by itself. */

@@ -58,7 +58,6 @@ export function failureOf({ kind, message }: { readonly kind: string; readonly m
 
 type Tested = Pick<Transformation, 'source_code' | 'test_input' | 'test_output'>;
 
-/** The result of a test. */
 type TestStatus = Pick<Transformation, 'status' | 'test_error' | 'last_error'>;
 
 const MAX_ERROR = 1_000;
@@ -209,7 +208,6 @@ function memberOf(container: Container, key: string): Json | undefined {
   return Object.hasOwn(container, key) ? (container as { readonly [key: string]: Json })[key] : undefined;
 }
 
-/** The fields of a change. */
 type Replacement = Pick<Transformation, 'source_code' | 'test_input' | 'test_output'> &
   Partial<Pick<Transformation, 'name' | 'description'>>;
 

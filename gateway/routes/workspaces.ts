@@ -22,7 +22,14 @@ import {
 } from '../authentication/caller.ts';
 import type { Routes } from '../dependencies.ts';
 import { invalidRequest, permissionDenied } from '../errors/api-error.ts';
-import { checkVersion, isUnchanged, propose, removalOf, tagged } from '../resources/catalog-entities.ts';
+import {
+  applied,
+  checkVersion,
+  isUnchanged,
+  propose,
+  removalOf,
+  tagged,
+} from '../resources/catalog-entities.ts';
 import { byId, catalogList } from '../resources/lists.ts';
 import {
   closed,
@@ -103,9 +110,10 @@ const workspaceResource = Type.Object(
 
 function presentWorkspace(
   workspace: Workspace,
-  role: WorkspaceRole,
+  role: WorkspaceRole | undefined,
   state: CatalogView,
 ): Static<typeof workspaceResource> {
+  if (role === undefined) throw permissionDenied(NO_WORKSPACE);
   const organization = state.organization(workspace.organization_id);
   if (organization === undefined) throw new Error(`workspace ${workspace.id} has no organization`);
   return shownAs(workspaceResource, workspace, {
@@ -158,10 +166,7 @@ export const workspaceRoutes: Routes = async (app, dependencies) => {
     operation('workspaces.read', 'readWorkspace', 'Read a workspace', {
       response: { 200: workspaceResource },
     }),
-    async ({ workspace, role }, reply) => {
-      if (role === undefined) throw permissionDenied(NO_WORKSPACE);
-      return presentWorkspace(tagged(reply, workspace), role, catalog.state);
-    },
+    async ({ workspace, role }, reply) => presentWorkspace(tagged(reply, workspace), role, catalog.state),
   );
 
   app.put(
@@ -172,15 +177,11 @@ export const workspaceRoutes: Routes = async (app, dependencies) => {
       'Replace a workspace',
       { body: workspaceReplacement, response: { 200: workspaceResource } },
       {
-        patched: ({ workspace, role }) => {
-          if (role === undefined) throw permissionDenied(NO_WORKSPACE);
-          return presentWorkspace(workspaceNow(workspace.id), role, catalog.state);
-        },
+        patched: ({ workspace, role }) => presentWorkspace(workspaceNow(workspace.id), role, catalog.state),
       },
     ),
     async (request, reply) => {
       const { workspace: before, role, body } = request;
-      if (role === undefined) throw permissionDenied(NO_WORKSPACE);
       const stored = workspaceNow(before.id);
       checkVersion(request, stored);
       const alerts = alertsIn(body.alerts, catalog.state, stored.id);
@@ -216,20 +217,13 @@ export const workspaceRoutes: Routes = async (app, dependencies) => {
     },
   );
 
-  function workspaceNow(id: string): Workspace {
-    const workspace = catalog.state.workspace(id);
-    if (workspace === undefined) throw new Error(`workspace ${id} was applied and is not there`);
-    return workspace;
-  }
+  const workspaceNow = (id: string) => applied(catalog.state.workspace(id));
 
   function present(workspace: Workspace, accountId: string) {
-    const role = catalog.state.workspaceRole(accountId, workspace.id);
-    if (role === undefined) throw permissionDenied(NO_WORKSPACE);
-    return presentWorkspace(workspace, role, catalog.state);
+    return presentWorkspace(workspace, catalog.state.workspaceRole(accountId, workspace.id), catalog.state);
   }
 };
 
-/** The default region of organizations and workspaces. */
 export const DEFAULT_REGION = 'eu';
 
 /**

@@ -3,7 +3,6 @@ import { isIP } from 'node:net';
 import { InvalidInput } from '@tributary/core';
 import ipaddr from 'ipaddr.js';
 
-/** An IP address in canonical form. */
 export interface IpAddress {
   /** RFC 5952 for IPv6, without a zone; IPv4-mapped and translated addresses are IPv4 addresses. */
   readonly text: string;

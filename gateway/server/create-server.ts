@@ -236,7 +236,6 @@ function lateSerializers(compile: CompileSerializer): CompileSerializer {
   };
 }
 
-/** The connections of a server. */
 interface BoundConnections {
   /** Records the latest response of a connection, which shows whether a request is being processed. */
   onRequest(response: ServerResponse): void;
@@ -368,7 +367,6 @@ export const unknownPathsPlugin = fastifyPlugin(async (app) => {
   });
 });
 
-/** The methods of each path. */
 export class AllowedMethods {
   readonly #routes: {
     readonly path: RegExp;

@@ -1,16 +1,13 @@
 import type { ClientKey } from '../entities.ts';
 import { type CountedListing, GroupedOrder, type Table } from './creation-order.ts';
 
-/** Read access to the client keys of all organizations. */
 export type ClientKeysView = Pick<ClientKeys, 'get' | 'list' | 'listing' | 'organizationOf'>;
 
 /** The client keys of all organizations, revoked ones included. */
 export class ClientKeys {
   /** Keys by organization and id, oldest first. */
   readonly #keys = new Map<string, Map<string, ClientKey>>();
-  /** Organizations by key id. */
   readonly #organizations = new Map<string, string>();
-  /** Key ids by hash. */
   readonly #hashes = new Map<string, string>();
   /**
    * Creation orders by organization. Built at the first read, because rows do not hold them, then kept up to date.

@@ -121,17 +121,6 @@ describe('items in creation order', () => {
     );
   });
 
-  it('of several lists are merged into one, with each item once', () => {
-    const items = Array.from({ length: 30 }, (_, n) => ({ id: String(n), created_at: at(n % 7) }));
-    const lists = [0, 1, 2].map(
-      (list) => new CreationOrder(items.filter((_, n) => n % 3 === list || n % 5 === list)),
-    );
-    expect(ids(mergeListings(lists).newestFirst())).toEqual(ids(sorted(items)));
-    const [, , , fourth] = sorted(items);
-    expect(ids(mergeListings(lists).newestFirst(fourth))).toEqual(ids(sorted(items).slice(4)));
-    expect([...mergeListings([]).newestFirst()]).toEqual([]);
-  });
-
   it('were sorted again for each page: a page of a hundred thousand items reads few of them', () => {
     let looks = 0;
     const counted = (n: number): Created => ({

@@ -28,7 +28,6 @@ function keyOf(item: Created, field: ListField): string {
   return field === 'updated_at' ? updated_at : created_at;
 }
 
-/** The position of an item. */
 export function listPositionOf(item: Created, field: ListField): ListPosition {
   return { key: keyOf(item, field), id: item.id };
 }
@@ -102,7 +101,6 @@ class FieldOrder<Item extends Created> {
     }
   }
 
-  /** The index of the first item that is not before the position. */
   #indexOf(position: ListPosition): number {
     let [low, high] = [0, this.#items.length];
     if (this.#isBefore(high - 1, position)) return high;

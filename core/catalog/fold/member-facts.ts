@@ -101,7 +101,6 @@ function removeFromOrganization(state: CatalogState, fact: MemberFact): Conflict
   return undefined;
 }
 
-/** The workspace membership of a member of the organization. */
 function membershipOf(
   { workspaceMembers }: CatalogState,
   { account_id, email }: OrganizationMember,

@@ -33,7 +33,6 @@ export class Members<M extends Member> {
   readonly #roles: readonly M['role'][];
   /** Members by scope and id, oldest first. */
   readonly #members = new Map<string, Map<string, M>>();
-  /** Member ids by account and scope. */
   readonly #ofAccount = new Map<string, Map<string, string>>();
   /** Ids of pending members by e-mail address and scope. */
   readonly #pending = new Map<string, Map<string, string>>();
@@ -76,13 +75,11 @@ export class Members<M extends Member> {
     return group === undefined ? order.all : order.group(group);
   }
 
-  /** The membership of an account in a scope. */
   ofAccount(accountId: string, scopeId: string): M | undefined {
     const id = this.#ofAccount.get(accountId)?.get(scopeId);
     return id === undefined ? undefined : this.get(scopeId, id);
   }
 
-  /** The scopes an account is a member of. */
   scopesOf(accountId: string): readonly string[] {
     return [...(this.#ofAccount.get(accountId)?.keys() ?? [])];
   }
@@ -97,13 +94,11 @@ export class Members<M extends Member> {
     return order;
   }
 
-  /** The pending membership of an e-mail address in a scope. */
   pendingFor(email: string, scopeId: string): M | undefined {
     const id = this.#pending.get(email)?.get(scopeId);
     return id === undefined ? undefined : this.get(scopeId, id);
   }
 
-  /** All pending memberships of an e-mail address. */
   pendingOf(email: string): readonly M[] {
     const ids = [...(this.#pending.get(email) ?? [])];
     return ids.flatMap(([scopeId, id]) => this.get(scopeId, id) ?? []);

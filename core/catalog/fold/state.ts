@@ -331,7 +331,6 @@ export class CatalogState implements CatalogView {
     if (grown !== 0) this.#characters.set(organizationId, this.charactersIn(organizationId) + grown);
   }
 
-  /** The contract that is active for an event type and name. */
   activeContract(workspaceId: string, type: EventType, name: string): Contract | undefined {
     return this.#indexes.get(workspaceId)?.eras.get(pairKey(type, name))?.at(-1)?.contract;
   }
@@ -358,7 +357,6 @@ export class CatalogState implements CatalogView {
     }
   }
 
-  /** Restores the mark of a deleted entity. */
   putDeleted(kind: WorkspaceEntityKind, workspaceId: string, id: string): void {
     this.#indexes.get(workspaceId)?.deleted.add(`${kind}:${id}`);
     this.#workspaceOf.set(id, workspaceId);
@@ -393,7 +391,6 @@ export class CatalogState implements CatalogView {
   }
 }
 
-/** Prefixes the names of tables with the part of the state that they belong to. */
 function prefixed(part: string, tables: Readonly<Record<string, Table>>): Readonly<Record<string, Table>> {
   return Object.fromEntries(Object.entries(tables).map(([name, table]) => [`${part}.${name}`, table]));
 }

@@ -14,7 +14,6 @@ export interface TransformationVersion
 
 export type TransformationVersionsView = Pick<TransformationVersions, 'of'>;
 
-/** Kept versions of one transformation. */
 export const MAX_TRANSFORMATION_VERSIONS = 100;
 /**
  * Characters of the kept versions of one transformation together, as every process holds them in memory. The newest
@@ -77,7 +76,6 @@ function testOf({ test_input, test_output }: Transformation | TransformationVers
   return JSON.stringify([test_input, test_output]);
 }
 
-/** The newest versions within both bounds. */
 function newest(versions: readonly TransformationVersion[]): readonly TransformationVersion[] {
   let chars = 0;
   let first = versions.length;

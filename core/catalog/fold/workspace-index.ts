@@ -22,7 +22,6 @@ const GROUPS: { readonly [K in WorkspaceEntityKind]: (entity: WorkspaceEntities[
 
 export const WORKSPACE_ENTITY_KINDS = Object.keys(GROUPS) as readonly WorkspaceEntityKind[];
 
-/** A value for each kind. */
 function byKind<Values>(make: (kind: WorkspaceEntityKind) => unknown): Values {
   return Object.fromEntries(WORKSPACE_ENTITY_KINDS.map((kind) => [kind, make(kind)])) as Values;
 }

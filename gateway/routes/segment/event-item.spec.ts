@@ -15,13 +15,6 @@ describe('a call of the Segment API', () => {
     });
   });
 
-  it.each(['page', 'screen'])('of type %s was a page, without a category', (type) => {
-    const context = { screen: { width: 320 } };
-    const view = { name: 'Shoes', category: 'Shop', properties: { shelf: 7 } };
-    expect(item({ type, userId: 'u', ...view, context })).toEqual({ type, user_id: 'u', ...view, context });
-    expect(item({ type, userId: 'u', category: 9 })).toEqual({ type, user_id: 'u', category: '9' });
-  });
-
   it('has its integrations over those of its batch; what is no object is kept apart', () => {
     const track = { type: 'track', userId: 'u', event: 'E' };
     const ours = { type: 'track', user_id: 'u', event: 'E' };
@@ -43,12 +36,6 @@ describe('a call of the Segment API', () => {
       expect(item(call)).toEqual({ type: 'identify', user_id: 'u', context });
       expect(item({ ...call, traits: {} })).toEqual({ type: 'identify', user_id: 'u', traits: {}, context });
     }
-  });
-
-  it('names a changed id by the word it was sent under', () => {
-    expect(item({ type: 'page', user_id: { a: 1 } })).toMatchObject({
-      context: { tributary: { changed: [{ path: '/user_id', change: 'as_text' }] } },
-    });
   });
 
   it('has its time by the server’s clock where it has a sent-at time, and keeps both as received', () => {
@@ -195,26 +182,6 @@ describe('a call of the Segment API', () => {
     expect(taken).not.toHaveProperty(name === 'context' ? 'properties' : name);
     expect(taken).toMatchObject({ context: { segment: { [name]: value }, ...changed('moved', `/${name}`) } });
   });
-
-  it.each([
-    '2022-03-04T05:06:07.089:Z',
-    '2022-3-04T05:06:07.089Z',
-    '11:12',
-    '',
-    1_646_370_367,
-    { seconds: 1 },
-    '2022-02-30T00:00:00Z',
-  ])(
-    'with the unreadable time %j is accepted without one, and context.segment has the original',
-    (timestamp) => {
-      expect(item({ type: 'track', userId: 'u', event: 'E', timestamp })).toEqual({
-        type: 'track',
-        user_id: 'u',
-        event: 'E',
-        context: { segment: { timestamp }, ...changed('time_unreadable', '/timestamp') },
-      });
-    },
-  );
 
   it('has the original time where its own cannot be read', () => {
     const originalTimestamp = '2022-03-04T05:06:07+01:00';

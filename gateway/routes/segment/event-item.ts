@@ -124,7 +124,6 @@ function isNamed(id: unknown): boolean {
   return id != null && id !== '';
 }
 
-/** The fields that depend on the type. */
 function partsOf(call: Fields, type: EventType, text: (name: string) => string | undefined): Fields {
   const callFields = CALL_FIELDS[type];
   const of = (name: string, read: (name: string) => unknown) =>

@@ -112,7 +112,6 @@ const settingsPath = Type.Object({
   writeKey: Type.String({ description: 'The write key. It is the credential where no header has one.' }),
 });
 
-/** The response that SDKs expect. */
 const takenAnswer = Type.Object(
   {
     success: Type.Literal(true),
@@ -124,7 +123,6 @@ const takenAnswer = Type.Object(
   { title: 'SdkCallsTaken' },
 );
 
-/** The settings have the form that SDKs expect. */
 const settingsAnswer = Type.Unsafe<object>({
   type: 'object',
   additionalProperties: true,
@@ -165,7 +163,6 @@ const BODY =
 const JSON_BY_ANOTHER_NAME =
   /^(?:application\/octet-stream|text\/json|application\/(?:x-json|[\w.-]+\+json))(?:\s*;|$)/i;
 
-/** The calls of one request, as sent. */
 interface SentCalls {
   readonly calls: readonly unknown[];
   /** The type of the call by the path; undefined for a batch, in which each call has its type. */

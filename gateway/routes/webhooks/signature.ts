@@ -1,6 +1,6 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
-import type { HmacAlgorithm, HmacEncoding, SourceWebhook } from '@tributary/core';
+import type { HmacSignature, SourceWebhook } from '@tributary/core';
 import type { ErrorDetail } from '../../errors/api-error.ts';
 
 /** A webhook of a source with its secrets in clear text. */
@@ -38,22 +38,14 @@ export function signatureFault(
   }
 }
 
-/** A header that holds a prefix, and the HMAC of the body behind it. */
-interface PlainSignature {
-  readonly header: string;
-  readonly algorithm: HmacAlgorithm;
-  readonly encoding: HmacEncoding;
-  readonly prefix: string;
-}
-
-const GITHUB: PlainSignature = {
+const GITHUB: HmacSignature = {
   header: 'X-Hub-Signature-256',
   algorithm: 'sha256',
   encoding: 'hex',
   prefix: 'sha256=',
 };
 
-const SHOPIFY: PlainSignature = {
+const SHOPIFY: HmacSignature = {
   header: 'X-Shopify-Hmac-Sha256',
   algorithm: 'sha256',
   encoding: 'base64',
@@ -64,7 +56,7 @@ function plainFault(
   secrets: readonly string[],
   headers: IncomingHttpHeaders,
   body: Buffer,
-  { header, algorithm, encoding, prefix }: PlainSignature,
+  { header, algorithm, encoding, prefix }: HmacSignature,
 ): ErrorDetail | undefined {
   const given = headerOf(headers, header);
   if (given === undefined) return missing(header);

@@ -49,14 +49,12 @@ const KINDS: Readonly<Record<SourceWebhook['kind'], KindOfWebhook>> = {
 /** The name of an event of which nothing tells a name. */
 const UNNAMED = 'Webhook Received';
 
-/** A verified request. */
 export interface ReceivedWebhook {
   readonly webhook: Omit<SourceWebhook, 'secrets' | 'hmac'>;
   readonly sourceId: string;
   readonly headers: IncomingHttpHeaders;
   /** SHA-256 of the body, hex; of one payload of several with its index behind. */
   readonly digest: string;
-  /** What reading the body has changed. */
   readonly changes: readonly Change[];
 }
 
@@ -118,7 +116,6 @@ function contextOf(received: ReceivedWebhook, id: string | undefined): JsonObjec
   };
 }
 
-/** The headers that each event of a request has in its context. */
 export function shownHeaders({
   webhook,
   headers,

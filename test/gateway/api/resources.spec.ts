@@ -68,6 +68,17 @@ const written: Readonly<Record<string, () => Readonly<Record<string, unknown>>>>
     enabled: false,
   }),
   sources: () => ({ name: 'Shop', type: 'web', description: 'The front' }),
+  destinations: () => ({
+    name: 'Files',
+    type: 'ndjson',
+    settings: { folder: 'out' },
+    enabled: false,
+    paused: true,
+    environments: ['development'],
+    max_concurrency: 100,
+    rate_limit_per_second: 0.5,
+    alerts: { enabled: false, destination_id: destination.id, email: 'ops@example.com' },
+  }),
 };
 
 /** The least body of each list, the defaults of the fields that it leaves out, and what else is shown. */
@@ -106,6 +117,18 @@ const least: Readonly<Record<string, () => readonly [sent: object, defaults: obj
     },
   ],
   sources: () => [{ name: 'Shop', type: 'web' }, { description: null, webhook: null }, { status: 'active' }],
+  destinations: () => [
+    { name: 'Files', type: 'ndjson', settings: { folder: 'out' } },
+    {
+      enabled: true,
+      paused: false,
+      environments: ['production', 'development'],
+      max_concurrency: null,
+      rate_limit_per_second: null,
+      alerts: null,
+    },
+    { paused_because: null, connection: null, alerts_email_status: null },
+  ],
 };
 const EVENTS = { source_id: null, event_type: null, event_name: null };
 const VOLUME = { kind: 'volume', ...EVENTS, direction: 'below', tolerance: 0.5, weeks: 4, minimum: 20 };
@@ -170,7 +193,7 @@ it.each(Object.keys(written))(
   },
 );
 
-it.each(Object.keys(written).filter((list) => !list.endsWith('-keys')))(
+it.each(Object.keys(written).filter((list) => !/-keys$|^destinations$/.test(list)))(
   '%s keep their version under an identical PUT, change at that of If-Match, and go once',
   async (list) => {
     const fields = another(list);

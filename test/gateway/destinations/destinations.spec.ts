@@ -112,30 +112,6 @@ it('a PUT cannot change the type of a destination', async () => {
   expect(await owner.call('PUT', `./destinations/${id}`, files)).toMatchObject(refusedFor('/type'));
 });
 
-it('a destination has its own limits, which a PUT without them resets', async () => {
-  const limits = { max_concurrency: 2, rate_limit_per_second: 0.5 };
-  const created = await owner.ok<Destination>('POST', './destinations', { ...webhook(), ...limits });
-  expect(created).toMatchObject(limits);
-  const put = (body: object) => owner.call('PUT', `./destinations/${created.id}`, { ...webhook(), ...body });
-  expect(await put({ max_concurrency: 100 })).toMatchObject({
-    status: 200,
-    body: { max_concurrency: 100, rate_limit_per_second: null },
-  });
-  expect((await put({})).body).toMatchObject({ max_concurrency: null });
-});
-
-it('a destination is paused and limited to environments by PUT, and a PUT without these fields resets them', async () => {
-  const { id } = await create();
-  const replace = (fields: object) => owner.ok('PUT', `./destinations/${id}`, { ...webhook(), ...fields });
-  expect(await replace({ paused: true, environments: ['production'] })).toMatchObject({
-    paused: true,
-    environments: ['production'],
-  });
-  expect(await replace({})).toMatchObject({ paused: false, environments: ['production', 'development'] });
-  const none = await owner.call('PUT', `./destinations/${id}`, { ...webhook(), environments: [] });
-  expect(none.status).toBe(400);
-});
-
 it('a destination has the receivers of its notices, its own or those of the organization', async () => {
   const ops = await create();
   const alerts = { destination_id: ops.id.toUpperCase(), email: 'Ops@Example.com' };
