@@ -50,9 +50,8 @@ import type { RecordReader } from '../record-reader.ts';
 import {
   type Matching,
   type MatchingSteps,
-  matchAgain,
-  matchAll,
   matchOf,
+  matchRules,
   rulesAtOf,
   rulesInQuestion,
   stillTaking,
@@ -111,7 +110,7 @@ export function route(
     if (over !== undefined)
       return counted(subject, deadOverBudget(dependencies, subject, over, MATCH.all, []));
     if (share.goesToSlowQueue(workspace_id)) return diverted(subject);
-    return match(subject, matchAll(subject, { state: catalog.state, metrics }));
+    return match(subject, matchRules(subject, MATCH.all, [], { state: catalog.state, metrics }));
   };
   type Made = readonly OutputRecord[] | Promise<readonly OutputRecord[]>;
   const match = (subject: Routed, matching: MatchingSteps): Made => {
@@ -288,8 +287,7 @@ async function matchSlow(
   named: readonly Rule[],
   scheduler: ThreadTurns,
 ): Promise<Pick<Matching, 'rules' | 'outputRecords'>> {
-  const parts = { state: catalog.state, metrics };
-  const matching = match === MATCH.all ? matchAll(subject, parts) : matchAgain(subject, match, named, parts);
+  const matching = matchRules(subject, match, named, { state: catalog.state, metrics });
   for (;;) {
     const step = await scheduler.run(
       subject.source.workspace_id,
