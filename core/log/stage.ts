@@ -143,14 +143,12 @@ export interface FlowStage extends StageBase {
 
 export type Stage = BatchStage | FlowStage;
 
-/** Turns a function of an entry into the handler of a flow stage. An entry that needs no wait costs no promise. */
+/** Turns an async function of an entry into the handler of a flow stage. */
 export function asyncHandler(
-  work: (entry: LogEntry, context: FlowContext) => readonly OutputRecord[] | Promise<readonly OutputRecord[]>,
+  work: (entry: LogEntry, context: FlowContext) => Promise<readonly OutputRecord[]>,
 ): FlowStage['handle'] {
   return (entry, context) => {
-    const worked = work(entry, context);
-    if ('then' in worked) worked.then(context.done.bind(context), context.failed.bind(context));
-    else context.done(worked);
+    work(entry, context).then(context.done.bind(context), context.failed.bind(context));
   };
 }
 

@@ -226,7 +226,8 @@ export const OTHER_NAME = '(other)';
  * uses of keys.
  *
  * Promises: a batch that is applied twice counts once. Counts and applied offset of a partition change together, and a
- * failover that loses the last counts loses the offset too. All batches of a workspace come from one partition.
+ * failover that loses the last counts loses the offset too. All batches come from one partition: of several writers of it,
+ * one applies a batch and the others are fenced.
  *
  * Kept: minutes for at least an hour, hours (volumes and runs too) and days for at least 31 days, samples for at least seven
  * days; bytes by the hour for at least two hours, by the day for at least 31 days; uses of keys for good. Counts of an

@@ -59,7 +59,7 @@ async function run(
   chosen: readonly string[] | undefined,
 ): Promise<number> {
   openSecrets(config); // reports faults of the keys before anything is opened
-  const { log, catalog, counters, pipeline, openProfiles } = await openPipeline(
+  const { log, catalog, pipeline, openProfiles } = await openPipeline(
     config,
     { logger, metrics: NO_METRICS, dropExpired: false },
     deadline,
@@ -72,7 +72,6 @@ async function run(
     cleanup.use(await checkStores(config, { catalog, log, logger }, deadline, openProfiles));
     const stage = redriveStage({
       stages: pipeline,
-      counters,
       clock: Date.now,
       ...(chosen === undefined ? {} : { chosen: new Set(chosen) }),
       last: found.last,

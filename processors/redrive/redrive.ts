@@ -1,7 +1,6 @@
 import {
   type BatchStage,
   type Clock,
-  type Counters,
   type DeadLetterRecord,
   deadLetteredEntry,
   deadLetterOf,
@@ -17,10 +16,10 @@ import {
   type Stage,
   type StageContext,
   type StageNote,
+  summedCountsIn,
   TOPIC,
   TributaryError,
 } from '@tributary/core';
-import { recountOnce } from '../funnel/funnel.ts';
 import type { StageName } from '../stages.ts';
 
 /** The consumer group of redrives; no stage of the pipeline has this name. */
@@ -32,7 +31,6 @@ export type RedriveOutcome = 'redriven' | 'failed' | 'left';
 export interface RedriveOptions {
   /** All stages of the pipeline: a record is processed by the stage that dead-lettered it. */
   readonly stages: readonly Stage[];
-  readonly counters: Counters;
   readonly clock: Clock;
   /** The stages whose records are redriven. Default: all. */
   readonly chosen?: ReadonlySet<string>;
@@ -76,13 +74,7 @@ export function redrive(options: RedriveOptions): BatchStage {
         return [moved(entry)];
       }
       try {
-        const outputRecords = await reprocess(
-          options,
-          byName.get(record.stage),
-          record,
-          entry.position,
-          context,
-        );
+        const outputRecords = await reprocess(byName.get(record.stage), record, context);
         report('redriven', record);
         return outputRecords;
       } catch (error) {
@@ -107,17 +99,17 @@ function moved({ key, value, headers }: LogEntry): OutputRecord {
 }
 
 async function reprocess(
-  { counters }: RedriveOptions,
   stage: Stage | undefined,
   record: DeadLetterRecord,
-  at: LogEntry['position'],
   context: StageContext,
 ): Promise<readonly OutputRecord[]> {
   if (stage === undefined) throw new InvalidInput(`there is no stage "${record.stage}"`);
   const entry = deadLetteredEntry(record);
   if (stage.name === ('funnel' satisfies StageName)) {
-    await recountOnce(counters, entry, at, context);
-    return [];
+    // Its position was counted past: it is appended again for the stage. A record that the stage would refuse fails here.
+    summedCountsIn([entry]);
+    const { key, value, headers } = entry;
+    return [{ topic: TOPIC.funnelCounts, key, value, headers }];
   }
   // Without `end`: the end of `stages.dead` is not that of the entry's partition.
   const notes: StageNote[] = [];

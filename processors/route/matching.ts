@@ -37,11 +37,6 @@ export interface Matching {
 /** Shared, as most events have none. */
 const NONE: readonly OutputRecord[] = [];
 
-interface Undecided {
-  readonly rule: Rule;
-  readonly mismatch: Mismatch;
-}
-
 interface MatchDependencies {
   readonly state: CatalogView;
   readonly metrics: Metrics;
@@ -61,10 +56,21 @@ const SLICE_MS = 2;
 /** Matches in slices; after each but the last one it yields its processor time, as `Matching.filterMs`. */
 export type MatchingSteps = Generator<number, Matching>;
 
-/** Matches an event with all enabled rules of its workspace. */
-export function matchAll(routed: Routed, dependencies: MatchDependencies): MatchingSteps {
-  const enabled = dependencies.state.enabledRules(routed.source.workspace_id);
-  return match(routed, enabled, budgetOf(routed.source, dependencies.state), dependencies);
+/**
+ * Matches the rules that an event waits for. Of those of a redrive or a replay, `named` may have a dead delivery: an undecided
+ * filter of another one is no part of the redrive.
+ */
+export function matchRules(
+  routed: Routed,
+  how: keyof typeof MATCH,
+  named: readonly Rule[],
+  dependencies: MatchDependencies,
+): MatchingSteps {
+  const { state } = dependencies;
+  const asked = how === 'all' ? undefined : asEnabled(named);
+  const later = otherRules(routed, how, named, state);
+  const candidates = asked === undefined ? later : [...asked, ...later];
+  return match(routed, candidates, budgetOf(routed.source, state), dependencies, asked && new Set(asked));
 }
 
 /**
@@ -78,41 +84,49 @@ export function rulesInQuestion(
   state: CatalogView,
 ): readonly Rule[] {
   const { source, redrives } = routed;
-  const mayTake = (rule: Rule) => {
-    const destination = state.entity('destination', rule.workspace_id, rule.destination_id);
-    return (
-      mismatchOf({ ...rule, filter: null }, source, new FilterBudget()) === undefined &&
-      destinationMismatch(destination, source) === undefined
-    );
-  };
-  if (how === 'all') return state.enabledRules(source.workspace_id).filter(mayTake);
-  const later =
-    how === 'from' && named.length === 1
-      ? laterWithFilter(routed, named, state)
-      : how === 'at'
-        ? rulesAt(routed, named, state)
-        : [];
-  const asked = [...named.map((rule) => ({ ...rule, enabled: true })), ...later];
-  return asked.filter((rule, at) => (at === 0 && redrives > 0) || mayTake(rule));
+  const mayTake = (rule: Rule) =>
+    mismatchOf({ ...rule, filter: null }, source, new FilterBudget()) === undefined &&
+    isOpen(rule, source, state);
+  const rules = [...asEnabled(named), ...otherRules(routed, how, named, state)];
+  return rules.filter((rule, at) => (how !== 'all' && at === 0 && redrives > 0) || mayTake(rule));
+}
+
+/** A person requested the named rules: they count as enabled. */
+function asEnabled(named: readonly Rule[]): readonly Rule[] {
+  return named.map((rule) => ({ ...rule, enabled: true }));
 }
 
 /**
- * Matches a redriven or replayed event whose named rule had a filter that could not be evaluated. `from`: the later rules
- * with a filter were not evaluated either, so they are matched as well. Later rules without a filter matched before and are
- * left out. `at`: no rule was matched before, so all rules of that time are.
+ * The rules that an event waits for beside the named ones.
+ *
+ * - `from`: the later rules with a filter, which was not evaluated either. Those without a filter matched before.
+ * - `at`: all that existed at the time in the header of the entry and have an open destination, as none was matched before.
  */
-export function matchAgain(
-  routed: Routed,
-  how: 'named' | 'from' | 'at',
+function otherRules(
+  { entry, source }: Routed,
+  how: keyof typeof MATCH | undefined,
   named: readonly Rule[],
-  dependencies: MatchDependencies,
-): MatchingSteps {
-  // A person requested the named rules: they count as enabled.
-  const asked = named.map((rule) => ({ ...rule, enabled: true }));
-  const laterOf = { named: () => [], from: laterWithFilter, at: rulesAt }[how];
-  const later = laterOf(routed, named, dependencies.state);
-  const budget = budgetOf(routed.source, dependencies.state);
-  return match(routed, [...asked, ...later], budget, dependencies, new Set(asked));
+  state: CatalogView,
+): readonly Rule[] {
+  if (how === undefined || how === 'named') return [];
+  const enabled = state.enabledRules(source.workspace_id);
+  if (how === 'all') return enabled;
+  if (how === 'from') {
+    const last = enabled.findIndex(({ id }) => id === named.at(-1)?.id);
+    return last === -1 ? [] : enabled.slice(last + 1).filter(({ filter }) => filter != null);
+  }
+  const at = rulesAtOf(entry);
+  return enabled.filter(
+    (rule) =>
+      Date.parse(rule.created_at) <= at &&
+      isOpen(rule, source, state) &&
+      named.every(({ id }) => id !== rule.id),
+  );
+}
+
+function isOpen(rule: Rule, source: RecordedEvent, state: CatalogView): boolean {
+  const destination = state.entity('destination', rule.workspace_id, rule.destination_id);
+  return destinationMismatch(destination, source) === undefined;
 }
 
 /**
@@ -128,25 +142,6 @@ export function stillTaking(
   return rules.filter((rule) => {
     const mismatch = mismatchOf(rule, source, budget);
     return mismatch === undefined || isUndecided(mismatch);
-  });
-}
-
-function laterWithFilter({ source }: Routed, named: readonly Rule[], state: CatalogView): readonly Rule[] {
-  const enabled = state.enabledRules(source.workspace_id);
-  const last = enabled.findIndex(({ id }) => id === named.at(-1)?.id);
-  return last === -1 ? [] : enabled.slice(last + 1).filter(({ filter }) => filter != null);
-}
-
-/** The other enabled rules with an open destination that existed at the time in the header of the entry. */
-function rulesAt({ entry, source }: Routed, named: readonly Rule[], state: CatalogView): readonly Rule[] {
-  const at = rulesAtOf(entry);
-  return state.enabledRules(source.workspace_id).filter((rule) => {
-    const destination = state.entity('destination', rule.workspace_id, rule.destination_id);
-    return (
-      Date.parse(rule.created_at) <= at &&
-      destinationMismatch(destination, source) === undefined &&
-      named.every(({ id }) => id !== rule.id)
-    );
   });
 }
 
@@ -170,9 +165,10 @@ function* match(
 ): MatchingSteps {
   const rules: Rule[] = [];
   let outputRecords = NONE;
-  const known = named === undefined ? leftOutLists.find(candidates, routed.source) : NOT_LEFT_OUT;
+  const kind = kindOf(routed.source);
+  const known = named === undefined ? leftOutLists.get(candidates)?.get(kind) : NOT_LEFT_OUT;
   const leftOut: LeftOutRule[] = [];
-  let firstNotEvaluated: Undecided | undefined;
+  let firstNotEvaluated: { readonly rule: Rule; readonly mismatch: Mismatch } | undefined;
   let notEvaluated = 0;
   let yieldedMs = 0;
   for (const rule of candidates) {
@@ -187,14 +183,15 @@ function* match(
       continue;
     }
     const { because } = mismatch;
-    if (isLeftOut(because)) {
-      if (known === undefined) leftOut.push({ rule: rule.id, destination: rule.destination_id, because });
-    }
+    if (known === undefined && isLeftOut(because))
+      leftOut.push({ rule: rule.id, destination: rule.destination_id, because });
     if (!isUndecided(mismatch)) {
       if (named?.has(rule) && routed.redrives > 0)
         outputRecords = [...outputRecords, notTakenOnRedrive(routed, rule)];
       if (named?.has(rule) ?? because === 'filter') noteNotTaken(routed, rule, because);
-    } else if (!isDue(routedFor(rule, routed, named), rule, state)) noteNotTaken(routed, rule, because);
+    } else if (routedFor(rule, routed, named).redrives === 0 && !isOpen(rule, routed.source, state))
+      // A redrive shows it as retrying, also where its destination is closed.
+      noteNotTaken(routed, rule, because);
     else if (because === 'filter_failed') {
       metrics.count('tributary_rule_filter_failures_total', {});
       outputRecords = [...outputRecords, undecided(routedFor(rule, routed, named), rule, mismatch)];
@@ -206,7 +203,7 @@ function* match(
     }
   }
   const list = known ?? leftOut;
-  if (known === undefined) leftOutLists.keep(candidates, routed.source, leftOut);
+  if (known === undefined) keepLeftOut(candidates, kind, leftOut);
   if (list.length > 0) routed.notes.push({ event: routed.source.counted, leftOut: list });
   if (firstNotEvaluated !== undefined) {
     const { rule, mismatch } = firstNotEvaluated;
@@ -240,40 +237,22 @@ function msOf({ left, compiledCharacters }: FilterBudget): number {
   return (MAX_FILTER_WORK - left) * MS_PER_FILTER_WORK + compiledCharacters * MS_PER_COMPILED_CHARACTER;
 }
 
-/** Whether a rule makes a dead delivery: not where its destination is closed, unless a redrive shows it as retrying. */
-function isDue({ redrives, source }: Routed, rule: Rule, state: CatalogView): boolean {
-  if (redrives > 0) return true;
-  const destination = state.entity('destination', rule.workspace_id, rule.destination_id);
-  return destinationMismatch(destination, source) === undefined;
-}
-
-/** The fields of an event that the lists of rules refer to. */
-type KindOfEvent = Omit<RuleSubject, 'event'>;
-
-/** Lists of one workspace's rules; more than so many kinds of events begin anew. */
+/** Kinds of events whose lists are kept of one workspace's rules; one more begins anew. */
 const MAX_LISTS = 1_000;
 
 /**
- * For each kind of event (environment, type and name), the rules whose lists leave it out. They depend on the rules alone,
- * so they are found once for all events of a kind.
+ * For the rules of a workspace, by kind of event (environment, type and name): the rules whose lists leave it out. They depend
+ * on the rules alone, so they are found once for all events of a kind.
  */
-class LeftOutLists {
-  readonly #lists = new WeakMap<readonly Rule[], Map<string, readonly LeftOutRule[]>>();
+const leftOutLists = new WeakMap<readonly Rule[], Map<string, readonly LeftOutRule[]>>();
 
-  find(rules: readonly Rule[], event: KindOfEvent): readonly LeftOutRule[] | undefined {
-    return this.#lists.get(rules)?.get(textOf(event));
-  }
-
-  keep(rules: readonly Rule[], event: KindOfEvent, list: readonly LeftOutRule[]): void {
-    const known = this.#lists.get(rules) ?? new Map<string, readonly LeftOutRule[]>();
-    if (known.size >= MAX_LISTS) known.clear();
-    known.set(textOf(event), list);
-    this.#lists.set(rules, known);
-  }
-}
-
-function textOf({ environment, type, name }: KindOfEvent): string {
+function kindOf({ environment, type, name }: Omit<RuleSubject, 'event'>): string {
   return `${environment} ${type} ${name}`;
 }
 
-const leftOutLists = new LeftOutLists();
+function keepLeftOut(rules: readonly Rule[], kind: string, list: readonly LeftOutRule[]): void {
+  const known = leftOutLists.get(rules) ?? new Map<string, readonly LeftOutRule[]>();
+  if (known.size >= MAX_LISTS) known.clear();
+  known.set(kind, list);
+  leftOutLists.set(rules, known);
+}

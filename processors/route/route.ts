@@ -47,16 +47,7 @@ import {
 } from '../fairness/fair-share.ts';
 import type { TransformationTurns } from '../fairness/slowness.ts';
 import type { RecordReader } from '../record-reader.ts';
-import {
-  type Matching,
-  type MatchingSteps,
-  matchAgain,
-  matchAll,
-  matchOf,
-  rulesAtOf,
-  rulesInQuestion,
-  stillTaking,
-} from './matching.ts';
+import { type Matching, matchOf, matchRules, rulesAtOf, rulesInQuestion, stillTaking } from './matching.ts';
 import {
   type AppliedRule,
   type CountedRule,
@@ -104,54 +95,35 @@ export function route(
   share: FairShare,
 ): FlowStage['handle'] {
   const { catalog, metrics, catalogWaitMs } = dependencies;
-  const begin = (entry: LogEntry, context: StageContext) => {
+  const diverted = (subject: Routed) => {
+    metrics.count('tributary_events_diverted_total', { stage: 'route' });
+    return [toSlowQueueUnmatched(subject)];
+  };
+  return asyncHandler(async (entry, context) => {
+    if (isAhead(entry, catalog)) await awaitCatalog(catalog, [entry], catalogWaitMs);
     const subject = routed(dependencies, entry, context, { redrives: 0, sharing: 0 });
     const { workspace_id } = subject.source;
     const over = dependencies.budgets?.verdictOf(workspace_id);
     if (over !== undefined)
       return counted(subject, deadOverBudget(dependencies, subject, over, MATCH.all, []));
     if (share.goesToSlowQueue(workspace_id)) return diverted(subject);
-    return match(subject, matchAll(subject, { state: catalog.state, metrics }));
-  };
-  type Made = readonly OutputRecord[] | Promise<readonly OutputRecord[]>;
-  const match = (subject: Routed, matching: MatchingSteps): Made => {
-    const step = matching.next();
-    if (step.done === true) return apply(subject, step.value);
-    share.charge(subject.source.workspace_id, step.value);
-    // Other events of the workspace may have used up its share meanwhile.
-    return nextTurn().then(() =>
-      share.goesToSlowQueue(subject.source.workspace_id) ? diverted(subject) : match(subject, matching),
-    );
-  };
-  const diverted = (subject: Routed) => {
-    metrics.count('tributary_events_diverted_total', { stage: 'route' });
-    return [toSlowQueueUnmatched(subject)];
-  };
-  const apply = (subject: Routed, { rules, outputRecords, filterMs }: Matching) => {
-    const { workspace_id } = subject.source;
+    const matching = matchRules(subject, MATCH.all, [], { state: catalog.state, metrics });
+    let step = matching.next();
+    while (step.done !== true) {
+      share.charge(workspace_id, step.value);
+      await nextTurn();
+      // Other events of the workspace may have used up its share meanwhile.
+      if (share.goesToSlowQueue(workspace_id)) return diverted(subject);
+      step = matching.next();
+    }
+    const { rules, outputRecords, filterMs } = step.value;
     // Before the deliveries are made: the events behind this one are admitted meanwhile.
     share.charge(workspace_id, filterMs + recordsBehindMs(rules.length));
-    const sharing = sharingOf(rules);
-    const sharer = sharing === 0 ? subject : { ...subject, sharing };
-    return whenDone(applyRules(dependencies, sharer, rules, turns), (applied) => {
-      const all = outputRecords.length === 0 ? applied : [...outputRecords, ...applied];
-      share.charge(workspace_id, writingMs(all));
-      return counted(subject, all);
-    });
-  };
-  return asyncHandler((entry, context) =>
-    isAhead(entry, catalog)
-      ? awaitCatalog(catalog, [entry], catalogWaitMs).then(() => begin(entry, context))
-      : begin(entry, context),
-  );
-}
-
-/** Continues at once with a value, or later with that of a promise. */
-function whenDone<Value, Next>(
-  value: Value | Promise<Value>,
-  next: (value: Value) => Next,
-): Next | Promise<Next> {
-  return value instanceof Promise ? value.then(next) : next(value);
+    const applied = await applyRules(dependencies, { ...subject, sharing: sharingOf(rules) }, rules, turns);
+    const all = [...outputRecords, ...applied];
+    share.charge(workspace_id, writingMs(all));
+    return counted(subject, all);
+  });
 }
 
 /** Processor time of one character of a delivery, ms: to serialize, append, read, sign and send it. */
@@ -288,8 +260,7 @@ async function matchSlow(
   named: readonly Rule[],
   scheduler: ThreadTurns,
 ): Promise<Pick<Matching, 'rules' | 'outputRecords'>> {
-  const parts = { state: catalog.state, metrics };
-  const matching = match === MATCH.all ? matchAll(subject, parts) : matchAgain(subject, match, named, parts);
+  const matching = matchRules(subject, match, named, { state: catalog.state, metrics });
   for (;;) {
     const step = await scheduler.run(
       subject.source.workspace_id,
@@ -348,32 +319,6 @@ function numberIn(entry: LogEntry, header: string): number | undefined {
   return Number(text);
 }
 
-/** At once where no rule has a transformation. */
-function applyRules(
-  dependencies: RouteDependencies,
-  routed: Routed,
-  rules: readonly Rule[],
-  turns: TransformationTurns | undefined,
-): readonly OutputRecord[] | Promise<readonly OutputRecord[]> {
-  const { transformer } = dependencies;
-  const eventLimits: EventLimits = { pendingEvent: { isDone: false }, share: shareOf(routed.sharing) };
-  const limits = {
-    elapsed: dependencies.elapsed,
-    slowAfterMs: turns?.slowAfterMs ?? Number.POSITIVE_INFINITY,
-  };
-  const apply = (rule: Rule) => applyRule(dependencies, routed, rule, turns, eventLimits);
-  const applied = new RulesInPieces(routed, rules, apply, limits).run();
-  const piece =
-    applied instanceof Promise
-      ? applied.finally(() => transformer.release(eventLimits.pendingEvent))
-      : applied;
-  return whenDone(piece, ({ outputRecords, left }) => {
-    const all = left.length === 0 ? outputRecords : [...outputRecords, toSlowQueue(routed, left)];
-    for (const { topic } of all) dependencies.metrics.count('tributary_events_routed_total', { topic });
-    return all;
-  });
-}
-
 /** Rules of one event that run concurrently: each may hold outputs up to its limits. */
 const AT_ONCE = 8;
 
@@ -387,96 +332,53 @@ const SLICE_MS = 2;
  * The result of a rule for an event, the reason why its destination takes none, or `slow` where its transformation has
  * used up its share of the window.
  */
-export type Applied = AppliedRule | { readonly notTaken: Mismatch['because'] } | 'slow';
-
-/** The output records of some rules, in their order, and the rules that are still to be applied. */
-interface Piece {
-  readonly outputRecords: readonly OutputRecord[];
-  readonly left: readonly Rule[];
-}
-
-const NONE: OutputRecord[] = [];
+type Applied = AppliedRule | { readonly notTaken: Mismatch['because'] } | 'slow';
 
 /**
- * Applies rules until their output records suffice for one commit, or until it took long; at once as long as no rule has to
- * wait. The other rules become a record of the slow queue, so the memory of an event is bounded however many rules match it.
- * A class, as its functions for each event would be a good part of what route allocates.
+ * Applies rules until their output records suffice for one commit, or until it took long. The other rules become a record of
+ * the slow queue, so the memory of an event is bounded however many rules match it.
  */
-export class RulesInPieces {
-  readonly #routed: Routed;
-  readonly #rules: readonly Rule[];
-  readonly #apply: (rule: Rule) => Applied | Promise<Applied>;
-  readonly #elapsed: Clock;
-  readonly #until: number;
-  readonly #thread: EventLoopYielder;
-  readonly #slow: Rule[] = [];
-  #outputRecords = NONE;
-  #chars = 0;
-  #at = 0;
-
-  constructor(
-    routed: Routed,
-    rules: readonly Rule[],
-    apply: (rule: Rule) => Applied | Promise<Applied>,
-    { elapsed, slowAfterMs }: { readonly elapsed: Clock; readonly slowAfterMs: number },
-  ) {
-    this.#routed = routed;
-    this.#rules = rules;
-    this.#apply = apply;
-    this.#elapsed = elapsed;
-    this.#until = elapsed() + slowAfterMs;
-    this.#thread = new EventLoopYielder(elapsed, SLICE_MS);
-  }
-
-  run(): Piece | Promise<Piece> {
-    for (let rule = this.#rules[0]; rule !== undefined && this.#hasMore; rule = this.#rules[this.#at]) {
-      if (this.#at > 0 && this.#thread.isYieldDue) return this.#continue();
-      const made = this.#apply(rule);
-      if (made instanceof Promise) return this.#continue(made);
-      this.#add(rule, made);
-    }
-    return this.#piece;
-  }
-
-  /** `begun`: of the next rule. */
-  async #continue(begun?: Promise<Applied>): Promise<Piece> {
-    let first = begun;
-    do {
-      if (first === undefined && this.#thread.isYieldDue) await this.#thread.yield();
-      const together = this.#rules.slice(this.#at, this.#at + AT_ONCE);
+async function applyRules(
+  dependencies: RouteDependencies,
+  routed: Routed,
+  rules: readonly Rule[],
+  turns: TransformationTurns | undefined,
+): Promise<readonly OutputRecord[]> {
+  const { transformer, elapsed, metrics } = dependencies;
+  const eventLimits: EventLimits = { pendingEvent: { isDone: false }, share: shareOf(routed.sharing) };
+  const thread = new EventLoopYielder(elapsed, SLICE_MS);
+  const until = elapsed() + (turns?.slowAfterMs ?? Number.POSITIVE_INFINITY);
+  const outputRecords: OutputRecord[] = [];
+  const slow: Rule[] = [];
+  let [at, chars] = [0, 0];
+  try {
+    while (at < rules.length && chars < COMMIT_CHARS && elapsed() < until) {
+      if (at > 0 && thread.isYieldDue) await thread.yield();
+      const together = rules.slice(at, at + AT_ONCE);
       // Async, as a throw of one must not leave the others without a handler.
-      const applying = together.map(async (rule, i) => (i === 0 && first) || this.#apply(rule));
-      const applied = await Promise.all(applying);
-      first = undefined;
-      for (const [i, made] of applied.entries()) {
+      const applying = together.map(async (rule) =>
+        applyRule(dependencies, routed, rule, turns, eventLimits),
+      );
+      for (const [i, made] of (await Promise.all(applying)).entries()) {
         const rule = together[i];
-        if (rule !== undefined) this.#add(rule, made);
+        if (rule === undefined) continue;
+        if (made === 'slow') slow.push(rule);
+        else if ('notTaken' in made) noteNotTaken(routed, rule, made.notTaken);
+        else {
+          noteApplied(routed, rule, made);
+          outputRecords.push(...made.outputRecords);
+          for (const outputRecord of made.outputRecords) chars += recordChars(outputRecord);
+        }
       }
-    } while (this.#hasMore);
-    return this.#piece;
-  }
-
-  get #hasMore(): boolean {
-    return this.#at < this.#rules.length && this.#chars < COMMIT_CHARS && this.#elapsed() < this.#until;
-  }
-
-  get #piece(): Piece {
-    const left = this.#at < this.#rules.length ? this.#rules.slice(this.#at) : [];
-    return { outputRecords: this.#outputRecords, left: [...this.#slow, ...left] };
-  }
-
-  #add(rule: Rule, made: Applied): void {
-    this.#at += 1;
-    if (made === 'slow') this.#slow.push(rule);
-    else if ('notTaken' in made) noteNotTaken(this.#routed, rule, made.notTaken);
-    else {
-      noteApplied(this.#routed, rule, made);
-      // Most events have one, for which a list that grows has room for many.
-      if (this.#outputRecords.length === 0) this.#outputRecords = [...made.outputRecords];
-      else this.#outputRecords.push(...made.outputRecords);
-      for (const outputRecord of made.outputRecords) this.#chars += recordChars(outputRecord);
+      at += together.length;
     }
+  } finally {
+    transformer.release(eventLimits.pendingEvent);
   }
+  const left = [...slow, ...rules.slice(at)];
+  if (left.length > 0) outputRecords.push(toSlowQueue(routed, left));
+  for (const { topic } of outputRecords) metrics.count('tributary_events_routed_total', { topic });
+  return outputRecords;
 }
 
 /**

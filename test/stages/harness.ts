@@ -54,10 +54,8 @@ export class RecordedCounters implements Counters {
   readonly offsets = new Map<string, number>();
   readonly batches: CountsBatch[] = [];
   readonly tallies: RunTally[] = [];
-  asked = 0;
 
   async applied({ topic, partition }: { topic: string; partition: number }): Promise<number> {
-    this.asked += 1;
     return this.offsets.get(`${topic}/${partition}`) ?? 0;
   }
 

@@ -1,5 +1,5 @@
 import { HEADER, type LogEntry, MATCH, type OutputRecord, TOPIC } from '@tributary/core';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { entryOf, event, handedOn, setUp, topicsOf } from '../harness.ts';
 import { contractOf } from '../memory-catalog.ts';
 
@@ -287,6 +287,25 @@ describe('route, with a workspace of many rules', () => {
       if (!isBeyond) expect(slow).toEqual([]);
     },
   );
+
+  it('held the thread until all of them were applied to an event: others get it in between', async () => {
+    const { run, catalog, time } = setUpRules(200);
+    const [ruleMs, entity] = [0.1, catalog.state.entity.bind(catalog.state)];
+    let [inThisTurn, most, isOver] = [0, 0, false];
+    const turn = () => {
+      inThisTurn = 0;
+      if (!isOver) setImmediate(turn);
+    };
+    setImmediate(turn);
+    vi.spyOn(catalog.state, 'entity').mockImplementation((...asked: Parameters<typeof entity>) => {
+      time.elapsed += ruleMs;
+      most = Math.max(most, ++inThisTurn);
+      return entity(...asked);
+    });
+    expect(await run('route', [accepted(0)])).toHaveLength(200);
+    isOver = true;
+    expect(most * ruleMs).toBeLessThan(4);
+  });
 
   it('whose deliveries were made at once in the slow queue too: they leave the thread to others', async () => {
     const { run } = setUpRules(130);

@@ -1,5 +1,3 @@
-import { randomUUID } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
 import {
   applyIncrements,
   type Clock,
@@ -16,7 +14,7 @@ import {
   Fenced,
   type KeyUse,
   type Logger,
-  Unavailable,
+  TOPIC,
 } from '@tributary/core';
 import {
   checkKeyPrefix,
@@ -30,15 +28,12 @@ import { EarlierVolume } from './earlier-volume.ts';
 
 /** The keys of the counters, which are all in one slot. */
 class CounterKeys {
-  /** Another one after each change of documents. */
-  readonly version: string;
   /** Sorted set: the last use of each key. */
   readonly uses: string;
   readonly #tag: string;
 
   constructor(prefix: string) {
     this.#tag = `{${checkKeyPrefix(prefix)}f}`;
-    this.version = `${this.#tag}version`;
     this.uses = `${this.#tag}uses`;
   }
 
@@ -56,9 +51,6 @@ class CounterKeys {
 function expiryOf({ kind, start }: Pick<CountDocumentKey, 'kind' | 'start'>): number {
   return Math.ceil((start + documentKeptMs(kind)) / 1_000);
 }
-
-/** How often a batch is applied anew because another process wrote meanwhile. */
-const ATTEMPTS = 20;
 
 export interface RedisCountersOptions extends RedisAccess {
   /** Prefix of all keys, without braces. */
@@ -81,25 +73,23 @@ export async function openRedisCounters(options: RedisCountersOptions): Promise<
 }
 
 /**
- * Writes documents. KEYS: applied offset, version, uses of keys, then the hashes. ARGV: the applied offset and the version
- * that the documents were read at, those after; the number of uses, (at, key) of each; then for each hash its expiry (epoch
- * seconds), number of documents, and (field, value) of each.
+ * Writes documents. KEYS: applied offset, uses of keys, then the hashes. ARGV: the applied offset that the documents were
+ * read at, and the one after; the number of uses, (at, key) of each; then for each hash its expiry (epoch seconds), number
+ * of documents, and (field, value) of each.
  *
- * Returns the applied offset where it is another, `1` where only the version is another. All or nothing: nothing is
- * written before these checks, and Redis checks its memory limit once, at the first write of a script.
+ * Returns the applied offset where it is another. All or nothing: nothing is written before this check, and Redis checks
+ * its memory limit once, at the first write of a script.
  */
 const APPLY = new Script(`
 local applied = redis.call('GET', KEYS[1]) or '0'
 if applied ~= ARGV[1] then return applied end
-if (redis.call('GET', KEYS[2]) or '') ~= ARGV[2] then return 1 end
-redis.call('SET', KEYS[1], ARGV[3])
-redis.call('SET', KEYS[2], ARGV[4])
-local at = 6
-for _ = 1, tonumber(ARGV[5]) do
-  redis.call('ZADD', KEYS[3], 'GT', ARGV[at], ARGV[at + 1])
+redis.call('SET', KEYS[1], ARGV[2])
+local at = 4
+for _ = 1, tonumber(ARGV[3]) do
+  redis.call('ZADD', KEYS[2], 'GT', ARGV[at], ARGV[at + 1])
   at = at + 2
 end
-for i = 4, #KEYS do
+for i = 3, #KEYS do
   local last = at + 1 + 2 * tonumber(ARGV[at + 1])
   for j = at + 2, last, 2 do redis.call('HSET', KEYS[i], ARGV[j], ARGV[j + 1]) end
   redis.call('EXPIREAT', KEYS[i], ARGV[at])
@@ -127,30 +117,22 @@ class RedisCounters extends DocumentCounters {
     return Number((await this.#connection.call((client) => client.get(key))) ?? 0);
   }
 
-  /** The documents are computed here: they are written if the offset and all documents are still as they were read. */
+  /** The documents are computed here, and written if the offset is still the one that they were read at. */
   async apply(batch: CountsBatch): Promise<void> {
-    for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
-      const refused = await this.#connection.call((client) => this.#tryApply(client, batch));
-      if (refused === undefined) return;
-      if (refused !== 'changed') {
-        const { topic, partition, from } = batch;
-        throw new Fenced(`${topic}/${partition} is applied up to ${refused}, not ${from}`);
-      }
-      // Random, as one of two writers that repeat at the same time could lose each time.
-      await sleep(Math.random() * 5 * (attempt + 1));
-    }
-    throw new Unavailable('Redis: other processes write the counts all the time');
+    const { topic, partition, from } = batch;
+    const refused = await this.#connection.call((client) => this.#apply(client, batch));
+    if (refused !== null) throw new Fenced(`${topic}/${partition} is applied up to ${refused}, not ${from}`);
   }
 
-  async #tryApply(client: RedisClient, batch: CountsBatch): Promise<string | undefined> {
-    const now = this.#clock();
-    const { version: versionKey } = this.#keys;
-    // Before the documents: one that changes after it was read changes the version as well.
-    const version = (await client.get(versionKey)) ?? '';
-    const stored = await this.#stored(client, documentsOf(batch, now));
+  async #apply(client: RedisClient, batch: CountsBatch): Promise<unknown> {
     const { from, to, keyUses = [] } = batch;
-    const keys = [this.#keys.applied(batch), versionKey, this.#keys.uses];
-    const args = [String(from), version, String(to), randomUUID(), String(keyUses.length)];
+    const now = this.#clock();
+    // Before the documents: a batch that another owner applies after they were read moves the offset.
+    const applied = await client.get(this.#keys.applied(batch));
+    if ((applied ?? '0') !== String(from)) return applied ?? '0';
+    const stored = await this.#stored(client, documentsOf(batch, now));
+    const keys = [this.#keys.applied(batch), this.#keys.uses];
+    const args = [String(from), String(to), String(keyUses.length)];
     for (const { keyId, at } of keyUses) args.push(String(at), keyId);
     for (const [hash, documents] of this.#byHash(applyIncrements(batch, stored, now))) {
       const [first] = documents;
@@ -159,9 +141,7 @@ class RedisCounters extends DocumentCounters {
       args.push(String(expiryOf(first)), String(documents.length));
       for (const { field, value } of documents) args.push(field, value);
     }
-    const refused = await APPLY.run(client, keys, args);
-    if (refused === 1) return 'changed';
-    return typeof refused === 'string' ? refused : undefined;
+    return APPLY.run(client, keys, args);
   }
 
   async #stored(
@@ -287,7 +267,8 @@ export async function importOffsets(
 
 /** Whether anything was counted under the prefix, by any release. */
 export async function holdsCounts(connection: RedisConnection, prefix: string): Promise<boolean> {
-  const keys = [new CounterKeys(prefix).version, `${prefix}v:partitions`];
+  const counted = new CounterKeys(prefix).applied({ topic: TOPIC.funnelCounts, partition: 0 });
+  const keys = [counted, `${prefix}v:partitions`];
   const found = await connection.call((client) => Promise.all(keys.map((key) => client.exists(key))));
   return found.some((exists) => exists > 0);
 }

@@ -9,10 +9,8 @@ export interface StoredDedupeClaim {
   /** Dedupe claims of one bucket share a slot. */
   readonly bucket: string;
   readonly position: string;
-  /** For a rejected event: the key for the rejected events of its message, in the same bucket. */
-  readonly rejectedKey?: string;
-  /** The same key, for a dedupe claim that can win only after a rejected event. */
-  readonly afterRejectedKey?: string;
+  /** `!` of a rejected event, `?` of a dedupe claim that can win only after a rejected event. No position begins with them. */
+  readonly mark: '' | '!' | '?';
 }
 
 /** Bytes of `digestOf`. */
@@ -33,10 +31,8 @@ export class DedupeClaimFormat {
   /** The first byte of the digest selects one of 256 buckets, each in one cluster slot by its hash tag. */
   storedOf(claimant: DedupeClaim): StoredDedupeClaim {
     const { key, bucket } = this.#keyOf(claimant);
-    const claim = { key, bucket, position: this.#textOf(claimant.position) };
-    if (claimant.rejected === true) return { ...claim, rejectedKey: rejectedKeyOf(key) };
-    if (claimant.afterRejected === true) return { ...claim, afterRejectedKey: rejectedKeyOf(key) };
-    return claim;
+    const mark = claimant.rejected === true ? '!' : claimant.afterRejected === true ? '?' : '';
+    return { key, bucket, position: this.#textOf(claimant.position), mark };
   }
 
   rejectedKeyOf(message: Message): string {
@@ -88,7 +84,7 @@ export class DedupeClaimFormat {
   }
 }
 
-/** Longer than the key of any message, as digests have a fixed length. */
+/** The key of the rejected events of a message, in the same bucket. Longer than that of any message: digests have one length. */
 function rejectedKeyOf(key: string): string {
   return `${key}r`;
 }
@@ -97,37 +93,26 @@ function rejectedKeyOf(key: string): string {
 const CLAIMS_PER_CALL = 1_000;
 
 /**
- * Stores the first value of each key for `ARGV[1]` ms. Returns a digit per key: 1 when the stored value is the given one.
- * Redis checks its memory limit once, when a script starts, so that a full server stores either all dedupe claims or none.
+ * Stores the first value of each key for `ARGV[1]` ms. Returns a digit per value: 1 when the stored value is the given one.
+ * A value begins with its mark; those with a mark have a second key, behind all first ones, for the rejected events of the
+ * message. Redis checks its memory limit once, when a script starts, so that a full server stores either all dedupe claims
+ * or none.
  */
 const DECIDE = new Script(`
-local call, args, keptMs, answers = redis.call, ARGV, ARGV[1], {}
-for i, key in ipairs(KEYS) do
-  local value = args[i + 1]
-  local winner = call('SET', key, value, 'NX', 'GET', 'PX', keptMs)
-  answers[i] = (not winner or winner == value) and '1' or '0'
-end
-return table.concat(answers)
-`);
-
-/**
- * The same for batches with dedupe claims of rejected events, which are rare. Each claim has two keys: for its message, and
- * for the rejected events of it. Its value begins with `!` for a rejected event, and with `?` for a claim that can win only
- * after a rejected event; no other value begins with them.
- */
-const CLAIM_WITH_REJECTED = new Script(`
-local call, args, keptMs, answers = redis.call, ARGV, ARGV[1], {}
-for i = 1, #KEYS / 2 do
-  local key, value, winner = KEYS[2 * i - 1], args[i + 1], false
-  if string.sub(value, 1, 1) == '!' then
+local call, keptMs, answers, second = redis.call, ARGV[1], {}, #ARGV - 1
+for i = 1, #ARGV - 1 do
+  local key, value, winner = KEYS[i], ARGV[i + 1], false
+  local mark = string.sub(value, 1, 1)
+  if mark == '!' or mark == '?' then
     value = string.sub(value, 2)
-    winner = call('GET', KEYS[2 * i]) or call('GET', key)
-    if not winner then call('SET', KEYS[2 * i], value, 'PX', keptMs) end
-  elseif string.sub(value, 1, 1) == '?' and call('EXISTS', KEYS[2 * i]) == 0 then
-    winner = '?'
-    value = ''
+    second = second + 1
+  end
+  if mark == '!' then
+    winner = call('GET', KEYS[second]) or call('GET', key)
+    if not winner then call('SET', KEYS[second], value, 'PX', keptMs) end
+  elseif mark == '?' and call('EXISTS', KEYS[second]) == 0 then
+    winner = mark
   else
-    if string.sub(value, 1, 1) == '?' then value = string.sub(value, 2) end
     winner = call('SET', key, value, 'NX', 'GET', 'PX', keptMs)
   end
   answers[i] = (not winner or winner == value) and '1' or '0'
@@ -144,38 +129,15 @@ export async function decideDedupeClaims(
   const won = new Array<boolean>(claims.length).fill(false);
   await Promise.all(
     callGroups(claims, client.isCluster).map(async (group) => {
-      const answers = await run(
-        client,
-        group.flatMap((index) => claims[index] ?? []),
-        keptMs,
-      );
+      const ofGroup = group.flatMap((index) => claims[index] ?? []);
+      const keys = ofGroup.map(({ key }) => key);
+      for (const { key, mark } of ofGroup) if (mark !== '') keys.push(rejectedKeyOf(key));
+      const values = ofGroup.map(({ mark, position }) => mark + position);
+      const answers = String(await DECIDE.run(client, keys, [String(keptMs), ...values]));
       for (const [i, index] of group.entries()) won[index] = answers[i] === '1';
     }),
   );
   return won;
-}
-
-async function run(
-  client: RedisClient,
-  claims: readonly StoredDedupeClaim[],
-  keptMs: number,
-): Promise<string> {
-  if (claims.every((claim) => claim.rejectedKey === undefined && claim.afterRejectedKey === undefined)) {
-    const positions = claims.map(({ position }) => position);
-    const keys = claims.map(({ key }) => key);
-    return String(await DECIDE.run(client, keys, [String(keptMs), ...positions]));
-  }
-  const keys = claims.flatMap(({ key, rejectedKey, afterRejectedKey }) => [
-    key,
-    rejectedKey ?? afterRejectedKey ?? key,
-  ]);
-  const values = claims.map((claim) => `${markOf(claim)}${claim.position}`);
-  return String(await CLAIM_WITH_REJECTED.run(client, keys, [String(keptMs), ...values]));
-}
-
-function markOf({ rejectedKey, afterRejectedKey }: StoredDedupeClaim): string {
-  if (rejectedKey !== undefined) return '!';
-  return afterRejectedKey === undefined ? '' : '?';
 }
 
 /** Indexes of dedupe claims for one script call each: on a cluster, all of one bucket. */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { RecentWins } from './deduplicator.ts';
 
-const win = (key: string) => ({ key, bucket: 'b', position: 'p' });
+const win = (key: string) => ({ key, bucket: 'b', position: 'p', mark: '' as const });
 
 describe('recent wins', () => {
   it('are kept for a time before the newest', () => {

@@ -97,14 +97,6 @@ export function countersConformance(harness: CountersHarness): void {
         expect(await received()).toBe(7);
       });
 
-      it('of one partition does not move another', async () => {
-        await store.apply(batch(0, [increment()], { to: 7 }));
-        await store.apply(batch(0, [increment({ count: 2 })], { topic: 'stages.dead', to: 8 }));
-        expect(await store.applied(PARTITION)).toBe(7);
-        expect(await store.applied({ topic: 'stages.dead', partition: 0 })).toBe(8);
-        expect(await received()).toBe(3);
-      });
-
       it('is kept through closing and opening', async () => {
         await store.apply(batch(0, [increment()]));
         await store.close();

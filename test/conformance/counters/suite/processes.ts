@@ -3,11 +3,9 @@ import { afterEach, expect, it } from 'vitest';
 import { Child } from '../../../helpers/child.ts';
 import { NAMES } from '../programs/applier.ts';
 import {
-  batch,
   type CountersHarness,
   type CreatedCounters,
   HOUR_MS,
-  increment,
   PARTITION,
   thisHour,
   WORKSPACE_ID,
@@ -59,16 +57,6 @@ export function describeProcesses(
     await Promise.all(appliers.map((applier) => applier.finished()));
     expect(await opened().applied(PARTITION)).toBe(90);
     expect(await byName()).toEqual(Object.fromEntries(NAMES.map((name) => [name, 90])));
-  });
-
-  it('lets writers of different partitions count the same cells', async () => {
-    const other = await harness.open(created().settings);
-    const count = async (into: Counters, topic: string) => {
-      for (let offset = 0; offset < 40; offset++) await into.apply(batch(offset, [increment()], { topic }));
-    };
-    await Promise.all([count(opened(), 'funnel.counts'), count(other, 'stages.dead')]);
-    await other.close();
-    expect(await byName()).toEqual({ Paid: 80 });
   });
 
   it(
