@@ -82,10 +82,6 @@ describe('an event', () => {
     });
   });
 
-  it('of a user whose claim leads to a profile that does not list it yet goes there', () => {
-    expect(link(write(['user_id:new'], apart), [live(eve)])).toMatchObject({ profiles: ['3'], out: [] });
-  });
-
   it('with a former id of its user merges them, unless the new id was known before', () => {
     const renamed = write(['user_id:new', 'user_id:ada'], apart);
     expect(link(renamed, [unowned, live(ada)])).toEqual({

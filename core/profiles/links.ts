@@ -185,16 +185,16 @@ export function relink(
   if (isPlain(principal, named, profiles)) return { kind: 'linked', apart: NOBODY };
   const graph = new Graph(scope);
   for (const profile of profiles) graph.add(profile);
-  const about = graph.node(principal);
+  const about = graph.node(principal.identity);
   graph.isAbout(about, at);
-  for (const one of named) graph.link(about, graph.node(one), at);
+  for (const { identity } of named) graph.link(about, graph.node(identity), at);
   graph.join();
   for (const profile of profiles) {
     const identities = graph.takenFrom(profile);
     if (identities.length > 0) return { kind: 'detach', profile, identities };
   }
-  const apart = named.filter((one) => !graph.areJoined(about, graph.node(one)));
-  return { kind: 'linked', apart: new Set(apart.map(({ identity }) => identity)) };
+  const all = named.map(({ identity }) => identity);
+  return { kind: 'linked', apart: new Set(all.filter((one) => !graph.areJoined(about, graph.node(one)))) };
 }
 
 /** The identities that an alias by a user of another profile parts from this one, as it is the first of the previous id. */
@@ -205,7 +205,7 @@ export function takenByAlias(
 ): readonly HeldIdentity[] {
   const graph = new Graph(profile);
   graph.add(profile);
-  graph.isAliased(graph.node({ identity: previous, owner: profile }), alias);
+  graph.isAliased(graph.node(previous), alias);
   graph.join();
   return graph.takenFrom(profile);
 }
@@ -303,15 +303,9 @@ class Graph {
     this.#elsewhere.push(profile);
   }
 
-  node({ identity, owner }: LinkedIdentity): Node {
-    const scope = owner ?? this.#scope;
-    const ref = refOf(scope, identity);
-    const known = this.#nodes.get(ref);
-    if (known !== undefined) return known;
-    const node = this.#put(ref, owner === undefined ? { ...identity, by: {} } : identity);
-    // The profile may not list the identity yet.
-    if (owner !== undefined) this.#union(this.#centerOf(owner), node);
-    return node;
+  node(identity: Identity): Node {
+    const ref = refOf(this.#scope, identity);
+    return this.#nodes.get(ref) ?? this.#put(ref, { ...identity, by: {} });
   }
 
   /** An event at this time is about the node. */
@@ -560,7 +554,6 @@ export function sharedByMerge(
   | { readonly identities: readonly Identity[]; readonly competingClaims: readonly CompetingClaim[] }
   | undefined {
   const { limits = DEFAULT_LIMITS } = write;
-  if (isClearlyWithinBound(write, owners, named, limits)) return undefined;
   const setAside = write.identities.filter((identity, at) => {
     const owner = owners[at];
     if (owner === undefined || owner.ucid === named?.ucid || !isSetAside(owner, identity, limits))
@@ -589,29 +582,6 @@ export function sharedByMerge(
   }
   if (identities.length > 0) return { identities, competingClaims };
   return { identities: write.identities.filter(({ type }) => type === PERSON), competingClaims };
-}
-
-/**
- * Fast path for nearly every write: even with users counted twice they are within the bound, and nothing is set
- * aside.
- */
-function isClearlyWithinBound(
-  write: ProfileWrite,
-  owners: readonly (Profile | undefined)[],
-  named: Profile | undefined,
-  { user_ids: bound }: IdentityLimits,
-): boolean {
-  let users = 0;
-  for (const { type } of write.identities) if (type === PERSON) users++;
-  let last: Profile | undefined;
-  for (let at = -1; at < owners.length; at++) {
-    const profile = at < 0 ? named : owners[at];
-    if (profile === undefined || profile === last) continue;
-    if (profile.shared !== undefined) return false;
-    for (const { type } of profile.identities) if (type === PERSON) users++;
-    last = profile;
-  }
-  return users <= bound;
 }
 
 function claimantsOn({ shared, ...scope }: Profile, identity: Identity): readonly string[] {

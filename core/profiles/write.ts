@@ -124,10 +124,7 @@ export function decideWrite(
   };
 }
 
-/**
- * The owner of an identity, as a store found it. An identity that is claimed for a profile that is not stored yet is
- * owned by a fresh profile.
- */
+/** The owner of an identity, as a store found it: a live one lists the identity. */
 export type IdentityOwner =
   | { readonly kind: 'unowned' }
   | {
@@ -361,14 +358,14 @@ class MergeSet {
     }
     const { profile } = owner;
     if (this.#members.has(profile.ucid)) return 'admitted';
-    if (this.#apart.has(identity))
-      return isSetAside(profile, identity, this.#write.limits) ? 'shared' : 'another_person';
     if (this.#write.linking === 'keep-people-apart' && isSetAside(profile, identity, this.#write.limits))
       return 'shared';
+    if (this.#apart.has(identity)) return 'another_person';
     if (this.#isBlocked(identity, profile)) return 'unlinked';
-    if (!this.#counts.hasRoomFor(identitiesOf(profile, identity))) return 'too_many';
+    // Each identity has one owner, so the counts of profiles can be added.
+    if (!this.#counts.hasRoomFor(profile.identities)) return 'too_many';
     if (this.#write.linking === 'keep-people-apart' && !this.#fits(profile)) return 'too_large';
-    this.#join(profile, identity);
+    this.#join(profile);
     return 'admitted';
   }
 
@@ -400,19 +397,11 @@ class MergeSet {
     );
   }
 
-  #join(profile: Profile, identity?: Identity): void {
+  #join(profile: Profile): void {
     this.#members.set(profile.ucid, profile);
-    this.#counts.add(identity === undefined ? profile.identities : identitiesOf(profile, identity));
+    this.#counts.add(profile.identities);
     this.#hasUnlinked ||= profile.unlinked !== undefined;
   }
-}
-
-/**
- * Each identity has one owner, so the counts of profiles can be added. An identity that its profile does not list yet
- * is counted on top.
- */
-function identitiesOf({ identities }: Profile, identity: Identity): readonly Identity[] {
-  return identities.length === 0 ? [identity] : identities;
 }
 
 function isUnlinkedFrom(profile: Profile, identities: readonly Identity[]): boolean {

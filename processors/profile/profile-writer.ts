@@ -4,15 +4,16 @@ import {
   combined,
   competingClaimWrite,
   type Identity,
-  identityKey,
   isSetAside,
   type Logger,
   type Metrics,
-  type ProfileExcess,
+  notExtendedOperation,
+  type ProfileOperation,
   type ProfileScope,
   type ProfileStore,
   type ProfileWrite,
   type ProfileWriteOutcome,
+  setAsideOperation,
   type WriteOfEvent,
 } from '@tributary/core';
 
@@ -22,44 +23,20 @@ export interface ProfileWriterDependencies {
   readonly metrics: Metrics;
   /** Charges the organization for what a write has read and rewritten. */
   readonly charge: (scope: ProfileScope, outcome: Charged) => void;
+  /** The fields of an operation of the stage, on profiles of this scope at this time. */
+  readonly recorded: (scope: ProfileScope, at: number) => Parameters<typeof setAsideOperation>[3];
 }
 
-/** An identity that no longer merges profiles, and the profile that owns it. */
-export interface SetAside {
-  readonly scope: ProfileScope;
-  readonly ucid: string;
-  readonly identity: Identity;
-  /** Reception of the event that caused it, epoch ms. */
-  readonly at: number | undefined;
-}
-
-/** A profile that was left as it is, because an event would make it, or a merge of it, too large. */
-export interface NotExtended {
-  readonly scope: ProfileScope;
-  /** `merge`: the profiles of an event would be too large as one. */
-  readonly excess: {
-    readonly of: ProfileExcess['of'] | 'merge';
-    readonly limit?: number;
-    readonly ucid?: string;
-  };
-  readonly event: {
-    readonly messageId: string;
-    readonly at: number;
-    readonly identityTypes: readonly string[];
-  };
-}
-
-/** The findings about the written events that the organization is told of. */
-export interface Findings {
+/** What was written of the events of a subject. */
+interface Written {
   /** The number of events that were written, from the first on. */
-  written: number;
-  readonly setAside: SetAside[];
-  readonly notExtended: NotExtended[];
+  count: number;
+  /** What the organization is told: identities that no longer merge profiles, and profiles that are full. */
+  readonly operations: ProfileOperation[];
 }
 
-/** Reported identities and profiles that this process remembers. */
+/** Reported operations that this process remembers. */
 const MAX_REPORTED = 10_000;
-const DAY_MS = 24 * 3_600_000;
 
 /** Writes events to the profile store. Logs what the store refused with the ids of events, never with identities. */
 export class ProfileWriter {
@@ -71,12 +48,11 @@ export class ProfileWriter {
   }
 
   /**
-   * Writes the events of one subject in order. Returns the identities that too many users were found to share, and the
-   * profiles that would have become too large. Ends early once `isOver` says so. After `Unavailable` all events must be
+   * Writes the events of one subject in order. Ends early once `isOver` says so. After `Unavailable` all events must be
    * repeated.
    */
-  async write(events: readonly WriteOfEvent[], isOver: () => boolean = () => false): Promise<Findings> {
-    const findings: Findings = { written: 0, setAside: [], notExtended: [] };
+  async write(events: readonly WriteOfEvent[], isOver: () => boolean = () => false): Promise<Written> {
+    const written: Written = { count: 0, operations: [] };
     for (const group of combinable(events)) {
       const [first, ...others] = group;
       if (first === undefined) continue;
@@ -90,14 +66,14 @@ export class ProfileWriter {
       if (outcome.kind === 'refused' && others.length > 0) {
         for (const event of group) {
           const one = await this.#upsert(event.write);
-          await this.#report(one, event.write, [event], findings);
+          written.operations.push(...(await this.#report(one, event.write, [event])));
         }
       } else {
-        await this.#report(outcome, write, group, findings);
+        written.operations.push(...(await this.#report(outcome, write, group)));
       }
-      findings.written += group.length;
+      written.count += group.length;
     }
-    return findings;
+    return written;
   }
 
   async #upsert(write: ProfileWrite): Promise<ProfileWriteOutcome> {
@@ -106,83 +82,73 @@ export class ProfileWriter {
     return outcome;
   }
 
-  /** The profiles that an event did not extend; each is reported once a day by each process. */
-  #notExtendedBy(
-    { org, region, identities, receivedAt = 0 }: ProfileWrite,
-    outcome: ProfileWriteOutcome,
-    messageId: string,
-  ): readonly NotExtended[] {
-    const scope = { org, region };
-    const event = (types: readonly Identity[]) => ({
-      messageId,
-      at: receivedAt,
-      identityTypes: [...new Set(types.map(({ type }) => type))].sort(),
-    });
-    const found: NotExtended[] = [];
-    if (outcome.kind === 'refused') {
-      const { excess } = outcome;
-      if (excess !== undefined) found.push({ scope, excess, event: event(identities) });
-    } else {
-      for (const { identity, why, owner } of outcome.leftOut)
-        if (why === 'too_large' && owner !== undefined)
-          found.push({
-            scope,
-            excess: { of: 'merge', ucid: owner },
-            event: event([identity]),
-          });
-    }
-    return found.filter(({ excess, event: { at } }) =>
-      this.#isFirst([org, region, excess.ucid ?? '', excess.of, Math.floor(at / DAY_MS)].join(' ')),
-    );
-  }
-
-  #isFirst(key: string): boolean {
-    if (this.#reported.has(key)) return false;
-    if (this.#reported.size >= MAX_REPORTED) this.#reported.clear();
-    this.#reported.add(key);
-    return true;
-  }
-
   /**
-   * Records at the owners of identities which other users were seen with them. An identity that is set aside already is
-   * reported once by each process, as the process that set it aside may have died before its report was committed.
+   * Logs and counts the outcome, and returns what the organization is told of it. Each process reports an operation once, also
+   * one of an earlier event: the process that found it may have died before its report was committed.
    */
-  async #sharedBy(write: ProfileWrite, outcome: ProfileWriteOutcome): Promise<readonly SetAside[]> {
-    if (outcome.kind === 'refused') return [];
-    const found: SetAside[] = [];
-    for (const { identity, claimant, owner } of outcome.leftOut) {
-      if (claimant !== undefined) {
-        const recorded = await this.#upsert(competingClaimWrite(write, { identity, claimant }));
-        if (recorded.kind === 'written' && isSetAside(recorded.profile, identity, write.limits))
-          found.push({ scope: write, ucid: recorded.profile.ucid, identity, at: write.receivedAt });
-      } else if (owner !== undefined) {
-        found.push({ scope: write, ucid: owner, identity, at: write.receivedAt });
-      }
-    }
-    return found.filter(({ scope, ucid, identity }) => this.#isNew(scope, ucid, identity));
-  }
-
-  #isNew(scope: ProfileScope, ucid: string, identity: Identity): boolean {
-    if (!this.#isFirst(`${ucid} ${identityKey(identity)}`)) return false;
-    const { logger, metrics } = this.#parts;
-    const { type } = identity;
-    metrics.count('tributary_profile_identities_set_aside_total', { type });
-    logger.warn(
-      { type, ucid, org: scope.org, region: scope.region },
-      'an identity no longer merges profiles: too many different users share it',
-    );
-    return true;
-  }
-
   async #report(
     outcome: ProfileWriteOutcome,
     write: ProfileWrite,
     events: readonly WriteOfEvent[],
-    findings: Findings,
-  ): Promise<void> {
+  ): Promise<readonly ProfileOperation[]> {
     this.#log(outcome, events);
-    findings.notExtended.push(...this.#notExtendedBy(write, outcome, events[0]?.messageId ?? ''));
-    findings.setAside.push(...(await this.#sharedBy(write, outcome)));
+    const found = [
+      ...this.#notExtendedBy(write, outcome, events[0]?.messageId ?? ''),
+      ...(await this.#sharedBy(write, outcome)),
+    ].filter(({ id }) => !this.#reported.has(id));
+    for (const { id, name, identity_types: types, regions, outcome: done } of found) {
+      if (this.#reported.size >= MAX_REPORTED) this.#reported.clear();
+      this.#reported.add(id);
+      if (name !== 'set_aside') continue;
+      const { logger, metrics } = this.#parts;
+      const [[type = ''], [region], [ucid]] = [types, regions, done?.ucids ?? []];
+      metrics.count('tributary_profile_identities_set_aside_total', { type });
+      logger.warn(
+        { type, ucid, org: write.org, region },
+        'an identity no longer merges profiles: too many different users share it',
+      );
+    }
+    return found;
+  }
+
+  /** The profiles that an event did not extend. */
+  #notExtendedBy(
+    write: ProfileWrite,
+    outcome: ProfileWriteOutcome,
+    messageId: string,
+  ): readonly ProfileOperation[] {
+    const { receivedAt: at = 0 } = write;
+    const operation = (
+      excess: Parameters<typeof notExtendedOperation>[1],
+      identities: readonly Identity[],
+    ) => {
+      const identityTypes = [...new Set(identities.map(({ type }) => type))].sort();
+      const event = { messageId, at, identityTypes };
+      return notExtendedOperation(write, excess, event, this.#parts.recorded(write, at));
+    };
+    if (outcome.kind === 'refused')
+      return outcome.excess === undefined ? [] : [operation(outcome.excess, write.identities)];
+    return outcome.leftOut.flatMap(({ identity, why, owner: ucid }) =>
+      why === 'too_large' && ucid !== undefined ? [operation({ of: 'merge', ucid }, [identity])] : [],
+    );
+  }
+
+  /** Records at the owners of identities which other users were seen with them. */
+  async #sharedBy(write: ProfileWrite, outcome: ProfileWriteOutcome): Promise<readonly ProfileOperation[]> {
+    if (outcome.kind === 'refused') return [];
+    const found: ProfileOperation[] = [];
+    for (const { identity, why, claimant, owner } of outcome.leftOut) {
+      let ucid = why === 'shared' ? owner : undefined;
+      if (claimant !== undefined) {
+        const recorded = await this.#upsert(competingClaimWrite(write, { identity, claimant }));
+        if (recorded.kind === 'written' && isSetAside(recorded.profile, identity, write.limits))
+          ucid = recorded.profile.ucid;
+      }
+      if (ucid === undefined) continue;
+      const recorded = this.#parts.recorded(write, write.receivedAt ?? 0);
+      found.push(setAsideOperation(write, ucid, identity, recorded));
+    }
+    return found;
   }
 
   #log(outcome: ProfileWriteOutcome, events: readonly WriteOfEvent[]): void {

@@ -14,7 +14,6 @@ import {
   type Metrics,
   mayHoldExactNumbers,
   type NullHandling,
-  notExtendedOperation,
   type OutputRecord,
   operationEntry,
   type ProfileBounds,
@@ -22,14 +21,13 @@ import {
   type ProfileStore,
   parseExact,
   profileRulesOf,
-  setAsideOperation,
   TOPIC,
   type WriteOfEvent,
 } from '@tributary/core';
 import { awaitCatalog } from '../catalog-position.ts';
 import { eventOf } from '../event-record.ts';
 import { OrganizationShares } from './organization-shares.ts';
-import { type Findings, ProfileWriter } from './profile-writer.ts';
+import { ProfileWriter } from './profile-writer.ts';
 
 export interface ProfileDependencies {
   readonly catalog: Catalog;
@@ -73,7 +71,13 @@ export function profile(dependencies: ProfileDependencies): BatchStage['process'
   const { catalog, catalogWaitMs, metrics, elapsed } = dependencies;
   const shares = new OrganizationShares(elapsed);
   const charge = ({ org }: ProfileScope, outcome: Charged) => shares.charge(String(org), outcome);
-  const writer = new ProfileWriter({ ...dependencies, charge });
+  const recorded = ({ org }: ProfileScope, at: number) => ({
+    organization_id: catalog.state.organizationByOrgId(org)?.id ?? '',
+    at: iso(at),
+    by: 'stage:profile',
+    from: { address: '', request_id: '' },
+  });
+  const writer = new ProfileWriter({ ...dependencies, charge, recorded });
   return async ({ topic, entries: all }, { signal, endBatch, count }) => {
     const isSlow = topic === TOPIC.profilesSlow;
     const entries = isSlow && endBatch !== undefined ? all.slice(0, SLOW_ENTRIES) : all;
@@ -106,10 +110,14 @@ export function profile(dependencies: ProfileDependencies): BatchStage['process'
       const isOver = isSlow ? () => false : () => shares.goesToSlowQueue(organization);
       const writers = () => (shares.hasLarge(organization) ? LARGE_WRITERS : dependencies.profileWriters);
       await forEachConcurrently([...subjects.values()], writers, signal, async (events) => {
-        const findings = await writer.write(events, isOver);
-        outputRecords.push(...recordsOf(findings, dependencies));
-        const left = events.slice(findings.written);
-        diverted.push(...left.map(({ entry }) => entry));
+        const { count: written, operations } = await writer.write(events, isOver);
+        for (const operation of operations)
+          if (operation.organization_id !== '')
+            outputRecords.push({
+              topic: TOPIC.profileOperations,
+              ...operationEntry(operation, catalog.position),
+            });
+        diverted.push(...events.slice(written).map(({ entry }) => entry));
       });
     });
     const ended = await Promise.allSettled(begun);
@@ -146,31 +154,6 @@ function toSlowQueue({ key, value, headers, position }: LogEntry): OutputRecord 
     value,
     headers: { ...headers, [HEADER.acceptedOffset]: String(position.offset) },
   };
-}
-
-function recordsOf(
-  { setAside, notExtended }: Findings,
-  { catalog }: ProfileDependencies,
-): readonly OutputRecord[] {
-  const recorded = ({ org }: ProfileScope, at: number) => ({
-    organization_id: catalog.state.organizationByOrgId(org)?.id ?? '',
-    at: iso(at),
-    by: 'stage:profile',
-    from: { address: '', request_id: '' },
-  });
-  const operations = [
-    ...setAside.map(({ scope, ucid, identity, at = 0 }) =>
-      setAsideOperation(scope, ucid, identity, recorded(scope, at)),
-    ),
-    ...notExtended.map(({ scope, excess, event }) =>
-      notExtendedOperation(scope, excess, event, recorded(scope, event.at)),
-    ),
-  ];
-  return operations.flatMap((operation) =>
-    operation.organization_id === ''
-      ? []
-      : [{ topic: TOPIC.profileOperations, ...operationEntry(operation, catalog.position) }],
-  );
 }
 
 /** By the headers alone, so that other events, the majority, are not parsed. */

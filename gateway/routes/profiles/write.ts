@@ -15,6 +15,7 @@ import {
   isTimedValue,
   type Json,
   type JsonObject,
+  LEAST_REGISTER_BYTES,
   MAX_PROFILE_BYTES,
   MAX_PROFILE_IDENTITIES,
   messageOf,
@@ -439,8 +440,6 @@ function faultOfTime(ts: number, now: number): string | undefined {
 
 type Upsert = NonNullable<Static<typeof writeBody>['upsert']>;
 
-/** JSON bytes of the smallest register of a profile. */
-const LEAST_REGISTER_BYTES = '{"name":"","value":"","ts":0},'.length;
 /** Attributes, preferences and consents that fit into a profile at most, all together. */
 const MAX_REGISTERS = Math.floor(MAX_PROFILE_BYTES / LEAST_REGISTER_BYTES);
 

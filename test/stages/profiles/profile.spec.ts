@@ -199,6 +199,25 @@ describe('profile', () => {
     expect(lines[2]).toMatch(/^warn .*"messages":\["m0"\]/);
   });
 
+  it('told that too many users share an identity where a merge would be too large: that is one entry of its own, once', async () => {
+    const { profiles, run } = setUpProfiles();
+    const { answer } = profiles;
+    profiles.answer = async (write) => ({
+      ...(await answer(write)),
+      leftOut: write.identities
+        .slice(1)
+        .map((identity) => ({ identity, why: 'too_large', owner: 'its owner' })),
+    });
+    const emitted = [];
+    for (const second of [0, 1])
+      emitted.push(
+        ...(await run('profile', accepted({ user_id: 'u', anonymous_id: 'a', received_at: at(second) }))),
+      );
+    expect(emitted.map(({ value }) => JSON.parse(value))).toMatchObject([
+      { name: 'not_extended', excess: { bound: 'profile_merge' }, outcome: { ucids: ['its owner'] } },
+    ]);
+  });
+
   it('waits while the store is unavailable, starts nothing more, and leaves nothing in flight', async () => {
     const { profiles, run } = setUpProfiles({ profileWriters: 2 });
     profiles.answer = () => {

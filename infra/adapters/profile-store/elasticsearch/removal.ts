@@ -361,10 +361,7 @@ export async function attemptSplit(
   const redirects = await redirectsToSurvivor(ucid, merged, documents);
   const identityClaims = await identityClaimWrites(merged, apart, documents);
   const steps = new WriteSteps(context, view);
-  const fences = [
-    { kind: 'rewrite', ucid: merged.ucid } as const,
-    ...fencesOfFrozen(document, undefined, view),
-  ];
+  const fences = [{ ucid: merged.ucid }, ...fencesOfFrozen(document, undefined, view)];
   if (!(await steps.fence(fences, split)) || !(await writeAll(redirects, documents))) return CONFLICT;
   const frozen = { profile: apart.profile, deletions, unpublished: [], untold: true } as const;
   const version = await steps.put(ucid, redirectSource(frozen, undefined, merged.ucid));

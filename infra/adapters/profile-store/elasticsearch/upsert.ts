@@ -290,13 +290,12 @@ function identityClaimStepOf(
         const confirmed = holds(root.document.content.profile, identity);
         return confirmed ? [] : [{ step: { ...step, ucid: before.ucid }, fences: [] }];
       }
-      const fence = { kind: 'rewrite', ucid: root.ucid } as const;
-      return [{ step, fences: [fence, ...fencesOfFrozen(root.document, undefined, view)] }];
+      return [{ step, fences: [{ ucid: root.ucid }, ...fencesOfFrozen(root.document, undefined, view)] }];
     }
     case 'deleted':
       return [{ step, fences: fencesOfDeleted(root.ucid, view) }];
     case 'absent':
-      return [{ step, fences: root.ucid === ucid ? [] : [{ kind: 'tombstone', ucid: root.ucid, hash }] }];
+      return [{ step, fences: root.ucid === ucid ? [] : [{ ucid: root.ucid, hash }] }];
     case 'gone':
       return [{ step, fences: [] }];
     case 'unread':

@@ -1,4 +1,10 @@
-import { identityHash, messageOf, type Profile, type ProfileChange } from '@tributary/core';
+import {
+  identityHash,
+  messageOf,
+  type Profile,
+  type ProfileChange,
+  type ProfileScope,
+} from '@tributary/core';
 import type { OperationContext, View } from './context.ts';
 import {
   type Content,
@@ -22,13 +28,14 @@ import {
 
 /**
  * A write of a document that excludes concurrent operations before identity claims are taken from it: an operation that read
- * the document earlier and has not written it yet will conflict.
+ * the document earlier and has not written it yet will conflict. The document is rewritten unchanged; where there is none, a
+ * tombstone is created, so that no profile can be created under the ucid any more.
  */
-export type Fence =
-  /** Rewrites the document unchanged. */
-  | { readonly kind: 'rewrite'; readonly ucid: string }
-  /** Creates a tombstone, so that no profile can be created under the ucid any more. */
-  | { readonly kind: 'tombstone'; readonly ucid: string; readonly hash: string };
+export interface Fence {
+  readonly ucid: string;
+  /** Of the identity whose claim leads to a ucid without a document. */
+  readonly hash?: string;
+}
 
 /** Points an identity claim to `ucid`, or rewrites it unchanged, so that an operation that re-points it meanwhile conflicts. */
 export interface IdentityClaimStep {
@@ -76,26 +83,13 @@ export class WriteSteps {
    * Excludes operations that read one of these documents earlier and have not written it yet: they will conflict. False
    * on a conflict.
    */
-  async fence(
-    fences: readonly Fence[],
-    scope: { readonly org: number; readonly region: string },
-  ): Promise<boolean> {
+  async fence(fences: readonly Fence[], { org, region }: ProfileScope): Promise<boolean> {
     return this.#all(
-      fences.map((fence): ProfileStep => {
-        const stored = this.#view.document(fence.ucid)?.stored;
-        if (fence.kind === 'rewrite' && stored !== undefined)
-          return { ucid: fence.ucid, source: stored.source };
-        const { ucid } = fence;
-        const claims = fence.kind === 'tombstone' ? [fence.hash] : [];
-        const tombstone = {
-          org: scope.org,
-          region: scope.region,
-          ucid,
-          version: 0,
-          deletedAt: 0,
-          linked: [],
-          claims,
-        };
+      fences.map(({ ucid, hash }): ProfileStep => {
+        const stored = this.#view.document(ucid)?.stored;
+        if (stored !== undefined) return { ucid, source: stored.source };
+        const claims = hash === undefined ? [] : [hash];
+        const tombstone = { org, region, ucid, version: 0, deletedAt: 0, linked: [], claims };
         return { ucid, source: deletedSource(tombstone, true, this.#context.clock(), undefined) };
       }),
     );
@@ -304,12 +298,10 @@ export function fencesOfFrozen(
   if (document.state === 'live' || document.to === ucid) return [];
   const survivor = view.document(document.to);
   if (survivor?.state === 'deleted') return fencesOfDeleted(document.to, view);
-  return survivor === undefined || survivor.state === 'folded'
-    ? []
-    : [{ kind: 'rewrite', ucid: document.to }];
+  return survivor === undefined || survivor.state === 'folded' ? [] : [{ ucid: document.to }];
 }
 
 export function fencesOfDeleted(ucid: string, view: View): readonly Fence[] {
   const document = view.document(ucid);
-  return document?.state === 'deleted' && document.dirty ? [{ kind: 'rewrite', ucid }] : [];
+  return document?.state === 'deleted' && document.dirty ? [{ ucid }] : [];
 }

@@ -114,9 +114,8 @@ class SqliteProfileStore implements ProfileStore {
       const request = { kind: 'upsert', write, digests, ucid: newId(), now } as const;
       const answer = await this.#writer.ask(ownerOf(write), request);
       if (answer.kind === 'refused') return answer;
-      const { changed, ...outcome } = answer;
-      if (changed) this.#publisher.wake();
-      return { ...outcome, profile: await this.#profileOf(outcome.profile) };
+      this.#publisher.wake();
+      return { ...answer, profile: await this.#profileOf(answer.profile) };
     });
   }
 
@@ -131,17 +130,12 @@ class SqliteProfileStore implements ProfileStore {
   delete(deletion: ProfileDeletion): Promise<ProfileDeletionOutcome> {
     return this.#during(async () => {
       const now = this.#options.clock();
-      const earlier: number[] = [];
-      try {
-        return await deleteInParts(deletion, async (part) => {
-          const request = { kind: 'delete', deletion: part, earlier, now } as const;
-          const { outcome, ids } = await this.#writer.ask(ownerOf(deletion), request);
-          earlier.push(...ids);
-          return outcome;
-        });
-      } finally {
-        if (earlier.length > 0) this.#publisher.wake();
-      }
+      return deleteInParts(deletion, async (part, earlier) => {
+        const request = { kind: 'delete', deletion: part, earlier, now } as const;
+        const { outcome } = await this.#writer.ask(ownerOf(deletion), request);
+        if (outcome.deleted.length > 0) this.#publisher.wake();
+        return outcome;
+      });
     });
   }
 
@@ -421,11 +415,11 @@ export type StoreRequest =
       readonly ucid: string;
       readonly now: number;
     }
-  /** `earlier`: ids of profiles that earlier requests of the same call have deleted. */
+  /** `earlier`: ucids of profiles that earlier requests of the same call have deleted. */
   | {
       readonly kind: 'delete';
       readonly deletion: ProfileDeletion;
-      readonly earlier: readonly number[];
+      readonly earlier: readonly string[];
       readonly now: number;
     }
   | { readonly kind: 'unlink'; readonly unlink: ProfileUnlink; readonly now: number }
@@ -440,19 +434,10 @@ type AsText<Outcome> = Outcome extends unknown
   ? { readonly [Key in keyof Outcome]: Outcome[Key] extends Profile ? string : Outcome[Key] }
   : never;
 
-type Written<Outcome> = Outcome extends { readonly kind: 'written' }
-  ? Outcome & { readonly changed: boolean }
-  : Outcome;
-
 /** The answers of the thread, by the kind of the request. */
 export interface Answers {
-  readonly upsert: Written<AsText<ProfileWriteOutcome>>;
-  /** `ids`: of the deleted profiles. */
-  readonly delete: {
-    readonly kind: 'deleted';
-    readonly outcome: ProfileDeletionOutcome;
-    readonly ids: readonly number[];
-  };
+  readonly upsert: AsText<ProfileWriteOutcome>;
+  readonly delete: { readonly kind: 'deleted'; readonly outcome: ProfileDeletionOutcome };
   readonly unlink: AsText<ProfileUnlinkOutcome>;
   readonly split: AsText<ProfileSplitOutcome>;
   /** How many changes were removed from the outbox, or deletions were forgotten. */

@@ -334,7 +334,7 @@ function upsert(stored: StoredProfiles, request: Upsert): Answers['upsert'] | Fa
   const survivor = byUcid.get(profile.ucid);
   if (applied.kind === 'unchanged') {
     if (survivor === undefined) throw new Error('an unchanged profile was not found');
-    return { kind: 'written', profile: survivor.text, leftOut, changed: false, ...chargeOf(read) };
+    return { kind: 'written', profile: survivor.text, leftOut, ...chargeOf(read) };
   }
   const { text, change, dropped } = applied;
   const target = survivor ?? stored.create(profile, text);
@@ -354,7 +354,7 @@ function upsert(stored: StoredProfiles, request: Upsert): Answers['upsert'] | Fa
     if (owner?.stored === target) stored.releaseIdentity(identity, target, owner.deletedAt);
   }
   stored.record(change);
-  return { kind: 'written', profile: text, leftOut, changed: true, ...chargeOf(read, text.length) };
+  return { kind: 'written', profile: text, leftOut, ...chargeOf(read, text.length) };
 }
 
 function remove(
@@ -372,7 +372,7 @@ function remove(
     }),
   ];
   const targets = [...new Set(found.flat().filter(isLive))];
-  const ids = new Set([...earlier, ...targets.map(({ id }) => id)]);
+  const ids = new Set([...earlier.map((ucid) => stored.byUcid(ucid)?.id), ...targets.map(({ id }) => id)]);
   const read = targets.reduce((sum, { text }) => sum + text.length, 0);
   for (const live of targets) {
     stored.replaceWithTombstone(live, now);
@@ -381,11 +381,7 @@ function remove(
   const deleted = targets.map(({ profile }) => profile.ucid);
   const isMatch = (one: StoredProfile | undefined) => one !== undefined && ids.has(one.id);
   const notFound = found.flatMap((some, at) => (some.some(isMatch) ? [] : [at]));
-  return {
-    kind: 'deleted',
-    outcome: { deleted, notFound, ...chargeOf(read) },
-    ids: targets.map(({ id }) => id),
-  };
+  return { kind: 'deleted', outcome: { deleted, notFound, ...chargeOf(read) } };
 }
 
 function unlink(
@@ -668,7 +664,8 @@ function commitNext(): void {
     job.answers.push(answer);
     if (job.answers.length === job.requests.length) reply({ kind: 'done', id: job.id, result: job.answers });
   }
-  if (answered.some(([, answer]) => answer.kind === 'deleted' && answer.ids.length > 0)) erasure.schedule();
+  if (answered.some(([, answer]) => answer.kind === 'deleted' && answer.outcome.deleted.length > 0))
+    erasure.schedule();
 }
 
 function failAll(answered: readonly (readonly [Job, StoreAnswer])[], error: unknown): void {
