@@ -101,18 +101,6 @@ describe('a flow stage on an engine that throttles commits', () => {
     expect((second ?? 0) - (first ?? 0)).toBeLessThan(PAUSE_MS);
   });
 
-  it('does not pause when it stops', async () => {
-    const { flow, commits, stopping, admit } = setUp();
-    admit(0);
-    await flow.drained();
-    admit(1);
-    stopping.abort();
-    const stoppedAt = performance.now();
-    await flow.drained();
-    expect(commits.map(({ to }) => to)).toEqual([1, 2]);
-    expect(performance.now() - stoppedAt).toBeLessThan(PAUSE_MS / 2);
-  });
-
   it('rests longer with positions alone, until something is emitted', async () => {
     const { flow, commits, admit } = setUp();
     admit(0);

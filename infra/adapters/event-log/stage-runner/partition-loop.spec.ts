@@ -1,13 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import {
-  type BatchStage,
-  type LogEntry,
-  NO_LOGGER,
-  NO_METRICS,
-  Rewind,
-  type Source,
-  Unavailable,
-} from '@tributary/core';
+import { type BatchStage, type LogEntry, NO_LOGGER, NO_METRICS, type Source } from '@tributary/core';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import {
   AppendTimes,
@@ -41,8 +33,6 @@ class ThrottledPartition implements OwnedPartition {
   #written = 0;
   readonly #clock: () => number;
   readonly #stamps: number[] = [];
-  /** The number of commits in a row without an answer. */
-  outages = 0;
 
   constructor(clock: () => number) {
     this.#clock = clock;
@@ -64,10 +54,6 @@ class ThrottledPartition implements OwnedPartition {
   }
 
   async commit(_from: Cursor, to: Cursor): Promise<void> {
-    if (this.outages > 0) {
-      this.outages -= 1;
-      throw new Unavailable('no answer');
-    }
     this.committed = to;
     this.stored.push(to.offset);
   }
@@ -89,14 +75,13 @@ interface Setting {
   readonly delayMs?: number;
   readonly clock?: () => number;
   readonly repeats?: BatchStage['repeats'];
-  readonly process?: (offsets: readonly number[]) => void;
   readonly space?: StageSpace;
   /** Topics to which it emits a record for each batch. */
   readonly writes?: readonly string[];
 }
 
 /** A running stage without output records on such a partition, two entries at a time. */
-function atWork({ end, delayMs, clock = Date.now, repeats, process, space, writes = [] }: Setting = {}) {
+function atWork({ end, delayMs, clock = Date.now, repeats, space, writes = [] }: Setting = {}) {
   const owned = new ThrottledPartition(clock);
   const handled: number[] = [];
   const source: Source = {
@@ -113,7 +98,6 @@ function atWork({ end, delayMs, clock = Date.now, repeats, process, space, write
     ...(repeats === undefined ? {} : { repeats }),
     process: async ({ entries }) => {
       const offsets = entries.map(({ position }) => position.offset);
-      process?.(offsets);
       handled.push(...offsets);
       return writes.map((topic) => ({ topic, key: 'k', value: '{}', headers: {} }));
     },
@@ -153,46 +137,11 @@ describe('positions without emissions, on an engine that throttles commits', () 
     expect(owned.stored).toEqual([2, 8]);
   });
 
-  it('are all stored when the stage has stopped, however it was disturbed', async () => {
-    for (const outages of [0, 1, 3]) {
-      const { owned, handled, stop, until } = atWork();
-      owned.write(5);
-      await until(5);
-      owned.outages = outages;
-      await stop();
-      expect(owned.committed.offset).toBe(handled.length);
-    }
-  });
-
-  it('do not hold a stop up when the engine is away for long', async () => {
-    const { owned, stop, until } = atWork();
-    owned.write(4);
-    await until(4);
-    owned.outages = Number.POSITIVE_INFINITY;
-    const stoppedAt = performance.now();
-    await stop();
-    expect(performance.now() - stoppedAt).toBeLessThan(5_000);
-    expect(owned.committed.offset).toBe(2);
-  });
-
   it('are stored while the next entry is not due for long', async () => {
     const { owned, until } = atWork({ end: 6 });
     owned.write(7);
     await until(6);
     await expect.poll(() => owned.stored.at(-1)).toBe(6);
-  });
-
-  it('go back with a rewind: nothing is stored that was not done again', async () => {
-    let rewinds = 1;
-    const process = ([first = 0]: readonly number[]) => {
-      if (first === 6 && rewinds-- > 0) throw new Rewind(3);
-    };
-    const { owned, handled, until, stop } = atWork({ process });
-    owned.write(8);
-    await until(12);
-    expect(handled).toEqual([0, 1, 2, 3, 4, 5, 2, 3, 4, 5, 6, 7]);
-    await stop();
-    expect(owned.committed.offset).toBe(8);
   });
 
   it('of a stage whose repetitions are visible are stored with every batch', async () => {

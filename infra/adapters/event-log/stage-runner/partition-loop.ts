@@ -220,7 +220,6 @@ export class PartitionLoop {
           continue;
         }
         const batch = this.#suspects.cut(this.#cutReplay(ready.slice(at, at + maxEntries)));
-        await runner.crashes.isolation.released(stopping);
         await this.#workBatch(stage, batch, work);
         at += batch.length;
       }
@@ -249,15 +248,19 @@ export class PartitionLoop {
   async #workBatch(stage: BatchStage, batch: readonly Taken[], work: Work): Promise<void> {
     const [first] = batch;
     if (first === undefined) return;
+    const { isolation } = this.#options.runner.crashes;
     const treatment = this.#suspects.treatmentOf(first.entry);
-    if (treatment === 'normal') return workBatch(stage, batch, work);
+    if (treatment === 'normal') {
+      await isolation.released(work.stopping);
+      return workBatch(stage, batch, work);
+    }
     if (treatment !== 'alone') return quarantineTaken(first, treatment.quarantined, work);
     let working = Promise.resolve();
     const start = () => {
       working = workBatch(stage, batch, work);
       return working;
     };
-    await this.#options.runner.crashes.isolation.alone(work.inFlight, start, work.signal);
+    await isolation.alone(work.inFlight, start, work.signal);
     await working;
   }
 

@@ -151,14 +151,6 @@ describe('the count of entries', () => {
 });
 
 describe('committer', () => {
-  it('stops repeating once the process leaves', async () => {
-    const { committer } = setUp(Array(100).fill(new Unavailable('x')));
-    const leaving = new AbortController();
-    const committing = committer.commit(at(6), [], leaving.signal);
-    leaving.abort(new Error('leaving'));
-    await expect(committing).rejects.toThrow('leaving');
-  });
-
   it('made a commit of each event of a slow queue: a stage names the least pause, of whatever engine', async () => {
     for (const pauseAfter of [() => 0, () => 10]) {
       const { committer } = setUp([], { pauseAfter, positionMs: 60_000 }, 5_000);

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
@@ -207,7 +208,7 @@ describe.skipIf(engines() === undefined)('a Kafka that asks for tokens, or for a
     });
     const log = await open(() => ({ clientId: 'tributary-gateway' }));
     await log.createTopics();
-    const value = JSON.stringify('x'.repeat(20_000));
+    const value = JSON.stringify(randomBytes(15_000).toString('base64'));
     const append = () => log.append(SOURCE, [{ key: 'k', value, headers: {} }]);
     const took = await timed(async () => {
       for (let n = 0; n < 40; n++) await append();

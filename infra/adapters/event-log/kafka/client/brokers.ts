@@ -341,6 +341,8 @@ export async function withKafkaAdmin<T>(
 ): Promise<T> {
   const admin = new kafkajs.Kafka({
     ...clientOptions(connection),
+    // kafkajs renews a session that is shorter than this with each request, which brokers refuse.
+    reauthenticationThreshold: 1_000,
     requestTimeout: 30_000,
     retry: { retries: 2, initialRetryTime: 100 },
     logCreator:
@@ -373,7 +375,6 @@ export function mendConnections({ connectionPoolBuilder }: Cluster): void {
       forgetPartsOfAnswers(connection);
       renewSessionsInTime(connection);
       checkOnlyWaitingRequests(connection.requestQueue);
-      timeRequestsMonotonically(connection.requestQueue);
     }
     return connections;
   };
@@ -418,24 +419,6 @@ export function checkOnlyWaitingRequests(queue: RequestQueue): void {
   const schedule = queue.scheduleCheckPendingRequests.bind(queue);
   queue.scheduleCheckPendingRequests = () => {
     if (queue.pending.length > 0) schedule();
-  };
-}
-
-/** kafkajs times requests by the clock: once that was set forward, all requests under way had timed out. */
-export function timeRequestsMonotonically(queue: RequestQueue): void {
-  const seenAt = new WeakMap<object, number>();
-  const check = () => {
-    const now = performance.now();
-    for (const request of queue.inflight.values()) {
-      const since = seenAt.get(request) ?? now;
-      seenAt.set(request, since);
-      if (now - since > request.requestTimeout) request.timeoutRequest();
-    }
-    if (!queue.isConnected()) queue.destroy();
-  };
-  queue.scheduleRequestTimeoutCheck = () => {
-    queue.destroy();
-    queue.requestTimeoutIntervalId = setInterval(check, Math.min(queue.requestTimeout, 100));
   };
 }
 
