@@ -25,6 +25,7 @@ import { sqlStateOf } from '../../postgres/server.ts';
 import { asVarchar, deletePeople } from '../deletion.ts';
 import type { LoadedDestination, Open, WarehouseEngine } from '../kind.ts';
 import {
+  changeEach,
   checkTypes,
   KEPT_LOADS,
   keyOf,
@@ -230,29 +231,18 @@ class PostgresqlWarehouse implements WarehouseEngine {
       return;
     }
     const { missing, narrow } = neededChanges(change, described);
-    await this.#tryEach(client, table, missing, held, (columns) => addColumns(this.#schema, table, columns));
+    const tried = async (statement: string) => {
+      const { refusal } = await tryInSavepoint(client, statement);
+      return refusal && refusalText(refusal);
+    };
+    const isHeld = await changeEach(table, missing, (some) => tried(addColumns(this.#schema, table, some)));
     const key = keyOf(table, missing);
     if (key !== undefined && table !== IDENTITY_MAP_TABLE)
       await client.query(createKey(this.#schema, table, key));
-    await this.#tryEach(client, table, narrow, held, (columns) => widenColumns(this.#schema, table, columns));
-  }
-
-  /** Changes columns at once, and where the server refuses that, each one alone. */
-  async #tryEach<T>(
-    client: PoolClient,
-    table: string,
-    columns: ReadonlyMap<string, T>,
-    held: HeldColumn[],
-    statement: (columns: ReadonlyMap<string, T>) => string,
-  ): Promise<void> {
-    if (columns.size === 0) return;
-    const { refusal } = await tryInSavepoint(client, statement(columns));
-    if (refusal === undefined) return;
-    if (columns.size > 1) {
-      for (const one of columns) await this.#tryEach(client, table, new Map([one]), held, statement);
-      return;
-    }
-    for (const column of columns.keys()) held.push({ table, column, reason: refusalText(refusal) });
+    const isNarrow = await changeEach(table, narrow, (some) =>
+      tried(widenColumns(this.#schema, table, some)),
+    );
+    held.push(...isHeld, ...isNarrow);
   }
 
   /** False where another loader has written it. */
