@@ -45,7 +45,7 @@ export function goneRows(gone: ProfileRows['gone']): TableRows {
     table: VERSIONS,
     columns: GONE_COLUMNS,
     count: gone.length,
-    rows: gone.map(({ ucid, version, at, isDeleted }) => [ucid, String(version), at, isDeleted]),
+    rows: gone.map(({ ucid, version, at, isDeleted }) => [ucid, String(version), at, String(isDeleted)]),
   };
 }
 
