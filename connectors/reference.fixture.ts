@@ -2,7 +2,7 @@ import { type ConnectorDescription, type JsonObject, objectIn } from '@tributary
 import { OWN_KINDS } from './registry.ts';
 import { DEFINITIONS } from './segment/connector.ts';
 import { DEDUPLICATION } from './segment/deduplication.ts';
-import { VENDOR_ANSWERS } from './segment/vendor-answers.ts';
+import { VENDOR_ANSWERS } from './segment/pack-run.ts';
 import { WAREHOUSE_KINDS } from './warehouses/kinds.ts';
 
 /** The reference of every kind of destination, in Markdown, made from the descriptions: `docs/reference/connectors.md`. */

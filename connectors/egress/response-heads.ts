@@ -225,76 +225,20 @@ function statusIn(head: string): number | undefined {
 }
 
 /**
- * The end of a head that any parser accepts: a final HTTP/1.1 response, not long, with well-formed lines and at most one
- * length or encoding. Undefined for any other head and for an incomplete one. Byte by byte for speed, as every response
- * passes here.
+ * A head that any parser accepts: a final HTTP/1.1 response with well-formed lines. A name and a value end at one character each,
+ * so a head is read once.
  */
-function plainEnd(came: Buffer): number | undefined {
-  const most = Math.min(came.length, PLAIN_HEAD_BYTES);
-  if (most < 16 || !begins(came, 0, HTTP_1_1)) return undefined;
-  const [hundreds = 0, tens = 0, ones = 0] = [came[9], came[10], came[11]];
-  if (hundreds < 0x32 || hundreds > 0x39 || !isDigit(tens) || !isDigit(ones)) return undefined;
-  let at = valueEnd(came, 12, most);
-  let isFramed = false;
-  while (came[at] === 0x0d && came[at + 1] === 0x0a && at < most) {
-    const begin = at + 2;
-    if (came[begin] === 0x0d) return came[begin + 1] === 0x0a ? begin + 2 : undefined;
-    let colon = begin;
-    while (colon < most && NAME[came[colon] ?? 0] === 1) colon++;
-    if (colon === begin || came[colon] !== 0x3a) return undefined;
-    at = valueEnd(came, colon + 1, most);
-    const isFraming = colon - begin === 14 || colon - begin === 17 ? framing(came, begin, colon, at) : 'none';
-    if (isFraming === 'none') continue;
-    if (isFraming === 'bad' || isFramed) return undefined;
-    isFramed = true;
-  }
-  return undefined;
-}
-
-function valueEnd(came: Buffer, from: number, most: number): number {
-  let at = from;
-  while (at < most && VALUE[came[at] ?? 0] === 1) at++;
-  return at;
-}
-
-/** Whether a header frames the body, and whether it is valid. */
-function framing(came: Buffer, begin: number, colon: number, end: number): 'none' | 'good' | 'bad' {
-  if (begins(came, begin, CONTENT_LENGTH)) {
-    let at = colon + 1;
-    while (came[at] === 0x20) at++;
-    const digits = at;
-    while (isDigit(came[at] ?? 0)) at++;
-    return at === end && at > digits && at - digits <= 15 ? 'good' : 'bad';
-  }
-  if (!begins(came, begin, TRANSFER_ENCODING)) return 'none';
-  return came
-    .toString('latin1', colon + 1, end)
-    .trim()
-    .toLowerCase() === 'chunked'
-    ? 'good'
-    : 'bad';
-}
-
-/** Whether the bytes at `from` equal a lower-case text, ignoring case. */
-function begins(came: Buffer, from: number, text: Buffer): boolean {
-  for (let at = 0; at < text.length; at++) if (((came[from + at] ?? 0) | 0x20) !== text[at]) return false;
-  return true;
-}
-
-function isDigit(byte: number): boolean {
-  return byte >= 0x30 && byte <= 0x39;
-}
-
-const HTTP_1_1 = Buffer.from('http/1.1 ');
-const CONTENT_LENGTH = Buffer.from('content-length:');
-const TRANSFER_ENCODING = Buffer.from('transfer-encoding:');
+const PLAIN_HEAD =
+  /^HTTP\/1\.1 [2-9][0-9][0-9][\t -~\x80-\xff]*\r\n(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t -~\x80-\xff]*\r\n)*\r\n/;
+const FRAMING = /\r\n(?:content-length|transfer-encoding):[^\r]*/gi;
+const GOOD_FRAMING = /^\r\n(?:content-length: *[0-9]{1,15}|transfer-encoding:[\t ]*chunked[\t ]*)$/i;
 const LENGTH = /^[0-9]{1,15}$/;
-/** By byte, whether the name or the value of a header may contain it. */
-const NAME = tableOf((text) => /[!#$%&'*+.^_`|~0-9A-Za-z-]/.test(text));
-const VALUE = tableOf((text) => /[\t -~\x80-\xff]/.test(text));
 
-function tableOf(holds: (text: string) => boolean): Uint8Array {
-  return Uint8Array.from({ length: 256 }, (_, byte) => (holds(String.fromCharCode(byte)) ? 1 : 0));
+/** The end of such a head, not long, with at most one length or encoding. Undefined for any other head and for an incomplete one. */
+function plainEnd(came: Buffer): number | undefined {
+  const [head] = PLAIN_HEAD.exec(came.toString('latin1', 0, PLAIN_HEAD_BYTES)) ?? [];
+  const framing = head?.match(FRAMING) ?? [];
+  return framing.length <= 1 && framing.every((line) => GOOD_FRAMING.test(line)) ? head?.length : undefined;
 }
 
 /** A rewritten head, after which the connection closes. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { type BatchAttempt, runBatch } from './batch-call.ts';
 import { stepsOf } from './units.ts';
+import { type BatchAttempt, runBatch } from './vendor-calls.ts';
 
 const ok = { status: 200 };
 const expired = { status: 401, errormessage: 'expired' };

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { COMPARED } from './compared.ts';
 import { DEFINITIONS } from './connector.ts';
+import { COMPARED } from './settings.ts';
 
 test('the kinds that are marked as compared are those of the document, and are offered', () => {
   const text = readFileSync(new URL('../../docs/reference/segment-vendors.md', import.meta.url), 'utf8');

@@ -35,9 +35,8 @@ import { type OAuthClients, PROVIDERS, providerOf } from '../oauth/providers.ts'
 import { memoizeByObject } from '../settings.ts';
 import { DEDUPLICATION } from './deduplication.ts';
 import definitions from './definitions.json' with { type: 'json' };
-import type { Definition } from './definitions.ts';
+import { type Definition, isHostOf } from './definitions.ts';
 import { hasDetails, keepDetails } from './details.ts';
-import { isHostOf } from './hosts.ts';
 import type {
   HttpAnswer,
   HttpSent,
@@ -48,11 +47,6 @@ import type {
   VendorCall,
 } from './messages.ts';
 import { type Job, PackHost } from './pack-process.ts';
-import { LOST, PackRun, readAnswer, type UnitVerdict, withoutTokens, worstOf } from './pack-run.ts';
-import { maskedRequest, maskedText, maskedValue } from './preview.ts';
-import { createSegmentReader, describeDestination, type SegmentSettings } from './settings.ts';
-import { refusesToken } from './token-refusals.ts';
-import { itemsAt } from './units.ts';
 import {
   audienceOf,
   type Called,
@@ -60,7 +54,19 @@ import {
   deletionOf,
   hookResultOf,
   isAboutPerson,
-} from './vendor-results.ts';
+  LOST,
+  maskedRequest,
+  maskedText,
+  maskedValue,
+  PackRun,
+  readAnswer,
+  type UnitVerdict,
+  withoutTokens,
+  worstOf,
+} from './pack-run.ts';
+import { createSegmentReader, describeDestination, type SegmentSettings } from './settings.ts';
+import { refusesToken } from './token-refusals.ts';
+import { itemsAt } from './units.ts';
 
 /** Read from a file: the pack itself is loaded by a process of its own, at the first delivery. */
 export const DEFINITIONS = definitions as readonly unknown[] as readonly Definition[];

@@ -1,9 +1,8 @@
 import { type Json, type JsonObject, objectIn } from '@tributary/core';
 import { segmentEvent } from './connector.ts';
 import { hostsInCode } from './definitions.fixture.ts';
-import type { Definition } from './definitions.ts';
+import { ANY_HOST, type Definition } from './definitions.ts';
 import type { Details } from './details.ts';
-import { ANY_HOST } from './hosts.ts';
 import type { PackDefinition } from './pack.ts';
 import {
   type DirectRequest,

@@ -1,8 +1,7 @@
 import { exposuresOf, isObject, type Json, type JsonObject } from '@tributary/core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { DEFINITIONS, PARTNER_SECRETS, segmentEvent } from './connector.ts';
-import type { Definition } from './definitions.ts';
-import { ANY_HOST, isHostOf } from './hosts.ts';
+import { ANY_HOST, type Definition, isHostOf } from './definitions.ts';
 import type { VendorCall } from './messages.ts';
 import { loadDefinition, type PackDefinition } from './pack.ts';
 import {

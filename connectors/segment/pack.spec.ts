@@ -18,8 +18,8 @@ import { createSegmentConnector, DEFINITIONS } from './connector.ts';
 import type { Definition } from './definitions.ts';
 import { type Chosen, KEY, SAMPLES, SECRET } from './pack.fixture.ts';
 import { PackHost } from './pack-process.ts';
+import { VENDOR_ANSWERS } from './pack-run.ts';
 import { describeDestination, OF_0_2_0 } from './settings.ts';
-import { VENDOR_ANSWERS } from './vendor-answers.ts';
 
 interface Request {
   readonly method: string | undefined;

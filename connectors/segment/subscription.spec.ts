@@ -1,7 +1,7 @@
 import { parseFql, validate } from '@segment/destination-subscriptions';
 import { describe, expect, it } from 'vitest';
 import { DEFINITIONS } from './connector.ts';
-import { subscriptionFault } from './subscription.ts';
+import { subscriptionFault } from './settings.ts';
 
 describe('a subscription', () => {
   it.each([

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { DEFINITIONS } from './connector.ts';
+import { refusalIn, VENDOR_ANSWERS } from './pack-run.ts';
 import { refusesToken } from './token-refusals.ts';
-import { refusalIn, VENDOR_ANSWERS } from './vendor-answers.ts';
 
 const bytes = (body: string) => new TextEncoder().encode(body);
 

@@ -3,7 +3,6 @@ import dgram from 'node:dgram';
 import { writeFileSync } from 'node:fs';
 import { Socket } from 'node:net';
 import type { Json, JsonObject } from '@tributary/core';
-import { runBatch } from './batch-call.ts';
 import { withKey } from './deduplication.ts';
 import { detailsIn } from './details.ts';
 import type {
@@ -31,7 +30,7 @@ import {
 } from './pack.ts';
 import { refusesToken } from './token-refusals.ts';
 import { itemsAt, type Place, stepsOf } from './units.ts';
-import { callVendor } from './vendor-calls.ts';
+import { callVendor, runBatch } from './vendor-calls.ts';
 
 /**
  * The process of the pack. It has no environment, no network, and no permission to write files or start processes. It runs

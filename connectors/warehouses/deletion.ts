@@ -16,6 +16,8 @@ export interface DeletionSql {
   place(value: string, index: number): string;
   /** A column as text: a person may have given it another type. */
   asText(column: string): string;
+  /** Whether a text is in a column; absent: by `position`. */
+  contains?(column: string, text: string): string;
   /** Deletes the rows of a table for which a condition with these values holds; resolves with their number. */
   remove(table: string, condition: string, values: readonly string[]): Promise<number>;
 }
@@ -54,9 +56,10 @@ export async function deletePeople(
       ...user_ids.map((id) => `"user_id":${JSON.stringify(id)}`),
       ...anonymous_ids.map((id) => `"anonymous_id":${JSON.stringify(id)}`),
     ];
+    const { contains = (column, text) => `position(${text} in ${column}) > 0` } = sql;
     await remove(DISCARDS_TABLE, (values) => {
       const ofProfiles = values.have('message_id', ucids);
-      const isWhole = said.map((text) => `position(${values.add(text)} in ${sql.quoted('value')}) > 0`);
+      const isWhole = said.map((text) => contains(sql.quoted('value'), values.add(text)));
       return `${ofProfiles} or (${sql.quoted('column_name')} is null and (${['1 = 0', ...isWhole].join(' or ')}))`;
     });
   }

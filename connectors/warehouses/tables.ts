@@ -1,6 +1,7 @@
 import {
   type ColumnType,
   DISCARDS_TABLE,
+  type HeldColumn,
   IDENTITY_MAP_TABLE,
   isObject,
   joinColumnTypes,
@@ -48,6 +49,24 @@ export function neededChanges({ add, widen }: TableChange, described: TableColum
       narrow.set(column, { from, to });
   }
   return { missing, narrow };
+}
+
+/**
+ * Changes columns of a table at once, and where the engine refuses that, each one alone; returns those that stay as they are.
+ * `change` resolves with the reason of a refusal, after which nothing is changed.
+ */
+export async function changeEach<T>(
+  table: string,
+  columns: ReadonlyMap<string, T>,
+  change: (columns: ReadonlyMap<string, T>) => Promise<string | undefined>,
+): Promise<readonly HeldColumn[]> {
+  if (columns.size === 0) return [];
+  const reason = await change(columns);
+  if (reason === undefined) return [];
+  if (columns.size === 1) return Array.from(columns.keys(), (column) => ({ table, column, reason }));
+  const held: HeldColumn[] = [];
+  for (const one of columns) held.push(...(await changeEach(table, new Map([one]), change)));
+  return held;
 }
 
 /** The tables of a batch whose columns were planned. */

@@ -75,9 +75,6 @@ export class BigqueryRefusal extends Error {
   }
 }
 
-/** A value of a query's parameter. */
-export type Parameter = string | readonly string[];
-
 /** A cell of a result: BigQuery writes all types as texts. */
 export type Cell = string | null;
 
@@ -140,7 +137,7 @@ export class BigqueryClient {
   async query(
     jobId: string,
     sql: string,
-    parameters: Readonly<Record<string, Parameter>>,
+    parameters: Readonly<Record<string, string>>,
     signal: AbortSignal,
   ): Promise<readonly (readonly Cell[])[]> {
     const job = this.#job(jobId, {
@@ -148,7 +145,11 @@ export class BigqueryClient {
         query: sql,
         useLegacySql: false,
         parameterMode: 'NAMED',
-        queryParameters: Object.entries(parameters).map(([name, value]) => queryParameter(name, value)),
+        queryParameters: Object.entries(parameters).map(([name, value]) => ({
+          name,
+          parameterType: { type: 'STRING' },
+          parameterValue: { value },
+        })),
       },
     });
     await this.#run(jobId, () => this.#api('POST', 'jobs', job, signal), signal);
@@ -357,16 +358,6 @@ function failureOf(error: JsonObject, status: number): Error {
   const { reason, message } = refusal;
   if (TRANSIENT.has(reason) || status >= 500 || status === 429) return new Unavailable(message);
   return status === 401 ? new WarehouseRefused(`the access token is not accepted: ${message}`) : refusal;
-}
-
-function queryParameter(name: string, value: Parameter): JsonObject {
-  if (typeof value === 'string')
-    return { name, parameterType: { type: 'STRING' }, parameterValue: { value } };
-  return {
-    name,
-    parameterType: { type: 'ARRAY', arrayType: { type: 'STRING' } },
-    parameterValue: { arrayValues: value.map((one) => ({ value: one })) },
-  };
 }
 
 function cellsOf(row: Json): readonly Cell[] {

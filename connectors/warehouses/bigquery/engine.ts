@@ -1,10 +1,8 @@
+import { PassThrough } from 'node:stream';
 import {
   type Clock,
-  type ColumnValue,
   type CommitResult,
-  EventLoopYielder,
   type HeldColumn,
-  IDENTITY_MAP_TABLE,
   type JsonObject,
   type LedgerRow,
   newId,
@@ -20,29 +18,39 @@ import {
   type WarehouseTest,
 } from '@tributary/core';
 import type { ConnectorContext } from '../../kind.ts';
+import { deletePeople } from '../deletion.ts';
 import type { LoadedDestination, Open, WarehouseEngine } from '../kind.ts';
-import { isLoaded, keyOf, LEDGER, ledgerRow, neededChanges, tested, VERSIONS } from '../tables.ts';
-import { BigqueryClient, BigqueryRefusal, type Cell, jsonIn, type Parameter, pause } from './client.ts';
+import { type Dialect, rowsFile } from '../merging/dialect.ts';
+import { goneRows, insertStaged, profileStatements } from '../merging/statements.ts';
+import {
+  changeEach,
+  checkTypes,
+  isLoaded,
+  keyOf,
+  LEDGER,
+  ledgerRow,
+  neededChanges,
+  plannedTables,
+  tested,
+} from '../tables.ts';
+import { BigqueryClient, BigqueryRefusal, type Cell, jsonIn, pause } from './client.ts';
 import type { BigquerySettings } from './settings.ts';
 import {
-  applyProfiles,
+  cast,
   checks,
   countingScript,
-  deletions,
   describedColumns,
   inPlace,
-  insertStaged,
   isInPlace,
   LOADED,
   LOCK,
   locking,
-  OF_GONE,
   OWN_TABLES,
+  quoted,
   REBUILDING,
   rebuild,
   STAGE,
   STAGED,
-  type StagedRows,
   stageResource,
   type TableStatement,
   tableResource,
@@ -90,6 +98,11 @@ class BigqueryWarehouse implements WarehouseEngine {
   readonly #dataset: string;
   readonly #matchDays: number | undefined;
   readonly #clock: Clock;
+  readonly #sql: Pick<Dialect, 'quoted' | 'table' | 'cast'> = {
+    quoted,
+    cast,
+    table: (name) => this.#of(name),
+  };
   readonly #ledger: string;
   readonly #lock: string;
   #isPrepared = false;
@@ -138,9 +151,7 @@ class BigqueryWarehouse implements WarehouseEngine {
       // One after the other, as each keeps the others away.
       for (const { table, anew } of altered)
         held.push(
-          ...(await this.#tryEach(table, [...anew.keys()], (some) =>
-            this.#rebuild(table, only(anew, some), signal),
-          )),
+          ...(await changeEach(table, anew, (some) => refusalOf(this.#rebuild(table, some, signal)))),
         );
       return held;
     });
@@ -153,32 +164,37 @@ class BigqueryWarehouse implements WarehouseEngine {
       const staged = await this.#stage(stage, batch, signal);
       const result = await this.#commitStaged(this.#of(stage), staged, batch, signal);
       // The stage ends by itself where this fails.
-      if (staged.count > 0) await this.#drop(stage, signal).catch(() => undefined);
+      if (staged > 0) await this.#drop(stage, signal).catch(() => undefined);
       return result;
     });
   }
 
-  delete(
-    { user_ids, anonymous_ids, ucids }: PeopleToDelete,
-    signal: AbortSignal,
-  ): Promise<Readonly<Record<string, number>>> {
+  delete(people: PeopleToDelete, signal: AbortSignal): Promise<Readonly<Record<string, number>>> {
     return this.#told(async () => {
       await this.#prepare(signal);
-      const said = [
-        ...user_ids.map((id) => `"user_id":${JSON.stringify(id)}`),
-        ...anonymous_ids.map((id) => `"anonymous_id":${JSON.stringify(id)}`),
-      ];
-      const parameters = {
-        users: user_ids,
-        devices: anonymous_ids,
-        both: [...anonymous_ids, ...user_ids],
-        ucids,
-        said,
+      const parameters: Record<string, string> = {};
+      const place = (value: string) => {
+        const name = `p${Object.keys(parameters).length}`;
+        parameters[name] = value;
+        return `@${name}`;
       };
       const described = await this.describe(await this.#tables(signal), signal);
       const loaded = new Map([...described].filter(isLoaded));
-      const deleted: Record<string, number> = {};
-      for (const some of chunksOf(deletions(loaded, (table) => this.#of(table)))) {
+      const statements: TableStatement[] = [];
+      const { quoted, table } = this.#sql;
+      const sql = {
+        quoted,
+        table,
+        place,
+        asText: (column: string) => `cast(${column} as string)`,
+        contains: (column: string, text: string) => `strpos(${column}, ${text}) > 0`,
+        remove: async (name: string, condition: string) => {
+          statements.push({ table: name, statement: `delete from ${table(name)} where ${condition}` });
+          return 0;
+        },
+      };
+      const deleted: Record<string, number> = { ...(await deletePeople(sql, loaded, people)) };
+      for (const some of chunksOf(statements)) {
         const script = countingScript(
           locking(this.#lock),
           some.map(({ statement }) => statement),
@@ -206,7 +222,7 @@ class BigqueryWarehouse implements WarehouseEngine {
 
   #query(
     sql: string,
-    parameters: Readonly<Record<string, Parameter>>,
+    parameters: Readonly<Record<string, string>>,
     signal: AbortSignal,
     jobId = `tributary_${idPart()}`,
   ): Promise<readonly (readonly Cell[])[]> {
@@ -313,30 +329,11 @@ class BigqueryWarehouse implements WarehouseEngine {
     const { missing, narrow } = neededChanges(change, described);
     const there = new Map([...narrow].filter(([, { from, to }]) => isInPlace(from, to)));
     const anew = new Map([...narrow].filter(([column]) => !there.has(column)));
-    const held = await this.#tryEach(table, [...missing.keys(), ...there.keys()], async (some) => {
-      await this.#query(inPlace(of, only(missing, some), only(there, some)).join(';\n'), {}, signal);
-    });
+    const needed = new Map([...missing.keys(), ...there.keys()].map((column) => [column, column]));
+    const held = await changeEach(table, needed, (some) =>
+      refusalOf(this.#query(inPlace(of, only(missing, some), only(there, some)).join(';\n'), {}, signal)),
+    );
     return { table, held, anew };
-  }
-
-  /** Changes columns at once, and where BigQuery refuses that, each one alone. */
-  async #tryEach(
-    table: string,
-    columns: readonly string[],
-    run: (some: ReadonlySet<string>) => Promise<void>,
-  ): Promise<readonly HeldColumn[]> {
-    if (columns.length === 0) return [];
-    try {
-      await run(new Set(columns));
-      return [];
-    } catch (error) {
-      if (!(error instanceof BigqueryRefusal) || isNotFound(error)) throw error;
-      const [column = ''] = columns;
-      if (columns.length === 1) return [{ table, column, reason: error.message }];
-      const held: HeldColumn[] = [];
-      for (const one of columns) held.push(...(await this.#tryEach(table, [one], run)));
-      return held;
-    }
   }
 
   async #rebuild(table: string, columns: TableChange['widen'], signal: AbortSignal): Promise<void> {
@@ -365,38 +362,27 @@ class BigqueryWarehouse implements WarehouseEngine {
   }
 
   /** Loads the rows of a batch into a table of this attempt. */
-  async #stage(stage: string, { inserts, profiles }: WarehouseBatch, signal: AbortSignal): Promise<Staged> {
+  async #stage(stage: string, { inserts, profiles }: WarehouseBatch, signal: AbortSignal): Promise<number> {
     for (const { table, columns, count } of inserts)
       if (count > 0 && keyOf(table, columns) === undefined)
         throw new WarehouseRefused(`the column "id" of the table "${table}" was changed by hand`);
-    const lines = new Lines(this.#matchDays);
-    const added = [];
-    for (const rows of inserts) if (rows.count > 0) added.push(await lines.add(rows));
-    const ofProfiles = profiles && {
-      users: profiles.users.count === 0 ? undefined : await lines.add(profiles.users),
-      identities: await lines.add(profiles.identities),
-      gone: await lines.add({
-        table: VERSIONS,
-        columns: OF_GONE,
-        count: profiles.gone.length,
-        rows: profiles.gone.map(({ ucid, version, at, isDeleted }) => [ucid, String(version), at, isDeleted]),
-      }),
-    };
-    const { count, width, tables } = lines;
-    const staged = { count, inserts: added, profiles: ofProfiles };
-    if (count === 0) return staged;
+    const ofProfiles =
+      profiles === undefined ? [] : [profiles.users, profiles.identities, goneRows(profiles.gone)];
+    const tables = [...inserts, ...ofProfiles];
+    const { body, count, widths } = await rowsFile(tables, signal, new PassThrough());
+    if (count === 0) return 0;
     const endsAt = this.#clock() + STAGE_MS;
-    const resource = stageResource(this.#reference(stage), tables, width, endsAt);
+    const resource = stageResource(this.#reference(stage), tables.length, widths.length, endsAt);
     await this.#client.create(`datasets/${this.#dataset}/tables`, resource, signal);
     const job = `tributary_load_${idPart()}`;
-    const loaded = await this.#client.load(job, `${this.#dataset}.${stage}`, lines.bytes(), signal);
+    const loaded = await this.#client.load(job, `${this.#dataset}.${stage}`, body, signal);
     if (loaded !== count) throw new Unavailable(`BigQuery staged ${loaded} of ${count} rows`);
-    return staged;
+    return count;
   }
 
   async #commitStaged(
     stage: string,
-    { count, inserts, profiles }: Staged,
+    count: number,
     batch: WarehouseBatch,
     signal: AbortSignal,
   ): Promise<CommitResult> {
@@ -411,27 +397,37 @@ class BigqueryWarehouse implements WarehouseEngine {
       loaded_at: loadedAt,
     };
     const before = [...locking(this.#lock), ...checks(this.#ledger, stage, count)];
-    const all = inserts.map((staged) => ({
-      table: staged.table,
-      statement: insertStaged(this.#of(staged.table), stage, staged),
-    }));
+    const { inserts, profiles } = batch;
+    const staging = {
+      rows: (table: number) => `(select * from ${stage} where t = ${table})`,
+      news: 'tributary_news',
+      closing: 'tributary_closing',
+    };
+    const all = inserts.flatMap((table, index) => {
+      if (table.count === 0) return [];
+      const near = nearby(table, this.#matchDays);
+      return [{ table: table.table, statement: insertStaged(this.#sql, staging, table, index, { near }) }];
+    });
     const parts = chunksOf(all);
     const last = parts.pop() ?? [];
-    const applied =
-      profiles &&
-      applyProfiles({
-        ...profiles,
-        stage,
-        versions: this.#of(VERSIONS),
-        usersTable: this.#of(USERS_TABLE),
-        map: this.#of(IDENTITY_MAP_TABLE),
-      });
-    const counted = (applied?.counted ?? []).map((statement) => ({ table: USERS_TABLE, statement }));
+    const ofProfiles: string[] = [];
+    if (profiles !== undefined) {
+      const { users } = profiles;
+      const load = { users, index: inserts.length, loadedAt };
+      const { statements, isNews } = profileStatements(this.#sql, staging, load);
+      ofProfiles.push(
+        `create temp table ${staging.news} (ucid string)`,
+        `create temp table ${staging.closing} (ucid string, id_type string, id_value string, changed_at string)`,
+        ...statements,
+      );
+      const statement = insertStaged(this.#sql, staging, users, inserts.length, { which: isNews });
+      if (users.count > 0) last.push({ table: USERS_TABLE, statement });
+    }
     const scripts = [
       ...parts.map((part) => ({ part, own: before, after: [] })),
       {
-        part: [...last, ...counted],
-        own: [...before, ...(applied?.before ?? [])],
+        part: last,
+        own: [...before, ...ofProfiles],
         after: writeLedger(this.#ledger, seq),
       },
     ];
@@ -455,20 +451,15 @@ class BigqueryWarehouse implements WarehouseEngine {
   }
 
   /** BigQuery converts no value to another type unasked, so a script that was planned for other columns is refused whole. */
-  async #checkTypes({ inserts, profiles }: WarehouseBatch, signal: AbortSignal): Promise<void> {
-    const all = profiles === undefined ? inserts : [...inserts, profiles.users];
-    await inTurns(all, async ({ table, columns }) => {
-      const described = await this.#describe(table, signal);
-      for (const [column, type] of columns)
-        if (described?.get(column) !== type)
-          throw new Unavailable(`the column "${column}" of the table "${table}" was changed during the load`);
-    });
+  async #checkTypes(batch: WarehouseBatch, signal: AbortSignal): Promise<void> {
+    const tables = plannedTables(batch).map(({ table }) => table);
+    checkTypes(batch, await this.describe(tables, signal));
   }
 
   /** Runs a script with one transaction; undefined where the batch is loaded, else the rows that its statements counted. */
   async #transaction(
     script: string,
-    parameters: Readonly<Record<string, Parameter>>,
+    parameters: Readonly<Record<string, string>>,
     signal: AbortSignal,
   ): Promise<readonly number[] | undefined> {
     try {
@@ -553,90 +544,39 @@ class BigqueryWarehouse implements WarehouseEngine {
   }
 }
 
+/** Why BigQuery refused a change of columns; undefined where it made it. */
+async function refusalOf(change: Promise<unknown>): Promise<string | undefined> {
+  try {
+    await change;
+    return undefined;
+  } catch (error) {
+    if (error instanceof BigqueryRefusal && !isNotFound(error)) return error.message;
+    throw error;
+  }
+}
+
 function isNotFound(error: unknown): boolean {
   return error instanceof BigqueryRefusal && (error.reason === 'notFound' || error.status === 404);
 }
 
-interface Staged {
-  /** Rows of all tables. */
-  readonly count: number;
-  readonly inserts: readonly StagedRows[];
-  readonly profiles:
-    | { readonly users: StagedRows | undefined; readonly identities: StagedRows; readonly gone: StagedRows }
-    | undefined;
-}
-
-/** Characters of a piece of the lines. */
-const PIECE = 64 * 1_024;
-
-/** Rows of several tables as lines of JSON. */
-class Lines {
-  count = 0;
-  tables = 0;
-  width = 0;
-  readonly #matchDays: number | undefined;
-  readonly #pieces: Buffer[] = [];
-  readonly #yielder = new EventLoopYielder(() => performance.now());
-  #text = '';
-
-  constructor(matchDays: number | undefined) {
-    this.#matchDays = matchDays;
-  }
-
-  async add({ table, columns, rows }: TableRows): Promise<StagedRows> {
-    const number = this.tables++;
-    this.width = Math.max(this.width, columns.size);
-    const receivedAt = columns.get(RECEIVED) === 'timestamp' ? [...columns.keys()].indexOf(RECEIVED) : -1;
-    let [first, last]: [string, string] = ['9999', '0'];
-    let row = 0;
-    for (const values of rows) {
-      this.#text += lineOf(number, row++, values);
-      const received = values[receivedAt];
-      if (typeof received === 'string') {
-        if (received < first) first = received;
-        if (received > last) last = received;
-      }
-      if (this.#text.length > PIECE) this.#flush();
-      if (this.#yielder.isYieldDue) await this.#yielder.yield();
-    }
-    this.count += row;
-    return {
-      table,
-      columns,
-      number,
-      window: last === '0' ? undefined : windowOf(first, last, this.#matchDays),
-    };
-  }
-
-  bytes(): Uint8Array {
-    this.#flush();
-    return Buffer.concat(this.#pieces.splice(0));
-  }
-
-  #flush(): void {
-    this.#pieces.push(Buffer.from(this.#text));
-    this.#text = '';
-  }
-}
-
 const RECEIVED = 'received_at';
-
-function lineOf(table: number, row: number, values: readonly ColumnValue[]): string {
-  let line = `{"t":${table},"n":${row}`;
-  for (const [at, value] of values.entries())
-    if (value !== null) line += `,"c${at}":${JSON.stringify(String(value))}`;
-  return `${line}}\n`;
-}
-
 const EARLIEST = Date.parse('0001-01-01T00:00:00.000Z');
 const LATEST = Date.parse('9999-12-31T23:59:59.999Z');
 
-function windowOf(first: string, last: string, days: number | undefined): StagedRows['window'] {
-  if (days === undefined) return undefined;
-  return {
-    from: new Date(Math.max(EARLIEST, Date.parse(first) - days * DAY_MS)).toISOString(),
-    to: new Date(Math.min(LATEST, Date.parse(last) + days * DAY_MS)).toISOString(),
-  };
+/** The condition on rows that may be the same as those of a load, by the times at which these were received; '' for all rows. */
+function nearby({ columns, rows }: TableRows, days: number | undefined): string {
+  const at = columns.get(RECEIVED) === 'timestamp' ? [...columns.keys()].indexOf(RECEIVED) : -1;
+  if (days === undefined || at === -1) return '';
+  let [first, last] = ['9999', '0'];
+  for (const { [at]: received } of rows) {
+    if (typeof received !== 'string') continue;
+    if (received < first) first = received;
+    if (received > last) last = received;
+  }
+  if (last === '0') return '';
+  const from = new Date(Math.max(EARLIEST, Date.parse(first) - days * DAY_MS)).toISOString();
+  const to = new Date(Math.min(LATEST, Date.parse(last) + days * DAY_MS)).toISOString();
+  return ` and known.${RECEIVED} between timestamp '${from}' and timestamp '${to}'`;
 }
 
 /** Statements in the parts that one script may have. */
@@ -655,7 +595,10 @@ function chunksOf(statements: readonly TableStatement[]): TableStatement[][] {
   return chunks;
 }
 
-function only<T>(columns: ReadonlyMap<string, T>, some: ReadonlySet<string>): ReadonlyMap<string, T> {
+function only<T>(
+  columns: ReadonlyMap<string, T>,
+  some: ReadonlyMap<string, unknown>,
+): ReadonlyMap<string, T> {
   return new Map([...columns].filter(([column]) => some.has(column)));
 }
 

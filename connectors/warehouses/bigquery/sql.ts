@@ -1,14 +1,12 @@
 import {
   type ColumnType,
-  DISCARDS_TABLE,
   IDENTITY_MAP_TABLE,
   type JsonObject,
   objectIn,
   type TableChange,
   type TableColumns,
-  USERS_TABLE,
 } from '@tributary/core';
-import { KEPT_LOADS, keyOf, LEDGER, NOT_OF_EVENTS, VERSIONS } from '../tables.ts';
+import { KEPT_LOADS, keyOf, LEDGER, VERSIONS } from '../tables.ts';
 
 /** The row that loads and rebuilds contend for. */
 export const LOCK = '_tributary_lock';
@@ -243,141 +241,13 @@ export function writeLedger(ledger: string, seq: number): readonly string[] {
   ];
 }
 
-/** Staged rows of one table. */
-export interface StagedRows {
-  readonly table: string;
-  readonly columns: ReadonlyMap<string, ColumnType>;
-  /** Their number in the stage. */
-  readonly number: number;
-  /** Where rows that are there already are looked for, by the time at which they were received. Undefined: everywhere. */
-  readonly window: { readonly from: string; readonly to: string } | undefined;
-}
-
-/** Moves staged rows into a table that has none with their id; of several with one id the first. */
-export function insertStaged(
-  of: string,
-  stage: string,
-  { table, columns, number, window }: StagedRows,
-): string {
-  const key = keyOf(table, columns);
-  const id = `c${[...columns.keys()].indexOf(key ?? '')}`;
-  const near =
-    window === undefined
-      ? ''
-      : ` and k.${RECEIVED} between timestamp '${window.from}' and timestamp '${window.to}'`;
-  return `${insertInto(of, columns)} from (select *, row_number() over (partition by ${id} order by n) as nth from ${stage} where t = ${number}) s where nth = 1 and not exists (select 1 from ${of} k where k.${quoted(key ?? '')} = s.${id}${near})`;
-}
-
-function insertInto(of: string, columns: ReadonlyMap<string, ColumnType>): string {
-  const names = [...columns.keys()].map(quoted).join(', ');
-  const values = [...columns.values()].map((type, at) => cast(`c${at}`, type)).join(', ');
-  return `insert into ${of} (${names}) select ${values}`;
-}
-
 /** A staged text as a value of its column. */
-function cast(text: string, type: ColumnType): string {
+export function cast(text: string, type: ColumnType): string {
   return SQL_TYPES[type] === 'string' ? text : `cast(${text} as ${SQL_TYPES[type]})`;
-}
-
-/** The profiles of the batch whose change is newer than what was loaded, with the time of the change. */
-const NEWS = 'tributary_news';
-
-/** Columns of the staged rows for `gone` of `ProfileRows`. */
-export const OF_GONE: ReadonlyMap<string, ColumnType> = new Map<string, ColumnType>([
-  ['ucid', 'text'],
-  ['version', 'bigint'],
-  ['at', 'timestamp'],
-  ['deleted', 'boolean'],
-]);
-
-interface ProfileTables {
-  readonly stage: string;
-  readonly versions: string;
-  readonly usersTable: string;
-  readonly map: string;
-  readonly users: StagedRows | undefined;
-  readonly identities: StagedRows;
-  readonly gone: StagedRows;
-}
-
-/** What `ProfileRows` says. The rows of `users` that are inserted are counted. */
-export function applyProfiles(tables: ProfileTables): {
-  readonly before: readonly string[];
-  readonly counted: readonly string[];
-} {
-  const { stage, versions, usersTable, map, users, identities, gone } = tables;
-  const isNews = (column: string) => `${column} in (select ucid from ${NEWS})`;
-  const [ucid, version] = ['ucid', 'version'].map(
-    (name) => `c${[...(users?.columns.keys() ?? [])].indexOf(name)}`,
-  );
-  const changed = [
-    `select c0 as ucid, cast(c1 as int64) as version, cast(c2 as timestamp) as changed_at from ${stage} where t = ${gone.number}`,
-    ...(users === undefined
-      ? []
-      : [
-          `select ${ucid}, cast(${version} as int64), cast(null as timestamp) from ${stage} where t = ${users.number}`,
-        ]),
-  ];
-  const ofMap = `select *, row_number() over (partition by c0, c1, c2 order by n) as nth from ${stage} where t = ${identities.number}`;
-  const before = [
-    // A profile that is left without identities has no time of its change here.
-    `create temp table ${NEWS} as select s.ucid, s.version, coalesce(s.changed_at, i.changed_at, current_timestamp()) as changed_at from (${changed.join(' union all ')}) s left join (select c0 as ucid, min(cast(c3 as timestamp)) as changed_at from ${stage} where t = ${identities.number} group by c0) i on i.ucid = s.ucid where not exists (select 1 from ${versions} k where k.ucid = s.ucid and k.version >= s.version)`,
-    `delete from ${versions} where ${isNews('ucid')}`,
-    `insert into ${versions} (ucid, version) select ucid, version from ${NEWS}`,
-    `delete from ${map} where ${isNews('ucid')} and ucid in (select c0 from ${stage} where t = ${gone.number} and cast(c3 as bool))`,
-    `update ${map} m set valid_to = w.changed_at from ${NEWS} w where w.ucid = m.ucid and m.valid_to is null and not exists (select 1 from ${stage} s where s.t = ${identities.number} and s.c0 = m.ucid and s.c1 = m.type and s.c2 = m.value)`,
-    `insert into ${map} (ucid, type, value, valid_from) select c0, c1, c2, cast(c3 as timestamp) from (${ofMap}) s where nth = 1 and ${isNews('c0')} and not exists (select 1 from ${map} m where m.ucid = s.c0 and m.type = s.c1 and m.value = s.c2 and m.valid_to is null)`,
-    `delete from ${usersTable} where ${isNews('ucid')}`,
-  ];
-  if (users === undefined) return { before, counted: [] };
-  const inserted = `${insertInto(usersTable, users.columns)} from ${stage} where t = ${users.number} and ${isNews(String(ucid))}`;
-  return { before, counted: [inserted] };
 }
 
 /** A statement that changes rows of a table. */
 export interface TableStatement {
   readonly table: string;
   readonly statement: string;
-}
-
-/** Columns that name a person, with the parameter that has the ids. The previous id of an alias is that of a user or a device. */
-const PEOPLE: readonly (readonly [column: string, parameter: string])[] = [
-  ['user_id', '@users'],
-  ['anonymous_id', '@devices'],
-  ['previous_id', '@both'],
-];
-
-/** Deletes the rows of people from the tables of a loader, and what was discarded of them, in this order. */
-export function deletions(
-  described: ReadonlyMap<string, TableColumns>,
-  of: (table: string) => string,
-): readonly TableStatement[] {
-  const found: TableStatement[] = [];
-  const remove = (table: string, condition: string) => {
-    if (described.has(table)) found.push({ table, statement: `delete from ${of(table)} where ${condition}` });
-  };
-  for (const [table, columns] of described) {
-    if (NOT_OF_EVENTS.has(table)) continue;
-    for (const [column, parameter] of PEOPLE) {
-      if (!columns.has(column)) continue;
-      const isTheirs = `cast(${column} as string) in unnest(${parameter})`;
-      if (columns.has('id'))
-        remove(
-          DISCARDS_TABLE,
-          `message_id in (select regexp_replace(cast(id as string), r'^development:', '') from ${of(table)} where ${isTheirs})`,
-        );
-      remove(table, isTheirs);
-    }
-  }
-  // Whole events and rows, by the text of their JSON: single values were found by the ids of their events.
-  remove(
-    DISCARDS_TABLE,
-    'message_id in unnest(@ucids) or (column_name is null and exists (select 1 from unnest(@said) as said where strpos(value, said) > 0))',
-  );
-  remove(USERS_TABLE, 'ucid in unnest(@ucids) or id in unnest(@users)');
-  remove(
-    IDENTITY_MAP_TABLE,
-    "ucid in unnest(@ucids) or (type = 'user_id' and value in unnest(@users)) or (type = 'anonymous_id' and value in unnest(@devices))",
-  );
-  return found;
 }

@@ -25,7 +25,16 @@ import {
 import type { ConnectorContext } from '../../kind.ts';
 import { deletePeople } from '../deletion.ts';
 import type { LoadedDestination, Open, WarehouseEngine } from '../kind.ts';
-import { checkTypes, keyOf, LEDGER, ledgerRow, neededChanges, plannedTables, tested } from '../tables.ts';
+import {
+  changeEach,
+  checkTypes,
+  keyOf,
+  LEDGER,
+  ledgerRow,
+  neededChanges,
+  plannedTables,
+  tested,
+} from '../tables.ts';
 import {
   ClickHouseServer,
   codeOf,
@@ -59,6 +68,7 @@ import {
   type Staged,
   type StagedProfile,
   storedName,
+  type Widening,
 } from './sql.ts';
 
 /** Tables that one query describes: the answer is bounded. */
@@ -325,38 +335,30 @@ class ClickHouseWarehouse implements WarehouseEngine {
   ): Promise<void> {
     const { table } = change;
     const { missing, narrow } = neededChanges(change, columns);
-    await this.#tryEach(table, missing, held, (some) =>
-      this.#server.run(sql.addColumns(table, some), signal),
-    );
-    await this.#tryEach(table, narrow, held, async (some) => {
+    const tried = async (change: Promise<void>) => {
+      try {
+        await change;
+        return undefined;
+      } catch (error) {
+        if (mayConcernColumns(error)) return refusalText(error);
+        throw error;
+      }
+    };
+    const widen = async (some: ReadonlyMap<string, Widening>) => {
       await this.#server.run(sql.widenColumns(table, some), signal);
       const texts = sql.finishTexts(table, some);
       if (texts === undefined) return;
       await this.#mutate(table, texts.mutation, signal);
       await this.#server.run(texts.end, signal);
-    });
+    };
+    held.push(
+      ...(await changeEach(table, missing, (some) =>
+        tried(this.#server.run(sql.addColumns(table, some), signal)),
+      )),
+      ...(await changeEach(table, narrow, (some) => tried(widen(some)))),
+    );
     if (isVersioned(table) && change.add.size + change.widen.size > 0)
       await this.#server.run(sql.view(table), signal);
-  }
-
-  /** Changes columns at once, and where the server refuses that, each one alone. */
-  async #tryEach<T>(
-    table: string,
-    columns: ReadonlyMap<string, T>,
-    held: HeldColumn[],
-    change: (columns: ReadonlyMap<string, T>) => Promise<void>,
-  ): Promise<void> {
-    if (columns.size === 0) return;
-    try {
-      await change(columns);
-    } catch (error) {
-      if (!mayConcernColumns(error)) throw error;
-      if (columns.size > 1) {
-        for (const one of columns) await this.#tryEach(table, new Map([one]), held, change);
-        return;
-      }
-      for (const column of columns.keys()) held.push({ table, column, reason: refusalText(error) });
-    }
   }
 
   /** Runs a mutation and waits for its end, however long the server rewrites the table. */

@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import type { Transform } from 'node:stream';
 import { constants, createGzip } from 'node:zlib';
 import {
   type ColumnType,
@@ -113,14 +114,17 @@ export interface MergingEngine<Session extends SqlSession = SqlSession> {
 const CHUNK = 64 * 1_024;
 
 /**
- * The rows of tables as one gzip-compressed file of JSON lines: `t` is the index of the table, `n` that of the row, `c0`, `c1`,
+ * The rows of tables as one file of JSON lines, compressed unless another stream is given: `t` is the index of the table, `n` that of the row, `c0`, `c1`,
  * ... are its values as texts. What is null is left out.
  */
-export async function rowsFile(tables: readonly TableRows[], signal: AbortSignal): Promise<RowsFile> {
-  const gzip = createGzip({ level: constants.Z_BEST_SPEED });
+export async function rowsFile(
+  tables: readonly TableRows[],
+  signal: AbortSignal,
+  stream: Transform = createGzip({ level: constants.Z_BEST_SPEED }),
+): Promise<RowsFile> {
   const compressed: Buffer[] = [];
-  gzip.on('data', (chunk: Buffer) => compressed.push(chunk));
-  const ended = once(gzip, 'end');
+  stream.on('data', (chunk: Buffer) => compressed.push(chunk));
+  const ended = once(stream, 'end');
   // It is awaited once all rows are written.
   ended.catch(() => undefined);
   const yielder = new EventLoopYielder(() => performance.now());
@@ -135,16 +139,16 @@ export async function rowsFile(tables: readonly TableRows[], signal: AbortSignal
         row += 1;
         count += 1;
         if (chunk.length < CHUNK) continue;
-        if (!gzip.write(chunk)) await once(gzip, 'drain');
+        if (!stream.write(chunk)) await once(stream, 'drain');
         chunk = '';
         if (signal.aborted) throw new Unavailable('stopped');
         if (yielder.isYieldDue) await yielder.yield();
       }
     }
-    gzip.end(chunk);
+    stream.end(chunk);
     await ended;
   } finally {
-    gzip.destroy();
+    stream.destroy();
   }
   return { body: Buffer.concat(compressed), count, widths };
 }

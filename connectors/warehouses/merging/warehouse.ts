@@ -3,16 +3,13 @@ import {
   type ColumnType,
   type CommitResult,
   type HeldColumn,
-  IDENTITY_MAP_TABLE,
   joinColumnTypes,
   type LedgerRow,
   type PeopleToDelete,
-  type ProfileRows,
   type RefusedRow,
   type TableChange,
   type TableColumns,
   type TableRows,
-  USERS_TABLE,
   type WarehouseBatch,
   WarehouseRefused,
   type WarehouseTest,
@@ -29,7 +26,6 @@ import {
   MAX_ALTERED,
   plannedTables,
   tested,
-  VERSIONS,
 } from '../tables.ts';
 import {
   asRefused,
@@ -40,6 +36,7 @@ import {
   type Staging,
   StatementRefused,
 } from './dialect.ts';
+import { goneRows, insertStaged, profileStatements } from './statements.ts';
 
 /** Rows that are looked for one by one; more are the fault of the table. */
 const MAX_REFUSED = 100;
@@ -243,17 +240,20 @@ export class MergingWarehouse<Session extends SqlSession> implements WarehouseEn
     for (const [index, planned] of inserts.entries()) {
       if (planned.count === 0) continue;
       const rows = asDescribed(planned);
-      const statement = insertStaged(dialect, staging, rows, index, others(rows.table));
+      const statement = insertStaged(dialect, staging, rows, index, { which: others(rows.table) });
       const { count } = await orRowsRefused(rows, index, () => session.run(statement));
       inserted[rows.table] = (inserted[rows.table] ?? 0) + count;
     }
     if (profiles !== undefined) {
       const index = inserts.length;
       const users = asDescribed(profiles.users);
-      const load = { users, index, which: others(users.table), loadedAt: ledger.loadedAt };
-      inserted[users.table] = await orRowsRefused(users, index, () =>
-        applyProfiles(session, dialect, staging, load),
-      );
+      const load = { users, index, loadedAt: ledger.loadedAt };
+      const { statements, isNews } = profileStatements(dialect, staging, load);
+      for (const statement of statements) await session.run(statement);
+      const which = `${others(users.table)} and ${isNews}`;
+      const insert = insertStaged(dialect, staging, users, index, { which });
+      inserted[users.table] =
+        users.count === 0 ? 0 : (await orRowsRefused(users, index, () => session.run(insert))).count;
     }
     return inserted;
   }
@@ -270,7 +270,7 @@ export class MergingWarehouse<Session extends SqlSession> implements WarehouseEn
       const which = [`n >= ${from} and n < ${to}`, ...[...known].map((row) => `n <> ${row}`)].join(' and ');
       await session.run('begin');
       try {
-        await session.run(insertStaged(this.#engine.dialect, staging, rows, index, which));
+        await session.run(insertStaged(this.#engine.dialect, staging, rows, index, { which }));
         return undefined;
       } catch (error) {
         if (error instanceof StatementRefused) return error.message;
@@ -351,110 +351,6 @@ async function orRowsRefused<T>(rows: TableRows, index: number, insert: () => Pr
     if (error instanceof StatementRefused) throw new RowsRefused(rows, index, error);
     throw error;
   }
-}
-
-/** Inserts staged rows. Of rows of events those whose id is there, or twice in the load, are left out. */
-export function insertStaged(
-  dialect: Dialect,
-  staging: Staging,
-  { table, columns }: Pick<TableRows, 'table' | 'columns'>,
-  index: number,
-  which: string,
-): string {
-  const names = [...columns.keys()].map(dialect.quoted).join(', ');
-  const values = [...columns.values()].map((type, at) => dialect.cast(`s.c${at}`, type)).join(', ');
-  const into = `insert into ${dialect.table(table)} (${names}) select ${values}`;
-  const rows = staging.rows(index, columns.size);
-  const key = table === USERS_TABLE ? undefined : keyOf(table, columns);
-  if (key === undefined) return `${into} from ${rows} s where ${which}`;
-  const id = `c${[...columns.keys()].indexOf(key)}`;
-  return `${into} from (
-      select r.*, row_number() over (partition by r.${id} order by r.n) as nth from ${rows} r where ${which}
-    ) s where s.nth = 1 and not exists (
-      select 1 from ${dialect.table(table)} known where known.${dialect.quoted(key)} = s.${id})`;
-}
-
-/** The tables of profiles in a load. */
-export const GONE_COLUMNS: ReadonlyMap<string, ColumnType> = new Map<string, ColumnType>([
-  ['ucid', 'text'],
-  ['version', 'bigint'],
-  ['at', 'timestamp'],
-  ['deleted', 'boolean'],
-]);
-
-export function goneRows(gone: ProfileRows['gone']): TableRows {
-  return {
-    table: VERSIONS,
-    columns: GONE_COLUMNS,
-    count: gone.length,
-    rows: gone.map(({ ucid, version, at, isDeleted }) => [ucid, String(version), at, isDeleted]),
-  };
-}
-
-interface ProfileLoad {
-  readonly users: TableRows;
-  /** The index of the users in the staging; the identities and the profiles that are gone follow. */
-  readonly index: number;
-  /** Selects the rows of users to insert. */
-  readonly which: string;
-  /** ISO 8601 */
-  readonly loadedAt: string;
-}
-
-/** See `ProfileRows`. Resolves with the number of users that were inserted. */
-export async function applyProfiles(
-  session: SqlSession,
-  dialect: Dialect,
-  staging: Staging,
-  { users, index, which, loadedAt }: ProfileLoad,
-): Promise<number> {
-  const { news, closing } = staging;
-  const q = dialect.quoted;
-  const [versions, usersTable, map] = [VERSIONS, USERS_TABLE, IDENTITY_MAP_TABLE].map(dialect.table);
-  const identities = staging.rows(index + 1, 4);
-  const gone = staging.rows(index + 2, GONE_COLUMNS.size);
-  const columns = [...users.columns.keys()];
-  const [ucid, version] = ['ucid', 'version'].map((name) => `c${columns.indexOf(name)}`);
-  const isNews = (column: string) => `${column} in (select ucid from ${news})`;
-  const ofUsers =
-    users.count === 0
-      ? ''
-      : `union all select ${ucid}, ${dialect.cast(`${version}`, 'bigint')} from ${staging.rows(index, columns.length)} u`;
-  const changes = `(select ucid, max(version) as version from (
-      select c0 as ucid, ${dialect.cast('c1', 'bigint')} as version from ${gone} g ${ofUsers}
-    ) every_change group by ucid)`;
-
-  await session.run(`insert into ${news} (ucid) select c.ucid from ${changes} c where not exists (
-    select 1 from ${versions} v where v.${q('ucid')} = c.ucid and v.${q('version')} >= c.version)`);
-  await session.run(`delete from ${versions} where ${isNews(q('ucid'))}`);
-  await session.run(`insert into ${versions} (${q('ucid')}, ${q('version')})
-    select c.ucid, c.version from ${changes} c where ${isNews('c.ucid')}`);
-  await session.run(`delete from ${usersTable} where ${isNews(q('ucid'))}`);
-  const insert = insertStaged(dialect, staging, users, index, `${which} and ${isNews(`s.${ucid}`)}`);
-  const inserted = users.count === 0 ? 0 : (await session.run(insert)).count;
-  await session.run(`delete from ${map} where ${isNews(q('ucid'))}
-    and ${q('ucid')} in (select c0 from ${gone} g where c3 = 'true')`);
-  // A profile that is left without identities has no time of its change here.
-  await session.run(
-    `insert into ${closing} (ucid, id_type, id_value, changed_at)
-    select m.${q('ucid')}, m.${q('type')}, m.${q('value')}, coalesce(g.changed_at, h.changed_at, ${dialect.placeholder(1)})
-    from ${map} m
-    left join (select c0 as ucid, max(c2) as changed_at from ${gone} x group by c0) g on g.ucid = m.${q('ucid')}
-    left join (select c0 as ucid, min(c3) as changed_at from ${identities} x group by c0) h on h.ucid = m.${q('ucid')}
-    left join (select distinct c0, c1, c2 from ${identities} x) held
-      on held.c0 = m.${q('ucid')} and held.c1 = m.${q('type')} and held.c2 = m.${q('value')}
-    where m.${q('valid_to')} is null and ${isNews(`m.${q('ucid')}`)} and held.c0 is null`,
-    [loadedAt],
-  );
-  await session.run(`update ${map} m set ${q('valid_to')} = ${dialect.cast('closing.changed_at', 'timestamp')}
-    from ${closing} closing where m.${q('ucid')} = closing.ucid and m.${q('type')} = closing.id_type
-      and m.${q('value')} = closing.id_value and m.${q('valid_to')} is null`);
-  await session.run(`insert into ${map} (${['ucid', 'type', 'value', 'valid_from'].map(q).join(', ')})
-    select i.c0, i.c1, i.c2, ${dialect.cast('i.changed_at', 'timestamp')} from (
-      select c0, c1, c2, min(c3) as changed_at from ${identities} x group by c0, c1, c2) i
-    where ${isNews('i.c0')} and not exists (select 1 from ${map} m where m.${q('ucid')} = i.c0
-      and m.${q('type')} = i.c1 and m.${q('value')} = i.c2 and m.${q('valid_to')} is null)`);
-  return inserted;
 }
 
 /*

@@ -13,7 +13,6 @@ import {
   type TableColumns,
   type TableRows,
   Unavailable,
-  USERS_TABLE,
   type WarehouseBatch,
   WarehouseRefused,
   type WarehouseTest,
@@ -24,7 +23,9 @@ import { ServerPool, socketOf } from '../../postgres/pool.ts';
 import { sqlStateOf } from '../../postgres/server.ts';
 import { asVarchar, deletePeople } from '../deletion.ts';
 import type { LoadedDestination, Open, WarehouseEngine } from '../kind.ts';
+import { goneRows, profileStatements } from '../merging/statements.ts';
 import {
+  changeEach,
   checkTypes,
   KEPT_LOADS,
   keyOf,
@@ -40,6 +41,7 @@ import type { PostgresqlSettings } from './settings.ts';
 import {
   addColumns,
   BEGIN_CHANGE,
+  cast,
   createKey,
   createOwnTables,
   createStaging,
@@ -230,29 +232,18 @@ class PostgresqlWarehouse implements WarehouseEngine {
       return;
     }
     const { missing, narrow } = neededChanges(change, described);
-    await this.#tryEach(client, table, missing, held, (columns) => addColumns(this.#schema, table, columns));
+    const tried = async (statement: string) => {
+      const { refusal } = await tryInSavepoint(client, statement);
+      return refusal && refusalText(refusal);
+    };
+    const isHeld = await changeEach(table, missing, (some) => tried(addColumns(this.#schema, table, some)));
     const key = keyOf(table, missing);
     if (key !== undefined && table !== IDENTITY_MAP_TABLE)
       await client.query(createKey(this.#schema, table, key));
-    await this.#tryEach(client, table, narrow, held, (columns) => widenColumns(this.#schema, table, columns));
-  }
-
-  /** Changes columns at once, and where the server refuses that, each one alone. */
-  async #tryEach<T>(
-    client: PoolClient,
-    table: string,
-    columns: ReadonlyMap<string, T>,
-    held: HeldColumn[],
-    statement: (columns: ReadonlyMap<string, T>) => string,
-  ): Promise<void> {
-    if (columns.size === 0) return;
-    const { refusal } = await tryInSavepoint(client, statement(columns));
-    if (refusal === undefined) return;
-    if (columns.size > 1) {
-      for (const one of columns) await this.#tryEach(client, table, new Map([one]), held, statement);
-      return;
-    }
-    for (const column of columns.keys()) held.push({ table, column, reason: refusalText(refusal) });
+    const isNarrow = await changeEach(table, narrow, (some) =>
+      tried(widenColumns(this.#schema, table, some)),
+    );
+    held.push(...isHeld, ...isNarrow);
   }
 
   /** False where another loader has written it. */
@@ -302,15 +293,8 @@ class PostgresqlWarehouse implements WarehouseEngine {
   }
 }
 
-/** Temporary tables for rows as text. */
-const STAGED = {
-  rows: 'tributary_rows',
-  users: 'tributary_users',
-  identities: 'tributary_identities',
-  gone: 'tributary_gone',
-};
-/** The profiles of the batch whose change is newer than what was loaded. */
-const NEWS = 'tributary_news';
+/** A temporary table for rows of events as text. */
+const STAGED = 'tributary_rows';
 /** Tables whose rows are inserted at a time. */
 const AT_ONCE = 32;
 /** SQLSTATE of `on conflict` without a unique index. */
@@ -352,9 +336,9 @@ export class BatchLoader {
     const { inserts, profiles } = batch;
     // One for all tables, because a transaction has locks for some thousand tables only.
     const width = Math.max(...inserts.map(({ columns }) => columns.size), DISCARD_COLUMNS);
-    await this.#client.query(createStaging(STAGED.rows, width));
+    await this.#client.query(createStaging(STAGED, width));
     await this.#insert(inserts);
-    if (profiles !== undefined) await this.#applyProfiles(profiles);
+    if (profiles !== undefined) await this.#applyProfiles(profiles, batch.ledger.loadedAt);
     if (this.refused.length > 0) await this.#insert([batch.discardsOf([...this.refused])]);
   }
 
@@ -364,8 +348,8 @@ export class BatchLoader {
     for (const rows of inserts) {
       if (rows.count === 0) continue;
       this.#keyOf(rows);
-      await this.#copy(STAGED.rows, rows, this.#staged);
-      staged.push({ rows, staging: STAGED.rows, first: this.#staged, which: 'true' });
+      await this.#copy(STAGED, rows, this.#staged);
+      staged.push({ rows, staging: STAGED, first: this.#staged, which: 'true' });
       this.#staged += rows.count;
     }
     const loadedBefore = { ...this.inserted };
@@ -409,58 +393,28 @@ export class BatchLoader {
   }
 
   /** See `ProfileRows`. */
-  async #applyProfiles({ users, identities, gone }: ProfileRows): Promise<void> {
-    const [ucid, version] = ['ucid', 'version'].map((name) => `c${[...users.columns.keys()].indexOf(name)}`);
-    const ofGone: TableRows = {
-      table: VERSIONS,
-      columns: new Map([
-        ['ucid', 'text'],
-        ['version', 'bigint'],
-        ['at', 'timestamp'],
-        ['deleted', 'boolean'],
-      ]),
-      count: gone.length,
-      rows: gone.map(({ ucid: of, version: by, at, isDeleted }) => [of, String(by), at, isDeleted]),
-    };
-    for (const [staging, rows] of [
-      [STAGED.users, users],
-      [STAGED.identities, identities],
-      [STAGED.gone, ofGone],
-    ] as const) {
-      await this.#client.query(createStaging(staging, rows.columns.size));
-      await this.#copy(staging, rows);
+  async #applyProfiles({ users, identities, gone }: ProfileRows, loadedAt: string): Promise<void> {
+    const tables = [users, identities, goneRows(gone)];
+    for (const [index, rows] of tables.entries()) {
+      const name = `tributary_profiles_${index}`;
+      await this.#client.query(createStaging(name, rows.columns.size));
+      await this.#copy(name, rows);
     }
-    const versions = [`select c0 as ucid, c1::bigint as version from pg_temp.${STAGED.gone}`];
-    if (users.count > 0) versions.push(`select ${ucid}, ${version}::bigint from pg_temp.${STAGED.users}`);
-    await this.#client.query(`
-      create temporary table ${NEWS} (ucid text primary key) on commit drop;
-      with news as (
-        insert into ${this.#schema}.${VERSIONS} as known (ucid, version) ${versions.join(' union all ')}
-        on conflict (ucid) do update set version = excluded.version where known.version < excluded.version
-        returning ucid)
-      insert into pg_temp.${NEWS} select ucid from news`);
-    const isNews = (column: string) => `${column} in (select ucid from pg_temp.${NEWS})`;
-    await this.#client.query(`delete from ${this.#schema}.${quoted(USERS_TABLE)} where ${isNews('ucid')}`);
-    if (users.count > 0)
-      await this.#insertStaged(
-        { rows: users, staging: STAGED.users, first: 0, which: isNews(`${ucid}`) },
-        { from: 0, to: users.count },
-      );
-    const map = `${this.#schema}.${quoted(IDENTITY_MAP_TABLE)}`;
-    const isHeld = `exists (select from pg_temp.${STAGED.identities} s where s.c0 = m.ucid and s.c1 = m.type and s.c2 = m.value)`;
-    // A profile that is left without identities has no time of its change here.
-    const changedAt = `coalesce(
-      (select c2::timestamptz from pg_temp.${STAGED.gone} where c0 = m.ucid),
-      (select min(c3::timestamptz) from pg_temp.${STAGED.identities} where c0 = m.ucid), now())`;
-    await this.#client.query(`
-      delete from ${map} m where ${isNews('m.ucid')}
-        and m.ucid in (select c0 from pg_temp.${STAGED.gone} where c3::boolean);
-      update ${map} m set valid_to = ${changedAt}
-        where m.valid_to is null and ${isNews('m.ucid')} and not ${isHeld};
-      insert into ${map} (ucid, type, value, valid_from)
-        select distinct on (c0, c1, c2) c0, c1, c2, c3::timestamptz from pg_temp.${STAGED.identities} s
-        where ${isNews('c0')} and not exists (select from ${map} m
-          where m.ucid = s.c0 and m.type = s.c1 and m.value = s.c2 and m.valid_to is null)`);
+    const staging = {
+      rows: (index: number) => `pg_temp.tributary_profiles_${index}`,
+      news: 'pg_temp.tributary_news',
+      closing: 'pg_temp.tributary_closing',
+    };
+    await this.#client.query(
+      `create temporary table tributary_news (ucid text) on commit drop;
+       create temporary table tributary_closing (ucid text, id_type text, id_value text, changed_at text) on commit drop`,
+    );
+    const sql = { quoted, cast, table: (name: string) => `${this.#schema}.${quoted(name)}` };
+    const { statements, isNews } = profileStatements(sql, staging, { users, index: 0, loadedAt });
+    for (const statement of statements) await this.#client.query(statement);
+    if (users.count === 0) return;
+    const staged = { rows: users, staging: 'tributary_profiles_0 s', first: 0, which: isNews };
+    await this.#insertStaged(staged, { from: 0, to: users.count });
   }
 
   async #copy(staging: string, { columns, rows }: TableRows, first = 0): Promise<void> {

@@ -117,6 +117,11 @@ function widened(column: string, from: ColumnType, to: ColumnType): string {
   return `regexp_replace(${digits}, '000Z$', 'Z')`;
 }
 
+/** A staged text as a value of a column. */
+export function cast(text: string, type: ColumnType): string {
+  return type === 'text' ? text : `cast(${text} as ${SQL_TYPES[type]})`;
+}
+
 /** A temporary table for rows as text, found by their numbers. */
 export function createStaging(staging: string, columns: number): string {
   const texts = Array.from({ length: columns }, (_, at) => `c${at} text`);
@@ -132,9 +137,7 @@ export function insertStaged(
   which: string,
 ): string {
   const names = [...columns.keys()].map(quoted).join(', ');
-  const values = [...columns.values()].map((type, at) =>
-    type === 'text' ? `c${at}` : `c${at}::${SQL_TYPES[type]}`,
-  );
+  const values = [...columns.values()].map((type, at) => cast(`c${at}`, type));
   const key = table === USERS_TABLE ? undefined : keyOf(table, columns);
   const conflict = key === undefined ? '' : ` on conflict (${quoted(key)}) do nothing`;
   return `insert into ${schema}.${quoted(table)} (${names}) select ${values.join(', ')} from pg_temp.${staging} where ${which}${conflict}`;

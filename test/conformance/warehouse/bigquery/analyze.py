@@ -19,8 +19,6 @@ TYPES = {
     "BOOLEAN": TypeKind.TYPE_BOOL,
     "TIMESTAMP": TypeKind.TYPE_TIMESTAMP,
 }
-OF_NEWS = {"ucid": "STRING", "version": "INTEGER", "changed_at": "TIMESTAMP"}
-
 language = LanguageOptions.maximum_features()
 builtin = ZetaSQLBuiltinFunctionOptions(language_options=language)
 options = AnalyzerOptions(language_options=language, allow_undeclared_parameters=True)
@@ -53,14 +51,13 @@ def refusals(sql, tables):
         analyzed = f"select {condition[1]}" if condition else statement
         # Both are of scripts alone.
         analyzed = analyzed.replace("@@row_count", "1").replace("to_json_string(counts)", "to_json_string([1])")
-        analyzed = re.sub(r"unnest\((@\w+)\)", r"unnest(cast(\1 as array<string>))", analyzed)
-        analyzed = re.sub(r"^create temp table tributary_news as ", "", analyzed)
         try:
             Analyzer.analyze_statement_static(analyzed, options, catalog_of(tables))
         except Exception as error:
             yield statement, str(error)
-        if statement.startswith("create temp table tributary_news "):
-            tables["tributary_news"] = OF_NEWS
+        made = re.match(r"create temp table (\w+) \((.*)\)$", statement)
+        if made:
+            tables[made[1]] = {column.split(" ")[0]: "STRING" for column in made[2].split(", ")}
 
 
 seen = set()

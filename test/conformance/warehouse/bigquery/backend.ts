@@ -182,16 +182,12 @@ export async function runScript(
   }
 }
 
-type Parameters = ReadonlyMap<string, string | readonly string[]>;
+type Parameters = ReadonlyMap<string, string>;
 
 function parametersIn(list: Json | undefined): Parameters {
   const entries = (Array.isArray(list) ? list : []).map((one: Json) => {
     const { name, parameterValue } = objectIn(one);
-    const { value, arrayValues } = objectIn(parameterValue);
-    const texts = Array.isArray(arrayValues)
-      ? arrayValues.map((each) => String(objectIn(each).value))
-      : undefined;
-    return [String(name), texts ?? String(value)] as const;
+    return [String(name), String(objectIn(parameterValue).value)] as const;
   });
   return new Map(entries);
 }
@@ -254,9 +250,7 @@ class Script {
   #query(statement: string) {
     const values: unknown[] = [];
     const text = this.#translated(statement).replaceAll(/(?<!@)@(\w+)/g, (_, name: string) => {
-      const value = this.#parameters.get(name) ?? '';
-      values.push(value);
-      return `$${values.length}::text${typeof value === 'string' ? '' : '[]'}`;
+      return `$${values.push(this.#parameters.get(name) ?? '')}::text`;
     });
     return this.#client.query<unknown[]>({ text, values, rowMode: 'array' });
   }
@@ -271,12 +265,10 @@ class Script {
         / as (string|int64|bignumeric|float64|bool|timestamp)\)/g,
         (_, type: string) => ` as ${SQL_TYPES[type]})`,
       )
-      .replaceAll(/ in unnest\((@\w+)\)/g, ' = any($1)')
       .replaceAll(/\br'/g, "'")
       .replaceAll('format_timestamp(', 'pg_temp.format_timestamp(')
-      .replaceAll('current_timestamp()', 'now()')
       .replaceAll(/timestamp '/g, "timestamptz '")
-      .replace(/^create temp table (\w+) as/, 'create temp table $1 on commit drop as');
+      .replace(/^create temp table .*/, (made) => `${made.replaceAll(' string', ' text')} on commit drop`);
   }
 
   #alteration(statement: string): string {
