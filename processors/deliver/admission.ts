@@ -31,7 +31,6 @@ export function requestLimits(
 
 /** A request as admission knows it. */
 export interface AdmittedRequest {
-  readonly limits: RequestLimits;
   /** Ms of a monotonic clock. */
   readonly began: number;
   /** Whether it used the destination's pace in full. */
@@ -95,7 +94,7 @@ export class Admission {
     this.#move('attempt', now);
     const atPace = isAtPace(this.#pace, now);
     this.#pace = afterBegin(this.#pace, limits.perSecond, now);
-    return { limits, began: now, atPace };
+    return { began: now, atPace };
   }
 
   /**
@@ -104,11 +103,7 @@ export class Admission {
    * circuit the destination has answered. A destination that restarts resets all its connections: the requests under way
    * fail together and count as one. Returns whether only the refused deliveries wait, and not the destination.
    */
-  requestEnded(
-    results: readonly DeliveryResult[],
-    { limits, began, atPace }: AdmittedRequest,
-    now: number,
-  ): boolean {
+  requestEnded(results: readonly DeliveryResult[], { began, atPace }: AdmittedRequest, now: number): boolean {
     const wasClosed = this.#breaker.kind === 'closed';
     const isThrottled = results.some((result) => result.outcome === 'retry' && result.throttled === true);
     const isAccepted = results.length === 0 || results.some(({ outcome }) => outcome !== 'retry');
@@ -123,8 +118,6 @@ export class Admission {
     const isRefusedAlone = isThrottled && isAlone(this.#pace);
     if (isThrottled) this.#pace = afterRefusal(this.#pace, askedMs, began, now, atPace);
     else if (askedMs > 0) this.#pace = afterAskedToWait(this.#pace, askedMs, now);
-    if (!isAccepted && !isThrottled)
-      this.#pace = afterFailedRequest(this.#pace, limits.maxConcurrency, began, now);
     if (!wasClosed && this.#breaker.kind === 'closed') this.#pace = afterRecovery(this.#pace, now);
     return isRefusedAlone;
   }
@@ -267,19 +260,17 @@ function afterCall(
  * times are ms of a monotonic clock.
  *
  * Refused requests stay rare: one request at a time follows a refusal until one is accepted, and then the pace stays below
- * the refused one for a while. A destination that accepts clearly more than before has become faster: its pace doubles
- * each second.
+ * the refused one for a while. The longer a destination accepts the pace, the more quickly it rises: it has become faster.
  *
  * A single refusal among many accepted requests is about its delivery: that alone waits, and the pace hardly changes.
  */
 export interface Pace {
   /** Requests that may begin in a second; infinite until the destination refuses one for its rate. */
   readonly perSecond: number;
-  /** The refused pace; infinite while it is not known. */
-  readonly ceiling: number;
-  /** The pace is not raised before this time, nor before so many more requests were accepted. */
+  /** The pace is not raised before this time. */
   readonly steadyUntil: number;
-  readonly steadyFor: number;
+  /** For how long it was used in full and raised since it was lowered last, seconds. */
+  readonly raisedFor: number;
   /** When the next request would begin if they were evenly spaced. */
   readonly nextAt: number;
   /** No request begins before: the destination asked for that. */
@@ -292,20 +283,17 @@ export interface Pace {
   readonly refusedShare: number;
   /** Whether a refusal that left the pace as it is was the last result. */
   readonly isOneRefused: boolean;
-  /** Accepted requests since `countedFrom`, a second at most, and in the second before. */
+  /** Accepted requests of about the last second, as of the last one. */
   readonly accepted: number;
-  readonly acceptedBefore: number;
-  readonly countedFrom: number;
-  /** Requests at a time at `rampFrom`; their number doubles each second. */
-  readonly ramp: number;
+  readonly acceptedAt: number;
+  /** One request at a time then; their number doubles each second. */
   readonly rampFrom: number;
 }
 
-/** Requests at a time of a destination that was idle, so that few are refused before its limit is known. */
-const RAMP_OF_IDLE = 4;
-/** Of one that was down, so that its backlog does not bring it down again. */
-const RAMP_OF_RECOVERED = 1;
+/** Requests at a time double after this, ms: the backlog of a destination that was down does not bring it down again. */
 export const DOUBLED_AFTER_MS = 1_000;
+/** Four at a time for a destination that was idle, so that few are refused before its limit is known. */
+const IDLE_DOUBLINGS = 2;
 
 /** Requests may begin this much earlier than evenly spaced: a second has at most a tenth more than its limit, or one. */
 const BURST_MS = 100;
@@ -316,12 +304,8 @@ export const MAX_RETRY_AFTER_MS = 3_600_000;
 export const BACKOFF_MS = 1_000;
 const MAX_BACKOFF_MS = 60_000;
 
-/**
- * How far the pace is lowered below the refused one: by a request a second, within these parts of it. By more where the
- * last refusal was as short ago, or the limit may be far below.
- */
-const LOWERED_BY_AT_LEAST = 0.05;
-const LOWERED_BY_AT_MOST = 0.1;
+/** The part of the refused pace that is left; where the last refusal was as short ago, or the limit may be far below; and at least. */
+const LOWERED = 0.93;
 const FAR_BELOW = 0.85;
 const AGAIN_MS = 4_000;
 const MIN_PER_SECOND = 0.1;
@@ -330,28 +314,30 @@ const FIRST_PER_SECOND = 1;
 /** So many accepted requests in a second show the limit of a destination; fewer may be a burst that it allows. */
 const TELLING = 10;
 
-/** How long the pace stays below a refused one: ms, times of the wait that the refusal cost, and accepted requests. */
+/** How long the pace stays below a refused one, ms, and after a refusal that left it as it is, requests. */
 const STEADY_MS = 20_000;
-const STEADY_WAITS = 10;
 const STEADY_REQUESTS = 30;
-/** Requests a second that an accepted request adds: a twentieth a second, or a hundredth a request where these are few. */
+/**
+ * Requests a second that an accepted request adds: a twentieth a second, or a hundredth a request where these are few; twice as much
+ * after ten seconds, five times after twenty, up to one, with which the pace doubles each second.
+ */
 const RAISED_BY = 0.05;
 const RAISED_BY_PART = 0.01;
+const RAISED_TWICE_AFTER_S = 10;
+/** As after a long rise: the limit is not known. */
+const UNKNOWN_S = 100;
 /** Refusals are about single deliveries below this share of about so many requests. */
 const SHARE_OF_REQUESTS = 200;
 /** How far the pace is lowered by each of them: several processes share a limit, and each sees few refusals. */
 const LOWERED_BY_ONE = 0.01;
 const SMALL_SHARE = 0.04;
-/** Above this multiple of the refused pace the limit counts as gone. */
-const BEYOND_CEILING = 1.5;
 
 /** The pace of a destination that was idle for long, or had no deliveries yet. */
 export function idlePace(now: number): Pace {
   return {
     perSecond: Number.POSITIVE_INFINITY,
-    ceiling: Number.POSITIVE_INFINITY,
     steadyUntil: now,
-    steadyFor: 0,
+    raisedFor: 0,
     nextAt: now,
     heldUntil: now,
     refusals: 0,
@@ -359,10 +345,8 @@ export function idlePace(now: number): Pace {
     refusedShare: SMALL_SHARE,
     isOneRefused: false,
     accepted: 0,
-    acceptedBefore: 0,
-    countedFrom: now,
-    ramp: RAMP_OF_IDLE,
-    rampFrom: now,
+    acceptedAt: now,
+    rampFrom: now - IDLE_DOUBLINGS * DOUBLED_AFTER_MS,
   };
 }
 
@@ -378,10 +362,10 @@ export function paceWaitMs(pace: Pace, limit: number | undefined, now: number): 
 }
 
 /** Requests at a time, of `max` at most. */
-export function pacedConcurrency({ refusals, ramp, rampFrom }: Pace, max: number, now: number): number {
+export function pacedConcurrency({ refusals, rampFrom }: Pace, max: number, now: number): number {
   if (refusals > 0) return 1;
   const doublings = Math.min((now - rampFrom) / DOUBLED_AFTER_MS, 30);
-  return Math.min(max, Math.max(1, Math.floor(ramp * 2 ** doublings)));
+  return Math.min(max, Math.max(1, Math.floor(2 ** doublings)));
 }
 
 /** Whether a request that begins now uses the pace in full, so that its acceptance shows that the destination takes it. */
@@ -397,24 +381,20 @@ export function afterBegin(pace: Pace, limit: number | undefined, now: number): 
 
 /** The destination accepted a request. */
 export function afterAccepted(pace: Pace, atPace: boolean, now: number): Pace {
-  const { accepted, ...counts } = acceptedCounts(pace, now);
-  const refusedShare = pace.refusedShare * (1 - 1 / SHARE_OF_REQUESTS);
   const next = {
     ...pace,
-    ...counts,
-    accepted: accepted + 1,
+    accepted: acceptedLately(pace, now) + 1,
+    acceptedAt: now,
     refusals: 0,
-    refusedShare,
+    refusedShare: pace.refusedShare * (1 - 1 / SHARE_OF_REQUESTS),
     isOneRefused: false,
   };
-  const { perSecond, ceiling, steadyUntil, steadyFor } = pace;
-  if (!Number.isFinite(perSecond)) return next;
-  if (now < steadyUntil || steadyFor > 0) return { ...next, steadyFor: steadyFor - 1 };
-  if (!atPace) return next;
-  const isLimitKnown = perSecond <= ceiling * BEYOND_CEILING && Number.isFinite(ceiling);
-  return isLimitKnown
-    ? { ...next, perSecond: perSecond + Math.min(RAISED_BY, RAISED_BY_PART * perSecond) }
-    : { ...next, perSecond: perSecond + 1, ceiling: Number.POSITIVE_INFINITY };
+  const { perSecond, steadyUntil } = pace;
+  if (!Number.isFinite(perSecond) || now < steadyUntil || !atPace) return next;
+  const raisedFor = pace.raisedFor + 1 / perSecond;
+  const usual = Math.min(RAISED_BY, RAISED_BY_PART * perSecond);
+  const raise = Math.min(1, usual * (1 + (raisedFor / RAISED_TWICE_AFTER_S) ** 2));
+  return { ...next, perSecond: perSecond + raise, raisedFor };
 }
 
 /** The destination asked for a wait, ms, without a refusal. */
@@ -436,7 +416,7 @@ export function afterRefusal(pace: Pace, askedMs: number, beganAt: number, now: 
       refusedShare,
       perSecond: pace.perSecond * (1 - LOWERED_BY_ONE),
       isOneRefused: true,
-      steadyFor: Math.max(pace.steadyFor, STEADY_REQUESTS),
+      steadyUntil: Math.max(pace.steadyUntil, now + (1_000 * STEADY_REQUESTS) / pace.perSecond),
     };
   const asked = { ...afterAskedToWait(pace, askedMs, now), refusedShare };
   if (beganAt < pace.refusedAt) return asked;
@@ -444,19 +424,9 @@ export function afterRefusal(pace: Pace, askedMs: number, beganAt: number, now: 
   const backoffMs = isAsked ? 0 : Math.min(BACKOFF_MS * 2 ** Math.min(pace.refusals, 30), MAX_BACKOFF_MS);
   const held = afterAskedToWait(asked, backoffMs, now);
   const refused = { ...held, refusals: pace.refusals + 1, refusedAt: now };
-  const { heldUntil } = held;
   if (pace.refusals > 0) return refused;
   if (!atPace && Number.isFinite(pace.perSecond)) return refused;
-  const { perSecond, ceiling } = loweredPace(pace, now);
-  const isKnown = Number.isFinite(ceiling);
-  const steadyMs = Math.max(STEADY_MS, STEADY_WAITS * (heldUntil - now));
-  return {
-    ...refused,
-    perSecond: Math.max(MIN_PER_SECOND, perSecond),
-    ceiling,
-    steadyUntil: isKnown ? heldUntil + steadyMs : now,
-    steadyFor: isKnown ? Math.min(STEADY_REQUESTS, Math.ceil((perSecond * STEADY_MS) / 1_000)) : 0,
-  };
+  return { ...refused, ...loweredPace(pace, held.heldUntil, now) };
 }
 
 /**
@@ -465,54 +435,34 @@ export function afterRefusal(pace: Pace, askedMs: number, beganAt: number, now: 
  * not known.
  */
 function isAlone(pace: Pace): boolean {
-  const { refusals, isOneRefused, refusedShare, perSecond, accepted, acceptedBefore } = pace;
-  if (refusals > 0 || isOneRefused || accepted + acceptedBefore === 0) return false;
+  const { refusals, isOneRefused, refusedShare, perSecond, accepted } = pace;
+  if (refusals > 0 || isOneRefused || accepted === 0) return false;
   return refusedShare < (Number.isFinite(perSecond) ? SMALL_SHARE : 2 * SMALL_SHARE);
 }
 
-function loweredPace(pace: Pace, now: number): Pick<Pace, 'perSecond' | 'ceiling'> {
-  const { perSecond: before, heldUntil } = pace;
-  const took = acceptedInASecond(pace, now);
-  if (!Number.isFinite(before)) {
-    const ceiling = took >= TELLING ? took : Number.POSITIVE_INFINITY;
-    return { perSecond: Math.max(FIRST_PER_SECOND, below(took)), ceiling };
+type LoweredPace = Pick<Pace, 'perSecond' | 'steadyUntil' | 'raisedFor'>;
+
+function loweredPace(pace: Pace, heldUntil: number, now: number): LoweredPace {
+  const { perSecond: before, raisedFor } = pace;
+  const steadyUntil = heldUntil + STEADY_MS;
+  if (Number.isFinite(before)) {
+    const isFarBelow = now - pace.heldUntil < AGAIN_MS || raisedFor >= UNKNOWN_S;
+    const perSecond = before * LOWERED * (isFarBelow ? FAR_BELOW : 1);
+    return { perSecond: Math.max(MIN_PER_SECOND, perSecond), steadyUntil, raisedFor: 0 };
   }
-  // A second without a wait shows how far below the pace the limit is.
-  if (now - heldUntil >= 1_000 && took < before / 2) return { perSecond: below(took), ceiling: took };
-  const isFarBelow = now - heldUntil < AGAIN_MS || !Number.isFinite(pace.ceiling);
-  return { perSecond: below(isFarBelow ? before * FAR_BELOW : before), ceiling: before };
+  const took = Math.ceil(acceptedLately(pace, now));
+  const perSecond = Math.max(FIRST_PER_SECOND, took * LOWERED);
+  return took >= TELLING
+    ? { perSecond, steadyUntil, raisedFor: 0 }
+    : { perSecond, steadyUntil: now, raisedFor: UNKNOWN_S };
 }
 
-function below(perSecond: number): number {
-  const [least, most] = [perSecond * LOWERED_BY_AT_LEAST, perSecond * LOWERED_BY_AT_MOST];
-  return perSecond - Math.min(Math.max(1, least), most);
-}
-
-type AcceptedCounts = Pick<Pace, 'accepted' | 'acceptedBefore' | 'countedFrom'>;
-
-function acceptedCounts({ accepted, acceptedBefore, countedFrom }: Pace, now: number): AcceptedCounts {
-  const age = now - countedFrom;
-  if (age < 1_000) return { accepted, acceptedBefore, countedFrom };
-  return { accepted: 0, acceptedBefore: age < 2_000 ? accepted : 0, countedFrom: now - (age % 1_000) };
-}
-
-/** Accepted requests of the last second; those of the second before fade out while the current one fills. */
-function acceptedInASecond(pace: Pace, now: number): number {
-  const { accepted, acceptedBefore, countedFrom } = acceptedCounts(pace, now);
-  return accepted + acceptedBefore * (1 - (now - countedFrom) / 1_000);
+/** Accepted requests of about the last second. */
+function acceptedLately({ accepted, acceptedAt }: Pace, now: number): number {
+  return accepted * Math.exp((acceptedAt - now) / 1_200);
 }
 
 /** The destination is back after its circuit was open. */
 export function afterRecovery(pace: Pace, now: number): Pace {
-  return { ...pace, ramp: RAMP_OF_RECOVERED, rampFrom: now };
-}
-
-/**
- * A request that began at `beganAt` failed: while their number still doubles, requests at a time are halved, once for all
- * that were under way together. Otherwise the failure is the circuit breaker's concern alone.
- */
-export function afterFailedRequest(pace: Pace, max: number, beganAt: number, now: number): Pace {
-  const atATime = pacedConcurrency({ ...pace, refusals: 0 }, max, now);
-  if (atATime >= max || beganAt < pace.rampFrom) return pace;
-  return { ...pace, ramp: Math.max(1, Math.floor(atATime / 2)), rampFrom: now };
+  return { ...pace, rampFrom: now };
 }

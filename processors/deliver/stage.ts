@@ -59,63 +59,46 @@ export function deliver(
 ): Pick<FlowStage, 'handle' | 'canAccept'> {
   const { catalog, catalogWaitMs, registry, reads, clock, slowRequestMs } = dependencies;
 
-  const handle = (entry: LogEntry, context: FlowContext): undefined => {
+  // Waits only where there is something to wait for: most deliveries are queued in the turn in which they are read.
+  const take = async (entry: LogEntry, context: FlowContext): Promise<void> => {
     const early = recordThatWaits(dependencies, entry);
-    if (early !== undefined) return void context.done([early]);
+    if (early !== undefined) return context.done([early]);
     const read = reads.task(entry, context.bytes, clock());
-    if (!('then' in read) && !isAhead(read, catalog)) {
-      const destination = resolve(dependencies, read);
-      if (!('then' in destination)) return void dispatch(destination, entry, read, context);
-    }
-    const later = async () => {
-      const task = await read;
-      if ('topic' in task) return context.done([task]);
-      if (isAhead(task, catalog)) await awaitCatalog(catalog, [task], catalogWaitMs);
-      dispatch(await resolve(dependencies, task), entry, task, context);
-    };
-    later().catch((error: unknown) => context.failed(error));
-  };
-
-  const dispatch = (
-    destination: Destination | Outcome,
-    entry: LogEntry,
-    task: DeliveryTask,
-    context: FlowContext,
-  ): void => {
-    if ('delivery' in destination) {
-      finish(dependencies, task, destination, context);
-      return;
-    }
+    const task = 'then' in read ? await read : read;
+    if ('topic' in task) return context.done([task]);
+    if (isAhead(task, catalog)) await awaitCatalog(catalog, [task], catalogWaitMs);
+    const resolved = resolve(dependencies, task);
+    const destination = 'then' in resolved ? await resolved : resolved;
+    if ('delivery' in destination) return finish(dependencies, task, destination, context);
     const release = windows.tryEnter(entry, destination.id, task.bytes);
     const waitMs = release === undefined ? 0 : slowRequestMs;
     const item = new QueueItem(task, destination, context, 'quick', waitMs, (outcome) => {
       release?.();
-      finish(dependencies, task, outcome, context);
+      void finish(dependencies, task, outcome, context);
     });
     registry.queueOf(destination.id).enqueue(item);
   };
 
-  return { handle, canAccept: (topic, partition) => windows.canAccept(topic, partition) };
+  return {
+    handle: (entry, context) => void take(entry, context).catch((error: unknown) => context.failed(error)),
+    canAccept: (topic, partition) => windows.canAccept(topic, partition),
+  };
 }
 
 /** Finishes the entry of a task with the records that its outcome becomes. */
-function finish(
+async function finish(
   dependencies: DeliverDependencies,
   task: DeliveryTask,
   outcome: Outcome | Failed,
   context: FlowContext,
-): void {
-  const failed = (error: unknown) => context.failed(error);
-  let records: ReturnType<typeof recordsOf>;
+): Promise<void> {
   try {
     if ('error' in outcome) throw outcome.error;
-    records = recordsOf(dependencies, task, outcome, context);
+    const records = recordsOf(dependencies, task, outcome, context);
+    context.done('then' in records ? await records : records);
   } catch (error) {
-    failed(error);
-    return;
+    context.failed(error);
   }
-  if ('then' in records) records.then((known) => context.done(known), failed);
-  else context.done(records);
 }
 
 /**
