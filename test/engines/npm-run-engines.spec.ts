@@ -46,31 +46,6 @@ describe.skipIf(engines() === undefined || !process.env.TRIBUTARY_TEST_LONG)('np
     // It is removed last, after every engine has ended.
     expect(existsSync(logFolder)).toBe(false);
   });
-
-  it('starts a killed broker again on its port and data', async () => {
-    const command = spawn('npm', ['run', '--silent', 'engines'], {
-      cwd: root,
-      stdio: ['ignore', 'pipe', 'pipe'],
-    });
-    const exited = once(command, 'exit');
-    let killed: string | undefined;
-    const told: string[] = [];
-    for await (const line of createInterface({ input: command.stderr })) {
-      told.push(line);
-      const [, pid] = /^kafka at \S+ is process (\d+)$/.exec(line) ?? [];
-      if (pid !== undefined) {
-        killed = pid;
-        process.kill(Number(pid), 'SIGKILL');
-      }
-      const [, again] = /^kafka answers again, as process (\d+)$/.exec(line) ?? [];
-      if (again === undefined) continue;
-      expect(again).not.toBe(killed);
-      command.kill('SIGTERM');
-    }
-    await exited;
-    expect(told).toContain('kafka has ended and is started again');
-    expect(told.at(-1)).toMatch(/^kafka answers again/);
-  });
 });
 
 function settingsIn(lines: readonly string[]): ReadonlyMap<string, string> {

@@ -56,13 +56,7 @@ export function readConfig(
     if (!texts[name]) problems.push(`${name} is needed: ${why}`);
   }
   problems.push(...unknownNames(environment));
-  problems.push(
-    ...combinationFaults(
-      (key) => isGiven(SETTINGS[key], texts),
-      (key) => SETTINGS[key].name,
-      values as Partial<Config>,
-    ),
-  );
+  problems.push(...combinationFaults((key) => isGiven(SETTINGS[key], texts), values as Partial<Config>));
   if (problems.length > 0) throw new ConfigError(problems);
   return values as Config; // every key of SETTINGS was parsed above
 }
@@ -174,15 +168,12 @@ const NEEDS: readonly { readonly key: Key; readonly other: Key; readonly togethe
   { key: 'smtpTlsCa', other: 'smtpUrl' },
 ];
 
-/**
- * Faults of combinations of variables. `given`: whether a variable is set to something other than its default; `nameOf`:
- * its name; `parsed`: the values that are valid by themselves.
- */
-export function combinationFaults(
-  given: (key: Key) => boolean,
-  nameOf: (key: Key) => string,
-  parsed: Partial<Config>,
-): readonly string[] {
+function nameOf(key: Key): string {
+  return SETTINGS[key].name;
+}
+
+/** Faults of combinations of variables. `given`: see `isGiven`; `parsed`: the values that are valid by themselves. */
+function combinationFaults(given: (key: Key) => boolean, parsed: Partial<Config>): readonly string[] {
   const faults = NEEDS.flatMap(({ key, other, together }) => {
     if (given(key) && !given(other)) return [`${nameOf(key)} needs ${nameOf(other)}`];
     return together && given(other) && !given(key) ? [`${nameOf(other)} needs ${nameOf(key)}`] : [];
@@ -191,7 +182,7 @@ export function combinationFaults(
     ['elasticsearchApiKey', 'elasticsearchServiceToken', 'elasticsearchUsername'] as const
   ).filter(given);
   if (signIns.length > 1) faults.push(`${signIns.map(nameOf).join(' and ')} exclude each other`);
-  faults.push(...signInFaults(given, nameOf, parsed));
+  faults.push(...signInFaults(given, parsed));
   const { dedicatedTopics = [], topicTenants = new Map() } = parsed;
   for (const topic of topicTenants.keys())
     if (!dedicatedTopics.includes(topic))
@@ -210,7 +201,6 @@ const MECHANISM_NEEDS: Readonly<Record<NonNullable<Config['kafkaSaslMechanism']>
 
 function signInFaults(
   given: (key: Key) => boolean,
-  nameOf: (key: Key) => string,
   { kafkaSaslMechanism: mechanism }: Partial<Config>,
 ): readonly string[] {
   if (mechanism === undefined) return [];

@@ -1,5 +1,4 @@
 import {
-  cpSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -184,13 +183,6 @@ describe('A backup', () => {
     expect(await backedUp('--keep', '1')).toContain('3 older backups removed');
     expect(backups()).toHaveLength(1);
     expect(await run('restore', target, '--check')).toMatchObject({ code: 0 });
-  });
-
-  it('is a data folder that other tools can copy', async () => {
-    await backedUp();
-    const copy = join(folder, 'copy');
-    cpSync(backups()[0] ?? '', copy, { recursive: true });
-    expect(await records(copy)).toEqual(await records(data));
   });
 });
 

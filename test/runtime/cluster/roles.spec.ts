@@ -96,12 +96,6 @@ describe.skipIf(!isThere)('the roles of a cluster', () => {
       expect(run.output).toContain(`${prefix}${name}`);
   });
 
-  it('topics: refuses to print an unknown format', async () => {
-    const run = await ranHere(['topics', '--print', '--format', 'pulumi'], environment);
-    expect(run.code).toBe(2);
-    expect(run.log).toContain('Allowed choices are table, strimzi, terraform');
-  });
-
   it.each(eitherOf('gateway', 'processor'))(
     '%s: a catalog that Kafka would delete after 3 days was lost for good: refuses to start until the topic is altered',
     async (role) => {
@@ -317,12 +311,6 @@ describe('the roles of a cluster without Kafka', () => {
       );
     },
   );
-
-  it.each([['gateway'], ['processor'], ['topics']])('%s: refuses to start without brokers', async (role) => {
-    const run = await ranHere([role], {});
-    expect(run.code).toBe(2);
-    expect(run.log).toContain('KAFKA_BROKERS is needed');
-  });
 
   it('processor: refuses an unknown stage and names the existing ones', async () => {
     const run = await ranHere(['processor', '--stages', 'validate,rout'], {});

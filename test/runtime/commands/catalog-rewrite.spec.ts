@@ -158,12 +158,4 @@ describe('tributary catalog rewrite', () => {
       { action: 'joined', actor: { type: 'account', email }, entity: { type: 'workspace_member' } },
     ]);
   });
-
-  it('exits with 2 for unknown subcommands and arguments', async () => {
-    for (const words of [['catalog'], ['catalog', 'forget'], ['catalog', 'rewrite', 'all']]) {
-      const run = await runHere(...words);
-      expect(run.code).toBe(2);
-      expect(run.log).toContain('rewrite');
-    }
-  });
 });

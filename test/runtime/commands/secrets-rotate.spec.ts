@@ -177,12 +177,4 @@ describe('tributary secrets rotate', () => {
     expect(run.log).not.toContain(strange.slice(3, 12));
     expect((await look()).kids).toEqual(before.kids);
   });
-
-  it('has no other subcommands', async () => {
-    for (const words of [['secrets'], ['secrets', 'forget'], ['secrets', 'rotate', 'all']]) {
-      const run = await runHere(words);
-      expect(run.code).toBe(2);
-      expect(run.log).toContain('rotate');
-    }
-  });
 });

@@ -1,4 +1,4 @@
-import { type Counters, type DedupeClaim, Fenced, type HistoryEntry, NO_LOGGER } from '@tributary/core';
+import { type Counters, Fenced, type HistoryEntry, NO_LOGGER } from '@tributary/core';
 import { RedisConnection } from '@tributary/infra';
 import {
   holdsCounts,
@@ -7,8 +7,6 @@ import {
   openRedisCounters,
 } from '@tributary/infra/adapters/counters/redis';
 import { openSqliteCounters, openStoredCounts } from '@tributary/infra/adapters/counters/sqlite';
-import { importDedupeClaims, openRedisDeduplicator } from '@tributary/infra/adapters/deduplicator/redis';
-import { exportedDedupeClaims, openSqliteDeduplicator } from '@tributary/infra/adapters/deduplicator/sqlite';
 import { openElasticsearchHistory, openHistoryImport } from '@tributary/infra/adapters/history/elasticsearch';
 import { dayOf, openSqliteHistory, openStoredHistory } from '@tributary/infra/adapters/history/sqlite';
 import { describe, expect, it, onTestFinished } from 'vitest';
@@ -25,60 +23,9 @@ import { isolatedEngines, never } from './isolated-engines.ts';
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
-const MESSAGE = { workspaceId: 'w', environment: 'production' } as const;
 
 /** The content of one store is in the other, and both decide the same from then on. */
 describe.skipIf(engines() === undefined)('A store that is moved', () => {
-  it('decides about message ids as before', async () => {
-    const { folder, prefix, redisUrl: url } = await isolatedEngines();
-    const claim = (messageId: string, offset: number, changes: Partial<DedupeClaim> = {}): DedupeClaim => {
-      const topic = offset % 2 === 0 ? 'events.production' : 'events.development';
-      return {
-        ...MESSAGE,
-        messageId,
-        position: { topic, partition: offset % 3, offset, index: 2 },
-        ...changes,
-      };
-    };
-    let now = Date.now() - DAY_MS / 2;
-    const windowMs = DAY_MS;
-    const source = openSqliteDeduplicator({ folder, windowMs, clock: () => now });
-    const won = Array.from({ length: 3_000 }, (_, n) => claim(`m${n}`, n));
-    const rejected = Array.from({ length: 300 }, (_, n) => claim(`r${n}`, 10_000 + n, { rejected: true }));
-    await source.claim(won.slice(0, 1_500));
-    now = Date.now();
-    await source.claim([...won.slice(1_500), ...rejected]);
-    await source.close();
-
-    const redis = await RedisConnection.open({ url, logger: NO_LOGGER });
-    onTestFinished(() => redis.close());
-    const claims = [...exportedDedupeClaims(folder, windowMs, now)];
-    expect(claims).toHaveLength(won.length + rejected.length);
-    for (const _ of ['first', 'again']) await importDedupeClaims(redis, prefix, claims, now);
-
-    const target = await openRedisDeduplicator({ url, prefix, windowMs, logger: NO_LOGGER });
-    onTestFinished(() => target.close());
-    expect(new Set(await target.claim(won))).toEqual(new Set([true]));
-    const repeats = won.map((one) => ({ ...one, position: { ...one.position, offset: 50_000 } }));
-    expect(new Set(await target.claim(repeats))).toEqual(new Set([false]));
-    const again = rejected.map((one) => ({ ...one, position: { ...one.position, offset: 60_000 } }));
-    expect(new Set(await target.claim(again))).toEqual(new Set([false]));
-    expect(new Set(await target.claim(rejected))).toEqual(new Set([true]));
-    const topics = ['events.production', 'events.development'];
-    expect(await target.winner({ ...MESSAGE, messageId: 'm7' }, topics)).toEqual(won[7]?.position);
-    // The id of a rejected event is free.
-    const corrected = again.map(({ rejected: _, ...one }) => one);
-    expect(new Set(await target.claim(corrected))).toEqual(new Set([true]));
-    await expect(
-      importDedupeClaims(
-        redis,
-        prefix,
-        [{ ...(claims[0] ?? never()), position: repeats[0]?.position ?? never() }],
-        now,
-      ),
-    ).rejects.toThrow('not of this installation');
-  });
-
   it('lists the history, and drops it when it would have expired', async () => {
     const { folder, prefix, elasticsearchUrl } = await isolatedEngines();
     const access = { urls: [elasticsearchUrl] };

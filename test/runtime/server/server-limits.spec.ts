@@ -353,9 +353,4 @@ describe('the settings of limits', () => {
     expect(readConfig({ TRIBUTARY_CORS_EVENT_ORIGINS: 'none' }).corsEventOrigins).toEqual([]);
     expect(readConfig({}).corsEventOrigins).toEqual(['*']);
   });
-
-  it('limit no rate by default', () => {
-    expect(readConfig({})).toMatchObject({ eventRate: undefined, callRate: undefined, hstsMs: undefined });
-    expect(() => readConfig({ TRIBUTARY_EVENT_RATE: '0' })).toThrow('TRIBUTARY_EVENT_RATE');
-  });
 });
