@@ -208,7 +208,7 @@ const description: ConnectorDescription = {
   type: 'webhook',
   title: 'Webhook',
   description: [
-    'Sends each delivery as an HTTP POST of JSON, signed as [Standard Webhooks](https://www.standardwebhooks.com) says (`webhook-id`, `webhook-timestamp`, `webhook-signature`).',
+    'Sends each delivery as an HTTP POST of JSON, signed as [Standard Webhooks](https://www.standardwebhooks.com) says. Its headers are `webhook-id`, `webhook-timestamp` and `webhook-signature`.',
     'The body is `{ "id", "type": "event", "event", "rule_id", "destination_id", "attempt" }`. With a `batch_size` above 1 it is `{ "type": "batch", "deliveries": [<such bodies>] }`, whose response applies to all of them.',
     'A batch that is refused with 500 or a 4xx (except 401, 402, 403, 404, 405, 407, 410 and 415, which are about the destination) is sent again at once in parts, each in the form of a batch: only a delivery that is refused alone is dead, or retried after a 500. A destination that accepted some deliveries of a refused batch receives them again, under the same `id`.',
     'A `secret` that is replaced continues to sign for `rotation_hours` (24 by default): `webhook-signature` holds the new signature first and, after a space, that of each replaced secret. `"previous_secrets": null`, or `"rotation_hours": 0`, ends it at once.',

@@ -158,7 +158,7 @@ export const bigquery = warehouseSettings<BigquerySettings>({
   type: 'warehouse-bigquery',
   title: 'BigQuery (warehouse)',
   description: [
-    'Loads events and profiles into tables as Segment and RudderStack lay them out.',
+    'Loads events and profiles into tables of BigQuery as Segment and RudderStack lay them out.',
     'A batch is staged by one load job (free of charge) in a table of its own, which ends by itself after a day, and becomes rows by one transaction with its row of `_tributary_loads`. A transaction changes 100 tables at most; of a batch with more, the first tables get their rows a few seconds earlier, and none twice.',
     'Columns are `BOOL`, `INT64`, `BIGNUMERIC`, `FLOAT64`, `TIMESTAMP` and `STRING`; JSON is a `STRING` with the description `JSON`, as the type `JSON` of BigQuery rounds numbers. A column that becomes `STRING` is written anew: BigQuery bills the table once for that, and no load runs meanwhile.',
     'Tables of events are partitioned by the day of `received_at` and clustered by `id`. Each load reads the column `id` of each table that it loads, 10 MB a table at least; with `match_days` only of some partitions. `load_every` is a minute at least, as BigQuery queues `INSERT`s of a table beyond 1,500 a day.',

@@ -60,7 +60,7 @@ export const clickhouse = warehouseSettings<ClickHouseSettings>({
   type: 'warehouse-clickhouse',
   title: 'ClickHouse (warehouse)',
   description: [
-    'Loads events and profiles into tables as Segment and RudderStack lay them out.',
+    'Loads events and profiles into tables of ClickHouse as Segment and RudderStack lay them out.',
     'ClickHouse has no transaction over tables: the rows of a batch appear table by table, and then its row of `_tributary_loads`. A batch that was cut off is loaded again, and rows whose `id` is there are left alone, so no query counts a row twice, also without `FINAL`. `users` and `identity_map` are views of the newest versions in `_tributary_users` and `_tributary_identity_map`.',
     `Columns are \`Bool\`, \`Int64\`, \`Decimal(${DECIMAL.precision}, ${DECIMAL.scale})\`, \`Float64\` for numbers beyond, \`DateTime64(6, 'UTC')\` and \`String\` (also for JSON, whose numbers keep their digits there), all \`Nullable\`, and are widened before the load that needs it. A column that cannot be changed (a key, an index, a constraint, a missing right) stays as it is: values that it does not hold are in \`_unmapped\` and \`discards\`. Times before 1900 or after 2299 are texts.`,
     'Tables are `MergeTree` in the order of `received_at`, with a projection by which ids are found. Rows that a constraint refuses are discarded alone, with its reason; a materialized view that fails does not hold up the load.',

@@ -49,7 +49,7 @@ export const postgresql = warehouseSettings<PostgresqlSettings>({
   type: 'warehouse-postgresql',
   title: 'PostgreSQL (warehouse)',
   description: [
-    'Loads events and profiles into tables as Segment and RudderStack lay them out.',
+    'Loads events and profiles into tables of PostgreSQL as Segment and RudderStack lay them out.',
     'A batch is one transaction with its row of `_tributary_loads`. Columns are `boolean`, `bigint`, `numeric`, `timestamptz`, `text` and `json`. Where a view, a constraint or a missing right keeps a column from being widened, values that it does not hold are in `_unmapped` and `discards`. Of one event 320 values become columns.',
     'Rows that the server refuses (a constraint, a policy, a trigger) are discarded alone, with its reason.',
     'The user needs the right to create the schema, or to create tables in it. The connection test makes and removes a table.',
