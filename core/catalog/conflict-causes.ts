@@ -1,5 +1,5 @@
 import type { CatalogView, WorkspaceEntityKind } from './catalog.ts';
-import type { Contract, Rule } from './entities.ts';
+import type { Contract } from './entities.ts';
 import type { ConflictReason, Fact } from './facts.ts';
 import type { Member, MembersView } from './fold/members.ts';
 
@@ -7,7 +7,7 @@ export interface ConflictCause {
   readonly kind: WorkspaceEntityKind | 'workspace' | 'organization_member' | 'workspace_member' | 'region';
   /** The id of the entity; of a region, its code: the region still holds profiles. */
   readonly id: string;
-  /** Its name, of a member the address; absent for what has none, or is gone. */
+  /** Its name, of a member the address; absent for what has none. */
   readonly name?: string;
 }
 
@@ -15,7 +15,8 @@ export interface ConflictCause {
 const MAX_CAUSES = 10;
 
 /**
- * The entities that caused a refusal, newest first, at most `MAX_CAUSES`; empty where the reason alone explains it.
+ * The entities that caused a refusal, newest first, at most `MAX_CAUSES`; empty where the reason alone explains it, or the
+ * same change would be refused with the place of its fault.
  */
 export function causesOf(state: CatalogView, fact: Fact, reason: ConflictReason): readonly ConflictCause[] {
   switch (reason) {
@@ -24,7 +25,6 @@ export function causesOf(state: CatalogView, fact: Fact, reason: ConflictReason)
     case 'taken':
       return takenBy(state, fact);
     case 'missing':
-      return unusableReferences(state, fact);
     case 'version':
     case 'last_owner':
       return [];
@@ -104,22 +104,4 @@ function memberOf<M extends Member>(
       ? members.list(scopeId).find((member) => member.email === email)
       : members.ofAccount(accountId, scopeId);
   return known === undefined ? [] : [{ kind, id: known.id, name: email }];
-}
-
-/** The destination and transformation of a rule that its workspace lacks, or has only as a draft. */
-function unusableReferences(state: CatalogView, fact: Fact): readonly ConflictCause[] {
-  if (fact.type !== 'rule.created' && fact.type !== 'rule.updated') return [];
-  const workspaceId = state.workspaceOf(fact.entity);
-  const stored = workspaceId === undefined ? undefined : state.entity('rule', workspaceId, fact.entity);
-  const rule: Partial<Rule> = { ...stored, ...fact.data };
-  const { workspace_id = '', destination_id = '', transformation_id = null, enabled } = rule;
-  const found: ConflictCause[] = [];
-  if (state.entity('destination', workspace_id, destination_id) === undefined)
-    found.push({ kind: 'destination', id: destination_id });
-  if (transformation_id === null) return found;
-  const transformation = state.entity('transformation', workspace_id, transformation_id);
-  if (transformation === undefined) found.push({ kind: 'transformation', id: transformation_id });
-  else if (enabled === true && transformation.status === 'draft')
-    found.push({ kind: 'transformation', id: transformation_id, name: transformation.name });
-  return found;
 }

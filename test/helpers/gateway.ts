@@ -73,6 +73,22 @@ export class InjectClient {
     return answer.body;
   }
 
+  /** The pages of a list, each read when it is asked for. */
+  async *pages<Item = { readonly id: string }>(list: string): AsyncGenerator<readonly Item[], void> {
+    for (let next: string | undefined = list; next !== undefined; ) {
+      const page: Injected<readonly Item[]> = await this.call('GET', next);
+      if (page.status !== 200) throw new Error(`GET ${next} answered ${page.status}`);
+      yield page.body;
+      next = /^<(.+)>; rel="next"$/.exec(String(page.headers.link))?.[1];
+    }
+  }
+
+  async allPages<Item = { readonly id: string }>(list: string): Promise<readonly (readonly Item[])[]> {
+    const pages: (readonly Item[])[] = [];
+    for await (const page of this.pages<Item>(list)) pages.push(page);
+    return pages;
+  }
+
   /** A new write key of this client's workspace, of production unless `fields` name another environment. */
   async writeKey(fields: object = {}): Promise<string> {
     const wanted = { name: 'a site', environment: 'production', ...fields };

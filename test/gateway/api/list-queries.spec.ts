@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import fc from 'fast-check';
 import { beforeEach, describe, expect, it } from 'vitest';
-import type { InjectClient, Injected } from '../../helpers/gateway.ts';
+import type { InjectClient } from '../../helpers/gateway.ts';
 import { suiteGateway } from '../suite-gateway.ts';
 
 const test = await suiteGateway({
@@ -10,18 +10,11 @@ const test = await suiteGateway({
 
 type Item = Readonly<Record<string, unknown>> & { readonly id: string };
 
-/** All pages of a list, and the count that the first one states. */
+/** All items of a list, and the count that it states. */
 async function readAll(client: InjectClient, path: string, query: Readonly<Record<string, string>>) {
-  const parameters = new URLSearchParams({ ...query, count: 'true' });
-  let answer: Injected<Item[]> = await client.call<Item[]>('GET', `${path}?${parameters}`);
-  const count = answer.headers['x-total-count'];
-  const items = [...answer.body];
-  for (let pages = 0; answer.headers.link !== undefined && pages < 100; pages++) {
-    const next = /<([^>]+)>/.exec(String(answer.headers.link))?.[1] ?? '';
-    answer = await client.call<Item[]>('GET', next);
-    items.push(...answer.body);
-  }
-  return { items, count };
+  const list = `${path}?${new URLSearchParams({ ...query, count: 'true' })}`;
+  const count = (await client.call('GET', list)).headers['x-total-count'];
+  return { items: (await client.allPages<Item>(list)).flat(), count };
 }
 
 const text = (item: Item, field: string) => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { InjectClient, Injected } from '../../helpers/gateway.ts';
+import type { InjectClient } from '../../helpers/gateway.ts';
 import { suiteGateway } from '../suite-gateway.ts';
 
 const test = await suiteGateway();
@@ -11,14 +11,9 @@ interface Listed {
 /** Follows `Link` to the end; `between` is called after each page. */
 async function walk(client: InjectClient, list: string, between: (page: number) => Promise<void>) {
   const pages: string[][] = [];
-  let path: string | undefined = list;
-  while (path !== undefined) {
-    const answer: Injected<readonly Listed[]> = await client.call('GET', path);
-    expect(answer.status).toBe(200);
-    pages.push(answer.body.map(({ id }) => id));
+  for await (const page of client.pages(list)) {
+    pages.push(page.map(({ id }) => id));
     await between(pages.length);
-    const link: RegExpExecArray | null = /^<(.+)>; rel="next"$/.exec(String(answer.headers.link ?? ''));
-    path = link?.[1]?.replace('/api/v1', '');
   }
   return pages;
 }

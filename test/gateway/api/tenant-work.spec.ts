@@ -105,10 +105,10 @@ describe('the gateway’s thread', () => {
       };
       await create(); // compiles the code of the routes
       // Code that holds the thread does so each time; a garbage collection of this process falls into one of them.
-      const sliceMs: number[] = [];
-      for (let round = 0; round < 3; round++)
-        sliceMs.push(await longestTurn(() => Promise.all(times(3, create))));
-      expect(Math.min(...sliceMs)).toBeLessThan(MAX_SLICE_MS);
+      let sliceMs = Number.POSITIVE_INFINITY;
+      for (let round = 0; round < 3 && sliceMs >= MAX_SLICE_MS; round++)
+        sliceMs = await longestTurn(() => Promise.all(times(3, create)));
+      expect(sliceMs).toBeLessThan(MAX_SLICE_MS);
     },
   );
 
@@ -157,16 +157,10 @@ describe('the gateway’s thread', () => {
     expect(await longestTurn(() => Promise.all(times(4, trace)))).toBeLessThan(MAX_SLICE_MS);
   });
 
-  it.each([
-    'size(event.properties) < 0',
-    'type(event.properties) == list',
-    'event.properties.exists(key, key == "none")',
-    '"none" in event.properties',
-    '{"a": event.properties} == {"a": event}',
-    'string(event.properties) == "none"',
-    '[event.properties] == [event.properties.a]',
-  ])('was held by 13 tests of 200 rules with %s on an event of 4,050 keys', async (filter) => {
-    const tenant = await gateway.openWorkspace(`rules-${made++}@example.com`);
+  // That the work of every operation is counted is a matter of `core/rules/filter-work.spec.ts`.
+  it('was held by 13 tests of 200 rules on an event of 4,050 keys', async () => {
+    const filter = 'event.properties.exists(key, key == "none")';
+    const tenant = await gateway.openWorkspace('rules@example.com');
     const { id: destination_id } = await tenant.destination({
       type: 'webhook',
       settings: { url: 'https://example.com/' },

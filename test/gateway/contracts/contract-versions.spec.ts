@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { CatalogState, type Contract, contractVersionEntries } from '@tributary/core';
 import { beforeEach, expect, it } from 'vitest';
-import type { InjectClient, Injected } from '../../helpers/gateway.ts';
+import type { InjectClient } from '../../helpers/gateway.ts';
 import { suiteGateway } from '../suite-gateway.ts';
 
 const test = await suiteGateway();
@@ -40,12 +40,9 @@ it('versions are listed newest first, page by page', async () => {
   expect(await owner.ok('GET', at())).toEqual(shown.toReversed());
   for (const limit of [1, 2, 3, 5]) {
     const seen: Contract[] = [];
-    for (let url: string | undefined = at(`?limit=${limit}`); url !== undefined; ) {
-      const page: Injected<Contract[]> = await owner.call('GET', url);
-      expect(page.status).toBe(200);
-      expect(page.body.length).toBeLessThanOrEqual(limit);
-      seen.push(...page.body);
-      url = /^<(.+)>; rel="next"$/.exec(String(page.headers.link))?.[1];
+    for await (const page of owner.pages<Contract>(at(`?limit=${limit}`))) {
+      expect(page.length).toBeLessThanOrEqual(limit);
+      seen.push(...page);
     }
     expect(seen).toEqual(shown.toReversed());
   }
