@@ -379,10 +379,10 @@ class HistoryWriter {
     let put = 0;
     for (const entry of entries) {
       this.#putOne(entry, writtenAt);
-      this.#dropOlderThan(writtenAt - this.#retention.retentionMs);
       put += 1;
       if (performance.now() >= end) break;
     }
+    this.#dropOlderThan(writtenAt - this.#retention.retentionMs, DROPS_PER_ENTRY * put);
     return put;
   }
 
@@ -437,10 +437,9 @@ class HistoryWriter {
     this.#statements.join.run(kind, workspaceId, groupId, JSON.stringify(group));
   }
 
-  #dropOlderThan(time: number): void {
-    for (const row of this.#statements.old.all(time, DROPS_PER_ENTRY)) {
-      const entry = listedOf(row);
-      this.#unlist(entry);
+  #dropOlderThan(time: number, limit: number): void {
+    for (const row of this.#statements.old.all(time, limit)) {
+      this.#unlist(listedOf(row));
       this.#statements.drop.run(Number(row.entry));
     }
   }
