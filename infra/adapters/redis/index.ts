@@ -435,15 +435,6 @@ interface RedisSentinel {
   readonly password?: string;
 }
 
-/** The options of an adapter that are for its connections. */
-export function accessOf({ url, ca, sentinel }: RedisAccess): RedisAccess {
-  return {
-    url,
-    ...(ca === undefined ? {} : { ca }),
-    ...(sentinel === undefined ? {} : { sentinel }),
-  };
-}
-
 /** The nodes of Redis, and the credentials for it. */
 interface RedisAddress {
   /** One server, several nodes of one cluster, or sentinels. */

@@ -8,7 +8,6 @@ import {
   TributaryError,
 } from '@tributary/core';
 import {
-  accessOf,
   checkKeyPrefix,
   type RedisAccess,
   type RedisClient,
@@ -50,7 +49,7 @@ export interface RedisDeduplicatorOptions extends RedisAccess {
  *   before that, or a process that dies together with Redis.
  */
 export async function openRedisDeduplicator(options: RedisDeduplicatorOptions): Promise<Deduplicator> {
-  const { windowMs, logger, timeoutMs } = options;
+  const { windowMs, logger } = options;
   const format = new DedupeClaimFormat(checkKeyPrefix(options.prefix));
   const keptMs = Math.ceil(windowMs + Math.min(windowMs / 4, CLOCK_MARGIN_MS));
   const recent = new RecentWins({ keptMs: RECENT_MS, limit: RECENT_LIMIT });
@@ -65,12 +64,7 @@ export async function openRedisDeduplicator(options: RedisDeduplicatorOptions): 
       );
     }
   };
-  const connection = await RedisConnection.open({
-    ...accessOf(options),
-    logger,
-    restore,
-    ...(timeoutMs === undefined ? {} : { timeoutMs }),
-  });
+  const connection = await RedisConnection.open({ ...options, restore });
   return {
     async claim(claimants: readonly DedupeClaim[]) {
       if (claimants.length === 0) return [];

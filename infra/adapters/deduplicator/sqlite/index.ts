@@ -39,11 +39,9 @@ export function openSqliteDeduplicator(options: SqliteDeduplicatorOptions): Dedu
     closing = setTimeout(() => files.close(), KEPT_OPEN_MS).unref();
   };
   const stored = (claimant: DedupeClaim): StoredDedupeClaim => {
-    const id = claimIdOf(claimant);
-    const position = sources.textOf(claimant.position);
-    if (claimant.rejected === true) return { id, position, rejectedId: rejectedIdOf(id) };
-    if (claimant.afterRejected === true) return { id, position, afterRejectedId: rejectedIdOf(id) };
-    return { id, position };
+    const claim = { id: claimIdOf(claimant), position: sources.textOf(claimant.position) };
+    if (claimant.rejected === true) return { ...claim, kind: 'rejected' };
+    return claimant.afterRejected === true ? { ...claim, kind: 'after rejected' } : claim;
   };
   // The partitions that claim in one turn of the event loop share a commit: the thread waits for the disk once.
   const commits = new GroupCommit<readonly StoredDedupeClaim[], readonly boolean[]>({
@@ -94,43 +92,33 @@ export function openSqliteDeduplicator(options: SqliteDeduplicatorOptions): Dedu
 /** No position: the winner of a dedupe claim that needs a rejected event when there is none. */
 const NO_POSITION = '';
 
-/** `NO_POSITION` for each dedupe claim that can win only after a rejected event and has none; undefined for the others. */
-function withoutRejected(
-  { current, older }: OpenDedupeClaimFiles,
-  claims: readonly StoredDedupeClaim[],
-): (string | undefined)[] {
-  const winners = new Array<string | undefined>(claims.length).fill(undefined);
-  const dependent = claims.flatMap(({ afterRejectedId }, index) =>
-    afterRejectedId === undefined ? [] : [{ id: afterRejectedId, index }],
-  );
-  if (dependent.length === 0) return winners;
-  const found = [current, ...older].map((file) => file.winners(dependent));
-  for (const [at, { index }] of dependent.entries())
-    if (found.every((rejected) => rejected[at] === undefined)) winners[index] = NO_POSITION;
-  return winners;
+/** The ids for the rejected events of the messages of claims of a kind, with the index of each claim. */
+function rejectedIds(claims: readonly StoredDedupeClaim[], of: StoredDedupeClaim['kind']) {
+  return claims.flatMap(({ id, kind }, index) => (kind === of ? [{ id: rejectedIdOf(id), index }] : []));
 }
 
 /**
  * True for each dedupe claim whose position is the winner: that of an older file, else the first one in the current file.
- * For rejected events, the winner among the rejected events comes first.
+ * For rejected events, the winner among the rejected events comes first. A claim that can win only after a rejected event
+ * and has none loses.
  */
 function decide(
   { current, older }: OpenDedupeClaimFiles,
   claims: readonly StoredDedupeClaim[],
 ): readonly boolean[] {
-  const winners = withoutRejected({ current, older }, claims);
-  const rejected = claims.flatMap(({ rejectedId }, index) =>
-    rejectedId === undefined ? [] : [{ id: rejectedId, index }],
-  );
-  for (const file of older) {
+  const winners = new Array<string | undefined>(claims.length).fill(undefined);
+  const dependent = rejectedIds(claims, 'after rejected');
+  const found = dependent.length === 0 ? [] : [current, ...older].map((file) => file.winners(dependent));
+  for (const [at, { index }] of dependent.entries())
+    if (found.every((rejected) => rejected[at] === undefined)) winners[index] = NO_POSITION;
+  const rejected = rejectedIds(claims, 'rejected');
+  for (const file of older)
     for (const [at, winner] of file.winners(rejected).entries()) {
       const index = rejected[at]?.index;
       if (index !== undefined) winners[index] ??= winner;
     }
-  }
-  for (const file of older) {
+  for (const file of older)
     for (const [index, winner] of file.winners(claims).entries()) winners[index] ??= winner;
-  }
   const undecided = claims.filter((_, index) => winners[index] === undefined);
   const decided = current.decide(undecided).values();
   return claims.map(({ position }, index) => (winners[index] ?? decided.next().value) === position);
