@@ -61,6 +61,45 @@ describe.skipIf(!engines())('counters whose Redis fails', () => {
     expect(await counted(store)).toBe(4);
   });
 
+  it('do not count twice a command that is carried out after its caller timed out', async () => {
+    const redis = await ownRedis();
+    const [slow, quick] = [await openStore(redis.url), await openStore(redis.url)];
+    await slow.apply(batch(0, [increment()]));
+    await redis.pause();
+    const late = slow.apply(batch(1, [increment()]));
+    await expect(late).rejects.toThrow(Unavailable);
+    await redis.resume();
+    await eventually(
+      () => quick.applied(PARTITION),
+      (applied) => applied > 0,
+    );
+    await countUpTo(quick, 2);
+    await countUpTo(slow, 3);
+    expect(await counted(quick)).toBe(3);
+  });
+
+  it('stayed empty after FLUSHALL until a restart: the events are counted again', async () => {
+    const redis = await ownRedis();
+    const counters = await openStore(redis.url);
+    await countUpTo(counters, 6);
+    await command(redis.url, 'FLUSHALL');
+    await expect(counters.apply(batch(6, [increment()]))).rejects.toThrow(Fenced);
+    expect(await counters.applied(PARTITION)).toBe(0);
+    await countUpTo(counters, 9);
+    expect(await counted(counters)).toBe(9);
+  });
+
+  it('looked well to a question without memory: the write that the watch of engines makes is refused', async () => {
+    const redis = await ownRedis();
+    const counters = await openStore(redis.url);
+    await counters.touch({ keyId: 'nobody', at: 1 });
+    await command(redis.url, 'CONFIG', 'SET', 'maxmemory', '1');
+    expect(await counters.lastUsed(['nobody'])).toEqual(new Map([['nobody', 1]]));
+    await expect(counters.touch({ keyId: 'nobody', at: 2 })).rejects.toThrow(/^Redis: OOM/);
+    await command(redis.url, 'CONFIG', 'SET', 'maxmemory', '0');
+    await counters.touch({ keyId: 'nobody', at: 3 });
+  });
+
   it('lets its documents expire', async () => {
     const redis = await ownRedis();
     const store = await openStore(redis.url);
