@@ -1,11 +1,10 @@
 import { type Counters, Fenced, Unavailable } from '@tributary/core';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { eventually } from '../../../helpers/client.ts';
 import { engines } from '../../../helpers/engines.ts';
 import { forgetFromNowOn, ownRedis } from '../../../helpers/own-redis.ts';
 import { command } from '../../../helpers/redis.ts';
-import { startRedisCluster } from '../../../helpers/redis-cluster.ts';
-import { batch, HOUR_MS, increment, PARTITION, thisHour, WORKSPACE_ID } from '../suite/harness.ts';
+import { batch, increment, PARTITION, thisHour, WORKSPACE_ID } from '../suite/harness.ts';
 import { counted, countUpTo, openCounters } from './counting.ts';
 
 const openStore = (url: string) => openCounters({ url }, 700);
@@ -109,14 +108,5 @@ describe.skipIf(!engines())('counters whose Redis fails', () => {
     expect(await hoursLeft('hour', thisHour())).toBeGreaterThan(31 * 24);
     expect(await hoursLeft('hour', thisHour())).toBeLessThan(33 * 24);
     expect(await hoursLeft('samples', thisHour())).toBeGreaterThan(7 * 24);
-  });
-
-  it('is one slot of a cluster', async () => {
-    const cluster = await startRedisCluster();
-    onTestFinished(() => cluster.stop());
-    const store = await openStore(cluster.url);
-    await store.apply(batch(0, [increment(), increment({ minute: thisHour() - 24 * HOUR_MS })]));
-    await expect(store.apply(batch(0, [increment()]))).rejects.toThrow(Fenced);
-    expect(await counted(store)).toBe(1);
   });
 });
