@@ -8,7 +8,7 @@ import {
   TOPIC,
 } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { evaluationRecords } from './evaluation.ts';
+import { type Evaluated, evaluationRecords } from './evaluation.ts';
 
 const EVENT: CanonicalEvent = {
   message_id: 'm1',
@@ -55,16 +55,22 @@ function violation(path: string, action: 'warned' | 'omitted' | 'blocked') {
   return { kind: 'type' as const, path, message: 'must be string', action };
 }
 
+function recordsOf(evaluation: Pick<Evaluated, 'entry'> & Partial<Evaluated>) {
+  const { position } = evaluation.entry;
+  const known = { event: EVENT, counted: COUNTED, contract: CONTRACT, verdict: undefined, over: undefined };
+  return evaluationRecords({ ...known, position, ...evaluation });
+}
+
 function judgement(verdict: ContractVerdict, entry = entryOf(JSON.stringify(EVENT))) {
-  return evaluationRecords({ entry, event: EVENT, counted: COUNTED, contract: CONTRACT, verdict });
+  return recordsOf({ entry, verdict });
 }
 
 describe('evaluationRecords', () => {
   it('passes an event without a contract on, byte by byte', () => {
     const odd = `{ "message_id" : "m1","type":"track",  "properties":{"n":1.0} }`;
-    const [accepted, ...rest] = evaluationRecords({
+    const [accepted, ...rest] = recordsOf({
       entry: entryOf(odd, { [HEADER.traceparent]: 'trace', [HEADER.keyId]: 'k1' }),
-      event: EVENT,
+      contract: undefined,
       counted: { ...COUNTED, kind: { ...COUNTED.kind, source: 'web', key: 'k1' } },
     });
     expect(rest).toEqual([]);
@@ -172,11 +178,10 @@ describe('evaluationRecords', () => {
         ['rejected', 'blocked'],
       ] as const) {
         const long = { ...EVENT, event: 'é'.repeat(9_000), user_id: 'u'.repeat(12_000) };
-        const records = evaluationRecords({
+        const records = recordsOf({
           entry: entryOf(JSON.stringify(long)),
           event: long,
           counted: countedEvent(long),
-          contract: CONTRACT,
           verdict: { outcome, violations: times(100, path, action) },
         });
         const [event, ...recorded] = records;
@@ -195,7 +200,7 @@ describe('an event whose contract omits undeclared fields', () => {
     const event: CanonicalEvent = { ...EVENT, ...(context === undefined ? {} : { context }) };
     const verdict: ContractVerdict = { outcome: 'accepted', violations: [] };
     const entry = entryOf(JSON.stringify(event));
-    const [first] = evaluationRecords({ entry, event, counted: COUNTED, contract, verdict });
+    const [first] = recordsOf({ entry, event, contract, verdict });
     return { value: first?.value ?? '', received: entry.value };
   };
 

@@ -54,17 +54,17 @@ export function evaluateAt(
   return contract === undefined ? undefined : { contract, verdict: contracts.evaluate(contract, event) };
 }
 
-/** A received event with its contract and the verdict; both are absent for an event without a contract. */
+/** A received event with its contract and the verdict; both are undefined for an event without a contract. */
 export interface Evaluated {
   readonly entry: LogEntry;
   readonly event: CanonicalEvent;
   readonly counted: CountedEvent;
-  /** The received position, where it is not that of the entry. */
-  readonly position?: Position;
-  readonly contract?: Contract;
-  readonly verdict?: ContractVerdict;
+  /** The received position, by which the event is deduplicated. */
+  readonly position: Position;
+  readonly contract: Contract | undefined;
+  readonly verdict: ContractVerdict | undefined;
   /** The budget that its workspace is over: then its violations are counted and not recorded each. */
-  readonly over?: OverBudget | undefined;
+  readonly over: OverBudget | undefined;
 }
 
 /**
@@ -72,7 +72,7 @@ export interface Evaluated {
  * the contract, so a repetition gives the same bytes.
  */
 export function evaluationRecords(evaluation: Evaluated): readonly OutputRecord[] {
-  const { entry, event, counted, contract, verdict, position = entry.position } = evaluation;
+  const { entry, event, counted, contract, verdict, position } = evaluation;
   const key = eventKey(event);
   const headers = eventHeaders(event, entry.headers, catalogPositionOf(entry));
   if (contract !== undefined) {

@@ -56,16 +56,8 @@ export interface ValidateDependencies {
   readonly budgets?: Pick<StorageBudgets, 'verdictOf'> | undefined;
 }
 
-/** A received event, and the received position, by which it is deduplicated. */
-interface Received {
-  readonly entry: LogEntry;
-  readonly event: CanonicalEvent;
-  readonly position: Position;
-}
-
 /** An evaluated event and its output records, which are emitted unless it is a repeat. */
-interface Candidate extends Received {
-  readonly evaluation: Evaluated;
+interface Candidate extends Evaluated {
   readonly outputRecords: readonly OutputRecord[];
 }
 
@@ -110,7 +102,7 @@ export function validate(
         chars += recordChars(outputRecord);
         diverted += 1;
       } else {
-        const candidate = candidateOf(dependencies, { entry, event, position: entry.position });
+        const candidate = candidateOf(dependencies, entry, event, entry.position);
         costs.note(event.workspace_id);
         share.charge(event.workspace_id, recordsBehindMs(candidate.outputRecords.length));
         taken.push(candidate);
@@ -146,10 +138,10 @@ export function validateSlow(dependencies: SlowDependencies, scheduler: ThreadTu
     let chars = 0;
     for (const [index, entry] of batch.entries.entries()) {
       const event = eventOf(entry);
-      const received = { entry, event, position: receivedPositionOf(entry) };
+      const position = receivedPositionOf(entry);
       const candidate = await scheduler.run(
         event.workspace_id,
-        () => candidateOf(dependencies, received),
+        () => candidateOf(dependencies, entry, event, position),
         (result) => downstreamMs(result.outputRecords),
       );
       if (signal.aborted) throw new Unavailable('the partition was lost');
@@ -188,27 +180,28 @@ function isReevaluated({ headers }: LogEntry): boolean {
   return headers[HEADER.reevaluatedBy] !== undefined;
 }
 
-function isRejected({ evaluation }: Candidate): boolean {
-  return evaluation.verdict?.outcome === 'rejected';
+function isRejected({ verdict }: Candidate): boolean {
+  return verdict?.outcome === 'rejected';
 }
 
-function candidateOf(dependencies: ValidateDependencies, received: Received): Candidate {
-  const { entry, event, position } = received;
+function candidateOf(
+  dependencies: ValidateDependencies,
+  entry: LogEntry,
+  event: CanonicalEvent,
+  position: Position,
+): Candidate {
   const found = evaluateAt(dependencies, event, catalogPositionOf(entry));
-  const known = { entry, event, position, counted: countedEventOf(entry, event) };
-  const evaluation: Evaluated =
-    found === undefined
-      ? known
-      : {
-          ...known,
-          contract: found.contract,
-          verdict: found.verdict,
-          over:
-            found.verdict.violations.length === 0
-              ? undefined
-              : dependencies.budgets?.verdictOf(event.workspace_id),
-        };
-  return { ...received, evaluation, outputRecords: evaluationRecords(evaluation) };
+  const hasViolations = found !== undefined && found.verdict.violations.length > 0;
+  const evaluation: Evaluated = {
+    entry,
+    event,
+    position,
+    counted: countedEventOf(entry, event),
+    contract: found?.contract,
+    verdict: found?.verdict,
+    over: hasViolations ? dependencies.budgets?.verdictOf(event.workspace_id) : undefined,
+  };
+  return { ...evaluation, outputRecords: evaluationRecords(evaluation) };
 }
 
 /** The outcome of an event. */
@@ -223,19 +216,19 @@ async function withoutRepeats(
   taken: readonly (Candidate | OutputRecord)[],
 ): Promise<{ readonly outputRecords: readonly OutputRecord[]; readonly results: readonly Result[] }> {
   const dedupeClaims: DedupeClaim[] = [];
-  for (const one of taken) if ('evaluation' in one) dedupeClaims.push(dedupeClaimOf(one));
+  for (const one of taken) if ('outputRecords' in one) dedupeClaims.push(dedupeClaimOf(one));
   const first = await deduplicator.claim(dedupeClaims);
   const outcomes = new Map<string, number>();
   const outputRecords: OutputRecord[] = [];
   const results: Result[] = [];
   let at = 0;
   for (const one of taken) {
-    if (!('evaluation' in one)) {
+    if (!('outputRecords' in one)) {
       outputRecords.push(one);
       continue;
     }
     const isFirst = first[at++] === true;
-    const outcome = isFirst ? (one.evaluation.verdict?.outcome ?? 'accepted') : 'duplicate';
+    const outcome = isFirst ? (one.verdict?.outcome ?? 'accepted') : 'duplicate';
     results.push({ candidate: one, outcome });
     outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
     if (isFirst) outputRecords.push(...one.outputRecords);
@@ -255,8 +248,8 @@ function countedEventOf({ position, headers, timestamp }: LogEntry, event: Canon
   return countedEvent(event, headers[HEADER.keyId], receivedAt);
 }
 
-function resultNote({ candidate: { evaluation }, outcome }: Result, also = ''): StageNote {
-  return beforeRules(evaluation.counted, `${also}${measuresOf(outcome, evaluation)}`);
+function resultNote({ candidate, outcome }: Result, also = ''): StageNote {
+  return beforeRules(candidate.counted, `${also}${measuresOf(outcome, candidate)}`);
 }
 
 function measuresOf(outcome: Result['outcome'], { contract, verdict }: Evaluated): string {

@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
 import {
   backoffMs,
   InvalidInput,
@@ -89,6 +88,11 @@ export class RedisConnection {
     if (this.#closed) return;
     this.#closed = true;
     this.#client.disconnect();
+  }
+
+  /** A client for subscriptions, which is not connected yet. */
+  subscriber(): RedisClient {
+    return createClient(this.#address, this.#client instanceof Cluster, this.#timeoutMs);
   }
 
   async #whenChecked<T>(work: (client: RedisClient) => Promise<T>): Promise<T> {
@@ -266,22 +270,6 @@ function createClient(address: RedisAddress, cluster: boolean, timeoutMs: number
   });
 }
 
-/**
- * A connection to one node for subscriptions. It does not reconnect, so that the caller can continue with another node:
- * every node of a cluster sends the messages of all channels.
- */
-function createSubscriber(address: RedisAddress, node: number, timeoutMs: number): Redis {
-  return new Redis({
-    ...commonOf(address, timeoutMs),
-    ...serverOf(address, address.nodes[node % address.nodes.length], timeoutMs),
-    autoResubscribe: false,
-    lazyConnect: true,
-    enableOfflineQueue: false,
-    retryStrategy: () => null,
-    sentinelRetryStrategy: () => null,
-  });
-}
-
 /** The given node, or the primary that the sentinels name at each connect. */
 function serverOf(
   { nodes, sentinel, tls, ca }: RedisAddress,
@@ -354,108 +342,75 @@ export function checkKeyPrefix(prefix: string): string {
 
 /** Interval of pings, which detect a dead connection without messages, ms. */
 const PING_INTERVAL_MS = 5_000;
-const BACKOFF = { firstMs: 50, capMs: 1_000 };
 
-interface RedisSubscriptionsOptions extends RedisAccess {
+interface RedisSubscriptionsOptions {
+  /** See `RedisConnection.subscriber`. */
+  readonly client: RedisClient;
   readonly logger: Logger;
-  readonly timeoutMs?: number;
   /** Called for each message. */
   readonly onMessage: (channel: string) => void;
   /** Called when all channels are subscribed, also after a reconnect: earlier messages may have been missed. */
   readonly onSubscribed: () => void;
 }
 
-/**
- * One connection that is subscribed to any number of channels, and open while there is at least one. Reconnects by itself,
- * to the next node of a cluster.
- */
+/** One connection that is subscribed to any number of channels, and open while there is at least one. Reconnects by itself. */
 export class RedisSubscriptions {
   readonly #options: RedisSubscriptionsOptions;
-  readonly #address: RedisAddress;
   readonly #channels = new Set<string>();
-  #client: Redis | undefined;
-  #isRunning = false;
-  #closed = false;
+  readonly #pinging: NodeJS.Timeout;
   #isDown = false;
 
   constructor(options: RedisSubscriptionsOptions) {
     this.#options = options;
-    this.#address = redisAddress(options);
+    const { client, logger, onMessage } = options;
+    client.on('message', (channel: string) => onMessage(channel));
+    client.on('ready', () => this.#subscribe([...this.#channels]));
+    client.on('end', () => this.#connect());
+    client.on('error', (error) => {
+      if (this.#isDown) return;
+      this.#isDown = true;
+      logger.warn({ error: messageOf(error) }, 'Redis subscriptions failed; they are tried again');
+    });
+    this.#pinging = setInterval(() => client.ping().catch(() => {}), PING_INTERVAL_MS).unref();
   }
 
   add(channel: string): void {
     this.#channels.add(channel);
-    // If that fails, the connection is lost, and the next one subscribes to all channels.
-    this.#client?.subscribe(channel).then(this.#options.onSubscribed, () => {});
-    if (!this.#isRunning && !this.#closed) void this.#run();
+    this.#connect();
+    this.#subscribe([channel]);
   }
 
   remove(channel: string): void {
     this.#channels.delete(channel);
-    this.#client?.unsubscribe(channel).catch(() => {});
-    if (this.#channels.size === 0) this.#client?.disconnect();
+    this.#options.client.unsubscribe(channel).catch(() => {});
+    if (this.#channels.size === 0) this.#options.client.disconnect();
   }
 
   close(): void {
-    this.#closed = true;
-    this.#client?.disconnect();
+    clearInterval(this.#pinging);
+    this.#channels.clear();
+    this.#options.client.disconnect();
   }
 
-  async #run(): Promise<void> {
-    this.#isRunning = true;
-    let failures = 0;
-    for (let node = 0; this.#isNeeded; node++) {
-      const wasConnected = await this.#listen(node);
-      failures = wasConnected ? 0 : failures + 1;
-      if (this.#isNeeded) await sleep(backoffMs(failures, BACKOFF), undefined, { ref: false });
-    }
-    this.#isRunning = false;
+  /** Unless it is open, or being closed: then it is opened again at its end. */
+  #connect(): void {
+    const { client } = this.#options;
+    const isClosed = client.status === 'wait' || client.status === 'end';
+    if (isClosed && this.#channels.size > 0) client.connect().catch(() => {});
   }
 
-  get #isNeeded(): boolean {
-    return this.#channels.size > 0 && !this.#closed;
-  }
-
-  /** Listens until the connection is lost. Returns whether it was established. */
-  async #listen(node: number): Promise<boolean> {
-    const { timeoutMs = DEFAULT_TIMEOUT_MS, onMessage, onSubscribed } = this.#options;
-    const client = createSubscriber(this.#address, node, timeoutMs);
-    const lost = new Promise<void>((resolve) => client.once('end', resolve));
-    client.on('error', (error) => this.#noteDown(error));
-    client.on('message', (channel: string) => onMessage(channel));
-    let pinging: NodeJS.Timeout | undefined;
-    try {
-      await client.connect();
-      this.#client = client; // from here on `add` subscribes to new channels itself
-      if (this.#channels.size > 0) await client.subscribe(...this.#channels);
-      this.#noteUp();
-      onSubscribed();
-      pinging = setInterval(() => client.ping().catch(() => {}), PING_INTERVAL_MS).unref();
-      if (!this.#isNeeded) client.disconnect();
-      await lost;
-      return true;
-    } catch (error) {
-      this.#noteDown(error);
-      return false;
-    } finally {
-      clearInterval(pinging);
-      this.#client = undefined;
-      client.disconnect();
-    }
-  }
-
-  #noteDown(error: unknown): void {
-    if (this.#isDown || this.#closed) return;
-    this.#isDown = true;
-    this.#options.logger.warn(
-      { error: messageOf(error) },
-      'Redis subscriptions failed; they are tried again',
+  /** Nothing without a connection: the next one subscribes to all channels. */
+  #subscribe(channels: readonly string[]): void {
+    const { client, logger, onSubscribed } = this.#options;
+    if (channels.length === 0 || client.status !== 'ready') return;
+    client.subscribe(...channels).then(
+      () => {
+        if (this.#isDown) logger.info({}, 'Redis subscriptions work again');
+        this.#isDown = false;
+        onSubscribed();
+      },
+      () => {},
     );
-  }
-
-  #noteUp(): void {
-    if (this.#isDown) this.#options.logger.info({}, 'Redis subscriptions work again');
-    this.#isDown = false;
   }
 }
 
@@ -478,15 +433,6 @@ interface RedisSentinel {
   /** Credentials for the sentinels themselves. */
   readonly username?: string;
   readonly password?: string;
-}
-
-/** The options of an adapter that are for its connections. */
-export function accessOf({ url, ca, sentinel }: RedisAccess): RedisAccess {
-  return {
-    url,
-    ...(ca === undefined ? {} : { ca }),
-    ...(sentinel === undefined ? {} : { sentinel }),
-  };
 }
 
 /** The nodes of Redis, and the credentials for it. */

@@ -25,8 +25,9 @@ import {
 import { STAGE_NAMES, stageReads } from '@tributary/processors/stages';
 import { holdsCounts, importDocuments, importOffsets } from '../../adapters/counters/redis/index.ts';
 import { openSqliteCounters, openStoredCounts } from '../../adapters/counters/sqlite/index.ts';
+import type { ExportedDedupeClaim } from '../../adapters/deduplicator/digest.ts';
 import { importDedupeClaims } from '../../adapters/deduplicator/redis/index.ts';
-import { type ExportedDedupeClaim, exportedDedupeClaims } from '../../adapters/deduplicator/sqlite/index.ts';
+import { exportedDedupeClaims } from '../../adapters/deduplicator/sqlite/index.ts';
 import { type KafkaLog, LogImport, OffsetTaken } from '../../adapters/event-log/kafka/index.ts';
 import { StoredLog, type StoredPartition } from '../../adapters/event-log/sqlite/index.ts';
 import { REMOVED_STAGES } from '../../adapters/event-log/sqlite/retention.ts';

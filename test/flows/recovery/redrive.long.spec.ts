@@ -161,7 +161,10 @@ describe('Redriving what stages gave up', () => {
       () => [...received('Judged'), ...received('Routed')],
       (got) => [judged, routed].every((entry) => got.includes(messageOf(entry))),
     );
-    expect(await counted('Uncounted')).toBe(1);
+    await eventually(
+      () => counted('Uncounted'),
+      (count) => count === 1,
+    );
 
     const second = await ran('--stages', 'validate,route');
     expect(second.output, second.log).toContain('stages.dead holds 1 record\n');
@@ -221,7 +224,10 @@ describe('Redriving what stages gave up', () => {
       (count) => count >= records,
     );
     expect(await counted('Killed')).toBe(records);
-    expect(await counted('Counted')).toBe(uncounted.length);
+    await eventually(
+      () => counted('Counted'),
+      (count) => count === uncounted.length,
+    );
     expect(received('Killed').length).toBe(records);
   }, 600_000);
 });

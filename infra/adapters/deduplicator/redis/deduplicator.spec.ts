@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { RecentWins } from './deduplicator.ts';
+import { RecentWins } from './index.ts';
 
 const win = (key: string) => ({ key, bucket: 'b', position: 'p', mark: '' as const });
 

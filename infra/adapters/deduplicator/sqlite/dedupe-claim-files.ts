@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import type { Clock, Message } from '@tributary/core';
 import { inTransaction, openDatabase, walPagesBeside } from '../../sqlite/database.ts';
-import { digestOf } from '../digest.ts';
+import { digestOf, rejectedIdOf } from '../digest.ts';
 
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS windows (
@@ -200,10 +200,8 @@ function withoutTime(id: Uint8Array): Uint8Array {
 export interface StoredDedupeClaim {
   readonly id: Uint8Array;
   readonly position: string;
-  /** For a rejected event: the id for the rejected events of its message. */
-  readonly rejectedId?: Uint8Array;
-  /** The same id, for a dedupe claim that can win only after a rejected event. */
-  readonly afterRejectedId?: Uint8Array;
+  /** Of a rejected event, or one that can win only after a rejected event. Claims of these are by `rejectedIdOf` the id too. */
+  readonly kind?: 'rejected' | 'after rejected';
 }
 
 /** The winners of half a window, in a file of their own, so that expiry is the removal of the file. */
@@ -258,8 +256,9 @@ export class ClaimFile {
     this.#database.close();
   }
 
-  #decideOne({ id, position, rejectedId }: StoredDedupeClaim): string {
-    if (rejectedId !== undefined) {
+  #decideOne({ id, position, kind }: StoredDedupeClaim): string {
+    if (kind === 'rejected') {
+      const rejectedId = rejectedIdOf(id);
       const stored = this.#winner(rejectedId) ?? this.#winner(id);
       return stored ?? this.#decideOne({ id: rejectedId, position });
     }

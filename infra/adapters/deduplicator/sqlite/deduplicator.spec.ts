@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { type Deduplicator, Unavailable } from '@tributary/core';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { openDatabase } from '../../sqlite/database.ts';
-import { exportedDedupeClaims, openSqliteDeduplicator } from './deduplicator.ts';
+import { exportedDedupeClaims, openSqliteDeduplicator } from './index.ts';
 
 const WINDOW_MS = 1_000;
 

@@ -1,7 +1,7 @@
 import { type HistoryEntry, InvalidInput, Unavailable } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import type { BulkAnswer, ElasticsearchConnection } from '../../elasticsearch/index.ts';
-import { HistoryWriter, outcomeOf } from './history.ts';
+import { HistoryWriter, outcomeOf } from './index.ts';
 import type { PeriodIndices } from './period-indices.ts';
 
 function dated(n: number, changes: Partial<HistoryEntry> = {}) {

@@ -5,7 +5,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type History, type HistoryEntry, Unavailable } from '@tributary/core';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { openDatabase } from '../../sqlite/database.ts';
-import { openSqliteHistory } from './history.ts';
+import { openSqliteHistory } from './index.ts';
 
 const RETENTION_MS = 1_000_000;
 

@@ -110,10 +110,11 @@ class RedisLiveTail implements LiveTail {
     }
   }
 
-  #source(options: RedisLiveTailOptions, changed: (workspaceId: string) => void): TailSource {
+  #source({ logger }: RedisLiveTailOptions, changed: (workspaceId: string) => void): TailSource {
     const watched = new Set<string>();
     const subscriptions = new RedisSubscriptions({
-      ...options,
+      client: this.#connection.subscriber(),
+      logger,
       onMessage: (channel) => changed(this.#keys.workspaceOf(channel)),
       onSubscribed: () => {
         for (const workspaceId of watched) changed(workspaceId);

@@ -9,28 +9,16 @@ interface Settings {
   readonly prefix: string;
 }
 
-/** The harness of the Redis at `url`, a server or a cluster; `cleaned` lists every primary. */
-export function redisHarness(
-  name: string,
-  module: string,
-  url: () => string,
-  cleaned: () => readonly string[] = () => [url()],
-): CountersHarness {
-  return {
-    name,
-    module,
-    async create() {
-      const settings: Settings = { url: url(), prefix: freshPrefix() };
-      return {
-        settings: JSON.stringify(settings),
-        async dispose() {
-          await Promise.all(cleaned().map((primary) => removeKeys(primary, settings.prefix)));
-        },
-      };
-    },
-    open: (settings, clock = Date.now) =>
-      openRedisCounters({ ...(JSON.parse(settings) as Settings), clock, logger: NO_LOGGER }),
-  };
-}
-
-export const harness = redisHarness('Redis', import.meta.url, () => engines()?.redisUrl ?? '');
+export const harness: CountersHarness = {
+  name: 'Redis',
+  module: import.meta.url,
+  async create() {
+    const settings: Settings = { url: engines()?.redisUrl ?? '', prefix: freshPrefix() };
+    return {
+      settings: JSON.stringify(settings),
+      dispose: () => removeKeys(settings.url, settings.prefix),
+    };
+  },
+  open: (settings, clock = Date.now) =>
+    openRedisCounters({ ...(JSON.parse(settings) as Settings), clock, logger: NO_LOGGER }),
+};
