@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { freshProfile } from './merge.ts';
-import type { Profile } from './profile.ts';
-import { recordOf } from './record.ts';
+import type { HeldIdentity, Profile } from './profile.ts';
+import { isFoundBy, recordOf } from './record.ts';
 
 const UCID = '01890000-0000-7000-8000-000000000001';
 
@@ -90,6 +90,22 @@ describe('the record of a profile', () => {
     );
     expect(record.mkt_preferences).toEqual({ sms: { ...value, _ts: '1' } });
     expect(record.consent).toEqual({ ads: { value: 'yes', _ts: '2' } });
+  });
+
+  it('has the previous id of an alias as that of a device, and of a user once an event is about that user', () => {
+    const by = { other: [1, 1, 0] } as const;
+    const idsOf = (known: Pick<HeldIdentity, 'since'>) => {
+      const identities: readonly HeldIdentity[] = [
+        { type: 'anonymous_id', value: 'ann', ts: 1, by },
+        { type: 'user_id', value: 'ann', ts: 1, by, ...known },
+        { type: 'user_id', value: 'anna', ts: 1, by, since: [1, 0] },
+      ];
+      const held = profile({ identities });
+      const isFound = isFoundBy(held, { identities: [{ type: 'user_id', value: 'ann' }], ucids: [] });
+      return [Object.keys(recordOf(held).ids), isFound];
+    };
+    expect(idsOf({})).toEqual([['anonymous_id', 'user_id'], false]);
+    expect(idsOf({ since: [2, 0] })).toEqual([['user_id'], true]);
   });
 
   it('does not pollute prototypes, with any attribute names', () => {

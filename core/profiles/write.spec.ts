@@ -6,7 +6,7 @@ import { MAX_PROFILE_IDENTITIES, type NewAttribute, type Profile } from './profi
 import { DEFAULT_PROFILE_BOUNDS, MAX_PROFILE_BOUNDS } from './profile-bounds.ts';
 import type { ProfileWrite } from './profile-store.ts';
 import { attributeTree, withoutOrigins } from './registers.ts';
-import { identity, mergeProfiles, profile, SCOPE, World, write } from './world.fixture.ts';
+import { mergeProfiles, profile, SCOPE, World, write } from './world.fixture.ts';
 import { applyWrite } from './write.ts';
 
 const NOW = 1_000;
@@ -104,29 +104,6 @@ describe('applyWrite', () => {
     const { profile: next } = changed([made], now, NOW + 2);
     expect(next.attributes.map(({ ts }) => ts)).toEqual([NOW + 51]);
     expect(next.identities.map(({ ts }) => ts)).toEqual([NOW + 2]);
-  });
-
-  it('folds the others into the first and reports whose ucids lead to it now', () => {
-    const [a, b, c] = ['1', '2', '3'].map((n) =>
-      profile(n, {
-        created_ts: 10 - Number(n),
-        version: 7,
-        identities: [{ ...identity(`cookie:${n}`), ts: 1 }],
-        attributes: [{ path: ['d', 'n'], value: n, ts: Number(n) }],
-        linked: [`${n}-old`],
-      }),
-    ) as [Profile, Profile, Profile];
-    const { profile: one, change } = changed([a, b, c], write(['cookie:3'], { ts: 2 }));
-    expect(one).toMatchObject({ ucid: '1', version: 8, created_ts: 7 });
-    expect(one.linked).toEqual(['1-old', '2', '2-old', '3', '3-old']);
-    expect(attributeTree(one.attributes)).toEqual({ d: { n: '3' } });
-    expect(one.identities.map(({ value, ts }) => [value, ts])).toEqual([
-      ['1', 1],
-      ['2', 1],
-      ['3', 2],
-    ]);
-    expect(change).toMatchObject({ kind: 'merged', ucid: '1', version: 8, profile: one });
-    expect(change.linked).toEqual(['2', '2-old', '3', '3-old']);
   });
 
   it('keeps the address of an e-mail that is known by its hash as well', () => {

@@ -43,6 +43,7 @@ describe('the profile settings of an organization', () => {
       'PUT',
       path,
       {
+        default_country: 'BR',
         blocked_identities: [{ type: 'email', value: 'till@shop.example' }, { pattern: '^demo-' }],
         identity_limits: [{ type: 'cookie', max: 40, drop_oldest: true }],
         max_user_ids_per_identity: 7,
@@ -50,7 +51,7 @@ describe('the profile settings of an organization', () => {
       { 'if-match': String(read.headers.etag) },
     );
     const wanted = {
-      default_country: null,
+      default_country: 'BR',
       blocked_identities: [
         { type: 'email', value: 'till@shop.example', pattern: null },
         { type: null, value: null, pattern: '^demo-' },
@@ -77,6 +78,10 @@ describe('the profile settings of an organization', () => {
   });
 
   it.each<[object, readonly string[]]>([
+    ...['br', 'XX', 'BRA', ''].map((default_country): [object, readonly string[]] => [
+      { default_country },
+      ['/default_country'],
+    ]),
     [{ blocked_identities: [{ type: 'email' }] }, ['/blocked_identities/0']],
     [{ blocked_identities: [{ value: 'a' }, { pattern: 'a(?!b)' }] }, ['/blocked_identities/1/pattern']],
     [

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { openTestGateway, refusedFor, type TestGateway } from '../../helpers/gateway.ts';
+import { openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
 import { openProfiles, sendInto } from '../../helpers/profile-client.ts';
 
 let gateway: TestGateway;
@@ -135,33 +135,6 @@ describe('one address or number in several spellings', () => {
     expect(await client.search({ cellphone: ['+33612345678'] })).toHaveLength(3);
     expect((await client.delete({ cellphone: ['+33612345678'] })).deletedProfiles.toSorted()).toEqual(
       ucids.sort(),
-    );
-  });
-});
-
-describe('the profile settings of an organization', () => {
-  it('have the default country, at the version of the organization', async () => {
-    const { owner, settings } = await open();
-    const read = await owner.call('GET', settings);
-    expect(read).toMatchObject({ status: 200, body: { default_country: null } });
-    const version = { 'if-match': String(read.headers.etag) };
-    const changed = await owner.call('PUT', settings, { default_country: 'BR' }, version);
-    expect(changed).toMatchObject({ status: 200, body: { default_country: 'BR' } });
-    expect(changed.headers.etag).not.toBe(read.headers.etag);
-    expect((await owner.call('PUT', settings, { default_country: 'BR' }, version)).status).toBe(412);
-    // A replacement of the organization leaves the profile settings unchanged.
-    await owner.ok('PUT', settings.replace('/profile-settings', ''), {
-      name: 'Renamed',
-      regions: ['eu', 'us'],
-    });
-    expect((await owner.call('GET', settings)).body).toMatchObject({ default_country: 'BR' });
-    expect(await owner.ok('PUT', settings, {})).toMatchObject({ default_country: null });
-  });
-
-  it.each(['br', 'XX', 'BRA', ''])('are refused with the country %j', async (default_country) => {
-    const { owner, settings } = await open();
-    expect(await owner.call('PUT', settings, { default_country })).toMatchObject(
-      refusedFor('/default_country'),
     );
   });
 });

@@ -1,4 +1,4 @@
-import { DEFAULT_PROFILE_BOUNDS, recordOf } from '@tributary/core';
+import { DEFAULT_PROFILE_BOUNDS } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { attribute, EVENT, identitiesOf, identity, treeOf } from './people.ts';
 import type { Stage } from './stage.ts';
@@ -46,47 +46,6 @@ export function peopleApart(stage: Stage): void {
       });
       expect(await people.find('anonymous_id:tablet')).toEqual(device);
       expect(treeOf(await people.find('email:ada@x')).d).toMatchObject({ plan: 'pro' });
-    });
-
-    it('that is an alias is about the former user in whatever order it arrives; the first alias of an id counts', async () => {
-      const people = stage.people();
-      const alias = (user: string, former: string) =>
-        people.write([user], {
-          ...EVENT,
-          previousIdentity: {
-            asUser: identity(`user_id:${former}`),
-            asDevice: identity(`anonymous_id:${former}`),
-          },
-        });
-      const shownOf = async (text: string) => {
-        const found = await people.find(text);
-        if (found === undefined) return undefined;
-        const { linkedUcid: _, ...ids } = recordOf(found).ids;
-        return Object.values(ids)
-          .flat()
-          .map((one) => Object.values(Object(one))[0]);
-      };
-      const ann = await people.write(['user_id:ann'], EVENT);
-      const joined = await alias('user_id:anna', 'ann');
-      expect(joined.ucid).toBe(ann.ucid);
-      expect(await shownOf('user_id:anna')).toEqual(['ann', 'anna']);
-      await alias('user_id:bob', 'tablet');
-      expect(await shownOf('user_id:bob')).toEqual(['tablet', 'bob']);
-      // A second user of that device is another person.
-      await alias('user_id:eve', 'tablet');
-      expect(await shownOf('user_id:eve')).toEqual(['eve']);
-      await alias('user_id:eve', 'ann');
-      expect(await shownOf('user_id:eve')).toEqual(['eve']);
-      // The alias was read before the events of the former user.
-      await alias('user_id:dora', 'do');
-      await people.write(['user_id:do', 'anonymous_id:palm'], EVENT);
-      expect(await shownOf('anonymous_id:palm')).toEqual(['palm', 'do', 'dora']);
-      // Two people that were known before stay separate.
-      await people.write(['user_id:cy'], EVENT);
-      await people.write(['user_id:cyd'], EVENT);
-      await alias('user_id:cyd', 'cy');
-      expect([await shownOf('user_id:cy'), await shownOf('user_id:cyd')]).toEqual([['cy'], ['cy', 'cyd']]);
-      expect((await people.find('user_id:cy'))?.ucid).not.toBe((await people.find('user_id:cyd'))?.ucid);
     });
 
     it('of an earlier time takes a device, and what came by it alone, from the user who had it', async () => {

@@ -194,31 +194,5 @@ export function splitting(stage: Stage): void {
         expect(version).toBeLessThan(profile.version);
       }
     });
-
-    it('is right beside many writers of both, and beside another split', async () => {
-      const people = stage.people();
-      const { first, second } = await merged(people);
-      const through = [people, people.through(stage.other())];
-      const event = (n: number) =>
-        through[n % 2]?.upsert([n % 3 === 0 ? 'user_id:ann' : 'user_id:bob', `cookie:s-${n}`], {
-          ...EVENT,
-          attributes: [attribute(`n-${n}`, n, 100 + n)],
-        });
-      const before = Array.from({ length: 9 }, (_, n) => event(n));
-      const splits = through.map((each) => each.split(second.ucid));
-      const after = Array.from({ length: 9 }, (_, n) => event(9 + n));
-      const written = await Promise.all([...before, ...after]);
-      const kinds = (await Promise.all(splits)).map((one) => (one.kind === 'split' ? one.kind : one.reason));
-      expect(kinds.sort()).toEqual(['not_merged', 'split']);
-      const [ann, bob] = [await people.findUcid(first.ucid), await people.findUcid(second.ucid)];
-      expect(await people.find('user_id:ann')).toEqual(ann);
-      expect(await people.find('user_id:bob')).toEqual(bob);
-      for (const [n, outcome] of written.entries()) {
-        if (outcome?.kind !== 'written') throw new Error(`${n} was refused`);
-        const holder = n % 3 === 0 ? ann : bob;
-        expect(holder?.attributes).toContainEqual(attribute(`n-${n}`, n, 100 + n));
-        expect(await people.find(`cookie:s-${n}`)).toEqual(holder);
-      }
-    });
   });
 }

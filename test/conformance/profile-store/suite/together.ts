@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { attribute, EVENT, identitiesOf, treeOf } from './people.ts';
+import { attribute, EVENT, identitiesOf } from './people.ts';
 import type { Stage } from './stage.ts';
 
 export function together(stage: Stage): void {
@@ -15,69 +15,6 @@ export function together(stage: Stage): void {
       }
       await there.delete(['email:a@x']);
       expect(await here.find('cookie:c7')).toBeUndefined();
-    });
-
-    it('create one profile for a person whom both write for the first time', async () => {
-      const here = stage.people();
-      const there = here.through(stage.other());
-      const made = await Promise.all(
-        Array.from({ length: 40 }, (_, n) =>
-          (n % 2 === 0 ? here : there).write(['email:a@x'], { attributes: [attribute(`n-${n}`, n)], ts: n }),
-        ),
-      );
-      expect(new Set(made.map(({ ucid }) => ucid)).size).toBe(1);
-      expect(treeOf(await here.find('email:a@x'))).toEqual({
-        d: Object.fromEntries(made.map((_, n) => [`n-${n}`, n])),
-      });
-    });
-
-    it('create one profile from a ring of identities, in any order of writes', async () => {
-      const here = stage.people();
-      const there = here.through(stage.other());
-      const size = 12;
-      const ucids = (
-        await Promise.all(Array.from({ length: size }, (_, n) => here.write([`cookie:c${n}`], { ts: 1 })))
-      ).map(({ ucid }) => ucid);
-      await Promise.all(
-        ucids.map((_, n) =>
-          (n % 2 === 0 ? here : there).write(
-            [`cookie:c${n}`, `cookie:c${(n + 1) % size}`, `cookie:c${(n + 5) % size}`],
-            {
-              attributes: [attribute('n', n)],
-              ts: n,
-            },
-          ),
-        ),
-      );
-      const one = await here.find('cookie:c0');
-      expect(one?.ucid).toBe([...ucids].sort()[0]);
-      expect(one?.linked).toEqual([...ucids].sort().slice(1));
-      expect(identitiesOf(one)).toHaveLength(size);
-      expect(treeOf(one)).toEqual({ d: { n: size - 1 } });
-      for (const ucid of ucids) expect(await there.findUcid(ucid)).toEqual(one);
-    });
-
-    it('leave a record that is deleted while it is written either complete or removed', async () => {
-      for (let round = 0; round < 15; round++) {
-        const here = stage.people();
-        const there = here.through(stage.other());
-        await here.write(['cookie:c1', 'cookie:c2'], { attributes: [attribute('old', 1)] });
-        const both = { attributes: [attribute('a', round), attribute('b', round)] };
-        const [written] = await Promise.all([
-          here.write(['cookie:c1', 'cookie:c2', 'cookie:c3'], both),
-          there.delete(['cookie:c2']),
-        ]);
-        const found = await here.search(['cookie:c1', 'cookie:c2', 'cookie:c3']);
-        expect(found.length).toBeLessThanOrEqual(1);
-        const [left] = found;
-        if (left === undefined) {
-          expect(await here.findUcid(written.ucid)).toBeUndefined();
-        } else {
-          expect(left).toEqual(written);
-          expect(identitiesOf(left)).toEqual(['cookie:c1', 'cookie:c2', 'cookie:c3']);
-          expect(treeOf(left)).toEqual({ d: { a: round, b: round } });
-        }
-      }
     });
 
     it('never merge two users of one device, in any order of their events', async () => {

@@ -105,21 +105,6 @@ export function unlinking(stage: Stage): void {
       expect(await people.upsert(['email:d@x'], late)).toEqual({ kind: 'refused', reason: 'nothing_left' });
       expect(await people.upsert(['cookie:f'], late)).toMatchObject({ kind: 'written' });
     });
-
-    it('is right beside many writers of the same person', async () => {
-      const people = stage.people();
-      await people.write(['user_id:u', 'email:r@x']);
-      const event = (n: number) =>
-        people.upsert(['user_id:u', n % 2 === 0 ? 'email:r@x' : `anonymous_id:r-${n}`], EVENT);
-      const before = Array.from({ length: 10 }, (_, n) => event(n));
-      const unlinking = people.unlink(['email:r@x']);
-      const after = Array.from({ length: 10 }, (_, n) => event(10 + n));
-      await Promise.all([...before, ...after]);
-      expect((await unlinking).kind).toBe('unlinked');
-      const found = await people.find('user_id:u');
-      expect(identitiesOf(found)).toHaveLength(11);
-      expect(await people.find('email:r@x')).toBeUndefined();
-    });
   });
 }
 

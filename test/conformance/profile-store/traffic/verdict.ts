@@ -28,16 +28,17 @@ export async function verdictOn(
   traffic: Traffic,
   lines: readonly WriterLine[],
 ): Promise<readonly string[]> {
-  const writes = writesIn(traffic, lines);
+  const answered = writesIn(traffic, lines);
   const published = lines.filter((line) => line.kind === 'published');
   const gone = new Set(
     published.flatMap(({ change, ucid, linked }) => (change === 'deleted' ? [ucid, ...linked] : [])),
   );
-  const byUcid = await rootsOf(store, traffic, [...new Set(writes.map(({ ucid }) => ucid))]);
+  const byUcid = await rootsOf(store, traffic, [...new Set(answered.map(({ ucid }) => ucid))]);
+  const writes = await withUsers(store, traffic, answered, byUcid);
   const live = [...new Map([...byUcid.values()].map((profile) => [profile.ucid, profile])).values()];
   return [
     ...lines.flatMap((line) => (line.kind === 'broken' ? [line.what] : [])),
-    ...ucidFaults(writes, byUcid, gone),
+    ...ucidFaults(answered, byUcid, gone),
     ...ownerFaults(live),
     ...(await claimFaults(store, traffic, writes, byUcid)),
     ...(isMoving(traffic)
@@ -64,7 +65,7 @@ async function rootsOf(
   store: ProfileStore,
   { scope: { org, region } }: Traffic,
   ucids: readonly string[],
-): Promise<ReadonlyMap<string, Profile>> {
+): Promise<Map<string, Profile>> {
   const roots = new Map<string, Profile>();
   for (let at = 0; at < ucids.length; at += SEARCHED_AT_ONCE) {
     const some = ucids.slice(at, at + SEARCHED_AT_ONCE);
@@ -74,6 +75,33 @@ async function rootsOf(
         if (profile.ucid === ucid || profile.linked.includes(ucid)) roots.set(ucid, profile);
   }
   return roots;
+}
+
+/**
+ * The writes with the ucid of the profile that they belong to. An event stays with its user, while the ucid that it was
+ * answered with may stay with the device, where an event of an earlier time parts the two.
+ */
+async function withUsers(
+  store: ProfileStore,
+  { scope: { org, region } }: Traffic,
+  writes: readonly Written[],
+  byUcid: Map<string, Profile>,
+): Promise<readonly Written[]> {
+  const users = new Map<string, Promise<readonly Profile[]>>();
+  return Promise.all(
+    writes.map(async (written) => {
+      const { linking, identities } = written.operation.write;
+      const [user] = identities;
+      if (linking === 'merge' || user === undefined) return written;
+      const search = { org, regions: [region], identities: [user], ucids: [] };
+      const found = users.get(user.value) ?? store.search(search);
+      users.set(user.value, found);
+      const [profile] = await found;
+      if (profile === undefined || !byUcid.has(written.ucid)) return written;
+      byUcid.set(profile.ucid, profile);
+      return { ...written, ucid: profile.ucid };
+    }),
+  );
 }
 
 function ucidFaults(
