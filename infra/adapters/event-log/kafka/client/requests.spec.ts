@@ -13,31 +13,37 @@ const record = fc.record({
   headers: fc.dictionary(fc.string({ unit: 'binary', minLength: 1, maxLength: 20 }), text, { maxKeys: 4 }),
 });
 const messages = fc.array(record, { minLength: 1, maxLength: 8 });
-const partitions = fc.array(
-  fc.record({ partition: fc.nat(127), firstSequence: fc.nat(2 ** 31 - 1), messages }),
-  { minLength: 1, maxLength: 3 },
+const batches = fc.array(
+  fc.record({
+    topic: fc.constantFrom('events', 'ünïcode', 't'.repeat(100)),
+    partition: fc.nat(127),
+    firstSequence: fc.nat(2 ** 31 - 1),
+    messages,
+  }),
+  { minLength: 1, maxLength: 6 },
 );
-const topicData = fc.array(fc.record({ topic: fc.string({ minLength: 1, maxLength: 100 }), partitions }), {
-  minLength: 1,
-  maxLength: 2,
-});
 const transaction = fc.record({
   transactionalId: fc.string({ minLength: 1, maxLength: 100 }),
   producerId: fc.bigInt({ min: 0n, max: 2n ** 63n - 1n }).map(String),
   producerEpoch: fc.nat(2 ** 15 - 1),
 });
 const request: fc.Arbitrary<ProduceRequest> = fc
-  .tuple(topicData, fc.option(transaction, { nil: undefined }))
-  .map(([topics, producer]) => ({
+  .tuple(batches, fc.option(transaction, { nil: undefined }))
+  .map(([all, producer]) => ({
     ...producer,
     acks: -1,
     timeout: 10_000,
-    topicData: topics,
+    batches: all,
   }));
 
 /** The body as kafkajs encodes it. */
 async function byKafkajs(payload: ProduceRequest): Promise<Buffer> {
-  const { request: theirs } = protocol.requests.Produce.protocol({ version: 7 })(payload);
+  const byTopic = Map.groupBy(payload.batches, ({ topic }) => topic);
+  const topicData = [...byTopic].map(([topic, partitions]) => ({ topic, partitions }));
+  const { request: theirs } = protocol.requests.Produce.protocol({ version: 7 })({
+    ...payload,
+    topicData,
+  } as ProduceRequest);
   const { buffer } = (await theirs.encode()) as { readonly buffer: Buffer };
   return buffer;
 }
@@ -79,12 +85,7 @@ describe('a produce request', () => {
     const payload: ProduceRequest = {
       acks: -1,
       timeout: 1,
-      topicData: [
-        {
-          topic: 't',
-          partitions: [{ partition: 0, messages: [{ key: null, value, headers: { a: 'ä€😀' } }] }],
-        },
-      ],
+      batches: [{ topic: 't', partition: 0, messages: [{ key: null, value, headers: { a: 'ä€😀' } }] }],
     };
     expect(encodedProduce(payload).buffer.equals(await byKafkajs(payload))).toBe(true);
   });
