@@ -118,9 +118,7 @@ export interface AbortedTransaction {
 }
 
 export interface FetchedPartition {
-  readonly partition: number;
   readonly errorCode: number;
-  readonly highWatermark: number;
   readonly abortedTransactions: readonly AbortedTransaction[];
   readonly batches: readonly RecordBatch[];
   /** Why the records of this partition cannot be read; there are no batches then. */
@@ -130,10 +128,8 @@ export interface FetchedPartition {
 export interface FetchAnswer {
   /** For how long the broker asks the client to wait before the next request, ms. */
   readonly clientSideThrottleTime?: number;
-  readonly responses: readonly {
-    readonly topicName: string;
-    readonly partitions: readonly FetchedPartition[];
-  }[];
+  /** By `topic/partition`. */
+  readonly partitions: ReadonlyMap<string, FetchedPartition>;
 }
 
 /** The disk of one of a broker's log directories, bytes; -1 where its file system does not tell. */

@@ -4,7 +4,6 @@ import { readBatches, roomFor, WireReader, WireWriter, writeBatch } from '../rec
 import {
   type Definition,
   type FetchAnswer,
-  type FetchedPartition,
   type FetchRequest,
   failOn,
   type KafkajsProduceAnswer,
@@ -191,14 +190,12 @@ export async function decodedFetch(bytes: Buffer): Promise<FetchAnswer> {
   const clientSideThrottleTime = reader.int32();
   failOn(reader.int16());
   reader.int32(); // session
-  const responses = reader.array(() => ({
-    topicName: reader.name(),
-    partitions: reader.array(() => {
-      const head = {
-        partition: reader.int32(),
-        errorCode: reader.int16(),
-        highWatermark: Number(reader.int64()),
-      };
+  const fetched = reader.array(() => {
+    const topic = reader.name();
+    return reader.array(() => {
+      const name = `${topic}/${reader.int32()}`;
+      const errorCode = reader.int16();
+      reader.int64(); // high watermark
       reader.int64(); // last stable offset
       reader.int64(); // log start offset
       const abortedTransactions = reader.array(() => ({
@@ -206,27 +203,18 @@ export async function decodedFetch(bytes: Buffer): Promise<FetchAnswer> {
         firstOffset: Number(reader.int64()),
       }));
       reader.int32(); // preferred read replica
-      return { head, abortedTransactions, records: reader.bytes(Math.max(0, reader.int32())) };
-    }),
-  }));
-  return {
-    clientSideThrottleTime,
-    responses: await Promise.all(
-      responses.map(async ({ topicName, partitions }) => ({
-        topicName,
-        partitions: await Promise.all(
-          partitions.map(async ({ head, abortedTransactions, records }): Promise<FetchedPartition> => {
-            try {
-              return { ...head, abortedTransactions, batches: await readBatches(records) };
-            } catch (fault) {
-              // The other partitions of the answer are read.
-              return { ...head, abortedTransactions, batches: [], fault };
-            }
-          }),
-        ),
-      })),
-    ),
-  };
+      return { name, errorCode, abortedTransactions, records: reader.bytes(Math.max(0, reader.int32())) };
+    });
+  });
+  const partitions = fetched.flat().map(async ({ name, records, ...head }) => {
+    // Where one cannot be read, the other partitions of the answer are.
+    const read = await readBatches(records).then(
+      (batches) => ({ batches }),
+      (fault: unknown) => ({ batches: [], fault }),
+    );
+    return [name, { ...head, ...read }] as const;
+  });
+  return { clientSideThrottleTime, partitions: new Map(await Promise.all(partitions)) };
 }
 
 /**
