@@ -12,7 +12,7 @@ import {
 import fc from 'fast-check';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { Appender } from './appender.ts';
-import type { ProduceAnswer, ProduceRequest } from './client/protocol.ts';
+import type { ProduceAnswer, ProduceRequest, WrittenBatch } from './client/protocol.ts';
 import { BatchLimits, BatchRefused, batchBytes } from './record-batch.ts';
 
 const RUNS = 60;
@@ -136,28 +136,24 @@ class Brokers {
   }
 
   /** The answer; undefined when the connection is cut, along with all requests in flight on it. */
-  async #take(node: number, { topicData }: ProduceRequest, fate: Fate): Promise<ProduceAnswer | undefined> {
+  async #take(node: number, { batches }: ProduceRequest, fate: Fate): Promise<ProduceAnswer | undefined> {
     await after(fate.how === 'silent' ? TIMEOUT_MS : fate.takeMs);
     if (fate.how === 'silent' || fate.how === 'cut before') return undefined;
-    const topics = topicData.map(({ topic, partitions }) => ({
-      topicName: topic,
-      partitions: partitions.map(({ partition, messages }) => {
-        if (this.leaders[partition] !== node) return { partition, errorCode: NOT_LEADER, baseOffset: '-1' };
-        if (fate.how === 'refused') return { partition, errorCode: NOT_ENOUGH_REPLICAS, baseOffset: '-1' };
-        if (!this.isHealthy && batchBytes(messages) > this.#maxBytes)
-          return { partition, errorCode: MESSAGE_TOO_LARGE, baseOffset: '-1' };
-        const log = this.logs.get(`${topic}/${partition}`) ?? [];
-        this.logs.set(`${topic}/${partition}`, log);
-        const baseOffset = `${log.length}`;
-        log.push(
-          ...messages.map(({ value }) =>
-            Buffer.isBuffer(value) ? value.toString() : value.texts.join('\n'),
-          ),
-        );
-        return { partition, errorCode: fate.how === 'taken late' ? TIMED_OUT : 0, baseOffset };
-      }),
-    }));
-    return fate.how === 'cut after' ? undefined : { topics };
+    const taken = batches.map(({ topic, partition, messages }): [string, WrittenBatch] => {
+      const name = `${topic}/${partition}`;
+      const refused = (errorCode: number): [string, WrittenBatch] => [name, { errorCode, baseOffset: '-1' }];
+      if (this.leaders[partition] !== node) return refused(NOT_LEADER);
+      if (fate.how === 'refused') return refused(NOT_ENOUGH_REPLICAS);
+      if (!this.isHealthy && batchBytes(messages) > this.#maxBytes) return refused(MESSAGE_TOO_LARGE);
+      const log = this.logs.get(name) ?? [];
+      this.logs.set(name, log);
+      const baseOffset = `${log.length}`;
+      log.push(
+        ...messages.map(({ value }) => (Buffer.isBuffer(value) ? value.toString() : value.texts.join('\n'))),
+      );
+      return [name, { errorCode: fate.how === 'taken late' ? TIMED_OUT : 0, baseOffset }];
+    });
+    return fate.how === 'cut after' ? undefined : new Map(taken);
   }
 }
 

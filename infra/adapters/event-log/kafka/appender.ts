@@ -202,18 +202,15 @@ export class Appender {
   /** Resolves once the request is written to the connection, with its confirmation. Neither rejects. */
   async #produce(leader: Leader, produce: Produce): Promise<{ readonly confirmed: Promise<void> }> {
     const { client, nameOf, timeoutMs } = this.#options;
-    const byTopic = Map.groupBy(produce.partitions, ({ queue }) => queue.spec.name);
     try {
       const { answer } = await client.produce(leader.nodeId, {
         acks: -1,
         timeout: timeoutMs,
-        topicData: [...byTopic].map(([topic, ofTopic]) => ({
-          topic: nameOf(topic),
-          isPublic: PUBLIC_SCHEMAS.has(topic),
-          partitions: ofTopic.map(({ queue, batches }) => ({
-            partition: queue.partition,
-            messages: batches[produce.round] ?? [],
-          })),
+        batches: produce.partitions.map(({ queue: { spec, partition }, batches }) => ({
+          topic: nameOf(spec.name),
+          isPublic: PUBLIC_SCHEMAS.has(spec.name),
+          partition,
+          messages: batches[produce.round] ?? [],
         })),
       });
       return {
@@ -227,13 +224,11 @@ export class Appender {
     }
   }
 
-  #settleAll({ round, partitions }: Produce, { topics }: ProduceAnswer): void {
+  #settleAll({ round, partitions }: Produce, answers: ProduceAnswer): void {
     const { client, nameOf, limits } = this.#options;
     for (const partition of partitions) {
       const { queue } = partition;
-      const answer = topics
-        .find(({ topicName }) => topicName === nameOf(queue.spec.name))
-        ?.partitions.find((each) => each.partition === queue.partition);
+      const answer = answers.get(`${nameOf(queue.spec.name)}/${queue.partition}`);
       try {
         if (!answer) throw new Unavailable(`Kafka: ${partition.doing}: no answer for a partition`);
         failOn(answer.errorCode);

@@ -126,12 +126,9 @@ export class LogImport {
     const { answer } = await this.#client.produce(leader, {
       acks: -1,
       timeout: PRODUCE_TIMEOUT_MS,
-      topicData: [
-        { topic: name, isPublic: PUBLIC_SCHEMAS.has(topic), partitions: [{ partition, messages }] },
-      ],
+      batches: [{ topic: name, isPublic: PUBLIC_SCHEMAS.has(topic), partition, messages }],
     });
-    const { topics } = await answer;
-    const appended = topics[0]?.partitions[0];
+    const appended = (await answer).get(`${name}/${partition}`);
     try {
       if (appended === undefined) throw new Unavailable('no answer for a partition');
       failOn(appended.errorCode);

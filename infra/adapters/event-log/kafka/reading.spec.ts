@@ -140,9 +140,8 @@ describe('the entries of a read-committed reader', () => {
   });
 });
 
-const EMPTY: Omit<FetchedPartition, 'partition'> = {
+const EMPTY: FetchedPartition = {
   errorCode: 0,
-  highWatermark: 7,
   abortedTransactions: [],
   batches: [],
 };
@@ -163,15 +162,10 @@ describe('a fetcher', () => {
     const fetcher = fetcherOf({
       leaderId: async () => 1,
       fetch: async () => ({
-        responses: [
-          {
-            topicName: 't',
-            partitions: [
-              { ...EMPTY, partition: 0, fault: new Error('a malformed record') },
-              { ...EMPTY, partition: 1, errorCode: 1 },
-            ],
-          },
-        ],
+        partitions: new Map([
+          ['t/0', { ...EMPTY, fault: new Error('a malformed record') }],
+          ['t/1', { ...EMPTY, errorCode: 1 }],
+        ]),
       }),
       invalidateMetadata: () => {},
     });
@@ -188,12 +182,7 @@ describe('a fetcher', () => {
       fetch: async (_nodeId, { partitions: of }) => {
         asked.push(of.map(({ topic, partition }) => `${topic}/${partition}`).join(' '));
         if (asked.length === 3) stop.abort();
-        return {
-          responses: of.map(({ topic, partition }) => ({
-            topicName: topic,
-            partitions: [{ partition, ...EMPTY }],
-          })),
-        };
+        return { partitions: new Map(of.map(({ topic, partition }) => [`${topic}/${partition}`, EMPTY])) };
       },
     });
     const both = [0, 1].map((partition) => fetcher.fetch('t', partition, 7, 1, stop.signal));
@@ -239,7 +228,7 @@ function setUp(answers: readonly (Fetched | Error)[], topic: string = TOPIC.acce
   return { reader, asked };
 }
 
-const first: Fetched = { records: [recordAt(0)], next: 1, end: 1 };
+const first: Fetched = { records: [recordAt(0)], next: 1 };
 
 describe('a reader that gathers', () => {
   it('waits no longer than it may, and the answer is there for the next to take', async () => {
@@ -255,7 +244,7 @@ describe('a reader that gathers', () => {
     const { reader, asked } = setUp([
       first,
       new Error('connection reset'),
-      { records: [recordAt(1)], next: 2, end: 2 },
+      { records: [recordAt(1)], next: 2 },
     ]);
     const [taken] = await reader.fetch({ offset: 0, index: 0 }, never);
     const after = taken?.after ?? { offset: 0, index: 0 };
@@ -266,7 +255,7 @@ describe('a reader that gathers', () => {
   });
 
   it('a lone marker delayed the gathered entries until the next event arrived', async () => {
-    const { reader, asked } = setUp([first, { records: [], next: 2, end: 2 }]);
+    const { reader, asked } = setUp([first, { records: [], next: 2 }]);
     const [taken] = await reader.fetch({ offset: 0, index: 0 }, never);
     const startedAt = performance.now();
     expect(await reader.fetchWithin(20, taken?.after ?? { offset: 0, index: 0 }, never)).toEqual([]);
@@ -281,8 +270,8 @@ describe('the backlog of a reader', () => {
 
   it('the age of the oldest record was that of one that was done long ago', async () => {
     const { reader } = setUp([
-      { records: [recordAt(0, 1_000)], next: 1, end: 1 },
-      { records: [recordAt(1, 5_000), recordAt(2, 6_000)], next: 3, end: 3 },
+      { records: [recordAt(0, 1_000)], next: 1 },
+      { records: [recordAt(1, 5_000), recordAt(2, 6_000)], next: 3 },
     ]);
     expect(reader.oldestAt(0)).toBeUndefined();
     const [taken] = await reader.fetch(start, never);
@@ -297,7 +286,7 @@ describe('the backlog of a reader', () => {
   it('a backlog of many events looked like one of few records', async () => {
     const batch = pack([`{"a":1}`, `{"a":2}`, `{"a":3}`]);
     const { reader } = setUp(
-      [{ records: [recordAt(0, 0, batch), recordAt(1, 0, pack(['{}']))], next: 2, end: 2 }],
+      [{ records: [recordAt(0, 0, batch), recordAt(1, 0, pack(['{}']))], next: 2 }],
       'events.production',
     );
     expect(reader.entriesPerRecord).toBeUndefined();

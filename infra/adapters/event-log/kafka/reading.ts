@@ -122,7 +122,7 @@ export class LogReader {
 }
 
 /** Cuts an answer to the bytes that the caller wanted: a broker sends whole batches. */
-function withinBytes(fetched: Fetched, maxBytes: number): Pick<Fetched, 'records' | 'next'> {
+function withinBytes(fetched: Fetched, maxBytes: number): Fetched {
   const { records } = fetched;
   let bytes = 0;
   for (const [i, { value }] of records.entries()) {
@@ -336,11 +336,6 @@ const ANSWER_BYTES = 8 * 1024 * 1024;
 /** The offset is not kept any more, or not written yet. */
 export class OffsetOutOfRange extends Unavailable {}
 
-export interface Fetched extends Committed {
-  /** The high watermark of the partition. */
-  readonly end: number;
-}
-
 /** A partition to read, with the caller's promise. */
 interface Wanted {
   readonly topic: string;
@@ -445,12 +440,7 @@ export class Fetcher {
       for (const { reject } of wanted) reject(failure);
       return [];
     }
-    const answers = new Map(
-      answer.responses.flatMap(({ topicName, partitions }) =>
-        partitions.map((partition) => [`${topicName}/${partition.partition}`, partition] as const),
-      ),
-    );
-    return wanted.filter((one) => !this.#settle(one, answers.get(`${one.topic}/${one.partition}`)));
+    return wanted.filter((one) => !this.#settle(one, answer.partitions.get(`${one.topic}/${one.partition}`)));
   }
 
   /** False where the answer has nothing for it: to be requested again. */
@@ -475,7 +465,7 @@ export class Fetcher {
     }
     const seen = committed(answer.batches, answer.abortedTransactions, offset);
     if (seen.next === offset) return false;
-    wanted.resolve({ ...seen, end: answer.highWatermark });
+    wanted.resolve(seen);
     return true;
   }
 }
@@ -487,7 +477,7 @@ function rotated(wanted: readonly Wanted[]): readonly Wanted[] {
 }
 
 /** The part of a fetched partition that a read-committed reader sees. */
-interface Committed {
+export interface Fetched {
   /** In order; neither control records nor those of aborted transactions. */
   readonly records: readonly RecordRead[];
   /** The offset behind everything that was read, also behind what is left out. */
@@ -503,7 +493,7 @@ export function committed(
   batches: readonly RecordBatch[],
   aborted: readonly AbortedTransaction[],
   from: number,
-): Committed {
+): Fetched {
   const pending = [...aborted].sort((a, b) => a.firstOffset - b.firstOffset);
   const aborting = new Set<bigint>();
   const records: RecordRead[] = [];

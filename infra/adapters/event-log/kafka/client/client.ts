@@ -69,15 +69,16 @@ export class KafkaClient extends Brokers {
       prepared(broker, apiKeys.Produce, PRODUCE, request),
     );
     const [sentAt, sent] = [Date.now(), performance.now()];
-    const answer = this.answered('appending', send);
-    answer.then(
-      ({ topics }) => {
-        const stampedAt = Number(topics[0]?.partitions[0]?.logAppendTime ?? NO_STAMP);
-        if (stampedAt !== NO_STAMP)
-          this.#clock?.note(nodeId, { sentAt, tookMs: performance.now() - sent, stampedAt });
-      },
-      () => {}, // The caller handles the rejection.
-    );
+    const answer = this.answered('appending', send).then(({ topics }): ProduceAnswer => {
+      const batches = topics.flatMap(({ topicName, partitions }) =>
+        partitions.map(({ partition, ...batch }) => [`${topicName}/${partition}`, batch] as const),
+      );
+      const stampedAt = Number(batches[0]?.[1].logAppendTime ?? NO_STAMP);
+      if (stampedAt !== NO_STAMP)
+        this.#clock?.note(nodeId, { sentAt, tookMs: performance.now() - sent, stampedAt });
+      return new Map(batches);
+    });
+    answer.catch(() => {}); // The caller handles the rejection.
     return { answer };
   }
 

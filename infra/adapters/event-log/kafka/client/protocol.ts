@@ -38,6 +38,16 @@ export interface RecordToWrite {
 /** Between the first and the last record of a batch. */
 export const MAX_TIMESTAMP_SPAN_MS = 2 ** 30;
 
+/** A batch for one partition. A request has one a partition. */
+export interface BatchToWrite {
+  readonly topic: string;
+  /** Whether programs other than Tributary read the topic, some of which know no zstd. */
+  readonly isPublic?: boolean;
+  readonly partition: number;
+  readonly firstSequence?: number;
+  readonly messages: readonly RecordToWrite[];
+}
+
 export interface ProduceRequest {
   readonly transactionalId?: string;
   readonly producerId?: string;
@@ -45,28 +55,24 @@ export interface ProduceRequest {
   readonly acks: -1;
   /** ms */
   readonly timeout: number;
-  readonly topicData: readonly {
-    readonly topic: string;
-    /** Whether programs other than Tributary read the topic, some of which know no zstd. */
-    readonly isPublic?: boolean;
-    readonly partitions: readonly {
-      readonly partition: number;
-      readonly firstSequence?: number;
-      readonly messages: readonly RecordToWrite[];
-    }[];
-  }[];
+  readonly batches: readonly BatchToWrite[];
 }
 
-export interface ProduceAnswer {
+/** The answer for one partition. */
+export interface WrittenBatch {
+  readonly errorCode: number;
+  readonly baseOffset: string;
+  /** Epoch ms; -1 where the topic keeps the times of producers. */
+  readonly logAppendTime?: string;
+}
+
+/** By `topic/partition`. */
+export type ProduceAnswer = ReadonlyMap<string, WrittenBatch>;
+
+export interface KafkajsProduceAnswer {
   readonly topics: readonly {
     readonly topicName: string;
-    readonly partitions: readonly {
-      readonly partition: number;
-      readonly errorCode: number;
-      readonly baseOffset: string;
-      /** Epoch ms; -1 where the topic keeps the times of producers. */
-      readonly logAppendTime?: string;
-    }[];
+    readonly partitions: readonly (WrittenBatch & { readonly partition: number })[];
   }[];
 }
 
@@ -112,9 +118,7 @@ export interface AbortedTransaction {
 }
 
 export interface FetchedPartition {
-  readonly partition: number;
   readonly errorCode: number;
-  readonly highWatermark: number;
   readonly abortedTransactions: readonly AbortedTransaction[];
   readonly batches: readonly RecordBatch[];
   /** Why the records of this partition cannot be read; there are no batches then. */
@@ -124,10 +128,8 @@ export interface FetchedPartition {
 export interface FetchAnswer {
   /** For how long the broker asks the client to wait before the next request, ms. */
   readonly clientSideThrottleTime?: number;
-  readonly responses: readonly {
-    readonly topicName: string;
-    readonly partitions: readonly FetchedPartition[];
-  }[];
+  /** By `topic/partition`. */
+  readonly partitions: ReadonlyMap<string, FetchedPartition>;
 }
 
 /** The disk of one of a broker's log directories, bytes; -1 where its file system does not tell. */

@@ -1,23 +1,15 @@
 import apiKeys from 'kafkajs/src/protocol/requests/apiKeys.js';
 import protocol from 'kafkajs/src/protocol/requests/index.js';
-import {
-  type LargeCodec,
-  readBatches,
-  roomFor,
-  WireReader,
-  WireWriter,
-  writeBatch,
-} from '../record-batch.ts';
+import { readBatches, roomFor, WireReader, WireWriter, writeBatch } from '../record-batch.ts';
 import {
   type Definition,
   type FetchAnswer,
-  type FetchedPartition,
   type FetchRequest,
   failOn,
+  type KafkajsProduceAnswer,
   type LogDirectory,
   type MetadataRequest,
   type PartitionsOfTopic,
-  type ProduceAnswer,
   type ProduceRequest,
   type TxnOffsetCommitRequest,
 } from './protocol.ts';
@@ -93,7 +85,7 @@ function encodedNoTopics(): Encoded {
 }
 
 /** kafkajs's Produce with an encoder of our own: its encoders, several a record, took most of a copying stage's time. */
-export const PRODUCE: Definition<ProduceRequest, ProduceAnswer> = {
+export const PRODUCE: Definition<ProduceRequest, KafkajsProduceAnswer> = {
   versions: Produce.versions,
   protocol: (version) => (payload) => {
     const exchange = Produce.protocol(version)(payload);
@@ -104,18 +96,17 @@ export const PRODUCE: Definition<ProduceRequest, ProduceAnswer> = {
 
 /** In the layout of versions 3 to 7: the oldest with record batches, and the newest that kafkajs knows. */
 export function encodedProduce(request: ProduceRequest): Encoded {
-  const { transactionalId, acks, timeout, topicData } = request;
+  const { transactionalId, acks, timeout, batches } = request;
+  const byTopic = Map.groupBy(batches, ({ topic }) => topic);
   const writer = writerOf(produceRoom(request));
   writer.name(transactionalId);
   writer.int16(acks);
   writer.int32(timeout);
-  writer.int32(topicData.length);
+  writer.int32(byTopic.size);
   const timestamp = Date.now();
-  for (const { topic, isPublic, partitions } of topicData) {
+  for (const [topic, ofTopic] of byTopic) {
     writer.name(topic);
-    writer.int32(partitions.length);
-    const codec: LargeCodec = isPublic === true ? 1 : 4;
-    for (const { partition, messages, firstSequence = 0 } of partitions) {
+    writer.array(ofTopic, ({ isPublic, partition, messages, firstSequence = 0 }) => {
       writer.int32(partition);
       writeBatch(writer, messages, {
         producerId: BigInt(request.producerId ?? -1),
@@ -123,9 +114,9 @@ export function encodedProduce(request: ProduceRequest): Encoded {
         firstSequence,
         transactional: transactionalId !== undefined,
         timestamp,
-        codec,
+        codec: isPublic === true ? 1 : 4,
       });
-    }
+    });
   }
   const bytes = Buffer.from(writer.buffer.subarray(0, writer.at));
   return { buf: bytes, buffer: bytes };
@@ -143,12 +134,10 @@ function writerOf(bytes: number): WireWriter {
   return shared;
 }
 
-function produceRoom({ transactionalId = '', topicData }: ProduceRequest): number {
+function produceRoom({ transactionalId = '', batches }: ProduceRequest): number {
   let bytes = FRAME_BYTES + Buffer.byteLength(transactionalId);
-  for (const { topic, partitions } of topicData) {
-    bytes += FRAME_BYTES + Buffer.byteLength(topic);
-    for (const { messages } of partitions) bytes += FRAME_BYTES + roomFor(messages);
-  }
+  for (const { topic, messages } of batches)
+    bytes += 2 * FRAME_BYTES + Buffer.byteLength(topic) + roomFor(messages);
   return bytes;
 }
 
@@ -201,14 +190,12 @@ export async function decodedFetch(bytes: Buffer): Promise<FetchAnswer> {
   const clientSideThrottleTime = reader.int32();
   failOn(reader.int16());
   reader.int32(); // session
-  const responses = reader.array(() => ({
-    topicName: reader.name(),
-    partitions: reader.array(() => {
-      const head = {
-        partition: reader.int32(),
-        errorCode: reader.int16(),
-        highWatermark: Number(reader.int64()),
-      };
+  const fetched = reader.array(() => {
+    const topic = reader.name();
+    return reader.array(() => {
+      const name = `${topic}/${reader.int32()}`;
+      const errorCode = reader.int16();
+      reader.int64(); // high watermark
       reader.int64(); // last stable offset
       reader.int64(); // log start offset
       const abortedTransactions = reader.array(() => ({
@@ -216,27 +203,18 @@ export async function decodedFetch(bytes: Buffer): Promise<FetchAnswer> {
         firstOffset: Number(reader.int64()),
       }));
       reader.int32(); // preferred read replica
-      return { head, abortedTransactions, records: reader.bytes(Math.max(0, reader.int32())) };
-    }),
-  }));
-  return {
-    clientSideThrottleTime,
-    responses: await Promise.all(
-      responses.map(async ({ topicName, partitions }) => ({
-        topicName,
-        partitions: await Promise.all(
-          partitions.map(async ({ head, abortedTransactions, records }): Promise<FetchedPartition> => {
-            try {
-              return { ...head, abortedTransactions, batches: await readBatches(records) };
-            } catch (fault) {
-              // The other partitions of the answer are read.
-              return { ...head, abortedTransactions, batches: [], fault };
-            }
-          }),
-        ),
-      })),
-    ),
-  };
+      return { name, errorCode, abortedTransactions, records: reader.bytes(Math.max(0, reader.int32())) };
+    });
+  });
+  const partitions = fetched.flat().map(async ({ name, records, ...head }) => {
+    // Where one cannot be read, the other partitions of the answer are.
+    const read = await readBatches(records).then(
+      (batches) => ({ batches }),
+      (fault: unknown) => ({ batches: [], fault }),
+    );
+    return [name, { ...head, ...read }] as const;
+  });
+  return { clientSideThrottleTime, partitions: new Map(await Promise.all(partitions)) };
 }
 
 /**

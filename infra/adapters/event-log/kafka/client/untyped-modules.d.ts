@@ -118,7 +118,7 @@ declare module 'kafkajs/src/protocol/requests/index.js' {
       readonly Metadata: import('./protocol.ts').Definition<import('./protocol.ts').MetadataRequest, unknown>;
       readonly Produce: import('./protocol.ts').Definition<
         import('./protocol.ts').ProduceRequest,
-        import('./protocol.ts').ProduceAnswer
+        import('./protocol.ts').KafkajsProduceAnswer
       >;
     };
   };

@@ -35,8 +35,8 @@ class Answering extends KafkaClient {
   }
 
   override async produce(): Promise<{ readonly answer: Promise<ProduceAnswer> }> {
-    const partitions = [{ partition: 0, errorCode: this.#errorCode, baseOffset: '-1' }];
-    return { answer: Promise.resolve({ topics: [{ topicName: TOPIC.violations, partitions }] }) };
+    const answer = new Map([[`${TOPIC.violations}/0`, { errorCode: this.#errorCode, baseOffset: '-1' }]]);
+    return { answer: Promise.resolve(answer) };
   }
 
   override invalidateMetadata(): void {

@@ -328,6 +328,9 @@ const TRANSACTION_TIMEOUT_MS = 15_000;
 const CONCURRENT_TIMEOUT_MS = 30_000;
 const CONCURRENT_BACKOFF = { firstMs: 2, capMs: 100 };
 
+/** The error of a batch that is not in the answer. */
+const UNKNOWN_SERVER_ERROR = -1;
+
 /** One batch and the records that it is part of. */
 interface Written {
   readonly records: PartitionRecords;
@@ -456,40 +459,34 @@ export class Transactions {
     }));
     await Promise.all(
       [...leaders].map(async ([leader, led]) => {
-        const byTopic = Map.groupBy(led, ({ records }) => records.topic);
         const { answer } = await client.produce(leader, {
           ...identity,
           acks: -1,
           timeout: TRANSACTION_TIMEOUT_MS,
-          topicData: [...byTopic].map(([topic, of]) => ({
-            topic: nameOf(topic),
-            isPublic: PUBLIC_SCHEMAS.has(topic),
-            partitions: of.map(({ records, batch }) => ({
-              partition: records.partition,
-              firstSequence: this.#nextSequence(records, batch.length),
-              messages: batch,
-            })),
+          batches: led.map(({ records, batch }) => ({
+            topic: nameOf(records.topic),
+            isPublic: PUBLIC_SCHEMAS.has(records.topic),
+            partition: records.partition,
+            firstSequence: this.#nextSequence(records, batch.length),
+            messages: batch,
           })),
         });
-        for (const { topicName, partitions } of (await answer).topics)
-          for (const { partition, errorCode } of partitions)
-            this.#failOn(client, errorCode, `writing to ${topicName}/${partition}`, () =>
-              led.find(
-                ({ records }) => nameOf(records.topic) === topicName && records.partition === partition,
-              ),
-            );
+        const answers = await answer;
+        for (const written of led) {
+          const name = `${nameOf(written.records.topic)}/${written.records.partition}`;
+          this.#check(client, answers.get(name)?.errorCode ?? UNKNOWN_SERVER_ERROR, name, written);
+        }
       }),
     );
   }
 
-  /** Also for a leader that moved, or an epoch that the coordinator ended. */
-  #failOn(client: KafkaClient, errorCode: number, doing: string, written: () => Written | undefined): void {
+  /** Throws also for a leader that moved, or an epoch that the coordinator ended. */
+  #check(client: KafkaClient, errorCode: number, name: string, { records, batch }: Written): void {
     try {
       failOn(errorCode);
     } catch (thrown) {
-      const failure = translateKafkaError(thrown, doing);
-      const refused = failure instanceof TooLarge ? written() : undefined;
-      if (refused) throw this.#group.limits.refused(refused.records.topic, refused.batch);
+      const failure = translateKafkaError(thrown, `writing to ${name}`);
+      if (failure instanceof TooLarge) throw this.#group.limits.refused(records.topic, batch);
       client.invalidateMetadata();
       throw failure;
     }
