@@ -7,6 +7,35 @@ export interface SettingsFault {
   readonly message: string;
 }
 
+type ValueOf<Field> = Field extends { readonly enum: readonly (infer Value)[] }
+  ? Value
+  : Field extends { readonly type: 'boolean' }
+    ? boolean
+    : Field extends { readonly type: 'integer' }
+      ? number
+      : string;
+
+type IsStated<Name, Field, Required> = Name extends Required
+  ? true
+  : Field extends { readonly default: unknown }
+    ? true
+    : false;
+
+/** The type of settings that fields describe, whose values are no lists and objects. `Required`: names of those without a default. */
+export type FieldsOf<Fields, Required extends keyof Fields = never> = {
+  readonly [Name in keyof Fields as IsStated<Name, Fields[Name], Required> extends true
+    ? Name
+    : never]: ValueOf<Fields[Name]>;
+} & {
+  readonly [Name in keyof Fields as IsStated<Name, Fields[Name], Required> extends true
+    ? never
+    : Name]?: ValueOf<Fields[Name]>;
+};
+
+/** The type of the settings that a schema describes. */
+export type SettingsOf<Schema extends { readonly properties: object; readonly required: readonly string[] }> =
+  FieldsOf<Schema['properties'], Schema['required'][number] & keyof Schema['properties']>;
+
 /**
  * A reader of settings: it adds the schema's defaults, and returns undefined for settings that the schema or `faults`
  * refuse. `Settings` is the TypeScript type of the schema.
@@ -35,7 +64,7 @@ function defaultsOf({ properties }: JsonObject): JsonObject {
 }
 
 /** The address of an HTTP destination. */
-export function urlField(what: string, example: string): JsonObject {
+export function urlField(what: string, example: string) {
   return {
     type: 'string',
     title: 'URL',
@@ -43,7 +72,7 @@ export function urlField(what: string, example: string): JsonObject {
     examples: [example],
     maxLength: 2_048,
     pattern: '^[hH][tT][tT][pP][sS]?://',
-  };
+  } as const satisfies JsonObject;
 }
 
 /** Checks of `urlField` that JSON Schema cannot express. `instead`: the settings for credentials. */
@@ -64,17 +93,17 @@ export function urlFaults(stated: Json | undefined, instead: string): readonly S
 /** A host as a setting: a name or an address, never a path of this machine. */
 const HOST_PATTERN = '^[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9_])?[.]?$|^[0-9A-Fa-f:.]{2,45}$';
 
-export function hostField(what: string): JsonObject {
+export function hostField(what: string) {
   return {
     type: 'string',
     title: 'Host',
     description: `${what} Name or address; a public one.`,
     examples: ['db.example.com'],
     pattern: HOST_PATTERN,
-  };
+  } as const satisfies JsonObject;
 }
 
-export function portField(usual: number): JsonObject {
+export function portField(usual: number) {
   return {
     type: 'integer',
     title: 'Port',
@@ -82,40 +111,40 @@ export function portField(usual: number): JsonObject {
     minimum: 1,
     maximum: 65_535,
     default: usual,
-  };
+  } as const satisfies JsonObject;
 }
 
-export const tlsField: JsonObject = {
+export const tlsField = {
   type: 'boolean',
   title: 'TLS',
   description: 'Encrypt the connection and check the certificate of the host.',
   default: true,
-};
+} as const satisfies JsonObject;
 
-export const caField: JsonObject = {
+export const caField = {
   type: 'string',
   title: 'Certificate authority',
   description: 'PEM of the authority of its certificate, where that is not a public one.',
   maxLength: 20_000,
   pattern: '^-----BEGIN CERTIFICATE-----',
-};
+} as const satisfies JsonObject;
 
-export const usernameField: JsonObject = {
+export const usernameField = {
   type: 'string',
   title: 'User',
   description: 'The user to sign in as.',
   minLength: 1,
   maxLength: 256,
-};
+} as const satisfies JsonObject;
 
-export const passwordField: JsonObject = {
+export const passwordField = {
   type: 'string',
   title: 'Password',
   description: 'Its password.',
   writeOnly: true,
   minLength: 1,
   maxLength: 1_024,
-};
+} as const satisfies JsonObject;
 
 /** Names of the settings that a schema marks `writeOnly`: they are sealed at rest and never returned by the API. */
 export function secretNames({ properties }: JsonObject): readonly string[] {

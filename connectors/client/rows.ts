@@ -11,7 +11,15 @@ import {
 import { classifyNetworkFailure, DELIVERED } from '../failures.ts';
 import { excerptOf, secretTexts } from '../http/client.ts';
 import type { ConnectorContext } from '../kind.ts';
-import { caField, hostField, passwordField, portField, tlsField, usernameField } from '../settings.ts';
+import {
+  caField,
+  type FieldsOf,
+  hostField,
+  passwordField,
+  portField,
+  tlsField,
+  usernameField,
+} from '../settings.ts';
 import {
   type ConnectorCall,
   createClientConnector,
@@ -117,23 +125,15 @@ export function databaseFields(server: string, port: number) {
 }
 
 /** The type of these settings. */
-export interface DatabaseSettings {
-  readonly host: string;
-  readonly port: number;
-  readonly tls: boolean;
-  readonly ca?: string;
-  readonly database: string;
-  readonly username: string;
-  readonly password?: string;
-}
+export type DatabaseSettings = FieldsOf<ReturnType<typeof databaseFields>, 'host' | 'database' | 'username'>;
 
 /** The setting that has a missing table created. */
-export const createTableField: JsonObject = {
+export const createTableField = {
   type: 'boolean',
   title: 'Make the table',
   description: 'Make the table when it is not there.',
   default: true,
-};
+} as const satisfies JsonObject;
 
 /** The settings that all such connectors have. */
 export interface RowSettings {

@@ -28,6 +28,7 @@ import {
   secretTexts,
 } from '../http/client.ts';
 import type { ConnectorContext, ConnectorKind } from '../kind.ts';
+import type { SettingsOf } from '../settings.ts';
 import {
   createSettingsReader,
   memoizeByObject,
@@ -74,13 +75,7 @@ const settingsSchema = {
 } as const satisfies JsonObject;
 
 /** The type of the schema above. */
-interface ElasticsearchSettings {
-  readonly url: string;
-  readonly index: string;
-  readonly api_key?: string;
-  readonly username?: string;
-  readonly password?: string;
-}
+type ElasticsearchSettings = SettingsOf<typeof settingsSchema>;
 
 /** Checks that JSON Schema cannot express. Paths are JSON pointers below the settings. */
 function settingsFaults(settings: JsonObject): readonly SettingsFault[] {

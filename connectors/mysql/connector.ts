@@ -14,7 +14,6 @@ import {
   columnsText,
   createRowConnector,
   createTableField,
-  type DatabaseSettings,
   databaseFields,
   MAX_ROWS,
   type RowErrors,
@@ -31,6 +30,7 @@ import {
 } from '../egress/response-heads.ts';
 import { PasswordInClear, RESET, ResponseRefused, ResponseTooLarge } from '../failures.ts';
 import type { ConnectorContext, ConnectorKind } from '../kind.ts';
+import type { SettingsOf } from '../settings.ts';
 import { createSettingsReader, secretNames } from '../settings.ts';
 
 const TYPES: ColumnTypes = {
@@ -63,10 +63,7 @@ const settingsSchema = {
 } as const satisfies JsonObject;
 
 /** The type of the schema above. */
-interface MysqlSettings extends DatabaseSettings {
-  readonly table: string;
-  readonly create_table: boolean;
-}
+type MysqlSettings = SettingsOf<typeof settingsSchema>;
 
 const description: ConnectorDescription = {
   type: 'mysql',

@@ -25,9 +25,10 @@ import { deliveryJson } from '../delivery-body.ts';
 import { classifyNetworkFailure, DELIVERED } from '../failures.ts';
 import { classifyResponse, mayConcernSome } from '../http/client.ts';
 import type { ConnectorContext, ConnectorKind } from '../kind.ts';
+import type { SettingsOf } from '../settings.ts';
 import { createSettingsReader, type SettingsFault, secretNames } from '../settings.ts';
 import type { BucketClient } from './client.ts';
-import { type BucketSettings, bucketFaults, bucketFields } from './settings.ts';
+import { bucketFaults, bucketFields } from './settings.ts';
 
 export const DEFAULT_PATH = '{year}/{month}/{day}/{hour}';
 
@@ -83,12 +84,7 @@ const settingsSchema = {
 } as const satisfies JsonObject;
 
 /** The type of the schema above. */
-interface S3Settings extends BucketSettings {
-  readonly path: string;
-  readonly batch_size: number;
-  readonly batch_bytes: number;
-  readonly batch_seconds: number;
-}
+type S3Settings = SettingsOf<typeof settingsSchema>;
 
 /** Checks that JSON Schema cannot express. Paths are JSON pointers below the settings. */
 function settingsFaults(settings: JsonObject): readonly SettingsFault[] {

@@ -1,5 +1,5 @@
 import type { JsonObject } from '@tributary/core';
-import type { SettingsFault } from '../settings.ts';
+import type { FieldsOf, SettingsFault } from '../settings.ts';
 
 /** Settings of all that writes into a bucket. */
 export const bucketFields = {
@@ -61,17 +61,13 @@ export const bucketFields = {
 } as const satisfies JsonObject;
 
 /** The type of these settings. */
-export interface BucketSettings {
-  readonly endpoint?: string;
-  readonly region: string;
-  readonly bucket: string;
-  readonly prefix: string;
-  readonly path_style: boolean;
-  readonly access_key_id: string;
-  readonly secret_access_key: string;
+export type BucketSettings = FieldsOf<
+  typeof bucketFields,
+  'bucket' | 'access_key_id' | 'secret_access_key'
+> & {
   /** Of a key that is temporary; no person types it in. */
   readonly session_token?: string;
-}
+};
 
 /** A check of these that JSON Schema cannot express. */
 export function bucketFaults({ endpoint }: JsonObject): readonly SettingsFault[] {

@@ -29,12 +29,6 @@ export const loadFields = {
   },
 } as const satisfies JsonObject;
 
-/** The type of these settings. */
-export interface LoadSettings {
-  readonly load_every: string;
-  readonly max_event_tables: number;
-}
-
 /** The description of the setting that names the place of the tables: a schema, a database or a dataset. */
 export function placeText(what: string): string {
   return `The ${what} of the tables, made when it is missing. Default: the first name of the destination in snake case. No other destination may load into it.`;

@@ -1,5 +1,6 @@
 import {
   type ColumnType,
+  type DeliveryResult,
   DISCARDS_TABLE,
   type HeldColumn,
   IDENTITY_MAP_TABLE,
@@ -156,4 +157,11 @@ export async function tested(attempt: Promise<void>): Promise<WarehouseTest> {
       return { ok: false, reason: error.message };
     throw error;
   }
+}
+
+/** The error of the port for a call whose failure was classified; one that is not of the warehouse stays as it is. */
+export function failedCall(result: DeliveryResult | undefined, cause: unknown, about = ''): unknown {
+  if (result === undefined || !('reason' in result)) return cause;
+  const what = `${about}${result.reason}`;
+  return result.outcome === 'dead' ? new WarehouseRefused(what, { cause }) : new Unavailable(what, { cause });
 }

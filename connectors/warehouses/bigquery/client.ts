@@ -13,6 +13,7 @@ import { Agent } from 'undici';
 import { classifyNetworkFailure, NOT_VALID } from '../../failures.ts';
 import { type HttpRequest, sendRequest } from '../../http/client.ts';
 import type { ConnectorContext } from '../../kind.ts';
+import { failedCall } from '../tables.ts';
 import { type BigquerySettings, type ServiceAccount, serviceAccountIn } from './settings.ts';
 
 /*
@@ -304,10 +305,7 @@ export class BigqueryClient {
       if (error instanceof Unavailable) throw error;
       if (signal.aborted) throw new Unavailable('stopped', { cause: error });
       if (late.aborted) throw new Unavailable('BigQuery does not answer in time', { cause: error });
-      const result = classifyNetworkFailure(error);
-      if (result?.outcome === 'retry') throw new Unavailable(result.reason, { cause: error });
-      if (result?.outcome === 'dead') throw new WarehouseRefused(result.reason, { cause: error });
-      throw error;
+      throw failedCall(classifyNetworkFailure(error), error);
     }
   }
 

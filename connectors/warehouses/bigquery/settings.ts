@@ -1,7 +1,7 @@
 import { createPrivateKey, type KeyObject } from 'node:crypto';
 import { type JsonObject, objectIn, type WarehouseLimits } from '@tributary/core';
-import type { SettingsFault } from '../../settings.ts';
-import { type LoadSettings, loadFields, placeText, warehouseSettings } from '../kind.ts';
+import type { SettingsFault, SettingsOf } from '../../settings.ts';
+import { loadFields, placeText, warehouseSettings } from '../kind.ts';
 
 /** Letters of a name. BigQuery has 300 for columns; fewer keep the statements of a wide table within 1 MB. */
 const NAME_LENGTH = 128;
@@ -81,14 +81,7 @@ const settingsSchema = {
 } as const satisfies JsonObject;
 
 /** The type of the schema above. */
-export interface BigquerySettings extends LoadSettings {
-  readonly project: string;
-  readonly dataset?: string;
-  readonly location: string;
-  readonly service_account_key: string;
-  readonly match_days?: number;
-  readonly endpoint?: string;
-}
+export type BigquerySettings = SettingsOf<typeof settingsSchema>;
 
 /** A key of a service account. */
 export interface ServiceAccount {

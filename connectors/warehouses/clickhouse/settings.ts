@@ -1,6 +1,7 @@
 import type { JsonObject, WarehouseLimits } from '@tributary/core';
+import type { SettingsOf } from '../../settings.ts';
 import { caField, hostField, passwordField, portField, tlsField, usernameField } from '../../settings.ts';
-import { type LoadSettings, loadFields, placeText, warehouseSettings } from '../kind.ts';
+import { loadFields, placeText, warehouseSettings } from '../kind.ts';
 import { DECIMAL } from './sql.ts';
 
 /** Letters of a name: tables and columns are files, whose names have 255 bytes with those of the database and of a UUID. */
@@ -45,15 +46,7 @@ const settingsSchema = {
 } as const satisfies JsonObject;
 
 /** The type of the schema above. */
-export interface ClickHouseSettings extends LoadSettings {
-  readonly host: string;
-  readonly port: number;
-  readonly tls: boolean;
-  readonly ca?: string;
-  readonly database?: string;
-  readonly username: string;
-  readonly password?: string;
-}
+export type ClickHouseSettings = SettingsOf<typeof settingsSchema>;
 
 export const clickhouse = warehouseSettings<ClickHouseSettings>({
   limits: LIMITS,

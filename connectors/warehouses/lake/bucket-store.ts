@@ -13,6 +13,7 @@ import { classifyOwnError, ResponseRefused } from '../../failures.ts';
 import { openS3, ReadingHandler } from '../../s3/client.ts';
 import { classifyS3Failure } from '../../s3/connector.ts';
 import type { BucketSettings } from '../../s3/settings.ts';
+import { failedCall } from '../tables.ts';
 import { checkName, isInLake, type LakeStore, type StoredFile } from './store.ts';
 
 /** Bytes of an object that is read: loaders write smaller ones. */
@@ -185,10 +186,5 @@ export class BucketStore implements LakeStore {
 
 function failureOf(error: unknown, lastFailure: Error | undefined): unknown {
   if (error instanceof WarehouseRefused) return error;
-  const verdict = classifyOwnError(error) ?? classifyS3Failure(error, lastFailure, Date.now());
-  if (verdict === undefined) return error;
-  const options = { cause: error };
-  return verdict.outcome === 'dead'
-    ? new WarehouseRefused(verdict.reason, options)
-    : new Unavailable(verdict.outcome === 'retry' ? verdict.reason : 'not reached', options);
+  return failedCall(classifyOwnError(error) ?? classifyS3Failure(error, lastFailure, Date.now()), error);
 }

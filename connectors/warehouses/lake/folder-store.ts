@@ -3,6 +3,7 @@ import { dirname, join, relative, sep } from 'node:path';
 import { newId, Unavailable, WarehouseRefused } from '@tributary/core';
 import { codeOf, FolderRefused } from '../../failures.ts';
 import { classifyFolderFailure, openFolders, syncFolders } from '../../folder.ts';
+import { failedCall } from '../tables.ts';
 import { checkName, type LakeStore, type StoredFile } from './store.ts';
 
 /** The end of the name of a file that is not whole yet. */
@@ -193,10 +194,7 @@ export class FolderStore implements LakeStore {
       return await work();
     } catch (error) {
       if (error instanceof WarehouseRefused) throw error;
-      const verdict = classifyFolderFailure(error);
-      if (verdict?.outcome === 'retry') throw new Unavailable(verdict.reason, { cause: error });
-      if (verdict?.outcome === 'dead') throw new WarehouseRefused(verdict.reason, { cause: error });
-      throw error;
+      throw failedCall(classifyFolderFailure(error), error);
     }
   }
 }

@@ -2,8 +2,8 @@ import type { JsonObject, WarehouseLimits } from '@tributary/core';
 import { type DatabaseSettings, databaseFields } from '../../client/rows.ts';
 import { folderFaults, folderField } from '../../folder.ts';
 import { type BucketSettings, bucketFaults, bucketFields } from '../../s3/settings.ts';
-import type { SettingsFault } from '../../settings.ts';
-import { type LoadSettings, loadFields, warehouseSettings } from '../kind.ts';
+import type { FieldsOf, SettingsFault } from '../../settings.ts';
+import { loadFields, warehouseSettings } from '../kind.ts';
 import { DECIMAL } from './cells.ts';
 
 const LIMITS: WarehouseLimits = {
@@ -94,6 +94,9 @@ export const icebergFields = {
   },
 } as const satisfies JsonObject;
 
+/** The settings of a catalog of Iceberg. */
+export type CatalogSettings = FieldsOf<typeof icebergFields, 'catalog_url'>;
+
 /** The settings as users write them. */
 const settingsSchema = {
   $schema: 'https://json-schema.org/draft/2020-12/schema',
@@ -141,7 +144,7 @@ interface ServerCatalogSettings {
 }
 
 /** The type of the schema above, for a lake in a folder or in a bucket. */
-export type LakeSettings = LoadSettings &
+export type LakeSettings = FieldsOf<typeof loadFields> &
   ServerCatalogSettings &
   ({ readonly format: 'parquet' | 'ducklake' } | ({ readonly format: 'iceberg' } & CatalogSettings)) &
   ({ readonly folder: string } | (BucketSettings & { readonly folder?: undefined }));
@@ -244,16 +247,4 @@ export function icebergFaults(settings: JsonObject): readonly SettingsFault[] {
       ? [{ path: `/${name}`, message: 'must be an absolute URL' }]
       : [],
   );
-}
-
-/** The settings of a catalog of Iceberg. */
-export interface CatalogSettings {
-  readonly catalog_url: string;
-  readonly catalog_warehouse?: string;
-  readonly catalog_token?: string;
-  readonly catalog_client_id?: string;
-  readonly catalog_client_secret?: string;
-  readonly catalog_oauth_url?: string;
-  readonly catalog_scope: string;
-  readonly namespace: string;
 }

@@ -1,7 +1,7 @@
 import type { JsonObject, WarehouseLimits } from '@tributary/core';
-import type { DatabaseSettings } from '../../client/rows.ts';
 import { serverFields } from '../../postgres/server.ts';
-import { type LoadSettings, loadFields, placeText, warehouseSettings } from '../kind.ts';
+import type { SettingsOf } from '../../settings.ts';
+import { loadFields, placeText, warehouseSettings } from '../kind.ts';
 
 /** Bytes of an identifier. */
 const NAME_LENGTH = 63;
@@ -40,9 +40,7 @@ const settingsSchema = {
 } as const satisfies JsonObject;
 
 /** The type of the schema above. */
-export interface PostgresqlSettings extends DatabaseSettings, LoadSettings {
-  readonly schema?: string;
-}
+export type PostgresqlSettings = SettingsOf<typeof settingsSchema>;
 
 export const postgresql = warehouseSettings<PostgresqlSettings>({
   limits: LIMITS,

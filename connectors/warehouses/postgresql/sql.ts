@@ -9,7 +9,7 @@ import {
 } from '@tributary/core';
 import { classifyRowFailure } from '../../client/rows.ts';
 import { ERRORS, sqlStateOf } from '../../postgres/server.ts';
-import { keyOf, LEDGER, VERSIONS } from '../tables.ts';
+import { failedCall, keyOf, LEDGER, VERSIONS } from '../tables.ts';
 
 /** An identifier. PostgreSQL has none with U+0000. */
 export function quoted(name: string): string {
@@ -166,10 +166,7 @@ export function failureOf(error: unknown, lastFailure: Error | undefined): unkno
     return new Unavailable(`the tables were changed during the load (${sqlState})`, options);
   if (error instanceof Error && sqlState === NAME_TAKEN)
     return new WarehouseRefused(refusalText(error), options);
-  const result = classifyRowFailure(ERRORS, error, lastFailure);
-  if (result?.outcome === 'retry') return new Unavailable(result.reason, options);
-  if (result?.outcome === 'dead') return new WarehouseRefused(result.reason, options);
-  return error;
+  return failedCall(classifyRowFailure(ERRORS, error, lastFailure), error);
 }
 
 /** Whether a person or another load changed tables since they were described. */

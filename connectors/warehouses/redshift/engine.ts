@@ -19,7 +19,7 @@ import {
 } from '../merging/dialect.ts';
 import { MergingWarehouse } from '../merging/warehouse.ts';
 import { failureOf, isChangedMeanwhile, isRefusal, refusalText } from '../postgresql/sql.ts';
-import { LEDGER, VERSIONS } from '../tables.ts';
+import { failedCall, LEDGER, VERSIONS } from '../tables.ts';
 import type { RedshiftSettings } from './settings.ts';
 import { createOwnTables, literal, redshiftDialect } from './sql.ts';
 
@@ -283,12 +283,7 @@ export class StagedFiles {
     } catch (error) {
       if (signal.aborted) throw new Unavailable('stopped', { cause: error });
       if (timeout.aborted) throw new Unavailable('the bucket: timed out', { cause: error });
-      const result = classifyS3Failure(error, this.#client.lastFailure, Date.now());
-      if (result === undefined) throw error;
-      const reason = `the bucket: ${'reason' in result ? result.reason : result.outcome}`;
-      throw result.outcome === 'dead'
-        ? new WarehouseRefused(reason, { cause: error })
-        : new Unavailable(reason, { cause: error });
+      throw failedCall(classifyS3Failure(error, this.#client.lastFailure, Date.now()), error, 'the bucket: ');
     }
   }
 }

@@ -1,7 +1,8 @@
 import type { JsonObject, WarehouseLimits } from '@tributary/core';
-import { type DatabaseSettings, databaseFields } from '../../client/rows.ts';
-import { type BucketSettings, bucketFaults, bucketFields } from '../../s3/settings.ts';
-import { type LoadSettings, loadFields, placeText, warehouseSettings } from '../kind.ts';
+import { databaseFields } from '../../client/rows.ts';
+import { bucketFaults, bucketFields } from '../../s3/settings.ts';
+import type { SettingsOf } from '../../settings.ts';
+import { loadFields, placeText, warehouseSettings } from '../kind.ts';
 
 /** Bytes of an identifier. */
 const NAME_LENGTH = 127;
@@ -48,11 +49,7 @@ const settingsSchema = {
 } as const satisfies JsonObject;
 
 /** The type of the schema above. */
-export interface RedshiftSettings extends DatabaseSettings, BucketSettings, LoadSettings {
-  readonly password: string;
-  readonly schema?: string;
-  readonly iam_role?: string;
-}
+export type RedshiftSettings = SettingsOf<typeof settingsSchema>;
 
 export const redshift = warehouseSettings<RedshiftSettings>({
   limits: LIMITS,

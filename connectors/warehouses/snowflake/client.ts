@@ -12,6 +12,7 @@ import { Agent } from 'undici';
 import { classifyFailure, classifyResponse, sendRequest } from '../../http/client.ts';
 import type { ConnectorContext } from '../../kind.ts';
 import { StatementRefused } from '../merging/dialect.ts';
+import { failedCall } from '../tables.ts';
 import type { SnowflakeSettings } from './settings.ts';
 
 /** Bytes of a response: of the catalog hundreds of tables with hundreds of columns. */
@@ -158,11 +159,7 @@ export class SnowflakeClient {
     const options = { cause: error };
     if (signal.aborted) return new Unavailable('stopped', options);
     if (timeout.aborted) return new Unavailable('timed out', options);
-    const result = classifyFailure(error);
-    if (result === undefined || !('reason' in result)) return error;
-    return result.outcome === 'dead'
-      ? new WarehouseRefused(result.reason, options)
-      : new Unavailable(result.reason, options);
+    return failedCall(classifyFailure(error), error);
   }
 
   #masked(text: string): string {

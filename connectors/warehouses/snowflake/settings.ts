@@ -1,6 +1,7 @@
 import type { JsonObject, WarehouseLimits } from '@tributary/core';
+import type { SettingsOf } from '../../settings.ts';
 import { type SettingsFault, urlFaults, urlField } from '../../settings.ts';
-import { type LoadSettings, loadFields, placeText, warehouseSettings } from '../kind.ts';
+import { loadFields, placeText, warehouseSettings } from '../kind.ts';
 
 /** Characters of an identifier. */
 const NAME_LENGTH = 255;
@@ -101,18 +102,7 @@ const settingsSchema = {
 } as const satisfies JsonObject;
 
 /** The type of the schema above. */
-export interface SnowflakeSettings extends LoadSettings {
-  readonly account: string;
-  readonly url?: string;
-  readonly username: string;
-  readonly private_key?: string;
-  readonly private_key_passphrase?: string;
-  readonly password?: string;
-  readonly role?: string;
-  readonly warehouse: string;
-  readonly database: string;
-  readonly schema?: string;
-}
+export type SnowflakeSettings = SettingsOf<typeof settingsSchema>;
 
 /** Checks that JSON Schema cannot express. */
 function settingsFaults({ url, private_key, password }: JsonObject): readonly SettingsFault[] {

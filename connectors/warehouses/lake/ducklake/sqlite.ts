@@ -4,6 +4,7 @@ import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Unavailable, WarehouseRefused } from '@tributary/core';
 import { classifyFolderFailure, openFolders } from '../../../folder.ts';
+import { failedCall } from '../../tables.ts';
 import { CATALOG_FILE } from './format.ts';
 import type { CatalogDatabase, Dialect, Query } from './tables.ts';
 
@@ -150,9 +151,5 @@ function failureOf(error: unknown): unknown {
   if (reason !== undefined) return new Unavailable(reason, { cause: error });
   if (REFUSALS.has(code))
     return new WarehouseRefused(`${CATALOG_FILE} is no catalog, or is broken`, { cause: error });
-  const verdict = classifyFolderFailure(error);
-  if (code !== 0 || verdict === undefined || verdict.outcome === 'delivered') return error;
-  return verdict.outcome === 'dead'
-    ? new WarehouseRefused(verdict.reason, { cause: error })
-    : new Unavailable(verdict.outcome === 'retry' ? verdict.reason : 'not reached', { cause: error });
+  return code === 0 ? failedCall(classifyFolderFailure(error), error) : error;
 }

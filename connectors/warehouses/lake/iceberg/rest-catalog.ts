@@ -10,6 +10,7 @@ import { Agent } from 'undici';
 import { Deadlines } from '../../../client/deadlines.ts';
 import { classifyFailure, type HttpRequest, sendRequest } from '../../../http/client.ts';
 import type { ConnectorContext } from '../../../kind.ts';
+import { failedCall } from '../../tables.ts';
 import { DECIMAL } from '../cells.ts';
 import { type CatalogSettings, lake } from '../settings.ts';
 
@@ -277,11 +278,7 @@ export class RestCatalog {
     } catch (error) {
       if (error instanceof Unavailable || error instanceof WarehouseRefused) throw error;
       const failure = deadline.reason ?? error;
-      const result = classifyFailure(failure);
-      if (result === undefined || !('reason' in result)) throw failure;
-      const what = `the catalog: ${result.reason}`;
-      const options = { cause: failure };
-      throw result.outcome === 'dead' ? new WarehouseRefused(what, options) : new Unavailable(what, options);
+      throw failedCall(classifyFailure(failure), failure, 'the catalog: ');
     } finally {
       this.#deadlines.end(deadline);
     }
