@@ -66,33 +66,6 @@ function simulate(count: number, eachMs: (now: number) => number, estimatedMs = 
   return { seconds: (tick * TICK_MS) / 1_000, writesEach: writes / count };
 }
 
-describe('the slot of a delivery that its destination has no room for', () => {
-  const question = { now: 1_000, waitMs: 12_000, eachMs: 100, queueTail: 0, slot: undefined, since: 1_000 };
-
-  it('lies behind the slots given before, and is kept', () => {
-    const first = scheduleSlot(question);
-    expect(first).toEqual({ at: 13_000, queueTail: 13_100 });
-    const second = scheduleSlot({ ...question, queueTail: first.queueTail });
-    expect(second.at).toBe(13_100);
-    const again = scheduleSlot({ ...question, now: 9_000, queueTail: 99_999, slot: second.at });
-    expect(again).toEqual({ at: 13_100, queueTail: 99_999 });
-  });
-
-  it('is a new one behind the others once it has passed', () => {
-    expect(scheduleSlot({ ...question, now: 9_000, queueTail: 99_999, slot: 9_000 }).at).toBe(99_999);
-    expect(scheduleSlot({ ...question, now: 61_000, slot: 60_000 }).at).toBe(121_000);
-  });
-
-  it('is an earlier one where the destination was idle meanwhile', () => {
-    expect(scheduleSlot({ ...question, slot: 99_999 }).at).toBe(13_000);
-  });
-
-  it('is not before the destination asked for', () => {
-    expect(scheduleSlot({ ...question, until: 40_000 })).toEqual({ at: 40_000, queueTail: 40_100 });
-    expect(scheduleSlot({ ...question, slot: 12_500, until: 40_000 }).at).toBe(40_000);
-  });
-});
-
 describe('the delay of a deferred delivery', () => {
   it.each([
     [-5, '1s'],
@@ -181,22 +154,6 @@ function estimateOf(callMs: number, deliveries = 1): WaitEstimate {
 }
 
 describe('how long a delivery waits for its call', () => {
-  it('not at all while a call is to be had', () => {
-    expect(estimateOf(500).waitMs(ahead({ requests: 15 }))).toBe(0);
-  });
-
-  it('as long as the calls before it take, side by side and with as many deliveries as they carry', () => {
-    expect(estimateOf(160).waitMs(ahead({ queued: 99, requests: 16 }))).toBeCloseTo(1_000);
-    expect(estimateOf(160, 10).waitMs(ahead({ queued: 990, requests: 16 }))).toBeCloseTo(1_000);
-    expect(estimateOf(160).waitMs(ahead({ queued: 5, requests: 1, concurrency: 1 }))).toBeCloseTo(960);
-  });
-
-  it('by a rate below the capacity of the calls', () => {
-    const limited = ahead({ queued: 50, perSecond: 10, rateWaitMs: 200 });
-    expect(estimateOf(5).waitMs(limited)).toBeCloseTo(5_200);
-    expect(estimateOf(5, 10).waitMs(limited)).toBeCloseTo(700);
-  });
-
   it('a hanging request lengthens the estimate before it ends', () => {
     const hanging = ahead({ queued: 16, requests: 16, oldestRequestMs: 8_000 });
     expect(estimateOf(5).waitMs(hanging)).toBeCloseTo((17 * 8_000) / 16);
@@ -209,12 +166,6 @@ describe('how long a delivery waits for its call', () => {
     for (let n = 0; n < 4; n++) estimate.requestEnded(8_000, 1);
     expect(estimate.usual(hanging).eachMs).toBeLessThan(500 / 16);
     expect(new WaitEstimate().usual(hanging).eachMs).toBe(500);
-  });
-
-  it('forgets how long calls took as newer ones end', () => {
-    const estimate = estimateOf(5_000);
-    for (let n = 0; n < 30; n++) estimate.requestEnded(10, 1);
-    expect(estimate.requestMs(0)).toBeLessThan(30);
   });
 });
 

@@ -15,7 +15,7 @@ import {
   type StageContext,
   TOPIC,
 } from '@tributary/core';
-import { onTestFinished } from 'vitest';
+import { onTestFinished, vi } from 'vitest';
 import { TimeoutWheel } from '../fairness/waits.ts';
 import { DEFAULT_BREAKER } from './admission.ts';
 import { DeliveryReads, type DeliveryTask, RETRYING, readTask } from './delivery-task.ts';
@@ -264,4 +264,16 @@ export function setUpHanging(maxConcurrency = 1) {
 
 export function turn(): Promise<void> {
   return new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
+}
+
+/** Lets time pass in a spec with fake timers. */
+export function passing(time: { now: number; elapsed: number }) {
+  return async (ms: number) => {
+    for (let passed = 0; passed < ms; passed += 25) {
+      time.elapsed += 25;
+      time.now += 25;
+      await vi.advanceTimersByTimeAsync(25);
+      await turn();
+    }
+  };
 }

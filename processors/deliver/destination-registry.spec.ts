@@ -1,5 +1,5 @@
 import { type DeliveryResult, iso } from '@tributary/core';
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { DEFAULT_BREAKER } from './admission.ts';
 import {
   BUSY,
@@ -8,11 +8,18 @@ import {
   delivery,
   FRESH,
   OK,
+  passing,
   START,
   setUp,
   taskOf,
   turn,
 } from './deliveries.fixture.ts';
+
+function withFakeTimers(time: Parameters<typeof passing>[0]) {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  onTestFinished(() => void vi.useRealTimers());
+  return passing(time);
+}
 
 describe('a destination', () => {
   it('batches the deliveries of one turn of the event loop, up to the bound of the connector', async () => {
@@ -146,13 +153,12 @@ describe('a destination', () => {
   it('a refusal for the rate used a retry step: the delivery is sent again once its destination takes it', async () => {
     const remote: { answer: DeliveryResult } = { answer: BUSY };
     const { calls, time, run } = setUp(() => remote.answer);
+    const pass = withFakeTimers(time);
     const sent = run(delivery('1'));
-    await vi.waitFor(() => expect(calls).toHaveLength(1));
     await turn();
     remote.answer = OK;
-    time.elapsed += 1_000;
-    // The queue has a timer of its own for the wait.
-    await vi.waitFor(() => expect(calls).toHaveLength(2), 5_000);
+    await pass(1_100);
+    expect(calls).toHaveLength(2);
     const { delivery: tried, ...outcome } = await sent;
     expect(outcome).toEqual({ kind: 'delivered' });
     expect(tried.attempts).toMatchObject([{ outcome: 'retry', throttled: true }, { outcome: 'delivered' }]);
@@ -162,17 +168,9 @@ describe('a destination', () => {
   it('a delivery that is always refused for the rate was sent before all others, at a falling pace: it uses retry steps', async () => {
     const { calls, time, run } = setUp(({ id }) => (id === 'refused' ? BUSY : OK));
     const order = ['refused', ...Array.from({ length: 40 }, (_, n) => `${n}`)];
+    const pass = withFakeTimers(time);
     const sent = order.map((id) => run(delivery(id)));
-    let done = 0;
-    for (const one of sent) void one.then(() => done++);
-    await vi.waitFor(
-      () => {
-        time.now += 50;
-        time.elapsed += 50;
-        expect(done).toBe(order.length);
-      },
-      { interval: 50, timeout: 9_000 },
-    );
+    await pass(9_000);
     const [refused, ...others] = await Promise.all(sent);
     expect(others.every(({ kind }) => kind === 'delivered')).toBe(true);
     expect(refused).toMatchObject({

@@ -3,7 +3,6 @@ import {
   type DeliveryEnvelope,
   type Destination,
   type HealthBoard,
-  newId,
   type StageContext,
   withFields,
 } from '@tributary/core';
@@ -18,10 +17,9 @@ import { DivertedSubjects, InFlightRegistry } from './diverted-deliveries.ts';
 import {
   type AlertLimits,
   type DestinationReport,
-  HealthAlerts,
   HealthCounts,
   type HealthIncrement,
-  HealthReporter,
+  HealthRounds,
   type PauseReason,
 } from './health.ts';
 import type { Outcome } from './outcome.ts';
@@ -64,8 +62,7 @@ export class DestinationRegistry implements SharedByQueues {
   readonly diverted: DivertedSubjects;
   readonly inFlight = new InFlightRegistry();
   readonly #defaultLimits: RequestLimits;
-  readonly #reporter: HealthReporter;
-  readonly #alerts: HealthAlerts;
+  readonly #health: HealthRounds;
   #sweeping: NodeJS.Timeout | undefined;
 
   constructor(dependencies: RegistryDependencies) {
@@ -73,9 +70,7 @@ export class DestinationRegistry implements SharedByQueues {
     this.#dependencies = dependencies;
     this.diverted = new DivertedSubjects(elapsed);
     this.#defaultLimits = { maxConcurrency: maxRequests, perSecond: requestsPerSecond };
-    const process = newId();
-    this.#reporter = new HealthReporter(dependencies, process, this);
-    this.#alerts = new HealthAlerts(dependencies, process, this);
+    this.#health = new HealthRounds(dependencies, this);
   }
 
   /**
@@ -115,11 +110,11 @@ export class DestinationRegistry implements SharedByQueues {
   }
 
   limitsOf(id: string): RequestLimits {
-    return requestLimits(this.#current(id), this.#defaultLimits, this.#reporter.processesOf(id));
+    return requestLimits(this.#current(id), this.#defaultLimits, this.#health.processesOf(id));
   }
 
   pause(id: string, version: number, reason: PauseReason): void {
-    void this.#alerts.pause(id, version, reason);
+    void this.#health.pause(id, version, reason);
   }
 
   /** The health of all destinations, as seen by this process. */
@@ -145,8 +140,7 @@ export class DestinationRegistry implements SharedByQueues {
   }
 
   #beginRounds(): void {
-    this.#reporter.begin();
-    this.#alerts.begin();
+    this.#health.begin();
     this.#sweepLater();
   }
 

@@ -22,14 +22,21 @@ import {
   changeDue,
   type DestinationReport,
   evaluateHealth,
-  HealthAlerts,
   HealthCounts,
   type HealthIncrement,
-  HealthReporter,
+  HealthRounds,
   HealthTally,
   type Streak,
   streakAfter,
 } from './health.ts';
+
+const HOUR = 3_600_000;
+const LIMITS: AlertLimits = {
+  badAfterMs: 120_000,
+  wellAfterMs: 30_000,
+  everyMs: HOUR,
+  waitingMs: 60_000,
+};
 
 const NOW = Date.parse('2026-01-01T00:01:00Z');
 const DOWN = { outcome: 'retry', reason: 'HTTP 503', status: 503 } as const;
@@ -97,7 +104,7 @@ function setUpReports(shared: Map<string, HealthReport> = new Map()) {
     async close() {},
   };
   const reporterOf = (process: string, reports: () => readonly DestinationReport[] = () => []) =>
-    new HealthReporter(
+    new HealthRounds(
       {
         healthBoard: board,
         catalog: {
@@ -105,7 +112,10 @@ function setUpReports(shared: Map<string, HealthReport> = new Map()) {
             // Its limits are shared by all processes.
             destination: (id) => (id === 'gone' ? undefined : { ...DESTINATION, max_concurrency: 3 }),
           },
+          propose: () => Promise.reject(new Error('nothing changes')),
         },
+        condition: LIMITS,
+        elapsed: () => state.now,
         clock: () => state.now,
         metrics: {
           ...NO_METRICS,
@@ -116,7 +126,6 @@ function setUpReports(shared: Map<string, HealthReport> = new Map()) {
         },
         logger: { ...NO_LOGGER, warn: (_about: object, message: string) => void warned.push(message) },
       },
-      process,
       {
         health: reports,
         takeCounts: () => {
@@ -125,6 +134,7 @@ function setUpReports(shared: Map<string, HealthReport> = new Map()) {
           return taken;
         },
       },
+      process,
     );
   return { gauges, shared, state, warned, recorded, counted, reporterOf };
 }
@@ -133,9 +143,9 @@ it('processes that deliver to one destination share its limits, and leave them t
   const { shared, reporterOf } = setUpReports();
   const [one, other] = [reporterOf('p1'), reporterOf('p2')];
   expect(one.processesOf('a')).toBe(1);
-  await one.report([reportOf('a')]);
-  await other.report([reportOf('a')]);
-  await one.report([reportOf('a')]);
+  await one.round([reportOf('a')]);
+  await other.round([reportOf('a')]);
+  await one.round([reportOf('a')]);
   expect([one.processesOf('a'), other.processesOf('a')]).toEqual([2, 2]);
   const limits = { max_concurrency: 3, rate_limit_per_second: 5 };
   expect(requestLimits(limits, { maxConcurrency: 16, perSecond: undefined }, 2)).toEqual({
@@ -144,13 +154,13 @@ it('processes that deliver to one destination share its limits, and leave them t
   });
   const last = shared.get('a p2');
   if (last !== undefined) shared.set('a p2', { ...last, at: REPORTED_AT - 16_000 });
-  await one.report([reportOf('a')]);
+  await one.round([reportOf('a')]);
   expect(one.processesOf('a')).toBe(1);
 });
 
 it('has figures of the first hundred destinations under their own names, and of the others together', async () => {
   const { gauges, reporterOf } = setUpReports();
-  await reporterOf('p1').report(Array.from({ length: 150 }, (_, n) => reportOf(`d${n}`)));
+  await reporterOf('p1').round(Array.from({ length: 150 }, (_, n) => reportOf(`d${n}`)));
   expect(gauges.get('tributary_destination_deliveries_pending d99')).toBe(1);
   expect(gauges.get('tributary_destination_deliveries_pending other')).toBe(50);
   expect(gauges.get('tributary_destination_oldest_pending_seconds other')).toBe(2);
@@ -163,16 +173,16 @@ it('has figures of the first hundred destinations under their own names, and of 
 it('the metrics of a forgotten destination stayed for good: they end, and its name is free', async () => {
   const { gauges, reporterOf } = setUpReports();
   const reporter = reporterOf('p1');
-  await reporter.report([
+  await reporter.round([
     reportOf('down', { circuit: 'open' }),
     ...Array.from({ length: 100 }, (_, n) => reportOf(`d${n}`)),
   ]);
   expect(gauges.get('tributary_destination_circuits_open down')).toBe(1);
   expect(gauges.get('tributary_destination_deliveries_pending other')).toBe(1);
-  await reporter.report([reportOf('d99')]);
+  await reporter.round([reportOf('d99')]);
   expect(gauges.get('tributary_destination_deliveries_pending d99')).toBe(1);
   expect(new Set([...gauges.keys()].map((key) => key.split(' ')[1]))).toEqual(new Set(['d99']));
-  await reporter.report([]);
+  await reporter.round([]);
   expect([...gauges.keys()]).toEqual([]);
 });
 
@@ -180,11 +190,11 @@ it('logs once that a board is down, and publishes nothing about deleted destinat
   const { state, warned, shared, reporterOf } = setUpReports();
   state.down = true;
   const reporter = reporterOf('p1');
-  await reporter.report([reportOf('a')]);
-  await reporter.report([reportOf('a')]);
+  await reporter.round([reportOf('a')]);
+  await reporter.round([reportOf('a')]);
   expect(warned).toHaveLength(1);
   state.down = false;
-  await reporter.report([reportOf('a'), reportOf('gone')]);
+  await reporter.round([reportOf('a'), reportOf('gone')]);
   expect([...shared.keys()]).toEqual(['a p1']);
 });
 
@@ -195,7 +205,7 @@ it('the failures of the current minute were missing in the history: each report 
   const round = async (at: number, counts: Partial<HealthIncrement>, fields: Partial<DestinationReport>) => {
     state.now = at;
     counted.set('a', { delivered: 0, retry: 0, dead: 0, put_off: 0, latency: [], ...counts });
-    await reporter.report([reportOf('a', { at, waiting: 0, oldest_waiting_at: null, ...fields })]);
+    await reporter.round([reportOf('a', { at, waiting: 0, oldest_waiting_at: null, ...fields })]);
   };
   await round(minute + 5_000, { delivered: 3, latency: [[4, 3]] }, { waiting: 9, oldest_waiting_at: minute });
   await round(minute + 10_000, { dead: 2, latency: [[9, 2]] }, { circuit: 'open' });
@@ -260,7 +270,7 @@ function setUpAlerts(fields: { readonly enabled?: boolean; readonly paused?: boo
   });
 
   const processOf = (process: string) => {
-    const watch = new HealthAlerts(
+    const watch = new HealthRounds(
       {
         catalog: {
           state,
@@ -270,10 +280,12 @@ function setUpAlerts(fields: { readonly enabled?: boolean; readonly paused?: boo
           },
         },
         healthBoard: {
-          async read() {
+          async report(reports) {
             if (away.board) throw new Unavailable('away');
-            return [...board.values()];
+            for (const report of reports) board.set(process, report);
           },
+          record: async () => {},
+          read: async () => [...board.values()],
         },
         condition: SHORT_LIMITS,
         clock: () => time.now,
@@ -281,14 +293,12 @@ function setUpAlerts(fields: { readonly enabled?: boolean; readonly paused?: boo
         logger: { ...NO_LOGGER, warn: (_fields, message) => void warned.push(message) },
         metrics: NO_METRICS,
       },
+      { health: () => [], takeCounts: () => new Map() },
       process,
-      { health: () => [] },
     );
     return {
       evaluate(report: Partial<DestinationReport>) {
-        const full = reportAt(time.now, report);
-        board.set(process, { ...full, workspace_id: 'w', process });
-        return watch.evaluate([full]);
+        return watch.round([reportAt(time.now, report)]);
       },
     };
   };
@@ -420,7 +430,7 @@ describe('an engine that is away', () => {
       await evaluate(FAILING);
       await evaluate(FAILING);
       expect(turns()).toEqual([]);
-      expect(warned).toEqual(['the health of destinations cannot be evaluated']);
+      expect(warned).toEqual(['the health of destinations cannot be reported or evaluated']);
       away[engine] = false;
       pass(1_000);
       await evaluate(FAILING);
@@ -428,14 +438,6 @@ describe('an engine that is away', () => {
     },
   );
 });
-
-const HOUR = 3_600_000;
-const LIMITS: AlertLimits = {
-  badAfterMs: 120_000,
-  wellAfterMs: 30_000,
-  everyMs: HOUR,
-  waitingMs: 60_000,
-};
 
 const health = (fields: Partial<DestinationHealth> = {}): DestinationHealth => ({
   at: 0,

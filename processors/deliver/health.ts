@@ -212,35 +212,20 @@ interface ReportedDestinations {
   takeCounts(): ReadonlyMap<string, HealthIncrement>;
 }
 
-/**
- * Returns a function that starts rounds, and does nothing while they go on: `round`, which never rejects, is called every
- * `everyMs` with the reports of all destinations, until there are none.
- */
-function roundsOf(
-  everyMs: number,
-  destinations: Pick<ReportedDestinations, 'health'>,
-  round: (reports: readonly DestinationReport[]) => Promise<void>,
-): () => void {
-  let goesOn = false;
-  const begin = () => {
-    if (goesOn) return;
-    goesOn = true;
-    setTimeout(async () => {
-      const reports = destinations.health();
-      await round(reports);
-      goesOn = false;
-      // A destination that was added during the round did not schedule the next one.
-      if (reports.length > 0 || destinations.health().length > 0) begin();
-    }, everyMs).unref();
-  };
-  return begin;
-}
+/** Destinations in trouble whose streaks are kept. */
+const REMEMBERED = 10_000;
+/** Evaluations within the time after which a destination is reported bad, and the shortest interval of rounds, ms. */
+const EVALUATIONS = 4;
+const MIN_EVERY_MS = 100;
 
-interface ReporterDependencies {
-  readonly catalog: { readonly state: Pick<CatalogView, 'destination'> };
-  /** Absent: health is reported as metrics alone. */
-  readonly healthBoard?: HealthBoard | undefined;
+interface RoundsDependencies {
+  readonly catalog: { readonly state: Pick<CatalogView, 'destination'> } & Pick<Catalog, 'propose'>;
+  /** Absent: there is no other process, and health is reported as metrics alone. */
+  readonly healthBoard?: Pick<HealthBoard, 'report' | 'record' | 'read'> | undefined;
+  readonly condition: AlertLimits;
   readonly clock: Clock;
+  /** Ms of a monotonic clock. */
+  readonly elapsed: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;
 }
@@ -262,29 +247,64 @@ function sampleOf(report: HealthReport, counts: HealthIncrement = NOTHING): Heal
   return { workspace_id, destination_id, at, ...counts, waiting, oldest_waiting_ms, circuit };
 }
 
+interface Reported {
+  readonly destination: Destination;
+  readonly report: HealthReport;
+}
+
 /**
- * Reports every few seconds on the destinations of this process, to the board and as metrics, and reads from the board
- * how many processes share the limits of each. A report that the board does not take is dropped: the next one replaces it.
- * Its counts are then missing in the history, as the board may have taken them, and so are those of a killed process.
+ * Reports every few seconds on the destinations of this process, to the board and as metrics, and reads from the board how many
+ * processes share the limits of each. A report that the board does not take is dropped: the next one replaces it. Its counts
+ * are then missing in the history, as the board may have taken them, and so are those of a killed process.
+ *
+ * In the same rounds destinations are evaluated by the reports of all processes, and each change to bad or back to well is
+ * proposed to the catalog. Every process that delivers to a destination does so; the catalog's fold accepts one of their
+ * proposals. Streaks are lost with the process, which delays a report. A proposal that the catalog did not take is repeated
+ * after the next evaluation.
+ *
+ * A destination without limits of its own that does well by this process's own report, and was not reported bad, is not read
+ * from the board.
  */
-export class HealthReporter {
-  readonly #dependencies: ReporterDependencies;
+export class HealthRounds {
+  readonly #dependencies: RoundsDependencies;
   readonly #process: string;
   readonly #destinations: ReportedDestinations;
-  /** Starts the rounds of reports, which continue while there are destinations. */
-  readonly begin: () => void;
   readonly #named = new Set<string>();
   /** Gauges of the last report. */
   #reported: ReportedGauge[] = [];
   #processes: ReadonlyMap<string, number> = new Map();
+  readonly #streaks = new LRUCache<string, Streak>({ max: REMEMBERED });
+  /** Destinations whose pause is being proposed. */
+  readonly #pausing = new Set<string>();
+  #goesOn = false;
   #isDown = false;
 
   /** `process`: the id of this process on the board; a new one at each start. */
-  constructor(dependencies: ReporterDependencies, process: string, destinations: ReportedDestinations) {
+  constructor(
+    dependencies: RoundsDependencies,
+    destinations: ReportedDestinations,
+    process: string = newId(),
+  ) {
     this.#dependencies = dependencies;
     this.#process = process;
     this.#destinations = destinations;
-    this.begin = roundsOf(REPORT_EVERY_MS, destinations, (reports) => this.report(reports));
+  }
+
+  /** Starts the rounds, which continue while there are destinations. */
+  begin(): void {
+    if (this.#goesOn) return;
+    this.#goesOn = true;
+    const everyMs = Math.min(REPORT_EVERY_MS, this.#dependencies.condition.badAfterMs / EVALUATIONS);
+    setTimeout(
+      async () => {
+        const reports = this.#destinations.health();
+        await this.round(reports);
+        this.#goesOn = false;
+        // A destination that was added during the round did not schedule the next one.
+        if (reports.length > 0 || this.#destinations.health().length > 0) this.begin();
+      },
+      Math.max(MIN_EVERY_MS, everyMs),
+    ).unref();
   }
 
   /** How many processes share the limits of a destination, this one among them. */
@@ -292,41 +312,97 @@ export class HealthReporter {
     return this.#processes.get(id) ?? 1;
   }
 
-  async report(reports: readonly DestinationReport[]): Promise<void> {
-    const { healthBoard, catalog, logger } = this.#dependencies;
+  /** Never rejects: what failed is repeated by the next round. */
+  async round(reports: readonly DestinationReport[]): Promise<void> {
+    const { catalog, logger } = this.#dependencies;
     this.#measure(reports);
-    if (healthBoard === undefined) return;
-    const own = reports.flatMap((report): HealthReport[] => {
+    const own = reports.flatMap((report): Reported[] => {
       const destination = catalog.state.destination(report.destination_id);
       if (destination === undefined) return [];
-      return [{ ...report, workspace_id: destination.workspace_id, process: this.#process }];
+      const { workspace_id } = destination;
+      return [{ destination, report: { ...report, workspace_id, process: this.#process } }];
     });
-    const counts = this.#destinations.takeCounts();
-    const samples = own
-      .map((report) => sampleOf(report, counts.get(report.destination_id)))
-      .filter((sample) => !isQuiet(sample));
     try {
-      await healthBoard.report(own);
-      await healthBoard.record(samples);
-      this.#processes = await this.#sharers(healthBoard, own);
+      await this.#report(own);
+      await this.#evaluate(own);
       this.#isDown = false;
     } catch (error) {
       if (!this.#isDown)
-        logger.warn({ error: messageOf(error) }, 'the health of destinations cannot be reported');
+        logger.warn(
+          { error: messageOf(error) },
+          'the health of destinations cannot be reported or evaluated',
+        );
       this.#isDown = true;
     }
   }
 
-  async #sharers(board: HealthBoard, own: readonly HealthReport[]): Promise<ReadonlyMap<string, number>> {
-    const { catalog, clock } = this.#dependencies;
+  async #report(own: readonly Reported[]): Promise<void> {
+    const { healthBoard } = this.#dependencies;
+    if (healthBoard === undefined) return;
+    const counts = this.#destinations.takeCounts();
+    const samples = own
+      .map(({ report }) => sampleOf(report, counts.get(report.destination_id)))
+      .filter((sample) => !isQuiet(sample));
+    await healthBoard.report(own.map(({ report }) => report));
+    await healthBoard.record(samples);
+  }
+
+  /**
+   * Where all reports of a destination together are bad, at least one process's own report is, as no share of the whole exceeds
+   * the largest of its parts: that process evaluates.
+   */
+  async #evaluate(own: readonly Reported[]): Promise<void> {
+    const { healthBoard, clock, condition: limits } = this.#dependencies;
+    const isCandidate = ({ destination, report }: Reported) => {
+      if (!destination.enabled || destination.paused === true) return false;
+      const { id, condition } = destination;
+      return condition?.state === 'bad' || this.#streaks.has(id) || isBad(report, limits);
+    };
+    const candidates = own.filter(isCandidate);
     // All processes together share the limits of such a destination.
-    const shared = own.filter(({ destination_id }) =>
-      hasOwnLimits(catalog.state.destination(destination_id)),
-    );
-    const sharers = new Map<string, number>();
-    for (const { destination_id: id } of await liveReports(board, shared, clock))
-      sharers.set(id, (sharers.get(id) ?? 0) + 1);
-    return sharers;
+    const wanted = own.filter((each) => hasOwnLimits(each.destination) || candidates.includes(each));
+    const about = wanted.map(({ report }) => report);
+    const live = healthBoard === undefined ? about : await liveReports(healthBoard, about, clock);
+    const byId = Map.groupBy(live, ({ destination_id }) => destination_id);
+    this.#processes = new Map(Array.from(byId, ([id, { length }]) => [id, length]));
+    for (const { destination, report } of candidates) {
+      const others = byId.get(destination.id)?.filter(({ process }) => process !== this.#process) ?? [];
+      const health = mergeHealth([report, ...others]);
+      if (health !== undefined) await this.#evaluateOne(destination, health);
+    }
+  }
+
+  async #evaluateOne(destination: Destination, health: DestinationHealth): Promise<void> {
+    const { condition: limits, elapsed, clock } = this.#dependencies;
+    const { id, condition } = destination;
+    const streak = streakAfter(this.#streaks.get(id), evaluateHealth(health, limits), elapsed());
+    if (streak === undefined) return;
+    this.#streaks.set(id, streak);
+    const reported = reportedCondition(condition);
+    const due = changeDue(reported, streak, clock(), limits);
+    if (due !== undefined) await this.#propose(destination, health, streak, due.pacedUntil);
+    else if (streak.state === 'well' && reported?.state !== 'bad') this.#streaks.delete(id);
+  }
+
+  /** A conflict means that another process reported the change first. */
+  async #propose(
+    destination: Destination,
+    health: DestinationHealth,
+    { state, because, since }: Streak,
+    pacedUntil: number,
+  ): Promise<void> {
+    const { catalog, clock, elapsed, logger, metrics } = this.#dependencies;
+    const now = clock();
+    const change = {
+      state,
+      because,
+      since: iso(Math.round(now - (elapsed() - since))),
+      paced_until: iso(pacedUntil),
+    };
+    const verdict = await catalog.propose(healthChange(destination, change, health, iso(now)));
+    if (!verdict.applied) return;
+    metrics.count('tributary_destination_health_changes_total', { state });
+    logger.warn({ destination: destination.id, state, because }, 'the health of a destination changed');
   }
 
   #measure(reports: readonly DestinationReport[]): void {
@@ -378,144 +454,10 @@ export class HealthReporter {
     }
   }
 
-  /** The names of those that were forgotten are free for others. */
-  #forgetAllBut(known: ReadonlySet<string>): void {
-    for (const id of this.#named) if (!known.has(id)) this.#named.delete(id);
-  }
-
-  #nameOf({ destination_id: id }: DestinationReport): string {
-    if (this.#named.has(id)) return id;
-    if (this.#named.size >= NAMED) return OTHERS;
-    this.#named.add(id);
-    return id;
-  }
-}
-
-/** Destinations in trouble whose streaks are kept. */
-const REMEMBERED = 10_000;
-/** Evaluations within the time after which a destination is reported bad, and bounds of their interval, ms. */
-const EVALUATIONS = 4;
-const MAX_EVERY_MS = 5_000;
-const MIN_EVERY_MS = 100;
-
-interface AlertsDependencies extends Omit<ReporterDependencies, 'healthBoard'> {
-  readonly catalog: ReporterDependencies['catalog'] & Pick<Catalog, 'propose'>;
-  /** Reports of the other processes. Absent: there is no other process. */
-  readonly healthBoard?: Pick<HealthBoard, 'read'> | undefined;
-  readonly condition: AlertLimits;
-  /** Ms of a monotonic clock. */
-  readonly elapsed: Clock;
-}
-
-interface Evaluated {
-  readonly destination: Destination;
-  readonly health: DestinationHealth;
-}
-
-/**
- * Evaluates every few seconds the destinations of this process, by the reports of all processes, and proposes to the
- * catalog each change to bad or back to well. Every process that delivers to a destination does so; the catalog's fold
- * accepts one of their proposals. Streaks are lost with the process, which delays a report. A proposal that the catalog
- * did not take is repeated after the next evaluation.
- *
- * A destination that does well by this process's own report, and was not reported bad, costs no call to the board.
- */
-export class HealthAlerts {
-  readonly #dependencies: AlertsDependencies;
-  readonly #process: string;
-  readonly #destinations: Pick<ReportedDestinations, 'health'>;
-  /** Starts the rounds of evaluations, which continue while there are destinations. */
-  readonly begin: () => void;
-  readonly #streaks = new LRUCache<string, Streak>({ max: REMEMBERED });
-  /** Destinations whose pause is being proposed. */
-  readonly #pausing = new Set<string>();
-  #isDown = false;
-
-  /** `process`: the id of this process on the board. */
-  constructor(
-    dependencies: AlertsDependencies,
-    process: string,
-    destinations: Pick<ReportedDestinations, 'health'>,
-  ) {
-    this.#dependencies = dependencies;
-    this.#process = process;
-    this.#destinations = destinations;
-    const everyMs = Math.min(MAX_EVERY_MS, dependencies.condition.badAfterMs / EVALUATIONS);
-    this.begin = roundsOf(Math.max(MIN_EVERY_MS, everyMs), destinations, (reports) => this.evaluate(reports));
-  }
-
-  /** Never rejects: a failed evaluation or proposal is repeated by the next round. */
-  async evaluate(reports: readonly DestinationReport[]): Promise<void> {
-    const { logger } = this.#dependencies;
-    try {
-      for (const evaluated of await this.#candidates(reports)) await this.#evaluateOne(evaluated);
-      this.#isDown = false;
-    } catch (error) {
-      if (!this.#isDown)
-        logger.warn({ error: messageOf(error) }, 'the health of destinations cannot be evaluated');
-      this.#isDown = true;
-    }
-  }
-
   /**
-   * Destinations that may be bad or were, with the health by all reports. Where all reports together are bad, at least
-   * one process's own report is, as no share of the whole exceeds the largest of its parts: that process evaluates.
-   */
-  async #candidates(reports: readonly DestinationReport[]): Promise<readonly Evaluated[]> {
-    const { catalog, condition: limits } = this.#dependencies;
-    const process = this.#process;
-    const asked = reports.flatMap((report) => {
-      const destination = catalog.state.destination(report.destination_id);
-      if (destination?.enabled !== true || destination.paused === true) return [];
-      const own: HealthReport = { ...report, workspace_id: destination.workspace_id, process };
-      const { id, condition } = destination;
-      const known = condition?.state === 'bad' || this.#streaks.get(id) !== undefined;
-      return known || isBad(own, limits) ? [{ destination, own }] : [];
-    });
-    const others = await this.#others(asked.map(({ own }) => own));
-    return asked.flatMap(({ destination, own }) => {
-      const health = mergeHealth([own, ...(others.get(destination.id) ?? [])]);
-      return health === undefined ? [] : [{ destination, health }];
-    });
-  }
-
-  /** Reports of other processes on the same destinations, by destination. */
-  async #others(own: readonly HealthReport[]): Promise<ReadonlyMap<string, readonly HealthReport[]>> {
-    const { healthBoard, clock } = this.#dependencies;
-    const known = healthBoard === undefined ? [] : await liveReports(healthBoard, own, clock);
-    const others = known.filter(({ process }) => process !== this.#process);
-    return Map.groupBy(others, ({ destination_id }) => destination_id);
-  }
-
-  async #evaluateOne({ destination, health }: Evaluated): Promise<void> {
-    const { condition: limits, elapsed, clock } = this.#dependencies;
-    const { id, condition } = destination;
-    const streak = streakAfter(this.#streaks.get(id), evaluateHealth(health, limits), elapsed());
-    if (streak === undefined) return;
-    this.#streaks.set(id, streak);
-    const reported = reportedCondition(condition);
-    const due = changeDue(reported, streak, clock(), limits);
-    if (due !== undefined) await this.#propose({ destination, health }, streak, due.pacedUntil);
-    else if (streak.state === 'well' && reported?.state !== 'bad') this.#streaks.delete(id);
-  }
-
-  /** A conflict means that another process reported the change first. */
-  async #propose({ destination, health }: Evaluated, streak: Streak, pacedUntil: number): Promise<void> {
-    const { catalog, clock, elapsed, logger, metrics } = this.#dependencies;
-    const now = clock();
-    const { state, because } = streak;
-    const since = iso(Math.round(now - (elapsed() - streak.since)));
-    const change = { state, because, since, paced_until: iso(pacedUntil) };
-    const verdict = await catalog.propose(healthChange(destination, change, health, iso(now)));
-    if (!verdict.applied) return;
-    metrics.count('tributary_destination_health_changes_total', { state });
-    logger.warn({ destination: destination.id, state, because }, 'the health of a destination changed');
-  }
-
-  /**
-   * Pauses a destination that answered `410 Gone`, or disconnects one whose tokens are refused, and proposes a notice. A pause that the catalog refuses, because another
-   * process made it or the destination was changed meanwhile, is dropped: the next attempt proposes it again. `version` is the
-   * one that answered: settings changed since may point elsewhere. Never rejects.
+   * Pauses a destination that answered `410 Gone`, or disconnects one whose tokens are refused, and proposes a notice. A pause that
+   * the catalog refuses, because another process made it or the destination was changed meanwhile, is dropped: the next attempt
+   * proposes it again. `version` is the one that answered: settings changed since may point elsewhere. Never rejects.
    */
   async pause(id: string, version: number, reason: PauseReason): Promise<void> {
     if (this.#pausing.has(id)) return;
@@ -569,6 +511,18 @@ export class HealthAlerts {
           },
     );
     if (paused.applied) logger.warn({ destination: id, reason }, 'a destination was paused');
+  }
+
+  /** The names of those that were forgotten are free for others. */
+  #forgetAllBut(known: ReadonlySet<string>): void {
+    for (const id of this.#named) if (!known.has(id)) this.#named.delete(id);
+  }
+
+  #nameOf({ destination_id: id }: DestinationReport): string {
+    if (this.#named.has(id)) return id;
+    if (this.#named.size >= NAMED) return OTHERS;
+    this.#named.add(id);
+    return id;
   }
 }
 

@@ -1,7 +1,7 @@
 import { deliveryText, HEADER, type Headers, type OutputRecord, TOPIC } from '@tributary/core';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { PartitionWindows } from '../fairness/partition-windows.ts';
-import { delivery, FRESH, OK, START, setUp, taskOf, turn } from './deliveries.fixture.ts';
+import { delivery, FRESH, OK, passing, START, setUp, taskOf } from './deliveries.fixture.ts';
 import { deliver } from './stage.ts';
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }));
@@ -14,15 +14,7 @@ function setUpHolding(holdMs: number, perSecond?: number) {
     waitMs: 200_000,
     ...(perSecond === undefined ? {} : { perSecond }),
   });
-  const pass = async (ms: number) => {
-    for (let passed = 0; passed < ms; passed += 25) {
-      set.time.elapsed += 25;
-      set.time.now += 25;
-      await vi.advanceTimersByTimeAsync(25);
-      await turn();
-    }
-  };
-  return { ...set, pass };
+  return { ...set, pass: passing(set.time) };
 }
 
 it('a batch held open for longer than the shortest retry step was deferred for ever: it is sent then', async () => {
@@ -70,7 +62,7 @@ it('a batch that became full left its timer behind, and the next delivery waited
 it('a destination that collects for minutes got a batch each ten seconds: deliveries wait for the end of the interval', async () => {
   const { calls, stage, time, pass } = setUpHolding(90_000);
   const windows = new PartitionWindows(() => time.elapsed, { windowBytes: 1_000_000 });
-  const { handle } = deliver(stage, windows);
+  const handle = deliver(stage, windows);
   const { signal } = new AbortController();
   const taken = (id: string, more: Headers = {}) => {
     const value = deliveryText(delivery(id));

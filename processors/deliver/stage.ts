@@ -53,10 +53,7 @@ export interface DeliverDependencies extends RegistryDependencies {
  * The stages `deliver` and `deliver.retry`. Deliveries of a slow destination go to the slow queue, also one whose
  * request takes long, while the request continues. A delivery that would wait for longer than a retry topic takes goes to one.
  */
-export function deliver(
-  dependencies: DeliverDependencies,
-  windows: PartitionWindows,
-): Pick<FlowStage, 'handle' | 'canAccept'> {
+export function deliver(dependencies: DeliverDependencies, windows: PartitionWindows): FlowStage['handle'] {
   const { catalog, catalogWaitMs, registry, reads, clock, slowRequestMs } = dependencies;
 
   // Waits only where there is something to wait for: most deliveries are queued in the turn in which they are read.
@@ -79,10 +76,7 @@ export function deliver(
     registry.queueOf(destination.id).enqueue(item);
   };
 
-  return {
-    handle: (entry, context) => void take(entry, context).catch((error: unknown) => context.failed(error)),
-    canAccept: (topic, partition) => windows.canAccept(topic, partition),
-  };
+  return (entry, context) => void take(entry, context).catch((error: unknown) => context.failed(error));
 }
 
 /** Finishes the entry of a task with the records that its outcome becomes. */

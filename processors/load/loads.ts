@@ -4,12 +4,11 @@ import {
   type HealthBoard,
   type LoadsValue,
   messageOf,
-  newId,
   parseObject,
   partitionOf,
   TOPIC,
 } from '@tributary/core';
-import { type AlertLimits, type DestinationReport, HealthAlerts, HealthReporter } from '../deliver/health.ts';
+import { type AlertLimits, type DestinationReport, HealthRounds } from '../deliver/health.ts';
 import { type LoaderDependencies, type LoadGauges, WarehouseLoader } from './loader.ts';
 import { LoadRecords } from './records.ts';
 import { LoadTurns } from './turns.ts';
@@ -43,8 +42,7 @@ export class Loads {
   readonly #closing = new Set<Promise<void>>();
   readonly #records: LoadRecords;
   readonly #turns = new LoadTurns(BATCHES_AT_ONCE);
-  readonly #reporter: HealthReporter;
-  readonly #alerts: HealthAlerts;
+  readonly #health: HealthRounds;
   #timer: NodeJS.Timeout | undefined;
   #running: Promise<void> = Promise.resolve();
   #isClosed = false;
@@ -54,9 +52,7 @@ export class Loads {
   constructor(dependencies: LoadsDependencies) {
     this.#dependencies = dependencies;
     this.#records = new LoadRecords(dependencies.log, dependencies.catalog);
-    const process = newId();
-    this.#reporter = new HealthReporter(dependencies, process, this);
-    this.#alerts = new HealthAlerts(dependencies, process, this);
+    this.#health = new HealthRounds(dependencies, this);
   }
 
   /** Starts the rounds that begin and end loaders. */
@@ -130,8 +126,7 @@ export class Loads {
     }
     const parts = { ...this.#dependencies, records: this.#records, turns: this.#turns, bounds: BOUNDS };
     this.#loaders.set(id, new WarehouseLoader(parts, id));
-    this.#reporter.begin();
-    this.#alerts.begin();
+    this.#health.begin();
   }
 
   #end(id: string): void {

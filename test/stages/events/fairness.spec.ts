@@ -33,19 +33,19 @@ describe('validate, with a workspace whose contract is slow', () => {
   it('events of one workspace delayed those of all others: beyond its share they go to the slow queue', async () => {
     const { run, time, costly } = setUpCostly();
     const began = time.elapsed;
-    const outputRecords = await run('validate', [quiet(0), ...costly(500, 1), quiet(501)]);
+    const outputRecords = await run('validate', [quiet(0), ...costly(80, 1), quiet(81)]);
     expect(time.elapsed - began).toBeLessThan(100);
     const slow = outputRecords.filter(({ topic }) => topic === TOPIC.receivedSlow);
-    expect(slow.length).toBeGreaterThan(450);
+    expect(slow.length).toBeGreaterThan(60);
     expect(idsOf(outputRecords)).toEqual([
       'events.accepted q0',
-      ...costly(500, 1).map(
-        (_, n) => `${n < 500 - slow.length ? TOPIC.accepted : TOPIC.receivedSlow} n${n + 1}`,
+      ...costly(80, 1).map(
+        (_, n) => `${n < 80 - slow.length ? TOPIC.accepted : TOPIC.receivedSlow} n${n + 1}`,
       ),
-      'events.accepted q501',
+      'events.accepted q81',
     ]);
     const judged = await run('validate.slow', handed(slow));
-    expect(idsOf(judged)).toEqual(slow.map((_, n) => `events.accepted n${501 - slow.length + n}`));
+    expect(idsOf(judged)).toEqual(slow.map((_, n) => `events.accepted n${81 - slow.length + n}`));
     expect(judged[0]?.headers).toMatchObject({
       [HEADER.contractId]: CONTRACT.id,
       [HEADER.outcome]: 'accepted',
@@ -63,7 +63,7 @@ describe('validate, with a workspace whose contract is slow', () => {
 
   it('an event moved to the slow queue is evaluated once, with any repetition and order of its copies', async () => {
     const { run, time, costly } = setUpCostly();
-    const batch = [quiet(0), ...costly(300, 1)];
+    const batch = [quiet(0), ...costly(80, 1)];
     const once = await run('validate', batch);
     // A crash before the commit: the batch is dispatched again, and this time all of it goes to the slow
     // queue.
@@ -72,7 +72,7 @@ describe('validate, with a workspace whose contract is slow', () => {
     expect(bySlow.length).toBeGreaterThan(once.filter(({ topic }) => topic === TOPIC.receivedSlow).length);
     // A copy that arrives once the workspace is back in the quick queue, before the slow queue is done.
     time.pass(60_000);
-    const copies = costly(2, 299).map((entry, n) => ({
+    const copies = costly(2, 79).map((entry, n) => ({
       ...entry,
       position: { ...entry.position, offset: 900 + n },
     }));
@@ -82,7 +82,7 @@ describe('validate, with a workspace whose contract is slow', () => {
     const isSlow = ({ topic }: { readonly topic: string }) => topic === TOPIC.receivedSlow;
     const judged = await run('validate.slow', handed(bySlow));
     expect(idsOf([...judged, ...early.filter((outputRecord) => !isSlow(outputRecord))]).toSorted()).toEqual(
-      costly(300, 1)
+      costly(80, 1)
         .map((_, n) => `events.accepted n${n + 1}`)
         .toSorted(),
     );
@@ -105,7 +105,7 @@ describe('validate, with a workspace whose contract is slow', () => {
     const { run, costly, notes } = setUpCostly();
     const received = () =>
       notes.filter((note) => typeof note === 'object' && 'received' in note).map(({ received }) => received);
-    const entries = costly(200, 1);
+    const entries = costly(60, 1);
     const slow = (await run('validate', [quiet(0), ...entries])).filter(
       ({ topic }) => topic === TOPIC.receivedSlow,
     );
@@ -121,7 +121,7 @@ describe('validate, with a workspace whose contract is slow', () => {
 
   it('the slow queue evaluates as of the catalog position of the event', async () => {
     const { run, catalog, costly } = setUpCostly();
-    const outputRecords = await run('validate', [quiet(0), ...costly(200, 1)]);
+    const outputRecords = await run('validate', [quiet(0), ...costly(60, 1)]);
     const slow = handed(outputRecords.filter(({ topic }) => topic === TOPIC.receivedSlow));
     catalog.add('contract.updated', CONTRACT.id, { ...CONTRACT, status: 'archived' });
     const [judged] = await run('validate.slow', slow.slice(0, 1));
