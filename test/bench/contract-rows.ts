@@ -7,7 +7,7 @@ import {
   type Fact,
   newId,
 } from '@tributary/core';
-import { benchContract, benchNames } from './contracts.ts';
+import { benchContract, benchNames } from './event.ts';
 import { benchEvent } from './event.ts';
 import { type BenchRow, median, perSecond } from './table.ts';
 

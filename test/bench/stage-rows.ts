@@ -1,10 +1,10 @@
 import { receivedTopic, TOPIC } from '@tributary/core';
 import type { Client } from '../helpers/client.ts';
-import { sendBacklog } from './backlog.ts';
-import { benchContract, benchNames } from './contracts.ts';
-import { countEntries } from './count-entries.ts';
+import { sendBacklog } from './event.ts';
+import { benchContract, benchNames } from './event.ts';
+import { countEntries } from './installation.ts';
 import { benchEvent } from './event.ts';
-import { type BenchGateway, startGateway } from './gateway.ts';
+import { type BenchGateway, startGateway } from './installation.ts';
 import type { Installation, Wiring } from './installation.ts';
 import { startProcess } from './process.ts';
 import { type BenchRow, median, perSecond } from './table.ts';

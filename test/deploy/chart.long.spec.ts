@@ -14,7 +14,7 @@ import {
 } from './kubernetes/chart.ts';
 import { findKubernetes } from './kubernetes/installation.ts';
 import { settings } from './kubernetes/product-settings.ts';
-import { openSchemas } from './kubernetes/schemas.ts';
+import { openSchemas } from './kubernetes/chart.ts';
 
 const EXAMPLES = readdirSync(join(CHART, 'examples')).map((file) => file.replace(/[.]yaml$/, ''));
 

@@ -26,6 +26,7 @@ import {
   listSegments,
   publishNext,
   segmentFile,
+  syncFolder,
   TOPIC_GROUPS,
 } from '../../adapters/event-log/sqlite/segment-file.ts';
 import { isBusy, openDatabase, translateSqliteError } from '../../adapters/sqlite/database.ts';
@@ -184,10 +185,10 @@ export async function backUp(options: BackupOptions): Promise<BackupReport> {
       files: copy.files.sort((a, b) => (a.path < b.path ? -1 : 1)),
     };
     await writeManifest(draft, manifest);
-    await syncFolders(copy.folders);
+    for (const folder of copy.folders) syncFolder(folder);
     const name = backupName(point.at);
     await rename(draft, join(target, name));
-    await syncFolders([target]);
+    syncFolder(target);
     const { writersWaitedMs } = point;
     return { name, manifest, writersWaitedMs, linkedBytes: copy.linkedBytes, leftOut: stores.leftOut };
   } finally {
@@ -673,18 +674,6 @@ export async function requireFolder(folder: string): Promise<void> {
     await stat(folder);
   } catch (error) {
     throw new OperatorError(`${folder} cannot be read: ${await whyNot(folder, error)}`, { cause: error });
-  }
-}
-
-/** Makes new and renamed entries of folders survive a power cut. */
-export async function syncFolders(folders: Iterable<string>): Promise<void> {
-  for (const folder of folders) {
-    const handle = await open(folder, 'r');
-    try {
-      await handle.sync();
-    } finally {
-      await handle.close();
-    }
   }
 }
 
