@@ -7,8 +7,7 @@ import {
   type Fact,
   newId,
 } from '@tributary/core';
-import { benchContract, benchNames } from './event.ts';
-import { benchEvent } from './event.ts';
+import { benchContract, benchEvent, benchNames } from './event.ts';
 import { type BenchRow, median, perSecond } from './table.ts';
 
 const FEW = 4;

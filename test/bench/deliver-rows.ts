@@ -84,7 +84,7 @@ export async function work(task: DeliverTask): Promise<DeliverTimes> {
 }
 
 /** Processor time of a delivery among many destinations, of one that goes to few. */
-const BAR = 3;
+const DESTINATIONS_BAR = 3;
 
 /**
  * Deliveries one by one to many destinations in turn, ten of each workspace, all of them one webhook on this machine. The
@@ -114,8 +114,8 @@ export async function destinationRows(options: {
         figure,
         baseline: `${few.figure} to the fewest`,
         ratio,
-        bar: `<= ${BAR}`,
-        holds: ratio <= BAR,
+        bar: `<= ${DESTINATIONS_BAR}`,
+        holds: ratio <= DESTINATIONS_BAR,
         note: `${residentMiB.toFixed(0)} MiB at the end; undici ${shown(bare)}`,
       });
     }

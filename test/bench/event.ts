@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Client } from '../helpers/client.ts';
+import type { Client } from '../helpers/client.ts';
 
 /** A track event of about 450 bytes, as producers send them. Without message_id: the gateway assigns one. */
 export function benchEvent(user: number, name = 'Product Viewed'): object {

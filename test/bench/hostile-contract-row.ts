@@ -1,5 +1,11 @@
-import { type CanonicalEvent, type Contract, createContractEvaluator, type JsonObject, type Json } from '@tributary/core';
-import { type BenchRow } from './table.ts';
+import {
+  type CanonicalEvent,
+  type Contract,
+  createContractEvaluator,
+  type Json,
+  type JsonObject,
+} from '@tributary/core';
+import type { BenchRow } from './table.ts';
 
 /** The upper bound on the core time that the worst contract may use for one event, ms. */
 const BAR_MS = 3;

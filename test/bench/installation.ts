@@ -1,13 +1,13 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { NO_LOGGER, NO_METRICS } from '@tributary/core';
+import { openEventLog, readConfig } from '@tributary/infra';
+import { describeMachine, enginesOf, type RunningEngine } from '../engines/index.ts';
+import { Client } from '../helpers/client.ts';
 import { freshPrefix } from '../helpers/engines.ts';
 import { removeTopics } from '../helpers/kafka.ts';
 import { removeKeys } from '../helpers/redis.ts';
-import { describeMachine, enginesOf, type RunningEngine } from '../engines/index.ts';
-import { NO_LOGGER, NO_METRICS } from '@tributary/core';
-import { openEventLog, readConfig } from '@tributary/infra';
-import { Client } from '../helpers/client.ts';
 import { type BenchProcess, startProcess } from './process.ts';
 
 /** The engines of the rows that need them. */

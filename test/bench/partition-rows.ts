@@ -1,7 +1,7 @@
 import { readdirSync, readlinkSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { sendBacklog } from './event.ts';
 import { startCluster, workedOff } from './cluster.ts';
+import { sendBacklog } from './event.ts';
 import type { BenchEngines } from './installation.ts';
 import { onEngines } from './installation.ts';
 import { forward } from './pipeline-rows.ts';

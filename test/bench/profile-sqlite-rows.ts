@@ -1,13 +1,13 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { NO_LOGGER, NO_METRICS } from '@tributary/core';
-import { openSqliteProfileStore, GroupCommit } from '@tributary/infra';
-import { profileRows, sampleProfile, type BareDocuments } from './profile-rows.ts';
-import { type BenchRow } from './table.ts';
 import { DatabaseSync } from 'node:sqlite';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
+import { NO_LOGGER, NO_METRICS } from '@tributary/core';
+import { GroupCommit, openSqliteProfileStore } from '@tributary/infra';
+import { type BareDocuments, profileRows, sampleProfile } from './profile-rows.ts';
+import type { BenchRow } from './table.ts';
 
 /** All changes count as published after this long without any, ms. */
 const QUIET_MS = 1_000;

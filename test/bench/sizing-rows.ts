@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { sendBacklog } from './event.ts';
 import { type Cluster, startCluster, workedOff } from './cluster.ts';
+import { sendBacklog } from './event.ts';
 import type { BenchEngines } from './installation.ts';
 import { onEngines } from './installation.ts';
 import { forward } from './pipeline-rows.ts';

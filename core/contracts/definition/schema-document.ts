@@ -1,9 +1,16 @@
-import { type Json, type JsonObject } from '../../event/event.ts';
-import { type SchemaFault } from '../contract.ts';
+import type { Json, JsonObject } from '../../event/event.ts';
+import type { SchemaFault } from '../contract.ts';
 import { below } from '../json-values.ts';
 import { MAX_COMPILE_WORK } from '../work.ts';
 import { FORMATS } from './formats.ts';
-import { type Dialect, isExtension, isReferenceOnly, type SchemaNode, type SchemaPart, SILENT } from './keywords.ts';
+import {
+  type Dialect,
+  isExtension,
+  isReferenceOnly,
+  type SchemaNode,
+  type SchemaPart,
+  SILENT,
+} from './keywords.ts';
 import { type Pattern, readPattern } from './patterns.ts';
 
 export const MAX_SUBSCHEMAS = 1_000;
@@ -228,7 +235,7 @@ function nameLists(dependencies: Json): JsonObject {
 }
 
 /** The base of relative identifiers in a document without `$id`. */
-export const BASE_URI = 'contract://document/';
+const BASE_URI = 'contract://document/';
 
 interface Reference {
   readonly from: SchemaNode;
@@ -246,7 +253,7 @@ interface ResolvedReference {
  * Resolves the references of a document within that document alone. The compiler gets no identifiers: nothing is fetched,
  * and contracts with the same `$id` do not affect each other.
  */
-export class ReferenceIndex {
+class ReferenceIndex {
   readonly #byPointer = new Map<string, SchemaNode>();
   readonly #resources = new Map<string, SchemaNode>();
   readonly #anchors = new Map<string, SchemaNode>();

@@ -1,11 +1,27 @@
-import { EVENT_TYPES, type EventType, hasName, isObject, type Json, type JsonObject, objectIn } from '../../event/event.ts';
+import { type CsvError, parse } from 'csv-parse/sync';
+import {
+  EVENT_TYPES,
+  type EventType,
+  hasName,
+  isObject,
+  type Json,
+  type JsonObject,
+  objectIn,
+} from '../../event/event.ts';
 import { fromShortForm, MAX_SCHEMA_DEPTH } from '../definition/definition.ts';
 import { canonicalJson, deeperThan, isList } from '../json-values.ts';
 import { lastOf } from '../work.ts';
 import { leftOut, mended, typeOfWord } from './payload-schema.ts';
 import { normalSchema } from './schema-walk.ts';
-import { type ImportedContract, labelsOf, MAX_PLAN_CONTRACTS, type PlanContract, type PlanRemark, type ReadingSteps, tooMany } from './tracking-plan.ts';
-import { type CsvError, parse } from 'csv-parse/sync';
+import {
+  type ImportedContract,
+  labelsOf,
+  MAX_PLAN_CONTRACTS,
+  type PlanContract,
+  type PlanRemark,
+  type ReadingSteps,
+  tooMany,
+} from './tracking-plan.ts';
 
 type CsvRow = Omit<Row, 'line'>;
 
@@ -352,11 +368,11 @@ const COLUMNS = [
   'others',
   'schema',
 ] as const;
-export type Column = (typeof COLUMNS)[number];
+type Column = (typeof COLUMNS)[number];
 
-export type Row = Readonly<Partial<Record<Column, string>>> & { readonly line: number };
+type Row = Readonly<Partial<Record<Column, string>>> & { readonly line: number };
 
-export type CsvForm = 'segment' | 'rudderstack';
+type CsvForm = 'segment' | 'rudderstack';
 
 /** Headers of each product. RudderStack's spreadsheet says Rule Type and Req'd, Segment's editor Status and Data Type. */
 const HEADERS: Readonly<Record<CsvForm, Readonly<Record<Column, string>>>> = {
@@ -425,7 +441,7 @@ function plain(header: string): string {
 const MAX_ROWS = 50_000;
 
 /** Reads a table by its headers, whose order does not matter. Columns of other names are reported in `unknown`. */
-export function readRows(text: string): {
+function readRows(text: string): {
   readonly rows: readonly Row[];
   readonly unknown: readonly string[];
   readonly faults: readonly PlanRemark[];
@@ -481,7 +497,7 @@ export function headLine(form: CsvForm): string {
   return lineOf(COLUMNS.map((column) => HEADERS[form][column]));
 }
 
-export function writeRows(rows: readonly Omit<Row, 'line'>[]): string {
+function writeRows(rows: readonly Omit<Row, 'line'>[]): string {
   return rows.map((row) => lineOf(COLUMNS.map((column) => escaped(row[column] ?? '')))).join('');
 }
 

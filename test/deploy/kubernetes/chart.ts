@@ -1,10 +1,10 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
-import { type JsonObject } from '@tributary/core';
-import { parseAllDocuments, parse } from 'yaml';
 import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import type { JsonObject } from '@tributary/core';
 import { Ajv, type ValidateFunction } from 'ajv';
-import { type Installation } from './installation.ts';
+import { parse, parseAllDocuments } from 'yaml';
+import type { Installation } from './installation.ts';
 
 export const CHART = fileURLToPath(new URL('../../../infra/deploy/chart/tributary', import.meta.url));
 

@@ -1,5 +1,3 @@
-
-
 /** Code that attacks its host, run as the body of `transform(event)` for one event among honest ones. */
 export interface HostileSnippet {
   readonly name: string;
