@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { startProcess } from './process.ts';
-import { type BenchRow, median, perSecond } from './table.ts';
+import { type BenchRow, judged, median, perSecond } from './table.ts';
 
 const BAR = 0.7;
 
@@ -54,8 +54,7 @@ export async function deliverRows({
       const { deliver, fromLog, bare } = await work(task);
       const figure = shown(deliver);
       const ratio = ratioOf(deliver, bare);
-      const toBare = { ratio, bar: `>= ${BAR}`, holds: ratio >= BAR };
-      rows.push({ path, figure, baseline: `undici ${shown(bare)}`, ...toBare });
+      rows.push({ path, figure, baseline: `undici ${shown(bare)}`, ...judged(ratio, '>=', BAR) });
       const toFromLog = { ratio: ratioOf(deliver, fromLog), bar: '-', holds: null };
       rows.push({ path, figure, baseline: `read, parsed, signed: ${shown(fromLog)}`, ...toFromLog });
     }
@@ -113,9 +112,7 @@ export async function destinationRows(options: {
         path: `deliver to ${destinations.toLocaleString('en')} destinations in turn`,
         figure,
         baseline: `${few.figure} to the fewest`,
-        ratio,
-        bar: `<= ${DESTINATIONS_BAR}`,
-        holds: ratio <= DESTINATIONS_BAR,
+        ...judged(ratio, '<=', DESTINATIONS_BAR),
         note: `${residentMiB.toFixed(0)} MiB at the end; undici ${shown(bare)}`,
       });
     }

@@ -1,7 +1,7 @@
 import { NO_LOGGER, NO_METRICS, type Sandbox, type SandboxProgram } from '@tributary/core';
 import { openIsolatedVmSandbox } from '@tributary/infra';
 import { benchEvent } from './event.ts';
-import { type BenchRow, median, perSecond } from './table.ts';
+import { type BenchRow, judged, median, perSecond, UNCOMPARED } from './table.ts';
 
 const PROGRAMS = 1_000;
 const STARTS = 200;
@@ -61,9 +61,7 @@ async function inTurn(sandbox: Sandbox, batch: number): Promise<BenchRow> {
     path: `sandbox, ${PROGRAMS} transformations of a workspace in turn, ${called(batch)} each`,
     figure: `${perSecond(median(measured.map(([, all]) => all)))}, the first time ${perSecond(first)}`,
     baseline: `${perSecond(median(measured.map(([one]) => one)))} of one`,
-    ratio,
-    bar: `>= ${IN_TURN_BAR}`,
-    holds: ratio >= IN_TURN_BAR,
+    ...judged(ratio, '>=', IN_TURN_BAR),
   };
 }
 
@@ -73,10 +71,7 @@ async function ofManyWorkspaces(sandbox: Sandbox, batch: number): Promise<BenchR
   return {
     path: `sandbox, ${PROGRAMS} workspaces in turn, ${called(batch)} each`,
     figure: perSecond(figure),
-    baseline: '-',
-    ratio: null,
-    bar: '-',
-    holds: null,
+    ...UNCOMPARED,
   };
 }
 
