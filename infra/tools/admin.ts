@@ -140,7 +140,7 @@ function bytesOf(option: string, text: string): number | null | undefined {
 }
 
 export function adminStatus(options: OutputOptions, environment: Environment): Promise<number> {
-  return run('status', options, environment, async ({ catalog }) => describeStatus(statusOf(catalog.state)));
+  return run('status', options, environment, async ({ catalog }) => describeStatus(catalog.state));
 }
 
 function grantsOf(text: string | undefined): readonly KeyGrant[] {
@@ -427,16 +427,31 @@ export function organizationsOf(state: CatalogView): readonly Organization[] {
 }
 
 function chosenOrganization(state: CatalogView, id: string | undefined): Organization {
-  const all = organizationsOf(state);
+  return chosen(organizationsOf(state), id, 'organization');
+}
+
+function chosenWorkspace(state: CatalogView, id: string | undefined): Workspace {
+  const all = organizationsOf(state).flatMap(({ id: each }) => [
+    ...state.workspacesIn(each, 'active').newestFirst(),
+  ]);
+  return chosen(all, id, 'workspace');
+}
+
+/** The one with this id, else the only one. */
+function chosen<Thing extends { readonly id: string; readonly name: string }>(
+  all: readonly Thing[],
+  id: string | undefined,
+  kind: 'organization' | 'workspace',
+): Thing {
   if (id !== undefined) {
-    const named = state.organization(id.toLowerCase());
-    if (named === undefined)
-      throw new OperatorError(`no organization has the id ${id}: there are ${describeAll(all)}`);
-    return named;
+    const named = all.find((one) => one.id === id.toLowerCase());
+    if (named !== undefined) return named;
+    const what = kind === 'workspace' ? 'active workspace' : kind;
+    throw new OperatorError(`no ${what} has the id ${id}: there are ${describeAll(all)}`);
   }
   const [only, ...others] = all;
   if (only === undefined) throw new OperatorError(NOT_INITIALIZED);
-  if (others.length > 0) throw new OperatorError(`--organization must name one of ${describeAll(all)}`);
+  if (others.length > 0) throw new OperatorError(`--${kind} must name one of ${describeAll(all)}`);
   return only;
 }
 
@@ -464,22 +479,6 @@ async function setBudget(
   });
   if (refused !== undefined) throw refusal('setting the budget', refused);
   return { is: known(dependencies.catalog.state.workspace(id)), changed: true };
-}
-
-function chosenWorkspace(state: CatalogView, id: string | undefined): Workspace {
-  const all = organizationsOf(state).flatMap(({ id: each }) => [
-    ...state.workspacesIn(each, 'active').newestFirst(),
-  ]);
-  if (id !== undefined) {
-    const named = all.find((workspace) => workspace.id === id.toLowerCase());
-    if (named === undefined)
-      throw new OperatorError(`no active workspace has the id ${id}: there are ${describeAll(all)}`);
-    return named;
-  }
-  const [only, ...others] = all;
-  if (only === undefined) throw new OperatorError(NOT_INITIALIZED);
-  if (others.length > 0) throw new OperatorError(`--workspace must name one of ${describeAll(all)}`);
-  return only;
 }
 
 const NOT_INITIALIZED = 'there is no organization with a workspace yet: tributary admin init creates them';
@@ -613,64 +612,34 @@ function budgetText({ bytes_per_hour, bytes_held }: StorageException): string {
   return `bytes per hour: ${text(bytes_per_hour)}, bytes held: ${text(bytes_held)}`;
 }
 
-/** The organizations of an installation with their people, workspaces and keys. */
-interface Status {
-  readonly installation: string | null;
-  readonly organizations: readonly {
-    readonly organization: Organization;
-    readonly members: readonly object[];
-    readonly workspaces: readonly { readonly workspace: Workspace; readonly keys: readonly ApiKey[] }[];
-    readonly memberTexts: readonly (readonly string[])[];
-  }[];
-}
-
 /** Members of an organization that are listed; the rest is counted. */
 const MOST_MEMBERS = 20;
 
-function statusOf(state: CatalogView): Status {
-  return {
-    installation: state.installation ?? null,
-    organizations: organizationsOf(state).map((organization) => {
-      const members = state.organizationMembers.list(organization.id).toReversed().slice(0, MOST_MEMBERS);
-      return {
-        organization,
-        members: members.map((member) => memberData(member, state)),
-        memberTexts: members.map((member) => [`  ${member.role}`, memberText(member, state), '']),
-        workspaces: [...state.workspacesIn(organization.id, 'active').newestFirst()]
-          .toReversed()
-          .map((workspace) => ({
-            workspace,
-            keys: state.entities('api_key', workspace.id).filter(({ status }) => status === 'active'),
-          })),
-      };
-    }),
-  };
-}
-
-function describeStatus({ installation, organizations }: Status): Report {
-  const rows = organizations.flatMap(({ organization, memberTexts, workspaces }) => [
-    ['organization', named(organization), ''],
-    ...memberTexts,
-    ...workspaces.flatMap(({ workspace, keys }) => [
-      ['  workspace', named(workspace), ''],
-      ...keys.map((key) => ['    API key', keyText(key), '']),
-    ]),
-  ]);
+/** The organizations of an installation with their people, workspaces and keys. */
+function describeStatus(state: CatalogView): Report {
+  const { installation = null } = state;
+  const rows: string[][] = [];
+  const organizations = organizationsOf(state).map((organization) => {
+    rows.push(['organization', named(organization), '']);
+    const members = state.organizationMembers.list(organization.id).toReversed().slice(0, MOST_MEMBERS);
+    for (const member of members) rows.push([`  ${member.role}`, memberText(member, state), '']);
+    const workspaces = [...state.workspacesIn(organization.id, 'active').newestFirst()].toReversed();
+    return {
+      ...organizationData(organization),
+      members: members.map((member) => memberData(member, state)),
+      workspaces: workspaces.map((workspace) => {
+        const keys = state.entities('api_key', workspace.id).filter(({ status }) => status === 'active');
+        rows.push(['  workspace', named(workspace), '']);
+        for (const key of keys) rows.push(['    API key', keyText(key), '']);
+        return { ...workspaceData(workspace), api_keys: keys.map(keyFields) };
+      }),
+    };
+  });
   const text =
     rows.length === 0 ? 'no organization yet: tributary admin init creates the first one\n' : tableText(rows);
   return {
     text: `installation  ${installation ?? 'not named yet'}\n${text}`,
-    data: {
-      installation,
-      organizations: organizations.map(({ organization, members, workspaces }) => ({
-        ...organizationData(organization),
-        members,
-        workspaces: workspaces.map(({ workspace, keys }) => ({
-          ...workspaceData(workspace),
-          api_keys: keys.map(keyFields),
-        })),
-      })),
-    },
+    data: { installation, organizations },
   };
 }
 

@@ -2,7 +2,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 
 /**
- * The writing half of `bare-rows.ts`: reads the document of each requested row and writes it back, in one
+ * The writing half of `profile-sqlite-rows.ts`: reads the document of each requested row and writes it back, in one
  * transaction at a time.
  */
 if (!parentPort) throw new Error('bare-rows-thread.ts runs as a worker thread');

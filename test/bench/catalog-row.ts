@@ -6,7 +6,7 @@ import { openSqliteEventLog } from '@tributary/infra';
 import { appendFacts, type CatalogSize, LARGE, MEDIUM, SMALL } from './catalog-contents.ts';
 import type { CatalogFigures } from './catalog-process.ts';
 import { startProcess } from './process.ts';
-import { type BenchRow, median, perSecond } from './table.ts';
+import { type BenchRow, judged, median, perSecond } from './table.ts';
 
 const START_BAR_MS = 20_000;
 /**
@@ -45,9 +45,7 @@ export async function catalogRows({ rounds }: { rounds: number }): Promise<reado
         path: `${described(large)}: look-ups of key, contract and rules`,
         figure: perSecond(lookups),
         baseline: `${perSecond(baseline)} with ${small.facts} facts`,
-        ratio,
-        bar: `>= ${LOOKUP_BAR}`,
-        holds: ratio >= LOOKUP_BAR,
+        ...judged(ratio, '>=', LOOKUP_BAR),
       },
     ];
   } finally {

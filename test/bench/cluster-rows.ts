@@ -2,13 +2,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type EventLog, NO_LOGGER, NO_METRICS, TOPIC } from '@tributary/core';
 import { openEventLog, readConfig } from '@tributary/infra';
 import { eventually } from '../helpers/client.ts';
-import { sendBacklog } from './backlog.ts';
 import { type Cluster, startCluster, workedOff } from './cluster.ts';
-import { countEntries } from './count-entries.ts';
-import type { BenchEngines } from './engines.ts';
-import { onEngines } from './installation.ts';
+import { sendBacklog } from './event.ts';
+import type { BenchEngines } from './installation.ts';
+import { countEntries, onEngines } from './installation.ts';
 import { counted, forward, type LatencySubject } from './pipeline-rows.ts';
-import { type BenchRow, perSecond } from './table.ts';
+import { type BenchRow, judged, perSecond } from './table.ts';
 import { cpuSeconds, microsecondsEach, peakResidentMiB } from './usage.ts';
 
 const SCALING_PARTITIONS = '12';
@@ -57,9 +56,7 @@ export async function drainRows({ engines, events }: BacklogOptions): Promise<re
       path: `${path}, memory`,
       figure: `${large.peakMiB.toFixed(0)} MiB at most`,
       baseline: `${small.peakMiB.toFixed(0)} MiB for ${(events / 10).toLocaleString('en')}`,
-      ratio,
-      bar: '<= 1.25',
-      holds: ratio <= 1.25,
+      ...judged(ratio, '<=', 1.25),
     },
   ];
 }

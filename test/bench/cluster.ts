@@ -3,8 +3,8 @@ import type { Client } from '../helpers/client.ts';
 import { adminOf } from '../helpers/cluster.ts';
 import { scrape } from '../helpers/running-tributary.ts';
 import { ServerProcess } from '../helpers/server-process.ts';
-import { startGateway } from './gateway.ts';
 import type { Installation, Wiring } from './installation.ts';
+import { startGateway } from './installation.ts';
 
 /** A gateway and processors in separate processes on the engines. */
 export interface Cluster {

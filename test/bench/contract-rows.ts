@@ -7,9 +7,8 @@ import {
   type Fact,
   newId,
 } from '@tributary/core';
-import { benchContract, benchNames } from './contracts.ts';
-import { benchEvent } from './event.ts';
-import { type BenchRow, median, perSecond } from './table.ts';
+import { benchContract, benchEvent, benchNames } from './event.ts';
+import { type BenchRow, judged, median, perSecond } from './table.ts';
 
 const FEW = 4;
 const MANY = 1_000;
@@ -36,9 +35,7 @@ export function contractRow({ rounds }: { rounds: number }): BenchRow {
     path: `evaluating an event, ${MANY.toLocaleString('en')} contracts in the workspace`,
     figure: perSecond(median(measured.map(([, figure]) => figure))),
     baseline: `${perSecond(median(measured.map(([base]) => base)))} with ${FEW}`,
-    ratio,
-    bar: `>= ${BAR}`,
-    holds: ratio >= BAR,
+    ...judged(ratio, '>=', BAR),
   };
 }
 

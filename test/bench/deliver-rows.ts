@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { startProcess } from './process.ts';
-import { type BenchRow, median, perSecond } from './table.ts';
+import { type BenchRow, judged, median, perSecond } from './table.ts';
 
 const BAR = 0.7;
 
@@ -54,8 +54,7 @@ export async function deliverRows({
       const { deliver, fromLog, bare } = await work(task);
       const figure = shown(deliver);
       const ratio = ratioOf(deliver, bare);
-      const toBare = { ratio, bar: `>= ${BAR}`, holds: ratio >= BAR };
-      rows.push({ path, figure, baseline: `undici ${shown(bare)}`, ...toBare });
+      rows.push({ path, figure, baseline: `undici ${shown(bare)}`, ...judged(ratio, '>=', BAR) });
       const toFromLog = { ratio: ratioOf(deliver, fromLog), bar: '-', holds: null };
       rows.push({ path, figure, baseline: `read, parsed, signed: ${shown(fromLog)}`, ...toFromLog });
     }
@@ -81,4 +80,44 @@ export async function work(task: DeliverTask): Promise<DeliverTimes> {
   const args = ['--disable-warning=ExperimentalWarning', file, JSON.stringify(task)];
   const { stdout } = await promisify(execFile)(process.execPath, args);
   return JSON.parse(stdout) as DeliverTimes;
+}
+
+/** Processor time of a delivery among many destinations, of one that goes to few. */
+const DESTINATIONS_BAR = 3;
+
+/**
+ * Deliveries one by one to many destinations in turn, ten of each workspace, all of them one webhook on this machine. The
+ * baseline is the first number of destinations, so the ratio is the cost of a destination beside others.
+ */
+export async function destinationRows(options: {
+  readonly rounds: number;
+  /** More where there are more destinations: each gets one. */
+  readonly events: number;
+  readonly destinations: readonly number[];
+}): Promise<readonly BenchRow[]> {
+  const { rounds } = options;
+  const webhook = await startProcess<{ url: string }>('./webhook-process.ts');
+  try {
+    const rows: BenchRow[] = [];
+    let few: { readonly us: number; readonly figure: string } | undefined;
+    for (const destinations of options.destinations) {
+      const events = Math.max(options.events, destinations);
+      const task: DeliverTask = { url: webhook.hello.url, events, batchSize: 1, rounds, destinations };
+      const { deliver, bare, residentMiB } = await work(task);
+      const us = median(deliver.map((time) => time.us));
+      const figure = shown(deliver);
+      few ??= { us, figure };
+      const ratio = us / few.us;
+      rows.push({
+        path: `deliver to ${destinations.toLocaleString('en')} destinations in turn`,
+        figure,
+        baseline: `${few.figure} to the fewest`,
+        ...judged(ratio, '<=', DESTINATIONS_BAR),
+        note: `${residentMiB.toFixed(0)} MiB at the end; undici ${shown(bare)}`,
+      });
+    }
+    return rows;
+  } finally {
+    await webhook.stop();
+  }
 }

@@ -1,8 +1,7 @@
 import { receivedTopic } from '@tributary/core';
-import { countEntries } from './count-entries.ts';
 import { benchBatch, benchEvent } from './event.ts';
-import { startGateway } from './gateway.ts';
 import type { Wiring } from './installation.ts';
+import { countEntries, startGateway } from './installation.ts';
 import { type LoadResult, load } from './load.ts';
 import { startProcess } from './process.ts';
 import { type BenchRow, median, perSecond } from './table.ts';

@@ -1,6 +1,6 @@
 import { loadWithStreams, STREAM_LIMITS } from '../flows/events/live-load.ts';
 import { startTributary } from '../helpers/tributary.ts';
-import { type BenchRow, perSecond } from './table.ts';
+import { type BenchRow, judged, perSecond } from './table.ts';
 
 const STREAMS = 500;
 
@@ -14,9 +14,7 @@ export async function liveRow(): Promise<BenchRow> {
       path: `POST batches of 50 beside ${STREAMS} live streams`,
       figure: perSecond(among.rate),
       baseline: `without ${perSecond(without.rate)}`,
-      ratio,
-      bar: '>= 0.7',
-      holds: ratio >= 0.7,
+      ...judged(ratio, '>=', 0.7),
       note: `processor time an event: ${among.cpu.toFixed(0)} us, without ${without.cpu.toFixed(0)} us`,
     };
   } finally {

@@ -1,8 +1,8 @@
 import { readdirSync, readlinkSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { sendBacklog } from './backlog.ts';
 import { startCluster, workedOff } from './cluster.ts';
-import type { BenchEngines } from './engines.ts';
+import { sendBacklog } from './event.ts';
+import type { BenchEngines } from './installation.ts';
 import { onEngines } from './installation.ts';
 import { forward } from './pipeline-rows.ts';
 import { type BenchRow, UNCOMPARED } from './table.ts';

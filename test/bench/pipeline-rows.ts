@@ -3,7 +3,7 @@ import { type Client, eventually } from '../helpers/client.ts';
 import { startTributary, type Tributary } from '../helpers/tributary.ts';
 import { startWebhook } from '../helpers/webhook.ts';
 import { benchBatch, benchEvent } from './event.ts';
-import { type BenchRow, median, percentile, perSecond } from './table.ts';
+import { type BenchRow, judged, median, percentile, perSecond, UNCOMPARED } from './table.ts';
 import { cpuSeconds, microsecondsEach, quarterPeaks, residentMiB, usageSince } from './usage.ts';
 
 const BATCH = 1_000;
@@ -59,10 +59,7 @@ export async function throughputRows({ events }: { events: number }): Promise<re
       {
         path: 'pipeline end to end, counted and in files',
         figure: perSecond(events / doneIn),
-        baseline: '-',
-        ratio: null,
-        bar: '-',
-        holds: null,
+        ...UNCOMPARED,
         note: `${events.toLocaleString('en')} events, sent in ${sentIn.toFixed(0)} s, done in ${doneIn.toFixed(0)} s, ${cpu} of processor time an event`,
       },
       memoryRow(`memory over ${events.toLocaleString('en')} events`, memory),
@@ -79,9 +76,7 @@ export function memoryRow(path: string, samples: readonly number[]): BenchRow {
     path,
     figure: `${late.toFixed(0)} MiB in the last quarter`,
     baseline: `${early.toFixed(0)} MiB in the second`,
-    ratio: late / early,
-    bar: '<= 1.25',
-    holds: late / early <= 1.25,
+    ...judged(late / early, '<=', 1.25),
   };
 }
 

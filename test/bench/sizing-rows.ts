@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { sendBacklog } from './backlog.ts';
 import { type Cluster, startCluster, workedOff } from './cluster.ts';
-import type { BenchEngines } from './engines.ts';
+import { sendBacklog } from './event.ts';
+import type { BenchEngines } from './installation.ts';
 import { onEngines } from './installation.ts';
 import { forward } from './pipeline-rows.ts';
 import { startProcess } from './process.ts';

@@ -1,11 +1,8 @@
 import { receivedTopic, TOPIC } from '@tributary/core';
 import type { Client } from '../helpers/client.ts';
-import { sendBacklog } from './backlog.ts';
-import { benchContract, benchNames } from './contracts.ts';
-import { countEntries } from './count-entries.ts';
-import { benchEvent } from './event.ts';
-import { type BenchGateway, startGateway } from './gateway.ts';
+import { benchContract, benchEvent, benchNames, sendBacklog } from './event.ts';
 import type { Installation, Wiring } from './installation.ts';
+import { type BenchGateway, countEntries, startGateway } from './installation.ts';
 import { startProcess } from './process.ts';
 import { type BenchRow, median, perSecond } from './table.ts';
 

@@ -46,3 +46,8 @@ export function drawTable(rows: readonly BenchRow[]): string {
 
 /** The fields of a row that is compared with nothing. */
 export const UNCOMPARED = { baseline: '-', ratio: null, bar: '-', holds: null } as const;
+
+/** The ratio of a row, and whether it is on the right side of its bar. */
+export function judged(ratio: number, side: '>=' | '<=', bar: number) {
+  return { ratio, bar: `${side} ${bar}`, holds: side === '>=' ? ratio >= bar : ratio <= bar };
+}

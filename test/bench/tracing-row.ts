@@ -4,7 +4,7 @@ import { onLoopback } from '../helpers/on-loopback.ts';
 import { startTributary, type Tributary } from '../helpers/tributary.ts';
 import { benchBatch } from './event.ts';
 import { counted, forward } from './pipeline-rows.ts';
-import { type BenchRow, median } from './table.ts';
+import { type BenchRow, judged, median } from './table.ts';
 import { cpuSeconds } from './usage.ts';
 
 const BATCH = 20;
@@ -55,9 +55,7 @@ export async function tracingRow({
       path: 'pipeline end to end, one event of a hundred traced',
       figure: us(pairs.map((pair) => pair.on)),
       baseline: `${us(pairs.map((pair) => pair.off))} without tracing`,
-      ratio,
-      bar: '<= 1.02',
-      holds: ratio <= 1.02,
+      ...judged(ratio, '<=', 1.02),
       note: `${rounds} rounds, ${Math.min(...ratios).toFixed(3)} to ${Math.max(...ratios).toFixed(3)}; ${exports} exports`,
     };
   } finally {

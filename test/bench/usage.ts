@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs';
-import type { BenchEngines } from './engines.ts';
+import type { BenchEngines } from './installation.ts';
 
 /** `getconf CLK_TCK` of every Linux in use. */
 const TICKS_A_SECOND = 100;

@@ -7,6 +7,7 @@ import {
   CHART,
   type KubernetesObject,
   lint,
+  openSchemas,
   podsOf,
   refusalOf,
   render,
@@ -14,7 +15,6 @@ import {
 } from './kubernetes/chart.ts';
 import { findKubernetes } from './kubernetes/installation.ts';
 import { settings } from './kubernetes/product-settings.ts';
-import { openSchemas } from './kubernetes/schemas.ts';
 
 const EXAMPLES = readdirSync(join(CHART, 'examples')).map((file) => file.replace(/[.]yaml$/, ''));
 

@@ -1,7 +1,6 @@
 import type { JsonObject } from '../../event/event.ts';
 import { lastOf } from '../work.ts';
-import { csvRows, readCsvPlan } from './csv-plan.ts';
-import { headLine } from './csv-rows.ts';
+import { csvRows, headLine, readCsvPlan } from './csv-plan.ts';
 import {
   type PlanContract,
   type ReadingSteps,

@@ -17,16 +17,6 @@ import { quotasOf, SETTINGS } from './settings.ts';
 const SOMEBODY = '0198c5a2-7c1e-7b3a-9f60-2d1c5e8a4b70';
 
 describe('configuration', () => {
-  it('has a default for everything', () => {
-    const config = readConfig({});
-    expect(config).toMatchObject({
-      port: 8080,
-      host: '127.0.0.1',
-      devIssuer: false,
-      retryExpiryMs: 86_400_000,
-    });
-  });
-
   it('listens on every address if the roles are distributed, and on loopback if one process has all roles', () => {
     const onKafka = { KAFKA_BROKERS: 'kafka:9092', REDIS_URL: 'none', ELASTICSEARCH_URL: 'none' };
     expect(readClusterConfig(onKafka).host).toBe('0.0.0.0');
@@ -46,12 +36,6 @@ describe('configuration', () => {
     expect(readCommandConfig({}).egressAllow).toEqual(['127.0.0.0/8']);
     const keys = { TRIBUTARY_SECRET_KEYS: `k1:${Buffer.alloc(32).toString('base64')}` };
     expect(readCommandConfig(keys)).toMatchObject({ egressAllow: [], devIssuer: false });
-  });
-
-  it('reads disk space in bytes', () => {
-    expect(readConfig({}).diskReserveBytes).toBeUndefined();
-    expect(readConfig({ TRIBUTARY_DISK_RESERVE: '2GiB' }).diskReserveBytes).toBe(2 ** 31);
-    expect(() => readConfig({ TRIBUTARY_DISK_RESERVE: '2GB' })).toThrow('MiB, GiB, TiB');
   });
 
   it('refused to start in a terminal that exports the key of tributary plan', () => {

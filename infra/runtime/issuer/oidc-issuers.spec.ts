@@ -5,7 +5,6 @@ import type { AddressInfo } from 'node:net';
 import { NO_LOGGER, NO_METRICS, Unavailable } from '@tributary/core';
 import { exportJWK, generateKeyPair, type JWK } from 'jose';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { isSafeUrl } from '../config/setting.ts';
 import { fetchKeys, IssuerKeys, keysUrlOf, REFRESH_AFTER_MS, REST_MS } from './oidc-issuers.ts';
 
 /** Two successive keys of the issuer. */
@@ -278,25 +277,6 @@ const dripping: RequestListener = (_, response) => {
   const timer = setInterval(() => response.write(' '), 20);
   response.once('close', () => clearInterval(timer));
 };
-
-describe('URLs of keys', () => {
-  it.each([
-    'https://a.example',
-    'http://localhost:1',
-    'http://a.localhost',
-    'http://127.1.2.3',
-    'http://[::1]:8',
-  ])('%s', (url) => expect(isSafeUrl(new URL(url))).toBe(true));
-
-  it.each([
-    'http://a.example',
-    'http://127.0.0.1.a.example',
-    'http://notlocalhost',
-    'http://[::2]',
-    'file:///x',
-    'data:,x',
-  ])('not %s', (url) => expect(isSafeUrl(new URL(url))).toBe(false));
-});
 
 describe('the keys of an issuer', () => {
   it('may be on another host', () => {

@@ -112,6 +112,10 @@ const MAX_NAMES = 10;
 const DATA_ENTRIES =
   /^(log|ballast|crashes|dedupe|volume|funnel|history|health|profiles|ndjson|demo|lock\.db(-.*)?|moved\.json.*|backup\.lock(-.*)?|backup-staging|\.probe-.*|secret-keys\.(json|lock).*|dev-issuer\.json.*|quickstart\.json.*|server\.json.*|.*catalog\.snapshot.*)$/;
 
+export function isDataEntry(name: string): boolean {
+  return DATA_ENTRIES.test(name);
+}
+
 /**
  * Removes the permissions of other users from the data folder, so that nobody else gets to what is in it: releases before 0.2
  * created it readable by every user of the machine, and others create it before the first start. A correction, and what
@@ -128,7 +132,7 @@ export function makeFolderPrivate(folder: string, logger: Logger): void {
   if ((stats.mode & OTHERS) === 0) return;
   const mode = (stats.mode & 0o7777).toString(8).padStart(4, '0');
   try {
-    const others = readdirSync(folder).filter((name) => !DATA_ENTRIES.test(name));
+    const others = readdirSync(folder).filter((name) => !isDataEntry(name));
     if (others.length > 0) {
       logger.warn(
         { folder, mode, others: others.slice(0, MAX_NAMES) },

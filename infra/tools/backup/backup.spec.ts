@@ -44,8 +44,7 @@ function fillAndSeal(sequence: number): void {
   database.close();
 }
 
-const run = (pointTimeoutMs = 10_000) =>
-  backUp({ dataFolder: data, target, withKeys: true, version: 'test', pointTimeoutMs });
+const run = (pointTimeoutMs = 10_000) => backUp({ dataFolder: data, target, withKeys: true, pointTimeoutMs });
 
 /** Backs up, and acts once the first copy is begun, i.e. after the point. */
 async function runAndAct(act: () => void): ReturnType<typeof run> {

@@ -26,6 +26,7 @@ import {
   listSegments,
   publishNext,
   segmentFile,
+  syncFolder,
   TOPIC_GROUPS,
 } from '../../adapters/event-log/sqlite/segment-file.ts';
 import { isBusy, openDatabase, translateSqliteError } from '../../adapters/sqlite/database.ts';
@@ -33,7 +34,12 @@ import { type Environment, readCommandConfig } from '../../runtime/config/config
 import type { Config } from '../../runtime/config/settings.ts';
 import { createLogger } from '../../runtime/observability/logger.ts';
 import { buildVersion } from '../../runtime/observability/system-view.ts';
-import { embeddedFolders, lockFile, useFolderOfServer } from '../../runtime/process/data-folder.ts';
+import {
+  embeddedFolders,
+  isDataEntry,
+  lockFile,
+  useFolderOfServer,
+} from '../../runtime/process/data-folder.ts';
 import { OperatorError, reportErrors, translateFileError } from '../../runtime/process/lifecycle.ts';
 
 const POINT_TIMEOUT_MS = 60_000;
@@ -69,8 +75,7 @@ export async function backup(
     );
     const target = targetFolder(where);
     try {
-      const options = { dataFolder, target, withKeys: keys, version: buildVersion() };
-      const report = await backUp({ ...options, pointTimeoutMs: POINT_TIMEOUT_MS });
+      const report = await backUp({ dataFolder, target, withKeys: keys, pointTimeoutMs: POINT_TIMEOUT_MS });
       process.stdout.write(describe(report, target, keys));
       if (kept !== undefined) {
         const removed = await removeOlder(target, kept);
@@ -136,8 +141,6 @@ interface BackupOptions {
   readonly target: string;
   /** Whether the files with keys are part of it. */
   readonly withKeys: boolean;
-  /** The release. */
-  readonly version: string;
   /** How long to try to find a moment in which no store is being written to, ms. */
   readonly pointTimeoutMs: number;
 }
@@ -157,7 +160,7 @@ interface BackupReport {
  * anywhere, it leaves an unfinished folder, which the next backup removes.
  */
 export async function backUp(options: BackupOptions): Promise<BackupReport> {
-  const { dataFolder, target, withKeys, version, pointTimeoutMs } = options;
+  const { dataFolder, target, withKeys, pointTimeoutMs } = options;
   const stores = storeFiles(dataFolder, { withKeys });
   const installation = markedInstallation(dataFolder);
   if (stores.groups.length === 0 || installation === undefined)
@@ -178,16 +181,16 @@ export async function backUp(options: BackupOptions): Promise<BackupReport> {
     // After the point: deliveries up to then are in the files of the destinations.
     for (const file of [...stores.files, ...appendedFiles(dataFolder)]) await copy.file(file);
     const manifest = {
-      version,
+      version: buildVersion(),
       installation,
       point: { at: new Date(point.at).toISOString() },
       files: copy.files.sort((a, b) => (a.path < b.path ? -1 : 1)),
     };
     await writeManifest(draft, manifest);
-    await syncFolders(copy.folders);
+    for (const folder of copy.folders) syncFolder(folder);
     const name = backupName(point.at);
     await rename(draft, join(target, name));
-    await syncFolders([target]);
+    syncFolder(target);
     const { writersWaitedMs } = point;
     return { name, manifest, writersWaitedMs, linkedBytes: copy.linkedBytes, leftOut: stores.leftOut };
   } finally {
@@ -389,12 +392,9 @@ export interface StoreFiles {
 const KEY_FILES = ['secret-keys.json', 'dev-issuer.json', 'quickstart.json'];
 
 /**
- * Entries at the top that a backup leaves out without a word: locks, reports that are renewed within seconds, evidence of
+ * What a data folder has beside its stores is left out without a word: locks, reports that are renewed within seconds, evidence of
  * crashes of this machine's processes, and what is made from the log. A snapshot of the catalog may be newer than the point.
  */
-const NOT_NEEDED =
-  /^(health|ballast|crashes|moved\.json.*|server\.json.*|lock\.db.*|backup\.lock.*|backup-staging|.*catalog\.snapshot.*|.*\.lock.*)$/;
-
 export function storeFiles(dataFolder: string, { withKeys }: { readonly withKeys: boolean }): StoreFiles {
   const folders = embeddedFolders({ dataFolder });
   const groups = groupFolders(dataFolder);
@@ -407,22 +407,14 @@ export function storeFiles(dataFolder: string, { withKeys }: { readonly withKeys
   ];
   const marks = markFiles(dataFolder);
   const keys = KEY_FILES.map((name) => join(dataFolder, name));
-  const known = new Set([
-    'log',
-    'dedupe',
-    'volume',
-    'funnel',
-    'profiles',
-    'history',
-    'ndjson',
-    ...(withKeys ? KEY_FILES : []),
-  ]);
   return {
     groups: groups.filter((folder) => existsSync(folder)),
     dedupeClaims: claims.filter((folder) => existsSync(join(folder, 'windows.db'))),
     databases: databases.filter((file) => existsSync(file)),
     files: [...marks, ...(withKeys ? keys : [])].filter((file) => existsSync(file)),
-    leftOut: readdirSync(dataFolder).filter((name) => !known.has(name) && !NOT_NEEDED.test(name)),
+    leftOut: readdirSync(dataFolder).filter(
+      (name) => !isDataEntry(name) || name === 'demo' || (!withKeys && KEY_FILES.includes(name)),
+    ),
   };
 }
 
@@ -673,18 +665,6 @@ export async function requireFolder(folder: string): Promise<void> {
     await stat(folder);
   } catch (error) {
     throw new OperatorError(`${folder} cannot be read: ${await whyNot(folder, error)}`, { cause: error });
-  }
-}
-
-/** Makes new and renamed entries of folders survive a power cut. */
-export async function syncFolders(folders: Iterable<string>): Promise<void> {
-  for (const folder of folders) {
-    const handle = await open(folder, 'r');
-    try {
-      await handle.sync();
-    } finally {
-      await handle.close();
-    }
   }
 }
 

@@ -2,6 +2,7 @@ import { copyFile, readdir, realpath, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { hasCode, messageOf } from '@tributary/core';
 import { InvalidArgumentError } from 'commander';
+import { syncFolder } from '../../adapters/event-log/sqlite/segment-file.ts';
 import { lockFolder } from '../../runtime/process/data-folder.ts';
 import { OperatorError, reportErrors, translateFileError } from '../../runtime/process/lifecycle.ts';
 import {
@@ -18,7 +19,6 @@ import {
   requireFolder,
   requireSpace,
   type StoredBackup,
-  syncFolders,
   targetFolder,
 } from './backup.ts';
 
@@ -140,14 +140,14 @@ export async function restoreBackup(
         return finishFile(path);
       });
     }
-    await syncFolders(folders);
+    for (const each of folders) syncFolder(each);
     await rename(draft, folder).catch((error: unknown) => {
       throw new OperatorError(
         `${folder} could not be replaced, e.g. because it is a mount point: name a folder in it (${messageOf(error)})`,
         { cause: error },
       );
     });
-    await syncFolders([dirname(folder)]);
+    syncFolder(dirname(folder));
   } finally {
     lock.release();
   }

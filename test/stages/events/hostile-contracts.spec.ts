@@ -1,7 +1,6 @@
 import { checkSchema, createContractEvaluator, MAX_EVENT_BYTES } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { hostileContract, hostileEvent } from '../../bench/hostile-contract-row.ts';
-import { HOSTILE_CONTRACTS } from '../../bench/hostile-contracts.ts';
+import { HOSTILE_CONTRACTS, hostileContract, hostileEvent } from '../../bench/hostile-contract-row.ts';
 
 /**
  * Many times the bench's figure: other code runs beside it, and nothing is warm here. Without the bound a

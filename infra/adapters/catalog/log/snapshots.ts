@@ -52,8 +52,6 @@ export class Snapshots {
   readonly #timer: NodeJS.Timeout;
   /** The position of the file, as far as this process knows. */
   #written = -1;
-  /** The existing file is unusable, and is replaced whatever its position is. */
-  #isUnusable = false;
   #writing: Promise<void> = Promise.resolve();
 
   /** `content` is called for each snapshot; undefined when there is nothing to write. */
@@ -79,7 +77,6 @@ export class Snapshots {
       return found;
     }
     if (!(await isOf(log, found))) {
-      this.#isUnusable = true;
       const wasDropped = found.last.offset < (await log.first(TOPIC.catalog, 0));
       const why = wasDropped ? 'its last fact was dropped meanwhile' : 'it is not of this log';
       this.#logger.warn({ file }, `the catalog snapshot is ignored: ${why}`);
@@ -96,7 +93,6 @@ export class Snapshots {
     try {
       const found = await readSnapshot(file);
       if (found === undefined || !('unusable' in found)) return found;
-      this.#isUnusable = true;
       this.#logger.warn({ file, why: found.unusable }, 'the catalog snapshot is ignored');
     } catch (error) {
       this.#logger.warn({ file, why: messageOf(error) }, 'the catalog snapshot is ignored');
@@ -109,7 +105,10 @@ export class Snapshots {
     state.forgetEras(new Date(Date.now() - 2 * this.#options.retentionMs).toISOString());
   }
 
-  /** Writes the file if there are new facts. A failure is logged, and the next interval tries again. */
+  /**
+   * Writes the file if there are new facts; it may replace a newer one of another process, which only makes the next start
+   * read more facts. A failure is logged, and the next interval tries again.
+   */
   write(): Promise<void> {
     this.#writing = this.#writing.then(() => this.#write());
     return this.#writing;
@@ -118,10 +117,9 @@ export class Snapshots {
   async #write(): Promise<void> {
     const { file } = this.#options;
     try {
-      const newest = this.#isUnusable ? -1 : await positionOfSnapshot(file);
       // Synchronous up to the rows, so that position, last fact and rows are consistent.
       const content = this.#content();
-      if (content?.last === undefined || content.position <= Math.max(this.#written, newest)) return;
+      if (content?.last === undefined || content.position <= this.#written) return;
       const { state, position, last } = content;
       this.forgetEras(state);
       const rows = rowsOf(state);
@@ -132,7 +130,6 @@ export class Snapshots {
         rows,
       );
       this.#written = position;
-      this.#isUnusable = false;
     } catch (error) {
       this.#logger.warn(
         { file, error: messageOf(error) },
@@ -274,23 +271,6 @@ async function readSnapshot(file: string): Promise<Snapshot | UnusableSnapshot |
     return { unusable: `its rows are invalid: ${messageOf(error)}` };
   }
   return { ...header, state: reader.state };
-}
-
-/** The position of a snapshot file; -1 when there is none, or it cannot be read. */
-async function positionOfSnapshot(file: string): Promise<number> {
-  try {
-    const handle = await open(file, 'r');
-    try {
-      const { buffer, bytesRead } = await handle.read(Buffer.alloc(4096), 0, 4096, 0);
-      const end = buffer.subarray(0, bytesRead).indexOf(NEWLINE);
-      const header = parsed(buffer.subarray(0, Math.max(0, end))) as Partial<SnapshotHeader> | undefined;
-      return header?.fold === FOLD_VERSION && typeof header.position === 'number' ? header.position : -1;
-    } finally {
-      await handle.close();
-    }
-  } catch {
-    return -1;
-  }
 }
 
 function* linesIn(bytes: Buffer): Generator<Buffer> {

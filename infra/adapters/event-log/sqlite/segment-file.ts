@@ -263,7 +263,7 @@ function copyHeads(from: DatabaseSync, to: DatabaseSync): void {
 }
 
 /** Makes new and renamed files of a folder survive a power cut. */
-function syncFolder(folder: string): void {
+export function syncFolder(folder: string): void {
   const descriptor = openSync(folder, 'r');
   try {
     fsyncSync(descriptor);

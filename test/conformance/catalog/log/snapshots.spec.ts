@@ -95,18 +95,6 @@ describe('the snapshot of a catalog', () => {
     expect((await stat(file)).ino).toBe(ino);
   });
 
-  it('is not replaced by an older one of another process', async () => {
-    const slow = start();
-    await slow.catalog.propose(workspaceFact());
-    const position = slow.catalog.position;
-    const quick = start();
-    await quick.catalog.propose(contractFact('c1', 'order'));
-    // The slow catalog stops before it reads the new fact, because it is closed in the same turn.
-    await quick.catalog.close();
-    await slow.catalog.close();
-    expect((await headerOf(file)).position).toBeGreaterThan(position);
-  });
-
   const damages: Record<string, (bytes: Buffer) => Buffer> = {
     'that is empty': () => Buffer.alloc(0),
     'that ends in the middle': (bytes) => bytes.subarray(0, bytes.length / 2),

@@ -18,7 +18,7 @@ import { fileURLToPath } from 'node:url';
 import { type Logger, NO_LOGGER, NO_METRICS, type SandboxProgram, Unavailable } from '@tributary/core';
 import { openIsolatedVmSandbox } from '@tributary/infra';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { FLOATING_REJECTIONS } from '../suite/hostile-rejections.ts';
+import { FLOATING_REJECTIONS } from '../suite/hostile-snippets.ts';
 import { badOn, counting, HONEST, input, inputs, outcomes, program } from '../suite/transformations.ts';
 
 /** The scheduling policies of Linux: see sched(7). */

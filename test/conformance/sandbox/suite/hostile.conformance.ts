@@ -2,8 +2,7 @@ import type { Sandbox } from '@tributary/core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { measured } from '../../../helpers/measured.ts';
 import { type ControlProcess, startControl } from './control-process.ts';
-import { FLOATING_REJECTIONS, HOSTILE_REJECTIONS } from './hostile-rejections.ts';
-import { HOSTILE_SNIPPETS } from './hostile-snippets.ts';
+import { FLOATING_REJECTIONS, HOSTILE_REJECTIONS, HOSTILE_SNIPPETS } from './hostile-snippets.ts';
 import { type Latencies, NeighbourLoad } from './neighbour-load.ts';
 import { badOn, HONEST, input, inputs, messageIn, outcomes, output, program } from './transformations.ts';
 
