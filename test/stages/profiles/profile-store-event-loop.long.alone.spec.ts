@@ -1,4 +1,4 @@
-// Runs alone: it measures the longest turns of the event loop.
+// Runs alone in the long form: it measures the longest turns of the event loop.
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
