@@ -2,7 +2,7 @@ import { fileURLToPath } from 'node:url';
 import { transformerStyleToClass } from '@shikijs/transformers';
 import { defineConfig } from 'vitepress';
 import { codeStylesName, finishSite, withoutInlineCode } from './finish.ts';
-import { githubSlug, repositoryLinks, withoutInlineStyles } from './markdown.ts';
+import { githubSlug, repositoryLinks, withoutFigureMarks, withoutInlineStyles } from './markdown.ts';
 import { readPages, sidebar } from './sidebar.ts';
 
 /** Where the gateway serves the site, with a slash at the end. */
@@ -38,6 +38,7 @@ export default defineConfig({
     config: (md) => {
       repositoryLinks(md);
       withoutInlineStyles(md);
+      withoutFigureMarks(md);
     },
   },
   themeConfig: {

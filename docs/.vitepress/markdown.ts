@@ -85,3 +85,10 @@ export function withoutInlineStyles(md: MarkdownRenderer): void {
     }
   });
 }
+
+/** Takes the marks of figures away, which would be text as all HTML is. */
+export function withoutFigureMarks(md: MarkdownRenderer): void {
+  md.core.ruler.before('normalize', 'without_figure_marks', (state) => {
+    state.src = state.src.replaceAll(/<!--\/?figure[^>]*-->/g, '');
+  });
+}
