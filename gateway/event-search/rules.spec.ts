@@ -11,6 +11,7 @@ import {
   TOPIC,
 } from '@tributary/core';
 import { expect, it } from 'vitest';
+import { isInSlowValidation } from './event-tracer.ts';
 import { LogScan } from './log-scan.ts';
 import { slowQueueOf, traceRules } from './rule-traces.ts';
 
@@ -35,20 +36,38 @@ function slow(offset: number, headers: Readonly<Record<string, string>>): LogEnt
   return { position, key: '', value: '', headers: about, timestamp: 0 };
 }
 
-const lane = (entries: readonly LogEntry[], taken: number) => {
+/** A scan of a log of one partition a topic, an entry a read, and the offsets that were read. */
+function scanOf(kept: Readonly<Record<string, readonly LogEntry[]>>, positionOf: (topic: string) => number) {
   const read: number[] = [];
   const log = {
-    end: async () => entries.length,
+    topics: new Map(Object.keys(kept).map((topic) => [topic, { partitions: 1 }])),
+    end: async (topic: string) => kept[topic]?.length ?? 0,
+    first: async () => 0,
     offsetAt: async () => 0,
-    positionOf: async () => taken,
-    read: async (_: string, __: number, from: number) => {
+    positionOf: async (_: string, topic: string) => positionOf(topic),
+    read: async (topic: string, _: number, from: number) => {
       read.push(from);
-      return { entries: entries.slice(from, from + 1), next: from + 1 };
+      return { entries: (kept[topic] ?? []).slice(from, from + 1), next: from + 1 };
     },
   } as unknown as EventLog;
-  const scan = new LogScan(log, 1_000, () => 0);
+  return { scan: new LogScan(log, 1_000, () => 0), read };
+}
+
+const lane = (entries: readonly LogEntry[], taken: number) => {
+  const { scan, read } = scanOf({ [TOPIC.eventsSlow]: entries }, () => taken);
   return { trace: () => slowQueueOf(scan, { entry: slow(7, {}), event: EVENT }), read };
 };
+
+it('an event is found in the slow queue of validate until that has taken it', async () => {
+  const named = (message: string, offset = 5) => slow(offset, { [HEADER.messageId]: message });
+  let taken = 0;
+  const { scan } = scanOf({ [TOPIC.receivedSlow]: ['a', 'm', 'z'].map(named) }, () => taken);
+  const waits = (message_id: string) =>
+    isInSlowValidation(scan, { entry: named(message_id), event: { ...EVENT, message_id } });
+  expect([await waits('m'), await waits('other')]).toEqual([true, false]);
+  taken = 2;
+  expect([await waits('m'), await waits('z')]).toEqual([false, true]);
+});
 
 it('an event waits in the slow queue for its own entry, not for one of a replay; a redrive is distinguished', async () => {
   const { trace } = lane(
@@ -123,26 +142,16 @@ it('an event that waited in the slow queue has the delivery that was made then, 
   };
   const accepted = entryOf(TOPIC.accepted, 0, 0, 'm', EVENT);
   const kept: Readonly<Record<string, readonly LogEntry[]>> = {
+    [TOPIC.accepted]: [accepted],
+    [TOPIC.deliveriesSlow]: [],
     [TOPIC.eventsSlow]: [entryOf(TOPIC.eventsSlow, 0, 10, 'm', EVENT)],
     [TOPIC.deliveries]: [
       entryOf(TOPIC.deliveries, 0, 5_000, 'later', delivery('later', 4_000)),
       entryOf(TOPIC.deliveries, 1, 9_000, 'm', delivery('m', 0)),
     ],
   };
-  const topics = [TOPIC.accepted, TOPIC.deliveries, TOPIC.deliveriesSlow, TOPIC.eventsSlow];
-  const log = {
-    topics: new Map(topics.map((topic) => [topic, { partitions: 1 }])),
-    end: async (topic: string) => kept[topic]?.length ?? 0,
-    first: async () => 0,
-    offsetAt: async () => 0,
-    positionOf: async (_: string, topic: string) => kept[topic]?.length ?? 0,
-    read: async (topic: string, _: number, from: number) => {
-      const entries = (kept[topic] ?? []).slice(from);
-      return { entries, next: from + entries.length };
-    },
-  } as unknown as EventLog;
   const history = { get: async () => undefined } as Pick<History, 'get'>;
-  const scan = new LogScan(log, 1_000, () => 0);
+  const { scan } = scanOf(kept, (topic) => kept[topic]?.length ?? 0);
   const [way] = await traceRules(scan, { history, state }, { entry: accepted, event: EVENT });
   expect(way).toMatchObject({
     transformation: 'outputs',
