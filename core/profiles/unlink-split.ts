@@ -39,7 +39,7 @@ import { compareText, joinValues, mapRegisters, withoutOrigin, withoutOrigins } 
 /** Blocked identities that a profile may have beyond its bound in bytes: more than it may have identities. */
 const MAX_BLOCKS_BEYOND = 1_000;
 
-export type UnlinkDecision =
+type UnlinkDecision =
   /** The identities are a part of the profile that becomes one of its own. */
   | ({ readonly kind: 'split'; readonly before: Profile } & TakenPart)
   | ({

@@ -231,6 +231,14 @@ export class View {
     return this.#profiles.get(ucid);
   }
 
+  /** The document of a profile that was read. */
+  contentDocument(ucid: string): LiveDocument | RedirectDocument {
+    const document = this.#profiles.get(ucid);
+    if (document?.state !== 'live' && document?.state !== 'redirect')
+      throw new TypeError('a profile that is changed was not read');
+    return document;
+  }
+
   #isConfirmed(identity: Identity, hash: string): boolean {
     const document = this.#profiles.get(this.#cached.get(hash) ?? '');
     return document?.state === 'live' && holds(document.content.profile, identity);
@@ -401,6 +409,13 @@ export function documentIn(
   return root?.kind === 'profile' && isInScope(root.document.content.profile, scope)
     ? root.document
     : undefined;
+}
+
+/** The profile that an identity leads to. A claim alone proves no ownership: its write may never have been committed. */
+export function ownerIn(root: Root | undefined, identity: Identity): Profile | undefined {
+  if (root?.kind !== 'profile') return undefined;
+  const { profile } = root.document.content;
+  return holds(profile, identity) ? profile : undefined;
 }
 
 /** The root that a frozen profile was merged into; undefined if its merge has not happened. */

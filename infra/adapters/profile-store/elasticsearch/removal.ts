@@ -28,9 +28,9 @@ import {
   CONFLICT,
   type Conflict,
   documentIn,
-  type HashedIdentity,
   holds,
   type OperationContext,
+  ownerIn,
   type Root,
   retryOnConflict,
   View,
@@ -245,19 +245,14 @@ export async function attemptUnlink(
   const named = unlink.ucid === undefined ? undefined : view.rootOf(unlink.ucid);
   const decision = decideUnlink(
     unlink,
-    identities.map(({ identity }, at) => ownerOf(identity, roots[at])),
+    identities.map(({ identity }, at) => ownerIn(roots[at], identity)),
     documentIn(named, unlink)?.content.profile,
     context.clock(),
     context.newUcid,
   );
-  const target = [named, ...roots].find(
-    (root) => root?.kind === 'profile' && 'before' in decision && root.ucid === decision.before.ucid,
-  );
-  if (decision.kind === 'refused') {
+  if (decision.kind === 'refused')
     return (await durable.ensureDurable([named, ...roots])) ? decision : CONFLICT;
-  }
-  if (target?.kind !== 'profile') throw new TypeError('a profile that is unlinked was not read');
-  const { document } = target;
+  const document = view.contentDocument(decision.before.ucid);
   if (decision.kind === 'split') {
     const split = await attemptDetach(
       { profile: decision.before, document, ...decision },
@@ -289,12 +284,6 @@ export async function attemptUnlink(
   if (!(await steps.commit({ document, deletions, profile, text, change }))) return CONFLICT;
   releaseIdentityClaims(identityClaims, { profile, deletions }, context);
   return { kind: 'unlinked', profile, notHeld, ...charged };
-}
-
-function ownerOf(identity: HashedIdentity['identity'], root: Root | undefined): Profile | undefined {
-  if (root?.kind !== 'profile') return undefined;
-  const { profile } = root.document.content;
-  return holds(profile, identity) ? profile : undefined;
 }
 
 /** A profile with a part that is to become a profile of its own. */

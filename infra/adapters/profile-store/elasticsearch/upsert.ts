@@ -21,6 +21,7 @@ import {
   type HashedIdentity,
   holds,
   type OperationContext,
+  ownerIn,
   type Root,
   View,
 } from './context.ts';
@@ -35,6 +36,7 @@ import {
   readIdentityClaims,
   releaseIdentityClaims,
   WriteSteps,
+  withMerges,
 } from './write-steps.ts';
 
 /**
@@ -161,15 +163,15 @@ function planWrite(planned: PlannedWrite, view: View): WritePlan {
     return { kind: 'refused', outcome: decision, because };
   }
   if (decision.kind === 'detach')
-    return { ...decision, document: contentDocument(view, decision.profile.ucid) };
+    return { ...decision, document: view.contentDocument(decision.profile.ucid) };
 
   const { applied, leftOut, profiles } = decision;
   const { ucid } = applied.profile;
   const held = those(found, decision.held);
-  const document = profiles.length === 0 ? undefined : contentDocument(view, ucid);
+  const document = profiles.length === 0 ? undefined : view.contentDocument(ucid);
   const joining = profiles
     .slice(1)
-    .map((other) => ({ ucid: other.ucid, document: contentDocument(view, other.ucid) }));
+    .map((other) => ({ ucid: other.ucid, document: view.contentDocument(other.ucid) }));
   const joined = new Set([ucid, ...joining.map((other) => other.ucid)]);
   const steps = held.flatMap((one) => identityClaimStepOf(one, { ucid, joined, view }));
   const documents = [...(document === undefined ? [] : [document]), ...joining.map((one) => one.document)];
@@ -217,13 +219,9 @@ function deletedAtOf(hash: string, root: Root | undefined, view: View, forgetBef
   return at > forgetBefore ? at : 0;
 }
 
-/** An identity claim alone proves no ownership: the write that it was created for may never have been committed. */
-function ownerOf(found: Found | undefined): IdentityOwner {
-  if (found === undefined) return { kind: 'unowned' };
-  const { identity, root, deletedAt } = found;
-  const profile = root?.kind === 'profile' ? root.document.content.profile : undefined;
-  if (profile !== undefined && holds(profile, identity))
-    return { kind: 'live', profile, ...(deletedAt === 0 ? {} : { deletedAt }) };
+function ownerOf({ identity, root, deletedAt }: Found): IdentityOwner {
+  const profile = ownerIn(root, identity);
+  if (profile !== undefined) return { kind: 'live', profile, ...(deletedAt === 0 ? {} : { deletedAt }) };
   return deletedAt === 0 ? { kind: 'unowned' } : { kind: 'deleted', at: deletedAt };
 }
 
@@ -248,13 +246,6 @@ function deletionsOf(
   }
   for (const { hash, deletedAt } of held) note(hash, deletedAt);
   return latest;
-}
-
-function contentDocument(view: View, ucid: string): LiveDocument | RedirectDocument {
-  const document = view.document(ucid);
-  if (document?.state !== 'live' && document?.state !== 'redirect')
-    throw new TypeError('a profile that is written was not read');
-  return document;
 }
 
 interface Target {
@@ -359,7 +350,10 @@ function combine(
     dropped.push(...next.dropped);
     const charged = chargeOf(size, next.kind === 'changed' ? next.text.length : 0);
     outcomes.push({ kind: 'written', profile: next.profile, leftOut, ...charged });
-    if (next.kind === 'changed') latest = { ...next, change: joined(latest, next.change) };
+    if (next.kind !== 'changed') continue;
+    // Merges of the earlier change must not get lost.
+    const merges = latest.kind === 'changed' ? latest.change.linked : [];
+    latest = { ...next, change: withMerges(next.change, merges) };
   }
   const written = applied.kind === 'changed' ? applied.text.length : 0;
   const first = { kind: 'written', profile: applied.profile, leftOut, ...chargeOf(read, written) } as const;
@@ -401,11 +395,4 @@ function concernsOnly(
     (ucid === undefined || ucid === profile.ucid || profile.linked.includes(ucid)) &&
     identities.every((identity) => holds(profile, identity))
   );
-}
-
-/** Two changes in order as one: merges of the earlier one must not get lost. */
-function joined(earlier: { kind: string; change?: ProfileChange }, later: ProfileChange): ProfileChange {
-  return earlier.change === undefined || earlier.change.linked.length === 0
-    ? later
-    : { ...later, kind: 'merged', linked: [...earlier.change.linked, ...later.linked] };
 }

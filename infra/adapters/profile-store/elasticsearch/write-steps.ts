@@ -219,7 +219,8 @@ export class WriteSteps {
   }
 }
 
-function withMerges(change: ProfileChange, merges: readonly string[]): ProfileChange {
+/** The change with ucids that an earlier change merged. */
+export function withMerges(change: ProfileChange, merges: readonly string[]): ProfileChange {
   return merges.length === 0
     ? change
     : { ...change, kind: 'merged', linked: [...new Set([...merges, ...change.linked])].sort() };
