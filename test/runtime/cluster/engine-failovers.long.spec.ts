@@ -1,12 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { HEADER, TOPIC } from '@tributary/core';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import type { RunningEngine } from '../../engines/index.ts';
+import { type RunningEngine, startKafkaCluster } from '../../engines/index.ts';
 import { eventually } from '../../helpers/client.ts';
 import { adminOf, clusterEnvironment, openWorkspace, readyAt } from '../../helpers/cluster.ts';
 import { engines, freshPrefix } from '../../helpers/engines.ts';
 import { temporaryFolder } from '../../helpers/folder.ts';
+import { withAdmin } from '../../helpers/kafka.ts';
 import { entriesOf } from '../../helpers/log-of.ts';
+import { testMachine } from '../../helpers/own-engines.ts';
 import { command } from '../../helpers/redis.ts';
 import { PRIMARY, startRedisUnderSentinels } from '../../helpers/redis-sentinel.ts';
 import { removePrefix } from '../../helpers/remove-prefix.ts';
@@ -43,6 +45,33 @@ describe.skipIf(engines() === undefined)('processes whose engine fails over', ()
       await goesOn();
     });
     await cluster.repeatAll();
+    await cluster.expectOnce();
+  });
+
+  it('three Kafka brokers: the leader of each step of the path is killed and returns', {
+    timeout: 600_000,
+  }, async () => {
+    const brokers = await startKafkaCluster(testMachine());
+    onTestFinished(async () => void (await Promise.all(brokers.map((broker) => broker.stop()))));
+    const urls = brokers.map(({ url }) => url).join(',');
+    await withAdmin(urls, (admin) =>
+      eventually(
+        async () => (await admin.describeCluster()).brokers.length,
+        (joined) => joined === brokers.length,
+      ),
+    );
+    const cluster = await startProcesses({ KAFKA_BROKERS: urls });
+    await cluster.underLoad(async (goesOn) => {
+      await goesOn();
+      for (const topic of ['events.production', TOPIC.accepted, TOPIC.deliveries]) {
+        const leader = await leaderOf(brokers, `${cluster.prefix}${topic}`);
+        await leader.kill();
+        await goesOn();
+        await leader.restart();
+        await areInSync(urls, cluster.prefix);
+        await goesOn();
+      }
+    });
     await cluster.expectOnce();
   });
 });
@@ -181,5 +210,34 @@ async function hasRole({ url }: RunningEngine, role: RegExp): Promise<void> {
   await eventually(
     async () => String(await command(url, 'INFO', 'replication')),
     (info) => role.test(info),
+  );
+}
+
+/** The broker that leads the first partition of a topic. */
+async function leaderOf(brokers: readonly RunningEngine[], topic: string): Promise<RunningEngine> {
+  const urls = brokers.map(({ url }) => url).join(',');
+  return withAdmin(urls, async (admin) => {
+    const { topics } = await admin.fetchTopicMetadata({ topics: [topic] });
+    const leader = topics[0]?.partitions.find(({ partitionId }) => partitionId === 0)?.leader;
+    const { brokers: nodes } = await admin.describeCluster();
+    const port = nodes.find(({ nodeId }) => nodeId === leader)?.port;
+    const broker = brokers.find(({ url }) => url.endsWith(`:${port}`));
+    if (broker === undefined) throw new Error(`no broker leads ${topic}`);
+    return broker;
+  });
+}
+
+/** Resolves once every partition below a prefix has all its replicas in sync. */
+async function areInSync(urls: string, prefix: string): Promise<void> {
+  await withAdmin(urls, (admin) =>
+    eventually(
+      async () => {
+        const topics = (await admin.listTopics()).filter((name) => name.startsWith(prefix));
+        const { topics: found } = await admin.fetchTopicMetadata({ topics });
+        return found.flatMap(({ partitions }) => partitions.filter(({ isr }) => isr.length < 3));
+      },
+      (behind) => behind.length === 0,
+      90_000,
+    ),
   );
 }
