@@ -88,7 +88,8 @@ export async function install(
       await removeTopics(brokers, prefix);
     },
   };
-  const { log } = await installation.open();
+  // Replicas of a new topic may take a while to follow.
+  const { log } = await installation.open({ appendTimeoutMs: 10_000 });
   await log.createTopics();
   await log.close();
   return installation;
