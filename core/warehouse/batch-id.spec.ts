@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { batchId } from './batch-id.ts';
+import { batchId } from './loads.ts';
 
 it('a batch has the same id for the same ranges, in any order, and another one for any others', () => {
   const range = (partition: number, to: number) => ({ topic: 'events.accepted', partition, from: 0, to });

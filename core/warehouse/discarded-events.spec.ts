@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { formatPosition, MAX_VALUE_BYTES } from '../log/event-log.ts';
 import { TOPIC } from '../log/topics.ts';
-import { discardedEvents, discardsOfEvent } from './discarded-events.ts';
+import { discardedEvents, discardsOfEvent } from './loads.ts';
 
 const at = (partition: number, offset: number, index = 0) => ({
   topic: TOPIC.accepted,

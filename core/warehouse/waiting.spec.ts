@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import type { FunnelQuery } from '../ports/counters.ts';
-import { acceptedSince } from './waiting.ts';
+import { acceptedSince } from './loads.ts';
 
 const HOUR_MS = 3_600_000;
 const NOW = Date.parse('2026-03-01T10:30:30.000Z');
