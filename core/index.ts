@@ -188,10 +188,19 @@ export * from './rules/match.ts';
 export * from './security/confinement.ts';
 export * from './security/scram.ts';
 export * from './security/secrets.ts';
-export { batchId } from './warehouse/batch-id.ts';
 export { contractTypes } from './warehouse/contract-types.ts';
-export * from './warehouse/discarded-events.ts';
-export { UNMAPPED as UNMAPPED_COLUMN } from './warehouse/layout.ts';
+export {
+  type ContractTypes,
+  DISCARDS as DISCARDS_TABLE,
+  type Drift,
+  IDENTITY_MAP as IDENTITY_MAP_TABLE,
+  nameOf as warehouseName,
+  type SchemaColumn,
+  type SchemaLedger,
+  type TableSchema,
+  UNMAPPED as UNMAPPED_COLUMN,
+  USERS as USERS_TABLE,
+} from './warehouse/layout.ts';
 export { LoadDraft } from './warehouse/load-draft.ts';
 export {
   type LoadPlan,
@@ -200,12 +209,4 @@ export {
   planSteps,
 } from './warehouse/load-plan.ts';
 export * from './warehouse/loads.ts';
-export {
-  DISCARDS as DISCARDS_TABLE,
-  IDENTITY_MAP as IDENTITY_MAP_TABLE,
-  nameOf as warehouseName,
-  USERS as USERS_TABLE,
-} from './warehouse/names.ts';
-export * from './warehouse/schema.ts';
 export { join as joinColumnTypes } from './warehouse/types.ts';
-export { readStanding, type WarehouseStanding } from './warehouse/waiting.ts';

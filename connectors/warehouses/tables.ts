@@ -118,6 +118,11 @@ export function ledgerRow(lane: string, row: Readonly<Record<string, unknown>>):
   return { lane, seq, batch, ranges, rows: countsOf(parsed(row.counts)), loadedAt };
 }
 
+/** A row of the ledger as JSON that `ledgerRow` reads, for lakes that have no table of it. */
+export function ledgerText({ seq, batch, ranges, rows: counts, loadedAt }: LedgerRow): string {
+  return JSON.stringify({ seq, batch, ranges, counts, loaded_at: loadedAt });
+}
+
 /** Undefined for a text that is no JSON. */
 function parsed(value: unknown): unknown {
   if (typeof value !== 'string') return value;

@@ -5,7 +5,7 @@ import type { DestinationCondition } from '../delivery/destination-health.ts';
 import type { Environment, EventType, JsonObject } from '../event/event.ts';
 import type { ProfileSettings } from '../profiles/identity/profile-settings.ts';
 import type { Sealed } from '../security/secrets.ts';
-import type { SchemaColumn } from '../warehouse/schema.ts';
+import type { SchemaColumn } from '../warehouse/layout.ts';
 
 /** Fields that the fold sets on every entity. Times are ISO 8601 UTC. */
 interface StoredEntity {

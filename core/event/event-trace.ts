@@ -2,7 +2,7 @@ import type { Violation } from '../contracts/violation.ts';
 import type { DeliveryAttempt, DeliveryOutcome } from '../delivery/delivery.ts';
 import type { Position } from '../log/event-log.ts';
 import type { Mismatch } from '../rules/match.ts';
-import type { DiscardPlace } from '../warehouse/discarded-events.ts';
+import type { DiscardPlace } from '../warehouse/loads.ts';
 import type { CanonicalEvent } from './event.ts';
 
 /** The position of an entry in the log and the time at which it was appended, epoch ms. */

@@ -1,9 +1,7 @@
 import type { Contract } from '../catalog/entities.ts';
 import { type TypeModel, typeModelOf } from '../contracts/plan/type-model.ts';
 import type { ColumnType } from '../ports/warehouse.ts';
-import { LAYOUTS, type Layout } from './layout.ts';
-import { eventTable, TABLES_OF_TYPES } from './names.ts';
-import type { ContractTypes } from './schema.ts';
+import { type ContractTypes, eventTable, LAYOUTS, type Layout, TABLES_OF_TYPES } from './layout.ts';
 import { joinKnown } from './types.ts';
 import { MAX_DEPTH } from './value-names.ts';
 

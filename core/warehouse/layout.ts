@@ -1,6 +1,114 @@
+import { hash } from 'node:crypto';
 import type { EventType } from '../event/event.ts';
 import type { ColumnType } from '../ports/warehouse.ts';
-import { nameOf } from './names.ts';
+
+/*
+ * Names of tables and columns. One rule, without any memory: the same text always gives the same name. Several texts may
+ * give one name; `event-rows.ts` decides which value the column of a row gets, and keeps the others beside it.
+ */
+
+const COMBINING = /\p{M}+/gu;
+const WORD_BEGINS = /([a-z0-9])(?=[A-Z])|([A-Z])(?=[A-Z][a-z])/g;
+const OTHERS = /[^a-z0-9]+/g;
+const EDGES = /^_+|_+$/g;
+/** Hexadecimal digits of a hash in a name. */
+const HASH_LENGTH = 8;
+const NOT_ASCII = /[^\0-\x7f]/;
+
+/** A text in snake case of ASCII letters and digits; empty where it has none. */
+function snakeCase(text: string): string {
+  const ascii = NOT_ASCII.test(text) ? text.normalize('NFKD').replace(COMBINING, '') : text;
+  return ascii.replace(WORD_BEGINS, '$&_').toLowerCase().replace(OTHERS, '_').replace(EDGES, '');
+}
+
+function hashOf(text: string): string {
+  return hash('sha256', text).slice(0, HASH_LENGTH);
+}
+
+/**
+ * The name for a path, such as the one of a property inside an object: its parts in snake case (`userId`, `user-id` and
+ * `User ID` are `user_id`), joined by `_`. A part without a letter or digit of ASCII is `x` and a hash; a name that would
+ * begin with a digit or a hash begins with `_`; a longer one than `bound` ends with a hash of the path.
+ */
+export function nameOf(path: readonly string[], bound: number): string {
+  const parts = path.map((part) => snakeCase(part) || `x${hashOf(part)}`);
+  const name = parts.join('_');
+  const safe = /^[0-9]/.test(name) || snakeCase(path[0] ?? '') === '' ? `_${name}` : name;
+  if (safe.length <= bound) return safe;
+  return `${safe.slice(0, bound - HASH_LENGTH - 1)}_${hashOf(path.join('.'))}`;
+}
+
+/** Tables with a fixed meaning. */
+export const TABLES_OF_TYPES = {
+  track: 'tracks',
+  page: 'pages',
+  screen: 'screens',
+  identify: 'identifies',
+  group: 'groups',
+  alias: 'aliases',
+} as const;
+export const USERS = 'users';
+export const IDENTITY_MAP = 'identity_map';
+export const DISCARDS = 'discards';
+const RESERVED_TABLES: ReadonlySet<string> = new Set([
+  ...Object.values(TABLES_OF_TYPES),
+  USERS,
+  IDENTITY_MAP,
+  DISCARDS,
+]);
+
+/** The table of the events of a name. No name of an event gives a table of ours, as theirs begin with `_tributary_`. */
+export function eventTable(event: string, bound: number): string {
+  const name = nameOf([event], bound);
+  return RESERVED_TABLES.has(name) ? `_${name}` : name;
+}
+
+/** Whether a table is that of an event name. */
+export function isEventTable(name: string): boolean {
+  return !RESERVED_TABLES.has(name);
+}
+
+/** A column that a loader made. */
+export interface SchemaColumn {
+  readonly type: ColumnType;
+  /** `fixed`: of the layout; `contract`: of a contract in force; `value`: of the first value. */
+  readonly origin: 'fixed' | 'contract' | 'value';
+  /** Where its values are in an event or profile, by the first one: `properties.order.total`. Absent for fixed columns. */
+  readonly path?: string;
+  /** When it got its type, ISO 8601. */
+  readonly since: string;
+}
+
+/**
+ * The ledger of one table's schema: what the loader made of it. The warehouse says what became of it since; a difference
+ * between the two was made by a person.
+ */
+export interface TableSchema {
+  readonly table: string;
+  readonly columns: Readonly<Record<string, SchemaColumn>>;
+}
+
+/** Ledgers by table. */
+export type SchemaLedger = ReadonlyMap<string, TableSchema>;
+
+/** Types that contracts in force give, by table and column. */
+export type ContractTypes = ReadonlyMap<string, ReadonlyMap<string, ColumnType>>;
+
+/** A difference between ledger and warehouse. */
+export interface Drift {
+  readonly table: string;
+  /** Absent: the whole table. */
+  readonly column?: string;
+  /**
+   * `missing`: it was dropped, and is made again. `retyped`: values that the column holds exactly are written into it. `foreign`:
+   * its type is none of a loader's, so nothing is written into it. `held`: the warehouse does not let it be added or widened,
+   * for the reason; it gets the values that it holds.
+   */
+  readonly kind: 'missing' | 'retyped' | 'foreign' | 'held';
+  readonly expected?: ColumnType;
+  readonly found?: ColumnType;
+  readonly reason?: string;
+}
 
 /*
  * The tables that every warehouse has, with their fixed columns, as Segment and RudderStack name them. A property whose name

@@ -7,9 +7,9 @@ import type {
   TableRows,
   WarehouseLimits,
 } from '../ports/warehouse.ts';
+import type { ContractTypes, TableSchema } from './layout.ts';
 import { LoadDraft } from './load-draft.ts';
 import { type LoadPlan, type PlanOptions, planSteps } from './load-plan.ts';
-import type { ContractTypes, TableSchema } from './schema.ts';
 
 /** `planSteps` in one go. */
 export function planLoad(draft: LoadDraft, options: PlanOptions): LoadPlan {

@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { LAYOUTS } from './layout.ts';
-import { eventTable, nameOf } from './names.ts';
+import { eventTable, LAYOUTS, nameOf } from './layout.ts';
 
 const BOUND = 63;
 

@@ -1,15 +1,19 @@
 import {
+  backoffMs,
   type Catalog,
   type Clock,
   type ConnectorCatalog,
   type ConnectorDestination,
   type Destination,
   type EventLog,
+  EventLoopYielder,
+  HEADER,
   type History,
   iso,
   type LedgerRow,
   LIVE_LANE,
   type LoadRecord,
+  type LogEntry,
   type Logger,
   type LogRange,
   loadEveryMs,
@@ -21,7 +25,9 @@ import {
   organizationOf,
   type ProfileStore,
   type ReplayStep,
+  recordChars,
   type StorageBudgets,
+  TOPIC,
   Unavailable,
   type Warehouse,
   WarehouseRefused,
@@ -38,9 +44,7 @@ import {
   lanesOf,
   rangesText,
 } from './lanes.ts';
-import { type BatchBounds, isOfWorkspace, type ReadRecords, readRecords } from './reading.ts';
 import type { LoadRecords } from './records.ts';
-import { BEHIND_INTERVALS, loadWaitMs } from './timing.ts';
 import type { LoadTurns } from './turns.ts';
 
 export interface LoaderDependencies {
@@ -607,3 +611,146 @@ function unsealed(unseal: LoaderDependencies['unseal'], destination: Destination
     throw new WarehouseRefused('no key opens the secrets of the destination', { cause: error });
   }
 }
+
+/** Bytes of one read of the log. */
+const READ_BYTES = 256 * 1024;
+/** Bytes that are read for one batch at most, those of other workspaces included: then others have a turn. */
+const MAX_READ_BYTES = 64 * 1024 * 1024;
+
+/** Bounds on the entries of one batch. */
+export interface BatchBounds {
+  readonly entries: number;
+  /** Characters of their values. */
+  readonly bytes: number;
+}
+
+/** The records of one batch. */
+export interface ReadRecords {
+  readonly entries: readonly LogEntry[];
+  /** What was read of the ranges; `more`: something is left. */
+  readonly ranges: readonly LogRange[];
+  /** Whether a bound was reached before the ends. */
+  readonly more: boolean;
+  /** When the log appended the last record that was read of each range, epoch ms; undefined where none was. */
+  readonly lastAt: readonly (number | undefined)[];
+  /** Characters of the entries. */
+  readonly bytes: number;
+}
+
+interface ReadDependencies {
+  readonly log: Pick<EventLog, 'read' | 'first'>;
+  readonly elapsed: () => number;
+  readonly signal: AbortSignal;
+  /** Whether an entry is one of the workspace, by what is cheap to look at. */
+  isOurs(entry: LogEntry): boolean;
+}
+
+/** Reads ranges, each partition in turn, until a bound is reached. */
+export async function readRecords(
+  { log, elapsed, signal, isOurs }: ReadDependencies,
+  ranges: readonly LogRange[],
+  bounds: BatchBounds,
+): Promise<ReadRecords> {
+  const next = new Map(ranges.map((range) => [range, range.from]));
+  const lastAt = new Map<LogRange, number>();
+  const entries: LogEntry[] = [];
+  const thread = new EventLoopYielder(elapsed);
+  let bytes = 0;
+  let readBytes = 0;
+  let open = ranges.filter(({ from, to }) => from < to);
+  const isFull = () =>
+    entries.length >= bounds.entries || bytes >= bounds.bytes || readBytes >= MAX_READ_BYTES;
+  while (open.length > 0 && !isFull()) {
+    for (const range of open) {
+      if (isFull()) break;
+      signal.throwIfAborted();
+      const { topic, partition, to } = range;
+      let at = next.get(range) ?? range.from;
+      const read = await log.read(topic, partition, at, { maxBytes: READ_BYTES });
+      let passed = Math.min(read.next, to);
+      for (const entry of read.entries) {
+        if (entry.position.offset >= to) break;
+        if (isFull()) {
+          passed = at;
+          break;
+        }
+        at = entry.position.offset + 1;
+        lastAt.set(range, entry.timestamp);
+        const chars = recordChars(entry);
+        readBytes += chars;
+        if (isOurs(entry)) {
+          entries.push(entry);
+          bytes += chars;
+        }
+        if (thread.isYieldDue) await thread.yield();
+      }
+      at = Math.max(at, passed);
+      // Without records: dropped meanwhile, or behind a transaction that is still open.
+      const isStuck = at === next.get(range) && read.entries.length === 0;
+      if (isStuck) at = Math.max(at, Math.min(await log.first(topic, partition), to));
+      if (isStuck && at === next.get(range)) open = open.filter((other) => other !== range);
+      next.set(range, at);
+    }
+    open = open.filter((range) => (next.get(range) ?? range.to) < range.to);
+  }
+  return {
+    entries,
+    ranges: ranges.map((range) => ({ ...range, to: next.get(range) ?? range.from })),
+    more: isFull(),
+    lastAt: ranges.map((range) => lastAt.get(range)),
+    bytes,
+  };
+}
+
+const PROFILE_CHANGE = /^\{"kind":"\w+","ucid":"[^"]*","orgId":(\d+),"region":("[^"\\]*")/;
+
+/** Tells the records of a workspace: events by a header, changes of profiles by the start of their text. */
+export function isOfWorkspace(
+  workspaceId: string,
+  profiles: { readonly org: number; readonly region: string } | undefined,
+): (entry: LogEntry) => boolean {
+  const region = JSON.stringify(profiles?.region ?? '');
+  const org = String(profiles?.org ?? '');
+  return ({ position: { topic }, headers, value }) => {
+    if (topic !== TOPIC.profileChanges) return headers[HEADER.workspaceId] === workspaceId;
+    const [, orgId, ofRegion] = PROFILE_CHANGE.exec(value) ?? [];
+    return profiles !== undefined && orgId === org && ofRegion === region;
+  };
+}
+
+/** What decides when a warehouse is loaded next. Times are ms of a monotonic clock. */
+export interface Timing {
+  readonly everyMs: number;
+  /** When the last load began; undefined before the first. */
+  readonly beganAt: number | undefined;
+  /** Somebody asked for a load since then. */
+  readonly isRequested: boolean;
+  /** The last load stopped at a bound of its batch. */
+  readonly hasMore: boolean;
+  /** There is a backfill that is not known to be finished. */
+  readonly isBackfilling: boolean;
+  /** Failures in a row, the last of them at `failedAt`. */
+  readonly failures: number;
+  readonly failedAt: number;
+}
+
+/** The first wait after a failure, ms; each further one is twice as long, up to the interval of the loads. */
+const FIRST_WAIT_MS = 2_000;
+
+/** The interval while a backfill waits for records that cannot be read yet, ms. */
+const BACKFILL_MS = 1_000;
+
+/** How long to wait before the next load, ms. */
+export function loadWaitMs(timing: Timing, now: number): number {
+  const { everyMs, beganAt, isRequested, hasMore, isBackfilling, failures, failedAt } = timing;
+  if (isRequested) return 0;
+  if (failures > 0) {
+    const wait = backoffMs(failures - 1, { firstMs: FIRST_WAIT_MS, capMs: everyMs });
+    return Math.max(0, failedAt + wait - now);
+  }
+  if (hasMore || beganAt === undefined) return 0;
+  return Math.max(0, beganAt + (isBackfilling ? Math.min(everyMs, BACKFILL_MS) : everyMs) - now);
+}
+
+/** A warehouse into which nothing was loaded for so many intervals is behind. */
+export const BEHIND_INTERVALS = 2;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { loadWaitMs, type Timing } from './timing.ts';
+import { loadWaitMs, type Timing } from './loader.ts';
 
 const timing = (fields: Partial<Timing>): Timing => ({
   everyMs: 60_000,

@@ -9,7 +9,7 @@ import {
   Unavailable,
   WarehouseRefused,
 } from '@tributary/core';
-import { ledgerRow, VERSIONS } from '../tables.ts';
+import { ledgerRow, ledgerText, VERSIONS } from '../tables.ts';
 import type {
   DataFile,
   EncodedRows,
@@ -21,7 +21,7 @@ import type {
 } from './format.ts';
 import { type Rows, readFile, type Selection } from './parquet.ts';
 import { VERSION_COLUMNS } from './profiles.ts';
-import { FileWrites, type LakeStore } from './store.ts';
+import { FileWrites, isInLake, type LakeStore } from './store.ts';
 
 /** Schemas that are read at a time. */
 const AT_ONCE = 8;
@@ -172,9 +172,8 @@ class PlainTransaction implements LakeTransaction {
     for (const [table, columns] of this.#defined)
       await this.#staging.putMark(schemaName(table), schemaText(columns), this.signal);
     if (ledger !== undefined) {
-      const { lane, seq, batch, ranges, rows: counts, loadedAt } = ledger;
-      const text = JSON.stringify({ seq, batch, ranges, counts, loaded_at: loadedAt });
-      await this.#staging.putMark(this.#laneName(lane), Buffer.from(`${text}\n`), this.signal);
+      const text = Buffer.from(`${ledgerText(ledger)}\n`);
+      await this.#staging.putMark(this.#laneName(ledger.lane), text, this.signal);
     }
     return this.#log.commit(this.#n, this.#staging, this.signal);
   }
@@ -544,7 +543,5 @@ function isEntry(value: unknown): value is Entry {
 
 /** Whether a text is a name below the root of the lake. */
 function isName(name: unknown): name is string {
-  return (
-    typeof name === 'string' && name.split('/').every((part) => part !== '' && part !== '.' && part !== '..')
-  );
+  return typeof name === 'string' && isInLake(name);
 }

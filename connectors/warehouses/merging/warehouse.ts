@@ -17,6 +17,7 @@ import {
 import { asVarchar, deletePeople } from '../deletion.ts';
 import type { WarehouseEngine } from '../kind.ts';
 import {
+  changeEach,
   checkTypes,
   isLoaded,
   KEPT_LOADS,
@@ -158,7 +159,7 @@ export class MergingWarehouse<Session extends SqlSession> implements WarehouseEn
     return undefined;
   }
 
-  /** Changes each column alone. Rejects where the table cannot be made. */
+  /** Changes columns of one table, each alone where it must be. Rejects where the table cannot be made. */
   async #alterEach({ table, add, widen }: TableChange, signal: AbortSignal): Promise<readonly HeldColumn[]> {
     const described = await this.describe([table], signal);
     if (!described.has(table)) {
@@ -166,14 +167,12 @@ export class MergingWarehouse<Session extends SqlSession> implements WarehouseEn
       if (refusal !== undefined) throw new WarehouseRefused(refusal.message);
       return [];
     }
-    const held: HeldColumn[] = [];
-    const one = async (column: string, change: TableChange) => {
-      const refusal = await this.#tryAlter([change], signal);
-      if (refusal !== undefined) held.push({ table, column, reason: refusal.message });
-    };
-    for (const entry of add) await one(entry[0], { table, add: new Map([entry]), widen: new Map() });
-    for (const entry of widen) await one(entry[0], { table, add: new Map(), widen: new Map([entry]) });
-    return held;
+    const none = new Map();
+    const change = async (some: TableChange) => (await this.#tryAlter([some], signal))?.message;
+    return [
+      ...(await changeEach(table, add, (some) => change({ table, add: some, widen: none }))),
+      ...(await changeEach(table, widen, (some) => change({ table, add: none, widen: some }))),
+    ];
   }
 
   async #load(session: Session, batch: WarehouseBatch, signal: AbortSignal): Promise<CommitResult> {

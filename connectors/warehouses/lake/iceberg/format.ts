@@ -10,7 +10,7 @@ import {
   USERS_TABLE,
   WarehouseRefused,
 } from '@tributary/core';
-import { isLoaded, LEDGER, ledgerRow, VERSIONS } from '../../tables.ts';
+import { isLoaded, LEDGER, ledgerRow, ledgerText, VERSIONS } from '../../tables.ts';
 import type {
   DataFile,
   EncodedRows,
@@ -513,9 +513,7 @@ class IcebergTransaction implements LakeTransaction {
   async #commitLedger(ledger: LedgerRow, summary: Readonly<Record<string, string>>): Promise<boolean> {
     const table = (await this.#table(LEDGER)) ?? (await this.#create(LEDGER, LEDGER_COLUMNS));
     if (table === undefined) return false;
-    const { lane, seq, batch, ranges, rows: counts, loadedAt } = ledger;
-    const text = JSON.stringify({ seq, batch, ranges, counts, loaded_at: loadedAt });
-    const properties = { [this.#laneName(lane)]: text };
+    const properties = { [this.#laneName(ledger.lane)]: ledgerText(ledger) };
     const changes = { operation: 'append', add: [], properties, summary } as const;
     return typeof (await this.#tables.commit(LEDGER, table, changes, this.signal)) === 'object';
   }

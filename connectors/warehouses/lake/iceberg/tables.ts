@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Clock, chunks, newId, Unavailable, WarehouseRefused } from '@tributary/core';
-import type { LakeStore } from '../store.ts';
+import { isInLake, type LakeStore } from '../store.ts';
 import {
   added,
   kept,
@@ -313,9 +313,7 @@ function withinRoot(path: string, root: string): string | undefined {
   const plain = (uri: string) => uri.replace(/^s3[an]:/, 's3:').replace(/^file:\/+/, 'file:/');
   const [whole, above] = [plain(path), `${plain(root)}/`];
   const name = whole.slice(above.length);
-  const isBelow =
-    whole.startsWith(above) && name.split('/').every((part) => part !== '' && part !== '.' && part !== '..');
-  return isBelow ? name : undefined;
+  return whole.startsWith(above) && isInLake(name) ? name : undefined;
 }
 
 /** The header of a manifest with new files of one partition spec. */

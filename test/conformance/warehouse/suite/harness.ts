@@ -5,8 +5,6 @@ import {
   type CanonicalEvent,
   type ColumnType,
   type CommitResult,
-  type Contract,
-  contractTypes,
   type Drift,
   type HeldColumn,
   type Json,
@@ -107,7 +105,6 @@ export interface Loaded {
 
 export interface LoadOptions {
   readonly changes?: readonly ProfileChangeValue[];
-  readonly contracts?: readonly Contract[];
   readonly lane?: string;
   readonly seq?: number;
   readonly maxEventTables?: number;
@@ -148,12 +145,11 @@ export class TestLoader {
     const from = this.#offset;
     for (const event of events) draft.addEvent(event, `events.accepted/0/${this.#offset++}`);
     for (const [at, change] of changes.entries()) draft.addChange(change, `profiles.changes/0/${from + at}`);
-    const contracts = contractTypes(options.contracts ?? [], limits.nameLength);
     const plan = async (held: readonly HeldColumn[]) =>
       planned(draft, {
         limits,
         schema,
-        contracts,
+        contracts: new Map(),
         held,
         described: await warehouse.describe(draft.tableNames, signal),
         loadedAt: NEVER_LOADED,

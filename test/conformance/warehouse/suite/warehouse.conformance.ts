@@ -367,30 +367,6 @@ export function warehouseConformance(
           expect(missing).toEqual([]);
         },
       );
-
-      it('have the type of the contract, and values that break it are kept beside', async () => {
-        const contract = {
-          event_type: 'track',
-          event_name: 'Signup',
-          status: 'active',
-          schema_definition: {
-            type: 'object',
-            properties: { age: { type: 'integer' }, at: { type: 'string', format: 'date-time' } },
-          },
-        } as never;
-        await loader.load([track('Signup', { age: 'unknown', at: '2024-02-29T12:00:00+05:30' })], {
-          contracts: [contract],
-        });
-        await loader.load([track('Signup', { age: 41, at: 'never' })], { contracts: [contract] });
-        expect(await harness.type('signup', 'age')).toBe('bigint');
-        expect(await column('signup', 'age')).toEqual(['41', null]);
-        expect(await column('signup', 'at')).toEqual(['2024-02-29T06:30:00.000Z', null]);
-        expect(await column('signup', '_unmapped')).toEqual([
-          '{"properties":{"age":"unknown"}}',
-          '{"properties":{"at":"never"}}',
-        ]);
-        expect(await column('discards', 'value')).toEqual(['"never"', '"unknown"']);
-      });
     });
 
     it('report 16: tables are changed by many loaders at once, whose connections end, and by hand', async () => {
@@ -422,17 +398,6 @@ export function warehouseConformance(
           ).toEqual(values);
       }
       expect(await ids('discards')).toEqual([]);
-    });
-
-    it('report 2 and 3: two versions of a shape in one batch, which both bring a column, are loaded together', async () => {
-      await loader.load(
-        Array.from({ length: 20 }, (_, at) =>
-          track('Order', at % 2 === 0 ? { fresh: at } : { fresh: at + 0.5, own: 'new' }),
-        ),
-      );
-      const expected = Array.from({ length: 20 }, (_, at) => String(at % 2 === 0 ? at : at + 0.5));
-      expect(await column('order', 'fresh')).toEqual(expected.sort());
-      expect((await column('order', 'own')).filter((value) => value === 'new')).toHaveLength(10);
     });
 
     it('a plan that another load made old writes nothing', async () => {
