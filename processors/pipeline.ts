@@ -45,7 +45,7 @@ import { DestinationRegistry } from './deliver/destination-registry.ts';
 import { type AlertLimits, DEFAULT_ALERT_LIMITS } from './deliver/health.ts';
 import { type DeliverDependencies, deliver, deliverSlow, retrySources } from './deliver/stage.ts';
 import { FairShare, type RunPiece, THREAD_TIME, type ThreadTime, yielding } from './fairness/fair-share.ts';
-import { PartitionWindows } from './fairness/partition-windows.ts';
+import { DEFAULT_WINDOW, PartitionWindows } from './fairness/partition-windows.ts';
 import { TransformationTurns } from './fairness/slowness.ts';
 import { TimeoutWheel, waitClock } from './fairness/waits.ts';
 import { countsSource, funnel } from './funnel/funnel.ts';
@@ -126,8 +126,6 @@ export interface PipelineOptions {
   readonly catalogWaitMs: number;
   /** Entries in a batch of a stage that names no other number. */
   readonly batchEntries: number;
-  /** Entries in a batch of history, audit and notice; an entry may contain an event and all its attempts, or a fact. */
-  readonly historyEntries: number;
   /** Subjects of a partition whose profiles are written concurrently. */
   readonly profileWriters: number;
   /** Whether a trait of `null` removes the attribute. */
@@ -146,8 +144,6 @@ export interface PipelineOptions {
   readonly dedupeWindowMs: number;
   /** Window of a partition of a flow stage. Its records take about five times as much memory. */
   readonly windowBytes: number;
-  /** Share of the window that one transformation or destination may fill before it waits for its earlier work. */
-  readonly windowShare: number;
   /** How long a transformation may take before its event goes to the slow queue, ms: it delays deliveries. */
   readonly slowTransformationMs: number;
   /** The same for a request to a destination, which delays commits only, ms. */
@@ -159,8 +155,6 @@ export interface PipelineOptions {
   /** Default limits of a destination: concurrent requests, and requests that begin in a second. */
   readonly maxRequests: number;
   readonly requestsPerSecond: number | undefined;
-  /** Attempts kept in a delivery. */
-  readonly keptAttempts: number;
   readonly breaker: BreakerOptions;
   /** When the health of a destination counts as changed. */
   readonly condition: AlertLimits;
@@ -172,7 +166,6 @@ export interface PipelineOptions {
 export const DEFAULT_PIPELINE: PipelineOptions = {
   catalogWaitMs: 5_000,
   batchEntries: 500,
-  historyEntries: 200,
   profileWriters: 64,
   profileNulls: 'unset',
   profileBounds: DEFAULT_PROFILE_BOUNDS,
@@ -182,7 +175,6 @@ export const DEFAULT_PIPELINE: PipelineOptions = {
   retentionMs: 7 * 24 * 3_600_000,
   dedupeWindowMs: 24 * 3_600_000,
   windowBytes: 1024 * 1024,
-  windowShare: 1 / 8,
   slowTransformationMs: 200,
   slowRequestMs: 500,
   transformEvents: 200,
@@ -190,7 +182,6 @@ export const DEFAULT_PIPELINE: PipelineOptions = {
   failures: DEFAULT_FAILURE_LIMITS,
   maxRequests: 16,
   requestsPerSecond: undefined,
-  keptAttempts: 50,
   breaker: DEFAULT_BREAKER,
   condition: DEFAULT_ALERT_LIMITS,
   retrySteps: DEFAULT_RETRY_STEPS,
@@ -203,7 +194,7 @@ export function createPipeline(dependencies: PipelineDependencies): readonly Sta
   const schedule = parseRetrySchedule(options.retrySteps);
   const parts = { ...dependencies, ...options, schedule };
   const { batch, flow } = stageMakers(parts);
-  const { catalog, elapsed, budgets, tracing, windowBytes, windowShare: share } = parts;
+  const { catalog, elapsed, budgets, tracing, windowBytes } = parts;
   const { waited = waitClock(), threadTime = THREAD_TIME } = parts;
 
   // Stages of one concern share its state within the process.
@@ -214,8 +205,12 @@ export function createPipeline(dependencies: PipelineDependencies): readonly Sta
   // One for all slow queues of the process, as they share a thread with each other and with the quick stages.
   const isBusy = () => validateShare.isBusy || routeShare.isBusy;
   const scheduler = new ThreadTurns({ elapsed, isBusy });
-  const windows = () => new PartitionWindows(elapsed, { windowBytes, share });
-  const turns = new TransformationTurns(elapsed, windowBytes * share, parts.slowTransformationMs);
+  const windows = () => new PartitionWindows(elapsed, { windowBytes });
+  const turns = new TransformationTurns(
+    elapsed,
+    windowBytes * DEFAULT_WINDOW.share,
+    parts.slowTransformationMs,
+  );
 
   const failures = new FailureWatch({ ...parts, limits: parts.failures });
   const routing = (sandbox: Sandbox, runPiece: RunPiece) => {
@@ -234,7 +229,7 @@ export function createPipeline(dependencies: PipelineDependencies): readonly Sta
     TOPIC;
   const { deliveriesDead: dead, funnelCounts, profilesSlow } = TOPIC;
   const ends = [...retryDelays(schedule).map(({ label }) => retryTopic(label)), dead, outcomes, funnelCounts];
-  const { historyEntries: maxEntries } = parts;
+  const maxEntries = HISTORY_ENTRIES;
   const mailDelay = mailRetries(parts, parts.mailer !== undefined);
   const stages: readonly Stage[] = [
     batch(
@@ -329,6 +324,9 @@ const replaySteps: readonly Source[] = [
  * counts, dead letters and commits would take as much of the thread as the quick stages.
  */
 const SLOW_COMMIT_PAUSE_MS = 100;
+
+/** Entries in a batch of history, audit and notice; an entry may contain an event and all its attempts, or a fact. */
+const HISTORY_ENTRIES = 200;
 
 /** Entries in a batch of `mail`: notices that are read together become one mail for each organization and address. */
 const MAIL_ENTRIES = 200;

@@ -184,7 +184,6 @@ export function setUp(
     condition: DEFAULT_ALERT_LIMITS,
     schedule: parseRetrySchedule(['10s', '1m', '10m', '1h', '6h']),
     expiryMs: 24 * 3_600_000,
-    keptAttempts: 50,
     maxRequests: maxConcurrency,
     requestsPerSecond: perSecond,
     reads,

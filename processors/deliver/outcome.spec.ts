@@ -36,7 +36,7 @@ function attempt(at: number, atOnce = false): DeliveryAttempt {
 }
 
 function ask(attempts: readonly DeliveryAttempt[], result: Failure = busy, now = createdAt + 1_000) {
-  const policy = { schedule, expiryMs: DEFAULT_EXPIRY_MS, keptAttempts: 50 };
+  const policy = { schedule, expiryMs: DEFAULT_EXPIRY_MS };
   const delivery = deliveryOf('1', { attempts, created_at: iso(createdAt) });
   const { delivery: _, ...step } = afterFailure(delivery, result, policy, now);
   return step;
@@ -196,7 +196,7 @@ function tried(times: number, outcome: 'delivered' | 'retry' = 'delivered'): Del
     startedAt: NOW - 20,
     durationMs: 20,
   };
-  return Array.from({ length: times }).reduce<Delivery>((d) => withAttempt(d, call, false, 50), FRESH);
+  return Array.from({ length: times }).reduce<Delivery>((d) => withAttempt(d, call, false), FRESH);
 }
 
 describe('the records of a delivery that leaves its stage', () => {
@@ -291,14 +291,13 @@ describe('withAttempt', () => {
       }) as const;
     const down = { result: { outcome: 'retry', reason: 'HTTP 500' }, startedAt: NOW, durationMs: 1 } as const;
     let delivery = tried(1, 'retry');
-    for (let n = 0; n < 70; n++) delivery = withAttempt(delivery, busy(NOW + n), false, 50);
-    delivery = withAttempt(delivery, down, false, 50);
+    for (let n = 0; n < 70; n++) delivery = withAttempt(delivery, busy(NOW + n), false);
+    delivery = withAttempt(delivery, down, false);
     expect(delivery.attempts.map(({ throttled }) => throttled)).toEqual([undefined, true, true, undefined]);
     expect(delivery.attempts[2]?.at).toBe(iso(NOW + 69));
     const policy = {
       schedule: parseRetrySchedule(['10s', '1m', '10m']),
       expiryMs: 24 * 3_600_000,
-      keptAttempts: 50,
     };
     expect(afterFailure(delivery, down.result, policy, NOW)).toMatchObject({ kind: 'retry', label: '1m' });
   });
@@ -309,7 +308,7 @@ describe('withAttempt', () => {
       startedAt: NOW,
       durationMs: 12.4,
     } as const;
-    const delivery = withAttempt(tried(50, 'retry'), call, true, 50);
+    const delivery = withAttempt(tried(50, 'retry'), call, true);
     expect(delivery.attempts).toHaveLength(50);
     const last = delivery.attempts.at(-1);
     expect(last).toMatchObject({ outcome: 'dead', status: 400, duration_ms: 12, at_once: true });

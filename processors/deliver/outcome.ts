@@ -89,12 +89,11 @@ interface AgainNow {
   readonly delivery: DeliveryEnvelope;
 }
 
-/** When failed deliveries are retried and for how long, and how many attempts they keep. */
+/** When failed deliveries are retried and for how long. */
 export interface RetryPolicy {
   readonly schedule: RetrySchedule;
   /** A failure this long after `created_at` is the last, ms. */
   readonly expiryMs: number;
-  readonly keptAttempts: number;
 }
 
 /** A delivery of a task with the attempts made so far. `isRepeated`: the last one repeated the one before at once. */
@@ -137,13 +136,13 @@ function afterAnswer(tried: Tried, attempt: Answered, policy: RetryPolicy, now: 
   const { result } = attempt;
   if (result.outcome === 'unwanted') return { delivery, kind: 'unwanted', reason: result.reason };
   if (result.outcome !== 'delivered') {
-    const failed = withAttempt(begun(tried, now), attempt, isRepeated, policy.keptAttempts);
+    const failed = withAttempt(begun(tried, now), attempt, isRepeated);
     return afterFailure(failed, result, policy, now);
   }
   // Nothing is recorded of it, so its attempt need not be either.
   if (result.recorded !== true && delivery === task.delivery && isFirstTry(task))
     return { delivery, kind: 'delivered' };
-  const delivered = withAttempt(delivery, attempt, isRepeated, policy.keptAttempts);
+  const delivered = withAttempt(delivery, attempt, isRepeated);
   return {
     delivery: delivered,
     kind: 'delivered',
@@ -157,19 +156,20 @@ function begun({ task, delivery }: Tried, now: number): DeliveryEnvelope {
   return isFirst ? withFields(delivery, { created_at: iso(now) }) : delivery;
 }
 
+/** Attempts kept in a delivery. */
+const KEPT_ATTEMPTS = 50;
 /** Characters of a reason and of a destination's response that an attempt begins with; see also `withBoundedTexts`. */
 const REASON_LENGTH = 500;
 const RESPONSE_LENGTH = 1_000;
 
 /**
- * The delivery with one more attempt; only the latest `kept` attempts stay, and of a row of throttled ones the first and
+ * The delivery with one more attempt; only the latest `KEPT_ATTEMPTS` stay, and of a row of throttled ones the first and
  * the last.
  */
 export function withAttempt<D extends DeliveryEnvelope>(
   delivery: D,
   { result, startedAt, durationMs }: Omit<Answered, 'kind'>,
   atOnce: boolean,
-  kept: number,
 ): D {
   if (result.outcome === 'unwanted') return delivery;
   const isRefused = isThrottled(result);
@@ -186,7 +186,7 @@ export function withAttempt<D extends DeliveryEnvelope>(
   const before = delivery.attempts.slice(-2);
   const isOneOfMany = isRefused && before.length === 2 && before.every(({ throttled }) => throttled === true);
   const earlier = isOneOfMany ? delivery.attempts.slice(0, -1) : delivery.attempts;
-  return withFields(delivery, { attempts: withBoundedTexts([...earlier, attempt].slice(-kept)) });
+  return withFields(delivery, { attempts: withBoundedTexts([...earlier, attempt].slice(-KEPT_ATTEMPTS)) });
 }
 
 /** Whether anything left for the destination: only then its answer says something about the destination. */

@@ -1,6 +1,6 @@
 import type { Clock, LogEntry } from '@tributary/core';
 
-export interface WindowOptions {
+interface WindowOptions {
   /** Bytes the window of a partition holds. */
   readonly windowBytes: number;
   /** Share of the window that one key may fill, however many others there are. */
