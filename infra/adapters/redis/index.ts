@@ -340,7 +340,7 @@ export function checkKeyPrefix(prefix: string): string {
   return prefix;
 }
 
-/** Interval of pings, which detect a dead connection without messages, ms. */
+/** Interval of pings, which detect a dead connection without messages, and of further tries to subscribe, ms. */
 const PING_INTERVAL_MS = 5_000;
 
 interface RedisSubscriptionsOptions {
@@ -362,16 +362,15 @@ export class RedisSubscriptions {
 
   constructor(options: RedisSubscriptionsOptions) {
     this.#options = options;
-    const { client, logger, onMessage } = options;
+    const { client, onMessage } = options;
     client.on('message', (channel: string) => onMessage(channel));
     client.on('ready', () => this.#subscribe([...this.#channels]));
     client.on('end', () => this.#connect());
-    client.on('error', (error) => {
-      if (this.#isDown) return;
-      this.#isDown = true;
-      logger.warn({ error: messageOf(error) }, 'Redis subscriptions failed; they are tried again');
-    });
-    this.#pinging = setInterval(() => client.ping().catch(() => {}), PING_INTERVAL_MS).unref();
+    client.on('error', (error) => this.#noteDown(error));
+    this.#pinging = setInterval(() => {
+      client.ping().catch(() => {});
+      if (this.#isDown) this.#subscribe([...this.#channels]);
+    }, PING_INTERVAL_MS).unref();
   }
 
   add(channel: string): void {
@@ -409,7 +408,17 @@ export class RedisSubscriptions {
         this.#isDown = false;
         onSubscribed();
       },
-      () => {},
+      (error) => this.#noteDown(error),
+    );
+  }
+
+  #noteDown(error: unknown): void {
+    // A connection that `close` or the last `remove` ends is no failure.
+    if (this.#isDown || this.#channels.size === 0) return;
+    this.#isDown = true;
+    this.#options.logger.warn(
+      { error: messageOf(error) },
+      'Redis subscriptions failed; they are tried again',
     );
   }
 }
