@@ -463,18 +463,20 @@ export class DestinationQueue {
     }
   }
 
-  /** It is deferred where it would wait for too long in the slow queue as well, so that slow destinations do not wait for each other. */
+  /** The outcome of a delivery whose request did not begin in time. */
   #exitOf(item: QueueItem): Outcome {
-    const { delivery, lane, task, key } = item;
+    const { delivery, lane, key } = item;
     const slow: Outcome = { delivery, kind: 'slow' };
     // The slow stage that attached to it, or will, decides.
-    if (item.hasLeft) return slow;
+    if (item.hasLeft) {
+      if (lane === 'quick') this.#shared.diverted.add(key);
+      return slow;
+    }
     if (lane === 'collecting') {
       const leftMs = this.#collectingMs(item);
       return leftMs > 0 ? this.#collectedLater(item, leftMs) : slow;
     }
-    if (lane === 'patient' || (this.isSlow() && this.waitMs() > this.maxWaitMs(task)))
-      return this.#deferred(item);
+    if (lane === 'patient') return this.#deferred(item);
     this.#shared.diverted.add(key);
     return slow;
   }
@@ -578,6 +580,9 @@ export class DestinationQueue {
         item.end({ delivery: item.delivery, kind: 'slow' });
       else if (lane === 'quick' && this.#intervalMs > 0 && isUntried(task)) this.#collect(item, now);
       else if (this.#mayWait(item, isSlow)) this.#queued.add(item);
+      // Before later ones of its subject are queued: one that was queued leaves for the slow queue, and they follow it.
+      else if (lane === 'quick' && isSlow && this.waitMs() > this.maxWaitMs(task))
+        item.end(this.#deferred(item));
       else this.#notBegun(item);
     }
     this.#checkLater();

@@ -247,7 +247,7 @@ function setUpAlerts(fields: { readonly enabled?: boolean; readonly paused?: boo
   const time = { now: 1_000_000 };
   const state = new CatalogState();
   const facts: Fact[] = [];
-  const away = { catalog: false, board: false };
+  const away = { catalog: false, board: false, 'writes of the board': false };
   const board = new Map<string, HealthReport>();
   const warned: string[] = [];
   const add = (fact: Fact): Verdict => {
@@ -281,11 +281,14 @@ function setUpAlerts(fields: { readonly enabled?: boolean; readonly paused?: boo
         },
         healthBoard: {
           async report(reports) {
-            if (away.board) throw new Unavailable('away');
+            if (away.board || away['writes of the board']) throw new Unavailable('away');
             for (const report of reports) board.set(process, report);
           },
           record: async () => {},
-          read: async () => [...board.values()],
+          async read() {
+            if (away.board) throw new Unavailable('away');
+            return [...board.values()];
+          },
         },
         condition: SHORT_LIMITS,
         clock: () => time.now,
@@ -437,6 +440,17 @@ describe('an engine that is away', () => {
       expect(turns()).toEqual(['bad']);
     },
   );
+
+  it('board that takes no writes: the findings are proposed all the same', async () => {
+    const { processOf, pass, turns, away, warned } = setUpAlerts();
+    const { evaluate } = processOf('one');
+    away['writes of the board'] = true;
+    await evaluate(FAILING);
+    pass(10_000);
+    await evaluate(FAILING);
+    expect(turns()).toEqual(['bad']);
+    expect(warned).toHaveLength(2);
+  });
 });
 
 const health = (fields: Partial<DestinationHealth> = {}): DestinationHealth => ({

@@ -322,18 +322,17 @@ export class HealthRounds {
       const { workspace_id } = destination;
       return [{ destination, report: { ...report, workspace_id, process: this.#process } }];
     });
-    try {
-      await this.#report(own);
-      await this.#evaluate(own);
-      this.#isDown = false;
-    } catch (error) {
-      if (!this.#isDown)
-        logger.warn(
-          { error: messageOf(error) },
-          'the health of destinations cannot be reported or evaluated',
-        );
-      this.#isDown = true;
-    }
+    const failures: unknown[] = [];
+    // Each by itself: a board that takes no writes may still be read.
+    for (const step of [() => this.#report(own), () => this.#evaluate(own)])
+      await step().catch((error: unknown) => failures.push(error));
+    const isDown = failures.length > 0;
+    if (isDown && !this.#isDown)
+      logger.warn(
+        { error: messageOf(failures[0]) },
+        'the health of destinations cannot be reported or evaluated',
+      );
+    this.#isDown = isDown;
   }
 
   async #report(own: readonly Reported[]): Promise<void> {

@@ -123,7 +123,8 @@ export function deliverSlow(
     const release = windows.tryEnter(entry, destination.id, task.bytes);
     try {
       const queue = registry.queueOf(destination.id);
-      const waitMs = release === undefined ? CROWDED_MS : queue.maxWaitMs(task);
+      const isCrowded = release === undefined && queue.waitMs() > CROWDED_MS;
+      const waitMs = isCrowded ? 0 : queue.maxWaitMs(task);
       const sent = await new Promise<Outcome>((resolve, reject) => {
         const item = new QueueItem(task, destination, context, 'patient', waitMs, (outcome) =>
           'error' in outcome ? reject(outcome.error) : resolve(outcome),
