@@ -86,3 +86,14 @@ it('deliveries follow until the slow stage has completed all earlier ones, or fo
   time.elapsed += 1;
   expect(diverted.has('b')).toBe(false);
 });
+
+it('a hiccup deferred the older half of a backlog and sent the newer half: all of it leaves for the slow queue', async () => {
+  const { quick, time } = setUpSubjects(1);
+  void quick('first-1');
+  await turn();
+  const queued = Array.from({ length: 60 }, (_, n) => quick(`u${n}-1`));
+  await turn();
+  time.elapsed += 501;
+  const outcomes = await Promise.all(queued);
+  expect(new Set(outcomes.map(({ kind }) => kind))).toEqual(new Set(['slow']));
+});
