@@ -45,7 +45,8 @@ export class CrashEvidence {
       const crashes = ended.flatMap((base) => (files.includes(base + REPORT) ? this.#crashOf(base) : []));
       // Also files of earlier releases.
       for (const file of files)
-        if (ended.some((base) => file.startsWith(`${base}.`))) rmSync(join(this.#folder, file));
+        if (ended.some((base) => file.startsWith(`${base}.`)))
+          rmSync(join(this.#folder, file), { force: true });
       return crashes;
     } catch (error) {
       this.#logger.warn({ error: messageOf(error) }, 'crashes of earlier processes cannot be read');
@@ -63,6 +64,7 @@ export class CrashEvidence {
     report.reportOnFatalError = true;
     const file = join(this.#folder, this.#base + IN_FLIGHT);
     let written = '';
+    let isDown = false;
     this.#timer = setInterval(() => {
       try {
         const text = JSON.stringify(inFlight.ranges());
@@ -70,9 +72,12 @@ export class CrashEvidence {
         writeFileSync(`${file}.next`, text, { mode: 0o600 });
         renameSync(`${file}.next`, file);
         written = text;
+        isDown = false;
       } catch (error) {
         // A full disk, e.g., must not end the process; the next write is tried all the same.
-        this.#logger.warn({ error: messageOf(error) }, 'the entries in flight cannot be recorded');
+        if (!isDown)
+          this.#logger.warn({ error: messageOf(error) }, 'the entries in flight cannot be recorded');
+        isDown = true;
       }
     }, WRITE_EVERY_MS).unref();
   }

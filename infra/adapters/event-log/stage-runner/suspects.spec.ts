@@ -136,6 +136,25 @@ describe('suspects', () => {
     expect(isolation.dispatchPause).toBeUndefined();
   });
 
+  it('that hang held all others back for two seconds each: others are held for the time of isolation', async () => {
+    vi.useFakeTimers();
+    onTestFinished(() => void vi.useRealTimers());
+    const { written } = table();
+    const isolation = new SuspectIsolation(written);
+    written.open({ stage: 's', topic: 't', partition: 9 }).take(entry(1)); // never finishes
+    const began: number[] = [];
+    for (let partition = 0; partition < 100; partition++) {
+      const slot = written.open({ stage: 's', topic: 't', partition });
+      void isolation.alone(slot, () => new Promise(() => void began.push(performance.now())), never);
+    }
+    await vi.advanceTimersByTimeAsync(29_000);
+    expect(isolation.dispatchPause).toBeDefined();
+    await vi.advanceTimersByTimeAsync(2_000);
+    expect(isolation.dispatchPause).toBeUndefined();
+    await vi.advanceTimersByTimeAsync(2_000);
+    expect(began).toHaveLength(100);
+  });
+
   it('the wait for a slow one ends, and the others continue', async () => {
     const { written } = table();
     const isolation = new SuspectIsolation(written);

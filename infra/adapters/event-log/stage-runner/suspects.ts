@@ -39,7 +39,8 @@ export class CrashWatch {
     const ranges = this.#noted.filter(
       (range) => range.stage === name && range.topic === topic && range.partition === partition,
     );
-    return new PartitionSuspects(ranges, neverQuarantines);
+    if (ranges.length > 0) this.isolation.begin();
+    return new PartitionSuspects(ranges, this.isolation, neverQuarantines);
   }
 
   /** Partitions that are taken over together share a read. */
@@ -61,19 +62,16 @@ export class CrashWatch {
  */
 export type Treatment = 'normal' | 'alone' | { readonly quarantined: string };
 
-/** For how long suspects are isolated after a partition is taken over, ms: doubled with each further crash. */
-const ISOLATED_MS = 30_000;
-const MOST_DOUBLINGS = 8;
-
 /** The suspects of one partition of a stage: entries that were in flight when the process crashed. */
 export class PartitionSuspects {
+  readonly #isolation: SuspectIsolation | undefined;
   readonly #neverQuarantines: boolean;
   /** Empty once the partition is past all of them. */
   #ranges: readonly NotedRange[];
   readonly #until: Cursor;
-  readonly #takenOverAt = performance.now();
 
-  constructor(ranges: readonly NotedRange[], neverQuarantines = false) {
+  constructor(ranges: readonly NotedRange[], isolation?: SuspectIsolation, neverQuarantines = false) {
+    this.#isolation = isolation;
     this.#neverQuarantines = neverQuarantines;
     this.#ranges = ranges;
     this.#until = ranges
@@ -89,7 +87,7 @@ export class PartitionSuspects {
     return suspect < 0 ? batch : batch.slice(0, Math.max(1, suspect));
   }
 
-  /** A suspect is dispatched like any other entry once the time is over: after a next crash there is more of it. */
+  /** A suspect is dispatched like any other entry once the time for isolation is over: after a next crash there is more of it. */
   treatmentOf(entry: LogEntry): Treatment {
     if (this.#ranges.length === 0) return 'normal';
     const { position } = entry;
@@ -100,8 +98,7 @@ export class PartitionSuspects {
     if (crashes.length === 0) return 'normal';
     const guilty = this.#neverQuarantines ? undefined : crashes.find((range) => isGuilty(entry, range));
     if (guilty !== undefined) return { quarantined: guilty.reason };
-    const isolatedMs = ISOLATED_MS * 2 ** Math.min(MOST_DOUBLINGS, crashes.length - 1);
-    return performance.now() < this.#takenOverAt + isolatedMs ? 'alone' : 'normal';
+    return this.#isolation?.isOpenAfter(crashes.length) === true ? 'alone' : 'normal';
   }
 }
 
@@ -117,18 +114,40 @@ const ALONE_MS = 1_000;
 /** Others are held back for as long after a suspect, ms: the next one may follow. */
 const LINGER_MS = 20;
 
+/** For how long the suspects of a process are isolated, all together, ms: doubled with each further crash. */
+const ISOLATED_MS = 30_000;
+const MOST_DOUBLINGS = 8;
+
 const POLL_MS = 2;
 
-/** Dispatches suspects one at a time, with no other entry of the process in flight, so that a crash names its cause. */
+/**
+ * Dispatches suspects one at a time, with no other entry of the process in flight, so that a crash names its cause. Others are
+ * held back for no longer than the time for isolation, however many suspects there are.
+ */
 export class SuspectIsolation {
   readonly #table: Pick<InFlightTable, 'isEmpty'>;
   #last: Promise<void> = Promise.resolve();
   /** Suspects that are dispatched, wait for their turn, or were dispatched just now. */
   #suspects = 0;
   #released: PromiseWithResolvers<void> | undefined;
+  #beganAt: number | undefined;
+  #isolatedMs = ISOLATED_MS;
+  #end: NodeJS.Timeout | undefined;
 
   constructor(table: Pick<InFlightTable, 'isEmpty'>) {
     this.#table = table;
+  }
+
+  /** The process has suspects: the time for isolation runs from the first ones on. */
+  begin(): void {
+    this.#beganAt ??= performance.now();
+  }
+
+  /** Whether an entry that was in flight at so many crashes is isolated still. */
+  isOpenAfter(crashes: number): boolean {
+    const isolatedMs = ISOLATED_MS * 2 ** Math.min(MOST_DOUBLINGS, crashes - 1);
+    this.#isolatedMs = Math.max(this.#isolatedMs, isolatedMs);
+    return this.#leftMs() > 0;
   }
 
   /** While other entries are not dispatched: resolves when they may be again. */
@@ -148,13 +167,13 @@ export class SuspectIsolation {
     const turn = Promise.withResolvers<void>();
     this.#last = turn.promise;
     this.#suspects++;
-    this.#released ??= Promise.withResolvers();
+    if (this.#leftMs() > 0) this.#holdOthers();
     await before;
     try {
-      const settleBy = performance.now() + SETTLE_MS;
-      while (!this.#table.isEmpty && performance.now() < settleBy && !signal.aborted)
-        await pause(POLL_MS, signal);
-      inFlight.alone = true;
+      if (this.#leftMs() > 0) await this.#settled(signal);
+      // Its time was over before its turn: those behind it need not wait either.
+      else turn.resolve();
+      inFlight.alone = this.#leftMs() > 0;
       const over = new AbortController();
       const working = work();
       // A later failure ends the work on the partition, which reports it.
@@ -167,8 +186,31 @@ export class SuspectIsolation {
     }
   }
 
+  /** Waits for the other entries in flight. */
+  async #settled(signal: AbortSignal): Promise<void> {
+    const settleBy = performance.now() + SETTLE_MS;
+    while (!this.#table.isEmpty && performance.now() < settleBy && !signal.aborted)
+      await pause(POLL_MS, signal);
+  }
+
+  #leftMs(): number {
+    this.begin();
+    return (this.#beganAt ?? 0) + this.#isolatedMs - performance.now();
+  }
+
+  #holdOthers(): void {
+    if (this.#released !== undefined) return;
+    this.#released = Promise.withResolvers();
+    this.#end = setTimeout(() => this.#releaseOthers(), this.#leftMs()).unref();
+  }
+
   #release(): void {
-    if (--this.#suspects > 0) return;
+    this.#suspects--;
+    if (this.#suspects === 0) this.#releaseOthers();
+  }
+
+  #releaseOthers(): void {
+    clearTimeout(this.#end);
     this.#released?.resolve();
     this.#released = undefined;
   }

@@ -1,6 +1,6 @@
 import { type EventLog, InvalidInput, partitionOf } from '@tributary/core';
 import { expect, it } from 'vitest';
-import { type EventLogHarness, type Medium, PARTITIONS, SOURCE } from './harness.ts';
+import { type EventLogHarness, type Medium, OTHER_TARGET, PARTITIONS, RECEIVED, SOURCE } from './harness.ts';
 import { eventually, numbered, numbers, readPartition } from './log-contents.ts';
 import { batchStage, copyStage, eachOf, runThrough } from './stages.ts';
 
@@ -83,6 +83,17 @@ export function describeDropping(harness: EventLogHarness, medium: () => Medium,
     await log().dropBelow(SOURCE, PARTITION, 0);
     expect(await valuesFrom(0)).toEqual(numbers(4, 6));
     await other.close();
+  });
+
+  it('leaves other partitions and topics alone', async () => {
+    await append(5);
+    await log().append(OTHER_TARGET, numbered('k', 5));
+    await log().append(RECEIVED, numbered('k', 5));
+    await log().dropBelow(SOURCE, PARTITION, await log().end(SOURCE, PARTITION));
+    for (const topic of [OTHER_TARGET, RECEIVED])
+      expect((await readPartition(log(), topic, PARTITION)).map(({ value }) => Number(value))).toEqual(
+        numbers(5),
+      );
   });
 
   it('drops entries of several files, beside appends and reads', async () => {

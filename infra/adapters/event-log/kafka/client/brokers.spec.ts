@@ -5,7 +5,12 @@ import Connection from 'kafkajs/src/network/connection.js';
 import RequestQueue from 'kafkajs/src/network/requestQueue/index.js';
 import socketFactory from 'kafkajs/src/network/socketFactory.js';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { checkOnlyWaitingRequests, forgetPartsOfAnswers, Sockets } from './brokers.ts';
+import {
+  checkOnlyWaitingRequests,
+  forgetPartsOfAnswers,
+  Sockets,
+  timeRequestsMonotonically,
+} from './brokers.ts';
 
 const quiet = { debug() {}, error() {}, info() {}, warn() {} };
 
@@ -54,6 +59,22 @@ describe('a queue of requests', () => {
 
   it('sets no timers while the connection is idle', () => {
     expect(timersWith(0)).toBe(0);
+  });
+
+  it('gave up all requests once the clock was set forward: they end by the time that passed', () => {
+    vi.useFakeTimers();
+    const timeoutRequest = vi.fn();
+    const queue: RequestQueue = Object.create(RequestQueue.prototype);
+    const inflight = new Map([[1, { requestTimeout: 5_000, timeoutRequest }]]);
+    Object.assign(queue, { inflight, requestTimeout: 5_000, isConnected: () => true });
+    timeRequestsMonotonically(queue);
+    queue.scheduleRequestTimeoutCheck();
+    vi.advanceTimersByTime(1_000);
+    vi.setSystemTime(Date.now() + 3_600_000);
+    vi.advanceTimersByTime(4_000);
+    expect(timeoutRequest).not.toHaveBeenCalled();
+    vi.advanceTimersByTime(200);
+    expect(timeoutRequest).toHaveBeenCalledOnce();
   });
 
   it('checks for a request that waits', () => {

@@ -375,6 +375,7 @@ export function mendConnections({ connectionPoolBuilder }: Cluster): void {
       forgetPartsOfAnswers(connection);
       renewSessionsInTime(connection);
       checkOnlyWaitingRequests(connection.requestQueue);
+      timeRequestsMonotonically(connection.requestQueue);
     }
     return connections;
   };
@@ -419,6 +420,24 @@ export function checkOnlyWaitingRequests(queue: RequestQueue): void {
   const schedule = queue.scheduleCheckPendingRequests.bind(queue);
   queue.scheduleCheckPendingRequests = () => {
     if (queue.pending.length > 0) schedule();
+  };
+}
+
+/** kafkajs times requests by the clock: once that was set forward, all requests under way had timed out. */
+export function timeRequestsMonotonically(queue: RequestQueue): void {
+  const seenAt = new WeakMap<object, number>();
+  const check = () => {
+    const now = performance.now();
+    for (const request of queue.inflight.values()) {
+      const since = seenAt.get(request) ?? now;
+      seenAt.set(request, since);
+      if (now - since > request.requestTimeout) request.timeoutRequest();
+    }
+    if (!queue.isConnected()) queue.destroy();
+  };
+  queue.scheduleRequestTimeoutCheck = () => {
+    queue.destroy();
+    queue.requestTimeoutIntervalId = setInterval(check, Math.min(queue.requestTimeout, 100));
   };
 }
 

@@ -83,7 +83,13 @@ declare module 'kafkajs/src/network/connection.js' {
 declare module 'kafkajs/src/network/requestQueue/index.js' {
   export default class RequestQueue {
     readonly pending: readonly unknown[];
+    readonly inflight: ReadonlyMap<number, { readonly requestTimeout: number; timeoutRequest(): void }>;
+    readonly requestTimeout: number;
+    requestTimeoutIntervalId: NodeJS.Timeout;
     scheduleCheckPendingRequests: () => void;
+    scheduleRequestTimeoutCheck: () => void;
+    isConnected(): boolean;
+    destroy(): void;
   }
 }
 
