@@ -168,11 +168,12 @@ describe('the bytes of a commit', () => {
     const [one] = countRecords([], bytes).map(appended);
     if (one === undefined) throw new Error('no record');
     const later = { ...one, timestamp: AT + 3_600_000 };
-    const old = { value: '{"v":1,"cells":[]}', timestamp: AT };
+    const old = { ...one, value: '{"v":1,"cells":[]}' };
     expect(summedCountsIn([one, old, later, later]).bytes.map(({ written }) => written)).toEqual([10, 20]);
-    expect(() => summedCountsIn([{ value: '{"v":1,"cells":[],"bytes":[["w"]]}', timestamp: 0 }])).toThrow(
-      InvalidInput,
-    );
+    const redriven = { ...later, headers: { [HEADER.appendedAt]: String(AT) } };
+    expect(summedCountsIn([one, redriven]).bytes.map(({ written }) => written)).toEqual([20]);
+    const malformed = { ...one, value: '{"v":1,"cells":[],"bytes":[["w"]]}' };
+    expect(() => summedCountsIn([malformed])).toThrow(InvalidInput);
   });
 });
 

@@ -1,7 +1,7 @@
 import { deflateRawSync, inflateRawSync } from 'node:zlib';
 import type { EventLog, LogEntry } from '../log/event-log.ts';
 import type { CountsForm, OutputRecord } from '../log/stage.ts';
-import { TOPIC } from '../log/topics.ts';
+import { HEADER, TOPIC } from '../log/topics.ts';
 import {
   type CountsBatch,
   type FunnelIncrement,
@@ -327,10 +327,10 @@ function incrementOf(cell: StoredCell): FunnelIncrement {
 /**
  * The counts in some records, those of the same cell, minute and measures added up: of a workspace with a thousand rules
  * each commit of `route` counts a thousand cells, the same in all. Bytes are those of the hour in which the log appended
- * their record.
+ * their record, of a redriven one for the first time.
  */
 export function summedCountsIn(
-  entries: readonly Pick<LogEntry, 'value' | 'timestamp'>[],
+  entries: readonly Pick<LogEntry, 'value' | 'timestamp' | 'headers'>[],
 ): Required<Pick<CountsBatch, 'increments' | 'bytes' | 'keyUses'>> {
   const summed = new Map<string, FunnelIncrement>();
   const hours = new Map<number, BytesTally>();
@@ -343,7 +343,8 @@ export function summedCountsIn(
       const known = summed.get(key);
       summed.set(key, known === undefined ? increment : added(known, increment));
     }
-    const hour = entry.timestamp - (entry.timestamp % HOUR_MS);
+    const at = Number(entry.headers[HEADER.appendedAt] ?? entry.timestamp);
+    const hour = at - (at % HOUR_MS);
     const tally = hours.get(hour) ?? new BytesTally();
     hours.set(hour, tally);
     for (const one of bytes) tally.add(one);

@@ -140,6 +140,8 @@ export const HEADER = {
    * re-evaluated. On `events.rejected`: the same, for event traces.
    */
   receivedPosition: 'received-position',
+  /** On a redriven record of `funnel.counts`: when the log first appended it, epoch ms. */
+  appendedAt: 'appended-at',
   /** On `events.slow`: ids of the rules still to be applied, comma-separated. */
   rules: 'rules',
   /** On `events.slow`, where rules still have to be matched: one of `MATCH`. */

@@ -30,17 +30,20 @@ export const countsSource: Source = {
  *
  * - Where the counters are behind the batch, for example after a failover, the partition is read again from their offset.
  *   Offsets have gaps (control records, retention), so a batch behind such a gap is taken where this process counted up to
- *   the gap, or was rewound to it. The topic has one partition.
+ *   the gap while it owned the partition, or was rewound to it. The topic has one partition.
  * - Of a repeated batch only the rest is counted.
  */
 export function funnel({ counters, metrics }: FunnelDependencies): BatchStage['process'] {
-  let reached: number | undefined;
+  let rewoundTo: number | undefined;
+  /** Unknown once the partition was lost: another process may have counted on, and a failover lost its counts. */
+  let counted: { readonly to: number; readonly owned: AbortSignal } | undefined;
   return async (batch, context) => {
     const { topic, partition } = batch;
     const start = batch.entries[0]?.position.offset ?? 0;
     const applied = await counters.applied({ topic, partition });
-    if (applied < start && reached !== applied) {
-      reached = applied;
+    const countedTo = counted?.owned.aborted ? undefined : counted?.to;
+    if (applied < start && applied !== countedTo && applied !== rewoundTo) {
+      rewoundTo = applied;
       throw new Rewind(applied);
     }
     const from = applied > start && (await isMadeAnew(applied, context)) ? start : applied;
@@ -52,7 +55,8 @@ export function funnel({ counters, metrics }: FunnelDependencies): BatchStage['p
     // Each of the two steps takes 10 to 20 ms for a workspace with hundreds of rules: other stages run in between.
     await nextTurn();
     await counters.apply({ ...counts, topic, partition, from: applied, to });
-    reached = to;
+    rewoundTo = undefined;
+    counted = { to, owned: context.signal };
     metrics.count('tributary_funnel_records_total', {}, uncounted.length);
     return [];
   };

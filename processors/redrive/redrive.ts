@@ -108,7 +108,8 @@ async function reprocess(
   if (stage.name === ('funnel' satisfies StageName)) {
     // Its position was counted past: it is appended again for the stage. A record that the stage would refuse fails here.
     summedCountsIn([entry]);
-    const { key, value, headers } = entry;
+    const { key, value } = entry;
+    const headers = { [HEADER.appendedAt]: String(entry.timestamp), ...entry.headers };
     return [{ topic: TOPIC.funnelCounts, key, value, headers }];
   }
   // Without `end`: the end of `stages.dead` is not that of the entry's partition.

@@ -1,6 +1,6 @@
 import { NO_LOGGER, Unavailable } from '@tributary/core';
 import { openRedisDeduplicator, openRedisLiveTail } from '@tributary/infra';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { eventually } from '../helpers/client.ts';
 import { engines } from '../helpers/engines.ts';
 import { command, withDocumentedRights } from '../helpers/redis.ts';
@@ -48,6 +48,38 @@ describe.skipIf(!engines())('on a Redis Cluster', () => {
     // Faster than by polling, which happens once a second.
     expect(performance.now() - startedAt).toBeLessThan(900);
     expect(following.slice(0, 12).flatMap(({ data }) => data())).toEqual(said(0, 12));
+  });
+
+  it('a live tail stayed with the node that refused to subscribe it', async () => {
+    const who = 'refused';
+    const grant = (url: string, ...rights: string[]) => command(url, 'ACL', 'SETUSER', who, ...rights);
+    const urls = cluster.nodes.map(({ url }) => url);
+    await Promise.all(urls.map((url) => grant(url, 'on', '>secret', '~*', '+@all', 'resetchannels')));
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const said: string[] = [];
+    const say = (_fields: object, message: string) => void said.push(message);
+    const tail = await openRedisLiveTail({
+      url: urls.map((url) => url.replace('//', `//${who}:secret@`)).join(','),
+      prefix: 't.',
+      logger: { debug() {}, info: say, warn: say, error: say },
+    });
+    onTestFinished(() => tail.close());
+    await tail.follow('w', { wake() {} });
+    await eventually(
+      () => said.at(-1),
+      (last) => last === 'Redis subscriptions failed; they are tried again',
+    );
+    const lists = await Promise.all(urls.map((url) => command(url, 'CLIENT', 'LIST')));
+    const at = lists.findIndex((list) => String(list).includes('(subscriber)'));
+    await grant(urls[(at + 1) % urls.length] ?? '', '&*');
+    await eventually(
+      () => {
+        vi.advanceTimersByTime(5_000);
+        return said.at(-1);
+      },
+      (last) => last === 'Redis subscriptions work again',
+    );
   });
 
   it('counters are in one slot', async () => {

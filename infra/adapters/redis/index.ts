@@ -340,8 +340,8 @@ export function checkKeyPrefix(prefix: string): string {
   return prefix;
 }
 
-/** Interval of pings, which detect a dead connection without messages, and of further tries to subscribe, ms. */
-const PING_INTERVAL_MS = 5_000;
+/** Interval of checks of the subscriptions, ms. */
+const CHECK_INTERVAL_MS = 5_000;
 
 interface RedisSubscriptionsOptions {
   /** See `RedisConnection.subscriber`. */
@@ -357,7 +357,7 @@ interface RedisSubscriptionsOptions {
 export class RedisSubscriptions {
   readonly #options: RedisSubscriptionsOptions;
   readonly #channels = new Set<string>();
-  readonly #pinging: NodeJS.Timeout;
+  readonly #checking: NodeJS.Timeout;
   #isDown = false;
 
   constructor(options: RedisSubscriptionsOptions) {
@@ -367,10 +367,11 @@ export class RedisSubscriptions {
     client.on('ready', () => this.#subscribe([...this.#channels]));
     client.on('end', () => this.#connect());
     client.on('error', (error) => this.#noteDown(error));
-    this.#pinging = setInterval(() => {
-      client.ping().catch(() => {});
-      if (this.#isDown) this.#subscribe([...this.#channels]);
-    }, PING_INTERVAL_MS).unref();
+    this.#checking = setInterval(() => {
+      // A client of a cluster stays with a node that refuses, and does not tell that a subscription was not restored.
+      if (this.#isDown && client.status === 'ready') client.disconnect(true);
+      else this.#subscribe([...this.#channels]);
+    }, CHECK_INTERVAL_MS).unref();
   }
 
   add(channel: string): void {
@@ -386,7 +387,7 @@ export class RedisSubscriptions {
   }
 
   close(): void {
-    clearInterval(this.#pinging);
+    clearInterval(this.#checking);
     this.#channels.clear();
     this.#options.client.disconnect();
   }
@@ -402,7 +403,7 @@ export class RedisSubscriptions {
   #subscribe(channels: readonly string[]): void {
     const { client, logger, onSubscribed } = this.#options;
     if (channels.length === 0 || client.status !== 'ready') return;
-    client.subscribe(...channels).then(
+    withTimeout(client.subscribe(...channels), CHECK_INTERVAL_MS, 'Redis does not answer').then(
       () => {
         if (this.#isDown) logger.info({}, 'Redis subscriptions work again');
         this.#isDown = false;

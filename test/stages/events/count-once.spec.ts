@@ -93,6 +93,14 @@ describe('funnel', () => {
     expect(counters.batches).toEqual([]);
   });
 
+  it('left out what another owner of the partition had counted and a failover lost', async () => {
+    const { run } = setUp();
+    const owned = new AbortController();
+    await run('funnel', records(0), owned.signal);
+    owned.abort();
+    await expect(run('funnel', records(5))).rejects.toMatchObject({ code: 'rewind', offset: 1 });
+  });
+
   it('asks again when it does not know whether a batch was applied', async () => {
     const { run, counters } = setUp();
     const apply = counters.apply.bind(counters);

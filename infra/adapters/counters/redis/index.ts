@@ -28,12 +28,15 @@ import { EarlierVolume } from './earlier-volume.ts';
 
 /** The keys of the counters, which are all in one slot. */
 class CounterKeys {
+  /** Another one after each change of documents, for a redrive of release 0.2.0: needless once no release runs beside that. */
+  readonly version: string;
   /** Sorted set: the last use of each key. */
   readonly uses: string;
   readonly #tag: string;
 
   constructor(prefix: string) {
     this.#tag = `{${checkKeyPrefix(prefix)}f}`;
+    this.version = `${this.#tag}version`;
     this.uses = `${this.#tag}uses`;
   }
 
@@ -73,7 +76,7 @@ export async function openRedisCounters(options: RedisCountersOptions): Promise<
 }
 
 /**
- * Writes documents. KEYS: applied offset, uses of keys, then the hashes. ARGV: the applied offset that the documents were
+ * Writes documents. KEYS: applied offset, version, uses of keys, then the hashes. ARGV: the applied offset that the documents were
  * read at, and the one after; the number of uses, (at, key) of each; then for each hash its expiry (epoch seconds), number
  * of documents, and (field, value) of each.
  *
@@ -84,12 +87,13 @@ const APPLY = new Script(`
 local applied = redis.call('GET', KEYS[1]) or '0'
 if applied ~= ARGV[1] then return applied end
 redis.call('SET', KEYS[1], ARGV[2])
+redis.call('SET', KEYS[2], ARGV[2])
 local at = 4
 for _ = 1, tonumber(ARGV[3]) do
-  redis.call('ZADD', KEYS[2], 'GT', ARGV[at], ARGV[at + 1])
+  redis.call('ZADD', KEYS[3], 'GT', ARGV[at], ARGV[at + 1])
   at = at + 2
 end
-for i = 3, #KEYS do
+for i = 4, #KEYS do
   local last = at + 1 + 2 * tonumber(ARGV[at + 1])
   for j = at + 2, last, 2 do redis.call('HSET', KEYS[i], ARGV[j], ARGV[j + 1]) end
   redis.call('EXPIREAT', KEYS[i], ARGV[at])
@@ -131,7 +135,7 @@ class RedisCounters extends DocumentCounters {
     const applied = await client.get(this.#keys.applied(batch));
     if ((applied ?? '0') !== String(from)) return applied ?? '0';
     const stored = await this.#stored(client, documentsOf(batch, now));
-    const keys = [this.#keys.applied(batch), this.#keys.uses];
+    const keys = [this.#keys.applied(batch), this.#keys.version, this.#keys.uses];
     const args = [String(from), String(to), String(keyUses.length)];
     for (const { keyId, at } of keyUses) args.push(String(at), keyId);
     for (const [hash, documents] of this.#byHash(applyIncrements(batch, stored, now))) {

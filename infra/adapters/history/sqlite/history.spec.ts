@@ -52,7 +52,7 @@ describe('SQLite history', () => {
     const left = (await history.list(query)).entries;
     expect(left.map(({ at }) => at).slice(-2)).toEqual([3, 2]);
     expect(stored('listed')).toBe(98 * 4 + 2);
-    await history.put(Array.from({ length: 60 }, (_, nth) => entry(now + 1 + nth)));
+    for (let nth = 0; nth < 60; nth++) await history.put([entry(now + 1 + nth)]);
     expect((await history.list(query)).entries).toHaveLength(62);
     expect(stored('listed')).toBe(62);
   });
@@ -139,9 +139,9 @@ describe('SQLite history', () => {
     now = RETENTION_MS + 1;
     const query = { kind: 'audit', workspaceId: 'w', limit: 10 } as const;
     const counts = async () => (await history.groups(query)).groups.map(({ count }) => count);
-    await history.put(Array.from({ length: 5 }, (_, n) => entry(now + n)));
+    for (let n = 0; n < 5; n++) await history.put([entry(now + n)]);
     expect((await counts()).reduce((sum, count) => sum + count, 0)).toBe(10);
-    await history.put(Array.from({ length: 10 }, (_, n) => entry(now + 5 + n)));
+    for (let n = 5; n < 15; n++) await history.put([entry(now + n)]);
     expect([await counts(), stored('groups'), stored('grouped')]).toEqual([[], 0, 0]);
   });
 

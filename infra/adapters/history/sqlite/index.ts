@@ -309,7 +309,7 @@ function add(counts: Map<number, number>, hour: number, count: number): void {
   counts.set(hour, (counts.get(hour) ?? 0) + count);
 }
 
-/** A transaction takes no further entry after this time, ms. Its commit takes about as long again. */
+/** A transaction puts no further entry after this time, and drops none after as long again, ms. Its commit takes as long too. */
 const TRANSACTION_MS = 2;
 /** Expired entries dropped for each put entry: more than one, so that dropping keeps up. */
 const DROPS_PER_ENTRY = 2;
@@ -438,7 +438,9 @@ class HistoryWriter {
   }
 
   #dropOlderThan(time: number, limit: number): void {
-    for (const row of this.#statements.old.all(time, limit)) {
+    const end = performance.now() + TRANSACTION_MS;
+    for (const [dropped, row] of this.#statements.old.all(time, limit).entries()) {
+      if (dropped >= DROPS_PER_ENTRY && performance.now() >= end) break;
       this.#unlist(listedOf(row));
       this.#statements.drop.run(Number(row.entry));
     }

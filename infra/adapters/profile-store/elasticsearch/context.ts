@@ -43,6 +43,8 @@ export interface OperationContext {
   readonly logger: Logger;
   /** How long deletions are remembered, ms. */
   readonly retentionMs: number;
+  /** Notes the characters of JSON that an operation of the organization has read and rewritten. */
+  readonly charge: (org: number, read: number, written?: number) => void;
   /** Registers work that only `close` waits for. It must not reject. */
   readonly background: (work: Promise<void>) => void;
 }

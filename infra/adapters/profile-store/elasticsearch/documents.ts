@@ -76,6 +76,11 @@ export interface Documents {
    * merged yet. Sees every write that was acknowledged before the call.
    */
   holdsLive(scope: ProfileScope | undefined): Promise<boolean>;
+  /**
+   * The same documents through requests of the owner's own, a few at a time, so that its large documents delay no other
+   * owner's. Absent: all owners share requests.
+   */
+  apartFor?(owner: string): Pick<Documents, 'read' | 'write'>;
 }
 
 /** The document of a profile that is not deleted. */

@@ -48,6 +48,22 @@ interface PreparedWrite {
   readonly characters: number;
 }
 
+/** The requests that share connections' turns: reads and writes that are under way together. */
+interface Lane {
+  readonly reads: SharedRequests<string, StoredDocument | undefined>;
+  readonly writes: SharedRequests<PreparedWrite, WriteResult | Error>;
+}
+
+interface LaneOptions {
+  /** Concurrent requests of each kind. */
+  readonly inFlight: number;
+  readonly reads: number;
+  readonly characters: number;
+}
+
+/** An owner with large documents: a request of it occupies the event loop for a few ms. */
+const APART: LaneOptions = { inFlight: 1, reads: 8, characters: 1_000_000 };
+
 interface FoundDocument {
   readonly found?: boolean;
   readonly _seq_no?: number;
@@ -64,8 +80,9 @@ interface FoundDocument {
 export class ElasticsearchDocuments implements Documents {
   readonly #connection: ElasticsearchConnection;
   readonly #index: ProfileIndexOptions;
-  readonly #reads: SharedRequests<string, StoredDocument | undefined>;
-  readonly #writes: SharedRequests<PreparedWrite, WriteResult | Error>;
+  readonly #lane: Lane;
+  /** Lanes of owners with large documents that have requests. */
+  readonly #apart = new Map<string, Lane>();
   readonly #logger: Logger;
   #ensured: Promise<void> | undefined;
   /** The index has existed. If it has to be created again, it was removed from outside. */
@@ -75,39 +92,70 @@ export class ElasticsearchDocuments implements Documents {
     this.#connection = connection;
     this.#logger = logger;
     this.#index = index;
-    const shared = {
+    this.#lane = this.#openLane({
       inFlight: IN_FLIGHT,
-      minConcurrentItems: MIN_CONCURRENT_ITEMS,
-      slowAfterMs: SLOW_AFTER_MS,
-    };
-    this.#reads = new SharedRequests({
-      ...shared,
-      send: (ids) => this.#sendReads(ids),
-      maxItems: READS_A_REQUEST,
-      maxSize: READS_A_REQUEST,
-      sizeOf: () => 1,
-      maxQueueSize: MAX_QUEUED_READS,
-    });
-    this.#writes = new SharedRequests({
-      ...shared,
-      send: (writes) => this.#sendWrites(writes),
-      maxItems: WRITES_A_REQUEST,
-      maxSize: CHARACTERS_A_REQUEST,
-      sizeOf: (write) => write.characters,
-      maxQueueSize: MAX_QUEUED_CHARACTERS,
+      reads: READS_A_REQUEST,
+      characters: CHARACTERS_A_REQUEST,
     });
   }
 
-  async read(ids: readonly string[]): Promise<readonly (StoredDocument | undefined)[]> {
+  read(ids: readonly string[]): Promise<readonly (StoredDocument | undefined)[]> {
+    return this.#read(this.#lane, ids);
+  }
+
+  write(writes: readonly DocumentWrite[]): Promise<readonly WriteResult[]> {
+    return this.#write(this.#lane, writes);
+  }
+
+  apartFor(owner: string): Pick<Documents, 'read' | 'write'> {
+    const through = async <T>(call: (lane: Lane) => Promise<T>): Promise<T> => {
+      const lane = this.#apart.get(owner) ?? this.#openLane(APART);
+      this.#apart.set(owner, lane);
+      try {
+        return await call(lane);
+      } finally {
+        if (lane.reads.isIdle && lane.writes.isIdle && this.#apart.get(owner) === lane)
+          this.#apart.delete(owner);
+      }
+    };
+    return {
+      read: (ids) => through((lane) => this.#read(lane, ids)),
+      write: (writes) => through((lane) => this.#write(lane, writes)),
+    };
+  }
+
+  #openLane({ inFlight, reads, characters }: LaneOptions): Lane {
+    const shared = { inFlight, minConcurrentItems: MIN_CONCURRENT_ITEMS, slowAfterMs: SLOW_AFTER_MS };
+    return {
+      reads: new SharedRequests({
+        ...shared,
+        send: (ids) => this.#sendReads(ids),
+        maxItems: reads,
+        maxSize: reads,
+        sizeOf: () => 1,
+        maxQueueSize: MAX_QUEUED_READS,
+      }),
+      writes: new SharedRequests({
+        ...shared,
+        send: (writes) => this.#sendWrites(writes),
+        maxItems: WRITES_A_REQUEST,
+        maxSize: characters,
+        sizeOf: (write) => write.characters,
+        maxQueueSize: MAX_QUEUED_CHARACTERS,
+      }),
+    };
+  }
+
+  async #read(lane: Lane, ids: readonly string[]): Promise<readonly (StoredDocument | undefined)[]> {
     for (const id of ids) checkId(id);
     await this.#ensureIndex();
-    return this.#reads.call(ids);
+    return lane.reads.call(ids);
   }
 
-  async write(writes: readonly DocumentWrite[]): Promise<readonly WriteResult[]> {
+  async #write(lane: Lane, writes: readonly DocumentWrite[]): Promise<readonly WriteResult[]> {
     for (const { id } of writes) checkId(id);
     await this.#ensureIndex();
-    const results = await this.#writes.call(writes.map((write) => prepared(write, this.#index.alias)));
+    const results = await lane.writes.call(writes.map((write) => prepared(write, this.#index.alias)));
     return results.map((result) => {
       if (result instanceof Error) throw result;
       return result;
@@ -477,6 +525,11 @@ export class SharedRequests<Item, Answer> {
       }
       this.#schedule();
     });
+  }
+
+  /** Whether nothing is queued or under way. */
+  get isIdle(): boolean {
+    return this.#queue.length === 0 && this.#inFlight === 0;
   }
 
   /** Starts requests at the end of this turn. */

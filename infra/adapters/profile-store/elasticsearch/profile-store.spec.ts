@@ -28,6 +28,8 @@ class MemoryDocuments implements Documents {
   readonly stored = new Map<string, StoredDocument>();
   /** The ids of each read. */
   readonly reads: (readonly string[])[] = [];
+  /** The owner of each operation with requests of its own. */
+  readonly apart: string[] = [];
   /** Decides whether a write fails. */
   fails: (write: DocumentWrite) => boolean = () => false;
   #seqNo = 0;
@@ -47,6 +49,11 @@ class MemoryDocuments implements Documents {
       else this.stored.set(id, { version, source });
       return version;
     });
+  }
+
+  apartFor(owner: string): Pick<Documents, 'read' | 'write'> {
+    this.apart.push(owner);
+    return { read: (ids) => this.read(ids), write: (writes) => this.write(writes) };
   }
 
   async find(): Promise<readonly string[]> {
@@ -104,6 +111,14 @@ describe('a profile store on documents', () => {
       expect(asked.length * text.length).toBeLessThan(2.5 * MAX_SEARCH_RESULT_CHARACTERS);
       expect(await searching.search(searchFor(30))).toHaveLength(30);
     }
+  });
+
+  it('gives an organization that rewrites large profiles requests of its own, and no other', async () => {
+    const { documents, store } = setUp();
+    await store.upsert(writeOf(0, 'x'.repeat(900_000)));
+    await store.upsert(writeOf(0, 'short'));
+    await store.upsert({ ...writeOf(0, 'short'), org: 2 });
+    expect(documents.apart).toEqual(['1']);
   });
 
   it('reports which records an interrupted deletion has deleted', async () => {

@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import {
   type Clock,
+  chargeOf,
   checkFoundSize,
   identityHash,
   isTooOld,
@@ -21,6 +22,7 @@ import {
   type ProfileWriteOutcome,
   type PublishProfileChanges,
   repeat,
+  TokenBuckets,
   Unavailable,
   withoutMerged,
 } from '@tributary/core';
@@ -91,6 +93,8 @@ export async function openElasticsearchProfileStore(
 
 /** Identities of which the profile is cached; the table takes 96 MiB once it is full. */
 const CACHED_LOCATIONS = 2 ** 22;
+/** Characters of large profiles that an organization may read or rewrite a second in the requests that all share. */
+const LARGE_PER_SECOND = 64 * 1024;
 /** Profiles of which the durable version is known; about 200 bytes each. */
 const DURABLE_VERSIONS = 100_000;
 
@@ -117,21 +121,30 @@ export class DocumentProfileStore implements ProfileStore {
   readonly #publish: PublishProfileChanges;
   readonly #shards: WriteShards;
   readonly #running = new Set<Promise<unknown>>();
+  readonly #shares: TokenBuckets;
   readonly #release: (() => Promise<void>) | undefined;
   readonly #sweeps: { close(): Promise<void> } | undefined;
   #closed: Promise<void> | undefined;
 
   constructor({ publish, locations, sweepEveryMs, release, ...options }: DocumentStoreOptions) {
     const { documents, clock, pause, newUcid: newId, logger } = options;
+    this.#shares = new TokenBuckets({
+      perSecond: LARGE_PER_SECOND,
+      burst: 0,
+      clock: () => performance.now(),
+    });
     this.#context = {
       ...options,
+      charge: (org, read, written) => this.#shares.charge(String(org), chargeOf(read, written).charge ?? 0),
       publisher: new ChangePublisher({ documents, publish, clock, pause, newId, logger }),
       locations: locations ?? new LocationTable(CACHED_LOCATIONS),
       durable: new DurableVersions(documents, clock, DURABLE_VERSIONS),
       background: (work) => void this.#track(work),
     };
     this.#publish = publish;
-    this.#shards = new WriteShards((writes) => this.#retry(() => attemptUpsert(writes, this.#context)));
+    this.#shards = new WriteShards((writes) =>
+      this.#retry(() => attemptUpsert(writes, this.#contextOf(writes[0]))),
+    );
     this.#release = release;
     const sweepOnce = () =>
       this.sweep().catch((error: unknown) =>
@@ -150,7 +163,7 @@ export class DocumentProfileStore implements ProfileStore {
   }
 
   search(search: ProfileSearch): Promise<readonly Profile[]> {
-    return this.#run(() => this.#retry(() => attemptSearch(search, this.#context)));
+    return this.#run(() => this.#retry(() => attemptSearch(search, this.#contextOf(search))));
   }
 
   holdsProfiles(scope: ProfileScope | undefined): Promise<boolean> {
@@ -158,15 +171,15 @@ export class DocumentProfileStore implements ProfileStore {
   }
 
   delete(deletion: ProfileDeletion): Promise<ProfileDeletionOutcome> {
-    return this.#run(() => deleteProfiles(deletion, this.#context));
+    return this.#run(() => deleteProfiles(deletion, this.#contextOf(deletion)));
   }
 
   unlink(unlink: ProfileUnlink): Promise<ProfileUnlinkOutcome> {
-    return this.#run(() => this.#retry(() => attemptUnlink(unlink, this.#context)));
+    return this.#run(() => this.#retry(() => attemptUnlink(unlink, this.#contextOf(unlink))));
   }
 
   split(split: ProfileSplit): Promise<ProfileSplitOutcome> {
-    return this.#run(() => this.#retry(() => attemptSplit(split, this.#context)));
+    return this.#run(() => this.#retry(() => attemptSplit(split, this.#contextOf(split))));
   }
 
   /** Completes operations that were interrupted, also those of other processes. */
@@ -194,6 +207,23 @@ export class DocumentProfileStore implements ProfileStore {
       if (ucid !== undefined) return ucid;
     }
     return write.ucid ?? hashes[0] ?? '';
+  }
+
+  /** An organization that has read or rewritten large profiles lately has requests of its own. */
+  #contextOf({ org }: { readonly org: number }): OperationContext {
+    const { documents } = this.#context;
+    const owner = String(org);
+    if (documents.apartFor === undefined || this.#shares.isFull(owner)) return this.#context;
+    const apart = documents.apartFor(owner);
+    return {
+      ...this.#context,
+      documents: {
+        read: apart.read,
+        write: apart.write,
+        find: (query) => documents.find(query),
+        holdsLive: (scope) => documents.holdsLive(scope),
+      },
+    };
   }
 
   #retry<T>(attempt: Parameters<typeof retryOnConflict<T>>[1]): Promise<T> {
@@ -300,7 +330,10 @@ async function attemptSearch(
     const piece = await searchPiece(values, context);
     if (piece === CONFLICT) return CONFLICT;
     for (const [ucid, { profile, characters: added }] of piece) {
-      if (!found.has(ucid)) characters += added;
+      if (!found.has(ucid)) {
+        characters += added;
+        context.charge(org, added);
+      }
       found.set(ucid, profile);
     }
     checkFoundSize(characters);

@@ -272,6 +272,7 @@ export async function attemptUnlink(
     };
   }
   const charged = chargeOf(document.stored.source.body.length);
+  context.charge(unlink.org, document.stored.source.body.length);
 
   const identityClaims = await readIdentityClaims(
     identities.map(({ hash }) => hash),
@@ -339,6 +340,7 @@ export async function attemptSplit(
     return CONFLICT;
   const merged = document.content.profile;
   const charged = chargeOf(document.stored.source.body.length);
+  context.charge(split.org, document.stored.source.body.length);
   const applied = applySplit(merged, ucid, context.clock(), taken?.cause);
   if (applied.kind === 'refused') return refused(applied.reason);
 

@@ -68,6 +68,7 @@ export async function attemptUpsert(
     return CONFLICT;
   }
   const read = charactersRead(plan);
+  context.charge(write.org, read);
   if (plan.kind === 'refused')
     return (await durable.ensureDurable(plan.because)) ? [{ ...plan.outcome, ...chargeOf(read) }] : CONFLICT;
   if (!(await durable.ensureDurable(plan.leftOutOwners))) return CONFLICT;
@@ -91,6 +92,7 @@ export async function attemptUpsert(
     context,
   );
   if (!(await steps.commit({ document, deletions, profile, text, change }))) return CONFLICT;
+  context.charge(write.org, text.length);
 
   // Tidy up in the background. It is optional: the sweeper does it if this process dies.
   for (const { hash } of plan.held) view.remember(hash, ucid);

@@ -57,3 +57,21 @@ it.skipIf(!engines())('has the numbers of release 0.2.0 after an upgrade, none o
     ]),
   );
 });
+
+it.skipIf(!engines())(
+  'counts were overwritten by a redrive of release 0.2.0 that had read them before',
+  async () => {
+    const url = engines()?.redisUrl ?? '';
+    const prefix = freshPrefix();
+    onTestFinished(() => removeKeys(url, prefix));
+    const counters = await openRedisCounters({ url, prefix, clock: Date.now, logger: NO_LOGGER });
+    onTestFinished(() => counters.close());
+    const versions: unknown[] = [];
+    for (const from of [0, 1]) {
+      await counters.apply(batch(from, [increment({ name: 'both' })]));
+      versions.push(await command(url, 'GET', `{${prefix}f}version`));
+    }
+    // That redrive writes only if the version is still the one that it read the counts at.
+    expect(versions).toEqual(['1', '2']);
+  },
+);
