@@ -22,13 +22,38 @@ export interface DeletionSql {
   remove(table: string, condition: string, values: readonly string[]): Promise<number>;
 }
 
+/**
+ * People that one statement names, by any of their ids: engines bound its parameters (10,000 in BigQuery, of which an id may need
+ * two), its length and the terms of a condition.
+ */
+const MAX_NAMED = 500;
+
+/** People in the parts that statements may name. */
+export function* partsOf({ user_ids, anonymous_ids, ucids }: PeopleToDelete): Iterable<PeopleToDelete> {
+  const length = Math.max(user_ids.length, anonymous_ids.length, ucids.length);
+  for (let at = 0; at < length; at += MAX_NAMED) {
+    const part = (ids: readonly string[]) => ids.slice(at, at + MAX_NAMED);
+    yield { user_ids: part(user_ids), anonymous_ids: part(anonymous_ids), ucids: part(ucids) };
+  }
+}
+
 /** Deletes the rows of people from the tables of a loader, and what was discarded of them; rows by table. */
 export async function deletePeople(
   sql: DeletionSql,
   described: ReadonlyMap<string, TableColumns>,
-  { user_ids, anonymous_ids, ucids }: PeopleToDelete,
+  people: PeopleToDelete,
 ): Promise<Readonly<Record<string, number>>> {
   const deleted: Record<string, number> = {};
+  for (const part of partsOf(people)) await deletePart(sql, described, part, deleted);
+  return deleted;
+}
+
+async function deletePart(
+  sql: DeletionSql,
+  described: ReadonlyMap<string, TableColumns>,
+  { user_ids, anonymous_ids, ucids }: PeopleToDelete,
+  deleted: Record<string, number>,
+): Promise<void> {
   const remove = async (table: string, condition: (values: Values) => string) => {
     const values = new Values(sql);
     const whose = condition(values);
@@ -75,7 +100,6 @@ export async function deletePeople(
         isNamed('anonymous_id', anonymous_ids),
       ].join(' or ');
     });
-  return deleted;
 }
 
 /** Columns that name a person. The previous id of an alias is that of a user or a device. */

@@ -18,7 +18,7 @@ import {
   type WarehouseTest,
 } from '@tributary/core';
 import type { ConnectorContext } from '../../kind.ts';
-import { deletePeople } from '../deletion.ts';
+import { deletePeople, partsOf } from '../deletion.ts';
 import type { LoadedDestination, Open, WarehouseEngine } from '../kind.ts';
 import { type Dialect, rowsFile } from '../merging/dialect.ts';
 import { goneRows, insertStaged, profileStatements } from '../merging/statements.ts';
@@ -172,40 +172,51 @@ class BigqueryWarehouse implements WarehouseEngine {
   delete(people: PeopleToDelete, signal: AbortSignal): Promise<Readonly<Record<string, number>>> {
     return this.#told(async () => {
       await this.#prepare(signal);
-      const parameters: Record<string, string> = {};
-      const place = (value: string) => {
-        const name = `p${Object.keys(parameters).length}`;
-        parameters[name] = value;
-        return `@${name}`;
-      };
       const described = await this.describe(await this.#tables(signal), signal);
       const loaded = new Map([...described].filter(isLoaded));
-      const statements: TableStatement[] = [];
-      const { quoted, table } = this.#sql;
-      const sql = {
-        quoted,
-        table,
-        place,
-        asText: (column: string) => `cast(${column} as string)`,
-        contains: (column: string, text: string) => `strpos(${column}, ${text}) > 0`,
-        remove: async (name: string, condition: string) => {
-          statements.push({ table: name, statement: `delete from ${table(name)} where ${condition}` });
-          return 0;
-        },
-      };
-      const deleted: Record<string, number> = { ...(await deletePeople(sql, loaded, people)) };
-      for (const some of chunksOf(statements)) {
-        const script = countingScript(
-          locking(this.#lock),
-          some.map(({ statement }) => statement),
-          [],
-        );
-        const counts = await this.#transaction(script, parameters, signal);
-        for (const [at, { table }] of some.entries())
-          deleted[table] = (deleted[table] ?? 0) + (counts?.[at] ?? 0);
-      }
+      const deleted: Record<string, number> = {};
+      for (const part of partsOf(people)) await this.#deletePart(part, loaded, deleted, signal);
       return deleted;
     });
+  }
+
+  /** Deletes people whom one script may name. */
+  async #deletePart(
+    people: PeopleToDelete,
+    loaded: ReadonlyMap<string, TableColumns>,
+    deleted: Record<string, number>,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const names = new Map<string, string>();
+    const statements: TableStatement[] = [];
+    const { quoted, table } = this.#sql;
+    const sql = {
+      quoted,
+      table,
+      place: (value: string) => {
+        const name = names.get(value) ?? `p${names.size}`;
+        names.set(value, name);
+        return `@${name}`;
+      },
+      asText: (column: string) => `cast(${column} as string)`,
+      contains: (column: string, text: string) => `strpos(${column}, ${text}) > 0`,
+      remove: async (name: string, condition: string) => {
+        statements.push({ table: name, statement: `delete from ${table(name)} where ${condition}` });
+        return 0;
+      },
+    };
+    await deletePeople(sql, loaded, people);
+    const parameters = Object.fromEntries(Array.from(names, ([value, name]) => [name, value]));
+    for (const some of chunksOf(statements)) {
+      const script = countingScript(
+        locking(this.#lock),
+        some.map(({ statement }) => statement),
+        [],
+      );
+      const counts = await this.#transaction(script, parameters, signal);
+      for (const [at, { table }] of some.entries())
+        deleted[table] = (deleted[table] ?? 0) + (counts?.[at] ?? 0);
+    }
   }
 
   test(signal: AbortSignal): Promise<WarehouseTest> {

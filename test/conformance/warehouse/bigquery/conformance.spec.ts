@@ -139,6 +139,27 @@ describe.skipIf(server === undefined)('on an API over PostgreSQL', () => {
       expect(await harness.rows('users')).toHaveLength(1);
     });
 
+    it('deletes more people than one script may name', async () => {
+      const ids = (of: string) => Array.from({ length: 4_000 }, (_, at) => `${of} ${at}`);
+      const people = { user_ids: ids('user'), anonymous_ids: ids('device'), ucids: ids('profile') };
+      const order = (user_id: string) => track('Order', {}, { user_id });
+      await loader.load(['user 0', 'user 3999', 'bob'].map(order), {
+        changes: [profileChange('profile 3999', 1, {}, ['ann'])],
+      });
+      const parameters: number[] = [];
+      harness.api.meddle = (request) => {
+        if (!isCommit(request)) return undefined;
+        const { queryParameters } = objectIn(objectIn(request.body.configuration).query);
+        parameters.push(Array.isArray(queryParameters) ? queryParameters.length : 0);
+        return undefined;
+      };
+      expect(await loader.warehouse.delete(people, signal)).toMatchObject({ order: 2, tracks: 2, users: 1 });
+      expect(await column('tracks', 'user_id')).toEqual(['bob']);
+      // BigQuery allows 10,000.
+      expect(Math.max(...parameters)).toBeGreaterThan(0);
+      expect(Math.max(...parameters)).toBeLessThanOrEqual(10_000);
+    });
+
     it('looks for rows near the time of the load where that is set, also for those of a replay', async () => {
       const near = new TestLoader(harness.open({ match_days: 2 }));
       const old = order(1, {});

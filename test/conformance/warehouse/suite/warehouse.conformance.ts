@@ -400,6 +400,17 @@ export function warehouseConformance(
       expect(await ids('discards')).toEqual([]);
     });
 
+    it('report 2 and 3: two versions of a shape in one batch, which both bring a column, are loaded together', async () => {
+      await loader.load(
+        Array.from({ length: 20 }, (_, at) =>
+          track('Order', at % 2 === 0 ? { fresh: at } : { fresh: at + 0.5, own: 'new' }),
+        ),
+      );
+      const expected = Array.from({ length: 20 }, (_, at) => String(at % 2 === 0 ? at : at + 0.5));
+      expect(await column('order', 'fresh')).toEqual(expected.sort());
+      expect((await column('order', 'own')).filter((value) => value === 'new')).toHaveLength(10);
+    });
+
     it('a plan that another load made old writes nothing', async () => {
       const time = '2024-02-29T12:00:00.000Z';
       await loader.load([track('Order', { at: time })]);
