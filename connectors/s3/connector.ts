@@ -101,7 +101,7 @@ const description: ConnectorDescription = {
   description: [
     'Puts a batch of deliveries as one object of lines of JSON, gzip-compressed: `<prefix>/<path>/<id>.ndjson.gz`, by default `tributary/<YYYY>/<MM>/<DD>/<HH>/<id>.ndjson.gz`. A line is `{ "id", "type": "event", "event", "rule_id", "destination_id", "attempt" }`. For AWS and compatible services.',
     'A full object is put at once, any other after `batch_seconds`. Above 10 s these are intervals, counted from 1970 (3600: the full hours), at whose end waiting deliveries are put. Each process, and each path, has objects of its own.',
-    'The path is by the time of reception, the id by the deliveries in the object: a retried or replayed delivery lands in the hour of its event, and the same deliveries sent again replace their object. After a crash they may be sent in another batch: then a delivery is in two objects, under the same `id`.',
+    'The path is by the time of reception, the id by the deliveries in the object: a retried or replayed delivery lands in the hour of its event, and the same deliveries sent again replace their object. After a crash they may be sent in another batch: then a delivery is in two objects, under the same `id`. With a `batch_size` of 1 it is always in one.',
     '`SlowDown` and 429 set the pace of the destination; other 5xx and a broken connection are retried. An object that is refused because of its size or content is put again in parts. A bucket that does not exist, refused credentials and a missing permission are dead; so are redirects to another region.',
     'The connection test puts an empty object, `<prefix>/.connection-test`.',
   ].join('\n\n'),

@@ -54,7 +54,7 @@ export const ENGINE_SETTINGS = {
     'KAFKA_SASL_MECHANISM',
     '',
     optional(oneOf(['plain', 'scram-sha-256', 'scram-sha-512', 'oauthbearer', 'aws-msk-iam'])),
-    'How to sign in to Kafka: plain, scram-sha-256 or scram-sha-512 with a user name; oauthbearer with a token by KAFKA_SASL_OAUTH_*; aws-msk-iam with the credentials of this machine on AWS.',
+    'How to sign in to Kafka: plain (only with KAFKA_TLS), scram-sha-256 or scram-sha-512 with a user name; oauthbearer with a token by KAFKA_SASL_OAUTH_*; aws-msk-iam with the credentials of this machine on AWS.',
   ),
   kafkaSaslUsername: setting('KAFKA_SASL_USERNAME', '', optional(text), 'User name for Kafka.'),
   kafkaSaslPassword: secret('KAFKA_SASL_PASSWORD', optional(text), 'The password of that user.'),
@@ -139,7 +139,7 @@ export const ENGINE_SETTINGS = {
     'ELASTICSEARCH_URL',
     '',
     orNone(elasticsearchUrls),
-    'Elasticsearch for the profiles and the history, as http:// or https:// URLs, comma-separated for the nodes of a cluster; needed or none as REDIS_URL.',
+    'Elasticsearch for the profiles and the history, as http:// or https:// URLs, comma-separated for the nodes of a cluster. tributary gateway and processor need it, or the word none where all processes share one data folder.',
   ),
   profileShards: setting(
     'ELASTICSEARCH_PROFILE_SHARDS',

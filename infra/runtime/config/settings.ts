@@ -221,7 +221,7 @@ export const SETTINGS = {
     'TRUST_PROXY',
     '',
     proxies,
-    'Proxies whose X-Forwarded-For is believed: addresses or CIDR ranges, comma-separated, or their number in a row. Default: none.',
+    'Proxies whose X-Forwarded-For is believed: addresses or CIDR ranges, comma-separated, or their number in a row. Default: none, so all clients of a proxy count as one address.',
   ),
   devIssuer: setting(
     'TRIBUTARY_DEV_ISSUER',
@@ -328,7 +328,7 @@ export const SETTINGS = {
     'TRIBUTARY_ALERT_EVERY',
     '1h',
     duration(100, 7 * 24 * HOUR),
-    'One that keeps changing is reported twice, then once in this time.',
+    'A destination or alert that keeps changing is reported twice, then once in this time.',
   ),
   alertRoundMs: setting(
     'TRIBUTARY_ALERT_ROUND',
@@ -381,7 +381,7 @@ export const SETTINGS = {
     'TRIBUTARY_CATALOG_STALENESS',
     '60s',
     duration(3_000, 24 * HOUR),
-    'How long a gateway trusts its copy of the catalog after the log stopped answering; then it answers 503.',
+    'How long a gateway trusts its copy of the catalog after the log stopped answering; then it answers 503 and ends live streams.',
   ),
   startTimeoutMs: setting(
     'TRIBUTARY_START_TIMEOUT',
