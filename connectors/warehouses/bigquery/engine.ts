@@ -380,10 +380,12 @@ class BigqueryWarehouse implements WarehouseEngine {
     const ofProfiles =
       profiles === undefined ? [] : [profiles.users, profiles.identities, goneRows(profiles.gone)];
     const tables = [...inserts, ...ofProfiles];
-    const { body, count, widths } = await rowsFile(tables, signal, new PassThrough());
+    const { body, count } = await rowsFile(tables, signal, new PassThrough());
     if (count === 0) return 0;
     const endsAt = this.#clock() + STAGE_MS;
-    const resource = stageResource(this.#reference(stage), tables.length, widths.length, endsAt);
+    // Of all columns that are read: the last ones may have no value in this batch.
+    const width = Math.max(...tables.map(({ columns }) => columns.size));
+    const resource = stageResource(this.#reference(stage), tables.length, width, endsAt);
     await this.#client.create(`datasets/${this.#dataset}/tables`, resource, signal);
     const job = `tributary_load_${idPart()}`;
     const loaded = await this.#client.load(job, `${this.#dataset}.${stage}`, body, signal);

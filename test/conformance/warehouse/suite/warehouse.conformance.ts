@@ -554,6 +554,16 @@ export function warehouseConformance(
         await loader.load([], { changes: [profileChange('U1', 2, { plan: 'pro' }, ['ann'])] });
         expect(await harness.rows('users')).toEqual([expect.objectContaining({ plan: 'pro', seats: null })]);
       });
+
+      it('lose a trait in the batch that brought it: no row has a value in its last column', async () => {
+        await loader.load([], {
+          changes: [
+            profileChange('U1', 1, { plan: 'free', zebra: 1 }, ['ann']),
+            profileChange('U1', 2, { plan: 'pro' }, ['ann']),
+          ],
+        });
+        expect(await harness.rows('users')).toEqual([expect.objectContaining({ plan: 'pro', zebra: null })]);
+      });
     });
 
     it('a deletion removes all that the warehouse has of a person, with counts', async () => {
