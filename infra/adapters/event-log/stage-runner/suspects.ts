@@ -201,7 +201,14 @@ export class SuspectIsolation {
   #holdOthers(): void {
     if (this.#released !== undefined) return;
     this.#released = Promise.withResolvers();
-    this.#end = setTimeout(() => this.#releaseOthers(), this.#leftMs()).unref();
+    this.#releaseInTime();
+  }
+
+  /** A suspect of more crashes lengthens the time meanwhile. */
+  #releaseInTime(): void {
+    const leftMs = this.#leftMs();
+    if (leftMs <= 0) this.#releaseOthers();
+    else this.#end = setTimeout(() => this.#releaseInTime(), leftMs).unref();
   }
 
   #release(): void {
