@@ -207,8 +207,6 @@ describe('configuration', () => {
 });
 
 const document = readFileSync(new URL('../../../docs/reference/limits.md', import.meta.url), 'utf8');
-/** Without the padding of tables. */
-const lines = document.split('\n').map((line) => line.replace(/ {2,}/g, ' '));
 
 describe('each quota', () => {
   it('has a setting, and a default where nothing is set', () => {
@@ -237,8 +235,7 @@ describe('docs/reference/limits.md', () => {
     for (const name of ['CHANGE_RATE', 'CHANGE_RATE_PER_ACCOUNT', 'LIVE_STREAMS'].concat(
       ['WORKSPACE', 'ORGANIZATION', 'ACCOUNT'].map((scope) => `LIVE_STREAMS_PER_${scope}`),
     )) {
-      const row = lines.find((line) => line.includes(`| \`TRIBUTARY_${name}\` |`));
-      expect(row).toContain(`| ${known.get(`TRIBUTARY_${name}`)} |`);
+      expect(document).toContain(`: ${known.get(`TRIBUTARY_${name}`)}, \`TRIBUTARY_${name}\` (`);
     }
   });
 });

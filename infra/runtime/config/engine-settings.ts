@@ -54,7 +54,7 @@ export const ENGINE_SETTINGS = {
     'KAFKA_SASL_MECHANISM',
     '',
     optional(oneOf(['plain', 'scram-sha-256', 'scram-sha-512', 'oauthbearer', 'aws-msk-iam'])),
-    'How to sign in to Kafka: plain (only with KAFKA_TLS), scram-sha-256 or scram-sha-512 with a user name; oauthbearer with a token by KAFKA_SASL_OAUTH_*; aws-msk-iam with the credentials of this machine on AWS.',
+    'How to sign in to Kafka: plain (use it with KAFKA_TLS only), scram-sha-256 or scram-sha-512 with a user name; oauthbearer with a token by KAFKA_SASL_OAUTH_*; aws-msk-iam with the credentials of this machine on AWS.',
   ),
   kafkaSaslUsername: setting('KAFKA_SASL_USERNAME', '', optional(text), 'User name for Kafka.'),
   kafkaSaslPassword: secret('KAFKA_SASL_PASSWORD', optional(text), 'The password of that user.'),
