@@ -13,7 +13,7 @@ describe('docs/architecture.md', () => {
   it('names types in its glossary that are there', () => {
     const [, rest = ''] = architecture.split('\n## Glossary\n');
     const [glossary = ''] = rest.split('\n## ');
-    expect(glossary).toMatch(/^\| term /m);
+    expect(glossary).toMatch(/^- stage: /m);
     expect(undeclaredTypes(glossary)).toEqual([]);
   });
 
