@@ -93,6 +93,19 @@ describe('admission to a destination', () => {
     expect(admission.learnedPace()).toBeGreaterThan(0);
   });
 
+  it('estimates no wait by a pace that still doubles, as most of it would be over long before', () => {
+    const admission = new Admission(DEFAULT_BREAKER, 0);
+    const refuse = (now: number) =>
+      admission.requestEnded([THROTTLED], admission.requestBegan(LIMITS, now), now);
+    refuse(10);
+    expect(admission.learnedPace()).toBe(1);
+    expect(admission.perSecond(LIMITS)).toBeUndefined();
+    expect(admission.perSecond({ perSecond: 40 })).toBe(40);
+    admission.requestEnded([OK], admission.requestBegan(LIMITS, 2_000), 2_000);
+    refuse(2_300);
+    expect(admission.perSecond(LIMITS)).toBe(admission.learnedPace());
+  });
+
   it('a wait that a destination asks for beside its acceptance (the throttle time of Kafka) holds the next request', () => {
     const admission = new Admission(DEFAULT_BREAKER, 0);
     admission.requestEnded([{ ...OK, afterMs: 400 }], admission.requestBegan(LIMITS, 0), 10);

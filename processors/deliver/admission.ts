@@ -70,14 +70,17 @@ export class Admission {
     return pacedConcurrency(this.#pace, maxConcurrency, now);
   }
 
-  /** Requests that may begin in a second; undefined: any number. */
-  perSecond(limits: Pick<RequestLimits, 'perSecond'>): number | undefined {
-    return requestsPerSecond(this.#pace, limits.perSecond);
+  /**
+   * Requests a second by which waits are estimated; undefined: any number. Not a pace that still doubles each second, as the
+   * limit is not known: it ends long before a wait that is estimated by it.
+   */
+  perSecond({ perSecond }: Pick<RequestLimits, 'perSecond'>): number | undefined {
+    return this.#pace.raisedFor < UNKNOWN_S ? requestsPerSecond(this.#pace, perSecond) : perSecond;
   }
 
   /** The pace that the destination's refusals led to; undefined where it refused none. */
   learnedPace(): number | undefined {
-    return this.perSecond({ perSecond: undefined });
+    return requestsPerSecond(this.#pace, undefined);
   }
 
   /** How long the destination asked for no request, ms; 0 where it did not. */
