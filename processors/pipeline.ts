@@ -223,6 +223,8 @@ export function createPipeline(dependencies: PipelineDependencies): readonly Sta
   // Limits and circuit breakers belong to a destination, not to a stage.
   const queues = { ...parts, waited, reads, timeouts: new TimeoutWheel(waited) };
   const delivery: DeliverDependencies = { ...queues, registry: new DestinationRegistry(queues) };
+  const quickDeliver = deliver(delivery, windows());
+  const retryDeliver = deliver(delivery, windows());
   const redrives = { ...parts, reads };
 
   const { receivedSlow, accepted, rejected, violations, eventsSlow, deliveries, deliveriesSlow, outcomes } =
@@ -273,13 +275,19 @@ export function createPipeline(dependencies: PipelineDependencies): readonly Sta
     ),
     batch('load', [], load(parts.loads)),
     { ...batch('notice', [TOPIC.mail, deliveries], notice(parts)), maxEntries },
-    flow(
-      'deliver',
-      [deliveriesSlow, ...ends],
-      dedupeRedrives(redrives, 'deliver', deliveries, deliver(delivery, windows())),
-    ),
+    {
+      ...quickDeliver,
+      ...flow(
+        'deliver',
+        [deliveriesSlow, ...ends],
+        dedupeRedrives(redrives, 'deliver', deliveries, quickDeliver.handle),
+      ),
+    },
     flow('deliver.slow', ends, deliverSlow(delivery, slowDeliveryWindows(parts))),
-    flow('deliver.retry', [deliveriesSlow, ...ends], deliver(delivery, windows()), retrySources(schedule)),
+    {
+      ...retryDeliver,
+      ...flow('deliver.retry', [deliveriesSlow, ...ends], retryDeliver.handle, retrySources(schedule)),
+    },
   ];
   const countsForm = () => countsFormIn(catalog.state);
   // Received bytes are processed by their commit: the gateway knows them before, and this process by the store.

@@ -134,6 +134,11 @@ export interface FlowStage extends StageBase {
    */
   readonly commitPauseMs?: number;
   handle(entry: LogEntry, context: FlowContext): undefined;
+  /**
+   * Backpressure, checked before each entry: false where more entries would only wait in memory. Checked again at
+   * each change, and soon after. Absent: always true.
+   */
+  canAccept?(topic: string, partition: number): boolean;
 }
 
 export type Stage = BatchStage | FlowStage;

@@ -62,7 +62,7 @@ it('a batch that became full left its timer behind, and the next delivery waited
 it('a destination that collects for minutes got a batch each ten seconds: deliveries wait for the end of the interval', async () => {
   const { calls, stage, time, pass } = setUpHolding(90_000);
   const windows = new PartitionWindows(() => time.elapsed, { windowBytes: 1_000_000 });
-  const handle = deliver(stage, windows);
+  const { handle } = deliver(stage, windows);
   const { signal } = new AbortController();
   const taken = (id: string, more: Headers = {}) => {
     const value = deliveryText(delivery(id));

@@ -17,7 +17,7 @@ describe('the retry topics', () => {
   it('sent a delivery again before the time that its destination had asked for: it waits once more', async () => {
     const { stage, time, calls } = setUp(() => OK);
     const windows = new PartitionWindows(() => time.elapsed, { windowBytes: 100_000 });
-    const handle = deliver(stage, windows);
+    const { handle } = deliver(stage, windows);
     const value = JSON.stringify(delivery('1'));
     const headers = { ...POSTPONED, [HEADER.notBefore]: `${START + 14_000}` };
     const take = () =>

@@ -53,7 +53,10 @@ export interface DeliverDependencies extends RegistryDependencies {
  * The stages `deliver` and `deliver.retry`. Deliveries of a slow destination go to the slow queue, also one whose
  * request takes long, while the request continues. A delivery that would wait for longer than a retry topic takes goes to one.
  */
-export function deliver(dependencies: DeliverDependencies, windows: PartitionWindows): FlowStage['handle'] {
+export function deliver(
+  dependencies: DeliverDependencies,
+  windows: PartitionWindows,
+): Pick<FlowStage, 'handle' | 'canAccept'> {
   const { catalog, catalogWaitMs, registry, reads, clock, slowRequestMs } = dependencies;
 
   // Waits only where there is something to wait for: most deliveries are queued in the turn in which they are read.
@@ -76,7 +79,10 @@ export function deliver(dependencies: DeliverDependencies, windows: PartitionWin
     registry.queueOf(destination.id).enqueue(item);
   };
 
-  return (entry, context) => void take(entry, context).catch((error: unknown) => context.failed(error));
+  return {
+    handle: (entry, context) => void take(entry, context).catch((error: unknown) => context.failed(error)),
+    canAccept: (topic, partition) => windows.canAccept(topic, partition),
+  };
 }
 
 /** Finishes the entry of a task with the records that its outcome becomes. */

@@ -15,7 +15,7 @@ function setUp() {
     value: '',
   };
   const enter = (key: string, bytes = 1) => windows.tryEnter(entry, key, bytes);
-  return { time, enter };
+  return { time, enter, accepts: (partition = 0) => windows.canAccept('t', partition) };
 }
 
 describe('the window of a partition', () => {
@@ -49,5 +49,35 @@ describe('the window of a partition', () => {
         for (const key of ['a', 'b', 'c']) expect(enter(key, 999_999)).toBeDefined();
       }),
     );
+  });
+});
+
+describe('of one key that is alone', () => {
+  it('two shares of the window are accepted, and more once half a share is done', () => {
+    const { enter, accepts } = setUp();
+    expect(accepts()).toBe(true);
+    const ends = [enter('a', 1_000), enter('a', 501)];
+    expect(accepts()).toBe(true);
+    ends.push(enter('a', 500));
+    expect(accepts()).toBe(false);
+    expect(accepts(1)).toBe(true);
+    ends[2]?.();
+    expect(accepts()).toBe(false);
+    ends[1]?.();
+    expect(accepts()).toBe(true);
+  });
+
+  it('more is accepted once its work takes long, and whenever others come', () => {
+    const { time, enter, accepts } = setUp();
+    const end = enter('a', 2_000);
+    expect(accepts()).toBe(false);
+    time.now = 100;
+    expect(accepts()).toBe(true);
+    end?.();
+    expect(accepts()).toBe(true);
+    enter('a', 2_000);
+    expect(accepts()).toBe(false);
+    enter('b');
+    expect(accepts()).toBe(true);
   });
 });

@@ -23,7 +23,11 @@ const POSITION_PAUSE_MS = 60_000;
 const NOTHING = 'nothing';
 
 /** A running flow stage that pauses after each commit, and the committed offsets with their times. */
-function setUp({ windowBytes = 1_000_000, before = async (_: LogEntry) => {} } = {}) {
+function setUp({
+  windowBytes = 1_000_000,
+  before = async (_: LogEntry) => {},
+  canAccept = (): boolean => true,
+} = {}) {
   const commits: { readonly to: number; readonly at: number }[] = [];
   const stopping = new AbortController();
   const signal = new AbortController().signal;
@@ -49,6 +53,7 @@ function setUp({ windowBytes = 1_000_000, before = async (_: LogEntry) => {} } =
     reads: [{ topic: 't' }],
     writes: ['out'],
     windowBytes,
+    canAccept,
     handle: asyncHandler(async (entry) => {
       await before(entry);
       const { key, value } = entry;
@@ -135,6 +140,17 @@ it('the window was filled by values alone: small records count with their header
   const admitted = Array.from({ length: 20 }, (_, offset) => tryAdmit(offset, 'x', headers));
   expect(admitted.filter(Boolean)).toHaveLength(5);
   end();
+  await flow.drained();
+});
+
+it('a stage under backpressure is asked again although nothing changes', async () => {
+  const wants = { more: false };
+  const { flow, tryAdmit } = setUp({ canAccept: () => wants.more });
+  expect(tryAdmit(0)).toBe(false);
+  const changed = flow.changed();
+  wants.more = true;
+  await changed;
+  expect(tryAdmit(0)).toBe(true);
   await flow.drained();
 });
 

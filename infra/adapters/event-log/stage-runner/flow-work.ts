@@ -29,6 +29,9 @@ import {
 /** A commit does not pause when finished entries take this share of the window. */
 const NO_PAUSE_SHARE = 1 / 16;
 
+/** How often to check whether a stage accepts entries again, ms. */
+const BACKPRESSURE_MS = 25;
+
 /** The pause before a commit. */
 interface CommitPause {
   readonly withOutputRecords: boolean;
@@ -51,6 +54,7 @@ export class FlowWork {
   #committing = false;
   #nextChange: PromiseWithResolvers<void> | undefined;
   #pausing: CommitPause | undefined;
+  #checking: NodeJS.Timeout | undefined;
   #isThrottled = true;
 
   /** `work.stopping` resolves `changed()`; admitted entries continue. */
@@ -74,6 +78,11 @@ export class FlowWork {
     this.ended.throwIfAborted();
     const bytes = recordBytes(taken.entry);
     if (this.#waitingForEngine > 0 || !this.#window.hasRoom(bytes)) return false;
+    const { topic, partition } = taken.entry.position;
+    if (this.#stage.canAccept?.(topic, partition) === false) {
+      this.#checkAgain();
+      return false;
+    }
     this.#running++;
     this.#work.inFlight.take(taken.entry);
     const slot = this.#window.admit(taken, bytes);
@@ -93,6 +102,14 @@ export class FlowWork {
   set isThrottled(isThrottled: boolean) {
     this.#isThrottled = isThrottled;
     if (!isThrottled) this.#pausing?.end();
+  }
+
+  /** A stage may accept entries again without a change here. */
+  #checkAgain(): void {
+    this.#checking ??= setTimeout(() => {
+      this.#checking = undefined;
+      this.#changed();
+    }, BACKPRESSURE_MS);
   }
 
   /** Resolves at the next change that may make room. */
