@@ -48,6 +48,7 @@ import {
 } from './destination-request.ts';
 import type { DivertedSubjects, InFlightRegistry } from './diverted-deliveries.ts';
 import { type DestinationReport, type HealthCounts, HealthTally, type PauseReason } from './health.ts';
+import { onAbort } from './on-abort.ts';
 import {
   type Attempt,
   afterAttempt,
@@ -454,10 +455,10 @@ export class DestinationQueue {
   }
 
   /** Ends a delivery for which no request begins in time. */
-  #notBegun(item: QueueItem): void {
+  #notBegun(item: QueueItem, exit = () => this.#exitOf(item)): void {
     this.#queued.delete(item);
     try {
-      item.end(this.#exitOf(item));
+      item.end(exit());
     } catch (error) {
       item.end({ error });
     }
@@ -582,7 +583,7 @@ export class DestinationQueue {
       else if (this.#mayWait(item, isSlow)) this.#queued.add(item);
       // Before later ones of its subject are queued: one that was queued leaves for the slow queue, and they follow it.
       else if (lane === 'quick' && isSlow && this.waitMs() > this.maxWaitMs(task))
-        item.end(this.#deferred(item));
+        this.#notBegun(item, () => this.#deferred(item));
       else this.#notBegun(item);
     }
     this.#checkLater();
@@ -875,33 +876,4 @@ export function gather<
   if (full || batch.length === 0) return { batch, waitMs: 0 };
   const due = Math.min(...batch.map((item) => item.collectedUntil ?? item.enqueuedAt + ms));
   return { batch, waitMs: Math.max(0, due - now) };
-}
-
-/**
- * Callbacks by signal. Thousands of deliveries follow the signal of one partition, and an `AbortSignal` searches all its
- * listeners for each new one: they share one listener.
- */
-const callbacks = new WeakMap<AbortSignal, Set<() => void>>();
-
-/** Calls `callback` once the signal is aborted, at once where it is already. Returns the end of the registration. */
-export function onAbort(signal: AbortSignal, callback: () => void): () => void {
-  if (signal.aborted) {
-    callback();
-    return () => {};
-  }
-  const known = callbacks.get(signal);
-  const registered = known ?? new Set();
-  if (known === undefined) {
-    callbacks.set(signal, registered);
-    signal.addEventListener(
-      'abort',
-      () => {
-        for (const each of registered) each();
-        registered.clear();
-      },
-      { once: true },
-    );
-  }
-  registered.add(callback);
-  return () => void registered.delete(callback);
 }

@@ -7,12 +7,7 @@ import {
   withFields,
 } from '@tributary/core';
 import { type RequestLimits, requestLimits } from './admission.ts';
-import {
-  DestinationQueue,
-  onAbort,
-  type QueueDependencies,
-  type SharedByQueues,
-} from './destination-queue.ts';
+import { DestinationQueue, type QueueDependencies, type SharedByQueues } from './destination-queue.ts';
 import { DivertedSubjects, InFlightRegistry } from './diverted-deliveries.ts';
 import {
   type AlertLimits,
@@ -22,6 +17,7 @@ import {
   HealthRounds,
   type PauseReason,
 } from './health.ts';
+import { onAbort } from './on-abort.ts';
 import type { Outcome } from './outcome.ts';
 
 /** A queue is dropped once it was idle for this long, ms; its circuit is closed by then. */
