@@ -1,6 +1,6 @@
 import { lstat, mkdir, open } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { DeliveryResult, Json, JsonObject } from '@tributary/core';
+import { type DeliveryResult, type Json, type JsonObject, mapConcurrently } from '@tributary/core';
 import { classifyOwnError, codeOf, FolderRefused } from './failures.ts';
 import type { SettingsFault } from './settings.ts';
 
@@ -101,8 +101,7 @@ async function openFolder(path: string): Promise<void> {
 
 /** Makes the directory entries durable (fsync). */
 export async function syncFolders(folders: readonly string[]): Promise<void> {
-  for (let at = 0; at < folders.length; at += SYNCS_AT_ONCE)
-    await Promise.all(folders.slice(at, at + SYNCS_AT_ONCE).map(syncFolder));
+  await mapConcurrently(folders, SYNCS_AT_ONCE, syncFolder);
 }
 
 const SYNCS_AT_ONCE = 8;

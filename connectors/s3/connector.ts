@@ -8,6 +8,7 @@ import {
   type DeliveryResult,
   eventName,
   type JsonObject,
+  mapConcurrently,
   nameId,
 } from '@tributary/core';
 import {
@@ -214,17 +215,13 @@ async function sendByPath(
     else known.push(delivery);
   }
   const results = new Map<Delivery, DeliveryResult>();
-  const groups = [...paths];
-  for (let at = 0; at < groups.length; at += PUTS_AT_ONCE)
-    await Promise.all(
-      groups.slice(at, at + PUTS_AT_ONCE).map(async ([own, deliveries]) => {
-        const sent = await send(own, deliveries);
-        for (const [i, delivery] of deliveries.entries()) {
-          const result = sent[i];
-          if (result !== undefined) results.set(delivery, result);
-        }
-      }),
-    );
+  await mapConcurrently([...paths], PUTS_AT_ONCE, async ([own, deliveries]) => {
+    const sent = await send(own, deliveries);
+    for (const [i, delivery] of deliveries.entries()) {
+      const result = sent[i];
+      if (result !== undefined) results.set(delivery, result);
+    }
+  });
   return batch.map((delivery) => results.get(delivery) ?? { outcome: 'retry', reason: 'not reached' });
 }
 

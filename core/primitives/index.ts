@@ -1,6 +1,7 @@
 /** Helpers for any module. Threads that only write import these alone: all of `core` takes ten times as long to load. */
 
 export * from './chunks.ts';
+export * from './concurrency.ts';
 export * from './errors.ts';
 export * from './ids.ts';
 export * from './json.ts';

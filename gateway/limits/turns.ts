@@ -77,18 +77,8 @@ export function oneAtATime() {
   };
 }
 
-const A_FEW = 4;
-
-/** The results of a task for each item, a few at a time. */
-export async function aFewAtATime<Item, Result>(
-  items: readonly Item[],
-  task: (item: Item) => Promise<Result>,
-): Promise<Result[]> {
-  const results: Result[] = [];
-  for (let at = 0; at < items.length; at += A_FEW)
-    results.push(...(await Promise.all(items.slice(at, at + A_FEW).map(task))));
-  return results;
-}
+/** Reads of one request that run at a time in a store that organizations share. */
+export const READS_AT_ONCE = 4;
 
 /**
  * Fires when the response is sent, or the client has disconnected before. A client that closed only its writing side

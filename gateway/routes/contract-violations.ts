@@ -5,12 +5,13 @@ import {
   type HistoryEntry,
   type HistoryQuery,
   iso,
+  mapConcurrently,
   VIOLATION_KINDS,
   type Violation,
 } from '@tributary/core';
 import { type Static, Type } from 'typebox';
 import type { Routes } from '../dependencies.ts';
-import { aFewAtATime } from '../limits/turns.ts';
+import { READS_AT_ONCE } from '../limits/turns.ts';
 import { entityOf } from '../resources/catalog-entities.ts';
 import { linkNext, pageQuery, pageRequest, withCursor } from '../resources/lists.ts';
 import {
@@ -136,7 +137,7 @@ export const violationRoutes: Routes = async (app, dependencies) => {
       const contracts = [...parseIds(ids)].flatMap(
         (id) => dependencies.catalog.state.entity('contract', workspace.id, id) ?? [],
       );
-      return aFewAtATime(contracts, async (contract) => {
+      return mapConcurrently(contracts, READS_AT_ONCE, async (contract) => {
         const counts = await history.countByHour(countsOf(contract, others, clock()));
         const total = counts.reduce((sum, { count }) => sum + count, 0);
         return { contract_id: contract.id, total, hourly: counts.map(presentViolationCount) };

@@ -5,6 +5,7 @@ import {
   type HourlyRuns,
   iso,
   type JsonObject,
+  mapConcurrently,
   type RunCounts,
   SANDBOX_LOG_LEVELS,
   type Transformation,
@@ -14,7 +15,7 @@ import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
 import type { Routes } from '../dependencies.ts';
 import { invalidRequest, notFound } from '../errors/api-error.ts';
-import { aFewAtATime } from '../limits/turns.ts';
+import { READS_AT_ONCE } from '../limits/turns.ts';
 import { entityOf, inPath, tagged } from '../resources/catalog-entities.ts';
 import { entityRoutes } from '../resources/entity-routes.ts';
 import { byId, byWord, catalogList } from '../resources/lists.ts';
@@ -400,7 +401,7 @@ export const transformationMetricsRoutes: Routes = async (app, dependencies) => 
       const ids = [...parseIds(query.ids)].filter(
         (id) => catalog.state.entity('transformation', workspace.id, id) !== undefined,
       );
-      return aFewAtATime(ids, (id) => metricsOf(workspace.id, id, hours));
+      return mapConcurrently(ids, READS_AT_ONCE, (id) => metricsOf(workspace.id, id, hours));
     },
   );
 

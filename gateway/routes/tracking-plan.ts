@@ -12,6 +12,7 @@ import {
   hasLabel,
   type ImportedContract,
   type JsonObject,
+  mapConcurrently,
   OTHER_NAME,
   organizationOf,
   PLAN_FORMS,
@@ -33,7 +34,7 @@ import { type Static, Type } from 'typebox';
 import type { GatewayDependencies, Routes } from '../dependencies.ts';
 import { ApiError, type ErrorDetail, invalidRequest } from '../errors/api-error.ts';
 import { describeValidation } from '../errors/error-handler.ts';
-import { aFewAtATime, disconnectSignal, TENANT_TURNS } from '../limits/turns.ts';
+import { disconnectSignal, READS_AT_ONCE, TENANT_TURNS } from '../limits/turns.ts';
 import { MAX_BODY_BYTES, TEXT_TYPE } from '../request-body/request-body.ts';
 import {
   checkVersion,
@@ -584,7 +585,7 @@ async function comparePlan(
   const coverage = await recent.scan(search, (event) => void compared.addEvent(event), disconnected);
   const counted = compared.seen.slice(0, MAX_COUNTED_CONTRACTS);
   const violations = new Map<string, number>();
-  await aFewAtATime(counted, async (contract) => {
+  await mapConcurrently(counted, READS_AT_ONCE, async (contract) => {
     const found = await violationsOf(history, contract, range, query.environment);
     violations.set(contract.id, found.count);
     for (const path of found.undeclared) compared.addUndeclared(contract, path);

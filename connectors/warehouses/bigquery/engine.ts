@@ -5,6 +5,7 @@ import {
   type HeldColumn,
   type JsonObject,
   type LedgerRow,
+  mapConcurrently,
   newId,
   objectIn,
   type PeopleToDelete,
@@ -135,8 +136,9 @@ class BigqueryWarehouse implements WarehouseEngine {
 
   describe(tables: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, TableColumns>> {
     return this.#told(async () => {
-      const found = await inTurns(
+      const found = await mapConcurrently(
         tables,
+        AT_ONCE,
         async (table) => [table, await this.#describe(table, signal)] as const,
       );
       return new Map(found.flatMap(([table, columns]) => (columns === undefined ? [] : [[table, columns]])));
@@ -146,7 +148,7 @@ class BigqueryWarehouse implements WarehouseEngine {
   alter(changes: readonly TableChange[], signal: AbortSignal): Promise<readonly HeldColumn[]> {
     return this.#told(async () => {
       await this.#prepare(signal);
-      const altered = await inTurns(changes, (change) => this.#alterInPlace(change, signal));
+      const altered = await mapConcurrently(changes, AT_ONCE, (change) => this.#alterInPlace(change, signal));
       const held = altered.flatMap((one) => one.held);
       // One after the other, as each keeps the others away.
       for (const { table, anew } of altered)
@@ -613,17 +615,6 @@ function only<T>(
   some: ReadonlyMap<string, unknown>,
 ): ReadonlyMap<string, T> {
   return new Map([...columns].filter(([column]) => some.has(column)));
-}
-
-/** Runs some calls at a time; the results are in the order of the items. */
-async function inTurns<Item, Result>(
-  items: readonly Item[],
-  call: (item: Item) => Promise<Result>,
-): Promise<readonly Result[]> {
-  const results: Result[] = [];
-  for (let at = 0; at < items.length; at += AT_ONCE)
-    results.push(...(await Promise.all(items.slice(at, at + AT_ONCE).map(call))));
-  return results;
 }
 
 /** Part of a name that no other has. */

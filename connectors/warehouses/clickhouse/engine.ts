@@ -9,6 +9,7 @@ import {
   type HeldColumn,
   IDENTITY_MAP_TABLE,
   type LedgerRow,
+  mapConcurrently,
   messageOf,
   newId,
   type PeopleToDelete,
@@ -609,7 +610,7 @@ export class BatchLoader {
 
   /** The row of the ledger comes last: until then the batch is loaded again. */
   async load(batch: WarehouseBatch): Promise<void> {
-    await this.#insertAll(batch.inserts);
+    await mapConcurrently(batch.inserts, AT_ONCE, (rows) => this.#insert(rows, rows.table));
     if (batch.profiles !== undefined) await this.#applyProfiles(batch.profiles.users);
     if (this.refused.length > 0) {
       const discards = batch.discardsOf([...this.refused]);
@@ -619,20 +620,6 @@ export class BatchLoader {
       await this.#insert(discards, REFUSED);
     }
     await this.#run(insertLedger(this.#sql.table(LEDGER), this.#staged));
-  }
-
-  /** Inserts the rows of all tables, some tables at a time. All statements have ended when it rejects. */
-  async #insertAll(inserts: readonly TableRows[]): Promise<void> {
-    const left = [...inserts];
-    const work = async () => {
-      for (let rows = left.shift(); rows !== undefined; rows = left.shift())
-        await this.#insert(rows, rows.table).catch((error: unknown) => {
-          left.length = 0;
-          throw error;
-        });
-    };
-    const ended = await Promise.allSettled(Array.from({ length: AT_ONCE }, work));
-    for (const result of ended) if (result.status === 'rejected') throw result.reason;
   }
 
   async #insert({ table, columns, count }: TableRows, label: string): Promise<void> {

@@ -10,6 +10,7 @@ import {
   IDENTITY_MAP_TABLE,
   joinColumnTypes,
   type LedgerRow,
+  mapConcurrently,
   type PeopleToDelete,
   type TableChange,
   type TableColumns,
@@ -129,14 +130,10 @@ class Lake implements WarehouseEngine {
   async describe(tables: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, TableColumns>> {
     const transaction = await this.#format.begin(signal);
     const described = new Map<string, TableColumns>();
-    for (let at = 0; at < tables.length; at += AT_ONCE) {
-      const some = tables.slice(at, at + AT_ONCE);
-      const schemas = await Promise.all(some.map((table) => transaction.schema(table)));
-      for (const [index, table] of some.entries()) {
-        const schema = schemas[index];
-        if (schema !== undefined) described.set(table, schema.columns);
-      }
-    }
+    await mapConcurrently(tables, AT_ONCE, async (table) => {
+      const schema = await transaction.schema(table);
+      if (schema !== undefined) described.set(table, schema.columns);
+    });
     return described;
   }
 
@@ -155,12 +152,9 @@ class Lake implements WarehouseEngine {
     const stage = async (transaction: LakeTransaction) => {
       const newest = await transaction.ledger(ledger.lane);
       if (newest !== undefined && newest.seq >= ledger.seq) return false;
-      for (let at = 0; at < inserts.length; at += TABLES_AT_ONCE)
-        await Promise.all(
-          inserts.slice(at, at + TABLES_AT_ONCE).map(async (rows) => {
-            inserted[rows.table] = await stageInserts(transaction, rows);
-          }),
-        );
+      await mapConcurrently(inserts, TABLES_AT_ONCE, async (rows) => {
+        inserted[rows.table] = await stageInserts(transaction, rows);
+      });
       if (profiles !== undefined)
         inserted[USERS_TABLE] = await stageProfiles(transaction, profiles, ledger.loadedAt);
       return true;

@@ -3,6 +3,7 @@ import {
   type ColumnType,
   isObject,
   type LedgerRow,
+  mapConcurrently,
   newId,
   parseObject,
   type TableColumns,
@@ -117,13 +118,9 @@ class PlainTransaction implements LakeTransaction {
   /** Names of folders with a schema. */
   async tables(): Promise<readonly string[]> {
     const folders = (await this.#store.folders(this.signal)).filter((name) => /^[a-z0-9_]+$/.test(name));
-    const tables: string[] = [];
-    for (let at = 0; at < folders.length; at += AT_ONCE) {
-      const some = folders.slice(at, at + AT_ONCE);
-      const schemas = await Promise.all(some.map((table) => readSchema(this.#store, table, this.signal)));
-      tables.push(...some.filter((_, index) => schemas[index] !== undefined));
-    }
-    return tables;
+    const schemaOf = (table: string) => readSchema(this.#store, table, this.signal);
+    const schemas = await mapConcurrently(folders, AT_ONCE, schemaOf);
+    return folders.filter((_, index) => schemas[index] !== undefined);
   }
 
   async schema(table: string): Promise<TableSchema | undefined> {
@@ -472,11 +469,8 @@ export class CommitLog {
     let isWhole = true;
     const waiting: Move[] = [];
     const moveAll = async () => {
-      for (let at = 0; at < waiting.length && isWhole; at += FILES_AT_ONCE) {
-        const some = waiting.slice(at, at + FILES_AT_ONCE);
-        const moved = await Promise.all(some.map((move) => this.#move(move, signal)));
-        isWhole = !moved.includes(false);
-      }
+      const moved = await mapConcurrently(waiting, FILES_AT_ONCE, (move) => this.#move(move, signal));
+      isWhole &&= !moved.includes(false);
       waiting.length = 0;
     };
     for (const move of moves) {

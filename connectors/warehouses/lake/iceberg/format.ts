@@ -1,8 +1,8 @@
 import {
   type Clock,
-  chunks,
   IDENTITY_MAP_TABLE,
   type LedgerRow,
+  mapConcurrently,
   newId,
   parseObject,
   type TableColumns,
@@ -244,9 +244,8 @@ export class IcebergFormat implements TableFormat {
   async #pathsOf(snapshots: readonly Snapshot[], signal: AbortSignal) {
     const metadata = new Set<string>();
     const manifests = new Map<string, Manifest>();
-    for (const some of chunks(snapshots, AT_ONCE))
-      for (const list of await Promise.all(some.map((one) => this.#tables.manifests(one, signal))))
-        for (const manifest of list) manifests.set(manifest.path, manifest);
+    const lists = await mapConcurrently(snapshots, AT_ONCE, (one) => this.#tables.manifests(one, signal));
+    for (const manifest of lists.flat()) manifests.set(manifest.path, manifest);
     for (const { manifestList } of snapshots) metadata.add(manifestList);
     for (const path of manifests.keys()) metadata.add(path);
     const files = await this.#tables.filesOf([...manifests.values()], signal);
@@ -306,13 +305,11 @@ class IcebergTransaction implements LakeTransaction {
         refused.push(new WarehouseRefused(`${name}: ${error.message}`, { cause: error }));
         return undefined;
       });
-    for (const some of chunks(names, AT_ONCE)) {
-      const schemas = await Promise.all(some.map(schemaOrRefusal));
-      for (const [index, name] of some.entries()) {
-        const columns = schemas[index]?.columns;
-        if (name === LEDGER || name === VERSIONS || (columns !== undefined && isLoaded([name, columns])))
-          found.push(name);
-      }
+    const schemas = await mapConcurrently(names, AT_ONCE, schemaOrRefusal);
+    for (const [index, name] of names.entries()) {
+      const columns = schemas[index]?.columns;
+      if (name === LEDGER || name === VERSIONS || (columns !== undefined && isLoaded([name, columns])))
+        found.push(name);
     }
     return { names: found, refused };
   }
@@ -422,11 +419,8 @@ class IcebergTransaction implements LakeTransaction {
     const names = [...this.#staged.keys()].filter((name) => name !== VERSIONS);
     const versions = this.#staged.get(VERSIONS);
     if (versions !== undefined && !(await this.#claimVersions(about))) return false;
-    let isWhole = true;
-    for (const some of chunks(names, AT_ONCE)) {
-      const done = await Promise.all(some.map((name) => this.#commitTable(name, about)));
-      isWhole &&= !done.includes(false);
-    }
+    const done = await mapConcurrently(names, AT_ONCE, (name) => this.#commitTable(name, about));
+    let isWhole = !done.includes(false);
     if (isWhole && versions !== undefined) isWhole = await this.#commitTable(VERSIONS, about);
     return isWhole && (ledger === undefined || (await this.#commitLedger(ledger, about)));
   }

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Clock, chunks, newId, Unavailable, WarehouseRefused } from '@tributary/core';
+import { type Clock, mapConcurrently, newId, Unavailable, WarehouseRefused } from '@tributary/core';
 import { isInLake, type LakeStore } from '../store.ts';
 import {
   added,
@@ -82,11 +82,7 @@ export class IcebergTables {
   /** The data files that manifests have. */
   async filesOf(all: readonly Manifest[], signal: AbortSignal): Promise<readonly TableFile[]> {
     const manifests = all.filter(({ files, isOfDeletes }) => files > 0 && !isOfDeletes);
-    const files: TableFile[] = [];
-    for (const some of chunks(manifests, AT_ONCE))
-      for (const found of await Promise.all(some.map((one) => this.#filesOf(one, signal))))
-        files.push(...found);
-    return files;
+    return (await mapConcurrently(manifests, AT_ONCE, (one) => this.#filesOf(one, signal))).flat();
   }
 
   async manifests(snapshot: Snapshot | undefined, signal: AbortSignal): Promise<readonly Manifest[]> {

@@ -3,8 +3,10 @@ import { access, readdir, readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { newId, Unavailable, WarehouseRefused } from '@tributary/core';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { FolderStore } from '../../../../../connectors/warehouses/lake/folder-store.ts';
 import { createTestConnectors, WORKSPACE_ID } from '../../../connector/suite/harness.ts';
 import { signal, TestLoader, track } from '../../suite/harness.ts';
 import { profileChange } from '../../suite/profiles.ts';
@@ -332,6 +334,34 @@ describe('a table that another program changed', () => {
     });
     const next = [profileChange('U1', 2, { plan: 'pro' }, ['ann'])];
     await expect(loader.load([track('Order', {})], { changes: next })).rejects.toThrow(/not written anew/);
+  });
+
+  it('is refused once no other table is written, and leaves no file of the load', async () => {
+    const loader = new TestLoader(harness.open());
+    await loader.load([track('Order', { n: 1 }), track('Refund', { n: 1 })]);
+    catalog.change(harness.namespace, 'order', (metadata) => {
+      metadata['format-version'] = 3;
+    });
+    const files = async () => (await readdir(harness.folder, { recursive: true })).sort();
+    const before = await files();
+    // The files of `refund` and `tracks` reach the disk after `order` was refused.
+    const put = FolderStore.prototype.put;
+    let writing = 0;
+    const spy = vi.spyOn(FolderStore.prototype, 'put').mockImplementation(async function (
+      this: FolderStore,
+      ...file
+    ) {
+      writing += 1;
+      await sleep(100);
+      await put.apply(this, file);
+      writing -= 1;
+    });
+    onTestFinished(() => spy.mockRestore());
+    const events = [track('Order', { n: 2 }), track('Refund', { n: 2 })];
+    await expect(loader.load(events)).rejects.toThrow(/format version 3/);
+    expect(spy).toHaveBeenCalled();
+    expect(writing).toBe(0);
+    expect(await files()).toEqual(before);
   });
 
   it.each([
