@@ -126,6 +126,19 @@ describe('attributes', () => {
   });
 });
 
+it('an unset of what is unset already has its own time: a value of a time between the two does not return', () => {
+  const held: readonly ProfileAttribute[] = [
+    { path: ['plan', 'coupon'], value: null, unset: true, ts: 3 },
+    { path: ['plan', 'name'], value: 'pro', ts: 7 },
+  ];
+  // 7 is also the time that a record shows for its category `plan`.
+  const unset = stampAttributes(held, [{ path: ['plan', 'coupon'], value: null, unset: true }], 7, 9);
+  const late = joinAttributes(joinAttributes(held, unset), [
+    { path: ['plan', 'coupon'], value: 'SPRING', ts: 5 },
+  ]);
+  expect(attributeTree(late)).toEqual({ plan: { name: 'pro' } });
+});
+
 describe('an object that is written where events have attributes', () => {
   const group = (name: string, value: string, ts: number, order: number): ProfileAttribute => ({
     path: ['groups', 'g', name],

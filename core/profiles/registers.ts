@@ -232,12 +232,16 @@ export function stampAttributes(
   }
   const times = new PathTimes(held);
   return written
-    .flatMap((attribute) => times.asHeld(attribute))
-    .map(({ ts: own = ts, ...attribute }): ProfileAttribute => {
+    .flatMap((attribute) => {
+      // No record shows an unset: the caller states it, although nothing may be left to remove.
+      const mayBeShown = attribute.unset !== true;
+      return times.asHeld(attribute).map((one) => ({ ...one, mayBeShown }));
+    })
+    .map(({ ts: own = ts, mayBeShown, ...attribute }): ProfileAttribute => {
       const { order, ...unordered } = attribute;
       const register = times.registerAt(attribute);
-      if (order === undefined && register !== undefined && times.isShownAt(attribute, register, own))
-        return { ...register, path: attribute.path };
+      const isShown = mayBeShown && register !== undefined && times.isShownAt(attribute, register, own);
+      if (order === undefined && isShown) return { ...register, path: attribute.path };
       if (own === undefined)
         return { ...unordered, ts: Math.max(now, times.newestReplacedBy(attribute) + 1) };
       const stamped = { ...attribute, ts: own };

@@ -31,20 +31,22 @@ export async function violationsOf({
   const writes = attempts.filter((one): one is WriteAttempt => one.kind === 'write');
   const leadsTo = await destinations(writes, afterwards);
   const moved = namesMovedIn(attempts, limits, writes);
+  const isMoving = hasSplits(attempts) || hasEvents(writes);
+  const last = lastPublished(changes);
   return [
     ...oneOwner(live),
     ...(await foundByEveryIdentity(live, afterwards)),
     ...nothingLeftHalf(node),
-    ...marks(writes, live, leadsTo, moved, hasSplits(attempts) || hasEvents(writes)),
+    ...marks(writes, live, leadsTo, moved, isMoving, goneWith(changes)),
     ...overfull(limits, live),
     ...unlinks(attempts, writes, live),
     ...splits(attempts, writes, live),
     ...origins(live),
     ...ownValues(writes),
-    ...registers(writes, live, hasSplits(attempts) || hasEvents(writes)),
+    ...registers(writes, live, isMoving),
     ...peopleApart(writes, live, hasSplits(attempts)),
     ...searches(attempts, live, moved, limits),
-    ...deletions(attempts, live),
+    ...deletions(attempts, live, isMoving ? last : undefined),
     ...broughtBack(attempts, live),
     ...published(changes, live, node),
     ...consumerFaults(live, changes),
@@ -80,6 +82,7 @@ function marks(
   leadsTo: ReadonlyMap<string, string | undefined>,
   moved: Moved,
   isMoving: boolean,
+  gone: ReadonlySet<string>,
 ): readonly string[] {
   return [...byMark(writes)].flatMap(([mark, attempts]) => {
     const holders = live.filter(({ consents }) => consents.some(({ name }) => name === mark));
@@ -91,8 +94,9 @@ function marks(
     );
     const isKnown = attempts.every(({ answer }) => answer !== undefined);
     const misplaced = [...places].filter((ucid) => !expected.has(ucid));
-    // A split, or an event of an earlier time, takes values with the identity that they are about.
-    const isAnywhere = isMoving && places.size > 0;
+    // A split, or an event of an earlier time, takes values with the identity that they are about; that profile may be
+    // deleted later.
+    const isAnywhere = isMoving && (places.size > 0 || gone.has(mark));
     return [
       ...[...expected]
         .filter((ucid) => !places.has(ucid) && !isAnywhere)
@@ -294,16 +298,25 @@ function searches(
   });
 }
 
-/** A profile with an answered deletion is gone, with all its content. */
-function deletions(attempts: readonly Attempt[], live: readonly Profile[]): readonly string[] {
+/**
+ * A profile with an answered deletion is gone, with all its content. `last`: where values move between profiles, what each
+ * had at the end.
+ */
+function deletions(
+  attempts: readonly Attempt[],
+  live: readonly Profile[],
+  last: ReadonlyMap<string, Profile> | undefined,
+): readonly string[] {
   const writes = attempts.filter((one): one is WriteAttempt => one.kind === 'write');
   const gone = new Set(attempts.flatMap((one) => (one.kind === 'deletion' ? (one.deleted ?? []) : [])));
   const back = live.filter(({ ucid, linked }) => [ucid, ...linked].some((one) => gone.has(one)));
   const held = new Set(live.flatMap(({ consents }) => consents.map(({ name }) => name)));
   const once = [...byMark(writes).values()].flatMap((same) => (same.length === 1 ? same : []));
-  const left = once.filter(
-    ({ answer, mark }) => answer?.kind === 'written' && gone.has(answer.profile.ucid) && held.has(mark),
-  );
+  const left = once.filter(({ answer, mark }) => {
+    if (answer?.kind !== 'written' || !gone.has(answer.profile.ucid) || !held.has(mark)) return false;
+    const { consents } = last?.get(answer.profile.ucid) ?? answer.profile;
+    return consents.some(({ name }) => name === mark);
+  });
   return [
     ...back.map(({ ucid }) => `${ucid} was deleted and is there`),
     ...left.map(({ mark }) => `${mark} was deleted with its record and is there`),
@@ -333,6 +346,23 @@ function broughtBack(attempts: readonly Attempt[], live: readonly Profile[]): re
       ({ identity }) => `${mark} happened before ${nameOf(identity)} was deleted, and written after it`,
     );
   });
+}
+
+/** The newest published content of each profile. */
+function lastPublished(changes: readonly ProfileChange[]): ReadonlyMap<string, Profile> {
+  const last = new Map<string, Profile>();
+  for (const { ucid, profile } of changes)
+    if (profile !== undefined && profile.version > (last.get(ucid)?.version ?? 0)) last.set(ucid, profile);
+  return last;
+}
+
+/** The marks that profiles had which are deleted. */
+function goneWith(changes: readonly ProfileChange[]): ReadonlySet<string> {
+  const deleted = new Set(changes.flatMap(({ kind, ucid }) => (kind === 'deleted' ? [ucid] : [])));
+  const contents = changes.flatMap(({ ucid, profile }) =>
+    deleted.has(ucid) ? (profile?.consents ?? []) : [],
+  );
+  return new Set(contents.map(({ name }) => name));
 }
 
 /** Names an identity in a violation. */
