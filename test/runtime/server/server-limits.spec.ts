@@ -22,9 +22,11 @@ describe('limits of a client', () => {
   describe('of time and connections', () => {
     it('a stop waited for idle keep-alive connections: they end with it', async () => {
       const { log } = gateway.dependencies;
+      const begun = Promise.withResolvers<void>();
       const slow = Object.create(log, {
         append: {
           value: async (...told: Parameters<typeof log.append>) => {
+            begun.resolve();
             await sleep(300);
             return log.append(...told);
           },
@@ -38,7 +40,7 @@ describe('limits of a client', () => {
           `authorization: Bearer ${writeKey}\r\ncontent-type: application/json\r\n` +
           `content-length: ${body.length}\r\n\r\n${body}`,
       );
-      await sleep(100);
+      await begun.promise;
       const stopsAt = performance.now();
       await close();
       expect(performance.now() - stopsAt).toBeLessThan(3_000);
