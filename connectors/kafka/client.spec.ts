@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { Kafka, logLevel } from 'kafkajs';
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, describe, expect, it } from 'vitest';
 import { inspectResponses } from '../egress/response-heads.ts';
 import { checkOnlyWaitingRequests, checkResponses } from './client.ts';
 
@@ -96,7 +96,7 @@ describe('a connection to a broker', () => {
     produce(0, 1, 0);
     produce(3, 2, 0, 0);
     produce(3, 3, 0, 250);
-    await vi.waitFor(() => expect(passed).toHaveLength(3));
+    await expect.poll(() => passed).toHaveLength(3);
     expect(throttled).toEqual([250]);
   });
 });

@@ -1,5 +1,5 @@
 import { iso } from '@tributary/core';
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { DESTINATION, delivery, OK, START, setUp, setUpHanging, taskOf, turn } from './deliveries.fixture.ts';
 
 describe('a request that takes too long for its stage', () => {
@@ -117,7 +117,7 @@ it('deliveries left for the slow queue while the thread was busy: a request and 
   const { calls, time, release, sendQuickly, registry } = setUpHanging(1);
   const sent = ['1', '2', '3'].map((id) => sendQuickly(taskOf(delivery(id))));
   for (const id of ['1', '2', '3']) {
-    await vi.waitFor(() => expect(calls.at(-1)?.ids).toEqual([id]));
+    await expect.poll(() => calls.at(-1)?.ids).toEqual([id]);
     time.elapsed += 60_000;
     time.busy += 60_000;
     await new Promise((resolve) => setTimeout(resolve, 60)); // longer than the interval of timeouts

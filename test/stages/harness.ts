@@ -41,7 +41,7 @@ import {
   type PipelineOptions,
   RunMetrics,
 } from '@tributary/processors';
-import { onTestFinished } from 'vitest';
+import { expect, onTestFinished } from 'vitest';
 import { MemoryCatalog, WORKSPACE } from './memory-catalog.ts';
 import { RecordedProfiles } from './profiles/recorded-profiles.ts';
 
@@ -336,11 +336,7 @@ export function topicsOf(outputRecords: readonly OutputRecord[]): readonly strin
   return outputRecords.map(({ topic }) => topic);
 }
 
-/** Lets the stages work until the condition holds; otherwise the test fails. */
-export async function until(done: () => boolean | Promise<boolean>, withinMs = 5_000): Promise<void> {
-  const deadline = Date.now() + withinMs;
-  while (!(await done())) {
-    if (Date.now() > deadline) throw new Error('it never happened');
-    await new Promise((resolve) => setImmediate(resolve));
-  }
+/** Lets the stages work until the condition holds, within the bound of every poll; otherwise the test fails. */
+export async function until(done: () => boolean | Promise<boolean>): Promise<void> {
+  await expect.poll(done, { interval: 1 }).toBe(true);
 }

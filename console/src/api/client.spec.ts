@@ -50,7 +50,7 @@ it('sends a refused call no second time where the person signs out meanwhile', a
   const refusal = Promise.withResolvers<Response>();
   const { session, list, sent } = await signedInPage({ answer: () => refusal.promise });
   const refused = list();
-  await vi.waitFor(() => expect(sent).toHaveLength(1));
+  await expect.poll(() => sent).toHaveLength(1);
   session.sessionEnded();
   refusal.resolve(Response.json({ error: 'not authenticated' }, { status: 401 }));
   await session.signOut();

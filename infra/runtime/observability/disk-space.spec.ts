@@ -98,16 +98,29 @@ it('ballast that was given up counts as used, and is made again once there is sp
     if (!existsSync(ballast)) return 0;
     return readdirSync(ballast).reduce((sum, name) => sum + statSync(join(ballast, name)).size, 0);
   };
-  await vi.waitUntil(() => bytes() === 2 * MIB);
+  await expect.poll(bytes).toBe(2 * MIB);
   rmSync(join(folder, 'ballast'), { recursive: true });
   free = 2 * MIB; // what the ballast has left
-  await vi.waitUntil(() => watch.level() === 'full');
+  await expect.poll(() => watch.level()).toBe('full');
   expect(watch.isSpent()).toBe(true);
   free = 9.8 * MIB; // less than the reserve and the ballast
-  await vi.waitUntil(() => watch.level() === 'scarce');
+  await expect.poll(() => watch.level()).toBe('scarce');
   expect([watch.isSpent(), bytes()]).toEqual([false, 0]);
   free = 11 * MIB;
-  await vi.waitUntil(() => bytes() === 2 * MIB);
+  await expect.poll(bytes).toBe(2 * MIB);
+});
+
+it('ballast was written on after the close: the slice under way is waited for, and no other begins', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'tributary-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const size = 64 * 2 ** 20;
+  const { watch } = await watched(() => ({ free: size, size }), { dataFolder: folder });
+  await watch.close();
+  const made = () => readdirSync(join(folder, 'ballast'));
+  const before = made();
+  expect(before.filter((name) => name.endsWith('.new'))).toEqual([]);
+  await sleep(20);
+  expect(made()).toEqual(before);
 });
 
 it('a disk that cannot be asked changes nothing, and one that hangs is asked once', async () => {

@@ -94,7 +94,8 @@ export async function watchDiskSpace(
     well: (fields) => logger.info(fields, 'the disk of the data folder has space again'),
   });
   let isReading = false;
-  let isRestoring = false;
+  let isClosed = false;
+  let restoring: Promise<void> | undefined;
 
   const measure = ({ free, size }: DiskSpace) => {
     const reserve = diskReserveOf(diskReserveBytes, size);
@@ -111,19 +112,19 @@ export async function watchDiskSpace(
         ? `${inMiB(free)} free`
         : `${inMiB(free)} free, and ${inMiB(reserve)} are the reserve: ${DISK_EFFECT[level]}`;
     report(before, level, { folder, free, reserve });
-    if (restoresBallast && reserve > 0 && level === 'enough') void restore(size);
+    if (restoresBallast && reserve > 0 && level === 'enough' && !isClosed)
+      restoring ??= restore(size).finally(() => {
+        restoring = undefined;
+      });
   };
 
   /** Changes no level, as missing ballast counts as used. */
   const restore = async (size: number) => {
-    if (isRestoring || ballast.missing(size) === 0) return;
-    isRestoring = true;
     try {
-      while (!(await ballast.restoreOne(size)));
+      if (ballast.missing(size) === 0) return;
+      while (!isClosed && !(await ballast.restoreOne(size)));
     } catch (error) {
       logger.warn({ folder, error: messageOf(error) }, 'the ballast could not be made; trying again');
-    } finally {
-      isRestoring = false;
     }
   };
 
@@ -153,7 +154,11 @@ export async function watchDiskSpace(
       }
     },
     readiness: ({ ready, checks }) => ({ ready, checks: { ...checks, disk: state } }),
-    close: () => clearInterval(timer),
+    async close() {
+      isClosed = true;
+      clearInterval(timer);
+      await restoring;
+    },
   };
 }
 
@@ -223,9 +228,9 @@ export async function watchDisks(config: Config, { brokers, ...tools }: DisksToo
     level: () => worstDiskLevel(local.level(), watch.level()),
     room: () => fullestDisk(local.room(), watch.room()),
     readiness: (others) => watch.readiness(local.readiness(others)),
-    close() {
-      local.close();
-      return watch.close();
+    async close() {
+      await local.close();
+      await watch.close();
     },
   };
 }

@@ -26,7 +26,7 @@ it("one transformation's outputs filled memory: events wait until what was made 
   const entries = Array.from({ length: EVENTS }, (_, i) => entryOf(TOPIC.accepted, i, event(`m${i}`)));
   await log.append(TOPIC.accepted, entries);
   await runOn(log, stages, ['route', 'route.slow']);
-  await until(async () => (await log.end(TOPIC.deliveries, 0)) >= EVENTS * OUTPUTS, 60_000);
+  await until(async () => (await log.end(TOPIC.deliveries, 0)) >= EVENTS * OUTPUTS);
   expect(await log.end(TOPIC.deliveries, 0)).toBe(EVENTS * OUTPUTS);
   expect(mostInFlight).toBeLessThan(24 * MIB);
 });

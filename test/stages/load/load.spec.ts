@@ -431,7 +431,7 @@ describe('a replay for a rule of a warehouse', () => {
     });
     time.pass(2_000);
     const steps = async () => (await read(TOPIC.replays)).map(({ value }) => JSON.parse(value) as ReplayStep);
-    await until(async () => (await steps()).some(({ status }) => status === 'finished'), 20_000);
+    await until(async () => (await steps()).some(({ status }) => status === 'finished'));
     const [, backfill] = await loaded(2);
     expect(backfill).toMatchObject({ lane: id, seq: 1, rows: { tracks: 1, order_placed: 0 } });
     expect(ids().sort()).toEqual(['m0', 'm1', 'm2', 'm3']);

@@ -55,7 +55,8 @@ export async function s3Harness(): Promise<S3Harness> {
     close: async () => {
       await proxy.close();
       await server.close();
-      await rm(folder, { recursive: true, force: true });
+      // It may still write what a connection brought that was cut.
+      await rm(folder, { recursive: true, force: true, maxRetries: 5 });
     },
   };
 }

@@ -19,6 +19,8 @@ const NO_ADDRESS = 'the name has no address that may be reached';
 
 /** The timeout of a call where a test waits for it to expire, ms. */
 export const SHORT_MS = 700;
+/** A thread that was saturated gives a call its time up to four times; a busy machine adds to that. */
+const ENDED_WITHIN_MS = 10 * SHORT_MS;
 
 /** Concurrent calls to one destination, below the limit. */
 const AT_ONCE = 12;
@@ -71,7 +73,7 @@ export function networkConformance(
       const results = await connector.deliver(destinationWith(), deliveries(2), unhurried);
       expect(results.map(({ outcome }) => outcome)).toEqual(['retry', 'retry']);
       expect(results[0]).toMatchObject({ reason: expect.stringMatching(/timed out/) });
-      expect(performance.now() - started).toBeLessThan(SHORT_MS * 4);
+      expect(performance.now() - started).toBeLessThan(ENDED_WITHIN_MS);
       await expect.poll(() => network.proxy.open, { timeout: 15_000 }).toBe(0);
     });
 
@@ -88,7 +90,8 @@ export function networkConformance(
     });
 
     it('all deliveries cancelled: left at once', async () => {
-      const connector = connect({ timeoutMs: 30_000 });
+      const timeoutMs = 30_000;
+      const connector = connect({ timeoutMs });
       network.proxy.set('hang');
       const controller = new AbortController();
       const called = connector.deliver(destinationWith(), deliveries(2), controller);
@@ -98,7 +101,7 @@ export function networkConformance(
       controller.abort();
       expect(await called).toEqual(Array(2).fill({ outcome: 'retry', reason: 'stopped' }));
       expect(await tested).toEqual(failedTest('stopped'));
-      expect(performance.now() - started).toBeLessThan(1_000);
+      expect(performance.now() - started).toBeLessThan(timeoutMs / 2);
     });
 
     it('connections that are reset: tried again, under the same id', async () => {

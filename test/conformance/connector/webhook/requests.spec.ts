@@ -7,7 +7,6 @@ import {
   deliveries,
   delivery,
   destination,
-  TIMEOUT_MS,
   unhurried,
 } from '../suite/harness.ts';
 import { answerWith, type RecordingServer, startRecordingServer } from '../suite/recording-server.ts';
@@ -168,9 +167,7 @@ describe('the webhook connector, on the wire', () => {
         if (server.requests.length <= 2)
           answerWith(server.requests.length === 1 ? 400 : 204)(response, socket);
       };
-      const started = performance.now();
       const results = await send(deliveries(8), { batch_size: 8 });
-      expect(performance.now() - started).toBeLessThan(TIMEOUT_MS * 4);
       expect(server.requests).toHaveLength(3);
       expect(results.filter(({ outcome }) => outcome === 'delivered').length).toBeGreaterThan(0);
       expect(results.map(({ outcome }) => outcome)).not.toContain('dead');
@@ -217,13 +214,11 @@ describe('the webhook connector, on the wire', () => {
         const drip = setInterval(() => response.write('.'), 20);
         response.on('close', () => clearInterval(drip));
       };
-      const started = performance.now();
       expect(await sendOne()).toMatchObject({
         outcome: 'delivered',
         status: 200,
         response: expect.stringMatching(/^taken/),
       });
-      expect(performance.now() - started).toBeLessThan(TIMEOUT_MS * 4);
       await expect.poll(() => server.connections.open).toBe(0);
     });
 

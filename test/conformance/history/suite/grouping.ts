@@ -78,7 +78,7 @@ function describeGrouping(history: () => History, histories: number): void {
         for (const values of [{}, { status: 'dead' }, { status: 'dead', destination_id: 'place-1' }]) {
           const read = () => history().groups({ kind: 'delivery', workspaceId, values, limit: 100 });
           await expect
-            .poll(async () => (await read()).groups, { interval: 20, timeout: 5_000 })
+            .poll(async () => (await read()).groups, { interval: 20 })
             .toEqual(expectedGroups(stored, values));
         }
         for (const { id } of expectedGroups(stored, {})) {

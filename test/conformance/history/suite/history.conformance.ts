@@ -8,6 +8,7 @@ import {
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Child } from '../../../helpers/child.ts';
+import { measured } from '../../../helpers/measured.ts';
 import { PUT_SIZE } from '../programs/writer.ts';
 import { describeLeadingFacet } from './counting.ts';
 import { describeTotals } from './grouping.ts';
@@ -64,15 +65,18 @@ export function historyConformance(harness: HistoryHarness): void {
 
     describe('a put', () => {
       it('is usually listed within a second', async () => {
-        const took: number[] = [];
-        for (let n = 0; n < 5; n++) {
-          await history.put([entry(n)]);
-          const putAt = performance.now();
-          await listed([n], { since: START + n });
-          took.push(performance.now() - putAt);
-        }
-        // The median: another process may hold this one up for longer than that, once or twice.
-        expect(took.toSorted((a, b) => a - b)[2]).toBeLessThan(1_000);
+        let n = 0;
+        const usualMs = async () => {
+          const took: number[] = [];
+          for (const end = n + 5; n < end; n++) {
+            await history.put([entry(n)]);
+            const putAt = performance.now();
+            await listed([n], { since: START + n });
+            took.push(performance.now() - putAt);
+          }
+          return took.toSorted((a, b) => a - b)[2] ?? Number.POSITIVE_INFINITY;
+        };
+        expect(await measured(usualMs, (ms) => ms < 1_000)).toBeLessThan(1_000);
       });
 
       it('is read back unchanged, with the digits of a number that a double cannot hold', async () => {

