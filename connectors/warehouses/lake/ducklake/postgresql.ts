@@ -8,9 +8,7 @@ import { BEGIN_CHANGE, failureOf, quoted } from '../../postgresql/sql.ts';
 import type { CatalogDatabase, Dialect, Query } from './tables.ts';
 
 const DIALECT: Dialect = {
-  boolean: 'BOOLEAN',
-  timestamp: 'TIMESTAMPTZ',
-  uuid: 'UUID',
+  types: {},
   binary: ' collate "C"',
   tables: 'select tablename as name from pg_catalog.pg_tables where schemaname = current_schema()',
 };
