@@ -8,6 +8,7 @@ import {
   joinColumnTypes,
   type LedgerRow,
   type LogRange,
+  type RefusedRow,
   type TableChange,
   type TableColumns,
   UNMAPPED_COLUMN,
@@ -68,6 +69,30 @@ export async function changeEach<T>(
   const held: HeldColumn[] = [];
   for (const one of columns) held.push(...(await changeEach(table, new Map([one]), change)));
   return held;
+}
+
+/** A range of the rows of a table: the last one is before `to`. */
+export interface Part {
+  readonly from: number;
+  readonly to: number;
+}
+
+/**
+ * Inserts rows; of those that the engine refuses, the guilty ones alone are left out, and returned. `insert` resolves with the reason
+ * of a refusal, after which nothing of the part is inserted.
+ */
+export async function insertHalving(
+  table: string,
+  part: Part,
+  insert: (part: Part) => Promise<string | undefined>,
+): Promise<readonly RefusedRow[]> {
+  const { from, to } = part;
+  const reason = await insert(part);
+  if (reason === undefined) return [];
+  if (to - from === 1) return [{ table, row: from, reason }];
+  const middle = Math.ceil((from + to) / 2);
+  const first = await insertHalving(table, { from, to: middle }, insert);
+  return [...first, ...(await insertHalving(table, { from: middle, to }, insert))];
 }
 
 /** The tables of a batch whose columns were planned. */

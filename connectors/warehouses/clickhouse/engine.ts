@@ -29,10 +29,12 @@ import type { LoadedDestination, Open, WarehouseEngine } from '../kind.ts';
 import {
   changeEach,
   checkTypes,
+  insertHalving,
   keyOf,
   LEDGER,
   ledgerRow,
   neededChanges,
+  type Part,
   plannedTables,
   tested,
 } from '../tables.ts';
@@ -63,7 +65,6 @@ import {
   LEDGER_ROW,
   literal,
   type Mutation,
-  type Part,
   PROFILES,
   quoted,
   type Staged,
@@ -652,27 +653,19 @@ export class BatchLoader {
   }
 
   /** Inserts rows; where the server refuses some, those alone are left out. */
-  async #insertParts(
-    table: string,
-    count: number,
-    statement: (part: Part) => string,
-    part: Part = { from: 0, to: count },
-  ): Promise<void> {
-    const { from, to } = part;
-    try {
-      await this.#run(statement(part));
-    } catch (refusal) {
-      if (!mayConcernRows(refusal)) throw refusal;
-      // Rejects where the table refuses any row.
-      if (to - from === count) await this.#run(statement({ from: 0, to: 0 }));
-      if (to - from === 1) {
-        this.refused.push({ table, row: from, reason: refusalText(refusal) });
-        return;
+  async #insertParts(table: string, count: number, statement: (part: Part) => string): Promise<void> {
+    const insert = async (part: Part) => {
+      try {
+        await this.#run(statement(part));
+        return undefined;
+      } catch (refusal) {
+        if (!mayConcernRows(refusal)) throw refusal;
+        // Rejects where the table refuses any row.
+        if (part.to - part.from === count) await this.#run(statement({ from: 0, to: 0 }));
+        return refusalText(refusal);
       }
-      const middle = Math.ceil((from + to) / 2);
-      await this.#insertParts(table, count, statement, { from, to: middle });
-      await this.#insertParts(table, count, statement, { from: middle, to });
-    }
+    };
+    this.refused.push(...(await insertHalving(table, { from: 0, to: count }, insert)));
   }
 
   #run(statement: string): Promise<void> {

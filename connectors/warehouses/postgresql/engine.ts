@@ -27,12 +27,14 @@ import { goneRows, profileStatements } from '../merging/statements.ts';
 import {
   changeEach,
   checkTypes,
+  insertHalving,
   KEPT_LOADS,
   keyOf,
   LEDGER,
   ledgerRow,
   MAX_ALTERED,
   neededChanges,
+  type Part,
   plannedTables,
   tested,
   VERSIONS,
@@ -302,12 +304,6 @@ const NO_KEY = '42P10';
 /** Why a row is in discards that the server did not refuse. */
 const OMITTED = 'a trigger of the table left the row out';
 
-/** Rows of a staging that one statement inserts. */
-interface Part {
-  readonly from: number;
-  readonly to: number;
-}
-
 /** The rows of a table in a staging, from a number on; `which` selects some of them. */
 interface StagedRows {
   readonly rows: TableRows;
@@ -360,7 +356,7 @@ export class BatchLoader {
         some.map((one) => this.#statement(one, wholeOf(one))).join('; '),
       );
       if (refusal === undefined) for (const [n, { rows }] of some.entries()) this.#count(rows, counts[n]);
-      else for (const one of some) await this.#insertStaged(one, wholeOf(one));
+      else for (const one of some) await this.#insertStaged(one);
     }
     for (const one of staged) {
       const { table, count } = one.rows;
@@ -413,8 +409,7 @@ export class BatchLoader {
     const { statements, isNews } = profileStatements(sql, staging, { users, index: 0, loadedAt });
     for (const statement of statements) await this.#client.query(statement);
     if (users.count === 0) return;
-    const staged = { rows: users, staging: 'tributary_profiles_0 s', first: 0, which: isNews };
-    await this.#insertStaged(staged, { from: 0, to: users.count });
+    await this.#insertStaged({ rows: users, staging: 'tributary_profiles_0 s', first: 0, which: isNews });
   }
 
   async #copy(staging: string, { columns, rows }: TableRows, first = 0): Promise<void> {
@@ -422,27 +417,20 @@ export class BatchLoader {
     await copyRows(this.#client, `copy pg_temp.${staging} (${names.join(', ')}) from stdin`, rows, first);
   }
 
-  /** Inserts a part of a staging; where the server refuses some rows, those alone are left out. */
-  async #insertStaged(staged: StagedRows, part: Part): Promise<void> {
+  /** Inserts rows of a staging; where the server refuses some, those alone are left out. */
+  async #insertStaged(staged: StagedRows): Promise<void> {
     const { rows } = staged;
-    const { from, to } = part;
-    const isAll = from === 0 && to === rows.count;
-    const { refusal, counts } = await tryInSavepoint(this.#client, this.#statement(staged, part));
-    if (refusal === undefined) {
-      this.#count(rows, counts[0]);
-      return;
-    }
-    if (isAll && (await this.#mendKey(rows, this.#statement(staged, { from: 0, to: 0 })))) {
-      await this.#insertStaged(staged, part);
-      return;
-    }
-    if (to - from === 1) {
-      this.refused.push({ table: rows.table, row: from, reason: refusalText(refusal) });
-      return;
-    }
-    const middle = Math.ceil((from + to) / 2);
-    await this.#insertStaged(staged, { from, to: middle });
-    await this.#insertStaged(staged, { from: middle, to });
+    const insert = async (part: Part): Promise<string | undefined> => {
+      const { refusal, counts } = await tryInSavepoint(this.#client, this.#statement(staged, part));
+      if (refusal === undefined) {
+        this.#count(rows, counts[0]);
+        return undefined;
+      }
+      const isAll = part.from === 0 && part.to === rows.count;
+      const isMended = isAll && (await this.#mendKey(rows, this.#statement(staged, { from: 0, to: 0 })));
+      return isMended ? insert(part) : refusalText(refusal);
+    };
+    this.refused.push(...(await insertHalving(rows.table, wholeOf(staged), insert)));
   }
 
   #statement({ rows: { table, columns }, staging, first, which }: StagedRows, { from, to }: Part): string {

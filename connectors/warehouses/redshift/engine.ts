@@ -8,11 +8,10 @@ import { classifyS3Failure } from '../../s3/connector.ts';
 import type { BucketSettings } from '../../s3/settings.ts';
 import type { LoadedDestination, Open } from '../kind.ts';
 import {
-  asRefused,
   type Dialect,
+  isOfWarehouse,
   type MergingEngine,
   type RowsFile,
-  rowsFile,
   type SqlSession,
   type Staging,
   StatementRefused,
@@ -98,13 +97,11 @@ class RedshiftEngine implements MergingEngine {
   }
 
   makeOwnTables(signal: AbortSignal): Promise<void> {
-    return asRefused(
-      this.use(signal, async (session) => {
-        await session.run('begin');
-        await this.#makeOwnTables(session);
-        await session.run('commit');
-      }),
-    );
+    return this.use(signal, async (session) => {
+      await session.run('begin');
+      await this.#makeOwnTables(session);
+      await session.run('commit');
+    });
   }
 
   async stage(session: SqlSession, file: RowsFile, batch: string, signal: AbortSignal): Promise<Staging> {
@@ -141,20 +138,17 @@ class RedshiftEngine implements MergingEngine {
     return this.#files.remove(batch, signal);
   }
 
-  async test(signal: AbortSignal): Promise<void> {
-    const row = { table: '', columns: new Map(), count: 1, rows: [['it works']] };
-    const file = await rowsFile([row], signal);
-    await asRefused(
-      this.use(signal, async (session) => {
-        await session.run('begin');
-        await this.#makeOwnTables(session);
-        const table = this.dialect.table('_tributary_test');
-        await session.run(`create table ${table} (id ${this.dialect.columnType('id', 'text')})`);
-        await this.stage(session, file, 'connection-test', signal);
-        await session.run('rollback');
-      }),
-    );
-    await this.#files.removeNow('connection-test', signal);
+  async test(file: RowsFile, signal: AbortSignal): Promise<void> {
+    await this.use(signal, async (session) => {
+      await session.run('begin');
+      await this.#makeOwnTables(session);
+      await session.run(
+        `create table ${this.dialect.table('_tributary_test')} (id ${this.dialect.types.text})`,
+      );
+      await this.stage(session, file, 'connection-test', signal);
+      await session.run('rollback');
+    });
+    await this.unstage('connection-test', signal);
   }
 
   async close(): Promise<void> {
@@ -191,12 +185,7 @@ class RedshiftEngine implements MergingEngine {
   }
 
   #failureOf(error: unknown, signal: AbortSignal): unknown {
-    if (
-      error instanceof StatementRefused ||
-      error instanceof Unavailable ||
-      error instanceof WarehouseRefused
-    )
-      return error;
+    if (isOfWarehouse(error)) return error;
     if (signal.aborted) return new Unavailable('stopped', { cause: error });
     // Redshift has one SQLSTATE for most of what it refuses, and for transactions that cannot be serialized.
     const isTransient = isChangedMeanwhile(error) || /serializable isolation/i.test(messageIn(error));
@@ -225,13 +214,13 @@ const CALL_MS = 60_000;
 const MAX_LEFT = 1_000;
 
 /** The files of loads in a bucket. Each attempt has a path of its own, so that none reads the files of another. */
-export class StagedFiles {
+class StagedFiles {
   readonly #client: BucketClient;
   readonly #settings: BucketSettings;
   readonly #destinationId: string;
   /** Keys by batch. */
   readonly #staged = new Map<string, string[]>();
-  #left: readonly string[] = [];
+  #left: string[] = [];
 
   constructor(egress: EgressGuard, settings: BucketSettings, destinationId: string) {
     this.#client = openBucketClient(egress, settings);
@@ -256,24 +245,20 @@ export class StagedFiles {
 
   /** Removes the files of a batch. Those that cannot be removed are tried again at the next call. */
   async remove(batch: string, signal: AbortSignal): Promise<void> {
-    const keys = [...this.#left, ...(this.#staged.get(batch) ?? [])];
+    const keys = [...this.#left.splice(0), ...(this.#staged.get(batch) ?? [])];
     this.#staged.delete(batch);
-    const removed = await Promise.allSettled(keys.map((key) => this.#remove(key, signal)));
-    this.#left = keys.filter((_, at) => removed[at]?.status === 'rejected').slice(-MAX_LEFT);
-  }
-
-  /** Rejects where they cannot be removed. */
-  async removeNow(batch: string, signal: AbortSignal): Promise<void> {
-    for (const key of this.#staged.get(batch) ?? []) await this.#remove(key, signal);
-    this.#staged.delete(batch);
+    try {
+      for (const key of [...keys]) {
+        await this.#call(signal, (until) => this.#client.delete(key, until));
+        keys.shift();
+      }
+    } finally {
+      this.#left = [...this.#left, ...keys].slice(-MAX_LEFT);
+    }
   }
 
   async close(): Promise<void> {
     await this.#client.close();
-  }
-
-  #remove(key: string, signal: AbortSignal): Promise<void> {
-    return this.#call(signal, (until) => this.#client.delete(key, until));
   }
 
   async #call(signal: AbortSignal, call: (until: AbortSignal) => Promise<void>): Promise<void> {

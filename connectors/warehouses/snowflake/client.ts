@@ -11,7 +11,7 @@ import {
 import { Agent } from 'undici';
 import { classifyFailure, classifyResponse, sendRequest } from '../../http/client.ts';
 import type { ConnectorContext } from '../../kind.ts';
-import { StatementRefused } from '../merging/dialect.ts';
+import { isOfWarehouse, StatementRefused } from '../merging/dialect.ts';
 import { failedCall } from '../tables.ts';
 import type { SnowflakeSettings } from './settings.ts';
 
@@ -248,13 +248,6 @@ export class SnowflakeSession {
     const text = await this.#client.send({ method: 'GET', url: where, headers }, signal);
     return rowsIn(parsed(`{"rows":[${text}]}`).rows);
   }
-}
-
-/** Whether an error is about the warehouse; any other one is a fault of ours. */
-export function isOfWarehouse(error: unknown): boolean {
-  return (
-    error instanceof Unavailable || error instanceof WarehouseRefused || error instanceof StatementRefused
-  );
 }
 
 function parsed(text: string): JsonObject {
