@@ -177,14 +177,18 @@ function countsOf(counts: unknown): LedgerRow['rows'] {
   );
 }
 
+/** Whether an error is one of the port; any other one is a fault of ours. */
+export function isOfWarehouse(error: unknown): error is Unavailable | WarehouseRefused {
+  return error instanceof Unavailable || error instanceof WarehouseRefused;
+}
+
 /** The result of a connection test: what somebody has to change or to wait for is its reason. */
 export async function tested(attempt: Promise<void>): Promise<WarehouseTest> {
   try {
     await attempt;
     return { ok: true };
   } catch (error) {
-    if (error instanceof Unavailable || error instanceof WarehouseRefused)
-      return { ok: false, reason: error.message };
+    if (isOfWarehouse(error)) return { ok: false, reason: error.message };
     throw error;
   }
 }

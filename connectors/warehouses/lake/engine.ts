@@ -87,10 +87,14 @@ async function openFormat(
     const catalog = new SqliteCatalog(resolve(context.dataFolder), folders);
     return new DuckLakeFormat(store, catalog, { destinationId, dataPath, isInFolder: true });
   }
-  const { PostgresqlCatalog } = await import('./ducklake/postgresql.ts');
-  const { egress, timeoutMs } = context;
-  const options = { schema: settings.catalog_schema, workspaceId, timeoutMs };
-  const catalog = new PostgresqlCatalog(egress, server, options);
+  const [{ PostgresqlCatalog }, { LoadedServer }] = await Promise.all([
+    import('./ducklake/postgresql.ts'),
+    import('../postgresql/server.ts'),
+  ]);
+  const catalog = new PostgresqlCatalog(
+    new LoadedServer(context, server, workspaceId),
+    settings.catalog_schema,
+  );
   return new DuckLakeFormat(store, catalog, { destinationId, dataPath, isInFolder: false });
 }
 

@@ -7,7 +7,6 @@ import {
   EventLoopYielder,
   type TableColumns,
   type TableRows,
-  TributaryError,
   UNMAPPED_COLUMN,
   Unavailable,
   WarehouseRefused,
@@ -28,17 +27,7 @@ export interface SqlSession {
 }
 
 /** The engine refuses a statement for its rows, columns or rights. The message is its reason; it holds no secret. */
-export class StatementRefused extends TributaryError {
-  readonly code = 'statement_refused';
-  readonly retryable = false;
-}
-
-/** Whether an error is about the warehouse; any other one is a fault of ours. */
-export function isOfWarehouse(error: unknown): boolean {
-  return (
-    error instanceof Unavailable || error instanceof WarehouseRefused || error instanceof StatementRefused
-  );
-}
+export class StatementRefused extends WarehouseRefused {}
 
 /** The SQL of an engine. */
 export interface Dialect {

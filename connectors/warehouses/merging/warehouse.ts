@@ -21,6 +21,7 @@ import {
   checkTypes,
   insertHalving,
   isLoaded,
+  isOfWarehouse,
   KEPT_LOADS,
   keyOf,
   LEDGER,
@@ -32,7 +33,6 @@ import {
 } from '../tables.ts';
 import {
   type Dialect,
-  isOfWarehouse,
   type MergingEngine,
   madeAs,
   rowsFile,
@@ -70,11 +70,11 @@ export class MergingWarehouse<Session extends SqlSession> implements WarehouseEn
     const { dialect } = this.#engine;
     const { ownTables } = this.#engine;
     const described = await this.describe(ownTables, signal);
-    if (described.size < ownTables.length) await asRefused(this.#engine.makeOwnTables(signal));
+    if (described.size < ownTables.length) await this.#engine.makeOwnTables(signal);
     const { quoted, placeholder } = dialect;
     const columns = ['seq', 'batch', 'ranges', 'counts'].map(quoted);
     const loadedAt = dialect.textOf(quoted('loaded_at'), 'timestamp');
-    const { rows } = await this.#use(signal, (session) =>
+    const { rows } = await this.#engine.use(signal, (session) =>
       session.run(
         `select ${columns.join(', ')}, ${loadedAt} from ${dialect.table(LEDGER)}
          where ${quoted('destination_id')} = ${placeholder(1)} and ${quoted('lane')} = ${placeholder(2)}
@@ -95,7 +95,7 @@ export class MergingWarehouse<Session extends SqlSession> implements WarehouseEn
   }
 
   describe(tables: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, TableColumns>> {
-    return this.#use(signal, (session) => this.#engine.dialect.describe(session, tables));
+    return this.#engine.use(signal, (session) => this.#engine.dialect.describe(session, tables));
   }
 
   async alter(changes: readonly TableChange[], signal: AbortSignal): Promise<readonly HeldColumn[]> {
@@ -110,7 +110,7 @@ export class MergingWarehouse<Session extends SqlSession> implements WarehouseEn
   }
 
   async commit(batch: WarehouseBatch, signal: AbortSignal): Promise<CommitResult> {
-    const result = await this.#use(signal, (session) => this.#load(session, batch, signal));
+    const result = await this.#engine.use(signal, (session) => this.#load(session, batch, signal));
     await this.#engine.unstage(batch.ledger.batch, signal).catch((error: unknown) => {
       if (!isOfWarehouse(error)) throw error;
     });
@@ -119,7 +119,7 @@ export class MergingWarehouse<Session extends SqlSession> implements WarehouseEn
 
   async delete(people: PeopleToDelete, signal: AbortSignal): Promise<Counts> {
     const { dialect } = this.#engine;
-    return this.#use(signal, async (session) => {
+    return this.#engine.use(signal, async (session) => {
       await this.#engine.begin(session);
       const all = await dialect.describe(session);
       const loaded = new Map([...all].filter(isLoaded));
@@ -136,15 +136,11 @@ export class MergingWarehouse<Session extends SqlSession> implements WarehouseEn
   test(signal: AbortSignal): Promise<WarehouseTest> {
     const row = { table: '', columns: new Map(), count: 1, rows: [['it works']] };
     const test = async () => this.#engine.test(await rowsFile([row], signal), signal);
-    return tested(asRefused(test()));
+    return tested(test());
   }
 
   close(): Promise<void> {
     return this.#engine.close();
-  }
-
-  #use<T>(signal: AbortSignal, work: (session: Session) => Promise<T>): Promise<T> {
-    return asRefused(this.#engine.use(signal, work));
   }
 
   /** The refusal of a change, if any: some of them may be made then. */
@@ -171,7 +167,7 @@ export class MergingWarehouse<Session extends SqlSession> implements WarehouseEn
     const described = await this.describe([table], signal);
     if (!described.has(table)) {
       const refusal = await this.#tryAlter([{ table, add, widen }], signal);
-      if (refusal !== undefined) throw new WarehouseRefused(refusal.message);
+      if (refusal !== undefined) throw refusal;
       return [];
     }
     const none = new Map();
@@ -325,16 +321,6 @@ export class MergingWarehouse<Session extends SqlSession> implements WarehouseEn
       lanes,
     );
     return true;
-  }
-}
-
-/** What is refused here is for a person to change. */
-async function asRefused<T>(done: Promise<T>): Promise<T> {
-  try {
-    return await done;
-  } catch (error) {
-    if (error instanceof StatementRefused) throw new WarehouseRefused(error.message, { cause: error });
-    throw error;
   }
 }
 

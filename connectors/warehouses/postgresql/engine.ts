@@ -19,7 +19,7 @@ import {
 } from '@tributary/core';
 import type { Connection, PoolClient, QueryResult, Submittable } from 'pg';
 import type { ConnectorContext } from '../../kind.ts';
-import { ServerPool, socketOf } from '../../postgres/pool.ts';
+import { socketOf } from '../../postgres/pool.ts';
 import { sqlStateOf } from '../../postgres/server.ts';
 import { asVarchar, deletePeople } from '../deletion.ts';
 import type { LoadedDestination, Open, WarehouseEngine } from '../kind.ts';
@@ -39,6 +39,7 @@ import {
   tested,
   VERSIONS,
 } from '../tables.ts';
+import { LoadedServer } from './server.ts';
 import type { PostgresqlSettings } from './settings.ts';
 import {
   addColumns,
@@ -50,7 +51,6 @@ import {
   createTable,
   DESCRIBE,
   describedTable,
-  failureOf,
   insertStaged,
   isRefusal,
   quoted,
@@ -58,8 +58,6 @@ import {
   widenColumns,
 } from './sql.ts';
 
-/** A live load, a backfill and a deletion or test at a time. */
-const MAX_CONNECTIONS = 4;
 /** Tables that are described by one query: the answer is bounded. */
 const MAX_DESCRIBED = 8;
 
@@ -79,20 +77,14 @@ export const open: Open<PostgresqlSettings> = (...args) => new PostgresqlWarehou
  * session: the server may be behind a connection pooler.
  */
 class PostgresqlWarehouse implements WarehouseEngine {
-  readonly #pool: ServerPool;
+  readonly #server: LoadedServer;
   readonly #destinationId: string;
   readonly #schemaName: string;
   readonly #schema: string;
 
   constructor(context: ConnectorContext, settings: PostgresqlSettings, destination: LoadedDestination) {
     const { id, workspaceId, place } = destination;
-    const { egress, timeoutMs } = context;
-    this.#pool = new ServerPool(egress, settings, {
-      timeoutMs,
-      workspaceId,
-      max: MAX_CONNECTIONS,
-      hasRows: true,
-    });
+    this.#server = new LoadedServer(context, settings, workspaceId);
     this.#destinationId = id;
     this.#schemaName = place;
     this.#schema = quoted(place);
@@ -105,14 +97,14 @@ class PostgresqlWarehouse implements WarehouseEngine {
          where destination_id = $1 and lane = $2 order by seq desc limit 1`,
         [this.#destinationId, lane],
       );
-    const hasTables = await this.#run(signal, (client) => this.#hasOwnTables(client));
+    const hasTables = await this.#server.use(signal, (client) => this.#hasOwnTables(client));
     if (!hasTables) await this.#transaction(signal, (client) => this.#createOwnTables(client));
-    const { rows } = await this.#run(signal, read);
+    const { rows } = await this.#server.use(signal, read);
     return rows[0] === undefined ? undefined : ledgerRow(lane, rows[0]);
   }
 
   describe(tables: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, TableColumns>> {
-    return this.#run(signal, (client) => this.#describe(client, tables));
+    return this.#server.use(signal, (client) => this.#describe(client, tables));
   }
 
   async alter(changes: readonly TableChange[], signal: AbortSignal): Promise<readonly HeldColumn[]> {
@@ -155,7 +147,7 @@ class PostgresqlWarehouse implements WarehouseEngine {
 
   test(signal: AbortSignal): Promise<WarehouseTest> {
     return tested(
-      this.#run(signal, async (client) => {
+      this.#server.use(signal, async (client) => {
         await client.query('begin');
         try {
           await this.#createOwnTables(client);
@@ -170,7 +162,7 @@ class PostgresqlWarehouse implements WarehouseEngine {
   }
 
   close(): Promise<void> {
-    return this.#pool.close();
+    return this.#server.close();
   }
 
   /** Makes the schema and the loader's own tables where they are missing. The right to make them is needed only then. */
@@ -270,28 +262,7 @@ class PostgresqlWarehouse implements WarehouseEngine {
   }
 
   #transaction<T>(signal: AbortSignal, work: (client: PoolClient) => Promise<T>): Promise<T> {
-    return this.#run(signal, async (client) => {
-      await client.query(BEGIN);
-      try {
-        const result = await work(client);
-        const { command } = await client.query('commit');
-        if (command !== 'COMMIT') throw new Unavailable('the server rolled the load back');
-        return result;
-      } catch (error) {
-        if (sqlStateOf(error) !== undefined) await client.query('rollback');
-        throw error;
-      }
-    });
-  }
-
-  async #run<T>(signal: AbortSignal, work: (client: PoolClient) => Promise<T>): Promise<T> {
-    try {
-      return await this.#pool.use(work, signal);
-    } catch (error) {
-      if (error instanceof WarehouseRefused || error instanceof Unavailable) throw error;
-      if (signal.aborted) throw new Unavailable('stopped', { cause: error });
-      throw failureOf(error, this.#pool.lastFailure);
-    }
+    return this.#server.transaction(signal, BEGIN, work);
   }
 }
 

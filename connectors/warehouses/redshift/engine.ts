@@ -1,15 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import { Unavailable, WarehouseRefused } from '@tributary/core';
+import type { PoolClient } from 'pg';
 import type { EgressGuard } from '../../egress/guard.ts';
 import type { ConnectorContext } from '../../kind.ts';
-import { ServerPool } from '../../postgres/pool.ts';
 import { type BucketClient, openBucketClient } from '../../s3/client.ts';
 import { classifyS3Failure } from '../../s3/connector.ts';
 import type { BucketSettings } from '../../s3/settings.ts';
 import type { LoadedDestination, Open } from '../kind.ts';
 import {
   type Dialect,
-  isOfWarehouse,
   type MergingEngine,
   type RowsFile,
   type SqlSession,
@@ -17,13 +16,12 @@ import {
   StatementRefused,
 } from '../merging/dialect.ts';
 import { MergingWarehouse } from '../merging/warehouse.ts';
-import { failureOf, isChangedMeanwhile, isRefusal, refusalText } from '../postgresql/sql.ts';
+import { LoadedServer } from '../postgresql/server.ts';
+import { isChangedMeanwhile, isRefusal, refusalText } from '../postgresql/sql.ts';
 import { failedCall, LEDGER, VERSIONS } from '../tables.ts';
 import type { RedshiftSettings } from './settings.ts';
 import { createOwnTables, literal, redshiftDialect } from './sql.ts';
 
-/** A live load, a backfill and a deletion or test at a time. */
-const MAX_CONNECTIONS = 4;
 /** How long a load waits for another one, ms. */
 const LOCK_MS = 120_000;
 
@@ -37,47 +35,34 @@ export const open: Open<RedshiftSettings> = (...args) =>
 class RedshiftEngine implements MergingEngine {
   readonly ownTables = [LEDGER, VERSIONS];
   readonly dialect: Dialect;
-  readonly #pool: ServerPool;
+  readonly #server: LoadedServer;
   readonly #files: StagedFiles;
   readonly #settings: RedshiftSettings;
   readonly #schema: string;
 
   constructor(context: ConnectorContext, settings: RedshiftSettings, destination: LoadedDestination) {
     const { id, workspaceId, place } = destination;
-    const { egress, timeoutMs } = context;
-    this.#pool = new ServerPool(egress, settings, {
-      timeoutMs,
-      workspaceId,
-      max: MAX_CONNECTIONS,
-      hasRows: true,
-    });
-    this.#files = new StagedFiles(egress, settings, id);
+    this.#server = new LoadedServer(context, settings, workspaceId);
+    this.#files = new StagedFiles(context.egress, settings, id);
     this.#settings = settings;
     this.#schema = place;
     this.dialect = redshiftDialect(place);
   }
 
-  async use<T>(signal: AbortSignal, work: (session: SqlSession) => Promise<T>): Promise<T> {
-    try {
-      // Any error that leaves `work` is none of the server, so the connection ends with it, and the server rolls back.
-      return await this.#pool.use(
-        (client) =>
-          work({
-            run: async (text, values = []) => {
-              try {
-                const query = { text, values: [...values], rowMode: 'array' as const, types: TEXTS };
-                const { rows, rowCount } = await client.query<(string | null)[]>(query);
-                return { rows, count: rowCount ?? 0 };
-              } catch (error) {
-                throw this.#failureOf(error, signal);
-              }
-            },
-          }),
-        signal,
-      );
-    } catch (error) {
-      throw this.#failureOf(error, signal);
-    }
+  use<T>(signal: AbortSignal, work: (session: SqlSession) => Promise<T>): Promise<T> {
+    const run =
+      (client: PoolClient) =>
+      async (text: string, values: readonly string[] = []) => {
+        try {
+          const query = { text, values: [...values], rowMode: 'array' as const, types: TEXTS };
+          const { rows, rowCount } = await client.query<(string | null)[]>(query);
+          return { rows, count: rowCount ?? 0 };
+        } catch (error) {
+          throw this.#refusalOf(error) ?? this.#server.failureOf(error, signal);
+        }
+      };
+    // Any error that leaves `work` is none of the server, so the connection ends with it, and the server rolls back.
+    return this.#server.use(signal, (client) => work({ run: run(client) }));
   }
 
   async begin(session: SqlSession): Promise<void> {
@@ -152,7 +137,7 @@ class RedshiftEngine implements MergingEngine {
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.#pool.close(), this.#files.close()]);
+    await Promise.all([this.#server.close(), this.#files.close()]);
   }
 
   /** Makes the schema and the loader's own tables where they are missing. The right to make them is needed only then. */
@@ -184,29 +169,19 @@ class RedshiftEngine implements MergingEngine {
     }
   }
 
-  #failureOf(error: unknown, signal: AbortSignal): unknown {
-    if (isOfWarehouse(error)) return error;
-    if (signal.aborted) return new Unavailable('stopped', { cause: error });
+  #refusalOf(error: unknown): StatementRefused | undefined {
+    if (!isRefusal(error) || isChangedMeanwhile(error)) return undefined;
     // Redshift has one SQLSTATE for most of what it refuses, and for transactions that cannot be serialized.
-    const isTransient = isChangedMeanwhile(error) || /serializable isolation/i.test(messageIn(error));
-    return isRefusal(error) && !isTransient
-      ? new StatementRefused(this.#masked(refusalText(error)))
-      : failureOf(error, this.#pool.lastFailure);
-  }
-
-  /** Some errors repeat the statement. */
-  #masked(text: string): string {
+    if (/serializable isolation/i.test(error.message)) return undefined;
+    // Some errors repeat the statement.
     const { secret_access_key, password } = this.#settings;
-    return [secret_access_key, password].reduce((rest, secret) => rest.replaceAll(secret, '***'), text);
+    const masked = (text: string, secret: string) => text.replaceAll(secret, '***');
+    return new StatementRefused([secret_access_key, password].reduce(masked, refusalText(error)));
   }
 }
 
 /** All values as texts. */
 const TEXTS = { getTypeParser: () => (text: string) => text };
-
-function messageIn(error: unknown): string {
-  return error instanceof Error ? error.message : '';
-}
 
 /** One file is put or removed within this time, ms. */
 const CALL_MS = 60_000;

@@ -11,8 +11,8 @@ import {
 import { Agent } from 'undici';
 import { classifyFailure, classifyResponse, sendRequest } from '../../http/client.ts';
 import type { ConnectorContext } from '../../kind.ts';
-import { isOfWarehouse, StatementRefused } from '../merging/dialect.ts';
-import { failedCall } from '../tables.ts';
+import { StatementRefused } from '../merging/dialect.ts';
+import { failedCall, isOfWarehouse } from '../tables.ts';
 import type { SnowflakeSettings } from './settings.ts';
 
 /** Bytes of a response: of the catalog hundreds of tables with hundreds of columns. */
@@ -155,7 +155,7 @@ export class SnowflakeClient {
   }
 
   #failureOf(error: unknown, signal: AbortSignal, timeout: AbortSignal): unknown {
-    if (error instanceof Unavailable || error instanceof WarehouseRefused) return error;
+    if (isOfWarehouse(error)) return error;
     const options = { cause: error };
     if (signal.aborted) return new Unavailable('stopped', options);
     if (timeout.aborted) return new Unavailable('timed out', options);
