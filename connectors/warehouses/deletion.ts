@@ -97,33 +97,36 @@ async function deletePart(
   deleted: Record<string, number>,
 ): Promise<void> {
   const { quoted, contains = (column, text) => `position(${text} in ${column}) > 0` } = sql;
-  const remove = async (table: string, condition: (values: Values) => string) => {
-    const values = new Values(sql);
-    const whose = condition(values);
-    deleted[table] = (deleted[table] ?? 0) + (await sql.remove(table, whose, values.all));
+  /** `add` takes a value of the condition, and returns its place. */
+  const remove = async (table: string, condition: (add: (value: string) => string) => string) => {
+    const values: string[] = [];
+    const whose = condition((value) => sql.place(value, values.push(value)));
+    deleted[table] = (deleted[table] ?? 0) + (await sql.remove(table, whose, values));
   };
+  const isOneOf = (column: string, ids: readonly string[], add: (value: string) => string) =>
+    ids.length === 0 ? '1 = 0' : `${sql.asText(quoted(column))} in (${ids.map(add).join(', ')})`;
   for (const [table, columns] of described) {
     if (NOT_OF_EVENTS.has(table)) continue;
     for (const { column, ids } of namesIn(table, people).filter((one) => columns.has(one.column))) {
       if (described.has(DISCARDS_TABLE) && columns.has('id'))
         await remove(
           DISCARDS_TABLE,
-          (values) => `${quoted('message_id')} in (
+          (add) => `${quoted('message_id')} in (
             select regexp_replace(${sql.asText(quoted('id'))}, '^development:', '')
-            from ${sql.table(table)} where ${values.have(column, ids)})`,
+            from ${sql.table(table)} where ${isOneOf(column, ids, add)})`,
         );
-      await remove(table, (values) => values.have(column, ids));
+      await remove(table, (add) => isOneOf(column, ids, add));
     }
   }
   for (const table of NOT_OF_EVENTS) {
     if (!described.has(table)) continue;
-    await remove(table, (values) => {
+    await remove(table, (add) => {
       const isTheirs = namesIn(table, people).map(({ column, ids, type }) => {
-        const isNamed = values.have(column, ids);
+        const isNamed = isOneOf(column, ids, add);
         return type === undefined ? isNamed : `(${quoted('type')} = '${type}' and ${isNamed})`;
       });
       if (table === DISCARDS_TABLE) {
-        const isWhole = textsNaming(people).map((text) => contains(quoted('value'), values.add(text)));
+        const isWhole = textsNaming(people).map((text) => contains(quoted('value'), add(text)));
         isTheirs.push(`(${quoted('column_name')} is null and (${['1 = 0', ...isWhole].join(' or ')}))`);
       }
       return isTheirs.join(' or ');
@@ -133,24 +136,3 @@ async function deletePart(
 
 /** `asText` of engines with a bound on texts. */
 export const asVarchar = (column: string) => `cast(${column} as varchar(65535))`;
-
-/** The values of one statement, in the order of their places in it. */
-class Values {
-  readonly all: string[] = [];
-  readonly #sql: DeletionSql;
-
-  constructor(sql: DeletionSql) {
-    this.#sql = sql;
-  }
-
-  /** The place of a further value. */
-  add(value: string): string {
-    return this.#sql.place(value, this.all.push(value));
-  }
-
-  /** Whether a column has one of some texts. */
-  have(column: string, texts: readonly string[]): string {
-    if (texts.length === 0) return '1 = 0';
-    return `${this.#sql.asText(this.#sql.quoted(column))} in (${texts.map((text) => this.add(text)).join(', ')})`;
-  }
-}

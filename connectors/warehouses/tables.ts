@@ -2,6 +2,7 @@ import {
   type ColumnType,
   type DeliveryResult,
   DISCARDS_TABLE,
+  EventLoopYielder,
   type HeldColumn,
   IDENTITY_MAP_TABLE,
   isObject,
@@ -11,6 +12,7 @@ import {
   type RefusedRow,
   type TableChange,
   type TableColumns,
+  type TableRows,
   UNMAPPED_COLUMN,
   Unavailable,
   USERS_TABLE,
@@ -38,6 +40,30 @@ export function isLoaded([table, columns]: readonly [string, TableColumns]): boo
 export function keyOf(table: string, columns: { has(column: string): boolean }): string | undefined {
   const key = table === USERS_TABLE ? 'ucid' : 'id';
   return columns.has(key) ? key : undefined;
+}
+
+/** Refuses rows that have no column by which they are known. */
+export function checkKeys(inserts: readonly TableRows[]): void {
+  for (const { table, columns, count } of inserts)
+    if (count > 0 && keyOf(table, columns) === undefined)
+      throw new WarehouseRefused(`the column "id" of the table "${table}" was changed by hand`);
+}
+
+/** Characters of a chunk that is sent. */
+const CHUNK = 64 * 1_024;
+
+/** Lines in chunks; the stages of the process use the same thread in between. */
+export async function* chunked(lines: Iterable<string>): AsyncGenerator<string> {
+  const yielder = new EventLoopYielder(() => performance.now());
+  let chunk = '';
+  for (const line of lines) {
+    chunk += line;
+    if (chunk.length < CHUNK) continue;
+    yield chunk;
+    chunk = '';
+    if (yielder.isYieldDue) await yielder.yield();
+  }
+  if (chunk !== '') yield chunk;
 }
 
 /** What of a change a table still needs, as it is described: another load may have made a column since, or widened it. */

@@ -4,13 +4,13 @@ import { constants, createGzip } from 'node:zlib';
 import {
   type ColumnType,
   type ColumnValue,
-  EventLoopYielder,
   type TableColumns,
   type TableRows,
   UNMAPPED_COLUMN,
   Unavailable,
   WarehouseRefused,
 } from '@tributary/core';
+import { chunked } from '../tables.ts';
 
 /** The result of a statement. */
 export interface SqlResult {
@@ -104,9 +104,6 @@ export interface MergingEngine<Session extends SqlSession = SqlSession> {
   close(): Promise<void>;
 }
 
-/** Characters of a chunk. */
-const CHUNK = 64 * 1_024;
-
 /**
  * The rows of tables as one file of JSON lines, compressed unless another stream is given: `t` is the index of the table, `n` that of the row, `c0`, `c1`,
  * ... are its values as texts. What is null is left out.
@@ -121,25 +118,24 @@ export async function rowsFile(
   const ended = once(stream, 'end');
   // It is awaited once all rows are written.
   ended.catch(() => undefined);
-  const yielder = new EventLoopYielder(() => performance.now());
   const widths: number[] = [];
-  let chunk = '';
   let count = 0;
-  try {
+  function* lines() {
     for (const [table, { rows }] of tables.entries()) {
       let row = 0;
       for (const values of rows) {
-        chunk += lineOf(table, row, values, widths);
+        yield lineOf(table, row, values, widths);
         row += 1;
         count += 1;
-        if (chunk.length < CHUNK) continue;
-        if (!stream.write(chunk)) await once(stream, 'drain');
-        chunk = '';
-        if (signal.aborted) throw new Unavailable('stopped');
-        if (yielder.isYieldDue) await yielder.yield();
       }
     }
-    stream.end(chunk);
+  }
+  try {
+    for await (const chunk of chunked(lines())) {
+      if (!stream.write(chunk)) await once(stream, 'drain');
+      if (signal.aborted) throw new Unavailable('stopped');
+    }
+    stream.end();
     await ended;
   } finally {
     stream.destroy();

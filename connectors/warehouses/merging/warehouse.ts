@@ -18,12 +18,12 @@ import { asVarchar, deletePeople } from '../deletion.ts';
 import type { WarehouseEngine } from '../kind.ts';
 import {
   changeEach,
+  checkKeys,
   checkTypes,
   insertHalving,
   isLoaded,
   isOfWarehouse,
   KEPT_LOADS,
-  keyOf,
   LEDGER,
   ledgerRow,
   MAX_ALTERED,
@@ -212,9 +212,7 @@ export class MergingWarehouse<Session extends SqlSession> implements WarehouseEn
     signal: AbortSignal,
   ): Promise<Load> {
     const whole = refused.length === 0 ? inserts : [...inserts, discardsOf([...refused])];
-    for (const { table, columns, count } of whole)
-      if (count > 0 && keyOf(table, columns) === undefined)
-        throw new WarehouseRefused(`the column "id" of the table "${table}" was changed by hand`);
+    checkKeys(whole);
     const ofProfiles =
       profiles === undefined ? [] : [profiles.users, profiles.identities, goneRows(profiles.gone)];
     const file = await rowsFile([...whole, ...ofProfiles], signal);
