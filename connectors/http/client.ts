@@ -27,7 +27,7 @@ export function httpClient(context: ConnectorContext, maxResponseBytes = MAX_RES
 }
 
 /** The connections of one destination, through the egress guard. */
-function openAgent({ egress, timeoutMs }: ConnectorContext, maxResponseBytes: number): Agent {
+export function openAgent({ egress, timeoutMs }: ConnectorContext, maxResponseBytes: number): Agent {
   return new Agent({
     connect: egress.connector(timeoutMs, maxResponseBytes),
     // One for each concurrent request to a destination; opened on demand.

@@ -48,87 +48,91 @@ export async function deletePeople(
   return deleted;
 }
 
+/** What names people in rows of a table: a column with one of these ids; with `type`, where the row is of that type. */
+interface Naming {
+  readonly column: string;
+  readonly ids: readonly string[];
+  readonly type?: string;
+}
+
+/** Discards have message ids in the place of ids of people, but for those of profiles. */
+export function namesIn(
+  table: string,
+  { user_ids, anonymous_ids, ucids }: PeopleToDelete,
+): readonly Naming[] {
+  const ofProfiles = { column: 'ucid', ids: ucids };
+  switch (table) {
+    case DISCARDS_TABLE:
+      return [{ column: 'message_id', ids: ucids }];
+    case USERS_TABLE:
+      return [ofProfiles, { column: 'id', ids: user_ids }];
+    case IDENTITY_MAP_TABLE:
+      return [
+        ofProfiles,
+        { column: 'value', ids: user_ids, type: 'user_id' },
+        { column: 'value', ids: anonymous_ids, type: 'anonymous_id' },
+      ];
+    default:
+      return [
+        { column: 'user_id', ids: user_ids },
+        { column: 'anonymous_id', ids: anonymous_ids },
+        // Of an alias: that of a user or a device.
+        { column: 'previous_id', ids: [...anonymous_ids, ...user_ids] },
+      ];
+  }
+}
+
+/** What the JSON of discarded whole events and rows of people has: single values are found by the ids of their events. */
+export function textsNaming({ user_ids, anonymous_ids }: PeopleToDelete): readonly string[] {
+  return [
+    ...user_ids.map((id) => `"user_id":${JSON.stringify(id)}`),
+    ...anonymous_ids.map((id) => `"anonymous_id":${JSON.stringify(id)}`),
+  ];
+}
+
 async function deletePart(
   sql: DeletionSql,
   described: ReadonlyMap<string, TableColumns>,
-  { user_ids, anonymous_ids, ucids }: PeopleToDelete,
+  people: PeopleToDelete,
   deleted: Record<string, number>,
 ): Promise<void> {
-  const remove = async (table: string, condition: (values: Values) => string) => {
-    const values = new Values(sql);
-    const whose = condition(values);
-    deleted[table] = (deleted[table] ?? 0) + (await sql.remove(table, whose, values.all));
+  const { quoted, contains = (column, text) => `position(${text} in ${column}) > 0` } = sql;
+  /** `add` takes a value of the condition, and returns its place. */
+  const remove = async (table: string, condition: (add: (value: string) => string) => string) => {
+    const values: string[] = [];
+    const whose = condition((value) => sql.place(value, values.push(value)));
+    deleted[table] = (deleted[table] ?? 0) + (await sql.remove(table, whose, values));
   };
-  const devicesAndUsers = [...anonymous_ids, ...user_ids];
-  const hasDiscards = described.has(DISCARDS_TABLE);
+  const isOneOf = (column: string, ids: readonly string[], add: (value: string) => string) =>
+    ids.length === 0 ? '1 = 0' : `${sql.asText(quoted(column))} in (${ids.map(add).join(', ')})`;
   for (const [table, columns] of described) {
     if (NOT_OF_EVENTS.has(table)) continue;
-    for (const { column, isAny } of PEOPLE.filter((one) => columns.has(one.column))) {
-      const whose = isAny ? devicesAndUsers : column === 'user_id' ? user_ids : anonymous_ids;
-      if (hasDiscards && columns.has('id'))
+    for (const { column, ids } of namesIn(table, people).filter((one) => columns.has(one.column))) {
+      if (described.has(DISCARDS_TABLE) && columns.has('id'))
         await remove(
           DISCARDS_TABLE,
-          (values) => `${sql.quoted('message_id')} in (
-            select regexp_replace(${sql.asText(sql.quoted('id'))}, '^development:', '')
-            from ${sql.table(table)} where ${values.have(column, whose)})`,
+          (add) => `${quoted('message_id')} in (
+            select regexp_replace(${sql.asText(quoted('id'))}, '^development:', '')
+            from ${sql.table(table)} where ${isOneOf(column, ids, add)})`,
         );
-      await remove(table, (values) => values.have(column, whose));
+      await remove(table, (add) => isOneOf(column, ids, add));
     }
   }
-  if (hasDiscards) {
-    // Whole events and rows, by the text of their JSON: single values were found by the ids of their events.
-    const said = [
-      ...user_ids.map((id) => `"user_id":${JSON.stringify(id)}`),
-      ...anonymous_ids.map((id) => `"anonymous_id":${JSON.stringify(id)}`),
-    ];
-    const { contains = (column, text) => `position(${text} in ${column}) > 0` } = sql;
-    await remove(DISCARDS_TABLE, (values) => {
-      const ofProfiles = values.have('message_id', ucids);
-      const isWhole = said.map((text) => contains(sql.quoted('value'), values.add(text)));
-      return `${ofProfiles} or (${sql.quoted('column_name')} is null and (${['1 = 0', ...isWhole].join(' or ')}))`;
+  for (const table of NOT_OF_EVENTS) {
+    if (!described.has(table)) continue;
+    await remove(table, (add) => {
+      const isTheirs = namesIn(table, people).map(({ column, ids, type }) => {
+        const isNamed = isOneOf(column, ids, add);
+        return type === undefined ? isNamed : `(${quoted('type')} = '${type}' and ${isNamed})`;
+      });
+      if (table === DISCARDS_TABLE) {
+        const isWhole = textsNaming(people).map((text) => contains(quoted('value'), add(text)));
+        isTheirs.push(`(${quoted('column_name')} is null and (${['1 = 0', ...isWhole].join(' or ')}))`);
+      }
+      return isTheirs.join(' or ');
     });
   }
-  if (described.has(USERS_TABLE))
-    await remove(USERS_TABLE, (values) => `${values.have('ucid', ucids)} or ${values.have('id', user_ids)}`);
-  if (described.has(IDENTITY_MAP_TABLE))
-    await remove(IDENTITY_MAP_TABLE, (values) => {
-      const isNamed = (type: string, named: readonly string[]) =>
-        `(${sql.quoted('type')} = '${type}' and ${values.have('value', named)})`;
-      return [
-        values.have('ucid', ucids),
-        isNamed('user_id', user_ids),
-        isNamed('anonymous_id', anonymous_ids),
-      ].join(' or ');
-    });
 }
-
-/** Columns that name a person. The previous id of an alias is that of a user or a device. */
-const PEOPLE: readonly { readonly column: string; readonly isAny?: true }[] = [
-  { column: 'user_id' },
-  { column: 'anonymous_id' },
-  { column: 'previous_id', isAny: true },
-];
 
 /** `asText` of engines with a bound on texts. */
 export const asVarchar = (column: string) => `cast(${column} as varchar(65535))`;
-
-/** The values of one statement, in the order of their places in it. */
-class Values {
-  readonly all: string[] = [];
-  readonly #sql: DeletionSql;
-
-  constructor(sql: DeletionSql) {
-    this.#sql = sql;
-  }
-
-  /** The place of a further value. */
-  add(value: string): string {
-    return this.#sql.place(value, this.all.push(value));
-  }
-
-  /** Whether a column has one of some texts. */
-  have(column: string, texts: readonly string[]): string {
-    if (texts.length === 0) return '1 = 0';
-    return `${this.#sql.asText(this.#sql.quoted(column))} in (${texts.map((text) => this.add(text)).join(', ')})`;
-  }
-}

@@ -2,14 +2,17 @@ import {
   type ColumnType,
   type DeliveryResult,
   DISCARDS_TABLE,
+  EventLoopYielder,
   type HeldColumn,
   IDENTITY_MAP_TABLE,
   isObject,
   joinColumnTypes,
   type LedgerRow,
   type LogRange,
+  type RefusedRow,
   type TableChange,
   type TableColumns,
+  type TableRows,
   UNMAPPED_COLUMN,
   Unavailable,
   USERS_TABLE,
@@ -37,6 +40,30 @@ export function isLoaded([table, columns]: readonly [string, TableColumns]): boo
 export function keyOf(table: string, columns: { has(column: string): boolean }): string | undefined {
   const key = table === USERS_TABLE ? 'ucid' : 'id';
   return columns.has(key) ? key : undefined;
+}
+
+/** Refuses rows that have no column by which they are known. */
+export function checkKeys(inserts: readonly TableRows[]): void {
+  for (const { table, columns, count } of inserts)
+    if (count > 0 && keyOf(table, columns) === undefined)
+      throw new WarehouseRefused(`the column "id" of the table "${table}" was changed by hand`);
+}
+
+/** Characters of a chunk that is sent. */
+const CHUNK = 64 * 1_024;
+
+/** Lines in chunks; the stages of the process use the same thread in between. */
+export async function* chunked(lines: Iterable<string>): AsyncGenerator<string> {
+  const yielder = new EventLoopYielder(() => performance.now());
+  let chunk = '';
+  for (const line of lines) {
+    chunk += line;
+    if (chunk.length < CHUNK) continue;
+    yield chunk;
+    chunk = '';
+    if (yielder.isYieldDue) await yielder.yield();
+  }
+  if (chunk !== '') yield chunk;
 }
 
 /** What of a change a table still needs, as it is described: another load may have made a column since, or widened it. */
@@ -68,6 +95,30 @@ export async function changeEach<T>(
   const held: HeldColumn[] = [];
   for (const one of columns) held.push(...(await changeEach(table, new Map([one]), change)));
   return held;
+}
+
+/** A range of the rows of a table: the last one is before `to`. */
+export interface Part {
+  readonly from: number;
+  readonly to: number;
+}
+
+/**
+ * Inserts rows; of those that the engine refuses, the guilty ones alone are left out, and returned. `insert` resolves with the reason
+ * of a refusal, after which nothing of the part is inserted.
+ */
+export async function insertHalving(
+  table: string,
+  part: Part,
+  insert: (part: Part) => Promise<string | undefined>,
+): Promise<readonly RefusedRow[]> {
+  const { from, to } = part;
+  const reason = await insert(part);
+  if (reason === undefined) return [];
+  if (to - from === 1) return [{ table, row: from, reason }];
+  const middle = Math.ceil((from + to) / 2);
+  const first = await insertHalving(table, { from, to: middle }, insert);
+  return [...first, ...(await insertHalving(table, { from: middle, to }, insert))];
 }
 
 /** The tables of a batch whose columns were planned. */
@@ -152,14 +203,18 @@ function countsOf(counts: unknown): LedgerRow['rows'] {
   );
 }
 
+/** Whether an error is one of the port; any other one is a fault of ours. */
+export function isOfWarehouse(error: unknown): error is Unavailable | WarehouseRefused {
+  return error instanceof Unavailable || error instanceof WarehouseRefused;
+}
+
 /** The result of a connection test: what somebody has to change or to wait for is its reason. */
 export async function tested(attempt: Promise<void>): Promise<WarehouseTest> {
   try {
     await attempt;
     return { ok: true };
   } catch (error) {
-    if (error instanceof Unavailable || error instanceof WarehouseRefused)
-      return { ok: false, reason: error.message };
+    if (isOfWarehouse(error)) return { ok: false, reason: error.message };
     throw error;
   }
 }

@@ -41,3 +41,18 @@ function install(): void {
 export function fileError(code: string): Error {
   return Object.assign(new Error(`${code}: a fault of the test`), { code });
 }
+
+/** Faults of a process that is killed before its n-th change of a file: that call and all later ones never return. */
+export function killedBefore(n: number): FileFaults & { readonly died: Promise<void> } {
+  const { promise: died, resolve } = Promise.withResolvers<void>();
+  let left = n;
+  return {
+    died,
+    before() {
+      left -= 1;
+      if (left > 0) return undefined;
+      resolve();
+      return new Promise<void>(() => undefined);
+    },
+  };
+}

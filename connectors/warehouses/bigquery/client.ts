@@ -1,4 +1,3 @@
-import { sign } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
   type Clock,
@@ -9,11 +8,11 @@ import {
   Unavailable,
   WarehouseRefused,
 } from '@tributary/core';
-import { Agent } from 'undici';
-import { classifyNetworkFailure, NOT_VALID } from '../../failures.ts';
-import { type HttpRequest, sendRequest } from '../../http/client.ts';
+import { Deadlines } from '../../client/deadlines.ts';
+import { NOT_VALID } from '../../failures.ts';
+import type { HttpRequest } from '../../http/client.ts';
 import type { ConnectorContext } from '../../kind.ts';
-import { failedCall } from '../tables.ts';
+import { HttpApi, signedToken } from '../http.ts';
 import { type BigquerySettings, type ServiceAccount, serviceAccountIn } from './settings.ts';
 
 /*
@@ -28,7 +27,6 @@ const TOKEN_S = { life: 3_600, margin: 300 };
 
 /** Bytes of one response: a table of 5,000 columns is described in less than one MB. */
 const MAX_RESPONSE_BYTES = 8 * 1_024 * 1_024;
-const CONNECTIONS = 10;
 /** An upload takes as long as at this rate, bytes a second, on top of the time of a call. */
 const SLOWEST_UPLOAD = 256 * 1_024;
 
@@ -83,14 +81,15 @@ export class BigqueryClient {
   readonly project: string;
   /** Where jobs run; that of the dataset once it is known. */
   location: string;
-  readonly #agent: Agent;
+  readonly #http: HttpApi;
   readonly #account: ServiceAccount;
   readonly #timeoutMs: number;
   readonly #clock: Clock;
   readonly #endpoint: string;
   #token: { readonly value: string; readonly until: number } | undefined;
 
-  constructor({ egress, timeoutMs, clock }: ConnectorContext, settings: BigquerySettings) {
+  constructor(context: ConnectorContext, settings: BigquerySettings) {
+    const { timeoutMs, clock } = context;
     const { project, location, endpoint = GOOGLE, service_account_key } = settings;
     const account = serviceAccountIn(service_account_key);
     if (account === undefined) throw new WarehouseRefused(NOT_VALID);
@@ -100,13 +99,7 @@ export class BigqueryClient {
     this.#account = account;
     this.#timeoutMs = timeoutMs;
     this.#clock = clock;
-    this.#agent = new Agent({
-      connect: egress.connector(timeoutMs, MAX_RESPONSE_BYTES),
-      connections: CONNECTIONS,
-      // Slow headers and bodies are ended by the deadline of the call.
-      headersTimeout: 0,
-      bodyTimeout: 0,
-    });
+    this.#http = new HttpApi(context, { maxResponseBytes: MAX_RESPONSE_BYTES, timeoutMs });
   }
 
   /** A call below the project. Undefined where there is no such thing (404). */
@@ -184,8 +177,8 @@ export class BigqueryClient {
     return job !== undefined && stateOf(job) !== 'DONE';
   }
 
-  async close(): Promise<void> {
-    await this.#agent.destroy();
+  close(): Promise<void> {
+    return this.#http.close();
   }
 
   #job(jobId: string, configuration: JsonObject): JsonObject {
@@ -249,7 +242,7 @@ export class BigqueryClient {
       throw new Unavailable('BigQuery named no place for an upload');
     const ms = this.#timeoutMs + (lines.length / SLOWEST_UPLOAD) * 1_000;
     const range = ['content-range', `bytes 0-${lines.length - 1}/${lines.length}`];
-    return (await this.#authorized('PUT', session.href, lines, signal, range, ms)).body;
+    return (await this.#authorized('PUT', session.href, lines, signal, range, new Deadlines(ms))).body;
   }
 
   async #api(
@@ -269,7 +262,7 @@ export class BigqueryClient {
     body: string | Uint8Array | undefined,
     signal: AbortSignal,
     headers: readonly string[] = [],
-    ms = this.#timeoutMs,
+    deadlines?: Deadlines,
   ) {
     const authorization = `Bearer ${await this.#accessToken(signal)}`;
     const type = typeof body === 'string' ? 'application/json' : 'application/octet-stream';
@@ -282,7 +275,7 @@ export class BigqueryClient {
     const { status, ...answer } = await this.#send(
       { method, url: new URL(url), headers: all, ...(body === undefined ? {} : { body }) },
       signal,
-      ms,
+      deadlines,
     );
     if (status < 300) return answer;
     if (status < 400) throw new Unavailable(`BigQuery took a request in part (${status})`);
@@ -293,20 +286,9 @@ export class BigqueryClient {
   }
 
   /** One request; the body of the response is parsed where it is JSON. */
-  async #send(request: HttpRequest, signal: AbortSignal, ms: number) {
-    const late = AbortSignal.timeout(Math.ceil(ms));
-    try {
-      const sent = sendRequest(this.#agent, request, AbortSignal.any([signal, late]), MAX_RESPONSE_BYTES);
-      const { status, start, whole, location } = await sent;
-      // What became of a request whose answer broke off is not known.
-      if (!whole) throw new Unavailable('the answer of BigQuery broke off');
-      return { status, location, body: objectIn(jsonIn(Buffer.from(start).toString())) };
-    } catch (error) {
-      if (error instanceof Unavailable) throw error;
-      if (signal.aborted) throw new Unavailable('stopped', { cause: error });
-      if (late.aborted) throw new Unavailable('BigQuery does not answer in time', { cause: error });
-      throw failedCall(classifyNetworkFailure(error), error);
-    }
+  async #send(request: HttpRequest, signal: AbortSignal, deadlines?: Deadlines) {
+    const { status, location, start } = await this.#http.send(request, signal, deadlines);
+    return { status, location, body: objectIn(jsonIn(Buffer.from(start).toString())) };
   }
 
   /** The access token of the account, for which its key signs. */
@@ -314,21 +296,13 @@ export class BigqueryClient {
     const now = Math.floor(this.#clock() / 1_000);
     if (this.#token !== undefined && now < this.#token.until) return this.#token.value;
     const { email, keyId, key, tokenUrl } = this.#account;
-    const parts = [
-      { alg: 'RS256', typ: 'JWT', kid: keyId },
-      { iss: email, scope: SCOPE, aud: tokenUrl.href, iat: now, exp: now + TOKEN_S.life },
-    ].map((part) => Buffer.from(JSON.stringify(part)).toString('base64url'));
-    const signature = sign('sha256', Buffer.from(parts.join('.')), key).toString('base64url');
+    const claims = { iss: email, scope: SCOPE, aud: tokenUrl.href, iat: now, exp: now + TOKEN_S.life };
     const body = new URLSearchParams({
       grant_type: 'urn:ietf:params:oauth:grant-type:jwt-bearer',
-      assertion: [...parts, signature].join('.'),
+      assertion: signedToken(key, { kid: keyId }, claims),
     }).toString();
     const headers = ['content-type', 'application/x-www-form-urlencoded'];
-    const answer = await this.#send(
-      { method: 'POST', url: tokenUrl, headers, body },
-      signal,
-      this.#timeoutMs,
-    );
+    const answer = await this.#send({ method: 'POST', url: tokenUrl, headers, body }, signal);
     if (answer.status >= 500 || answer.status === 429)
       throw new Unavailable(`no access token is issued (${answer.status})`);
     const { access_token, expires_in, error } = answer.body;

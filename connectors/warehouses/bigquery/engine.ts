@@ -25,9 +25,9 @@ import { type Dialect, rowsFile } from '../merging/dialect.ts';
 import { goneRows, insertStaged, profileStatements } from '../merging/statements.ts';
 import {
   changeEach,
+  checkKeys,
   checkTypes,
   isLoaded,
-  keyOf,
   LEDGER,
   ledgerRow,
   neededChanges,
@@ -376,9 +376,7 @@ class BigqueryWarehouse implements WarehouseEngine {
 
   /** Loads the rows of a batch into a table of this attempt. */
   async #stage(stage: string, { inserts, profiles }: WarehouseBatch, signal: AbortSignal): Promise<number> {
-    for (const { table, columns, count } of inserts)
-      if (count > 0 && keyOf(table, columns) === undefined)
-        throw new WarehouseRefused(`the column "id" of the table "${table}" was changed by hand`);
+    checkKeys(inserts);
     const ofProfiles =
       profiles === undefined ? [] : [profiles.users, profiles.identities, goneRows(profiles.gone)];
     const tables = [...inserts, ...ofProfiles];

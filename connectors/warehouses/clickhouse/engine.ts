@@ -5,7 +5,6 @@ import {
   type ColumnValue,
   type CommitResult,
   DISCARDS_TABLE,
-  EventLoopYielder,
   type HeldColumn,
   IDENTITY_MAP_TABLE,
   type LedgerRow,
@@ -28,11 +27,14 @@ import { deletePeople } from '../deletion.ts';
 import type { LoadedDestination, Open, WarehouseEngine } from '../kind.ts';
 import {
   changeEach,
+  checkKeys,
   checkTypes,
-  keyOf,
+  chunked,
+  insertHalving,
   LEDGER,
   ledgerRow,
   neededChanges,
+  type Part,
   plannedTables,
   tested,
 } from '../tables.ts';
@@ -63,7 +65,6 @@ import {
   LEDGER_ROW,
   literal,
   type Mutation,
-  type Part,
   PROFILES,
   quoted,
   type Staged,
@@ -165,7 +166,7 @@ class ClickHouseWarehouse implements WarehouseEngine {
         checkTypes(batch, await this.#describe(tables, signal));
         const before = await this.#totals(tables, signal);
         const mutate = (table: string, mutation: Mutation) => this.#mutate(table, mutation, signal);
-        const loader = new BatchLoader(this.#server, sql, claims, { staged, signal, mutate });
+        const loader = new BatchLoader({ server: this.#server, sql, claims, staged, signal, mutate });
         await loader.load(batch);
         // No row of the ledger was inserted where another attempt took this one for dead.
         if (!(await this.#isLoaded(sql, batch.ledger, signal)))
@@ -486,26 +487,10 @@ const REPLICATED_SETTINGS = { insert_quorum: 'auto', insert_quorum_parallel: 0 }
 /** An attempt that stages nothing. */
 async function* nothing(): AsyncGenerator<string> {}
 
-/** Characters of a chunk that is sent. */
-const CHUNK = 64 * 1_024;
 /** Tables that are inserted into at a time: most of a statement's time is its way and the disk. */
 const AT_ONCE = 4;
 /** The label of discards of rows that were refused after the others were staged. */
 const REFUSED = '#refused';
-
-/** Lines of staged rows, in chunks. */
-async function* chunked(lines: Iterable<string>): AsyncGenerator<string> {
-  const yielder = new EventLoopYielder(() => performance.now());
-  let chunk = '';
-  for (const line of lines) {
-    chunk += line;
-    if (chunk.length < CHUNK) continue;
-    yield chunk;
-    chunk = '';
-    if (yielder.isYieldDue) await yielder.yield();
-  }
-  if (chunk !== '') yield chunk;
-}
 
 /** A value as the server reads it from a text. */
 function textOf(value: ColumnValue, type: ColumnType): string | null {
@@ -576,36 +561,23 @@ export function stagedBatch(
   return chunked(lines());
 }
 
-/** Loads the staged rows of one batch, under its claim. Each step may be repeated after any of the others. */
-export class BatchLoader {
-  readonly refused: RefusedRow[] = [];
-  readonly #server: ClickHouseServer;
-  readonly #sql: DatabaseSql;
-  readonly #claims: Claims;
-  readonly #staged: Staged;
-  readonly #signal: AbortSignal;
-  readonly #mutate: (table: string, mutation: Mutation) => Promise<void>;
+/** What a load works with. */
+interface Loading {
+  readonly server: ClickHouseServer;
+  readonly sql: DatabaseSql;
+  readonly claims: Claims;
+  readonly staged: Staged;
+  readonly signal: AbortSignal;
+  mutate(table: string, mutation: Mutation): Promise<void>;
+}
 
-  constructor(
-    server: ClickHouseServer,
-    sql: DatabaseSql,
-    claims: Claims,
-    {
-      staged,
-      signal,
-      mutate,
-    }: {
-      readonly staged: Staged;
-      readonly signal: AbortSignal;
-      mutate(table: string, mutation: Mutation): Promise<void>;
-    },
-  ) {
-    this.#server = server;
-    this.#sql = sql;
-    this.#claims = claims;
-    this.#staged = staged;
-    this.#signal = signal;
-    this.#mutate = mutate;
+/** Loads the staged rows of one batch, under its claim. Each step may be repeated after any of the others. */
+class BatchLoader {
+  readonly refused: RefusedRow[] = [];
+  readonly #with: Loading;
+
+  constructor(loading: Loading) {
+    this.#with = loading;
   }
 
   /** The row of the ledger comes last: until then the batch is loaded again. */
@@ -614,69 +586,71 @@ export class BatchLoader {
     if (batch.profiles !== undefined) await this.#applyProfiles(batch.profiles.users);
     if (this.refused.length > 0) {
       const discards = batch.discardsOf([...this.refused]);
-      const { claim, attempt } = this.#staged;
+      const { claim, attempt } = this.#with.staged;
       const lines = chunked(linesOf(attempt, REFUSED, discards));
-      await this.#claims.stage(claim, attempt, lines, this.#signal);
+      await this.#with.claims.stage(claim, attempt, lines, this.#with.signal);
       await this.#insert(discards, REFUSED);
     }
-    await this.#run(insertLedger(this.#sql.table(LEDGER), this.#staged));
+    await this.#run(insertLedger(this.#with.sql.table(LEDGER), this.#with.staged));
   }
 
-  async #insert({ table, columns, count }: TableRows, label: string): Promise<void> {
+  async #insert(rows: TableRows, label: string): Promise<void> {
+    const { table, columns, count } = rows;
     if (count === 0) return;
-    if (keyOf(table, columns) === undefined)
-      throw new WarehouseRefused(`the column "id" of the table "${table}" was changed by hand`);
+    checkKeys([rows]);
     const names = [...columns.keys()];
-    const source = { ...this.#staged, label };
-    await this.#insertParts(table, count, (part) => insertRows(this.#sql.table(table), names, source, part));
+    const source = { ...this.#with.staged, label };
+    await this.#insertParts(table, count, (part) =>
+      insertRows(this.#with.sql.table(table), names, source, part),
+    );
   }
 
   /** See `ProfileRows`. The rows of `users` come last, because they tell which changes are new. */
   async #applyProfiles({ columns, count }: TableRows): Promise<void> {
-    const users = this.#sql.stored(USERS_TABLE);
-    const identities = this.#sql.stored(IDENTITY_MAP_TABLE);
-    await this.#run(insertIdentities(identities, users, this.#staged));
-    const deleted = await this.#server.rows(deletedProfiles(users, this.#staged), this.#signal);
+    const users = this.#with.sql.stored(USERS_TABLE);
+    const identities = this.#with.sql.stored(IDENTITY_MAP_TABLE);
+    await this.#run(insertIdentities(identities, users, this.#with.staged));
+    const deleted = await this.#with.server.rows(
+      deletedProfiles(users, this.#with.staged),
+      this.#with.signal,
+    );
     if (deleted.length > 0) {
       const isTheirs = `ucid in (${deleted.map(({ ucid }) => literal(String(ucid))).join(', ')})`;
-      await this.#mutate(IDENTITY_MAP_TABLE, { change: `alter table ${identities} delete`, where: isTheirs });
-      await this.#mutate(USERS_TABLE, {
+      await this.#with.mutate(IDENTITY_MAP_TABLE, {
+        change: `alter table ${identities} delete`,
+        where: isTheirs,
+      });
+      await this.#with.mutate(USERS_TABLE, {
         change: `alter table ${users} delete`,
         where: `${isTheirs} and ${IS_ROW}`,
       });
     }
     const names = [...columns.keys()];
     if (count > 0)
-      await this.#insertParts(USERS_TABLE, count, (part) => insertUsers(users, names, this.#staged, part));
-    await this.#run(insertGone(users, this.#staged));
+      await this.#insertParts(USERS_TABLE, count, (part) =>
+        insertUsers(users, names, this.#with.staged, part),
+      );
+    await this.#run(insertGone(users, this.#with.staged));
   }
 
   /** Inserts rows; where the server refuses some, those alone are left out. */
-  async #insertParts(
-    table: string,
-    count: number,
-    statement: (part: Part) => string,
-    part: Part = { from: 0, to: count },
-  ): Promise<void> {
-    const { from, to } = part;
-    try {
-      await this.#run(statement(part));
-    } catch (refusal) {
-      if (!mayConcernRows(refusal)) throw refusal;
-      // Rejects where the table refuses any row.
-      if (to - from === count) await this.#run(statement({ from: 0, to: 0 }));
-      if (to - from === 1) {
-        this.refused.push({ table, row: from, reason: refusalText(refusal) });
-        return;
+  async #insertParts(table: string, count: number, statement: (part: Part) => string): Promise<void> {
+    const insert = async (part: Part) => {
+      try {
+        await this.#run(statement(part));
+        return undefined;
+      } catch (refusal) {
+        if (!mayConcernRows(refusal)) throw refusal;
+        // Rejects where the table refuses any row.
+        if (part.to - part.from === count) await this.#run(statement({ from: 0, to: 0 }));
+        return refusalText(refusal);
       }
-      const middle = Math.ceil((from + to) / 2);
-      await this.#insertParts(table, count, statement, { from, to: middle });
-      await this.#insertParts(table, count, statement, { from: middle, to });
-    }
+    };
+    this.refused.push(...(await insertHalving(table, { from: 0, to: count }, insert)));
   }
 
   #run(statement: string): Promise<void> {
-    return this.#server.run(statement, this.#signal);
+    return this.#with.server.run(statement, this.#with.signal);
   }
 }
 

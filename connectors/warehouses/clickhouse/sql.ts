@@ -1,5 +1,5 @@
 import { type ColumnType, IDENTITY_MAP_TABLE, type TableChange, USERS_TABLE } from '@tributary/core';
-import { LEDGER } from '../tables.ts';
+import { LEDGER, type Part } from '../tables.ts';
 
 /** A row of a result. */
 export type ResultRow = Readonly<Record<string, unknown>>;
@@ -264,12 +264,6 @@ const text = (place: number) => `assumeNotNull(v[${place}])`;
 /** The rows of a staging: `n` and `v`. */
 function staged({ claim, attempt }: Staged, label: string, more = ''): string {
   return `${claim} where attempt = ${literal(attempt)} and t = ${literal(label)}${more}`;
-}
-
-/** A range of staged rows. */
-export interface Part {
-  readonly from: number;
-  readonly to: number;
 }
 
 /**

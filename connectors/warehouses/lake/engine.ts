@@ -7,8 +7,6 @@ import {
   DISCARDS_TABLE,
   EventLoopYielder,
   type HeldColumn,
-  IDENTITY_MAP_TABLE,
-  joinColumnTypes,
   type LedgerRow,
   mapConcurrently,
   type PeopleToDelete,
@@ -24,8 +22,9 @@ import {
 import { NOT_VALID } from '../../failures.ts';
 import { foldersOf } from '../../folder.ts';
 import type { ConnectorContext } from '../../kind.ts';
+import { namesIn, textsNaming } from '../deletion.ts';
 import type { LoadedDestination, Open, WarehouseEngine } from '../kind.ts';
-import { tested } from '../tables.ts';
+import { NOT_OF_EVENTS, neededChanges, tested } from '../tables.ts';
 import { type Cell, cellOf } from './cells.ts';
 import type { DataFile, LakeTransaction, Received, TableFormat, TableSchema } from './format.ts';
 import { type Rows, rewritten, TableWriter } from './parquet.ts';
@@ -43,6 +42,10 @@ const TABLES_AT_ONCE = 4;
 const AT_ONCE = 8;
 /** Bytes of a table that are written anew to widen a column: in a larger one the column is held. */
 const MAX_REWRITTEN = 2 * 1_024 ** 3;
+/** How long a piece of maintenance looks for something to do, ms. */
+const PIECE_MS = 1_000;
+/** After a round through all tables maintenance rests, ms. */
+const REST_MS = 3_600_000;
 
 type Counts = Readonly<Record<string, number>>;
 
@@ -84,10 +87,14 @@ async function openFormat(
     const catalog = new SqliteCatalog(resolve(context.dataFolder), folders);
     return new DuckLakeFormat(store, catalog, { destinationId, dataPath, isInFolder: true });
   }
-  const { PostgresqlCatalog } = await import('./ducklake/postgresql.ts');
-  const { egress, timeoutMs } = context;
-  const options = { schema: settings.catalog_schema, workspaceId, timeoutMs };
-  const catalog = new PostgresqlCatalog(egress, server, options);
+  const [{ PostgresqlCatalog }, { LoadedServer }] = await Promise.all([
+    import('./ducklake/postgresql.ts'),
+    import('../postgresql/server.ts'),
+  ]);
+  const catalog = new PostgresqlCatalog(
+    new LoadedServer(context, server, workspaceId),
+    settings.catalog_schema,
+  );
   return new DuckLakeFormat(store, catalog, { destinationId, dataPath, isInFolder: false });
 }
 
@@ -115,12 +122,13 @@ async function openPlace(
 class Lake implements WarehouseEngine {
   readonly #format: TableFormat;
   readonly #clock: Clock;
-  readonly #compaction: Compaction;
+  /** Tables of the round of maintenance that were not looked at yet. */
+  #left: string[] = [];
+  #nextRoundAt = 0;
 
   constructor(format: TableFormat, clock: Clock) {
     this.#format = format;
     this.#clock = clock;
-    this.#compaction = new Compaction(clock);
   }
 
   async newest(lane: string, signal: AbortSignal): Promise<LedgerRow | undefined> {
@@ -167,9 +175,9 @@ class Lake implements WarehouseEngine {
     const found = await this.#format.begin(signal);
     const tables = await found.tables();
     const messageIds = new Set<string>();
-    for (const table of tables.filter(isOfEvents))
-      for (const file of await found.files(table))
-        for (const id of await messageIdsIn(found, table, file, people)) messageIds.add(id);
+    for (const table of tables)
+      if (!NOT_OF_EVENTS.has(table))
+        for (const id of await messageIdsIn(found, table, people)) messageIds.add(id);
     const deleted: Record<string, number> = {};
     const refused: string[] = [];
     // What was discarded is found by the events, so it goes before them: a deletion that is repeated finds all of it.
@@ -192,12 +200,29 @@ class Lake implements WarehouseEngine {
     return deleted;
   }
 
+  /** Merges files of one table at most; true while the round through all tables goes on. */
   async maintain(signal: AbortSignal): Promise<boolean> {
-    return this.#compaction.next(
-      async () => (await this.#format.begin(signal)).tables(),
-      (table) => this.#change(signal, (transaction) => stageMerging(transaction, table, this.#clock())),
-      () => this.#format.tidy(this.#clock(), signal),
-    );
+    const began = this.#clock();
+    if (this.#left.length === 0) {
+      if (began < this.#nextRoundAt) return false;
+      this.#nextRoundAt = began + REST_MS;
+      try {
+        await this.#format.tidy(began, signal);
+      } finally {
+        // A table that cannot be tidied keeps no other from being merged.
+        this.#left = [...(await (await this.#format.begin(signal)).tables())];
+      }
+    }
+    while (this.#clock() - began < PIECE_MS) {
+      // One that cannot be merged keeps no other from it.
+      const table = this.#left.shift();
+      if (table === undefined) return false;
+      const merge = (transaction: LakeTransaction) => stageMerging(transaction, table, this.#clock());
+      if (!(await this.#change(signal, merge))) continue;
+      this.#left.unshift(table);
+      return true;
+    }
+    return this.#left.length > 0;
   }
 
   test(signal: AbortSignal): Promise<WarehouseTest> {
@@ -232,24 +257,15 @@ class Lake implements WarehouseEngine {
   }
 }
 
-async function stageTable(
-  transaction: LakeTransaction,
-  { table, add, widen }: TableChange,
-): Promise<readonly HeldColumn[]> {
+async function stageTable(transaction: LakeTransaction, change: TableChange): Promise<readonly HeldColumn[]> {
+  const { table } = change;
   const known = await transaction.schema(table);
   const columns = new Map(known?.columns);
-  const wider = new Map<string, ColumnType>();
-  let isTextAlready = true;
-  for (const [column, to] of [...add, ...[...widen].map(([name, { to: type }]) => [name, type] as const)]) {
-    const from = columns.get(column);
-    if (!columns.has(column)) columns.set(column, to);
-    else if (from !== undefined && from !== to && joinColumnTypes(from, to) === to) {
-      wider.set(column, to);
-      // Files have JSON as its text.
-      isTextAlready &&= from === 'json';
-    }
-  }
-  const isRewritten = wider.size > 0 && !isTextAlready;
+  const { missing, narrow } = neededChanges(change, columns);
+  for (const [column, type] of missing) columns.set(column, type);
+  // Files have JSON as its text.
+  const isTextAlready = [...narrow.values()].every(({ from }) => from === 'json');
+  const isRewritten = !isTextAlready;
   const files = isRewritten ? await transaction.files(table) : [];
   const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
   const unread = isRewritten ? await transaction.whyUnread?.(table) : undefined;
@@ -257,7 +273,7 @@ async function stageTable(
     bytes > MAX_REWRITTEN
       ? `the table has ${bytes} bytes, which are too many to be written anew`
       : (unread ?? (files.length > 0 ? await transaction.whyFixed?.(table) : undefined));
-  if (fixed === undefined) for (const [column, to] of wider) columns.set(column, to);
+  if (fixed === undefined) for (const [column, { to }] of narrow) columns.set(column, to);
   const isChanged =
     known === undefined || [...columns].some(([name, type]) => known.columns.get(name) !== type);
   if (isChanged) {
@@ -266,14 +282,14 @@ async function stageTable(
       for (const file of files)
         await transaction.replace(table, [file], file, await rewritten(transaction, table, [file], schema));
   }
-  return fixed === undefined ? [] : Array.from(wider.keys(), (column) => ({ table, column, reason: fixed }));
+  return fixed === undefined ? [] : Array.from(narrow.keys(), (column) => ({ table, column, reason: fixed }));
 }
 
 /** Stages the files of a table without some rows; returns how many these are. */
 async function stageDeletion(
   transaction: LakeTransaction,
   table: string,
-  isTheirs: (rows: Rows, at: number) => boolean,
+  isTheirs: IsTheirs,
 ): Promise<number> {
   const schema = (await transaction.schema(table)) ?? { columns: new Map() };
   const unread = await transaction.whyUnread?.(table);
@@ -336,58 +352,8 @@ export function mergeable(files: readonly DataFile[], now: number): readonly Dat
   return undefined;
 }
 
-/** How long a piece of maintenance looks for something to do, ms. */
-const PIECE_MS = 1_000;
-/** After a round through all tables maintenance rests, ms. */
-const REST_MS = 3_600_000;
-
-/** The round of maintenance through the tables, in bounded pieces. */
-class Compaction {
-  readonly #clock: Clock;
-  #left: string[] = [];
-  #nextRoundAt = 0;
-
-  constructor(clock: Clock) {
-    this.#clock = clock;
-  }
-
-  /** Merges files of one table at most; true while the round goes on. */
-  async next(
-    tables: () => Promise<readonly string[]>,
-    merge: (table: string) => Promise<boolean>,
-    tidy: () => Promise<void>,
-  ): Promise<boolean> {
-    const began = this.#clock();
-    if (this.#left.length === 0) {
-      if (began < this.#nextRoundAt) return false;
-      this.#nextRoundAt = began + REST_MS;
-      try {
-        await tidy();
-      } finally {
-        // A table that cannot be tidied keeps no other from being merged.
-        this.#left = [...(await tables())];
-      }
-    }
-    while (this.#clock() - began < PIECE_MS) {
-      // One that cannot be merged keeps no other from it.
-      const table = this.#left.shift();
-      if (table === undefined) return false;
-      if (!(await merge(table))) continue;
-      this.#left.unshift(table);
-      return true;
-    }
-    return this.#left.length > 0;
-  }
-}
-
 /** Whether a row of a table goes. */
 type IsTheirs = (rows: Rows, at: number) => boolean;
-
-const NOT_OF_EVENTS = new Set([DISCARDS_TABLE, IDENTITY_MAP_TABLE, USERS_TABLE]);
-
-export function isOfEvents(table: string): boolean {
-  return !NOT_OF_EVENTS.has(table);
-}
 
 const text = (rows: Rows, column: string, at: number): Cell => rows.cells.get(column)?.[at] ?? null;
 
@@ -395,82 +361,42 @@ function isIn(values: ReadonlySet<string>, cell: Cell): boolean {
   return typeof cell === 'string' && values.has(cell);
 }
 
-/** Rows of events name people in three columns; the previous id of an alias is that of a user or a device. */
-export function eventsOf({ user_ids, anonymous_ids }: PeopleToDelete): IsTheirs {
-  const [users, devices] = [new Set(user_ids), new Set(anonymous_ids)];
-  const any = new Set([...user_ids, ...anonymous_ids]);
-  return (rows, at) =>
-    isIn(users, text(rows, 'user_id', at)) ||
-    isIn(devices, text(rows, 'anonymous_id', at)) ||
-    isIn(any, text(rows, 'previous_id', at));
+/** The rows of a table that go; `messageIds` are those of the events of people, by which their discards are found. */
+function rowsOfPeople(
+  table: string,
+  people: PeopleToDelete,
+  messageIds: ReadonlySet<string> = new Set(),
+): IsTheirs {
+  const names = namesIn(table, people).map((one) => ({ ...one, ids: new Set(one.ids) }));
+  const isNamed: IsTheirs = (rows, at) =>
+    names.some(
+      ({ column, ids, type }) =>
+        isIn(ids, text(rows, column, at)) && (type === undefined || text(rows, 'type', at) === type),
+    );
+  if (table !== DISCARDS_TABLE) return isNamed;
+  const texts = textsNaming(people);
+  return (rows, at) => {
+    if (isNamed(rows, at) || isIn(messageIds, text(rows, 'message_id', at))) return true;
+    const value = text(rows, 'value', at);
+    const isWhole = text(rows, 'column_name', at) === null && typeof value === 'string';
+    return isWhole && texts.some((one) => value.includes(one));
+  };
 }
 
-/** The message ids of events of people in a file. */
-export async function messageIdsIn(
+/** The message ids of events of people in a table. */
+async function messageIdsIn(
   transaction: LakeTransaction,
   table: string,
-  file: DataFile,
   people: PeopleToDelete,
 ): Promise<readonly string[]> {
-  const isTheirs = eventsOf(people);
-  const columns = ['id', 'user_id', 'anonymous_id', 'previous_id'];
+  const isTheirs = rowsOfPeople(table, people);
+  const columns = ['id', ...namesIn(table, people).map(({ column }) => column)];
   const ids: string[] = [];
-  for await (const rows of transaction.rows(table, file, { columns }))
-    for (let at = 0; at < rows.count; at++)
-      if (isTheirs(rows, at)) ids.push(String(text(rows, 'id', at)).replace(/^development:/, ''));
+  for (const file of await transaction.files(table))
+    for await (const rows of transaction.rows(table, file, { columns }))
+      for (let at = 0; at < rows.count; at++)
+        if (isTheirs(rows, at)) ids.push(String(text(rows, 'id', at)).replace(/^development:/, ''));
   return ids;
-}
-
-/** What was discarded of their events, and of whole events and rows those whose JSON names them. */
-export function discardsOf(
-  { user_ids, anonymous_ids, ucids }: PeopleToDelete,
-  messageIds: ReadonlySet<string>,
-): IsTheirs {
-  const ids = new Set([...messageIds, ...ucids]);
-  const said = [
-    ...user_ids.map((id) => `"user_id":${JSON.stringify(id)}`),
-    ...anonymous_ids.map((id) => `"anonymous_id":${JSON.stringify(id)}`),
-  ];
-  return (rows, at) => {
-    if (isIn(ids, text(rows, 'message_id', at))) return true;
-    const value = text(rows, 'value', at);
-    return (
-      text(rows, 'column_name', at) === null &&
-      typeof value === 'string' &&
-      said.some((name) => value.includes(name))
-    );
-  };
-}
-
-export function usersOf({ user_ids, ucids }: PeopleToDelete): IsTheirs {
-  const [users, profiles] = [new Set(user_ids), new Set(ucids)];
-  return (rows, at) => isIn(profiles, text(rows, 'ucid', at)) || isIn(users, text(rows, 'id', at));
-}
-
-export function identitiesOf({ user_ids, anonymous_ids, ucids }: PeopleToDelete): IsTheirs {
-  const byType = new Map([
-    ['user_id', new Set(user_ids)],
-    ['anonymous_id', new Set(anonymous_ids)],
-  ]);
-  const profiles = new Set(ucids);
-  return (rows, at) => {
-    const values = byType.get(String(text(rows, 'type', at)));
-    return (
-      isIn(profiles, text(rows, 'ucid', at)) ||
-      (values !== undefined && isIn(values, text(rows, 'value', at)))
-    );
-  };
-}
-
-/** The rows of a table that go, by its name. */
-export function rowsOfPeople(
-  table: string,
-  people: PeopleToDelete,
-  messageIds: ReadonlySet<string>,
-): IsTheirs {
-  if (table === DISCARDS_TABLE) return discardsOf(people, messageIds);
-  if (table === USERS_TABLE) return usersOf(people);
-  return table === IDENTITY_MAP_TABLE ? identitiesOf(people) : eventsOf(people);
 }
 
 /** Rows that are encoded at a time, in tens of milliseconds: the stages of the process use the same thread. */

@@ -167,10 +167,10 @@ class PlainTransaction implements LakeTransaction {
 
   async commit(ledger?: LedgerRow): Promise<boolean> {
     for (const [table, columns] of this.#defined)
-      await this.#staging.putMark(schemaName(table), schemaText(columns), this.signal);
+      await this.#staging.put(schemaName(table), schemaText(columns), this.signal, { isMark: true });
     if (ledger !== undefined) {
       const text = Buffer.from(`${ledgerText(ledger)}\n`);
-      await this.#staging.putMark(this.#laneName(ledger.lane), text, this.signal);
+      await this.#staging.put(this.#laneName(ledger.lane), text, this.signal, { isMark: true });
     }
     return this.#log.commit(this.#n, this.#staging, this.signal);
   }
@@ -214,23 +214,20 @@ const TYPES: ReadonlySet<unknown> = new Set<ColumnType>([
 ]);
 
 /** Undefined without the table. */
-export async function readSchema(
+async function readSchema(
   store: LakeStore,
   table: string,
   signal: AbortSignal,
 ): Promise<TableColumns | undefined> {
   const bytes = await store.read(schemaName(table), signal);
   if (bytes === undefined) return undefined;
-  let value: unknown;
+  let columns: unknown;
   try {
-    value = JSON.parse(Buffer.from(bytes).toString('utf8'));
+    ({ columns } = parseObject(Buffer.from(bytes).toString('utf8')));
   } catch {
-    value = undefined;
+    columns = undefined;
   }
-  const columns =
-    typeof value === 'object' && value !== null && 'columns' in value ? value.columns : undefined;
-  if (typeof columns !== 'object' || columns === null)
-    throw new WarehouseRefused(`${schemaName(table)} was changed by hand`);
+  if (!isObject(columns)) throw new WarehouseRefused(`${schemaName(table)} was changed by hand`);
   return new Map(Object.entries(columns).map(([name, type]) => [name, isType(type) ? type : undefined]));
 }
 
@@ -239,19 +236,19 @@ function isType(type: unknown): type is ColumnType {
 }
 
 /** The versions of profiles are no table of readers. */
-export function folderOf(table: string): string {
+function folderOf(table: string): string {
   return table === VERSIONS ? `${OWN}/profiles` : table;
 }
 
-export function schemaName(table: string): string {
+function schemaName(table: string): string {
   return `${folderOf(table)}/_schema.json`;
 }
 
-export function schemaText(columns: TableColumns): Uint8Array {
+function schemaText(columns: TableColumns): Uint8Array {
   return Buffer.from(`${JSON.stringify({ columns: Object.fromEntries(columns) }, null, 1)}\n`);
 }
 
-export function dayFolder(table: string, received: Received | undefined): string {
+function dayFolder(table: string, received: Received | undefined): string {
   const day = received === undefined ? NO_DAY : dayOf(received);
   return `${folderOf(table)}/${PARTITION}=${day}`;
 }
@@ -261,7 +258,7 @@ function dayOf({ from }: Received): string {
 }
 
 /** A name for a file with rows of this part. That of a bucket is always the same. */
-export function fileName(table: string, { received, bucket }: Part): string {
+function fileName(table: string, { received, bucket }: Part): string {
   if (bucket !== undefined)
     return `${folderOf(table)}/bucket-${String(bucket).padStart(BUCKET_DIGITS, '0')}.parquet`;
   const start = received === undefined ? 0 : Date.parse(dayOf(received));
@@ -284,7 +281,7 @@ export function partOf(name: string): Part | undefined {
 }
 
 /** Everything that is no table. Readers of `<table>/**` do not see it. */
-export const OWN = '_tributary';
+const OWN = '_tributary';
 const LOG = `${OWN}/log`;
 const STAGING = `${OWN}/staging`;
 /** Digits of the number of an entry. */
@@ -316,7 +313,7 @@ interface Entry {
 }
 
 /** The files of one attempt to change the lake, under a path of their own. */
-export class Staging {
+class Staging {
   readonly folder = `${STAGING}/${newId()}`;
   readonly removals: string[] = [];
   readonly #moves: Move[] = [];
@@ -338,30 +335,21 @@ export class Staging {
   }
 
   /** Writes a file that gets the name `to`, or replaces the one of that name. */
-  put(to: string, bytes: Uint8Array, signal: AbortSignal): Promise<void> {
-    return this.#stage(to, bytes, {}, signal);
-  }
-
-  /** As `put`, of a file that tells of those before it. */
-  putMark(to: string, bytes: Uint8Array, signal: AbortSignal): Promise<void> {
-    return this.#stage(to, bytes, { isMark: true }, signal);
+  async put(
+    to: string,
+    bytes: Uint8Array,
+    signal: AbortSignal,
+    mark: Pick<Move, 'isMark'> = {},
+  ): Promise<void> {
+    const from = `${this.folder}/${this.#moves.length}`;
+    this.#moves.push({ from, to, bytes: bytes.length, ...mark });
+    await this.#writes.put(from, bytes, signal);
   }
 
   /** Removes what was staged, as far as that works: orphans are removed later. */
   async discard(signal: AbortSignal): Promise<void> {
     await this.#writes.ended();
     await this.#store.removeFolder(this.folder, signal).catch(() => undefined);
-  }
-
-  async #stage(
-    to: string,
-    bytes: Uint8Array,
-    mark: Pick<Move, 'isMark'>,
-    signal: AbortSignal,
-  ): Promise<void> {
-    const from = `${this.folder}/${this.#moves.length}`;
-    this.#moves.push({ from, to, bytes: bytes.length, ...mark });
-    await this.#writes.put(from, bytes, signal);
   }
 
   /** Resolves once all files are written. */

@@ -156,16 +156,9 @@ const OF_CATALOGS = ['catalog_host', 'catalog_database', 'catalog_username'] as 
 export function catalogOf(settings: LakeSettings): DatabaseSettings | undefined {
   const { catalog_host: host, catalog_database: database, catalog_username: username } = settings;
   if (host === undefined || database === undefined || username === undefined) return undefined;
-  const { catalog_ca: ca, catalog_password: password } = settings;
-  return {
-    host,
-    port: settings.catalog_port,
-    tls: settings.catalog_tls,
-    database,
-    username,
-    ...(ca === undefined ? {} : { ca }),
-    ...(password === undefined ? {} : { password }),
-  };
+  const { catalog_port: port, catalog_tls: tls, catalog_ca: ca, catalog_password: password } = settings;
+  const maybe = { ...(ca === undefined ? {} : { ca }), ...(password === undefined ? {} : { password }) };
+  return { host, port, tls, database, username, ...maybe };
 }
 
 /** Checks that JSON Schema cannot express. Paths are JSON pointers below the settings. */

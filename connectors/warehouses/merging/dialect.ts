@@ -4,13 +4,13 @@ import { constants, createGzip } from 'node:zlib';
 import {
   type ColumnType,
   type ColumnValue,
-  EventLoopYielder,
   type TableColumns,
   type TableRows,
-  TributaryError,
+  UNMAPPED_COLUMN,
   Unavailable,
   WarehouseRefused,
 } from '@tributary/core';
+import { chunked } from '../tables.ts';
 
 /** The result of a statement. */
 export interface SqlResult {
@@ -27,20 +27,7 @@ export interface SqlSession {
 }
 
 /** The engine refuses a statement for its rows, columns or rights. The message is its reason; it holds no secret. */
-export class StatementRefused extends TributaryError {
-  readonly code = 'statement_refused';
-  readonly retryable = false;
-}
-
-/** What is refused here is for a person to change. */
-export async function asRefused<T>(done: Promise<T>): Promise<T> {
-  try {
-    return await done;
-  } catch (error) {
-    if (error instanceof StatementRefused) throw new WarehouseRefused(error.message, { cause: error });
-    throw error;
-  }
-}
+export class StatementRefused extends WarehouseRefused {}
 
 /** The SQL of an engine. */
 export interface Dialect {
@@ -50,19 +37,26 @@ export interface Dialect {
   table(name: string): string;
   /** The place of a value in a statement; 1 is the first. */
   placeholder(index: number): string;
-  /** The type of ours that a new column gets: text where the engine has none that holds such values exactly. */
-  madeAs(column: string, type: ColumnType): ColumnType;
-  /** The type of the engine that a new column gets. */
-  columnType(column: string, type: ColumnType): string;
+  /** Its types. */
+  readonly types: Readonly<Record<ColumnType, string>>;
   /** A text as a value of a type. */
   cast(text: string, type: ColumnType): string;
   /** A value as the text that it was read from; undefined where the engine has no such text. */
   textOf(value: string, type: ColumnType): string | undefined;
-  createTable(table: string, columns: ReadonlyMap<string, ColumnType>): string;
-  /** Statements that add columns which are missing. */
-  addColumns(table: string, columns: ReadonlyMap<string, ColumnType>): readonly string[];
+  /** What stands behind the columns of a new table. */
+  placement(table: string, columns: ReadonlyMap<string, ColumnType>): string;
+  /** A statement adds one column only. */
+  readonly addsOneColumn?: true;
   /** The columns of tables, of all without `names`. */
   describe(session: SqlSession, names?: readonly string[]): Promise<ReadonlyMap<string, TableColumns>>;
+}
+
+/**
+ * The type that a new column gets: a text for doubles, which print with fewer digits than they have, and for the JSON of events,
+ * which may be none for the engine, or too long.
+ */
+export function madeAs(column: string, type: ColumnType): ColumnType {
+  return column === UNMAPPED_COLUMN || type === 'double' ? 'text' : type;
 }
 
 /** Rows of a load in temporary tables of the session. */
@@ -103,15 +97,12 @@ export interface MergingEngine<Session extends SqlSession = SqlSession> {
    * number of rows arrives.
    */
   stage(session: Session, file: RowsFile, batch: string, signal: AbortSignal): Promise<Staging>;
-  /** Removes the files that were staged for batches that are committed. One that cannot be removed is tried again at the next call. */
+  /** Removes the files that were staged for a batch. Rejects where one cannot be removed, which is tried again at the next call. */
   unstage(batch: string, signal: AbortSignal): Promise<void>;
-  /** Tries what loading needs, and leaves nothing. */
-  test(signal: AbortSignal): Promise<void>;
+  /** Tries what loading needs, with a file of one row, and leaves nothing. */
+  test(file: RowsFile, signal: AbortSignal): Promise<void>;
   close(): Promise<void>;
 }
-
-/** Characters of a chunk. */
-const CHUNK = 64 * 1_024;
 
 /**
  * The rows of tables as one file of JSON lines, compressed unless another stream is given: `t` is the index of the table, `n` that of the row, `c0`, `c1`,
@@ -127,25 +118,24 @@ export async function rowsFile(
   const ended = once(stream, 'end');
   // It is awaited once all rows are written.
   ended.catch(() => undefined);
-  const yielder = new EventLoopYielder(() => performance.now());
   const widths: number[] = [];
-  let chunk = '';
   let count = 0;
-  try {
+  function* lines() {
     for (const [table, { rows }] of tables.entries()) {
       let row = 0;
       for (const values of rows) {
-        chunk += lineOf(table, row, values, widths);
+        yield lineOf(table, row, values, widths);
         row += 1;
         count += 1;
-        if (chunk.length < CHUNK) continue;
-        if (!stream.write(chunk)) await once(stream, 'drain');
-        chunk = '';
-        if (signal.aborted) throw new Unavailable('stopped');
-        if (yielder.isYieldDue) await yielder.yield();
       }
     }
-    stream.end(chunk);
+  }
+  try {
+    for await (const chunk of chunked(lines())) {
+      if (!stream.write(chunk)) await once(stream, 'drain');
+      if (signal.aborted) throw new Unavailable('stopped');
+    }
+    stream.end();
     await ended;
   } finally {
     stream.destroy();

@@ -18,20 +18,23 @@ import { asVarchar, deletePeople } from '../deletion.ts';
 import type { WarehouseEngine } from '../kind.ts';
 import {
   changeEach,
+  checkKeys,
   checkTypes,
+  insertHalving,
   isLoaded,
+  isOfWarehouse,
   KEPT_LOADS,
-  keyOf,
   LEDGER,
   ledgerRow,
   MAX_ALTERED,
+  type Part,
   plannedTables,
   tested,
 } from '../tables.ts';
 import {
-  asRefused,
   type Dialect,
   type MergingEngine,
+  madeAs,
   rowsFile,
   type SqlSession,
   type Staging,
@@ -71,7 +74,7 @@ export class MergingWarehouse<Session extends SqlSession> implements WarehouseEn
     const { quoted, placeholder } = dialect;
     const columns = ['seq', 'batch', 'ranges', 'counts'].map(quoted);
     const loadedAt = dialect.textOf(quoted('loaded_at'), 'timestamp');
-    const { rows } = await this.#use(signal, (session) =>
+    const { rows } = await this.#engine.use(signal, (session) =>
       session.run(
         `select ${columns.join(', ')}, ${loadedAt} from ${dialect.table(LEDGER)}
          where ${quoted('destination_id')} = ${placeholder(1)} and ${quoted('lane')} = ${placeholder(2)}
@@ -92,7 +95,7 @@ export class MergingWarehouse<Session extends SqlSession> implements WarehouseEn
   }
 
   describe(tables: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, TableColumns>> {
-    return this.#use(signal, (session) => this.#engine.dialect.describe(session, tables));
+    return this.#engine.use(signal, (session) => this.#engine.dialect.describe(session, tables));
   }
 
   async alter(changes: readonly TableChange[], signal: AbortSignal): Promise<readonly HeldColumn[]> {
@@ -107,14 +110,16 @@ export class MergingWarehouse<Session extends SqlSession> implements WarehouseEn
   }
 
   async commit(batch: WarehouseBatch, signal: AbortSignal): Promise<CommitResult> {
-    const result = await this.#use(signal, (session) => this.#load(session, batch, signal));
-    await this.#engine.unstage(batch.ledger.batch, signal);
+    const result = await this.#engine.use(signal, (session) => this.#load(session, batch, signal));
+    await this.#engine.unstage(batch.ledger.batch, signal).catch((error: unknown) => {
+      if (!isOfWarehouse(error)) throw error;
+    });
     return result;
   }
 
   async delete(people: PeopleToDelete, signal: AbortSignal): Promise<Counts> {
     const { dialect } = this.#engine;
-    return this.#use(signal, async (session) => {
+    return this.#engine.use(signal, async (session) => {
       await this.#engine.begin(session);
       const all = await dialect.describe(session);
       const loaded = new Map([...all].filter(isLoaded));
@@ -129,15 +134,13 @@ export class MergingWarehouse<Session extends SqlSession> implements WarehouseEn
   }
 
   test(signal: AbortSignal): Promise<WarehouseTest> {
-    return tested(this.#engine.test(signal));
+    const row = { table: '', columns: new Map(), count: 1, rows: [['it works']] };
+    const test = async () => this.#engine.test(await rowsFile([row], signal), signal);
+    return tested(test());
   }
 
   close(): Promise<void> {
     return this.#engine.close();
-  }
-
-  #use<T>(signal: AbortSignal, work: (session: Session) => Promise<T>): Promise<T> {
-    return asRefused(this.#engine.use(signal, work));
   }
 
   /** The refusal of a change, if any: some of them may be made then. */
@@ -164,7 +167,7 @@ export class MergingWarehouse<Session extends SqlSession> implements WarehouseEn
     const described = await this.describe([table], signal);
     if (!described.has(table)) {
       const refusal = await this.#tryAlter([{ table, add, widen }], signal);
-      if (refusal !== undefined) throw new WarehouseRefused(refusal.message);
+      if (refusal !== undefined) throw refusal;
       return [];
     }
     const none = new Map();
@@ -188,7 +191,7 @@ export class MergingWarehouse<Session extends SqlSession> implements WarehouseEn
         const { dialect } = this.#engine;
         const names = [...load.inserts, ...plannedTables(batch)].map(({ table }) => table);
         const described = await dialect.describe(session, [...new Set(names)]);
-        checkTypes(batch, described, dialect.madeAs);
+        checkTypes(batch, described, madeAs);
         const inserted = await this.#insertAll(session, load, batch, described);
         for (const statement of load.staging.drop) await session.run(statement);
         await session.run('commit');
@@ -209,9 +212,7 @@ export class MergingWarehouse<Session extends SqlSession> implements WarehouseEn
     signal: AbortSignal,
   ): Promise<Load> {
     const whole = refused.length === 0 ? inserts : [...inserts, discardsOf([...refused])];
-    for (const { table, columns, count } of whole)
-      if (count > 0 && keyOf(table, columns) === undefined)
-        throw new WarehouseRefused(`the column "id" of the table "${table}" was changed by hand`);
+    checkKeys(whole);
     const ofProfiles =
       profiles === undefined ? [] : [profiles.users, profiles.identities, goneRows(profiles.gone)];
     const file = await rowsFile([...whole, ...ofProfiles], signal);
@@ -265,7 +266,7 @@ export class MergingWarehouse<Session extends SqlSession> implements WarehouseEn
   ): Promise<readonly RefusedRow[]> {
     const { table, count } = rows;
     const known = new Set((refused.get(table) ?? []).map(({ row }) => row));
-    const refusalOf = async (from: number, to: number): Promise<string | undefined> => {
+    const refusalOf = async ({ from, to }: Part): Promise<string | undefined> => {
       const which = [`n >= ${from} and n < ${to}`, ...[...known].map((row) => `n <> ${row}`)].join(' and ');
       await session.run('begin');
       try {
@@ -278,21 +279,18 @@ export class MergingWarehouse<Session extends SqlSession> implements WarehouseEn
         await session.run('rollback');
       }
     };
-    const guilty: RefusedRow[] = [];
-    const search = async (from: number, to: number): Promise<void> => {
-      const reason = await refusalOf(from, to);
-      if (reason === undefined) return;
-      if (to - from > 1) {
-        const middle = Math.ceil((from + to) / 2);
-        await search(from, middle);
-        await search(middle, to);
-      } else if (guilty.push({ table, row: from, reason }) > MAX_REFUSED)
+    let guilty = 0;
+    const refusedRow = async (part: Part) => {
+      const reason = await refusalOf(part);
+      if (reason !== undefined && part.to - part.from === 1 && ++guilty > MAX_REFUSED)
         throw new WarehouseRefused(`more than ${MAX_REFUSED} rows of "${table}" are refused: ${reason}`);
+      return reason;
     };
-    if ((await refusalOf(0, 0)) === undefined) await search(0, count);
+    const isOfTable = (await refusalOf({ from: 0, to: 0 })) !== undefined;
+    const found = isOfTable ? [] : await insertHalving(table, { from: 0, to: count }, refusedRow);
     // No row is guilty: the table or a statement is.
-    if (guilty.length === 0) throw new WarehouseRefused(message);
-    return guilty;
+    if (found.length === 0) throw new WarehouseRefused(message);
+    return found;
   }
 
   /** False where another loader has written it. The lock is held, so no other can write it meanwhile. */
@@ -371,77 +369,53 @@ export async function alterTable(
   { table, add, widen }: TableChange,
   described: TableColumns | undefined,
 ): Promise<void> {
+  const { quoted, types } = dialect;
+  const of = dialect.table(table);
+  const clausesOf = (columns: ReadonlyMap<string, ColumnType>) =>
+    Array.from(columns, ([column, type]) => `${quoted(column)} ${types[madeAs(column, type)]}`);
   if (described === undefined) {
-    await session.run(dialect.createTable(table, add));
+    await session.run(`create table ${of} (${clausesOf(add).join(', ')})${dialect.placement(table, add)}`);
     return;
   }
-  const wanted = new Map([
-    ...add,
-    ...[...widen].map(([column, { to }]): [string, ColumnType] => [column, to]),
-  ]);
+  const addColumns = async (columns: ReadonlyMap<string, ColumnType>) => {
+    const clauses = clausesOf(columns);
+    for (const some of dialect.addsOneColumn ? clauses : [clauses.join(', ')])
+      await session.run(`alter table ${of} add column ${some}`);
+  };
+  const drop = (column: string) => session.run(`alter table ${of} drop column ${quoted(column)}`);
+  const rename = (column: string, to: string) =>
+    session.run(`alter table ${of} rename column ${quoted(column)} to ${quoted(to)}`);
+  const takePlace = async (column: string) => {
+    await rename(newName(column), column);
+    await drop(oldName(column));
+  };
+  const widenColumn = async (column: string, from: ColumnType, to: ColumnType) => {
+    const name = quoted(column);
+    const value = to === 'text' ? dialect.textOf(name, from) : dialect.cast(name, to);
+    if (value === undefined) throw new StatementRefused(`no text tells a ${from} exactly`);
+    await addColumns(new Map([[newName(column), to]]));
+    await session.run(`update ${of} set ${quoted(newName(column))} = ${value} where ${name} is not null`);
+    await rename(column, oldName(column));
+    await takePlace(column);
+  };
+
+  const wanted = [...add, ...Array.from(widen, ([column, { to }]) => [column, to] as const)];
   const missing = new Map<string, ColumnType>();
   for (const [column, to] of wanted) {
-    const steps = new ColumnSteps(session, dialect, table, column);
     const [isThere, hasNew, hasOld] = [column, newName(column), oldName(column)].map((name) =>
       described.has(name),
     );
     if (!isThere && hasNew && hasOld) {
-      await steps.takePlace();
+      await takePlace(column);
       continue;
     }
-    if (isThere && hasNew) await steps.drop(newName(column));
-    if (isThere && hasOld) await steps.drop(oldName(column));
+    if (isThere && hasNew) await drop(newName(column));
+    if (isThere && hasOld) await drop(oldName(column));
     const from = described.get(column);
     if (!isThere) missing.set(column, to);
     // Another load may have made the column since, or widened it.
     else if (from !== undefined && from !== to && joinColumnTypes(from, to) === to)
-      await steps.widen(from, to);
+      await widenColumn(column, from, to);
   }
-  if (missing.size > 0)
-    for (const statement of dialect.addColumns(table, missing)) await session.run(statement);
-}
-
-/** What is done about one column. */
-class ColumnSteps {
-  readonly #session: SqlSession;
-  readonly #dialect: Dialect;
-  readonly #alter: string;
-  readonly #table: string;
-  readonly #column: string;
-
-  constructor(session: SqlSession, dialect: Dialect, table: string, column: string) {
-    this.#session = session;
-    this.#dialect = dialect;
-    this.#table = table;
-    this.#column = column;
-    this.#alter = `alter table ${dialect.table(table)}`;
-  }
-
-  async widen(from: ColumnType, to: ColumnType): Promise<void> {
-    const { quoted, cast, table, textOf } = this.#dialect;
-    const value = to === 'text' ? textOf(quoted(this.#column), from) : cast(quoted(this.#column), to);
-    if (value === undefined) throw new StatementRefused(`no text tells a ${from} exactly`);
-    const made = newName(this.#column);
-    for (const statement of this.#dialect.addColumns(this.#table, new Map([[made, to]])))
-      await this.#session.run(statement);
-    await this.#session.run(
-      `update ${table(this.#table)} set ${quoted(made)} = ${value} where ${quoted(this.#column)} is not null`,
-    );
-    await this.#rename(this.#column, oldName(this.#column));
-    await this.takePlace();
-  }
-
-  async takePlace(): Promise<void> {
-    await this.#rename(newName(this.#column), this.#column);
-    await this.drop(oldName(this.#column));
-  }
-
-  async drop(name: string): Promise<void> {
-    await this.#session.run(`${this.#alter} drop column ${this.#dialect.quoted(name)}`);
-  }
-
-  async #rename(from: string, to: string): Promise<void> {
-    const { quoted } = this.#dialect;
-    await this.#session.run(`${this.#alter} rename column ${quoted(from)} to ${quoted(to)}`);
-  }
+  if (missing.size > 0) await addColumns(missing);
 }

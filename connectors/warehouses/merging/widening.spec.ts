@@ -21,7 +21,7 @@ class OneRow {
   };
 
   #run(statement: string): void {
-    const [, add, type] = /^add (\S+) (\S+)$/.exec(statement) ?? [];
+    const [, add, type] = /^alter table t add column (\S+) (\S+)$/.exec(statement) ?? [];
     if (add !== undefined) {
       expect(this.columns.has(add)).toBe(false);
       this.columns.set(add, { type: type as ColumnType, value: null });
@@ -53,8 +53,8 @@ const dialect = {
   table: (name) => name,
   cast: (text, type) => `${text} as ${type}`,
   textOf: (value) => `text of ${value}`,
-  addColumns: (_table, columns) => [...columns].map(([column, type]) => `add ${column} ${type}`),
-} as Partial<Dialect> as Dialect;
+  types: { text: 'text' },
+} as Omit<Partial<Dialect>, 'types'> as Dialect;
 
 const widen = async (table: OneRow) => {
   const described = new Map([...table.columns].map(([name, { type }]) => [name, type] as const));

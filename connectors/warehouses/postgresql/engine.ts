@@ -2,41 +2,43 @@ import {
   type ColumnValue,
   type CommitResult,
   DISCARDS_TABLE,
-  EventLoopYielder,
   type HeldColumn,
   IDENTITY_MAP_TABLE,
   type LedgerRow,
   type PeopleToDelete,
-  type ProfileRows,
   type RefusedRow,
   type TableChange,
   type TableColumns,
   type TableRows,
   Unavailable,
   type WarehouseBatch,
-  WarehouseRefused,
   type WarehouseTest,
 } from '@tributary/core';
 import type { Connection, PoolClient, QueryResult, Submittable } from 'pg';
 import type { ConnectorContext } from '../../kind.ts';
-import { ServerPool, socketOf } from '../../postgres/pool.ts';
+import { socketOf } from '../../postgres/pool.ts';
 import { sqlStateOf } from '../../postgres/server.ts';
 import { asVarchar, deletePeople } from '../deletion.ts';
 import type { LoadedDestination, Open, WarehouseEngine } from '../kind.ts';
 import { goneRows, profileStatements } from '../merging/statements.ts';
 import {
   changeEach,
+  checkKeys,
   checkTypes,
+  chunked,
+  insertHalving,
   KEPT_LOADS,
   keyOf,
   LEDGER,
   ledgerRow,
   MAX_ALTERED,
   neededChanges,
+  type Part,
   plannedTables,
   tested,
   VERSIONS,
 } from '../tables.ts';
+import { LoadedServer } from './server.ts';
 import type { PostgresqlSettings } from './settings.ts';
 import {
   addColumns,
@@ -48,7 +50,6 @@ import {
   createTable,
   DESCRIBE,
   describedTable,
-  failureOf,
   insertStaged,
   isRefusal,
   quoted,
@@ -56,8 +57,6 @@ import {
   widenColumns,
 } from './sql.ts';
 
-/** A live load, a backfill and a deletion or test at a time. */
-const MAX_CONNECTIONS = 4;
 /** Tables that are described by one query: the answer is bounded. */
 const MAX_DESCRIBED = 8;
 
@@ -77,20 +76,14 @@ export const open: Open<PostgresqlSettings> = (...args) => new PostgresqlWarehou
  * session: the server may be behind a connection pooler.
  */
 class PostgresqlWarehouse implements WarehouseEngine {
-  readonly #pool: ServerPool;
+  readonly #server: LoadedServer;
   readonly #destinationId: string;
   readonly #schemaName: string;
   readonly #schema: string;
 
   constructor(context: ConnectorContext, settings: PostgresqlSettings, destination: LoadedDestination) {
     const { id, workspaceId, place } = destination;
-    const { egress, timeoutMs } = context;
-    this.#pool = new ServerPool(egress, settings, {
-      timeoutMs,
-      workspaceId,
-      max: MAX_CONNECTIONS,
-      hasRows: true,
-    });
+    this.#server = new LoadedServer(context, settings, workspaceId);
     this.#destinationId = id;
     this.#schemaName = place;
     this.#schema = quoted(place);
@@ -103,21 +96,21 @@ class PostgresqlWarehouse implements WarehouseEngine {
          where destination_id = $1 and lane = $2 order by seq desc limit 1`,
         [this.#destinationId, lane],
       );
-    const hasTables = await this.#run(signal, (client) => this.#hasOwnTables(client));
-    if (!hasTables) await this.#transaction(signal, (client) => this.#createOwnTables(client));
-    const { rows } = await this.#run(signal, read);
+    const hasTables = await this.#server.use(signal, (client) => this.#hasOwnTables(client));
+    if (!hasTables) await this.#server.transaction(signal, BEGIN, (client) => this.#createOwnTables(client));
+    const { rows } = await this.#server.use(signal, read);
     return rows[0] === undefined ? undefined : ledgerRow(lane, rows[0]);
   }
 
   describe(tables: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, TableColumns>> {
-    return this.#run(signal, (client) => this.#describe(client, tables));
+    return this.#server.use(signal, (client) => this.#describe(client, tables));
   }
 
   async alter(changes: readonly TableChange[], signal: AbortSignal): Promise<readonly HeldColumn[]> {
     const held: HeldColumn[] = [];
     for (let at = 0; at < changes.length; at += MAX_ALTERED) {
       const some = changes.slice(at, at + MAX_ALTERED);
-      await this.#transaction(signal, async (client) => {
+      await this.#server.transaction(signal, BEGIN, async (client) => {
         await this.#lock(client);
         const names = some.map(({ table }) => table);
         const described = await this.#describe(client, names);
@@ -128,7 +121,7 @@ class PostgresqlWarehouse implements WarehouseEngine {
   }
 
   async commit(batch: WarehouseBatch, signal: AbortSignal): Promise<CommitResult> {
-    return this.#transaction(signal, async (client) => {
+    return this.#server.transaction(signal, BEGIN, async (client) => {
       await this.#lock(client);
       if (!(await this.#writeLedger(client, batch.ledger))) return { done: false };
       const names = plannedTables(batch).map(({ table }) => table);
@@ -140,7 +133,7 @@ class PostgresqlWarehouse implements WarehouseEngine {
   }
 
   async delete(people: PeopleToDelete, signal: AbortSignal): Promise<Counts> {
-    return this.#transaction(signal, async (client) => {
+    return this.#server.transaction(signal, BEGIN, async (client) => {
       await this.#lock(client);
       const described = await this.#describe(client, await this.#loadedTables(client));
       const table = (name: string) => `${this.#schema}.${quoted(name)}`;
@@ -153,7 +146,7 @@ class PostgresqlWarehouse implements WarehouseEngine {
 
   test(signal: AbortSignal): Promise<WarehouseTest> {
     return tested(
-      this.#run(signal, async (client) => {
+      this.#server.use(signal, async (client) => {
         await client.query('begin');
         try {
           await this.#createOwnTables(client);
@@ -168,7 +161,7 @@ class PostgresqlWarehouse implements WarehouseEngine {
   }
 
   close(): Promise<void> {
-    return this.#pool.close();
+    return this.#server.close();
   }
 
   /** Makes the schema and the loader's own tables where they are missing. The right to make them is needed only then. */
@@ -266,34 +259,9 @@ class PostgresqlWarehouse implements WarehouseEngine {
       `tributary:${this.#schemaName}`,
     ]);
   }
-
-  #transaction<T>(signal: AbortSignal, work: (client: PoolClient) => Promise<T>): Promise<T> {
-    return this.#run(signal, async (client) => {
-      await client.query(BEGIN);
-      try {
-        const result = await work(client);
-        const { command } = await client.query('commit');
-        if (command !== 'COMMIT') throw new Unavailable('the server rolled the load back');
-        return result;
-      } catch (error) {
-        if (sqlStateOf(error) !== undefined) await client.query('rollback');
-        throw error;
-      }
-    });
-  }
-
-  async #run<T>(signal: AbortSignal, work: (client: PoolClient) => Promise<T>): Promise<T> {
-    try {
-      return await this.#pool.use(work, signal);
-    } catch (error) {
-      if (error instanceof WarehouseRefused || error instanceof Unavailable) throw error;
-      if (signal.aborted) throw new Unavailable('stopped', { cause: error });
-      throw failureOf(error, this.#pool.lastFailure);
-    }
-  }
 }
 
-/** A temporary table for rows of events as text. */
+/** A temporary table for the rows of a load as text. */
 const STAGED = 'tributary_rows';
 /** Tables whose rows are inserted at a time. */
 const AT_ONCE = 32;
@@ -302,16 +270,9 @@ const NO_KEY = '42P10';
 /** Why a row is in discards that the server did not refuse. */
 const OMITTED = 'a trigger of the table left the row out';
 
-/** Rows of a staging that one statement inserts. */
-interface Part {
-  readonly from: number;
-  readonly to: number;
-}
-
-/** The rows of a table in a staging, from a number on; `which` selects some of them. */
+/** The rows of a table in the staging, from a number on; `which` selects some of them. */
 interface StagedRows {
   readonly rows: TableRows;
-  readonly staging: string;
   readonly first: number;
   readonly which: string;
 }
@@ -319,12 +280,12 @@ interface StagedRows {
 const wholeOf = ({ rows: { count } }: StagedRows): Part => ({ from: 0, to: count });
 
 /** Loads the rows of one batch inside of its transaction. */
-export class BatchLoader {
+class BatchLoader {
   readonly inserted: Record<string, number> = {};
   readonly refused: RefusedRow[] = [];
   readonly #client: PoolClient;
   readonly #schema: string;
-  /** Rows of events that were staged so far. */
+  /** Rows that were staged so far. */
   #staged = 0;
 
   constructor(client: PoolClient, schema: string) {
@@ -334,24 +295,21 @@ export class BatchLoader {
 
   async load(batch: WarehouseBatch): Promise<void> {
     const { inserts, profiles } = batch;
+    const ofProfiles =
+      profiles === undefined ? [] : [profiles.users, profiles.identities, goneRows(profiles.gone)];
     // One for all tables, because a transaction has locks for some thousand tables only.
-    const width = Math.max(...inserts.map(({ columns }) => columns.size), DISCARD_COLUMNS);
-    await this.#client.query(createStaging(STAGED, width));
+    const widths = [...inserts, ...ofProfiles].map(({ columns }) => columns.size);
+    await this.#client.query(createStaging(STAGED, Math.max(...widths, DISCARD_COLUMNS)));
     await this.#insert(inserts);
-    if (profiles !== undefined) await this.#applyProfiles(profiles, batch.ledger.loadedAt);
+    if (profiles !== undefined) await this.#applyProfiles(profiles.users, ofProfiles, batch.ledger.loadedAt);
     if (this.refused.length > 0) await this.#insert([batch.discardsOf([...this.refused])]);
   }
 
   /** Stages the rows of all tables, and inserts those of some tables at a time: else most of a load is waiting for answers. */
   async #insert(inserts: readonly TableRows[]): Promise<void> {
+    checkKeys(inserts);
     const staged: StagedRows[] = [];
-    for (const rows of inserts) {
-      if (rows.count === 0) continue;
-      this.#keyOf(rows);
-      await this.#copy(STAGED, rows, this.#staged);
-      staged.push({ rows, staging: STAGED, first: this.#staged, which: 'true' });
-      this.#staged += rows.count;
-    }
+    for (const rows of inserts) if (rows.count > 0) staged.push(await this.#stage(rows));
     const loadedBefore = { ...this.inserted };
     for (let at = 0; at < staged.length; at += AT_ONCE) {
       const some = staged.slice(at, at + AT_ONCE);
@@ -360,7 +318,7 @@ export class BatchLoader {
         some.map((one) => this.#statement(one, wholeOf(one))).join('; '),
       );
       if (refusal === undefined) for (const [n, { rows }] of some.entries()) this.#count(rows, counts[n]);
-      else for (const one of some) await this.#insertStaged(one, wholeOf(one));
+      else for (const one of some) await this.#insertStaged(one);
     }
     for (const one of staged) {
       const { table, count } = one.rows;
@@ -368,19 +326,12 @@ export class BatchLoader {
     }
   }
 
-  #keyOf({ table, columns }: TableRows): string {
-    const key = keyOf(table, columns);
-    if (key === undefined)
-      throw new WarehouseRefused(`the column "id" of the table "${table}" was changed by hand`);
-    return key;
-  }
-
   /** A trigger can leave a row out without an error: rows that are in the table neither now nor before are refused ones. */
-  async #findOmitted({ rows, staging, first }: StagedRows): Promise<void> {
+  async #findOmitted({ rows, first }: StagedRows): Promise<void> {
     const { table, columns, count } = rows;
-    const key = this.#keyOf(rows);
+    const key = keyOf(table, columns) ?? 'id';
     const id = `c${[...columns.keys()].indexOf(key)}`;
-    const staged = `pg_temp.${staging} where n >= ${first} and n < ${first + count}`;
+    const staged = `pg_temp.${STAGED} where n >= ${first} and n < ${first + count}`;
     const omitted = await this.#client.query<{ n: string }>(
       `select n from ${staged} and ${id} not in (select ${quoted(key)} from ${this.#schema}.${quoted(table)}
         where ${quoted(key)} in (select ${id} from ${staged}))`,
@@ -393,15 +344,16 @@ export class BatchLoader {
   }
 
   /** See `ProfileRows`. */
-  async #applyProfiles({ users, identities, gone }: ProfileRows, loadedAt: string): Promise<void> {
-    const tables = [users, identities, goneRows(gone)];
-    for (const [index, rows] of tables.entries()) {
-      const name = `tributary_profiles_${index}`;
-      await this.#client.query(createStaging(name, rows.columns.size));
-      await this.#copy(name, rows);
+  async #applyProfiles(users: TableRows, tables: readonly TableRows[], loadedAt: string): Promise<void> {
+    const first = this.#staged;
+    const relations: string[] = [];
+    for (const rows of tables) {
+      const from = this.#staged;
+      await this.#stage(rows);
+      relations.push(`(select * from pg_temp.${STAGED} where n >= ${from} and n < ${this.#staged})`);
     }
     const staging = {
-      rows: (index: number) => `pg_temp.tributary_profiles_${index}`,
+      rows: (index: number) => `${relations[index]}`,
       news: 'pg_temp.tributary_news',
       closing: 'pg_temp.tributary_closing',
     };
@@ -412,42 +364,38 @@ export class BatchLoader {
     const sql = { quoted, cast, table: (name: string) => `${this.#schema}.${quoted(name)}` };
     const { statements, isNews } = profileStatements(sql, staging, { users, index: 0, loadedAt });
     for (const statement of statements) await this.#client.query(statement);
-    if (users.count === 0) return;
-    const staged = { rows: users, staging: 'tributary_profiles_0 s', first: 0, which: isNews };
-    await this.#insertStaged(staged, { from: 0, to: users.count });
+    if (users.count > 0) await this.#insertStaged({ rows: users, first, which: isNews });
   }
 
-  async #copy(staging: string, { columns, rows }: TableRows, first = 0): Promise<void> {
-    const names = ['n', ...Array.from({ length: columns.size }, (_, at) => `c${at}`)];
-    await copyRows(this.#client, `copy pg_temp.${staging} (${names.join(', ')}) from stdin`, rows, first);
+  /** Copies rows behind those that are staged. */
+  async #stage(rows: TableRows): Promise<StagedRows> {
+    const first = this.#staged;
+    const names = ['n', ...Array.from({ length: rows.columns.size }, (_, at) => `c${at}`)];
+    const statement = `copy pg_temp.${STAGED} (${names.join(', ')}) from stdin`;
+    await copyRows(this.#client, statement, rows.rows, first);
+    this.#staged += rows.count;
+    return { rows, first, which: 'true' };
   }
 
-  /** Inserts a part of a staging; where the server refuses some rows, those alone are left out. */
-  async #insertStaged(staged: StagedRows, part: Part): Promise<void> {
+  /** Inserts rows of a staging; where the server refuses some, those alone are left out. */
+  async #insertStaged(staged: StagedRows): Promise<void> {
     const { rows } = staged;
-    const { from, to } = part;
-    const isAll = from === 0 && to === rows.count;
-    const { refusal, counts } = await tryInSavepoint(this.#client, this.#statement(staged, part));
-    if (refusal === undefined) {
-      this.#count(rows, counts[0]);
-      return;
-    }
-    if (isAll && (await this.#mendKey(rows, this.#statement(staged, { from: 0, to: 0 })))) {
-      await this.#insertStaged(staged, part);
-      return;
-    }
-    if (to - from === 1) {
-      this.refused.push({ table: rows.table, row: from, reason: refusalText(refusal) });
-      return;
-    }
-    const middle = Math.ceil((from + to) / 2);
-    await this.#insertStaged(staged, { from, to: middle });
-    await this.#insertStaged(staged, { from: middle, to });
+    const insert = async (part: Part): Promise<string | undefined> => {
+      const { refusal, counts } = await tryInSavepoint(this.#client, this.#statement(staged, part));
+      if (refusal === undefined) {
+        this.#count(rows, counts[0]);
+        return undefined;
+      }
+      const isAll = part.from === 0 && part.to === rows.count;
+      const isMended = isAll && (await this.#mendKey(rows, this.#statement(staged, { from: 0, to: 0 })));
+      return isMended ? insert(part) : refusalText(refusal);
+    };
+    this.refused.push(...(await insertHalving(rows.table, wholeOf(staged), insert)));
   }
 
-  #statement({ rows: { table, columns }, staging, first, which }: StagedRows, { from, to }: Part): string {
+  #statement({ rows: { table, columns }, first, which }: StagedRows, { from, to }: Part): string {
     const some = `${which} and n >= ${first + from} and n < ${first + to}`;
-    return insertStaged(this.#schema, table, columns, staging, some);
+    return insertStaged(this.#schema, table, columns, STAGED, some);
   }
 
   #count({ table }: TableRows, count = 0): void {
@@ -476,7 +424,7 @@ interface Tried {
 }
 
 /** Runs statements so that a refusal undoes them alone. Rejects where rows or columns cannot have caused that. */
-export async function tryInSavepoint(client: PoolClient, statements: string): Promise<Tried> {
+async function tryInSavepoint(client: PoolClient, statements: string): Promise<Tried> {
   try {
     const results: unknown = await client.query(`savepoint part; ${statements}; release savepoint part`);
     const counts = (results as readonly QueryResult[]).map(({ rowCount }) => rowCount ?? 0);
@@ -488,43 +436,35 @@ export async function tryInSavepoint(client: PoolClient, statements: string): Pr
   }
 }
 
-/** Characters of a chunk. */
-const CHUNK = 64 * 1_024;
-
 /** Sends the rows of `COPY ... FROM STDIN`, each with its number in a first column, which begin with `first`. */
-export async function copyRows(
+async function copyRows(
   client: PoolClient,
   statement: string,
   rows: Iterable<readonly ColumnValue[]>,
   first: number,
 ): Promise<void> {
-  const copy = client.query(new CopyIn(statement));
-  const connection = await copy.started;
+  const { started, done } = client.query(new CopyIn(statement));
+  const connection = await started.promise;
   const socket = socketOf(client);
-  const yielder = new EventLoopYielder(() => performance.now());
-  let chunk = '';
   let count = 0;
-  const send = () => {
-    connection.sendCopyFromChunk(Buffer.from(chunk));
-    chunk = '';
-  };
-  try {
+  function* lines() {
     for (const row of rows) {
-      chunk += lineOf(first + count, row);
+      yield lineOf(first + count, row);
       count += 1;
-      if (chunk.length < CHUNK) continue;
-      send();
-      if (socket.writableNeedDrain) await Promise.race([drained(socket), copy.done]);
-      if (yielder.isYieldDue) await yielder.yield();
+    }
+  }
+  try {
+    for await (const chunk of chunked(lines())) {
+      connection.sendCopyFromChunk(Buffer.from(chunk));
+      if (socket.writableNeedDrain) await Promise.race([drained(socket), done.promise]);
     }
   } catch (error) {
     connection.sendCopyFail('the rows cannot be made');
-    await copy.done.catch(() => undefined);
+    await done.promise.catch(() => undefined);
     throw error;
   }
-  send();
   connection.endCopyFrom();
-  const copied = await copy.done;
+  const copied = await done.promise;
   if (copied !== count) throw new Error(`the server took ${copied} of ${count} rows`);
 }
 
@@ -568,26 +508,18 @@ interface CopyConnection {
 
 /** A statement `COPY ... FROM STDIN` as pg runs it. */
 class CopyIn implements Submittable {
+  /** Rows can be sent. */
+  readonly started = Promise.withResolvers<CopyConnection>();
+  /** The rows that the server took. */
+  readonly done = Promise.withResolvers<number>();
   readonly #statement: string;
-  readonly #started = Promise.withResolvers<CopyConnection>();
-  readonly #done = Promise.withResolvers<number>();
   #count = 0;
 
   constructor(statement: string) {
     this.#statement = statement;
     // Each is awaited by one place of `copyRows` only.
-    this.#started.promise.catch(() => undefined);
-    this.#done.promise.catch(() => undefined);
-  }
-
-  /** Resolves once rows can be sent. */
-  get started(): Promise<CopyConnection> {
-    return this.#started.promise;
-  }
-
-  /** Resolves with the rows that the server took. */
-  get done(): Promise<number> {
-    return this.#done.promise;
+    this.started.promise.catch(() => undefined);
+    this.done.promise.catch(() => undefined);
   }
 
   submit(connection: Connection): void {
@@ -595,7 +527,7 @@ class CopyIn implements Submittable {
   }
 
   handleCopyInResponse(connection: CopyConnection): void {
-    this.#started.resolve(connection);
+    this.started.resolve(connection);
   }
 
   handleCommandComplete({ text }: { readonly text: string }): void {
@@ -603,11 +535,11 @@ class CopyIn implements Submittable {
   }
 
   handleReadyForQuery(): void {
-    this.#done.resolve(this.#count);
+    this.done.resolve(this.#count);
   }
 
   handleError(error: Error): void {
-    this.#started.reject(error);
-    this.#done.reject(error);
+    this.started.reject(error);
+    this.done.reject(error);
   }
 }

@@ -140,7 +140,7 @@ export function insertStaged(
   const values = [...columns.values()].map((type, at) => cast(`c${at}`, type));
   const key = table === USERS_TABLE ? undefined : keyOf(table, columns);
   const conflict = key === undefined ? '' : ` on conflict (${quoted(key)}) do nothing`;
-  return `insert into ${schema}.${quoted(table)} (${names}) select ${values.join(', ')} from pg_temp.${staging} where ${which}${conflict}`;
+  return `insert into ${schema}.${quoted(table)} (${names}) select ${values.join(', ')} from pg_temp.${staging} s where ${which}${conflict}`;
 }
 
 /** The loader's own tables. */

@@ -1,30 +1,27 @@
 import { randomUUID } from 'node:crypto';
 import { Unavailable, WarehouseRefused } from '@tributary/core';
+import type { PoolClient } from 'pg';
 import type { EgressGuard } from '../../egress/guard.ts';
 import type { ConnectorContext } from '../../kind.ts';
-import { ServerPool } from '../../postgres/pool.ts';
 import { type BucketClient, openBucketClient } from '../../s3/client.ts';
 import { classifyS3Failure } from '../../s3/connector.ts';
 import type { BucketSettings } from '../../s3/settings.ts';
 import type { LoadedDestination, Open } from '../kind.ts';
 import {
-  asRefused,
   type Dialect,
   type MergingEngine,
   type RowsFile,
-  rowsFile,
   type SqlSession,
   type Staging,
   StatementRefused,
 } from '../merging/dialect.ts';
 import { MergingWarehouse } from '../merging/warehouse.ts';
-import { failureOf, isChangedMeanwhile, isRefusal, refusalText } from '../postgresql/sql.ts';
+import { LoadedServer } from '../postgresql/server.ts';
+import { isChangedMeanwhile, isRefusal, refusalText } from '../postgresql/sql.ts';
 import { failedCall, LEDGER, VERSIONS } from '../tables.ts';
 import type { RedshiftSettings } from './settings.ts';
 import { createOwnTables, literal, redshiftDialect } from './sql.ts';
 
-/** A live load, a backfill and a deletion or test at a time. */
-const MAX_CONNECTIONS = 4;
 /** How long a load waits for another one, ms. */
 const LOCK_MS = 120_000;
 
@@ -38,47 +35,34 @@ export const open: Open<RedshiftSettings> = (...args) =>
 class RedshiftEngine implements MergingEngine {
   readonly ownTables = [LEDGER, VERSIONS];
   readonly dialect: Dialect;
-  readonly #pool: ServerPool;
+  readonly #server: LoadedServer;
   readonly #files: StagedFiles;
   readonly #settings: RedshiftSettings;
   readonly #schema: string;
 
   constructor(context: ConnectorContext, settings: RedshiftSettings, destination: LoadedDestination) {
     const { id, workspaceId, place } = destination;
-    const { egress, timeoutMs } = context;
-    this.#pool = new ServerPool(egress, settings, {
-      timeoutMs,
-      workspaceId,
-      max: MAX_CONNECTIONS,
-      hasRows: true,
-    });
-    this.#files = new StagedFiles(egress, settings, id);
+    this.#server = new LoadedServer(context, settings, workspaceId);
+    this.#files = new StagedFiles(context.egress, settings, id);
     this.#settings = settings;
     this.#schema = place;
     this.dialect = redshiftDialect(place);
   }
 
-  async use<T>(signal: AbortSignal, work: (session: SqlSession) => Promise<T>): Promise<T> {
-    try {
-      // Any error that leaves `work` is none of the server, so the connection ends with it, and the server rolls back.
-      return await this.#pool.use(
-        (client) =>
-          work({
-            run: async (text, values = []) => {
-              try {
-                const query = { text, values: [...values], rowMode: 'array' as const, types: TEXTS };
-                const { rows, rowCount } = await client.query<(string | null)[]>(query);
-                return { rows, count: rowCount ?? 0 };
-              } catch (error) {
-                throw this.#failureOf(error, signal);
-              }
-            },
-          }),
-        signal,
-      );
-    } catch (error) {
-      throw this.#failureOf(error, signal);
-    }
+  use<T>(signal: AbortSignal, work: (session: SqlSession) => Promise<T>): Promise<T> {
+    const run =
+      (client: PoolClient) =>
+      async (text: string, values: readonly string[] = []) => {
+        try {
+          const query = { text, values: [...values], rowMode: 'array' as const, types: TEXTS };
+          const { rows, rowCount } = await client.query<(string | null)[]>(query);
+          return { rows, count: rowCount ?? 0 };
+        } catch (error) {
+          throw this.#refusalOf(error) ?? this.#server.failureOf(error, signal);
+        }
+      };
+    // Any error that leaves `work` is none of the server, so the connection ends with it, and the server rolls back.
+    return this.#server.use(signal, (client) => work({ run: run(client) }));
   }
 
   async begin(session: SqlSession): Promise<void> {
@@ -98,13 +82,11 @@ class RedshiftEngine implements MergingEngine {
   }
 
   makeOwnTables(signal: AbortSignal): Promise<void> {
-    return asRefused(
-      this.use(signal, async (session) => {
-        await session.run('begin');
-        await this.#makeOwnTables(session);
-        await session.run('commit');
-      }),
-    );
+    return this.use(signal, async (session) => {
+      await session.run('begin');
+      await this.#makeOwnTables(session);
+      await session.run('commit');
+    });
   }
 
   async stage(session: SqlSession, file: RowsFile, batch: string, signal: AbortSignal): Promise<Staging> {
@@ -141,24 +123,21 @@ class RedshiftEngine implements MergingEngine {
     return this.#files.remove(batch, signal);
   }
 
-  async test(signal: AbortSignal): Promise<void> {
-    const row = { table: '', columns: new Map(), count: 1, rows: [['it works']] };
-    const file = await rowsFile([row], signal);
-    await asRefused(
-      this.use(signal, async (session) => {
-        await session.run('begin');
-        await this.#makeOwnTables(session);
-        const table = this.dialect.table('_tributary_test');
-        await session.run(`create table ${table} (id ${this.dialect.columnType('id', 'text')})`);
-        await this.stage(session, file, 'connection-test', signal);
-        await session.run('rollback');
-      }),
-    );
-    await this.#files.removeNow('connection-test', signal);
+  async test(file: RowsFile, signal: AbortSignal): Promise<void> {
+    await this.use(signal, async (session) => {
+      await session.run('begin');
+      await this.#makeOwnTables(session);
+      await session.run(
+        `create table ${this.dialect.table('_tributary_test')} (id ${this.dialect.types.text})`,
+      );
+      await this.stage(session, file, 'connection-test', signal);
+      await session.run('rollback');
+    });
+    await this.unstage('connection-test', signal);
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.#pool.close(), this.#files.close()]);
+    await Promise.all([this.#server.close(), this.#files.close()]);
   }
 
   /** Makes the schema and the loader's own tables where they are missing. The right to make them is needed only then. */
@@ -190,34 +169,19 @@ class RedshiftEngine implements MergingEngine {
     }
   }
 
-  #failureOf(error: unknown, signal: AbortSignal): unknown {
-    if (
-      error instanceof StatementRefused ||
-      error instanceof Unavailable ||
-      error instanceof WarehouseRefused
-    )
-      return error;
-    if (signal.aborted) return new Unavailable('stopped', { cause: error });
+  #refusalOf(error: unknown): StatementRefused | undefined {
+    if (!isRefusal(error) || isChangedMeanwhile(error)) return undefined;
     // Redshift has one SQLSTATE for most of what it refuses, and for transactions that cannot be serialized.
-    const isTransient = isChangedMeanwhile(error) || /serializable isolation/i.test(messageIn(error));
-    return isRefusal(error) && !isTransient
-      ? new StatementRefused(this.#masked(refusalText(error)))
-      : failureOf(error, this.#pool.lastFailure);
-  }
-
-  /** Some errors repeat the statement. */
-  #masked(text: string): string {
+    if (/serializable isolation/i.test(error.message)) return undefined;
+    // Some errors repeat the statement.
     const { secret_access_key, password } = this.#settings;
-    return [secret_access_key, password].reduce((rest, secret) => rest.replaceAll(secret, '***'), text);
+    const masked = (text: string, secret: string) => text.replaceAll(secret, '***');
+    return new StatementRefused([secret_access_key, password].reduce(masked, refusalText(error)));
   }
 }
 
 /** All values as texts. */
 const TEXTS = { getTypeParser: () => (text: string) => text };
-
-function messageIn(error: unknown): string {
-  return error instanceof Error ? error.message : '';
-}
 
 /** One file is put or removed within this time, ms. */
 const CALL_MS = 60_000;
@@ -225,13 +189,13 @@ const CALL_MS = 60_000;
 const MAX_LEFT = 1_000;
 
 /** The files of loads in a bucket. Each attempt has a path of its own, so that none reads the files of another. */
-export class StagedFiles {
+class StagedFiles {
   readonly #client: BucketClient;
   readonly #settings: BucketSettings;
   readonly #destinationId: string;
   /** Keys by batch. */
   readonly #staged = new Map<string, string[]>();
-  #left: readonly string[] = [];
+  #left: string[] = [];
 
   constructor(egress: EgressGuard, settings: BucketSettings, destinationId: string) {
     this.#client = openBucketClient(egress, settings);
@@ -256,24 +220,20 @@ export class StagedFiles {
 
   /** Removes the files of a batch. Those that cannot be removed are tried again at the next call. */
   async remove(batch: string, signal: AbortSignal): Promise<void> {
-    const keys = [...this.#left, ...(this.#staged.get(batch) ?? [])];
+    const keys = [...this.#left.splice(0), ...(this.#staged.get(batch) ?? [])];
     this.#staged.delete(batch);
-    const removed = await Promise.allSettled(keys.map((key) => this.#remove(key, signal)));
-    this.#left = keys.filter((_, at) => removed[at]?.status === 'rejected').slice(-MAX_LEFT);
-  }
-
-  /** Rejects where they cannot be removed. */
-  async removeNow(batch: string, signal: AbortSignal): Promise<void> {
-    for (const key of this.#staged.get(batch) ?? []) await this.#remove(key, signal);
-    this.#staged.delete(batch);
+    try {
+      for (const key of [...keys]) {
+        await this.#call(signal, (until) => this.#client.delete(key, until));
+        keys.shift();
+      }
+    } finally {
+      this.#left = [...this.#left, ...keys].slice(-MAX_LEFT);
+    }
   }
 
   async close(): Promise<void> {
     await this.#client.close();
-  }
-
-  #remove(key: string, signal: AbortSignal): Promise<void> {
-    return this.#call(signal, (until) => this.#client.delete(key, until));
   }
 
   async #call(signal: AbortSignal, call: (until: AbortSignal) => Promise<void>): Promise<void> {

@@ -1,17 +1,11 @@
-import {
-  type ColumnType,
-  IDENTITY_MAP_TABLE,
-  type TableColumns,
-  UNMAPPED_COLUMN,
-  Unavailable,
-} from '@tributary/core';
+import { type ColumnType, IDENTITY_MAP_TABLE, Unavailable } from '@tributary/core';
 import type { Dialect } from '../merging/dialect.ts';
 import { keyOf, LEDGER, VERSIONS } from '../tables.ts';
 
 const TEXT = 'varchar(65535)';
 const NUMERIC = 'numeric(38, 19)';
 
-const COLUMN_TYPES: Readonly<Record<ColumnType, string>> = {
+const TYPES: Readonly<Record<ColumnType, string>> = {
   boolean: 'boolean',
   bigint: 'bigint',
   numeric: NUMERIC,
@@ -22,7 +16,7 @@ const COLUMN_TYPES: Readonly<Record<ColumnType, string>> = {
 };
 
 /** By the name in the catalog: what is shorter would cut or round. */
-const TYPES: ReadonlyMap<string, ColumnType> = new Map([
+const TYPE_OF: ReadonlyMap<string, ColumnType> = new Map([
   ['boolean', 'boolean'],
   ['bigint', 'bigint'],
   ['numeric(38,19)', 'numeric'],
@@ -41,23 +35,19 @@ export function literal(text: string): string {
 
 export function redshiftDialect(schema: string): Dialect {
   const table = (name: string) => `${quoted(schema)}.${quoted(name)}`;
-  // A double prints with fewer digits than it has, and `super` holds no text of more than that of `varchar`.
-  const madeAs = (column: string, type: ColumnType) =>
-    column === UNMAPPED_COLUMN || type === 'double' ? 'text' : type;
-  const columnType = (column: string, type: ColumnType) => COLUMN_TYPES[madeAs(column, type)];
   return {
     quoted,
     table,
     placeholder: (index) => `$${index}`,
-    madeAs,
-    columnType,
+    types: TYPES,
+    addsOneColumn: true,
 
     cast(text, type) {
       if (type === 'text') return text;
       // Redshift casts no text to a boolean.
       if (type === 'boolean') return `case ${text} when 'true' then true when 'false' then false end`;
       if (type === 'json') return `json_parse(${text})`;
-      return `cast(${text} as ${COLUMN_TYPES[type]})`;
+      return `cast(${text} as ${TYPES[type]})`;
     },
 
     textOf(value, type) {
@@ -79,20 +69,11 @@ export function redshiftDialect(schema: string): Dialect {
       }
     },
 
-    createTable(name, columns) {
-      const list = [...columns].map(([column, type]) => `${quoted(column)} ${columnType(column, type)}`);
+    placement(name, columns) {
       const key = name === IDENTITY_MAP_TABLE ? 'ucid' : keyOf(name, columns);
       const distributed = key === undefined ? '' : ` diststyle key distkey (${quoted(key)})`;
-      const sorted = columns.has('received_at') ? ` sortkey (${quoted('received_at')})` : '';
-      return `create table ${table(name)} (${list.join(', ')})${distributed}${sorted}`;
+      return columns.has('received_at') ? `${distributed} sortkey (${quoted('received_at')})` : distributed;
     },
-
-    // A statement adds one column.
-    addColumns: (name, columns) =>
-      [...columns].map(
-        ([column, type]) =>
-          `alter table ${table(name)} add column ${quoted(column)} ${columnType(column, type)}`,
-      ),
 
     async describe(session, names) {
       if (names?.length === 0) return new Map();
@@ -110,10 +91,9 @@ export function redshiftDialect(schema: string): Dialect {
         if (typeof of !== 'string' || typeof column !== 'string' || typeof type !== 'string')
           throw new Unavailable('the server did not describe its tables');
         const columns = described.get(of) ?? new Map<string, ColumnType | undefined>();
-        described.set(of, columns);
-        columns.set(column, TYPES.get(type));
+        described.set(of, columns.set(column, TYPE_OF.get(type)));
       }
-      return described satisfies ReadonlyMap<string, TableColumns>;
+      return described;
     },
   };
 }

@@ -1,4 +1,4 @@
-import { createPrivateKey, createPublicKey, hash, type KeyObject, randomUUID, sign } from 'node:crypto';
+import { createPrivateKey, createPublicKey, hash, type KeyObject, randomUUID } from 'node:crypto';
 import { gunzipSync } from 'node:zlib';
 import {
   isObject,
@@ -8,11 +8,11 @@ import {
   Unavailable,
   WarehouseRefused,
 } from '@tributary/core';
-import { Agent } from 'undici';
-import { classifyFailure, classifyResponse, sendRequest } from '../../http/client.ts';
+import { classifyResponse, type HttpRequest } from '../../http/client.ts';
 import type { ConnectorContext } from '../../kind.ts';
+import { HttpApi, signedToken } from '../http.ts';
 import { StatementRefused } from '../merging/dialect.ts';
-import { failedCall } from '../tables.ts';
+import { isOfWarehouse } from '../tables.ts';
 import type { SnowflakeSettings } from './settings.ts';
 
 /** Bytes of a response: of the catalog hundreds of tables with hundreds of columns. */
@@ -39,18 +39,13 @@ export interface QueryResult {
 export class SnowflakeClient {
   readonly #settings: SnowflakeSettings;
   readonly #context: ConnectorContext;
-  readonly #agent: Agent;
+  readonly #http: HttpApi;
   readonly #server: string;
 
   constructor(context: ConnectorContext, settings: SnowflakeSettings) {
     this.#settings = settings;
     this.#context = context;
-    this.#agent = new Agent({
-      connect: context.egress.connector(context.timeoutMs, MAX_RESPONSE_BYTES),
-      // Ended by the deadline of the call.
-      headersTimeout: 0,
-      bodyTimeout: 0,
-    });
+    this.#http = new HttpApi(context, { maxResponseBytes: MAX_RESPONSE_BYTES, timeoutMs: CALL_MS });
     const { url, account } = settings;
     this.#server = url ?? `https://${account.toLowerCase().replaceAll('_', '-')}.snowflakecomputing.com`;
   }
@@ -119,47 +114,19 @@ export class SnowflakeClient {
   }
 
   /** Resolves with the body of a response that says that the request was carried out. */
-  async send(
-    request: {
-      readonly method: 'GET' | 'POST' | 'PUT';
-      readonly url: URL;
-      readonly headers: string[];
-      readonly body?: string | Uint8Array;
-    },
-    signal: AbortSignal,
-  ): Promise<string> {
-    const timeout = AbortSignal.timeout(CALL_MS);
-    try {
-      const until = AbortSignal.any([signal, timeout]);
-      const { status, retryAfter, start, whole } = await sendRequest(
-        this.#agent,
-        request,
-        until,
-        MAX_RESPONSE_BYTES,
-      );
-      if (status === 401) throw new Unavailable('the session has ended');
-      const result = classifyResponse({ status, retryAfter, excerpt: '' }, this.#context.clock());
-      const what = `Snowflake ${'reason' in result ? result.reason : result.outcome}`;
-      if (result.outcome === 'dead') throw new WarehouseRefused(what);
-      if (result.outcome !== 'delivered') throw new Unavailable(what);
-      if (!whole) throw new Unavailable('the answer of Snowflake is not whole');
-      const isCompressed = start[0] === 0x1f && start[1] === 0x8b;
-      return Buffer.from(isCompressed ? gunzipSync(start) : start).toString('utf8');
-    } catch (error) {
-      throw this.#failureOf(error, signal, timeout);
-    }
+  async send(request: HttpRequest, signal: AbortSignal): Promise<string> {
+    const { status, retryAfter, start } = await this.#http.send(request, signal);
+    if (status === 401) throw new Unavailable('the session has ended');
+    const result = classifyResponse({ status, retryAfter, excerpt: '' }, this.#context.clock());
+    const what = `Snowflake ${'reason' in result ? result.reason : result.outcome}`;
+    if (result.outcome === 'dead') throw new WarehouseRefused(what);
+    if (result.outcome !== 'delivered') throw new Unavailable(what);
+    const isCompressed = start[0] === 0x1f && start[1] === 0x8b;
+    return Buffer.from(isCompressed ? gunzipSync(start) : start).toString('utf8');
   }
 
-  async close(): Promise<void> {
-    await this.#agent.destroy();
-  }
-
-  #failureOf(error: unknown, signal: AbortSignal, timeout: AbortSignal): unknown {
-    if (error instanceof Unavailable || error instanceof WarehouseRefused) return error;
-    const options = { cause: error };
-    if (signal.aborted) return new Unavailable('stopped', options);
-    if (timeout.aborted) return new Unavailable('timed out', options);
-    return failedCall(classifyFailure(error), error);
+  close(): Promise<void> {
+    return this.#http.close();
   }
 
   #masked(text: string): string {
@@ -250,13 +217,6 @@ export class SnowflakeSession {
   }
 }
 
-/** Whether an error is about the warehouse; any other one is a fault of ours. */
-export function isOfWarehouse(error: unknown): boolean {
-  return (
-    error instanceof Unavailable || error instanceof WarehouseRefused || error instanceof StatementRefused
-  );
-}
-
 function parsed(text: string): JsonObject {
   try {
     const value: Json = JSON.parse(text);
@@ -308,7 +268,7 @@ export function credentials(settings: SnowflakeSettings, now: number): Readonly<
   const named = { ACCOUNT_NAME: accountName(account), LOGIN_NAME: username };
   if (private_key === undefined) return { ...named, PASSWORD: password ?? '' };
   const key = privateKey(private_key, private_key_passphrase);
-  return { ...named, AUTHENTICATOR: 'SNOWFLAKE_JWT', TOKEN: signedToken(key, account, username, now) };
+  return { ...named, AUTHENTICATOR: 'SNOWFLAKE_JWT', TOKEN: tokenOf(key, account, username, now) };
 }
 
 /** The account without the region that its host has. */
@@ -327,19 +287,18 @@ function privateKey(pem: string, passphrase: string | undefined): KeyObject {
   }
 }
 
-function signedToken(key: KeyObject, account: string, username: string, now: number): string {
+function tokenOf(key: KeyObject, account: string, username: string, now: number): string {
   const spki = createPublicKey(key).export({ type: 'spki', format: 'der' });
   const subject = `${accountName(account)}.${username.toUpperCase()}`;
   const issued = Math.floor(now / 1_000);
-  const claims = {
-    iss: `${subject}.SHA256:${hash('sha256', spki, 'base64')}`,
-    sub: subject,
-    iat: issued,
-    exp: issued + VALID_SECONDS,
-  };
-  const parts = [{ alg: 'RS256', typ: 'JWT' }, claims].map((part) =>
-    Buffer.from(JSON.stringify(part)).toString('base64url'),
+  return signedToken(
+    key,
+    {},
+    {
+      iss: `${subject}.SHA256:${hash('sha256', spki, 'base64')}`,
+      sub: subject,
+      iat: issued,
+      exp: issued + VALID_SECONDS,
+    },
   );
-  const signature = sign('sha256', Buffer.from(parts.join('.')), key).toString('base64url');
-  return [...parts, signature].join('.');
 }

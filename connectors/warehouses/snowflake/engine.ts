@@ -4,19 +4,10 @@ import type { ConnectorContext } from '../../kind.ts';
 import { openBucketClient } from '../../s3/client.ts';
 import { classifyS3Failure } from '../../s3/connector.ts';
 import type { LoadedDestination, Open } from '../kind.ts';
-import {
-  asRefused,
-  type Dialect,
-  type MergingEngine,
-  type RowsFile,
-  rowsFile,
-  type SqlResult,
-  type SqlSession,
-  type Staging,
-} from '../merging/dialect.ts';
+import type { Dialect, MergingEngine, RowsFile, SqlResult, SqlSession, Staging } from '../merging/dialect.ts';
 import { MergingWarehouse } from '../merging/warehouse.ts';
 import { LEDGER, VERSIONS } from '../tables.ts';
-import { isOfWarehouse, type QueryResult, SnowflakeClient, type SnowflakeSession } from './client.ts';
+import { type QueryResult, SnowflakeClient, type SnowflakeSession } from './client.ts';
 import type { SnowflakeSettings } from './settings.ts';
 import { createOwnTables, LOCK, quoted, snowflakeDialect } from './sql.ts';
 
@@ -26,6 +17,8 @@ const MAX_IDLE = 2;
 const MAX_AGE_MS = 30 * 60_000;
 const FILE = 'rows.json.gz';
 const STAGE = '_tributary_stage';
+/** Batches whose files could not be removed, and that are tried again. */
+const MAX_LEFT = 100;
 
 export const open: Open<SnowflakeSettings> = (...args) =>
   new MergingWarehouse(new SnowflakeEngine(...args), args[2].id);
@@ -45,7 +38,7 @@ class SnowflakeEngine implements MergingEngine<EngineSession> {
   readonly #schema: string;
   #idle: readonly SnowflakeSession[] = [];
   /** Batches whose files could not be removed. */
-  #left: readonly string[] = [];
+  #left: string[] = [];
 
   constructor(context: ConnectorContext, settings: SnowflakeSettings, { id, place }: LoadedDestination) {
     this.#client = new SnowflakeClient(context, settings);
@@ -87,19 +80,16 @@ class SnowflakeEngine implements MergingEngine<EngineSession> {
   }
 
   makeOwnTables(signal: AbortSignal): Promise<void> {
-    return asRefused(
-      this.use(signal, async (session) => {
-        if (!(await this.#hasSchema(session)))
-          await session.run(`create schema if not exists ${this.#within}`);
-        for (const statement of createOwnTables(this.dialect)) await session.run(statement);
-        const lock = this.dialect.table(LOCK);
-        await session.run(`insert into ${lock} (${quoted('locked_at')})
-          select current_timestamp() from (select count(*) as n from ${lock}) known where known.n = 0`);
-        await session.run(
-          `create stage if not exists ${this.dialect.table(STAGE)} encryption = (type = 'SNOWFLAKE_SSE')`,
-        );
-      }),
-    );
+    return this.use(signal, async (session) => {
+      if (!(await this.#hasSchema(session))) await session.run(`create schema if not exists ${this.#within}`);
+      for (const statement of createOwnTables(this.dialect)) await session.run(statement);
+      const lock = this.dialect.table(LOCK);
+      await session.run(`insert into ${lock} (${quoted('locked_at')})
+        select current_timestamp() from (select count(*) as n from ${lock}) known where known.n = 0`);
+      await session.run(
+        `create stage if not exists ${this.dialect.table(STAGE)} encryption = (type = 'SNOWFLAKE_SSE')`,
+      );
+    });
   }
 
   async stage(session: EngineSession, file: RowsFile, batch: string, signal: AbortSignal): Promise<Staging> {
@@ -121,37 +111,31 @@ class SnowflakeEngine implements MergingEngine<EngineSession> {
   }
 
   async unstage(batch: string, signal: AbortSignal): Promise<void> {
-    const batches = [...new Set([...this.#left, batch])];
-    const failed: string[] = [];
-    for (const one of batches) {
-      try {
+    const batches = [...new Set([...this.#left.splice(0), batch])];
+    try {
+      for (const one of [...batches]) {
         await this.use(signal, (session) => session.run(`remove ${this.#stage}/${this.#pathOf(one)}/`));
-      } catch (error) {
-        if (!isOfWarehouse(error)) throw error;
-        failed.push(one);
+        batches.shift();
       }
+    } finally {
+      this.#left = [...this.#left, ...batches].slice(-MAX_LEFT);
     }
-    this.#left = failed.slice(-100);
   }
 
-  async test(signal: AbortSignal): Promise<void> {
-    const row = { table: '', columns: new Map(), count: 1, rows: [['it works']] };
-    const file = await rowsFile([row], signal);
-    await asRefused(
-      this.use(signal, async (session) => {
-        const isThere = await this.#hasSchema(session);
-        if (!isThere) await session.run(`create schema ${this.#within}`);
-        const test = this.dialect.table('_tributary_test');
-        await session.run(`create table ${test} (id varchar)`);
-        await session.run(`drop table ${test}`);
-        await session.run(`create temporary stage ${test} encryption = (type = 'SNOWFLAKE_SSE')`);
-        const copied = await this.#copy(session, `@${test}`, file, 'connection_test', signal);
-        await session.run(`drop table ${copied}`);
-        await session.run(`drop stage ${test}`);
-        // With a schema Snowflake drops its tables, also those of a load that began meanwhile.
-        if (!isThere && !(await this.#hasTables(session))) await session.run(`drop schema ${this.#within}`);
-      }),
-    );
+  test(file: RowsFile, signal: AbortSignal): Promise<void> {
+    return this.use(signal, async (session) => {
+      const isThere = await this.#hasSchema(session);
+      if (!isThere) await session.run(`create schema ${this.#within}`);
+      const test = this.dialect.table('_tributary_test');
+      await session.run(`create table ${test} (id varchar)`);
+      await session.run(`drop table ${test}`);
+      await session.run(`create temporary stage ${test} encryption = (type = 'SNOWFLAKE_SSE')`);
+      const copied = await this.#copy(session, `@${test}`, file, 'connection_test', signal);
+      await session.run(`drop table ${copied}`);
+      await session.run(`drop stage ${test}`);
+      // With a schema Snowflake drops its tables, also those of a load that began meanwhile.
+      if (!isThere && !(await this.#hasTables(session))) await session.run(`drop schema ${this.#within}`);
+    });
   }
 
   async close(): Promise<void> {

@@ -1,4 +1,4 @@
-import { type ColumnType, type TableColumns, UNMAPPED_COLUMN, Unavailable } from '@tributary/core';
+import { type ColumnType, Unavailable } from '@tributary/core';
 import type { Dialect } from '../merging/dialect.ts';
 import { LEDGER, VERSIONS } from '../tables.ts';
 
@@ -7,7 +7,7 @@ export const LOCK = '_tributary_lock';
 /** Bytes of a `varchar` of which none is cut. */
 const TEXT_BYTES = 16_777_216;
 
-const COLUMN_TYPES: Readonly<Record<ColumnType, string>> = {
+const TYPES: Readonly<Record<ColumnType, string>> = {
   boolean: 'boolean',
   bigint: 'number(38, 0)',
   numeric: 'number(38, 19)',
@@ -18,7 +18,7 @@ const COLUMN_TYPES: Readonly<Record<ColumnType, string>> = {
 };
 
 /** By the name in the catalog. */
-const TYPES: ReadonlyMap<string, ColumnType> = new Map([
+const TYPE_OF: ReadonlyMap<string, ColumnType> = new Map([
   ['BOOLEAN', 'boolean'],
   ['NUMBER(38,0)', 'bigint'],
   ['NUMBER(38,19)', 'numeric'],
@@ -35,7 +35,7 @@ function typeIn(
   scale: string | null,
 ): ColumnType | undefined {
   if (type === 'TEXT') return Number(length) >= TEXT_BYTES ? 'text' : undefined;
-  return TYPES.get(type === 'NUMBER' ? `NUMBER(${precision},${scale})` : type);
+  return TYPE_OF.get(type === 'NUMBER' ? `NUMBER(${precision},${scale})` : type);
 }
 
 /** An identifier, in upper case as Snowflake makes of one without quotes. */
@@ -44,20 +44,16 @@ export const quoted = (name: string) => `"${name.toUpperCase().replaceAll('"', '
 export function snowflakeDialect(database: string, schema: string): Dialect {
   const within = `${quoted(database)}.${quoted(schema)}`;
   const table = (name: string) => `${within}.${quoted(name)}`;
-  // A float prints with fewer digits than it has; the text keeps JSON that a variant would not.
-  const madeAs = (column: string, type: ColumnType) =>
-    column === UNMAPPED_COLUMN || type === 'double' ? 'text' : type;
-  const columnType = (column: string, type: ColumnType) => COLUMN_TYPES[madeAs(column, type)];
   return {
     quoted,
     table,
     placeholder: () => '?',
-    madeAs,
-    columnType,
+    types: TYPES,
+    placement: () => '',
 
     cast(text, type) {
       if (type === 'text') return text;
-      return type === 'json' ? `parse_json(${text})` : `cast(${text} as ${COLUMN_TYPES[type]})`;
+      return type === 'json' ? `parse_json(${text})` : `cast(${text} as ${TYPES[type]})`;
     },
 
     textOf(value, type) {
@@ -78,16 +74,6 @@ export function snowflakeDialect(database: string, schema: string): Dialect {
       }
     },
 
-    createTable(name, columns) {
-      const list = [...columns].map(([column, type]) => `${quoted(column)} ${columnType(column, type)}`);
-      return `create table ${table(name)} (${list.join(', ')})`;
-    },
-
-    addColumns(name, columns) {
-      const list = [...columns].map(([column, type]) => `${quoted(column)} ${columnType(column, type)}`);
-      return [`alter table ${table(name)} add column ${list.join(', ')}`];
-    },
-
     async describe(session, names) {
       if (names?.length === 0) return new Map();
       const which = names === undefined ? '' : ` and c.table_name in (${names.map(() => '?').join(', ')})`;
@@ -106,10 +92,12 @@ export function snowflakeDialect(database: string, schema: string): Dialect {
         // Names with small letters are another person's: no statement of ours means them.
         if (`${of}${column}` !== `${of}${column}`.toUpperCase()) continue;
         const columns = described.get(of.toLowerCase()) ?? new Map<string, ColumnType | undefined>();
-        described.set(of.toLowerCase(), columns);
-        columns.set(column.toLowerCase(), typeIn(type, length, precision, scale));
+        described.set(
+          of.toLowerCase(),
+          columns.set(column.toLowerCase(), typeIn(type, length, precision, scale)),
+        );
       }
-      return described satisfies ReadonlyMap<string, TableColumns>;
+      return described;
     },
   };
 }

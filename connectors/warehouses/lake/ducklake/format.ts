@@ -642,20 +642,10 @@ class DuckLakeTransaction implements LakeTransaction {
       }
       await insert(query, 'ducklake_data_file', rows);
       await insert(query, 'ducklake_file_column_stats', bounds);
-      const total = (of: unknown, added: number, gone: number) => Math.max(0, Number(of ?? 0) + added - gone);
-      const values = [
-        total(
-          stats?.record_count,
-          sum(files, ({ count }) => count),
-          sum(removed, (file) => file.rows),
-        ),
-        rowId,
-        total(
-          stats?.file_size_bytes,
-          sum(files, (file) => file.size),
-          sum(removed, (file) => file.bytes),
-        ),
-      ];
+      const count = sum(files, (file) => file.count) - sum(removed, (file) => file.rows);
+      const bytes = sum(files, (file) => file.size) - sum(removed, (file) => file.bytes);
+      const total = (before: unknown, more: number) => Math.max(0, Number(before ?? 0) + more);
+      const values = [total(stats?.record_count, count), rowId, total(stats?.file_size_bytes, bytes)];
       if (stats === undefined) await insert(query, 'ducklake_table_stats', [[table.id, ...values]]);
       else
         await query(
@@ -784,7 +774,7 @@ const SCHEDULED = `select data_file_id, path as name, schedule_start from duckla
   where path_is_relative = true`;
 
 /** Makes all snapshots before one unreadable. Files that only they have are scheduled for their removal. */
-export async function expire(query: Query, before: number): Promise<void> {
+async function expire(query: Query, before: number): Promise<void> {
   for (const table of ['ducklake_snapshot', 'ducklake_snapshot_changes'])
     await query(`delete from ${table} where snapshot_id < ?`, [before]);
   // Of a file that ended then no snapshot is left.
@@ -818,7 +808,7 @@ export async function expire(query: Query, before: number): Promise<void> {
 }
 
 /** Removes files that nobody needs, and snapshots that are old or take too much of the disk. */
-export async function tidyFiles(
+async function tidyFiles(
   store: LakeStore,
   database: CatalogDatabase,
   { now, signal }: { readonly now: number; readonly signal: AbortSignal },

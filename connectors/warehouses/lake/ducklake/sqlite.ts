@@ -10,9 +10,7 @@ import type { CatalogDatabase, Dialect, Query } from './tables.ts';
 
 /** The types that DuckDB gives columns of a SQLite catalog, which has neither booleans, times nor UUIDs. */
 const DIALECT: Dialect = {
-  boolean: 'BIGINT',
-  timestamp: 'VARCHAR',
-  uuid: 'VARCHAR',
+  types: { BOOLEAN: 'BIGINT', TIMESTAMPTZ: 'VARCHAR', UUID: 'VARCHAR' },
   binary: '',
   tables: "select name from sqlite_master where type = 'table'",
 };

@@ -12,202 +12,60 @@ export const JSON_COMMENT = 'JSON';
 /** The schema of all tables, in the catalog. */
 export const SCHEMA = 'main';
 
-const ID = 'BIGINT';
-const TEXT = 'VARCHAR';
-
-/** Columns by table; B, T and U stand for the types that depend on the database. */
-const TABLES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
-  ducklake_metadata: { key: 'VARCHAR NOT NULL', value: 'VARCHAR NOT NULL', scope: TEXT, scope_id: ID },
-  ducklake_snapshot: {
-    snapshot_id: 'BIGINT PRIMARY KEY',
-    snapshot_time: 'T',
-    schema_version: ID,
-    next_catalog_id: ID,
-    next_file_id: ID,
-  },
-  ducklake_snapshot_changes: {
-    snapshot_id: 'BIGINT PRIMARY KEY',
-    changes_made: TEXT,
-    author: TEXT,
-    commit_message: TEXT,
-    commit_extra_info: TEXT,
-  },
-  ducklake_schema: {
-    schema_id: 'BIGINT PRIMARY KEY',
-    schema_uuid: 'U',
-    begin_snapshot: ID,
-    end_snapshot: ID,
-    schema_name: TEXT,
-    path: TEXT,
-    path_is_relative: 'B',
-  },
-  ducklake_table: {
-    table_id: ID,
-    table_uuid: 'U',
-    begin_snapshot: ID,
-    end_snapshot: ID,
-    schema_id: ID,
-    table_name: TEXT,
-    path: TEXT,
-    path_is_relative: 'B',
-  },
-  ducklake_view: {
-    view_id: ID,
-    view_uuid: 'U',
-    begin_snapshot: ID,
-    end_snapshot: ID,
-    schema_id: ID,
-    view_name: TEXT,
-    dialect: TEXT,
-    sql: TEXT,
-    column_aliases: TEXT,
-  },
-  ducklake_tag: { object_id: ID, begin_snapshot: ID, end_snapshot: ID, key: TEXT, value: TEXT },
-  ducklake_column_tag: {
-    table_id: ID,
-    column_id: ID,
-    begin_snapshot: ID,
-    end_snapshot: ID,
-    key: TEXT,
-    value: TEXT,
-  },
-  ducklake_data_file: {
-    data_file_id: 'BIGINT PRIMARY KEY',
-    table_id: ID,
-    begin_snapshot: ID,
-    end_snapshot: ID,
-    file_order: ID,
-    path: TEXT,
-    path_is_relative: 'B',
-    file_format: TEXT,
-    record_count: ID,
-    file_size_bytes: ID,
-    footer_size: ID,
-    row_id_start: ID,
-    partition_id: ID,
-    encryption_key: TEXT,
-    mapping_id: ID,
-    partial_max: ID,
-  },
-  ducklake_file_column_stats: {
-    data_file_id: ID,
-    table_id: ID,
-    column_id: ID,
-    column_size_bytes: ID,
-    value_count: ID,
-    null_count: ID,
-    min_value: TEXT,
-    max_value: TEXT,
-    contains_nan: 'B',
-    extra_stats: TEXT,
-  },
-  ducklake_file_variant_stats: {
-    data_file_id: ID,
-    table_id: ID,
-    column_id: ID,
-    variant_path: TEXT,
-    shredded_type: TEXT,
-    column_size_bytes: ID,
-    value_count: ID,
-    null_count: ID,
-    min_value: TEXT,
-    max_value: TEXT,
-    contains_nan: 'B',
-    extra_stats: TEXT,
-  },
-  ducklake_delete_file: {
-    delete_file_id: 'BIGINT PRIMARY KEY',
-    table_id: ID,
-    begin_snapshot: ID,
-    end_snapshot: ID,
-    data_file_id: ID,
-    path: TEXT,
-    path_is_relative: 'B',
-    format: TEXT,
-    delete_count: ID,
-    file_size_bytes: ID,
-    footer_size: ID,
-    encryption_key: TEXT,
-    partial_max: ID,
-  },
-  ducklake_column: {
-    column_id: ID,
-    begin_snapshot: ID,
-    end_snapshot: ID,
-    table_id: ID,
-    column_order: ID,
-    column_name: TEXT,
-    column_type: TEXT,
-    initial_default: TEXT,
-    default_value: TEXT,
-    nulls_allowed: 'B',
-    parent_column: ID,
-    default_value_type: TEXT,
-    default_value_dialect: TEXT,
-  },
-  ducklake_table_stats: { table_id: ID, record_count: ID, next_row_id: ID, file_size_bytes: ID },
-  ducklake_table_column_stats: {
-    table_id: ID,
-    column_id: ID,
-    contains_null: 'B',
-    contains_nan: 'B',
-    min_value: TEXT,
-    max_value: TEXT,
-    extra_stats: TEXT,
-  },
-  ducklake_partition_info: { partition_id: ID, table_id: ID, begin_snapshot: ID, end_snapshot: ID },
-  ducklake_partition_column: {
-    partition_id: ID,
-    table_id: ID,
-    partition_key_index: ID,
-    column_id: ID,
-    transform: TEXT,
-  },
-  ducklake_file_partition_value: {
-    data_file_id: ID,
-    table_id: ID,
-    partition_key_index: ID,
-    partition_value: TEXT,
-  },
-  ducklake_files_scheduled_for_deletion: {
-    data_file_id: ID,
-    path: TEXT,
-    path_is_relative: 'B',
-    schedule_start: 'T',
-  },
-  ducklake_inlined_data_tables: { table_id: ID, table_name: TEXT, schema_version: ID },
-  ducklake_column_mapping: { mapping_id: ID, table_id: ID, type: TEXT },
-  ducklake_name_mapping: {
-    mapping_id: ID,
-    column_id: ID,
-    source_name: TEXT,
-    target_field_id: ID,
-    parent_column: ID,
-    is_partition: 'B',
-  },
-  ducklake_schema_versions: { begin_snapshot: ID, schema_version: ID, table_id: ID },
-  ducklake_macro: { schema_id: ID, macro_id: ID, macro_name: TEXT, begin_snapshot: ID, end_snapshot: ID },
-  ducklake_macro_impl: { macro_id: ID, impl_id: ID, dialect: TEXT, sql: TEXT, type: TEXT },
-  ducklake_macro_parameters: {
-    macro_id: ID,
-    impl_id: ID,
-    column_id: ID,
-    parameter_name: TEXT,
-    parameter_type: TEXT,
-    default_value: TEXT,
-    default_value_type: TEXT,
-  },
-  ducklake_sort_info: { sort_id: ID, table_id: ID, begin_snapshot: ID, end_snapshot: ID },
-  ducklake_sort_expression: {
-    sort_id: ID,
-    table_id: ID,
-    sort_key_index: ID,
-    expression: TEXT,
-    dialect: TEXT,
-    sort_direction: TEXT,
-    null_order: TEXT,
-  },
-};
+/** By the specification. Types that a database has not are those that DuckDB gives it in their place. */
+const TABLES = `
+  ducklake_metadata (key VARCHAR NOT NULL, value VARCHAR NOT NULL, scope VARCHAR, scope_id BIGINT);
+  ducklake_snapshot (snapshot_id BIGINT PRIMARY KEY, snapshot_time TIMESTAMPTZ, schema_version BIGINT,
+      next_catalog_id BIGINT, next_file_id BIGINT);
+  ducklake_snapshot_changes (snapshot_id BIGINT PRIMARY KEY, changes_made VARCHAR, author VARCHAR,
+      commit_message VARCHAR, commit_extra_info VARCHAR);
+  ducklake_schema (schema_id BIGINT PRIMARY KEY, schema_uuid UUID, begin_snapshot BIGINT, end_snapshot BIGINT,
+      schema_name VARCHAR, path VARCHAR, path_is_relative BOOLEAN);
+  ducklake_table (table_id BIGINT, table_uuid UUID, begin_snapshot BIGINT, end_snapshot BIGINT, schema_id BIGINT,
+      table_name VARCHAR, path VARCHAR, path_is_relative BOOLEAN);
+  ducklake_view (view_id BIGINT, view_uuid UUID, begin_snapshot BIGINT, end_snapshot BIGINT, schema_id BIGINT,
+      view_name VARCHAR, dialect VARCHAR, sql VARCHAR, column_aliases VARCHAR);
+  ducklake_tag (object_id BIGINT, begin_snapshot BIGINT, end_snapshot BIGINT, key VARCHAR, value VARCHAR);
+  ducklake_column_tag (table_id BIGINT, column_id BIGINT, begin_snapshot BIGINT, end_snapshot BIGINT, key VARCHAR,
+      value VARCHAR);
+  ducklake_data_file (data_file_id BIGINT PRIMARY KEY, table_id BIGINT, begin_snapshot BIGINT, end_snapshot BIGINT,
+      file_order BIGINT, path VARCHAR, path_is_relative BOOLEAN, file_format VARCHAR, record_count BIGINT,
+      file_size_bytes BIGINT, footer_size BIGINT, row_id_start BIGINT, partition_id BIGINT, encryption_key VARCHAR,
+      mapping_id BIGINT, partial_max BIGINT);
+  ducklake_file_column_stats (data_file_id BIGINT, table_id BIGINT, column_id BIGINT, column_size_bytes BIGINT,
+      value_count BIGINT, null_count BIGINT, min_value VARCHAR, max_value VARCHAR, contains_nan BOOLEAN,
+      extra_stats VARCHAR);
+  ducklake_file_variant_stats (data_file_id BIGINT, table_id BIGINT, column_id BIGINT, variant_path VARCHAR,
+      shredded_type VARCHAR, column_size_bytes BIGINT, value_count BIGINT, null_count BIGINT, min_value VARCHAR,
+      max_value VARCHAR, contains_nan BOOLEAN, extra_stats VARCHAR);
+  ducklake_delete_file (delete_file_id BIGINT PRIMARY KEY, table_id BIGINT, begin_snapshot BIGINT, end_snapshot BIGINT,
+      data_file_id BIGINT, path VARCHAR, path_is_relative BOOLEAN, format VARCHAR, delete_count BIGINT,
+      file_size_bytes BIGINT, footer_size BIGINT, encryption_key VARCHAR, partial_max BIGINT);
+  ducklake_column (column_id BIGINT, begin_snapshot BIGINT, end_snapshot BIGINT, table_id BIGINT, column_order BIGINT,
+      column_name VARCHAR, column_type VARCHAR, initial_default VARCHAR, default_value VARCHAR, nulls_allowed BOOLEAN,
+      parent_column BIGINT, default_value_type VARCHAR, default_value_dialect VARCHAR);
+  ducklake_table_stats (table_id BIGINT, record_count BIGINT, next_row_id BIGINT, file_size_bytes BIGINT);
+  ducklake_table_column_stats (table_id BIGINT, column_id BIGINT, contains_null BOOLEAN, contains_nan BOOLEAN,
+      min_value VARCHAR, max_value VARCHAR, extra_stats VARCHAR);
+  ducklake_partition_info (partition_id BIGINT, table_id BIGINT, begin_snapshot BIGINT, end_snapshot BIGINT);
+  ducklake_partition_column (partition_id BIGINT, table_id BIGINT, partition_key_index BIGINT, column_id BIGINT,
+      transform VARCHAR);
+  ducklake_file_partition_value (data_file_id BIGINT, table_id BIGINT, partition_key_index BIGINT,
+      partition_value VARCHAR);
+  ducklake_files_scheduled_for_deletion (data_file_id BIGINT, path VARCHAR, path_is_relative BOOLEAN,
+      schedule_start TIMESTAMPTZ);
+  ducklake_inlined_data_tables (table_id BIGINT, table_name VARCHAR, schema_version BIGINT);
+  ducklake_column_mapping (mapping_id BIGINT, table_id BIGINT, type VARCHAR);
+  ducklake_name_mapping (mapping_id BIGINT, column_id BIGINT, source_name VARCHAR, target_field_id BIGINT,
+      parent_column BIGINT, is_partition BOOLEAN);
+  ducklake_schema_versions (begin_snapshot BIGINT, schema_version BIGINT, table_id BIGINT);
+  ducklake_macro (schema_id BIGINT, macro_id BIGINT, macro_name VARCHAR, begin_snapshot BIGINT, end_snapshot BIGINT);
+  ducklake_macro_impl (macro_id BIGINT, impl_id BIGINT, dialect VARCHAR, sql VARCHAR, type VARCHAR);
+  ducklake_macro_parameters (macro_id BIGINT, impl_id BIGINT, column_id BIGINT, parameter_name VARCHAR,
+      parameter_type VARCHAR, default_value VARCHAR, default_value_type VARCHAR);
+  ducklake_sort_info (sort_id BIGINT, table_id BIGINT, begin_snapshot BIGINT, end_snapshot BIGINT);
+  ducklake_sort_expression (sort_id BIGINT, table_id BIGINT, sort_key_index BIGINT, expression VARCHAR, dialect VARCHAR,
+      sort_direction VARCHAR, null_order VARCHAR)`;
 
 /**
  * What DuckDB does in this catalog: small changes are files as well, so that all rows are in files, and what it merges stays small
@@ -217,15 +75,8 @@ const OPTIONS = { data_inlining_row_limit: '0', target_file_size: String(32 * 1_
 
 /** Makes the tables of an empty catalog. */
 export async function createCatalog(query: Query, dialect: Dialect, dataPath: string): Promise<void> {
-  const types = new Map([
-    ['B', dialect.boolean],
-    ['T', dialect.timestamp],
-    ['U', dialect.uuid],
-  ]);
-  for (const [table, columns] of Object.entries(TABLES)) {
-    const list = Object.entries(columns).map(([name, type]) => `"${name}" ${types.get(type) ?? type}`);
-    await query(`create table ${table} (${list.join(', ')})`);
-  }
+  for (const table of TABLES.split(';'))
+    await query(`create table ${table.trim().replaceAll(/[A-Z]+/g, (type) => dialect.types[type] ?? type)}`);
   // The specification has no indexes; a lake of many small files needs them.
   await query('create index _tributary_files on ducklake_data_file (table_id, end_snapshot)');
   await query('create index _tributary_stats on ducklake_file_column_stats (data_file_id, column_id)');
@@ -317,9 +168,8 @@ export type Query = (sql: string, values?: readonly SqlValue[]) => Promise<reado
 
 /** How the statements of a catalog are written for its database. */
 export interface Dialect {
-  readonly boolean: string;
-  readonly timestamp: string;
-  readonly uuid: string;
+  /** Types in place of those of the specification, by their names. */
+  readonly types: Readonly<Record<string, string>>;
   /** Behind a text that is compared by its bytes. */
   readonly binary: string;
   /** The names of all tables. */

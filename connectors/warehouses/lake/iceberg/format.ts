@@ -383,7 +383,7 @@ class IcebergTransaction implements LakeTransaction {
     if (table === undefined && !this.#locations.has(name))
       // A name of its own: what dropped a table before may still remove its files.
       this.#locations.set(name, `${this.#options.store.root}/${name}-${newId().slice(-12)}`);
-    return schemaOf(fieldsFor(columns, table).map((field) => field.known));
+    return schemaOf(fieldsFor(columns, table));
   }
 
   async replace(
@@ -476,10 +476,7 @@ class IcebergTransaction implements LakeTransaction {
         schema: schemaJson(fields, undefined),
         'partition-spec': {
           'spec-id': 0,
-          fields: newSpec(
-            name,
-            fields.map(({ known }) => known),
-          ),
+          fields: newSpec(name, fields),
         },
         properties: PROPERTIES,
       },
@@ -553,10 +550,7 @@ function schemaOf(fields: readonly Field[]) {
 }
 
 /** The fields of a table with these columns: those that it has keep their ids while their types do. */
-function fieldsFor(
-  columns: TableColumns,
-  table: TableMetadata | undefined,
-): readonly { readonly json: Field['json']; readonly known: Field }[] {
+function fieldsFor(columns: TableColumns, table: TableMetadata | undefined): readonly Field[] {
   let last = table?.lastColumnId ?? 0;
   const left = new Map(columns);
   const fields: Field[] = [];
@@ -569,10 +563,10 @@ function fieldsFor(
     else fields.push(fieldWith(++last, field.name, to));
   }
   for (const [name, type] of left) if (type !== undefined) fields.push(fieldWith(++last, name, type));
-  return fields.map((known) => ({ json: known.json, known }));
+  return fields;
 }
 
-function schemaJson(fields: ReturnType<typeof fieldsFor>, table: TableMetadata | undefined) {
+function schemaJson(fields: readonly Field[], table: TableMetadata | undefined) {
   const ids = table?.schemaJson['identifier-field-ids'];
   return {
     type: 'struct',

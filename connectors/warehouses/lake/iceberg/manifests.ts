@@ -286,7 +286,6 @@ function longsOf(record: AvroRecord, map: number): ReadonlyMap<number, bigint> {
 /** The entry of a file that a snapshot adds. */
 export function added(file: NewFile, snapshot: bigint): ManifestEntry {
   const { path, bytes, rows, partition, bounds, nulls } = file;
-  const timed = [...bounds];
   const record = new Map<number, AvroValue>([
     [FILE.content, DATA],
     [FILE.path, path],
@@ -294,34 +293,10 @@ export function added(file: NewFile, snapshot: bigint): ManifestEntry {
     [FILE.partition, partition.values],
     [FILE.rows, BigInt(rows)],
     [FILE.bytes, BigInt(bytes)],
-    [
-      FILE.valueCounts,
-      pairsOf(
-        119,
-        [...nulls.keys()].map((id) => [id, BigInt(rows)]),
-      ),
-    ],
-    [
-      FILE.nullCounts,
-      pairsOf(
-        121,
-        [...nulls].map(([id, count]) => [id, BigInt(count)]),
-      ),
-    ],
-    [
-      FILE.lower,
-      pairsOf(
-        126,
-        timed.map(([id, [least]]) => [id, int64(least)]),
-      ),
-    ],
-    [
-      FILE.upper,
-      pairsOf(
-        129,
-        timed.map(([id, [, most]]) => [id, int64(most)]),
-      ),
-    ],
+    [FILE.valueCounts, pairsOf(119, nulls, () => BigInt(rows))],
+    [FILE.nullCounts, pairsOf(121, nulls, (count) => BigInt(count))],
+    [FILE.lower, pairsOf(126, bounds, ([least]) => int64(least))],
+    [FILE.upper, pairsOf(129, bounds, ([, most]) => int64(most))],
   ]);
   const entry = new Map<number, AvroValue>([
     [ENTRY.status, ADDED],
@@ -331,14 +306,9 @@ export function added(file: NewFile, snapshot: bigint): ManifestEntry {
   return { isLive: true, file: { ...file, isParquet: true }, record: entry };
 }
 
-function pairsOf(key: number, pairs: readonly (readonly [number, AvroValue])[]): readonly AvroValue[] {
-  return pairs.map(
-    ([id, value]) =>
-      new Map<number, AvroValue>([
-        [key, id],
-        [key + 1, value],
-      ]),
-  );
+/** A map of values by field id; the id of its key, and behind that the one of its value. */
+function pairsOf<T>(key: number, of: ReadonlyMap<number, T>, read: (one: T) => AvroValue) {
+  return Array.from(of, ([id, one]) => new Map<number, AvroValue>().set(key, id).set(key + 1, read(one)));
 }
 
 /** The entry of a file that a snapshot keeps, in a manifest that is written anew. */
@@ -425,19 +395,18 @@ function summariesOf(partition: unknown, entries: readonly ManifestEntry[]): Avr
 export function partitionRange(
   { record }: Manifest,
   index: number,
-): { readonly hasNull: boolean; readonly from: number; readonly to: number } | undefined {
+): { readonly from: number; readonly to: number } | undefined {
   const partitions = record.get(LIST.partitions);
   const summary = Array.isArray(partitions) ? partitions[index] : undefined;
   if (!(summary instanceof Map)) return undefined;
   const [lower, upper] = [510, 511].map((id) => summary.get(id));
-  const hasNull = summary.get(509) === true;
-  if (lower === undefined || lower === null) return { hasNull, from: Number.POSITIVE_INFINITY, to: -1 };
+  if (lower === undefined || lower === null) return { from: Number.POSITIVE_INFINITY, to: -1 };
   if (
     !(lower instanceof Uint8Array && upper instanceof Uint8Array && lower.length === 4 && upper.length === 4)
   )
     return undefined;
   const intIn = (bytes: Uint8Array) => Buffer.from(bytes).readInt32LE();
-  return { hasNull, from: intIn(lower), to: intIn(upper) };
+  return { from: intIn(lower), to: intIn(upper) };
 }
 
 function int64(value: bigint): Uint8Array {

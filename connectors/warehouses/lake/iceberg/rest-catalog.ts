@@ -6,11 +6,9 @@ import {
   Unavailable,
   WarehouseRefused,
 } from '@tributary/core';
-import { Agent } from 'undici';
-import { Deadlines } from '../../../client/deadlines.ts';
-import { classifyFailure, type HttpRequest, sendRequest } from '../../../http/client.ts';
+import type { HttpRequest } from '../../../http/client.ts';
 import type { ConnectorContext } from '../../../kind.ts';
-import { failedCall } from '../../tables.ts';
+import { HttpApi } from '../../http.ts';
 import { DECIMAL } from '../cells.ts';
 import { type CatalogSettings, lake } from '../settings.ts';
 
@@ -34,9 +32,8 @@ type Document = Readonly<Record<string, unknown>>;
 /** What became of a commit. */
 export type CatalogCommit =
   | { readonly state: 'committed'; readonly table: TableMetadata }
-  /** The table is not as required. */
+  /** The table is not as required, or not there. */
   | { readonly state: 'conflict' }
-  | { readonly state: 'missing' }
   /** It may be committed, now or a little later. */
   | { readonly state: 'unknown'; readonly reason: string };
 
@@ -57,20 +54,18 @@ interface Answer {
 export class RestCatalog {
   readonly #settings: CatalogSettings;
   readonly #context: ConnectorContext;
-  readonly #agent: Agent;
-  readonly #deadlines: Deadlines;
+  readonly #http: HttpApi;
   #prefix: Promise<string> | undefined;
   #token: { readonly value: string; readonly until: number } | undefined;
 
   constructor(context: ConnectorContext, settings: CatalogSettings) {
     this.#settings = settings;
     this.#context = context;
-    this.#deadlines = new Deadlines(context.timeoutMs * PATIENCE);
-    this.#agent = new Agent({
-      connect: context.egress.connector(context.timeoutMs, MAX_RESPONSE_BYTES),
-      // Slow headers and bodies are ended by the deadline of the call.
-      headersTimeout: 0,
-      bodyTimeout: 0,
+    const timeoutMs = context.timeoutMs * PATIENCE;
+    this.#http = new HttpApi(context, {
+      maxResponseBytes: MAX_RESPONSE_BYTES,
+      timeoutMs,
+      about: 'the catalog: ',
     });
   }
 
@@ -115,8 +110,7 @@ export class RestCatalog {
       if (error instanceof Unavailable) return { state: 'unknown', reason: error.message };
       throw error;
     }
-    if (answer.status === 409) return { state: 'conflict' };
-    if (answer.status === 404) return { state: 'missing' };
+    if (answer.status === 409 || answer.status === 404) return { state: 'conflict' };
     // Also 503: an address in between gives it for a catalog that has committed.
     if (answer.status >= 500 || answer.status === 429 || answer.status === 408)
       return { state: 'unknown', reason: `the catalog answered ${answer.status}` };
@@ -165,8 +159,8 @@ export class RestCatalog {
     this.#expected(await this.#call('DELETE', path, undefined, signal), 404);
   }
 
-  async close(): Promise<void> {
-    await this.#agent.destroy();
+  close(): Promise<void> {
+    return this.#http.close();
   }
 
   #tablePath(name: string): string {
@@ -266,22 +260,9 @@ export class RestCatalog {
   }
 
   async #send(request: HttpRequest, signal: AbortSignal): Promise<Answer> {
-    if (signal.aborted) throw new Unavailable('stopped');
-    const deadline = this.#deadlines.begin(signal);
-    try {
-      const response = await sendRequest(this.#agent, request, deadline.signal, MAX_RESPONSE_BYTES);
-      const { status, start, whole } = response;
-      if (status >= 200 && status < 300 && !whole)
-        throw new Unavailable('the answer of the catalog is not whole');
-      const document = documentOf(start, status);
-      return { status, document, reason: this.#reasonOf(document) };
-    } catch (error) {
-      if (error instanceof Unavailable || error instanceof WarehouseRefused) throw error;
-      const failure = deadline.reason ?? error;
-      throw failedCall(classifyFailure(failure), failure, 'the catalog: ');
-    } finally {
-      this.#deadlines.end(deadline);
-    }
+    const { status, start } = await this.#http.send(request, signal);
+    const document = documentOf(start, status);
+    return { status, document, reason: this.#reasonOf(document) };
   }
 
   #reasonOf({ error }: Document): string {

@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { type Json, type JsonObject, objectIn } from '@tributary/core';
 import type pg from 'pg';
+import { onLoopback } from '../../../helpers/on-loopback.ts';
 import { BackendError, createTable, type Dataset, describeTable, loadRows, runScript } from './backend.ts';
 
 /** A request to the API, as tests see it. */
@@ -173,9 +173,9 @@ export async function startBigqueryApi(pool: pg.Pool, dataset: Dataset): Promise
     // Requests that were cut off are no requests.
     serve(request, response).catch(() => request.socket.destroy());
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { url, close } = await onLoopback(server);
   const api: BigqueryApi = {
-    port: (server.address() as AddressInfo).port,
+    port: Number(new URL(url).port),
     record: undefined,
     resources,
     meddle: undefined,
@@ -184,8 +184,7 @@ export async function startBigqueryApi(pool: pg.Pool, dataset: Dataset): Promise
     token: 'a-token',
     dataset: {},
     async close() {
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
+      await close();
       while (underWay.size > 0) await Promise.allSettled(underWay);
     },
   };

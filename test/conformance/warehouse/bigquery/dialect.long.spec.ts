@@ -1,10 +1,8 @@
 import { execFile } from 'node:child_process';
-import { existsSync } from 'node:fs';
-import { homedir } from 'node:os';
-import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { objectIn } from '@tributary/core';
 import { afterAll, describe, expect, it } from 'vitest';
+import { installedIn } from '../../../helpers/installed.ts';
 import { postgresServer } from '../../../helpers/postgres.ts';
 import { noEngine } from '../../connector/suite/harness.ts';
 import { signal, TestLoader, track } from '../suite/harness.ts';
@@ -13,12 +11,11 @@ import { bigqueryHarness } from './harness.ts';
 
 /** Where `.ci/bigquery` installs Google's analyzer. */
 const VERSION = '0.1.5';
-const { XDG_CACHE_HOME = join(homedir(), '.cache') } = process.env;
-const FOLDER = join(XDG_CACHE_HOME, 'tributary', `zetasql-${VERSION}`);
+const FOLDER = installedIn(`zetasql-${VERSION}`);
 const ANALYZE = fileURLToPath(new URL('analyze.py', import.meta.url));
 
-const server = existsSync(FOLDER) ? await postgresServer() : undefined;
-if (!existsSync(FOLDER)) console.warn(`NO ANALYZER OF GOOGLESQL in ${FOLDER}: its test is SKIPPED`);
+const server = FOLDER === undefined ? undefined : await postgresServer();
+if (FOLDER === undefined) console.warn('NO ANALYZER OF GOOGLESQL, its test is SKIPPED: bash .ci/bigquery');
 
 describe.skipIf(server === undefined)('the statements of a BigQuery warehouse', () => {
   afterAll(() => server?.stop());

@@ -72,6 +72,7 @@ export async function bigqueryHarness({ url: address }: RunningEngine) {
       return tables;
     },
     ...tablesOf(reader, name),
+    ...proxy.faults,
     /** The answers to all requests for the job of the next commit. */
     loseNextCommit() {
       let job: unknown;
@@ -83,9 +84,6 @@ export async function bigqueryHarness({ url: address }: RunningEngine) {
           : undefined;
       };
     },
-    cutAfter: (bytes) => proxy.cutAfter(bytes),
-    fail: async () => proxy.refuse(true),
-    mend: async () => proxy.refuse(false),
     async close() {
       await loaders.close();
       await proxy.close();

@@ -112,10 +112,7 @@ export async function clickhouseHarness({ url: address }: RunningEngine) {
         sql(`alter table ${of(table)} add index held bitAnd(${quoted(column)}, 1) type set(2)`),
       dropLedger: () => sql(`drop table ${of('_tributary_loads')} sync`),
     },
-    loseNextCommit: () => proxy.loseNextCommit(),
-    cutAfter: (bytes) => proxy.cutAfter(bytes),
-    fail: async () => proxy.refuse(true),
-    mend: async () => proxy.refuse(false),
+    ...proxy.faults,
     async close() {
       await loaders.close();
       await proxy.close();

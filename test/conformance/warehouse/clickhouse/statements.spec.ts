@@ -1,9 +1,8 @@
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { Unavailable, type Warehouse, type WarehouseBatch, WarehouseRefused } from '@tributary/core';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createTestConnectors, ENGINE_CONNECTORS, WORKSPACE_ID } from '../../connector/suite/harness.ts';
-import { signal } from '../suite/harness.ts';
+import { onLoopback } from '../../../helpers/on-loopback.ts';
+import { loadersOf, signal } from '../suite/harness.ts';
 
 /** A refusal in the words of ClickHouse. */
 const refusal = (code: number, type: string) => ({
@@ -71,27 +70,13 @@ describe('statements to ClickHouse', () => {
             .join(''),
         );
     });
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    const connectors = createTestConnectors(ENGINE_CONNECTORS);
-    const settings = {
-      host: '127.0.0.1',
-      port: (server.address() as AddressInfo).port,
-      tls: false,
-      database: 'w',
-    };
-    const made = connectors.warehouse('warehouse-clickhouse', {
-      id: 'd',
-      workspaceId: WORKSPACE_ID,
-      version: 1,
-      settings,
-    });
-    if (made === undefined) throw new Error('no such kind');
-    warehouse = made;
+    const { url, close: stop } = await onLoopback(server);
+    const settings = { host: '127.0.0.1', port: Number(new URL(url).port), tls: false, database: 'w' };
+    const loaders = loadersOf('warehouse-clickhouse', settings);
+    warehouse = loaders.open();
     close = async () => {
-      await warehouse.close();
-      await connectors.close();
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
+      await loaders.close();
+      await stop();
     };
   });
   afterEach(() => close());

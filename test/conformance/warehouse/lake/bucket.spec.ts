@@ -1,9 +1,9 @@
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { newId, Unavailable } from '@tributary/core';
+import { Unavailable } from '@tributary/core';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { createTestConnectors, WORKSPACE_ID } from '../../connector/suite/harness.ts';
-import { signal, TestLoader, track } from '../suite/harness.ts';
+import { onLoopback } from '../../../helpers/on-loopback.ts';
+import { TIMEOUT_MS } from '../../connector/suite/harness.ts';
+import { loadersOf, signal, TestLoader, track } from '../suite/harness.ts';
 import { profileChange } from '../suite/profiles.ts';
 import { bucketHarness } from './bucket-harness.ts';
 import { startFakeCatalog } from './iceberg/fake-catalog.ts';
@@ -76,15 +76,9 @@ describe('the service of a bucket', () => {
     secret_access_key: 'secret-of-the-key',
   };
   const tested = async (endpoint: string, egressAllow: readonly string[] = []) => {
-    const connectors = createTestConnectors({ egressAllow });
-    onTestFinished(() => connectors.close());
-    const destination = {
-      id: newId(),
-      workspaceId: WORKSPACE_ID,
-      version: 1,
-      settings: { ...settings, endpoint },
-    };
-    const result = await connectors.warehouse('lake', destination)?.test(signal);
+    const loaders = loadersOf('lake', { ...settings, endpoint }, { egressAllow, timeoutMs: TIMEOUT_MS });
+    onTestFinished(() => loaders.close());
+    const result = await loaders.open().test(signal);
     expect(JSON.stringify(result)).not.toContain('secret-of-the-key');
     return result;
   };
@@ -102,13 +96,12 @@ describe('the service of a bucket', () => {
     ['a document without an end', '<ListBucketResult>'.repeat(200_000), 'the answer is too long'],
     ['no document', 'hello', expect.any(String)],
   ])('that answers with %s is told as such', async (_title, body, reason) => {
-    const server = createServer((_, response) =>
-      response.writeHead(200, { 'content-type': 'application/xml' }).end(body),
+    const headers = { 'content-type': 'application/xml' };
+    const server = await onLoopback(
+      createServer((_, response) => response.writeHead(200, headers).end(body)),
     );
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    onTestFinished(() => void server.close());
-    const { port } = server.address() as AddressInfo;
-    const result = await tested(`http://127.0.0.1:${port}`, ['127.0.0.0/8']);
+    onTestFinished(() => server.close());
+    const result = await tested(server.url, ['127.0.0.0/8']);
     expect(result).toEqual({ ok: false, reason });
   });
 });

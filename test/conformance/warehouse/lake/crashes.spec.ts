@@ -2,9 +2,9 @@ import { appendFile, mkdir, readdir, readFile, rm, truncate, unlink, writeFile }
 import { join } from 'node:path';
 import { type CanonicalEvent, newId, Unavailable } from '@tributary/core';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type FileChange, type FileFaults, fileError } from '../../../helpers/file-faults.ts';
+import { type FileChange, type FileFaults, fileError, killedBefore } from '../../../helpers/file-faults.ts';
 import { parquetTable } from '../suite/duckdb.ts';
-import { signal, TestLoader, track } from '../suite/harness.ts';
+import { maintained, signal, TestLoader, track } from '../suite/harness.ts';
 import { profileChange } from '../suite/profiles.ts';
 import { type FolderHarness, folderHarness } from './folder-harness.ts';
 
@@ -21,21 +21,6 @@ beforeEach(async () => {
   harness = await folderHarness(() => now);
 });
 afterEach(() => harness.close());
-
-/** Faults of a process that is killed before its n-th change of a file: that call and all later ones never return. */
-function killedBefore(n: number): FileFaults & { readonly died: Promise<void> } {
-  const { promise: died, resolve } = Promise.withResolvers<void>();
-  let left = n;
-  return {
-    died,
-    before() {
-      left -= 1;
-      if (left > 0) return undefined;
-      resolve();
-      return new Promise<void>(() => undefined);
-    },
-  };
-}
 
 /** Loads as a process that may be killed, and then as others until the ledger has it. */
 async function loadThroughKill(
@@ -128,7 +113,7 @@ describe('a lake in a folder', () => {
     await loader.load([track('Order', { n: 1 })]);
     expect(await ids('order')).toHaveLength(1);
     now += 2 * DAY_MS;
-    await maintained();
+    await maintained(harness.open());
     expect(await readdir(join(harness.folder, '_tributary/staging'), { recursive: true })).not.toContain(
       'broken/0',
     );
@@ -191,7 +176,7 @@ describe('a lake in a folder', () => {
     for (let at = 0; at < events.length; at += 3) await loader.load(events.slice(at, at + 3));
     const before = await harness.rows('order');
     expect(await filesIn('order')).toHaveLength(10);
-    await maintained();
+    await maintained(harness.open());
     expect(await filesIn('order')).toHaveLength(1);
     const columns = ['id', 'n', 'received_at', 'event_text'];
     const relation = parquetTable(harness.folder, 'order');
@@ -211,7 +196,7 @@ describe('a lake in a folder', () => {
       await harness.open().newest('live', signal);
       expect(await ids('order')).toHaveLength(10);
     }
-    await maintained();
+    await maintained(harness.open());
     expect(await filesIn('order')).toHaveLength(1);
   });
 
@@ -281,10 +266,4 @@ function removesStaged(before: FileChange) {
 
 async function isParquet(path: string): Promise<boolean> {
   return (await readFile(path)).subarray(0, 4).toString() === 'PAR1';
-}
-
-/** All pieces of maintenance. */
-async function maintained(): Promise<void> {
-  const warehouse = harness.open();
-  while ((await warehouse.maintain?.(signal)) === true);
 }

@@ -53,10 +53,7 @@ export async function postgresqlHarness({ url: address }: RunningEngine) {
       hold: (table, column) =>
         sql(`create view ${of('a_view')} as select ${quoted(column)} from ${of(table)}`),
     },
-    loseNextCommit: () => proxy.loseNextCommit(),
-    cutAfter: (bytes) => proxy.cutAfter(bytes),
-    fail: async () => proxy.refuse(true),
-    mend: async () => proxy.refuse(false),
+    ...proxy.faults,
     async close() {
       await loaders.close();
       await proxy.close();

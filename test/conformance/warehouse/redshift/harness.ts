@@ -1,19 +1,12 @@
-import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
-import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { readFile } from 'node:fs/promises';
 import type { ColumnType } from '@tributary/core';
-import S3rver from 's3rver';
 import type { RunningEngine } from '../../../engines/index.ts';
 import { freshPrefix } from '../../../helpers/engines.ts';
+import { startS3Server } from '../../../helpers/s3-server.ts';
 import { COMMITTED, connectReader, quoted, tablesOf } from '../postgresql/reader.ts';
 import { startCommitProxy } from '../suite/commit-proxy.ts';
 import { loadersOf, type ServerHarness } from '../suite/harness.ts';
 import { FUNCTIONS, startTranslation } from './translation.ts';
-
-const BUCKET = 'warehouse-files';
-/** The only access key of the server of objects. */
-const KEY = 'S3RVER';
 
 const SQL_TYPES: Readonly<Record<ColumnType, string>> = {
   boolean: 'boolean',
@@ -27,43 +20,12 @@ const SQL_TYPES: Readonly<Record<ColumnType, string>> = {
 
 type Quote = (name: string) => string;
 
-/** A bucket of its own, whose objects are files. */
-async function startBucket() {
-  const folder = await mkdtemp(join(tmpdir(), 'tributary-s3-'));
-  const server = new S3rver({
-    port: 0,
-    address: '127.0.0.1',
-    silent: true,
-    vhostBuckets: false,
-    directory: folder,
-    configureBuckets: [{ name: BUCKET, configs: [] }],
-  });
-  const { port } = (await server.run()) as AddressInfo;
-  return {
-    endpoint: `http://127.0.0.1:${port}`,
-    read: (key: string) => readFile(join(folder, BUCKET, `${key}._S3rver_object`)),
-    /** The keys of all objects. */
-    async keys(): Promise<readonly string[]> {
-      const files = await readdir(join(folder, BUCKET), { recursive: true });
-      return files
-        .filter((name) => name.endsWith('._S3rver_object'))
-        .map((name) => name.replace('._S3rver_object', ''));
-    },
-    remove: (key: string) => rm(join(folder, BUCKET, `${key}._S3rver_object`)),
-    async close() {
-      await server.close();
-      // It may still write what a connection brought that was cut.
-      await rm(folder, { recursive: true, force: true, maxRetries: 5 });
-    },
-  };
-}
-
 /** A schema of its own on a PostgreSQL server that takes Redshift's SQL, behind a proxy. */
 export async function redshiftHarness({ url: address }: RunningEngine) {
   const url = new URL(address);
-  const bucket = await startBucket();
+  const bucket = await startS3Server('warehouse-files');
   let onRead: (key: string) => Promise<Buffer | undefined> = async () => undefined;
-  const read = async (key: string) => (await onRead(key)) ?? bucket.read(key);
+  const read = async (key: string) => (await onRead(key)) ?? readFile(bucket.path(key));
   const translation = await startTranslation({ host: url.hostname, port: Number(url.port) }, { read });
   const proxy = await startCommitProxy({ host: '127.0.0.1', port: translation.port }, COMMITTED);
   const schema = freshPrefix().replaceAll(/[^a-z0-9]/g, '_');
@@ -84,13 +46,9 @@ export async function redshiftHarness({ url: address }: RunningEngine) {
     username: url.username,
     password: url.password === '' ? 'none' : url.password,
     schema,
-    endpoint: bucket.endpoint,
-    region: 'eu-central-1',
-    bucket: BUCKET,
+    ...bucket.settings,
+    endpoint: `http://127.0.0.1:${bucket.port}`,
     prefix: 'loads',
-    path_style: true,
-    access_key_id: KEY,
-    secret_access_key: KEY,
   };
   const loaders = loadersOf(type, settings);
   return {
@@ -115,10 +73,7 @@ export async function redshiftHarness({ url: address }: RunningEngine) {
       hold: (table, column) =>
         sql(`create view ${of('a_view')} as select ${quoted(column)} from ${of(table)}`),
     },
-    loseNextCommit: () => proxy.loseNextCommit(),
-    cutAfter: (bytes) => proxy.cutAfter(bytes),
-    fail: async () => proxy.refuse(true),
-    mend: async () => proxy.refuse(false),
+    ...proxy.faults,
     async close() {
       await loaders.close();
       await proxy.close();

@@ -135,10 +135,7 @@ export async function snowflakeHarness(port: number) {
       },
       dropLedger: () => sql(`drop table ${of('_tributary_loads')}`),
     },
-    loseNextCommit: () => proxy.loseNextCommit(),
-    cutAfter: (bytes) => proxy.cutAfter(bytes),
-    fail: async () => proxy.refuse(true),
-    mend: async () => proxy.refuse(false),
+    ...proxy.faults,
     async close() {
       await loaders.close();
       await proxy.close();

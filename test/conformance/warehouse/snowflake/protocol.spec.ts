@@ -1,10 +1,9 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { gzipSync } from 'node:zlib';
-import { newId, Unavailable, type Warehouse, WarehouseRefused } from '@tributary/core';
+import { Unavailable, type Warehouse, WarehouseRefused } from '@tributary/core';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createTestConnectors, ENGINE_CONNECTORS, WORKSPACE_ID } from '../../connector/suite/harness.ts';
-import { signal, TestLoader, track } from '../suite/harness.ts';
+import { onLoopback } from '../../../helpers/on-loopback.ts';
+import { loadersOf, signal, TestLoader, track } from '../suite/harness.ts';
 
 /** The answer to a statement; `lost`: none, and the connection ends. */
 type Answer = Readonly<Record<string, unknown>> | 'lost';
@@ -19,17 +18,15 @@ class FakeSnowflake {
   signIn: Answer | undefined;
   readonly #server = createServer((request, response) => void this.#serve(request, response));
 
+  #close = async (): Promise<void> => undefined;
+  url = '';
+
   async start(): Promise<void> {
-    await new Promise<void>((resolve) => this.#server.listen(0, '127.0.0.1', resolve));
+    ({ url: this.url, close: this.#close } = await onLoopback(this.#server));
   }
 
-  get url(): string {
-    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
-  }
-
-  async stop(): Promise<void> {
-    this.#server.closeAllConnections();
-    await new Promise((resolve) => this.#server.close(resolve));
+  stop(): Promise<void> {
+    return this.#close();
   }
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -97,11 +94,11 @@ class FakeSnowflake {
 
 describe('Snowflake’s protocol', () => {
   const fake = new FakeSnowflake();
-  const connectors = createTestConnectors(ENGINE_CONNECTORS);
+  let loaders: ReturnType<typeof loadersOf>;
   let warehouse: Warehouse;
   beforeEach(async () => {
     await fake.start();
-    const settings = {
+    loaders = loadersOf('warehouse-snowflake', {
       account: 'a',
       url: fake.url,
       username: 'u',
@@ -109,18 +106,11 @@ describe('Snowflake’s protocol', () => {
       warehouse: 'W',
       database: 'D',
       schema: 'S',
-    };
-    const found = connectors.warehouse('warehouse-snowflake', {
-      id: newId(),
-      workspaceId: WORKSPACE_ID,
-      version: 1,
-      settings,
     });
-    if (found === undefined) throw new Error('no such kind');
-    warehouse = found;
+    warehouse = loaders.open();
   });
   afterEach(async () => {
-    await warehouse.close();
+    await loaders.close();
     await fake.stop();
     fake.answer = () => undefined;
     fake.signIn = undefined;

@@ -1,25 +1,13 @@
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 
-/** A proxy in front of a server. */
-export interface CommitProxy {
-  readonly port: number;
-  /** Ends the connection in place of the answer to the next commit. */
-  loseNextCommit(): void;
-  /** Ends the connection that sends the last of so many further bytes; they arrive. */
-  cutAfter(bytes: number): void;
-  /** Ends all connections, and refuses new ones. */
-  refuse(isRefusing: boolean): void;
-  close(): Promise<void>;
-}
-
 /** What a commit is known by: bytes of its request, or of its answer. */
 export type CommitMark = { readonly request: string } | { readonly answer: string };
 
+/** A proxy in front of a server. Without a mark no commit is lost by it. */
 export async function startCommitProxy(
   target: { readonly host: string; readonly port: number },
-  /** Absent where no commit is lost by it. */
   mark?: CommitMark,
-): Promise<CommitProxy> {
+) {
   const open = new Set<Socket>();
   let losesNext = false;
   let isRefusing = false;
@@ -58,15 +46,24 @@ export async function startCommitProxy(
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   return {
     port: (server.address() as AddressInfo).port,
-    loseNextCommit() {
-      losesNext = true;
-    },
-    cutAfter(bytes) {
-      bytesLeft = bytes;
-    },
-    refuse(next) {
-      isRefusing = next;
-      if (next) for (const client of open) client.destroy();
+    /** Those of a harness. */
+    faults: {
+      /** Ends the connection in place of the answer to the next commit. */
+      loseNextCommit() {
+        losesNext = true;
+      },
+      /** Ends the connection that sends the last of so many further bytes; they arrive. */
+      cutAfter(bytes: number) {
+        bytesLeft = bytes;
+      },
+      /** Ends all connections, and refuses new ones. */
+      async fail() {
+        isRefusing = true;
+        for (const client of open) client.destroy();
+      },
+      async mend() {
+        isRefusing = false;
+      },
     },
     async close() {
       for (const client of open) client.destroy();

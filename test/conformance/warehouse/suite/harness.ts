@@ -168,6 +168,11 @@ export class TestLoader {
   }
 }
 
+/** Does all pieces of maintenance. */
+export async function maintained(warehouse: Warehouse): Promise<void> {
+  while ((await warehouse.maintain?.(signal)) === true);
+}
+
 function planned(draft: LoadDraft, options: PlanOptions): LoadPlan {
   const steps = planSteps(draft, options);
   for (;;) {

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { noEngine } from '../../../connector/suite/harness.ts';
-import { signal, TestLoader, track } from '../../suite/harness.ts';
+import { maintained, signal, TestLoader, track } from '../../suite/harness.ts';
 import { profileChange } from '../../suite/profiles.ts';
 import { findExtensions } from './duckdb.ts';
 import { duckdbHarness, ofLake } from './harness.ts';
@@ -85,7 +85,7 @@ describe.skipIf(extensions === undefined && process.env.CI === undefined)(
       expect(await loader.warehouse.delete(people, signal)).toMatchObject({ order: 6, tracks: 6, users: 1 });
       expect(await values('user_id')).not.toContain('ann');
       now += 2 * HOUR_MS;
-      while ((await loader.warehouse.maintain?.(signal)) === true);
+      await maintained(loader.warehouse);
       expect(
         await sql("call ducklake_delete_orphaned_files('lake', dry_run => true, older_than => now())"),
       ).toEqual([]);

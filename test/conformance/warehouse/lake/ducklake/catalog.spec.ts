@@ -2,8 +2,8 @@ import { access, readdir, readFile, rename, rm, writeFile } from 'node:fs/promis
 import { join } from 'node:path';
 import { WarehouseRefused } from '@tributary/core';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type FileFaults, fileError } from '../../../../helpers/file-faults.ts';
-import { signal, TestLoader, track } from '../../suite/harness.ts';
+import { type FileFaults, fileError, killedBefore } from '../../../../helpers/file-faults.ts';
+import { maintained, signal, TestLoader, track } from '../../suite/harness.ts';
 import { profileChange } from '../../suite/profiles.ts';
 import { ducklakeHarness, inCatalog } from './harness.ts';
 
@@ -37,26 +37,6 @@ const said = async () => {
   return texts.join('\n');
 };
 
-async function maintained(): Promise<void> {
-  const warehouse = harness.open();
-  while ((await warehouse.maintain?.(signal)) === true);
-}
-
-/** A process that is killed before its n-th change of a file: that call and all later ones never return. */
-function killedBefore(n: number): FileFaults & { readonly died: Promise<void> } {
-  const { promise: died, resolve } = Promise.withResolvers<void>();
-  let left = n;
-  return {
-    died,
-    before() {
-      left -= 1;
-      if (left > 0) return undefined;
-      resolve();
-      return new Promise<void>(() => undefined);
-    },
-  };
-}
-
 describe('a DuckLake in a folder', () => {
   it('report 24: has each row once, whenever its loader is killed', async () => {
     const sent: string[] = [];
@@ -78,7 +58,7 @@ describe('a DuckLake in a folder', () => {
       expect.objectContaining({ ucid: 'U1', seq: String(KILLS) }),
     ]);
     now += 10 * HOUR_MS;
-    await maintained();
+    await maintained(harness.open());
     const known = numbers('select count(*) from ducklake_data_file')[0] ?? 0;
     const scheduled = numbers('select count(*) from ducklake_files_scheduled_for_deletion')[0] ?? 0;
     expect(await files()).toHaveLength(known + scheduled);
@@ -106,19 +86,19 @@ describe('a DuckLake in a folder', () => {
       track('Order', { n: at }, { received_at: `2024-02-29T12:00:${10 + at}.000Z` }),
     );
     for (let at = 0; at < events.length; at += 2) await loader.load(events.slice(at, at + 2));
-    await maintained();
+    await maintained(harness.open());
     const current = 'select count(*) from ducklake_data_file where end_snapshot is null and table_id = 2';
     expect(numbers(current)).toEqual([1]);
     expect(await ids('order')).toHaveLength(20);
     expect((await loader.load(events)).result).toMatchObject({ inserted: { order: 0, tracks: 0 } });
     const all = await files();
     now += 6 * 24 * HOUR_MS;
-    await maintained();
+    await maintained(harness.open());
     expect(await files()).toEqual(all);
     now += 2 * 24 * HOUR_MS;
-    await maintained();
+    await maintained(harness.open());
     now += 2 * HOUR_MS;
-    await maintained();
+    await maintained(harness.open());
     expect((await files()).filter((name) => name.startsWith('order/'))).toHaveLength(1);
     expect(numbers('select count(*) from ducklake_snapshot')).toEqual([1]);
     expect(await ids('order')).toHaveLength(20);
@@ -134,7 +114,7 @@ describe('a DuckLake in a folder', () => {
     expect(await said()).toContain('ann-the-first');
     await loader.warehouse.delete({ user_ids: ['ann-the-first'], anonymous_ids: [], ucids: ['U1'] }, signal);
     now = Date.now() + 2 * HOUR_MS;
-    await maintained();
+    await maintained(harness.open());
     expect(await said()).not.toContain('ann-the-first');
     expect(await ids('order')).toHaveLength(3);
   });
@@ -181,7 +161,7 @@ describe('a DuckLake in a folder', () => {
         (99, '../secret.parquet', 1, '2020-01-01 00:00:00.000+00')`);
       query("update ducklake_data_file set path = '../../../secret.parquet' where table_id = 2");
     });
-    await expect(maintained()).rejects.toThrow(/not in the lake/);
+    await expect(maintained(harness.open())).rejects.toThrow(/not in the lake/);
     await expect(loader.load([track('Order', { n: 'text' })])).rejects.toThrow(/not in the lake/);
     await access(secret);
   });

@@ -1,18 +1,15 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
-import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { installedIn } from '../../../../helpers/installed.ts';
 import { connectDuckdb, type DuckdbConnection, type JudgedRow } from '../../suite/duckdb.ts';
 
 const VERSION = '1.5.5';
 
 /** The folder in which `.ci/ducklake` installs the extensions; undefined without an installation. */
 export function findExtensions(): string | undefined {
-  const cache = process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache');
-  const folder = join(cache, 'tributary', `ducklake-${VERSION}`);
-  return existsSync(join(folder, 'duckdb_extension_ducklake')) ? folder : undefined;
+  return installedIn(`ducklake-${VERSION}`, 'duckdb_extension_ducklake');
 }
 
 type Answer = { readonly rows: readonly JudgedRow[] } | { readonly error: string };

@@ -56,14 +56,7 @@ export async function postgresqlHarness({ url: address }: RunningEngine) {
         await sql('drop table _tributary_loads');
       },
     },
-    loseNextCommit: () => proxy.loseNextCommit(),
-    cutAfter: (bytes: number) => proxy.cutAfter(bytes),
-    async fail() {
-      proxy.refuse(true);
-    },
-    async mend() {
-      proxy.refuse(false);
-    },
+    ...proxy.faults,
     async close() {
       await harness.close();
       await proxy.close();

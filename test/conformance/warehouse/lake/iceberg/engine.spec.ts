@@ -1,17 +1,18 @@
 import { randomBytes } from 'node:crypto';
 import { access, readdir, readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { newId, Unavailable, WarehouseRefused } from '@tributary/core';
+import { Unavailable, WarehouseRefused } from '@tributary/core';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { FolderStore } from '../../../../../connectors/warehouses/lake/folder-store.ts';
-import { createTestConnectors, WORKSPACE_ID } from '../../../connector/suite/harness.ts';
-import { signal, TestLoader, track } from '../../suite/harness.ts';
+import { onLoopback } from '../../../../helpers/on-loopback.ts';
+import { TIMEOUT_MS } from '../../../connector/suite/harness.ts';
+import { loadersOf, maintained, signal, TestLoader, track } from '../../suite/harness.ts';
+import type { Fate } from '../../suite/http-proxy.ts';
 import { profileChange } from '../../suite/profiles.ts';
 import { startFakeCatalog } from './fake-catalog.ts';
-import { type Fate, type IcebergHarness, icebergHarness } from './harness.ts';
+import { type IcebergHarness, icebergHarness } from './harness.ts';
 
 const HOUR_MS = 3_600_000;
 const TIME = '2024-02-29T12:00:01.000Z';
@@ -36,10 +37,6 @@ async function isInFiles(text: string): Promise<boolean> {
   for (const entry of entries)
     if (entry.isFile() && (await readFile(join(entry.parentPath, entry.name))).includes(text)) return true;
   return false;
-}
-async function maintained(): Promise<void> {
-  const warehouse = harness.open();
-  while ((await warehouse.maintain?.(signal)) === true);
 }
 
 describe('report 35: a commit whose answer was lost', () => {
@@ -155,10 +152,10 @@ describe('maintenance', () => {
     await loader.load([track('Order', { n: 1 })]);
     now += 3 * HOUR_MS;
     await loader.load([track('Order', { n: 2 })]);
-    await maintained();
+    await maintained(harness.open());
     expect(await snapshots()).toHaveLength(2);
     now += 2 * HOUR_MS;
-    await maintained();
+    await maintained(harness.open());
     expect(await snapshots()).toHaveLength(1);
   });
 
@@ -170,7 +167,7 @@ describe('maintenance', () => {
     for (const event of events) await loader.load([event]);
     const before = (await harness.state('order'))?.files ?? [];
     expect(before).toHaveLength(10);
-    await maintained();
+    await maintained(harness.open());
     const merged = (await harness.state('order'))?.files ?? [];
     expect(merged).toHaveLength(1);
     // Programs that read a table as a stream skip what has the same rows.
@@ -182,7 +179,7 @@ describe('maintenance', () => {
     // Readers of the snapshots of before find their files for an hour.
     await Promise.all(before.map((file) => access(file)));
     now += 2 * HOUR_MS;
-    await maintained();
+    await maintained(harness.open());
     expect((await harness.state('order'))?.files).toEqual(merged);
     await expect(access(before[0] ?? '')).rejects.toThrow();
     expect((await catalog.table(harness.namespace, 'order'))?.snapshots).toHaveLength(1);
@@ -223,7 +220,7 @@ describe('a table of the namespace that is none of a loader', () => {
       Object.assign(metadata, whole, { location, schema });
     });
     expect(await warehouse.delete(people, signal)).toMatchObject({ order: 1 });
-    await maintained();
+    await maintained(harness.open());
     expect((await harness.state('order'))?.files).toHaveLength(1);
   });
 
@@ -234,7 +231,7 @@ describe('a table of the namespace that is none of a loader', () => {
     expect(await isInFiles('ann-the-first')).toBe(false);
     const maintaining = harness.open();
     await expect(maintaining.maintain?.(signal)).rejects.toThrow(/other: .*no current schema/);
-    while ((await maintaining.maintain?.(signal)) === true);
+    await maintained(maintaining);
     expect((await harness.state('order'))?.files).toHaveLength(1);
   });
 });
@@ -380,25 +377,21 @@ describe('a table that another program changed', () => {
 
 describe('the catalog', () => {
   const tested = async (answer: string, status = 200, settings: Readonly<Record<string, string>> = {}) => {
-    const server = createServer((_, response) =>
-      response
-        .writeHead(status, { 'content-type': 'application/json', location: 'http://10.0.0.1/' })
-        .end(answer),
+    const headers = { 'content-type': 'application/json', location: 'http://10.0.0.1/' };
+    const server = await onLoopback(
+      createServer((_, response) => response.writeHead(status, headers).end(answer)),
     );
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    onTestFinished(() => void server.close());
-    const { port } = server.address() as AddressInfo;
-    const connectors = createTestConnectors({ egressAllow: ['127.0.0.0/8'], dataFolder: harness.folder });
-    onTestFinished(() => connectors.close());
+    onTestFinished(() => server.close());
     const whole = {
       format: 'iceberg',
       folder: 'x',
-      catalog_url: `http://127.0.0.1:${port}`,
+      catalog_url: server.url,
       catalog_token: 'token-of-the-loader',
       ...settings,
     };
-    const destination = { id: newId(), workspaceId: WORKSPACE_ID, version: 1, settings: whole };
-    const result = await connectors.warehouse('lake', destination)?.test(signal);
+    const loaders = loadersOf('lake', whole, { dataFolder: harness.folder, timeoutMs: TIMEOUT_MS });
+    onTestFinished(() => loaders.close());
+    const result = await loaders.open().test(signal);
     expect(JSON.stringify(result)).not.toContain('token-of-the-loader');
     return result;
   };

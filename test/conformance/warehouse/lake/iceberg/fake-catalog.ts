@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { isObject, parseExact } from '@tributary/core';
+import { onLoopback } from '../../../../helpers/on-loopback.ts';
 import type { TestCatalog } from './harness.ts';
 
 /*
@@ -95,9 +95,8 @@ export async function startFakeCatalog(): Promise<TestCatalog & FakeCatalog> {
       send(error.status, { error: { message: error.message, code: error.status, type: 'Refused' } });
     }
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    ...(await onLoopback(server)),
     table: async (namespace, name) => namespaces.get(namespace)?.get(name),
     drop: async (namespace, name) => void namespaces.get(namespace)?.delete(name),
     change(namespace, name, change) {
@@ -107,11 +106,6 @@ export async function startFakeCatalog(): Promise<TestCatalog & FakeCatalog> {
     endToken() {
       token = `token-${randomUUID()}`;
     },
-    close: () =>
-      new Promise((resolve) => {
-        server.close(() => resolve());
-        server.closeAllConnections();
-      }),
   };
 }
 

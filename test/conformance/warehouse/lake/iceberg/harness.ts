@@ -1,23 +1,16 @@
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
-import { createServer, request } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { pipeline } from 'node:stream/promises';
 import { type ColumnType, isObject, newId } from '@tributary/core';
 import { WORKSPACE_ID } from '../../../connector/suite/harness.ts';
 import { type Judge, openJudge } from '../../suite/duckdb.ts';
 import { loadersOf, type WarehouseHarness } from '../../suite/harness.ts';
+import { startHttpProxy } from '../../suite/http-proxy.ts';
 import { avroRecords } from './avro.ts';
 
-/** Requests that stand for so many bytes, in `cutAfter`. */
-const BYTES_OF_REQUEST = 300;
 /** Looks of a loader for a commit without an answer. */
 const LOOKS = 5;
 const NAMESPACE = 'events';
-
-/** What becomes of a request to the catalog: it is answered, its answer is lost, or it never arrives. */
-export type Fate = 'answered' | 'lost' | '503' | 'refused';
 
 /** A catalog that tests may run on. */
 export interface TestCatalog {
@@ -39,43 +32,12 @@ export async function icebergHarness(catalog: TestCatalog, clock: () => number =
   const namespace = `${NAMESPACE}_${newId().slice(-8)}`;
   const judge = await openJudge();
   await catalog.prepare?.(judge);
-  let requestsLeft = Number.POSITIVE_INFINITY;
-  let refused = 0;
-  let isDown = false;
-  let fateOf: (method: string, path: string) => Fate = () => 'answered';
-
-  const proxy = createServer((incoming, outgoing) => {
-    const { url = '', method = '', headers } = incoming;
-    requestsLeft -= 1;
-    const isCut = requestsLeft < 0;
-    if (isCut) requestsLeft = Number.POSITIVE_INFINITY;
-    // Half of the requests that are cut still arrive.
-    const cut = url.length % 2 === 0 ? 'refused' : 'lost';
-    const isRefused = isDown || refused > 0;
-    if (refused > 0) refused -= 1;
-    const fate = isRefused ? 'refused' : isCut ? cut : fateOf(method, url);
-    if (fate === 'refused') return void incoming.socket.destroy();
-    const passed = request(`${catalog.url}${url}`, { method, headers }, async (response) => {
-      if (fate === 'lost') {
-        response.resume();
-        response.on('end', () => outgoing.destroy());
-      } else if (fate === '503') {
-        response.resume();
-        response.on('end', () => outgoing.writeHead(503).end());
-      } else {
-        outgoing.writeHead(response.statusCode ?? 500, response.headers);
-        await pipeline(response, outgoing).catch(() => undefined);
-      }
-    });
-    passed.on('error', () => outgoing.destroy());
-    incoming.pipe(passed);
-  });
-  await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
+  const proxy = await startHttpProxy(catalog.url);
   const settings = {
     format: 'iceberg',
     folder: 'lake',
     namespace,
-    catalog_url: `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`,
+    catalog_url: proxy.url,
     catalog_client_id: 'loader',
     catalog_client_secret: 'secret-of-the-loader',
   };
@@ -135,34 +97,21 @@ export async function icebergHarness(catalog: TestCatalog, clock: () => number =
       dropTable: (table: string) => catalog.drop(namespace, table),
       dropLedger: () => catalog.drop(namespace, '_tributary_loads'),
     },
-    /** Decides about the requests to the catalog from then on. */
-    decide(next: (method: string, path: string) => Fate) {
-      fateOf = next;
-    },
+    decide: proxy.decide,
+    ...proxy.faults,
     loseNextCommit() {
-      fateOf = (method, path) => {
-        if (method !== 'POST' || !path.endsWith('/tables/_tributary_loads')) return 'answered';
-        fateOf = () => 'answered';
-        refused = LOOKS;
-        return 'lost';
-      };
-    },
-    cutAfter(bytes: number) {
-      requestsLeft = Math.floor(bytes / BYTES_OF_REQUEST);
-    },
-    async fail() {
-      isDown = true;
-    },
-    async mend() {
-      isDown = false;
+      let isLost = false;
+      let looks = 0;
+      proxy.decide((method, path) => {
+        if (isLost) return looks++ < LOOKS ? 'refused' : 'answered';
+        isLost = method === 'POST' && path.endsWith('/tables/_tributary_loads');
+        return isLost ? 'lost' : 'answered';
+      });
     },
     async close() {
       await loaders.close();
       await judge.close();
-      await new Promise<void>((resolve) => {
-        proxy.close(() => resolve());
-        proxy.closeAllConnections();
-      });
+      await proxy.close();
       await catalog.close();
       await rm(dataFolder, { recursive: true, force: true });
     },

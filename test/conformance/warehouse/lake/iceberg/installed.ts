@@ -1,13 +1,13 @@
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
-import { homedir, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { isObject, parseExact } from '@tributary/core';
+import { installedIn, startPrinting } from '../../../../helpers/installed.ts';
 import type { Judge } from '../../suite/duckdb.ts';
 import type { TestCatalog } from './harness.ts';
 
@@ -15,9 +15,7 @@ const VERSION = 1;
 
 /** The folder in which `.ci/iceberg` installs Iceberg's own catalog and its readers; undefined without an installation. */
 export function findIceberg(): string | undefined {
-  const cache = process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache');
-  const folder = join(cache, 'tributary', `iceberg-${VERSION}`);
-  return existsSync(folder) ? folder : undefined;
+  return installedIn(`iceberg-${VERSION}`);
 }
 
 /** Starts the catalog of `RestCatalog.java`, whose tables DuckDB reads by its own extension. */
@@ -26,17 +24,7 @@ export async function startRealCatalog(installed: string) {
   const java = process.env.JAVA_HOME === undefined ? 'java' : join(process.env.JAVA_HOME, 'bin', 'java');
   const classpath = `${join(installed, 'classes')}:${join(installed, 'jars', '*')}`;
   const flags = ['-Xmx384m', '-XX:TieredStopAtLevel=1', '-XX:+UseSerialGC'];
-  const child = spawn(java, [...flags, '-cp', classpath, 'RestCatalog', folder], {
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  const closed = once(child, 'close');
-  let errors = '';
-  child.stderr.on('data', (text) => {
-    errors = `${errors}${String(text)}`.slice(-10_000);
-  });
-  const lines = createInterface({ input: child.stdout });
-  const port = Number(await Promise.race([once(lines, 'line'), closed.then(() => undefined)]));
-  if (!Number.isInteger(port) || port === 0) throw new Error(`the catalog did not start: ${errors}`);
+  const { port, stop } = await startPrinting(java, [...flags, '-cp', classpath, 'RestCatalog', folder]);
   const url = `http://127.0.0.1:${port}`;
   const pathOf = (namespace: string, name: string) => `${url}/v1/namespaces/${namespace}/tables/${name}`;
   const described = async (namespace: string, name: string) => {
@@ -66,8 +54,7 @@ export async function startRealCatalog(installed: string) {
   return {
     catalog,
     async stop() {
-      child.kill();
-      await closed;
+      await stop();
       await rm(folder, { recursive: true, force: true });
     },
   };

@@ -1,0 +1,56 @@
+import { type KeyObject, sign } from 'node:crypto';
+import { type JsonObject, Unavailable } from '@tributary/core';
+import type { Agent } from 'undici';
+import { Deadlines } from '../client/deadlines.ts';
+import { classifyFailure, type HttpRequest, openAgent, sendRequest } from '../http/client.ts';
+import type { ConnectorContext } from '../kind.ts';
+import { failedCall } from './tables.ts';
+
+interface ApiOptions {
+  readonly maxResponseBytes: number;
+  /** How long a call may take, ms. */
+  readonly timeoutMs: number;
+  /** What reasons begin with. */
+  readonly about?: string;
+}
+
+/** The HTTP API of a warehouse or a catalog, through the egress guard. Redirects are not followed. */
+export class HttpApi {
+  readonly #agent: Agent;
+  readonly #deadlines: Deadlines;
+  readonly #options: ApiOptions;
+
+  constructor(context: ConnectorContext, options: ApiOptions) {
+    this.#agent = openAgent(context, options.maxResponseBytes);
+    this.#deadlines = new Deadlines(options.timeoutMs);
+    this.#options = options;
+  }
+
+  /** Resolves with a whole response of any status. What became of a request is not known where it rejects with `Unavailable`. */
+  async send(request: HttpRequest, signal: AbortSignal, deadlines = this.#deadlines) {
+    const { maxResponseBytes, about = '' } = this.#options;
+    const deadline = deadlines.begin(signal);
+    try {
+      const response = await sendRequest(this.#agent, request, deadline, maxResponseBytes);
+      if (!response.whole) throw new Unavailable(`${about}the answer is not whole`);
+      return response;
+    } catch (error) {
+      if (error instanceof Unavailable) throw error;
+      throw failedCall(classifyFailure(deadline.reason ?? error), error, about);
+    } finally {
+      deadlines.end(deadline);
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#agent.destroy();
+  }
+}
+
+/** A token (JWT) that the private key of an account signs. */
+export function signedToken(key: KeyObject, header: JsonObject, claims: JsonObject): string {
+  const parts = [{ alg: 'RS256', typ: 'JWT', ...header }, claims].map((part) =>
+    Buffer.from(JSON.stringify(part)).toString('base64url'),
+  );
+  return [...parts, sign('sha256', Buffer.from(parts.join('.')), key).toString('base64url')].join('.');
+}
