@@ -43,11 +43,6 @@ it('a workspace is added only to an organization of the caller', async () => {
     status: 201,
     body: { organization_id: first.organization_id },
   });
-  const stranger = await test.signIn('stranger@example.com');
-  expect(await stranger.call('POST', '/workspaces', inside)).toMatchObject({
-    status: 403,
-    body: { error: 'permission denied' },
-  });
   expect((await bea.call('POST', '/workspaces', { ...inside, organization_id: randomUUID() })).status).toBe(
     403,
   );
