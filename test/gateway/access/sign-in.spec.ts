@@ -52,25 +52,6 @@ describe('the keys of a provider', () => {
     expect((await listing(gateway, after)).status).toBe(200);
     expect(await listing(gateway, before)).toMatchObject(REFUSED);
   });
-
-  it('are refused within an hour of their withdrawal, also if no token uses a new one', async () => {
-    const gateway = await open();
-    const stolen = await provider.signIn({ sub: 'ada' });
-    expect((await listing(gateway, stolen)).status).toBe(200);
-    await provider.rotate();
-    gateway.clock.pass(AN_HOUR_MS);
-    expect(await listing(gateway, stolen)).toMatchObject(REFUSED);
-  });
-
-  it('are not fetched more often because of tokens with invented key ids', async () => {
-    const gateway = await open();
-    const asking = async () => listing(gateway, await provider.sign({}, { kid: crypto.randomUUID() }));
-    for (let i = 0; i < 20; i++) expect(await asking()).toMatchObject(REFUSED);
-    expect(provider.asked).toBeLessThanOrEqual(2);
-    gateway.clock.pass(A_REST_MS);
-    await Promise.all(Array.from({ length: 20 }, asking));
-    expect(provider.asked).toBeLessThanOrEqual(3);
-  });
 });
 
 describe('a provider that is down', () => {
