@@ -27,7 +27,15 @@ import type { CatalogState } from './state.ts';
 /** Few ids, so that facts meet: the same id, pair, hash, version and reference come up again and again. */
 const WORKSPACES = ['w1', 'w2'];
 const KINDS = [
-  ...'api_key write_key source contract transformation destination rule alert warehouse_table'.split(' '),
+  'api_key',
+  'write_key',
+  'source',
+  'contract',
+  'transformation',
+  'destination',
+  'rule',
+  'alert',
+  'warehouse_table',
 ] as const;
 const NAMES = ['', 'order', 'view'];
 const HASHES = ['h1', 'h2', 'h3'];
