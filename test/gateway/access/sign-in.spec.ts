@@ -6,12 +6,6 @@ import { type OidcProvider, type Person, startOidcProvider } from '../../helpers
 
 const REFUSED = { status: 401, body: { error: 'not authenticated' } };
 const UNDECIDED = { status: 503, body: { error: 'unavailable' } };
-/**
- * After a failure, and between fetches for unknown keys, the gateway leaves an issuer alone for less than
- * this.
- */
-const A_REST_MS = 11_000;
-const AN_HOUR_MS = 3_600_000;
 
 let provider: OidcProvider;
 beforeEach(async () => {
