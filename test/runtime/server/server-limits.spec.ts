@@ -120,7 +120,6 @@ describe('limits of a client', () => {
   });
 
   describe('of calls', () => {
-
     it('events have a rate limit for each key: 429 with Retry-After, and a refused batch is refused as a whole', async () => {
       let now = 0;
       const events = new TokenBuckets({ perSecond: 10, burst: 20, clock: () => now });
