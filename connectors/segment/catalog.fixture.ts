@@ -3,442 +3,255 @@
  * sets each apart. `definitions.json` is made of them and of the pack.
  */
 
-export const CATEGORIES = [
-  'Advertising',
-  'Analytics',
-  'Attribution',
-  'Billing',
-  'Commerce and search',
-  'CRM and sales',
-  'Customer success',
-  'Data and developers',
-  'Email and messaging',
-  'Experimentation and personalization',
-  'Loyalty and rewards',
-  'Surveys and feedback',
-] as const;
-
 export interface Words {
   readonly title: string;
-  readonly category: (typeof CATEGORIES)[number];
+  readonly category: string;
   readonly sentence: string;
 }
 
-const ADS = 'Advertising';
-const ANALYTICS = 'Analytics';
-const ATTRIBUTION = 'Attribution';
-const BILLING = 'Billing';
-const COMMERCE = 'Commerce and search';
-const CRM = 'CRM and sales';
-const SUCCESS = 'Customer success';
-const DATA = 'Data and developers';
-const MESSAGING = 'Email and messaging';
-const TESTS = 'Experimentation and personalization';
-const LOYALTY = 'Loyalty and rewards';
-const SURVEYS = 'Surveys and feedback';
-
-const words = (title: string, category: Words['category'], sentence: string): Words => ({
-  title,
-  category,
-  sentence,
-});
-
-/** By folder of the pack. A folder without words is not offered, and has its reason in `NOT_OFFERED`. */
-export const WORDS: Readonly<Record<string, Words>> = {
-  '1plusx': words('1plusX', ADS, 'Sends user events to the 1plusX data management platform.'),
-  '1plusx-asset-api': words('1plusX Asset API', ADS, 'Keeps the assets of the 1plusX platform up to date.'),
-  aampe: words('Aampe', MESSAGING, 'Feeds the agents of Aampe, which choose messages for each person.'),
-  absmartly: words('ABsmartly', TESTS, 'Reports exposures and goals of experiments to ABsmartly.'),
-  'accoil-analytics': words('Accoil Analytics', ANALYTICS, 'Measures product engagement in Accoil.'),
-  acoustic: words(
-    'Acoustic Campaign',
-    MESSAGING,
-    'Writes events and contacts into tables of Acoustic Campaign.',
-  ),
-  'acoustic-s3tc': words(
-    'Acoustic S3',
-    MESSAGING,
-    'Puts events as files into the bucket that Acoustic reads.',
-  ),
-  'actable-predictive': words(
-    'Actable Predictive',
-    ANALYTICS,
-    'Sends events to the predictive models of Actable.',
-  ),
-  'actions-pardot': words('Pardot', CRM, 'Creates and updates prospects in Salesforce Pardot.'),
-  adjust: words('Adjust', ATTRIBUTION, 'Sends server-to-server events of apps to Adjust.'),
-  'adobe-target': words('Adobe Target', TESTS, 'Updates the profiles of visitors in Adobe Target.'),
-  'aggregations-io': words(
-    'Aggregations.io',
-    ANALYTICS,
-    'Sends every event to an ingest of Aggregations.io.',
-  ),
-  airship: words('Airship', MESSAGING, 'Sends custom events, attributes and tags of channels to Airship.'),
-  'algolia-insights': words(
-    'Algolia Insights',
-    COMMERCE,
-    'Reports clicks and conversions of searches to Algolia.',
-  ),
-  altertable: words('Altertable', ANALYTICS, 'Sends product events and identities to Altertable.'),
-  'amazon-amc': words(
-    'Amazon Ads DSP and AMC',
-    ADS,
-    'Syncs audiences to Amazon DSP and Amazon Marketing Cloud.',
-  ),
-  'amazon-conversions-api': words('Amazon Conversions API', ADS, 'Reports conversions to Amazon Ads.'),
-  ambee: words('Ambee', MESSAGING, 'Links users to the environmental triggers of Ambee.'),
-  amplitude: words('Amplitude', ANALYTICS, 'Logs events, purchases and user properties in Amplitude.'),
-  'amplitude-cohorts': words('Amplitude Cohorts', ANALYTICS, 'Keeps the members of cohorts in Amplitude.'),
-  'angler-ai': words('Angler AI', ADS, 'Sends shop events to the prediction of Angler AI.'),
-  antavo: words('Antavo', LOYALTY, 'Records members and their events in the Antavo loyalty cloud.'),
-  apolloio: words('Apollo.io', CRM, 'Sends website activity to Apollo.io.'),
-  'app-fit': words('AppFit', ANALYTICS, 'Tracks events of apps and their users in AppFit.'),
-  appcues: words('Appcues', SUCCESS, 'Targets in-app experiences of Appcues by events and traits.'),
-  attentive: words('Attentive', MESSAGING, 'Subscribes people to SMS and sends their events to Attentive.'),
-  attio: words('Attio', CRM, 'Creates people, companies and workspaces in Attio.'),
-  attribution: words('Attribution', ATTRIBUTION, 'Attributes conversions to channels in Attribution.'),
-  avo: words('Avo Inspector', DATA, 'Sends the schemas of events to Avo Inspector.'),
-  'avo-v2': words(
-    'Avo Inspector v2',
-    DATA,
-    'Checks events against the tracking plan in Avo, with encrypted values.',
-  ),
-  batch: words('Batch', MESSAGING, 'Updates profiles and events of the Batch engagement platform.'),
-  'bing-ads-audiences': words('Bing Ads Audiences', ADS, 'Syncs customer lists to Bing Ads.'),
-  'blackbaud-raisers-edge-nxt': words(
-    "Blackbaud Raiser's Edge NXT",
-    CRM,
-    "Records constituents and gifts in Raiser's Edge NXT.",
-  ),
-  'blend-ai': words('Blend AI', ADS, 'Sends shop events to the ad automation of Blend AI.'),
-  braze: words('Braze', MESSAGING, 'Sends events, purchases and profiles to Braze.'),
-  'braze-cohorts': words('Braze Cohorts', MESSAGING, 'Keeps the members of cohorts in Braze.'),
-  calliper: words('Calliper', ANALYTICS, 'Sends onboarding events to Calliper.'),
-  'canny-functions': words('Canny', SURVEYS, 'Keeps users and companies of the feedback tool Canny.'),
-  canvas: words('Canvas', ANALYTICS, 'Loads events and traits into Canvas.'),
-  chartmogul: words('ChartMogul', BILLING, 'Adds contacts and their activity to ChartMogul.'),
-  clay: words('Clay', CRM, 'Sends website visits and people to Clay for enrichment.'),
-  clevertap: words('CleverTap', MESSAGING, 'Uploads profiles and deletes users in CleverTap.'),
-  close: words('Close', CRM, 'Creates and updates leads and contacts in Close.'),
-  'collab-travel-crm': words(
-    'Collab Travel CRM',
-    CRM,
-    'Records travellers and bookings in Collab Travel CRM.',
-  ),
-  contentstack: words('Contentstack', TESTS, 'Sets attributes of visitors for Contentstack Personalize.'),
-  cordial: words('Cordial', MESSAGING, 'Upserts contacts, orders and events in Cordial.'),
-  courier: words('Courier', MESSAGING, 'Starts notifications of Courier by events.'),
-  criteo: words('Criteo', ADS, 'Reports offline and online conversions to Criteo.'),
-  'criteo-audiences': words(
-    'Criteo Audiences',
-    ADS,
-    'Adds people to and removes them from audiences of Criteo.',
-  ),
-  customerio: words(
-    'Customer.io',
-    MESSAGING,
-    'Sends people, devices, objects and events to Customer.io Journeys.',
-  ),
-  dawn: words('Dawn AI', ANALYTICS, 'Sends the use of AI products to Dawn AI.'),
-  'delivrai-activate': words('Delivr AI Audiences', ADS, 'Syncs audiences to Delivr AI.'),
-  devrev: words('DevRev', SUCCESS, 'Creates accounts, contacts and work items in DevRev.'),
-  'display-video-360': words('Display & Video 360', ADS, 'Syncs audiences to Google Display & Video 360.'),
-  dotdigital: words('Dotdigital', MESSAGING, 'Adds contacts to lists, programs and SMS of Dotdigital.'),
-  'dotdigital-audiences': words('Dotdigital Audiences', MESSAGING, 'Syncs audiences to lists of Dotdigital.'),
-  drip: words('Drip', MESSAGING, 'Records subscribers and their events in Drip.'),
-  dub: words('Dub', ATTRIBUTION, 'Tracks leads and sales of short links in Dub.'),
-  'dynamic-yield-audiences': words(
-    'Dynamic Yield Audiences',
-    TESTS,
-    'Syncs audiences to Dynamic Yield by Mastercard.',
-  ),
-  'eagleeye-audiences': words('Eagle Eye', LOYALTY, 'Adds audiences to the wallets of Eagle Eye AIR.'),
-  emarsys: words('Emarsys', MESSAGING, 'Upserts contacts and triggers external events in SAP Emarsys.'),
-  encharge: words('Encharge', MESSAGING, 'Sends users and events to the email automation of Encharge.'),
-  'engage-messaging-sendgrid': words(
-    'Engage Messaging SendGrid',
-    MESSAGING,
-    'Sends emails of Segment Engage.',
-  ),
-  'engage-messaging-twilio': words('Engage Messaging Twilio', MESSAGING, 'Sends messages of Segment Engage.'),
-  epsilon: words('Epsilon', ADS, 'Reports events of customers to the Epsilon digital network.'),
-  equals: words('Equals', ANALYTICS, 'Sends events into spreadsheets of Equals.'),
-  'facebook-conversions-api': words(
-    'Facebook Conversions API',
-    ADS,
-    'Reports conversions to Meta by its server API.',
-  ),
-  'facebook-custom-audiences': words('Facebook Custom Audiences', ADS, 'Syncs custom audiences of Meta.'),
-  'first-party-dv360': words('First Party DV360', ADS, 'Syncs first-party audiences of Display & Video 360.'),
-  friendbuy: words('Friendbuy', LOYALTY, 'Reports sign-ups and purchases of referrals to Friendbuy.'),
-  fullstory: words(
-    'Fullstory',
-    ANALYTICS,
-    'Adds server events and user properties to sessions in Fullstory.',
-  ),
-  'gainsight-px-cloud-action': words(
-    'Gainsight PX',
-    SUCCESS,
-    'Sends product usage of accounts to Gainsight PX.',
-  ),
-  gameball: words('Gameball', LOYALTY, 'Rewards customers for events and orders in Gameball.'),
-  gleap: words('Gleap', SUCCESS, 'Keeps contacts and their events in the support tool Gleap.'),
-  'google-analytics-4': words(
-    'Google Analytics 4',
-    ANALYTICS,
-    'Sends events by the measurement protocol of GA4.',
-  ),
-  'google-campaign-manager-360': words(
-    'Google Campaign Manager 360',
-    ADS,
-    'Uploads offline conversions to Campaign Manager 360.',
-  ),
-  'google-data-manager': words(
-    'Google Data Manager',
-    ADS,
-    'Ingests audiences by the Data Manager API of Google.',
-  ),
-  'google-enhanced-conversions': words(
-    'Google Ads Conversions',
-    ADS,
-    'Uploads conversions and customer lists to Google Ads.',
-  ),
-  'google-sheets': words('Google Sheets', DATA, 'Writes rows into a spreadsheet of Google.'),
-  gwen: words('GWEN', LOYALTY, 'Sends player events to the gamification of Insert Coin.'),
-  heap: words('Heap', ANALYTICS, 'Sends server-side events and user properties to Heap.'),
-  hilo: words('Hilo', MESSAGING, 'Sends events to the agents of Hilo.'),
-  hubspot: words('HubSpot', CRM, 'Upserts contacts, companies and custom objects in HubSpot.'),
-  hyperengage: words('Hyperengage', SUCCESS, 'Tracks the health of accounts in Hyperengage.'),
-  'inleads-ai': words('InLeads AI', CRM, 'Scores leads by their activity in InLeads AI.'),
-  insider: words('Insider', MESSAGING, 'Sends users, cart events and purchases to Insider.'),
-  'insider-audiences': words(
-    'Insider Audiences',
-    MESSAGING,
-    'Syncs audiences to the user database of Insider.',
-  ),
-  intercom: words('Intercom', SUCCESS, 'Tracks users, companies and events in Intercom.'),
-  iqm: words('IQM', ADS, 'Sends conversions as postbacks to IQM.'),
-  ironclad: words('Ironclad', DATA, 'Records acceptance of click-through contracts in Ironclad.'),
-  iterable: words('Iterable', MESSAGING, 'Sends users, custom events and purchases to Iterable.'),
-  'iterable-audiences': words(
-    'Iterable Audiences',
-    MESSAGING,
-    'Syncs audiences to static lists of Iterable.',
-  ),
-  'iterable-lists': words(
-    'Iterable Lists',
-    MESSAGING,
-    'Adds users to and removes them from lists of Iterable.',
-  ),
-  'jimo-cloud': words('Jimo', SUCCESS, 'Targets product tours of Jimo by events and traits.'),
-  june: words('June', ANALYTICS, 'Sends calls to the product analytics of June.'),
-  kameleoon: words('Kameleoon', TESTS, 'Reports conversions of experiments to Kameleoon.'),
-  kevel: words('Kevel UserDB', ADS, 'Adds custom properties and interests to users of Kevel.'),
-  'kevel-audience': words('Kevel Audience', ADS, 'Sends events and identities to Kevel Audience.'),
-  klaviyo: words(
-    'Klaviyo',
-    MESSAGING,
-    'Upserts profiles, subscribes them, and tracks events and orders in Klaviyo.',
-  ),
-  klime: words('Klime', SUCCESS, 'Measures the use of products by customers in Klime.'),
-  koala: words('Koala', CRM, 'Sends intent of website visitors to Koala.'),
-  lark: words('Lark', BILLING, 'Reports metered usage to the billing of Lark.'),
-  launchdarkly: words('LaunchDarkly', TESTS, 'Sends metric events and aliases of contexts to LaunchDarkly.'),
-  'launchdarkly-audiences': words(
-    'LaunchDarkly Audiences',
-    TESTS,
-    'Syncs audiences to segments of LaunchDarkly.',
-  ),
-  launchpad: words('Launchpad', ANALYTICS, 'Sends events and identities to Launchpad.'),
-  'linkedin-audiences': words('LinkedIn Audiences', ADS, 'Syncs matched audiences of LinkedIn.'),
-  'linkedin-conversions': words('LinkedIn Conversions API', ADS, 'Streams conversions to LinkedIn.'),
-  listrak: words('Listrak', MESSAGING, 'Updates the profile fields of email contacts in Listrak.'),
-  'livelike-cloud': words('LiveLike', LOYALTY, 'Sends fan actions to the engagement platform LiveLike.'),
-  loops: words('Loops', MESSAGING, 'Creates contacts and sends events that start emails in Loops.'),
-  m3ter: words('m3ter', BILLING, 'Submits usage measurements to m3ter.'),
-  'magellan-ai': words(
-    'Magellan AI',
-    ATTRIBUTION,
-    'Attributes conversions to podcast advertising in Magellan AI.',
-  ),
-  mantle: words('Mantle', BILLING, 'Identifies customers and reports usage events of apps to Mantle.'),
-  'marketo-static-lists': words(
-    'Marketo Static Lists',
-    MESSAGING,
-    'Adds leads to and removes them from static lists of Marketo.',
-  ),
-  memora: words('Twilio Memora', CRM, 'Upserts profiles in the memory store of Twilio.'),
-  metronome: words('Metronome', BILLING, 'Sends usage events that are billed by Metronome.'),
-  mixpanel: words('Mixpanel', ANALYTICS, 'Imports events, purchases, users and groups to Mixpanel.'),
-  moengage: words('MoEngage', MESSAGING, 'Sends users and their events to MoEngage.'),
-  'moloco-rmp': words(
-    'Moloco Commerce Media',
-    ADS,
-    'Reports shopping events to the retail media platform of Moloco.',
-  ),
-  'movable-ink': words('Movable Ink', MESSAGING, 'Sends browsing and purchases to Movable Ink.'),
-  'ms-bing-ads-audiences': words(
-    'Microsoft Ads Audiences',
-    ADS,
-    'Syncs customer match lists of Microsoft Advertising.',
-  ),
-  'ms-bing-capi': words(
-    'Microsoft Bing CAPI',
-    ADS,
-    'Reports conversions to Microsoft Advertising by its conversions API.',
-  ),
-  'nextdoor-capi': words('Nextdoor Conversions API', ADS, 'Reports conversions to Nextdoor Ads.'),
-  nudge: words('Nudge', TESTS, 'Triggers in-app nudges by events of users.'),
-  'optimizely-advanced-audience-targeting': words(
-    'Optimizely Advanced Audience Targeting',
-    TESTS,
-    'Syncs audiences for the targeting of Optimizely.',
-  ),
-  'optimizely-data-platform': words(
-    'Optimizely Data Platform',
-    TESTS,
-    'Sends customers and events to the Optimizely Data Platform.',
-  ),
-  'optimizely-feature-experimentation-actions': words(
-    'Optimizely Feature Experimentation',
-    TESTS,
-    'Tracks conversion events of feature experiments.',
-  ),
-  'optimizely-web': words(
-    'Optimizely Web',
-    TESTS,
-    'Tracks custom events and page views of Optimizely Web experiments.',
-  ),
-  ortto: words('Ortto', MESSAGING, 'Upserts contacts and sends activities to Ortto.'),
-  'ortto-audiences': words('Ortto Audiences', MESSAGING, 'Syncs audiences to Ortto.'),
-  outfunnel: words('Outfunnel', CRM, 'Links website visits and sign-ups to contacts by Outfunnel.'),
-  'pendo-audiences': words('Pendo Audiences', SUCCESS, 'Syncs visitors to segments of Pendo.'),
-  'pinterest-conversions': words('Pinterest Conversions API', ADS, 'Reports conversions to Pinterest.'),
-  pipedrive: words('Pipedrive', CRM, 'Upserts persons, organizations, deals, leads and notes in Pipedrive.'),
-  'playerzero-cloud': words(
-    'PlayerZero',
-    SUCCESS,
-    'Adds events and identities to the debugging of PlayerZero.',
-  ),
-  podscribe: words('Podscribe', ATTRIBUTION, 'Attributes site activity to podcast advertising in Podscribe.'),
-  posthog: words('PostHog', ANALYTICS, 'Captures events, persons and groups in PostHog.'),
-  postscript: words(
-    'Postscript',
-    MESSAGING,
-    'Manages SMS subscribers and sends custom events to Postscript.',
-  ),
-  prodeology: words('Prodeology', ANALYTICS, 'Sends product events to Prodeology.'),
-  pushwoosh: words('Pushwoosh', MESSAGING, 'Sends events and tags of users to Pushwoosh.'),
-  qualified: words('Qualified', CRM, 'Shows the activity of visitors to sales in Qualified.'),
-  qualtrics: words('Qualtrics', SURVEYS, 'Adds contacts and starts workflows in Qualtrics XM.'),
-  recombee: words('Recombee', COMMERCE, 'Sends interactions with items to the recommendations of Recombee.'),
-  'reddit-audiences': words('Reddit Audiences', ADS, 'Syncs custom audiences of Reddit.'),
-  'reddit-conversions-api': words('Reddit Conversions API', ADS, 'Reports conversions to Reddit Ads.'),
-  rehook: words('Rehook', LOYALTY, 'Sends customers and events to the promotions of Rehook.'),
-  responsys: words('Oracle Responsys', MESSAGING, 'Merges profiles and triggers custom events in Responsys.'),
-  revend: words('Revend', ADS, 'Sends shop events to the adapter of Revend.'),
-  revx: words('RevX', ADS, 'Sends app events for retargeting to RevX.'),
-  ripe: words('Ripe', ANALYTICS, 'Sends calls to the product analytics of Ripe.'),
-  roadwayai: words(
-    'Roadway AI',
-    ANALYTICS,
-    'Sends events and identities to the growth analytics of Roadway AI.',
-  ),
-  'rokt-audiences': words('Rokt Audiences', ADS, 'Syncs custom audiences of Rokt Ads.'),
-  'rokt-capi': words('Rokt Conversions API', ADS, 'Reports conversions and audiences to Rokt.'),
-  salesforce: words('Salesforce', CRM, 'Creates and updates records of any object in Salesforce.'),
-  'salesforce-marketing-cloud': words(
-    'Salesforce Marketing Cloud',
-    MESSAGING,
-    'Upserts data extensions and fires journey events in Marketing Cloud.',
-  ),
-  saleswings: words('SalesWings', CRM, 'Scores leads by their website visits in SalesWings.'),
-  schematic: words('Schematic', BILLING, 'Sends usage of features, users and companies to Schematic.'),
-  segment: words('Segment', DATA, 'Sends calls to a source of another Segment workspace.'),
-  sendgrid: words('SendGrid', MESSAGING, 'Upserts marketing contacts and sends dynamic emails by SendGrid.'),
-  'sendgrid-audiences': words('SendGrid Lists', MESSAGING, 'Syncs audiences to marketing lists of SendGrid.'),
-  singlestore: words('SingleStore', DATA, 'Inserts events as rows into a database of SingleStore.'),
-  slack: words('Slack', MESSAGING, 'Posts messages to a channel by an incoming webhook of Slack.'),
-  'snap-audiences': words('Snap Audiences', ADS, 'Syncs customer audiences of Snapchat.'),
-  'snap-conversions-api': words('Snap Conversions API', ADS, 'Reports conversions to Snapchat.'),
-  spiffy: words('Spiffy', COMMERCE, 'Sends shopping events to the agents of Spiffy.'),
-  sprig: words('Sprig', SURVEYS, 'Targets in-product surveys of Sprig by events and traits.'),
-  stackadapt: words('StackAdapt', ADS, 'Reports page views and conversions to StackAdapt.'),
-  'stackadapt-audiences': words('StackAdapt Audiences', ADS, 'Syncs audiences and events to StackAdapt.'),
-  surveysparrow: words('SurveySparrow', SURVEYS, 'Creates contacts and starts surveys in SurveySparrow.'),
-  survicate: words('Survicate', SURVEYS, 'Targets surveys of Survicate by events and attributes.'),
-  'taboola-actions': words('Taboola', ADS, 'Syncs first-party audiences of Taboola.'),
-  taguchi: words('Taguchi', MESSAGING, 'Syncs subscribers and their events to Taguchi.'),
-  'talon-one': words(
-    'Talon.One',
-    LOYALTY,
-    'Updates customer profiles and sessions of the promotion engine Talon.One.',
-  ),
-  'tiktok-app-events': words('TikTok App Events', ADS, 'Reports app events to TikTok.'),
-  'tiktok-audiences': words('TikTok Audiences', ADS, 'Syncs custom audiences of TikTok.'),
-  'tiktok-conversions': words(
-    'TikTok Conversions',
-    ADS,
-    'Reports web conversions to TikTok by its Events API.',
-  ),
-  'tiktok-conversions-sandbox': words(
-    'TikTok Conversions (sandbox)',
-    ADS,
-    'Tries web conversions in test events of TikTok.',
-  ),
-  'tiktok-offline-conversions': words(
-    'TikTok Offline Conversions',
-    ADS,
-    'Reports offline and CRM events to TikTok.',
-  ),
-  'tiktok-offline-conversions-sandbox': words(
-    'TikTok Offline Conversions (sandbox)',
-    ADS,
-    'Tries offline events in a test event set of TikTok.',
-  ),
-  toplyne: words('Toplyne', CRM, 'Sends product usage to the lead scoring of Toplyne.'),
-  topsort: words('Topsort', ADS, 'Reports impressions, clicks and purchases to the auctions of Topsort.'),
-  trackey: words('Trackey', ANALYTICS, 'Sends calls to the customer analytics of Trackey.'),
-  trubrics: words('Trubrics', ANALYTICS, 'Sends prompts, answers and events of AI products to Trubrics.'),
-  twilio: words('Twilio', MESSAGING, 'Sends SMS and makes calls by the API of Twilio.'),
-  'twilio-messaging': words(
-    'Twilio Messaging',
-    MESSAGING,
-    'Sends SMS, MMS, WhatsApp and RCS messages by Twilio content templates.',
-  ),
-  'twilio-messaging-omnichannel': words(
-    'Twilio Messaging Omnichannel',
-    MESSAGING,
-    'Sends messages over any channel of Twilio.',
-  ),
-  'twilio-studio': words('Twilio Studio', MESSAGING, 'Starts a flow of Twilio Studio for a contact.'),
-  usermaven: words('Usermaven', ANALYTICS, 'Sends events, users and companies to Usermaven.'),
-  usermotion: words('UserMotion', CRM, 'Scores leads by product usage in UserMotion.'),
-  userpilot: words('Userpilot', SUCCESS, 'Targets in-app flows of Userpilot by events, users and companies.'),
-  'vibe-audience': words('Vibe Audience', ADS, 'Syncs audiences for TV advertising to Vibe.'),
-  voiceops: words('VoiceOps', CRM, 'Sends contact records to the call coaching of VoiceOps.'),
-  voucherify: words('Voucherify', LOYALTY, 'Upserts customers and sends custom events to Voucherify.'),
-  voyage: words('Voyage', MESSAGING, 'Sends events to the SMS marketing of Voyage.'),
-  vwo: words('VWO', TESTS, 'Tracks events, visitors and page views of VWO campaigns.'),
-  webhook: words(
-    'Webhook (Segment)',
-    DATA,
-    'Sends the mapped part of an event to any URL, in the form of Segment.',
-  ),
-  'webhook-audiences': words(
-    'Webhook Audiences',
-    DATA,
-    'Sends the members of audiences to URLs of your own.',
-  ),
-  'webhook-extensible': words(
-    'Extensible Webhook',
-    DATA,
-    'Sends events to any URL with a token of your own provider.',
-  ),
-  xtremepush: words('Xtremepush', MESSAGING, 'Sends profiles and events to Xtremepush.'),
-  'yahoo-audiences': words('Yahoo Audiences', ADS, 'Syncs audiences to Yahoo DSP.'),
-  yonoma: words('Yonoma', MESSAGING, 'Sends contacts and events to the email marketing of Yonoma.'),
-  yotpo: words('Yotpo', LOYALTY, 'Sends customers and orders to Yotpo.'),
-  'youappi-audiences': words('YouAppi Audiences', ADS, 'Syncs audiences for retargeting of apps to YouAppi.'),
-  zapier: words('Zapier', DATA, 'Starts a Zap by a webhook of Zapier.'),
+/**
+ * By category: the folder of the pack, the name and the sentence of each destination. A folder without words is not offered,
+ * and has its reason in `NOT_OFFERED`.
+ */
+const BY_CATEGORY: Readonly<Record<string, string>> = {
+  Advertising: `
+    1plusx | 1plusX | Sends user events to the 1plusX data management platform.
+    1plusx-asset-api | 1plusX Asset API | Keeps the assets of the 1plusX platform up to date.
+    amazon-amc | Amazon Ads DSP and AMC | Syncs audiences to Amazon DSP and Amazon Marketing Cloud.
+    amazon-conversions-api | Amazon Conversions API | Reports conversions to Amazon Ads.
+    angler-ai | Angler AI | Sends shop events to the prediction of Angler AI.
+    bing-ads-audiences | Bing Ads Audiences | Syncs customer lists to Bing Ads.
+    blend-ai | Blend AI | Sends shop events to the ad automation of Blend AI.
+    criteo | Criteo | Reports offline and online conversions to Criteo.
+    criteo-audiences | Criteo Audiences | Adds people to and removes them from audiences of Criteo.
+    delivrai-activate | Delivr AI Audiences | Syncs audiences to Delivr AI.
+    display-video-360 | Display & Video 360 | Syncs audiences to Google Display & Video 360.
+    epsilon | Epsilon | Reports events of customers to the Epsilon digital network.
+    facebook-conversions-api | Facebook Conversions API | Reports conversions to Meta by its server API.
+    facebook-custom-audiences | Facebook Custom Audiences | Syncs custom audiences of Meta.
+    first-party-dv360 | First Party DV360 | Syncs first-party audiences of Display & Video 360.
+    google-campaign-manager-360 | Google Campaign Manager 360 | Uploads offline conversions to Campaign Manager 360.
+    google-data-manager | Google Data Manager | Ingests audiences by the Data Manager API of Google.
+    google-enhanced-conversions | Google Ads Conversions | Uploads conversions and customer lists to Google Ads.
+    iqm | IQM | Sends conversions as postbacks to IQM.
+    kevel | Kevel UserDB | Adds custom properties and interests to users of Kevel.
+    kevel-audience | Kevel Audience | Sends events and identities to Kevel Audience.
+    linkedin-audiences | LinkedIn Audiences | Syncs matched audiences of LinkedIn.
+    linkedin-conversions | LinkedIn Conversions API | Streams conversions to LinkedIn.
+    moloco-rmp | Moloco Commerce Media | Reports shopping events to the retail media platform of Moloco.
+    ms-bing-ads-audiences | Microsoft Ads Audiences | Syncs customer match lists of Microsoft Advertising.
+    ms-bing-capi | Microsoft Bing CAPI | Reports conversions to Microsoft Advertising by its conversions API.
+    nextdoor-capi | Nextdoor Conversions API | Reports conversions to Nextdoor Ads.
+    pinterest-conversions | Pinterest Conversions API | Reports conversions to Pinterest.
+    reddit-audiences | Reddit Audiences | Syncs custom audiences of Reddit.
+    reddit-conversions-api | Reddit Conversions API | Reports conversions to Reddit Ads.
+    revend | Revend | Sends shop events to the adapter of Revend.
+    revx | RevX | Sends app events for retargeting to RevX.
+    rokt-audiences | Rokt Audiences | Syncs custom audiences of Rokt Ads.
+    rokt-capi | Rokt Conversions API | Reports conversions and audiences to Rokt.
+    snap-audiences | Snap Audiences | Syncs customer audiences of Snapchat.
+    snap-conversions-api | Snap Conversions API | Reports conversions to Snapchat.
+    stackadapt | StackAdapt | Reports page views and conversions to StackAdapt.
+    stackadapt-audiences | StackAdapt Audiences | Syncs audiences and events to StackAdapt.
+    taboola-actions | Taboola | Syncs first-party audiences of Taboola.
+    tiktok-app-events | TikTok App Events | Reports app events to TikTok.
+    tiktok-audiences | TikTok Audiences | Syncs custom audiences of TikTok.
+    tiktok-conversions | TikTok Conversions | Reports web conversions to TikTok by its Events API.
+    tiktok-conversions-sandbox | TikTok Conversions (sandbox) | Tries web conversions in test events of TikTok.
+    tiktok-offline-conversions | TikTok Offline Conversions | Reports offline and CRM events to TikTok.
+    tiktok-offline-conversions-sandbox | TikTok Offline Conversions (sandbox) | Tries offline events in a test event set of TikTok.
+    topsort | Topsort | Reports impressions, clicks and purchases to the auctions of Topsort.
+    vibe-audience | Vibe Audience | Syncs audiences for TV advertising to Vibe.
+    yahoo-audiences | Yahoo Audiences | Syncs audiences to Yahoo DSP.
+    youappi-audiences | YouAppi Audiences | Syncs audiences for retargeting of apps to YouAppi.
+  `,
+  Analytics: `
+    accoil-analytics | Accoil Analytics | Measures product engagement in Accoil.
+    actable-predictive | Actable Predictive | Sends events to the predictive models of Actable.
+    aggregations-io | Aggregations.io | Sends every event to an ingest of Aggregations.io.
+    altertable | Altertable | Sends product events and identities to Altertable.
+    amplitude | Amplitude | Logs events, purchases and user properties in Amplitude.
+    amplitude-cohorts | Amplitude Cohorts | Keeps the members of cohorts in Amplitude.
+    app-fit | AppFit | Tracks events of apps and their users in AppFit.
+    calliper | Calliper | Sends onboarding events to Calliper.
+    canvas | Canvas | Loads events and traits into Canvas.
+    dawn | Dawn AI | Sends the use of AI products to Dawn AI.
+    equals | Equals | Sends events into spreadsheets of Equals.
+    fullstory | Fullstory | Adds server events and user properties to sessions in Fullstory.
+    google-analytics-4 | Google Analytics 4 | Sends events by the measurement protocol of GA4.
+    heap | Heap | Sends server-side events and user properties to Heap.
+    june | June | Sends calls to the product analytics of June.
+    launchpad | Launchpad | Sends events and identities to Launchpad.
+    mixpanel | Mixpanel | Imports events, purchases, users and groups to Mixpanel.
+    posthog | PostHog | Captures events, persons and groups in PostHog.
+    prodeology | Prodeology | Sends product events to Prodeology.
+    ripe | Ripe | Sends calls to the product analytics of Ripe.
+    roadwayai | Roadway AI | Sends events and identities to the growth analytics of Roadway AI.
+    trackey | Trackey | Sends calls to the customer analytics of Trackey.
+    trubrics | Trubrics | Sends prompts, answers and events of AI products to Trubrics.
+    usermaven | Usermaven | Sends events, users and companies to Usermaven.
+  `,
+  Attribution: `
+    adjust | Adjust | Sends server-to-server events of apps to Adjust.
+    attribution | Attribution | Attributes conversions to channels in Attribution.
+    dub | Dub | Tracks leads and sales of short links in Dub.
+    magellan-ai | Magellan AI | Attributes conversions to podcast advertising in Magellan AI.
+    podscribe | Podscribe | Attributes site activity to podcast advertising in Podscribe.
+  `,
+  Billing: `
+    chartmogul | ChartMogul | Adds contacts and their activity to ChartMogul.
+    lark | Lark | Reports metered usage to the billing of Lark.
+    m3ter | m3ter | Submits usage measurements to m3ter.
+    mantle | Mantle | Identifies customers and reports usage events of apps to Mantle.
+    metronome | Metronome | Sends usage events that are billed by Metronome.
+    schematic | Schematic | Sends usage of features, users and companies to Schematic.
+  `,
+  'Commerce and search': `
+    algolia-insights | Algolia Insights | Reports clicks and conversions of searches to Algolia.
+    recombee | Recombee | Sends interactions with items to the recommendations of Recombee.
+    spiffy | Spiffy | Sends shopping events to the agents of Spiffy.
+  `,
+  'CRM and sales': `
+    actions-pardot | Pardot | Creates and updates prospects in Salesforce Pardot.
+    apolloio | Apollo.io | Sends website activity to Apollo.io.
+    attio | Attio | Creates people, companies and workspaces in Attio.
+    blackbaud-raisers-edge-nxt | Blackbaud Raiser's Edge NXT | Records constituents and gifts in Raiser's Edge NXT.
+    clay | Clay | Sends website visits and people to Clay for enrichment.
+    close | Close | Creates and updates leads and contacts in Close.
+    collab-travel-crm | Collab Travel CRM | Records travellers and bookings in Collab Travel CRM.
+    hubspot | HubSpot | Upserts contacts, companies and custom objects in HubSpot.
+    inleads-ai | InLeads AI | Scores leads by their activity in InLeads AI.
+    koala | Koala | Sends intent of website visitors to Koala.
+    memora | Twilio Memora | Upserts profiles in the memory store of Twilio.
+    outfunnel | Outfunnel | Links website visits and sign-ups to contacts by Outfunnel.
+    pipedrive | Pipedrive | Upserts persons, organizations, deals, leads and notes in Pipedrive.
+    qualified | Qualified | Shows the activity of visitors to sales in Qualified.
+    salesforce | Salesforce | Creates and updates records of any object in Salesforce.
+    saleswings | SalesWings | Scores leads by their website visits in SalesWings.
+    toplyne | Toplyne | Sends product usage to the lead scoring of Toplyne.
+    usermotion | UserMotion | Scores leads by product usage in UserMotion.
+    voiceops | VoiceOps | Sends contact records to the call coaching of VoiceOps.
+  `,
+  'Customer success': `
+    appcues | Appcues | Targets in-app experiences of Appcues by events and traits.
+    devrev | DevRev | Creates accounts, contacts and work items in DevRev.
+    gainsight-px-cloud-action | Gainsight PX | Sends product usage of accounts to Gainsight PX.
+    gleap | Gleap | Keeps contacts and their events in the support tool Gleap.
+    hyperengage | Hyperengage | Tracks the health of accounts in Hyperengage.
+    intercom | Intercom | Tracks users, companies and events in Intercom.
+    jimo-cloud | Jimo | Targets product tours of Jimo by events and traits.
+    klime | Klime | Measures the use of products by customers in Klime.
+    pendo-audiences | Pendo Audiences | Syncs visitors to segments of Pendo.
+    playerzero-cloud | PlayerZero | Adds events and identities to the debugging of PlayerZero.
+    userpilot | Userpilot | Targets in-app flows of Userpilot by events, users and companies.
+  `,
+  'Data and developers': `
+    avo | Avo Inspector | Sends the schemas of events to Avo Inspector.
+    avo-v2 | Avo Inspector v2 | Checks events against the tracking plan in Avo, with encrypted values.
+    google-sheets | Google Sheets | Writes rows into a spreadsheet of Google.
+    ironclad | Ironclad | Records acceptance of click-through contracts in Ironclad.
+    segment | Segment | Sends calls to a source of another Segment workspace.
+    singlestore | SingleStore | Inserts events as rows into a database of SingleStore.
+    webhook | Webhook (Segment) | Sends the mapped part of an event to any URL, in the form of Segment.
+    webhook-audiences | Webhook Audiences | Sends the members of audiences to URLs of your own.
+    webhook-extensible | Extensible Webhook | Sends events to any URL with a token of your own provider.
+    zapier | Zapier | Starts a Zap by a webhook of Zapier.
+  `,
+  'Email and messaging': `
+    aampe | Aampe | Feeds the agents of Aampe, which choose messages for each person.
+    acoustic | Acoustic Campaign | Writes events and contacts into tables of Acoustic Campaign.
+    acoustic-s3tc | Acoustic S3 | Puts events as files into the bucket that Acoustic reads.
+    airship | Airship | Sends custom events, attributes and tags of channels to Airship.
+    ambee | Ambee | Links users to the environmental triggers of Ambee.
+    attentive | Attentive | Subscribes people to SMS and sends their events to Attentive.
+    batch | Batch | Updates profiles and events of the Batch engagement platform.
+    braze | Braze | Sends events, purchases and profiles to Braze.
+    braze-cohorts | Braze Cohorts | Keeps the members of cohorts in Braze.
+    clevertap | CleverTap | Uploads profiles and deletes users in CleverTap.
+    cordial | Cordial | Upserts contacts, orders and events in Cordial.
+    courier | Courier | Starts notifications of Courier by events.
+    customerio | Customer.io | Sends people, devices, objects and events to Customer.io Journeys.
+    dotdigital | Dotdigital | Adds contacts to lists, programs and SMS of Dotdigital.
+    dotdigital-audiences | Dotdigital Audiences | Syncs audiences to lists of Dotdigital.
+    drip | Drip | Records subscribers and their events in Drip.
+    emarsys | Emarsys | Upserts contacts and triggers external events in SAP Emarsys.
+    encharge | Encharge | Sends users and events to the email automation of Encharge.
+    engage-messaging-sendgrid | Engage Messaging SendGrid | Sends emails of Segment Engage.
+    engage-messaging-twilio | Engage Messaging Twilio | Sends messages of Segment Engage.
+    hilo | Hilo | Sends events to the agents of Hilo.
+    insider | Insider | Sends users, cart events and purchases to Insider.
+    insider-audiences | Insider Audiences | Syncs audiences to the user database of Insider.
+    iterable | Iterable | Sends users, custom events and purchases to Iterable.
+    iterable-audiences | Iterable Audiences | Syncs audiences to static lists of Iterable.
+    iterable-lists | Iterable Lists | Adds users to and removes them from lists of Iterable.
+    klaviyo | Klaviyo | Upserts profiles, subscribes them, and tracks events and orders in Klaviyo.
+    listrak | Listrak | Updates the profile fields of email contacts in Listrak.
+    loops | Loops | Creates contacts and sends events that start emails in Loops.
+    marketo-static-lists | Marketo Static Lists | Adds leads to and removes them from static lists of Marketo.
+    moengage | MoEngage | Sends users and their events to MoEngage.
+    movable-ink | Movable Ink | Sends browsing and purchases to Movable Ink.
+    ortto | Ortto | Upserts contacts and sends activities to Ortto.
+    ortto-audiences | Ortto Audiences | Syncs audiences to Ortto.
+    postscript | Postscript | Manages SMS subscribers and sends custom events to Postscript.
+    pushwoosh | Pushwoosh | Sends events and tags of users to Pushwoosh.
+    responsys | Oracle Responsys | Merges profiles and triggers custom events in Responsys.
+    salesforce-marketing-cloud | Salesforce Marketing Cloud | Upserts data extensions and fires journey events in Marketing Cloud.
+    sendgrid | SendGrid | Upserts marketing contacts and sends dynamic emails by SendGrid.
+    sendgrid-audiences | SendGrid Lists | Syncs audiences to marketing lists of SendGrid.
+    slack | Slack | Posts messages to a channel by an incoming webhook of Slack.
+    taguchi | Taguchi | Syncs subscribers and their events to Taguchi.
+    twilio | Twilio | Sends SMS and makes calls by the API of Twilio.
+    twilio-messaging | Twilio Messaging | Sends SMS, MMS, WhatsApp and RCS messages by Twilio content templates.
+    twilio-messaging-omnichannel | Twilio Messaging Omnichannel | Sends messages over any channel of Twilio.
+    twilio-studio | Twilio Studio | Starts a flow of Twilio Studio for a contact.
+    voyage | Voyage | Sends events to the SMS marketing of Voyage.
+    xtremepush | Xtremepush | Sends profiles and events to Xtremepush.
+    yonoma | Yonoma | Sends contacts and events to the email marketing of Yonoma.
+  `,
+  'Experimentation and personalization': `
+    absmartly | ABsmartly | Reports exposures and goals of experiments to ABsmartly.
+    adobe-target | Adobe Target | Updates the profiles of visitors in Adobe Target.
+    contentstack | Contentstack | Sets attributes of visitors for Contentstack Personalize.
+    dynamic-yield-audiences | Dynamic Yield Audiences | Syncs audiences to Dynamic Yield by Mastercard.
+    kameleoon | Kameleoon | Reports conversions of experiments to Kameleoon.
+    launchdarkly | LaunchDarkly | Sends metric events and aliases of contexts to LaunchDarkly.
+    launchdarkly-audiences | LaunchDarkly Audiences | Syncs audiences to segments of LaunchDarkly.
+    nudge | Nudge | Triggers in-app nudges by events of users.
+    optimizely-advanced-audience-targeting | Optimizely Advanced Audience Targeting | Syncs audiences for the targeting of Optimizely.
+    optimizely-data-platform | Optimizely Data Platform | Sends customers and events to the Optimizely Data Platform.
+    optimizely-feature-experimentation-actions | Optimizely Feature Experimentation | Tracks conversion events of feature experiments.
+    optimizely-web | Optimizely Web | Tracks custom events and page views of Optimizely Web experiments.
+    vwo | VWO | Tracks events, visitors and page views of VWO campaigns.
+  `,
+  'Loyalty and rewards': `
+    antavo | Antavo | Records members and their events in the Antavo loyalty cloud.
+    eagleeye-audiences | Eagle Eye | Adds audiences to the wallets of Eagle Eye AIR.
+    friendbuy | Friendbuy | Reports sign-ups and purchases of referrals to Friendbuy.
+    gameball | Gameball | Rewards customers for events and orders in Gameball.
+    gwen | GWEN | Sends player events to the gamification of Insert Coin.
+    livelike-cloud | LiveLike | Sends fan actions to the engagement platform LiveLike.
+    rehook | Rehook | Sends customers and events to the promotions of Rehook.
+    talon-one | Talon.One | Updates customer profiles and sessions of the promotion engine Talon.One.
+    voucherify | Voucherify | Upserts customers and sends custom events to Voucherify.
+    yotpo | Yotpo | Sends customers and orders to Yotpo.
+  `,
+  'Surveys and feedback': `
+    canny-functions | Canny | Keeps users and companies of the feedback tool Canny.
+    qualtrics | Qualtrics | Adds contacts and starts workflows in Qualtrics XM.
+    sprig | Sprig | Targets in-product surveys of Sprig by events and traits.
+    surveysparrow | SurveySparrow | Creates contacts and starts surveys in SurveySparrow.
+    survicate | Survicate | Targets surveys of Survicate by events and attributes.
+  `,
 };
+
+export const WORDS: Readonly<Record<string, Words>> = Object.fromEntries(
+  Object.entries(BY_CATEGORY).flatMap(([category, lines]) =>
+    lines
+      .trim()
+      .split('\n')
+      .map((line) => {
+        const [folder = '', title = '', sentence = ''] = line.trim().split(' | ');
+        return [folder, { title, category, sentence }];
+      }),
+  ),
+);

@@ -35,15 +35,8 @@ afterAll(() => {
 });
 
 const HOSTILE = [
-  'evil.test/x?',
-  'a@evil.test/x?',
-  'evil.test/x#',
-  'evil.test\\x',
-  'evil.test:443/',
-  'a@evil.test',
-  '../../evil.test',
-  '//evil.test/x?',
-  'https://evil.test/x?',
+  ...'evil.test/x? a@evil.test/x? evil.test/x# evil.test\\x evil.test:443/ a@evil.test'.split(' '),
+  ...'../../evil.test //evil.test/x? https://evil.test/x?'.split(' '),
   'evil.test\r\nx-evil: 1',
 ];
 

@@ -102,15 +102,8 @@ describe('the rows of a state', () => {
     const names = Object.keys(new CatalogState().tables());
     // These are rebuilt from the rows of organizations, workspaces and their entities.
     const derived = [
-      'organizationNumbers',
-      'organizationsMade',
-      'workspaces',
-      'workspacesMade',
-      'workspacesOfOrganization',
-      'characters',
-      'indexes',
-      'keys',
-      'workspaceOf',
+      ...'organizationNumbers organizationsMade workspaces workspacesMade'.split(' '),
+      ...'workspacesOfOrganization characters indexes keys workspaceOf'.split(' '),
     ];
     const held = new Set(names.map((name) => name.split('.')[0] ?? ''));
     expect([...held, ...derived].sort()).toEqual([...fieldsOf('./fold/state.ts')].sort());

@@ -86,64 +86,41 @@ describe('a delivery is read', () => {
   });
 });
 
-const PLAIN_EVENT = {
-  message_id: 'm',
-  type: 'track' as const,
-  timestamp: '2026-01-02T03:04:05.678Z',
-  received_at: '2026-01-02T03:04:05.678Z',
-  environment: 'production' as const,
-  workspace_id: 'w',
-};
-const SPACED_TEXT = ` ${JSON.stringify(PLAIN_EVENT)}`;
-
-function envelope(): Omit<Delivery, 'event'> {
-  return {
-    id: 'd',
-    workspace_id: 'w',
-    environment: 'production',
-    destination_id: 'place',
-    rule_id: 'rule',
-    message_id: 'm',
-    index: 0,
-    created_at: '2026-01-02T03:04:05.678Z',
-    attempts: [],
-    redrives: 0,
-  };
-}
+const SPACED_TEXT = ` ${JSON.stringify(EVENT)}`;
 
 describe('a delivery that keeps the text of its event', () => {
   it('has the event all the same, one object however often it is asked for', () => {
-    const delivery = withEventText(envelope(), SPACED_TEXT);
-    expect(delivery.event).toEqual(PLAIN_EVENT);
+    const delivery = withEventText(ENVELOPE, SPACED_TEXT);
+    expect(delivery.event).toEqual(EVENT);
     expect(delivery.event).toBe(delivery.event);
     expect(eventJson(delivery)).toBe(SPACED_TEXT);
   });
 
   it('is written, copied and compared like any other', () => {
-    const plain = { ...envelope(), event: PLAIN_EVENT };
-    expect(JSON.stringify(withEventText(envelope(), SPACED_TEXT))).toBe(JSON.stringify(plain));
-    expect(withEventText(envelope(), SPACED_TEXT)).toEqual(plain);
-    expect({ ...withEventText(envelope(), SPACED_TEXT), redrives: 1 }).toEqual({ ...plain, redrives: 1 });
+    const plain = { ...ENVELOPE, event: EVENT };
+    expect(JSON.stringify(withEventText(ENVELOPE, SPACED_TEXT))).toBe(JSON.stringify(plain));
+    expect(withEventText(ENVELOPE, SPACED_TEXT)).toEqual(plain);
+    expect({ ...withEventText(ENVELOPE, SPACED_TEXT), redrives: 1 }).toEqual({ ...plain, redrives: 1 });
   });
 
   it('gives no copy its text, which may have another event', () => {
-    const event = { ...PLAIN_EVENT, user_id: 'other' };
-    expect(eventJson({ ...withEventText(envelope(), SPACED_TEXT), event })).toBe(JSON.stringify(event));
-    expect(eventJson({ ...withEventText(envelope(), SPACED_TEXT) })).toBe(JSON.stringify(PLAIN_EVENT));
+    const event = { ...EVENT, user_id: 'other' };
+    expect(eventJson({ ...withEventText(ENVELOPE, SPACED_TEXT), event })).toBe(JSON.stringify(event));
+    expect(eventJson({ ...withEventText(ENVELOPE, SPACED_TEXT) })).toBe(JSON.stringify(EVENT));
   });
 
   it('keeps it where other members change, as with every attempt', () => {
     const text = '{"message_id":"m","n":12345678901234567890,"x":1.0}';
-    const changed = withFields(withEventText(envelope(), text), { redrives: 1 });
+    const changed = withFields(withEventText(ENVELOPE, text), { redrives: 1 });
     expect(changed.redrives).toBe(1);
     expect(eventJson(changed)).toBe(text);
     expect(deliveryText(changed)).toBe(
-      `${JSON.stringify({ ...envelope(), redrives: 1 }).slice(0, -1)},"event":${text}}`,
+      `${JSON.stringify({ ...ENVELOPE, redrives: 1 }).slice(0, -1)},"event":${text}}`,
     );
-    expect(withFields({ ...envelope(), event: PLAIN_EVENT }, { redrives: 1 })).toEqual({
-      ...envelope(),
+    expect(withFields({ ...ENVELOPE, event: EVENT }, { redrives: 1 })).toEqual({
+      ...ENVELOPE,
       redrives: 1,
-      event: PLAIN_EVENT,
+      event: EVENT,
     });
   });
 });

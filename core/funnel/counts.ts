@@ -261,16 +261,12 @@ function unpacked(value: string): Record<string, unknown> {
   }
 }
 
-/** The counts in a record. Throws `InvalidInput` for a record that a later version wrote, or another program. */
-export function incrementsIn(entry: Pick<LogEntry, 'value'>): readonly FunnelIncrement[] {
-  return countsIn(entry).increments;
-}
-
 /** Bytes in a record: an array, as cells are. Records of earlier releases have none, or no expected ones. */
 type StoredBytes = readonly [scope: string, received: number, written: number, expected?: number];
 /** The last use of a key in a record. Records of earlier releases have none. */
 type StoredUse = readonly [keyId: string, at: number];
 
+/** The counts in a record. Throws `InvalidInput` for a record that a later version wrote, or another program. */
 function countsIn({ value }: Pick<LogEntry, 'value'>): {
   readonly increments: readonly FunnelIncrement[];
   readonly bytes: readonly ScopeBytes[];

@@ -56,30 +56,20 @@ it.each(['v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95X4=', 'v=6rri', 'e=invalid-
 describe('the first message of a server', () => {
   const first = (iterations: string) => `r=${RFC.nonce}x,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=${iterations}`;
 
-  it.each([
-    '0',
-    '1',
-    '4095',
-    '100001',
-    '100000000',
-    '9007199254740993',
-    '4096e9',
-    '-4096',
-    '0x1000',
-    '4096 ',
-    '',
-    'NaN',
-  ])('is refused before any iteration is computed if it requests %j', async (iterations) => {
-    let derivations = 0;
-    const counted: DeriveKey = async (...args) => {
-      derivations += 1;
-      return derive(...args);
-    };
-    const { exchange } = played(first(iterations), RFC.serverFinal);
-    const made = client({ derive: counted }).authenticate(exchange);
-    await expect(made).rejects.toMatchObject({ code: 'scram_refused' });
-    expect(derivations).toBe(0);
-  });
+  it.each([...'0 1 4095 100001 100000000 9007199254740993 4096e9 -4096 0x1000 NaN'.split(' '), '4096 ', ''])(
+    'is refused before any iteration is computed if it requests %j',
+    async (iterations) => {
+      let derivations = 0;
+      const counted: DeriveKey = async (...args) => {
+        derivations += 1;
+        return derive(...args);
+      };
+      const { exchange } = played(first(iterations), RFC.serverFinal);
+      const made = client({ derive: counted }).authenticate(exchange);
+      await expect(made).rejects.toMatchObject({ code: 'scram_refused' });
+      expect(derivations).toBe(0);
+    },
+  );
 
   it.each(['4096', '8192', '100000'])('can request %s iterations', (iterations) => {
     expect(readServerFirst(first(iterations)).iterations).toBe(Number(iterations));

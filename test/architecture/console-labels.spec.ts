@@ -6,17 +6,7 @@ import { nodesOf, root } from '../docs/texts-in-code.ts';
 
 /** Elements, and components of Mantine, that become a `div` or a `span` unless they are given a role or another element. */
 const WITHOUT_ROLE = new Set([
-  'Box',
-  'Center',
-  'Flex',
-  'Group',
-  'Loader',
-  'Paper',
-  'Skeleton',
-  'Stack',
-  'Text',
-  'div',
-  'span',
+  ...'Box Center Flex Group Loader Paper Skeleton Stack Text div span'.split(' '),
 ]);
 const LABELS = ['aria-label', 'aria-labelledby'];
 const ROLES = ['role', 'component'];

@@ -13,14 +13,7 @@ describe('the table of the platform API', () => {
   });
 
   it.each([
-    'Resources',
-    'States',
-    'Calls',
-    'Headers',
-    'Authentication',
-    'Events',
-    'Errors',
-    'Limits',
+    ...'Resources States Calls Headers Authentication Events Errors Limits'.split(' '),
     'What the specification leaves open',
   ])('has rows about %s', (section) => {
     expect(rowsBelow(section, text).length).toBeGreaterThan(0);

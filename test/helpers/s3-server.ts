@@ -40,7 +40,8 @@ export async function startS3Server(bucket: string) {
     },
     async close() {
       await server.close();
-      await rm(directory, { recursive: true, force: true });
+      // It may still write what a connection brought that was cut.
+      await rm(directory, { recursive: true, force: true, maxRetries: 5 });
     },
   };
 }

@@ -86,25 +86,7 @@ describe('an address was another identity', () => {
   });
 
   it('or changed once more when it was read again', () => {
-    const parts = fc.constantFrom(
-      'mailto:',
-      '<',
-      '>',
-      '"',
-      '%40',
-      '%',
-      '?',
-      '@',
-      '.',
-      ' ',
-      ';',
-      'K',
-      'İ',
-      'ͅ',
-      'a',
-      'é',
-      '＠',
-    );
+    const parts = fc.constantFrom(' ', ...'mailto: < > " %40 % ? @ . ; K İ ͅ a é ＠'.split(' '));
     const value = fc.oneof(
       fc.string({ unit: 'binary', maxLength: 12 }),
       fc.array(parts).map((all) => all.join('')),
@@ -135,15 +117,8 @@ it.each([
 });
 
 it.each([
-  'No Address',
-  'a@b@c.example',
-  'x@y.example, z@y.example',
-  'a b@x.example',
-  '@x.example',
-  'a@',
-  'a@b c',
-  'mailto:',
-  'a@x.example\nb@x.example',
+  ...'a@b@c.example @x.example a@ mailto: a@x.example\nb@x.example'.split(' '),
+  ...['No Address', 'x@y.example, z@y.example', 'a b@x.example', 'a@b c'],
 ])('a text that is not an address stays as it was written: %j', (value) => {
   expect(canonicalAddress(value)).toBeUndefined();
   expect(normalised(value)).toBe(value.toLowerCase());

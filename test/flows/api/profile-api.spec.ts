@@ -116,54 +116,40 @@ describe('What the service does', () => {
 });
 
 describe('Resources and their fields', () => {
-  /** Checks a value of the record as the write and as the search returned it. */
-  const have = (
-    rows: readonly (readonly [statement: string, of: (record: ProfileRecord) => unknown, value: unknown])[],
-  ) =>
-    it.each(rows)('%s', (_, of, value) => {
-      expect(records).toHaveLength(2);
-      for (const record of records) expect(of(record)).toEqual(typeof value === 'function' ? value() : value);
-    });
-  const isNow = expect.toSatisfy(
-    (at: unknown) => Number.isInteger(at) && Number(at) >= before && Number(at) <= Date.now(),
-  );
-
   describe('ProfileRecord', () => {
-    have([
-      ['`updated_ts`: an integer, epoch ms', ({ updated_ts }) => updated_ts, isNow],
-      ['`created_ts`: an integer, epoch ms', ({ created_ts }) => created_ts, isNow],
-      [
-        '`profile`: attributes by category, each with `_ts` as text',
-        ({ profile }) => profile,
-        {
-          audience: { segment: 'gold', scores: [1, 2.5], _ts: EPOCH_MS },
-          demographics: { year: 1990, _ts: EPOCH_MS },
-          tier: 'a',
-        },
-      ],
-      [
-        '`ids`: an IdentityMap',
-        ({ ids }) => Object.keys(ids).toSorted(),
-        ['cellphone', 'email', 'ga_clientid', 'loyalty_card'],
-      ],
-      [
-        '`mkt_preferences`: from names to MarketingPreferences',
-        ({ mkt_preferences }) => Object.keys(mkt_preferences),
-        ['newsletter'],
-      ],
-      [
-        '`consent`: consent records',
-        ({ consent }) => consent,
-        { analytics: { value: 'granted', _ts: EPOCH_MS } },
-      ],
-      ['`region`: that of the profile', ({ region }) => region, 'eu'],
-      ['`ucid`: a UUID', ({ ucid }) => ucid, UUID],
-      [
-        'no other fields',
-        (record) => Object.keys(record).toSorted(),
-        ['consent', 'created_ts', 'ids', 'mkt_preferences', 'profile', 'region', 'ucid', 'updated_ts'],
-      ],
-    ]);
+    it('has the fields of the specification and no others, as the write and the search return it', () => {
+      const isNow = expect.toSatisfy(
+        (at: unknown) => Number.isInteger(at) && Number(at) >= before && Number(at) <= Date.now(),
+      );
+      const preference = {
+        datasourceId: organization.keyId,
+        datasetId: 'api',
+        type: 'newsletter',
+        value: 'yes',
+      };
+      expect(records).toHaveLength(2);
+      for (const record of records)
+        expect(record).toEqual({
+          updated_ts: isNow,
+          created_ts: isNow,
+          profile: {
+            audience: { segment: 'gold', scores: [1, 2.5], _ts: EPOCH_MS },
+            demographics: { year: 1990, _ts: EPOCH_MS },
+            tier: 'a',
+          },
+          // Each namespace is an array of values, named after their type, which may be a hashed variant.
+          ids: {
+            cellphone: [{ cellphone_sha256: PHONE_HASH, _ts: EPOCH_MS }],
+            email: [{ email: EMAIL, _ts: EPOCH_MS }],
+            ga_clientid: [{ ga_clientid: GA, _ts: EPOCH_MS }],
+            loyalty_card: [{ loyalty_card: 'L-1', _ts: EPOCH_MS }],
+          },
+          mkt_preferences: { newsletter: { ...preference, _ts: EPOCH_MS } },
+          consent: { analytics: { value: 'granted', _ts: EPOCH_MS } },
+          region: 'eu',
+          ucid: UUID,
+        });
+    });
 
     it('may have no attributes, preferences and consents', async () => {
       const email = fresh();
@@ -183,29 +169,6 @@ describe('Resources and their fields', () => {
   });
 
   describe('IdentityMap', () => {
-    have([
-      [
-        'namespaces of the specification and of the organization, each an array',
-        ({ ids }) => Object.values(ids).map(Array.isArray),
-        [true, true, true, true],
-      ],
-      [
-        'an item has `_ts` and the value, named after its namespace',
-        ({ ids }) => ids.email,
-        [{ email: EMAIL, _ts: EPOCH_MS }],
-      ],
-      [
-        'the same in a namespace of the organization',
-        ({ ids }) => ids.loyalty_card,
-        [{ loyalty_card: 'L-1', _ts: EPOCH_MS }],
-      ],
-      [
-        'or after the hashed variant of it',
-        ({ ids }) => ids.cellphone,
-        [{ cellphone_sha256: PHONE_HASH, _ts: EPOCH_MS }],
-      ],
-    ]);
-
     it('lists identities under their namespace, each with a property named after its own type', async () => {
       const hashed = { cellphone_sha256: 'c'.repeat(64), cellphone_md5_uppercase: 'B'.repeat(32) };
       const { ids } = await client.write({ cellphone: fresh('49170'), ...hashed, AdId: fresh('ad') });
@@ -223,18 +186,6 @@ describe('Resources and their fields', () => {
       expect(ids.linkedUcid).toEqual([ucid]);
       expect(ids.linkedUcid).toEqual([UUID]);
     });
-  });
-
-  describe('MarketingPreference', () => {
-    const newsletter = (field: string) => (record: ProfileRecord) =>
-      Object.entries(record.mkt_preferences.newsletter ?? {}).find(([name]) => name === field)?.[1];
-    have([
-      ['`datasourceId`: the client key that wrote it', newsletter('datasourceId'), () => organization.keyId],
-      ['`datasetId`: a string', newsletter('datasetId'), 'api'],
-      ['`type`: the name of the preference', newsletter('type'), 'newsletter'],
-      ['`value`: as it was written', newsletter('value'), 'yes'],
-      ['`_ts`: epoch ms as text', newsletter('_ts'), EPOCH_MS],
-    ]);
   });
 
   describe('Common request values', () => {
@@ -257,69 +208,35 @@ const REFUSED: readonly (readonly [
   changes: object,
   path: string,
 ])[] = [
-  ['`orgId` is required', 'write', { orgId: undefined }, '/orgId'],
-  ['`orgId` is an integer, not text', 'write', { orgId: '1' }, '/orgId'],
-  ['`orgId` is an integer, not a fraction', 'write', { orgId: 1.5 }, '/orgId'],
   ['`region` is required', 'write', { region: undefined }, '/region'],
-  ['`region` is a string', 'write', { region: 7 }, '/region'],
   ['`region` is one of the organization', 'write', { region: 'mars' }, '/region'],
   ['`ids` is required without `ucid`', 'write', { ids: undefined }, '/ids'],
   ['`ids` is not empty', 'write', { ids: {} }, '/ids'],
-  ['`ids` is an object', 'write', { ids: [EMAIL] }, '/ids'],
   ['`ids` has ONE value for a type', 'write', { ids: { email: [EMAIL] } }, '/ids/email'],
   ['`ids` has strings', 'write', { ids: { email: 7 } }, '/ids/email'],
-  ['`upsert` is an object', 'write', { upsert: [] }, '/upsert'],
-  ['`upsert` has no other fields', 'write', { upsert: { profiles: {} } }, '/upsert/profiles'],
-  ['`upsert.profile` is an object', 'write', { upsert: { profile: 'x' } }, '/upsert/profile'],
-  [
-    '`upsert.mkt_preferences` is an object',
-    'write',
-    { upsert: { mkt_preferences: 'x' } },
-    '/upsert/mkt_preferences',
-  ],
   [
     '`upsert.mkt_preferences` has strings',
     'write',
     { upsert: { mkt_preferences: { sms: true } } },
     '/upsert/mkt_preferences/sms',
   ],
-  ['`upsert.consent` is an object', 'write', { upsert: { consent: 'x' } }, '/upsert/consent'],
   ['`upsert.consent` has strings', 'write', { upsert: { consent: { ads: 1 } } }, '/upsert/consent/ads'],
   ['`ucid` is a UUID', 'write', { ucid: 'x' }, '/ucid'],
   ['`ucid` is that of a profile', 'write', { ucid: randomUUID() }, '/ucid'],
-  ['no other fields', 'write', { attributes: {} }, '/attributes'],
   ['only one of both forms of the body', 'write', { search: { email: [EMAIL] } }, '/search'],
-  ['`orgId` is required', 'search', { orgId: undefined }, '/orgId'],
-  ['`orgId` is an integer', 'search', { orgId: '1' }, '/orgId'],
-  ['`regions` is required', 'search', { regions: undefined }, '/regions'],
-  ['`regions` is an array', 'search', { regions: 'eu' }, '/regions'],
-  ['`regions` has strings', 'search', { regions: [7] }, '/regions/0'],
   ['`regions` are those of the organization', 'search', { regions: ['eu', 'mars'] }, '/regions/1'],
-  ['`search` is required', 'search', { search: undefined }, '/search'],
   ['`search` is not empty', 'search', { search: {} }, '/search'],
   ['`search` has arrays', 'search', { search: { email: EMAIL } }, '/search/email'],
   ['`search` has strings', 'search', { search: { email: [EMAIL, 7] } }, '/search/email/1'],
-  ['no other fields', 'search', { limit: 7 }, '/limit'],
-  ['`orgId` is required', 'delete', { orgId: undefined }, '/orgId'],
-  ['`orgId` is an integer', 'delete', { orgId: '1' }, '/orgId'],
   ['`region` is required without `regions`', 'delete', { region: undefined }, '/region'],
-  ['`region` is a string', 'delete', { region: 7 }, '/region'],
   ['`region` is one of the organization', 'delete', { region: 'mars' }, '/region'],
   ['`region` or `regions`, not both', 'delete', { regions: ['eu'] }, '/regions'],
-  ['`ids` is required', 'delete', { ids: undefined }, '/ids'],
   ['`ids` has exactly ONE type, not none', 'delete', { ids: {} }, '/ids'],
   ['`ids` has exactly ONE type, not two', 'delete', { ids: { email: [EMAIL], AdId: ['x'] } }, '/ids'],
   ['`ids` has an array', 'delete', { ids: { email: EMAIL } }, '/ids/email'],
   ['`ids` has values', 'delete', { ids: { email: [] } }, '/ids/email'],
   ['`ids` has strings', 'delete', { ids: { email: [EMAIL, 7] } }, '/ids/email/1'],
   ['`ids` has at most 400 values', 'delete', { ids: { email: [EMAIL, ...nobodies(400)] } }, '/ids/email'],
-  [
-    '`sendEmailNotification` is a boolean',
-    'delete',
-    { sendEmailNotification: 'true' },
-    '/sendEmailNotification',
-  ],
-  ['no other fields', 'delete', { search: {} }, '/search'],
 ];
 
 const BODIES = {

@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import { gzipSync } from 'node:zlib';
 import type { CanonicalEvent, ProfileRecord } from '@tributary/core';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { eventually } from '../../helpers/client.ts';
@@ -66,24 +65,6 @@ describe('The Segment API', () => {
       basket ?? {},
     ] as Partial<CanonicalEvent>[])
       expect(Date.parse(received_at) - Date.parse(at)).toBe(5_000);
-  });
-
-  it('accepts the requests of browsers: plain text with the key in the body, gzip, and a beacon', async () => {
-    const call = { userId: 'u', event: 'E', writeKey: tributary.writeKey };
-    const send = (
-      path: string,
-      body: string | Uint8Array<ArrayBuffer>,
-      headers: Readonly<Record<string, string>>,
-    ) => fetch(tributary.url + path, { method: 'POST', body, headers });
-    const text = JSON.stringify(call);
-    const plain = { 'content-type': 'text/plain;charset=UTF-8' };
-    expect((await send('/v1/t', text, plain)).status).toBe(200);
-    const zipped = new Uint8Array(gzipSync(text));
-    expect((await send('/v1/t', zipped, { ...plain, 'content-encoding': 'gzip' })).status).toBe(200);
-    const { writeKey, ...rest } = call;
-    const beacon = JSON.stringify({ batch: [{ ...rest, type: 'track' }] });
-    expect((await send(`/beacon/v1/batch?writeKey=${writeKey}`, beacon, plain)).status).toBe(200);
-    expect((await send('/v1/t', JSON.stringify(rest), plain)).status).toBe(401);
   });
 
   describe('an alias', () => {

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import { type Delivery, historyEntryOfOutcome } from '@tributary/core';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { deadDelivery } from '../../helpers/dead-delivery.ts';
 import { openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
 import { type Attack, everythingOf, openAttack, type Twins } from '../../helpers/two-tenants/attack.ts';
 import type { Plan } from '../../helpers/two-tenants/calls.ts';
@@ -51,32 +51,15 @@ describe(`two tenants (seed ${SEED})`, () => {
 
   /** Adds the output of the stages by hand, because none run here. */
   async function withDelivery(tenant: Tenant): Promise<Tenant> {
-    const at = new Date().toISOString();
-    const id = randomUUID();
     const [workspace_id = '', message_id = ''] = [tenant.ids.workspaceId[0], tenant.ids.messageId[1]];
-    const common = { environment: 'production', workspace_id } as const;
-    const delivery: Delivery = {
-      ...common,
-      id,
-      destination_id: tenant.ids.destinationId[0] ?? '',
-      rule_id: tenant.ids.ruleId[0] ?? '',
-      message_id,
-      index: 0,
-      created_at: at,
-      attempts: [{ at, outcome: 'dead', reason: tenant.canary, status: 410, duration_ms: 1 }],
-      redrives: 0,
-      event: {
-        ...common,
-        message_id,
-        type: 'track',
-        event: tenant.canary,
-        user_id: 'u',
-        timestamp: at,
-        received_at: at,
-      },
-    };
-    const outcome = { delivery, status: 'dead', reason: tenant.canary, cause: 'destination', at } as const;
-    await test.dependencies.history.put([historyEntryOfOutcome(outcome)]);
+    const [destination_id = '', rule_id = ''] = [tenant.ids.destinationId[0], tenant.ids.ruleId[0]];
+    const [id, now] = [randomUUID(), Date.now()];
+    const at = new Date(now).toISOString();
+    const common = { message_id, environment: 'production', workspace_id } as const;
+    const event = { ...common, type: 'track', event: tenant.canary, timestamp: at, received_at: at } as const;
+    const attempts = [{ at, outcome: 'dead', reason: tenant.canary, status: 410, duration_ms: 1 }] as const;
+    const about = { ...common, id, destination_id, rule_id, attempts, event };
+    await test.dependencies.history.put([deadDelivery(now, { reason: tenant.canary }, about)]);
     return { ...tenant, ids: { ...tenant.ids, deliveryId: [id] } };
   }
 

@@ -43,37 +43,9 @@ it('a workspace is added only to an organization of the caller', async () => {
     status: 201,
     body: { organization_id: first.organization_id },
   });
-  const stranger = await test.signIn('stranger@example.com');
-  expect(await stranger.call('POST', '/workspaces', inside)).toMatchObject({
-    status: 403,
-    body: { error: 'permission denied' },
-  });
   expect((await bea.call('POST', '/workspaces', { ...inside, organization_id: randomUUID() })).status).toBe(
     403,
   );
-});
-
-it('the caller’s workspaces are listed newest first, page by page', async () => {
-  const cat = await test.signIn('cat@example.com');
-  const names = ['1', '2', '3', '4', '5'];
-  for (const name of names) await cat.ok('POST', '/workspaces', { name });
-  expect((await cat.ok<Workspace[]>('GET', '/workspaces')).map(({ name }) => name)).toEqual(
-    names.toReversed(),
-  );
-  const seen = await cat.allPages<Workspace>('/workspaces?limit=2');
-  expect(seen).toHaveLength(3);
-  expect(seen.flat().map(({ name }) => name)).toEqual(names.toReversed());
-});
-
-it('a foreign or missing workspace is 403', async () => {
-  const owner = await test.openWorkspace();
-  const stranger = (await test.signIn('stranger@example.com')).with({
-    workspaceId: String(owner.workspaceId),
-  });
-  expect((await stranger.call('GET', `/workspaces/${owner.workspaceId}`)).status).toBe(403);
-  const missing = randomUUID();
-  expect((await owner.with({ workspaceId: missing }).call('GET', `/workspaces/${missing}`)).status).toBe(403);
-  expect((await owner.call('GET', '/workspaces/no-id')).status).toBe(403);
 });
 
 it('a guest gets the organization number that the profile API requires, without access to the organization', async () => {
@@ -87,15 +59,6 @@ it('a guest gets the organization number that the profile API requires, without 
   const search = { orgId: org_id, regions: ['eu'], search: { email: ['ada@example.com'] } };
   const headers = { scopes: 'profile.read', orgId: String(org_id) };
   expect((await guest.call('POST', '/cdp/v1/users/_search', search, headers)).status).toBe(200);
-});
-
-it('an API key gets its own role', async () => {
-  const owner = await test.openWorkspace();
-  const viewer = await owner.withApiKey('viewer');
-  expect(await viewer.call('GET', `/workspaces/${owner.workspaceId}`)).toMatchObject({
-    status: 200,
-    body: { role: 'viewer' },
-  });
 });
 
 describe('a workspace', () => {

@@ -140,9 +140,4 @@ describe('a dry run', () => {
   it('is refused for an alert on a backlog', async () => {
     expect((await owner.call('POST', './alerts/dry-run', { watch: { kind: 'backlog' } })).status).toBe(400);
   });
-
-  it('is limited to the retained days', async () => {
-    for (const days of [0, 29])
-      expect((await owner.call('POST', './alerts/dry-run', { watch: orders, days })).status).toBe(400);
-  });
 });

@@ -220,7 +220,6 @@ describe('a test run', () => {
     const { id } = await create({ name: 'Untested', source_code: doubling.source_code });
     expect(await run(id)).toMatchObject(refusedFor('/event'));
     expect((await run(id, { event: event({ n: 1 }) })).status).toBe(200);
-    expect((await run(id, { events: [] })).status).toBe(400);
   });
 });
 
@@ -267,9 +266,6 @@ describe('the metrics of a transformation', () => {
       { transformation_id: idle, hours: 24, ...nothing, hourly: [] },
       await metrics(),
     ]);
-    expect((await owner.call('GET', './event-transformations/metrics?ids=x')).status).toBe(400);
     expect((await owner.call('GET', './event-transformations/metrics')).status).toBe(400);
-    const other = await test.openWorkspace('other@example.com');
-    expect((await other.call('GET', `./event-transformations/${id}/metrics`)).status).toBe(404);
   });
 });

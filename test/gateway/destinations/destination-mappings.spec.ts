@@ -56,7 +56,6 @@ const withLists: ConnectorCatalog = {
 };
 const test = await suiteGateway({ dependencies: { connectors: withLists } });
 const owner = await test.openWorkspace();
-const viewer = await owner.withApiKey('viewer');
 const stranger = await test.openWorkspace('stranger@example.com');
 
 beforeEach(() => {
@@ -90,10 +89,6 @@ describe('the choices of a dynamic field', () => {
         error: { code: 'unanswered', message: 'the name has no address that may be reached' },
       });
     expect(asked).toBe(2);
-    expect((await stranger.call('POST', `./destinations/${id}/dynamic-field`, contactLists)).status).toBe(
-      404,
-    );
-    expect((await viewer.call('POST', `./destinations/${id}/dynamic-field`, contactLists)).status).toBe(403);
   });
 
   it.each([
@@ -180,7 +175,6 @@ describe('a hook', () => {
     });
     return {
       id,
-      url: `./destinations/${id}/hook`,
       run: (inputs: object, more: object = {}) =>
         owner.call<Result>('POST', `./destinations/${id}/hook`, {
           subscription: 0,
@@ -262,8 +256,8 @@ describe('a hook', () => {
     });
   });
 
-  it('needs a subscription, a hook of its action, inputs that fit into the mapping, and an editor', async () => {
-    const { url, run, stored } = await marketo();
+  it('needs a subscription, a hook of its action, and inputs that fit into the mapping', async () => {
+    const { run, stored } = await marketo();
     expect(await run(inputs, { subscription: 1 })).toMatchObject({
       status: 400,
       body: { details: [{ path: '/subscription' }] },
@@ -278,7 +272,6 @@ describe('a hook', () => {
       status: 400,
       body: { details: [{ path: '/settings/subscriptions/0/mapping' }] },
     });
-    expect((await viewer.call('POST', url, { subscription: 0, hook: HOOK, inputs })).status).toBe(403);
     expect(await stored()).toBeUndefined();
     expect(requests).toEqual([]);
   });

@@ -17,6 +17,7 @@ beforeAll(async () => {
   await countAccepted(test.dependencies.counters, [
     { ...accepted, environment: 'production', count: 2 },
     { ...accepted, environment: 'development', count: 5 },
+    ...[1, 23, 24].map((ago) => ({ ...accepted, name: `${ago}`, minute: hour - ago * HOUR, count: 1 })),
   ]);
 });
 
@@ -25,6 +26,16 @@ const records = (event_count: number) => [
 ];
 
 it('the volume is that of both environments, or of one', async () => {
-  expect(await owner.ok('GET', './event-volume')).toEqual(records(7));
+  expect(await owner.ok('GET', './event-volume?hours=1')).toEqual(records(7));
   expect(await owner.ok('GET', './event-volume?environment=development')).toEqual(records(5));
+});
+
+it('the volume is that of the current hour and the 23 before, or of `hours`', async () => {
+  const names = async (query: string) =>
+    (await owner.ok<{ event_name: string }[]>('GET', `./event-volume${query}`)).map(
+      ({ event_name }) => event_name,
+    );
+  expect(await names('')).toEqual(['23', '1', 'Now']);
+  expect(await names('?hours=2')).toEqual(['1', 'Now']);
+  expect(await names('?hours=25')).toEqual(['24', '23', '1', 'Now']);
 });

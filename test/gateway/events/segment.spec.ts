@@ -91,14 +91,6 @@ describe('a call of the Segment API', () => {
       body: { code: 'invalid_request' },
     });
   });
-
-  it('is 413 if it is too large', async () => {
-    const large = { ...track, properties: { text: 'x'.repeat(33 * 1024) } };
-    expect(await send('/v1/track', large)).toMatchObject({
-      status: 413,
-      body: { code: 'payload_too_large' },
-    });
-  });
 });
 
 describe('a body', () => {

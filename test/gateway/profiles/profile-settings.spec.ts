@@ -78,10 +78,7 @@ describe('the profile settings of an organization', () => {
   });
 
   it.each<[object, readonly string[]]>([
-    ...['br', 'XX', 'BRA', ''].map((default_country): [object, readonly string[]] => [
-      { default_country },
-      ['/default_country'],
-    ]),
+    [{ default_country: 'XX' }, ['/default_country']],
     [{ blocked_identities: [{ type: 'email' }] }, ['/blocked_identities/0']],
     [{ blocked_identities: [{ value: 'a' }, { pattern: 'a(?!b)' }] }, ['/blocked_identities/1/pattern']],
     [
@@ -89,9 +86,7 @@ describe('the profile settings of an organization', () => {
       ['/blocked_identities/0/pattern', '/blocked_identities/1/pattern'],
     ],
     [{ blocked_identities: [{ type: 'ucid', value: 'a' }] }, ['/blocked_identities/0/type']],
-    [{ blocked_identities: Array(501).fill({ value: 'a' }) }, ['/blocked_identities']],
     [{ blocked_identities: Array(51).fill({ pattern: 'abc' }) }, ['/blocked_identities']],
-    [{ blocked_identities: [{ pattern: 'a'.repeat(201) }] }, ['/blocked_identities/0/pattern']],
     [{ identity_limits: [{ type: 'email', max: 3, drop_oldest: true }] }, ['/identity_limits/0/drop_oldest']],
     [
       {
@@ -102,9 +97,6 @@ describe('the profile settings of an organization', () => {
       },
       ['/identity_limits/1/type'],
     ],
-    [{ identity_limits: [{ type: 'a', max: 0 }] }, ['/identity_limits/0/max']],
-    [{ max_user_ids_per_identity: 1_001 }, ['/max_user_ids_per_identity']],
-    [{ blocked: [] }, ['/blocked']],
   ])('are refused with %j', async (body, paths) => {
     const { owner, path } = await open();
     const { status, body: refusal } = await owner.call<Refusal>('PUT', path, body);

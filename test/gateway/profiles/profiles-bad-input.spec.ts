@@ -53,11 +53,9 @@ describe('a write', () => {
     ['a type with a slash', { ...WRITE, ids: { 'e/mail~': EMAIL } }, ['/ids/e~1mail~0']],
     ['a type that is a name of JavaScript', { ...WRITE, ids: { constructor: EMAIL } }, ['/ids/constructor']],
     ['an identity that is too long', { ...WRITE, ids: { AdId: 'x'.repeat(513) } }, ['/ids/AdId']],
-    ['orgId null', { ...WRITE, orgId: null }, ['/orgId']],
     ['a region in capitals', { ...WRITE, region: 'EU' }, ['/region']],
     ['an invalid time', { ...WRITE, upsert: { profile: { a: { _ts: 'now' } } } }, ['/upsert/profile/a/_ts']],
     ['no time for all categories', { ...WRITE, upsert: { profile: { _ts: {} } } }, ['/upsert/profile/_ts']],
-    ['a ucid that is not text', { ...WRITE, ucid: 7 }, ['/ucid']],
     ['both forms of the body', { ...WRITE, ...SEARCH }, ['/regions', '/search']],
     ['regions beside region', { ...WRITE, regions: ['eu'] }, ['/regions']],
     ['a mix of both forms of the body', { region: 'eu', search: SEARCH.search }, ['/search']],
@@ -70,27 +68,14 @@ describe('a write', () => {
     ['no regions', { ...SEARCH, regions: [] }, ['/regions']],
     ['101 regions', { ...SEARCH, regions: texts(101) }, ['/regions']],
     ['two values to write', { ...SEARCH, search: { email: [EMAIL, 'b@example.com'] } }, ['/search/email']],
-    ['an empty search', { ...SEARCH, search: {} }, ['/search']],
   ])('is refused with %s', async (_, body, paths) => expectRefused('', body, paths));
 
-  it.each([
-    '',
-    ' ',
-    'null',
-    'NULL',
-    'undefined',
-    'none',
-    'N/A',
-    'unknown',
-    'Anonymous',
-    'guest',
-    'test',
-    '0',
-    '-1',
-    '00000000-0000-0000-0000-000000000000',
-  ])('is refused with the placeholder %j in place of an identity', async (value) => {
-    await expectRefused('', { ...WRITE, ids: { user_id: value } }, ['/ids/user_id']);
-  });
+  it.each(['', ' ', 'NULL', 'N/A', '0', '00000000-0000-0000-0000-000000000000'])(
+    'is refused with the placeholder %j in place of an identity',
+    async (value) => {
+      await expectRefused('', { ...WRITE, ids: { user_id: value } }, ['/ids/user_id']);
+    },
+  );
 
   it('is refused with all faults at once', async () => {
     const ids = { email: 'null', 'no type': 'x', ucid: randomUUID() };
@@ -108,9 +93,7 @@ describe('a write', () => {
 
 describe('a search', () => {
   it.each<[string, object, readonly string[]]>([
-    ['empty regions', { ...SEARCH, regions: [] }, ['/regions']],
     ['region in place of regions', { region: 'eu', search: SEARCH.search }, ['/regions', '/region']],
-    ['101 regions', { ...SEARCH, regions: texts(101) }, ['/regions']],
     [
       '100 unknown regions, of which 20 are reported',
       { ...SEARCH, regions: texts(100) },
@@ -146,7 +129,6 @@ describe('a deletion', () => {
     ['101 regions', { regions: texts(101), ids: DELETION.ids }, ['/regions']],
     ['a reserved type', { ...DELETION, ids: { linkedUcid: [randomUUID()] } }, ['/ids/linkedUcid']],
     ['an invalid name of a type', { ...DELETION, ids: { 'no type': ['x'] } }, ['/ids/no type']],
-    ['a flag that is a number', { ...DELETION, sendEmailNotification: 1 }, ['/sendEmailNotification']],
   ])('is refused with %s', async (_, body, paths) => expectRefused('/_delete', body, paths));
 
   it('was refused as a whole for one invalid value: that value is returned as not found', async () => {

@@ -2,7 +2,6 @@ import {
   Fenced,
   HEADER,
   InvalidInput,
-  incrementsIn,
   NO_LOGGER,
   NO_METRICS,
   type OutputRecord,
@@ -94,7 +93,7 @@ describe('the count of entries', () => {
       commits.map((outputRecords) =>
         outputRecords
           .filter(({ topic }) => topic === TOPIC.funnelCounts)
-          .flatMap(incrementsIn)
+          .flatMap((record) => summedCountsIn([{ ...record, timestamp: 0 }]).increments)
           .reduce((sum, { count }) => sum + count, 0),
       );
     return { committer, commits, counted };

@@ -1,5 +1,5 @@
 import { setTimeout } from 'node:timers/promises';
-import { type EventLog, incrementsIn, recordBytes, summedCountsIn, TOPIC } from '@tributary/core';
+import { type EventLog, recordBytes, summedCountsIn, TOPIC } from '@tributary/core';
 import { expect, it } from 'vitest';
 import { type LogChild, startChild } from '../programs/child-process.ts';
 import { copiesOf, type Numbered } from '../programs/copy-stages.ts';
@@ -166,7 +166,7 @@ async function expectCountedOnce(
   const counted = async () => {
     const found = new Map<string, number>();
     for (const record of await readAll(log, TOPIC.funnelCounts))
-      for (const { name = '', measures, count } of incrementsIn(record))
+      for (const { name = '', measures, count } of summedCountsIn([record]).increments)
         if (measures === measure) found.set(name, (found.get(name) ?? 0) + count);
     return found;
   };

@@ -39,7 +39,11 @@ export async function verdictOn(
   return [
     ...lines.flatMap((line) => (line.kind === 'broken' ? [line.what] : [])),
     ...ucidFaults(answered, byUcid, gone),
-    ...ownerFaults(live),
+    ...oneOwner(live),
+    ...live.flatMap(({ ucid, identities }) => {
+      const users = identities.filter(({ type }) => type === 'user_id');
+      return users.length > 1 ? [`${ucid} is ${users.length} users`] : [];
+    }),
     ...(await claimFaults(store, traffic, writes, byUcid)),
     ...(isMoving(traffic)
       ? movingFaults(live, writes, byUcid, attemptedOnce(lines))
@@ -114,19 +118,14 @@ function ucidFaults(
     .map(({ operation, ucid }) => `${operation.id} was answered with ${ucid}, which leads to nothing`);
 }
 
-function ownerFaults(live: readonly Profile[]): readonly string[] {
-  const owners = new Map<string, string>();
-  return live.flatMap((profile) => {
-    const faults: string[] = [];
-    const persons = profile.identities.filter(({ type }) => type === 'user_id');
-    if (persons.length > 1) faults.push(`${profile.ucid} is ${persons.length} users`);
-    for (const { type, value } of profile.identities) {
-      const owner = owners.get(`${type}:${value}`);
-      if (owner !== undefined) faults.push(`${type}:${value} is owned by ${owner} and by ${profile.ucid}`);
-      owners.set(`${type}:${value}`, profile.ucid);
-    }
-    return faults;
-  });
+/** No identity has several owners. */
+export function oneOwner(live: readonly Profile[]): readonly string[] {
+  const owned = live.flatMap(({ ucid, identities }) =>
+    identities.map(({ type, value }) => ({ name: `${type}=${value}`, ucid })),
+  );
+  return [...Map.groupBy(owned, ({ name }) => name)].flatMap(([name, owners]) =>
+    owners.length > 1 ? [`${name} has several owners: ${owners.map(({ ucid }) => ucid).join(', ')}`] : [],
+  );
 }
 
 /** Every identity of a live profile finds that profile, and a write's identities are on its profile. */

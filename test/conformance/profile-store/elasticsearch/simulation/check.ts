@@ -1,6 +1,5 @@
 import {
   type Identity,
-  type IdentityLimits,
   isRef,
   type Profile,
   type ProfileAttribute,
@@ -8,7 +7,7 @@ import {
   type ProfileWrite,
   type Register,
 } from '@tributary/core';
-import { consumerFaults } from '../../traffic/verdict.ts';
+import { consumerFaults, oneOwner } from '../../traffic/verdict.ts';
 import type {
   Attempt,
   DeletionAttempt,
@@ -19,51 +18,70 @@ import type {
   WriteAttempt,
 } from './run.ts';
 
+/** What the checks read of a run. */
+interface Facts extends SimulationRun {
+  readonly live: readonly Profile[];
+  readonly writes: readonly WriteAttempt[];
+  readonly unlinks: readonly UnlinkAttempt[];
+  readonly splits: readonly SplitAttempt[];
+  readonly deletions: readonly DeletionAttempt[];
+  /** The writes of each mark: the same write may have been sent several times. */
+  readonly byMark: ReadonlyMap<string, readonly WriteAttempt[]>;
+  /** The writes that were sent once. */
+  readonly once: readonly WriteAttempt[];
+  /** The marks in live profiles. */
+  readonly held: ReadonlySet<string>;
+  /** Whether a split, or an event of an earlier time, may take identities and values to another profile. */
+  readonly isMoving: boolean;
+}
+
+type Faults = readonly string[];
+
 /** Lists every violated promise; empty when all were kept. */
-export async function violationsOf({
-  limits,
-  attempts,
-  changes,
-  node,
-  afterwards,
-}: SimulationRun): Promise<readonly string[]> {
-  const live = liveProfiles(node);
-  const writes = attempts.filter((one): one is WriteAttempt => one.kind === 'write');
-  const leadsTo = await destinations(writes, afterwards);
-  const moved = namesMovedIn(attempts, limits, writes);
-  const isMoving = hasSplits(attempts) || hasEvents(writes);
-  const last = lastPublished(changes);
+export async function violationsOf(run: SimulationRun): Promise<Faults> {
+  const live = [...run.node.contents()].flatMap(([, { source }]) =>
+    source.state === 'live' ? [(JSON.parse(source.body) as { profile: Profile }).profile] : [],
+  );
+  const of = <Kind extends Attempt['kind']>(kind: Kind) =>
+    run.attempts.filter((one): one is Extract<Attempt, { kind: Kind }> => one.kind === kind);
+  const [writes, splitAttempts] = [of('write'), of('split')];
+  const byMark = Map.groupBy(writes, ({ mark }) => mark);
+  const facts: Facts = {
+    ...run,
+    live,
+    writes,
+    unlinks: of('unlink'),
+    splits: splitAttempts,
+    deletions: of('deletion'),
+    byMark,
+    once: [...byMark.values()].flatMap((same) => (same.length === 1 ? same : [])),
+    held: new Set(live.flatMap(({ consents }) => consents.map(({ name }) => name))),
+    isMoving: splitAttempts.length > 0 || writes.some(({ write }) => write.linking === 'keep-people-apart'),
+  };
+  const leadsTo = await destinations(facts);
+  const moved = namesMovedIn(facts);
   return [
     ...oneOwner(live),
-    ...(await foundByEveryIdentity(live, afterwards)),
-    ...nothingLeftHalf(node),
-    ...marks(writes, live, leadsTo, moved, isMoving, goneWith(changes)),
-    ...overfull(limits, live),
-    ...unlinks(attempts, writes, live),
-    ...splits(attempts, writes, live),
-    ...origins(live),
-    ...ownValues(writes),
-    ...registers(writes, live, isMoving),
-    ...peopleApart(writes, live, hasSplits(attempts)),
-    ...searches(attempts, live, moved, limits),
-    ...deletions(attempts, live, isMoving ? last : undefined),
-    ...broughtBack(attempts, live),
-    ...published(changes, live, node),
-    ...consumerFaults(live, changes),
+    ...(await foundByEveryIdentity(facts)),
+    ...nothingLeftHalf(facts),
+    ...marks(facts, leadsTo, moved),
+    ...overfull(facts),
+    ...unlinks(facts),
+    ...splits(facts),
+    ...origins(facts),
+    ...ownValues(facts),
+    ...registers(facts),
+    ...peopleApart(facts),
+    ...searches(facts, moved),
+    ...deletions(facts),
+    ...broughtBack(facts),
+    ...published(facts),
+    ...consumerFaults(live, run.changes),
   ];
 }
 
-function liveProfiles(node: SimulationRun['node']): readonly Profile[] {
-  return [...node.contents()].flatMap(([, { source }]) =>
-    source.state === 'live' ? [(JSON.parse(source.body) as { profile: Profile }).profile] : [],
-  );
-}
-
 /** The profile that each answered ucid resolves to now: undefined where it was deleted. */
-async function destinations(
-  writes: readonly WriteAttempt[],
-  afterwards: SimulationRun['afterwards'],
-): Promise<ReadonlyMap<string, string | undefined>> {
+async function destinations({ writes, afterwards }: Facts): Promise<ReadonlyMap<string, string | undefined>> {
   const ucids = new Set(
     writes.flatMap(({ answer }) => (answer?.kind === 'written' ? [answer.profile.ucid] : [])),
   );
@@ -77,14 +95,12 @@ async function destinations(
  * to, or was deleted with it.
  */
 function marks(
-  writes: readonly WriteAttempt[],
-  live: readonly Profile[],
+  { byMark, live, isMoving, changes }: Facts,
   leadsTo: ReadonlyMap<string, string | undefined>,
   moved: Moved,
-  isMoving: boolean,
-  gone: ReadonlySet<string>,
-): readonly string[] {
-  return [...byMark(writes)].flatMap(([mark, attempts]) => {
+): Faults {
+  const gone = goneWith(changes);
+  return [...byMark].flatMap(([mark, attempts]) => {
     const holders = live.filter(({ consents }) => consents.some(({ name }) => name === mark));
     const places = new Set(holders.map(({ ucid }) => ucid));
     const expected = new Set(
@@ -111,12 +127,7 @@ function marks(
 }
 
 /** Writes that are only partly present in a profile. */
-function halves(
-  mark: string,
-  attempts: readonly WriteAttempt[],
-  holder: Profile,
-  moved: Moved,
-): readonly string[] {
+function halves(mark: string, attempts: readonly WriteAttempt[], holder: Profile, moved: Moved): Faults {
   const violations: string[] = [];
   if (!holder.attributes.some(({ path }) => path[1] === mark))
     violations.push(`${mark} is half in ${holder.ucid}`);
@@ -139,54 +150,30 @@ function halves(
     : [...violations, `${mark} is in ${holder.ucid} without ${missing.join(', ')}`];
 }
 
-function unlinksIn(attempts: readonly Attempt[]): readonly UnlinkAttempt[] {
-  return attempts.filter((one): one is UnlinkAttempt => one.kind === 'unlink');
-}
-
 /**
  * Whether an identity may have left its profile: by an unlink, answered or not, by any split, or because
  * newer identities replaced it.
  */
 type Moved = (name: string) => boolean;
 
-function namesMovedIn(
-  attempts: readonly Attempt[],
-  limits: IdentityLimits | undefined,
-  writes: readonly WriteAttempt[],
-): Moved {
-  const unlinked = new Set(unlinksIn(attempts).map(({ identity }) => nameOf(identity)));
-  const isSplit = hasSplits(attempts) || hasEvents(writes);
-  const dropped = namesDroppedBy(limits, writes);
-  return (name) => isSplit || unlinked.has(name) || dropped.has(name);
-}
-
-function splitsIn(attempts: readonly Attempt[]): readonly SplitAttempt[] {
-  return attempts.filter((one): one is SplitAttempt => one.kind === 'split');
-}
-
-/** Whether an event of an earlier time may take identities to another profile. */
-function hasEvents(writes: readonly WriteAttempt[]): boolean {
-  return writes.some(({ write }) => write.linking === 'keep-people-apart');
-}
-
-function hasSplits(attempts: readonly Attempt[]): boolean {
-  return splitsIn(attempts).length > 0;
+function namesMovedIn({ unlinks, limits, writes, isMoving }: Facts): Moved {
+  const unlinked = new Set(unlinks.map(({ identity }) => nameOf(identity)));
+  const types = new Set((limits?.types ?? []).map(({ type }) => type));
+  const all = writes.flatMap(({ write }) => write.identities);
+  const dropped = new Set(all.filter(({ type }) => types.has(type)).map(nameOf));
+  return (name) => isMoving || unlinked.has(name) || dropped.has(name);
 }
 
 /**
  * A profile that was split off may rejoin the other only through an explicit write still running when the
  * split began.
  */
-function splits(
-  attempts: readonly Attempt[],
-  writes: readonly WriteAttempt[],
-  live: readonly Profile[],
-): readonly string[] {
+function splits({ splits: attempts, unlinks: unlinked, writes, live }: Facts): Faults {
   // An unlink may take the identity away from both sides, so identities no longer show whether the two are
   // one.
-  if (unlinksIn(attempts).length > 0) return [];
+  if (unlinked.length > 0) return [];
   const rootOf = (ucid: string) => live.find((one) => one.ucid === ucid || one.linked.includes(ucid))?.ucid;
-  return splitsIn(attempts).flatMap(({ answer, begunAt }) => {
+  return attempts.flatMap(({ answer, begunAt }) => {
     if (answer?.kind !== 'split') return [];
     const [ucid, survivor] = [answer.profile.ucid, answer.survivor.ucid];
     const mayBeOne = writes.some(
@@ -198,7 +185,7 @@ function splits(
 }
 
 /** A value's `from` is a ucid of its profile, or an identity that events were about. */
-function origins(live: readonly Profile[]): readonly string[] {
+function origins({ live }: Facts): Faults {
   return live.flatMap(({ ucid, linked, identities, attributes, preferences, consents }) => {
     const names = new Set([ucid, ...linked]);
     return [...identities, ...attributes, ...preferences, ...consents]
@@ -207,26 +194,12 @@ function origins(live: readonly Profile[]): readonly string[] {
   });
 }
 
-/** Names that may have been dropped because newer ones exist. */
-function namesDroppedBy(
-  limits: IdentityLimits | undefined,
-  writes: readonly WriteAttempt[],
-): ReadonlySet<string> {
-  const types = new Set((limits?.types ?? []).map(({ type }) => type));
-  const all = writes.flatMap(({ write }) => write.identities);
-  return new Set(all.filter(({ type }) => types.has(type)).map(nameOf));
-}
-
 /**
  * An identity taken away by an answered unlink may return only through an explicit write still running when
  * the unlink began.
  */
-function unlinks(
-  attempts: readonly Attempt[],
-  writes: readonly WriteAttempt[],
-  live: readonly Profile[],
-): readonly string[] {
-  return unlinksIn(attempts).flatMap(({ identity, answer, begunAt }) => {
+function unlinks({ unlinks: attempts, writes, live }: Facts): Faults {
+  return attempts.flatMap(({ identity, answer, begunAt }) => {
     if (answer?.kind !== 'unlinked') return [];
     const { ucid } = answer.profile;
     const holder = live.find((one) => one.ucid === ucid || one.linked.includes(ucid));
@@ -239,18 +212,13 @@ function unlinks(
 }
 
 /** Two people become one record only through an explicit write. */
-function peopleApart(
-  writes: readonly WriteAttempt[],
-  live: readonly Profile[],
-  isSplit: boolean,
-): readonly string[] {
-  const all = byMark(writes);
+function peopleApart({ writes, live, byMark, splits: { length: splitCount } }: Facts): Faults {
   return live.flatMap(({ ucid, consents, identities }) => {
     const people = identities.filter(({ type }) => type === 'user_id');
-    const merged = consents.some(({ name }) => all.get(name)?.[0]?.write.linking === 'merge');
+    const merged = consents.some(({ name }) => byMark.get(name)?.[0]?.write.linking === 'merge');
     // The explicit write that merged the people may have been split off since, with the values of its
     // profile.
-    const mayBeMerged = isSplit && writes.some(({ write }) => write.linking === 'merge');
+    const mayBeMerged = splitCount > 0 && writes.some(({ write }) => write.linking === 'merge');
     return people.length > 1 && !merged && !mayBeMerged
       ? [`${ucid} holds ${people.map(nameOf).join(', ')}, by events alone`]
       : [];
@@ -262,19 +230,13 @@ function peopleApart(
  * shows lost writes.
  */
 function searches(
-  attempts: readonly Attempt[],
-  live: readonly Profile[],
+  { attempts, once, deletions: deletedAll, held, unlinks: unlinked, limits }: Facts,
   moved: Moved,
-  limits: IdentityLimits | undefined,
-): readonly string[] {
+): Faults {
   const known = attempts.filter(
     (one): one is SearchAttempt => one.kind === 'search' && one.found !== undefined,
   );
-  const writes = attempts.filter((one): one is WriteAttempt => one.kind === 'write');
-  const once = [...byMark(writes).values()].flatMap((same) => (same.length === 1 ? same : []));
-  const deletedAll = attempts.filter((one): one is DeletionAttempt => one.kind === 'deletion');
-  const held = new Set(live.flatMap(({ consents }) => consents.map(({ name }) => name)));
-  const mayBeNobodys = deletedAll.length > 0 || unlinksIn(attempts).length > 0 || limits !== undefined;
+  const mayBeNobodys = deletedAll.length > 0 || unlinked.length > 0 || limits !== undefined;
   return known.flatMap(({ identity, begunAt, found = [] }) => {
     const violations: string[] = [];
     if (found.length > 1) violations.push(`a search found ${found.length} records of ${nameOf(identity)}`);
@@ -298,20 +260,11 @@ function searches(
   });
 }
 
-/**
- * A profile with an answered deletion is gone, with all its content. `last`: where values move between profiles, what each
- * had at the end.
- */
-function deletions(
-  attempts: readonly Attempt[],
-  live: readonly Profile[],
-  last: ReadonlyMap<string, Profile> | undefined,
-): readonly string[] {
-  const writes = attempts.filter((one): one is WriteAttempt => one.kind === 'write');
-  const gone = new Set(attempts.flatMap((one) => (one.kind === 'deletion' ? (one.deleted ?? []) : [])));
+/** A profile with an answered deletion is gone, with all the content that it had at its end. */
+function deletions({ deletions: attempts, live, held, once, isMoving, changes }: Facts): Faults {
+  const last = isMoving ? lastPublished(changes) : undefined;
+  const gone = new Set(attempts.flatMap(({ deleted = [] }) => deleted));
   const back = live.filter(({ ucid, linked }) => [ucid, ...linked].some((one) => gone.has(one)));
-  const held = new Set(live.flatMap(({ consents }) => consents.map(({ name }) => name)));
-  const once = [...byMark(writes).values()].flatMap((same) => (same.length === 1 ? same : []));
   const left = once.filter(({ answer, mark }) => {
     if (answer?.kind !== 'written' || !gone.has(answer.profile.ucid) || !held.has(mark)) return false;
     const { consents } = last?.get(answer.profile.ucid) ?? answer.profile;
@@ -324,13 +277,8 @@ function deletions(
 }
 
 /** An event from before the deletion of one of its identities must not be written afterwards. */
-function broughtBack(attempts: readonly Attempt[], live: readonly Profile[]): readonly string[] {
-  const held = new Set(live.flatMap(({ consents }) => consents.map(({ name }) => name)));
-  const writes = attempts.filter((one): one is WriteAttempt => one.kind === 'write');
-  const once = [...byMark(writes).values()].flatMap((same) => (same.length === 1 ? same : []));
-  const done = attempts.filter(
-    (one): one is DeletionAttempt => one.kind === 'deletion' && (one.deleted ?? []).length > 0,
-  );
+function broughtBack({ deletions: attempts, held, once }: Facts): Faults {
+  const done = attempts.filter(({ deleted = [] }) => deleted.length > 0);
   return once.flatMap(({ mark, write, begunAt, answer }) => {
     const { happenedAt } = write;
     if (answer?.kind !== 'written' || happenedAt === undefined || !held.has(mark)) return [];
@@ -368,23 +316,7 @@ function goneWith(changes: readonly ProfileChange[]): ReadonlySet<string> {
 /** Names an identity in a violation. */
 const nameOf = ({ type, value }: Identity) => `${type}=${value}`;
 
-function oneOwner(live: readonly Profile[]): readonly string[] {
-  const owners = new Map<string, string[]>();
-  for (const { ucid, identities } of live) {
-    for (const identity of identities) {
-      const name = nameOf(identity);
-      owners.set(name, [...(owners.get(name) ?? []), ucid]);
-    }
-  }
-  return [...owners].flatMap(([name, ucids]) =>
-    ucids.length > 1 ? [`${name} has several owners: ${ucids.join(', ')}`] : [],
-  );
-}
-
-async function foundByEveryIdentity(
-  live: readonly Profile[],
-  afterwards: SimulationRun['afterwards'],
-): Promise<readonly string[]> {
+async function foundByEveryIdentity({ live, afterwards }: Facts): Promise<Faults> {
   const violations: string[] = [];
   for (const profile of live) {
     for (const identity of profile.identities) {
@@ -399,14 +331,14 @@ async function foundByEveryIdentity(
 }
 
 /** After sweeps without load, no merge is in progress and nothing of a deleted profile is left. */
-function nothingLeftHalf(node: SimulationRun['node']): readonly string[] {
+function nothingLeftHalf({ node }: Facts): Faults {
   return [...node.contents()].flatMap(([id, { source }]) => {
     if (source.state === 'redirect') return [`${id} is still frozen`];
     return source.dirty === true ? [`${id} is still dirty`] : [];
   });
 }
 
-function overfull(limits: IdentityLimits | undefined, live: readonly Profile[]): readonly string[] {
+function overfull({ limits, live }: Facts): Faults {
   return (limits?.types ?? []).flatMap(({ type, max }) =>
     live
       .filter(({ identities }) => identities.filter((identity) => identity.type === type).length > max)
@@ -417,11 +349,7 @@ function overfull(limits: IdentityLimits | undefined, live: readonly Profile[]):
 /**
  * The last change of every record and every merge was published, and no change twice with different content.
  */
-function published(
-  changes: readonly ProfileChange[],
-  live: readonly Profile[],
-  node: SimulationRun['node'],
-): readonly string[] {
+function published({ changes, live, node }: Facts): Faults {
   const last = new Map<string, ProfileChange>();
   const told = new Set(changes.flatMap(({ linked }) => linked));
   const contents = new Map<string, string>();
@@ -450,13 +378,8 @@ function published(
   return violations;
 }
 
-/** The same write may have been sent several times. */
-function byMark(writes: readonly WriteAttempt[]): ReadonlyMap<string, readonly WriteAttempt[]> {
-  return Map.groupBy(writes, ({ mark }) => mark);
-}
-
 /** The answer to a write shows its shared value, or one of a newer time: a write replaces values of its own time. */
-function ownValues(writes: readonly WriteAttempt[]): readonly string[] {
+function ownValues({ writes }: Facts): Faults {
   return writes.flatMap(({ write, mark, answer }) => {
     const [own] = write.attributes;
     if (answer?.kind !== 'written' || own === undefined || write.ts === undefined) return [];
@@ -471,17 +394,12 @@ function ownValues(writes: readonly WriteAttempt[]): readonly string[] {
  * one, as the answers show. After splits it may be absent, or that of an older write: a newer write was split off, or
  * was replaced by one that was.
  */
-function registers(
-  writes: readonly WriteAttempt[],
-  live: readonly Profile[],
-  isSplit: boolean,
-): readonly string[] {
-  const all = byMark(writes);
+function registers({ writes, live, byMark, isMoving }: Facts): Faults {
   return live.flatMap((profile) => {
     const { ucid, consents } = profile;
     const newest = new Map<string, readonly WriteAttempt[]>();
     for (const { name } of consents) {
-      const attempts = all.get(name) ?? [];
+      const attempts = byMark.get(name) ?? [];
       const write = attempts[0]?.write;
       const attribute = write?.attributes[0];
       if (write?.ts === undefined || attribute === undefined)
@@ -492,7 +410,7 @@ function registers(
       if (write.ts >= newestTs) newest.set(key, write.ts > newestTs ? attempts : [...known, ...attempts]);
     }
     const shared = sharedOf(profile);
-    if (isSplit) {
+    if (isMoving) {
       const held = new Set(consents.map(({ name }) => name));
       return shared.flatMap((register) => {
         const isTheirs = writes.some(({ write, mark }) => isValueOf(register, write) && held.has(mark));
