@@ -13,10 +13,7 @@ import { OperatorError } from './lifecycle.ts';
 
 /** An engine did not answer before the start deadline. */
 export class NotStarted extends OperatorError {
-  constructor(message: string, options?: ErrorOptions) {
-    super(message, options);
-    this.name = 'NotStarted';
-  }
+  override readonly name = 'NotStarted';
 }
 
 /** How long a starting process waits for its engines. */

@@ -13,10 +13,7 @@ import { CrashEvidence } from './crash-evidence.ts';
 
 /** The stages could not start, or one of them died. The process must exit; its supervisor starts it again. */
 export class StagesFailed extends OperatorError {
-  constructor(message: string, options?: ErrorOptions) {
-    super(message, options);
-    this.name = 'StagesFailed';
-  }
+  override readonly name = 'StagesFailed';
 }
 
 /**

@@ -25,7 +25,7 @@ import {
 } from '@tributary/gateway';
 import { stageReads } from '@tributary/processors/stages';
 import { type Config, quotasOf } from '../config/settings.ts';
-import { type EngineHealth, watchedLog, watchedProfiles } from '../observability/engine-health.ts';
+import { type EngineHealth, PROFILE_WRITES, watched } from '../observability/engine-health.ts';
 import { buildOf, createSystemView } from '../observability/system-view.ts';
 import { openConfiguredTracing } from '../observability/tracing.ts';
 import { startDeadline, untilAvailable } from '../process/await-engines.ts';
@@ -99,8 +99,8 @@ export async function openGateway(
     return {
       dependencies: {
         ...dependencies,
-        log: health === undefined ? log : watchedLog(log, config, health),
-        profiles: health === undefined ? profiles.store : watchedProfiles(profiles.store, config, health),
+        log: watched(log, ['append'], 'kafka', config, health),
+        profiles: watched(profiles.store, PROFILE_WRITES, 'elasticsearch', config, health),
       },
       schemas,
       openProfiles: () => profiles.open(),
@@ -160,8 +160,7 @@ async function openDependencies(
   const connectors = cleanup.use(openConnectors(config, { logger, metrics }));
   const secrets = openSecrets(config);
   const access = cleanup.use(openAccess({ catalog, connectors, secrets, logger }));
-  const tracing = await openConfiguredTracing(config, 'gateway', logger);
-  if (tracing !== undefined) cleanup.use(tracing);
+  const tracing = cleanup.use(await openConfiguredTracing(config, 'gateway', logger));
   return {
     log,
     catalog,

@@ -23,7 +23,7 @@ import {
 import type { InFlightTable } from '../../adapters/event-log/stage-runner/suspects.ts';
 import { type Config, quotasOf } from '../config/settings.ts';
 import type { DiskWatch } from '../observability/disk-space.ts';
-import { type EngineHealth, watchedHistory, watchedProfiles } from '../observability/engine-health.ts';
+import { type EngineHealth, PROFILE_WRITES, watched } from '../observability/engine-health.ts';
 import { openConfiguredTracing } from '../observability/tracing.ts';
 import { type StartDeadline, startDeadline, untilAvailable } from '../process/await-engines.ts';
 import type { CleanupStack } from '../process/lifecycle.ts';
@@ -126,10 +126,8 @@ export async function openPipeline(
     ),
   );
   cleanup.use(profiles.store);
-  const tracing = await openConfiguredTracing(config, 'processor', logger);
-  if (tracing !== undefined) cleanup.use(tracing);
-  const mailer = await openMailer(config);
-  if (mailer !== undefined) cleanup.use(mailer);
+  const tracing = cleanup.use(await openConfiguredTracing(config, 'processor', logger));
+  const mailer = cleanup.use(await openMailer(config));
   const local = localPorts(config, { logger, metrics }, cleanup);
   const { connectors } = local;
   const access = cleanup.use(openAccess({ catalog, connectors, secrets: openSecrets(config), logger }));
@@ -141,8 +139,8 @@ export async function openPipeline(
     runMetrics: cleanup.use(new RunMetrics({ counters, clock: Date.now, metrics, logger })),
     deduplicator,
     reevaluations,
-    history: health === undefined ? history : watchedHistory(history, config, health),
-    profiles: health === undefined ? profiles.store : watchedProfiles(profiles.store, config, health),
+    history: watched(history, ['put'], 'elasticsearch', config, health),
+    profiles: watched(profiles.store, PROFILE_WRITES, 'elasticsearch', config, health),
     ...(mailer && { mailer }),
     ...confirmationLinks(config),
     healthBoard: await available('health board', () => openHealthBoard(config, logger)),

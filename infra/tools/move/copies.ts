@@ -155,10 +155,9 @@ export async function openMoveSource(config: Config, deadline: StartDeadline) {
         volumeFolder: folders.volume,
         clock: Date.now,
       }).close();
-    const counts = openStoredCounts(folders.funnel);
-    const history = openStoredHistory(folders.history);
-    const profiles = openProfileExport(folders.profiles);
-    for (const opened of [counts, history, profiles]) if (opened !== undefined) cleanup.use(opened);
+    const counts = cleanup.use(openStoredCounts(folders.funnel));
+    const history = cleanup.use(openStoredHistory(folders.history));
+    const profiles = cleanup.use(openProfileExport(folders.profiles));
     return {
       topics,
       log,

@@ -2,16 +2,15 @@ import { hash } from 'node:crypto';
 import {
   type DedupeClaim,
   type Deduplicator,
-  type Logger,
   type Message,
   type Position,
   TributaryError,
 } from '@tributary/core';
 import {
   checkKeyPrefix,
-  type RedisAccess,
   type RedisClient,
   RedisConnection,
+  type RedisStoreOptions,
   Script,
 } from '../../redis/index.ts';
 import { digestOf, type ExportedDedupeClaim } from '../digest.ts';
@@ -26,14 +25,9 @@ const RECENT_LIMIT = 100_000;
 /** Dedupe claims are kept this much longer than the window at most, ms, as a replica's clock may be ahead. */
 const CLOCK_MARGIN_MS = 60_000;
 
-export interface RedisDeduplicatorOptions extends RedisAccess {
-  /** Prefix of all keys, without braces. */
-  readonly prefix: string;
+export interface RedisDeduplicatorOptions extends RedisStoreOptions {
   /** How long a `message_id` is kept at least, ms. */
   readonly windowMs: number;
-  readonly logger: Logger;
-  /** How long a call may take, ms, before it is `Unavailable`. Default 5,000. */
-  readonly timeoutMs?: number;
 }
 
 /**

@@ -4,7 +4,6 @@ import {
   type FollowOptions,
   type LiveEvent,
   type LiveTail,
-  type Logger,
   TAIL_LIMITS,
   type TailBatch,
   type TailedEvent,
@@ -13,9 +12,9 @@ import {
 } from '@tributary/core';
 import {
   checkKeyPrefix,
-  type RedisAccess,
   type RedisClient,
   RedisConnection,
+  type RedisStoreOptions,
   RedisSubscriptions,
   Script,
 } from '../../redis/index.ts';
@@ -26,13 +25,8 @@ const ENTRIES_PER_READ = 32;
 /** Interval of reads of a followed tail without a notification, ms. */
 const POLL_MS = 1_000;
 
-export interface RedisLiveTailOptions extends RedisAccess {
-  /** Prefix of all keys and channels, without braces. */
-  readonly prefix: string;
-  readonly logger: Logger;
+export interface RedisLiveTailOptions extends RedisStoreOptions {
   readonly limits?: TailLimits;
-  /** How long a call to Redis may take, ms, before it is `Unavailable`. Default 5,000. */
-  readonly timeoutMs?: number;
 }
 
 /**

@@ -191,15 +191,7 @@ export function redisAccess(config: Config): RedisAccess | undefined {
   const { redisUrl: url, redisTlsCa: ca, redisSentinelPrimary: primary } = config;
   const { redisSentinelUsername: username, redisSentinelPassword: password } = config;
   if (url === undefined) return undefined;
-  const sentinel = {
-    ...(username === undefined ? {} : { username }),
-    ...(password === undefined ? {} : { password }),
-  };
-  return {
-    url,
-    ...(ca === undefined ? {} : { ca }),
-    ...(primary === undefined ? {} : { sentinel: { primary, ...sentinel } }),
-  };
+  return { url, ca, sentinel: primary === undefined ? undefined : { primary, username, password } };
 }
 
 interface DedupeTools {
