@@ -152,7 +152,7 @@ async function standingsOf(
   try {
     const healthBoard = cleanup.use(await openHealthBoard(config, logger));
     const history = cleanup.use(await openHistory(config, logger));
-    const counters = cleanup.use(await openCounters(config, { logger }));
+    const counters = cleanup.use(await openCounters(config, logger));
     const sources = { healthBoard, history, counters, log };
     for (const warehouse of warehouses)
       standings.set(warehouse.id, await readStanding(sources, warehouse, Date.now()));

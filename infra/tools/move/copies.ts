@@ -3,9 +3,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
-  type CatalogSource,
   chunks,
-  type Destination,
   HEADER,
   type HistoryEntry,
   isSealed,
@@ -28,11 +26,11 @@ import { openSqliteCounters, openStoredCounts } from '../../adapters/counters/sq
 import type { ExportedDedupeClaim } from '../../adapters/deduplicator/digest.ts';
 import { importDedupeClaims } from '../../adapters/deduplicator/redis/index.ts';
 import { exportedDedupeClaims } from '../../adapters/deduplicator/sqlite/index.ts';
-import { type KafkaLog, LogImport, OffsetTaken } from '../../adapters/event-log/kafka/index.ts';
+import { LogImport, OffsetTaken } from '../../adapters/event-log/kafka/index.ts';
 import { StoredLog, type StoredPartition } from '../../adapters/event-log/sqlite/index.ts';
 import { REMOVED_STAGES } from '../../adapters/event-log/sqlite/retention.ts';
 import { layoutFaults } from '../../adapters/event-log/sqlite/segment-file.ts';
-import { type HistoryImport, openHistoryImport } from '../../adapters/history/elasticsearch/index.ts';
+import { openHistoryImport } from '../../adapters/history/elasticsearch/index.ts';
 import { dayOf, openStoredHistory } from '../../adapters/history/sqlite/index.ts';
 import { ProfileImport } from '../../adapters/profile-store/elasticsearch/index.ts';
 import { type ExportedProfile, openProfileExport } from '../../adapters/profile-store/sqlite/index.ts';
@@ -49,12 +47,7 @@ import {
   openOnKafka,
   readTopics,
 } from '../../runtime/wiring/ports/event-log.ts';
-import {
-  elasticsearchAccess,
-  openStoreMarks,
-  redisAccess,
-  type StoreMarks,
-} from '../../runtime/wiring/ports/stores.ts';
+import { elasticsearchAccess, openStoreMarks, redisAccess } from '../../runtime/wiring/ports/stores.ts';
 import { openValueFraming } from '../../runtime/wiring/schemas.ts';
 import { openSecrets } from '../../runtime/wiring/secrets.ts';
 
@@ -121,14 +114,6 @@ export interface EngineFacts {
 
 /** The stores of a data folder, whose lock this process has. Nothing in them is changed. */
 export type MoveSource = Awaited<ReturnType<typeof openMoveSource>>;
-
-/** The facts of the catalog that decide about a move. */
-interface CatalogFacts {
-  readonly installation: string | undefined;
-  readonly grownTopics: readonly string[];
-  readonly destinations: readonly Destination[];
-  readonly sources: readonly CatalogSource[];
-}
 
 export async function openMoveSource(config: Config, deadline: StartDeadline) {
   const folders = embeddedFolders(config);
@@ -207,8 +192,8 @@ async function storesOfOthers(
   return foreign;
 }
 
-/** Reads the catalog of the folder, without a snapshot. */
-async function readCatalog(config: Config, deadline: StartDeadline): Promise<CatalogFacts> {
+/** The facts of the catalog of the folder that decide about a move, read without a snapshot. */
+async function readCatalog(config: Config, deadline: StartDeadline) {
   const embedded = { ...config, kafkaBrokers: [] };
   const tools = { logger: deadline.logger, metrics: NO_METRICS, dropExpired: false };
   const log = await openEventLog(embedded, tools);
@@ -268,7 +253,7 @@ export function sourceFacts(
 
 /** The names of destinations and sources with a secret that no key opens. */
 function unreadable(
-  { destinations, sources }: Pick<CatalogFacts, 'destinations' | 'sources'>,
+  { destinations, sources }: Pick<Awaited<ReturnType<typeof readCatalog>>, 'destinations' | 'sources'>,
   config: Config,
 ): readonly string[] {
   const secrets = openSecrets(config);
@@ -324,22 +309,10 @@ const REDIS_TIMEOUT_MS = 30_000;
 export type Attempt = <T>(what: string, call: () => Promise<T>) => Promise<T>;
 
 /** The engines that are filled. */
-export interface MoveTarget {
-  readonly log: KafkaLog;
-  readonly records: LogImport;
-  readonly redis: RedisConnection;
-  readonly profiles: ProfileImport;
-  readonly history: HistoryImport;
-  readonly marks: StoreMarks;
-  close(): Promise<void>;
-}
+export type MoveTarget = Awaited<ReturnType<typeof openMoveTarget>>;
 
 /** `importId`: the installation. */
-export async function openMoveTarget(
-  config: Config,
-  importId: string,
-  deadline: StartDeadline,
-): Promise<MoveTarget> {
+export async function openMoveTarget(config: Config, importId: string, deadline: StartDeadline) {
   const { logger } = deadline;
   const [redisAt, elasticsearchAt] = [redisAccess(config), elasticsearchAccess(config)];
   if (redisAt === undefined || elasticsearchAt === undefined)
@@ -357,7 +330,7 @@ export async function openMoveTarget(
         prefix,
         topics: configuredTopics(config),
         framing,
-        ...(replication === undefined ? {} : { replicationFactor: replication }),
+        replicationFactor: replication,
         logger,
       }),
     );
