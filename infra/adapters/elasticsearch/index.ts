@@ -5,9 +5,9 @@ import { InvalidInput, type Logger, messageOf, TributaryError, Unavailable } fro
 export interface ElasticsearchAccess {
   /** `http://` or `https://` URLs of nodes of one cluster, without credentials. */
   readonly urls: readonly string[];
-  readonly credentials?: ElasticsearchCredentials;
+  readonly credentials?: ElasticsearchCredentials | undefined;
   /** PEM text of the certificate authority; default: those of Node. */
-  readonly ca?: string;
+  readonly ca?: string | undefined;
 }
 
 export type ElasticsearchCredentials =

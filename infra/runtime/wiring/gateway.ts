@@ -7,7 +7,6 @@ import {
   createContractEvaluator,
   type Logger,
   type Metrics,
-  publishProfileChanges,
   queueMails,
   type ReadDiskLevel,
   type ReadDiskRoom,
@@ -34,15 +33,14 @@ import { openAccess } from './access-tokens.ts';
 import { openCatalog, openEventLog, readTopics } from './ports/event-log.ts';
 import {
   type LateProfiles,
-  lateProfiles,
   openConnectors,
   openCounters,
   openDeduplicator,
   openGatewayLiveTail,
   openHealthBoard,
   openHistory,
+  openLateProfiles,
   openProcessBoard,
-  openProfileStore,
   openRateLimiter,
   openReevaluations,
   openSandbox,
@@ -138,24 +136,10 @@ async function openDependencies(
     }),
   );
   const catalog = cleanup.use(openCatalog(config, { log, logger }));
-  const counters = await available('counters', () =>
-    openCounters(config, { logger, busyTimeoutMs: MAX_BUSY_WAIT_MS }),
-  );
+  const counters = await available('counters', () => openCounters(config, logger, MAX_BUSY_WAIT_MS));
   const { budgets } = cleanup.use(watchBudgets(config, { counters, catalog, diskRoom, metrics, logger }));
-  const publish = schemas.published(
-    publishProfileChanges(
-      log,
-      () => countsFormIn(catalog.state),
-      (org) => budgets.verdictOfProfiles(org),
-    ),
-  );
-  // Retried, because other processes may be opening or closing the same folder.
-  const profiles = lateProfiles(() =>
-    untilAvailable('opening the profiles', startDeadline(config.startTimeoutMs, logger, diskLevel), () =>
-      openProfileStore(config, { logger, metrics, publish }),
-    ),
-  );
-  cleanup.use(profiles.store);
+  const sources = { log, catalog, budgets, schemas, diskLevel, logger, metrics };
+  const profiles = openLateProfiles(config, sources, cleanup);
   const processBoard = await available('process board', () => openProcessBoard(config, logger));
   const connectors = cleanup.use(openConnectors(config, { logger, metrics }));
   const secrets = openSecrets(config);

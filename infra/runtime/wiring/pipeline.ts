@@ -3,13 +3,11 @@ import {
   type Catalog,
   CONFIRMATION_PATH,
   type Counters,
-  countsFormIn,
   createContractEvaluator,
   type EventLog,
   type History,
   type Logger,
   type Metrics,
-  publishProfileChanges,
   type Stage,
 } from '@tributary/core';
 import {
@@ -25,7 +23,7 @@ import { type Config, quotasOf } from '../config/settings.ts';
 import type { DiskWatch } from '../observability/disk-space.ts';
 import { type EngineHealth, PROFILE_WRITES, watched } from '../observability/engine-health.ts';
 import { openConfiguredTracing } from '../observability/tracing.ts';
-import { type StartDeadline, startDeadline, untilAvailable } from '../process/await-engines.ts';
+import { type StartDeadline, untilAvailable } from '../process/await-engines.ts';
 import type { CleanupStack } from '../process/lifecycle.ts';
 import { openAccess } from './access-tokens.ts';
 import {
@@ -36,14 +34,13 @@ import {
   watchPartitions,
 } from './ports/event-log.ts';
 import {
-  lateProfiles,
   openConnectors,
   openCounters,
   openDeduplicator,
   openHealthBoard,
   openHistory,
+  openLateProfiles,
   openMailer,
-  openProfileStore,
   openReevaluations,
   openSandbox,
   openStagesLiveTail,
@@ -108,24 +105,13 @@ export async function openPipeline(
   const catalog = cleanup.use(openCatalog(config, { log, logger }));
   await provideTopics(log, config, deadline);
   cleanup.use(watchPartitions(log, catalog, logger));
-  const counters = await available('counters', () => openCounters(config, { logger }));
+  const counters = await available('counters', () => openCounters(config, logger));
   const deduplicator = await available('deduplicator', () => openDeduplicator(config, { logger, catalog }));
   const reevaluations = await available('deduplicator', () => openReevaluations(config, { logger, catalog }));
   const history = await available('history', () => openHistory(config, logger));
   const { budgets } = cleanup.use(watchBudgets(config, { counters, catalog, diskRoom: disk?.room, logger }));
-  const publish = schemas.published(
-    publishProfileChanges(
-      log,
-      () => countsFormIn(catalog.state),
-      (org) => budgets.verdictOfProfiles(org),
-    ),
-  );
-  const profiles = lateProfiles(() =>
-    untilAvailable('opening the profiles', startDeadline(config.startTimeoutMs, logger, disk?.level), () =>
-      openProfileStore(config, { logger, metrics, publish }),
-    ),
-  );
-  cleanup.use(profiles.store);
+  const sources = { log, catalog, budgets, schemas, diskLevel: disk?.level, logger, metrics };
+  const profiles = openLateProfiles(config, sources, cleanup);
   const tracing = cleanup.use(await openConfiguredTracing(config, 'processor', logger));
   const mailer = cleanup.use(await openMailer(config));
   const local = localPorts(config, { logger, metrics }, cleanup);
