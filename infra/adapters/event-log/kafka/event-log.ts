@@ -58,14 +58,13 @@ export interface KafkaEventLogOptions extends RunnerOptions {
   readonly replicationFactor?: number | undefined;
   /** Default: plain JSON on every topic. */
   readonly framing?: ValueFraming | undefined;
+  /** Unconfirmed bytes of appends, at most; beyond them `Overloaded`. Default 64 MiB. */
+  readonly maxUnconfirmedBytes?: number;
   /** After so long without a heartbeat the partitions of a process go to others, ms. Default 6,000. */
   readonly sessionTimeoutMs?: number;
   /** How long the brokers may take to confirm an append, ms. Default 10,000. */
   readonly appendTimeoutMs?: number;
 }
-
-/** Unconfirmed bytes of appends, at most; beyond them `Overloaded`. */
-const MAX_UNCONFIRMED_BYTES = 64 * 1024 * 1024;
 
 const WATCH_WAIT_MS = 250;
 
@@ -140,7 +139,7 @@ export class KafkaLog implements EventLog {
       nameOf,
       framing: this.#framing,
       limits: this.#limits,
-      maxUnconfirmedBytes: MAX_UNCONFIRMED_BYTES,
+      maxUnconfirmedBytes: options.maxUnconfirmedBytes ?? 64 * 1024 * 1024,
       timeoutMs: appendTimeoutMs,
     });
     this.#boundedAppends = new BoundedAppends(this.#layouts, (spec, entries, bytes) =>

@@ -52,7 +52,7 @@ interface LogImportOptions {
   readonly topics: ReadonlyMap<string, TopicSpec>;
   readonly framing: ValueFraming;
   /** Replication factor of topics that are created. Default 3, or the number of brokers where there are fewer. */
-  readonly replicationFactor: number | undefined;
+  readonly replicationFactor?: number | undefined;
   readonly logger: Logger;
 }
 

@@ -214,7 +214,7 @@ function setUp(answers: readonly (Fetched | Error)[], topic: string = TOPIC.acce
   const waiting = [...answers];
   const asked: number[] = [];
   const fetcher: Pick<Fetcher, 'fetch'> = {
-    fetch: async (_topic, _partition, offset, _bytes, signal) => {
+    fetch: async ({ offset, signal }) => {
       asked.push(offset);
       const answer = waiting.shift();
       if (answer instanceof Error) throw answer;

@@ -51,6 +51,8 @@ export interface SqliteEventLogOptions extends RunnerOptions {
   readonly segmentBytes?: number;
   /** How often expired files are dropped, ms. Default one minute; `false` to leave it to other processes. */
   readonly retentionEveryMs?: number | false;
+  /** Bytes per topic group that may wait to be made durable before `Overloaded`. Default 64 MiB. */
+  readonly maxUnconfirmedBytes?: number;
   /** How long a write waits for another process's write, ms. Default 5,000. */
   readonly busyTimeoutMs?: number;
 }
@@ -278,7 +280,8 @@ export class SqliteEventLog implements EventLog {
   }
 
   #open(name: TopicGroup): OpenTopicGroup {
-    const { topics, logger, segmentBytes = 256 * 1024 * 1024, busyTimeoutMs = 5_000 } = this.#options;
+    const { topics, logger, maxUnconfirmedBytes = 64 * 1024 * 1024, busyTimeoutMs = 5_000 } = this.#options;
+    const { segmentBytes = 256 * 1024 * 1024 } = this.#options;
     const segmentAgeMs = this.#segmentAge(name);
     const folder = join(this.#options.folder, name);
     createFirstSegment(folder, this.#runner.clock());
@@ -286,7 +289,7 @@ export class SqliteEventLog implements EventLog {
     const watch = new TopicGroupWatch(reader);
     const onDurable = (topic: string, partition: number, next: number) =>
       watch.advanced(topic, partition, next);
-    const limits = { busyTimeoutMs, segmentBytes, segmentAgeMs };
+    const limits = { maxUnconfirmedBytes, busyTimeoutMs, segmentBytes, segmentAgeMs };
     const writer = new TopicGroupWriter({ folder, topics, logger, onDurable, ...limits });
     return { name, folder, segmentAgeMs, reader, watch, writer };
   }

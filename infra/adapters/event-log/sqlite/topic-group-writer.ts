@@ -27,15 +27,13 @@ const COMMIT_BYTES = 128;
 /** Limits the size of a batch: requests that arrive later are delayed until it is durable. */
 const MAX_BATCH_BYTES = 2 * 1024 * 1024;
 
-/** Bytes that may wait to be made durable before `Overloaded`. */
-const MAX_UNCONFIRMED_BYTES = 64 * 1024 * 1024;
-
 /** The worker takes all queued batches into one transaction, so several may be under way. */
 const MAX_IN_FLIGHT = 4;
 const EAGER_REQUESTS = 8;
 
 interface TopicGroupWriterOptions extends WorkerOptions {
   readonly topics: ReadonlyMap<string, TopicSpec>;
+  readonly maxUnconfirmedBytes: number;
   /** Called when the records of a partition below `next` are durable. */
   readonly onDurable: (topic: string, partition: number, next: number) => void;
   readonly logger: Logger;
@@ -55,7 +53,7 @@ export class TopicGroupWriter {
     this.#requests = new GroupCommit({
       maxInFlight: MAX_IN_FLIGHT,
       eagerRequests: EAGER_REQUESTS,
-      maxUnconfirmedBytes: MAX_UNCONFIRMED_BYTES,
+      maxUnconfirmedBytes: options.maxUnconfirmedBytes,
       maxGroupBytes: MAX_BATCH_BYTES,
       commit: (requests) => this.#commitBatch(requests),
     });
