@@ -136,7 +136,8 @@ export class DocumentProfileStore implements ProfileStore {
       publisher: new ChangePublisher({ documents, publish, clock, pause, newId, logger }),
       locations: locations ?? new LocationTable(CACHED_LOCATIONS),
       durable: new DurableVersions(documents, clock, DURABLE_VERSIONS),
-      background: (work) => void this.#track(work),
+      background: (work, failure) =>
+        void this.#track(work.catch((error) => logger.debug({ error: messageOf(error) }, failure))),
     };
     this.#publish = publish;
     this.#shards = new WriteShards((writes) =>
