@@ -112,7 +112,7 @@ function refuseEngines({ kafkaBrokers, redisUrl, elasticsearchUrl }: Config): vo
     );
 }
 
-function describe(report: BackupReport, target: string, withKeys: boolean): string {
+function describe(report: Awaited<ReturnType<typeof backUp>>, target: string, withKeys: boolean): string {
   const { manifest, name, writersWaitedMs, linkedBytes, leftOut } = report;
   const bytes = manifest.files.reduce((sum, file) => sum + file.bytes, 0);
   const lines = [
@@ -145,21 +145,12 @@ interface BackupOptions {
   readonly pointTimeoutMs: number;
 }
 
-interface BackupReport {
-  readonly name: string;
-  readonly manifest: Omit<Manifest, 'format'>;
-  readonly writersWaitedMs: number;
-  /** Bytes of files that the backup before has too. */
-  readonly linkedBytes: number;
-  readonly leftOut: readonly string[];
-}
-
 /**
  * Backs up the embedded stores of a data folder, beside the processes that use it. The order of steps: the point; copies of
  * all databases, which end the read transactions; sealed segments; files; the manifest; the rename that finishes it. Killed
  * anywhere, it leaves an unfinished folder, which the next backup removes.
  */
-export async function backUp(options: BackupOptions): Promise<BackupReport> {
+export async function backUp(options: BackupOptions) {
   const { dataFolder, target, withKeys, pointTimeoutMs } = options;
   const stores = storeFiles(dataFolder, { withKeys });
   const installation = markedInstallation(dataFolder);
@@ -278,6 +269,7 @@ class FolderCopy {
   readonly files: BackedUpFile[] = [];
   /** Folders with new entries. */
   readonly folders = new Set<string>();
+  /** Bytes of files that the backup before has too. */
   linkedBytes = 0;
 
   constructor({ dataFolder, draft, before }: StoresToCopy) {

@@ -73,9 +73,9 @@ export async function openRedisDeduplicator(options: RedisDeduplicatorOptions): 
       });
     },
     async winner(message, topics) {
+      const { key } = format.keyOf(message);
       const text = await connection.call(
-        async (client) =>
-          (await client.get(format.keyOf(message))) ?? (await client.get(format.rejectedKeyOf(message))),
+        async (client) => (await client.get(key)) ?? (await client.get(rejectedKeyOf(key))),
       );
       return text === null ? undefined : format.positionOf(text, topics);
     },
@@ -149,17 +149,13 @@ class DedupeClaimFormat {
 
   /** The first byte of the digest selects one of 256 buckets, each in one cluster slot by its hash tag. */
   storedOf(claimant: DedupeClaim): StoredDedupeClaim {
-    const { key, bucket } = this.#keyOf(claimant);
+    const { key, bucket } = this.keyOf(claimant);
     const mark = claimant.rejected === true ? '!' : claimant.afterRejected === true ? '?' : '';
     return { key, bucket, position: this.#textOf(claimant.position), mark };
   }
 
-  rejectedKeyOf(message: Message): string {
-    return rejectedKeyOf(this.keyOf(message));
-  }
-
-  keyOf(message: Message): string {
-    return this.#keyOf(message).key;
+  keyOf(message: Message): Pick<StoredDedupeClaim, 'key' | 'bucket'> {
+    return this.#keyOfDigest(Buffer.from(digestOf(message)));
   }
 
   /** The key and the value of a dedupe claim that another store decided. */
@@ -178,10 +174,6 @@ class DedupeClaimFormat {
     if (topic === undefined || partition === undefined || offset === undefined || index === undefined)
       return undefined;
     return { topic, partition, offset, index };
-  }
-
-  #keyOf(message: Message): Pick<StoredDedupeClaim, 'key' | 'bucket'> {
-    return this.#keyOfDigest(Buffer.from(digestOf(message)));
   }
 
   #keyOfDigest(digest: Buffer): Pick<StoredDedupeClaim, 'key' | 'bucket'> {

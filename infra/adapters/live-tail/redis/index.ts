@@ -12,7 +12,6 @@ import {
 } from '@tributary/core';
 import {
   checkKeyPrefix,
-  type RedisClient,
   RedisConnection,
   type RedisStoreOptions,
   RedisSubscriptions,
@@ -87,20 +86,22 @@ class RedisLiveTail implements LiveTail {
       const [first, last] = [rest[0], rest.at(-1)];
       if (first === undefined || last === undefined) return mark;
       const kept = newestWithin(rest, this.#limits);
-      const write = {
-        state: this.#keys.state(workspaceId),
-        blocks: this.#keys.blocks(workspaceId),
-        channel: this.#keys.channel(workspaceId),
-        partition: `${topic}/${partition}`,
-        firstOffset: first.offset,
-        nextMark: last.offset + 1,
-        end,
-        leftOut: rest.length - kept.length,
-        added: blocksOf(kept),
-      };
-      const beyond = await this.#connection.call((client) => appendBlocks(client, write, this.#limits));
-      if (beyond === undefined) return mark;
-      mark = beyond;
+      const args = [
+        `mark:${topic}/${partition}`,
+        first.offset,
+        last.offset + 1,
+        end ?? '',
+        rest.length - kept.length,
+        this.#limits.events,
+        this.#limits.characters,
+        this.#limits.retentionMs,
+        this.#keys.channel(workspaceId),
+      ].map(String);
+      for (const { count, text } of blocksOf(kept)) args.push(String(count), String(text.length), text);
+      const keys = [this.#keys.state(workspaceId), this.#keys.blocks(workspaceId)];
+      const beyond = await this.#connection.call((client) => APPEND.run(client, keys, args));
+      if (beyond === null) return mark;
+      mark = Number(beyond);
     }
   }
 
@@ -285,38 +286,3 @@ call('PEXPIRE', blocks, ARGV[8])
 call('PUBLISH', ARGV[9], '')
 return false
 `);
-
-interface TailWrite {
-  readonly state: string;
-  readonly blocks: string;
-  readonly channel: string;
-  readonly partition: string;
-  readonly firstOffset: number;
-  readonly nextMark: number;
-  readonly end: number | undefined;
-  /** Number of events before the blocks that exceed the limits: they get numbers and are not stored. */
-  readonly leftOut: number;
-  readonly added: readonly Block[];
-}
-
-/** Undefined when the blocks were appended, else the mark, which is beyond their first offset. */
-async function appendBlocks(
-  client: RedisClient,
-  write: TailWrite,
-  limits: TailLimits,
-): Promise<number | undefined> {
-  const args = [
-    `mark:${write.partition}`,
-    write.firstOffset,
-    write.nextMark,
-    write.end ?? '',
-    write.leftOut,
-    limits.events,
-    limits.characters,
-    limits.retentionMs,
-    write.channel,
-  ].map(String);
-  for (const { count, text } of write.added) args.push(String(count), String(text.length), text);
-  const mark = await APPEND.run(client, [write.state, write.blocks], args);
-  return mark === null ? undefined : Number(mark);
-}
