@@ -8,7 +8,6 @@ import {
   type CatalogRow,
   CatalogState,
   type CatalogView,
-  type Clock,
   digestOfRows,
   type EventLog,
   type Fact,
@@ -35,8 +34,6 @@ import { type FactText, type SnapshotContent, type SnapshotOptions, Snapshots } 
 export interface LogCatalogOptions {
   readonly log: Pick<EventLog, 'append' | 'read' | 'end' | 'first' | 'positionOf' | 'dropBelow'>;
   readonly logger: Logger;
-  /** A monotonic clock, ms; default `performance.now`. */
-  readonly clock?: Clock;
   /** The catalog is not ready after this time without a successful fetch, ms. Default 15,000; more than `fetchWaitMs`. */
   readonly staleAfterMs?: number;
   /** How long one fetch waits for new facts, ms. Default 1,000. */
@@ -118,7 +115,6 @@ class LogCatalog implements RewritableCatalog {
 
   constructor(options: LogCatalogOptions) {
     this.#options = {
-      clock: () => performance.now(),
       staleAfterMs: 15_000,
       fetchWaitMs: 1_000,
       proposeTimeoutMs: 10_000,
@@ -143,7 +139,7 @@ class LogCatalog implements RewritableCatalog {
   }
 
   get age(): number {
-    return this.#options.clock() - this.#fetchedAt;
+    return performance.now() - this.#fetchedAt;
   }
 
   get fault(): string | undefined {
@@ -283,9 +279,9 @@ class LogCatalog implements RewritableCatalog {
         this.#onLayouts();
       }
       this.#endAtStart = end;
-      this.#fetched(end, this.#options.clock());
+      this.#fetched(end, performance.now());
     }
-    const asked = this.#options.clock();
+    const asked = performance.now();
     const { entries, next } = await log.read(TOPIC.catalog, PARTITION, this.#position, {
       maxBytes: FETCH_BYTES,
       waitMs: fetchWaitMs,
@@ -307,7 +303,7 @@ class LogCatalog implements RewritableCatalog {
     if (this.#stopped !== undefined) return;
     this.#position = Math.max(this.#position, next);
     // An answer that comes late knows nothing of what was appended since.
-    this.#fetched(this.#endAtStart, Math.min(this.#options.clock(), asked + fetchWaitMs));
+    this.#fetched(this.#endAtStart, Math.min(performance.now(), asked + fetchWaitMs));
   }
 
   /**
@@ -335,7 +331,7 @@ class LogCatalog implements RewritableCatalog {
     this.#last = undefined;
     this.#endAtStart = end;
     this.#caughtUp = false;
-    this.#fetched(end, this.#options.clock());
+    this.#fetched(end, performance.now());
   }
 
   #stopAtGap(gap: CatalogGap | UnknownFact): void {
