@@ -52,64 +52,16 @@ import { openValueFraming } from '../../runtime/wiring/schemas.ts';
 import { openSecrets } from '../../runtime/wiring/secrets.ts';
 
 /** Facts about the data folder and the engines, gathered before anything is moved. */
-export interface MoveFacts {
+export interface MoveFacts extends ReturnType<typeof sourceFacts> {
   readonly folder: string;
   readonly prefix: string;
-  /** Undefined: an older release began the catalog, and `tributary upgrade` was not run. */
-  readonly installation: string | undefined;
-  /** See `layoutFaults` of the embedded log. */
-  readonly layoutFaults: readonly string[];
-  /** Topics that are stored and not declared any more; all their records were read. */
-  readonly undeclaredTopics: readonly string[];
-  /** The catalog names grown topics, which only a cluster has. */
-  readonly grownTopics: readonly string[];
-  /** Stores of the folder that are marked as another installation's. */
-  readonly foreignStores: readonly string[];
-  readonly unread: readonly UnreadRecords[];
-  readonly forgottenDeletions: { readonly count: number; readonly until: number };
-  readonly secrets: SecretFacts;
-  /** Names of destinations that append to files of the data folder. */
-  readonly fileDestinations: readonly string[];
-  /** The folder has a development issuer, and the cluster takes none. */
-  readonly losesDevIssuer: boolean;
-  readonly engines: EngineFacts;
+  readonly engines: Awaited<ReturnType<typeof engineFacts>>;
 }
 
 /** Records that a stage has not read and that are older than their topic keeps them. */
 export interface UnreadRecords {
   readonly stage: string;
   readonly topic: string;
-}
-
-export interface SecretFacts {
-  /** Destinations and sources with sealed secrets. */
-  readonly sealed: number;
-  /** Those with a secret that no key of `TRIBUTARY_SECRET_KEYS` opens. */
-  readonly unreadable: readonly string[];
-  readonly hasKeyFile: boolean;
-  /** `TRIBUTARY_SECRET_KEYS` is set. */
-  readonly hasKeys: boolean;
-  /** Keys in the data folder are allowed. */
-  readonly devIssuer: boolean;
-}
-
-export interface EngineFacts {
-  /** The installation ids in the marks. */
-  readonly redisMark: string | undefined;
-  readonly profilesMark: string | undefined;
-  /** The mark while the move of this folder, in its state, is unfinished. */
-  readonly unfinishedMark: string;
-  /** Topics that have records, without the prefix. */
-  readonly topicsWithRecords: readonly string[];
-  readonly holdsCounts: boolean;
-  readonly holdsProfiles: boolean;
-  readonly holdsHistory: boolean;
-  /** Stages whose consumer groups have members. */
-  readonly runningStages: readonly string[];
-  /** Topics that have other partitions than the data folder, as texts. */
-  readonly otherPartitions: readonly string[];
-  /** Topics that are missing although this command may not create them. */
-  readonly missingTopics: readonly string[];
 }
 
 /** The stores of a data folder, whose lock this process has. Nothing in them is changed. */
@@ -216,11 +168,7 @@ async function readCatalog(config: Config, deadline: StartDeadline) {
 }
 
 /** The facts of the data folder alone. */
-export function sourceFacts(
-  source: MoveSource,
-  config: Config,
-  now: number,
-): Omit<MoveFacts, 'engines' | 'folder' | 'prefix'> {
+export function sourceFacts(source: MoveSource, config: Config, now: number) {
   const { catalog, layoutFaults: faults, undeclaredTopics, profiles } = source;
   const destinations = catalog?.destinations ?? [];
   const counts = profiles?.counts();
@@ -229,9 +177,12 @@ export function sourceFacts(
     sources: (catalog?.sources ?? []).filter(({ webhook }) => (webhook?.secrets.length ?? 0) > 0),
   };
   return {
+    /** Undefined: an older release began the catalog, and `tributary upgrade` was not run. */
     installation: catalog?.installation,
     layoutFaults: faults,
+    /** Topics that are stored and not declared any more; all their records were read. */
     undeclaredTopics,
+    /** The catalog names grown topics, which only a cluster has. */
     grownTopics: catalog?.grownTopics ?? [],
     foreignStores: catalog === undefined ? [] : source.foreignStores,
     unread: faults.length > 0 ? [] : unreadRecords(source, now),
@@ -240,13 +191,17 @@ export function sourceFacts(
       until: (counts?.lastForgotten ?? 0) + config.retentionMs,
     },
     secrets: {
+      /** Destinations and sources with sealed secrets, and those with one that no configured key opens. */
       sealed: sealed.destinations.length + sealed.sources.length,
       unreadable: config.secretKeys === '' ? [] : unreadable(sealed, config),
       hasKeyFile: existsSync(join(config.dataFolder, 'secret-keys.json')),
       hasKeys: config.secretKeys !== '',
+      /** Keys in the data folder are allowed. */
       devIssuer: config.devIssuer,
     },
+    /** Destinations that append to files of the data folder. */
     fileDestinations: destinations.filter(({ type }) => type === 'ndjson').map(({ name }) => name),
+    /** The folder has a development issuer, and the cluster takes none. */
     losesDevIssuer: existsSync(join(config.dataFolder, 'dev-issuer.json')) && !config.devIssuer,
   };
 }
@@ -279,7 +234,7 @@ function unreadable(
 }
 
 /** Stages that have not read records which their topic's retention removes. */
-function unreadRecords({ positions, log, topics }: MoveSource, now: number): MoveFacts['unread'] {
+function unreadRecords({ positions, log, topics }: MoveSource, now: number): readonly UnreadRecords[] {
   return positions.filter(({ topic, partition, offset }) => {
     const retentionMs = topics.get(topic)?.retentionMs ?? 'forever';
     const [next] = log.records(topic, partition, offset, 1);
@@ -354,7 +309,7 @@ export async function engineFacts(
   target: MoveTarget,
   config: Config,
   { installation, fingerprint }: { readonly installation: string | undefined; readonly fingerprint: string },
-): Promise<EngineFacts> {
+) {
   const { log, redis, history, marks, records } = target;
   const inKafka = await log.partitionsInKafka();
   const specs = [...log.topics.values()];
@@ -370,6 +325,7 @@ export async function engineFacts(
   return {
     redisMark,
     profilesMark: await marks.profiles.read(),
+    /** The mark while the move of this folder, in its state, is unfinished. */
     unfinishedMark: unfinishedMark(installation ?? '', fingerprint),
     topicsWithRecords: ends.filter(({ hasRecords }) => hasRecords).map(({ name }) => name),
     holdsCounts: await holdsCounts(redis, config.prefix),
@@ -384,6 +340,7 @@ export async function engineFacts(
             `the topic ${config.prefix}${name} has ${there} partitions and the data folder ${partitions}: delete it, and let this command create it`,
           ];
     }),
+    /** Those that are missing although this command may not create them. */
     missingTopics: config.createTopics ? [] : missing,
   };
 }
