@@ -17,7 +17,7 @@ import {
 } from '@tributary/core';
 import type { Config } from '../config/settings.ts';
 import { Ballast, type DiskSpace } from '../process/ballast.ts';
-import { keepsDataHere } from '../process/data-folder.ts';
+import { type EngineConfig, keepsDataHere } from '../process/data-folder.ts';
 import { configuredTopics, type KafkaRole, kafkaConnection } from '../wiring/ports/event-log.ts';
 import type { Readiness } from './operations.ts';
 
@@ -56,10 +56,7 @@ interface DiskWatchTools {
   readonly everyMs?: number;
 }
 
-type DiskConfig = Pick<
-  Config,
-  'dataFolder' | 'diskReserveBytes' | 'kafkaBrokers' | 'redisUrl' | 'elasticsearchUrl'
->;
+type DiskConfig = Pick<Config, 'dataFolder' | 'diskReserveBytes'> & EngineConfig;
 
 const UNWATCHED: DiskWatch = {
   level: UNLIMITED_DISK,

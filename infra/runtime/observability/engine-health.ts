@@ -8,7 +8,7 @@ import {
   TOPIC,
   Unavailable,
 } from '@tributary/core';
-import type { Config } from '../config/settings.ts';
+import type { EngineConfig } from '../process/data-folder.ts';
 
 /** A failed write counts until another one succeeds, or none was tried for this long, ms. */
 const FAILED_WRITE_MS = 60_000;
@@ -205,8 +205,6 @@ export function watchEngines(
   const timer = setInterval(probeAll, everyMs).unref();
   return { close: () => clearInterval(timer) };
 }
-
-type EngineConfig = Pick<Config, 'kafkaBrokers' | 'redisUrl' | 'elasticsearchUrl'>;
 
 interface EnginePorts {
   readonly log: EventLog;

@@ -201,10 +201,11 @@ function ownerOf(folder: string): number {
   }
 }
 
-type DataFolderConfig = Pick<Config, 'dataFolder' | 'kafkaBrokers' | 'redisUrl' | 'elasticsearchUrl'>;
+export type EngineConfig = Pick<Config, 'kafkaBrokers' | 'redisUrl' | 'elasticsearchUrl'>;
+type DataFolderConfig = Pick<Config, 'dataFolder'> & EngineConfig;
 
 /** Whether any store is in the data folder. */
-export function keepsDataHere({ kafkaBrokers, redisUrl, elasticsearchUrl }: DataFolderConfig): boolean {
+export function keepsDataHere({ kafkaBrokers, redisUrl, elasticsearchUrl }: EngineConfig): boolean {
   return kafkaBrokers.length === 0 || redisUrl === undefined || elasticsearchUrl === undefined;
 }
 

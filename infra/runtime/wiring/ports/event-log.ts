@@ -182,16 +182,14 @@ async function checkTopics(log: EventLog, deadline: StartDeadline): Promise<void
     );
 }
 
-interface CatalogTools {
-  readonly log: EventLog;
-  readonly logger: Logger;
-}
-
 /**
  * The catalog, a fold over its topic in the log. It is ready for as long as it is trusted: while the log is silent, a
  * gateway stays in its load balancer for as long as it can still answer, and leaves when every call would be 503.
  */
-export function openCatalog(config: Config, { log, logger }: CatalogTools): RewritableCatalog {
+export function openCatalog(
+  config: Config,
+  { log, logger }: { readonly log: EventLog; readonly logger: Logger },
+): RewritableCatalog {
   const { catalogStalenessMs, retentionMs } = config;
   return followed(log, (onLayouts) =>
     openLogCatalog({
