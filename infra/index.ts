@@ -6,8 +6,6 @@ export {
   type LogCatalogOptions,
   openLogCatalog,
   type RewritableCatalog,
-  type RewriteOptions,
-  type RewriteStep,
   type Rewritten,
 } from './adapters/catalog/log/index.ts';
 export { openRedisCounters } from './adapters/counters/redis/index.ts';
@@ -30,40 +28,27 @@ export {
   type SlotName,
 } from './adapters/event-log/stage-runner/index.ts';
 export { GroupCommit } from './adapters/group-commit/group-commit.ts';
-export {
-  type ElasticsearchHistoryOptions,
-  openElasticsearchHistory,
-} from './adapters/history/elasticsearch/index.ts';
+export { openElasticsearchHistory } from './adapters/history/elasticsearch/index.ts';
 export { openSqliteHistory } from './adapters/history/sqlite/index.ts';
 export {
-  type InProcessLiveTailOptions,
   openInProcessLiveTail,
   openLinkedLiveTail,
 } from './adapters/live-tail/in-process/index.ts';
-export { openRedisLiveTail, type RedisLiveTailOptions } from './adapters/live-tail/redis/index.ts';
+export { openRedisLiveTail } from './adapters/live-tail/redis/index.ts';
 export { openSmtpMailer, type SmtpMailerOptions } from './adapters/mailer/smtp/index.ts';
 export { ElasticsearchDocuments } from './adapters/profile-store/elasticsearch/engine.ts';
-export {
-  type ElasticsearchProfileStoreOptions,
-  openElasticsearchProfileStore,
-} from './adapters/profile-store/elasticsearch/index.ts';
-export {
-  openSqliteProfileStore,
-  type SqliteProfileStoreOptions,
-} from './adapters/profile-store/sqlite/index.ts';
+export { openElasticsearchProfileStore } from './adapters/profile-store/elasticsearch/index.ts';
+export { openSqliteProfileStore } from './adapters/profile-store/sqlite/index.ts';
 export { openMemoryRateLimiter } from './adapters/rate-limiter/memory/index.ts';
 export { openRedisRateLimiter } from './adapters/rate-limiter/redis/index.ts';
 export { RedisConnection } from './adapters/redis/index.ts';
 export { openIsolatedVmSandbox } from './adapters/sandbox/isolated-vm/index.ts';
-export {
-  type ConfluentFramingOptions,
-  openConfluentFraming,
-} from './adapters/value-framing/confluent/index.ts';
+export { openConfluentFraming } from './adapters/value-framing/confluent/index.ts';
 /** Loaded when it is called: most tests run no command. */
 export const runCli: typeof import('./runtime/cli.ts').runCli = async (args, environment) =>
   (await import('./runtime/cli.ts')).runCli(args, environment);
 export { prepareQuickstart } from './runtime/commands/quickstart.ts';
-export { describeConfig, readConfig } from './runtime/config/config.ts';
+export { readConfig } from './runtime/config/config.ts';
 export {
   DEVELOPER,
   expectServer,
@@ -79,7 +64,7 @@ export { reportErrors } from './runtime/process/lifecycle.ts';
 export { adminPort, startAdminServer } from './runtime/server/admin-server.ts';
 export { startServer } from './runtime/server/api-server.ts';
 export { openGateway } from './runtime/wiring/gateway.ts';
-export { checkStores, ForeignStore } from './runtime/wiring/installation.ts';
+export { checkStores } from './runtime/wiring/installation.ts';
 export { configuredTopics, openCatalog, openEventLog } from './runtime/wiring/ports/event-log.ts';
 export { confinementOf } from './runtime/wiring/ports/stores.ts';
-export { addKeyToFile, openSecrets, readKeyRing } from './runtime/wiring/secrets.ts';
+export { openSecrets } from './runtime/wiring/secrets.ts';

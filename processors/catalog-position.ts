@@ -7,6 +7,8 @@ import {
   messageOf,
 } from '@tributary/core';
 
+const CATALOG_WAIT_MS = 5_000;
+
 /** The catalog position that the writer of an entry had applied. Throws `InvalidInput` for an entry without one. */
 export function catalogPositionOf(entry: Pick<LogEntry, 'headers'>): number {
   const text = entry.headers[HEADER.catalogPosition];
@@ -16,22 +18,21 @@ export function catalogPositionOf(entry: Pick<LogEntry, 'headers'>): number {
 
 /**
  * Waits until this process has applied the catalog positions of the entries' writers, so that a rule whose creation was
- * answered before an event was sent applies to the event. Throws `Unavailable` after `timeoutMs`: the stage pauses.
+ * answered before an event was sent applies to the event. Throws `Unavailable` after five seconds: the stage pauses.
  */
 export async function awaitCatalog(
   catalog: Catalog,
   entries: readonly Pick<LogEntry, 'headers'>[],
-  timeoutMs: number,
 ): Promise<void> {
   let needed = 0;
   for (const entry of entries) needed = Math.max(needed, catalogPositionOf(entry));
-  if (catalog.position < needed) await catalog.waitFor(needed, timeoutMs);
+  if (catalog.position < needed) await catalog.waitFor(needed, CATALOG_WAIT_MS);
 }
 
-/** Waits until the fact of a catalog entry is applied; returns the position behind it. `Unavailable` after `timeoutMs`. */
-export async function awaitFact(catalog: Catalog, entry: LogEntry, timeoutMs: number): Promise<number> {
+/** Waits until the fact of a catalog entry is applied; returns the position behind it. `Unavailable` as `awaitCatalog`. */
+export async function awaitFact(catalog: Catalog, entry: LogEntry): Promise<number> {
   const position = entry.position.offset + 1;
-  if (catalog.position < position) await catalog.waitFor(position, timeoutMs);
+  if (catalog.position < position) await catalog.waitFor(position, CATALOG_WAIT_MS);
   return position;
 }
 

@@ -122,8 +122,6 @@ export interface PipelineDependencies {
 
 /** Every size and time of the stages. Bytes, ms. */
 export interface PipelineOptions {
-  /** How long a stage waits for its catalog before it pauses. */
-  readonly catalogWaitMs: number;
   /** Entries in a batch of a stage that names no other number. */
   readonly batchEntries: number;
   /** Subjects of a partition whose profiles are written concurrently. */
@@ -132,8 +130,6 @@ export interface PipelineOptions {
   readonly profileNulls: NullHandling;
   /** Bounds on the size of a profile. */
   readonly profileBounds: ProfileBounds;
-  /** Delay of the retry of a mail that the mail server refused for now. */
-  readonly mailRetryMs: number;
   /** Least time between two mails of an organization to one address; notices in between become one mail. */
   readonly mailEveryMs: number;
   /** Mails of an organization in an hour, in each process; what is beyond waits for the next mail. */
@@ -146,8 +142,6 @@ export interface PipelineOptions {
   readonly windowBytes: number;
   /** How long a transformation may take before its event goes to the slow queue, ms: it delays deliveries. */
   readonly slowTransformationMs: number;
-  /** The same for a request to a destination, which delays commits only, ms. */
-  readonly slowRequestMs: number;
   /** Events and bytes of one sandbox call. */
   readonly transformEvents: number;
   readonly transformBytes: number;
@@ -164,19 +158,16 @@ export interface PipelineOptions {
 }
 
 export const DEFAULT_PIPELINE: PipelineOptions = {
-  catalogWaitMs: 5_000,
   batchEntries: 500,
   profileWriters: 64,
   profileNulls: 'unset',
   profileBounds: DEFAULT_PROFILE_BOUNDS,
-  mailRetryMs: 10 * 60_000,
   mailEveryMs: 60_000,
   mailsPerHour: 60,
   retentionMs: 7 * 24 * 3_600_000,
   dedupeWindowMs: 24 * 3_600_000,
   windowBytes: 1024 * 1024,
   slowTransformationMs: 200,
-  slowRequestMs: 500,
   transformEvents: 200,
   transformBytes: 256 * 1024,
   failures: DEFAULT_FAILURE_LIMITS,

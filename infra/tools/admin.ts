@@ -44,7 +44,7 @@ import { OperatorError } from '../runtime/process/lifecycle.ts';
 import { installationOf } from '../runtime/wiring/installation.ts';
 import { provideTopics } from '../runtime/wiring/ports/event-log.ts';
 import { openStoreMarks } from '../runtime/wiring/ports/stores.ts';
-import { type CommandTools, openLogAndCatalog, runCommand, tableText } from './command.ts';
+import { type CommandTools, listed, openLogAndCatalog, runCommand, tableText } from './command.ts';
 
 /*
  * `tributary admin`: operations without a credential of the API, as its operator reaches the log itself. Runs beside the
@@ -56,38 +56,41 @@ interface OutputOptions {
   readonly json?: true;
 }
 
-export interface InitOptions extends OutputOptions {
-  readonly email?: string;
-  /** False with `--no-owner`. */
-  readonly owner: boolean;
+interface FirstInstallation {
   readonly organization: string;
   readonly workspace: string;
   readonly region?: string;
+  /** The address of the first owner; undefined for an installation with API keys alone. */
+  readonly email?: string | undefined;
+}
+
+export interface InitOptions extends OutputOptions, FirstInstallation {
+  /** False with `--no-owner`. */
+  readonly owner: boolean;
 }
 
 export function adminInit(options: InitOptions, environment: Environment): Promise<number> {
-  const { email, owner, organization, workspace, region = DEFAULT_REGION } = options;
-  if (owner === (email === undefined))
+  if (options.owner === (options.email === undefined))
     throw new InvalidArgumentError(
       '--email names the first owner; --no-owner leaves the installation to API keys alone',
     );
   return run('init', options, environment, async (dependencies) =>
-    describeInitialized(await initialize({ organization, workspace, region, email }, dependencies)),
+    describeInitialized(await initialize(options, dependencies)),
   );
 }
 
-export interface AddMemberOptions extends OutputOptions {
+interface NewMember {
   readonly email: string;
-  readonly organization?: string;
+  /** An id; undefined for the only organization. */
+  readonly organization?: string | undefined;
   readonly role: OrganizationRole;
 }
 
+export interface AddMemberOptions extends OutputOptions, NewMember {}
+
 export function adminAddMember(options: AddMemberOptions, environment: Environment): Promise<number> {
   return run('add-member', options, environment, async (dependencies) =>
-    describeMember(
-      await addMember({ organization: undefined, ...options }, dependencies),
-      dependencies.catalog,
-    ),
+    describeMember(await addMember(options, dependencies), dependencies.catalog),
   );
 }
 
@@ -124,7 +127,7 @@ export function adminSetBudget(options: SetBudgetOptions, environment: Environme
     ...(bytesHeld === undefined ? {} : { bytes_held: bytesOf('--bytes-held', bytesHeld) }),
   };
   return run('set-budget', options, environment, async (dependencies) =>
-    describeBudget(await setBudget({ workspace, budgets }, dependencies)),
+    describeBudget(await setBudget(workspace, budgets, dependencies)),
   );
 }
 
@@ -219,31 +222,15 @@ interface FoundKey extends Found<ApiKey> {
   readonly raw?: string;
 }
 
-interface FirstInstallation {
-  readonly organization: string;
-  readonly workspace: string;
-  readonly region: string;
-  /** The address of the first owner; undefined for an installation with API keys alone. */
-  readonly email: string | undefined;
-}
-
-interface Initialized {
-  readonly organization: Found<Organization>;
-  readonly workspace: Found<Workspace>;
-  /** Undefined where none was named. */
-  readonly owner: Found<OrganizationMember> | undefined;
-  readonly key: FoundKey;
-}
-
 /**
  * Creates the first organization with a workspace, an owner who joins at the first sign-in with the address, and an API key.
  * Ids follow from the id of the installation, so repeated and concurrent runs find what the first one created; a run that
  * was killed is finished by the next. Later runs add no owner and no key: one that was removed or revoked stays away.
  */
 export async function initialize(
-  { organization: name, workspace: workspaceName, region, email }: FirstInstallation,
+  { organization: name, workspace: workspaceName, region = DEFAULT_REGION, email }: FirstInstallation,
   dependencies: AdminDependencies,
-): Promise<Initialized> {
+) {
   const { catalog } = dependencies;
   const names = { organization: name, workspace: workspaceName };
   for (const [option, text] of Object.entries(names))
@@ -262,7 +249,21 @@ export async function initialize(
     throw new OperatorError(
       `nothing was created, as this installation has organizations already (${describeAll(others)}): tributary admin status shows them, add-member and create-key work on them`,
     );
-  if (!isThere) await createFirst(ids, names, region, dependencies);
+  if (!isThere) {
+    // One fact, so that no crash leaves an organization without its workspace. Of concurrent runs, the first one wins.
+    const { workspace: id, organization: organizationId } = ids;
+    const refused = await propose(dependencies, undefined, {
+      type: 'workspace.created',
+      entity: id,
+      expected_version: 0,
+      data: {
+        workspace: { id, name: workspaceName, organization_id: organizationId, region, status: 'active' },
+        organization: { id: organizationId, name, regions: [region], notification_email: null },
+      },
+    });
+    if (refused !== undefined && refused.reason !== 'taken')
+      throw refusal('creating the organization', refused);
+  }
   const organization = { is: known(catalog.state.organization(ids.organization)), changed: !isThere };
   const workspace = { is: known(catalog.state.workspace(ids.workspace)), changed: !isThere };
   return {
@@ -271,32 +272,6 @@ export async function initialize(
     owner: address === undefined ? undefined : await firstOwner(organization.is, address, dependencies),
     key: await firstKey(workspace.is, dependencies),
   };
-}
-
-/** One fact, so that no crash leaves an organization without its workspace. Of concurrent runs, the first one wins. */
-async function createFirst(
-  ids: { readonly organization: string; readonly workspace: string },
-  names: { readonly organization: string; readonly workspace: string },
-  region: string,
-  dependencies: AdminDependencies,
-): Promise<void> {
-  const { workspace: id, organization } = ids;
-  const refused = await propose(dependencies, undefined, {
-    type: 'workspace.created',
-    entity: id,
-    expected_version: 0,
-    data: {
-      workspace: { id, name: names.workspace, organization_id: organization, region, status: 'active' },
-      organization: {
-        id: organization,
-        name: names.organization,
-        regions: [region],
-        notification_email: null,
-      },
-    },
-  });
-  if (refused !== undefined && refused.reason !== 'taken')
-    throw refusal('creating the organization', refused);
 }
 
 /** The member with the address. Added if the organization has no members at all: the run that created it was killed. */
@@ -330,13 +305,6 @@ async function firstKey(workspace: Workspace, dependencies: AdminDependencies): 
   return createKey(wanted, dependencies);
 }
 
-interface NewMember {
-  /** An id; undefined for the only organization. */
-  readonly organization: string | undefined;
-  readonly email: string;
-  readonly role: OrganizationRole;
-}
-
 /**
  * Gives a person a role in an organization, by e-mail address: at once if an account has the address, else at the first
  * sign-in with it. A member with a lower role is promoted; a higher role is left.
@@ -347,7 +315,7 @@ export async function addMember(
 ): Promise<Found<OrganizationMember>> {
   const { catalog } = dependencies;
   const email = readAddress(text);
-  const organization = chosenOrganization(catalog.state, wanted);
+  const organization = chosen(organizationsOf(catalog.state), wanted, 'organization');
   const before = memberOf(catalog.state, organization.id, email);
   if (before !== undefined && ranks(before.role) <= ranks(role)) return { is: before, changed: false };
   const proposal =
@@ -426,10 +394,6 @@ export function organizationsOf(state: CatalogView): readonly Organization[] {
   return numbers.flatMap((number) => state.organizationByOrgId(number) ?? []);
 }
 
-function chosenOrganization(state: CatalogView, id: string | undefined): Organization {
-  return chosen(organizationsOf(state), id, 'organization');
-}
-
 function chosenWorkspace(state: CatalogView, id: string | undefined): Workspace {
   const all = organizationsOf(state).flatMap(({ id: each }) => [
     ...state.workspacesIn(each, 'active').newestFirst(),
@@ -455,16 +419,13 @@ function chosen<Thing extends { readonly id: string; readonly name: string }>(
   return only;
 }
 
-interface NewBudget {
-  /** An id; undefined for the only workspace. */
-  readonly workspace: string | undefined;
-  /** Undefined values are those of the installation; absent ones stay. */
-  readonly budgets: { readonly [Name in keyof StorageException]: StorageException[Name] | undefined };
-}
+/** Undefined values are those of the installation; absent ones stay. */
+type Budgets = { readonly [Name in keyof StorageException]: StorageException[Name] | undefined };
 
-/** Sets how many bytes the events of a workspace may take. */
+/** Sets how many bytes the events of a workspace may take; `wanted` is its id, undefined for the only one. */
 async function setBudget(
-  { workspace: wanted, budgets }: NewBudget,
+  wanted: string | undefined,
+  budgets: Budgets,
   dependencies: AdminDependencies,
 ): Promise<Found<Workspace>> {
   const { state } = dependencies.catalog;
@@ -502,12 +463,8 @@ function readAddress(text: string): string {
   return address;
 }
 
-const MOST_NAMED = 5;
-
 function describeAll(all: readonly { readonly name: string; readonly id: string }[]): string {
-  if (all.length === 0) return 'none';
-  const more = all.length > MOST_NAMED ? ` and ${all.length - MOST_NAMED} more` : '';
-  return `${all.slice(0, MOST_NAMED).map(describe).join(', ')}${more}`;
+  return all.length === 0 ? 'none' : listed(all.map(describe));
 }
 
 function describe({ name, id }: { readonly name: string; readonly id: string }): string {
@@ -561,7 +518,12 @@ interface Report {
   readonly data: object;
 }
 
-function describeInitialized({ organization, workspace, owner, key }: Initialized): Report {
+function describeInitialized({
+  organization,
+  workspace,
+  owner,
+  key,
+}: Awaited<ReturnType<typeof initialize>>): Report {
   const rows = [
     ['organization', named(organization.is), outcome(organization)],
     ['workspace', named(workspace.is), outcome(workspace)],

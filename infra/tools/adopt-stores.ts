@@ -4,7 +4,7 @@ import { type Environment, readCommandConfig } from '../runtime/config/config.ts
 import { untilAvailable } from '../runtime/process/await-engines.ts';
 import { installationOf } from '../runtime/wiring/installation.ts';
 import { openStoreMarks } from '../runtime/wiring/ports/stores.ts';
-import { openLogAndCatalog, runCommand } from './command.ts';
+import { openLogAndCatalog, print, runCommand } from './command.ts';
 
 export interface AdoptStoresOptions {
   readonly from: string;
@@ -40,7 +40,7 @@ export async function adoptStores({ from }: AdoptStoresOptions, environment: Env
           : found === undefined
             ? `has no mark: it is marked at the next start`
             : `is of ${id} already`;
-      process.stdout.write(`${mark.store} ${state}\n`);
+      print(`${mark.store} ${state}`);
     }
     return code;
   });

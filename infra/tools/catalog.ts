@@ -7,7 +7,7 @@ import { untilAvailable } from '../runtime/process/await-engines.ts';
 import { lockFolder, useFolderOfServer } from '../runtime/process/data-folder.ts';
 import { OperatorError } from '../runtime/process/lifecycle.ts';
 import { provideTopics, removeSnapshot } from '../runtime/wiring/ports/event-log.ts';
-import { openLogAndCatalog, openLogOf, runCommand } from './command.ts';
+import { counted, openLogAndCatalog, openLogOf, print, runCommand } from './command.ts';
 
 /** Many times what a busy gateway is behind. */
 const GATEWAYS_READ_WITHIN_MS = 2_000;
@@ -37,7 +37,7 @@ export async function rewriteCatalog(environment: Environment): Promise<number> 
 /** States what remains to be done before data counts as erased. */
 function describe({ offset, rows, pieces, dropped }: Rewritten, config: Config): string {
   const lines = [
-    `the catalog begins at ${offset} now, with ${rows} rows in ${pieces} ${pieces === 1 ? 'record' : 'records'}; ${dropped} ${dropped === 1 ? 'record' : 'records'} below it were dropped`,
+    `the catalog begins at ${offset} now, with ${rows} rows in ${counted(pieces, 'record')}; ${counted(dropped, 'record')} below it were dropped`,
     `the snapshot in ${config.dataFolder} is written anew; those in data folders of other machines are by the processes that run there, within ten minutes, and are to be removed where none does`,
     ...(config.kafkaBrokers.length === 0
       ? []
@@ -82,8 +82,8 @@ export async function readCatalog(file: string, _options: object, environment: E
     );
     // It may be of the catalog that was lost.
     await removeSnapshot(config);
-    process.stdout.write(
-      `the catalog ends at ${end} now; ${appended} ${appended === 1 ? 'record was' : 'records were'} appended\n`,
+    print(
+      `the catalog ends at ${end} now; ${counted(appended, 'record')} ${appended === 1 ? 'was' : 'were'} appended`,
     );
     return 0;
   });

@@ -53,6 +53,23 @@ export async function openLogAndCatalog(
   return { log, catalog };
 }
 
+export function print(line: string): void {
+  process.stdout.write(`${line}\n`);
+}
+
+/** A number with its noun. */
+export function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? '' : 's'}`;
+}
+
+const LISTED = 5;
+
+/** The first names, and how many more there are. */
+export function listed(names: readonly string[]): string {
+  const more = names.length - LISTED;
+  return `${names.slice(0, LISTED).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
+}
+
 /** Rows as lines of aligned cells; columns from `numbersFrom` on are aligned to the right. */
 export function tableText(
   rows: readonly (readonly string[])[],

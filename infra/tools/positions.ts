@@ -5,7 +5,7 @@ import type { KafkaLog, KnownPosition } from '../adapters/event-log/kafka/index.
 import { type Environment, readKafkaCommandConfig } from '../runtime/config/config.ts';
 import { untilAvailable } from '../runtime/process/await-engines.ts';
 import { openCatalogOfCommand, openOnKafka } from '../runtime/wiring/ports/event-log.ts';
-import { runCommand, tableText } from './command.ts';
+import { print, runCommand, tableText } from './command.ts';
 
 export interface PositionsOptions {
   readonly stage?: string;
@@ -76,13 +76,13 @@ async function set(log: KafkaLog, { stage, topic, partition, to }: Choice): Prom
   for (const number of chosen) {
     const stored = await log.positionOf(stage, topic, number);
     if (stored !== undefined) {
-      process.stdout.write(`kept     ${topic}/${number} of ${stage}: its consumer group has ${stored}\n`);
+      print(`kept     ${topic}/${number} of ${stage}: its consumer group has ${stored}`);
       continue;
     }
     const offset = await offsetOf(log, topic, number, to);
     await log.setPosition({ stage, topic, partition: number }, offset);
     changed++;
-    process.stdout.write(`set      ${topic}/${number} of ${stage} to ${offset}\n`);
+    print(`set      ${topic}/${number} of ${stage} to ${offset}`);
   }
   return changed > 0 ? 0 : 1;
 }

@@ -15,7 +15,7 @@ import { checkStores } from '../runtime/wiring/installation.ts';
 import { openPipeline } from '../runtime/wiring/pipeline.ts';
 import { openCatalogOfCommand } from '../runtime/wiring/ports/event-log.ts';
 import { openSecrets } from '../runtime/wiring/secrets.ts';
-import { type CommandTools, openLogOf, runCommand } from './command.ts';
+import { type CommandTools, counted, openLogOf, runCommand } from './command.ts';
 
 const POLL_EVERY_MS = 200;
 const LONGEST_TEXT = 200;
@@ -142,7 +142,7 @@ function describeGivenUp({ stages }: DeadLetters): string {
       ...(error === undefined ? [] : [`  ${oneLine(from)} - ${oneLine(to)}  the last: ${oneLine(error)}`]),
     ].join(''),
   );
-  return `stages.dead holds ${total} ${total === 1 ? 'record' : 'records'}\n${lines.join('\n')}\n`;
+  return `stages.dead holds ${counted(total, 'record')}\n${lines.join('\n')}\n`;
 }
 
 function describeRedriven({ outcomes, errors }: Redriven): string {

@@ -50,7 +50,10 @@ export async function rotateAllSecrets(environment: Environment): Promise<number
 }
 
 /** States which of the old keys may be removed. */
-function describe({ resealed, under }: Rotation, kids: readonly string[]): string {
+function describe(
+  { resealed, under }: Awaited<ReturnType<typeof rotateSecrets>>,
+  kids: readonly string[],
+): string {
   const [first = '', ...old] = kids;
   const lines = [
     ...HOLDERS.flatMap((kind) => {
@@ -77,13 +80,6 @@ class SecretsUnreadable extends TributaryError {
 
 /** The kinds of entities that have secrets. */
 const HOLDERS = ['destination', 'source'] as const satisfies readonly SecretLocation['kind'][];
-
-interface Rotation {
-  /** Number of entities with secrets sealed again under the first key. */
-  readonly resealed: Readonly<Record<SecretLocation['kind'], number>>;
-  /** Number of secrets sealed under each key, unknown keys included. */
-  readonly under: ReadonlyMap<string, number>;
-}
 
 interface RotationTools {
   readonly catalog: Catalog;
@@ -124,7 +120,7 @@ const CLAIMED_WAIT_MS = 1_500;
  * concurrent edit is kept, and its secrets are sealed again. May be repeated at any time, also after being killed. Before
  * the first fact every secret is opened: `SecretsUnreadable` lists the entities whose secrets no key opens.
  */
-async function rotateSecrets({ catalog, ring, clock }: RotationTools): Promise<Rotation> {
+async function rotateSecrets({ catalog, ring, clock }: RotationTools) {
   await catalog.catchUp(CATCH_UP_MS);
   const all = holdersOf(catalog.state);
   const faults = all.flatMap((holder) => faultsOf(ring, holder));
@@ -143,7 +139,7 @@ async function rotateSecrets({ catalog, ring, clock }: RotationTools): Promise<R
   };
 }
 
-/** The number of secrets sealed under each key. */
+/** The number of secrets sealed under each key, unknown keys included. */
 function secretsByKey(state: CatalogView): ReadonlyMap<string, number> {
   const counts = new Map<string, number>();
   for (const holder of holdersOf(state))

@@ -65,53 +65,12 @@ function secondsOf(over: string | undefined): number {
   return seconds;
 }
 
-/** A stage, or one topic that it reads. Unknown values are null. */
-interface Row {
-  readonly stage: string;
-  readonly topics: readonly string[];
-  readonly partitions: number;
-  readonly members: number | null;
-  readonly lag_records: number;
-  readonly lag_seconds: number | null;
-  readonly arrival_per_second: number | null;
-  readonly drain_per_second: number | null;
-  /** Null also where the lag does not shrink. */
-  readonly seconds_to_empty: number | null;
-  readonly wanted_processes: number | null;
-  /** The same for each topic, with retry topics, whose records wait on purpose. */
-  readonly of_topics: readonly TopicRow[];
-  /** Of the stage `load`, whose lag is requests alone. */
-  readonly of_warehouses?: readonly WarehouseRow[];
-}
+/** A stage. `of_warehouses`: of the stage `load`, whose lag is requests alone. */
+type Row = ReturnType<typeof rowOf> & {
+  readonly of_warehouses?: Awaited<ReturnType<typeof warehouseRows>>;
+};
 
-/** What waits to be loaded. Null where the stores that know it do not answer, and while nothing was loaded. */
-interface WarehouseRow {
-  readonly destination_id: string;
-  readonly workspace_id: string;
-  /** About. */
-  readonly lag_events: number | null;
-  /** Since all that was accepted is loaded. */
-  readonly lag_seconds: number | null;
-}
-
-interface TopicRow {
-  readonly topic: string;
-  readonly partitions: number;
-  readonly lag_records: number;
-  readonly lag_seconds: number | null;
-  /** The partition with the oldest record that is left; null without lag. One that is stuck hides behind small sums. */
-  readonly furthest_behind: {
-    readonly partition: number;
-    readonly lag_records: number;
-    readonly lag_seconds: number | null;
-  } | null;
-}
-
-async function loads(
-  log: Pick<EventLog, 'progress' | 'read'>,
-  config: Config,
-  overS: number,
-): Promise<readonly Row[]> {
+async function loads(log: Pick<EventLog, 'progress' | 'read'>, config: Config, overS: number) {
   const reader = new StageProgressReader(log, stageReads(readTopics(config)));
   const before = await reader.sample();
   await sleep(overS * 1_000);
@@ -119,12 +78,15 @@ async function loads(
   return [...now].map(([stage, sample]) => rowOf(stage, sample, stageLoad(before.get(stage), sample)));
 }
 
-/** How far warehouses are loaded, as the API tells. */
+/**
+ * How far warehouses are loaded, as the API tells: about how many events are left, and since when all that was accepted is
+ * loaded. Null where the stores that know it do not answer, and while nothing was loaded.
+ */
 async function warehouseRows(
   tools: CommandTools,
   log: Pick<EventLog, 'end'>,
   warehouses: readonly Destination[],
-): Promise<readonly WarehouseRow[]> {
+) {
   const standings = await standingsOf(tools, log, warehouses);
   return warehouses.map(({ id, workspace_id }) => {
     const { waiting, loadedUntil } = standings.get(id) ?? {};
@@ -152,7 +114,7 @@ async function standingsOf(
   try {
     const healthBoard = cleanup.use(await openHealthBoard(config, logger));
     const history = cleanup.use(await openHistory(config, logger));
-    const counters = cleanup.use(await openCounters(config, { logger }));
+    const counters = cleanup.use(await openCounters(config, logger));
     const sources = { healthBoard, history, counters, log };
     for (const warehouse of warehouses)
       standings.set(warehouse.id, await readStanding(sources, warehouse, Date.now()));
@@ -165,7 +127,8 @@ async function standingsOf(
   return standings;
 }
 
-function rowOf(stage: string, sample: StageSample, load: StageLoad): Row {
+/** Unknown values are null; the time until it is empty also where the lag does not shrink. Records of retry topics wait on purpose. */
+function rowOf(stage: string, sample: StageSample, load: StageLoad) {
   const { secondsToEmpty } = load;
   const ofTopics = [...Map.groupBy(sample.partitions, ({ topic }) => topic)];
   return {
@@ -187,7 +150,8 @@ function rowOf(stage: string, sample: StageSample, load: StageLoad): Row {
 /** Partitions of an unknown age come last. */
 const sinceOf = ({ oldestAt = Number.MAX_SAFE_INTEGER }: PartitionLag) => oldestAt;
 
-function topicRow(topic: string, partitions: readonly PartitionLag[], at: number): TopicRow {
+/** With the partition with the oldest record that is left, null without lag: one that is stuck hides behind small sums. */
+function topicRow(topic: string, partitions: readonly PartitionLag[], at: number) {
   const ageOf = ({ oldestAt }: PartitionLag) =>
     rounded(oldestAt === undefined ? undefined : (at - oldestAt) / 1_000);
   const left = partitions.filter(({ lag }) => lag > 0);
@@ -269,7 +233,7 @@ function table(rows: readonly Row[]): string {
 }
 
 /** The partition, its lag and its age. */
-function furthestBehind({ furthest_behind: one }: TopicRow): string {
+function furthestBehind({ furthest_behind: one }: ReturnType<typeof topicRow>): string {
   return one === null ? '-' : `${one.partition}: ${one.lag_records}, ${age(one.lag_seconds)}`;
 }
 

@@ -22,7 +22,7 @@ import { createLogger } from '../runtime/observability/logger.ts';
 import { type StartDeadline, startDeadline, untilAvailable } from '../runtime/process/await-engines.ts';
 import { OperatorError } from '../runtime/process/lifecycle.ts';
 import { configuredTopics, openCatalogOfCommand, openOnKafka } from '../runtime/wiring/ports/event-log.ts';
-import { runCommand, tableText } from './command.ts';
+import { counted, print, runCommand, tableText } from './command.ts';
 
 export interface TopicsOptions {
   readonly print?: true;
@@ -58,14 +58,9 @@ export async function makeTopics(options: TopicsOptions, environment: Environmen
     const catalog = cleanup.use(await openCatalogOfCommand(log, deadline));
     const growths = plannedGrowth(wanted, log.topics, config.prefix);
     process.stdout.write(report(log.topics, new Set(created), config.prefix));
-    await addMissing(log, deadline, print);
-    await growTopics(growths, {
-      log,
-      catalog,
-      deadline,
-      catalogStalenessMs: config.catalogStalenessMs,
-      print,
-    });
+    await addMissing(log, deadline);
+    const { catalogStalenessMs } = config;
+    await growTopics(growths, { log, catalog, deadline, catalogStalenessMs });
     const others = await untilAvailable('counting partitions', deadline, () => log.otherPartitions());
     for (const text of others) process.stderr.write(`warning  ${text}\n`);
     for (const [topic, { announced }] of catalog.state.layouts)
@@ -74,26 +69,20 @@ export async function makeTopics(options: TopicsOptions, environment: Environmen
           `warning  the growth of ${topic} was begun and not finished: repeat \`tributary topics --partitions ${topic}=${announced}\`\n`,
         );
     const altered = await untilAvailable('altering the topics', deadline, () => log.alterTopics());
-    for (const line of altered) process.stdout.write(`altered  ${line}\n`);
+    for (const line of altered) print(`altered  ${line}`);
     const left = await untilAvailable('checking the topics', deadline, () => log.topicFaults());
     for (const { message } of left) process.stderr.write(`warning  ${message}\n`);
     return left.some(({ losesCatalog }) => losesCatalog) ? 1 : 0;
   });
 }
 
-const print = (line: string) => process.stdout.write(`${line}\n`);
-
 /** A topic that was deleted and created again has the configured partitions, and its keys are in all that the catalog names. */
-async function addMissing(
-  log: KafkaLog,
-  deadline: StartDeadline,
-  report: (line: string) => void,
-): Promise<void> {
+async function addMissing(log: KafkaLog, deadline: StartDeadline): Promise<void> {
   const inKafka = await untilAvailable('counting partitions', deadline, () => log.partitionsInKafka());
   for (const { name, partitions } of log.topics.values()) {
     if ((inKafka.get(name) ?? partitions) >= partitions) continue;
     await untilAvailable(`growing ${name}`, deadline, () => log.growTopic(name, partitions));
-    report(`added    missing partitions of ${name}: ${partitions}`);
+    print(`added    missing partitions of ${name}: ${partitions}`);
   }
 }
 
@@ -139,7 +128,7 @@ function report(
 ): string {
   const lines = [...topics.values()].map(
     ({ name, partitions }) =>
-      `${created.has(name) ? 'created' : 'exists '}  ${prefix}${name}, ${partitions} ${partitions === 1 ? 'partition' : 'partitions'}`,
+      `${created.has(name) ? 'created' : 'exists '}  ${prefix}${name}, ${counted(partitions, 'partition')}`,
   );
   return `${lines.join('\n')}\n`;
 }
@@ -286,7 +275,6 @@ interface GrowTools {
   readonly deadline: StartDeadline;
   /** After so long a process that did not hear of the announcement appends no more, ms. */
   readonly catalogStalenessMs: number;
-  readonly print: (line: string) => void;
 }
 
 /** Beyond the staleness: the time of an append between reading the catalog and writing to the log, ms. */
@@ -299,7 +287,7 @@ const MARGIN_MS = 2_000;
  */
 async function growTopics(growths: readonly Growth[], tools: GrowTools): Promise<void> {
   if (growths.length === 0) return;
-  const { log, catalog, deadline, catalogStalenessMs, print } = tools;
+  const { log, catalog, deadline, catalogStalenessMs } = tools;
   for (const { topic, to } of growths) {
     await untilAvailable(`growing ${topic}`, deadline, () => log.growTopic(topic, to));
     print(`added    partitions of ${topic} in Kafka: ${to}, not used yet`);

@@ -1,6 +1,6 @@
 import { type Environment, readCommandConfig } from '../runtime/config/config.ts';
 import { nameInstallation } from '../runtime/wiring/installation.ts';
-import { openLogAndCatalog, runCommand } from './command.ts';
+import { openLogAndCatalog, print, runCommand } from './command.ts';
 
 /**
  * `tributary upgrade`: finishes the upgrade of an installation to this release, once none of its processes is of an older
@@ -16,7 +16,7 @@ export async function upgrade(environment: Environment): Promise<number> {
       : catalog.state.organizationCount === 0
         ? 'there is no installation yet: a new one is of this release from its first start'
         : `this is the installation ${await nameInstallation(catalog, tools.deadline, 'operator:upgrade')} now: its stores are marked as each process starts next, and no older release can be gone back to`;
-    process.stdout.write(`${text}\n`);
+    print(text);
     return 0;
   });
 }

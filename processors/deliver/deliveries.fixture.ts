@@ -177,7 +177,6 @@ export function setUp(
     elapsed,
     waited,
     timeouts,
-    slowRequestMs: 500,
     metrics: NO_METRICS,
     logger: { ...NO_LOGGER, error: (_about: object, message: string) => void errors.push(message) },
     breaker: { ...DEFAULT_BREAKER, consecutiveFailures: 3 },
@@ -191,7 +190,6 @@ export function setUp(
   const registry = new DestinationRegistry(dependencies);
   const stage: DeliverDependencies = {
     ...dependencies,
-    catalogWaitMs: 0,
     registry,
     retentionMs: 7 * 24 * 3_600_000,
   };

@@ -68,8 +68,6 @@ export interface QueueDependencies extends ResolverDependencies, RetryPolicy {
   readonly waited: Clock;
   /** By `waited`. */
   readonly timeouts: TimeoutWheel;
-  /** A request that takes longer makes its destination slow, and so does a wait for its rate; ms by `waited`. */
-  readonly slowRequestMs: number;
   readonly logger: Logger;
   readonly metrics: Metrics;
   /** Absent: no spans are recorded. */
@@ -78,6 +76,9 @@ export interface QueueDependencies extends ResolverDependencies, RetryPolicy {
   /** Reads events that deliveries refer to. */
   readonly reads: Pick<DeliveryReads, 'withEvent'>;
 }
+
+/** A request that takes longer makes its destination slow, and so does a wait for its rate; ms by `waited`. */
+export const SLOW_REQUEST_MS = 500;
 
 /** Shared by the queues of a process. */
 export interface SharedByQueues {
@@ -301,11 +302,11 @@ export class DestinationQueue {
    */
   isSlow(): boolean {
     if (this.#slowRequests > 0) return true;
-    const { elapsed, slowRequestMs } = this.#dependencies;
+    const { elapsed } = this.#dependencies;
     const now = elapsed();
     if (this.#slowness !== undefined && now < this.#slowness.until) return true;
     const rateWaitMs = this.#admission.rateWaitMs(this.#limits, now);
-    return rateWaitMs > slowRequestMs && !this.#admission.isOpen(now);
+    return rateWaitMs > SLOW_REQUEST_MS && !this.#admission.isOpen(now);
   }
 
   /**
@@ -600,10 +601,9 @@ export class DestinationQueue {
    * that becomes full at once, or else at the end of the interval, for which it waits in the log.
    */
   #collect(item: QueueItem, now: number): void {
-    const { slowRequestMs } = this.#dependencies;
     const leftMs = this.#collectingMs(item);
     item.lane = 'collecting';
-    item.waitMs = leftMs > 0 ? slowRequestMs : slowRequestMs + TOGETHER_MS;
+    item.waitMs = leftMs > 0 ? SLOW_REQUEST_MS : SLOW_REQUEST_MS + TOGETHER_MS;
     item.collectedUntil = now + (leftMs > 0 ? leftMs : Math.max(0, leftMs + TOGETHER_MS));
     // It has waited for a full batch before.
     if (leftMs > 0 && item.task.slot !== undefined) this.#notBegun(item);
@@ -694,7 +694,7 @@ export class DestinationQueue {
   }
 
   #begin(gathered: readonly QueueItem[], target: Target, limits: RequestLimits): void {
-    const { clock, elapsed, waited, timeouts, slowRequestMs } = this.#dependencies;
+    const { clock, elapsed, waited, timeouts } = this.#dependencies;
     for (const item of gathered) this.#queued.delete(item);
     const batch = gathered.filter((item) => !this.#isStopped(item));
     if (batch.length === 0) return;
@@ -707,7 +707,7 @@ export class DestinationQueue {
       controller: new AbortController(),
       startedAt: clock(),
       waitedFrom: waited(),
-      slowTimeout: timeouts.start(slowRequestMs, () => this.#foundSlow(request)),
+      slowTimeout: timeouts.start(SLOW_REQUEST_MS, () => this.#foundSlow(request)),
     };
     for (const item of batch) item.request = request;
     this.#requests.add(request);

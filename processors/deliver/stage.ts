@@ -20,7 +20,7 @@ import {
 import { awaitCatalog, isAhead } from '../catalog-position.ts';
 import type { PartitionWindows } from '../fairness/partition-windows.ts';
 import { type DeliveryReads, type DeliveryTask, timeIn, withDelivery } from './delivery-task.ts';
-import { type Failed, QueueItem } from './destination-queue.ts';
+import { type Failed, QueueItem, SLOW_REQUEST_MS } from './destination-queue.ts';
 import type { DestinationRegistry, RegistryDependencies } from './destination-registry.ts';
 import {
   dead,
@@ -39,7 +39,6 @@ import {
 
 export interface DeliverDependencies extends RegistryDependencies {
   readonly catalog: Catalog;
-  readonly catalogWaitMs: number;
   readonly registry: DestinationRegistry;
   /** Follows records that refer to others. */
   readonly reads: DeliveryReads;
@@ -57,7 +56,7 @@ export function deliver(
   dependencies: DeliverDependencies,
   windows: PartitionWindows,
 ): Pick<FlowStage, 'handle' | 'canAccept'> {
-  const { catalog, catalogWaitMs, registry, reads, clock, slowRequestMs } = dependencies;
+  const { catalog, registry, reads, clock } = dependencies;
 
   // Waits only where there is something to wait for: most deliveries are queued in the turn in which they are read.
   const take = async (entry: LogEntry, context: FlowContext): Promise<void> => {
@@ -66,12 +65,12 @@ export function deliver(
     const read = reads.task(entry, context.bytes, clock());
     const task = 'then' in read ? await read : read;
     if ('topic' in task) return context.done([task]);
-    if (isAhead(task, catalog)) await awaitCatalog(catalog, [task], catalogWaitMs);
+    if (isAhead(task, catalog)) await awaitCatalog(catalog, [task]);
     const resolved = resolve(dependencies, task);
     const destination = 'then' in resolved ? await resolved : resolved;
     if ('delivery' in destination) return finish(dependencies, task, destination, context);
     const release = windows.tryEnter(entry, destination.id, task.bytes);
-    const waitMs = release === undefined ? 0 : slowRequestMs;
+    const waitMs = release === undefined ? 0 : SLOW_REQUEST_MS;
     const item = new QueueItem(task, destination, context, 'quick', waitMs, (outcome) => {
       release?.();
       void finish(dependencies, task, outcome, context);
@@ -110,11 +109,11 @@ export function deliverSlow(
   dependencies: DeliverDependencies,
   windows: PartitionWindows,
 ): FlowStage['handle'] {
-  const { catalog, catalogWaitMs, registry, reads, clock } = dependencies;
+  const { catalog, registry, reads, clock } = dependencies;
   return asyncHandler(async (entry, context) => {
     const read = await reads.task(entry, context.bytes, clock());
     if ('topic' in read) return [read];
-    if (isAhead(read, catalog)) await awaitCatalog(catalog, [read], catalogWaitMs);
+    if (isAhead(read, catalog)) await awaitCatalog(catalog, [read]);
     const attached = await registry.attach(read.delivery, context);
     if (attached !== undefined && attached.kind !== 'slow')
       return recordsOf(dependencies, read, attached, context);

@@ -65,7 +65,6 @@ export interface BatchTools {
   readonly transformer: Pick<Transformer, 'run' | 'release'>;
   readonly clock: Clock;
   readonly elapsed: Clock;
-  readonly catalogWaitMs: number;
   readonly catalogCharacters: number;
   readonly signal: AbortSignal;
   /** What records of loads said of tables that a person changed. */
@@ -138,9 +137,9 @@ async function selectAll(tools: BatchTools, entries: readonly LogEntry[]): Promi
 
 /** A record that is no event becomes a discard: it must not keep the batch from being loaded. */
 async function selected(tools: BatchTools, entry: LogEntry): Promise<readonly SelectedEvent[]> {
-  const { catalog, catalogWaitMs, destination, lane } = tools;
+  const { catalog, destination, lane } = tools;
   try {
-    if (isAhead(entry, catalog)) await awaitCatalog(catalog, [entry], catalogWaitMs);
+    if (isAhead(entry, catalog)) await awaitCatalog(catalog, [entry]);
     return await selectEvents(tools, destination, lane, entry);
   } catch (error) {
     if (!(error instanceof InvalidInput)) throw error;

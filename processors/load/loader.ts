@@ -65,7 +65,6 @@ export interface LoaderDependencies {
   readonly elapsed: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;
-  readonly catalogWaitMs: number;
   /** Retention of the topics, ms. */
   readonly retentionMs: number;
   /** Characters of the catalog that an organization may use: beyond, no further tables are made. */

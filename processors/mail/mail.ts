@@ -39,16 +39,16 @@ interface MailDependencies {
   readonly elapsed: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;
-  readonly catalogWaitMs: number;
   /** Retention of the mail topics, ms: mails that cannot be sent are dead-lettered before it ends. */
   readonly retentionMs: number;
-  /** Delay of the retry of a mail that the server refused for now, ms. */
-  readonly mailRetryMs: number;
   /** Least time between two mails of an organization to an address, ms. */
   readonly mailEveryMs: number;
   /** Mails of an organization in an hour. */
   readonly mailsPerHour: number;
 }
+
+/** Delay of the retry of a mail that the server refused for now, ms. */
+const RETRY_MS = 10 * 60_000;
 
 /** Interval of warnings that mails wait for a setting, ms. */
 const WARN_EVERY_MS = 3_600_000;
@@ -126,9 +126,9 @@ class MailSender {
   }
 
   async process(entries: readonly LogEntry[]): Promise<readonly OutputRecord[]> {
-    const { catalog, catalogWaitMs, clock } = this.#parts;
+    const { catalog, clock } = this.#parts;
     const records = entries.map(queuedRecordOf);
-    await awaitCatalog(catalog, entries, catalogWaitMs);
+    await awaitCatalog(catalog, entries);
     const now = clock();
     const early = records.filter(({ notBefore }) => notBefore > now);
     const due = await this.#withoutRepeated(records.filter(({ notBefore }) => notBefore <= now));
@@ -248,7 +248,7 @@ class MailSender {
   }
 
   async #attempt(mailer: Mailer, group: Group): Promise<readonly OutputRecord[]> {
-    const { logger, mailRetryMs } = this.#parts;
+    const { logger } = this.#parts;
     const isSlow = this.#slow.has(group.organizationId) || this.#slow.size >= MAX_SLOW;
     if (isSlow || !this.#shares.allows(group)) return this.#gathered(group);
     const composed = this.#compose(group);
@@ -274,7 +274,7 @@ class MailSender {
           { ...about, reason: verdict.reason },
           'the mail server refuses a mail for now; it is retried later',
         );
-        return this.#retried(group, 'later', verdict.reason, this.#parts.clock() + mailRetryMs);
+        return this.#retried(group, 'later', verdict.reason, this.#parts.clock() + RETRY_MS);
     }
   }
 
@@ -466,10 +466,10 @@ function passedOn({ entry: { key, value, headers } }: QueuedRecord): OutputRecor
 
 /** The retry topic of mails, which wait there longer while there is no mail server. */
 export function mailRetries(
-  { mailEveryMs, mailRetryMs }: Pick<MailDependencies, 'mailEveryMs' | 'mailRetryMs'>,
+  { mailEveryMs }: Pick<MailDependencies, 'mailEveryMs'>,
   hasMailer: boolean,
 ): Source {
-  const delayMs = hasMailer ? mailEveryMs : mailRetryMs;
+  const delayMs = hasMailer ? mailEveryMs : RETRY_MS;
   return { topic: TOPIC.mailRetry, dueAt: (appendedAt) => appendedAt + delayMs };
 }
 

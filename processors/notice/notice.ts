@@ -29,7 +29,6 @@ export interface NoticeDependencies {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;
-  readonly catalogWaitMs: number;
 }
 
 /** Changes that are older cause no notice, ms. */
@@ -61,16 +60,16 @@ async function noticeRecords(
   entry: LogEntry,
 ): Promise<readonly OutputRecord[]> {
   const fact = factIn(entry);
-  const { catalog, clock, catalogWaitMs, metrics, logger } = dependencies;
+  const { catalog, clock, metrics, logger } = dependencies;
   const link = linkRequestIn(fact);
   if (link !== undefined) {
     if (clock() - timeOf(link.at) > MAX_AGE_MS) return [];
-    await awaitFact(catalog, entry, catalogWaitMs);
+    await awaitFact(catalog, entry);
     return linkRecords(catalog, link);
   }
   if (fact?.type !== 'destination.turned' && fact?.type !== 'alert.turned') return [];
   if (clock() - timeOf(fact.at) > MAX_AGE_MS) return [];
-  await awaitFact(catalog, entry, catalogWaitMs);
+  await awaitFact(catalog, entry);
   const addressed =
     fact.type === 'alert.turned' ? aboutAlert(catalog, fact) : aboutDestination(catalog, fact);
   if (addressed === undefined) return [];

@@ -34,7 +34,6 @@ export interface ProfileDependencies {
   readonly profiles: Pick<ProfileStore, 'upsert'>;
   readonly logger: Logger;
   readonly metrics: Metrics;
-  readonly catalogWaitMs: number;
   /** Subjects of a partition that are written concurrently. */
   readonly profileWriters: number;
   /** Ms of a monotonic clock. */
@@ -68,7 +67,7 @@ type OrganizationEvents = Map<string, EntryWrite[]>;
  * the stage reads beside the accepted events, so that a large profile delays only its own organization.
  */
 export function profile(dependencies: ProfileDependencies): BatchStage['process'] {
-  const { catalog, catalogWaitMs, metrics, elapsed } = dependencies;
+  const { catalog, metrics, elapsed } = dependencies;
   const shares = new OrganizationShares(elapsed);
   const charge = ({ org }: ProfileScope, outcome: Charged) => shares.charge(String(org), outcome);
   const recorded = ({ org }: ProfileScope, at: number) => ({
@@ -87,7 +86,7 @@ export function profile(dependencies: ProfileDependencies): BatchStage['process'
     const others = profileEvents.length - production.length;
     if (others > 0) metrics.count('tributary_profile_events_total', { outcome: 'not_production' }, others);
     if (production.length === 0) return [];
-    await awaitCatalog(catalog, production, catalogWaitMs);
+    await awaitCatalog(catalog, production);
     const diverted: LogEntry[] = [];
     const organizations = new Map<string, OrganizationEvents>();
     for (const entry of production) {

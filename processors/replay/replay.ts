@@ -54,7 +54,6 @@ interface StepDependencies extends ReevaluationDependencies {
 interface ReplayDependencies extends Omit<StepDependencies, 'reads' | 'scheduler'> {
   readonly catalog: Catalog;
   readonly metrics: Metrics;
-  readonly catalogWaitMs: number;
   /** Absent: no workspace has a budget. */
   readonly budgets?: Pick<StorageBudgets, 'verdictOf'>;
 }
@@ -78,9 +77,9 @@ export function replay(dependencies: ReplayDependencies, scheduler: ThreadTurns)
 async function begin(dependencies: ReplayDependencies, entry: LogEntry): Promise<readonly OutputRecord[]> {
   const fact = factIn(entry);
   if (fact?.type !== 'replay.created') return [];
-  const { catalog, clock, catalogWaitMs } = dependencies;
+  const { catalog, clock } = dependencies;
   if (clock() - timeOf(fact.at) > REPLAY_START_DEADLINE_MS) return [];
-  const position = await awaitFact(catalog, entry, catalogWaitMs);
+  const position = await awaitFact(catalog, entry);
   const { workspace_id, id } = fact.data;
   const asked = catalog.state.entity('replay', workspace_id, id);
   if (asked === undefined || asked.created_at !== fact.at) return [];
@@ -93,8 +92,8 @@ async function continueReplay(
   dependencies: SteppingDependencies,
   entry: LogEntry,
 ): Promise<readonly OutputRecord[]> {
-  const { catalog, catalogWaitMs, clock, metrics } = dependencies;
-  await awaitCatalog(catalog, [entry], catalogWaitMs);
+  const { catalog, clock, metrics } = dependencies;
+  await awaitCatalog(catalog, [entry]);
   const step = stepIn(entry);
   if (step.status !== 'running' || step.loaded_into !== undefined) return [];
   const asked = catalog.state.entity('replay', step.workspace_id, step.replay_id);

@@ -70,7 +70,6 @@ export interface RouteDependencies {
   readonly catalog: Catalog;
   readonly transformer: Transformer;
   readonly metrics: Metrics;
-  readonly catalogWaitMs: number;
   /** Absent: no workspace has a budget. */
   readonly budgets?: Pick<StorageBudgets, 'verdictOf'> | undefined;
   /** Reads events that records refer to. */
@@ -94,13 +93,13 @@ export function route(
   turns: TransformationTurns,
   share: FairShare,
 ): FlowStage['handle'] {
-  const { catalog, metrics, catalogWaitMs } = dependencies;
+  const { catalog, metrics } = dependencies;
   const diverted = (subject: Routed) => {
     metrics.count('tributary_events_diverted_total', { stage: 'route' });
     return [toSlowQueueUnmatched(subject)];
   };
   return asyncHandler(async (entry, context) => {
-    if (isAhead(entry, catalog)) await awaitCatalog(catalog, [entry], catalogWaitMs);
+    if (isAhead(entry, catalog)) await awaitCatalog(catalog, [entry]);
     const subject = routed(dependencies, entry, context, { redrives: 0, sharing: 0 });
     const { workspace_id } = subject.source;
     const over = dependencies.budgets?.verdictOf(workspace_id);
@@ -144,7 +143,7 @@ function writingMs(outputRecords: readonly OutputRecord[]): number {
 export function routeSlow(dependencies: RouteDependencies, scheduler: ThreadTurns): FlowStage['handle'] {
   const referred = new WorkspaceSlots(REFERRED_AT_ONCE);
   return asyncHandler(async (entry, context) => {
-    await awaitCatalog(dependencies.catalog, [entry], dependencies.catalogWaitMs);
+    await awaitCatalog(dependencies.catalog, [entry]);
     const reference = readReferredEvent(entry.value);
     if (reference === undefined) return routeSlowly(dependencies, scheduler, entry, context);
     return referred.run(entry.headers[HEADER.workspaceId] ?? '', async () => {

@@ -51,7 +51,6 @@ export interface ValidateDependencies {
   readonly metrics: Metrics;
   /** ms of a monotonic clock. */
   readonly elapsed: Clock;
-  readonly catalogWaitMs: number;
   /** Absent: no workspace has a budget of bytes. */
   readonly budgets?: Pick<StorageBudgets, 'verdictOf'> | undefined;
 }
@@ -76,10 +75,10 @@ export function validate(
   dependencies: ValidateDependencies & { readonly threadTime: ThreadTime },
   share: FairShare,
 ): BatchStage['process'] {
-  const { catalog, metrics, elapsed, catalogWaitMs } = dependencies;
+  const { catalog, metrics, elapsed } = dependencies;
   return async (batch, context): Promise<readonly OutputRecord[]> => {
     const { signal, endBatch } = context;
-    await awaitCatalog(catalog, batch.entries, catalogWaitMs);
+    await awaitCatalog(catalog, batch.entries);
     const received = new BytesTally();
     const taken: (Candidate | OutputRecord)[] = [];
     const thread = new EventLoopYielder(elapsed);
@@ -129,10 +128,10 @@ interface SlowDependencies extends ValidateDependencies {
  * rejected events that a replay evaluates again.
  */
 export function validateSlow(dependencies: SlowDependencies, scheduler: ThreadTurns): BatchStage['process'] {
-  const { catalog, catalogWaitMs, reevaluations } = dependencies;
+  const { catalog, reevaluations } = dependencies;
   return async (batch, context): Promise<readonly OutputRecord[]> => {
     const { signal, endBatch } = context;
-    await awaitCatalog(catalog, batch.entries, catalogWaitMs);
+    await awaitCatalog(catalog, batch.entries);
     const taken: Candidate[] = [];
     const bytes = new BytesTally();
     let chars = 0;

@@ -5,9 +5,9 @@ import { InvalidInput, type Logger, messageOf, TributaryError, Unavailable } fro
 export interface ElasticsearchAccess {
   /** `http://` or `https://` URLs of nodes of one cluster, without credentials. */
   readonly urls: readonly string[];
-  readonly credentials?: ElasticsearchCredentials;
+  readonly credentials?: ElasticsearchCredentials | undefined;
   /** PEM text of the certificate authority; default: those of Node. */
-  readonly ca?: string;
+  readonly ca?: string | undefined;
 }
 
 export type ElasticsearchCredentials =
@@ -19,12 +19,17 @@ export type ElasticsearchCredentials =
 /** The driver's client, as this project configures it. */
 export type ElasticsearchClient = Client;
 
-interface ElasticsearchConnectionOptions {
+/** What every store in Elasticsearch takes. */
+export interface ElasticsearchStoreOptions {
   readonly access: ElasticsearchAccess;
+  /** Distinguishes the indices of installations that share a cluster. */
+  readonly prefix: string;
   readonly logger: Logger;
   /** How long a call may take, ms, before it is `Unavailable`. Default 10,000. */
   readonly timeoutMs?: number;
 }
+
+type ElasticsearchConnectionOptions = Omit<ElasticsearchStoreOptions, 'prefix'>;
 
 const DEFAULT_TIMEOUT_MS = 10_000;
 

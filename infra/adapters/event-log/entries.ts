@@ -144,3 +144,14 @@ function sameHeaders(a: Headers | undefined, b: Headers): boolean {
   const names = Object.keys(a);
   return names.length === Object.keys(b).length && names.every((name) => a[name] === b[name]);
 }
+
+/** A record as a log stores it. The value of a packed record holds the values of all its entries, see `pack`. */
+export interface StoredRecord {
+  readonly offset: number;
+  /** When it was appended, epoch ms. */
+  readonly timestamp: number;
+  /** '' for none. */
+  readonly key: string;
+  readonly headers: Headers;
+  readonly value: string;
+}

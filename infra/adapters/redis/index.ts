@@ -13,10 +13,7 @@ import { Cluster, Redis } from 'ioredis';
 const DEFAULT_TIMEOUT_MS = 5_000;
 
 /** The URL of one node of a cluster is enough to find the others. */
-interface RedisConnectionOptions extends RedisAccess {
-  readonly logger: Logger;
-  /** How long a call may take, ms, before it is `Unavailable`. Default 5,000. */
-  readonly timeoutMs?: number;
+interface RedisConnectionOptions extends Omit<RedisStoreOptions, 'prefix'> {
   /**
    * Runs before the first call after each reconnect, as confirmed writes may have been lost meanwhile. Calls are
    * `Unavailable` until it succeeds.
@@ -432,17 +429,26 @@ export interface RedisAccess {
   /** `redis://` or `rediss://`; nodes of a cluster, or sentinels, are separated by commas. See `parseRedisAddress`. */
   readonly url: string;
   /** PEM text of the authority that signed the certificates of a `rediss://` address; default: those of Node. */
-  readonly ca?: string;
+  readonly ca?: string | undefined;
   /** Present: `url` names sentinels, with the credentials, the database and the TLS of the servers that they watch. */
-  readonly sentinel?: RedisSentinel;
+  readonly sentinel?: RedisSentinel | undefined;
+}
+
+/** What every store in Redis takes. */
+export interface RedisStoreOptions extends RedisAccess {
+  /** Prefix of all keys and channels, without braces. */
+  readonly prefix: string;
+  readonly logger: Logger;
+  /** How long a call may take, ms, before it is `Unavailable`. Default 5,000. */
+  readonly timeoutMs?: number;
 }
 
 interface RedisSentinel {
   /** The name under which the sentinels watch the primary. */
   readonly primary: string;
   /** Credentials for the sentinels themselves. */
-  readonly username?: string;
-  readonly password?: string;
+  readonly username?: string | undefined;
+  readonly password?: string | undefined;
 }
 
 /** The nodes of Redis, and the credentials for it. */
@@ -453,17 +459,13 @@ interface RedisAddress {
   readonly password: string | undefined;
   readonly tls: boolean;
   readonly database: number;
-  readonly ca?: string;
-  readonly sentinel?: RedisSentinel;
+  readonly ca?: string | undefined;
+  readonly sentinel?: RedisSentinel | undefined;
 }
 
 /** The address with its authority and sentinels. `InvalidInput` as `parseRedisAddress`. */
 export function redisAddress({ url, ca, sentinel }: RedisAccess): RedisAddress {
-  return {
-    ...parseRedisAddress(url, sentinel !== undefined),
-    ...(ca === undefined ? {} : { ca }),
-    ...(sentinel === undefined ? {} : { sentinel }),
-  };
+  return { ...parseRedisAddress(url, sentinel !== undefined), ca, sentinel };
 }
 
 /**

@@ -10,9 +10,9 @@ const port = parentPort;
 /** A checkpoint reads pages of the log only, which SQLite does not cache. */
 const CACHE_KIB = 64;
 
-const { file, busyTimeoutMs, inlinePages }: CheckpointOptions = workerData;
+const { file, inlinePages }: CheckpointOptions = workerData;
 // Not created: if the file was removed after the writer opened it, no empty one may take its place.
-const database = openDatabase(file, { busyTimeoutMs, create: false });
+const database = openDatabase(file, { create: false });
 database.exec(`PRAGMA busy_timeout = 0; PRAGMA cache_size = -${CACHE_KIB};`);
 const wal = new WriteAheadLog(database);
 

@@ -33,7 +33,6 @@ describe('the write-ahead log', () => {
     database.exec('CREATE TABLE pages (page INTEGER PRIMARY KEY, body TEXT)');
     checkpointer = new WalCheckpointer(database, {
       file,
-      busyTimeoutMs: 50,
       checkpointPages: CHECKPOINT_PAGES,
       inlinePages: 10,
     });

@@ -4,7 +4,6 @@ import { StoreThread } from './store-thread.ts';
 
 export interface CheckpointOptions {
   readonly file: string;
-  readonly busyTimeoutMs: number;
   /**
    * Number of pages in the write-ahead log at which a checkpoint begins, less on a small disk. Few large checkpoints cost
    * less than many small ones, as a page that was written several times is copied once.

@@ -1,4 +1,4 @@
-import { createPrivateKey, X509Certificate } from 'node:crypto';
+import { createPrivateKey } from 'node:crypto';
 import {
   DEFAULT_PROFILE_BOUNDS,
   MAX_PROFILE_BOUNDS,
@@ -7,6 +7,7 @@ import {
   SIGNATURE_ALGORITHMS,
 } from '@tributary/core';
 import {
+  certificateFile,
   duration,
   flag,
   isSafeUrl,
@@ -21,6 +22,7 @@ import {
   secret,
   setting,
   text,
+  unset,
 } from './setting.ts';
 
 /** The variables of the distributed adapters. Without them the ports are on SQLite. */
@@ -32,55 +34,49 @@ export const ENGINE_SETTINGS = {
     'Kafka for the event log, as host:port,... of some brokers; without it the log is on SQLite.',
   ),
   kafkaTls: setting('KAFKA_TLS', 'false', flag, 'With true, connections to Kafka are encrypted.'),
-  kafkaTlsCa: setting(
+  kafkaTlsCa: unset(
     'KAFKA_TLS_CA_FILE',
-    '',
-    optional(pemFile((pem) => new X509Certificate(pem))),
+    certificateFile,
     'PEM file of the authority of its certificates; default: those Node knows.',
   ),
-  kafkaTlsCert: setting(
+  kafkaTlsCert: unset(
     'KAFKA_TLS_CERT_FILE',
-    '',
-    optional(pemFile((pem) => new X509Certificate(pem))),
+    certificateFile,
     'PEM file of the certificate shown to Kafka, with KAFKA_TLS_KEY_FILE.',
   ),
-  kafkaTlsKey: setting(
+  kafkaTlsKey: unset(
     'KAFKA_TLS_KEY_FILE',
-    '',
-    optional(pemFile((pem) => createPrivateKey(pem))),
+    pemFile((pem) => createPrivateKey(pem)),
     'PEM file of the private key of KAFKA_TLS_CERT_FILE.',
   ),
-  kafkaSaslMechanism: setting(
+  kafkaSaslMechanism: unset(
     'KAFKA_SASL_MECHANISM',
-    '',
-    optional(oneOf(['plain', 'scram-sha-256', 'scram-sha-512', 'oauthbearer', 'aws-msk-iam'])),
+    oneOf(['plain', 'scram-sha-256', 'scram-sha-512', 'oauthbearer', 'aws-msk-iam']),
     'How to sign in to Kafka: plain (use it with KAFKA_TLS only), scram-sha-256 or scram-sha-512 with a user name; oauthbearer with a token by KAFKA_SASL_OAUTH_*; aws-msk-iam with the credentials of this machine on AWS.',
   ),
-  kafkaSaslUsername: setting('KAFKA_SASL_USERNAME', '', optional(text), 'User name for Kafka.'),
+  kafkaSaslUsername: unset('KAFKA_SASL_USERNAME', text, 'User name for Kafka.'),
   kafkaSaslPassword: secret('KAFKA_SASL_PASSWORD', optional(text), 'The password of that user.'),
-  kafkaOauthTokenUrl: setting(
+  kafkaOauthTokenUrl: unset(
     'KAFKA_SASL_OAUTH_TOKEN_URL',
-    '',
-    optional(tokenUrl),
+    tokenUrl,
     'Token endpoint of the issuer, for KAFKA_SASL_MECHANISM=oauthbearer: an https:// URL, or http:// on this machine.',
   ),
-  kafkaOauthClientId: setting('KAFKA_SASL_OAUTH_CLIENT_ID', '', optional(text), 'Client id at the issuer.'),
+  kafkaOauthClientId: unset('KAFKA_SASL_OAUTH_CLIENT_ID', text, 'Client id at the issuer.'),
   kafkaOauthClientSecret: secret(
     'KAFKA_SASL_OAUTH_CLIENT_SECRET',
     optional(text),
     'The secret of that client.',
   ),
-  kafkaOauthScope: setting('KAFKA_SASL_OAUTH_SCOPE', '', optional(text), 'Scope of the requested tokens.'),
+  kafkaOauthScope: unset('KAFKA_SASL_OAUTH_SCOPE', text, 'Scope of the requested tokens.'),
   kafkaOauthExtensions: setting(
     'KAFKA_SASL_OAUTH_EXTENSIONS',
     '',
     saslExtensions,
     'SASL extensions for the brokers, as name=value,...: Confluent Cloud wants logicalCluster and identityPoolId.',
   ),
-  kafkaAwsRegion: setting(
+  kafkaAwsRegion: unset(
     'KAFKA_SASL_AWS_REGION',
-    '',
-    optional(text),
+    text,
     'AWS region of the MSK cluster, for KAFKA_SASL_MECHANISM=aws-msk-iam.',
   ),
   kafkaSessionTimeoutMs: setting(
@@ -101,10 +97,9 @@ export const ENGINE_SETTINGS = {
     flag,
     'With false, only `tributary topics` creates topics on Kafka; a process waits until they are there.',
   ),
-  replication: setting(
+  replication: unset(
     'TRIBUTARY_REPLICATION',
-    '',
-    optional(number(1, 32)),
+    number(1, 32),
     'Copies of each topic on Kafka; default: 3, or one a broker where there are fewer.',
   ),
   redisUrl: secret(
@@ -112,22 +107,19 @@ export const ENGINE_SETTINGS = {
     orNone(redisUrls),
     'Redis for deduplication, counts and the live stream, as redis://[user:password@]host:port[/database] or rediss:// (TLS), comma-separated for the nodes of a cluster, or for the sentinels of REDIS_SENTINEL_PRIMARY. tributary gateway and processor need it, or the word none where all processes share one data folder.',
   ),
-  redisTlsCa: setting(
+  redisTlsCa: unset(
     'REDIS_TLS_CA_FILE',
-    '',
-    optional(pemFile((pem) => new X509Certificate(pem))),
+    certificateFile,
     'PEM file of the authority of its certificates; default: those Node knows.',
   ),
-  redisSentinelPrimary: setting(
+  redisSentinelPrimary: unset(
     'REDIS_SENTINEL_PRIMARY',
-    '',
-    optional(text),
+    text,
     'Name under which the sentinels at REDIS_URL watch the primary; the rest of REDIS_URL is for the servers.',
   ),
-  redisSentinelUsername: setting(
+  redisSentinelUsername: unset(
     'REDIS_SENTINEL_USERNAME',
-    '',
-    optional(text),
+    text,
     'User name for the sentinels; default: none.',
   ),
   redisSentinelPassword: secret(
@@ -175,31 +167,23 @@ export const ENGINE_SETTINGS = {
     optional(text),
     'The token of a service account of Elasticsearch, instead of an API key.',
   ),
-  elasticsearchUsername: setting(
+  elasticsearchUsername: unset(
     'ELASTICSEARCH_USERNAME',
-    '',
-    optional(text),
+    text,
     'User name for Elasticsearch, instead of an API key.',
   ),
   elasticsearchPassword: secret('ELASTICSEARCH_PASSWORD', optional(text), 'The password of that user.'),
-  elasticsearchTlsCa: setting(
+  elasticsearchTlsCa: unset(
     'ELASTICSEARCH_TLS_CA_FILE',
-    '',
-    optional(pemFile((pem) => new X509Certificate(pem))),
+    certificateFile,
     'PEM file of the authority of its certificates; default: those Node knows.',
   ),
-  schemaRegistryUrl: setting(
+  schemaRegistryUrl: unset(
     'SCHEMA_REGISTRY_URL',
-    '',
-    optional(registryUrl),
+    registryUrl,
     'Schema registry with the API of Confluent, for the public topics on Kafka.',
   ),
-  schemaRegistryUsername: setting(
-    'SCHEMA_REGISTRY_USERNAME',
-    '',
-    optional(text),
-    'User name for the schema registry.',
-  ),
+  schemaRegistryUsername: unset('SCHEMA_REGISTRY_USERNAME', text, 'User name for the schema registry.'),
   schemaRegistryPassword: secret('SCHEMA_REGISTRY_PASSWORD', optional(text), 'The password of that user.'),
 } as const;
 
@@ -280,26 +264,19 @@ interface SmtpAddress {
 
 /** The variables of the mail server. Without it mails wait, for three quarters of the log's retention. */
 export const MAIL_SETTINGS = {
-  smtpUrl: setting(
+  smtpUrl: unset(
     'TRIBUTARY_SMTP_URL',
-    '',
-    optional(smtpUrl),
+    smtpUrl,
     'Mail server, as smtp://host[:587] (STARTTLS, which a user name requires) or smtps://host[:465]; without it mails wait.',
   ),
-  smtpUsername: setting('TRIBUTARY_SMTP_USERNAME', '', optional(text), 'User name for the mail server.'),
+  smtpUsername: unset('TRIBUTARY_SMTP_USERNAME', text, 'User name for the mail server.'),
   smtpPassword: secret('TRIBUTARY_SMTP_PASSWORD', optional(text), 'The password of that user.'),
-  smtpTlsCa: setting(
+  smtpTlsCa: unset(
     'TRIBUTARY_SMTP_TLS_CA_FILE',
-    '',
-    optional(pemFile((pem) => new X509Certificate(pem))),
+    certificateFile,
     'PEM file of the authority of its certificate; default: those Node knows.',
   ),
-  mailFrom: setting(
-    'TRIBUTARY_MAIL_FROM',
-    '',
-    optional(address),
-    'The address mails come from, e.g. tributary@example.com.',
-  ),
+  mailFrom: unset('TRIBUTARY_MAIL_FROM', address, 'The address mails come from, e.g. tributary@example.com.'),
   mailEveryMs: setting(
     'TRIBUTARY_MAIL_EVERY',
     '1m',
@@ -428,22 +405,19 @@ const SAMPLERS = [
 
 /** The standard variables of OpenTelemetry that Tributary knows. Without an endpoint or an exporter tracing is off. */
 export const TRACING_SETTINGS = {
-  tracesExporter: setting(
+  tracesExporter: unset(
     'OTEL_TRACES_EXPORTER',
-    '',
-    optional(oneOf(['otlp', 'none'])),
+    oneOf(['otlp', 'none']),
     'With otlp, spans are exported, by default to http://localhost:4318; with none not. Default: otlp where an endpoint is set.',
   ),
-  otlpEndpoint: setting(
+  otlpEndpoint: unset(
     'OTEL_EXPORTER_OTLP_ENDPOINT',
-    '',
-    optional(endpoint),
+    endpoint,
     'Address of an OTLP collector, e.g. http://collector:4318; /v1/traces is added to it.',
   ),
-  otlpTracesEndpoint: setting(
+  otlpTracesEndpoint: unset(
     'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT',
-    '',
-    optional(endpoint),
+    endpoint,
     'Address that spans are sent to, as it is.',
   ),
   otlpProtocol: setting(
@@ -476,10 +450,9 @@ export const TRACING_SETTINGS = {
     'How long spans wait for others before they are exported, ms.',
   ),
   otelDisabled: setting('OTEL_SDK_DISABLED', 'false', flag, 'With true, tracing is off in any case.'),
-  serviceName: setting(
+  serviceName: unset(
     'OTEL_SERVICE_NAME',
-    '',
-    optional(text),
+    text,
     'Name of the service on spans; default: tributary-gateway or tributary-processor. OTEL_RESOURCE_ATTRIBUTES adds attributes.',
   ),
 } as const;

@@ -1,3 +1,4 @@
+import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 
 /** Reads the text of a variable. Throws an error with what is wrong with it, for a sentence that begins with its name. */
@@ -16,6 +17,11 @@ export interface Setting<T> {
 
 export function setting<T>(name: string, fallback: string, parse: Parse<T>, description: string): Setting<T> {
   return { name, description, fallback, parse };
+}
+
+/** A setting without a default: undefined where the variable is absent. */
+export function unset<T>(name: string, parse: Parse<T>, description: string): Setting<T | undefined> {
+  return setting(name, '', optional(parse), description);
 }
 
 /** A setting without a default that is, or may contain, a secret. */
@@ -130,6 +136,9 @@ export function pemFile(check: (pem: string) => unknown): Parse<string> {
     return pem;
   };
 }
+
+/** The text of a PEM file with a certificate. */
+export const certificateFile = pemFile((pem) => new X509Certificate(pem));
 
 /** The result of `read`; where that throws, an error with this message alone. */
 export function orFault<T>(fault: string, read: () => T): T {

@@ -25,7 +25,6 @@ import {
   memory,
   number,
   oneOf,
-  optional,
   orFault,
   rate,
   type Setting,
@@ -33,22 +32,21 @@ import {
   setting,
   space,
   text,
+  unset,
 } from './setting.ts';
 
 const HOUR = 3_600_000;
 const DAY = 86_400_000;
 /** Limits of clients, and the web origins that may call the API. */
 export const LIMIT_SETTINGS = {
-  eventRate: setting(
+  eventRate: unset(
     'TRIBUTARY_EVENT_RATE',
-    '',
-    optional(rate(10_000_000)),
+    rate(10_000_000),
     'Events a second that one write key may send to one gateway; more is answered 429. Default: any number.',
   ),
-  callRate: setting(
+  callRate: unset(
     'TRIBUTARY_CALL_RATE',
-    '',
-    optional(rate(10_000_000)),
+    rate(10_000_000),
     'Calls a second of one credential, of everything but events, at once as many as a minute allows. Default: 100, and any number for client keys.',
   ),
   largeProfileRate: setting(
@@ -69,16 +67,14 @@ export const LIMIT_SETTINGS = {
     origins,
     'Web origins whose pages may send events, comma-separated, * for any; none with the word none.',
   ),
-  publicUrl: setting(
+  publicUrl: unset(
     'TRIBUTARY_PUBLIC_URL',
-    '',
-    optional(publicUrl),
+    publicUrl,
     'Where browsers reach this server, such as https://events.example.com, for analytics.js, links in mails and the way back from services. Default: the scheme and host of the request.',
   ),
-  hstsMs: setting(
+  hstsMs: unset(
     'TRIBUTARY_HSTS',
-    '',
-    optional(duration(1_000, 3650 * DAY)),
+    duration(1_000, 3650 * DAY),
     'Value of max-age in Strict-Transport-Security: how long browsers use HTTPS alone. Default: the header is not sent.',
   ),
   requestTimeoutMs: setting(
@@ -180,10 +176,9 @@ export const SETTINGS = {
     text,
     'Address the HTTP server listens on; of tributary gateway and processor 0.0.0.0.',
   ),
-  adminPort: setting(
+  adminPort: unset(
     'TRIBUTARY_ADMIN_PORT',
-    '',
-    optional(number(0, 65_535)),
+    number(0, 65_535),
     'Port of metrics and detailed readiness; 0 takes a free one. Default: PORT + 1000.',
   ),
   adminHost: setting(
@@ -198,22 +193,19 @@ export const SETTINGS = {
     (value) => resolve(value),
     'Folder of everything kept on this machine.',
   ),
-  diskReserveBytes: setting(
+  diskReserveBytes: unset(
     'TRIBUTARY_DISK_RESERVE',
-    '',
-    optional(space(2 ** 50)),
+    space(2 ** 50),
     'Free space of the disk of the data folder, e.g. 2GiB, below which first organizations above a fair share stop, below 20 % of it everyone, below 10 % the stages. Default: 25 % of the disk, 5GiB at most; 0MiB: none.',
   ),
-  bytesPerHour: setting(
+  bytesPerHour: unset(
     'TRIBUTARY_WORKSPACE_BYTES_PER_HOUR',
-    '',
-    optional(budget(2 ** 60)),
+    budget(2 ** 60),
     'Bytes that stages may write to the log for one workspace in a clock hour, and profile writes for one organization. Beyond it events are 429, and accepted ones become one dead delivery each. Default: 64GiB, with KAFKA_BROKERS 256GiB.',
   ),
-  bytesHeld: setting(
+  bytesHeld: unset(
     'TRIBUTARY_WORKSPACE_BYTES_HELD',
-    '',
-    optional(budget(2 ** 60)),
+    budget(2 ** 60),
     'The same for the bytes that the log keeps of one workspace over TRIBUTARY_RETENTION (33 days at most). Default: any number.',
   ),
   logLevel: setting('LOG_LEVEL', 'info', oneOf(LOG_LEVELS), 'Least level that is logged.'),
@@ -264,10 +256,9 @@ export const SETTINGS = {
     duration(HOUR, 3650 * 24 * HOUR),
     'How long topics keep their records.',
   ),
-  historyRetentionMs: setting(
+  historyRetentionMs: unset(
     'TRIBUTARY_HISTORY_RETENTION',
-    '',
-    optional(duration(HOUR, 3650 * 24 * HOUR)),
+    duration(HOUR, 3650 * 24 * HOUR),
     'How long violations, past versions of contracts, dead and retried deliveries and the audit log are kept; default, and at least: TRIBUTARY_RETENTION.',
   ),
   dedicatedTopics: setting(
@@ -312,10 +303,9 @@ export const SETTINGS = {
     number(1, MAX_CONCURRENCY),
     'Calls of one process to one destination at a time, without a max_concurrency.',
   ),
-  destinationRate: setting(
+  destinationRate: unset(
     'TRIBUTARY_DESTINATION_RATE',
-    '',
-    optional(number(1, MAX_CALLS_PER_SECOND)),
+    number(1, MAX_CALLS_PER_SECOND),
     'Calls of one process to one destination a second, without a rate_limit_per_second. Default: any number.',
   ),
   alertAfterMs: setting(
@@ -389,10 +379,9 @@ export const SETTINGS = {
     duration(1_000, 24 * HOUR),
     'How long a starting process waits for engines and catalog.',
   ),
-  stagesHeapMib: setting(
+  stagesHeapMib: unset(
     'TRIBUTARY_STAGES_HEAP',
-    '',
-    optional(memory(64, 1_000_000)),
+    memory(64, 1_000_000),
     'Heap of the thread that runs the stages, e.g. 512MiB: it must fit into the memory twice. Default: that of Node.',
   ),
   drainMs: setting(

@@ -90,7 +90,6 @@ export class NoIssuerKey extends OperatorError {
     super(
       `no development server has run on the data folder ${folder}: start one (npm start), or name the folder of the one that runs, which it prints: TRIBUTARY_DATA_DIR=<folder>`,
     );
-    this.name = 'NoIssuerKey';
   }
 }
 
@@ -169,6 +168,5 @@ export class TokenRefused extends OperatorError {
     super(
       `the server at ${url} does not take tokens of ${issuer}: name its data folder, which it printed when it started (TRIBUTARY_DATA_DIR=<folder>), or another server (PORT=<port>)`,
     );
-    this.name = 'TokenRefused';
   }
 }

@@ -17,7 +17,7 @@ import {
 } from '@tributary/core';
 import type { Config } from '../config/settings.ts';
 import { Ballast, type DiskSpace } from '../process/ballast.ts';
-import { keepsDataHere } from '../process/data-folder.ts';
+import { type EngineConfig, keepsDataHere } from '../process/data-folder.ts';
 import { configuredTopics, type KafkaRole, kafkaConnection } from '../wiring/ports/event-log.ts';
 import type { Readiness } from './operations.ts';
 
@@ -56,10 +56,7 @@ interface DiskWatchTools {
   readonly everyMs?: number;
 }
 
-type DiskConfig = Pick<
-  Config,
-  'dataFolder' | 'diskReserveBytes' | 'kafkaBrokers' | 'redisUrl' | 'elasticsearchUrl'
->;
+type DiskConfig = Pick<Config, 'dataFolder' | 'diskReserveBytes'> & EngineConfig;
 
 const UNWATCHED: DiskWatch = {
   level: UNLIMITED_DISK,
@@ -85,13 +82,10 @@ export async function watchDiskSpace(
   let room: DiskRoom | undefined;
   let isSpent = false;
   let state = '';
-  const report = levelReports({
-    worse: (fields, effect) =>
-      logger.error(
-        fields,
-        `the disk of the data folder is nearly full: ${effect}; free some space or enlarge the disk`,
-      ),
-    well: (fields) => logger.info(fields, 'the disk of the data folder has space again'),
+  const report = levelReports(logger, {
+    worse: (effect) =>
+      `the disk of the data folder is nearly full: ${effect}; free some space or enlarge the disk`,
+    well: 'the disk of the data folder has space again',
   });
   let isReading = false;
   let isClosed = false;
@@ -162,25 +156,25 @@ export async function watchDiskSpace(
   };
 }
 
-interface LevelLog {
-  worse(fields: object, effect: string): void;
-  well(fields: object): void;
+interface LevelTexts {
+  worse(effect: string): string;
+  readonly well: string;
 }
 
 /** Logs a level that is not `enough` once a minute, and at each worse one; and when there is space again. */
-function levelReports({ worse, well }: LevelLog) {
+function levelReports(logger: Logger, { worse, well }: LevelTexts) {
   let loggedAt = Number.NEGATIVE_INFINITY;
   return (before: DiskLevel, level: DiskLevel, fields: object): void => {
     const now = performance.now();
     if (level === 'enough') {
-      if (before !== 'enough') well(fields);
+      if (before !== 'enough') logger.info(fields, well);
       loggedAt = Number.NEGATIVE_INFINITY;
       return;
     }
     const hasWorsened = level !== before && isDiskAtLeast(level, before);
     if (!hasWorsened && now - loggedAt < LOG_EVERY_MS) return;
     loggedAt = now;
-    worse(fields, DISK_EFFECT[level]);
+    logger.error(fields, worse(DISK_EFFECT[level]));
   };
 }
 
@@ -193,22 +187,15 @@ function inMiB(bytes: number): string {
   return `${Math.floor(bytes / 2 ** 20)} MiB`;
 }
 
-interface Reports {
-  readonly logger: Logger;
-  readonly metrics: Metrics;
-}
-
-interface DisksTools extends Reports {
-  /** See `watchDiskSpace`. */
-  readonly restoresBallast?: boolean;
-  /** How the disks of Kafka's brokers are read and reported. Absent: they are not watched. */
-  readonly brokers?: Reports & { readonly role: KafkaRole };
+interface DisksTools extends Pick<DiskWatchTools, 'logger' | 'metrics' | 'restoresBallast'> {
+  /** How the disks of Kafka's brokers are read and reported. */
+  readonly brokers: Pick<DiskWatchTools, 'logger' | 'metrics'> & { readonly role: KafkaRole };
 }
 
 /** Watches every disk that events are kept on: that of the data folder, and those of Kafka's brokers. */
 export async function watchDisks(config: Config, { brokers, ...tools }: DisksTools): Promise<DiskWatch> {
   const local = await watchDiskSpace(config, tools);
-  if (brokers === undefined || config.kafkaBrokers.length === 0) return local;
+  if (config.kafkaBrokers.length === 0) return local;
   const { KafkaClient } = await import('../../adapters/event-log/kafka/index.ts');
   const { role, logger, metrics } = brokers;
   // Connections of its own: a broker answers the requests of one connection one after the other.
@@ -243,20 +230,11 @@ interface Brokers {
   close(): Promise<void>;
 }
 
-interface BrokerDisks {
-  /** The worst level of any broker. `enough` while no broker tells its free space. */
-  readonly level: ReadDiskLevel;
-  /** The space of the fullest one. */
-  readonly room: ReadDiskRoom;
-  readiness(others: Readiness): Readiness;
-  close(): Promise<void>;
-}
+/** `level`: the worst of any broker, `enough` while no broker tells its free space; `room`: of the fullest one. */
+type BrokerDisks = Pick<DiskWatch, 'level' | 'room' | 'readiness' | 'close'>;
 
-interface BrokerDisksTools {
+interface BrokerDisksTools extends Pick<DiskWatchTools, 'logger' | 'metrics' | 'everyMs'> {
   readonly reserveBytes: number | undefined;
-  readonly logger: Logger;
-  readonly metrics: Metrics;
-  readonly everyMs?: number;
 }
 
 interface BrokerDisk extends DiskSpace {
@@ -270,11 +248,12 @@ const BROKERS_READ_EVERY_MS = 10_000;
 /** How long the last known space of a broker that does not answer counts, ms. */
 const KNOWN_FOR_MS = 60_000;
 
-const GAUGES = [
-  'tributary_broker_disk_free_bytes',
-  'tributary_broker_disk_size_bytes',
-  'tributary_broker_disk_reserve_bytes',
-] as const;
+const GAUGES = {
+  free: 'tributary_broker_disk_free_bytes',
+  size: 'tributary_broker_disk_size_bytes',
+  reserve: 'tributary_broker_disk_reserve_bytes',
+} as const;
+const FIELDS = ['free', 'size', 'reserve'] as const;
 
 /**
  * Watches the disks of Kafka's brokers that partitions of this installation are on: a broker whose disk is full ends, and all
@@ -287,13 +266,10 @@ export function watchBrokerDisks(
 ): BrokerDisks {
   let disks: ReadonlyMap<number, BrokerDisk> = new Map();
   let level: DiskLevel = 'enough';
-  const report = levelReports({
-    worse: (fields, effect) =>
-      logger.error(
-        fields,
-        `the disk of a broker is nearly full: ${effect}; free some space there or enlarge the disk`,
-      ),
-    well: (fields) => logger.info(fields, 'the disks of the brokers have space again'),
+  const report = levelReports(logger, {
+    worse: (effect) =>
+      `the disk of a broker is nearly full: ${effect}; free some space there or enlarge the disk`,
+    well: 'the disks of the brokers have space again',
   });
   let wasUnknown = false;
   let isClosed = false;
@@ -340,13 +316,10 @@ export function watchBrokerDisks(
 
   const note = (found: ReadonlyMap<number, BrokerDisk>) => {
     for (const id of disks.keys())
-      if (!found.has(id)) for (const name of GAUGES) metrics.removeGauge(name, { broker: String(id) });
-    for (const [id, { free, size, reserve }] of found) {
-      const broker = String(id);
-      metrics.gauge('tributary_broker_disk_free_bytes', free, { broker });
-      metrics.gauge('tributary_broker_disk_size_bytes', size, { broker });
-      metrics.gauge('tributary_broker_disk_reserve_bytes', reserve, { broker });
-    }
+      if (!found.has(id))
+        for (const field of FIELDS) metrics.removeGauge(GAUGES[field], { broker: String(id) });
+    for (const [id, disk] of found)
+      for (const field of FIELDS) metrics.gauge(GAUGES[field], disk[field], { broker: String(id) });
     disks = found;
     const before = level;
     level = worstDiskLevel(...[...found.values()].map((disk) => disk.level));

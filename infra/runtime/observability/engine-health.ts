@@ -5,11 +5,10 @@ import {
   type History,
   type Metrics,
   messageOf,
-  type ProfileStore,
   TOPIC,
   Unavailable,
 } from '@tributary/core';
-import type { Config } from '../config/settings.ts';
+import type { EngineConfig } from '../process/data-folder.ts';
 
 /** A failed write counts until another one succeeds, or none was tried for this long, ms. */
 const FAILED_WRITE_MS = 60_000;
@@ -207,8 +206,6 @@ export function watchEngines(
   return { close: () => clearInterval(timer) };
 }
 
-type EngineConfig = Pick<Config, 'kafkaBrokers' | 'redisUrl' | 'elasticsearchUrl'>;
-
 interface EnginePorts {
   readonly log: EventLog;
   readonly counters: Counters;
@@ -221,59 +218,38 @@ export function watchConfiguredEngines(
   { log, counters, history }: EnginePorts,
   health: EngineHealth,
 ): EngineWatch {
-  return watchEngines(
-    {
-      ...(kafkaBrokers.length === 0
-        ? {}
-        : {
-            kafka: {
-              async read() {
-                const ahead = log.clockAheadMs?.();
-                if (ahead !== undefined) health.clockCompared('kafka', ahead);
-                await log.end(TOPIC.catalog, 0);
-              },
-            },
-          }),
-      ...(redisUrl === undefined
-        ? {}
-        : {
-            redis: {
-              read: () => counters.lastUsed(['nobody']),
-              // A write, because a server without memory still answers reads. The key does not exist.
-              write: () => counters.touch({ keyId: 'nobody', at: Date.now() }),
-            },
-          }),
-      ...(elasticsearchUrl === undefined
-        ? {}
-        : { elasticsearch: { read: () => history.get('audit', 'nobody', 'nothing') } }),
-    },
-    health,
-  );
+  const probes: Record<string, EngineProbe> = {};
+  if (kafkaBrokers.length > 0)
+    probes.kafka = {
+      async read() {
+        const ahead = log.clockAheadMs?.();
+        if (ahead !== undefined) health.clockCompared('kafka', ahead);
+        await log.end(TOPIC.catalog, 0);
+      },
+    };
+  if (redisUrl !== undefined)
+    probes.redis = {
+      read: () => counters.lastUsed(['nobody']),
+      // A write, because a server without memory still answers reads. The key does not exist.
+      write: () => counters.touch({ keyId: 'nobody', at: Date.now() }),
+    };
+  if (elasticsearchUrl !== undefined)
+    probes.elasticsearch = { read: () => history.get('audit', 'nobody', 'nothing') };
+  return watchEngines(probes, health);
 }
 
-/** The log; its appends are reported if it is on Kafka. */
-export function watchedLog(log: EventLog, { kafkaBrokers }: EngineConfig, health: EngineHealth): EventLog {
-  if (kafkaBrokers.length === 0) return log;
-  return reportingCalls(log, ['append'], (error) => health.wrote('kafka', error));
+/** The port; the outcomes of these writes are reported if it is on the engine. */
+export function watched<Port extends object>(
+  port: Port,
+  writes: readonly (keyof Port & string)[],
+  engine: 'kafka' | 'elasticsearch',
+  { kafkaBrokers, elasticsearchUrl }: EngineConfig,
+  health: EngineHealth | undefined,
+): Port {
+  const isUsed = engine === 'kafka' ? kafkaBrokers.length > 0 : elasticsearchUrl !== undefined;
+  if (health === undefined || !isUsed) return port;
+  return reportingCalls(port, writes, (error) => health.wrote(engine, error));
 }
 
-/** The profiles; their writes are reported if they are on Elasticsearch. */
-export function watchedProfiles(
-  profiles: ProfileStore,
-  { elasticsearchUrl }: EngineConfig,
-  health: EngineHealth,
-): ProfileStore {
-  if (elasticsearchUrl === undefined) return profiles;
-  const calls = ['upsert', 'delete', 'unlink'] as const;
-  return reportingCalls(profiles, calls, (error) => health.wrote('elasticsearch', error));
-}
-
-/** The history; its writes are reported if it is on Elasticsearch. */
-export function watchedHistory(
-  history: History,
-  { elasticsearchUrl }: EngineConfig,
-  health: EngineHealth,
-): History {
-  if (elasticsearchUrl === undefined) return history;
-  return reportingCalls(history, ['put'], (error) => health.wrote('elasticsearch', error));
-}
+/** The writes of the profiles whose outcomes are reported. */
+export const PROFILE_WRITES = ['upsert', 'delete', 'unlink'] as const;

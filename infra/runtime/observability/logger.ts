@@ -8,7 +8,6 @@ export function createLogger(
   bindings: Readonly<Record<string, string>>,
   stream?: DestinationStream,
 ): Logger {
-  const destination = stream ?? pino.destination({ dest: 2, sync: true });
   const logger = pino(
     {
       level,
@@ -18,7 +17,7 @@ export function createLogger(
       // Empty while tracing is off.
       mixin: () => ({ ...logContext.getStore() }),
     },
-    destination,
+    stream ?? pino.destination({ dest: 2, sync: true }),
   );
   return oncePerCause(logger);
 }
@@ -63,7 +62,7 @@ interface Incident {
  * without an error and all other levels are logged as they come, except that an INFO with the same fields is logged once a
  * minute, e.g. when each connection reports that its engine answers again.
  */
-export function oncePerCause(logger: Logger, windowMs = WINDOW_MS): Logger {
+export function oncePerCause(logger: Logger): Logger {
   const incidents = new Map<string, Incident>();
   const logged = new Set<string>();
 
@@ -78,14 +77,14 @@ export function oncePerCause(logger: Logger, windowMs = WINDOW_MS): Logger {
         messages: Object.fromEntries(messages),
         ...(stages.size === 0 ? {} : { stages: [...stages] }),
       },
-      `${cause}: the same cause again within ${windowMs / 1_000} s`,
+      `${cause}: the same cause again within ${WINDOW_MS / 1_000} s`,
     );
     begin(key, cause);
   };
   const begin = (key: string, cause: string) => {
     const incident: Incident = { cause, messages: new Map(), stages: new Set(), repeated: 0 };
     incidents.set(key, incident);
-    setTimeout(() => summarize(key, incident), windowMs).unref();
+    setTimeout(() => summarize(key, incident), WINDOW_MS).unref();
   };
 
   return {
@@ -95,7 +94,7 @@ export function oncePerCause(logger: Logger, windowMs = WINDOW_MS): Logger {
       const key = `${message} ${JSON.stringify(fields)}`;
       if (logged.has(key)) return logger.debug(fields, message);
       logged.add(key);
-      setTimeout(() => logged.delete(key), windowMs).unref();
+      setTimeout(() => logged.delete(key), WINDOW_MS).unref();
       logger.info(fields, message);
     },
     warn(fields, message) {

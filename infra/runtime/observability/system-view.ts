@@ -22,6 +22,7 @@ import {
   type SystemView,
 } from '@tributary/core';
 import type { Config } from '../config/settings.ts';
+import { type EngineConfig, keepsDataHere } from '../process/data-folder.ts';
 import { elasticsearchAccess, redisAccess } from '../wiring/ports/stores.ts';
 import type { Readiness } from './operations.ts';
 import { StageMetrics, StageProgressReader } from './stage-progress.ts';
@@ -137,11 +138,7 @@ export function reportProcess(
 
 /** The engines of a process: those of its readiness, and SQLite where it keeps anything itself. */
 export function enginesOf(
-  {
-    kafkaBrokers,
-    redisUrl,
-    elasticsearchUrl,
-  }: Pick<Config, 'kafkaBrokers' | 'redisUrl' | 'elasticsearchUrl'>,
+  config: EngineConfig,
   checks: Readiness['checks'],
   versions: EngineVersions,
 ): readonly EngineReport[] {
@@ -149,8 +146,7 @@ export function enginesOf(
     const state = checks[engine];
     return state === undefined ? [] : [{ engine, state, version: versions[engine] ?? null }];
   });
-  const isEmbedded = kafkaBrokers.length === 0 || redisUrl === undefined || elasticsearchUrl === undefined;
-  return isEmbedded
+  return keepsDataHere(config)
     ? [...reports, { engine: 'sqlite', state: 'answers', version: versions.sqlite ?? null }]
     : reports;
 }

@@ -1,20 +1,10 @@
 import type { Logger } from '@tributary/core';
 import type { ExportedTracing } from '../../adapters/tracing/opentelemetry/index.ts';
 import manifest from '../../package.json' with { type: 'json' };
+import type { TRACING_SETTINGS } from '../config/engine-settings.ts';
 import type { Config } from '../config/settings.ts';
 
-type TracingConfig = Pick<
-  Config,
-  | 'tracesExporter'
-  | 'otlpEndpoint'
-  | 'otlpTracesEndpoint'
-  | 'otlpProtocol'
-  | 'otlpHeaders'
-  | 'tracesSampler'
-  | 'tracesSamplerRatio'
-  | 'spanDelay'
-  | 'otelDisabled'
->;
+type TracingConfig = Pick<Config, Exclude<keyof typeof TRACING_SETTINGS, 'serviceName'>>;
 
 const DEFAULT_ENDPOINT = 'http://localhost:4318';
 

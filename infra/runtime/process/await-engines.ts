@@ -12,12 +12,7 @@ import { translateSqliteError } from '../../adapters/sqlite/database.ts';
 import { OperatorError } from './lifecycle.ts';
 
 /** An engine did not answer before the start deadline. */
-export class NotStarted extends OperatorError {
-  constructor(message: string, options?: ErrorOptions) {
-    super(message, options);
-    this.name = 'NotStarted';
-  }
-}
+export class NotStarted extends OperatorError {}
 
 /** How long a starting process waits for its engines. */
 export interface StartDeadline {

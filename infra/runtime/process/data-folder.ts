@@ -45,7 +45,6 @@ class FolderInUse extends OperatorError {
       `${folder} is used by another running Tributary${by}${at}: stop it, or set TRIBUTARY_DATA_DIR to another folder`,
       options,
     );
-    this.name = 'FolderInUse';
   }
 }
 
@@ -157,7 +156,6 @@ export function makeFolderPrivate(folder: string, logger: Logger): void {
 class FolderUnusable extends OperatorError {
   constructor(folder: string, reason: string, options?: ErrorOptions) {
     super(`the data folder ${folder} cannot be used: ${reason}`, options);
-    this.name = 'FolderUnusable';
   }
 }
 
@@ -203,10 +201,11 @@ function ownerOf(folder: string): number {
   }
 }
 
-type DataFolderConfig = Pick<Config, 'dataFolder' | 'kafkaBrokers' | 'redisUrl' | 'elasticsearchUrl'>;
+export type EngineConfig = Pick<Config, 'kafkaBrokers' | 'redisUrl' | 'elasticsearchUrl'>;
+type DataFolderConfig = Pick<Config, 'dataFolder'> & EngineConfig;
 
 /** Whether any store is in the data folder. */
-export function keepsDataHere({ kafkaBrokers, redisUrl, elasticsearchUrl }: DataFolderConfig): boolean {
+export function keepsDataHere({ kafkaBrokers, redisUrl, elasticsearchUrl }: EngineConfig): boolean {
   return kafkaBrokers.length === 0 || redisUrl === undefined || elasticsearchUrl === undefined;
 }
 
@@ -371,7 +370,6 @@ class FolderMoved extends OperatorError {
     super(
       `the installation in ${folder} was moved to ${to} at ${at}: start gateways and processors there. To use the folder here all the same, with what was in it then, remove ${fileOf(folder)}, and never let both run`,
     );
-    this.name = 'FolderMoved';
   }
 }
 

@@ -106,9 +106,9 @@ function endNow(logger: Logger, reason: string): never {
 export class CleanupStack {
   readonly #steps: (() => Promise<void> | void)[] = [];
 
-  /** Registers a resource and returns it. */
-  use<T extends { close(): Promise<void> | void }>(opened: T): T {
-    this.#steps.push(() => opened.close());
+  /** Registers a resource, where there is one, and returns it. */
+  use<T extends { close(): Promise<void> | void } | undefined>(opened: T): T {
+    if (opened !== undefined) this.#steps.push(() => opened.close());
     return opened;
   }
 

@@ -33,7 +33,6 @@ export class AddressUnavailable extends OperatorError {
         ? `port ${port} on ${host} is taken by another program`
         : `cannot listen on ${host}:${port} (${code})`;
     super(`${why}: set ${settings} to a free address of this machine`, options);
-    this.name = 'AddressUnavailable';
   }
 }
 

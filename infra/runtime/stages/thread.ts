@@ -12,12 +12,7 @@ import { OperatorError } from '../process/lifecycle.ts';
 import { CrashEvidence } from './crash-evidence.ts';
 
 /** The stages could not start, or one of them died. The process must exit; its supervisor starts it again. */
-export class StagesFailed extends OperatorError {
-  constructor(message: string, options?: ErrorOptions) {
-    super(message, options);
-    this.name = 'StagesFailed';
-  }
-}
+export class StagesFailed extends OperatorError {}
 
 /**
  * The stages, in a thread of this process, so that they never delay answers of the gateway or of the health routes.

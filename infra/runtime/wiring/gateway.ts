@@ -7,7 +7,6 @@ import {
   createContractEvaluator,
   type Logger,
   type Metrics,
-  publishProfileChanges,
   queueMails,
   type ReadDiskLevel,
   type ReadDiskRoom,
@@ -25,7 +24,7 @@ import {
 } from '@tributary/gateway';
 import { stageReads } from '@tributary/processors/stages';
 import { type Config, quotasOf } from '../config/settings.ts';
-import { type EngineHealth, watchedLog, watchedProfiles } from '../observability/engine-health.ts';
+import { type EngineHealth, PROFILE_WRITES, watched } from '../observability/engine-health.ts';
 import { buildOf, createSystemView } from '../observability/system-view.ts';
 import { openConfiguredTracing } from '../observability/tracing.ts';
 import { startDeadline, untilAvailable } from '../process/await-engines.ts';
@@ -34,15 +33,14 @@ import { openAccess } from './access-tokens.ts';
 import { openCatalog, openEventLog, readTopics } from './ports/event-log.ts';
 import {
   type LateProfiles,
-  lateProfiles,
   openConnectors,
   openCounters,
   openDeduplicator,
   openGatewayLiveTail,
   openHealthBoard,
   openHistory,
+  openLateProfiles,
   openProcessBoard,
-  openProfileStore,
   openRateLimiter,
   openReevaluations,
   openSandbox,
@@ -99,8 +97,8 @@ export async function openGateway(
     return {
       dependencies: {
         ...dependencies,
-        log: health === undefined ? log : watchedLog(log, config, health),
-        profiles: health === undefined ? profiles.store : watchedProfiles(profiles.store, config, health),
+        log: watched(log, ['append'], 'kafka', config, health),
+        profiles: watched(profiles.store, PROFILE_WRITES, 'elasticsearch', config, health),
       },
       schemas,
       openProfiles: () => profiles.open(),
@@ -138,30 +136,15 @@ async function openDependencies(
     }),
   );
   const catalog = cleanup.use(openCatalog(config, { log, logger }));
-  const counters = await available('counters', () =>
-    openCounters(config, { logger, busyTimeoutMs: MAX_BUSY_WAIT_MS }),
-  );
+  const counters = await available('counters', () => openCounters(config, logger, MAX_BUSY_WAIT_MS));
   const { budgets } = cleanup.use(watchBudgets(config, { counters, catalog, diskRoom, metrics, logger }));
-  const publish = schemas.published(
-    publishProfileChanges(
-      log,
-      () => countsFormIn(catalog.state),
-      (org) => budgets.verdictOfProfiles(org),
-    ),
-  );
-  // Retried, because other processes may be opening or closing the same folder.
-  const profiles = lateProfiles(() =>
-    untilAvailable('opening the profiles', startDeadline(config.startTimeoutMs, logger, diskLevel), () =>
-      openProfileStore(config, { logger, metrics, publish }),
-    ),
-  );
-  cleanup.use(profiles.store);
+  const sources = { log, catalog, budgets, schemas, diskLevel, logger, metrics };
+  const profiles = openLateProfiles(config, sources, cleanup);
   const processBoard = await available('process board', () => openProcessBoard(config, logger));
   const connectors = cleanup.use(openConnectors(config, { logger, metrics }));
   const secrets = openSecrets(config);
   const access = cleanup.use(openAccess({ catalog, connectors, secrets, logger }));
-  const tracing = await openConfiguredTracing(config, 'gateway', logger);
-  if (tracing !== undefined) cleanup.use(tracing);
+  const tracing = cleanup.use(await openConfiguredTracing(config, 'gateway', logger));
   return {
     log,
     catalog,

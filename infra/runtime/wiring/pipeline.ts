@@ -3,13 +3,11 @@ import {
   type Catalog,
   CONFIRMATION_PATH,
   type Counters,
-  countsFormIn,
   createContractEvaluator,
   type EventLog,
   type History,
   type Logger,
   type Metrics,
-  publishProfileChanges,
   type Stage,
 } from '@tributary/core';
 import {
@@ -23,9 +21,9 @@ import {
 import type { InFlightTable } from '../../adapters/event-log/stage-runner/suspects.ts';
 import { type Config, quotasOf } from '../config/settings.ts';
 import type { DiskWatch } from '../observability/disk-space.ts';
-import { type EngineHealth, watchedHistory, watchedProfiles } from '../observability/engine-health.ts';
+import { type EngineHealth, PROFILE_WRITES, watched } from '../observability/engine-health.ts';
 import { openConfiguredTracing } from '../observability/tracing.ts';
-import { type StartDeadline, startDeadline, untilAvailable } from '../process/await-engines.ts';
+import { type StartDeadline, untilAvailable } from '../process/await-engines.ts';
 import type { CleanupStack } from '../process/lifecycle.ts';
 import { openAccess } from './access-tokens.ts';
 import {
@@ -36,14 +34,13 @@ import {
   watchPartitions,
 } from './ports/event-log.ts';
 import {
-  lateProfiles,
   openConnectors,
   openCounters,
   openDeduplicator,
   openHealthBoard,
   openHistory,
+  openLateProfiles,
   openMailer,
-  openProfileStore,
   openReevaluations,
   openSandbox,
   openStagesLiveTail,
@@ -108,28 +105,15 @@ export async function openPipeline(
   const catalog = cleanup.use(openCatalog(config, { log, logger }));
   await provideTopics(log, config, deadline);
   cleanup.use(watchPartitions(log, catalog, logger));
-  const counters = await available('counters', () => openCounters(config, { logger }));
+  const counters = await available('counters', () => openCounters(config, logger));
   const deduplicator = await available('deduplicator', () => openDeduplicator(config, { logger, catalog }));
   const reevaluations = await available('deduplicator', () => openReevaluations(config, { logger, catalog }));
   const history = await available('history', () => openHistory(config, logger));
   const { budgets } = cleanup.use(watchBudgets(config, { counters, catalog, diskRoom: disk?.room, logger }));
-  const publish = schemas.published(
-    publishProfileChanges(
-      log,
-      () => countsFormIn(catalog.state),
-      (org) => budgets.verdictOfProfiles(org),
-    ),
-  );
-  const profiles = lateProfiles(() =>
-    untilAvailable('opening the profiles', startDeadline(config.startTimeoutMs, logger, disk?.level), () =>
-      openProfileStore(config, { logger, metrics, publish }),
-    ),
-  );
-  cleanup.use(profiles.store);
-  const tracing = await openConfiguredTracing(config, 'processor', logger);
-  if (tracing !== undefined) cleanup.use(tracing);
-  const mailer = await openMailer(config);
-  if (mailer !== undefined) cleanup.use(mailer);
+  const sources = { log, catalog, budgets, schemas, diskLevel: disk?.level, logger, metrics };
+  const profiles = openLateProfiles(config, sources, cleanup);
+  const tracing = cleanup.use(await openConfiguredTracing(config, 'processor', logger));
+  const mailer = cleanup.use(await openMailer(config));
   const local = localPorts(config, { logger, metrics }, cleanup);
   const { connectors } = local;
   const access = cleanup.use(openAccess({ catalog, connectors, secrets: openSecrets(config), logger }));
@@ -141,8 +125,8 @@ export async function openPipeline(
     runMetrics: cleanup.use(new RunMetrics({ counters, clock: Date.now, metrics, logger })),
     deduplicator,
     reevaluations,
-    history: health === undefined ? history : watchedHistory(history, config, health),
-    profiles: health === undefined ? profiles.store : watchedProfiles(profiles.store, config, health),
+    history: watched(history, ['put'], 'elasticsearch', config, health),
+    profiles: watched(profiles.store, PROFILE_WRITES, 'elasticsearch', config, health),
     ...(mailer && { mailer }),
     ...confirmationLinks(config),
     healthBoard: await available('health board', () => openHealthBoard(config, logger)),

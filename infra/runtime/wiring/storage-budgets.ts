@@ -1,6 +1,5 @@
 import {
   type Catalog,
-  type Clock,
   type Counters,
   type Logger,
   type Metrics,
@@ -30,7 +29,6 @@ interface BudgetTools {
   /** Absent: another thread of the process reports the same. */
   readonly metrics?: Metrics;
   readonly logger: Logger;
-  readonly clock?: Clock;
 }
 
 export interface WatchedBudgets {
@@ -41,22 +39,15 @@ export interface WatchedBudgets {
 /** The budgets of this process, with the usage that the counters have, read every few seconds: two rows a workspace. */
 export function watchBudgets(
   config: Pick<Config, 'bytesPerHour' | 'bytesHeld' | 'kafkaBrokers' | 'retentionMs'>,
-  {
-    counters,
-    catalog,
-    diskRoom = () => undefined,
-    metrics = NO_METRICS,
-    logger,
-    clock = Date.now,
-  }: BudgetTools,
+  { counters, catalog, diskRoom = () => undefined, metrics = NO_METRICS, logger }: BudgetTools,
 ): WatchedBudgets {
-  const budgets = new StorageBudgets({ limits: storageLimits(config), catalog, diskRoom, clock });
+  const budgets = new StorageBudgets({ limits: storageLimits(config), catalog, diskRoom, clock: Date.now });
   let heldReadAt = Number.NEGATIVE_INFINITY;
   let loggedAt = Number.NEGATIVE_INFINITY;
   let isClosed = false;
 
   async function read(): Promise<void> {
-    const now = clock();
+    const now = Date.now();
     const hour = now - (now % HOUR_MS);
     const [current, before] = [
       await counters.bytes('hour', hour),
@@ -78,8 +69,8 @@ export function watchBudgets(
     try {
       await read();
     } catch (error) {
-      if (!isClosed && clock() - loggedAt >= LOG_EVERY_MS) {
-        loggedAt = clock();
+      if (!isClosed && Date.now() - loggedAt >= LOG_EVERY_MS) {
+        loggedAt = Date.now();
         logger.warn(
           { error: messageOf(error) },
           'the bytes of the workspaces could not be read: budgets are checked with the last known ones',

@@ -112,7 +112,7 @@ function refuseEngines({ kafkaBrokers, redisUrl, elasticsearchUrl }: Config): vo
     );
 }
 
-function describe(report: BackupReport, target: string, withKeys: boolean): string {
+function describe(report: Awaited<ReturnType<typeof backUp>>, target: string, withKeys: boolean): string {
   const { manifest, name, writersWaitedMs, linkedBytes, leftOut } = report;
   const bytes = manifest.files.reduce((sum, file) => sum + file.bytes, 0);
   const lines = [
@@ -145,21 +145,12 @@ interface BackupOptions {
   readonly pointTimeoutMs: number;
 }
 
-interface BackupReport {
-  readonly name: string;
-  readonly manifest: Omit<Manifest, 'format'>;
-  readonly writersWaitedMs: number;
-  /** Bytes of files that the backup before has too. */
-  readonly linkedBytes: number;
-  readonly leftOut: readonly string[];
-}
-
 /**
  * Backs up the embedded stores of a data folder, beside the processes that use it. The order of steps: the point; copies of
  * all databases, which end the read transactions; sealed segments; files; the manifest; the rename that finishes it. Killed
  * anywhere, it leaves an unfinished folder, which the next backup removes.
  */
-export async function backUp(options: BackupOptions): Promise<BackupReport> {
+export async function backUp(options: BackupOptions) {
   const { dataFolder, target, withKeys, pointTimeoutMs } = options;
   const stores = storeFiles(dataFolder, { withKeys });
   const installation = markedInstallation(dataFolder);
@@ -278,6 +269,7 @@ class FolderCopy {
   readonly files: BackedUpFile[] = [];
   /** Folders with new entries. */
   readonly folders = new Set<string>();
+  /** Bytes of files that the backup before has too. */
   linkedBytes = 0;
 
   constructor({ dataFolder, draft, before }: StoresToCopy) {
@@ -294,7 +286,7 @@ class FolderCopy {
   }
 
   /** `fingerprint`: of a database that never changes. */
-  async snapshot(source: DatabaseSnapshot, fingerprint?: string): Promise<void> {
+  async snapshot(source: Reader, fingerprint?: string): Promise<void> {
     const { path, to } = await this.#place(source.file);
     const earlier = this.#known.get(path);
     if (
@@ -674,20 +666,12 @@ const RETRY_MS = 200;
 /** Pages that one step of the copy takes. */
 const PAGES_PER_STEP = 1_024;
 
-/** The content of one database file at the point, held by a read transaction until `close`. */
-export interface DatabaseSnapshot {
-  readonly file: string;
-  /** Writes the content to a new file. */
-  copyTo(target: string): Promise<void>;
-  close(): void;
-}
-
 /** The state of all stores at one moment. */
 export interface BackupPoint {
   readonly at: number;
   /** How long writers waited at most, ms. */
   readonly writersWaitedMs: number;
-  readonly snapshots: readonly DatabaseSnapshot[];
+  readonly snapshots: readonly Reader[];
   /** Sealed segments whose content cannot change, newest first within a folder. */
   readonly sealed: readonly { readonly folder: string; readonly sequence: number }[];
   close(): void;
@@ -817,7 +801,8 @@ function acquire(file: string, database: DatabaseSync, until: number): void {
   }
 }
 
-class Reader implements DatabaseSnapshot {
+/** The content of one database file at the point, held by a read transaction until `close`. */
+class Reader {
   readonly file: string;
   readonly #database: DatabaseSync;
 
@@ -832,7 +817,7 @@ class Reader implements DatabaseSnapshot {
     this.#database.prepare('SELECT count(*) FROM sqlite_schema').get();
   }
 
-  /** SQLite's online backup copies what the open transaction sees, and never starts again for later writes. */
+  /** Writes the content to a new file. SQLite's online backup copies what the open transaction sees, and never starts again. */
   async copyTo(target: string): Promise<void> {
     try {
       await copyDatabase(this.#database, target, { rate: PAGES_PER_STEP });
@@ -850,7 +835,7 @@ class Reader implements DatabaseSnapshot {
 export function openSealed(
   folder: string,
   sequence: number,
-): (DatabaseSnapshot & { readonly fingerprint: string }) | undefined {
+): (Reader & { readonly fingerprint: string }) | undefined {
   const file = segmentFile(folder, sequence);
   try {
     const database = openDatabase(file, { readOnly: true });

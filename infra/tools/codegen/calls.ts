@@ -193,6 +193,18 @@ export interface Rule {
   readonly items?: Rule;
 }
 
+/** The members of a rule, in the order of the forms, each as its form writes it. */
+export function membersOf(
+  rule: Rule,
+  forms: { readonly [Name in keyof Rule]-?: (value: NonNullable<Rule[Name]>) => string },
+): string {
+  const written = Object.entries(forms).flatMap(([name, form]) => {
+    const value = rule[name as keyof Rule];
+    return value === undefined ? [] : [(form as (value: unknown) => string)(value)];
+  });
+  return written.join(', ');
+}
+
 /** Formats that both runtimes check. Others, and patterns, are checked by the server. */
 const FORMATS: ReadonlySet<string> = new Set([
   'date-time',

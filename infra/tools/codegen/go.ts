@@ -6,6 +6,7 @@ import {
   type GeneratedCall,
   type GeneratedPlan,
   isNamedObject,
+  membersOf,
   Names,
   pascalCase,
   type Rule,
@@ -174,29 +175,24 @@ function assignment({ name, required, model }: FieldModel, member: string, type:
 }
 
 function ruleText(rule: Rule): string {
-  const members = [
-    ...(rule.types === undefined ? [] : [`types: []string{${rule.types.map(text).join(', ')}}`]),
-    ...(rule.values === undefined ? [] : [`values: []interface{}{${rule.values.map(literal).join(', ')}}`]),
-    ...(rule.format === undefined ? [] : [`format: ${text(rule.format)}`]),
-    ...(rule.bounds === undefined
-      ? []
-      : [
-          `bounds: map[string]float64{${Object.entries(rule.bounds)
-            .map(([name, limit]) => `${text(name)}: ${limit}`)
-            .join(', ')}}`,
-        ]),
-    ...(rule.fields === undefined
-      ? []
-      : [
-          `fields: map[string]field{${rule.fields
-            .map(({ name, required, rule: of }) => `${text(name)}: {${required}, ${ruleText(of)}}`)
-            .join(', ')}}`,
-        ]),
-    ...(rule.rest === false ? ['closed: true'] : []),
-    ...(rule.rest === undefined || rule.rest === false ? [] : [`rest: ${ruleText(rule.rest)}`]),
-    ...(rule.items === undefined ? [] : [`items: ${ruleText(rule.items)}`]),
-  ];
-  return `&rule{${members.join(', ')}}`;
+  const members = membersOf(rule, {
+    types: (types) => `types: []string{${types.map(text).join(', ')}}`,
+    values: (values) => `values: []interface{}{${values.map(literal).join(', ')}}`,
+    format: (format) => `format: ${text(format)}`,
+    bounds: (bounds) => {
+      const limits = Object.entries(bounds).map(([name, limit]) => `${text(name)}: ${limit}`);
+      return `bounds: map[string]float64{${limits.join(', ')}}`;
+    },
+    fields: (fields) => {
+      const each = fields.map(
+        ({ name, required, rule: of }) => `${text(name)}: {${required}, ${ruleText(of)}}`,
+      );
+      return `fields: map[string]field{${each.join(', ')}}`;
+    },
+    rest: (rest) => (rest === false ? 'closed: true' : `rest: ${ruleText(rest)}`),
+    items: (items) => `items: ${ruleText(items)}`,
+  });
+  return `&rule{${members}}`;
 }
 
 function literal(value: string | number | boolean | null): string {

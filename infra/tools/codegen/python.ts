@@ -6,6 +6,7 @@ import {
   type GeneratedCall,
   type GeneratedPlan,
   isNamedObject,
+  membersOf,
   Names,
   pascalCase,
   type Rule,
@@ -137,31 +138,27 @@ function numeral(value: number): string {
 }
 
 function ruleText(rule: Rule): string {
-  const members = [
-    ...(rule.types === undefined ? [] : [`"types": [${rule.types.map(asciiLiteral).join(', ')}]`]),
-    ...(rule.values === undefined ? [] : [`"values": [${rule.values.map(literal).join(', ')}]`]),
-    ...(rule.format === undefined ? [] : [`"format": ${asciiLiteral(rule.format)}`]),
-    ...(rule.bounds === undefined
-      ? []
-      : [
-          `"bounds": {${Object.entries(rule.bounds)
-            .map(([name, limit]) => `${asciiLiteral(name)}: ${numeral(limit)}`)
-            .join(', ')}}`,
-        ]),
-    ...(rule.fields === undefined
-      ? []
-      : [
-          `"fields": {${rule.fields
-            .map(
-              ({ name, required, rule: of }) =>
-                `${asciiLiteral(name)}: (${required ? 'True' : 'False'}, ${ruleText(of)})`,
-            )
-            .join(', ')}}`,
-        ]),
-    ...(rule.rest === undefined ? [] : [`"rest": ${rule.rest === false ? 'False' : ruleText(rule.rest)}`]),
-    ...(rule.items === undefined ? [] : [`"items": ${ruleText(rule.items)}`]),
-  ];
-  return `{${members.join(', ')}}`;
+  const members = membersOf(rule, {
+    types: (types) => `"types": [${types.map(asciiLiteral).join(', ')}]`,
+    values: (values) => `"values": [${values.map(literal).join(', ')}]`,
+    format: (format) => `"format": ${asciiLiteral(format)}`,
+    bounds: (bounds) => {
+      const limits = Object.entries(bounds).map(
+        ([name, limit]) => `${asciiLiteral(name)}: ${numeral(limit)}`,
+      );
+      return `"bounds": {${limits.join(', ')}}`;
+    },
+    fields: (fields) => {
+      const each = fields.map(
+        ({ name, required, rule: of }) =>
+          `${asciiLiteral(name)}: (${required ? 'True' : 'False'}, ${ruleText(of)})`,
+      );
+      return `"fields": {${each.join(', ')}}`;
+    },
+    rest: (rest) => `"rest": ${rest === false ? 'False' : ruleText(rest)}`,
+    items: (items) => `"items": ${ruleText(items)}`,
+  });
+  return `{${members}}`;
 }
 
 function method(call: GeneratedCall, name: string, type: string): string {

@@ -3,9 +3,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
-  type CatalogSource,
   chunks,
-  type Destination,
   HEADER,
   type HistoryEntry,
   isSealed,
@@ -28,11 +26,11 @@ import { openSqliteCounters, openStoredCounts } from '../../adapters/counters/sq
 import type { ExportedDedupeClaim } from '../../adapters/deduplicator/digest.ts';
 import { importDedupeClaims } from '../../adapters/deduplicator/redis/index.ts';
 import { exportedDedupeClaims } from '../../adapters/deduplicator/sqlite/index.ts';
-import { type KafkaLog, LogImport, OffsetTaken } from '../../adapters/event-log/kafka/index.ts';
+import { LogImport, OffsetTaken } from '../../adapters/event-log/kafka/index.ts';
 import { StoredLog, type StoredPartition } from '../../adapters/event-log/sqlite/index.ts';
 import { REMOVED_STAGES } from '../../adapters/event-log/sqlite/retention.ts';
 import { layoutFaults } from '../../adapters/event-log/sqlite/segment-file.ts';
-import { type HistoryImport, openHistoryImport } from '../../adapters/history/elasticsearch/index.ts';
+import { openHistoryImport } from '../../adapters/history/elasticsearch/index.ts';
 import { dayOf, openStoredHistory } from '../../adapters/history/sqlite/index.ts';
 import { ProfileImport } from '../../adapters/profile-store/elasticsearch/index.ts';
 import { type ExportedProfile, openProfileExport } from '../../adapters/profile-store/sqlite/index.ts';
@@ -49,37 +47,15 @@ import {
   openOnKafka,
   readTopics,
 } from '../../runtime/wiring/ports/event-log.ts';
-import {
-  elasticsearchAccess,
-  openStoreMarks,
-  redisAccess,
-  type StoreMarks,
-} from '../../runtime/wiring/ports/stores.ts';
+import { elasticsearchAccess, openStoreMarks, redisAccess } from '../../runtime/wiring/ports/stores.ts';
 import { openValueFraming } from '../../runtime/wiring/schemas.ts';
 import { openSecrets } from '../../runtime/wiring/secrets.ts';
 
 /** Facts about the data folder and the engines, gathered before anything is moved. */
-export interface MoveFacts {
+export interface MoveFacts extends ReturnType<typeof sourceFacts> {
   readonly folder: string;
   readonly prefix: string;
-  /** Undefined: an older release began the catalog, and `tributary upgrade` was not run. */
-  readonly installation: string | undefined;
-  /** See `layoutFaults` of the embedded log. */
-  readonly layoutFaults: readonly string[];
-  /** Topics that are stored and not declared any more; all their records were read. */
-  readonly undeclaredTopics: readonly string[];
-  /** The catalog names grown topics, which only a cluster has. */
-  readonly grownTopics: readonly string[];
-  /** Stores of the folder that are marked as another installation's. */
-  readonly foreignStores: readonly string[];
-  readonly unread: readonly UnreadRecords[];
-  readonly forgottenDeletions: { readonly count: number; readonly until: number };
-  readonly secrets: SecretFacts;
-  /** Names of destinations that append to files of the data folder. */
-  readonly fileDestinations: readonly string[];
-  /** The folder has a development issuer, and the cluster takes none. */
-  readonly losesDevIssuer: boolean;
-  readonly engines: EngineFacts;
+  readonly engines: Awaited<ReturnType<typeof engineFacts>>;
 }
 
 /** Records that a stage has not read and that are older than their topic keeps them. */
@@ -88,47 +64,8 @@ export interface UnreadRecords {
   readonly topic: string;
 }
 
-export interface SecretFacts {
-  /** Destinations and sources with sealed secrets. */
-  readonly sealed: number;
-  /** Those with a secret that no key of `TRIBUTARY_SECRET_KEYS` opens. */
-  readonly unreadable: readonly string[];
-  readonly hasKeyFile: boolean;
-  /** `TRIBUTARY_SECRET_KEYS` is set. */
-  readonly hasKeys: boolean;
-  /** Keys in the data folder are allowed. */
-  readonly devIssuer: boolean;
-}
-
-export interface EngineFacts {
-  /** The installation ids in the marks. */
-  readonly redisMark: string | undefined;
-  readonly profilesMark: string | undefined;
-  /** The mark while the move of this folder, in its state, is unfinished. */
-  readonly unfinishedMark: string;
-  /** Topics that have records, without the prefix. */
-  readonly topicsWithRecords: readonly string[];
-  readonly holdsCounts: boolean;
-  readonly holdsProfiles: boolean;
-  readonly holdsHistory: boolean;
-  /** Stages whose consumer groups have members. */
-  readonly runningStages: readonly string[];
-  /** Topics that have other partitions than the data folder, as texts. */
-  readonly otherPartitions: readonly string[];
-  /** Topics that are missing although this command may not create them. */
-  readonly missingTopics: readonly string[];
-}
-
 /** The stores of a data folder, whose lock this process has. Nothing in them is changed. */
 export type MoveSource = Awaited<ReturnType<typeof openMoveSource>>;
-
-/** The facts of the catalog that decide about a move. */
-interface CatalogFacts {
-  readonly installation: string | undefined;
-  readonly grownTopics: readonly string[];
-  readonly destinations: readonly Destination[];
-  readonly sources: readonly CatalogSource[];
-}
 
 export async function openMoveSource(config: Config, deadline: StartDeadline) {
   const folders = embeddedFolders(config);
@@ -155,10 +92,9 @@ export async function openMoveSource(config: Config, deadline: StartDeadline) {
         volumeFolder: folders.volume,
         clock: Date.now,
       }).close();
-    const counts = openStoredCounts(folders.funnel);
-    const history = openStoredHistory(folders.history);
-    const profiles = openProfileExport(folders.profiles);
-    for (const opened of [counts, history, profiles]) if (opened !== undefined) cleanup.use(opened);
+    const counts = cleanup.use(openStoredCounts(folders.funnel));
+    const history = cleanup.use(openStoredHistory(folders.history));
+    const profiles = cleanup.use(openProfileExport(folders.profiles));
     return {
       topics,
       log,
@@ -208,8 +144,8 @@ async function storesOfOthers(
   return foreign;
 }
 
-/** Reads the catalog of the folder, without a snapshot. */
-async function readCatalog(config: Config, deadline: StartDeadline): Promise<CatalogFacts> {
+/** The facts of the catalog of the folder that decide about a move, read without a snapshot. */
+async function readCatalog(config: Config, deadline: StartDeadline) {
   const embedded = { ...config, kafkaBrokers: [] };
   const tools = { logger: deadline.logger, metrics: NO_METRICS, dropExpired: false };
   const log = await openEventLog(embedded, tools);
@@ -232,11 +168,7 @@ async function readCatalog(config: Config, deadline: StartDeadline): Promise<Cat
 }
 
 /** The facts of the data folder alone. */
-export function sourceFacts(
-  source: MoveSource,
-  config: Config,
-  now: number,
-): Omit<MoveFacts, 'engines' | 'folder' | 'prefix'> {
+export function sourceFacts(source: MoveSource, config: Config, now: number) {
   const { catalog, layoutFaults: faults, undeclaredTopics, profiles } = source;
   const destinations = catalog?.destinations ?? [];
   const counts = profiles?.counts();
@@ -245,9 +177,12 @@ export function sourceFacts(
     sources: (catalog?.sources ?? []).filter(({ webhook }) => (webhook?.secrets.length ?? 0) > 0),
   };
   return {
+    /** Undefined: an older release began the catalog, and `tributary upgrade` was not run. */
     installation: catalog?.installation,
     layoutFaults: faults,
+    /** Topics that are stored and not declared any more; all their records were read. */
     undeclaredTopics,
+    /** The catalog names grown topics, which only a cluster has. */
     grownTopics: catalog?.grownTopics ?? [],
     foreignStores: catalog === undefined ? [] : source.foreignStores,
     unread: faults.length > 0 ? [] : unreadRecords(source, now),
@@ -256,20 +191,24 @@ export function sourceFacts(
       until: (counts?.lastForgotten ?? 0) + config.retentionMs,
     },
     secrets: {
+      /** Destinations and sources with sealed secrets, and those with one that no configured key opens. */
       sealed: sealed.destinations.length + sealed.sources.length,
       unreadable: config.secretKeys === '' ? [] : unreadable(sealed, config),
       hasKeyFile: existsSync(join(config.dataFolder, 'secret-keys.json')),
       hasKeys: config.secretKeys !== '',
+      /** Keys in the data folder are allowed. */
       devIssuer: config.devIssuer,
     },
+    /** Destinations that append to files of the data folder. */
     fileDestinations: destinations.filter(({ type }) => type === 'ndjson').map(({ name }) => name),
+    /** The folder has a development issuer, and the cluster takes none. */
     losesDevIssuer: existsSync(join(config.dataFolder, 'dev-issuer.json')) && !config.devIssuer,
   };
 }
 
 /** The names of destinations and sources with a secret that no key opens. */
 function unreadable(
-  { destinations, sources }: Pick<CatalogFacts, 'destinations' | 'sources'>,
+  { destinations, sources }: Pick<Awaited<ReturnType<typeof readCatalog>>, 'destinations' | 'sources'>,
   config: Config,
 ): readonly string[] {
   const secrets = openSecrets(config);
@@ -295,7 +234,7 @@ function unreadable(
 }
 
 /** Stages that have not read records which their topic's retention removes. */
-function unreadRecords({ positions, log, topics }: MoveSource, now: number): MoveFacts['unread'] {
+function unreadRecords({ positions, log, topics }: MoveSource, now: number): readonly UnreadRecords[] {
   return positions.filter(({ topic, partition, offset }) => {
     const retentionMs = topics.get(topic)?.retentionMs ?? 'forever';
     const [next] = log.records(topic, partition, offset, 1);
@@ -325,22 +264,10 @@ const REDIS_TIMEOUT_MS = 30_000;
 export type Attempt = <T>(what: string, call: () => Promise<T>) => Promise<T>;
 
 /** The engines that are filled. */
-export interface MoveTarget {
-  readonly log: KafkaLog;
-  readonly records: LogImport;
-  readonly redis: RedisConnection;
-  readonly profiles: ProfileImport;
-  readonly history: HistoryImport;
-  readonly marks: StoreMarks;
-  close(): Promise<void>;
-}
+export type MoveTarget = Awaited<ReturnType<typeof openMoveTarget>>;
 
 /** `importId`: the installation. */
-export async function openMoveTarget(
-  config: Config,
-  importId: string,
-  deadline: StartDeadline,
-): Promise<MoveTarget> {
+export async function openMoveTarget(config: Config, importId: string, deadline: StartDeadline) {
   const { logger } = deadline;
   const [redisAt, elasticsearchAt] = [redisAccess(config), elasticsearchAccess(config)];
   if (redisAt === undefined || elasticsearchAt === undefined)
@@ -358,7 +285,7 @@ export async function openMoveTarget(
         prefix,
         topics: configuredTopics(config),
         framing,
-        ...(replication === undefined ? {} : { replicationFactor: replication }),
+        replicationFactor: replication,
         logger,
       }),
     );
@@ -382,7 +309,7 @@ export async function engineFacts(
   target: MoveTarget,
   config: Config,
   { installation, fingerprint }: { readonly installation: string | undefined; readonly fingerprint: string },
-): Promise<EngineFacts> {
+) {
   const { log, redis, history, marks, records } = target;
   const inKafka = await log.partitionsInKafka();
   const specs = [...log.topics.values()];
@@ -398,6 +325,7 @@ export async function engineFacts(
   return {
     redisMark,
     profilesMark: await marks.profiles.read(),
+    /** The mark while the move of this folder, in its state, is unfinished. */
     unfinishedMark: unfinishedMark(installation ?? '', fingerprint),
     topicsWithRecords: ends.filter(({ hasRecords }) => hasRecords).map(({ name }) => name),
     holdsCounts: await holdsCounts(redis, config.prefix),
@@ -412,6 +340,7 @@ export async function engineFacts(
             `the topic ${config.prefix}${name} has ${there} partitions and the data folder ${partitions}: delete it, and let this command create it`,
           ];
     }),
+    /** Those that are missing although this command may not create them. */
     missingTopics: config.createTopics ? [] : missing,
   };
 }

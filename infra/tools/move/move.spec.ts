@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { unfinishedMark } from '../../runtime/process/data-folder.ts';
-import type { EngineFacts, MoveFacts } from './copies.ts';
+import type { MoveFacts } from './copies.ts';
 import { engineStateOf, notesAbout, obstaclesTo } from './move.ts';
 
 const ID = '0192f0c1-7c7b-7d53-8a55-1d0c5f1e2a01';
-const EMPTY: EngineFacts = {
+const EMPTY: MoveFacts['engines'] = {
   redisMark: undefined,
   profilesMark: undefined,
   unfinishedMark: unfinishedMark(ID, 'state'),
@@ -18,7 +18,7 @@ const EMPTY: EngineFacts = {
 };
 const SECRETS = { sealed: 0, unreadable: [], hasKeyFile: false, hasKeys: true, devIssuer: false };
 
-function facts(changes: Partial<MoveFacts> = {}, engines: Partial<EngineFacts> = {}): MoveFacts {
+function facts(changes: Partial<MoveFacts> = {}, engines: Partial<MoveFacts['engines']> = {}): MoveFacts {
   return {
     folder: '/data',
     prefix: 'p.',

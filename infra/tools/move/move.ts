@@ -12,7 +12,7 @@ import {
   unfinishedMark,
 } from '../../runtime/process/data-folder.ts';
 import { OperatorError } from '../../runtime/process/lifecycle.ts';
-import { type CommandTools, runCommand } from '../command.ts';
+import { type CommandTools, listed, print, runCommand } from '../command.ts';
 import {
   type Attempt,
   copyPartition,
@@ -36,7 +36,6 @@ export interface MoveCommandOptions {
 }
 
 const TARGET = 'the engines that the data folder is moved to are Kafka, Redis and Elasticsearch';
-const print = (line: string) => process.stdout.write(`${line}\n`);
 
 /**
  * `tributary move [--check] [--forget-deletions]`: moves the installation in the data folder, which no process may use, to
@@ -283,11 +282,4 @@ export function notesAbout(facts: MoveFacts): readonly string[] {
         ]
       : []),
   ];
-}
-
-const LISTED = 5;
-
-function listed(names: readonly string[]): string {
-  const more = names.length - LISTED;
-  return `${names.slice(0, LISTED).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
 }

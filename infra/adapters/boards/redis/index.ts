@@ -6,18 +6,14 @@ import {
   type HealthResolution,
   type HealthSample,
   type LatencyCounts,
-  type Logger,
   PROCESS_REPORT_TTL_MS,
   type ProcessBoard,
   type ProcessReport,
   startOf,
 } from '@tributary/core';
-import { checkKeyPrefix, type RedisAccess, RedisConnection, Script } from '../../redis/index.ts';
+import { checkKeyPrefix, RedisConnection, type RedisStoreOptions, Script } from '../../redis/index.ts';
 
-interface RedisBoardOptions extends RedisAccess {
-  /** Prefix of all keys, without braces. */
-  readonly prefix: string;
-  readonly logger: Logger;
+interface RedisBoardOptions extends RedisStoreOptions {
   /** How long a report is kept without renewal, ms. Default: as the port says. */
   readonly keptMs?: number;
 }

@@ -8,7 +8,6 @@ import {
   type CatalogRow,
   CatalogState,
   type CatalogView,
-  type Clock,
   digestOfRows,
   type EventLog,
   type Fact,
@@ -20,7 +19,6 @@ import {
   messageOf,
   newId,
   type RewriteBegun,
-  type RewriteRecord,
   restoreState,
   rewriteRecords,
   rowsOf,
@@ -36,8 +34,6 @@ import { type FactText, type SnapshotContent, type SnapshotOptions, Snapshots } 
 export interface LogCatalogOptions {
   readonly log: Pick<EventLog, 'append' | 'read' | 'end' | 'first' | 'positionOf' | 'dropBelow'>;
   readonly logger: Logger;
-  /** A monotonic clock, ms; default `performance.now`. */
-  readonly clock?: Clock;
   /** The catalog is not ready after this time without a successful fetch, ms. Default 15,000; more than `fetchWaitMs`. */
   readonly staleAfterMs?: number;
   /** How long one fetch waits for new facts, ms. Default 1,000. */
@@ -57,7 +53,17 @@ const BACKOFF = { firstMs: 50, capMs: 2_000 };
 
 /** A catalog whose history can be replaced by its state. */
 export interface RewritableCatalog extends Catalog {
-  /** See `rewriteLog`. The catalog must have caught up. */
+  /**
+   * Writes the current state into the log as rows, and drops the facts before them, while the system runs. The catalog must
+   * have caught up.
+   *
+   * - Nothing is dropped before the rows were read back and gave the same state, and every stage has read the facts to drop.
+   * - May be repeated at any time, also after a kill, and run several times at once: each rewrite is complete by itself, and
+   *   an unfinished one has no effect.
+   *
+   * Errors: `Unavailable` when the log does not answer, a stage does not get far enough, or a rewrite that began later
+   * dropped the records of this one; a later run does all of it.
+   */
   rewrite(options: RewriteOptions): Promise<Rewritten>;
 }
 
@@ -109,7 +115,6 @@ class LogCatalog implements RewritableCatalog {
 
   constructor(options: LogCatalogOptions) {
     this.#options = {
-      clock: () => performance.now(),
       staleAfterMs: 15_000,
       fetchWaitMs: 1_000,
       proposeTimeoutMs: 10_000,
@@ -134,7 +139,7 @@ class LogCatalog implements RewritableCatalog {
   }
 
   get age(): number {
-    return this.#options.clock() - this.#fetchedAt;
+    return performance.now() - this.#fetchedAt;
   }
 
   get fault(): string | undefined {
@@ -189,10 +194,31 @@ class LogCatalog implements RewritableCatalog {
     await this.#snapshots?.close();
   }
 
-  rewrite(options: RewriteOptions): Promise<Rewritten> {
-    const append = (record: RewriteRecord) => this.#append(record.rewrite, record);
-    const begin = () => this.#beginRewrite(options.by);
-    return rewriteLog({ ...options, log: this.#options.log, append, begin });
+  async rewrite(options: RewriteOptions): Promise<Rewritten> {
+    const { by, graceMs = 0, done = () => {} } = options;
+    const { log } = this.#options;
+    // Finds a stage that is not running before anything is written.
+    await stagesPast(await log.end(TOPIC.catalog, PARTITION), log, options);
+    const { rewrite, offset, rows } = await this.#beginRewrite(by);
+    done('begun');
+    let pieces = 0;
+    for (const record of rewriteRecords(rewrite, rows)) {
+      await this.#append(rewrite, record);
+      if (record.type === 'catalog.rewrite_rows') pieces++;
+      done(record.type === 'catalog.rewrite_rows' ? 'piece' : 'ended');
+    }
+    const restored = await restoreState(log, offset);
+    if (restored.position !== offset) throw supersededAt(offset);
+    if (digestOfRows(rowsOf(restored.state)) !== digestOfRows(rows))
+      throw new CatalogGap('the written rows give another state: nothing was dropped');
+    done('read back');
+    await stagesPast(offset, log, options);
+    done('awaited');
+    await sleep(graceMs);
+    const first = await log.first(TOPIC.catalog, PARTITION);
+    await log.dropBelow(TOPIC.catalog, PARTITION, offset);
+    done('dropped');
+    return { offset, rows: rows.length, pieces, dropped: Math.max(0, offset - first) };
   }
 
   async #beginRewrite(by: string) {
@@ -207,7 +233,7 @@ class LogCatalog implements RewritableCatalog {
       const offset = await this.#append(rewrite, begun);
       await this.waitFor(offset + 1, this.#options.proposeTimeoutMs);
       // The fold is past the record. Without rows it never saw it, as a later rewrite dropped it.
-      if (rows === undefined) throw new Superseded(offset);
+      if (rows === undefined) throw supersededAt(offset);
       return { rewrite, offset, rows };
     } finally {
       this.#rewrites.delete(rewrite);
@@ -253,9 +279,9 @@ class LogCatalog implements RewritableCatalog {
         this.#onLayouts();
       }
       this.#endAtStart = end;
-      this.#fetched(end, this.#options.clock());
+      this.#fetched(end, performance.now());
     }
-    const asked = this.#options.clock();
+    const asked = performance.now();
     const { entries, next } = await log.read(TOPIC.catalog, PARTITION, this.#position, {
       maxBytes: FETCH_BYTES,
       waitMs: fetchWaitMs,
@@ -277,7 +303,7 @@ class LogCatalog implements RewritableCatalog {
     if (this.#stopped !== undefined) return;
     this.#position = Math.max(this.#position, next);
     // An answer that comes late knows nothing of what was appended since.
-    this.#fetched(this.#endAtStart, Math.min(this.#options.clock(), asked + fetchWaitMs));
+    this.#fetched(this.#endAtStart, Math.min(performance.now(), asked + fetchWaitMs));
   }
 
   /**
@@ -305,7 +331,7 @@ class LogCatalog implements RewritableCatalog {
     this.#last = undefined;
     this.#endAtStart = end;
     this.#caughtUp = false;
-    this.#fetched(end, this.#options.clock());
+    this.#fetched(end, performance.now());
   }
 
   #stopAtGap(gap: CatalogGap | UnknownFact): void {
@@ -395,7 +421,7 @@ export interface RewriteOptions {
   readonly done?: (step: RewriteStep) => void;
 }
 
-/** In this order, with one `piece` per record of rows. Restarts with the first when another rewrite was faster. */
+/** In this order, with one `piece` per record of rows. */
 export type RewriteStep = 'begun' | 'piece' | 'ended' | 'read back' | 'awaited' | 'dropped';
 
 /** The result of a rewrite. */
@@ -408,76 +434,20 @@ export interface Rewritten {
   readonly dropped: number;
 }
 
-interface RewriteContext extends RewriteOptions {
-  readonly log: Pick<EventLog, 'read' | 'end' | 'first' | 'positionOf' | 'dropBelow'>;
-  /** Appends a record, and returns its offset. */
-  append(record: RewriteRecord): Promise<number>;
-  /** Appends `begun`, and returns its offset and the rows of the state there. */
-  begin(): Promise<{
-    readonly rewrite: string;
-    readonly offset: number;
-    readonly rows: readonly CatalogRow[];
-  }>;
-}
-
-/** A rewrite that began later dropped the records of the one that began at the offset. */
-class Superseded extends Unavailable {
-  constructor(offset: number) {
-    super(`another rewrite of the catalog dropped the one that began at ${offset}`);
-  }
+function supersededAt(offset: number): Unavailable {
+  return new Unavailable(
+    `another rewrite of the catalog dropped the one that began at ${offset}: repeat the rewrite where that one did not finish`,
+  );
 }
 
 const POLL_MS = 200;
 
-/**
- * Writes the current state into the log as rows, and drops the facts before them, while the system runs.
- *
- * - Nothing is dropped before the rows were read back and gave the same state, and every stage has read the facts to drop.
- * - May be repeated at any time, also after a kill, and run several times at once: each rewrite is complete by itself, and an
- *   unfinished one has no effect.
- * - Restarts when another rewrite dropped its records, as that one may have been killed before it dropped all. Each restart
- *   is the success of another rewrite, so there are at most as many restarts as other rewrites.
- *
- * Errors: `Unavailable` when the log does not answer or a stage does not get far enough; a later run does all of it.
- */
-async function rewriteLog(context: RewriteContext): Promise<Rewritten> {
-  // Finds a stage that is not running before anything is written.
-  await stagesPast(await context.log.end(TOPIC.catalog, PARTITION), context);
-  for (;;) {
-    try {
-      return await rewriteOnce(context);
-    } catch (error) {
-      if (!(error instanceof Superseded)) throw error;
-    }
-  }
-}
-
-async function rewriteOnce(context: RewriteContext): Promise<Rewritten> {
-  const { log, done = () => {} } = context;
-  const { rewrite, offset, rows } = await context.begin();
-  done('begun');
-  let pieces = 0;
-  for (const record of rewriteRecords(rewrite, rows)) {
-    await context.append(record);
-    if (record.type === 'catalog.rewrite_rows') pieces++;
-    done(record.type === 'catalog.rewrite_rows' ? 'piece' : 'ended');
-  }
-  const restored = await restoreState(log, offset);
-  if (restored.position !== offset) throw new Superseded(offset);
-  if (digestOfRows(rowsOf(restored.state)) !== digestOfRows(rows))
-    throw new CatalogGap('the written rows give another state: nothing was dropped');
-  done('read back');
-  await stagesPast(offset, context);
-  done('awaited');
-  await sleep(context.graceMs ?? 0);
-  const first = await log.first(TOPIC.catalog, PARTITION);
-  await log.dropBelow(TOPIC.catalog, PARTITION, offset);
-  done('dropped');
-  return { offset, rows: rows.length, pieces, dropped: Math.max(0, offset - first) };
-}
-
 /** Waits until every stage has read the catalog up to the offset. Retries while the log does not answer. */
-async function stagesPast(offset: number, { log, stages, stageTimeoutMs }: RewriteContext): Promise<void> {
+async function stagesPast(
+  offset: number,
+  log: Pick<EventLog, 'positionOf'>,
+  { stages, stageTimeoutMs }: RewriteOptions,
+): Promise<void> {
   const deadline = performance.now() + stageTimeoutMs;
   const positionOf = async (stage: string) => (await log.positionOf(stage, TOPIC.catalog, PARTITION)) ?? 0;
   for (const stage of stages) {

@@ -13,14 +13,13 @@ import {
   documentsOf,
   Fenced,
   type KeyUse,
-  type Logger,
   TOPIC,
 } from '@tributary/core';
 import {
   checkKeyPrefix,
-  type RedisAccess,
   type RedisClient,
   RedisConnection,
+  type RedisStoreOptions,
   Script,
 } from '../../redis/index.ts';
 import { DocumentCounters } from '../document-counters.ts';
@@ -55,13 +54,8 @@ function expiryOf({ kind, start }: Pick<CountDocumentKey, 'kind' | 'start'>): nu
   return Math.ceil((start + documentKeptMs(kind)) / 1_000);
 }
 
-export interface RedisCountersOptions extends RedisAccess {
-  /** Prefix of all keys, without braces. */
-  readonly prefix: string;
+export interface RedisCountersOptions extends RedisStoreOptions {
   readonly clock: Clock;
-  readonly logger: Logger;
-  /** How long a call to Redis may take, ms, before it is `Unavailable`. Default 5,000. */
-  readonly timeoutMs?: number;
 }
 
 /**

@@ -51,7 +51,7 @@ export interface SqliteCountersOptions {
   readonly volumeFolder?: string;
   readonly clock: Clock;
   /** How long a write waits for another process before it is `Unavailable`, ms. Default 5,000. */
-  readonly busyTimeoutMs?: number;
+  readonly busyTimeoutMs?: number | undefined;
 }
 
 /** `Counters` in one database file. Each batch is one transaction; reads never wait for writes. */

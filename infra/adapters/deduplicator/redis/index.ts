@@ -2,16 +2,15 @@ import { hash } from 'node:crypto';
 import {
   type DedupeClaim,
   type Deduplicator,
-  type Logger,
   type Message,
   type Position,
   TributaryError,
 } from '@tributary/core';
 import {
   checkKeyPrefix,
-  type RedisAccess,
   type RedisClient,
   RedisConnection,
+  type RedisStoreOptions,
   Script,
 } from '../../redis/index.ts';
 import { digestOf, type ExportedDedupeClaim } from '../digest.ts';
@@ -26,14 +25,9 @@ const RECENT_LIMIT = 100_000;
 /** Dedupe claims are kept this much longer than the window at most, ms, as a replica's clock may be ahead. */
 const CLOCK_MARGIN_MS = 60_000;
 
-export interface RedisDeduplicatorOptions extends RedisAccess {
-  /** Prefix of all keys, without braces. */
-  readonly prefix: string;
+export interface RedisDeduplicatorOptions extends RedisStoreOptions {
   /** How long a `message_id` is kept at least, ms. */
   readonly windowMs: number;
-  readonly logger: Logger;
-  /** How long a call may take, ms, before it is `Unavailable`. Default 5,000. */
-  readonly timeoutMs?: number;
 }
 
 /**
@@ -79,9 +73,9 @@ export async function openRedisDeduplicator(options: RedisDeduplicatorOptions): 
       });
     },
     async winner(message, topics) {
+      const { key } = format.keyOf(message);
       const text = await connection.call(
-        async (client) =>
-          (await client.get(format.keyOf(message))) ?? (await client.get(format.rejectedKeyOf(message))),
+        async (client) => (await client.get(key)) ?? (await client.get(rejectedKeyOf(key))),
       );
       return text === null ? undefined : format.positionOf(text, topics);
     },
@@ -155,17 +149,13 @@ class DedupeClaimFormat {
 
   /** The first byte of the digest selects one of 256 buckets, each in one cluster slot by its hash tag. */
   storedOf(claimant: DedupeClaim): StoredDedupeClaim {
-    const { key, bucket } = this.#keyOf(claimant);
+    const { key, bucket } = this.keyOf(claimant);
     const mark = claimant.rejected === true ? '!' : claimant.afterRejected === true ? '?' : '';
     return { key, bucket, position: this.#textOf(claimant.position), mark };
   }
 
-  rejectedKeyOf(message: Message): string {
-    return rejectedKeyOf(this.keyOf(message));
-  }
-
-  keyOf(message: Message): string {
-    return this.#keyOf(message).key;
+  keyOf(message: Message): Pick<StoredDedupeClaim, 'key' | 'bucket'> {
+    return this.#keyOfDigest(Buffer.from(digestOf(message)));
   }
 
   /** The key and the value of a dedupe claim that another store decided. */
@@ -184,10 +174,6 @@ class DedupeClaimFormat {
     if (topic === undefined || partition === undefined || offset === undefined || index === undefined)
       return undefined;
     return { topic, partition, offset, index };
-  }
-
-  #keyOf(message: Message): Pick<StoredDedupeClaim, 'key' | 'bucket'> {
-    return this.#keyOfDigest(Buffer.from(digestOf(message)));
   }
 
   #keyOfDigest(digest: Buffer): Pick<StoredDedupeClaim, 'key' | 'bucket'> {

@@ -483,14 +483,11 @@ class AppendRequest {
   /** A part that was not sent until then is not sent any more, by `performance.now()`. */
   readonly sendUntil: number;
   readonly parts: readonly Part[];
-  /** The position of each entry, once all are durable; rejects as soon as one is not known to be. */
-  readonly appended: Promise<readonly Position[]>;
+  readonly #appended = Promise.withResolvers<readonly Position[]>();
   readonly #appender: Appender;
   readonly #topic: string;
   readonly #positions: Position[];
   #left: number;
-  #resolve: (positions: readonly Position[]) => void = () => {};
-  #reject: (reason: TributaryError) => void = () => {};
 
   constructor(
     appender: Appender,
@@ -506,10 +503,11 @@ class AppendRequest {
     this.#topic = spec.name;
     this.#left = this.parts.length;
     this.#positions = new Array(entries.length);
-    this.appended = new Promise((resolve, reject) => {
-      this.#resolve = resolve;
-      this.#reject = reject;
-    });
+  }
+
+  /** The position of each entry, once all are durable; rejects as soon as one is not known to be. */
+  get appended(): Promise<readonly Position[]> {
+    return this.#appended.promise;
   }
 
   /** Sets the position of the i-th entry of a part. */
@@ -524,7 +522,7 @@ class AppendRequest {
     this.#appender.settled(this);
     this.#appender.answered(this);
     // Without effect where a part failed before.
-    this.#resolve(this.#positions);
+    this.#appended.resolve(this.#positions);
   }
 
   /** One of the parts is not known to be durable. */
@@ -536,7 +534,7 @@ class AppendRequest {
   /** Answers the caller while the outcome of a part is not known. */
   reject(reason: TributaryError): void {
     this.#appender.answered(this);
-    this.#reject(reason);
+    this.#appended.reject(reason);
   }
 
   #partsOf(spec: TopicSpec, entries: readonly NewEntry[]): readonly Part[] {

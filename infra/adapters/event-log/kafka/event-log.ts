@@ -55,9 +55,9 @@ export interface KafkaEventLogOptions extends RunnerOptions {
   readonly prefix: string;
   readonly topics: ReadonlyMap<string, TopicSpec>;
   /** Replication factor of topics that are created. Default 3, or the number of brokers where there are fewer. */
-  readonly replicationFactor?: number;
+  readonly replicationFactor?: number | undefined;
   /** Default: plain JSON on every topic. */
-  readonly framing?: ValueFraming;
+  readonly framing?: ValueFraming | undefined;
   /** Unconfirmed bytes of appends, at most; beyond them `Overloaded`. Default 64 MiB. */
   readonly maxUnconfirmedBytes?: number;
   /** After so long without a heartbeat the partitions of a process go to others, ms. Default 6,000. */
@@ -232,23 +232,19 @@ export class KafkaLog implements EventLog {
   }
 
   async end(topic: string, partition: number): Promise<number> {
-    this.#partitionOf(topic, partition);
-    return offsetOf(this.#reads, this.#nameOf(topic), partition, 'end');
+    return offsetOf(this.#reads, this.#nameInKafka(topic, partition), partition, 'end');
   }
 
   async first(topic: string, partition: number): Promise<number> {
-    this.#partitionOf(topic, partition);
-    return offsetOf(this.#reads, this.#nameOf(topic), partition, 'first');
+    return offsetOf(this.#reads, this.#nameInKafka(topic, partition), partition, 'first');
   }
 
   async offsetAt(topic: string, partition: number, ms: number): Promise<number> {
-    this.#partitionOf(topic, partition);
-    return offsetAt(this.#reads, this.#nameOf(topic), partition, ms);
+    return offsetAt(this.#reads, this.#nameInKafka(topic, partition), partition, ms);
   }
 
   async positionOf(stage: string, topic: string, partition: number): Promise<number | undefined> {
-    this.#partitionOf(topic, partition);
-    const name = this.#nameOf(topic);
+    const name = this.#nameInKafka(topic, partition);
     const stored = await this.#reads.fetchOffsets(this.#nameOf(stage), [{ topic: name, partition }]);
     return stored.get(`${name}/${partition}`)?.offset;
   }
@@ -314,6 +310,11 @@ export class KafkaLog implements EventLog {
   #partitionOf(topic: string, partition: number): TopicSpec {
     this.#checkOpen();
     return specOfPartition(this.topics, topic, partition);
+  }
+
+  /** The topic's. Throws as `#partitionOf`. */
+  #nameInKafka(topic: string, partition: number): string {
+    return this.#nameOf(this.#partitionOf(topic, partition).name);
   }
 
   #nameOf(name: string): string {

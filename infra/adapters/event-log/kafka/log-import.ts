@@ -1,5 +1,4 @@
 import {
-  type Headers,
   type Logger,
   PUBLIC_SCHEMAS,
   type TopicSpec,
@@ -7,7 +6,7 @@ import {
   Unavailable,
   type ValueFraming,
 } from '@tributary/core';
-import { specOf } from '../entries.ts';
+import { type StoredRecord, specOf } from '../entries.ts';
 import type { KafkaConnection } from './client/brokers.ts';
 import { KafkaClient } from './client/client.ts';
 import { failOn, type RecordToWrite, translateKafkaError } from './client/protocol.ts';
@@ -25,18 +24,6 @@ const PRODUCE_TIMEOUT_MS = 30_000;
 /** Records in one batch of filler: 0.9 MB, compressed far less. */
 const FILLER_RECORDS = 100_000;
 
-/** A record of another log, which keeps its offset. */
-export interface ImportedRecord {
-  readonly offset: number;
-  /** Epoch ms. */
-  readonly timestamp: number;
-  /** '' for none. */
-  readonly key: string;
-  readonly headers: Headers;
-  /** JSON; of a packed record several texts, see `pack`. */
-  readonly value: string;
-}
-
 /**
  * A record got another offset than it has in the source: something else was appended to the partition. Its content is of
  * no use then.
@@ -52,7 +39,7 @@ interface LogImportOptions {
   readonly topics: ReadonlyMap<string, TopicSpec>;
   readonly framing: ValueFraming;
   /** Replication factor of topics that are created. Default 3, or the number of brokers where there are fewer. */
-  readonly replicationFactor?: number;
+  readonly replicationFactor?: number | undefined;
   readonly logger: Logger;
 }
 
@@ -93,7 +80,7 @@ export class LogImport {
    * Appends records, the first of which has the offset of the partition's end. `OffsetTaken` if it is another one.
    * `Unavailable` if some are not known to be there: then look at the end, once it is settled.
    */
-  async append(topic: string, partition: number, records: readonly ImportedRecord[]): Promise<void> {
+  async append(topic: string, partition: number, records: readonly StoredRecord[]): Promise<void> {
     const { framing } = this.#options;
     const written = records.map(({ key, headers, value, timestamp }): RecordToWrite => {
       return { key: key === '' ? null : key, value: framing.frame(topic, value), headers, timestamp };

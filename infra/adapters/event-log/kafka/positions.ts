@@ -173,13 +173,13 @@ export class RecordedPositions {
   }
 
   /** The record of a position, to be committed with the output records before it. */
-  outputRecord(of: StagePartition, { offset, index }: Cursor): OutputRecord {
-    return { topic: this.#options.spec.name, ...entryOf(keyOf(of), { offset, ...(index > 0 && { index }) }) };
+  outputRecord(of: StagePartition, at: Cursor): OutputRecord {
+    return { topic: this.#options.spec.name, ...positionEntry({ ...of, ...at }) };
   }
 
   /** Records a position without output records. */
-  async record(of: StagePartition, { offset, index }: Cursor): Promise<void> {
-    await this.#options.append([entryOf(keyOf(of), { offset, ...(index > 0 && { index }) })]);
+  async record(of: StagePartition, at: Cursor): Promise<void> {
+    await this.#options.append([positionEntry({ ...of, ...at })]);
   }
 
   /** Records the position at which a partition begins, in place of any other. */
@@ -188,11 +188,7 @@ export class RecordedPositions {
   }
 
   async recordStarts(starts: readonly (StagePartition & Cursor)[]): Promise<void> {
-    await this.#options.append(
-      starts.map(({ offset, index, ...of }) =>
-        entryOf(keyOf(of), { offset, ...(index > 0 && { index }), begins: true }),
-      ),
-    );
+    await this.#options.append(starts.map((start) => positionEntry(start, { begins: true })));
   }
 
   /** Records that no event was processed yet. */
@@ -258,6 +254,10 @@ export class RecordedPositions {
 
 function keyOf({ stage, topic, partition }: StagePartition): string {
   return `${stage}/${topic}/${partition}`;
+}
+
+function positionEntry({ offset, index, ...of }: StagePartition & Cursor, more: Value = {}): NewEntry {
+  return entryOf(keyOf(of), { offset, ...(index > 0 && { index }), ...more });
 }
 
 function entryOf(key: string, value: Value): NewEntry {

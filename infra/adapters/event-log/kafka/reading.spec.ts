@@ -153,7 +153,13 @@ function fetcherOf(client: Partial<Pick<KafkaClient, 'leaderId' | 'fetch' | 'inv
 describe('a fetcher', () => {
   it('does not wait for a leader once the signal fired', async () => {
     const stop = new AbortController();
-    const fetched = fetcherOf({ leaderId: () => new Promise(() => {}) }).fetch('t', 0, 0, 1, stop.signal);
+    const fetched = fetcherOf({ leaderId: () => new Promise(() => {}) }).fetch({
+      topic: 't',
+      partition: 0,
+      offset: 0,
+      maxBytes: 1,
+      signal: stop.signal,
+    });
     stop.abort();
     expect(await fetched).toBeUndefined();
   });
@@ -169,7 +175,9 @@ describe('a fetcher', () => {
       }),
       invalidateMetadata: () => {},
     });
-    const [damaged, other] = [0, 1].map((partition) => fetcher.fetch('t', partition, 7, 1, never));
+    const [damaged, other] = [0, 1].map((partition) =>
+      fetcher.fetch({ topic: 't', partition, offset: 7, maxBytes: 1, signal: never }),
+    );
     await expect(damaged).rejects.toThrow(/reading t\/0 at 7: .*a malformed record/);
     await expect(other).rejects.toThrow(/out of range/);
   });
@@ -185,12 +193,14 @@ describe('a fetcher', () => {
         return { partitions: new Map(of.map(({ topic, partition }) => [`${topic}/${partition}`, EMPTY])) };
       },
     });
-    const both = [0, 1].map((partition) => fetcher.fetch('t', partition, 7, 1, stop.signal));
+    const both = [0, 1].map((partition) =>
+      fetcher.fetch({ topic: 't', partition, offset: 7, maxBytes: 1, signal: stop.signal }),
+    );
     expect(await Promise.all(both)).toEqual([undefined, undefined]);
     await new Promise((resolve) => setTimeout(resolve, 20));
     expect(asked).toHaveLength(3);
     const again = new AbortController();
-    void fetcher.fetch('t', 2, 7, 1, again.signal);
+    void fetcher.fetch({ topic: 't', partition: 2, offset: 7, maxBytes: 1, signal: again.signal });
     await expect.poll(() => asked.length).toBeGreaterThan(3);
     again.abort();
     expect(asked.slice(3).every((of) => of === 't/2')).toBe(true);
@@ -204,7 +214,7 @@ function setUp(answers: readonly (Fetched | Error)[], topic: string = TOPIC.acce
   const waiting = [...answers];
   const asked: number[] = [];
   const fetcher: Pick<Fetcher, 'fetch'> = {
-    fetch: async (_topic, _partition, offset, _bytes, signal) => {
+    fetch: async ({ offset, signal }) => {
       asked.push(offset);
       const answer = waiting.shift();
       if (answer instanceof Error) throw answer;

@@ -61,7 +61,15 @@ export class LogReader {
     const { maxBytes = READ_BYTES, waitMs = 0, signal } = options;
     const signals = [closing, ...(signal ? [signal] : [])];
     const of = { topic, partition, packed, framing };
+    const name = nameOf(topic);
     let next = Math.max(0, from);
+    const wanted = (fires: AbortSignal) => ({
+      topic: name,
+      partition,
+      offset: next,
+      maxBytes,
+      signal: fires,
+    });
     const found = (fetched: Fetched | FirstKept): ReadResult | undefined => {
       if ('first' in fetched) {
         next = fetched.first;
@@ -73,16 +81,9 @@ export class LogReader {
       return entries.length > 0 ? { entries, next } : undefined;
     };
     // Existing records are read at once, also while others wait at the broker.
-    const end = await offsetOf(client, nameOf(topic), partition, 'stable');
+    const end = await offsetOf(client, name, partition, 'stable');
     while (next < end) {
-      const fetched = await this.#fetch(
-        this.#reader,
-        topic,
-        partition,
-        next,
-        maxBytes,
-        AbortSignal.any(signals),
-      );
+      const fetched = await this.#fetch(this.#reader, wanted(AbortSignal.any(signals)));
       if (!fetched) return { entries: [], next };
       const result = found(fetched);
       if (result) return result;
@@ -90,7 +91,7 @@ export class LogReader {
     if (waitMs === 0) return { entries: [], next };
     const waiting = AbortSignal.any([...signals, AbortSignal.timeout(waitMs)]);
     for (;;) {
-      const fetched = await this.#fetch(this.#options.watcher, topic, partition, next, maxBytes, waiting);
+      const fetched = await this.#fetch(this.#options.watcher, wanted(waiting));
       if (!fetched) {
         await pause(waitMs, waiting); // beyond the end a broker does not wait
         return { entries: [], next };
@@ -101,22 +102,13 @@ export class LogReader {
   }
 
   /** Below the first offset kept it is `FirstKept`; beyond the end undefined. */
-  async #fetch(
-    fetcher: Fetcher,
-    topic: string,
-    partition: number,
-    offset: number,
-    maxBytes: number,
-    signal: AbortSignal,
-  ): Promise<Fetched | FirstKept | undefined> {
-    const { client, nameOf } = this.#options;
-    const name = nameOf(topic);
+  async #fetch(fetcher: Fetcher, wanted: Wanted): Promise<Fetched | FirstKept | undefined> {
     try {
-      return await fetcher.fetch(name, partition, offset, maxBytes, signal);
+      return await fetcher.fetch(wanted);
     } catch (thrown) {
       if (!(thrown instanceof OffsetOutOfRange)) throw thrown;
-      const first = await offsetOf(client, name, partition, 'first');
-      return offset < first ? { first } : undefined;
+      const first = await offsetOf(this.#options.client, wanted.topic, wanted.partition, 'first');
+      return wanted.offset < first ? { first } : undefined;
     }
   }
 }
@@ -292,7 +284,7 @@ export class PartitionReader {
 
   async #request(from: number, signal: AbortSignal): Promise<Read | undefined> {
     const { fetcher, name, partition, maxBytes, spec, framing } = this.#options;
-    const fetched = await fetcher.fetch(name, partition, from, maxBytes, signal);
+    const fetched = await fetcher.fetch({ topic: name, partition, offset: from, maxBytes, signal });
     if (fetched === undefined) return undefined;
     return new FetchedRead(fetched, from, { topic: spec.name, partition, packed: spec.packed, framing });
   }
@@ -336,13 +328,17 @@ const ANSWER_BYTES = 8 * 1024 * 1024;
 /** The offset is not kept any more, or not written yet. */
 export class OffsetOutOfRange extends Unavailable {}
 
-/** A partition to read, with the caller's promise. */
+/** A partition to read from an offset on. The topic has its name in Kafka. */
 interface Wanted {
   readonly topic: string;
   readonly partition: number;
   readonly offset: number;
   readonly maxBytes: number;
   readonly signal: AbortSignal;
+}
+
+/** With the caller's promise. */
+interface Waiting extends Wanted {
   readonly resolve: (fetched: Fetched | undefined) => void;
   readonly reject: (reason: Error) => void;
 }
@@ -354,7 +350,7 @@ interface Wanted {
 export class Fetcher {
   readonly #client: KafkaClient;
   readonly #waitMs: () => number;
-  readonly #wanted = new Map<number, Wanted[]>();
+  readonly #wanted = new Map<number, Waiting[]>();
 
   /** `waitMs`, called before each request: how long the broker may wait for records. */
   constructor(client: KafkaClient, waitMs: () => number) {
@@ -367,13 +363,8 @@ export class Fetcher {
    * past records that are not visible. Undefined once the signal fired. Rejects with `OffsetOutOfRange`, else
    * `Unavailable`.
    */
-  fetch(
-    topic: string,
-    partition: number,
-    offset: number,
-    maxBytes: number,
-    signal: AbortSignal,
-  ): Promise<Fetched | undefined> {
+  fetch(wanted: Wanted): Promise<Fetched | undefined> {
+    const { topic, partition, signal } = wanted;
     return new Promise((resolve, reject) => {
       if (signal.aborted) return resolve(undefined);
       const abandon = () => resolve(undefined);
@@ -384,13 +375,12 @@ export class Fetcher {
           settle(value);
         };
       };
-      const fetch = { topic, partition, offset, maxBytes, signal };
-      const wanted = { ...fetch, resolve: settled(resolve), reject: settled<Error>(reject) };
-      this.#client.leaderId(topic, partition).then((nodeId) => this.#add(nodeId, wanted), wanted.reject);
+      const waiting = { ...wanted, resolve: settled(resolve), reject: settled<Error>(reject) };
+      this.#client.leaderId(topic, partition).then((nodeId) => this.#add(nodeId, waiting), waiting.reject);
     });
   }
 
-  #add(nodeId: number, one: Wanted): void {
+  #add(nodeId: number, one: Waiting): void {
     const wanted = this.#wanted.get(nodeId);
     if (wanted) {
       wanted.push(one);
@@ -411,7 +401,7 @@ export class Fetcher {
         return;
       }
       // A request names a partition once: the fetch that has waited for the longest goes first.
-      const byPartition = new Map<string, Wanted>();
+      const byPartition = new Map<string, Waiting>();
       for (const one of wanted) {
         const name = `${one.topic}/${one.partition}`;
         if (!byPartition.has(name)) byPartition.set(name, one);
@@ -427,7 +417,7 @@ export class Fetcher {
   }
 
   /** Settles the fetches that the answer has records for, and returns the others. */
-  async #request(nodeId: number, wanted: readonly Wanted[]): Promise<readonly Wanted[]> {
+  async #request(nodeId: number, wanted: readonly Waiting[]): Promise<readonly Waiting[]> {
     let answer: FetchAnswer;
     try {
       answer = await this.#client.fetch(nodeId, {
@@ -444,7 +434,7 @@ export class Fetcher {
   }
 
   /** False where the answer has nothing for it: to be requested again. */
-  #settle(wanted: Wanted, answer: FetchedPartition | undefined): boolean {
+  #settle(wanted: Waiting, answer: FetchedPartition | undefined): boolean {
     if (answer === undefined) return false;
     const { topic, partition, offset } = wanted;
     try {

@@ -538,11 +538,10 @@ export class WireWriter {
 export class WireReader {
   readonly buffer: Buffer;
   /** Where the next byte is. */
-  at: number;
+  at = 0;
 
-  constructor(buffer: Buffer, at = 0) {
+  constructor(buffer: Buffer) {
     this.buffer = buffer;
-    this.at = at;
   }
 
   int16(): number {

@@ -267,7 +267,6 @@ const TOPIC_CONFIG = 1;
 const MINUTE_MS = 60_000;
 
 interface Described {
-  readonly spec: TopicSpec;
   readonly name: string;
   /** The fault of its replicas. */
   readonly replicaFault: string | undefined;
@@ -292,54 +291,43 @@ export function topicFaults(installation: Installation): Promise<readonly TopicF
 }
 
 /** Corrects the faulty settings of topics, leaves the others as they are, and describes what it altered. */
-export function alterTopics(installation: Installation): Promise<readonly string[]> {
-  return withKafkaAdmin(installation, 'altering the settings of topics', async (admin) => {
-    const described = (await describe(admin, installation)).filter(({ faults }) => faults.length > 0);
-    await alter(
-      admin,
-      described.map(({ name, own, faults }) => ({
-        name,
-        own,
-        changes: faults.map(({ setting, should }) => [setting, should] as const),
-      })),
-    );
-    return described.flatMap(({ name, faults }) =>
-      faults.map(({ setting, is, should }) => `${name}, ${setting}: ${is} -> ${should}`),
-    );
-  });
+export async function alterTopics(installation: Installation): Promise<readonly string[]> {
+  const altered = await alter(installation, ({ faults }) =>
+    faults.map(({ setting, should }) => [setting, should]),
+  );
+  return altered.flatMap(({ name, faults }) =>
+    faults.map(({ setting, is, should }) => `${name}, ${setting}: ${is} -> ${should}`),
+  );
 }
 
 /** Gives all topics these settings, and leaves their others as they are. */
-export function setTopicSettings(installation: Installation, settings: TopicSettings): Promise<void> {
+export async function setTopicSettings(installation: Installation, settings: TopicSettings): Promise<void> {
+  await alter(installation, ({ actual }) =>
+    Object.entries(settings).filter(([setting, value]) => actual.get(setting) !== value),
+  );
+}
+
+/** Returns the topics that had changes. */
+function alter(
+  installation: Installation,
+  changesOf: (topic: Described) => readonly (readonly [setting: string, value: string])[],
+): Promise<readonly Described[]> {
   return withKafkaAdmin(installation, 'altering the settings of topics', async (admin) => {
-    const described = await describe(admin, installation);
-    const changed = described
-      .map(({ name, own, actual }) => ({
-        name,
-        own,
-        changes: Object.entries(settings).filter(([setting, value]) => actual.get(setting) !== value),
-      }))
-      .filter(({ changes }) => changes.length > 0);
-    await alter(admin, changed);
-  });
-}
-
-interface Alteration {
-  readonly name: string;
-  readonly own: ReadonlyMap<string, string>;
-  readonly changes: readonly (readonly [setting: string, value: string])[];
-}
-
-async function alter(admin: Admin, alterations: readonly Alteration[]): Promise<void> {
-  if (alterations.length === 0) return;
-  await admin.alterConfigs({
-    validateOnly: false,
-    // The request replaces all of a topic's own settings.
-    resources: alterations.map(({ name, own, changes }) => ({
-      type: ConfigResourceTypes.TOPIC,
-      name,
-      configEntries: [...new Map([...own, ...changes])].map(([setting, value]) => ({ name: setting, value })),
-    })),
+    const topics = (await describe(admin, installation)).filter((topic) => changesOf(topic).length > 0);
+    if (topics.length === 0) return topics;
+    await admin.alterConfigs({
+      validateOnly: false,
+      // The request replaces all of a topic's own settings.
+      resources: topics.map((topic) => ({
+        type: ConfigResourceTypes.TOPIC,
+        name: topic.name,
+        configEntries: [...new Map([...topic.own, ...changesOf(topic)])].map(([name, value]) => ({
+          name,
+          value,
+        })),
+      })),
+    });
+    return topics;
   });
 }
 
@@ -387,7 +375,7 @@ async function describe(admin: Admin, { topics, nameOf }: Installation): Promise
     );
     const count = replicas.get(name) ?? 1;
     const faults = settingFaults(spec, count, actual);
-    return [{ spec, name, replicaFault: replicaFault(count, brokers.length, actual), own, faults, actual }];
+    return [{ name, replicaFault: replicaFault(count, brokers.length, actual), own, faults, actual }];
   });
 }
 

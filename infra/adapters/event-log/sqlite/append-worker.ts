@@ -26,7 +26,6 @@ const writer = new SegmentWriter({
   folder,
   segmentBytes,
   segmentAgeMs,
-  busyTimeoutMs,
   open: (file) => openDatabase(file, { create: false, busyTimeoutMs }),
   onRollFailed: (error) => reply({ kind: 'noted', error: messageOf(error) }),
 });

@@ -91,8 +91,6 @@ export interface SegmentWriterOptions {
   readonly segmentBytes: number;
   /** A segment this old likewise. */
   readonly segmentAgeMs: number;
-  /** How long the checkpointing thread waits for the file when it opens it, ms. Default 5,000. */
-  readonly busyTimeoutMs?: number;
   /** Must not create a missing file: a segment may be removed after it was listed. */
   readonly open: (file: string) => DatabaseSync;
   /** Called when a roll failed; the write before it is durable nevertheless. */
@@ -147,13 +145,11 @@ export class SegmentWriter {
   #newest(): OpenSegment {
     try {
       if (this.#segment !== undefined) return this.#segment;
-      const { folder, busyTimeoutMs = 5_000, open } = this.#options;
+      const { folder, open } = this.#options;
       const segment = openNewest(folder, open);
       this.#segment = segment;
-      const file = segmentFile(folder, segment.sequence);
       this.#checkpointer = new WalCheckpointer(segment.database, {
-        file,
-        busyTimeoutMs,
+        file: segmentFile(folder, segment.sequence),
         checkpointPages: CHECKPOINT_PAGES,
         inlinePages: INLINE_PAGES,
       });

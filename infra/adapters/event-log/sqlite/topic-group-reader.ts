@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { type Headers, type LogEntry, unpack } from '@tributary/core';
 import { openDatabase, reading } from '../../sqlite/database.ts';
+import type { StoredRecord } from '../entries.ts';
 import type { Cursor, FetchLimits, Taken } from '../stage-runner/work.ts';
 import {
   listSegments,
@@ -468,16 +469,6 @@ export interface StoredPartition {
   readonly partition: number;
   readonly first: number;
   readonly end: number;
-}
-
-/** A record as it is stored. The value of a packed record holds the values of all its entries, see `pack`. */
-interface StoredRecord {
-  readonly offset: number;
-  /** When it was appended, epoch ms. */
-  readonly timestamp: number;
-  readonly key: string;
-  readonly headers: Headers;
-  readonly value: string;
 }
 
 const MAX_RECORDS = 10_000;

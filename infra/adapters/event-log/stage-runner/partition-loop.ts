@@ -69,9 +69,9 @@ export interface RunnerOptions {
   /** Pauses before repetitions, ms: the first, doubled up to the cap. Default 50 to 5,000. */
   readonly backoff?: Backoff;
   /** Records the entries that the stages have in flight, to be read after a crash of their thread. Default: a private one. */
-  readonly inFlight?: InFlightTable;
+  readonly inFlight?: InFlightTable | undefined;
   /** Default: unlimited. */
-  readonly space?: StageSpace;
+  readonly space?: StageSpace | undefined;
   /** How long a stage may take to finish its entries when it stops or a partition moves, ms. Default 10,000. */
   readonly stopGraceMs?: number;
 }

@@ -13,7 +13,6 @@ import {
   type HistoryPage,
   type HistoryQuery,
   InvalidInput,
-  type Logger,
   MAX_HISTORY_FACETS,
   messageOf,
   repeat,
@@ -21,8 +20,8 @@ import {
 } from '@tributary/core';
 import {
   type BulkAnswer,
-  type ElasticsearchAccess,
   ElasticsearchConnection,
+  type ElasticsearchStoreOptions,
   indexPrefix,
   refused,
   sendBulk,
@@ -40,16 +39,10 @@ import {
 
 const RETENTION_EVERY_MS = 60 * 60 * 1000;
 
-export interface ElasticsearchHistoryOptions {
-  readonly access: ElasticsearchAccess;
-  /** Distinguishes the indices of installations that share a cluster. */
-  readonly prefix: string;
+export interface ElasticsearchHistoryOptions extends ElasticsearchStoreOptions {
   readonly clock: Clock;
   /** Entries are kept for at least this long after their last put, ms. */
   readonly retentionMs: number;
-  readonly logger: Logger;
-  /** How long a call may take, ms, before it is `Unavailable`. Default 10,000. */
-  readonly timeoutMs?: number;
   /** How often expired indices are dropped, ms, beginning at once. Default an hour; false: never. */
   readonly retentionEveryMs?: number | false;
 }

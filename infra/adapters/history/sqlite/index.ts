@@ -64,13 +64,12 @@ export function openSqliteHistory({
   folder,
   clock,
   retentionMs,
-  busyTimeoutMs = 5_000,
+  busyTimeoutMs,
 }: SqliteHistoryOptions): History {
   const file = join(folder, 'history.db');
   const store = openStoreFile(file, (database) => prepareSchema(database, file, SCHEMA), { busyTimeoutMs });
   const checkpointer = new WalCheckpointer(store.writer, {
     file,
-    busyTimeoutMs,
     checkpointPages: MANY_PAGES,
     inlinePages: FEW_PAGES,
   });

@@ -4,7 +4,6 @@ import {
   type FollowOptions,
   type LiveEvent,
   type LiveTail,
-  type Logger,
   TAIL_LIMITS,
   type TailBatch,
   type TailedEvent,
@@ -13,9 +12,8 @@ import {
 } from '@tributary/core';
 import {
   checkKeyPrefix,
-  type RedisAccess,
-  type RedisClient,
   RedisConnection,
+  type RedisStoreOptions,
   RedisSubscriptions,
   Script,
 } from '../../redis/index.ts';
@@ -26,13 +24,8 @@ const ENTRIES_PER_READ = 32;
 /** Interval of reads of a followed tail without a notification, ms. */
 const POLL_MS = 1_000;
 
-export interface RedisLiveTailOptions extends RedisAccess {
-  /** Prefix of all keys and channels, without braces. */
-  readonly prefix: string;
-  readonly logger: Logger;
+export interface RedisLiveTailOptions extends RedisStoreOptions {
   readonly limits?: TailLimits;
-  /** How long a call to Redis may take, ms, before it is `Unavailable`. Default 5,000. */
-  readonly timeoutMs?: number;
 }
 
 /**
@@ -93,20 +86,22 @@ class RedisLiveTail implements LiveTail {
       const [first, last] = [rest[0], rest.at(-1)];
       if (first === undefined || last === undefined) return mark;
       const kept = newestWithin(rest, this.#limits);
-      const write = {
-        state: this.#keys.state(workspaceId),
-        blocks: this.#keys.blocks(workspaceId),
-        channel: this.#keys.channel(workspaceId),
-        partition: `${topic}/${partition}`,
-        firstOffset: first.offset,
-        nextMark: last.offset + 1,
-        end,
-        leftOut: rest.length - kept.length,
-        added: blocksOf(kept),
-      };
-      const beyond = await this.#connection.call((client) => appendBlocks(client, write, this.#limits));
-      if (beyond === undefined) return mark;
-      mark = beyond;
+      const args = [
+        `mark:${topic}/${partition}`,
+        first.offset,
+        last.offset + 1,
+        end ?? '',
+        rest.length - kept.length,
+        this.#limits.events,
+        this.#limits.characters,
+        this.#limits.retentionMs,
+        this.#keys.channel(workspaceId),
+      ].map(String);
+      for (const { count, text } of blocksOf(kept)) args.push(String(count), String(text.length), text);
+      const keys = [this.#keys.state(workspaceId), this.#keys.blocks(workspaceId)];
+      const beyond = await this.#connection.call((client) => APPEND.run(client, keys, args));
+      if (beyond === null) return mark;
+      mark = Number(beyond);
     }
   }
 
@@ -291,38 +286,3 @@ call('PEXPIRE', blocks, ARGV[8])
 call('PUBLISH', ARGV[9], '')
 return false
 `);
-
-interface TailWrite {
-  readonly state: string;
-  readonly blocks: string;
-  readonly channel: string;
-  readonly partition: string;
-  readonly firstOffset: number;
-  readonly nextMark: number;
-  readonly end: number | undefined;
-  /** Number of events before the blocks that exceed the limits: they get numbers and are not stored. */
-  readonly leftOut: number;
-  readonly added: readonly Block[];
-}
-
-/** Undefined when the blocks were appended, else the mark, which is beyond their first offset. */
-async function appendBlocks(
-  client: RedisClient,
-  write: TailWrite,
-  limits: TailLimits,
-): Promise<number | undefined> {
-  const args = [
-    `mark:${write.partition}`,
-    write.firstOffset,
-    write.nextMark,
-    write.end ?? '',
-    write.leftOut,
-    limits.events,
-    limits.characters,
-    limits.retentionMs,
-    write.channel,
-  ].map(String);
-  for (const { count, text } of write.added) args.push(String(count), String(text.length), text);
-  const mark = await APPEND.run(client, [write.state, write.blocks], args);
-  return mark === null ? undefined : Number(mark);
-}

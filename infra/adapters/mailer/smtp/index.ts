@@ -8,9 +8,9 @@ export interface SmtpMailerOptions {
    * TLS from the first byte. Otherwise STARTTLS: required with credentials, else used if the server offers it.
    */
   readonly tls: boolean;
-  readonly credentials?: { readonly username: string; readonly password: string };
+  readonly credentials?: { readonly username: string; readonly password: string } | undefined;
   /** PEM of the certificate authority; default: those of Node. */
-  readonly ca?: string;
+  readonly ca?: string | undefined;
   /** The sender address of mails. */
   readonly from: string;
   /** A monotonic clock, ms. Default `performance.now`. */

@@ -45,8 +45,8 @@ export interface OperationContext {
   readonly retentionMs: number;
   /** Notes the characters of JSON that an operation of the organization has read and rewritten. */
   readonly charge: (org: number, read: number, written?: number) => void;
-  /** Registers work that only `close` waits for. It must not reject. */
-  readonly background: (work: Promise<void>) => void;
+  /** Registers work that only `close` waits for. `failure` is logged where it fails: later work does without it. */
+  readonly background: (work: Promise<unknown>, failure: string) => void;
 }
 
 /**

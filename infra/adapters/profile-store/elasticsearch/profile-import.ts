@@ -1,6 +1,10 @@
 import { hash } from 'node:crypto';
-import { identityHash, type Logger } from '@tributary/core';
-import { type ElasticsearchAccess, ElasticsearchConnection, indexPrefix } from '../../elasticsearch/index.ts';
+import { identityHash } from '@tributary/core';
+import {
+  ElasticsearchConnection,
+  type ElasticsearchStoreOptions,
+  indexPrefix,
+} from '../../elasticsearch/index.ts';
 import type { DeletedExport, LiveExport, UnpublishedChange } from '../sqlite/profile-export.ts';
 import {
   type DocumentSource,
@@ -25,14 +29,9 @@ interface NamedDocument {
   readonly source: DocumentSource;
 }
 
-interface ProfileImportOptions {
-  readonly access: ElasticsearchAccess;
-  readonly prefix: string;
+interface ProfileImportOptions extends ElasticsearchStoreOptions {
   /** Primary shards of a new index. */
   readonly shards: number;
-  readonly logger: Logger;
-  /** How long a call may take, ms. */
-  readonly timeoutMs: number;
   /** Distinguishes the unpublished changes of this import from those of processes. */
   readonly importId: string;
 }

@@ -5,7 +5,6 @@ import {
   checkFoundSize,
   identityHash,
   isTooOld,
-  type Logger,
   messageOf,
   newId,
   type Profile,
@@ -26,7 +25,11 @@ import {
   Unavailable,
   withoutMerged,
 } from '@tributary/core';
-import { type ElasticsearchAccess, ElasticsearchConnection, indexPrefix } from '../../elasticsearch/index.ts';
+import {
+  ElasticsearchConnection,
+  type ElasticsearchStoreOptions,
+  indexPrefix,
+} from '../../elasticsearch/index.ts';
 import {
   type CachedLocations,
   CONFLICT,
@@ -49,19 +52,13 @@ import { attemptUpsert } from './upsert.ts';
 
 const SWEEP_EVERY_MS = 5_000;
 
-export interface ElasticsearchProfileStoreOptions {
-  readonly access: ElasticsearchAccess;
-  /** Distinguishes the indices of installations that share a cluster. */
-  readonly prefix: string;
+export interface ElasticsearchProfileStoreOptions extends ElasticsearchStoreOptions {
   readonly clock: Clock;
   /** How long the time of an identity's deletion is kept, ms. */
   readonly retentionMs: number;
   readonly publish: PublishProfileChanges;
-  readonly logger: Logger;
   /** Primary shards, when this process creates the index. Default 1. */
   readonly shards?: number;
-  /** After how long a request to Elasticsearch is `Unavailable`, ms. Default 10,000. */
-  readonly timeoutMs?: number;
   /** Pause between two sweeps, ms; the first begins at once. Default 5,000. */
   readonly sweepEveryMs?: number;
 }
@@ -139,7 +136,8 @@ export class DocumentProfileStore implements ProfileStore {
       publisher: new ChangePublisher({ documents, publish, clock, pause, newId, logger }),
       locations: locations ?? new LocationTable(CACHED_LOCATIONS),
       durable: new DurableVersions(documents, clock, DURABLE_VERSIONS),
-      background: (work) => void this.#track(work),
+      background: (work, failure) =>
+        void this.#track(work.catch((error) => logger.debug({ error: messageOf(error) }, failure))),
     };
     this.#publish = publish;
     this.#shards = new WriteShards((writes) =>

@@ -8,7 +8,6 @@ import {
   type Identity,
   identityHash,
   isInScope,
-  messageOf,
   PartialDeletion,
   type Profile,
   type ProfileDeletion,
@@ -165,7 +164,8 @@ async function deleteOne(
     ...(unlinked === undefined ? {} : { unlinked }),
   };
   if (!(await steps.commitDeletion(tombstone, change))) return false;
-  context.background(finishTombstoneInBackground(ucid, context));
+  const finishing = finishNewTombstone(ucid, context);
+  context.background(finishing, 'a deletion could not be completed; the sweeper will do it');
   return true;
 }
 
@@ -188,17 +188,10 @@ function isIn(target: Target, { document }: ProfileRoot): boolean {
 }
 
 /** Runs after the answer. The sweeper does it if this fails. */
-async function finishTombstoneInBackground(ucid: string, context: OperationContext): Promise<void> {
-  try {
-    const [stored] = await context.documents.read([profileId(ucid)]);
-    const document = profileDocumentOf(stored);
-    if (document?.state === 'deleted' && document.dirty) await finishTombstone(document, context);
-  } catch (error) {
-    context.logger.debug(
-      { error: messageOf(error) },
-      'a deletion could not be completed; the sweeper will do it',
-    );
-  }
+async function finishNewTombstone(ucid: string, context: OperationContext): Promise<void> {
+  const [stored] = await context.documents.read([profileId(ucid)]);
+  const document = profileDocumentOf(stored);
+  if (document?.state === 'deleted' && document.dirty) await finishTombstone(document, context);
 }
 
 /**
@@ -360,25 +353,15 @@ export async function attemptSplit(
 
   durable.note(ucid, version);
   for (const identity of apart.profile.identities) locations.set(identityHash(split, identity), ucid);
-  context.background(makeLive());
+  // Makes the profile that was split off live and publishes it. The sweeper does it if this fails.
+  const live = steps.commit({ document: undefined, deletions, ...apart });
+  context.background(live, 'a profile that was split off is not live yet; the sweeper will do it');
   return { kind: 'split', profile: apart.profile, survivor: survivor.profile, kept, lost, ...charged };
 
   async function refused(
     reason: Extract<ProfileSplitOutcome, { kind: 'refused' }>['reason'],
   ): Promise<ProfileSplitOutcome | Conflict> {
     return (await durable.ensureDurable([root])) ? { kind: 'refused', reason } : CONFLICT;
-  }
-
-  /** Makes the profile that was split off live and publishes it. The sweeper does it if this fails. */
-  async function makeLive(): Promise<void> {
-    try {
-      await steps.commit({ document: undefined, deletions, ...apart });
-    } catch (error) {
-      context.logger.debug(
-        { error: messageOf(error) },
-        'a profile that was split off is not live yet; the sweeper will do it',
-      );
-    }
   }
 }
 

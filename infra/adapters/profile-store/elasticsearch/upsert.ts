@@ -96,7 +96,11 @@ export async function attemptUpsert(
 
   // Tidy up in the background. It is optional: the sweeper does it if this process dies.
   for (const { hash } of plan.held) view.remember(hash, ucid);
-  if (plan.joining.length > 0) context.background(steps.tidyMerge(plan.joining, ucid));
+  if (plan.joining.length > 0)
+    context.background(
+      steps.tidyMerge(plan.joining, ucid),
+      'a merge could not be tidied up; the sweeper will do it',
+    );
   releaseIdentityClaims(droppedIdentityClaims, { profile, deletions }, context);
   return outcomes;
 }

@@ -1,10 +1,4 @@
-import {
-  identityHash,
-  messageOf,
-  type Profile,
-  type ProfileChange,
-  type ProfileScope,
-} from '@tributary/core';
+import { identityHash, type Profile, type ProfileChange, type ProfileScope } from '@tributary/core';
 import type { OperationContext, View } from './context.ts';
 import {
   type Content,
@@ -152,24 +146,17 @@ export class WriteSteps {
       content.profile.identities.map((identity) => identityHash(content.profile, identity)),
     );
     const from = new Set(joining.map(({ ucid }) => ucid));
-    try {
-      const found = await documents.read(hashes.map(identityClaimId));
-      if (!(await this.#all(joining.map(({ ucid }) => ({ ucid, source: mergedSource(to) }))))) return;
-      const moved = hashes.flatMap((hash, index): readonly DocumentWrite[] => {
-        locations.set(hash, to);
-        const stored = found[index];
-        const before = stored === undefined ? undefined : identityClaimOf(stored);
-        if (before === undefined || !from.has(before.ucid)) return [];
-        const source = identityClaimSource({ ...before, ucid: to });
-        return [{ id: identityClaimId(hash), expected: before.stored.version, source }];
-      });
-      await documents.write(moved);
-    } catch (error) {
-      this.#context.logger.debug(
-        { error: messageOf(error) },
-        'a merge could not be tidied up; the sweeper will do it',
-      );
-    }
+    const found = await documents.read(hashes.map(identityClaimId));
+    if (!(await this.#all(joining.map(({ ucid }) => ({ ucid, source: mergedSource(to) }))))) return;
+    const moved = hashes.flatMap((hash, index): readonly DocumentWrite[] => {
+      locations.set(hash, to);
+      const stored = found[index];
+      const before = stored === undefined ? undefined : identityClaimOf(stored);
+      if (before === undefined || !from.has(before.ucid)) return [];
+      const source = identityClaimSource({ ...before, ucid: to });
+      return [{ id: identityClaimId(hash), expected: before.stored.version, source }];
+    });
+    await documents.write(moved);
   }
 
   /** Ucids merged into the profile by an earlier change that may not be published: this change has to carry them. */
@@ -260,31 +247,22 @@ export async function readIdentityClaims(
 export function releaseIdentityClaims(
   identityClaims: readonly ReadIdentityClaim[],
   { profile, deletions }: Pick<Content, 'profile' | 'deletions'>,
-  { documents, locations, logger, background }: OperationContext,
+  { documents, locations, background }: OperationContext,
 ): void {
   const ucids = new Set([profile.ucid, ...profile.linked]);
   const removable = identityClaims.filter(({ hash, before }) => {
     locations.delete(hash);
     return ucids.has(before.ucid) && before.deletedAt === 0 && deletions[hash] === undefined;
   });
-  if (removable.length > 0) background(remove());
-
-  async function remove(): Promise<void> {
-    try {
-      await documents.write(
-        removable.map(({ hash, before }) => ({
-          id: identityClaimId(hash),
-          expected: before.stored.version,
-          source: 'removed' as const,
-        })),
-      );
-    } catch (error) {
-      logger.debug(
-        { error: messageOf(error) },
-        'claims of removed identities could not be deleted and remain',
-      );
-    }
-  }
+  if (removable.length === 0) return;
+  const removing = documents.write(
+    removable.map(({ hash, before }) => ({
+      id: identityClaimId(hash),
+      expected: before.stored.version,
+      source: 'removed' as const,
+    })),
+  );
+  background(removing, 'claims of removed identities could not be deleted and remain');
 }
 
 /**

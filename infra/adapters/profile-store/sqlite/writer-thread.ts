@@ -551,7 +551,6 @@ database.exec(`PRAGMA busy_timeout = 0; PRAGMA cache_size = -${CACHE_KIB}; PRAGM
 const stored = new StoredProfiles(database);
 const checkpointer = new WalCheckpointer(database, {
   file,
-  busyTimeoutMs,
   checkpointPages: MANY_PAGES,
   inlinePages: FEW_PAGES,
 });

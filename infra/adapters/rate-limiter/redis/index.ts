@@ -1,13 +1,8 @@
-import type { Logger, RateLimiter } from '@tributary/core';
-import { checkKeyPrefix, type RedisAccess, RedisConnection, Script } from '../../redis/index.ts';
+import type { RateLimiter } from '@tributary/core';
+import { checkKeyPrefix, RedisConnection, type RedisStoreOptions, Script } from '../../redis/index.ts';
 
-export interface RedisRateLimiterOptions extends RedisAccess {
-  /** Prefix of all keys, without braces. */
-  readonly prefix: string;
+export interface RedisRateLimiterOptions extends RedisStoreOptions {
   readonly perMinute: number;
-  readonly logger: Logger;
-  /** How long a call may take, ms, before it is `Unavailable`. Each request waits for it. Default 200. */
-  readonly timeoutMs?: number;
 }
 
 /**
@@ -26,6 +21,7 @@ redis.call('SET', KEYS[1], string.format('%.3f', now + missing + cost), 'PX', ma
 return '0'
 `);
 
+/** How long a call may take, ms, before it is `Unavailable`: each request waits for it. */
 const DEFAULT_TIMEOUT_MS = 200;
 
 /** A `RateLimiter` in Redis, shared by all gateways of an installation. A failover may lose recent calls. */

@@ -93,9 +93,8 @@ export class RunCall implements SandboxCall {
     const rerun = shortOfMemory(chunk, report.entries);
     const again = new Set(rerun.map(({ first }) => first));
     let at = 0;
-    const averageMs = report.wallMs / Math.max(1, report.entries.length);
+    const shareMs = report.wallMs / Math.max(1, report.entries.length);
     report.entries.forEach((entry, i) => {
-      const shareMs = report.entries.length === 1 ? report.wallMs : averageMs;
       const result = resultOf(entry, body, at, { shareMs, loadMs: report.loadMs });
       if (entry[0] === 0) for (const size of entry[2]) at += size;
       if (!again.has(chunk.first + i)) this.#settle(chunk.first + i, result);

@@ -172,7 +172,7 @@ class WorkerSlots {
   /** A call stays in its slot, unless its owner has been quarantined meanwhile. */
   #resume(call: SandboxCall, slot: WorkerSlot): void {
     const quarantine = this.#isQuarantined(call.program.owner) ? this.#quarantine : undefined;
-    (quarantine?.isDown === false ? quarantine : slot).resume(call);
+    (quarantine?.isDown === false ? quarantine : slot).submit(call, 'resume');
   }
 
   /** Moves queued calls of other owners to a slot that is not blocked, if there is one. */
@@ -299,21 +299,12 @@ class WorkerSlot {
     return this.#worker?.pid;
   }
 
-  submit(call: SandboxCall): void {
+  /** `resume`: puts a call that was begun before the queued ones. */
+  submit(call: SandboxCall, how: 'add' | 'resume' = 'add'): void {
     if (this.#closed) call.reject(closedError());
     else if (this.isDown) call.reject(downError());
     else {
-      this.#queue.add(call);
-      this.#pump();
-    }
-  }
-
-  /** Puts a call that was begun before the queued ones. */
-  resume(call: SandboxCall): void {
-    if (this.#closed) call.reject(closedError());
-    else if (this.isDown) call.reject(downError());
-    else {
-      this.#queue.resume(call);
+      this.#queue[how](call);
       this.#pump();
     }
   }

@@ -1,10 +1,11 @@
-import { type Logger, type StoreMark, Unavailable } from '@tributary/core';
-import { type ElasticsearchAccess, ElasticsearchConnection, indexPrefix } from '../../elasticsearch/index.ts';
+import { type StoreMark, Unavailable } from '@tributary/core';
+import {
+  ElasticsearchConnection,
+  type ElasticsearchStoreOptions,
+  indexPrefix,
+} from '../../elasticsearch/index.ts';
 
-export interface ElasticsearchStoreMarkOptions {
-  readonly access: ElasticsearchAccess;
-  readonly prefix: string;
-  readonly logger: Logger;
+export interface ElasticsearchStoreMarkOptions extends ElasticsearchStoreOptions {
   /** Creates the index of profiles and its alias if they are missing. */
   readonly provide: (connection: ElasticsearchConnection, alias: string) => Promise<unknown>;
 }

@@ -1,14 +1,8 @@
-import { type Logger, type StoreMark, Unavailable } from '@tributary/core';
-import { checkKeyPrefix, type RedisAccess, RedisConnection } from '../../redis/index.ts';
-
-export interface RedisStoreMarkOptions extends RedisAccess {
-  /** Prefix of all keys, without braces. */
-  readonly prefix: string;
-  readonly logger: Logger;
-}
+import { type StoreMark, Unavailable } from '@tributary/core';
+import { checkKeyPrefix, RedisConnection, type RedisStoreOptions } from '../../redis/index.ts';
 
 /** A `StoreMark` in a key that never expires. */
-export async function openRedisStoreMark(options: RedisStoreMarkOptions): Promise<StoreMark> {
+export async function openRedisStoreMark(options: RedisStoreOptions): Promise<StoreMark> {
   const key = `${checkKeyPrefix(options.prefix)}installation`;
   const connection = await RedisConnection.open(options);
   const read = async () => (await connection.call((client) => client.get(key))) ?? undefined;

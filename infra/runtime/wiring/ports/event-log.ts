@@ -61,10 +61,10 @@ export async function openOnKafka(
     prefix: config.prefix,
     topics: configuredTopics(config),
     sessionTimeoutMs: config.kafkaSessionTimeoutMs,
-    ...(config.replication === undefined ? {} : { replicationFactor: config.replication }),
-    ...(framing === undefined ? {} : { framing }),
-    ...(inFlight === undefined ? {} : { inFlight }),
-    ...(space && { space }),
+    replicationFactor: config.replication,
+    framing,
+    inFlight,
+    space,
     logger,
     metrics,
   });
@@ -80,8 +80,8 @@ async function openOnSqlite(
     logger,
     metrics,
     ...(dropExpired ? {} : { retentionEveryMs: false }),
-    ...(inFlight === undefined ? {} : { inFlight }),
-    ...(space && { space }),
+    inFlight,
+    space,
   });
   try {
     await log.createTopics();
@@ -97,19 +97,9 @@ export type KafkaRole = 'gateway' | 'processor' | 'command';
 
 /** The connection of this process to Kafka. Its client id names the role, so that quotas and logs can tell roles apart. */
 export function kafkaConnection(config: Config, role: KafkaRole): KafkaConnection {
-  const { kafkaTlsCa: ca, kafkaTlsCert: cert, kafkaTlsKey: key } = config;
-  const sasl = signIn(config);
-  const tls = {
-    ...(ca === undefined ? {} : { ca }),
-    ...(cert === undefined ? {} : { cert }),
-    ...(key === undefined ? {} : { key }),
-  };
-  return {
-    brokers: config.kafkaBrokers,
-    clientId: `tributary-${role}`,
-    ...(config.kafkaTls ? { tls } : {}),
-    ...(sasl === undefined ? {} : { sasl }),
-  };
+  const { kafkaBrokers: brokers, kafkaTls, kafkaTlsCa: ca, kafkaTlsCert: cert, kafkaTlsKey: key } = config;
+  const tls = kafkaTls ? { ca, cert, key } : undefined;
+  return { brokers, clientId: `tributary-${role}`, tls, sasl: signIn(config) };
 }
 
 function signIn(config: Config): KafkaConnection['sasl'] {
@@ -192,16 +182,14 @@ async function checkTopics(log: EventLog, deadline: StartDeadline): Promise<void
     );
 }
 
-interface CatalogTools {
-  readonly log: EventLog;
-  readonly logger: Logger;
-}
-
 /**
  * The catalog, a fold over its topic in the log. It is ready for as long as it is trusted: while the log is silent, a
  * gateway stays in its load balancer for as long as it can still answer, and leaves when every call would be 503.
  */
-export function openCatalog(config: Config, { log, logger }: CatalogTools): RewritableCatalog {
+export function openCatalog(
+  config: Config,
+  { log, logger }: { readonly log: EventLog; readonly logger: Logger },
+): RewritableCatalog {
   const { catalogStalenessMs, retentionMs } = config;
   return followed(log, (onLayouts) =>
     openLogCatalog({

@@ -7,7 +7,9 @@ import {
   type Catalog,
   type Confinement,
   type Counters,
+  countsFormIn,
   type Deduplicator,
+  type EventLog,
   type HealthBoard,
   type History,
   type LiveTail,
@@ -18,7 +20,10 @@ import {
   type ProfileBounds,
   type ProfileStore,
   type PublishProfileChanges,
+  publishProfileChanges,
   type RateLimiter,
+  type ReadDiskLevel,
+  type StorageBudgets,
   type StoreMark,
   Unavailable,
 } from '@tributary/core';
@@ -39,19 +44,22 @@ import {
 } from '../../../adapters/sandbox/isolated-vm/index.ts';
 import { openFileStoreMark } from '../../../adapters/store-mark/file/index.ts';
 import type { Config } from '../../config/settings.ts';
+import { startDeadline, untilAvailable } from '../../process/await-engines.ts';
 import { embeddedFolders } from '../../process/data-folder.ts';
+import type { CleanupStack } from '../../process/lifecycle.ts';
+import type { LateSchemas } from '../schemas.ts';
 
-interface ProfileStoreTools {
+/** Where a port reports to. */
+interface Reports {
   readonly logger: Logger;
   readonly metrics: Metrics;
-  /** Appends changes to the log. */
-  readonly publish: PublishProfileChanges;
 }
 
 /** The profiles: on Elasticsearch if it is configured (it need not answer yet), else on SQLite. */
-export async function openProfileStore(
+async function openProfileStore(
   config: Config,
-  { logger, metrics, publish }: ProfileStoreTools,
+  publish: PublishProfileChanges,
+  { logger, metrics }: Reports,
 ): Promise<ProfileStore> {
   const access = elasticsearchAccess(config);
   const [clock, retentionMs] = [Date.now, config.retentionMs];
@@ -62,14 +70,8 @@ export async function openProfileStore(
     const { prefix, profileShards: shards } = config;
     return openElasticsearchProfileStore({ access, prefix, shards, clock, retentionMs, publish, logger });
   }
-  return openSqliteProfileStore({
-    folder: embeddedFolders(config).profiles,
-    clock,
-    retentionMs,
-    publish,
-    logger,
-    metrics,
-  });
+  const folder = embeddedFolders(config).profiles;
+  return openSqliteProfileStore({ folder, clock, retentionMs, publish, logger, metrics });
 }
 
 export function profileBoundsOf({ profileValues, profileBytes }: Config): ProfileBounds {
@@ -113,6 +115,36 @@ export function lateProfiles(openStore: () => Promise<ProfileStore>): LateProfil
   };
 }
 
+interface LateProfilesTools extends Reports {
+  readonly log: EventLog;
+  readonly catalog: Pick<Catalog, 'state'>;
+  readonly budgets: Pick<StorageBudgets, 'verdictOfProfiles'>;
+  readonly schemas: Pick<LateSchemas, 'published'>;
+  readonly diskLevel: ReadDiskLevel | undefined;
+}
+
+/** The profiles of a process, whose changes go to the log. Opening is retried: other processes may open or close the same folder. */
+export function openLateProfiles(
+  config: Config,
+  { log, catalog, budgets, schemas, diskLevel, logger, metrics }: LateProfilesTools,
+  cleanup: CleanupStack,
+): LateProfiles {
+  const publish = schemas.published(
+    publishProfileChanges(
+      log,
+      () => countsFormIn(catalog.state),
+      (org) => budgets.verdictOfProfiles(org),
+    ),
+  );
+  const profiles = lateProfiles(() =>
+    untilAvailable('opening the profiles', startDeadline(config.startTimeoutMs, logger, diskLevel), () =>
+      openProfileStore(config, publish, { logger, metrics }),
+    ),
+  );
+  cleanup.use(profiles.store);
+  return profiles;
+}
+
 /** The history: on Elasticsearch if it is configured (it need not answer yet), else on SQLite. */
 export async function openHistory(config: Config, logger: Logger): Promise<History> {
   const access = elasticsearchAccess(config);
@@ -130,13 +162,9 @@ export function elasticsearchAccess(config: Config): ElasticsearchAccess | undef
   const { elasticsearchUsername: username, elasticsearchPassword: password } = config;
   const { elasticsearchServiceToken: bearer } = config;
   if (urls === undefined) return undefined;
-  return {
-    urls,
-    ...(apiKey === undefined ? {} : { credentials: { apiKey } }),
-    ...(bearer === undefined ? {} : { credentials: { bearer } }),
-    ...(username === undefined || password === undefined ? {} : { credentials: { username, password } }),
-    ...(ca === undefined ? {} : { ca }),
-  };
+  const ofUser = username === undefined || password === undefined ? undefined : { username, password };
+  const credentials = apiKey !== undefined ? { apiKey } : bearer !== undefined ? { bearer } : ofUser;
+  return { urls, credentials, ca };
 }
 
 /** The installation marks of all stores beside the log. */
@@ -191,15 +219,7 @@ export function redisAccess(config: Config): RedisAccess | undefined {
   const { redisUrl: url, redisTlsCa: ca, redisSentinelPrimary: primary } = config;
   const { redisSentinelUsername: username, redisSentinelPassword: password } = config;
   if (url === undefined) return undefined;
-  const sentinel = {
-    ...(username === undefined ? {} : { username }),
-    ...(password === undefined ? {} : { password }),
-  };
-  return {
-    url,
-    ...(ca === undefined ? {} : { ca }),
-    ...(primary === undefined ? {} : { sentinel: { primary, ...sentinel } }),
-  };
+  return { url, ca, sentinel: primary === undefined ? undefined : { primary, username, password } };
 }
 
 interface DedupeTools {
@@ -212,25 +232,22 @@ interface DedupeTools {
  * retryable if Redis may evict keys.
  */
 export function openDeduplicator(config: Config, tools: DedupeTools): Promise<Deduplicator> {
-  const { dedupe } = embeddedFolders(config);
-  return open(config, { prefix: config.prefix, folder: dedupe, windowMs: config.dedupeWindowMs }, tools);
+  return open(config, config.prefix, embeddedFolders(config).dedupe, config.dedupeWindowMs, tools);
 }
 
 /** A deduplicator for re-evaluated events, with the retention of the log as its window. */
 export function openReevaluations(config: Config, tools: DedupeTools): Promise<Deduplicator> {
-  const { reevaluated } = embeddedFolders(config);
   const prefix = `${config.prefix}reevaluated:`;
-  return open(config, { prefix, folder: reevaluated, windowMs: config.retentionMs }, tools);
+  return open(config, prefix, embeddedFolders(config).reevaluated, config.retentionMs, tools);
 }
 
-interface Store {
-  readonly prefix: string;
-  readonly folder: string;
-  readonly windowMs: number;
-}
-
-async function open(config: Config, store: Store, { logger, catalog }: DedupeTools): Promise<Deduplicator> {
-  const { prefix, folder, windowMs } = store;
+async function open(
+  config: Config,
+  prefix: string,
+  folder: string,
+  windowMs: number,
+  { logger, catalog }: DedupeTools,
+): Promise<Deduplicator> {
   const redis = redisAccess(config);
   if (redis !== undefined) {
     const { openRedisDeduplicator } = await import('../../../adapters/deduplicator/redis/index.ts');
@@ -240,16 +257,14 @@ async function open(config: Config, store: Store, { logger, catalog }: DedupeToo
   return openSqliteDeduplicator({ folder, windowMs, clock: Date.now, mayBeTimed });
 }
 
-interface CountingTools {
-  readonly logger: Logger;
-  /** How long a write of the embedded store may wait for other processes, ms. */
-  readonly busyTimeoutMs?: number;
-}
-
-/** The counters: on Redis if it is configured (it need not answer yet), else on SQLite. */
+/**
+ * The counters: on Redis if it is configured (it need not answer yet), else on SQLite. `busyTimeoutMs`: how long a write of
+ * the embedded store may wait for other processes.
+ */
 export async function openCounters(
   config: Config,
-  { logger, busyTimeoutMs }: CountingTools,
+  logger: Logger,
+  busyTimeoutMs?: number,
 ): Promise<Counters> {
   const redis = redisAccess(config);
   const clock = Date.now;
@@ -258,20 +273,14 @@ export async function openCounters(
     return openRedisCounters({ ...redis, prefix: config.prefix, clock, logger });
   }
   const { funnel: folder, volume: volumeFolder } = embeddedFolders(config);
-  return openSqliteCounters({
-    folder,
-    volumeFolder,
-    clock,
-    ...(busyTimeoutMs === undefined ? {} : { busyTimeoutMs }),
-  });
+  return openSqliteCounters({ folder, volumeFolder, clock, busyTimeoutMs });
 }
 
 /** The health reports of destinations: on Redis if it is configured (it need not answer yet), else on SQLite. */
 export async function openHealthBoard(config: Config, logger: Logger): Promise<HealthBoard> {
   const redis = redisAccess(config);
-  if (redis === undefined) {
+  if (redis === undefined)
     return openSqliteHealthBoard({ folder: embeddedFolders(config).health, clock: Date.now });
-  }
   const { openRedisHealthBoard } = await import('../../../adapters/boards/redis/index.ts');
   return openRedisHealthBoard({ ...redis, prefix: config.prefix, logger });
 }
@@ -353,10 +362,7 @@ const NO_LIVE_TAIL: LiveTail = {
 };
 
 /** The connectors of a process; all connect through the same egress guard. */
-export function openConnectors(
-  config: Config,
-  tools: { readonly logger: Logger; readonly metrics: Metrics },
-) {
+export function openConnectors(config: Config, tools: Reports) {
   return createConnectors({
     egressAllow: config.egressAllow,
     partnerSecrets: config.partnerSecrets,
@@ -365,8 +371,7 @@ export function openConnectors(
     confinement: confinementOf(config),
     timeoutMs: config.deliveryTimeoutMs,
     clock: Date.now,
-    logger: tools.logger,
-    metrics: tools.metrics,
+    ...tools,
   });
 }
 
@@ -375,26 +380,21 @@ export async function openMailer(config: Config): Promise<Mailer | undefined> {
   const { smtpUrl, smtpUsername: username, smtpPassword: password, smtpTlsCa: ca, mailFrom: from } = config;
   if (smtpUrl === undefined || from === undefined) return undefined;
   const { openSmtpMailer } = await import('../../../adapters/mailer/smtp/index.ts');
-  return openSmtpMailer({
-    ...smtpUrl,
-    ...(username === undefined || password === undefined ? {} : { credentials: { username, password } }),
-    ...(ca === undefined ? {} : { ca }),
-    from,
-  });
+  const credentials = username === undefined || password === undefined ? undefined : { username, password };
+  return openSmtpMailer({ ...smtpUrl, credentials, ca, from });
 }
 
 /** A sandbox with the configured limits. */
 export function openSandbox(
   config: Config,
-  tools: { readonly logger: Logger; readonly metrics: Metrics },
+  tools: Reports,
   workers: Pick<IsolatedVmSandboxOptions, 'processes'>,
 ): IsolatedVmSandbox {
   return openIsolatedVmSandbox({
     ...limitsFor({ eventMs: config.sandboxTimeMs, isolateMib: config.sandboxMemoryMib }),
     ...workers,
     ...confinementOf(config),
-    logger: tools.logger,
-    metrics: tools.metrics,
+    ...tools,
   });
 }
 

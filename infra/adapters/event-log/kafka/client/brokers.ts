@@ -305,8 +305,8 @@ export interface KafkaConnection {
   /** Shown in the brokers' logs and quotas. */
   readonly clientId: string;
   /** Present: TLS. PEM texts; without `ca` the system's authorities are trusted. */
-  readonly tls?: { readonly ca?: string; readonly cert?: string; readonly key?: string };
-  readonly sasl?: KafkaSignIn;
+  readonly tls?: Readonly<Partial<Record<'ca' | 'cert' | 'key', string | undefined>>> | undefined;
+  readonly sasl?: KafkaSignIn | undefined;
 }
 
 /** The options of every client of kafkajs, public or internal. */

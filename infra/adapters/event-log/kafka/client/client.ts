@@ -309,25 +309,17 @@ function errorOfPartition(thrown: unknown): unknown {
 /** A client that was not used for so long is closed, ms. */
 const IDLE_MS = 30_000;
 
-type PooledClient = Pick<KafkaClient, 'close'>;
-
-interface IdleClient<Client> {
-  readonly client: Client;
-  /** By `performance.now()`. */
-  readonly since: number;
-}
-
 /**
  * Clients with connections of their own, each for one caller at a time: brokers answer the requests of one connection one
  * after the other, so transactions on the same connection would wait for each other. There are as many as there were
  * calls at the same time lately, not as many as partitions.
  */
-export class ClientPool<Client extends PooledClient = KafkaClient> {
+export class ClientPool<Client extends Pick<KafkaClient, 'close'> = KafkaClient> {
   readonly #create: () => Client;
   readonly #logger: Logger;
   readonly #open = new Set<Client>();
-  /** The one used last is at the end, and used next, so that the others become idle. */
-  #idle: IdleClient<Client>[] = [];
+  /** Since when by `performance.now()`. The one used last is at the end, and used next, so that the others become idle. */
+  #idle: { readonly client: Client; readonly since: number }[] = [];
   readonly #timer: NodeJS.Timeout;
   #isClosed = false;
 

@@ -97,21 +97,7 @@ export class KafkaPartition implements OwnedPartition {
   #committed: Cursor = { offset: 0, index: 0 };
   #missedUntil = 0;
 
-  /** Takes the partition over. Rejects with `Unavailable` while that is not possible; the caller repeats it. */
-  static async acquire(
-    group: StageGroup,
-    topic: string,
-    partition: number,
-    reader: PartitionReader,
-    leaving: AbortSignal,
-  ): Promise<KafkaPartition> {
-    const owned = new KafkaPartition(group, topic, partition, reader, leaving);
-    const stored = await owned.#takeOver();
-    owned.#committed = await owned.#startFrom(stored);
-    return owned;
-  }
-
-  private constructor(
+  constructor(
     group: StageGroup,
     topic: string,
     partition: number,
@@ -135,6 +121,12 @@ export class KafkaPartition implements OwnedPartition {
         bounds.forget();
       },
     );
+  }
+
+  /** Takes the partition over. Rejects with `Unavailable` while that is not possible; the caller repeats it. */
+  async acquire(): Promise<this> {
+    this.#committed = await this.#startFrom(await this.#takeOver());
+    return this;
   }
 
   get committed(): Cursor {

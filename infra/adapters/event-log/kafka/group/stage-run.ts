@@ -178,7 +178,8 @@ export class KafkaStageRun implements StageRun {
       source,
       partition,
       after: this.#dropped.get(name) ?? Promise.resolve(),
-      acquire: (leaving) => KafkaPartition.acquire(this.#group, source.topic, partition, reader, leaving),
+      acquire: (leaving) =>
+        new KafkaPartition(this.#group, source.topic, partition, reader, leaving).acquire(),
     });
     this.#atWork.set(name, { topic: source.topic, partition, work, reader });
     work.ended.catch((thrown: unknown) => this.#die(thrown)).finally(() => reader.close());
