@@ -156,6 +156,7 @@ export const KEPT_LOADS = 1_000;
 export function ledgerRow(lane: string, row: Readonly<Record<string, unknown>>): LedgerRow {
   const { batch } = row;
   const seq = Number(row.seq);
+  const parsed = (value: unknown) => (typeof value === 'string' ? jsonIn(value) : value);
   const ranges = parsed(row.ranges);
   const loadedAt = timeOf(row.loaded_at);
   if (
@@ -174,11 +175,10 @@ export function ledgerText({ seq, batch, ranges, rows: counts, loadedAt }: Ledge
   return JSON.stringify({ seq, batch, ranges, counts, loaded_at: loadedAt });
 }
 
-/** Undefined for a text that is no JSON. */
-function parsed(value: unknown): unknown {
-  if (typeof value !== 'string') return value;
+/** Undefined for a text that is no JSON, such as the page of a proxy. */
+export function jsonIn(text: string): unknown {
   try {
-    return JSON.parse(value);
+    return JSON.parse(text);
   } catch {
     return undefined;
   }

@@ -13,6 +13,7 @@ import { NOT_VALID } from '../../failures.ts';
 import type { HttpRequest } from '../../http/client.ts';
 import type { ConnectorContext } from '../../kind.ts';
 import { HttpApi, signedToken } from '../http.ts';
+import { jsonIn } from '../tables.ts';
 import { type BigquerySettings, type ServiceAccount, serviceAccountIn } from './settings.ts';
 
 /*
@@ -339,15 +340,6 @@ function cellsOf(row: Json): readonly Cell[] {
     const { v } = objectIn(cell);
     return typeof v === 'string' ? v : null;
   });
-}
-
-/** Undefined for a text that is none, such as the page of a proxy. */
-export function jsonIn(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 export async function pause(ms: number, signal: AbortSignal): Promise<void> {

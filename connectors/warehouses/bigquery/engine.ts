@@ -28,13 +28,14 @@ import {
   checkKeys,
   checkTypes,
   isLoaded,
+  jsonIn,
   LEDGER,
   ledgerRow,
   neededChanges,
   plannedTables,
   tested,
 } from '../tables.ts';
-import { BigqueryClient, BigqueryRefusal, type Cell, jsonIn, pause } from './client.ts';
+import { BigqueryClient, BigqueryRefusal, type Cell, pause } from './client.ts';
 import type { BigquerySettings } from './settings.ts';
 import {
   cast,

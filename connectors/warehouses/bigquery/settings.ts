@@ -2,6 +2,7 @@ import { createPrivateKey, type KeyObject } from 'node:crypto';
 import { type JsonObject, objectIn, type WarehouseLimits } from '@tributary/core';
 import type { SettingsFault, SettingsOf } from '../../settings.ts';
 import { loadFields, placeText, warehouseSettings } from '../kind.ts';
+import { jsonIn } from '../tables.ts';
 
 /** Letters of a name. BigQuery has 300 for columns; fewer keep the statements of a wide table within 1 MB. */
 const NAME_LENGTH = 128;
@@ -98,7 +99,7 @@ const KEY_BITS = { min: 2_048, max: 4_096 };
 
 /** The key of a service account in its JSON; undefined where it is none. */
 export function serviceAccountIn(text: string): ServiceAccount | undefined {
-  const { type, client_email, private_key_id, private_key, token_uri } = objectIn(parsed(text));
+  const { type, client_email, private_key_id, private_key, token_uri } = objectIn(jsonIn(text));
   const tokenUrl = URL.parse(typeof token_uri === 'string' ? token_uri : GOOGLE_TOKENS);
   if (type !== 'service_account' || typeof client_email !== 'string' || typeof private_key !== 'string')
     return undefined;
@@ -111,14 +112,6 @@ export function serviceAccountIn(text: string): ServiceAccount | undefined {
     key,
     tokenUrl,
   };
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 function privateKeyIn(pem: string): KeyObject | undefined {

@@ -87,12 +87,12 @@ async function openFormat(
     const catalog = new SqliteCatalog(resolve(context.dataFolder), folders);
     return new DuckLakeFormat(store, catalog, { destinationId, dataPath, isInFolder: true });
   }
-  const [{ PostgresqlCatalog }, { LoadedServer }] = await Promise.all([
+  const [{ PostgresqlCatalog }, { PostgresqlServer }] = await Promise.all([
     import('./ducklake/postgresql.ts'),
     import('../postgresql/server.ts'),
   ]);
   const catalog = new PostgresqlCatalog(
-    new LoadedServer(context, server, workspaceId),
+    new PostgresqlServer(context, server, workspaceId),
     settings.catalog_schema,
   );
   return new DuckLakeFormat(store, catalog, { destinationId, dataPath, isInFolder: false });

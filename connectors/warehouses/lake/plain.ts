@@ -47,7 +47,8 @@ export class PlainFormat implements TableFormat {
 
   async begin(signal: AbortSignal): Promise<LakeTransaction> {
     const n = await this.#log.newest(signal);
-    return new PlainTransaction(this.#store, this.#log, { n, destinationId: this.#destinationId, signal });
+    const begun = { log: this.#log, n, destinationId: this.#destinationId, signal };
+    return new PlainTransaction(this.#store, begun);
   }
 
   /** There are no older versions. */
@@ -80,6 +81,7 @@ export class PlainFormat implements TableFormat {
 }
 
 interface Begun {
+  readonly log: CommitLog;
   /** The newest entry of the log. */
   readonly n: number;
   readonly destinationId: string;
@@ -88,19 +90,15 @@ interface Begun {
 
 class PlainTransaction implements LakeTransaction {
   readonly signal: AbortSignal;
+  readonly #begun: Begun;
   readonly #store: LakeStore;
-  readonly #log: CommitLog;
-  readonly #n: number;
-  readonly #destinationId: string;
   readonly #staging: Staging;
   readonly #defined = new Map<string, TableColumns>();
 
-  constructor(store: LakeStore, log: CommitLog, { n, destinationId, signal }: Begun) {
-    this.signal = signal;
+  constructor(store: LakeStore, begun: Begun) {
+    this.signal = begun.signal;
+    this.#begun = begun;
     this.#store = store;
-    this.#log = log;
-    this.#n = n;
-    this.#destinationId = destinationId;
     this.#staging = new Staging(store);
   }
 
@@ -172,7 +170,7 @@ class PlainTransaction implements LakeTransaction {
       const text = Buffer.from(`${ledgerText(ledger)}\n`);
       await this.#staging.put(this.#laneName(ledger.lane), text, this.signal, { isMark: true });
     }
-    return this.#log.commit(this.#n, this.#staging, this.signal);
+    return this.#begun.log.commit(this.#begun.n, this.#staging, this.signal);
   }
 
   discard(): Promise<void> {
@@ -180,7 +178,7 @@ class PlainTransaction implements LakeTransaction {
   }
 
   #laneName(lane: string): string {
-    return `${OWN}/lanes/${this.#destinationId}/${encodeURIComponent(lane)}.json`;
+    return `${OWN}/lanes/${this.#begun.destinationId}/${encodeURIComponent(lane)}.json`;
   }
 }
 

@@ -37,7 +37,7 @@ export interface Dialect {
   table(name: string): string;
   /** The place of a value in a statement; 1 is the first. */
   placeholder(index: number): string;
-  /** Its types. */
+  /** The types of its columns. */
   readonly types: Readonly<Record<ColumnType, string>>;
   /** A text as a value of a type. */
   cast(text: string, type: ColumnType): string;

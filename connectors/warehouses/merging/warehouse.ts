@@ -67,8 +67,7 @@ export class MergingWarehouse<Session extends SqlSession> implements WarehouseEn
   }
 
   async newest(lane: string, signal: AbortSignal): Promise<LedgerRow | undefined> {
-    const { dialect } = this.#engine;
-    const { ownTables } = this.#engine;
+    const { dialect, ownTables } = this.#engine;
     const described = await this.describe(ownTables, signal);
     if (described.size < ownTables.length) await this.#engine.makeOwnTables(signal);
     const { quoted, placeholder } = dialect;
@@ -85,13 +84,7 @@ export class MergingWarehouse<Session extends SqlSession> implements WarehouseEn
     const [newest] = rows;
     if (newest === undefined) return undefined;
     const [seq, batch, ranges, counts, at] = newest;
-    return ledgerRow(lane, {
-      seq,
-      batch,
-      ranges,
-      counts,
-      loaded_at: new Date(at ?? Number.NaN),
-    });
+    return ledgerRow(lane, { seq, batch, ranges, counts, loaded_at: new Date(at ?? Number.NaN) });
   }
 
   describe(tables: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, TableColumns>> {

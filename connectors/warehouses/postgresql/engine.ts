@@ -38,7 +38,7 @@ import {
   tested,
   VERSIONS,
 } from '../tables.ts';
-import { LoadedServer } from './server.ts';
+import { PostgresqlServer } from './server.ts';
 import type { PostgresqlSettings } from './settings.ts';
 import {
   addColumns,
@@ -76,14 +76,14 @@ export const open: Open<PostgresqlSettings> = (...args) => new PostgresqlWarehou
  * session: the server may be behind a connection pooler.
  */
 class PostgresqlWarehouse implements WarehouseEngine {
-  readonly #server: LoadedServer;
+  readonly #server: PostgresqlServer;
   readonly #destinationId: string;
   readonly #schemaName: string;
   readonly #schema: string;
 
   constructor(context: ConnectorContext, settings: PostgresqlSettings, destination: LoadedDestination) {
     const { id, workspaceId, place } = destination;
-    this.#server = new LoadedServer(context, settings, workspaceId);
+    this.#server = new PostgresqlServer(context, settings, workspaceId);
     this.#destinationId = id;
     this.#schemaName = place;
     this.#schema = quoted(place);

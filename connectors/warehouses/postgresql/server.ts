@@ -11,7 +11,7 @@ import { failureOf } from './sql.ts';
 const MAX_CONNECTIONS = 4;
 
 /** A server that speaks PostgreSQL's protocol. What it refuses is told as an error of the port. */
-export class LoadedServer {
+export class PostgresqlServer {
   readonly #pool: ServerPool;
 
   constructor({ egress, timeoutMs }: ConnectorContext, settings: DatabaseSettings, workspaceId: string) {

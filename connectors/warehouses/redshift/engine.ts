@@ -16,7 +16,7 @@ import {
   StatementRefused,
 } from '../merging/dialect.ts';
 import { MergingWarehouse } from '../merging/warehouse.ts';
-import { LoadedServer } from '../postgresql/server.ts';
+import { PostgresqlServer } from '../postgresql/server.ts';
 import { isChangedMeanwhile, isRefusal, refusalText } from '../postgresql/sql.ts';
 import { failedCall, LEDGER, VERSIONS } from '../tables.ts';
 import type { RedshiftSettings } from './settings.ts';
@@ -35,14 +35,14 @@ export const open: Open<RedshiftSettings> = (...args) =>
 class RedshiftEngine implements MergingEngine {
   readonly ownTables = [LEDGER, VERSIONS];
   readonly dialect: Dialect;
-  readonly #server: LoadedServer;
+  readonly #server: PostgresqlServer;
   readonly #files: StagedFiles;
   readonly #settings: RedshiftSettings;
   readonly #schema: string;
 
   constructor(context: ConnectorContext, settings: RedshiftSettings, destination: LoadedDestination) {
     const { id, workspaceId, place } = destination;
-    this.#server = new LoadedServer(context, settings, workspaceId);
+    this.#server = new PostgresqlServer(context, settings, workspaceId);
     this.#files = new StagedFiles(context.egress, settings, id);
     this.#settings = settings;
     this.#schema = place;

@@ -4,7 +4,7 @@ import type { ConnectorContext } from '../../kind.ts';
 import { openBucketClient } from '../../s3/client.ts';
 import { classifyS3Failure } from '../../s3/connector.ts';
 import type { LoadedDestination, Open } from '../kind.ts';
-import type { Dialect, MergingEngine, RowsFile, SqlResult, SqlSession, Staging } from '../merging/dialect.ts';
+import type { Dialect, MergingEngine, RowsFile, SqlSession, Staging } from '../merging/dialect.ts';
 import { MergingWarehouse } from '../merging/warehouse.ts';
 import { LEDGER, VERSIONS } from '../tables.ts';
 import { type QueryResult, SnowflakeClient, type SnowflakeSession } from './client.ts';
@@ -17,6 +17,12 @@ const MAX_IDLE = 2;
 const MAX_AGE_MS = 30 * 60_000;
 const FILE = 'rows.json.gz';
 const STAGE = '_tributary_stage';
+/** A session for the time of one call. */
+interface EngineSession extends SqlSession {
+  /** The result with the names of its columns. */
+  query(statement: string, values?: readonly string[]): Promise<QueryResult>;
+}
+
 /** Batches whose files could not be removed, and that are tried again. */
 const MAX_LEFT = 100;
 
@@ -52,7 +58,13 @@ class SnowflakeEngine implements MergingEngine<EngineSession> {
   async use<T>(signal: AbortSignal, work: (session: EngineSession) => Promise<T>): Promise<T> {
     const session = await this.#session(signal);
     try {
-      const result = await work(new EngineSession(session, signal));
+      const query: EngineSession['query'] = (statement, values) => session.query(statement, signal, values);
+      const run: EngineSession['run'] = async (statement, values) => {
+        const { names, rows } = await query(statement, values);
+        const isCount = names.length > 0 && names.every((name) => /^number of /i.test(name));
+        return { rows, count: isCount ? Number(rows[0]?.[0] ?? 0) : 0 };
+      };
+      const result = await work({ query, run });
       await this.#keep(session);
       return result;
     } catch (error) {
@@ -81,7 +93,8 @@ class SnowflakeEngine implements MergingEngine<EngineSession> {
 
   makeOwnTables(signal: AbortSignal): Promise<void> {
     return this.use(signal, async (session) => {
-      if (!(await this.#hasSchema(session))) await session.run(`create schema if not exists ${this.#within}`);
+      if (!(await this.#isIn(session, 'schemata where schema_name')))
+        await session.run(`create schema if not exists ${this.#within}`);
       for (const statement of createOwnTables(this.dialect)) await session.run(statement);
       const lock = this.dialect.table(LOCK);
       await session.run(`insert into ${lock} (${quoted('locked_at')})
@@ -124,7 +137,7 @@ class SnowflakeEngine implements MergingEngine<EngineSession> {
 
   test(file: RowsFile, signal: AbortSignal): Promise<void> {
     return this.use(signal, async (session) => {
-      const isThere = await this.#hasSchema(session);
+      const isThere = await this.#isIn(session, 'schemata where schema_name');
       if (!isThere) await session.run(`create schema ${this.#within}`);
       const test = this.dialect.table('_tributary_test');
       await session.run(`create table ${test} (id varchar)`);
@@ -134,7 +147,8 @@ class SnowflakeEngine implements MergingEngine<EngineSession> {
       await session.run(`drop table ${copied}`);
       await session.run(`drop stage ${test}`);
       // With a schema Snowflake drops its tables, also those of a load that began meanwhile.
-      if (!isThere && !(await this.#hasTables(session))) await session.run(`drop schema ${this.#within}`);
+      if (!isThere && !(await this.#isIn(session, 'tables where table_schema')))
+        await session.run(`drop schema ${this.#within}`);
     });
   }
 
@@ -157,17 +171,10 @@ class SnowflakeEngine implements MergingEngine<EngineSession> {
     return [this.#destinationId, batch].map((part) => part.replaceAll(/[^A-Za-z0-9/]/g, '_')).join('/');
   }
 
-  async #hasSchema(session: SqlSession): Promise<boolean> {
+  /** Whether the catalog has the schema, or a table of it. */
+  async #isIn(session: SqlSession, where: 'schemata where schema_name' | 'tables where table_schema') {
     const { rows } = await session.run(
-      `select schema_name from ${quoted(this.#database)}.information_schema.schemata where schema_name = ?`,
-      [this.#schema.toUpperCase()],
-    );
-    return rows.length > 0;
-  }
-
-  async #hasTables(session: SqlSession): Promise<boolean> {
-    const { rows } = await session.run(
-      `select table_name from ${quoted(this.#database)}.information_schema.tables where table_schema = ? limit 1`,
+      `select 1 from ${quoted(this.#database)}.information_schema.${where} = ? limit 1`,
       [this.#schema.toUpperCase()],
     );
     return rows.length > 0;
@@ -210,27 +217,6 @@ class SnowflakeEngine implements MergingEngine<EngineSession> {
   async #keep(session: SnowflakeSession): Promise<void> {
     if (this.#idle.length < MAX_IDLE) this.#idle = [...this.#idle, session];
     else await session.end();
-  }
-}
-
-/** A session for the time of one signal. */
-class EngineSession implements SqlSession {
-  readonly #session: SnowflakeSession;
-  readonly #signal: AbortSignal;
-
-  constructor(session: SnowflakeSession, signal: AbortSignal) {
-    this.#session = session;
-    this.#signal = signal;
-  }
-
-  query(statement: string, values?: readonly string[]): Promise<QueryResult> {
-    return this.#session.query(statement, this.#signal, values);
-  }
-
-  async run(statement: string, values?: readonly string[]): Promise<SqlResult> {
-    const { names, rows } = await this.query(statement, values);
-    const isCount = names.length > 0 && names.every((name) => /^number of /i.test(name));
-    return { rows, count: isCount ? Number(rows[0]?.[0] ?? 0) : 0 };
   }
 }
 

@@ -1,6 +1,6 @@
 import { Unavailable } from '@tributary/core';
 import { sqlStateOf } from '../../../postgres/server.ts';
-import type { LoadedServer } from '../../postgresql/server.ts';
+import type { PostgresqlServer } from '../../postgresql/server.ts';
 import { BEGIN_CHANGE, quoted } from '../../postgresql/sql.ts';
 import type { CatalogDatabase, Dialect, Query } from './tables.ts';
 
@@ -15,10 +15,10 @@ const KEY_IS_THERE = '23505';
 /** A catalog in a schema of a PostgreSQL database, which several machines and readers share. */
 export class PostgresqlCatalog implements CatalogDatabase {
   readonly dialect = DIALECT;
-  readonly #server: LoadedServer;
+  readonly #server: PostgresqlServer;
   readonly #schema: string;
 
-  constructor(server: LoadedServer, schema: string) {
+  constructor(server: PostgresqlServer, schema: string) {
     this.#server = server;
     this.#schema = schema;
   }

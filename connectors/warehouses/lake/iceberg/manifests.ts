@@ -335,11 +335,11 @@ export function writeManifest(
     metadata: { ...metadata, 'format-version': '2', content: 'data' },
     records: entries.map(({ record }) => record),
   });
-  const counts = [EXISTING, ADDED, DELETED].map((status) => {
+  const counted = (status: number) => {
     const some = entries.filter(({ record }) => record.get(ENTRY.status) === status);
     return { files: some.length, rows: some.reduce((sum, { file }) => sum + BigInt(file.rows), 0n) };
-  });
-  const [existing, news, gone] = counts;
+  };
+  const [existing, news, gone] = [counted(EXISTING), counted(ADDED), counted(DELETED)] as const;
   let minSequence = sequence;
   for (const { record } of entries) {
     const own = record.get(ENTRY.sequence);
@@ -353,20 +353,17 @@ export function writeManifest(
     [LIST.sequence, sequence],
     [LIST.minSequence, minSequence],
     [LIST.snapshot, id],
-    [LIST.addedFiles, news?.files ?? 0],
-    [LIST.existingFiles, existing?.files ?? 0],
-    [LIST.deletedFiles, gone?.files ?? 0],
-    [LIST.addedRows, news?.rows ?? 0n],
-    [LIST.existingRows, existing?.rows ?? 0n],
-    [LIST.deletedRows, gone?.rows ?? 0n],
+    [LIST.addedFiles, news.files],
+    [LIST.existingFiles, existing.files],
+    [LIST.deletedFiles, gone.files],
+    [LIST.addedRows, news.rows],
+    [LIST.existingRows, existing.rows],
+    [LIST.deletedRows, gone.rows],
     [LIST.partitions, summariesOf(partition, entries)],
   ]);
-  const live = (news?.files ?? 0) + (existing?.files ?? 0);
-  const rows = (news?.rows ?? 0n) + (existing?.rows ?? 0n);
-  return {
-    bytes,
-    manifest: { path, spec, isOfDeletes: false, sequence, snapshot: id, files: live, rows, record },
-  };
+  const live = { files: news.files + existing.files, rows: news.rows + existing.rows };
+  const manifest = { path, spec, isOfDeletes: false, sequence, snapshot: id, ...live, record };
+  return { bytes, manifest };
 }
 
 /** The range of each partition field; null where one has values that are not integers. */

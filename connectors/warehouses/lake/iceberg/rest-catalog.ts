@@ -83,7 +83,7 @@ export class RestCatalog {
 
   /** Also makes the namespace. Undefined where the table is there. */
   async createTable(name: string, table: Document, signal: AbortSignal): Promise<TableMetadata | undefined> {
-    const path = `namespaces/${encodeURIComponent(this.#settings.namespace)}/tables`;
+    const path = `${this.#path}/tables`;
     const body = { name, 'stage-create': false, ...table };
     let answer = await this.#call('POST', path, body, signal);
     if (answer.status === 404) {
@@ -123,8 +123,7 @@ export class RestCatalog {
     let token: string | undefined;
     for (let page = 0; page < MAX_PAGES; page++) {
       const query = token === undefined ? '' : `?pageToken=${encodeURIComponent(token)}`;
-      const path = `namespaces/${encodeURIComponent(this.#settings.namespace)}/tables${query}`;
-      const answer = await this.#call('GET', path, undefined, signal);
+      const answer = await this.#call('GET', `${this.#path}/tables${query}`, undefined, signal);
       if (answer.status === 404) return names;
       const { identifiers, 'next-page-token': next } = this.#expected(answer);
       for (const one of Array.isArray(identifiers) ? identifiers : [])
@@ -148,8 +147,7 @@ export class RestCatalog {
 
   /** One into which a load has put a table meanwhile stays: catalogs refuse that with 409, older ones with 400. */
   async dropNamespace(signal: AbortSignal): Promise<void> {
-    const path = `namespaces/${encodeURIComponent(this.#settings.namespace)}`;
-    const answer = await this.#call('DELETE', path, undefined, signal);
+    const answer = await this.#call('DELETE', this.#path, undefined, signal);
     if (answer.status !== 400 && answer.status !== 409) this.#expected(answer, 404);
   }
 
@@ -163,8 +161,12 @@ export class RestCatalog {
     return this.#http.close();
   }
 
+  get #path(): string {
+    return `namespaces/${encodeURIComponent(this.#settings.namespace)}`;
+  }
+
   #tablePath(name: string): string {
-    return `namespaces/${encodeURIComponent(this.#settings.namespace)}/tables/${encodeURIComponent(name)}`;
+    return `${this.#path}/tables/${encodeURIComponent(name)}`;
   }
 
   /** The document of a success, or of this status. */

@@ -1,12 +1,11 @@
 import { appendFile, mkdir, readdir, readFile, rm, truncate, unlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type CanonicalEvent, newId, Unavailable } from '@tributary/core';
+import { newId, Unavailable } from '@tributary/core';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type FileChange, type FileFaults, fileError, killedBefore } from '../../../helpers/file-faults.ts';
 import { parquetTable } from '../suite/duckdb.ts';
 import { maintained, signal, TestLoader, track } from '../suite/harness.ts';
-import { profileChange } from '../suite/profiles.ts';
-import { type FolderHarness, folderHarness } from './folder-harness.ts';
+import { type FolderHarness, folderHarness, loadThroughKill } from './folder-harness.ts';
 
 /** Kills of report 24. */
 const KILLS = process.env.TRIBUTARY_TEST_LONG === undefined ? 30 : 100;
@@ -21,21 +20,6 @@ beforeEach(async () => {
   harness = await folderHarness(() => now);
 });
 afterEach(() => harness.close());
-
-/** Loads as a process that may be killed, and then as others until the ledger has it. */
-async function loadThroughKill(
-  events: readonly CanonicalEvent[],
-  seq: number,
-  faults: FileFaults,
-  died: Promise<void>,
-) {
-  const doomed = new TestLoader(harness.open(faults));
-  const changes = [profileChange('U1', seq, { seq }, ['ann'])];
-  await Promise.race([doomed.load(events, { seq, changes }).catch(() => undefined), died]);
-  const next = new TestLoader(harness.open());
-  const newest = await next.warehouse.newest('live', signal);
-  if (newest?.seq !== seq) await next.load(events, { seq, changes });
-}
 
 const ids = async (table: string) => (await harness.rows(table)).map(({ id }) => String(id)).sort();
 const filesIn = async (folder: string) =>
@@ -52,7 +36,7 @@ describe('a lake in a folder', () => {
       );
       sent.push(...events.map(({ message_id }) => message_id));
       const faults = killedBefore(1 + ((seq * 37) % CHANGES));
-      await loadThroughKill(events, seq, faults, faults.died);
+      await loadThroughKill(harness, faults, events, seq);
       if (seq % 10 === 0) {
         const found = await ids('tracks');
         expect(found).toEqual([...sent].sort());

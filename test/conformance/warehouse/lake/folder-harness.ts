@@ -1,11 +1,18 @@
 import { mkdtemp, rename, rm, unlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { newId, type Warehouse } from '@tributary/core';
-import { type FileChange, type FileFaults, fileError, withFileFaults } from '../../../helpers/file-faults.ts';
+import { type CanonicalEvent, newId, type Warehouse } from '@tributary/core';
+import {
+  type FileChange,
+  type FileFaults,
+  fileError,
+  type killedBefore,
+  withFileFaults,
+} from '../../../helpers/file-faults.ts';
 import { WORKSPACE_ID } from '../../connector/suite/harness.ts';
 import { openJudge, parquetTable } from '../suite/duckdb.ts';
-import { loadersOf, type WarehouseHarness } from '../suite/harness.ts';
+import { loadersOf, signal, TestLoader, type WarehouseHarness } from '../suite/harness.ts';
+import { profileChange } from '../suite/profiles.ts';
 
 /** Bytes that stand for one change of a file, in `cutAfter`. */
 const BYTES_OF_CHANGE = 400;
@@ -86,6 +93,22 @@ export async function folderHarness(clock: () => number = Date.now, format = PLA
       await rm(dataFolder, { recursive: true, force: true });
     },
   } satisfies WarehouseHarness & Readonly<Record<string, unknown>>;
+}
+
+/** Loads as a process that is killed, and then as another one unless the ledger has it. */
+export async function loadThroughKill(
+  harness: Pick<FolderHarness, 'open'>,
+  faults: ReturnType<typeof killedBefore>,
+  events: readonly CanonicalEvent[],
+  seq: number,
+): Promise<void> {
+  const changes = [profileChange('U1', seq, { seq }, ['ann'])];
+  const doomed = new TestLoader(harness.open(faults));
+  await Promise.race([doomed.load(events, { seq, changes }).catch(() => undefined), faults.died]);
+  // The system ends the locks of a process that is killed.
+  await doomed.warehouse.close();
+  const next = new TestLoader(harness.open());
+  if ((await next.warehouse.newest('live', signal))?.seq !== seq) await next.load(events, { seq, changes });
 }
 
 /** The warehouse, with all its calls under faults. */

@@ -6,7 +6,7 @@ import { startS3Server } from '../../../helpers/s3-server.ts';
 import { COMMITTED, connectReader, quoted, tablesOf } from '../postgresql/reader.ts';
 import { startCommitProxy } from '../suite/commit-proxy.ts';
 import { loadersOf, type ServerHarness } from '../suite/harness.ts';
-import { FUNCTIONS, startTranslation } from './translation.ts';
+import { FUNCTIONS, translatorTo } from './translation.ts';
 
 const SQL_TYPES: Readonly<Record<ColumnType, string>> = {
   boolean: 'boolean',
@@ -26,8 +26,9 @@ export async function redshiftHarness({ url: address }: RunningEngine) {
   const bucket = await startS3Server('warehouse-files');
   let onRead: (key: string) => Promise<Buffer | undefined> = async () => undefined;
   const read = async (key: string) => (await onRead(key)) ?? readFile(bucket.path(key));
-  const translation = await startTranslation({ host: url.hostname, port: Number(url.port) }, { read });
-  const proxy = await startCommitProxy({ host: '127.0.0.1', port: translation.port }, COMMITTED);
+  const proxy = await startCommitProxy({ host: url.hostname, port: Number(url.port) }, COMMITTED, (engine) =>
+    translatorTo(engine, { read }),
+  );
   const schema = freshPrefix().replaceAll(/[^a-z0-9]/g, '_');
   const of = (table: string) => `${quoted(schema)}.${quoted(table)}`;
   const reader = connectReader(address);
@@ -77,7 +78,6 @@ export async function redshiftHarness({ url: address }: RunningEngine) {
     async close() {
       await loaders.close();
       await proxy.close();
-      await translation.close();
       await sql(`drop schema if exists ${quoted(schema)} cascade`);
       await reader.end();
       await bucket.close();

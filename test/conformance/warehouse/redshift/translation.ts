@@ -1,5 +1,6 @@
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { gunzipSync } from 'node:zlib';
+import type { Sender } from '../suite/commit-proxy.ts';
 
 /** Objects of a bucket. */
 export interface Objects {
@@ -73,30 +74,23 @@ export const FUNCTIONS = `
   create or replace function public.json_parse(text) returns json language sql immutable as 'select $1::json';
   create or replace function public.json_serialize(json) returns text language sql immutable as 'select $1::text'`;
 
-/** A server in front of PostgreSQL that takes Redshift's SQL. */
-export async function startTranslation(
-  target: { readonly host: string; readonly port: number },
-  objects: Objects,
-): Promise<{ readonly port: number; close(): Promise<void> }> {
-  const open = new Set<Socket>();
-  const server = createServer((client) => {
-    const engine = connect({ ...target, noDelay: true });
-    client.setNoDelay(true);
-    open.add(client);
-    let turn = Promise.resolve();
-    let isStarted = false;
-    let received = Buffer.alloc(0);
-    const forward = async (message: Buffer) => {
-      const type = String.fromCharCode(message[0] ?? 0);
-      if (type === 'Q') engine.write(messageOf('Q', text(await translate(textIn(message, 5), objects))));
-      else if (type === 'P') {
-        const name = textIn(message, 5);
-        const sql = textIn(message, 5 + Buffer.byteLength(name) + 1);
-        const rest = message.subarray(5 + Buffer.byteLength(name) + 1 + Buffer.byteLength(sql) + 1);
-        engine.write(messageOf('P', Buffer.concat([text(name), text(await translate(sql, objects)), rest])));
-      } else engine.write(message);
-    };
-    client.on('data', (chunk: Buffer) => {
+/** Sends PostgreSQL the messages of a client that speaks Redshift's SQL. */
+export function translatorTo(engine: Socket, objects: Objects): Sender {
+  let turn = Promise.resolve();
+  let isStarted = false;
+  let received = Buffer.alloc(0);
+  const forward = async (message: Buffer) => {
+    const type = String.fromCharCode(message[0] ?? 0);
+    if (type === 'Q') engine.write(messageOf('Q', text(await translate(textIn(message, 5), objects))));
+    else if (type === 'P') {
+      const name = textIn(message, 5);
+      const sql = textIn(message, 5 + Buffer.byteLength(name) + 1);
+      const rest = message.subarray(5 + Buffer.byteLength(name) + 1 + Buffer.byteLength(sql) + 1);
+      engine.write(messageOf('P', Buffer.concat([text(name), text(await translate(sql, objects)), rest])));
+    } else engine.write(message);
+  };
+  return {
+    send(chunk) {
       received = Buffer.concat([received, chunk]);
       while (true) {
         // The first message has no type.
@@ -107,31 +101,11 @@ export async function startTranslation(
         const message = received.subarray(0, length);
         received = received.subarray(length);
         if (isStarted) turn = turn.then(() => forward(message));
-        else {
-          isStarted = true;
-          engine.write(message);
-        }
+        else engine.write(message);
+        isStarted = true;
       }
-    });
-    const end = () => {
-      open.delete(client);
-      client.destroy();
-      // What was received is run, as by a server that does not know yet that its client is gone.
-      void turn.then(() => engine.destroy());
-    };
-    client.on('error', () => undefined);
-    engine.on('error', () => undefined);
-    client.on('close', end);
-    engine.on('close', end);
-    engine.on('data', (chunk) => client.write(chunk));
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  return {
-    port: (server.address() as AddressInfo).port,
-    async close() {
-      for (const client of open) client.destroy();
-      await new Promise((resolve) => server.close(resolve));
     },
+    sent: () => turn,
   };
 }
 

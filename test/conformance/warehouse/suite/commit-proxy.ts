@@ -3,10 +3,21 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 /** What a commit is known by: bytes of its request, or of its answer. */
 export type CommitMark = { readonly request: string } | { readonly answer: string };
 
+/** What becomes of the bytes of one connection on their way to the engine. */
+export interface Sender {
+  send(chunk: Buffer): void;
+  /** Resolves once all that was sent is on its way. */
+  sent(): Promise<void>;
+}
+
 /** A proxy in front of a server. Without a mark no commit is lost by it. */
 export async function startCommitProxy(
   target: { readonly host: string; readonly port: number },
   mark?: CommitMark,
+  senderTo: (engine: Socket) => Sender = (engine) => ({
+    send: (chunk) => void engine.write(chunk),
+    sent: async () => undefined,
+  }),
 ) {
   const open = new Set<Socket>();
   let losesNext = false;
@@ -15,13 +26,16 @@ export async function startCommitProxy(
   const server = createServer((client) => {
     client.on('error', () => undefined);
     if (isRefusing) return client.resetAndDestroy();
-    const engine = connect(target);
+    const engine = connect({ ...target, noDelay: true });
+    const { send, sent } = senderTo(engine);
+    client.setNoDelay(true);
     open.add(client);
     engine.on('error', () => client.destroy());
     engine.on('close', () => client.destroy());
     client.on('close', () => {
       open.delete(client);
-      engine.destroy();
+      // What was received is run, as by a server that does not know yet that its client is gone.
+      void sent().then(() => engine.destroy());
     });
     let losesAnswer = false;
     client.on('data', (chunk: Buffer) => {
@@ -30,7 +44,7 @@ export async function startCommitProxy(
         losesAnswer = true;
       }
       const isLast = bytesLeft <= chunk.length;
-      engine.write(isLast ? chunk.subarray(0, bytesLeft) : chunk);
+      send(isLast ? chunk.subarray(0, bytesLeft) : chunk);
       bytesLeft = isLast ? Number.POSITIVE_INFINITY : bytesLeft - chunk.length;
       if (isLast) client.destroy();
     });

@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type FileFaults, fileError, killedBefore } from '../../../../helpers/file-faults.ts';
 import { maintained, signal, TestLoader, track } from '../../suite/harness.ts';
 import { profileChange } from '../../suite/profiles.ts';
+import { loadThroughKill } from '../folder-harness.ts';
 import { ducklakeHarness, inCatalog } from './harness.ts';
 
 /** Loads, of which most are killed at a change of a file or of the catalog. */
@@ -43,15 +44,7 @@ describe('a DuckLake in a folder', () => {
     for (let seq = 1; seq <= KILLS; seq++) {
       const events = [0, 1].map((at) => track('Kill', { [`p${seq % 3}`]: seq % 4 === 0 ? 'x' : at }));
       sent.push(...events.map(({ message_id }) => message_id));
-      const changes = [profileChange('U1', seq, { seq }, ['ann'])];
-      const faults = killedBefore(1 + ((seq * 5) % CHANGES));
-      const doomed = new TestLoader(harness.open(faults));
-      await Promise.race([doomed.load(events, { seq, changes }).catch(() => undefined), faults.died]);
-      // The system ends the locks of a process that is killed.
-      await doomed.warehouse.close();
-      const next = new TestLoader(harness.open());
-      if ((await next.warehouse.newest('live', signal))?.seq !== seq)
-        await next.load(events, { seq, changes });
+      await loadThroughKill(harness, killedBefore(1 + ((seq * 5) % CHANGES)), events, seq);
     }
     expect(await ids('kill')).toEqual([...sent].sort());
     expect(await harness.rows('users')).toEqual([
@@ -203,14 +196,6 @@ describe('a DuckLake in a folder', () => {
     expect(await ids('order')).toHaveLength(1);
     addedByHand('null');
     expect(await loader.warehouse.delete(people, signal)).toMatchObject({ discards: 1, order: 1 });
-  });
-
-  it('is loaded by one of two processes at a time, each by what the other one left', async () => {
-    const loaders = [0, 1, 2].map(() => new TestLoader(harness.open()));
-    await loaders[0]?.load([track('Order', { n: 0 })]);
-    const events = Array.from({ length: 5 }, (_, at) => track('Order', { n: at }));
-    await Promise.all(loaders.map((one, lane) => one.loadAtLast(events, { lane: `lane-${lane}` })));
-    expect(await ids('order')).toHaveLength(6);
   });
 
   it.each([
