@@ -1,5 +1,5 @@
 import { type KeyObject, sign } from 'node:crypto';
-import { type JsonObject, Unavailable } from '@tributary/core';
+import type { JsonObject } from '@tributary/core';
 import type { Agent } from 'undici';
 import { Deadlines } from '../client/deadlines.ts';
 import { classifyFailure, type HttpRequest, openAgent, sendRequest } from '../http/client.ts';
@@ -26,16 +26,16 @@ export class HttpApi {
     this.#options = options;
   }
 
-  /** Resolves with a whole response of any status. What became of a request is not known where it rejects with `Unavailable`. */
+  /**
+   * Resolves with a response of any status, whose body may be cut (`whole`). What became of a request is not known where it rejects
+   * with `Unavailable`.
+   */
   async send(request: HttpRequest, signal: AbortSignal, deadlines = this.#deadlines) {
     const { maxResponseBytes, about = '' } = this.#options;
     const deadline = deadlines.begin(signal);
     try {
-      const response = await sendRequest(this.#agent, request, deadline, maxResponseBytes);
-      if (!response.whole) throw new Unavailable(`${about}the answer is not whole`);
-      return response;
+      return await sendRequest(this.#agent, request, deadline, maxResponseBytes);
     } catch (error) {
-      if (error instanceof Unavailable) throw error;
       throw failedCall(classifyFailure(deadline.reason ?? error), error, about);
     } finally {
       deadlines.end(deadline);

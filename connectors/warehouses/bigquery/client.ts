@@ -288,7 +288,9 @@ export class BigqueryClient {
 
   /** One request; the body of the response is parsed where it is JSON. */
   async #send(request: HttpRequest, signal: AbortSignal, deadlines?: Deadlines) {
-    const { status, location, start } = await this.#http.send(request, signal, deadlines);
+    const { status, location, start, whole } = await this.#http.send(request, signal, deadlines);
+    // Whether a refusal is for good is in its body as well.
+    if (!whole) throw new Unavailable(`the answer of BigQuery is not whole (${status})`);
     return { status, location, body: objectIn(jsonIn(Buffer.from(start).toString())) };
   }
 

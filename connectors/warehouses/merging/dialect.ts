@@ -97,7 +97,7 @@ export interface MergingEngine<Session extends SqlSession = SqlSession> {
    * number of rows arrives.
    */
   stage(session: Session, file: RowsFile, batch: string, signal: AbortSignal): Promise<Staging>;
-  /** Removes the files that were staged for a batch. Rejects where one cannot be removed, which is tried again at the next call. */
+  /** Removes the files that were staged for a batch; rejects where one cannot be removed. */
   unstage(batch: string, signal: AbortSignal): Promise<void>;
   /** Tries what loading needs, with a file of one row, and leaves nothing. */
   test(file: RowsFile, signal: AbortSignal): Promise<void>;

@@ -42,6 +42,8 @@ import {
 } from './dialect.ts';
 import { goneRows, insertStaged, profileStatements } from './statements.ts';
 
+/** Batches whose files are tried again; of more the lifecycle rule of the bucket or the stage takes care. */
+export const MAX_UNREMOVED = 100;
 /** Rows that are looked for one by one; more are the fault of the table. */
 const MAX_REFUSED = 100;
 
@@ -60,6 +62,8 @@ type Counts = Readonly<Record<string, number>>;
 export class MergingWarehouse<Session extends SqlSession> implements WarehouseEngine {
   readonly #engine: MergingEngine<Session>;
   readonly #destinationId: string;
+  /** Batches whose files could not be removed. */
+  #unremoved: readonly string[] = [];
 
   constructor(engine: MergingEngine<Session>, destinationId: string) {
     this.#engine = engine;
@@ -104,10 +108,23 @@ export class MergingWarehouse<Session extends SqlSession> implements WarehouseEn
 
   async commit(batch: WarehouseBatch, signal: AbortSignal): Promise<CommitResult> {
     const result = await this.#engine.use(signal, (session) => this.#load(session, batch, signal));
-    await this.#engine.unstage(batch.ledger.batch, signal).catch((error: unknown) => {
-      if (!isOfWarehouse(error)) throw error;
-    });
+    await this.#removeFiles(batch.ledger.batch, signal);
     return result;
+  }
+
+  /** Removes the files of a batch, and then those of batches where that failed before, until it fails again. */
+  async #removeFiles(batch: string, signal: AbortSignal): Promise<void> {
+    const waiting = [batch, ...this.#unremoved];
+    this.#unremoved = [];
+    for (const [at, one] of waiting.entries())
+      try {
+        await this.#engine.unstage(one, signal);
+      } catch (error) {
+        if (!isOfWarehouse(error)) throw error;
+        // It is tried last the next time: it keeps no other from being removed.
+        this.#unremoved = [...this.#unremoved, ...waiting.slice(at + 1), one].slice(-MAX_UNREMOVED);
+        return;
+      }
   }
 
   async delete(people: PeopleToDelete, signal: AbortSignal): Promise<Counts> {

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { Unavailable, WarehouseRefused } from '@tributary/core';
+import { mapConcurrently, Unavailable, WarehouseRefused } from '@tributary/core';
 import type { PoolClient } from 'pg';
 import type { EgressGuard } from '../../egress/guard.ts';
 import type { ConnectorContext } from '../../kind.ts';
@@ -15,7 +15,7 @@ import {
   type Staging,
   StatementRefused,
 } from '../merging/dialect.ts';
-import { MergingWarehouse } from '../merging/warehouse.ts';
+import { MAX_UNREMOVED, MergingWarehouse } from '../merging/warehouse.ts';
 import { PostgresqlServer } from '../postgresql/server.ts';
 import { isChangedMeanwhile, isRefusal, refusalText } from '../postgresql/sql.ts';
 import { failedCall, LEDGER, VERSIONS } from '../tables.ts';
@@ -185,8 +185,8 @@ const TEXTS = { getTypeParser: () => (text: string) => text };
 
 /** One file is put or removed within this time, ms. */
 const CALL_MS = 60_000;
-/** Files that could not be removed and are tried again; of more the lifecycle rule of the bucket takes care. */
-const MAX_LEFT = 1_000;
+/** Files that are removed at a time. */
+const AT_ONCE = 8;
 
 /** The files of loads in a bucket. Each attempt has a path of its own, so that none reads the files of another. */
 class StagedFiles {
@@ -195,7 +195,6 @@ class StagedFiles {
   readonly #destinationId: string;
   /** Keys by batch. */
   readonly #staged = new Map<string, string[]>();
-  #left: string[] = [];
 
   constructor(egress: EgressGuard, settings: BucketSettings, destinationId: string) {
     this.#client = openBucketClient(egress, settings);
@@ -210,6 +209,8 @@ class StagedFiles {
     const [rows, manifest] = [`${folder}/rows.json.gz`, `${folder}/manifest.json`];
     const [id = batch] = batch.split('/');
     this.#staged.set(id, [...(this.#staged.get(id) ?? []), rows, manifest]);
+    const [oldest] = this.#staged.keys();
+    if (this.#staged.size > 2 * MAX_UNREMOVED && oldest !== undefined) this.#staged.delete(oldest);
     const entries = [{ url: `s3://${bucket}/${rows}`, mandatory: true }];
     await this.#call(signal, (until) => this.#client.put(rows, body, until));
     await this.#call(signal, (until) =>
@@ -218,18 +219,13 @@ class StagedFiles {
     return manifest;
   }
 
-  /** Removes the files of a batch. Those that cannot be removed are tried again at the next call. */
+  /** Removes the files of a batch; rejects where one cannot be removed. */
   async remove(batch: string, signal: AbortSignal): Promise<void> {
-    const keys = [...this.#left.splice(0), ...(this.#staged.get(batch) ?? [])];
+    const keys = this.#staged.get(batch) ?? [];
+    await mapConcurrently(keys, AT_ONCE, (key) =>
+      this.#call(signal, (until) => this.#client.delete(key, until)),
+    );
     this.#staged.delete(batch);
-    try {
-      for (const key of [...keys]) {
-        await this.#call(signal, (until) => this.#client.delete(key, until));
-        keys.shift();
-      }
-    } finally {
-      this.#left = [...this.#left, ...keys].slice(-MAX_LEFT);
-    }
   }
 
   async close(): Promise<void> {

@@ -115,12 +115,13 @@ export class SnowflakeClient {
 
   /** Resolves with the body of a response that says that the request was carried out. */
   async send(request: HttpRequest, signal: AbortSignal): Promise<string> {
-    const { status, retryAfter, start } = await this.#http.send(request, signal);
+    const { status, retryAfter, start, whole } = await this.#http.send(request, signal);
     if (status === 401) throw new Unavailable('the session has ended');
     const result = classifyResponse({ status, retryAfter, excerpt: '' }, this.#context.clock());
     const what = `Snowflake ${'reason' in result ? result.reason : result.outcome}`;
     if (result.outcome === 'dead') throw new WarehouseRefused(what);
     if (result.outcome !== 'delivered') throw new Unavailable(what);
+    if (!whole) throw new Unavailable('the answer of Snowflake is not whole');
     const isCompressed = start[0] === 0x1f && start[1] === 0x8b;
     return Buffer.from(isCompressed ? gunzipSync(start) : start).toString('utf8');
   }

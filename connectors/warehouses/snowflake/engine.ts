@@ -23,9 +23,6 @@ interface EngineSession extends SqlSession {
   query(statement: string, values?: readonly string[]): Promise<QueryResult>;
 }
 
-/** Batches whose files could not be removed, and that are tried again. */
-const MAX_LEFT = 100;
-
 export const open: Open<SnowflakeSettings> = (...args) =>
   new MergingWarehouse(new SnowflakeEngine(...args), args[2].id);
 
@@ -43,8 +40,6 @@ class SnowflakeEngine implements MergingEngine<EngineSession> {
   readonly #database: string;
   readonly #schema: string;
   #idle: readonly SnowflakeSession[] = [];
-  /** Batches whose files could not be removed. */
-  #left: string[] = [];
 
   constructor(context: ConnectorContext, settings: SnowflakeSettings, { id, place }: LoadedDestination) {
     this.#client = new SnowflakeClient(context, settings);
@@ -124,15 +119,7 @@ class SnowflakeEngine implements MergingEngine<EngineSession> {
   }
 
   async unstage(batch: string, signal: AbortSignal): Promise<void> {
-    const batches = [...new Set([...this.#left.splice(0), batch])];
-    try {
-      for (const one of [...batches]) {
-        await this.use(signal, (session) => session.run(`remove ${this.#stage}/${this.#pathOf(one)}/`));
-        batches.shift();
-      }
-    } finally {
-      this.#left = [...this.#left, ...batches].slice(-MAX_LEFT);
-    }
+    await this.use(signal, (session) => session.run(`remove ${this.#stage}/${this.#pathOf(batch)}/`));
   }
 
   test(file: RowsFile, signal: AbortSignal): Promise<void> {

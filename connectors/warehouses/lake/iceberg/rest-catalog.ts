@@ -262,7 +262,9 @@ export class RestCatalog {
   }
 
   async #send(request: HttpRequest, signal: AbortSignal): Promise<Answer> {
-    const { status, start } = await this.#http.send(request, signal);
+    const { status, start, whole } = await this.#http.send(request, signal);
+    if (!whole && status >= 200 && status < 300)
+      throw new Unavailable('the answer of the catalog is not whole');
     const document = documentOf(start, status);
     return { status, document, reason: this.#reasonOf(document) };
   }

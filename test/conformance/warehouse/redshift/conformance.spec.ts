@@ -1,4 +1,4 @@
-import { readFile, unlink } from 'node:fs/promises';
+import { mkdir, readFile, rmdir, unlink } from 'node:fs/promises';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { Unavailable, WarehouseRefused } from '@tributary/core';
 import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -81,6 +81,25 @@ describe.skipIf(server === undefined)('on PostgreSQL that takes Redshift’s SQL
       await expect(loader.load([2, 3].map((n) => track('Order', { n })))).rejects.toThrow(Unavailable);
       expect(await ids()).toHaveLength(1);
       expect(await loader.warehouse.newest('live', signal)).toMatchObject({ seq: 1 });
+    });
+
+    it('that cannot be removed keep no others, and are tried again with the next loads', async () => {
+      const stuck: string[] = [];
+      harness.beforeRead(async (key) => {
+        if (!key.endsWith('.gz') || stuck.length === 2) return undefined;
+        const rows = await readFile(harness.bucket.path(key));
+        // A folder is no object that can be removed.
+        await unlink(harness.bucket.path(key));
+        await mkdir(harness.bucket.path(key));
+        stuck.push(key);
+        return rows;
+      });
+      for (const n of [2, 3, 4]) await loader.load([track('Order', { n })]);
+      expect(await ids()).toHaveLength(4);
+      expect((await harness.bucket.keys()).toSorted()).toEqual(stuck.toSorted());
+      for (const key of stuck) await rmdir(harness.bucket.path(key));
+      await loader.load([track('Order', { n: 5 })]);
+      expect(await harness.bucket.keys()).toEqual([]);
     });
 
     it('cannot be put with a wrong key: told without it', async () => {
