@@ -121,13 +121,13 @@ export class WaitEstimate {
   }
 
   /** Duration of a request, ms. One under way for longer than earlier ones counts before it ends. */
-  requestMs(oldestRequestMs: number): number {
+  #requestMsNow({ oldestRequestMs }: QueueLoad): number {
     return Math.max(this.#requestMs ?? UNKNOWN_REQUEST_MS, oldestRequestMs);
   }
 
   /** How long a new delivery would wait for its request to begin, ms. */
   waitMs(load: QueueLoad): number {
-    return this.#waitMs(load, this.requestMs(load.oldestRequestMs));
+    return this.#waitMs(load, this.#requestMsNow(load));
   }
 
   /**
@@ -135,7 +135,7 @@ export class WaitEstimate {
    * deferred in a hiccup would come back late by its duration. Without an earlier request the one under way counts.
    */
   usual(load: QueueLoad): { readonly waitMs: number; readonly eachMs: number } {
-    const requestMs = this.#usualMs ?? this.requestMs(load.oldestRequestMs);
+    const requestMs = this.#usualMs ?? this.#requestMsNow(load);
     return { waitMs: this.#waitMs(load, requestMs), eachMs: this.#eachMs(load, requestMs) };
   }
 

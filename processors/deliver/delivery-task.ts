@@ -62,7 +62,7 @@ export function heldDelivery(holder: LogEntry | undefined, id: string): Delivery
 }
 
 /** The task of a record that refers to another one, `holder`, which holds the delivery; undefined as `heldDelivery`. */
-export function followedTask(
+function followedTask(
   entry: LogEntry,
   bytes: number,
   reference: DeliveryReference,
@@ -182,7 +182,7 @@ export class DeliveryReads {
 }
 
 /** The outcome of a delivery that the log no longer has: history knows the rest of it. */
-export function withoutItsHolder(
+function withoutItsHolder(
   { key, headers }: LogEntry,
   { of, created_ms, attempts }: DeliveryReference,
   now: number,

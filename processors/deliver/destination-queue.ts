@@ -123,9 +123,7 @@ export class QueueItem {
   /** Until when it waits for others in a batch that is not full, ms of a monotonic clock; undefined: as batches are kept open. */
   collectedUntil: number | undefined;
   request: DestinationRequest | undefined;
-  /** Not before: it was refused for its rate while others were accepted. Ms of a monotonic clock. */
-  notBefore = 0;
-  /** Until then. */
+  /** While it waits because it was refused for its rate and others were accepted. */
   aloneTimeout: Timeout | undefined;
   /** Whether its attempt repeats the one before at once. */
   isRepeated = false;
@@ -485,9 +483,10 @@ export class DestinationQueue {
 
   /**
    * Ends an attempt, and the delivery with its outcome, unless it is sent again: once at once after a reset connection, and as
-   * long as its wait lasts while the destination refuses it for its rate.
+   * long as its wait lasts while the destination refuses it for its rate. `aloneMs`: how long it waits where it is refused and
+   * others are accepted.
    */
-  #attempted(item: QueueItem, attempt: Attempt): void {
+  #attempted(item: QueueItem, attempt: Attempt, aloneMs = 0): void {
     item.leaveRequest();
     try {
       if (attempt.kind === 'circuit-open') {
@@ -505,7 +504,8 @@ export class DestinationQueue {
       if (outcome.kind === 'again-now') {
         [item.enqueuedAt, item.waitedFrom] = [this.#dependencies.elapsed(), this.#dependencies.waited()];
         this.#queue(item);
-      } else if (!(isRefused && outcome.kind === 'retry' && this.#enqueueAgain(item))) item.end(outcome);
+      } else if (!(isRefused && outcome.kind === 'retry' && this.#enqueueAgain(item, aloneMs)))
+        item.end(outcome);
     } catch (error) {
       item.end({ error });
     }
@@ -515,13 +515,11 @@ export class DestinationQueue {
    * Queues a delivery that its destination has just refused for its rate: at its place by the time it was queued first, and
    * for the rest of its wait. False where it alone is to wait for longer than that.
    */
-  #enqueueAgain(item: QueueItem): boolean {
+  #enqueueAgain(item: QueueItem, aloneMs: number): boolean {
     const { elapsed, timeouts } = this.#dependencies;
-    const now = elapsed();
     const leftMs = item.waitMs - this.#waitedFor(item);
-    const aloneMs = item.notBefore - now;
     if (aloneMs > Math.max(leftMs, BACKOFF_MS)) return false;
-    const rateWaitMs = this.#admission.rateWaitMs(this.#limits, now);
+    const rateWaitMs = this.#admission.rateWaitMs(this.#limits, elapsed());
     const queueAgain = () => this.#queue(item);
     if (leftMs <= 0 || rateWaitMs > leftMs) this.#notBegun(item);
     // In steps: timeouts are kept by their duration.
@@ -735,6 +733,7 @@ export class DestinationQueue {
     const ended = this.#dependencies.elapsed();
     this.#remove(request, ended);
     const durationMs = ended - began;
+    let isAlone = false;
     // An aborted request is no sign of the destination's health.
     if (!controller.signal.aborted) {
       const sent = answers.filter(wasSent);
@@ -742,12 +741,10 @@ export class DestinationQueue {
       const aboutRate = answers.filter(
         (answer, at) => wasSent(answer) && (!isThrottled(answer) || answer === results[at]),
       );
-      const isAlone =
+      isAlone =
         sent.length > 0
           ? this.#admission.requestEnded(aboutRate, request, ended)
           : this.#admission.nothingSent(ended);
-      for (const [at, item] of batch.entries())
-        item.notBefore = isAlone ? ended + aloneWaitMs(results[at]) : 0;
       if (sent.length > 0) this.#estimate.requestEnded(this.#waitedFor(request), batch.length);
       this.#count(request, results, durationMs, ended);
     }
@@ -758,9 +755,14 @@ export class DestinationQueue {
     batch.forEach((item, at) => {
       const result = results[at] ?? CONNECTOR_FAILED;
       if (item.request === request)
-        this.#attempted(item, { kind: 'answered', result, startedAt, durationMs });
+        this.#attempted(
+          item,
+          { kind: 'answered', result, startedAt, durationMs },
+          isAlone ? aloneWaitMs(result) : 0,
+        );
     });
-    this.#flush();
+    // Once for all requests that end in this turn: each flush searches the queue for deliveries whose subject is free.
+    this.#flushSoon();
   }
 
   /**
@@ -842,8 +844,8 @@ export class DestinationQueue {
 }
 
 /** How long a delivery waits that was refused for its rate while others were accepted. */
-function aloneWaitMs(result: DeliveryResult | undefined): number {
-  if (result === undefined || !isThrottled(result)) return 0;
+function aloneWaitMs(result: DeliveryResult): number {
+  if (!isThrottled(result)) return 0;
   const askedMs = result.outcome === 'retry' ? (result.afterMs ?? 0) : 0;
   return Math.min(Math.max(askedMs, BACKOFF_MS), MAX_RETRY_AFTER_MS);
 }

@@ -78,6 +78,7 @@ describe('a destination', () => {
     expect(calls).toHaveLength(1);
     release[0]?.();
     await first;
+    await turn();
     expect(calls.map(({ ids }) => ids)).toEqual([['1'], ['2', '3']]);
     release[1]?.();
     release[2]?.();
@@ -95,6 +96,7 @@ describe('a destination', () => {
     known.set('destination', { ...DESTINATION, version: 2 });
     release[0]?.();
     await first;
+    await turn();
     known.set('destination', { ...DESTINATION, version: 3, enabled: false });
     release[1]?.();
     expect(await second).toMatchObject({ kind: 'delivered' });

@@ -73,7 +73,7 @@ export function deliver(
     const waitMs = release === undefined ? 0 : SLOW_REQUEST_MS;
     const item = new QueueItem(task, destination, context, 'quick', waitMs, (outcome) => {
       release?.();
-      void finish(dependencies, task, outcome, context);
+      finish(dependencies, task, outcome, context);
     });
     registry.queueOf(destination.id).enqueue(item);
   };
@@ -85,16 +85,17 @@ export function deliver(
 }
 
 /** Finishes the entry of a task with the records that its outcome becomes. */
-async function finish(
+function finish(
   dependencies: DeliverDependencies,
   task: DeliveryTask,
   outcome: Outcome | Failed,
   context: FlowContext,
-): Promise<void> {
+): void {
   try {
     if ('error' in outcome) throw outcome.error;
     const records = recordsOf(dependencies, task, outcome, context);
-    context.done('then' in records ? await records : records);
+    if ('then' in records) records.then(context.done.bind(context), context.failed.bind(context));
+    else context.done(records);
   } catch (error) {
     context.failed(error);
   }

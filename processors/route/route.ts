@@ -118,7 +118,10 @@ export function route(
     const { rules, outputRecords, filterMs } = step.value;
     // Before the deliveries are made: the events behind this one are admitted meanwhile.
     share.charge(workspace_id, filterMs + recordsBehindMs(rules.length));
-    const applied = await applyRules(dependencies, { ...subject, sharing: sharingOf(rules) }, rules, turns);
+    const applied =
+      rules.length === 0
+        ? []
+        : await applyRules(dependencies, { ...subject, sharing: sharingOf(rules) }, rules, turns);
     const all = [...outputRecords, ...applied];
     share.charge(workspace_id, writingMs(all));
     return counted(subject, all);
@@ -354,10 +357,7 @@ async function applyRules(
     while (at < rules.length && chars < COMMIT_CHARS && elapsed() < until) {
       if (at > 0 && thread.isYieldDue) await thread.yield();
       const together = rules.slice(at, at + AT_ONCE);
-      // Async, as a throw of one must not leave the others without a handler.
-      const applying = together.map(async (rule) =>
-        applyRule(dependencies, routed, rule, turns, eventLimits),
-      );
+      const applying = together.map((rule) => applyRule(dependencies, routed, rule, turns, eventLimits));
       for (const [i, made] of (await Promise.all(applying)).entries()) {
         const rule = together[i];
         if (rule === undefined) continue;
@@ -384,13 +384,13 @@ async function applyRules(
  * Applies one rule. Where its destination is disabled, or not for the event, it makes no deliveries: enabling
  * the destination affects later events only. A redriven event is shown as retrying, so it becomes dead again.
  */
-function applyRule(
+async function applyRule(
   { catalog, transformer, runPiece, tracing }: RouteDependencies,
   routed: Routed,
   rule: Rule,
   turns: TransformationTurns | undefined,
   eventLimits: EventLimits,
-): Applied | Promise<Applied> {
+): Promise<Applied> {
   const destination = catalog.state.entity('destination', rule.workspace_id, rule.destination_id);
   const closed = destinationMismatch(destination, routed.source);
   if (closed !== undefined) return withoutDestination(routed, rule, closed);
@@ -398,14 +398,14 @@ function applyRule(
     const passed = () => ({ outputRecords: [toDeliver(routed, rule)], result: 'passed' });
     // In the slow queue in turns: a hundred rules without filters were the work of a hundred deliveries at once.
     if (turns !== undefined) return passed();
-    return runPiece(rule.workspace_id, passed, ({ outputRecords }) => downstreamMs(outputRecords));
+    return await runPiece(rule.workspace_id, passed, ({ outputRecords }) => downstreamMs(outputRecords));
   }
   const transformation = catalog.state.entity('transformation', rule.workspace_id, rule.transformation_id);
   const refusal = refusalOf(transformation);
   if (transformation === undefined || refusal !== undefined)
     return failed(routed, rule, 'refused', refusal ?? DELETED);
   const run = { transformer, runPiece, tracing, routed, rule, transformation, eventLimits };
-  return turns === undefined ? transform(run, undefined) : transformInTurn(run, turns);
+  return await (turns === undefined ? transform(run, undefined) : transformInTurn(run, turns));
 }
 
 async function transformInTurn(run: TransformationRun, turns: TransformationTurns): Promise<Applied> {
