@@ -1,23 +1,16 @@
 import { readFileSync } from 'node:fs';
-import { createServer, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { ServerResponse } from 'node:http';
 import { setTimeout } from 'node:timers/promises';
-import { type Connector, type Delivery, type JsonObject, NO_METRICS, nameId } from '@tributary/core';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { type Connector, type Delivery, type JsonObject, nameId } from '@tributary/core';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { sampleDelivery } from '../delivery.fixture.ts';
-import { parseRanges } from '../egress/address-ranges.ts';
-import { createEgressGuard, createNameLookups } from '../egress/guard.ts';
-import { createSegmentConnector, DEFINITIONS } from './connector.ts';
 import { SAMPLES } from './pack.fixture.ts';
 import { PackHost } from './pack-process.ts';
 import { readDetails } from './pack-runs.fixture.ts';
 import { describeDestination } from './settings.ts';
+import { definitionOf, startVendors, type VendorRequest } from './vendors.fixture.ts';
 
-interface Request {
-  readonly url: string;
-  readonly headers: NodeJS.Dict<string | string[]>;
-  readonly body: JsonObject & { readonly [name: string]: unknown };
-}
+type Request = VendorRequest & { readonly body: JsonObject & { readonly [name: string]: unknown } };
 
 type Answer = readonly [status: number, body?: unknown];
 
@@ -25,35 +18,18 @@ const requests: Request[] = [];
 let answer: (request: Request) => Answer;
 /** In place of an answer. */
 let behave: ((response: ServerResponse) => void) | undefined;
-const server = createServer(async (request, response) => {
-  let text = '';
-  for await (const chunk of request) text += chunk;
-  const received = {
-    url: (request.url ?? '').slice(1),
-    headers: request.headers,
-    body: text.startsWith('{') || text.startsWith('[') ? JSON.parse(text) : {},
-  };
+const vendors = startVendors((response, request) => {
+  const { text } = request;
+  const received = { ...request, body: /^[{[]/.test(text) ? JSON.parse(text) : {} };
   requests.push(received);
   if (behave !== undefined) return behave(response);
   const [status, body = {}] = answer(received);
   response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
 });
-const egress = createEgressGuard({
-  allowed: parseRanges(['127.0.0.0/8']),
-  resolve: createNameLookups(),
-  metrics: NO_METRICS,
-});
 const unhurried = { signal: new AbortController().signal };
 // One process for all.
 const host = new PackHost();
-const open: Connector[] = [];
 
-beforeAll(() => new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve)));
-afterAll(async () => {
-  await Promise.all(open.map((connector) => connector.close()));
-  server.closeAllConnections();
-  await new Promise((resolve) => server.close(resolve));
-});
 beforeEach(() => {
   answer = () => [200];
   behave = undefined;
@@ -62,23 +38,8 @@ afterEach(() => {
   requests.length = 0;
 });
 
-function definitionOf(destination: string) {
-  const definition = DEFINITIONS.find((one) => one.destination === destination);
-  if (definition === undefined) throw new Error(`no definition of ${destination}`);
-  return definition;
-}
-
-function connect(destination: string, { timeoutMs = 60_000, on = host } = {}): Connector {
-  const context = { egress, dataFolder: '/nonexistent', timeoutMs, clock: Date.now };
-  const connector = createSegmentConnector(context, definitionOf(destination), on, {
-    rewriteUrl: (url) => {
-      const { host: name, pathname, search } = new URL(url);
-      return `http://127.0.0.1:${(server.address() as AddressInfo).port}/${name}${pathname}${search}`;
-    },
-  });
-  open.push(connector);
-  return connector;
-}
+const connect = (destination: string, { timeoutMs = 60_000, on = host } = {}) =>
+  vendors.connect(definitionOf(destination), on, timeoutMs);
 
 function deliveryOf(id: string, event: JsonObject = {}): Delivery {
   const sample = sampleDelivery(id);

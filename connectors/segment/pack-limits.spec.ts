@@ -8,6 +8,7 @@ import { createSegmentConnector, DEFINITIONS, PARTNER_SECRETS, segmentKinds } fr
 import { PackHost } from './pack-process.ts';
 import { EVENTS, readDetails, settingsFor } from './pack-runs.fixture.ts';
 import { describeDestination } from './settings.ts';
+import { definitionOf } from './vendors.fixture.ts';
 
 const secrets = Object.fromEntries(PARTNER_SECRETS.map((name) => [name, 'partner-secret']));
 const host = new PackHost({ secrets });
@@ -91,8 +92,7 @@ test('one workspace with every kind stays in one process, within its memory, and
 
 /** The processor time of a process for previews of one kind. */
 async function secondsOfPreviews(packs: PackHost, workspaceId: string): Promise<number> {
-  const definition = DEFINITIONS.find(({ destination }) => destination === 'braze');
-  if (definition === undefined) throw new Error('no definition');
+  const definition = definitionOf('braze');
   const connector = createSegmentConnector(context, definition, packs);
   connectors.push(connector);
   const settings = settingsFor(definition);
@@ -120,8 +120,7 @@ function processorSeconds(pid: number | undefined): number {
 
 test('a preview shows no secret, whatever the mapping makes of the settings', async () => {
   const key = 'key/0123+456789abcdef';
-  const definition = DEFINITIONS.find(({ destination }) => destination === 'customerio');
-  if (definition === undefined) throw new Error('no definition');
+  const definition = definitionOf('customerio');
   const connector = createSegmentConnector(context, definition, host);
   connectors.push(connector);
   const subscriptions = [
@@ -147,8 +146,7 @@ test('a preview shows no secret, whatever the mapping makes of the settings', as
 });
 
 test('a preview whose mapping does not end is killed, and the next one runs', async () => {
-  const definition = DEFINITIONS.find(({ destination }) => destination === 'braze');
-  if (definition === undefined) throw new Error('no definition');
+  const definition = definitionOf('braze');
   const connector = createSegmentConnector(context, definition, host);
   connectors.push(connector);
   const tenfold = { replacement: 'b'.repeat(10), pattern2: 'b', replacement2: 'a'.repeat(10) };

@@ -1,45 +1,25 @@
 import { readFile } from 'node:fs/promises';
-import { createServer, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import {
-  type CanonicalEvent,
-  type Connector,
-  type Delivery,
-  type JsonObject,
-  NO_METRICS,
-  nameId,
-} from '@tributary/core';
+import type { ServerResponse } from 'node:http';
+import { type CanonicalEvent, type Connector, type Delivery, type JsonObject, nameId } from '@tributary/core';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { sampleDelivery } from '../delivery.fixture.ts';
-import { parseRanges } from '../egress/address-ranges.ts';
-import { createEgressGuard, createNameLookups } from '../egress/guard.ts';
-import { createSegmentConnector, DEFINITIONS } from './connector.ts';
-import type { Definition } from './definitions.ts';
 import { type Chosen, KEY, SAMPLES, SECRET } from './pack.fixture.ts';
 import { PackHost } from './pack-process.ts';
 import { VENDOR_ANSWERS } from './pack-run.ts';
 import { describeDestination, OF_0_2_0 } from './settings.ts';
+import { definitionOf, startVendors, type VendorRequest } from './vendors.fixture.ts';
 
-interface Request {
-  readonly method: string | undefined;
-  readonly url: string;
-  readonly headers: NodeJS.Dict<string | string[]>;
-  readonly body: unknown;
-}
+type Request = VendorRequest & { readonly body: unknown };
 
 const requests: Request[] = [];
 const answering = { with: (response: ServerResponse) => void response.writeHead(200).end('{}') };
-const server = createServer(async (request, response) => {
-  let body = '';
-  for await (const chunk of request) body += chunk;
-  const { method, url = '', headers } = request;
-  requests.push({ method, url: url.slice(1), headers, body: parsed(body) });
+const ok = answering.with;
+const vendors = startVendors((response, request) => {
+  requests.push({ ...request, body: parsed(request.text) });
   answering.with(response);
 });
-const ok = answering.with;
-const allowed = parseRanges(['127.0.0.0/8']);
-const egress = createEgressGuard({ allowed, resolve: createNameLookups(), metrics: NO_METRICS });
+const { rewritten } = vendors;
 const unhurried = { signal: new AbortController().signal };
 const EVENT: CanonicalEvent = {
   message_id: 'm-1',
@@ -64,26 +44,16 @@ const UUID = nameId('message', 'm-1', '0');
 /** To start a process takes longer than most of these tests. */
 const shared = new PackHost();
 let host: PackHost;
-let open: Connector[];
-let rewritten: (url: URL) => string;
 
-beforeAll(async () => {
-  shared.enter();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-});
-afterAll(async () => {
-  await shared.leave();
-  await new Promise((resolve) => server.close(resolve));
-});
+beforeAll(() => shared.enter());
+afterAll(() => shared.leave());
 beforeEach(() => {
   host = shared;
-  open = [];
   requests.length = 0;
   answering.with = ok;
-  const { port } = server.address() as AddressInfo;
-  rewritten = ({ host: name, pathname, search }) => `http://127.0.0.1:${port}/${name}${pathname}${search}`;
+  vendors.rewritten = rewritten;
 });
-afterEach(() => Promise.all(open.map((connector) => connector.close())));
+afterEach(() => vendors.close());
 
 /** The body is JSON, or a form whose values may themselves be JSON. */
 function parsed(body: string): unknown {
@@ -95,20 +65,8 @@ function parsed(body: string): unknown {
   }
 }
 
-function definitionOf(destination: string): Definition {
-  const definition = DEFINITIONS.find((one) => one.destination === destination);
-  if (definition === undefined) throw new Error(`no definition of ${destination}`);
-  return definition;
-}
-
-function connect(destination: string, timeoutMs = 60_000): Connector {
-  const context = { egress, dataFolder: '/nonexistent', timeoutMs, clock: Date.now };
-  const connector = createSegmentConnector(context, definitionOf(destination), host, {
-    rewriteUrl: (url) => rewritten(new URL(url)),
-  });
-  open.push(connector);
-  return connector;
-}
+const connect = (destination: string, timeoutMs?: number) =>
+  vendors.connect(definitionOf(destination), host, timeoutMs);
 
 function destinationFor(destination: Chosen, settings: JsonObject = SAMPLES[destination].settings) {
   return { id: `d-${destination}`, workspaceId: 'w1', version: 1, settings };
@@ -117,6 +75,17 @@ function destinationFor(destination: Chosen, settings: JsonObject = SAMPLES[dest
 function delivery(event: CanonicalEvent = EVENT, id = 'x1'): Delivery {
   return { ...sampleDelivery(id), message_id: event.message_id, created_at: EVENT.received_at, event };
 }
+
+interface Sending {
+  readonly events?: readonly Delivery[];
+  readonly settings?: JsonObject;
+  readonly by?: Connector;
+}
+
+const send = (
+  destination: Chosen,
+  { events = [delivery()], settings, by = connect(destination) }: Sending = {},
+) => by.deliver(destinationFor(destination, settings), events, unhurried);
 
 describe('the requests that reach each destination', () => {
   test.each(OF_0_2_0)('%s', async (destination) => {
@@ -127,7 +96,7 @@ describe('the requests that reach each destination', () => {
       [IDENTIFY, identify],
     ] as const) {
       requests.length = 0;
-      const results = await connector.deliver(destinationFor(destination), [delivery(event)], unhurried);
+      const results = await send(destination, { events: [delivery(event)], by: connector });
       expect(results).toMatchObject([{ outcome: expected.length > 0 ? 'delivered' : 'unwanted' }]);
       expect(requests).toMatchObject(expected.map((sent) => ({ method: 'POST', ...sent })));
       for (const { headers } of requests) expect(headers['user-agent']).toBe('Segment (Actions)');
@@ -148,9 +117,9 @@ describe('properties and traits with the names that objects inherit are sent lik
       ];
       for (const event of events) {
         const isTaken = event.type !== 'track' || SAMPLES[destination].track.length > 0;
-        expect(
-          await connector.deliver(destinationFor(destination), [delivery(event)], unhurried),
-        ).toMatchObject([{ outcome: isTaken ? 'delivered' : 'unwanted' }]);
+        expect(await send(destination, { events: [delivery(event)], by: connector })).toMatchObject([
+          { outcome: isTaken ? 'delivered' : 'unwanted' },
+        ]);
       }
     }
   });
@@ -185,11 +154,7 @@ describe('a screen and an alias were a page and an identify, so no preset for th
     ['alias', 'encharge', ALIAS, { type: 'alias', userId: 'u-1', previousUserId: 'u-0' }],
     ['alias stored by 0.2.0', 'encharge', before.alias, { type: 'alias', previousUserId: 'u-0' }],
   ])('%s, at %s', async (_, destination, event, body) => {
-    const results = await connect(destination).deliver(
-      destinationFor(destination),
-      [delivery(event)],
-      unhurried,
-    );
+    const results = await send(destination, { events: [delivery(event)] });
     expect(results).toMatchObject([{ outcome: 'delivered', status: 200 }]);
     expect(requests).toMatchObject([{ body }]);
   });
@@ -216,11 +181,11 @@ test('presets can be chosen, and actions added with a mapping of their own', asy
     presets: [],
     actions: [{ action: 'trackEvent', subscribe: 'type = "track" and event = "Tea Poured"', mapping }],
   };
-  const results = await connector.deliver(
-    destinationFor('iterable', own),
-    [delivery(), delivery(IDENTIFY)],
-    unhurried,
-  );
+  const results = await send('iterable', {
+    events: [delivery(), delivery(IDENTIFY)],
+    settings: own,
+    by: connector,
+  });
   expect(results).toEqual([
     { outcome: 'delivered', status: 200, response: '{}', recorded: true },
     { outcome: 'unwanted', reason: 'not sent: no action takes it' },
@@ -254,7 +219,7 @@ describe('a retry that a vendor took for another event carries its key of dedupl
     ['schematic', EVENT, 'idempotency_key', 'm-1'],
     ['usermaven', EVENT, 'event_id', 'm-1'],
   ])('%s', async (destination, event, path, key) => {
-    await connect(destination).deliver(destinationFor(destination), [delivery(event)], unhurried);
+    await send(destination, { events: [delivery(event)] });
     const [{ body } = { body: undefined }] = requests;
     const valueAt = (value: unknown, name: string) => (value as JsonObject | undefined)?.[name];
     expect(path.split('.').reduce(valueAt, body)).toBe(key);
@@ -263,7 +228,7 @@ describe('a retry that a vendor took for another event carries its key of dedupl
   test('Amplitude, by an action with a key of its own, which stays', async () => {
     const mapping = { event_type: 'E', user_id: user, insert_id: { '@path': '$.properties.cups' } };
     const settings = { ...SAMPLES.amplitude.settings, ...own('logEventV2', mapping) };
-    await connect('amplitude').deliver(destinationFor('amplitude', settings), [delivery()], unhurried);
+    await send('amplitude', { settings });
     expect(requests).toMatchObject([{ body: { events: [{ insert_id: '2' }] } }]);
   });
 
@@ -276,11 +241,7 @@ describe('a retry that a vendor took for another event carries its key of dedupl
     };
     const settings = { ...SAMPLES.iterable.settings, ...own('trackPurchase', mapping) };
     const bought = { ...EVENT, properties: { order_id: 'o-5' } };
-    await connect('iterable').deliver(
-      destinationFor('iterable', settings),
-      [delivery(), delivery(bought)],
-      unhurried,
-    );
+    await send('iterable', { events: [delivery(), delivery(bought)], settings });
     expect(requests.map(({ body }) => (body as JsonObject).id).sort()).toEqual(['m-1', 'o-5']);
   });
 
@@ -291,7 +252,7 @@ describe('a retry that a vendor took for another event carries its key of dedupl
       { ...delivery(), replay: 'r-1' },
       { ...delivery(), index: 2, replay: 'r-1', idempotency_key: 'x1' },
     ];
-    for (const one of sent) await connect('mixpanel').deliver(destinationFor('mixpanel'), [one], unhurried);
+    for (const one of sent) await send('mixpanel', { events: [one] });
     expect(requests.map(({ body }) => body)).toMatchObject(
       ['m-1', 'm-1:1', 'm-1:r-1', 'm-1:2'].map(($insert_id) => [{ properties: { $insert_id } }]),
     );
@@ -306,19 +267,13 @@ describe('verdicts', () => {
     [401, { outcome: 'dead', status: 401 }],
   ])('an answer of %d', async (status, expected) => {
     answering.with = (response) => void response.writeHead(status, { 'retry-after': '7' }).end('no');
-    expect(
-      await connect('posthog').deliver(destinationFor('posthog'), [delivery()], unhurried),
-    ).toMatchObject([expected]);
+    expect(await send('posthog')).toMatchObject([expected]);
     expect(requests).toHaveLength(1);
   });
 
   test('an event that an action cannot be made of is dead, with its reason', async () => {
     const { context: _, ...bare } = EVENT;
-    const results = await connect('drip').deliver(
-      destinationFor('drip'),
-      [delivery(bare), delivery()],
-      unhurried,
-    );
+    const results = await send('drip', { events: [delivery(bare), delivery()] });
     expect(results).toMatchObject([
       { outcome: 'dead', reason: expect.stringMatching(/^not sent: .*email/), local: true },
       { outcome: 'delivered' },
@@ -332,15 +287,15 @@ describe('verdicts', () => {
       { action: 'trackEvent', subscribe: 'banana' },
     ];
     const settings = { ...SAMPLES.iterable.settings, presets: [], actions };
-    expect(
-      await connect('iterable').deliver(destinationFor('iterable', settings), [delivery()], unhurried),
-    ).toEqual([{ outcome: 'unwanted', reason: 'not sent: no action takes it' }]);
+    expect(await send('iterable', { settings })).toEqual([
+      { outcome: 'unwanted', reason: 'not sent: no action takes it' },
+    ]);
     // A preset of the pack for an action that it does not have.
     const { settings: own } = SAMPLES.amplitude;
     const session = { ...own, presets: ['Browser Session Tracking'] };
-    expect(
-      await connect('amplitude').deliver(destinationFor('amplitude', session), [delivery()], unhurried),
-    ).toEqual([{ outcome: 'unwanted', reason: 'not sent: no action takes it' }]);
+    expect(await send('amplitude', { settings: session })).toEqual([
+      { outcome: 'unwanted', reason: 'not sent: no action takes it' },
+    ]);
     expect(requests).toEqual([]);
   });
 
@@ -391,7 +346,7 @@ describe('verdicts', () => {
       const answerOf = async (body: string, status = 200) => {
         answering.with = (response) => void response.writeHead(status).end(body);
         const event = SAMPLES[destination].track.length > 0 ? EVENT : IDENTIFY;
-        const [result] = await connector.deliver(destinationFor(destination), [delivery(event)], unhurried);
+        const [result] = await send(destination, { events: [delivery(event)], by: connector });
         return result;
       };
       expect(await answerOf(bodies?.stored ?? '{"error":"?"}')).toMatchObject({
@@ -413,7 +368,7 @@ describe('verdicts', () => {
     const results = [];
     for (const code of [429, 503]) {
       answering.with = (response) => void response.writeHead(200).end(JSON.stringify({ status_code: code }));
-      const sent = connect('pushwoosh').deliver(destinationFor('pushwoosh'), [delivery()], unhurried);
+      const sent = send('pushwoosh');
       results.push(...(await sent));
     }
     expect(results).toMatchObject([
@@ -425,14 +380,14 @@ describe('verdicts', () => {
   test('a redirect is not followed, and an address that is refused is not reached', async () => {
     answering.with = (response) => void response.writeHead(302, { location: '/elsewhere' }).end();
     const connector = connect('posthog');
-    const [redirected] = await connector.deliver(destinationFor('posthog'), [delivery()], unhurried);
+    const [redirected] = await send('posthog', { by: connector });
     expect(redirected?.outcome).toBe('dead');
     expect(requests).toHaveLength(1);
-    rewritten = () => 'http://169.254.169.254/latest/meta-data';
-    const [refused] = await connector.deliver(destinationFor('posthog'), [delivery()], unhurried);
+    vendors.rewritten = () => 'http://169.254.169.254/latest/meta-data';
+    const [refused] = await send('posthog', { by: connector });
     expect(refused).toEqual({ outcome: 'dead', reason: 'address not allowed' });
-    rewritten = () => 'http://127.0.0.1:1/';
-    const [closed] = await connector.deliver(destinationFor('posthog'), [delivery()], unhurried);
+    vendors.rewritten = () => 'http://127.0.0.1:1/';
+    const [closed] = await send('posthog', { by: connector });
     expect(closed).toMatchObject({ outcome: 'retry', reason: 'connection refused' });
   });
 
@@ -526,7 +481,7 @@ describe('the process of the pack', () => {
   test('begins with the first delivery, inherits nothing, and ends with the connectors', async () => {
     const connector = connect('posthog');
     expect(host.pidOf('w1')).toBeUndefined();
-    await connector.deliver(destinationFor('posthog'), [delivery()], unhurried);
+    await send('posthog', { by: connector });
     const pid = pidInUse();
     // Contains only the markers that the child uses to find its channel.
     const environment = (await readFile(`/proc/${pid}/environ`, 'utf8'))
@@ -539,13 +494,13 @@ describe('the process of the pack', () => {
 
   test('killed under a delivery: tried again, by another process', async () => {
     const connector = connect('posthog');
-    await connector.deliver(destinationFor('posthog'), [delivery()], unhurried);
+    await send('posthog', { by: connector });
     const pid = pidInUse();
     answering.with = () => void process.kill(pid, 'SIGKILL');
-    const [killed] = await connector.deliver(destinationFor('posthog'), [delivery()], unhurried);
+    const [killed] = await send('posthog', { by: connector });
     expect(killed).toMatchObject({ outcome: 'retry' });
     answering.with = ok;
-    const [again] = await connector.deliver(destinationFor('posthog'), [delivery()], unhurried);
+    const [again] = await send('posthog', { by: connector });
     expect(again).toMatchObject({ outcome: 'delivered' });
     expect(host.pidOf('w1')).not.toBe(pid);
   });
@@ -553,18 +508,18 @@ describe('the process of the pack', () => {
   test('a process that does not answer is killed at the deadline; one whose destination does not answer is not', async () => {
     const connector = connect('posthog');
     const impatient = connect('posthog', 1_500);
-    await connector.deliver(destinationFor('posthog'), [delivery()], unhurried);
+    await send('posthog', { by: connector });
     const pid = pidInUse();
     answering.with = () => undefined;
-    const [slow] = await impatient.deliver(destinationFor('posthog'), [delivery()], unhurried);
+    const [slow] = await send('posthog', { by: impatient });
     expect(slow).toMatchObject({ outcome: 'retry', reason: 'timed out' });
     answering.with = ok;
-    await connector.deliver(destinationFor('posthog'), [delivery()], unhurried);
+    await send('posthog', { by: connector });
     expect(host.pidOf('w1')).toBe(pid);
     process.kill(pid, 'SIGSTOP');
-    const [stuck] = await impatient.deliver(destinationFor('posthog'), [delivery()], unhurried);
+    const [stuck] = await send('posthog', { by: impatient });
     expect(stuck).toMatchObject({ outcome: 'retry', reason: 'timed out' });
-    const [again] = await connect('posthog').deliver(destinationFor('posthog'), [delivery()], unhurried);
+    const [again] = await send('posthog');
     expect(again).toMatchObject({ outcome: 'delivered' });
     expect(host.pidOf('w1')).not.toBe(pid);
   });
@@ -607,12 +562,12 @@ describe('the process of the pack', () => {
 
   test('lost to the kill of another: a job was an attempt of its destination, and is run again', async () => {
     const connector = connect('posthog');
-    await connector.deliver(destinationFor('posthog'), [delivery()], unhurried);
+    await send('posthog', { by: connector });
     const pid = pidInUse();
     const impatient = connect('posthog', 1_000);
     process.kill(pid, 'SIGSTOP');
-    const stuck = impatient.deliver(destinationFor('posthog'), [delivery()], unhurried);
-    const other = connector.deliver(destinationFor('posthog'), [delivery()], unhurried);
+    const stuck = send('posthog', { by: impatient });
+    const other = send('posthog', { by: connector });
     expect(await stuck).toMatchObject([{ outcome: 'retry', reason: 'timed out' }]);
     expect(await other).toMatchObject([{ outcome: 'delivered' }]);
     expect(requests).toHaveLength(2);
@@ -647,7 +602,7 @@ describe('the process of the pack', () => {
     const connector = connect('posthog');
     const pids = new Set<number | undefined>();
     for (let n = 0; n < 5; n++) {
-      const [result] = await connector.deliver(destinationFor('posthog'), [delivery()], unhurried);
+      const [result] = await send('posthog', { by: connector });
       expect(result).toMatchObject({ outcome: 'delivered' });
       pids.add(host.pidOf('w1'));
     }

@@ -1,12 +1,8 @@
 import { readFile } from 'node:fs/promises';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { type CanonicalEvent, type Delivery, isObject, type JsonObject, NO_METRICS } from '@tributary/core';
+import { type CanonicalEvent, type Delivery, isObject, type JsonObject } from '@tributary/core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { sampleDelivery } from '../delivery.fixture.ts';
-import { parseRanges } from '../egress/address-ranges.ts';
-import { createEgressGuard, createNameLookups } from '../egress/guard.ts';
-import { createSegmentConnector, DEFINITIONS, PARTNER_SECRETS, segmentEvent } from './connector.ts';
+import { DEFINITIONS, PARTNER_SECRETS, segmentEvent } from './connector.ts';
 import { DEDUPLICATION } from './deduplication.ts';
 import type { Definition } from './definitions.ts';
 import { loadDefinition } from './pack.ts';
@@ -23,6 +19,7 @@ import {
   startDirectly,
 } from './pack-runs.fixture.ts';
 import { describeDestination } from './settings.ts';
+import { startVendors } from './vendors.fixture.ts';
 
 /*
  * What each destination sends, by the connector and by its own definition called directly, and the list of it. The default run
@@ -40,44 +37,24 @@ interface Sent {
 }
 
 const requests: Sent[] = [];
-const server = createServer(async (request, response) => {
-  let body = '';
-  for await (const chunk of request) body += chunk;
-  requests.push({ method: request.method ?? '', url: (request.url ?? '').slice(1), body });
+const vendors = startVendors((response, { method, url, text }) => {
+  requests.push({ method, url, body: text });
   response.writeHead(200, { 'content-type': 'application/json' }).end(ANSWER);
 });
 const secrets = Object.fromEntries(PARTNER_SECRETS.map((name) => [name, 'partner-secret']));
 const host = new PackHost({ secrets });
 let restoreFetch: () => void;
 
-beforeAll(async () => {
+beforeAll(() => {
   restoreFetch = recordFetch();
   Object.assign(process.env, secrets);
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
 });
-afterAll(async () => {
+afterAll(() => {
   restoreFetch();
   for (const name of PARTNER_SECRETS) delete process.env[name];
-  await new Promise((resolve) => server.close(resolve));
 });
 
-const egress = createEgressGuard({
-  allowed: parseRanges(['127.0.0.0/8']),
-  resolve: createNameLookups(),
-  metrics: NO_METRICS,
-});
 const unhurried = { signal: new AbortController().signal };
-
-function connect(definition: Definition) {
-  const { port } = server.address() as AddressInfo;
-  const context = { egress, dataFolder: '/nonexistent', timeoutMs: 60_000, clock: Date.now };
-  return createSegmentConnector(context, definition, host, {
-    rewriteUrl: (url) => {
-      const { host: name, pathname, search } = new URL(url);
-      return `http://127.0.0.1:${port}/${name}${pathname}${search}`;
-    },
-  });
-}
 
 /** What services tell about the account that is connected. */
 const CONNECTED = { instanceUrl: 'https://acme.my.salesforce.com', advertiser_ids: ['7'] };
@@ -171,7 +148,7 @@ test('every destination sends what its own definition makes of an event', async 
   const connectors = [];
   let compared = 0;
   for (const definition of CHOSEN) {
-    const connector = connect(definition);
+    const connector = vendors.connect(definition, host);
     connectors.push(connector);
     const running = startDirectly(definition.destination, loadDefinition(definition.destination));
     const isToken = ({ url }: Sent) => definition.authorization === 'grant' && /token|login/i.test(url);

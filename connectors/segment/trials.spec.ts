@@ -1,33 +1,19 @@
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { type Connector, NO_METRICS } from '@tributary/core';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { parseRanges } from '../egress/address-ranges.ts';
-import { createEgressGuard, createNameLookups } from '../egress/guard.ts';
-import { createSegmentConnector, DEFINITIONS } from './connector.ts';
+import type { Connector } from '@tributary/core';
+import { beforeAll, expect, test } from 'vitest';
 import { PackHost } from './pack-process.ts';
 import { EVENTS } from './pack-runs.fixture.ts';
+import { definitionOf, startVendors } from './vendors.fixture.ts';
 
 const KEY = 'key-0123456789abcdef';
-const server = createServer(async (request, response) => {
-  for await (const _ of request);
-  response.writeHead(request.url === '/refuses/v1/batch' ? 403 : 202).end(`{"key": "${KEY}"}`);
+const vendors = startVendors((response, { url }) => {
+  response.writeHead(url === 'refuses/v1/batch' ? 403 : 202).end(`{"key": "${KEY}"}`);
 });
 let connector: Connector;
 let endpoint: string;
-beforeAll(async () => {
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const allowed = parseRanges(['127.0.0.0/8']);
-  const egress = createEgressGuard({ allowed, resolve: createNameLookups(), metrics: NO_METRICS });
-  const context = { egress, dataFolder: '/nonexistent', timeoutMs: 60_000, clock: Date.now };
-  const definition = DEFINITIONS.find(({ destination }) => destination === 'klime');
-  if (definition === undefined) throw new Error('no definition');
-  connector = createSegmentConnector(context, definition, new PackHost());
-});
-afterAll(async () => {
-  await connector?.close();
-  server.close();
+beforeAll(() => {
+  endpoint = vendors.address;
+  vendors.rewritten = ({ href }) => href;
+  connector = vendors.connect(definitionOf('klime'), new PackHost());
 });
 
 const { signal } = new AbortController();

@@ -1,25 +1,21 @@
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import {
-  type AudienceResult,
-  type Connector,
-  type ConnectorDestination,
-  type Json,
-  type JsonObject,
-  NO_METRICS,
-  type PersonIdentity,
+import type {
+  AudienceResult,
+  Connector,
+  ConnectorDestination,
+  Json,
+  JsonObject,
+  PersonIdentity,
 } from '@tributary/core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { sampleDelivery } from '../delivery.fixture.ts';
-import { parseRanges } from '../egress/address-ranges.ts';
-import { createEgressGuard, createNameLookups } from '../egress/guard.ts';
-import { createSegmentConnector, DEFINITIONS, PARTNER_SECRETS } from './connector.ts';
+import { DEFINITIONS, PARTNER_SECRETS } from './connector.ts';
 import { foldersOfPack, propertyOf } from './definitions.fixture.ts';
 import { ANY_HOST, type Definition } from './definitions.ts';
 import { choiceOf } from './details.ts';
 import { loadDefinition, type PackDefinition } from './pack.ts';
 import { PackHost } from './pack-process.ts';
 import { EVENTS, readDetails, sampleSubscriptions, settingsFor } from './pack-runs.fixture.ts';
+import { definitionOf as offered, startVendors } from './vendors.fixture.ts';
 
 /* What destinations ask their vendors beside deliveries: every deletion of people, and every audience. */
 
@@ -50,13 +46,11 @@ const ANSWER: JsonObject = {
 
 const requests: string[] = [];
 let answered: { status: number; body: Json } = { status: 200, body: ANSWER };
-const server = createServer(async (request, response) => {
-  let body = '';
-  for await (const chunk of request) body += chunk;
-  requests.push(`${request.method} ${(request.url ?? '').slice(1)} ${body}`.trim());
+const vendors = startVendors((response, { method, url, text }) => {
+  requests.push(`${method} ${url} ${text}`.trim());
   response.writeHead(answered.status, { 'content-type': 'application/json' });
   // A list of lists, without the one that is to be created.
-  const isList = request.url?.includes('/address-books?') === true && requests.length < 2;
+  const isList = url.includes('/address-books?') && requests.length < 2;
   response.end(JSON.stringify(isList ? [] : answered.body));
 });
 /** Also of destinations that are not offered. */
@@ -68,24 +62,10 @@ const secrets = Object.fromEntries(
   [...PARTNER_SECRETS, ...OTHER_SECRETS].map((name) => [name, 'partner-secret']),
 );
 const host = new PackHost({ secrets });
-const egress = createEgressGuard({
-  allowed: parseRanges(['127.0.0.0/8']),
-  resolve: createNameLookups(),
-  metrics: NO_METRICS,
-});
-const context = { egress, dataFolder: '/nonexistent', timeoutMs: 30_000, clock: Date.now };
 const options = { signal: new AbortController().signal };
-const connectors: Connector[] = [];
 
-beforeAll(async () => {
-  host.enter();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-});
-afterAll(async () => {
-  await Promise.all(connectors.map((connector) => connector.close()));
-  await host.leave();
-  await new Promise((resolve) => server.close(resolve));
-});
+beforeAll(() => host.enter());
+afterAll(() => host.leave());
 
 /** Also those that are not offered, as when the secrets of partners or a sign-in at the vendor are missing. */
 const ALL = foldersOfPack()
@@ -120,17 +100,7 @@ function definitionOf(folder: string, pack: PackDefinition): Definition {
   };
 }
 
-function connect(definition: Definition): Connector {
-  const { port } = server.address() as AddressInfo;
-  const connector = createSegmentConnector(context, definition, host, {
-    rewriteUrl: (url) => {
-      const { host: name, pathname, search } = new URL(url);
-      return `http://127.0.0.1:${port}/${name}${pathname}${search}`;
-    },
-  });
-  connectors.push(connector);
-  return connector;
-}
+const connect = (definition: Definition) => vendors.connect(definition, host, 30_000);
 
 const targetOf = (settings: JsonObject) => ({
   id: 'd',
@@ -192,8 +162,7 @@ test('a person is deleted at every vendor whose definition can, by the ids that 
 
 describe('an id of a person', () => {
   const deletion = async (folder: string, person: PersonIdentity) => {
-    const definition = DEFINITIONS.find(({ destination }) => destination === folder);
-    if (definition === undefined) throw new Error(folder);
+    const definition = offered(folder);
     requests.length = 0;
     const [result] =
       (await connect(definition).deletePeople?.(targetOf(settingsFor(definition)), [person], options)) ?? [];
@@ -270,8 +239,7 @@ describe('what only the vendor knows of a mapping', () => {
   }, 120_000);
 
   test('is read from the forms of answers of vendors', async () => {
-    const definition = DEFINITIONS.find(({ destination }) => destination === 'braze');
-    if (definition === undefined) throw new Error('no braze');
+    const definition = offered('braze');
     const connector = connect(definition);
     const choices = (payload: JsonObject, field: string) =>
       connector.choices?.(

@@ -87,10 +87,11 @@ describe('a delivery is read', () => {
 });
 
 const SPACED_TEXT = ` ${JSON.stringify(EVENT)}`;
+const withText = (text = SPACED_TEXT) => withEventText({ ...ENVELOPE }, text);
 
 describe('a delivery that keeps the text of its event', () => {
   it('has the event all the same, one object however often it is asked for', () => {
-    const delivery = withEventText(ENVELOPE, SPACED_TEXT);
+    const delivery = withText();
     expect(delivery.event).toEqual(EVENT);
     expect(delivery.event).toBe(delivery.event);
     expect(eventJson(delivery)).toBe(SPACED_TEXT);
@@ -98,20 +99,20 @@ describe('a delivery that keeps the text of its event', () => {
 
   it('is written, copied and compared like any other', () => {
     const plain = { ...ENVELOPE, event: EVENT };
-    expect(JSON.stringify(withEventText(ENVELOPE, SPACED_TEXT))).toBe(JSON.stringify(plain));
-    expect(withEventText(ENVELOPE, SPACED_TEXT)).toEqual(plain);
-    expect({ ...withEventText(ENVELOPE, SPACED_TEXT), redrives: 1 }).toEqual({ ...plain, redrives: 1 });
+    expect(JSON.stringify(withText())).toBe(JSON.stringify(plain));
+    expect(withText()).toEqual(plain);
+    expect({ ...withText(), redrives: 1 }).toEqual({ ...plain, redrives: 1 });
   });
 
   it('gives no copy its text, which may have another event', () => {
     const event = { ...EVENT, user_id: 'other' };
-    expect(eventJson({ ...withEventText(ENVELOPE, SPACED_TEXT), event })).toBe(JSON.stringify(event));
-    expect(eventJson({ ...withEventText(ENVELOPE, SPACED_TEXT) })).toBe(JSON.stringify(EVENT));
+    expect(eventJson({ ...withText(), event })).toBe(JSON.stringify(event));
+    expect(eventJson({ ...withText() })).toBe(JSON.stringify(EVENT));
   });
 
   it('keeps it where other members change, as with every attempt', () => {
     const text = '{"message_id":"m","n":12345678901234567890,"x":1.0}';
-    const changed = withFields(withEventText(ENVELOPE, text), { redrives: 1 });
+    const changed = withFields(withText(text), { redrives: 1 });
     expect(changed.redrives).toBe(1);
     expect(eventJson(changed)).toBe(text);
     expect(deliveryText(changed)).toBe(

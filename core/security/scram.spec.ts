@@ -83,8 +83,9 @@ describe('the first message of a server', () => {
     `m=ext,${first('4096')}`,
     '',
   ])('is refused if it is invalid: %j', async (serverFirst) => {
-    const { exchange } = played(serverFirst, RFC.serverFinal);
+    const { sent, exchange } = played(serverFirst, RFC.serverFinal);
     await expect(client().authenticate(exchange)).rejects.toMatchObject({ code: 'scram_refused' });
+    expect(sent).toHaveLength(1);
   });
 });
 

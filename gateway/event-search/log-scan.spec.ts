@@ -4,14 +4,17 @@ import { LogScan } from './log-scan.ts';
 
 const BUDGET_MS = 100;
 
-/** A log of one partition with this many entries, ten a read, at `readMs` of the clock each. */
-function setUp(entries: number, readMs = 0) {
+/** A log of one partition with this many entries, ten a read, at `readMs` of the clock each; `readable`: how many now. */
+function setUp(
+  entries: number,
+  { readMs = 0, budgetMs = BUDGET_MS, readable = (_: number) => entries } = {},
+) {
   const time = { now: 0 };
   const log = {
     end: async () => entries,
     read: async (topic: string, partition: number, from: number) => {
       time.now += readMs;
-      const next = Math.min(entries, from + 10);
+      const next = Math.min(readable(time.now), from + 10);
       const read = Array.from({ length: next - from }, (_, i): LogEntry => {
         const position = { topic, partition, offset: from + i, index: 0 };
         return { position, key: '', value: '', headers: {}, timestamp: 0 };
@@ -19,7 +22,7 @@ function setUp(entries: number, readMs = 0) {
       return { entries: read, next };
     },
   } as unknown as EventLog;
-  return { scan: new LogScan(log, BUDGET_MS, () => time.now), time };
+  return { scan: new LogScan(log, budgetMs, () => time.now), time };
 }
 
 const offsets: (visited: number[]) => (entry: LogEntry) => undefined = (visited) => (entry) => {
@@ -42,7 +45,7 @@ describe('a scan of the log', () => {
   });
 
   it('reads no more once its time is over, and states so', async () => {
-    const { scan } = setUp(1_000, 30);
+    const { scan } = setUp(1_000, { readMs: 30 });
     const visited: number[] = [];
     expect(await scan.visit(all, offsets(visited))).toBe('timed out');
     expect(visited).toHaveLength(40);
@@ -50,21 +53,9 @@ describe('a scan of the log', () => {
   });
 
   it('waits a while for entries that cannot be read yet, and states so where they stay unreadable', async () => {
-    const time = { now: 0 };
     const open = { until: 200 };
-    const log = {
-      end: async () => 20,
-      read: async (topic: string, partition: number, from: number) => {
-        time.now += 50;
-        const next = time.now < open.until ? Math.min(from + 10, 15) : 20;
-        const read = Array.from({ length: next - from }, (_, i): LogEntry => {
-          const position = { topic, partition, offset: from + i, index: 0 };
-          return { position, key: '', value: '', headers: {}, timestamp: 0 };
-        });
-        return { entries: read, next };
-      },
-    } as unknown as EventLog;
-    const scan = new LogScan(log, 10_000, () => time.now);
+    const readable = (now: number) => (now < open.until ? 15 : 20);
+    const { scan, time } = setUp(20, { readMs: 50, budgetMs: 10_000, readable });
     const visited: number[] = [];
     expect(await scan.visit(all, offsets(visited))).toBe('end');
     expect(visited).toEqual([...Array(20).keys()]);

@@ -3,6 +3,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import { gunzipSync } from 'node:zlib';
 import type { JsonObject } from '@tributary/core';
 import { afterEach, expect, it } from 'vitest';
+import { onLoopback } from '../../helpers/on-loopback.ts';
 import { connectorOf, createTestConnectors, deliveries, destination, unhurried } from './suite/harness.ts';
 import { answerWith, startRecordingServer } from './suite/recording-server.ts';
 import { WEBHOOK_SECRET } from './webhook/harness.ts';
@@ -142,10 +143,7 @@ async function s3Place(statusOf: (object: Buffer) => number): Promise<string> {
     for await (const chunk of request) chunks.push(chunk as Buffer);
     response.writeHead(statusOf(Buffer.concat(chunks))).end();
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  ends.push(
-    () => server.closeAllConnections(),
-    () => server.close(),
-  );
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const { url, close } = await onLoopback(server);
+  ends.push(close);
+  return url;
 }

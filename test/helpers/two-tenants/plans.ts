@@ -2,12 +2,15 @@ import type { CredentialKind } from '@tributary/core';
 import fc from 'fast-check';
 import type { RouteOptions } from 'fastify';
 import { credentialsOf, type Plan, type Slot, slotsOf } from './calls.ts';
-import { KINDS } from './tenant.ts';
+import { KINDS, type Kind } from './tenant.ts';
 
 /** The routes that can be called with foreign ids. */
 export function attackable(routes: readonly RouteOptions[]): readonly RouteOptions[] {
   return routes.filter((route) => slotsOf(route).length > 0);
 }
+
+/** The ids of a kind that routes tell apart: those of API, write and client keys, and of members of either scope. */
+const INDEXES: { readonly [kind in Kind]?: readonly number[] } = { keyId: [0, 1, 2], memberId: [0, 1] };
 
 /**
  * Each route with an id of the fitting kind in each of its slots, one at a time, by the first `callers` kinds
@@ -16,20 +19,17 @@ export function attackable(routes: readonly RouteOptions[]): readonly RouteOptio
 export function sweep(routes: readonly RouteOptions[], callers: number): readonly Plan[] {
   let serial = 0;
   return attackable(routes).flatMap((route) =>
-    slotsOf(route).flatMap((slot) =>
-      credentialsOf(route)
+    slotsOf(route).flatMap((slot) => {
+      const { kind = 'workspaceId' } = slot;
+      return credentialsOf(route)
         .slice(0, callers)
-        .map((credential): Plan => {
-          const kind = slot.kind ?? 'workspaceId';
-          return {
-            route,
-            credential,
-            slots: [{ slot, foreign: { kind, index: 0 } }],
-            headerFollows: true,
-            serial: ++serial,
-          };
-        }),
-    ),
+        .flatMap((credential) =>
+          (INDEXES[kind] ?? [0]).map((index): Plan => {
+            const slots = [{ slot, foreign: { kind, index } }];
+            return { route, credential, slots, headerFollows: true, serial: ++serial };
+          }),
+        );
+    }),
   );
 }
 

@@ -1,9 +1,9 @@
-import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { createServer, type IncomingMessage } from 'node:http';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { temporaryFolder } from '../../helpers/folder.ts';
+import { onLoopback } from '../../helpers/on-loopback.ts';
 import { ranHere } from '../../helpers/run-cli.ts';
 
 const KEY = { TRIBUTARY_API_KEY: 'key' };
@@ -28,15 +28,10 @@ async function answering(
     request
       .resume()
       .on('end', () => response.writeHead(status, { 'content-type': 'application/json', ...own }).end(body));
-  }).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  onTestFinished(() => {
-    server.close();
-    server.closeAllConnections();
   });
-  const address = server.address();
-  const port = typeof address === 'object' && address !== null ? address.port : 0;
-  return { asked, at: ['--url', `http://127.0.0.1:${port}`, '--workspace', 'w'] };
+  const { url, close } = await onLoopback(server);
+  onTestFinished(close);
+  return { asked, at: ['--url', url, '--workspace', 'w'] };
 }
 
 async function fileOf(text: string): Promise<string> {

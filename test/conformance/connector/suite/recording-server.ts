@@ -1,5 +1,6 @@
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo, Socket } from 'node:net';
+import type { Socket } from 'node:net';
+import { onLoopback } from '../../../helpers/on-loopback.ts';
 
 export interface RecordedRequest {
   readonly method: string;
@@ -46,19 +47,14 @@ export async function startRecordingServer(): Promise<RecordingServer> {
       connections.open -= 1;
     });
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as AddressInfo;
+  const { url, close } = await onLoopback(server);
   const recording: RecordingServer = {
-    url: `http://127.0.0.1:${port}/hook?key=in-the-query`,
-    port,
+    url: `${url}/hook?key=in-the-query`,
+    port: Number(new URL(url).port),
     requests,
     connections,
     answer: answerWith(204),
-    close: () =>
-      new Promise((resolve) => {
-        server.close(() => resolve());
-        server.closeAllConnections();
-      }),
+    close,
   };
   return recording;
 }

@@ -1,11 +1,11 @@
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type History, type HistoryEntry, InvalidInput, NO_LOGGER, Unavailable } from '@tributary/core';
 import { openElasticsearchHistory } from '@tributary/infra';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import type { RunningEngine } from '../../../engines/index.ts';
 import { engines, freshPrefix } from '../../../helpers/engines.ts';
+import { onLoopback } from '../../../helpers/on-loopback.ts';
 import { ownEngines } from '../../../helpers/own-engines.ts';
 import { entry, RETENTION_MS, START, WORKSPACE_ID } from '../suite/harness.ts';
 
@@ -123,9 +123,9 @@ describe('a history whose Elasticsearch refuses all credentials', () => {
       });
       response.end(`{"error":{"type":"security_exception","reason":"words"},"status":${status}}`);
     });
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    onTestFinished(() => void server.close());
-    return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const { url, close } = await onLoopback(server);
+    onTestFinished(close);
+    return url;
   };
 
   it('is not opened with wrong credentials, and states so without repeating any', async () => {

@@ -11,18 +11,22 @@ import { type ElasticsearchSettings, harness } from './harness.ts';
 describe.skipIf(!engines())('on the engines of the run', () => {
   profileStoreConformance(harness);
 
-  it('a profile merged before values had an origin is still written, and cannot be split', async () => {
+  const opened = async () => {
     const made = await harness.create(1e9);
     const store = await harness.open(made.settings, { publish: new Published().publish });
     onTestFinished(async () => {
       await store.close();
       await made.dispose();
     });
-    const people = new People(store);
+    const { url, prefix } = JSON.parse(made.settings) as ElasticsearchSettings;
+    return { store, people: new People(store), url, prefix };
+  };
+
+  it('a profile merged before values had an origin is still written, and cannot be split', async () => {
+    const { people, url, prefix } = await opened();
     const first = await people.write(['email:a@x']);
     const second = await people.write(['cookie:b'], { attributes: [{ path: ['d', 'n'], value: 1 }] });
     await people.write(['email:a@x', 'cookie:b']);
-    const { url, prefix } = JSON.parse(made.settings) as ElasticsearchSettings;
     const document = `${url}/tributary-${prefix}profiles/_doc/p:${first.ucid}`;
     const { _source: source } = (await (await fetch(document)).json()) as { _source: { body: string } };
     expect(source.body).toContain('"from"');
@@ -43,15 +47,8 @@ describe.skipIf(!engines())('on the engines of the run', () => {
   });
 
   it('profiles of releases that wrote no scope beside them were not seen in their region', async () => {
-    const made = await harness.create(1e9);
-    const store = await harness.open(made.settings, { publish: new Published().publish });
-    onTestFinished(async () => {
-      await store.close();
-      await made.dispose();
-    });
-    const people = new People(store);
+    const { store, people, url, prefix } = await opened();
     const { ucid } = await people.write(['email:a@x']);
-    const { url, prefix } = JSON.parse(made.settings) as ElasticsearchSettings;
     const index = `${url}/tributary-${prefix}profiles`;
     const { org, region, ...source } = (await (await fetch(`${index}/_source/p:${ucid}`)).json()) as Readonly<
       Record<string, unknown>
@@ -68,14 +65,7 @@ describe.skipIf(!engines())('on the engines of the run', () => {
   });
 
   it('an index with a write block answered the watch of engines: a write reports why it fails', async () => {
-    const made = await harness.create(1e9);
-    const { url, prefix } = JSON.parse(made.settings) as ElasticsearchSettings;
-    const store = await harness.open(made.settings, { publish: new Published().publish });
-    onTestFinished(async () => {
-      await store.close();
-      await made.dispose();
-    });
-    const people = new People(store);
+    const { people, url, prefix } = await opened();
     await people.write(['email:a@x']);
     const block = (on: boolean) =>
       fetch(`${url}/tributary-${prefix}profiles/_settings`, {

@@ -12,10 +12,11 @@ import { openConfluentFraming } from '@tributary/infra';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { engines } from '../../../helpers/engines.ts';
+import type { OnLoopback } from '../../../helpers/on-loopback.ts';
 import { event } from '../../../stages/harness.ts';
 import { events, profileChanges, validated } from '../suite/records.ts';
 import { valueFramingConformance } from '../suite/value-framing.conformance.ts';
-import { answer, type Front, frontOf } from './front.ts';
+import { answer, frontOf } from './front.ts';
 import { type Corner, cornerOf } from './registry.ts';
 
 const url = engines()?.schemaRegistryUrl;
@@ -31,7 +32,7 @@ describe.skipIf(url === undefined)('on a real registry', () => {
 
   let corner: Corner;
   let foreign: SchemaRegistry;
-  const fronts: Front[] = [];
+  const fronts: OnLoopback[] = [];
   beforeEach(() => {
     corner = cornerOf(url ?? '');
     foreign = new SchemaRegistry({ host: corner.url });

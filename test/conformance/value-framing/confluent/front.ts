@@ -1,10 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { text } from 'node:stream/consumers';
-
-export interface Front {
-  readonly url: string;
-  close(): Promise<void>;
-}
+import { type OnLoopback, onLoopback } from '../../../helpers/on-loopback.ts';
 
 /**
  * A proxy in front of the registry: `intercept` answers a request itself and returns true, or lets the
@@ -13,7 +9,7 @@ export interface Front {
 export async function frontOf(
   registryUrl: string,
   intercept: (request: IncomingMessage, response: ServerResponse) => boolean | Promise<boolean>,
-): Promise<Front> {
+): Promise<OnLoopback> {
   const server = createServer(async (request, response) => {
     if (await intercept(request, response)) return;
     const sent = await text(request);
@@ -25,17 +21,7 @@ export async function frontOf(
     });
     response.writeHead(answer.status, { 'content-type': 'application/json' }).end(await answer.text());
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const address = server.address();
-  if (address === null || typeof address === 'string') throw new Error('no port');
-  return {
-    url: `http://127.0.0.1:${address.port}`,
-    close: () =>
-      new Promise((resolve) => {
-        server.close(() => resolve());
-        server.closeAllConnections();
-      }),
-  };
+  return onLoopback(server);
 }
 
 export function answer(response: ServerResponse, status: number, body: object): true {
