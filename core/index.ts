@@ -46,25 +46,11 @@ export { MAX_SCHEMA_BYTES, MAX_SCHEMA_DEPTH } from './contracts/definition/defin
 export * from './contracts/dry-run.ts';
 export { checkSchema, checkSchemaInSteps } from './contracts/evaluation/compile-schema.ts';
 export * from './contracts/evaluator.ts';
-export {
-  ContractInference,
-  type InferenceThresholds,
-  type InferredContract,
-  type InferredField,
-  MAX_ENUM,
-  type ProposedContract,
-} from './contracts/infer/infer-contract.ts';
+export * from './contracts/infer/infer-contract.ts';
 export { below, deeperThan } from './contracts/json-values.ts';
 export * from './contracts/plan/plan-changes.ts';
 export { type ComparedEvent, PlanComparison, type SeenState } from './contracts/plan/plan-comparison.ts';
-export {
-  assemblePlan,
-  PLAN_FORMS,
-  type PlanForm,
-  readPlan,
-  readPlanInSteps,
-  writeContract,
-} from './contracts/plan/plan-forms.ts';
+export * from './contracts/plan/plan-forms.ts';
 export {
   hasLabel,
   type ImportedContract,
@@ -181,14 +167,14 @@ export {
   type TakenPart,
 } from './profiles/unlink-split.ts';
 export * from './profiles/write.ts';
-export { evaluateFilter, type FilterResult, filterFault, MAX_FILTER_LENGTH } from './rules/filter.ts';
+export * from './rules/filter.ts';
 export { FilterBudget, MAX_FILTER_WORK, MS_PER_FILTER_WORK } from './rules/filter-evaluator.ts';
 export { integrationFor, mayExclude } from './rules/integrations.ts';
 export * from './rules/match.ts';
 export * from './security/confinement.ts';
 export * from './security/scram.ts';
 export * from './security/secrets.ts';
-export { contractTypes } from './warehouse/contract-types.ts';
+export * from './warehouse/contract-types.ts';
 export {
   type ContractTypes,
   DISCARDS as DISCARDS_TABLE,

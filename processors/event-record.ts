@@ -17,6 +17,7 @@ import {
   type RuleSubject,
   subjectOf,
   type Violation,
+  violationOf,
 } from '@tributary/core';
 
 /**
@@ -154,22 +155,13 @@ export function violationsHeader(violations: readonly Violation[]): Headers {
 export function violationsIn(headers: Headers, event: CanonicalEvent): readonly Violation[] {
   const text = headers[HEADER.violations];
   if (text === undefined) return [];
-  const contractId = headers[HEADER.contractId] ?? '';
-  const contractVersion = Number(headers[HEADER.contractVersion] ?? 0);
-  return violationsInHeader(text).map(({ id, kind, path, message, action }) => ({
-    id,
-    contract_id: contractId,
-    contract_version: contractVersion,
-    workspace_id: event.workspace_id,
-    environment: event.environment,
-    message_id: event.message_id,
-    event_type: event.type,
-    event_name: eventName(event),
-    kind,
-    path,
-    message,
-    action,
-    received_at: event.received_at,
+  const contract = {
+    id: headers[HEADER.contractId] ?? '',
+    version: Number(headers[HEADER.contractVersion] ?? 0),
+  };
+  return violationsInHeader(text).map((found) => ({
+    id: found.id,
+    ...violationOf(event, contract, eventName(event), found),
   }));
 }
 

@@ -1,6 +1,5 @@
 import {
   type BatchStage,
-  type Catalog,
   type Clock,
   type ConfirmationClaim,
   type ConnectorCatalog,
@@ -18,11 +17,8 @@ import {
   type HealthBoard,
   type History,
   type LiveTail,
-  type Logger,
   type Mailer,
-  type Metrics,
   type NullHandling,
-  type ProfileBounds,
   type ProfileStore,
   parseRetrySchedule,
   REPLAY_TICK_MS,
@@ -36,13 +32,12 @@ import {
   type StorageBudgets,
   ThreadTurns,
   TOPIC,
-  type Tracing,
 } from '@tributary/core';
 import { audit } from './audit/audit.ts';
-import { type BreakerOptions, DEFAULT_BREAKER } from './deliver/admission.ts';
+import { DEFAULT_BREAKER } from './deliver/admission.ts';
 import { DeliveryReads } from './deliver/delivery-task.ts';
 import { DestinationRegistry } from './deliver/destination-registry.ts';
-import { type AlertLimits, DEFAULT_ALERT_LIMITS } from './deliver/health.ts';
+import { DEFAULT_ALERT_LIMITS } from './deliver/health.ts';
 import { type DeliverDependencies, deliver, deliverSlow, retrySources } from './deliver/stage.ts';
 import { FairShare, type RunPiece, THREAD_TIME, type ThreadTime, yielding } from './fairness/fair-share.ts';
 import { DEFAULT_WINDOW, PartitionWindows } from './fairness/partition-windows.ts';
@@ -60,21 +55,16 @@ import { dedupeRedrives } from './redrive/redrive-dedupe.ts';
 import { replay } from './replay/replay.ts';
 import { route, routeSlow } from './route/route.ts';
 import type { RunMetrics } from './route/run-metrics.ts';
-import {
-  DEFAULT_FAILURE_LIMITS,
-  type FailureLimits,
-  FailureWatch,
-  Transformer,
-} from './route/transformer.ts';
-import { type StageName, topicsOf } from './stages.ts';
+import { DEFAULT_FAILURE_LIMITS, FailureWatch, Transformer } from './route/transformer.ts';
+import { type StageName, type StageParts, topicsOf } from './stages.ts';
 import { traced } from './tracing.ts';
 import { validate, validateSlow } from './validate/validate.ts';
 
 /** The ports and settings of the stages. The caller closes them after the stages have stopped. */
-export interface PipelineDependencies {
+export interface PipelineDependencies
+  extends Pick<StageParts, 'catalog' | 'clock' | 'elapsed' | 'logger' | 'metrics' | 'tracing'> {
   /** For look-ups; the stage runner reads the entries of stages. */
   readonly log: Pick<EventLog, 'read' | 'end' | 'first' | 'offsetAt' | 'topics'>;
-  readonly catalog: Catalog;
   readonly deduplicator: Deduplicator;
   /** For re-evaluated events, with the retention of rejected events as its window. */
   readonly reevaluations: Deduplicator;
@@ -99,10 +89,6 @@ export interface PipelineDependencies {
   readonly loads?: Pick<Loads, 'request'>;
   /** The destination with unsealed secrets. Throws where no key unseals them. */
   unseal(destination: Destination): ConnectorDestination;
-  /** Epoch ms, for timestamps and expiry only: the clock may be set. */
-  readonly clock: Clock;
-  /** Ms of a monotonic clock, for durations and waits. */
-  readonly elapsed: Clock;
   /** Default: from the operating system. */
   readonly threadTime?: ThreadTime;
   /** For waits for destinations. Default: `waitClock` of this thread. */
@@ -111,71 +97,47 @@ export interface PipelineDependencies {
   readonly diskLevel?: ReadDiskLevel;
   /** Absent: no workspace has a budget of bytes. */
   readonly budgets?: Pick<StorageBudgets, 'verdictOf' | 'add'>;
-  readonly logger: Logger;
-  readonly metrics: Metrics;
-  /** Absent: no spans are recorded. */
-  readonly tracing?: Tracing | undefined;
   /** All received topics: the standard ones and those that the operator declared. */
   readonly receivedTopics: readonly string[];
   readonly options?: Partial<PipelineOptions>;
 }
 
 /** Every size and time of the stages. Bytes, ms. */
-export interface PipelineOptions {
-  /** Entries in a batch of a stage that names no other number. */
-  readonly batchEntries: number;
-  /** Subjects of a partition whose profiles are written concurrently. */
-  readonly profileWriters: number;
-  /** Whether a trait of `null` removes the attribute. */
-  readonly profileNulls: NullHandling;
-  /** Bounds on the size of a profile. */
-  readonly profileBounds: ProfileBounds;
-  /** Least time between two mails of an organization to one address; notices in between become one mail. */
-  readonly mailEveryMs: number;
-  /** Mails of an organization in an hour, in each process; what is beyond waits for the next mail. */
-  readonly mailsPerHour: number;
-  /** Retention of the topics: mails are dead-lettered before it ends. */
-  readonly retentionMs: number;
-  /** How long a `message_id` is remembered at least, ms. */
-  readonly dedupeWindowMs: number;
-  /** Window of a partition of a flow stage. Its records take about five times as much memory. */
-  readonly windowBytes: number;
-  /** How long a transformation may take before its event goes to the slow queue, ms: it delays deliveries. */
-  readonly slowTransformationMs: number;
-  /** Events and bytes of one sandbox call. */
-  readonly transformEvents: number;
-  readonly transformBytes: number;
-  readonly failures: FailureLimits;
-  /** Default limits of a destination: concurrent requests, and requests that begin in a second. */
-  readonly maxRequests: number;
-  readonly requestsPerSecond: number | undefined;
-  readonly breaker: BreakerOptions;
-  /** When the health of a destination counts as changed. */
-  readonly condition: AlertLimits;
-  /** Delays of the retry topics, shortest first; the topics must be declared with the same. */
-  readonly retrySteps: readonly string[];
-  readonly expiryMs: number;
-}
+export type PipelineOptions = Readonly<typeof DEFAULT_PIPELINE>;
 
-export const DEFAULT_PIPELINE: PipelineOptions = {
+export const DEFAULT_PIPELINE = {
+  /** Entries in a batch of a stage that names no other number. */
   batchEntries: 500,
+  /** Subjects of a partition whose profiles are written concurrently. */
   profileWriters: 64,
-  profileNulls: 'unset',
+  /** Whether a trait of `null` removes the attribute. */
+  profileNulls: 'unset' as NullHandling,
+  /** Bounds on the size of a profile. */
   profileBounds: DEFAULT_PROFILE_BOUNDS,
+  /** Least time between two mails of an organization to one address; notices in between become one mail. */
   mailEveryMs: 60_000,
+  /** Mails of an organization in an hour, in each process; what is beyond waits for the next mail. */
   mailsPerHour: 60,
+  /** Retention of the topics: mails are dead-lettered before it ends. */
   retentionMs: 7 * 24 * 3_600_000,
+  /** How long a `message_id` is remembered at least, ms. */
   dedupeWindowMs: 24 * 3_600_000,
+  /** Window of a partition of a flow stage. Its records take about five times as much memory. */
   windowBytes: 1024 * 1024,
+  /** How long a transformation may take before its event goes to the slow queue, ms: it delays deliveries. */
   slowTransformationMs: 200,
+  /** Events and bytes of one sandbox call. */
   transformEvents: 200,
   transformBytes: 256 * 1024,
   failures: DEFAULT_FAILURE_LIMITS,
+  /** Default limits of a destination: concurrent requests, and requests that begin in a second. */
   maxRequests: 16,
-  requestsPerSecond: undefined,
+  requestsPerSecond: undefined as number | undefined,
   breaker: DEFAULT_BREAKER,
+  /** When the health of a destination counts as changed. */
   condition: DEFAULT_ALERT_LIMITS,
-  retrySteps: DEFAULT_RETRY_STEPS,
+  /** Delays of the retry topics, shortest first; the topics must be declared with the same. */
+  retrySteps: DEFAULT_RETRY_STEPS as readonly string[],
   expiryMs: DEFAULT_EXPIRY_MS,
 };
 

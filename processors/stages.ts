@@ -1,4 +1,32 @@
-import { retryLabels, retryTopic, type StageReads, TOPIC } from '@tributary/core';
+import {
+  type Catalog,
+  type Clock,
+  type Logger,
+  type Metrics,
+  retryLabels,
+  retryTopic,
+  type StageReads,
+  type StorageBudgets,
+  TOPIC,
+  type Tracing,
+} from '@tributary/core';
+
+/** What most stages are made of. */
+export interface StageParts {
+  readonly catalog: Catalog;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  /** Epoch ms, for timestamps and expiry only: the clock may be set. */
+  readonly clock: Clock;
+  /** Ms of a monotonic clock, for durations and waits. */
+  readonly elapsed: Clock;
+  /** Retention of the topics, ms. */
+  readonly retentionMs: number;
+  /** Absent: no workspace has a budget of bytes. */
+  readonly budgets?: Pick<StorageBudgets, 'verdictOf'> | undefined;
+  /** Absent: no spans are recorded. */
+  readonly tracing?: Tracing | undefined;
+}
 
 /** The settings that determine the topics that stages read. */
 export interface ReadTopics {
@@ -40,7 +68,6 @@ export type StageName = keyof typeof STAGES;
 
 export const STAGE_NAMES = Object.keys(STAGES) as readonly StageName[];
 
-/** The topics that a stage reads. */
 export function topicsOf(stage: StageName, topics: ReadTopics): readonly string[] {
   return STAGES[stage](topics);
 }

@@ -1,6 +1,7 @@
 import {
   type Batch,
   type BatchStage,
+  defined,
   type FlowContext,
   type FlowStage,
   HEADER,
@@ -34,14 +35,12 @@ function tracedBatch(stage: BatchStage, tracing: Tracing): BatchStage {
       const endBatch = context.endBatch?.bind(context);
       const counted: StageContext = {
         ...passedOn(context),
-        ...(endBatch === undefined
-          ? {}
-          : {
-              endBatch(count) {
-                done = count;
-                endBatch(count);
-              },
-            }),
+        ...(endBatch && {
+          endBatch(count) {
+            done = count;
+            endBatch(count);
+          },
+        }),
       };
       try {
         const outputRecords = await stage.process({ ...batch, entries }, counted);
@@ -95,13 +94,7 @@ function passedOn(context: StageContext): StageContext {
   const room = context.room?.bind(context);
   const end = context.end?.bind(context);
   const count = context.count?.bind(context);
-  return {
-    signal,
-    ...(stopping === undefined ? {} : { stopping }),
-    ...(room === undefined ? {} : { room }),
-    ...(end === undefined ? {} : { end }),
-    ...(count === undefined ? {} : { count }),
-  };
+  return { signal, ...defined({ stopping, room, end, count }) };
 }
 
 function isTraced({ headers }: LogEntry): boolean {

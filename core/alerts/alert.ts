@@ -17,7 +17,6 @@ export interface VolumeWatch extends WatchedEvents {
   readonly direction: 'below' | 'above';
   /** Deviation from the baseline that is tolerated, as a share of it. */
   readonly tolerance: number;
-  /** Weeks of the baseline. */
   readonly weeks: number;
   /** An hour is evaluated where its baseline (of `above`: its count) has at least so many events. */
   readonly minimum: number;
@@ -91,9 +90,13 @@ export interface AlertChange extends AlertMeasurement {
 }
 
 /** The last reported state of an alert. Absent: nothing was reported yet, so it is `ok`. */
-export interface AlertCondition extends Omit<AlertChange, 'id'> {
+export interface AlertCondition extends Omit<AlertChange, 'id'>, Turns {
   /** When the state was reported, ISO 8601. */
   readonly since: string;
+}
+
+/** The changes of a reported state. */
+export interface Turns {
   /** Number of changes. */
   readonly turns: number;
   /** Ids of the last changes, newest first: they show which of several proposals was applied. */
@@ -103,11 +106,17 @@ export interface AlertCondition extends Omit<AlertChange, 'id'> {
 /** Number of kept change ids. Changes are paced, so a notice stage that lags still finds its own. */
 const REMEMBERED = 8;
 
+export function turnsAfter(before: Turns | undefined, id: string): Turns {
+  return {
+    turns: (before?.turns ?? 0) + 1,
+    recent: [id, ...(before?.recent ?? [])].slice(0, REMEMBERED),
+  };
+}
+
 export function alertConditionAfter(
   before: AlertCondition | undefined,
   { id, ...change }: AlertChange,
   since: string,
 ): AlertCondition {
-  const recent = [id, ...(before?.recent ?? [])].slice(0, REMEMBERED);
-  return { ...change, since, turns: (before?.turns ?? 0) + 1, recent };
+  return { ...change, since, ...turnsAfter(before, id) };
 }

@@ -100,45 +100,30 @@ export function evaluateWatch(
 
 /** The last whole hour; of `above` also the current one, which may exceed its limit before it is over. */
 function evaluateVolume(
-  watch: VolumeWatch,
+  { direction, tolerance, weeks, minimum }: VolumeWatch,
   series: AlertSeries,
   current: AlertState,
   timeZone: string,
 ): AlertEvaluation {
+  const tolerated = current === 'firing' ? tolerance * VOLUME_HYSTERESIS : tolerance;
+  const compare = (hour: number, until: number) => {
+    const evaluated = { from: hour, until };
+    const expected = baselineOf(series, hoursBefore(hour, weeks, timeZone));
+    if (expected === undefined) return unknown('little_history', evaluated);
+    if (direction === 'below' && expected < minimum) return unknown('few_events', evaluated);
+    const value = sumOf(series, { interval: 'hour', from: hour, to: hour + HOUR_MS }).received;
+    const limit =
+      direction === 'below'
+        ? rounded(expected * (1 - tolerated))
+        : Math.max(rounded(expected * (1 + tolerated)), minimum);
+    return compared(direction, value, limit, evaluated, expected);
+  };
   const thisHour = floorTo(series.completeUntil, HOUR_MS);
-  const compare = (hour: number, until: number) =>
-    compareHour(watch, series, { current, hour, until, timeZone });
-  if (watch.direction === 'above' && series.completeUntil > thisHour) {
+  if (direction === 'above' && series.completeUntil > thisHour) {
     const partial = compare(thisHour, series.completeUntil);
     if (partial.state === 'firing') return partial;
   }
   return compare(thisHour - HOUR_MS, thisHour);
-}
-
-interface ComparedHour {
-  readonly current: AlertState;
-  readonly hour: number;
-  readonly until: number;
-  readonly timeZone: string;
-}
-
-function compareHour(
-  { direction, tolerance, weeks, minimum }: VolumeWatch,
-  series: AlertSeries,
-  { current, hour, until, timeZone }: ComparedHour,
-): AlertEvaluation {
-  const evaluated = { from: hour, until };
-  const expected = baselineOf(series, hoursBefore(hour, weeks, timeZone));
-  if (expected === undefined) return { state: 'unknown', because: 'little_history', ...evaluated };
-  const value = sumOf(series, { interval: 'hour', from: hour, to: hour + HOUR_MS }).received;
-  const tolerated = current === 'firing' ? tolerance * VOLUME_HYSTERESIS : tolerance;
-  if (direction === 'below') {
-    if (expected < minimum) return { state: 'unknown', because: 'few_events', ...evaluated };
-    const limit = rounded(expected * (1 - tolerated));
-    return { state: value < limit ? 'firing' : 'ok', value, limit, expected, ...evaluated };
-  }
-  const limit = Math.max(rounded(expected * (1 + tolerated)), minimum);
-  return { state: value > limit ? 'firing' : 'ok', value, limit, expected, ...evaluated };
 }
 
 /**
@@ -160,11 +145,9 @@ function baselineOf(series: AlertSeries, hours: readonly number[]): number | und
 
 function evaluateSilence(watch: SilenceWatch, series: AlertSeries): AlertEvaluation {
   const window = windowOf(watch, series);
-  const evaluated = evaluatedOf(window);
   if (series.countedSince === undefined || series.countedSince >= window.until)
-    return { state: 'unknown', because: 'never_counted', ...evaluated };
-  const { received: value } = sumOfWindow(series, window);
-  return { state: value === 0 ? 'firing' : 'ok', value, limit: 1, expected: null, ...evaluated };
+    return unknown('never_counted', window);
+  return compared('below', sumOfWindow(series, window).received, 1, window);
 }
 
 function evaluateViolations(
@@ -173,12 +156,10 @@ function evaluateViolations(
   current: AlertState,
 ): AlertEvaluation {
   const window = windowOf(watch, series);
-  const evaluated = evaluatedOf(window);
   const { received, violations } = sumOfWindow(series, window);
-  if (received < Math.max(1, watch.minimum)) return { state: 'unknown', because: 'few_events', ...evaluated };
-  const value = share(violations, received);
+  if (received < Math.max(1, watch.minimum)) return unknown('few_events', window);
   const limit = rounded(current === 'firing' ? watch.share * (1 - HYSTERESIS) : watch.share);
-  return { state: value > limit ? 'firing' : 'ok', value, limit, expected: null, ...evaluated };
+  return compared('above', share(violations, received), limit, window);
 }
 
 /** Pending deliveries count as not made, once they had a moment (`DELIVERY_GRACE_MS`). */
@@ -188,13 +169,10 @@ function evaluateDeliveryRate(
   current: AlertState,
 ): AlertEvaluation {
   const window = windowOf(watch, series);
-  const evaluated = evaluatedOf(window);
   const { deliveries, delivered } = sumOfWindow(series, window);
-  if (deliveries < Math.max(1, watch.minimum))
-    return { state: 'unknown', because: 'few_events', ...evaluated };
-  const value = share(delivered, deliveries);
+  if (deliveries < Math.max(1, watch.minimum)) return unknown('few_events', window);
   const limit = rounded(current === 'firing' ? watch.share + (1 - watch.share) * HYSTERESIS : watch.share);
-  return { state: value < limit ? 'firing' : 'ok', value, limit, expected: null, ...evaluated };
+  return compared('below', share(delivered, deliveries), limit, window);
 }
 
 /** `value`: the least age that the oldest undelivered event can have, in minutes. */
@@ -204,7 +182,7 @@ function evaluateBacklog(watch: BacklogWatch, series: AlertSeries, current: Aler
   const oldest = oldestPending(series, hours, minutes);
   const value = oldest === undefined ? 0 : Math.max(0, rounded((series.completeUntil - oldest) / MINUTE_MS));
   const limit = rounded(current === 'firing' ? watch.minutes * (1 - HYSTERESIS) : watch.minutes);
-  return { state: value > limit ? 'firing' : 'ok', value, limit, expected: null, ...evaluated };
+  return compared('above', value, limit, evaluated);
 }
 
 /**
@@ -227,8 +205,20 @@ function oldestPending(series: AlertSeries, hours: SeriesRange, minutes: SeriesR
   return pending && pending.start + MINUTE_MS;
 }
 
-function evaluatedOf({ from, until }: { readonly from: number; readonly until: number }): Evaluated {
-  return { from, until };
+function unknown(because: UnknownReason, { from, until }: Evaluated): AlertEvaluation {
+  return { state: 'unknown', because, from, until };
+}
+
+/** `fires`: on which side of the limit. */
+function compared(
+  fires: 'below' | 'above',
+  value: number,
+  limit: number,
+  { from, until }: Evaluated,
+  expected: number | null = null,
+): AlertEvaluation {
+  const isFiring = fires === 'below' ? value < limit : value > limit;
+  return { state: isFiring ? 'firing' : 'ok', value, limit, expected, from, until };
 }
 
 /** The share of a part, from 0 to 1. Replays may count an event more often than it was received. */

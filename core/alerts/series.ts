@@ -133,7 +133,6 @@ export type SeriesSums = Omit<SeriesPoint, 'start'>;
 
 const MEASURES = ['received', 'violations', 'deliveries', 'delivered', 'dead'] as const;
 
-/** Sums a window. */
 export function sumOfWindow(
   series: Pick<AlertSeries, 'minutes' | 'hours'>,
   { tail, ...window }: AlertWindow,

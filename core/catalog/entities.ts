@@ -75,14 +75,18 @@ export interface StorageException {
   readonly bytes_held?: number | null;
 }
 
-interface KeyFields extends StoredEntity {
+/** An entity of a workspace that an account, or a key for its account, has created. */
+interface NamedEntity extends StoredEntity {
   readonly workspace_id: string;
   readonly name: string;
+  readonly created_by: string;
+}
+
+interface KeyFields extends NamedEntity {
   /** SHA-256 of the raw key, hex. */
   readonly hash: string;
   readonly key_prefix: string;
   readonly status: 'active' | 'revoked';
-  readonly created_by: string;
 }
 
 /** Permissions of an API key that an admin of the organization must grant when the key is created. */
@@ -111,16 +115,13 @@ export interface WriteKey extends KeyFields {
 }
 
 /** A named origin of events, which write keys may refer to. */
-export interface CatalogSource extends StoredEntity {
-  readonly workspace_id: string;
-  readonly name: string;
+export interface CatalogSource extends NamedEntity {
   /** A free-text kind, chosen by the workspace, e.g. `web`. */
   readonly type: string;
   readonly description: string | null;
   readonly status: 'active';
   /** Null or absent: it receives no webhooks. */
   readonly webhook?: SourceWebhook | null;
-  readonly created_by: string;
 }
 
 export const WEBHOOK_KINDS = ['github', 'stripe', 'shopify', 'standard', 'hmac', 'none'] as const;
@@ -167,9 +168,7 @@ export type EnforcementMode = (typeof ENFORCEMENT_MODES)[number];
 export const UNDECLARED_FIELDS = ['allow', 'warn', 'omit', 'block'] as const;
 export type UndeclaredFields = (typeof UNDECLARED_FIELDS)[number];
 
-export interface Contract extends StoredEntity {
-  readonly workspace_id: string;
-  readonly name: string;
+export interface Contract extends NamedEntity {
   readonly event_type: EventType;
   readonly event_name: string;
   readonly description: string | null;
@@ -177,12 +176,9 @@ export interface Contract extends StoredEntity {
   readonly enforcement_mode: EnforcementMode;
   readonly undeclared_fields: UndeclaredFields;
   readonly status: 'active' | 'archived';
-  readonly created_by: string;
 }
 
-export interface Transformation extends StoredEntity {
-  readonly workspace_id: string;
-  readonly name: string;
+export interface Transformation extends NamedEntity {
   readonly description: string | null;
   readonly source_code: string;
   readonly test_input: JsonObject | null;
@@ -192,12 +188,9 @@ export interface Transformation extends StoredEntity {
   readonly test_error: string | null;
   /** The message of the last failure that set the status to `error`. */
   readonly last_error: string | null;
-  readonly created_by: string;
 }
 
-export interface Destination extends StoredEntity, Addressed {
-  readonly workspace_id: string;
-  readonly name: string;
+export interface Destination extends NamedEntity, Addressed {
   readonly type: string;
   /** Secret settings are sealed (`{ "$sealed": "..." }`). */
   readonly settings: JsonObject;
@@ -224,7 +217,6 @@ export interface Destination extends StoredEntity, Addressed {
   readonly condition?: DestinationCondition;
   /** With an account at its service, for types that need one. Absent: it never was connected. */
   readonly connection?: Connection;
-  readonly created_by: string;
 }
 
 export const PAUSED_BECAUSE = ['gone', ...NOT_CONNECTED] as const;
@@ -246,9 +238,7 @@ export interface Alerts {
   readonly email: string | null;
 }
 
-export interface Rule extends StoredEntity {
-  readonly workspace_id: string;
-  readonly name: string;
+export interface Rule extends NamedEntity {
   readonly destination_id: string;
   /** Empty = all. */
   readonly event_types: readonly EventType[];
@@ -259,7 +249,6 @@ export interface Rule extends StoredEntity {
   /** A CEL expression (`core/rules/filter.ts`) that must hold for an event. Null or absent: no filter. */
   readonly filter?: string | null;
   readonly enabled: boolean;
-  readonly created_by: string;
 }
 
 /**
@@ -295,16 +284,13 @@ export interface Replay extends StoredEntity {
 }
 
 /** Tells when numbers of a workspace are not as they should be (docs/reference/alert-kinds.md). */
-export interface Alert extends StoredEntity, AlertRule, Addressed {
-  readonly workspace_id: string;
-  readonly name: string;
+export interface Alert extends NamedEntity, AlertRule, Addressed {
   readonly enabled: boolean;
   /** The destination that notices are delivered to. Both recipients null: those of the workspace. */
   readonly destination_id: string | null;
   readonly email: string | null;
   /** The state that processors reported last. A change of it does not change the alert's version. */
   readonly condition?: AlertCondition;
-  readonly created_by: string;
 }
 
 /** A table of a warehouse as its loader wants it; removed with its destination. The id is `warehouseTableId`. */

@@ -39,6 +39,17 @@ export interface Violation extends SchemaViolation {
 /** Violations found in one event at most; fewer are recorded. */
 export const MAX_VIOLATIONS = 100;
 
+/** A violation of an event as it is recorded, but for its id. */
+export function violationOf(
+  { workspace_id, environment, message_id, type: event_type, received_at }: CanonicalEvent,
+  contract: { readonly id: string; readonly version: number },
+  event_name: string,
+  { kind, path, message, action }: Pick<Violation, 'kind' | 'path' | 'message' | 'action'>,
+): Omit<Violation, 'id'> {
+  const of = { contract_id: contract.id, contract_version: contract.version, workspace_id, environment };
+  return { ...of, message_id, event_type, event_name, kind, path, message, action, received_at };
+}
+
 export function violationId(violation: Omit<Violation, 'id'>): string {
   return nameId(
     violation.environment,

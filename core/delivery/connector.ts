@@ -11,6 +11,7 @@ import type {
   SubscriptionPreview,
 } from './subscriptions.ts';
 import type {
+  Answered,
   AudienceResult,
   FieldChoices,
   FieldQuery,
@@ -23,48 +24,39 @@ import type {
 } from './vendor-calls.ts';
 
 /** The result of one delivery. `reason` is shown to users: short, no secrets. */
-export type DeliveryResult =
-  | {
-      readonly outcome: 'delivered';
-      readonly status?: number;
-      readonly response?: string;
-      /** The delay that the destination requested before the next request (Kafka's throttle time), ms. */
-      readonly afterMs?: number;
-      /** The attempt is recorded with its answer, even where it is the first: the vendor's word is worth keeping. */
-      readonly recorded?: true;
-    }
-  /** Nothing was sent, as the settings select nothing of the event. */
-  | {
-      readonly outcome: 'unwanted';
-      readonly reason: string;
-      readonly status?: number;
-      readonly response?: string;
-    }
-  | {
-      readonly outcome: 'retry';
-      readonly reason: string;
-      readonly status?: number;
-      readonly response?: string;
-      /** The delay that the destination requested before the next request (`Retry-After`), ms. */
-      readonly afterMs?: number;
-      /**
-       * Refused for the rate of requests alone (429 and the like): nothing is wrong with the delivery or the destination,
-       * which gets fewer requests a second.
-       */
-      readonly throttled?: true;
-      /** The service does not accept the tokens of the destination any more: it waits until it is connected again. */
-      readonly disconnected?: true;
-      /** The connection was reset before an answer: worth one immediate retry. */
-      readonly reset?: boolean;
-    }
-  | {
-      readonly outcome: 'dead';
-      readonly reason: string;
-      readonly status?: number;
-      readonly response?: string;
-      /** Refused here, before anything was sent: no sign of the destination's health. */
-      readonly local?: true;
-    };
+export type DeliveryResult = Answered &
+  (
+    | {
+        readonly outcome: 'delivered';
+        /** The delay that the destination requested before the next request (Kafka's throttle time), ms. */
+        readonly afterMs?: number;
+        /** The attempt is recorded with its answer, even where it is the first: the vendor's word is worth keeping. */
+        readonly recorded?: true;
+      }
+    /** Nothing was sent, as the settings select nothing of the event. */
+    | { readonly outcome: 'unwanted'; readonly reason: string }
+    | {
+        readonly outcome: 'retry';
+        readonly reason: string;
+        /** The delay that the destination requested before the next request (`Retry-After`), ms. */
+        readonly afterMs?: number;
+        /**
+         * Refused for the rate of requests alone (429 and the like): nothing is wrong with the delivery or the destination,
+         * which gets fewer requests a second.
+         */
+        readonly throttled?: true;
+        /** The service does not accept the tokens of the destination any more: it waits until it is connected again. */
+        readonly disconnected?: true;
+        /** The connection was reset before an answer: worth one immediate retry. */
+        readonly reset?: boolean;
+      }
+    | {
+        readonly outcome: 'dead';
+        readonly reason: string;
+        /** Refused here, before anything was sent: no sign of the destination's health. */
+        readonly local?: true;
+      }
+  );
 
 /** A destination as a connector gets it. Settings hold unsealed secrets: never log them. */
 export interface ConnectorDestination {
@@ -105,15 +97,10 @@ export interface BatchLimits {
  * The result of a connection test. `reason` is shown to users: short, no secrets. So is `request`: what was sent, as text,
  * with secrets masked, where the connector composes it itself.
  */
-export type ConnectionTest =
-  | { readonly ok: true; readonly status?: number; readonly response?: string; readonly request?: string }
-  | {
-      readonly ok: false;
-      readonly reason: string;
-      readonly status?: number;
-      readonly response?: string;
-      readonly request?: string;
-    };
+export type ConnectionTest = Answered & { readonly request?: string } & (
+    | { readonly ok: true }
+    | { readonly ok: false; readonly reason: string }
+  );
 
 /**
  * The client of one type of destination.
@@ -170,7 +157,6 @@ export interface Connector {
    * Calls beside deliveries; each is absent where the type has none of the kind. They throw for nothing that a vendor does,
    * are bounded in time as a delivery is, and repeat nothing by themselves.
    */
-  /** The choices of a field of an action. */
   choices?(destination: ConnectorDestination, query: FieldQuery, options: CallOptions): Promise<FieldChoices>;
   /** Runs a hook of an action. Repeated, one without `outputs` may create a second time. */
   runHook?(destination: ConnectorDestination, run: HookRun, options: CallOptions): Promise<HookResult>;
@@ -274,7 +260,6 @@ export interface ConnectorDescription {
     readonly actions: readonly DestinationAction[];
     /** Those of a destination that is created without any. */
     readonly subscriptions: readonly DefaultSubscription[];
-    /** The settings of an audience. */
     readonly audienceFields: readonly ActionField[];
     /** `settingsSchema` with the words of the vendor's own form. */
     readonly settingsSchema: JsonObject;

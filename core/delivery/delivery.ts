@@ -1,7 +1,6 @@
 import { type CanonicalEvent, type Environment, subjectOf } from '../event/event.ts';
 import { nameId } from '../primitives/ids.ts';
 
-/** One attempt to deliver. */
 export interface DeliveryAttempt {
   /** ISO 8601 */
   readonly at: string;

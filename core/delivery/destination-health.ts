@@ -1,3 +1,4 @@
+import { type Turns, turnsAfter } from '../alerts/alert.ts';
 import { iso } from '../primitives/time.ts';
 
 /** State of a destination's circuit breaker. */
@@ -314,15 +315,9 @@ export interface HealthChange {
 
 /** The last reported health of a destination, as the catalog stores it. */
 export interface DestinationCondition
-  extends Pick<HealthChange, 'state' | 'because' | 'since' | 'paced_until'> {
-  /** Number of changes. */
-  readonly turns: number;
-  /** Ids of the last changes, newest first: they show which of several proposals was applied. */
-  readonly recent: readonly string[];
-}
+  extends Pick<HealthChange, 'state' | 'because' | 'since' | 'paced_until'>,
+    Turns {}
 
-/** Number of kept change ids. Changes come hours apart, so a notice stage that lags still finds its own. */
-const REMEMBERED = 8;
 /** Bound on the characters of an error in a fact, which is kept for ever. */
 const MAX_REASON = 200;
 
@@ -330,8 +325,7 @@ export function conditionAfter(
   before: DestinationCondition | undefined,
   { id, state, because, since, paced_until }: HealthChange,
 ): DestinationCondition {
-  const recent = [id, ...(before?.recent ?? [])].slice(0, REMEMBERED);
-  return { state, because, since, paced_until, turns: (before?.turns ?? 0) + 1, recent };
+  return { state, because, since, paced_until, ...turnsAfter(before, id) };
 }
 
 export function reportedCondition(
@@ -357,22 +351,12 @@ export function healthMetricsOf(
 }
 
 /** The health of one destination in a minute or an hour. */
-export interface HealthSample {
-  readonly workspace_id: string;
-  readonly destination_id: string;
+export interface HealthSample
+  extends Pick<HealthReport, 'workspace_id' | 'destination_id' | 'delivered' | 'retry' | 'dead' | 'latency'> {
   /** Start of the minute or hour, epoch ms. */
   readonly at: number;
-  /** Attempts that ended, by result. */
-  readonly delivered: number;
-  readonly retry: number;
-  readonly dead: number;
-  /**
-   * Deliveries put off without an attempt, also those found expired: the circuit breaker admitted no request, the wait for
-   * one was too long, or the slow queue's window had no room; and attempts that were refused for their rate. Not those of
-   * a paused or unreachable destination.
-   */
+  /** As of a report, with the attempts that were refused for their rate. */
   readonly put_off: number;
-  readonly latency: LatencyCounts;
   /** The most that one process had queued at a time, and the longest wait, ms. */
   readonly waiting: number;
   readonly oldest_waiting_ms: number;

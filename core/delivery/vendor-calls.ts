@@ -3,22 +3,17 @@ import type { Json, JsonObject } from '../event/event.ts';
 /* What a connector asks its vendor beside deliveries. Nothing here throws for what a vendor answers: its refusal is a result. */
 
 /** Why a call got nothing. `reason` is shown to users: short, no secrets. */
-export type VendorFailure =
-  | {
-      readonly outcome: 'refused';
-      readonly reason: string;
-      readonly status?: number;
-      readonly response?: string;
-    }
-  /** To be repeated. Where a request was sent, whether the vendor acted is unknown. */
-  | {
-      readonly outcome: 'retry';
-      readonly reason: string;
-      readonly status?: number;
-      readonly response?: string;
-      /** The delay that the vendor requested, ms. */
-      readonly afterMs?: number;
-    };
+export type VendorFailure = Answered & { readonly reason: string } & (
+    | { readonly outcome: 'refused' }
+    /** To be repeated. Where a request was sent, whether the vendor acted is unknown. `afterMs`: the delay that it requested. */
+    | { readonly outcome: 'retry'; readonly afterMs?: number }
+  );
+
+/** The HTTP status of an answer and the start of its text, as far as there are any. */
+export interface Answered {
+  readonly status?: number;
+  readonly response?: string;
+}
 
 /** Why a vendor gave nothing, for the person who asked. `code` is the vendor's, else `not_sent` or `unanswered`. */
 export interface VendorError {

@@ -34,7 +34,6 @@ const HOUR_MS = 60 * MINUTE_MS;
 /** Characters of a record of counts, about: far below what a log takes. */
 const RECORD_CHARS = 48 * 1024;
 
-/** The version of the records. */
 const VERSION = 1;
 
 /** A cell in a record: an array, as names of fields would be most of it. */

@@ -10,6 +10,7 @@ import {
   type VolumeQuery,
   type VolumeRow,
 } from '../ports/counters.ts';
+import { getOrMake } from '../primitives/get-or-make.ts';
 import {
   addCell,
   type CountDocument,
@@ -185,12 +186,10 @@ class Rows {
   #rowOf(start: number, dimensions: Required<FunnelFilter>): Row {
     let key = String(start);
     for (const dimension of this.#groupBy) key += `\n${dimensions[dimension]}`;
-    const known = this.#rows.get(key);
-    if (known !== undefined) return known;
-    const group = Object.fromEntries(this.#groupBy.map((dimension) => [dimension, dimensions[dimension]]));
-    const row: Row = { group, start, counts: {}, latencies: {} };
-    this.#rows.set(key, row);
-    return row;
+    return getOrMake(this.#rows, key, () => {
+      const group = Object.fromEntries(this.#groupBy.map((dimension) => [dimension, dimensions[dimension]]));
+      return { group, start, counts: {}, latencies: {} };
+    });
   }
 
   sorted(): readonly FunnelRow[] {

@@ -12,77 +12,52 @@ interface Quota {
   readonly counts: string;
 }
 
+function quota(of: QuotaScope, fallback: number, counts: string): Quota {
+  return { of, fallback, counts };
+}
+
 /**
  * All bounds on what the catalog stores for a tenant. `_total` includes entities out of use: revoked keys must stay
  * known, and archived workspaces and contracts can be read.
  */
 export const QUOTAS = {
-  organizations: { of: 'account', fallback: 50, counts: 'Organizations that one account made' },
-  account_workspaces: {
-    of: 'account',
-    fallback: 500,
-    counts: 'Workspaces that one account made, in all organizations, archived ones too',
-  },
-  workspaces: { of: 'organization', fallback: 100, counts: 'Active workspaces of an organization' },
-  workspaces_total: {
-    of: 'organization',
-    fallback: 1_000,
-    counts: 'Workspaces of an organization, archived ones too',
-  },
-  organization_members: {
-    of: 'organization',
-    fallback: 1_000,
-    counts: 'Members of an organization, invited ones too',
-  },
-  organization_invitations: {
-    of: 'organization',
-    fallback: 200,
-    counts: 'Members of an organization that have not signed in yet',
-  },
-  client_keys: { of: 'organization', fallback: 100, counts: 'Active client keys of an organization' },
-  client_keys_total: {
-    of: 'organization',
-    fallback: 2_000,
-    counts: 'Client keys of an organization, revoked ones too',
-  },
-  catalog_characters: {
-    of: 'organization',
-    fallback: 64 * 1024 * 1024,
-    counts:
-      'Characters of JSON of contracts, transformations with their versions, rules, destinations and warehouse tables of an organization',
-  },
-  workspace_members: {
-    of: 'workspace',
-    fallback: 1_000,
-    counts: 'Members of a workspace, invited ones too',
-  },
-  workspace_invitations: {
-    of: 'workspace',
-    fallback: 200,
-    counts: 'Members of a workspace that have not signed in yet',
-  },
-  api_keys: { of: 'workspace', fallback: 100, counts: 'Active API keys of a workspace' },
-  api_keys_total: { of: 'workspace', fallback: 2_000, counts: 'API keys of a workspace, revoked ones too' },
-  write_keys: { of: 'workspace', fallback: 200, counts: 'Active write keys of a workspace' },
-  write_keys_total: {
-    of: 'workspace',
-    fallback: 2_000,
-    counts: 'Write keys of a workspace, revoked ones too',
-  },
-  sources: { of: 'workspace', fallback: 500, counts: 'Sources of a workspace' },
-  contracts: { of: 'workspace', fallback: 1_000, counts: 'Active contracts of a workspace' },
-  contracts_total: {
-    of: 'workspace',
-    fallback: 5_000,
-    counts: 'Contracts of a workspace, archived ones too',
-  },
-  transformations: { of: 'workspace', fallback: 500, counts: 'Transformations of a workspace' },
-  rules: { of: 'workspace', fallback: 1_000, counts: 'Rules of a workspace' },
-  enabled_rules: { of: 'workspace', fallback: 200, counts: 'Enabled rules of a workspace' },
-  destinations: { of: 'workspace', fallback: 500, counts: 'Destinations of a workspace' },
-  alerts: { of: 'workspace', fallback: 50, counts: 'Alerts of a workspace' },
-  replays_total: { of: 'workspace', fallback: 5_000, counts: 'Replays of a workspace, ended ones too' },
-} as const satisfies Readonly<Record<string, Quota>>;
+  organizations: quota('account', 50, 'Organizations that one account made'),
+  account_workspaces: quota(
+    'account',
+    500,
+    'Workspaces that one account made, in all organizations, archived ones too',
+  ),
+  workspaces: quota('organization', 100, 'Active workspaces of an organization'),
+  workspaces_total: quota('organization', 1_000, 'Workspaces of an organization, archived ones too'),
+  organization_members: quota('organization', 1_000, 'Members of an organization, invited ones too'),
+  organization_invitations: quota(
+    'organization',
+    200,
+    'Members of an organization that have not signed in yet',
+  ),
+  client_keys: quota('organization', 100, 'Active client keys of an organization'),
+  client_keys_total: quota('organization', 2_000, 'Client keys of an organization, revoked ones too'),
+  catalog_characters: quota(
+    'organization',
+    64 * 1024 * 1024,
+    'Characters of JSON of contracts, transformations with their versions, rules, destinations and warehouse tables of an organization',
+  ),
+  workspace_members: quota('workspace', 1_000, 'Members of a workspace, invited ones too'),
+  workspace_invitations: quota('workspace', 200, 'Members of a workspace that have not signed in yet'),
+  api_keys: quota('workspace', 100, 'Active API keys of a workspace'),
+  api_keys_total: quota('workspace', 2_000, 'API keys of a workspace, revoked ones too'),
+  write_keys: quota('workspace', 200, 'Active write keys of a workspace'),
+  write_keys_total: quota('workspace', 2_000, 'Write keys of a workspace, revoked ones too'),
+  sources: quota('workspace', 500, 'Sources of a workspace'),
+  contracts: quota('workspace', 1_000, 'Active contracts of a workspace'),
+  contracts_total: quota('workspace', 5_000, 'Contracts of a workspace, archived ones too'),
+  transformations: quota('workspace', 500, 'Transformations of a workspace'),
+  rules: quota('workspace', 1_000, 'Rules of a workspace'),
+  enabled_rules: quota('workspace', 200, 'Enabled rules of a workspace'),
+  destinations: quota('workspace', 500, 'Destinations of a workspace'),
+  alerts: quota('workspace', 50, 'Alerts of a workspace'),
+  replays_total: quota('workspace', 5_000, 'Replays of a workspace, ended ones too'),
+};
 
 export type QuotaName = keyof typeof QUOTAS;
 export const QUOTA_NAMES = Object.keys(QUOTAS) as readonly QuotaName[];

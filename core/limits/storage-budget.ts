@@ -3,6 +3,7 @@ import type { StorageException, Workspace } from '../catalog/entities.ts';
 import { OPERATOR_ACCOUNT } from '../catalog/facts.ts';
 import { organizationScope, orgIdOf, RECEIVED_COPIES } from '../funnel/bytes.ts';
 import type { ScopeBytes } from '../ports/counters.ts';
+import { getOrMake } from '../primitives/get-or-make.ts';
 import {
   bytesUntilExhausted,
   type DiskLevel,
@@ -430,22 +431,17 @@ export class StorageBudgets {
 
   #organization(scope: string): KnownOrganization {
     const id = this.#organizationOf(scope);
-    let known = this.#organizations.get(id);
-    if (known === undefined) {
-      const limits = organizationLimits(this.#options.limits, []);
-      known = { hour: this.#hour(), ...NO_BYTES, limits };
-      this.#organizations.set(id, known);
-    }
-    return this.#ofThisHour(known);
+    const made = () => ({
+      hour: this.#hour(),
+      ...NO_BYTES,
+      limits: organizationLimits(this.#options.limits, []),
+    });
+    return this.#ofThisHour(getOrMake(this.#organizations, id, made));
   }
 
   #known(scope: string): Known {
-    let known = this.#scopes.get(scope);
-    if (known === undefined) {
-      known = { hour: this.#hour(), ...NO_BYTES };
-      this.#scopes.set(scope, known);
-    }
-    return this.#ofThisHour(known);
+    const made = () => ({ hour: this.#hour(), ...NO_BYTES });
+    return this.#ofThisHour(getOrMake(this.#scopes, scope, made));
   }
 
   #ofThisHour<K extends Known>(known: K): K {

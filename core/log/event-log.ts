@@ -68,7 +68,6 @@ export interface OwnedPartition {
   readonly partition: number;
 }
 
-/** A stage and the topics that it reads. */
 export interface StageReads {
   readonly stage: string;
   readonly topics: readonly string[];

@@ -14,6 +14,13 @@ const DRAFT = 'http://json-schema.org/draft-07/schema#';
 const text = (description: string): JsonObject => ({ type: 'string', description });
 const object = (description: string): JsonObject => ({ type: 'object', description });
 
+/** An object that has all of these members. */
+const complete = (description: string, properties: JsonObject): JsonObject => ({
+  ...object(description),
+  properties,
+  required: Object.keys(properties),
+});
+
 const EVENT: JsonObject = {
   type: 'object',
   description: 'A track, identify, page, screen, group or alias fact. Absent fields are left out.',
@@ -40,40 +47,21 @@ const EVENT: JsonObject = {
   required: ['message_id', 'type', 'timestamp', 'received_at', 'environment', 'workspace_id'],
 };
 
-const VIOLATION: JsonObject = {
-  type: 'object',
-  description: 'One violation of a contract, found in one event.',
-  properties: {
-    id: text('UUID; the same for the same violation, however often it is written.'),
-    workspace_id: text('UUID.'),
-    environment: { enum: ENVIRONMENTS, type: 'string' },
-    contract_id: text('UUID.'),
-    contract_version: { type: 'integer' },
-    message_id: text('Of the event.'),
-    event_type: { enum: EVENT_TYPES, type: 'string' },
-    event_name: text('`event` of track, `name` of page and screen, else empty.'),
-    kind: text('required, type, enum, format, pattern, bounds, undeclared or schema; more may come.'),
-    path: text('JSON pointer below properties or traits.'),
-    message: text('For people.'),
-    action: text('warned, omitted or blocked: what became of the event for it.'),
-    received_at: text('ISO 8601, UTC, of the event.'),
-  },
-  required: [
-    'id',
-    'workspace_id',
-    'environment',
-    'contract_id',
-    'contract_version',
-    'message_id',
-    'event_type',
-    'event_name',
-    'kind',
-    'path',
-    'message',
-    'action',
-    'received_at',
-  ],
-};
+const VIOLATION = complete('One violation of a contract, found in one event.', {
+  id: text('UUID; the same for the same violation, however often it is written.'),
+  workspace_id: text('UUID.'),
+  environment: { enum: ENVIRONMENTS, type: 'string' },
+  contract_id: text('UUID.'),
+  contract_version: { type: 'integer' },
+  message_id: text('Of the event.'),
+  event_type: { enum: EVENT_TYPES, type: 'string' },
+  event_name: text('`event` of track, `name` of page and screen, else empty.'),
+  kind: text('required, type, enum, format, pattern, bounds, undeclared or schema; more may come.'),
+  path: text('JSON pointer below properties or traits.'),
+  message: text('For people.'),
+  action: text('warned, omitted or blocked: what became of the event for it.'),
+  received_at: text('ISO 8601, UTC, of the event.'),
+});
 
 const REJECTED: JsonObject = {
   type: 'object',
@@ -88,23 +76,16 @@ const REJECTED: JsonObject = {
 };
 
 /** A profile record as in the profile API (docs/profile-api.md). */
-const PROFILE_RECORD: JsonObject = {
-  type: 'object',
-  description: 'A profile, as the profile API shows it.',
-  properties: {
-    updated_ts: { type: 'integer', description: 'Epoch ms.' },
-    created_ts: { type: 'integer', description: 'Epoch ms.' },
-    profile: object('Attributes by category.'),
-    ids: object(
-      'By namespace a list of objects with _ts and the identity; under linkedUcid a list of UUIDs.',
-    ),
-    mkt_preferences: object('By name: type, value, datasourceId, datasetId and _ts.'),
-    consent: object('By name: value and _ts.'),
-    region: text('Where it belongs.'),
-    ucid: text('UUID.'),
-  },
-  required: ['updated_ts', 'created_ts', 'profile', 'ids', 'mkt_preferences', 'consent', 'region', 'ucid'],
-};
+const PROFILE_RECORD = complete('A profile, as the profile API shows it.', {
+  updated_ts: { type: 'integer', description: 'Epoch ms.' },
+  created_ts: { type: 'integer', description: 'Epoch ms.' },
+  profile: object('Attributes by category.'),
+  ids: object('By namespace a list of objects with _ts and the identity; under linkedUcid a list of UUIDs.'),
+  mkt_preferences: object('By name: type, value, datasourceId, datasetId and _ts.'),
+  consent: object('By name: value and _ts.'),
+  region: text('Where it belongs.'),
+  ucid: text('UUID.'),
+});
 
 const PROFILE_CHANGE: JsonObject = {
   type: 'object',

@@ -36,7 +36,6 @@ export class SchemaRefused extends TributaryError {
   readonly code = 'schema_refused';
   readonly retryable = false;
   readonly subject: string;
-  /** The registry's answer. */
   readonly answer: string;
 
   constructor(subject: string, answer: string, options?: ErrorOptions) {

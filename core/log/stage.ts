@@ -143,7 +143,6 @@ export interface FlowStage extends StageBase {
 
 export type Stage = BatchStage | FlowStage;
 
-/** Turns an async function of an entry into the handler of a flow stage. */
 export function asyncHandler(
   work: (entry: LogEntry, context: FlowContext) => Promise<readonly OutputRecord[]>,
 ): FlowStage['handle'] {

@@ -9,28 +9,26 @@ import { HEADER, TOPIC } from '../log/topics.ts';
 import { nameId } from '../primitives/ids.ts';
 import { type AddressedEntity, type ConfirmedView, isConfirmedAddress } from './addresses.ts';
 
-/** The notice of one health change of a destination. It holds no settings, event data or addresses. */
-export interface DestinationNotice {
-  readonly kind: 'destination';
+/** What the notices of changes have in common. They hold no settings, event data or addresses. */
+interface ChangeNotice {
   /** The id of the change: a repeated notice has the same id. */
   readonly id: string;
   /** When the change was detected, ISO 8601. */
   readonly at: string;
   readonly organization_id: string;
   readonly workspace: { readonly id: string; readonly name: string };
+}
+
+/** The notice of one health change of a destination. */
+export interface DestinationNotice extends ChangeNotice {
+  readonly kind: 'destination';
   readonly destination: Pick<Destination, 'id' | 'name' | 'type'>;
   /** The change. Stored records have it under this name. */
   readonly turn: Omit<HealthChange, 'id' | 'paced_until'>;
 }
 
-/** The notice of one change of an alert. It holds no event data or addresses. */
-export interface AlertNotice {
+export interface AlertNotice extends ChangeNotice {
   readonly kind: 'alert';
-  /** As in `DestinationNotice`. */
-  readonly id: string;
-  readonly at: string;
-  readonly organization_id: string;
-  readonly workspace: DestinationNotice['workspace'];
   readonly alert: Pick<Alert, 'id' | 'name' | 'environment' | 'watch' | 'time_zone'>;
   /** The change. Stored records have it under this name. */
   readonly turn: Omit<AlertChange, 'id' | 'paced_until'>;

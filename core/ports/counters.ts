@@ -152,24 +152,23 @@ export interface FunnelRow {
   readonly latencies: FunnelLatencies;
 }
 
-export interface FunnelSampleQuery {
-  readonly workspaceId: string;
-  /** Inclusive and exclusive; epoch ms, whole hours. */
-  readonly from: number;
-  readonly to: number;
-  readonly filter: FunnelFilter;
+/** From and to whole hours. */
+export interface FunnelSampleQuery extends Pick<FunnelQuery, 'workspaceId' | 'from' | 'to' | 'filter'> {
   readonly measure: FunnelMeasure;
   /** Absent: all reasons. */
   readonly reason?: string;
   readonly limit: number;
 }
 
-export interface VolumeQuery {
+interface HoursQuery {
   readonly workspaceId: string;
   /** First hour, inclusive, epoch ms. */
   readonly fromHour: number;
   /** Last hour, inclusive, epoch ms. */
   readonly toHour: number;
+}
+
+export interface VolumeQuery extends HoursQuery {
   /** Absent: both. */
   readonly environment?: Environment;
 }
@@ -187,15 +186,6 @@ export interface VolumeRow {
  */
 export type RunCounts = Readonly<Record<string, number>>;
 
-/** Counts of the runs of one transformation in one hour, to be added to others. */
-export interface RunTally {
-  readonly workspaceId: string;
-  readonly transformationId: string;
-  /** Start of the hour, epoch ms. */
-  readonly hour: number;
-  readonly counts: RunCounts;
-}
-
 /** Counts of the runs of one transformation in one hour. */
 export interface HourlyRuns {
   /** Start of the hour, epoch ms. */
@@ -203,12 +193,14 @@ export interface HourlyRuns {
   readonly counts: RunCounts;
 }
 
-export interface RunQuery {
+/** The same, to be added to others. */
+export interface RunTally extends HourlyRuns {
   readonly workspaceId: string;
   readonly transformationId: string;
-  /** First and last hour, both inclusive, epoch ms. */
-  readonly fromHour: number;
-  readonly toHour: number;
+}
+
+export interface RunQuery extends HoursQuery {
+  readonly transformationId: string;
 }
 
 /** Names of a workspace that are counted each in a day; further ones are counted as `OTHER_NAME`. */

@@ -61,11 +61,7 @@ export interface HistoryQuery {
 }
 
 /** A count of entries by hour. */
-export interface HistoryCountQuery {
-  readonly kind: HistoryKind;
-  readonly workspaceId: string;
-  /** All must match exactly. */
-  readonly facets?: Readonly<Record<string, string>>;
+export interface HistoryCountQuery extends Pick<HistoryQuery, 'kind' | 'workspaceId' | 'facets'> {
   /** Start of the first hour, inclusive, epoch ms. */
   readonly fromHour: number;
   /** Start of the last hour, inclusive, epoch ms. */

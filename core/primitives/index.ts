@@ -2,7 +2,9 @@
 
 export * from './chunks.ts';
 export * from './concurrency.ts';
+export * from './defined.ts';
 export * from './errors.ts';
+export * from './get-or-make.ts';
 export * from './ids.ts';
 export * from './json.ts';
 export * from './time.ts';

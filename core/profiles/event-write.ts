@@ -17,7 +17,6 @@ const DEVICE = 'anonymous_id';
 const TRAITS = 'traits';
 const GROUPS = 'groups';
 
-/** The profile write of an event. */
 interface EventWrite {
   /** Absent when the event has no valid identity. */
   readonly write?: ProfileWrite;
@@ -164,7 +163,6 @@ function attributesBelow(
 /** Attributes of one combined write. Larger writes gain nothing. */
 const MAX_ATTRIBUTES = 1_000;
 
-/** An event with its profile write. */
 export interface WriteOfEvent {
   readonly messageId: string;
   readonly write: ProfileWrite;

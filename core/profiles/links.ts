@@ -1,3 +1,4 @@
+import { defined } from '../primitives/defined.ts';
 import { identityHash, identityKey } from './identity/identity.ts';
 import { DEFAULT_LIMITS, DEVICE, type IdentityLimits, PERSON } from './identity/identity-limits.ts';
 import type {
@@ -481,9 +482,7 @@ export function competingClaimWrite(
     preferences: [],
     consents: [],
     linking: 'keep-people-apart',
-    ...(limits === undefined ? {} : { limits }),
-    ...(ts === undefined ? {} : { ts }),
-    ...(order === undefined ? {} : { order }),
+    ...defined({ limits, ts, order }),
     claimedBy: claimant,
   };
 }

@@ -38,7 +38,6 @@ export interface ProfileOperation {
 }
 
 export interface ProfileOperationOutcome {
-  /** Ucids of the changed profiles. */
   readonly ucids: readonly string[];
   /** How many of the given identities or ucids matched nothing. */
   readonly not_found: number;

@@ -3,7 +3,6 @@ import type { IdentityLimits } from './identity/identity-limits.ts';
 import type { Identity, NewAttribute, NewNamed, Profile, ProfileScope } from './profile.ts';
 import type { Charged, ProfileBounds, ProfileExcess } from './profile-bounds.ts';
 
-/** One write to a profile. */
 export interface ProfileWrite extends ProfileScope {
   /** At least one, unless there is a `ucid`; normalised, the most specific first, without repetitions. */
   readonly identities: readonly Identity[];
@@ -154,13 +153,8 @@ export function checkFoundSize(characters: number): void {
     );
 }
 
-export interface ProfileDeletion {
-  readonly org: number;
-  readonly regions: readonly string[];
-  /** One of the two lists is empty. */
-  readonly identities: readonly Identity[];
-  readonly ucids: readonly string[];
-}
+/** What is to be deleted, named as in a search: either by identities or by ucids. */
+export type ProfileDeletion = ProfileSearch;
 
 export interface ProfileDeletionOutcome extends Charged {
   /** Ucids of the deleted profiles, each once, without those that were merged into them. */

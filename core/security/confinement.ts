@@ -41,7 +41,6 @@ export function confinedCommand(
   return [command, [...rest, '--permission', ...readable, writable, ...flags, script, ...args]];
 }
 
-/** The folders in which Node resolves packages for a script. */
 function packageFolders(script: string): readonly string[] {
   const folders: string[] = [];
   for (let folder = posix.dirname(script); ; folder = posix.dirname(folder)) {

@@ -358,15 +358,6 @@ export interface TablePlan {
   readonly types: ReadonlyMap<string, ColumnType>;
 }
 
-interface TablePlanOptions {
-  readonly schema: SchemaLedger;
-  readonly contracts: ContractTypes;
-  readonly described: ReadonlyMap<string, TableColumns>;
-  /** What `Warehouse.alter` returned at the first attempt; none before. */
-  readonly held: readonly HeldColumn[];
-  readonly loadedAt: string;
-}
-
 /** What is wanted of a column, before the warehouse is asked. */
 interface Wanted {
   readonly type: ColumnType;
@@ -385,7 +376,7 @@ interface Wanted {
 export function planTable(
   table: Pick<DraftTable, 'name' | 'columns'>,
   fixed: ReadonlyMap<string, ColumnType>,
-  options: TablePlanOptions,
+  options: Omit<PlanOptions, 'limits'>,
 ): TablePlan {
   const { name } = table;
   const described = options.described.get(name);
@@ -448,7 +439,7 @@ export function planTable(
 function wantedColumns(
   { name, columns }: Pick<DraftTable, 'name' | 'columns'>,
   fixed: ReadonlyMap<string, ColumnType>,
-  { schema, contracts }: TablePlanOptions,
+  { schema, contracts }: Omit<PlanOptions, 'limits'>,
 ): ReadonlyMap<string, Wanted> {
   const ledger = schema.get(name)?.columns ?? {};
   const wanted = new Map<string, Wanted>();

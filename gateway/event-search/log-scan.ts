@@ -6,6 +6,7 @@ import {
   type ScanCoverage,
   type TopicSpec,
   Unavailable,
+  withTimeout,
 } from '@tributary/core';
 
 /** The clocks of gateways and of the log may differ by this much, ms. */
@@ -117,18 +118,12 @@ export class LogScan {
    */
   async ask<T>(engine: string, query: () => Promise<T>): Promise<T | 'unanswered'> {
     const remaining = Math.max(1, this.#deadline - this.#elapsed());
-    let timer: NodeJS.Timeout | undefined;
-    const timeout = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => reject(new Unavailable(`${engine} did not answer in time`)), remaining);
-    });
     try {
-      return await Promise.race([this.#limited(query), timeout]);
+      return await withTimeout(this.#limited(query), remaining, `${engine} did not answer in time`);
     } catch (error) {
       if (!(error instanceof Unavailable)) throw error;
       this.#unanswered.add(engine);
       return 'unanswered';
-    } finally {
-      clearTimeout(timer);
     }
   }
 

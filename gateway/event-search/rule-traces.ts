@@ -4,6 +4,7 @@ import {
   type DeliveryEnvelope,
   type DeliveryOutcome,
   type DeliveryTrace,
+  defined,
   deliveryId,
   deliveryKey,
   destinationMismatch,
@@ -35,7 +36,6 @@ import {
   type TransformationResult,
 } from '@tributary/core';
 import { TENANT_TURNS } from '../limits/turns.ts';
-import { defined } from '../resources/schemas.ts';
 import { CLOCK_SKEW_MS, isEntryOf, type LogScan, type ScanEnd } from './log-scan.ts';
 
 /** An accepted event, as route reads it. */

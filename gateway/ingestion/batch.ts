@@ -1,6 +1,6 @@
 import { EVENT_TYPES, type EventType, iso, type WriteKey } from '@tributary/core';
-import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv';
-import { type TSchema, Type } from 'typebox';
+import { Ajv, type ErrorObject } from 'ajv';
+import { Type } from 'typebox';
 import type { GatewayDependencies } from '../dependencies.ts';
 import type { ErrorDetail } from '../errors/api-error.ts';
 import { describeValidation } from '../errors/error-handler.ts';
@@ -58,17 +58,6 @@ export interface BatchOptions {
 type BatchReader = (items: readonly unknown[], key: WriteKey, options?: BatchOptions) => ReadBatch;
 
 const ajv = new Ajv({ allErrors: true, allowUnionTypes: true, keywords: [DOCUMENTED] });
-const validators = new Map<TSchema, ValidateFunction<EventBody>>();
-
-/** Compiled for the first item of its type, as compiling takes long compared with the rest of a start. */
-function validatorOf(schema: TSchema): ValidateFunction<EventBody> {
-  let validate = validators.get(schema);
-  if (validate === undefined) {
-    validate = ajv.compile<EventBody>(schema);
-    validators.set(schema, validate);
-  }
-  return validate;
-}
 
 /** Validates the items of a batch, each by the schema of its type. */
 export function createBatchReader(
@@ -78,38 +67,30 @@ export function createBatchReader(
   return (items, key, { receivedAt = iso(clock()), isExact = false, itemFaults, sent } = {}) => {
     const events: BatchEvent[] = [];
     const rejected: RejectedItem[] = [];
-    items.forEach((item, index) => {
+    const read = (item: unknown, index: number): ReturnType<typeof shapeEvent> => {
       const faults = itemFaults?.get(index);
-      if (faults !== undefined) {
-        rejected.push({ index, error: 'invalid request', details: faults.map(detailOf) });
-        return;
-      }
+      if (faults !== undefined) return invalid(faults.map(detailOf));
       const type = typeOf(item);
       const schema = type && schemas[type];
-      if (type === undefined || schema === undefined) {
-        const message = `must be one of ${typesIn(schemas)}`;
-        rejected.push({ index, error: 'invalid request', details: [{ path: '/type', message }] });
-        return;
-      }
-      const validate = validatorOf(schema);
-      if (!validate(item)) {
-        rejected.push({
-          index,
-          error: 'invalid request',
-          details: describeValidation(findings(validate.errors), 'body'),
-        });
-        return;
-      }
+      if (type === undefined || schema === undefined)
+        return invalid([{ path: '/type', message: `must be one of ${typesIn(schemas)}` }]);
+      // Compiled for the first item of its type, as compiling takes long compared with the rest of a start, and then kept by Ajv.
+      const validate = ajv.compile<EventBody>(schema);
+      if (!validate(item)) return invalid(describeValidation(findings(validate.errors), 'body'));
       const asSent = sent && { item: sent.items[index], besideBytes: sent.besideBytes };
-      const shaped = shapeEvent(type, item, key, receivedAt, isExact, asSent);
-      if (!shaped.ok) {
-        rejected.push({ index, error: shaped.error, details: shaped.details });
-        return;
-      }
-      events.push({ ...shaped, index });
-    });
+      return shapeEvent(type, item, key, receivedAt, isExact, asSent);
+    };
+    for (const [index, item] of items.entries()) {
+      const shaped = read(item, index);
+      if (shaped.ok) events.push({ ...shaped, index });
+      else rejected.push({ index, error: shaped.error, details: shaped.details });
+    }
     return { events, rejected };
   };
+}
+
+function invalid(details: readonly ErrorDetail[]) {
+  return { ok: false, error: 'invalid request', details } as const;
 }
 
 /** The message id of each item of a batch, in its order; null for a rejected item. */

@@ -117,15 +117,11 @@ export class ChangeLimits {
     if (this.#rates === undefined) return;
     const { perScope, perAccount } = this.#rates;
     const changes = Math.ceil(bytes / BYTES_OF_A_CHANGE);
-    const ofScope = scope === undefined ? 0 : this.#ofScopes.take(scope, changes);
-    if (ofScope > 0)
-      throw tooManyRequests(Math.ceil(ofScope / 1_000), { quota: 'changes_per_minute', limit: perScope });
-    const ofAccount = this.#ofAccounts.take(account, changes);
-    if (ofAccount > 0)
-      throw tooManyRequests(Math.ceil(ofAccount / 1_000), {
-        quota: 'changes_per_minute_of_account',
-        limit: perAccount,
-      });
+    const check = (waitMs: number, quota: string, limit: number) => {
+      if (waitMs > 0) throw tooManyRequests(Math.ceil(waitMs / 1_000), { quota, limit });
+    };
+    if (scope !== undefined) check(this.#ofScopes.take(scope, changes), 'changes_per_minute', perScope);
+    check(this.#ofAccounts.take(account, changes), 'changes_per_minute_of_account', perAccount);
   }
 
   #addPending(uses: readonly QuotaUse[], sign: 1 | -1): void {

@@ -1,5 +1,6 @@
 import {
   type Created,
+  defined,
   InvalidInput,
   type ListField,
   type Listing,
@@ -12,7 +13,6 @@ import { type TProperties, type TSchema, Type } from 'typebox';
 import { invalidRequest } from '../errors/api-error.ts';
 import {
   closed,
-  defined,
   documentedAs,
   type IntegerRule,
   idsText,
@@ -20,6 +20,7 @@ import {
   oneOf,
   parseIds,
   parseInteger,
+  string,
 } from './schemas.ts';
 
 /** Items that one page looks at: more than the default quotas allow of anything. A page that ends here may be short. */
@@ -54,7 +55,7 @@ export function byFlag<Item>(description: string, flagOf: (item: Item) => boolea
 
 export function byId<Item>(description: string, idOf: (item: Item) => string | null): ListFilter<Item> {
   return {
-    schema: Type.String({ format: 'uuid', description }),
+    schema: string(description, 'uuid'),
     matches: (item, value) => idOf(item) === value.toLowerCase(),
   };
 }
@@ -67,10 +68,11 @@ export function byText<Item>(description: string, textOf: (item: Item) => string
 }
 
 interface CatalogListOptions<Item, Own extends TProperties> {
-  /** The text of an item that `q` is searched in. */
-  textOf(item: Item): string;
+  /** The text of an item that `q` is searched in. Default: its name. */
+  textOf?(item: Item): string;
   readonly textDescription?: string;
-  readonly fields: readonly ListField[];
+  /** Default: `name` and the times. */
+  readonly fields?: readonly ListField[];
   readonly filters: Readonly<Record<string, ListFilter<Item>>>;
   /** Query parameters that the route reads itself. */
   readonly own?: Own;
@@ -106,9 +108,9 @@ export function catalogList<Item extends Created>() {
 }
 
 function createList<Item extends Created, Own extends TProperties>({
-  textOf,
+  textOf = (item) => ('name' in item ? String(item.name) : ''),
   textDescription = 'Part of the name, in any case.',
-  fields,
+  fields = ['name', 'created_at', 'updated_at'],
   filters,
   own,
 }: CatalogListOptions<Item, Own>): CatalogList<Item, Own> {

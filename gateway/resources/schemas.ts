@@ -1,7 +1,15 @@
-import { isCalendarDay, isUuid, type JsonObject, normalizeEmail, type Operation } from '@tributary/core';
+import {
+  defined,
+  isCalendarDay,
+  isUuid,
+  type JsonObject,
+  normalizeEmail,
+  type Operation,
+} from '@tributary/core';
 import type { FastifyContextConfig, FastifySchema } from 'fastify';
 import {
   type Static,
+  type TArrayOptions,
   type TObject,
   type TObjectOptions,
   type TProperties,
@@ -39,6 +47,14 @@ export function closed<P extends TProperties>(properties: P, options: TObjectOpt
   return Type.Object(properties, { ...options, additionalProperties: false });
 }
 
+export function string(description: string, format?: 'uuid' | 'date-time') {
+  return Type.String({ ...(format && { format }), description });
+}
+
+export const integer = (description: string) => Type.Integer({ description });
+export const number = (description: string) => Type.Number({ description });
+export const boolean = (description: string) => Type.Boolean({ description });
+
 export function oneOf<const Word extends string>(words: readonly Word[], description?: string) {
   return Type.Unsafe<Word>({ type: 'string', enum: [...words], ...(description && { description }) });
 }
@@ -68,10 +84,15 @@ export function allOptional<Fields extends TProperties>(fields: Fields) {
   };
 }
 
-export function listOf<Schema extends TSchema>(items: Schema, description?: string) {
+export function listOf<Schema extends TSchema>(
+  items: Schema,
+  description?: string,
+  bounds: Pick<TArrayOptions, 'minItems' | 'maxItems' | 'uniqueItems'> = {},
+) {
   return Type.Unsafe<readonly Static<Schema>[]>({
     type: 'array',
     items,
+    ...bounds,
     ...(description && { description }),
   });
 }
@@ -126,6 +147,9 @@ export const times = { created_at: time, updated_at: time };
 /** The version of a resource; also its `ETag`. */
 export const version = Type.Integer({ description: 'Grows by one with every change.', examples: [1] });
 
+/** The last fields of a resource. */
+export const recordFields = { version, created_by: uuid, ...times };
+
 /** A field of a response: `null` for what is absent. */
 type Shown<Value> = undefined extends Value ? Exclude<Value, undefined> | null : Value;
 
@@ -160,11 +184,11 @@ export function removedAs<const Status extends string>(status: Status) {
 
 export const errorBody = Type.Object(
   {
-    error: Type.String({ description: 'Short and stable.' }),
+    error: string('Short and stable.'),
     details: Type.Optional(
       listOf(
         Type.Object({
-          path: Type.String({ description: 'JSON pointer into the body, or the name of a parameter.' }),
+          path: string('JSON pointer into the body, or the name of a parameter.'),
           message: Type.String(),
         }),
         'The faults, on 400 and 413; on 409 `test_failed` how the test failed.',
@@ -181,7 +205,7 @@ export const errorBody = Type.Object(
       listOf(
         Type.Object({
           kind: Type.String({ examples: ['rule'] }),
-          id: Type.String({ description: 'The id of a resource of this kind; of a `region` its code.' }),
+          id: string('The id of a resource of this kind; of a `region` its code.'),
           name: Type.Optional(
             Type.String({
               description: 'Its name, of a member the address.',
@@ -286,12 +310,6 @@ export const hoursText = integerText(HOURS, 'The number of hours, with the curre
 export function lookBack(now: number, hours: number): { fromHour: number; toHour: number } {
   const toHour = Math.floor(now / HOUR_MS) * HOUR_MS;
   return { fromHour: toHour - (hours - 1) * HOUR_MS, toHour };
-}
-
-/** An object without its undefined fields. */
-export function defined<Fields extends object>(fields: Fields) {
-  const entries = Object.entries(fields).filter(([, value]) => value !== undefined);
-  return Object.fromEntries(entries) as { [Name in keyof Fields]?: Exclude<Fields[Name], undefined> };
 }
 
 export const DATE_OR_TIME = { anyOf: [{ format: 'date-time' }, { format: 'date' }] } as const;

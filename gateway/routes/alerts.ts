@@ -23,22 +23,25 @@ import { entityRoutes } from '../resources/entity-routes.ts';
 import { byFlag, byId, byWord, catalogList } from '../resources/lists.ts';
 import {
   allOptional,
+  boolean,
   closed,
   email,
+  integer,
   listOf,
   name,
   nullable,
+  number,
   oneOf,
   operation,
   optional,
   patternFault,
   readEmail,
+  recordFields,
   resourceFields,
   shownAs,
+  string,
   time,
-  times,
   uuid,
-  version,
 } from '../resources/schemas.ts';
 import { addressIn, channelIn, confirmationOf, emailStatus, statusIn } from './notice-addresses.ts';
 
@@ -51,17 +54,17 @@ const kind = oneOf(
 );
 
 const watchFields = {
-  source_id: Type.String({ format: 'uuid', description: 'Events of this source. Default all.' }),
+  source_id: string('Events of this source. Default all.', 'uuid'),
   event_type: oneOf(EVENT_TYPES, 'Events of this type. Default all.'),
   event_name: Type.String({
     minLength: 1,
     maxLength: 200,
     description: 'Events of this name; only track events and pages have one. Default all.',
   }),
-  destination_id: Type.String({
-    format: 'uuid',
-    description: 'Deliveries to this destination. Default: to all that are enabled and not paused.',
-  }),
+  destination_id: string(
+    'Deliveries to this destination. Default: to all that are enabled and not paused.',
+    'uuid',
+  ),
   direction: oneOf(['below', 'above'], 'Of a volume. Default `below`.'),
   tolerance: Type.Number({
     exclusiveMinimum: 0,
@@ -150,13 +153,12 @@ const alertBody = closed(
   {
     name,
     ...ruleFields,
-    enabled: optional(Type.Boolean({ description: 'Default true.' })),
+    enabled: optional(boolean('Default true.')),
     destination_id: optional(
-      Type.String({
-        format: 'uuid',
-        description:
-          'A destination of the workspace, which notices are delivered to, as `track` events. Without it and `email`: the recipients of the workspace’s alerts.',
-      }),
+      string(
+        'A destination of the workspace, which notices are delivered to, as `track` events. Without it and `email`: the recipients of the workspace’s alerts.',
+        'uuid',
+      ),
     ),
     email: optional(email),
   },
@@ -183,9 +185,9 @@ const alertDryRunBody = closed(
 const state = oneOf(['ok', 'firing']);
 
 const numbers = {
-  value: Type.Number({ description: 'Events, a share of 1, or minutes, depending on the kind.' }),
-  limit: Type.Number({ description: 'What `value` was compared with.' }),
-  expected: nullable(Type.Number({ description: 'The baseline of a volume.' })),
+  value: number('Events, a share of 1, or minutes, depending on the kind.'),
+  limit: number('What `value` was compared with.'),
+  expected: nullable(number('The baseline of a volume.')),
 };
 
 const measured = Type.Object({ ...numbers, from: time, until: time });
@@ -221,9 +223,7 @@ const alertResource = Type.Object(
     state: oneOf(['ok', 'firing'], 'As it was reported last.'),
     state_since: nullable(time),
     measured: nullable(measured),
-    version,
-    created_by: uuid,
-    ...times,
+    ...recordFields,
   },
   { title: 'Alert' },
 );
@@ -232,7 +232,7 @@ const alertDryRunResult = Type.Object(
   {
     since: time,
     until: time,
-    evaluations: Type.Integer({ description: 'One an hour.' }),
+    evaluations: integer('One an hour.'),
     unknown: Type.Object(
       {
         little_history: Type.Integer(),
@@ -244,7 +244,7 @@ const alertDryRunResult = Type.Object(
           'Hours that were not evaluated: their events were counted for less than two weeks before; there were too few; there never were any.',
       },
     ),
-    quiet: Type.Integer({ description: 'Hours in which nothing would have been reported.' }),
+    quiet: integer('Hours in which nothing would have been reported.'),
     changes: listOf(
       Type.Object({ at: time, state, ...numbers }),
       'When it would have fired and recovered, oldest first; the last 100.',
@@ -380,8 +380,6 @@ const MAX_PAST_MS = 31 * DAY_MS;
 const MAX_CHANGES = 100;
 
 const alerts = catalogList<Alert>()({
-  textOf: ({ name }) => name,
-  fields: ['name', 'created_at', 'updated_at'],
   filters: {
     kind: byWord(ALERT_KINDS, 'Only of this kind.', ({ watch }) => watch.kind),
     environment: byWord(ENVIRONMENTS, 'Only of this environment.', ({ environment }) => environment),

@@ -17,6 +17,7 @@ import {
   oneOf,
   operation,
   shownAs,
+  string,
   time,
   timeRange,
   timeText,
@@ -43,8 +44,8 @@ const auditResource = Type.Object(
     actor: Type.Object({
       type: oneOf(AUDIT_ACTOR_TYPES),
       id: Type.String(),
-      email: nullable(Type.String({ description: 'Of an account, as it was then.' })),
-      key_prefix: nullable(Type.String({ description: 'Of an API key or a client key.' })),
+      email: nullable(string('Of an account, as it was then.')),
+      key_prefix: nullable(string('Of an API key or a client key.')),
     }),
     entity: Type.Object({
       type: Type.String(),
@@ -57,8 +58,8 @@ const auditResource = Type.Object(
         'The entity after the change, secrets masked; null when there is none. For profiles and deliveries: counts of the request and its result; writes, redrives and discards of one caller are one entry a minute.',
       ),
     ),
-    address: nullable(Type.String({ description: 'Where the request came from; null for a stage.' })),
-    request_id: nullable(Type.String({ description: '`x-request-id` of the answer; null for a stage.' })),
+    address: nullable(string('Where the request came from; null for a stage.')),
+    request_id: nullable(string('`x-request-id` of the answer; null for a stage.')),
   },
   { title: 'AuditEntry' },
 );

@@ -14,7 +14,7 @@ import { Type } from 'typebox';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { conflict, invalidRequest } from '../errors/api-error.ts';
 import { FairSemaphore, type SemaphoreLimits } from '../limits/turns.ts';
-import { listOf, nullable, shownAs } from '../resources/schemas.ts';
+import { boolean, integer, listOf, nullable, shownAs, string } from '../resources/schemas.ts';
 
 /** A request of a destination, with secrets masked. */
 export const requestFields = {
@@ -26,16 +26,15 @@ export const requestFields = {
 
 export const destinationTestResult = Type.Object(
   {
-    ok: Type.Boolean({ description: 'Whether the destination is reachable and would accept deliveries.' }),
-    reason: nullable(Type.String({ description: 'Why not.' })),
-    status: nullable(Type.Integer({ description: 'HTTP status, where there was one.' })),
+    ok: boolean('Whether the destination is reachable and would accept deliveries.'),
+    reason: nullable(string('Why not.')),
+    status: nullable(integer('HTTP status, where there was one.')),
     request: nullable(
-      Type.String({
-        description:
-          'The request as it was sent, of types that send HTTP requests of their own; secret headers are masked.',
-      }),
+      string(
+        'The request as it was sent, of types that send HTTP requests of their own; secret headers are masked.',
+      ),
     ),
-    response: nullable(Type.String({ description: 'The start of its response.' })),
+    response: nullable(string('The start of its response.')),
     requests: listOf(
       Type.Object({
         ...requestFields,

@@ -14,25 +14,26 @@ import {
   MAX_ENUM,
   organizationOf,
   UNDECLARED_FIELDS,
-  VIOLATION_KINDS,
 } from '@tributary/core';
 import { type Static, Type } from 'typebox';
 import { conflict, invalidRequest } from '../errors/api-error.ts';
 import { TENANT_TURNS } from '../limits/turns.ts';
 import {
+  boolean,
   closed,
   conditionalIntegerText,
+  integer,
   listOf,
   name,
   nullable,
   oneOf,
   optional,
   parseInteger,
+  string,
   time,
   timeText,
 } from '../resources/schemas.ts';
 import {
-  ACTIONS,
   contractEventName,
   eventType,
   nameFaults,
@@ -64,9 +65,9 @@ export const changeQuery = closed({
   events: conditionalIntegerText(EVENTS, 'Events of a dry run at most; requires `dry_run=true`.'),
 });
 
-const violationPath = Type.String({
-  description: 'JSON pointer below `properties` or `traits`; `*` stands for any item of a list.',
-});
+const violationPath = string(
+  'JSON pointer below `properties` or `traits`; `*` stands for any item of a list.',
+);
 
 export const dryRunResult = Type.Object(
   {
@@ -80,17 +81,13 @@ export const dryRunResult = Type.Object(
     }),
     violations: listOf(
       Type.Object({
-        kind: oneOf(VIOLATION_KINDS),
+        ...violation.properties,
         path: violationPath,
-        message: Type.String(),
-        action: oneOf(ACTIONS),
-        events: Type.Integer({ description: 'How many events had it.' }),
+        events: integer('How many events had it.'),
       }),
       'Those of most events first.',
     ),
-    violations_cut: Type.Boolean({
-      description: 'There were more kinds and paths than are reported separately.',
-    }),
+    violations_cut: boolean('There were more kinds and paths than are reported separately.'),
     examples: listOf(
       Type.Object({
         message_id: Type.String(),
@@ -160,8 +157,8 @@ export const inferenceResult = Type.Object(
     fields: listOf(
       Type.Object({
         path: violationPath,
-        seen: Type.Integer({ description: 'How often it was there,' }),
-        of: Type.Integer({ description: 'of the objects, or items, that could have held it.' }),
+        seen: integer('How often it was there,'),
+        of: integer('of the objects, or items, that could have held it.'),
         required: Type.Boolean(),
         types: Type.Object(
           Object.fromEntries(JSON_TYPES.map((type) => [type, Type.Optional(Type.Integer())])),

@@ -5,6 +5,7 @@ import {
   contractSubject,
   ENFORCEMENT_MODES,
   EVENT_TYPES,
+  getOrMake,
   newId,
   UNDECLARED_FIELDS,
   VIOLATION_KINDS,
@@ -25,10 +26,8 @@ import {
   oneOf,
   optional,
   patternFault,
+  recordFields,
   resourceFields,
-  times,
-  uuid,
-  version,
 } from '../resources/schemas.ts';
 
 export const eventType = oneOf(EVENT_TYPES);
@@ -76,9 +75,7 @@ export const contractResource = Type.Object(
     enforcement_mode: oneOf(ENFORCEMENT_MODES),
     undeclared_fields: oneOf(UNDECLARED_FIELDS),
     status,
-    version,
-    created_by: uuid,
-    ...times,
+    ...recordFields,
   },
   { title: 'Contract' },
 );
@@ -183,11 +180,8 @@ const RETRY_AFTER_SECONDS = 3_600;
 const sizes = new WeakMap<Contract, number>();
 
 function sizeOf(contract: Contract): number {
-  const known = sizes.get(contract);
-  if (known !== undefined) return known;
-  const size = BYTES_OF_A_VERSION + Buffer.byteLength(JSON.stringify(contract.schema_definition));
-  sizes.set(contract, size);
-  return size;
+  const measured = () => BYTES_OF_A_VERSION + Buffer.byteLength(JSON.stringify(contract.schema_definition));
+  return getOrMake(sizes, contract, measured);
 }
 
 /** 429 when the past contract versions of a workspace exceed `MAX_PAST_BYTES`. */

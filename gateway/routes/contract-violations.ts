@@ -1,4 +1,5 @@
 import {
+  defined,
   ENVIRONMENTS,
   type HistoryCount,
   type HistoryCountQuery,
@@ -16,7 +17,6 @@ import { entityOf } from '../resources/catalog-entities.ts';
 import { linkNext, pageQuery, pageRequest, withCursor } from '../resources/lists.ts';
 import {
   closed,
-  defined,
   documentedAs,
   EXAMPLE_IDS,
   HOURS,
@@ -28,6 +28,7 @@ import {
   operation,
   parseIds,
   parseInteger,
+  string,
   time,
   timeRange,
   timeText,
@@ -38,7 +39,7 @@ import { ACTIONS, eventType } from './contract-fields.ts';
 const violationFilter = {
   kind: Type.Optional(oneOf(VIOLATION_KINDS)),
   action: Type.Optional(oneOf(ACTIONS)),
-  path: Type.Optional(Type.String({ description: 'Exactly this path of the event.' })),
+  path: Type.Optional(string('Exactly this path of the event.')),
   contract_version: Type.Optional(
     Type.String({
       description: 'Found by this version.',
@@ -75,7 +76,7 @@ const violationResource = Type.Object(
     event_type: eventType,
     event_name: Type.String(),
     kind: oneOf(VIOLATION_KINDS),
-    path: Type.String({ description: 'JSON pointer below `properties` or `traits`.' }),
+    path: string('JSON pointer below `properties` or `traits`.'),
     message: Type.String(),
     action: oneOf(ACTIONS),
     received_at: time,

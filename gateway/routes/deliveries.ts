@@ -4,6 +4,7 @@ import {
   type DeadCause,
   type DeliveryAttempt,
   type DeliveryOutcome,
+  defined,
   ENVIRONMENTS,
   type FailureGroup,
   type History,
@@ -18,10 +19,11 @@ import { conflict, notFound } from '../errors/api-error.ts';
 import { inPath } from '../resources/catalog-entities.ts';
 import { linkNext, type PageRequest, pageQuery, pageRequest, withCursor } from '../resources/lists.ts';
 import {
+  boolean,
   closed,
-  defined,
   freeObject,
   type IntegerRule,
+  integer,
   integerText,
   listOf,
   noBody,
@@ -31,6 +33,7 @@ import {
   optional,
   parseInteger,
   shownAs,
+  string,
   time,
   uuid,
 } from '../resources/schemas.ts';
@@ -60,13 +63,12 @@ export const attempt = Type.Object(
   {
     at: time,
     outcome: oneOf(['delivered', 'retry', 'dead']),
-    throttled: Type.Boolean({
-      description:
-        'Whether the destination refused it for the rate of requests alone: it used no step of the retry schedule.',
-    }),
+    throttled: boolean(
+      'Whether the destination refused it for the rate of requests alone: it used no step of the retry schedule.',
+    ),
     reason: nullable(Type.String()),
-    status: nullable(Type.Integer({ description: 'HTTP status, where there was one.' })),
-    response: nullable(Type.String({ description: 'The start of the destination’s response.' })),
+    status: nullable(integer('HTTP status, where there was one.')),
+    response: nullable(string('The start of the destination’s response.')),
     duration_ms: Type.Number(),
   },
   { title: 'Attempt' },
@@ -80,12 +82,11 @@ const fields = {
   rule_id: uuid,
   message_id: Type.String(),
   replay_id: nullable(uuid),
-  idempotency_key: Type.String({
-    format: 'uuid',
-    description:
-      'The id that the destination receives: `id`, or of a replay without `new_ids` that of the first delivery.',
-  }),
-  reason: nullable(Type.String({ description: 'Why it is retrying or dead.' })),
+  idempotency_key: string(
+    'The id that the destination receives: `id`, or of a replay without `new_ids` that of the first delivery.',
+    'uuid',
+  ),
+  reason: nullable(string('Why it is retrying or dead.')),
   cause: nullable(oneOf(DEAD_CAUSES, 'The cause of its death.')),
   attempts: listOf(attempt, 'Oldest first.'),
   created_at: time,
@@ -126,9 +127,7 @@ const redriveBody = nullable(
   closed(
     {
       ...deadFields,
-      dry_run: optional(
-        Type.Boolean({ description: 'Only counts those that would be redriven; answers 200.' }),
-      ),
+      dry_run: optional(boolean('Only counts those that would be redriven; answers 200.')),
     },
     deadExamples,
   ),
@@ -141,15 +140,13 @@ const deadQuery = closed({
 });
 
 const rest = {
-  more: Type.Boolean({ description: 'A call has a limit: call again with `cursor` for the rest.' }),
-  cursor: nullable(Type.String({ description: 'The cursor of the next call; null at the end.' })),
+  more: boolean('A call has a limit: call again with `cursor` for the rest.'),
+  cursor: nullable(string('The cursor of the next call; null at the end.')),
 };
 
 const redriven = Type.Object(
   {
-    redriven: Type.Integer({
-      description: 'The number of redriven deliveries; of a dry run, of those that would be.',
-    }),
+    redriven: integer('The number of redriven deliveries; of a dry run, of those that would be.'),
     ...rest,
   },
   { title: 'Redriven' },
@@ -157,7 +154,7 @@ const redriven = Type.Object(
 
 const discarded = Type.Object(
   {
-    discarded: Type.Integer({ description: 'The number of discarded deliveries.' }),
+    discarded: integer('The number of discarded deliveries.'),
     ...rest,
   },
   { title: 'Discarded' },
@@ -222,11 +219,8 @@ const deliveryGroup = Type.Object(
     }),
     deliveries: Type.Integer({ description: 'How many there are.', examples: [1_204] }),
     oldest_at: time,
-    newest_at: Type.String({
-      format: 'date-time',
-      description: 'When the event of the newest was received.',
-    }),
-    newest_id: Type.String({ format: 'uuid', description: 'The newest delivery, as an example.' }),
+    newest_at: string('When the event of the newest was received.', 'date-time'),
+    newest_id: string('The newest delivery, as an example.', 'uuid'),
   },
   { title: 'DeliveryGroup' },
 );
@@ -234,7 +228,7 @@ const deliveryGroup = Type.Object(
 const deliveryGroups = Type.Object(
   {
     groups: listOf(deliveryGroup, 'The largest first.'),
-    more: Type.Boolean({ description: 'Whether there are further groups.' }),
+    more: boolean('Whether there are further groups.'),
   },
   { title: 'DeliveryGroups' },
 );

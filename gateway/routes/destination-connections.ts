@@ -16,7 +16,7 @@ import { accountOf } from '../authentication/caller.ts';
 import type { GatewayDependencies } from '../dependencies.ts';
 import { conflict, invalidRequest } from '../errors/api-error.ts';
 import { entityOf, type Proposal, propose } from '../resources/catalog-entities.ts';
-import { closed, noBody, nullable, oneOf, operation, time } from '../resources/schemas.ts';
+import { boolean, closed, noBody, nullable, oneOf, operation, string, time } from '../resources/schemas.ts';
 
 /** Where services send a browser back to: a page of the console, see `callbackPage`. */
 const CONNECTED_PATH = '/console/connected';
@@ -31,10 +31,10 @@ const MAX_TRIES = 5;
 export const connectionResource = nullable(
   Type.Object(
     {
-      service: Type.String({ description: 'The service that it is connected with.' }),
+      service: string('The service that it is connected with.'),
       state: oneOf(['connected', 'disconnected']),
       at: nullable(time),
-      by: nullable(Type.String({ description: 'Who connected or disconnected it; null: nobody yet.' })),
+      by: nullable(string('Who connected or disconnected it; null: nobody yet.')),
     },
     { description: 'Null for types that need no account at a service.' },
   ),
@@ -48,9 +48,9 @@ export function presentConnection({ connection }: Destination, service: string |
 
 const begun = Type.Object(
   {
-    authorize_url: Type.String({ description: 'The page of the service, to be opened in a browser.' }),
-    state: Type.String({ description: 'In the address that the service sends the browser back to.' }),
-    redirect_uri: Type.String({ description: 'That address, as the client at the service must have it.' }),
+    authorize_url: string('The page of the service, to be opened in a browser.'),
+    state: string('In the address that the service sends the browser back to.'),
+    redirect_uri: string('That address, as the client at the service must have it.'),
     expires_at: time,
   },
   { title: 'BegunConnection' },
@@ -73,7 +73,7 @@ const completion = closed(
 const disconnection = Type.Object(
   {
     state: oneOf(['disconnected']),
-    revoked: Type.Boolean({ description: 'Whether the service took back the tokens.' }),
+    revoked: boolean('Whether the service took back the tokens.'),
   },
   { title: 'Disconnection' },
 );

@@ -18,6 +18,7 @@ import { ApiError, conflict, invalidRequest } from '../errors/api-error.ts';
 import { disconnectSignal } from '../limits/turns.ts';
 import { checkVersion, entityOf, propose } from '../resources/catalog-entities.ts';
 import {
+  boolean,
   closed,
   freeObject,
   listOf,
@@ -25,6 +26,7 @@ import {
   nullable,
   operation,
   optional,
+  string,
 } from '../resources/schemas.ts';
 import { opened, type TrialTurns, unsavedIn } from './connection-test.ts';
 import { createSettingsChecker } from './destination-settings.ts';
@@ -58,9 +60,7 @@ const typeFieldBody = closed(
 
 const vendorError = Type.Object({
   message: Type.String(),
-  code: Type.String({
-    description: 'That of the vendor, often its status; `not_sent`, or `unanswered`: try again.',
-  }),
+  code: string('That of the vendor, often its status; `not_sent`, or `unanswered`: try again.'),
 });
 
 const fieldChoices = Type.Object(
@@ -73,7 +73,7 @@ const fieldChoices = Type.Object(
       }),
       'At most 1,000.',
     ),
-    next_page: Type.Optional(Type.String({ description: '`page` of the next call; absent after the last.' })),
+    next_page: Type.Optional(string('`page` of the next call; absent after the last.')),
     error: Type.Optional(vendorError),
   },
   { title: 'FieldChoices' },
@@ -89,10 +89,7 @@ const hookBody = closed(
     hook: Type.String({ minLength: 1, maxLength: 200, examples: ['onMappingSave'] }),
     inputs: freeObject('By the fields of the hook.'),
     again: optional(
-      Type.Boolean({
-        description:
-          'Runs it although how the run before ended is unknown, so that it may create a second time.',
-      }),
+      boolean('Runs it although how the run before ended is unknown, so that it may create a second time.'),
     ),
   },
   {
@@ -104,7 +101,7 @@ const hookBody = closed(
 const hookResult = Type.Object(
   {
     outputs: nullable(freeObject('As they are in the mapping now.')),
-    message: nullable(Type.String({ description: 'Of the vendor.' })),
+    message: nullable(string('Of the vendor.')),
     error: Type.Union([vendorError, Type.Null()]),
   },
   { title: 'HookResult' },

@@ -17,14 +17,17 @@ import { EventTracer } from '../event-search/event-tracer.ts';
 import { disconnectSignal } from '../limits/turns.ts';
 import { entityOf } from '../resources/catalog-entities.ts';
 import {
+  boolean,
   closed,
   freeObject,
+  integer,
   listOf,
   MAX_RESOURCE_BYTES,
   nullable,
   oneOf,
   operation,
   optional,
+  string,
 } from '../resources/schemas.ts';
 import { opened, requestFields, type TrialTurns, unsavedIn } from './connection-test.ts';
 import { createSettingsChecker } from './destination-settings.ts';
@@ -77,9 +80,9 @@ const typePreviewBody = closed(
 
 const preview = Type.Object(
   {
-    subscription: Type.String({ description: 'Its name.' }),
+    subscription: string('Its name.'),
     action: Type.String(),
-    matches: Type.Boolean({ description: 'Whether the event meets its trigger.' }),
+    matches: boolean('Whether the event meets its trigger.'),
     payload: Type.Unsafe<Json>({
       description: 'The values of the fields; null where the event does not match, or the mapping fails.',
     }),
@@ -87,12 +90,12 @@ const preview = Type.Object(
       Type.Object(requestFields),
       'Those that it would make, with secrets masked, if each is answered by an empty 200.',
     ),
-    error: nullable(Type.String({ description: 'Why it makes no further request.' })),
+    error: nullable(string('Why it makes no further request.')),
     recent: nullable(
       Type.Object(
         {
-          events: Type.Integer({ description: 'Recent events that were looked at.' }),
-          matched: Type.Integer({ description: 'Of these, those that meet its trigger.' }),
+          events: integer('Recent events that were looked at.'),
+          matched: integer('Of these, those that meet its trigger.'),
         },
         { description: 'Null unless `recent_events` asks for it.' },
       ),

@@ -4,44 +4,45 @@ import { type Static, Type } from 'typebox';
 import type { GatewayDependencies, Routes } from '../dependencies.ts';
 import { notFound } from '../errors/api-error.ts';
 import { inPath } from '../resources/catalog-entities.ts';
-import { closed, freeObject, listOf, nullable, oneOf, operation } from '../resources/schemas.ts';
+import {
+  boolean,
+  closed,
+  freeObject,
+  integer,
+  listOf,
+  nullable,
+  oneOf,
+  operation,
+  string,
+} from '../resources/schemas.ts';
 
 const preset = Type.Object({
-  name: Type.String({ description: 'As its subscription, or `presets` of the settings, is named.' }),
-  subscribe: Type.String({ description: 'For which events.' }),
-  action: Type.String({ description: 'What is sent of them.' }),
+  name: string('As its subscription, or `presets` of the settings, is named.'),
+  subscribe: string('For which events.'),
+  action: string('What is sent of them.'),
 });
 
 const fields = {
   type: Type.String({ description: '`type` of its destinations.', examples: ['webhook'] }),
   title: Type.String(),
-  category: nullable(Type.String({ description: 'What the service is, of kinds from the Segment pack.' })),
+  category: nullable(string('What the service is, of kinds from the Segment pack.')),
   compared: nullable(
     Type.String({
       format: 'date',
       description: 'The day on which its requests were compared with the public document of the vendor.',
     }),
   ),
-  summary: Type.String({ description: 'What it is for, in a sentence.' }),
+  summary: string('What it is for, in a sentence.'),
   secrets: listOf(
     Type.String(),
     'Settings that are sealed at rest and masked in answers: those that the schema marks `writeOnly`.',
   ),
-  max_batch: Type.Integer({
-    description: 'Deliveries that one request carries at most; 1: each goes alone.',
-  }),
-  connection_test: Type.Boolean({
-    description: 'Whether the connection test sends a request; without one it is always `ok`.',
-  }),
-  service: nullable(
-    Type.String({
-      description: 'The service that its destinations are connected with, by a person; null: none.',
-    }),
+  max_batch: integer('Deliveries that one request carries at most; 1: each goes alone.'),
+  connection_test: boolean('Whether the connection test sends a request; without one it is always `ok`.'),
+  service: nullable(string('The service that its destinations are connected with, by a person; null: none.')),
+  warehouse: boolean(
+    'Whether its destinations are warehouses: events are loaded into tables instead of delivered.',
   ),
-  warehouse: Type.Boolean({
-    description:
-      'Whether its destinations are warehouses: events are loaded into tables instead of delivered.',
-  }),
   actions: listOf(
     Type.String(),
     'Those that `subscriptions` of the settings may name; empty where the type has none.',
@@ -50,7 +51,7 @@ const fields = {
     oneOf(['user_id', 'anonymous_id']),
     'Ids of people that can be deleted at the vendor; empty where nobody can.',
   ),
-  audiences: Type.Boolean({ description: 'Whether audiences can be created at the vendor.' }),
+  audiences: boolean('Whether audiences can be created at the vendor.'),
 };
 
 const destinationType = Type.Object(fields, { title: 'DestinationType' });
@@ -69,32 +70,32 @@ const conditions = Type.Object(
 
 const actionField = Type.Object(
   {
-    field: Type.String({ description: 'Its key in a mapping.' }),
+    field: string('Its key in a mapping.'),
     label: Type.String(),
     description: Type.Optional(Type.String()),
     type: Type.String({ examples: ['string', 'text', 'number', 'integer', 'boolean', 'datetime', 'object'] }),
     required: Type.Optional(Type.Boolean()),
     required_if: Type.Optional(conditions),
     depends_on: Type.Optional(conditions),
-    multiple: Type.Optional(Type.Boolean({ description: 'A list of values of the type.' })),
+    multiple: Type.Optional(boolean('A list of values of the type.')),
     choices: Type.Optional(listOf(freeObject('`{ "value", "label" }`.'))),
     default: Type.Optional(Type.Unsafe<Json>({ description: 'In the form of a mapping.' })),
-    dynamic: Type.Optional(Type.Boolean({ description: 'The vendor has the choices.' })),
+    dynamic: Type.Optional(boolean('The vendor has the choices.')),
     allow_null: Type.Optional(Type.Boolean()),
-    hidden: Type.Optional(Type.Boolean({ description: 'Not meant to be shown in forms.' })),
+    hidden: Type.Optional(boolean('Not meant to be shown in forms.')),
     fields: Type.Optional(listOf(freeObject('A member of an object, in the same form.'))),
-    open: Type.Optional(Type.Boolean({ description: 'The object may have further members.' })),
+    open: Type.Optional(boolean('The object may have further members.')),
   },
   { title: 'ActionField' },
 );
 
 const action = Type.Object(
   {
-    action: Type.String({ description: 'As subscriptions name it.' }),
+    action: string('As subscriptions name it.'),
     title: Type.String(),
     description: Type.String(),
-    trigger: Type.Optional(Type.String({ description: 'The one that its authors propose.' })),
-    batch: Type.Optional(Type.Boolean({ description: 'It takes several events in one request.' })),
+    trigger: Type.Optional(string('The one that its authors propose.')),
+    batch: Type.Optional(boolean('It takes several events in one request.')),
     sync_modes: Type.Optional(
       listOf(Type.String(), 'Values of `__segment_internal_sync_mode` in a mapping.'),
     ),
@@ -102,7 +103,7 @@ const action = Type.Object(
     hooks: Type.Optional(
       listOf(
         Type.Object({
-          hook: Type.String({ description: 'Its key in a mapping.' }),
+          hook: string('Its key in a mapping.'),
           label: Type.String(),
           description: Type.String(),
           fields: listOf(actionField),
@@ -118,9 +119,7 @@ const action = Type.Object(
 const destinationTypeDetails = Type.Object(
   {
     ...fields,
-    description: Type.String({
-      description: 'Its deliveries and the meaning of its responses, in Markdown.',
-    }),
+    description: string('Its deliveries and the meaning of its responses, in Markdown.'),
     settings_schema: freeObject(
       'JSON Schema (draft 2020-12) of `settings`. Its properties stand in the order of a form, each with `title` and `description`; secrets are `writeOnly`.',
     ),
@@ -132,10 +131,8 @@ const destinationTypeDetails = Type.Object(
         action: Type.String(),
         trigger: Type.String(),
         mapping: freeObject('In the form of a mapping.'),
-        enabled: Type.Boolean({ description: 'False for one that lacks a field that its action requires.' }),
-        batch: Type.Optional(
-          Type.Boolean({ description: 'Whether events go in batches; absent where the action takes none.' }),
-        ),
+        enabled: boolean('False for one that lacks a field that its action requires.'),
+        batch: Type.Optional(boolean('Whether events go in batches; absent where the action takes none.')),
       }),
       'Those of a destination that is created without `subscriptions`.',
     ),

@@ -31,24 +31,27 @@ import { entityOf, propose } from '../resources/catalog-entities.ts';
 import { entityRoutes } from '../resources/entity-routes.ts';
 import { byFlag, byId, byText, byWord, catalogList } from '../resources/lists.ts';
 import {
+  boolean,
   closed,
   freeObject,
   HOURS,
   hoursText,
+  integer,
   listOf,
   MAX_RESOURCE_BYTES,
   name,
   nullable,
+  number,
   oneOf,
   operation,
   optional,
   parseInteger,
+  recordFields,
   resourceFields,
   shownAs,
+  string,
   time,
-  times,
   uuid,
-  version,
 } from '../resources/schemas.ts';
 import { DestinationTests, destinationTestResult, TrialTurns } from './connection-test.ts';
 import {
@@ -70,7 +73,7 @@ import {
   statusIn,
 } from './notice-addresses.ts';
 
-const type = Type.String({ description: 'The connector that speaks to it.' });
+const type = string('The connector that speaks to it.');
 
 const concurrency = Type.Integer({
   minimum: 1,
@@ -90,14 +93,13 @@ const destinationBody = closed(
     name,
     type,
     settings: optional(freeObject('By the schema of the connector.')),
-    enabled: optional(Type.Boolean({ description: 'Default true.' })),
+    enabled: optional(boolean('Default true.')),
     max_concurrency: optional(concurrency),
     rate_limit_per_second: optional(rate),
     paused: optional(
-      Type.Boolean({
-        description:
-          'While true deliveries wait, for as long as it takes. Default false. One that is not connected with its service stays paused.',
-      }),
+      boolean(
+        'While true deliveries wait, for as long as it takes. Default false. One that is not connected with its service stays paused.',
+      ),
     ),
     environments: optional(
       Type.Array(oneOf(ENVIRONMENTS), {
@@ -148,9 +150,7 @@ const destinationResource = Type.Object(
     environments: listOf(oneOf(ENVIRONMENTS)),
     alerts: nullable(alertsResource),
     alerts_email_status: emailStatus,
-    version,
-    created_by: uuid,
-    ...times,
+    ...recordFields,
   },
   { title: 'Destination' },
 );
@@ -164,8 +164,6 @@ const statesText = Type.String({
 });
 
 const destinationLists = catalogList<Destination>()({
-  textOf: ({ name }) => name,
-  fields: ['name', 'created_at', 'updated_at'],
   filters: {
     type: byText('Only of this type.', ({ type }) => type),
     enabled: byFlag('Only enabled ones, or only disabled ones.', ({ enabled }) => enabled),
@@ -350,47 +348,35 @@ const notice = Type.Object(
 const destinationHealth = Type.Object(
   {
     id: uuid,
-    active: Type.Boolean({
-      description: 'Whether a delivering process reported it in the last two minutes.',
-    }),
-    warehouse: Type.Boolean({ description: 'It is a warehouse, whose attempts are loads.' }),
+    active: boolean('Whether a delivering process reported it in the last two minutes.'),
+    warehouse: boolean('It is a warehouse, whose attempts are loads.'),
     at: nullable(time),
     state: oneOf(
       PRESENT_STATES,
       'What the last minute was, or the last five where it had no attempt. `failing`: its circuit is open, or at least 1 % of the attempts failed; `retrying`: nothing arrived, and deliveries wait for their next attempt, or most were refused for their rate; `behind`: deliveries wait for over a minute, or more are deferred than made; `no_traffic`: nothing was attempted, and nothing waits.',
     ),
     failed_share: nullable(
-      Type.Number({
-        description:
-          'Which part of the attempts of that time failed, 0 to 1, without those refused for their rate; null without any.',
-      }),
+      number(
+        'Which part of the attempts of that time failed, 0 to 1, without those refused for their rate; null without any.',
+      ),
     ),
     retrying: nullable(
-      Type.Integer({
-        description: 'Deliveries that wait for their next attempt; null while their history cannot be read.',
-      }),
+      integer('Deliveries that wait for their next attempt; null while their history cannot be read.'),
     ),
     paused_because: pausedBecause,
     notice,
     delivered_per_second: Type.Number(),
-    failed_per_second: Type.Number({
-      description: 'Attempts that did not deliver, without those that were refused for their rate.',
-    }),
-    throttled_per_second: Type.Number({
-      description: 'Attempts that it refused for their rate, such as with 429.',
-    }),
-    pace_per_second: nullable(
-      Type.Number({
-        description:
-          'Requests per second that its refusals led to; null where it refused none for their rate.',
-      }),
+    failed_per_second: number(
+      'Attempts that did not deliver, without those that were refused for their rate.',
     ),
-    put_off_per_second: Type.Number({ description: 'Deliveries that were deferred without an attempt.' }),
+    throttled_per_second: number('Attempts that it refused for their rate, such as with 429.'),
+    pace_per_second: nullable(
+      number('Requests per second that its refusals led to; null where it refused none for their rate.'),
+    ),
+    put_off_per_second: number('Deliveries that were deferred without an attempt.'),
     p50_ms: nullable(Type.Number()),
     p99_ms: nullable(Type.Number()),
-    waiting: Type.Integer({
-      description: 'Deliveries that wait for a request. Those in retry are in the list of deliveries.',
-    }),
+    waiting: integer('Deliveries that wait for a request. Those in retry are in the list of deliveries.'),
     under_way: Type.Integer(),
     oldest_waiting_ms: nullable(Type.Number()),
     circuit: nullable(oneOf(['closed', 'half-open', 'open'])),
@@ -401,7 +387,7 @@ const destinationHealth = Type.Object(
         at: time,
         outcome: oneOf(['retry', 'dead']),
         reason: Type.String(),
-        status: nullable(Type.Integer({ description: 'HTTP status, where there was one.' })),
+        status: nullable(integer('HTTP status, where there was one.')),
       }),
       'Newest first, at most five.',
     ),
@@ -416,20 +402,18 @@ const HOURS_BY_MINUTE = 6;
 
 const healthBucket = Type.Object(
   {
-    at: Type.String({ format: 'date-time', description: 'Start of the minute or hour.' }),
-    delivered: Type.Integer({ description: 'Attempts that delivered.' }),
-    retried: Type.Integer({ description: 'Attempts that failed and are repeated.' }),
-    dead: Type.Integer({ description: 'Attempts that failed for good.' }),
-    put_off: Type.Integer({
-      description: 'Deliveries that were deferred without an attempt, and attempts refused for their rate.',
-    }),
-    success_rate: nullable(
-      Type.Number({ description: 'Which part of the attempts delivered, 0 to 1; null without any.' }),
+    at: string('Start of the minute or hour.', 'date-time'),
+    delivered: integer('Attempts that delivered.'),
+    retried: integer('Attempts that failed and are repeated.'),
+    dead: integer('Attempts that failed for good.'),
+    put_off: integer(
+      'Deliveries that were deferred without an attempt, and attempts refused for their rate.',
     ),
+    success_rate: nullable(number('Which part of the attempts delivered, 0 to 1; null without any.')),
     p50_ms: nullable(Type.Number()),
     p99_ms: nullable(Type.Number()),
-    waiting: Type.Integer({ description: 'The most deliveries that one process had queued at a time.' }),
-    oldest_waiting_ms: Type.Number({ description: 'The longest that a queued delivery had waited.' }),
+    waiting: integer('The most deliveries that one process had queued at a time.'),
+    oldest_waiting_ms: number('The longest that a queued delivery had waited.'),
     circuit: oneOf(['closed', 'half-open', 'open'], 'The worst state of any process.'),
   },
   { title: 'HealthBucket' },

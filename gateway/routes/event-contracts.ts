@@ -10,8 +10,8 @@ import {
   type HistoryEntry,
   iso,
   type JsonObject,
-  type Violation,
   violationId,
+  violationOf,
 } from '@tributary/core';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
@@ -76,7 +76,6 @@ import { RecentEvents } from './recent-events.ts';
 const contractLists = catalogList<Contract>()({
   textOf: ({ name, event_name }) => `${name}\n${event_name}`,
   textDescription: 'Part of the name, or of the name of its events, in any case.',
-  fields: ['name', 'created_at', 'updated_at'],
   filters: {
     event_type: byWord(EVENT_TYPES, 'Only those of this type of events.', ({ event_type }) => event_type),
     event_name: byText('Only those of this name of events.', ({ event_name }) => event_name),
@@ -249,31 +248,12 @@ function trialOf(
   const accepted = subject === undefined ? event : { ...event, [contractSubject(event.type)]: subject };
   return {
     outcome,
-    violations: violations.map((found) => violationOf(contract, event, found)),
+    violations: violations.map((found) => {
+      const violation = violationOf(event, contract, eventName(event), found);
+      return { id: violationId(violation), ...violation };
+    }),
     event: outcome === 'rejected' ? null : (accepted as unknown as JsonObject),
   };
-}
-
-function violationOf(
-  contract: Contract,
-  event: CanonicalEvent,
-  { kind, path, message, action }: ContractVerdict['violations'][number],
-): Violation {
-  const recorded = {
-    kind,
-    path,
-    message,
-    action,
-    workspace_id: event.workspace_id,
-    environment: event.environment,
-    contract_id: contract.id,
-    contract_version: contract.version,
-    message_id: event.message_id,
-    event_type: event.type,
-    event_name: eventName(event),
-    received_at: event.received_at,
-  };
-  return { id: violationId(recorded), ...recorded };
 }
 
 /** The event of a trial. 400 for an invalid event, and for one that the contract does not apply to. */

@@ -30,8 +30,10 @@ import { entityOf, update } from '../resources/catalog-entities.ts';
 import { entityRoutes } from '../resources/entity-routes.ts';
 import { byFlag, byId, byText, byWord, catalogList } from '../resources/lists.ts';
 import {
+  boolean,
   closed,
   freeObject,
+  integer,
   listOf,
   MAX_RESOURCE_BYTES,
   name,
@@ -40,12 +42,12 @@ import {
   operation,
   optional,
   patternFault,
+  recordFields,
   resourceFields,
+  string,
   time,
-  times,
   timeText,
   uuid,
-  version,
 } from '../resources/schemas.ts';
 import { coverage, EVENTS, presentCoverage, RecentEvents, SINCE, sinceOf } from './recent-events.ts';
 
@@ -54,7 +56,7 @@ const MAX_EVENT_NAMES = 1_000;
 const ruleBody = closed(
   {
     name,
-    destination_id: Type.String({ format: 'uuid', description: 'Where matching events go.' }),
+    destination_id: string('Where matching events go.', 'uuid'),
     event_types: optional(
       Type.Array(oneOf(EVENT_TYPES), { uniqueItems: true, description: 'Empty: all types. Default empty.' }),
     ),
@@ -74,9 +76,7 @@ const ruleBody = closed(
           'Default `["production"]`: events of development keys are forwarded only by rules that name `development`.',
       }),
     ),
-    transformation_id: optional(
-      Type.String({ format: 'uuid', description: 'An enabled rule can name an active one only.' }),
-    ),
+    transformation_id: optional(string('An enabled rule can name an active one only.', 'uuid')),
     filter: optional(
       Type.String({
         minLength: 1,
@@ -85,7 +85,7 @@ const ruleBody = closed(
           'A CEL expression over `event` that it has to pass, such as `event.properties.total > 100`.',
       }),
     ),
-    enabled: optional(Type.Boolean({ description: 'Default true.' })),
+    enabled: optional(boolean('Default true.')),
   },
   {
     title: 'RuleBody',
@@ -111,9 +111,7 @@ const ruleResource = Type.Object(
     transformation_id: nullable(uuid),
     filter: nullable(Type.String()),
     enabled: Type.Boolean(),
-    version,
-    created_by: uuid,
-    ...times,
+    ...recordFields,
   },
   { title: 'Rule' },
 );
@@ -156,18 +154,13 @@ const VERDICTS = ['matched', 'not matched', 'failed', 'not evaluated'] as const;
 
 const ruleDryRunResult = Type.Object(
   {
-    events: Type.Integer({
-      description: 'Accepted events of these types, names and environments that were read.',
-    }),
+    events: integer('Accepted events of these types, names and environments that were read.'),
     matched: Type.Integer(),
-    not_matched: Type.Integer({ description: 'Events for which the filter is false.' }),
-    failed: Type.Integer({
-      description: 'Events that would be dead deliveries, as the filter fails for them.',
-    }),
-    not_evaluated: Type.Integer({
-      description:
-        'Events for which the filter takes too much work, or that came when the dry run had used up its own.',
-    }),
+    not_matched: integer('Events for which the filter is false.'),
+    failed: integer('Events that would be dead deliveries, as the filter fails for them.'),
+    not_evaluated: integer(
+      'Events for which the filter takes too much work, or that came when the dry run had used up its own.',
+    ),
     failures: listOf(
       Type.Object({ message: Type.String(), events: Type.Integer() }),
       'How the filter fails; the first 20 ways.',
@@ -192,12 +185,12 @@ const ruleDryRunResult = Type.Object(
 /** Why a rule does not match an event. */
 const mismatch = {
   because: nullable(oneOf(MISMATCHES, 'Why it is not; null when it is.')),
-  message: nullable(Type.String({ description: 'How the filter failed.' })),
+  message: nullable(string('How the filter failed.')),
 };
 
 const ruleTestResult = Type.Object(
   {
-    matched: Type.Boolean({ description: 'Whether such an event would be forwarded now.' }),
+    matched: boolean('Whether such an event would be forwarded now.'),
     ...mismatch,
   },
   { title: 'RuleTrial' },
@@ -205,7 +198,7 @@ const ruleTestResult = Type.Object(
 
 const rulesTestResult = Type.Object(
   {
-    matched: Type.Integer({ description: 'Rules that would forward such an event now.' }),
+    matched: integer('Rules that would forward such an event now.'),
     rules: listOf(
       Type.Object(
         {
@@ -289,8 +282,6 @@ export function selectionFaults(
 }
 
 const rules = catalogList<Rule>()({
-  textOf: ({ name }) => name,
-  fields: ['name', 'created_at', 'updated_at'],
   filters: {
     enabled: byFlag('Only enabled ones, or only disabled ones.', ({ enabled }) => enabled),
     destination_id: byId('Only those to this destination.', ({ destination_id }) => destination_id),

@@ -1,12 +1,12 @@
 import {
   DEAD_CAUSES,
   type DeliveryTrace,
+  defined,
   ENVIRONMENTS,
   type EntryLocation,
   type EventTrace,
   iso,
   MISMATCHES,
-  type Reevaluated,
   type RuleTrace,
   stageOf,
   statusOf,
@@ -19,15 +19,17 @@ import { EventTracer } from '../event-search/event-tracer.ts';
 import { disconnectSignal } from '../limits/turns.ts';
 import { inPath } from '../resources/catalog-entities.ts';
 import {
+  boolean,
   closed,
-  defined,
   freeObject,
+  integer,
   listOf,
   nullable,
   oneOf,
   operation,
   parseTime,
   shownAs,
+  string,
   time,
   timeText,
   uuid,
@@ -67,16 +69,14 @@ const stage = nullable(oneOf(TRACE_STAGES, 'The stage it waits for; null when fo
 const delivery = Type.Object(
   {
     id: uuid,
-    index: Type.Integer({ description: 'Which output of the transformation; 0 without one.' }),
+    index: integer('Which output of the transformation; 0 without one.'),
     destination_id: uuid,
     status: oneOf(
       ['pending', 'retrying', 'delivered', 'unwanted', 'dead', 'discarded', 'unknown'],
       '`unknown` when the log was not read completely, or a stage dead-lettered the delivery.',
     ),
     stage,
-    first_try: Type.Boolean({
-      description: 'Delivered at its first attempt, of which no record is kept: `attempts` is empty.',
-    }),
+    first_try: boolean('Delivered at its first attempt, of which no record is kept: `attempts` is empty.'),
     attempts: listOf(attempt, 'Oldest first.'),
     reason: nullable(Type.String()),
     cause: nullable(oneOf(DEAD_CAUSES)),
@@ -90,17 +90,14 @@ const rule = Type.Object(
   {
     rule_id: uuid,
     name: Type.String(),
-    version: Type.Integer({
-      description: 'The current version of the rule, with which the event is evaluated.',
-    }),
+    version: integer('The current version of the rule, with which the event is evaluated.'),
     destination_id: uuid,
-    matched: nullable(Type.Boolean({ description: 'Null when it is unknown.' })),
+    matched: nullable(boolean('Null when it is unknown.')),
     because: nullable(oneOf([...MISMATCHES, 'not_at_the_time', 'over_budget'], 'Why it did not match.')),
-    message: nullable(Type.String({ description: 'How the filter failed.' })),
-    changed_since: Type.Boolean({
-      description:
-        'The rule or its destination was made or changed after the event was accepted: the deliveries show whether the rule matched.',
-    }),
+    message: nullable(string('How the filter failed.')),
+    changed_since: boolean(
+      'The rule or its destination was made or changed after the event was accepted: the deliveries show whether the rule matched.',
+    ),
     stage,
     transformation_id: nullable(uuid),
     transformation: oneOf(['none', 'outputs', 'dropped', 'failed', 'unknown']),
@@ -116,13 +113,13 @@ const load = Type.Object(
       ['waiting', 'loaded', 'before', 'unknown'],
       '`loaded`: the load that read it is done; a transformation of its rule may have dropped it. `before`: it was accepted before the warehouse was made, so only a replay loads it.',
     ),
-    load_id: nullable(Type.String({ description: 'Null also where the load was not found.' })),
+    load_id: nullable(string('Null also where the load was not found.')),
     loaded_at: nullable(time),
     discards: nullable(
       listOf(
         Type.Object({
-          table: Type.String({ description: 'Empty: the whole event.' }),
-          column: Type.String({ description: 'Empty: the whole row.' }),
+          table: string('Empty: the whole event.'),
+          column: string('Empty: the whole row.'),
           reason: Type.String(),
         }),
         'What of it is in the table `discards`; null while that is not known.',
@@ -131,6 +128,25 @@ const load = Type.Object(
   },
   { title: 'WhereaboutsLoad' },
 );
+
+const contractFields = { contract_id: nullable(uuid), contract_version: nullable(Type.Integer()) };
+
+const reevaluated = Type.Object(
+  {
+    outcome: oneOf<(typeof OUTCOMES)[number]>(['accepted', 'warned', 'omitted']),
+    ...contractFields,
+    replay_id: uuid,
+    at: time,
+  },
+  { description: 'It was rejected, and a replay of rejected events let it pass.' },
+);
+
+const contract = Type.Object({
+  outcome: oneOf(OUTCOMES),
+  ...contractFields,
+  violations: listOf(violation),
+  reevaluated: nullable(reevaluated),
+});
 
 const traceResource = Type.Object(
   {
@@ -151,36 +167,9 @@ const traceResource = Type.Object(
     received: Type.Object({
       at: time,
       position,
-      key_id: nullable(Type.String({ description: 'The write key that sent it.' })),
+      key_id: nullable(string('The write key that sent it.')),
     }),
-    contract: nullable(
-      Type.Unsafe<{
-        outcome: string;
-        contract_id: string | null;
-        contract_version: number | null;
-        violations: readonly object[];
-        reevaluated: object | null;
-      }>(
-        Type.Object({
-          outcome: oneOf(OUTCOMES),
-          contract_id: nullable(uuid),
-          contract_version: nullable(Type.Integer()),
-          violations: listOf(violation),
-          reevaluated: nullable(
-            Type.Object(
-              {
-                outcome: oneOf(['accepted', 'warned', 'omitted']),
-                contract_id: nullable(uuid),
-                contract_version: nullable(Type.Integer()),
-                replay_id: uuid,
-                at: time,
-              },
-              { description: 'It was rejected, and a replay of rejected events let it pass.' },
-            ),
-          ),
-        }),
-      ),
-    ),
+    contract: nullable(contract),
     accepted: nullable(Type.Object({ at: time, position })),
     failed: nullable(
       Type.Object(
@@ -193,7 +182,7 @@ const traceResource = Type.Object(
     event: freeObject('As it was received.'),
     looked: Type.Object(
       {
-        complete: Type.Boolean({ description: 'False when something was not read for lack of time.' }),
+        complete: boolean('False when something was not read for lack of time.'),
         entries: Type.Integer(),
         duration_ms: Type.Integer(),
         unanswered: listOf(Type.String(), 'Engines that did not answer.'),
@@ -207,23 +196,14 @@ const traceResource = Type.Object(
 type Resource = Static<typeof traceResource>;
 
 function presentTrace(trace: EventTrace): Resource {
-  const { event, received, key_id, contract, accepted, poisoned, rules, loads, scan } = trace;
+  const { event, received, key_id, accepted, poisoned, rules, loads, scan } = trace;
   return {
     message_id: event.message_id,
     environment: event.environment,
     status: statusOf(trace),
     stage: stageOf(trace) ?? null,
     received: { ...presentEntryLocation(received), at: event.received_at, key_id: key_id ?? null },
-    contract:
-      contract === undefined
-        ? null
-        : {
-            outcome: contract.outcome,
-            contract_id: contract.contract_id ?? null,
-            contract_version: contract.contract_version ?? null,
-            violations: contract.violations,
-            reevaluated: presentReevaluated(contract.reevaluated),
-          },
+    contract: presentContract(trace.contract),
     accepted: accepted === undefined ? null : presentEntryLocation(accepted),
     failed: poisoned ?? null,
     rules: rules.map(presentRuleTrace),
@@ -235,16 +215,12 @@ function presentTrace(trace: EventTrace): Resource {
   };
 }
 
-function presentReevaluated(reevaluated: Reevaluated | undefined) {
-  if (reevaluated === undefined) return null;
-  const { outcome, contract_id, contract_version, replay_id, at } = reevaluated;
-  return {
-    outcome,
-    contract_id: contract_id ?? null,
-    contract_version: contract_version ?? null,
-    replay_id,
-    at: iso(at),
-  };
+function presentContract(step: EventTrace['contract']): Resource['contract'] {
+  if (step === undefined) return null;
+  const again = step.reevaluated;
+  return shownAs(contract, step, {
+    reevaluated: again === undefined ? null : shownAs(reevaluated, again, { at: iso(again.at) }),
+  });
 }
 
 function presentEntryLocation({ position, at }: EntryLocation) {

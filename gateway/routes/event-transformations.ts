@@ -27,22 +27,24 @@ import {
   HOURS,
   hoursText,
   idsText,
+  integer,
   listOf,
   lookBack,
   MAX_RESOURCE_BYTES,
   name,
   nullable,
+  number,
   oneOf,
   operation,
   optional,
   parseIds,
   parseInteger,
+  recordFields,
   resourceFields,
   shownAs,
+  string,
   time,
-  times,
   uuid,
-  version,
 } from '../resources/schemas.ts';
 import {
   failureOf,
@@ -65,13 +67,18 @@ const testInput = freeObject(
 );
 
 /** An object, an array of objects, or null. */
-const outputs = Type.Unsafe<JsonObject | readonly JsonObject[] | null>({
-  type: ['object', 'array', 'null'],
-  additionalProperties: true,
-  items: { type: 'object', additionalProperties: true },
-  description:
-    'The expected result for `test_input`: an event, or an array of events (empty: the event is dropped). Without it, or with null, there is no test.',
-});
+function outputsOf(description: string) {
+  return Type.Unsafe<JsonObject | readonly JsonObject[] | null>({
+    type: ['object', 'array', 'null'],
+    additionalProperties: true,
+    items: { type: 'object', additionalProperties: true },
+    description,
+  });
+}
+
+const outputs = outputsOf(
+  'The expected result for `test_input`: an event, or an array of events (empty: the event is dropped). Without it, or with null, there is no test.',
+);
 
 const transformationBody = closed(
   {
@@ -102,28 +109,23 @@ const transformationResource = Type.Object(
     test_input: nullable(testInput),
     test_output: outputs,
     status: oneOf(['draft', 'active', 'error']),
-    test_error: nullable(
-      Type.String({ description: 'While draft: how its test failed, or which part of a test is missing.' }),
-    ),
-    last_error: nullable(Type.String({ description: 'The last failure that made it `error`.' })),
-    version,
-    created_by: uuid,
-    ...times,
+    test_error: nullable(string('While draft: how its test failed, or which part of a test is missing.')),
+    last_error: nullable(string('The last failure that made it `error`.')),
+    ...recordFields,
   },
   { title: 'Transformation' },
 );
 
 const transformationVersion = Type.Object(
   {
-    version: Type.Integer({
-      description:
-        'The version that introduced this source and test. Versions by other changes are not listed.',
-    }),
+    version: integer(
+      'The version that introduced this source and test. Versions by other changes are not listed.',
+    ),
     source_code: Type.String(),
     test_input: nullable(testInput),
     test_output: outputs,
     created_at: time,
-    created_by: Type.String({ description: 'The account that wrote it, or `key:` and the API key’s id.' }),
+    created_by: string('The account that wrote it, or `key:` and the API key’s id.'),
   },
   { title: 'TransformationVersion' },
 );
@@ -147,20 +149,17 @@ const metricsOfSeveralQuery = closed({
   ids: { ...idsText('Ids of transformations', 'those that do not exist'), examples: EXAMPLE_IDS },
 });
 
-const count = (description: string) => Type.Integer({ description });
-const duration = nullable(
-  Type.Number({ description: 'Wall time per event, at most 50 % too high; null without a run.' }),
-);
+const duration = nullable(number('Wall time per event, at most 50 % too high; null without a run.'));
 
 const transformationMetrics = Type.Object(
   {
     transformation_id: uuid,
     hours: Type.Integer(),
-    runs: count('Events it ran on. Repeated runs, after a crash or in the slow queue, are counted again.'),
-    errors: count('Runs that failed.'),
-    dropped: count('Runs that returned no event.'),
-    fanned_out: count('Runs that returned more than one event.'),
-    outputs: count('Events that the runs returned.'),
+    runs: integer('Events it ran on. Repeated runs, after a crash or in the slow queue, are counted again.'),
+    errors: integer('Runs that failed.'),
+    dropped: integer('Runs that returned no event.'),
+    fanned_out: integer('Runs that returned more than one event.'),
+    outputs: integer('Events that the runs returned.'),
     p50_ms: duration,
     p99_ms: duration,
     hourly: listOf(
@@ -188,24 +187,17 @@ const testBody = nullable(
 const testResult = Type.Object(
   {
     ok: Type.Boolean(),
-    output: Type.Unsafe<JsonObject | readonly JsonObject[] | null>({
-      type: ['object', 'array', 'null'],
-      additionalProperties: true,
-      items: { type: 'object', additionalProperties: true },
-      description: 'One event, several, or null when it was dropped or failed.',
-    }),
-    error: nullable(Type.String({ description: 'Why it failed.' })),
-    line: nullable(
-      Type.Integer({ description: 'Where in the source it failed, from 1, as far as that is known.' }),
-    ),
+    output: outputsOf('One event, several, or null when it was dropped or failed.'),
+    error: nullable(string('Why it failed.')),
+    line: nullable(integer('Where in the source it failed, from 1, as far as that is known.')),
     column: nullable(Type.Integer()),
     logs: listOf(
       Type.Object({ level: oneOf(SANDBOX_LOG_LEVELS), text: Type.String() }),
       'What `console` wrote: 100 lines of 1,024 characters at most.',
     ),
-    duration_ms: Type.Number({ description: 'The same as `run_ms`.' }),
-    compile_ms: Type.Number({ description: 'How long the source took to compile and load.' }),
-    run_ms: Type.Number({ description: 'How long the function took for the event.' }),
+    duration_ms: number('The same as `run_ms`.'),
+    compile_ms: number('How long the source took to compile and load.'),
+    run_ms: number('How long the function took for the event.'),
   },
   { title: 'TransformationTrial' },
 );
@@ -257,8 +249,6 @@ export function presentRun(run: TrialRun): Static<typeof testResult> {
 }
 
 const transformations = catalogList<Transformation>()({
-  textOf: ({ name }) => name,
-  fields: ['name', 'created_at', 'updated_at'],
   filters: {
     status: byWord(['draft', 'active', 'error'], 'Only of this status.', ({ status }) => status),
     created_by: byId('Only those that this account created.', ({ created_by }) => created_by),

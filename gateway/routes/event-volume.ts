@@ -10,6 +10,7 @@ import {
   oneOf,
   operation,
   parseInteger,
+  string,
   time,
 } from '../resources/schemas.ts';
 
@@ -22,7 +23,7 @@ const volumeRecords = listOf(
   Type.Object(
     {
       event_type: oneOf(EVENT_TYPES),
-      event_name: Type.String({ description: 'Of track and page; else empty.' }),
+      event_name: string('Of track and page; else empty.'),
       hour_bucket: time,
       event_count: Type.Integer(),
     },

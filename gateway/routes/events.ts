@@ -15,7 +15,7 @@ import {
 import { createIngest, TOO_LARGE, writeKeyOf } from '../ingestion/ingest.ts';
 import { consumeEventQuota } from '../limits/rate-limits.ts';
 import { disconnectSignal, PRODUCER_TURNS } from '../limits/turns.ts';
-import { listOf, nullable } from '../resources/schemas.ts';
+import { listOf, nullable, string } from '../resources/schemas.ts';
 import { violation } from './contract-fields.ts';
 
 const batchBody = Type.Object(
@@ -56,7 +56,7 @@ const receivedAnswer = Type.Object(
 /** The 400 response to one event. */
 const blockedAnswer = Type.Object(
   {
-    error: Type.String({ description: '`invalid request`, or `event blocked` by its contract.' }),
+    error: string('`invalid request`, or `event blocked` by its contract.'),
     details: Type.Optional(listOf(detail)),
     violations: Type.Optional(listOf(violation, 'The violations of the contract.')),
   },
@@ -69,7 +69,7 @@ const unconfirmed = 'Not confirmed: it may exist. Send it again with the same me
 const unconfirmedAnswer = Type.Object(
   {
     error: Type.String(),
-    message_id: Type.Optional(Type.String({ description: 'The id to send it again with.' })),
+    message_id: Type.Optional(string('The id to send it again with.')),
   },
   { description: unconfirmed },
 );

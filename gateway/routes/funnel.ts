@@ -28,12 +28,14 @@ import { invalidRequest } from '../errors/api-error.ts';
 import {
   closed,
   type IntegerRule,
+  integer,
   integerText,
   listOf,
   oneOf,
   operation,
   parseInteger,
   parseTime,
+  string,
   time,
   timeText,
 } from '../resources/schemas.ts';
@@ -109,7 +111,7 @@ const funnelAnswer = Type.Object(
         'With `group_by`: the largest groups; without `series` where all names are grouped.',
       ),
     ),
-    left_out: Type.Optional(Type.Integer({ description: 'Groups beyond `limit`; `totals` has them.' })),
+    left_out: Type.Optional(integer('Groups beyond `limit`; `totals` has them.')),
     behind: Type.Optional(
       listOf(
         Type.Object(
@@ -256,8 +258,8 @@ const rangeQuery = {
   from: Type.Optional(timeText('Received then or later. Default: a day before `to`.')),
   to: Type.Optional(timeText('Received before then. Default: now.')),
   environment: Type.Optional(oneOf(ENVIRONMENTS, 'Default: both.')),
-  source: Type.Optional(Type.String({ description: 'The id of a source.' })),
-  key: Type.Optional(Type.String({ description: 'The id of a write key.' })),
+  source: Type.Optional(string('The id of a source.')),
+  key: Type.Optional(string('The id of a write key.')),
   type: Type.Optional(oneOf(EVENT_TYPES)),
   name: Type.Optional(
     Type.String({
@@ -265,10 +267,8 @@ const rangeQuery = {
       examples: ['Order Placed'],
     }),
   ),
-  rule: Type.Optional(Type.String({ description: 'The id of a rule: counts from `matched` on.' })),
-  destination: Type.Optional(
-    Type.String({ description: 'The id of a destination: counts from `matched` on.' }),
-  ),
+  rule: Type.Optional(string('The id of a rule: counts from `matched` on.')),
+  destination: Type.Optional(string('The id of a destination: counts from `matched` on.')),
 };
 
 const funnelQuery = closed({

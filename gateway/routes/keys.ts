@@ -3,7 +3,6 @@ import {
   type CatalogView,
   CLIENT_KEY_SCOPES,
   type ClientKey,
-  type ClientKeyScope,
   type Clock,
   ENVIRONMENTS,
   type Environment,
@@ -32,6 +31,7 @@ import { invalidRequest, notFound, permissionDenied } from '../errors/api-error.
 import { entityNamed, inPath, type Proposal, propose } from '../resources/catalog-entities.ts';
 import { byId, byWord, type CatalogList, catalogList } from '../resources/lists.ts';
 import {
+  boolean,
   closed,
   listOf,
   name,
@@ -42,6 +42,7 @@ import {
   parseTime,
   removedAs,
   resourceFields,
+  string,
   time,
   times,
   uuid,
@@ -49,14 +50,14 @@ import {
 
 const keyFields = {
   ...resourceFields,
-  key_prefix: Type.String({ description: 'The start of the raw key, to tell keys apart.' }),
+  key_prefix: string('The start of the raw key, to tell keys apart.'),
   status: oneOf(['active', 'revoked']),
   last_used_at: nullable(time),
   created_by: uuid,
   ...times,
 };
 
-const rawKey = { key: Type.String({ description: 'The raw key. It is not shown again.' }) };
+const rawKey = { key: string('The raw key. It is not shown again.') };
 
 const KEY_BYTES = 32;
 
@@ -198,22 +199,18 @@ function keyRoutes<Kind extends KeyKind, Body extends TSchema>(
   };
 }
 
-const grants = Type.Unsafe<readonly KeyGrant[]>({
-  type: 'array',
-  items: oneOf(KEY_GRANTS),
-  uniqueItems: true,
-  description:
-    'What it does beyond the rest of its role `admin`: make API keys (`keys`), add, change and remove members (`members`). For admins of the organization to allow, by ID token. Default: neither.',
-} satisfies TSchema);
+const grants = listOf(
+  oneOf(KEY_GRANTS),
+  'What it does beyond the rest of its role `admin`: make API keys (`keys`), add, change and remove members (`members`). For admins of the organization to allow, by ID token. Default: neither.',
+  { uniqueItems: true },
+);
 
 const apiKeyBody = closed(
   {
     name,
     role: optional(oneOf(WORKSPACE_ROLES, 'The role of the key in its workspace. Default `editor`.')),
     may_manage: optional(grants),
-    expires_at: optional(
-      Type.String({ description: 'ISO 8601, in the future: from then on it is refused. Default: never.' }),
-    ),
+    expires_at: optional(string('ISO 8601, in the future: from then on it is refused. Default: never.')),
   },
   { title: 'ApiKeyBody', examples: [{ name: 'nightly export', role: 'viewer' }] },
 );
@@ -233,8 +230,6 @@ const apiKeyFields = {
 
 const apiKeyLists = (clock: Clock) =>
   catalogList<ApiKey>()({
-    textOf: ({ name }) => name,
-    fields: ['name', 'created_at', 'updated_at'],
     filters: {
       status: byWord(STATUSES, 'Only of this status. Default: all.', (key) => statusOf(key, clock())),
       role: byWord(WORKSPACE_ROLES, 'Only with this role.', ({ role }) => role),
@@ -318,7 +313,7 @@ function expiryOf(wanted: string | undefined, now: number): string | null {
   return iso(at);
 }
 
-const topic = Type.String({ description: 'The received topic its events go to.' });
+const topic = string('The received topic its events go to.');
 
 const writeKeyBody = closed(
   {
@@ -328,18 +323,16 @@ const writeKeyBody = closed(
       'Rules take events of `development` only if their `environments` name it.',
     ),
     pubsub_topic: optional(topic),
-    source_id: optional(Type.String({ format: 'uuid', description: 'The source its events come from.' })),
+    source_id: optional(string('The source its events come from.', 'uuid')),
     collect_ip: optional(
-      Type.Boolean({
-        description:
-          'Fill `context.ip` of its events with the address they are sent from, where they have none. Addresses are personal data. Default false.',
-      }),
+      boolean(
+        'Fill `context.ip` of its events with the address they are sent from, where they have none. Addresses are personal data. Default false.',
+      ),
     ),
     webhooks_only: optional(
-      Type.Boolean({
-        description:
-          'Accept it in the address of webhooks of its source alone: then an event of the key was signed by their sender. Default false.',
-      }),
+      boolean(
+        'Accept it in the address of webhooks of its source alone: then an event of the key was signed by their sender. Default false.',
+      ),
     ),
   },
   { title: 'WriteKeyBody', examples: [{ name: 'shop', environment: 'production' }] },
@@ -368,8 +361,6 @@ const createdWriteKey = Type.Object(
 );
 
 const writeKeys = catalogList<WriteKey>()({
-  textOf: ({ name }) => name,
-  fields: ['name', 'created_at', 'updated_at'],
   filters: {
     status: byWord(['active', 'revoked'], 'Only of this status. Default: both.', ({ status }) => status),
     environment: byWord(ENVIRONMENTS, 'Only of this environment.', ({ environment }) => environment),
@@ -460,13 +451,7 @@ const clientKeyScope = oneOf(CLIENT_KEY_SCOPES);
 const clientKeyBody = closed(
   {
     name,
-    scopes: Type.Unsafe<readonly ClientKeyScope[]>({
-      type: 'array',
-      items: clientKeyScope,
-      minItems: 1,
-      uniqueItems: true,
-      description: 'The scopes of the key.',
-    } satisfies TSchema),
+    scopes: listOf(clientKeyScope, 'The scopes of the key.', { minItems: 1, uniqueItems: true }),
   },
   { title: 'ClientKeyBody', examples: [{ name: 'shop', scopes: ['profile.read'] }] },
 );
@@ -492,8 +477,6 @@ const clientKeyFields = {
 };
 
 const clientKeys = catalogList<ClientKey>()({
-  textOf: ({ name }) => name,
-  fields: ['name', 'created_at', 'updated_at'],
   filters: {
     status: byWord(['active', 'revoked'], 'Only of this status. Default: both.', ({ status }) => status),
     created_by: byId('Only those that this account created.', ({ created_by }) => created_by),

@@ -40,6 +40,7 @@ import {
   readEmail,
   removedAs,
   shownAs,
+  string,
   times,
   uuid,
 } from '../resources/schemas.ts';
@@ -93,7 +94,7 @@ function memberFields(roles: readonly string[]) {
     organization_id: Type.Optional(uuid),
     workspace_id: Type.Optional(uuid),
     account_id: nullable(uuid),
-    email: nullable(Type.String({ description: 'Of the account, or the one that was invited.' })),
+    email: nullable(string('Of the account, or the one that was invited.')),
     role: oneOf(roles),
     status: oneOf(['active', 'pending'], 'Pending: no account with this address has signed in yet.'),
     created_by: uuid,

@@ -15,17 +15,27 @@ import { type Static, Type } from 'typebox';
 import type { GatewayDependencies, Routes } from '../dependencies.ts';
 import { invalidRequest, notFound } from '../errors/api-error.ts';
 import { entityNamed } from '../resources/catalog-entities.ts';
-import { closed, email, nullable, oneOf, operation, optional, readEmail } from '../resources/schemas.ts';
+import {
+  boolean,
+  closed,
+  email,
+  nullable,
+  oneOf,
+  operation,
+  optional,
+  readEmail,
+  string,
+} from '../resources/schemas.ts';
 
-const channel = Type.String({
-  format: 'uuid',
-  description: 'A destination of the workspace, which notices are delivered to, as `track` events.',
-});
+const channel = string(
+  'A destination of the workspace, which notices are delivered to, as `track` events.',
+  'uuid',
+);
 
 /** The recipients of a destination's health alerts, as clients write them. */
 export const alertsBody = closed(
   {
-    enabled: optional(Type.Boolean({ description: 'Whether alerts are sent. Default true.' })),
+    enabled: optional(boolean('Whether alerts are sent. Default true.')),
     destination_id: optional(channel),
     email: optional(email),
   },

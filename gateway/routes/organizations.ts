@@ -6,7 +6,7 @@ import {
   type OrganizationRole,
 } from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
-import { type Static, type TSchema, Type } from 'typebox';
+import { type Static, Type } from 'typebox';
 import { accountOf, NO_ORGANIZATION } from '../authentication/caller.ts';
 import type { Routes } from '../dependencies.ts';
 import { conflict, permissionDenied } from '../errors/api-error.ts';
@@ -15,6 +15,7 @@ import { catalogList } from '../resources/lists.ts';
 import {
   closed,
   email,
+  integer,
   listOf,
   name,
   nullable,
@@ -43,14 +44,11 @@ const region = Type.String({
   description: 'Where profiles live: lower-case letters, digits and dashes.',
 });
 
-const regions = Type.Unsafe<readonly string[]>({
-  type: 'array',
-  items: region,
+const regions = listOf(region, 'The regions its workspaces may be in.', {
   minItems: 1,
   maxItems: MAX_REGIONS,
   uniqueItems: true,
-  description: 'The regions its workspaces may be in.',
-} satisfies TSchema);
+});
 
 const notificationEmail = Type.String({ ...email, description: 'Where notices about its profiles go.' });
 
@@ -73,7 +71,7 @@ const organizationReplacement = closed(
 const organizationResource = Type.Object(
   {
     id: uuid,
-    org_id: Type.Integer({ description: 'The number the profile API calls it by.' }),
+    org_id: integer('The number the profile API calls it by.'),
     name,
     regions: listOf(Type.String()),
     notification_email: nullable(Type.String()),
@@ -100,8 +98,6 @@ function presentOrganization(
 }
 
 const organizations = catalogList<Organization>()({
-  textOf: ({ name }) => name,
-  fields: ['name', 'created_at', 'updated_at'],
   filters: {},
 });
 

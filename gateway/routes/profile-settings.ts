@@ -14,12 +14,12 @@ import {
   readBlockList,
   typeLimitsOf,
 } from '@tributary/core';
-import { type Static, type TSchema, Type } from 'typebox';
+import { type Static, Type } from 'typebox';
 import type { Routes } from '../dependencies.ts';
 import { type ErrorDetail, invalidRequest } from '../errors/api-error.ts';
 import { MAX_DETAILS } from '../errors/error-handler.ts';
 import { applied, checkVersion, isUnchanged, propose, tagged } from '../resources/catalog-entities.ts';
-import { closed, listOf, nullable, operation, optional, shownAs } from '../resources/schemas.ts';
+import { boolean, closed, listOf, nullable, operation, optional, shownAs } from '../resources/schemas.ts';
 
 const MAX_TYPES = 50;
 const MAX_USER_IDS = 1_000;
@@ -49,30 +49,21 @@ const userIds = Type.Integer({
   description: `Different \`user_id\`s that one identity may bring together. Default ${DEFAULT_LIMITS.user_ids}.`,
 });
 
-function bounded<Items extends TSchema>(items: Items, maxItems: number, description: string) {
-  return Type.Unsafe<readonly Static<Items>[]>({
-    type: 'array',
-    items,
-    maxItems,
-    description,
-  } satisfies TSchema);
-}
-
 const settingsBody = closed(
   {
     default_country: optional(country),
     blocked_identities: optional(
-      bounded(
+      listOf(
         closed({ type: optional(identityType), value: optional(value), pattern: optional(pattern) }),
-        MAX_BLOCKED_IDENTITIES,
         `Values that identify no person: either \`value\` or \`pattern\`, of one \`type\` or, without it, of every one. At most ${MAX_BLOCKED_PATTERNS} patterns.`,
+        { maxItems: MAX_BLOCKED_IDENTITIES },
       ),
     ),
     identity_limits: optional(
-      bounded(
-        closed({ type: identityType, max, drop_oldest: optional(Type.Boolean({ description: DROPS })) }),
-        MAX_TYPES,
+      listOf(
+        closed({ type: identityType, max, drop_oldest: optional(boolean(DROPS)) }),
         'How many identities of a type a profile has.',
+        { maxItems: MAX_TYPES },
       ),
     ),
     max_user_ids_per_identity: optional(userIds),

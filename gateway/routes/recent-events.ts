@@ -1,6 +1,7 @@
 import {
   type CanonicalEvent,
   type Catalog,
+  defined,
   ENVIRONMENTS,
   type Environment,
   EVENT_TYPES,
@@ -19,10 +20,11 @@ import { type Static, Type } from 'typebox';
 import type { Routes } from '../dependencies.ts';
 import { disconnectSignal, FairSemaphore, TENANT_TURNS } from '../limits/turns.ts';
 import {
+  boolean,
   closed,
-  defined,
   freeObject,
   type IntegerRule,
+  integer,
   integerText,
   listOf,
   nullable,
@@ -57,12 +59,12 @@ export const coverage = Type.Object(
     since: time,
     oldest: nullable(time),
     newest: nullable(time),
-    omitted: Type.Integer({
-      description: 'Of the events, those that had lost undeclared fields to `omit`: they were seen without.',
-    }),
-    records: Type.Integer({ description: 'Entries of the log that were read, of every workspace.' }),
+    omitted: integer(
+      'Of the events, those that had lost undeclared fields to `omit`: they were seen without.',
+    ),
+    records: integer('Entries of the log that were read, of every workspace.'),
     bytes: Type.Integer(),
-    complete: Type.Boolean({ description: 'Every event since then was read.' }),
+    complete: boolean('Every event since then was read.'),
     stopped_by: nullable(oneOf(['events', 'records', 'bytes', 'time'])),
   },
   { title: 'Coverage', description: 'How much of the log was read.' },
@@ -153,14 +155,10 @@ export const recentEventRoutes: Routes = async (app, dependencies) => {
   );
 };
 
-interface ScanBudget {
-  /** Entries of the log, of all workspaces. */
-  readonly maxRecords: number;
-  readonly maxBytes: number;
-  readonly maxMs: number;
-}
+type ScanBudget = Readonly<typeof SCAN_BUDGET>;
 
-export const SCAN_BUDGET: ScanBudget = {
+export const SCAN_BUDGET = {
+  /** Entries of the log, of all workspaces. */
   maxRecords: 200_000,
   maxBytes: 64 * 1024 * 1024,
   maxMs: 3_000,

@@ -7,6 +7,7 @@ import {
   type DeliveryEnvelope,
   type DeliveryOutcome,
   deadDeliveryKey,
+  defined,
   deliveryKey,
   deliveryText,
   type EventLog,
@@ -35,7 +36,7 @@ import type { GatewayDependencies } from '../dependencies.ts';
 import { invalidRequest } from '../errors/api-error.ts';
 import { refuseOutputOverBudget } from '../limits/storage-budgets.ts';
 import { withCursor } from '../resources/lists.ts';
-import { allOptional, defined, oneOf, parseTime, timeRange, timeText } from '../resources/schemas.ts';
+import { allOptional, oneOf, parseTime, timeRange, timeText } from '../resources/schemas.ts';
 
 /** The filter of lists, redrives and discards. Query and body have the same fields. */
 const fields = {

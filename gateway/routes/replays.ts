@@ -2,6 +2,7 @@ import {
   type Catalog,
   type Clock,
   DEFAULT_REPLAY_RATE,
+  defined,
   ENVIRONMENTS,
   EVENT_TYPES,
   type History,
@@ -25,17 +26,20 @@ import { oneAtATime } from '../limits/turns.ts';
 import { entityNamed, entityOf, propose } from '../resources/catalog-entities.ts';
 import { byId, byWord, catalogList } from '../resources/lists.ts';
 import {
+  boolean,
   closed,
-  defined,
+  integer,
   listOf,
   noBody,
   nullable,
+  number,
   oneOf,
   operation,
   optional,
   parseTime,
   patternFault,
   shownAs,
+  string,
   time,
   timeText,
   uuid,
@@ -67,10 +71,8 @@ const filters = {
   environments: optional(
     Type.Array(oneOf(ENVIRONMENTS), { uniqueItems: true, description: 'Empty: all. Default empty.' }),
   ),
-  contract_id: optional(
-    Type.String({ format: 'uuid', description: 'The contract that accepted or rejected the events.' }),
-  ),
-  source_id: optional(Type.String({ format: 'uuid', description: 'The source that they came from.' })),
+  contract_id: optional(string('The contract that accepted or rejected the events.', 'uuid')),
+  source_id: optional(string('The source that they came from.', 'uuid')),
 };
 
 const replayBody = closed(
@@ -83,20 +85,18 @@ const replayBody = closed(
     ),
     ...filters,
     rule_id: optional(
-      Type.String({
-        format: 'uuid',
-        description:
-          'The one rule to replay for, also while it is disabled. Default: every enabled rule. Of accepted events alone.',
-      }),
+      string(
+        'The one rule to replay for, also while it is disabled. Default: every enabled rule. Of accepted events alone.',
+        'uuid',
+      ),
     ),
     since: timeText('ISO 8601; events that were accepted, or rejected, then or later.'),
     until: optional(timeText('ISO 8601; and before then. Default: now.')),
     events_per_second: optional(rate),
     new_ids: optional(
-      Type.Boolean({
-        description:
-          'Whether each delivery reaches its destination under a new id, so that an idempotent one takes it again. Default false: under the id of the first delivery of the event. Of accepted events alone.',
-      }),
+      boolean(
+        'Whether each delivery reaches its destination under a new id, so that an idempotent one takes it again. Default false: under the id of the first delivery of the event. Of accepted events alone.',
+      ),
     ),
   },
   {
@@ -119,22 +119,21 @@ const replayResource = Type.Object(
     since: time,
     until: time,
     events_per_second: rate,
-    new_ids: Type.Boolean({
-      description: 'Whether destinations receive new ids; true on replays made before this could be chosen.',
-    }),
+    new_ids: boolean(
+      'Whether destinations receive new ids; true on replays made before this could be chosen.',
+    ),
     status: oneOf(
       ['pending', 'running', 'finished', 'cancelled', 'failed'],
       '`pending`: not begun, or so long ago that no more is known.',
     ),
-    reason: nullable(Type.String({ description: 'Why it failed.' })),
+    reason: nullable(string('Why it failed.')),
     progress: Type.Object({
-      share: Type.Number({ description: 'The share of the entries that is read, 0 to 1.' }),
-      looked_at: Type.Integer({ description: 'Events that were read, those of other workspaces too.' }),
-      events: Type.Integer({
-        description:
-          'Those of them that went on: to at least one rule; of rejected ones those that their contract lets pass now, also where the same message id was accepted meanwhile, so that they are dropped as repeats.',
-      }),
-      still_rejected: Type.Integer({ description: 'Rejected events that their contract still rejects.' }),
+      share: number('The share of the entries that is read, 0 to 1.'),
+      looked_at: integer('Events that were read, those of other workspaces too.'),
+      events: integer(
+        'Those of them that went on: to at least one rule; of rejected ones those that their contract lets pass now, also where the same message id was accepted meanwhile, so that they are dropped as repeats.',
+      ),
+      still_rejected: integer('Rejected events that their contract still rejects.'),
       updated_at: nullable(time),
     }),
     created_by: uuid,

@@ -20,10 +20,8 @@ import {
   nullable,
   oneOf,
   optional,
+  recordFields,
   resourceFields,
-  times,
-  uuid,
-  version,
 } from '../resources/schemas.ts';
 import { MASK } from './destination-settings.ts';
 import { STANDARD_SECRET } from './webhooks/signature.ts';
@@ -114,16 +112,12 @@ const sourceResource = Type.Object(
     description: nullable(description),
     webhook: nullable(webhookResource),
     status: oneOf(['active']),
-    version,
-    created_by: uuid,
-    ...times,
+    ...recordFields,
   },
   { title: 'Source' },
 );
 
 const sources = catalogList<CatalogSource>()({
-  textOf: ({ name }) => name,
-  fields: ['name', 'created_at', 'updated_at'],
   filters: {
     type: byText('Only of this kind.', ({ type }) => type),
     created_by: byId('Only those that this account created.', ({ created_by }) => created_by),

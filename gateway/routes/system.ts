@@ -11,18 +11,31 @@ import { type Static, Type } from 'typebox';
 import { isOperator, wrongKind } from '../authentication/caller.ts';
 import type { Routes } from '../dependencies.ts';
 import { permissionDenied } from '../errors/api-error.ts';
-import { closed, listOf, nullable, oneOf, operation, shownAs, time, uuid } from '../resources/schemas.ts';
+import {
+  boolean,
+  closed,
+  integer,
+  listOf,
+  nullable,
+  number,
+  oneOf,
+  operation,
+  shownAs,
+  string,
+  time,
+  uuid,
+} from '../resources/schemas.ts';
 
-const perSecond = (description: string) => nullable(Type.Number({ description }));
+const perSecond = (description: string) => nullable(number(description));
 
 const partitionResource = Type.Object(
   {
     partition: Type.Integer(),
-    position: Type.Integer({ description: 'Offset below which the stage has done all records.' }),
-    end: Type.Integer({ description: 'Offset of the next record.' }),
-    lag: Type.Integer({ description: 'Records that are left.' }),
+    position: integer('Offset below which the stage has done all records.'),
+    end: integer('Offset of the next record.'),
+    lag: integer('Records that are left.'),
     oldest_at: nullable(time),
-    process: nullable(Type.String({ description: 'The process that owns it, as far as one reports it.' })),
+    process: nullable(string('The process that owns it, as far as one reports it.')),
   },
   { title: 'StagePartition' },
 );
@@ -30,15 +43,13 @@ const partitionResource = Type.Object(
 const stageResource = Type.Object(
   {
     stage: Type.String({ examples: ['deliver'] }),
-    members: nullable(
-      Type.Integer({ description: 'Processes in its consumer group; null where the log has no groups.' }),
-    ),
-    lag_records: Type.Integer({ description: 'Without topics whose records wait on purpose.' }),
-    lag_seconds: nullable(Type.Number({ description: 'Age of the oldest of them.' })),
+    members: nullable(integer('Processes in its consumer group; null where the log has no groups.')),
+    lag_records: integer('Without topics whose records wait on purpose.'),
+    lag_seconds: nullable(number('Age of the oldest of them.')),
     arrival_per_second: perSecond('Records that come; null until there are two samples.'),
     drain_per_second: perSecond('Records that are done.'),
     seconds_to_empty: perSecond('Until the lag is gone; null also where it does not shrink.'),
-    wanted_processes: nullable(Type.Integer({ description: 'Processes with which it keeps up.' })),
+    wanted_processes: nullable(integer('Processes with which it keeps up.')),
     topics: listOf(
       Type.Object({
         topic: Type.String(),
@@ -56,18 +67,18 @@ const engineFields = {
   version: nullable(
     Type.String({ description: 'As the engine names it. Kafka’s protocol does not.', examples: ['7.4.1'] }),
   ),
-  state: Type.String({ description: '`answers`, or what is wrong.' }),
+  state: string('`answers`, or what is wrong.'),
 };
 
 const processResource = Type.Object(
   {
-    process: Type.String({ format: 'uuid', description: 'A new one at each start.' }),
+    process: string('A new one at each start.', 'uuid'),
     role: Type.String({ examples: ['processor'] }),
     host: Type.String(),
     pid: Type.Integer(),
     version: Type.String(),
     commit: nullable(Type.String()),
-    node: Type.String({ description: 'The version of Node.' }),
+    node: string('The version of Node.'),
     started_at: time,
     reported_at: time,
     state: oneOf(
@@ -79,7 +90,7 @@ const processResource = Type.Object(
       additionalProperties: { type: 'string' },
       description: 'The state of each part, as `/readyz` of the admin port shows it.',
     }),
-    memory_bytes: Type.Integer({ description: 'Memory that it holds.' }),
+    memory_bytes: integer('Memory that it holds.'),
     stages: listOf(
       Type.Object({
         stage: Type.String(),
@@ -106,7 +117,7 @@ const systemResource = Type.Object(
     engines: listOf(
       Type.Object({
         ...engineFields,
-        state: Type.String({ description: '`answers`, or what one of the processes finds wrong.' }),
+        state: string('`answers`, or what one of the processes finds wrong.'),
         processes: listOf(Type.Object({ process: uuid, state: engineFields.state })),
       }),
     ),
@@ -219,8 +230,8 @@ export const systemRoutes: Routes = async (app, { system }) => {
 const meResource = Type.Object(
   {
     account_id: uuid,
-    email: nullable(Type.String({ description: 'The address that the issuer verified.' })),
-    operator: Type.Boolean({ description: 'Whether `GET /system` is for the caller.' }),
+    email: nullable(string('The address that the issuer verified.')),
+    operator: boolean('Whether `GET /system` is for the caller.'),
   },
   { title: 'Me' },
 );

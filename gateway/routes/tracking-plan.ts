@@ -44,10 +44,12 @@ import {
   tagged,
 } from '../resources/catalog-entities.ts';
 import {
+  boolean,
   closed,
   freeObject,
   HOURS,
   type IntegerRule,
+  integer,
   integerText,
   listOf,
   lookBack,
@@ -55,6 +57,7 @@ import {
   oneOf,
   operation,
   parseInteger,
+  string,
   timeText,
   uuid,
   version,
@@ -142,7 +145,7 @@ const importQuery = closed({
 });
 
 const remark = Type.Object({
-  path: Type.String({ description: 'JSON pointer into the document, or the line of a CSV.' }),
+  path: string('JSON pointer into the document, or the line of a CSV.'),
   message: Type.String(),
 });
 
@@ -167,7 +170,7 @@ const importResult = Type.Object(
           oneOf(['name', 'description', 'schema_definition', 'enforcement_mode', 'undeclared_fields']),
           { description: 'The fields that change.' },
         ),
-        path: nullable(Type.String({ description: 'Its place in the document.' })),
+        path: nullable(string('Its place in the document.')),
       }),
       'In the order of the document; those that are archived last.',
     ),
@@ -240,28 +243,22 @@ const comparison = Type.Object(
     events: listOf(
       Type.Object({
         event_type: eventType,
-        event_name: Type.String({
-          description: 'Empty: a contract for all names without a contract of their own.',
-        }),
+        event_name: string('Empty: a contract for all names without a contract of their own.'),
         state: oneOf(STATES, '`undeclared`: it came, and no contract is for it.'),
         contract_id: nullable(uuid),
         contract_version: nullable(Type.Integer()),
         enforcement_mode: nullable(oneOf(ENFORCEMENT_MODES)),
         undeclared_fields: nullable(oneOf(UNDECLARED_FIELDS)),
-        accepted: Type.Integer({ description: 'Accepted events in these hours.' }),
-        violations: nullable(
-          Type.Integer({ description: 'Violations in these hours; null where they were not counted.' }),
-        ),
-        sampled: Type.Integer({
-          description: 'Recent accepted and rejected events whose fields were looked at.',
-        }),
+        accepted: integer('Accepted events in these hours.'),
+        violations: nullable(integer('Violations in these hours; null where they were not counted.')),
+        sampled: integer('Recent accepted and rejected events whose fields were looked at.'),
         fields: listOf(
           Type.Object({
-            path: Type.String({ description: 'JSON pointer below `properties` or `traits`; `*`: any item.' }),
+            path: string('JSON pointer below `properties` or `traits`; `*`: any item.'),
             state: oneOf(STATES),
             required: Type.Boolean(),
-            seen: Type.Integer({ description: 'How often it was there,' }),
-            of: Type.Integer({ description: 'of the objects, or items, that could have held it.' }),
+            seen: integer('How often it was there,'),
+            of: integer('of the objects, or items, that could have held it.'),
             types: Type.Object({}, { additionalProperties: Type.Integer() }),
           }),
           'Those that differ first. Fields of content that the contract leaves free are not listed.',
@@ -270,7 +267,7 @@ const comparison = Type.Object(
       }),
       'Names without a contract first, then contracts whose events did not come.',
     ),
-    events_cut: Type.Boolean({ description: 'There were more names without a contract than are reported.' }),
+    events_cut: boolean('There were more names without a contract than are reported.'),
     hours: Type.Integer(),
     coverage,
   },
@@ -315,14 +312,10 @@ export const trackingPlanRoutes: Routes = async (app, dependencies) => {
         written(format, trackingPlanOf(name, version, contracts)),
       );
       tagged(reply, { version });
-      if (typeof plan === 'string')
-        return reply
-          .code(200)
-          .type(`${TEXT_TYPE}; charset=utf-8`)
-          .send(plan as never);
+      const type = typeof plan === 'string' ? TEXT_TYPE : 'application/json';
       return reply
         .code(200)
-        .type('application/json; charset=utf-8')
+        .type(`${type}; charset=utf-8`)
         .send(plan as never);
     },
   );

@@ -20,12 +20,14 @@ import { entityOf } from '../resources/catalog-entities.ts';
 import { linkNext, pageQuery, pageRequest, withCursor } from '../resources/lists.ts';
 import {
   closed,
+  integer,
   listOf,
   noBody,
   nullable,
   oneOf,
   operation,
   shownAs,
+  string,
   time,
   uuid,
 } from '../resources/schemas.ts';
@@ -42,18 +44,14 @@ const columnResource = Type.Object({
   path: nullable(
     Type.String({ description: 'Where its values are in an event.', examples: ['properties.total'] }),
   ),
-  since: Type.String({ format: 'date-time', description: 'Since when it has this type.' }),
+  since: string('Since when it has this type.', 'date-time'),
 });
 
 const tableResource = Type.Object(
   {
     name: Type.String({ examples: ['order_completed'] }),
     columns: listOf(columnResource),
-    rows: nullable(
-      Type.Integer({
-        description: 'Rows that were loaded, with those removed since; null where that is not known.',
-      }),
-    ),
+    rows: nullable(integer('Rows that were loaded, with those removed since; null where that is not known.')),
     created_at: time,
     updated_at: time,
   },
@@ -78,18 +76,18 @@ const code = oneOf(CODES, 'Why it failed.');
 
 const loadResource = Type.Object(
   {
-    id: Type.String({ description: 'Of the batch, as `_tributary_loads` has it.' }),
+    id: string('Of the batch, as `_tributary_loads` has it.'),
     status: oneOf(
       ['loaded', 'failed'],
       '`failed`: loading fails since then, for this reason; or, with `missed`, events are lost to the warehouse.',
     ),
-    lane: Type.String({ description: '`live`, or the id of the replay that is a backfill.' }),
+    lane: string('`live`, or the id of the replay that is a backfill.'),
     ranges: listOf(
       Type.Object({
         topic: Type.String(),
         partition: Type.Integer(),
         from: Type.Integer(),
-        to: Type.Integer({ description: 'Exclusive.' }),
+        to: integer('Exclusive.'),
       }),
       'The records of the log that it holds.',
     ),
@@ -109,20 +107,15 @@ const loadResource = Type.Object(
       Type.Object({
         table: Type.String(),
         column: Type.String(),
-        from: nullable(Type.String({ description: 'Null: the column was added.' })),
+        from: nullable(string('Null: the column was added.')),
         to: Type.String(),
       }),
       'Columns that were added or widened for it; at most 100.',
     ),
-    began_at: nullable(
-      Type.String({
-        format: 'date-time',
-        description: 'Null where its process was killed before it could say.',
-      }),
-    ),
+    began_at: nullable(string('Null where its process was killed before it could say.', 'date-time')),
     ended_at: time,
     code: nullable(code),
-    reason: nullable(Type.String({ description: 'Why it failed, or what else is worth knowing.' })),
+    reason: nullable(string('Why it failed, or what else is worth knowing.')),
   },
   { title: 'Load' },
 );
@@ -132,21 +125,19 @@ const warehouseResource = Type.Object(
     destination_id: uuid,
     load_every_seconds: Type.Integer(),
     loaded_until: nullable(
-      Type.String({
-        format: 'date-time',
-        description: 'Events that were accepted before are in the warehouse. Null while nothing is loaded.',
-      }),
+      string(
+        'Events that were accepted before are in the warehouse. Null while nothing is loaded.',
+        'date-time',
+      ),
     ),
-    waiting_events: Type.Integer({
-      description: 'Events that were accepted since, about, whatever its rules choose.',
-    }),
+    waiting_events: integer('Events that were accepted since, about, whatever its rules choose.'),
     last_load: Type.Union([loadResource, Type.Null()]),
     failure: nullable(
       Type.Object(
         {
           code,
           reason: nullable(Type.String()),
-          since: Type.String({ format: 'date-time', description: 'Since when it fails for this reason.' }),
+          since: string('Since when it fails for this reason.', 'date-time'),
           last_failed_at: time,
         },
         { description: 'Why loading fails now; null while it does not.' },

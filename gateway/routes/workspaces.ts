@@ -33,6 +33,7 @@ import {
 import { byId, catalogList } from '../resources/lists.ts';
 import {
   closed,
+  integer,
   listOf,
   name,
   nullable,
@@ -41,6 +42,7 @@ import {
   optional,
   removedAs,
   shownAs,
+  string,
   times,
   uuid,
 } from '../resources/schemas.ts';
@@ -57,9 +59,7 @@ import {
 const workspaceBody = closed(
   {
     name,
-    organization_id: optional(
-      Type.String({ format: 'uuid', description: 'Default: a new organization of the same name, yours.' }),
-    ),
+    organization_id: optional(string('Default: a new organization of the same name, yours.', 'uuid')),
     region: optional(
       Type.String({ minLength: 1, maxLength: 50, description: 'One of the organization’s. Default `eu`.' }),
     ),
@@ -84,8 +84,6 @@ const workspaceReplacement = closed(
 const status = oneOf(['active', 'archived']);
 
 const workspaces = catalogList<Workspace>()({
-  textOf: ({ name }) => name,
-  fields: ['name', 'created_at', 'updated_at'],
   filters: {
     organization_id: byId('Only those of this organization.', ({ organization_id }) => organization_id),
   },
@@ -97,8 +95,8 @@ const workspaceResource = Type.Object(
     id: uuid,
     name,
     organization_id: uuid,
-    org_id: Type.Integer({ description: 'The number the profile API calls its organization by.' }),
-    region: Type.String({ description: 'Where its profiles live.' }),
+    org_id: integer('The number the profile API calls its organization by.'),
+    region: string('Where its profiles live.'),
     status,
     alerts: nullable(alertsResource),
     alerts_email_status: emailStatus,
@@ -288,7 +286,7 @@ const storageResource = Type.Object(
       '`ok`; `stop_output`: events are accepted and make no deliveries; `refuse`: events are answered 429.',
     ),
     over: nullable(oneOf(STORAGE_BUDGETS, 'The budget that is used up.')),
-    received: Type.Integer({ description: 'Bytes received from producers in the current hour.' }),
+    received: integer('Bytes received from producers in the current hour.'),
     bytes_per_hour: budgetOf('Bytes that stages wrote in the current hour.'),
     bytes_held: budgetOf('Bytes that the log keeps.'),
   },
@@ -297,8 +295,8 @@ const storageResource = Type.Object(
 
 function budgetOf(description: string) {
   return Type.Object({
-    used: Type.Integer({ description }),
-    limit: nullable(Type.Integer({ description: 'Null: any number.' })),
+    used: integer(description),
+    limit: nullable(integer('Null: any number.')),
   });
 }
 

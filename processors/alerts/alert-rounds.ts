@@ -3,7 +3,6 @@ import {
   type AlertChange,
   type AlertSeries,
   type Catalog,
-  type Clock,
   type DueChange,
   EventLoopYielder,
   evaluateAlert,
@@ -12,8 +11,6 @@ import {
   type FunnelRow,
   isAboutDeliveries,
   iso,
-  type Logger,
-  type Metrics,
   messageOf,
   newId,
   type ReadFunnel,
@@ -22,6 +19,7 @@ import {
   watchedDestination,
 } from '@tributary/core';
 import { LRUCache } from 'lru-cache';
+import type { StageParts } from '../stages.ts';
 
 /** Samplings of the stages within one round. */
 const SAMPLES = 6;
@@ -35,18 +33,13 @@ const FINAL_AFTER_MS = 48 * 60 * 60_000;
 /** Alerts whose first counted day is remembered. */
 const MAX_KNOWN = 50_000;
 
-interface AlertRoundsDependencies {
+interface AlertRoundsDependencies extends Pick<StageParts, 'clock' | 'elapsed' | 'logger' | 'metrics'> {
   readonly catalog: Pick<Catalog, 'state' | 'propose'>;
   readonly read: ReadFunnel;
   /** Where the stages are, by name, whichever process runs them. */
   samples(): Promise<ReadonlyMap<string, StageSample>>;
   /** Whether this process evaluates: one of all is enough. More at a time are harmless. */
   isOwner(): boolean;
-  readonly clock: Clock;
-  /** Ms of a monotonic clock. */
-  readonly elapsed: Clock;
-  readonly logger: Logger;
-  readonly metrics: Metrics;
   /** Interval of the evaluations, ms. */
   readonly roundMs: number;
   /** Two changes of an alert are reported, then one in this time, ms. */
@@ -241,7 +234,6 @@ interface CountedUntil {
 }
 
 interface Validated {
-  /** Time of the sampling. */
   readonly at: number;
   /** All events appended before this time had been validated at the sampling. */
   readonly until: number;

@@ -54,17 +54,15 @@ import { awaitCatalog, isAhead } from '../catalog-position.ts';
 import { eventOf, verdictIn } from '../event-record.ts';
 import { takesEvent, takesHeaders } from '../replay/selection.ts';
 import { DELETED, refusalOf, shareOf, type Transformer } from '../route/transformer.ts';
+import type { StageParts } from '../stages.ts';
 import { type Lane, rulesOf } from './lanes.ts';
 
-export interface BatchTools {
+export interface BatchTools extends Pick<StageParts, 'catalog' | 'clock' | 'elapsed'> {
   readonly warehouse: Warehouse;
   readonly destination: Destination;
   readonly lane: Lane;
-  readonly catalog: Catalog;
   readonly profiles: Pick<ProfileStore, 'search'>;
   readonly transformer: Pick<Transformer, 'run' | 'release'>;
-  readonly clock: Clock;
-  readonly elapsed: Clock;
   readonly catalogCharacters: number;
   readonly signal: AbortSignal;
   /** What records of loads said of tables that a person changed. */

@@ -1,7 +1,5 @@
 import {
   backoffMs,
-  type Catalog,
-  type Clock,
   type ConnectorCatalog,
   type ConnectorDestination,
   type Destination,
@@ -14,10 +12,8 @@ import {
   LIVE_LANE,
   type LoadRecord,
   type LogEntry,
-  type Logger,
   type LogRange,
   loadEveryMs,
-  type Metrics,
   messageOf,
   nameId,
   newestLoad,
@@ -26,7 +22,6 @@ import {
   type ProfileStore,
   type ReplayStep,
   recordChars,
-  type StorageBudgets,
   TOPIC,
   Unavailable,
   type Warehouse,
@@ -34,6 +29,7 @@ import {
 } from '@tributary/core';
 import { type DestinationReport, HealthCounts, HealthTally } from '../deliver/health.ts';
 import type { Transformer } from '../route/transformer.ts';
+import type { StageParts } from '../stages.ts';
 import { type BatchTools, makeBatch } from './batch.ts';
 import {
   abandonedReplays,
@@ -47,9 +43,8 @@ import {
 import type { LoadRecords } from './records.ts';
 import type { LoadTurns } from './turns.ts';
 
-export interface LoaderDependencies {
+export interface LoaderDependencies extends Omit<StageParts, 'tracing'> {
   readonly log: Pick<EventLog, 'read' | 'end' | 'first' | 'offsetAt' | 'topics'>;
-  readonly catalog: Catalog;
   readonly history: Pick<History, 'get' | 'list'>;
   readonly profiles: Pick<ProfileStore, 'search'>;
   readonly connectors: Pick<ConnectorCatalog, 'warehouse'>;
@@ -57,16 +52,6 @@ export interface LoaderDependencies {
   readonly transformer: Pick<Transformer, 'run' | 'release'>;
   readonly records: Pick<LoadRecords, 'append' | 'appendStep'>;
   readonly turns: LoadTurns;
-  /** Budgets of what is stored here. */
-  readonly budgets?: Pick<StorageBudgets, 'verdictOf'> | undefined;
-  /** Epoch ms. */
-  readonly clock: Clock;
-  /** Ms of a monotonic clock. */
-  readonly elapsed: Clock;
-  readonly logger: Logger;
-  readonly metrics: Metrics;
-  /** Retention of the topics, ms. */
-  readonly retentionMs: number;
   /** Characters of the catalog that an organization may use: beyond, no further tables are made. */
   readonly catalogCharacters: number;
   /** Bounds on a batch; that of the engine counts as well. */
@@ -616,7 +601,6 @@ const READ_BYTES = 256 * 1024;
 /** Bytes that are read for one batch at most, those of other workspaces included: then others have a turn. */
 const MAX_READ_BYTES = 64 * 1024 * 1024;
 
-/** Bounds on the entries of one batch. */
 export interface BatchBounds {
   readonly entries: number;
   /** Characters of their values. */

@@ -1,6 +1,5 @@
 import {
   type BatchStage,
-  type Catalog,
   type Clock,
   type ConfirmationClaim,
   confirmationMail,
@@ -10,11 +9,9 @@ import {
   HEADER,
   iso,
   type LogEntry,
-  type Logger,
   type Mail,
   type Mailer,
   type MailSendResult,
-  type Metrics,
   messageOf,
   nameId,
   type OutputRecord,
@@ -24,23 +21,15 @@ import {
   Unavailable,
 } from '@tributary/core';
 import { awaitCatalog, catalogPositionOf } from '../catalog-position.ts';
+import type { StageParts } from '../stages.ts';
 import { gatheredValue, type QueuedNotice, type QueuedRecord, queuedRecordOf } from './queued-notice.ts';
 
-interface MailDependencies {
-  readonly catalog: Catalog;
+interface MailDependencies extends Omit<StageParts, 'budgets' | 'tracing'> {
   readonly deduplicator: Deduplicator;
   /** Absent without a configured mail server: mails wait. */
   readonly mailer?: Mailer | undefined;
   /** The link that confirms an address. Absent without a public URL: these mails wait. */
   readonly confirmationLink?: ((claim: ConfirmationClaim) => string) | undefined;
-  /** Epoch ms. */
-  readonly clock: Clock;
-  /** Ms of a monotonic clock. */
-  readonly elapsed: Clock;
-  readonly logger: Logger;
-  readonly metrics: Metrics;
-  /** Retention of the mail topics, ms: mails that cannot be sent are dead-lettered before it ends. */
-  readonly retentionMs: number;
   /** Least time between two mails of an organization to an address, ms. */
   readonly mailEveryMs: number;
   /** Mails of an organization in an hour. */
@@ -406,16 +395,10 @@ function inTurns(groups: readonly Group[]): Turn[] {
 }
 
 /** The verdict, or `slow` where it takes too long. Rejects as `sending` does until then. */
-async function unlessSlow(sending: Promise<Verdict>): Promise<Verdict> {
-  let timer: NodeJS.Timeout | undefined;
-  const slow = new Promise<Verdict>((resolve) => {
-    timer = setTimeout(() => resolve({ kind: 'slow' }), PATIENCE_MS);
-  });
-  try {
-    return await Promise.race([sending, slow]);
-  } finally {
-    clearTimeout(timer);
-  }
+function unlessSlow(sending: Promise<Verdict>): Promise<Verdict> {
+  const { promise: slow, resolve } = Promise.withResolvers<Verdict>();
+  const timer = setTimeout(resolve, PATIENCE_MS, { kind: 'slow' });
+  return Promise.race([sending, slow]).finally(() => clearTimeout(timer));
 }
 
 /** Why notices are on the retry topic. Value of the `outcome` header. */
@@ -428,25 +411,22 @@ function entryFor({ taken, more }: Pick<Group, 'taken' | 'more'>): LogEntry {
   const { entry, notices, isGathered } = first.record;
   if (taken.length === 1 && notices.length === 1 && more === 0 && !isGathered) return entry;
   const positions = taken.map(({ record }) => catalogPositionOf(record.entry));
-  const value = gatheredValue(
-    taken.map(({ notice }) => notice),
-    more,
-  );
   return {
     ...entry,
-    value,
+    value: gatheredIn({ taken, more }),
     headers: { ...entry.headers, [HEADER.catalogPosition]: String(Math.max(...positions)) },
   };
 }
 
 /** Without a mail server, records wait in the retry topic, whose delay is short as soon as there is one. */
-function waitingRecord({ taken, more }: Pick<Group, 'taken' | 'more'>): OutputRecord {
-  const { key, headers } = entryFor({ taken, more });
-  const value = gatheredValue(
-    taken.map(({ notice }) => notice),
-    more,
-  );
-  return { topic: TOPIC.mailRetry, key, value, headers };
+function waitingRecord(group: Pick<Group, 'taken' | 'more'>): OutputRecord {
+  const { key, headers } = entryFor(group);
+  return { topic: TOPIC.mailRetry, key, value: gatheredIn(group), headers };
+}
+
+function gatheredIn({ taken, more }: Pick<Group, 'taken' | 'more'>): string {
+  const notices = taken.map(({ notice }) => notice);
+  return gatheredValue(notices, more);
 }
 
 function retryRecord(

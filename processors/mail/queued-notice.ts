@@ -1,15 +1,14 @@
 import {
-  type AlertNotice,
   alertMail,
   alertRecipients,
   type CatalogView,
   type ConfirmationNotice,
   type DeletionNotice,
-  type DestinationNotice,
   deletionMail,
   destinationMail,
   HEADER,
   InvalidInput,
+  isObject,
   isUuid,
   type LogEntry,
   type Mail,
@@ -17,6 +16,7 @@ import {
   organizationRecipient,
   parseObject,
   unconfirmedAddress,
+  type WorkspaceEntities,
 } from '@tributary/core';
 import { timeOf } from '../event-record.ts';
 
@@ -98,9 +98,9 @@ function noticeOf(value: Readonly<Record<string, unknown>>): QueuedNotice {
 type Addressing = Pick<QueuedNotice, 'isLink' | 'recipient' | 'compose'>;
 
 function addressedBy(value: Readonly<Record<string, unknown>>): Addressing {
-  if (value.kind === 'destination') return ofDestination(value);
-  if (value.kind === 'confirmation') return ofConfirmation(value);
-  return value.kind === 'alert' ? ofAlert(value) : ofDeletion(value);
+  if (value.kind === 'destination') return ofChange('destination', value, noticeRecipients, destinationMail);
+  if (value.kind === 'alert') return ofChange('alert', value, alertRecipients, alertMail);
+  return value.kind === 'confirmation' ? ofConfirmation(value) : ofDeletion(value);
 }
 
 function ofDeletion(value: Readonly<Record<string, unknown>>): Addressing {
@@ -116,34 +116,28 @@ function ofDeletion(value: Readonly<Record<string, unknown>>): Addressing {
   };
 }
 
-function ofDestination(value: Readonly<Record<string, unknown>>): Addressing {
-  const notice = value as unknown as Partial<DestinationNotice>;
-  const { workspace, destination, turn } = notice;
-  if (typeof workspace?.id !== 'string' || typeof destination?.id !== 'string' || typeof turn !== 'object')
-    throw new InvalidInput('no destination');
+/** A notice of a change of a destination or an alert. */
+function ofChange<Kind extends 'destination' | 'alert', Notice>(
+  kind: Kind,
+  value: Readonly<Record<string, unknown>>,
+  recipientsOf: (state: CatalogView, current: WorkspaceEntities[Kind]) => { readonly email: string | null },
+  mailOf: (notice: Notice, to: string) => Mail,
+): Addressing {
+  const [workspaceId, id] = [idIn(value.workspace), idIn(value[kind])];
+  if (workspaceId === undefined || id === undefined || typeof value.turn !== 'object')
+    throw new InvalidInput(`no ${kind}`);
   return {
     isLink: false,
     recipient(state) {
-      const current = state.entity('destination', workspace.id, destination.id);
-      return current === undefined ? null : noticeRecipients(state, current).email;
+      const current = state.entity(kind, workspaceId, id);
+      return current === undefined ? null : recipientsOf(state, current).email;
     },
-    compose: (_state, to) => destinationMail(notice as DestinationNotice, to),
+    compose: (_state, to) => mailOf(value as Notice, to),
   };
 }
 
-function ofAlert(value: Readonly<Record<string, unknown>>): Addressing {
-  const notice = value as unknown as Partial<AlertNotice>;
-  const { workspace, alert, turn } = notice;
-  if (typeof workspace?.id !== 'string' || typeof alert?.id !== 'string' || typeof turn !== 'object')
-    throw new InvalidInput('no alert');
-  return {
-    isLink: false,
-    recipient(state) {
-      const current = state.entity('alert', workspace.id, alert.id);
-      return current === undefined ? null : alertRecipients(state, current).email;
-    },
-    compose: (_state, to) => alertMail(notice as AlertNotice, to),
-  };
+function idIn(value: unknown): string | undefined {
+  return isObject(value) && typeof value.id === 'string' ? value.id : undefined;
 }
 
 function ofConfirmation(value: Readonly<Record<string, unknown>>): Addressing {

@@ -1,21 +1,20 @@
 import {
   type Addressed,
   type AddressedEntity,
+  type Alert,
   type AlertNotice,
   alertRecipients,
   type BatchStage,
   type Catalog,
   type CatalogEntry,
-  type Clock,
   type ConfirmationNotice,
+  type Destination,
   type DestinationNotice,
   deliveryKey,
   type Fact,
   HEADER,
   iso,
   type LogEntry,
-  type Logger,
-  type Metrics,
   noticeDelivery,
   noticeRecipients,
   type OutputRecord,
@@ -23,13 +22,9 @@ import {
 } from '@tributary/core';
 import { awaitFact, factIn } from '../catalog-position.ts';
 import { eventHeaders, timeOf } from '../event-record.ts';
+import type { StageParts } from '../stages.ts';
 
-export interface NoticeDependencies {
-  readonly catalog: Catalog;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly metrics: Metrics;
-}
+type NoticeDependencies = Omit<StageParts, 'elapsed' | 'retentionMs' | 'budgets' | 'tracing'>;
 
 /** Changes that are older cause no notice, ms. */
 const MAX_AGE_MS = 24 * 60 * 60_000;
@@ -48,7 +43,6 @@ export function notice(dependencies: NoticeDependencies): BatchStage['process'] 
   };
 }
 
-/** A notice, and its recipients. */
 interface AddressedNotice {
   readonly notice: DestinationNotice | AlertNotice;
   readonly to: ReturnType<typeof noticeRecipients>;
@@ -62,16 +56,13 @@ async function noticeRecords(
   const fact = factIn(entry);
   const { catalog, clock, metrics, logger } = dependencies;
   const link = linkRequestIn(fact);
-  if (link !== undefined) {
-    if (clock() - timeOf(link.at) > MAX_AGE_MS) return [];
-    await awaitFact(catalog, entry);
-    return linkRecords(catalog, link);
-  }
-  if (fact?.type !== 'destination.turned' && fact?.type !== 'alert.turned') return [];
-  if (clock() - timeOf(fact.at) > MAX_AGE_MS) return [];
+  const change = fact?.type === 'destination.turned' || fact?.type === 'alert.turned' ? fact : undefined;
+  const at = (link ?? change)?.at;
+  if (at === undefined || clock() - timeOf(at) > MAX_AGE_MS) return [];
   await awaitFact(catalog, entry);
+  if (change === undefined) return link === undefined ? [] : linkRecords(catalog, link);
   const addressed =
-    fact.type === 'alert.turned' ? aboutAlert(catalog, fact) : aboutDestination(catalog, fact);
+    change.type === 'alert.turned' ? aboutAlert(catalog, change) : aboutDestination(catalog, change);
   if (addressed === undefined) return [];
   const { notice } = addressed;
   const outputRecords = outputRecordsOf(catalog, addressed, entry);
@@ -80,7 +71,7 @@ async function noticeRecords(
     if (notice.kind === 'alert')
       metrics.count('tributary_alert_notices_total', { state: notice.turn.state, channel });
     else metrics.count('tributary_destination_health_notices_total', { state: notice.turn.state, channel });
-  const about = { [notice.kind]: fact.entity, notice: notice.id, state: notice.turn.state, channels };
+  const about = { [notice.kind]: change.entity, notice: notice.id, state: notice.turn.state, channels };
   const what =
     notice.kind === 'alert' ? 'a notice of an alert' : 'a notice about the health of a destination';
   logger.info(about, channels.length === 0 ? `${what} has no recipient` : `${what} is sent`);
@@ -92,20 +83,11 @@ function aboutDestination(
   fact: Fact & { readonly type: 'destination.turned' },
 ): AddressedNotice | undefined {
   const destination = state.destination(fact.entity);
-  const { id, paced_until: _pace, ...turn } = fact.data;
-  if (destination?.condition?.recent.includes(id) !== true) return undefined;
-  const workspace = state.workspace(destination.workspace_id);
-  if (workspace === undefined) return undefined;
-  const { name, type } = destination;
-  const notice: DestinationNotice = {
-    kind: 'destination',
-    id,
-    at: fact.at,
-    organization_id: workspace.organization_id,
-    workspace: { id: workspace.id, name: workspace.name },
-    destination: { id: destination.id, name, type },
-    turn,
-  };
+  const change = changeOf(state, fact, destination);
+  if (destination === undefined || change === undefined) return undefined;
+  const { id: _id, paced_until: _pace, ...turn } = fact.data;
+  const { id, name, type } = destination;
+  const notice: DestinationNotice = { kind: 'destination', ...change, destination: { id, name, type }, turn };
   return { notice, to: noticeRecipients(state, destination) };
 }
 
@@ -114,21 +96,25 @@ function aboutAlert(
   fact: Fact & { readonly type: 'alert.turned' },
 ): AddressedNotice | undefined {
   const alert = state.entity('alert', state.workspaceOf(fact.entity) ?? '', fact.entity);
-  const { id, paced_until: _pace, ...turn } = fact.data;
-  if (alert?.condition?.recent.includes(id) !== true) return undefined;
-  const workspace = state.workspace(alert.workspace_id);
+  const change = changeOf(state, fact, alert);
+  if (alert === undefined || change === undefined) return undefined;
+  const { id: _id, paced_until: _pace, ...turn } = fact.data;
+  const { id, name, environment, watch, time_zone } = alert;
+  const about = { id, name, environment, watch, time_zone };
+  return { notice: { kind: 'alert', ...change, alert: about, turn }, to: alertRecipients(state, alert) };
+}
+
+/** What the notices of changes have in common; undefined where the fold refused the change. */
+function changeOf(
+  state: Catalog['state'],
+  { at, data: { id } }: Fact & { readonly type: `${string}.turned` },
+  changed: Pick<Destination | Alert, 'workspace_id' | 'condition'> | undefined,
+) {
+  if (changed?.condition?.recent.includes(id) !== true) return undefined;
+  const workspace = state.workspace(changed.workspace_id);
   if (workspace === undefined) return undefined;
-  const { name, environment, watch, time_zone } = alert;
-  const notice: AlertNotice = {
-    kind: 'alert',
-    id,
-    at: fact.at,
-    organization_id: workspace.organization_id,
-    workspace: { id: workspace.id, name: workspace.name },
-    alert: { id: alert.id, name, environment, watch, time_zone },
-    turn,
-  };
-  return { notice, to: alertRecipients(state, alert) };
+  const { id: workspaceId, name, organization_id } = workspace;
+  return { id, at, organization_id, workspace: { id: workspaceId, name } };
 }
 
 /** The request to confirm an address that a fact has set. */
@@ -188,26 +174,22 @@ function linkRecords(
     organization_id: organizationId,
     of: { type, id: entityId, workspace_id: type === 'organization' ? null : workspaceId },
   };
-  const headers = { [HEADER.catalogPosition]: String(position) };
-  return [{ topic: TOPIC.mail, key: organizationId, value: JSON.stringify(notice), headers }];
+  return [mailRecord(notice, position)];
 }
 
-/** The record of the mail has no address: it is looked up when the mail is sent, so that none is in the log. */
+/** It has no address: that is looked up when the mail is sent, so that none is in the log. */
+function mailRecord(notice: ConfirmationNotice | AddressedNotice['notice'], position: number): OutputRecord {
+  const headers = { [HEADER.catalogPosition]: String(position) };
+  return { topic: TOPIC.mail, key: notice.organization_id, value: JSON.stringify(notice), headers };
+}
+
 function outputRecordsOf(
   { position }: Catalog,
   { notice, to: { destinationId, email } }: AddressedNotice,
   { timestamp }: LogEntry,
 ): readonly OutputRecord[] {
   const outputRecords: OutputRecord[] = [];
-  if (email !== null) {
-    const headers = { [HEADER.catalogPosition]: String(position) };
-    outputRecords.push({
-      topic: TOPIC.mail,
-      key: notice.organization_id,
-      value: JSON.stringify(notice),
-      headers,
-    });
-  }
+  if (email !== null) outputRecords.push(mailRecord(notice, position));
   if (destinationId !== null) {
     const delivery = noticeDelivery(notice, destinationId, iso(timestamp));
     outputRecords.push({

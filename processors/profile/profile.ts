@@ -4,14 +4,11 @@ import {
   type CanonicalEvent,
   type Catalog,
   type Charged,
-  type Clock,
   eventWrite,
   HEADER,
   identityReadingOf,
   iso,
   type LogEntry,
-  type Logger,
-  type Metrics,
   mayHoldExactNumbers,
   type NullHandling,
   type OutputRecord,
@@ -26,18 +23,14 @@ import {
 } from '@tributary/core';
 import { awaitCatalog } from '../catalog-position.ts';
 import { eventOf } from '../event-record.ts';
+import type { StageParts } from '../stages.ts';
 import { OrganizationShares } from './organization-shares.ts';
 import { ProfileWriter } from './profile-writer.ts';
 
-export interface ProfileDependencies {
-  readonly catalog: Catalog;
+export interface ProfileDependencies extends Pick<StageParts, 'catalog' | 'logger' | 'metrics' | 'elapsed'> {
   readonly profiles: Pick<ProfileStore, 'upsert'>;
-  readonly logger: Logger;
-  readonly metrics: Metrics;
   /** Subjects of a partition that are written concurrently. */
   readonly profileWriters: number;
-  /** Ms of a monotonic clock. */
-  readonly elapsed: Clock;
   readonly profileNulls: NullHandling;
   readonly profileBounds: ProfileBounds;
 }
@@ -48,7 +41,6 @@ const LARGE_WRITERS = 4;
 /** Entries of `profiles.slow` in a batch: each may take several ms, and other organizations over their share wait for it. */
 const SLOW_ENTRIES = 100;
 
-/** An event with its entry. */
 interface EntryWrite extends WriteOfEvent {
   readonly entry: LogEntry;
 }

@@ -1,7 +1,6 @@
 import {
   asyncHandler,
   type Catalog,
-  type Clock,
   type DedupeClaim,
   type EventLog,
   EventLoopYielder,
@@ -10,7 +9,6 @@ import {
   InvalidInput,
   iso,
   type LogEntry,
-  type Metrics,
   type OutputRecord,
   parseObject,
   REPLAY_START_DEADLINE_MS,
@@ -19,7 +17,6 @@ import {
   type ReplayCursor,
   type ReplayStep,
   recordChars,
-  type StorageBudgets,
   type ThreadTurns,
   TOPIC,
 } from '@tributary/core';
@@ -27,6 +24,7 @@ import { awaitCatalog, awaitFact, factIn } from '../catalog-position.ts';
 import { mayReferTo } from '../deliver/outcome.ts';
 import { timeOf } from '../event-record.ts';
 import { isOfWarehouse } from '../load/lanes.ts';
+import type { StageParts } from '../stages.ts';
 import {
   compare,
   comparedSince,
@@ -38,25 +36,18 @@ import {
   toRoute,
 } from './selection.ts';
 
-interface StepDependencies extends ReevaluationDependencies {
+interface StepDependencies
+  extends ReevaluationDependencies,
+    Pick<StageParts, 'clock' | 'elapsed' | 'retentionMs'> {
   readonly log: Pick<EventLog, 'read' | 'end' | 'first' | 'offsetAt' | 'topics'>;
   readonly catalog: Pick<Catalog, 'state' | 'position'>;
-  readonly clock: Clock;
-  /** Ms of a monotonic clock. */
-  readonly elapsed: Clock;
-  /** Retention of the topics, ms. */
-  readonly retentionMs: number;
   readonly reads: ReadBudgets;
   /** Runs the filters of the rules. */
   readonly scheduler: ThreadTurns;
 }
 
-interface ReplayDependencies extends Omit<StepDependencies, 'reads' | 'scheduler'> {
-  readonly catalog: Catalog;
-  readonly metrics: Metrics;
-  /** Absent: no workspace has a budget. */
-  readonly budgets?: Pick<StorageBudgets, 'verdictOf'>;
-}
+type ReplayDependencies = Omit<StepDependencies, 'reads' | 'scheduler' | 'catalog'> &
+  Pick<StageParts, 'catalog' | 'metrics' | 'budgets'>;
 
 type SteppingDependencies = ReplayDependencies & Pick<StepDependencies, 'reads' | 'scheduler'>;
 

@@ -19,7 +19,7 @@ import {
   type RuleSubject,
 } from '@tributary/core';
 import type { RecordedEvent } from '../event-record.ts';
-import { noteNotTaken, notTakenOnRedrive, type Routed, undecided } from './routed-event.ts';
+import { completedOnRedrive, noteNotTaken, type Routed, undecided } from './routed-event.ts';
 
 /** Processor time of compiling a character of a filter, ms. */
 const MS_PER_COMPILED_CHARACTER = 300e-6;
@@ -187,7 +187,10 @@ function* match(
       leftOut.push({ rule: rule.id, destination: rule.destination_id, because });
     if (!isUndecided(mismatch)) {
       if (named?.has(rule) && routed.redrives > 0)
-        outputRecords = [...outputRecords, notTakenOnRedrive(routed, rule)];
+        outputRecords = [
+          ...outputRecords,
+          completedOnRedrive(routed, rule, 'its rule does not take the event'),
+        ];
       if (named?.has(rule) ?? because === 'filter') noteNotTaken(routed, rule, because);
     } else if (routedFor(rule, routed, named).redrives === 0 && !isOpen(rule, routed.source, state))
       // A redrive shows it as retrying, also where its destination is closed.

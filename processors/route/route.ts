@@ -1,8 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import {
   asyncHandler,
-  type Catalog,
-  type Clock,
   type DeliveryOutcome,
   destinationMismatch,
   EMBEDDED_EVENT_BYTES,
@@ -13,7 +11,6 @@ import {
   isSampled,
   type LogEntry,
   MATCH,
-  type Metrics,
   type Mismatch,
   measureText,
   messageOf,
@@ -26,9 +23,7 @@ import {
   referenceTo,
   type Span,
   type StageContext,
-  type StorageBudgets,
   type ThreadTurns,
-  type Tracing,
   type Transformation,
   type TransformationContext,
   type TransformedEvents,
@@ -47,17 +42,17 @@ import {
 } from '../fairness/fair-share.ts';
 import type { TransformationTurns } from '../fairness/slowness.ts';
 import type { RecordReader } from '../record-reader.ts';
+import type { StageParts } from '../stages.ts';
 import { type Matching, matchOf, matchRules, rulesAtOf, rulesInQuestion, stillTaking } from './matching.ts';
 import {
   type AppliedRule,
-  type CountedRule,
+  completedOnRedrive,
   counted,
-  droppedOnRedrive,
-  failedTransformation,
+  deadBeforeDelivery,
   noteApplied,
   noteNotTaken,
-  overBudget,
   type Routed,
+  type RuleOfDelivery,
   toDeliver,
   toDeliverTransformed,
   toSlowQueue,
@@ -66,23 +61,12 @@ import {
 } from './routed-event.ts';
 import { DELETED, type EventLimits, refusalOf, shareOf, type Transformer } from './transformer.ts';
 
-export interface RouteDependencies {
-  readonly catalog: Catalog;
+export interface RouteDependencies extends Omit<StageParts, 'logger'> {
   readonly transformer: Transformer;
-  readonly metrics: Metrics;
-  /** Absent: no workspace has a budget. */
-  readonly budgets?: Pick<StorageBudgets, 'verdictOf'> | undefined;
   /** Reads events that records refer to. */
   readonly records: Pick<RecordReader, 'eventText'>;
-  readonly clock: Clock;
-  /** Ms of a monotonic clock. */
-  readonly elapsed: Clock;
   /** Runs a piece of the work on large outputs. */
   readonly runPiece: RunPiece;
-  /** Retention of the topics, ms. */
-  readonly retentionMs: number;
-  /** Absent: no spans are recorded. */
-  readonly tracing?: Tracing | undefined;
 }
 
 const UNEVALUATED: TransformationContext['contract'] = { outcome: 'accepted', id: null, version: null };
@@ -240,7 +224,8 @@ function deadOverBudget(
   if (first === undefined) return [];
   noteNotTaken(subject, first, 'over_budget', 'over_budget');
   const reason = `the workspace is over its budget ${budget}: ${used} of ${limit} bytes`;
-  return [overBudget(subject, first, reason, standsFor(subject, match, others, clock()))];
+  const rules = standsFor(subject, match, others, clock());
+  return [deadBeforeDelivery(subject, first, reason, 'over_budget', rules)];
 }
 
 /** The rules that a dead delivery stands for, beside its own. */
@@ -420,9 +405,9 @@ async function transformInTurn(run: TransformationRun, turns: TransformationTurn
 }
 
 /** A dead delivery in place of the rule's. */
-function failed(routed: Routed, rule: CountedRule, kind: string, reason: string): AppliedRule {
+function failed(routed: Routed, rule: RuleOfDelivery, kind: string, reason: string): AppliedRule {
   const result = `${measureText('failed', kind)}+${measureText('dead', 'transformation')}`;
-  return { outputRecords: [failedTransformation(routed, rule, reason)], result };
+  return { outputRecords: [deadBeforeDelivery(routed, rule, reason, 'transformation')], result };
 }
 
 /** A redriven event is shown as retrying, so it becomes dead again; its destination may not be in the entry. */
@@ -481,8 +466,10 @@ async function transform(run: TransformationRun, timeoutMs: number | undefined):
     const reason = outcome.kind === 'refused' ? outcome.message : `${outcome.kind}: ${outcome.message}`;
     return failed(routed, rule, outcome.kind, reason);
   }
-  if (outcome.events.length === 0)
-    return { outputRecords: routed.redrives > 0 ? [droppedOnRedrive(routed, rule)] : [], result: 'dropped' };
+  if (outcome.events.length === 0) {
+    const completed = () => completedOnRedrive(routed, rule, 'dropped by its transformation');
+    return { outputRecords: routed.redrives > 0 ? [completed()] : [], result: 'dropped' };
+  }
   const outputRecords = await deliveriesOf(routed, rule, outcome, run.runPiece);
   return { outputRecords, result: 'transformed' };
 }

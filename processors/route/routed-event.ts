@@ -56,8 +56,8 @@ export interface Routed {
   readonly notes: StageNote[];
 }
 
-/** The part of a rule that a delivery needs. */
-type RuleOfDelivery = Pick<Rule, 'id' | 'destination_id'>;
+/** The part of a rule that a delivery needs, and that the funnel counts; of a deleted one only the id is known. */
+export type RuleOfDelivery = Pick<Rule, 'id' | 'destination_id'>;
 
 /**
  * A delivery without its event. `created_at` is the timestamp of the routed entry, so that a repetition gives the same
@@ -144,11 +144,6 @@ function addRuleHeaders(
     headers[HEADER.ruleEvent] = ruleEventText(source);
 }
 
-/** A dead delivery of a failed transformation, with the event before it: it can be redriven and is never delivered. */
-export function failedTransformation(routed: Routed, rule: RuleOfDelivery, reason: string): OutputRecord {
-  return deadBeforeDelivery(routed, rule, reason, 'transformation');
-}
-
 /** A dead delivery of a rule whose filter could not be evaluated, and on behalf of `others` later rules. */
 export function undecided(
   routed: Routed,
@@ -166,17 +161,11 @@ export function undecided(
   );
 }
 
-/** A dead delivery of an event whose workspace is over a budget, on behalf of all rules that it was not applied to. */
-export function overBudget(
-  routed: Routed,
-  first: RuleOfDelivery,
-  reason: string,
-  others: Pick<DeliveryOutcome, 'rules' | 'rules_at'>,
-): OutputRecord {
-  return deadBeforeDelivery(routed, first, reason, 'over_budget', others);
-}
-
-function deadBeforeDelivery(
+/**
+ * A dead delivery of a rule that was not applied, with the event as it was received: it can be redriven and is never delivered.
+ * `more`: the rules that it stands for as well.
+ */
+export function deadBeforeDelivery(
   routed: Routed,
   rule: RuleOfDelivery,
   reason: string,
@@ -196,17 +185,8 @@ function deadBeforeDelivery(
   });
 }
 
-/** A redriven event that its transformation now drops: its delivery is complete. */
-export function droppedOnRedrive(routed: Routed, rule: Rule): OutputRecord {
-  return completedOnRedrive(routed, rule, 'dropped by its transformation');
-}
-
-/** A redriven event that its rule no longer matches: its delivery is complete. */
-export function notTakenOnRedrive(routed: Routed, rule: Rule): OutputRecord {
-  return completedOnRedrive(routed, rule, 'its rule does not take the event');
-}
-
-function completedOnRedrive(routed: Routed, rule: Rule, reason: string): OutputRecord {
+/** A redriven event that makes no delivery any more: its delivery is complete. */
+export function completedOnRedrive(routed: Routed, rule: Rule, reason: string): OutputRecord {
   const delivery = deliveryAsReceived(routed, rule);
   return outcomeRecord(TOPIC.outcomes, routed, {
     delivery,
@@ -314,9 +294,6 @@ function headersOf({ entry, catalogPosition, replay }: Routed, event: EventIdent
   return headers;
 }
 
-/** A rule as the funnel counts it; of a deleted one only the id is known. */
-export type CountedRule = Pick<Rule, 'id' | 'destination_id'>;
-
 /** The result of a rule for an event. */
 export interface AppliedRule {
   readonly outputRecords: readonly OutputRecord[];
@@ -337,14 +314,14 @@ function isFirstMatch(routed: Routed): boolean {
 
 function noteOf(
   { source: { counted } }: Routed,
-  { id, destination_id }: CountedRule,
+  { id, destination_id }: RuleOfDelivery,
   measures: string,
 ): FunnelNote {
   return { event: counted, rule: id, destination: destination_id, measures };
 }
 
 /** Notes a rule that was applied, and the deliveries that it made. */
-export function noteApplied(routed: Routed, rule: CountedRule, applied: AppliedRule): void {
+export function noteApplied(routed: Routed, rule: RuleOfDelivery, applied: AppliedRule): void {
   const { outputRecords, result } = applied;
   const created = outputRecords.reduce((sum, { topic }) => sum + (topic === TOPIC.deliveries ? 1 : 0), 0);
   const measures = created === 1 ? `${result}+created` : result;
@@ -361,7 +338,7 @@ function beginningText(routed: Routed): string {
  * Notes a rule that takes the event not, or no more. The first time it is filtered out; of a redrive or a replay, for which the
  * rule was counted as matched or filtered out before, it is the end. `dead`: the cause of a dead delivery of it.
  */
-export function noteNotTaken(routed: Routed, rule: CountedRule, because: string, dead?: string): void {
+export function noteNotTaken(routed: Routed, rule: RuleOfDelivery, because: string, dead?: string): void {
   const measures = isFirstMatch(routed)
     ? measureText('filtered', because)
     : `${beginningText(routed)}+${dead === undefined ? 'dropped' : measureText('failed', because)}`;

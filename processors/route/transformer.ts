@@ -32,7 +32,6 @@ interface TransformerDependencies {
   readonly runMetrics: Pick<RunMetrics, 'note'>;
   /** Ms of a monotonic clock. */
   readonly elapsed: Clock;
-  /** Events of one sandbox call at most. */
   readonly transformEvents: number;
   /** Bytes of events in one sandbox call at most; a larger event is sent alone. */
   readonly transformBytes: number;
@@ -591,21 +590,16 @@ export class FailureWatch {
 }
 
 /** When a transformation counts as failing in production. */
-export interface FailureLimits {
-  /** Number of latest runs that count. */
-  readonly window: number;
-  /** Runs in the window before the share of failures counts. */
-  readonly minimumRuns: number;
-  /** Failing when more than this share of the window failed. */
-  readonly share: number;
-  /** Failing after this many timeouts or memory kills in a row, as each delays other programs. */
-  readonly killsInARow: number;
-}
+export type FailureLimits = Readonly<typeof DEFAULT_FAILURE_LIMITS>;
 
-export const DEFAULT_FAILURE_LIMITS: FailureLimits = {
+export const DEFAULT_FAILURE_LIMITS = {
+  /** Number of latest runs that count. */
   window: 100,
+  /** Runs in the window before the share of failures counts. */
   minimumRuns: 20,
+  /** Failing when more than this share of the window failed. */
   share: 0.5,
+  /** Failing after this many timeouts or memory kills in a row, as each delays other programs. */
   killsInARow: 5,
 };
 

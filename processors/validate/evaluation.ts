@@ -24,6 +24,7 @@ import {
   TOPIC,
   type Violation,
   violationId,
+  violationOf,
   withDigitsOf,
 } from '@tributary/core';
 import { catalogPositionOf } from '../catalog-position.ts';
@@ -38,7 +39,6 @@ const RECORDED_BYTES = 4 * 1024;
 /** Characters of the key of a violation: the subject of a producer may be as long as an event. */
 const RECORDED_KEY = 200;
 
-/** The contracts and their evaluator. */
 export interface Contracts {
   readonly catalog: Pick<Catalog, 'state'>;
   readonly contracts: Pick<ContractEvaluator, 'evaluate'>;
@@ -153,15 +153,10 @@ function rejectedValue(received: string, violations: readonly Violation[]): stri
  */
 function violationsOf({ event, contract, verdict, over }: Evaluated): readonly Violation[] {
   if (contract === undefined || verdict === undefined || verdict.violations.length === 0) return [];
-  const known = {
-    contract_id: contract.id,
-    contract_version: contract.version,
-    workspace_id: event.workspace_id,
-    environment: event.environment,
-    message_id: event.message_id,
-    event_type: event.type,
-    event_name: countedName(eventName(event)),
-    received_at: event.received_at,
+  /** `identity`: the complete path, by which the id is made. */
+  const recordedAs = (found: ContractVerdict['violations'][number], identity: string): Violation => {
+    const violation = violationOf(event, contract, countedName(eventName(event)), found);
+    return { id: violationId({ ...violation, path: identity }), ...violation };
   };
   const recorded: Violation[] = [];
   let bytes = 0;
@@ -172,7 +167,7 @@ function violationsOf({ event, contract, verdict, over }: Evaluated): readonly V
     const isFull = recorded.length === RECORDED_VIOLATIONS || bytes > RECORDED_BYTES;
     if (isFull && recorded.length > 0) break;
     const { kind, action } = found;
-    recorded.push(recordedViolation(known, { kind, path, message, action }, found.path));
+    recorded.push(recordedAs({ kind, path, message, action }, found.path));
   }
   const next = verdict.violations[recorded.length];
   if (next === undefined) return recorded;
@@ -183,20 +178,8 @@ function violationsOf({ event, contract, verdict, over }: Evaluated): readonly V
       ? `${atLeast}${left} more violations of this event are not recorded`
       : `${atLeast}${left} violations of this event are not recorded: the workspace is over its budget ${over.budget}`;
   const summary = { kind: 'schema', path: '', message, action: next.action } as const;
-  return [...recorded, recordedViolation(known, summary, NO_FIELD)];
+  return [...recorded, recordedAs(summary, NO_FIELD)];
 }
 
 /** In the id of the summary: no JSON pointer of a field is equal to it. */
 const NO_FIELD = 'more';
-
-/** `identity`: the complete path, by which the id is made. */
-function recordedViolation(
-  known: Omit<Violation, 'id' | keyof ContractVerdict['violations'][number]>,
-  found: ContractVerdict['violations'][number],
-  identity: string,
-): Violation {
-  const { received_at, ...event } = known;
-  const { kind, path, message, action } = found;
-  const violation = { ...event, kind, path, message, action, received_at };
-  return { id: violationId({ ...violation, path: identity }), ...violation };
-}

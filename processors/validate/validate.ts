@@ -2,8 +2,6 @@ import {
   type BatchStage,
   BytesTally,
   type CanonicalEvent,
-  type Catalog,
-  type Clock,
   type ContractEvaluator,
   type ContractVerdict,
   type CountedEvent,
@@ -25,7 +23,6 @@ import {
   recordChars,
   type StageContext,
   type StageNote,
-  type StorageBudgets,
   type ThreadTurns,
   TOPIC,
   Unavailable,
@@ -39,20 +36,16 @@ import {
   SliceCosts,
   type ThreadTime,
 } from '../fairness/fair-share.ts';
+import type { StageParts } from '../stages.ts';
 import { type Evaluated, evaluateAt, evaluationRecords } from './evaluation.ts';
 
 /** Characters of output records after which a batch ends: the violations of an event may be ten times its size. */
 const BATCH_CHARS = 4 * 1024 * 1024;
 
-export interface ValidateDependencies {
-  readonly catalog: Catalog;
+export interface ValidateDependencies
+  extends Pick<StageParts, 'catalog' | 'metrics' | 'elapsed' | 'budgets'> {
   readonly deduplicator: Deduplicator;
   readonly contracts: ContractEvaluator;
-  readonly metrics: Metrics;
-  /** ms of a monotonic clock. */
-  readonly elapsed: Clock;
-  /** Absent: no workspace has a budget of bytes. */
-  readonly budgets?: Pick<StorageBudgets, 'verdictOf'> | undefined;
 }
 
 /** An evaluated event and its output records, which are emitted unless it is a repeat. */

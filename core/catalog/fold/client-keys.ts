@@ -1,3 +1,4 @@
+import { getOrMake } from '../../primitives/get-or-make.ts';
 import type { ClientKey } from '../entities.ts';
 import { type CountedListing, GroupedOrder, type Table } from './creation-order.ts';
 
@@ -25,11 +26,12 @@ export class ClientKeys {
 
   /** Keys in creation order, optionally of one status. */
   listing(organizationId: string, status?: ClientKey['status']): CountedListing<ClientKey> {
-    let order = this.#orders.get(organizationId);
-    if (order === undefined) {
-      order = new GroupedOrder<ClientKey>((key) => key.status, this.#keys.get(organizationId)?.values());
-      this.#orders.set(organizationId, order);
-    }
+    const keys = this.#keys.get(organizationId)?.values();
+    const order = getOrMake(
+      this.#orders,
+      organizationId,
+      () => new GroupedOrder<ClientKey>((key) => key.status, keys),
+    );
     return status === undefined ? order.all : order.group(status);
   }
 

@@ -1,3 +1,5 @@
+import { getOrMake } from '../../primitives/get-or-make.ts';
+
 /** The fields that every listed item has. Neither ever changes. */
 export interface Created {
   readonly id: string;
@@ -193,11 +195,7 @@ export class GroupedOrder<Item extends Created> {
 
   #orderOf(item: Item): CreationOrder<Item> {
     const name = this.#groupOf(item);
-    const known = this.#groups.get(name);
-    if (known !== undefined) return known;
-    const made = new CreationOrder<Item>();
-    this.#groups.set(name, made);
-    return made;
+    return getOrMake(this.#groups, name, () => new CreationOrder<Item>());
   }
 }
 

@@ -4,6 +4,7 @@ import {
   type OrganizationRole,
   type WorkspaceRole,
 } from '../../access/roles.ts';
+import { defined } from '../../primitives/defined.ts';
 import type { CatalogView, FoundKey } from '../catalog.ts';
 import type { OrganizationMember } from '../entities.ts';
 import type { ConflictReason, Fact } from '../facts.ts';
@@ -163,11 +164,7 @@ export function keyCreatorOf(state: CatalogState, fact: Fact): KeyCreator | unde
     organizationMembers.get(organizationId ?? '', fact.entity) ??
     workspaceMembers.get(workspaceId ?? '', fact.entity);
   if (member?.account_id == null) return undefined;
-  return {
-    accountId: member.account_id,
-    ...(organizationId === undefined ? {} : { organizationId }),
-    ...(workspaceId === undefined ? {} : { workspaceId }),
-  };
+  return { accountId: member.account_id, ...defined({ organizationId, workspaceId }) };
 }
 
 /** Applies a fact about a member, then revokes the keys that the role covered before and no longer covers. */

@@ -1,3 +1,4 @@
+import { getOrMake } from '../../primitives/get-or-make.ts';
 import type { Account, OrganizationMember, WorkspaceMember } from '../entities.ts';
 import {
   type CountedListing,
@@ -67,11 +68,8 @@ export class Members<M extends Member> {
 
   /** All members of a scope in creation order, or one group: `pending`, or active ones with a role. */
   listing(scopeId: string, group?: string): CountedListing<M> {
-    let order = this.#orders.get(scopeId);
-    if (order === undefined) {
-      order = new GroupedOrder<M>(groupOf, this.#members.get(scopeId)?.values());
-      this.#orders.set(scopeId, order);
-    }
+    const members = () => this.#members.get(scopeId)?.values();
+    const order = getOrMake(this.#orders, scopeId, () => new GroupedOrder<M>(groupOf, members()));
     return group === undefined ? order.all : order.group(group);
   }
 
@@ -86,12 +84,8 @@ export class Members<M extends Member> {
 
   /** The same scopes in creation order. */
   scopeListing(accountId: string): Listing<Created> {
-    let order = this.#scopeOrders.get(accountId);
-    if (order === undefined) {
-      order = new CreationOrder(this.scopesOf(accountId).flatMap((id) => this.#scopeNamed(id) ?? []));
-      this.#scopeOrders.set(accountId, order);
-    }
-    return order;
+    const scopes = () => this.scopesOf(accountId).flatMap((id) => this.#scopeNamed(id) ?? []);
+    return getOrMake(this.#scopeOrders, accountId, () => new CreationOrder(scopes()));
   }
 
   pendingFor(email: string, scopeId: string): M | undefined {
@@ -189,9 +183,5 @@ function groupOf({ account_id, role }: Member): string {
 }
 
 function inner<Value>(maps: Map<string, Map<string, Value>>, key: string): Map<string, Value> {
-  const known = maps.get(key);
-  if (known !== undefined) return known;
-  const made = new Map<string, Value>();
-  maps.set(key, made);
-  return made;
+  return getOrMake(maps, key, () => new Map<string, Value>());
 }

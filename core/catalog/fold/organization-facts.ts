@@ -1,3 +1,4 @@
+import { defined } from '../../primitives/defined.ts';
 import { nameId } from '../../primitives/ids.ts';
 import type { Membership, Organization } from '../entities.ts';
 import type { ConflictReason, Fact } from '../facts.ts';
@@ -39,22 +40,12 @@ export function updateOrganization(
   const stored = state.organization(entity);
   if (stored === undefined) return 'missing';
   if (expected_version !== undefined && expected_version !== stored.version) return 'version';
-  const { name, regions, notification_email, profile_settings = stored.profile_settings } = data;
-  const { confirmation = stored.confirmation, confirmed_addresses = stored.confirmed_addresses } = data;
+  const { name, regions, notification_email, profile_settings, confirmation, confirmed_addresses } = data;
   for (const { region } of state.workspacesIn(entity, 'active').newestFirst())
     if (!regions.includes(region)) return 'in_use';
-  const settings = profile_settings === undefined ? {} : { profile_settings };
-  const changed = {
-    name,
-    regions,
-    notification_email,
-    ...settings,
-    ...(confirmation === undefined ? {} : { confirmation }),
-    ...(confirmed_addresses === undefined ? {} : { confirmed_addresses }),
-    version: stored.version + 1,
-    updated_at: at,
-  };
-  state.putOrganization({ ...stored, ...changed });
+  const others = defined({ profile_settings, confirmation, confirmed_addresses });
+  const changed = { name, regions, notification_email, ...others };
+  state.putOrganization({ ...stored, ...changed, version: stored.version + 1, updated_at: at });
   return undefined;
 }
 
@@ -85,16 +76,9 @@ export function updateWorkspace(
   const stored = state.workspace(entity);
   if (stored?.status !== 'active') return 'missing';
   if (expected_version !== undefined && expected_version !== stored.version) return 'version';
-  const { name, region, alerts = stored.alerts } = data;
-  const { confirmation = stored.confirmation, storage = stored.storage } = data;
+  const { name, region, alerts, confirmation, storage } = data;
   if (!state.organization(stored.organization_id)?.regions.includes(region)) return 'missing';
-  const changed = {
-    name,
-    region,
-    ...(alerts === undefined ? {} : { alerts }),
-    ...(confirmation === undefined ? {} : { confirmation }),
-    ...(storage === undefined ? {} : { storage }),
-  };
+  const changed = { name, region, ...defined({ alerts, confirmation, storage }) };
   state.putWorkspace({ ...stored, ...changed, version: stored.version + 1, updated_at: at });
   return undefined;
 }

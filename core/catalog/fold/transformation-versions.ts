@@ -1,3 +1,4 @@
+import { getOrMake } from '../../primitives/get-or-make.ts';
 import type { Transformation } from '../entities.ts';
 import type { Table } from './creation-order.ts';
 
@@ -65,11 +66,7 @@ function isSame(one: Transformation, other: Transformation): boolean {
 const measured = new WeakMap<TransformationVersion, number>();
 
 function versionCharacters(version: TransformationVersion): number {
-  const known = measured.get(version);
-  if (known !== undefined) return known;
-  const characters = version.source_code.length + testOf(version).length;
-  measured.set(version, characters);
-  return characters;
+  return getOrMake(measured, version, () => version.source_code.length + testOf(version).length);
 }
 
 function testOf({ test_input, test_output }: Transformation | TransformationVersion): string {

@@ -1,3 +1,4 @@
+import type { Contract } from '../../catalog/entities.ts';
 import {
   type CanonicalEvent,
   contractSubject,
@@ -9,12 +10,9 @@ import { below } from '../json-values.ts';
 import { type JsonType, MAX_DISTINCT, MAX_PATHS, ValueProfile } from './value-profile.ts';
 
 /** A contract inferred from events, as its creation takes it. */
-export interface ProposedContract {
-  readonly name: string;
-  readonly event_type: EventType;
-  readonly event_name: string;
+export interface ProposedContract
+  extends Pick<Contract, 'name' | 'event_type' | 'event_name' | 'schema_definition'> {
   readonly description: string;
-  readonly schema_definition: JsonObject;
   readonly enforcement_mode: 'warn';
   readonly undeclared_fields: 'warn';
 }

@@ -437,7 +437,6 @@ function plain(header: string): string {
   return header.toLowerCase().replaceAll(/[^a-z]/g, '');
 }
 
-/** Rows of a table at most. */
 const MAX_ROWS = 50_000;
 
 /** Reads a table by its headers, whose order does not matter. Columns of other names are reported in `unknown`. */

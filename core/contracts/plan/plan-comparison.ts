@@ -1,6 +1,7 @@
 import type { Contract } from '../../catalog/entities.ts';
 import { type CanonicalEvent, contractSubject, type EventType, eventName } from '../../event/event.ts';
-import { type JsonType, type Room, ValueProfile } from '../infer/value-profile.ts';
+import type { InferredField } from '../infer/infer-contract.ts';
+import { type Room, ValueProfile } from '../infer/value-profile.ts';
 import { below } from '../json-values.ts';
 import { type TypeModel, typeModelOf } from './type-model.ts';
 
@@ -8,15 +9,8 @@ import { type TypeModel, typeModelOf } from './type-model.ts';
 export type SeenState = 'seen' | 'never_seen' | 'undeclared';
 
 /** A field of the events of one contract. */
-export interface ComparedField {
-  /** JSON pointer below `properties` or `traits`; `*` stands for any item of a list. */
-  readonly path: string;
+export interface ComparedField extends Pick<InferredField, 'path' | 'required' | 'seen' | 'of' | 'types'> {
   readonly state: SeenState;
-  readonly required: boolean;
-  /** How often it was there, of the objects or items that could have held it. */
-  readonly seen: number;
-  readonly of: number;
-  readonly types: Readonly<Partial<Record<JsonType, number>>>;
 }
 
 /** The events of one contract, or of one name without a contract. */

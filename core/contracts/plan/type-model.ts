@@ -1,4 +1,5 @@
 import { isObject, type Json, type JsonObject, objectIn } from '../../event/event.ts';
+import { defined } from '../../primitives/defined.ts';
 import { fromShortForm } from '../definition/definition.ts';
 import { canonicalJson, isList } from '../json-values.ts';
 
@@ -92,19 +93,21 @@ class ModelReader {
     const rest = restOf(schema, inner);
     const items = Array.isArray(schema.items) || schema.prefixItems !== undefined ? undefined : schema.items;
     return {
-      ...(types === undefined ? {} : { types }),
-      ...(typeof schema.description === 'string' ? { description: schema.description } : {}),
-      ...(typeof schema.format === 'string' ? { format: schema.format } : {}),
-      ...(typeof schema.pattern === 'string' ? { pattern: schema.pattern } : {}),
-      ...(values !== undefined && isList(values) ? { values } : {}),
+      ...defined({
+        types,
+        description: textIn(schema.description),
+        format: textIn(schema.format),
+        pattern: textIn(schema.pattern),
+        values: values !== undefined && isList(values) ? values : undefined,
+        rest,
+        items: items === undefined ? undefined : inner(items),
+      }),
       bounds: Object.fromEntries(
         BOUNDS.flatMap((name) => (typeof schema[name] === 'number' ? [[name, schema[name]]] : [])),
       ),
       fields: named
         .map(([name, field]) => ({ name, required: required.has(name), model: inner(field) }))
         .sort(byName),
-      ...(rest === undefined ? {} : { rest }),
-      ...(items === undefined ? {} : { items: inner(items) }),
       isPartial: [...required].some((name) => typeof name === 'string' && !isNamed(named, name)),
     };
   }
@@ -191,12 +194,9 @@ function allOfModels(one: TypeModel, other: TypeModel): TypeModel {
   return {
     ...other,
     ...one,
-    ...(types === undefined ? {} : { types }),
-    ...(values === undefined ? {} : { values }),
+    ...defined({ types, values, rest, items }),
     bounds: tighter(one.bounds, other.bounds),
     fields: mergeFields(one.fields, other.fields, { both: allOfModels, alone: (field) => field }),
-    ...(rest === undefined ? {} : { rest }),
-    ...(items === undefined ? {} : { items }),
     isPartial: one.isPartial || other.isPartial || hidden,
   };
 }
@@ -212,13 +212,9 @@ function anyOfModels(models: readonly TypeModel[]): TypeModel {
     const rest = rests.find((open) => open !== false) ?? rests[0];
     const items = one.items && other.items && anyOfModels([one.items, other.items]);
     return {
-      ...(types === undefined ? {} : { types }),
-      ...(values === undefined ? {} : { values }),
-      ...(format === undefined ? {} : { format }),
+      ...defined({ types, values, format, items, rest: rest && ANY }),
       bounds: {},
       fields: mergeFields(one.fields, other.fields, ALTERNATIVES),
-      ...(rest === undefined ? {} : { rest: rest === false ? false : ANY }),
-      ...(items === undefined ? {} : { items }),
       isPartial: true,
     };
   }, first);
@@ -230,7 +226,7 @@ function fieldsOnly({ fields, rest }: TypeModel): TypeModel {
   return {
     ...ANY,
     fields: fields.map(({ name }) => ({ name, required: false, model: ANY })),
-    ...(rest === undefined ? {} : { rest: rest === false ? false : ANY }),
+    ...defined({ rest: rest && ANY }),
     isPartial: true,
   };
 }
@@ -306,6 +302,10 @@ function tighter(one: TypeModel['bounds'], other: TypeModel['bounds']): TypeMode
     else bounds[name] = /min/i.test(name) ? Math.max(ours, theirs) : Math.min(ours, theirs);
   }
   return bounds;
+}
+
+function textIn(value: Json | undefined): string | undefined {
+  return typeof value === 'string' ? value : undefined;
 }
 
 function listOf(value: Json | undefined): readonly Json[] {

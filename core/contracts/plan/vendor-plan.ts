@@ -51,7 +51,6 @@ function payloadOf({ event_type, schema_definition, description }: PlanContract)
 /** One rule, in the terms of either product. */
 interface Rule {
   readonly location: string;
-  /** The location of its schema. */
   readonly schemaLocation: string;
   readonly type: string;
   readonly name: string;

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto';
 import { compilePattern, type Pattern, readPattern } from '../../contracts/definition/patterns.ts';
 import { WorkMeter } from '../../contracts/work.ts';
+import { getOrMake } from '../../primitives/get-or-make.ts';
 import type { Identity } from '../profile.ts';
 import { HASHED_EMAIL, type IdentityReading, namespaceOf, normaliseIdentity, RAW_EMAIL } from './identity.ts';
 import { DEFAULT_LIMITS, type IdentityLimits, type TypeLimit } from './identity-limits.ts';
@@ -36,11 +37,7 @@ const rules = new WeakMap<ProfileSettings, ProfileRules>();
 /** Compiled once for each version of the settings: a change creates a new object in the catalog. */
 export function profileRulesOf(settings: ProfileSettings | undefined): ProfileRules {
   if (settings === undefined) return NO_RULES;
-  const known = rules.get(settings);
-  if (known !== undefined) return known;
-  const made = { ...blockingOf(settings), ...limitsOf(settings) };
-  rules.set(settings, made);
-  return made;
+  return getOrMake(rules, settings, () => ({ ...blockingOf(settings), ...limitsOf(settings) }));
 }
 
 /** The part of the settings that affects reading identities. */

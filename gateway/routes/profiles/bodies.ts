@@ -14,21 +14,15 @@ import {
 } from '@tributary/core';
 import { type TSchema, Type } from 'typebox';
 import { ApiError, type ErrorDetail, invalidRequest } from '../../errors/api-error.ts';
-import { documentedAs, freeObject, listOf } from '../../resources/schemas.ts';
+import { documentedAs, freeObject, integer, listOf, string } from '../../resources/schemas.ts';
 
 /** Regions of one call, at most: more than an organization has, to bound the work before admission. */
 const MAX_REGIONS = 100;
 
-export const orgId = Type.Integer({ description: 'Organisation identifier.' });
-export const region = Type.String({ description: 'Region code.' });
-export const regions = Type.Unsafe<readonly string[]>({
-  type: 'array',
-  items: region,
-  minItems: 1,
-  maxItems: MAX_REGIONS,
-  description: 'Region codes.',
-} satisfies TSchema);
-export const ucid = Type.String({ description: 'UUID of a profile, or of one that became part of it.' });
+export const orgId = integer('Organisation identifier.');
+export const region = string('Region code.');
+export const regions = listOf(region, 'Region codes.', { minItems: 1, maxItems: MAX_REGIONS });
+export const ucid = string('UUID of a profile, or of one that became part of it.');
 
 /** A map with keys of the caller. `documented`: keywords for the OpenAPI document. */
 export function mapOf<Value>(values: TSchema, description: string, documented: object = {}) {
@@ -52,8 +46,8 @@ export const valuesByType = mapOf<readonly string[]>(
 
 export const profileRecord = Type.Object(
   {
-    updated_ts: Type.Integer({ description: 'Epoch ms.' }),
-    created_ts: Type.Integer({ description: 'Epoch ms.' }),
+    updated_ts: integer('Epoch ms.'),
+    created_ts: integer('Epoch ms.'),
     profile: freeObject('Attributes, by category.'),
     ids: freeObject('Identities, by namespace.'),
     mkt_preferences: freeObject('Marketing preferences, by name.'),
@@ -77,7 +71,6 @@ export interface NamedValue {
   readonly path: string;
 }
 
-/** A parsed value. */
 type ParsedValue =
   | { readonly kind: 'identity'; readonly identity: Identity; readonly sent: string }
   | { readonly kind: 'ucid'; readonly ucid: string };

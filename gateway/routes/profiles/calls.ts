@@ -181,7 +181,6 @@ export class ProfileCalls {
   }
 }
 
-/** A region in a body. */
 export interface NamedRegion {
   readonly name: string;
   /** JSON pointer to its place in the body. */

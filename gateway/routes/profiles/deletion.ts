@@ -10,7 +10,7 @@ import { type Static, Type } from 'typebox';
 import { authorOf } from '../../authentication/caller.ts';
 import { type ErrorDetail, invalidRequest, unavailable } from '../../errors/api-error.ts';
 import { MAX_DETAILS } from '../../errors/error-handler.ts';
-import { closed, listOf, operation, optional } from '../../resources/schemas.ts';
+import { boolean, closed, listOf, operation, optional } from '../../resources/schemas.ts';
 import {
   distinctIn,
   IDENTITY_TYPES,
@@ -39,9 +39,7 @@ const deletionBody = closed(
       'One identifier type to the values to delete.',
       { ...IDENTITY_TYPES, minProperties: 1, maxProperties: 1 },
     ),
-    sendEmailNotification: optional(
-      Type.Boolean({ description: 'Whether a notification e-mail is sent. Default false.' }),
-    ),
+    sendEmailNotification: optional(boolean('Whether a notification e-mail is sent. Default false.')),
   },
   {
     title: 'ProfileDeletionBody',

@@ -10,7 +10,7 @@ import {
 import { type Static, Type } from 'typebox';
 import { type ApiError, conflict, type ErrorDetail, invalidRequest } from '../../errors/api-error.ts';
 import { MAX_DETAILS } from '../../errors/error-handler.ts';
-import { closed, listOf, operation, optional } from '../../resources/schemas.ts';
+import { closed, listOf, operation, optional, string } from '../../resources/schemas.ts';
 import {
   countOf,
   distinctIn,
@@ -52,7 +52,7 @@ const splitBody = closed(
   {
     orgId,
     region,
-    ucid: Type.String({ description: 'UUID of a profile that became part of another one.' }),
+    ucid: string('UUID of a profile that became part of another one.'),
   },
   {
     title: 'ProfileSplitBody',
@@ -89,8 +89,8 @@ const unlinkAnswer = Type.Object(
 
 const splitAnswer = Type.Object(
   {
-    ucid: Type.String({ format: 'uuid', description: 'The profile that is one of its own again.' }),
-    survivor: Type.String({ format: 'uuid', description: 'The profile that it was part of.' }),
+    ucid: string('The profile that is one of its own again.', 'uuid'),
+    survivor: string('The profile that it was part of.', 'uuid'),
     ...rests,
   },
   { title: 'ProfileSplit' },

@@ -5,6 +5,7 @@ import {
   type CompetingClaim,
   competingClaimWrite,
   DEFAULT_LIMITS,
+  defined,
   distinctIdentities,
   type Identity,
   type IdentityLimits,
@@ -35,7 +36,7 @@ import { type Static, Type } from 'typebox';
 import { authorOf, type Caller } from '../../authentication/caller.ts';
 import { type ApiError, type ErrorDetail, invalidRequest } from '../../errors/api-error.ts';
 import { MAX_DETAILS } from '../../errors/error-handler.ts';
-import { closed, defined, freeObject, operation, optional } from '../../resources/schemas.ts';
+import { closed, freeObject, operation, optional } from '../../resources/schemas.ts';
 import { SummedCalls } from '../../resources/summed-calls.ts';
 import {
   countOf,
