@@ -82,10 +82,13 @@ export async function watchDiskSpace(
   let room: DiskRoom | undefined;
   let isSpent = false;
   let state = '';
-  const report = levelReports(logger, {
-    worse: (effect) =>
-      `the disk of the data folder is nearly full: ${effect}; free some space or enlarge the disk`,
-    well: 'the disk of the data folder has space again',
+  const report = levelReports({
+    worse: (fields, effect) =>
+      logger.error(
+        fields,
+        `the disk of the data folder is nearly full: ${effect}; free some space or enlarge the disk`,
+      ),
+    well: (fields) => logger.info(fields, 'the disk of the data folder has space again'),
   });
   let isReading = false;
   let isClosed = false;
@@ -156,25 +159,25 @@ export async function watchDiskSpace(
   };
 }
 
-interface LevelTexts {
-  worse(effect: string): string;
-  readonly well: string;
+interface LevelLog {
+  worse(fields: object, effect: string): void;
+  well(fields: object): void;
 }
 
 /** Logs a level that is not `enough` once a minute, and at each worse one; and when there is space again. */
-function levelReports(logger: Logger, { worse, well }: LevelTexts) {
+function levelReports({ worse, well }: LevelLog) {
   let loggedAt = Number.NEGATIVE_INFINITY;
   return (before: DiskLevel, level: DiskLevel, fields: object): void => {
     const now = performance.now();
     if (level === 'enough') {
-      if (before !== 'enough') logger.info(fields, well);
+      if (before !== 'enough') well(fields);
       loggedAt = Number.NEGATIVE_INFINITY;
       return;
     }
     const hasWorsened = level !== before && isDiskAtLeast(level, before);
     if (!hasWorsened && now - loggedAt < LOG_EVERY_MS) return;
     loggedAt = now;
-    logger.error(fields, worse(DISK_EFFECT[level]));
+    worse(fields, DISK_EFFECT[level]);
   };
 }
 
@@ -266,10 +269,13 @@ export function watchBrokerDisks(
 ): BrokerDisks {
   let disks: ReadonlyMap<number, BrokerDisk> = new Map();
   let level: DiskLevel = 'enough';
-  const report = levelReports(logger, {
-    worse: (effect) =>
-      `the disk of a broker is nearly full: ${effect}; free some space there or enlarge the disk`,
-    well: 'the disks of the brokers have space again',
+  const report = levelReports({
+    worse: (fields, effect) =>
+      logger.error(
+        fields,
+        `the disk of a broker is nearly full: ${effect}; free some space there or enlarge the disk`,
+      ),
+    well: (fields) => logger.info(fields, 'the disks of the brokers have space again'),
   });
   let wasUnknown = false;
   let isClosed = false;

@@ -18,7 +18,10 @@ const EMPTY: MoveFacts['engines'] = {
 };
 const SECRETS = { sealed: 0, unreadable: [], hasKeyFile: false, hasKeys: true, devIssuer: false };
 
-function facts(changes: Partial<MoveFacts> = {}, engines: Partial<MoveFacts['engines']> = {}): MoveFacts {
+type Changes = Partial<MoveFacts>;
+type Engines = Partial<MoveFacts['engines']>;
+
+function facts(changes: Changes = {}, engines: Engines = {}): MoveFacts {
   return {
     folder: '/data',
     prefix: 'p.',
@@ -38,7 +41,7 @@ function facts(changes: Partial<MoveFacts> = {}, engines: Partial<MoveFacts['eng
 }
 
 describe('the state of the engines', () => {
-  it.each([
+  it.each<[string, Engines]>([
     ['empty', {}],
     ['unfinished', { redisMark: EMPTY.unfinishedMark, topicsWithRecords: ['events.production'] }],
     // Killed between the marks of a finished move.
@@ -50,7 +53,7 @@ describe('the state of the engines', () => {
     ['taken', { holdsCounts: true }],
     ['taken', { holdsProfiles: true }],
     ['taken', { holdsHistory: true }],
-  ] as const)('is %s with %o', (state, engines) => {
+  ])('is %s with %o', (state, engines) => {
     expect(engineStateOf(facts({}, engines))).toBe(state);
   });
 
@@ -66,7 +69,7 @@ describe('obstacles', () => {
     expect(obstaclesTo(facts({}, { redisMark: EMPTY.unfinishedMark, holdsCounts: true }))).toEqual([]);
   });
 
-  it.each([
+  it.each<[string, Changes, Engines]>([
     ['the installation has no id', { installation: undefined }, {}],
     [
       'topic deliveries has 4 partitions, not 8',
@@ -100,7 +103,7 @@ describe('obstacles', () => {
     ['consumer groups of count have members', {}, { runningStages: ['count'] }],
     ['has 8 partitions', {}, { otherPartitions: ['the topic p.mail has 8 partitions'] }],
     ['TRIBUTARY_CREATE_TOPICS is false', {}, { missingTopics: ['mail'] }],
-  ] as const)('say that %s', (text, changes, engines) => {
+  ])('say that %s', (text, changes, engines) => {
     const obstacles = obstaclesTo(facts(changes, engines));
     expect(obstacles).toHaveLength(1);
     expect(obstacles[0]).toContain(text);
