@@ -1,6 +1,6 @@
 import compress from '@fastify/compress';
 import type { Operation } from '@tributary/core';
-import type { FastifyPluginAsync } from 'fastify';
+import type { FastifyPluginAsync, FastifyPluginOptions } from 'fastify';
 import fastifyPlugin from 'fastify-plugin';
 import { accessPlugin } from './authentication/access.ts';
 import type { GatewayDependencies, Routes } from './dependencies.ts';
@@ -138,13 +138,18 @@ export const gateway: FastifyPluginAsync<GatewayDependencies> = async (app, depe
     await api.register(patchPlugin);
     for (const [name, , ...routes] of GROUPS)
       await api.register(
-        async (below) => {
-          for (const some of routes) await below.register(some, dependencies);
-        },
+        named(name, async (below) => {
+          for (const some of routes) await below.register(named(some.name, some), dependencies);
+        }),
         { prefix: PREFIXES[name] ?? '/api/v1' },
       );
   });
 };
+
+/** Fastify compares a plugin without a name with every module that is loaded. */
+function named<Options extends FastifyPluginOptions>(name: string, plugin: FastifyPluginAsync<Options>) {
+  return fastifyPlugin(plugin, { name, encapsulate: true });
+}
 
 /** Shorter answers gain nothing by compression, bytes. */
 const COMPRESSED_FROM = 1024;

@@ -22,7 +22,8 @@ interface Diverted {
  */
 export class DivertedSubjects {
   readonly #elapsed: Clock;
-  readonly #diverted = new LRUCache<string, Diverted>({ max: KEPT_KEYS });
+  /** Bounded by size: with `max` the cache would allocate all its entries at once. */
+  readonly #diverted = new LRUCache<string, Diverted>({ maxSize: KEPT_KEYS, sizeCalculation: () => 1 });
 
   /** `elapsed`: ms of a monotonic clock. */
   constructor(elapsed: Clock) {

@@ -6,10 +6,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { openDevIssuer } from '@tributary/infra';
 import { freePort } from '../engines/engine-process.ts';
-import { describeMachine, enginesOf, type RunningEngine } from '../engines/index.ts';
+import type { RunningEngine } from '../engines/index.ts';
 import { inherited } from '../helpers/child.ts';
 import { Client } from '../helpers/client.ts';
 import { type Engines, freshPrefix } from '../helpers/engines.ts';
+import { ownEngines } from '../helpers/own-engines.ts';
 import { removePrefix } from '../helpers/remove-prefix.ts';
 
 export const GATEWAYS = ['gateway-1', 'gateway-2'] as const;
@@ -164,7 +165,7 @@ export class Installation {
 }
 
 async function startEngines(logFolder: string): Promise<readonly [Engine, Engine, Engine]> {
-  const found = enginesOf(describeMachine(process.env));
+  const found = ownEngines();
   const starts = [
     found.kafka.start({ logFolder }),
     found.redis.start({ logFolder }),

@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { describeMachine, kafkaProgram } from '../engines/index.ts';
+import { COMPILED_PLAINLY } from '../engines/machine.ts';
 
 /** A record as Kafka's own console consumer printed it. */
 export interface PrintedRecord {
@@ -42,7 +43,7 @@ export async function readCommitted<T>(
     'line.separator': RECORD,
   };
   const args = [
-    ...['-Xmx256m', '-XX:TieredStopAtLevel=1', '-XX:-UsePerfData', '-cp', classpath],
+    ...['-Xmx256m', ...COMPILED_PLAINLY, '-XX:-UsePerfData', '-cp', classpath],
     'org.apache.kafka.tools.consumer.ConsoleConsumer',
     ...['--bootstrap-server', brokers, '--topic', topic, '--from-beginning'],
     ...['--isolation-level', 'read_committed', '--timeout-ms', String(QUIET_MS)],

@@ -1,9 +1,7 @@
-import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it } from 'vitest';
 
 const CONSOLE = fileURLToPath(new URL('../../console/', import.meta.url));
 const DIST = join(CONSOLE, 'dist');
@@ -37,17 +35,5 @@ describe('the built console', () => {
     const assets = readdirSync(join(DIST, 'assets'));
     const texts = assets.filter((file) => /\.(?:js|css)$/.test(file));
     expect(texts.filter((file) => !assets.includes(`${file}.gz`))).toEqual([]);
-  });
-
-  it('states how long a build takes', () => {
-    const folder = mkdtempSync(join(tmpdir(), 'tributary-console-'));
-    onTestFinished(() => rmSync(folder, { recursive: true }));
-    const vite = fileURLToPath(new URL('../../node_modules/vite/bin/vite.js', import.meta.url));
-    const started = performance.now();
-    execFileSync(process.execPath, [vite, 'build', '--outDir', folder, '--logLevel', 'error'], {
-      cwd: CONSOLE,
-    });
-    console.log(`the console was built in ${((performance.now() - started) / 1_000).toFixed(1)} s`);
-    expect(readdirSync(folder)).toContain('index.html');
   });
 });

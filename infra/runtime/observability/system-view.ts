@@ -210,13 +210,18 @@ const DIGITS = 12;
 
 type BuildRole = 'dev' | 'serve' | 'gateway' | 'processor';
 
-/** The release, commit and version of Node that this process runs. */
-export function buildOf() {
-  return {
-    version: packageVersion(),
-    commit: commitOf(ROOT) ?? null,
-    node: process.versions.node,
-  };
+interface Build {
+  readonly version: string;
+  readonly commit: string | null;
+  readonly node: string;
+}
+
+let build: Build | undefined;
+
+/** The release, commit and version of Node that this process runs; git is asked once. */
+export function buildOf(): Build {
+  build ??= { version: packageVersion(), commit: commitOf(ROOT) ?? null, node: process.versions.node };
+  return build;
 }
 
 /** Sets the build info metric. */
@@ -227,8 +232,8 @@ export function reportBuild(metrics: Metrics, role: BuildRole): void {
 
 /** The version, with the commit where it is known. */
 export function buildVersion(): string {
-  const commit = commitOf(ROOT);
-  return commit === undefined ? packageVersion() : `${packageVersion()} (${commit})`;
+  const { version, commit } = buildOf();
+  return commit === null ? version : `${version} (${commit})`;
 }
 
 /** The commit that an installation is made of: git knows it in a clone, the file `commit` names it in an image. */
