@@ -26,7 +26,7 @@ const POSITION_MS = 120;
 class ThrottledPartition implements OwnedPartition {
   readonly topic = 't';
   readonly partition = 0;
-  readonly throttle = { pauseAfter: () => 5, positionMs: POSITION_MS };
+  readonly throttle;
   committed: Cursor = { offset: 0, index: 0 };
   readonly stored: number[] = [];
   end = async () => this.#written;
@@ -34,8 +34,9 @@ class ThrottledPartition implements OwnedPartition {
   readonly #clock: () => number;
   readonly #stamps: number[] = [];
 
-  constructor(clock: () => number) {
+  constructor(clock: () => number, positionMs: number) {
     this.#clock = clock;
+    this.throttle = { pauseAfter: () => 5, positionMs };
   }
 
   write(entries: number): void {
@@ -74,6 +75,7 @@ interface Setting {
   /** Entries are due so long after they were appended, ms. */
   readonly delayMs?: number;
   readonly clock?: () => number;
+  readonly positionMs?: number;
   readonly repeats?: BatchStage['repeats'];
   readonly space?: StageSpace;
   /** Topics to which it emits a record for each batch. */
@@ -81,8 +83,16 @@ interface Setting {
 }
 
 /** A running stage without output records on such a partition, two entries at a time. */
-function atWork({ end, delayMs, clock = Date.now, repeats, space, writes = [] }: Setting = {}) {
-  const owned = new ThrottledPartition(clock);
+function atWork({
+  end,
+  delayMs,
+  clock = Date.now,
+  positionMs = POSITION_MS,
+  repeats,
+  space,
+  writes = [],
+}: Setting = {}) {
+  const owned = new ThrottledPartition(clock, positionMs);
   const handled: number[] = [];
   const source: Source = {
     topic: 't',
@@ -127,7 +137,8 @@ function atWork({ end, delayMs, clock = Date.now, repeats, space, writes = [] }:
 
 describe('positions without emissions, on an engine that throttles commits', () => {
   it('are stored once for many batches, and when nothing comes any more', async () => {
-    const { owned, loop, until } = atWork();
+    // Long enough for four batches, also where this process waits for a processor.
+    const { owned, loop, until } = atWork({ positionMs: 1_000 });
     owned.write(8);
     await until(8);
     expect(owned.stored).toEqual([2]);

@@ -31,7 +31,8 @@ export const harness: EventLogHarness = {
       metrics: NO_METRICS,
       logger: NO_LOGGER,
       segmentBytes: 500_000,
-      busyTimeoutMs: 200,
+      // Short for the outages, and long enough for the commits of other processes on a busy disk.
+      busyTimeoutMs: 2_000,
       backoff: { firstMs: 5, capMs: 100 },
       ...overrides,
     }),
