@@ -24,7 +24,8 @@ import { awaitCatalog, catalogPositionOf } from '../catalog-position.ts';
 import type { StageParts } from '../stages.ts';
 import { gatheredValue, type QueuedNotice, type QueuedRecord, queuedRecordOf } from './queued-notice.ts';
 
-interface MailDependencies extends Omit<StageParts, 'budgets' | 'tracing'> {
+interface MailDependencies
+  extends Pick<StageParts, 'catalog' | 'clock' | 'elapsed' | 'logger' | 'metrics' | 'retentionMs'> {
   readonly deduplicator: Deduplicator;
   /** Absent without a configured mail server: mails wait. */
   readonly mailer?: Mailer | undefined;

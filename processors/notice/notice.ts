@@ -24,7 +24,7 @@ import { awaitFact, factIn } from '../catalog-position.ts';
 import { eventHeaders, timeOf } from '../event-record.ts';
 import type { StageParts } from '../stages.ts';
 
-type NoticeDependencies = Omit<StageParts, 'elapsed' | 'retentionMs' | 'budgets' | 'tracing'>;
+type NoticeDependencies = Pick<StageParts, 'catalog' | 'clock' | 'logger' | 'metrics'>;
 
 /** Changes that are older cause no notice, ms. */
 const MAX_AGE_MS = 24 * 60 * 60_000;
@@ -56,11 +56,14 @@ async function noticeRecords(
   const fact = factIn(entry);
   const { catalog, clock, metrics, logger } = dependencies;
   const link = linkRequestIn(fact);
+  if (link !== undefined) {
+    if (clock() - timeOf(link.at) > MAX_AGE_MS) return [];
+    await awaitFact(catalog, entry);
+    return linkRecords(catalog, link);
+  }
   const change = fact?.type === 'destination.turned' || fact?.type === 'alert.turned' ? fact : undefined;
-  const at = (link ?? change)?.at;
-  if (at === undefined || clock() - timeOf(at) > MAX_AGE_MS) return [];
+  if (change === undefined || clock() - timeOf(change.at) > MAX_AGE_MS) return [];
   await awaitFact(catalog, entry);
-  if (change === undefined) return link === undefined ? [] : linkRecords(catalog, link);
   const addressed =
     change.type === 'alert.turned' ? aboutAlert(catalog, change) : aboutDestination(catalog, change);
   if (addressed === undefined) return [];

@@ -102,6 +102,7 @@ export function route(
     const { rules, outputRecords, filterMs } = step.value;
     // Before the deliveries are made: the events behind this one are admitted meanwhile.
     share.charge(workspace_id, filterMs + recordsBehindMs(rules.length));
+    // Most events of some workspaces have no rule: none of them waits for promises.
     const applied =
       rules.length === 0
         ? []

@@ -11,8 +11,9 @@ import { type Place, SchemaCheck, SharedParts } from './schema-check.ts';
 /** Faults shown of one definition. */
 const MAX_FAULTS = 100;
 
-/** Bytes of heap of one schema, and of one value of an enum. */
+/** Bytes of heap of one schema. */
 const WEIGHT_PER_SCHEMA = 2_048;
+/** Bytes of heap of one value of an enum. */
 const WEIGHT_PER_ENUM_VALUE = 100;
 /** Bytes of heap per byte of the definition, held by the checks and by the text of parts that contracts share. */
 const WEIGHT_PER_BYTE = 4;

@@ -91,6 +91,10 @@ class ModelReader {
     const required = new Set(listOf(schema.required));
     const named = Object.entries(objectIn(schema.properties));
     const rest = restOf(schema, inner);
+    // Before the items: where a schema has more models than are read, its own fields are the more useful ones.
+    const fields = named
+      .map(([name, field]) => ({ name, required: required.has(name), model: inner(field) }))
+      .sort(byName);
     const items = Array.isArray(schema.items) || schema.prefixItems !== undefined ? undefined : schema.items;
     return {
       ...defined({
@@ -105,9 +109,7 @@ class ModelReader {
       bounds: Object.fromEntries(
         BOUNDS.flatMap((name) => (typeof schema[name] === 'number' ? [[name, schema[name]]] : [])),
       ),
-      fields: named
-        .map(([name, field]) => ({ name, required: required.has(name), model: inner(field) }))
-        .sort(byName),
+      fields,
       isPartial: [...required].some((name) => typeof name === 'string' && !isNamed(named, name)),
     };
   }
