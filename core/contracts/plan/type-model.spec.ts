@@ -91,6 +91,15 @@ describe('the model of a schema', () => {
     expect(JSON.stringify(model).length).toBeLessThan(5_000_000);
   });
 
+  it('has the fields of an event before those of its items where both are too many', () => {
+    const fields = (count: number) =>
+      Object.fromEntries(Array.from({ length: count }, (_, at) => [`f${at}`, { type: 'string' }]));
+    const model = typeModelOf({ properties: fields(4_500), items: { properties: fields(4_500) } });
+    const partial = (of: TypeModel | undefined) => of?.fields.filter((field) => field.model.isPartial).length;
+    expect(partial(model)).toBe(0);
+    expect(partial(model.items)).toBeGreaterThan(3_000);
+  });
+
   it('exists of any schema', () => {
     fc.assert(fc.property(schemaDefinition, (schema) => typeof typeModelOf(schema) === 'object'));
   });
