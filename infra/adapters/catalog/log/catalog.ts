@@ -436,7 +436,7 @@ export interface Rewritten {
 
 function supersededAt(offset: number): Unavailable {
   return new Unavailable(
-    `another rewrite of the catalog dropped the one that began at ${offset}: repeat the rewrite where that one did not finish`,
+    `the rewrite of the catalog that began at ${offset} was overtaken by another one: repeat the rewrite where that one did not finish`,
   );
 }
 

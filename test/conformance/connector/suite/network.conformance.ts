@@ -101,7 +101,7 @@ export function networkConformance(
       controller.abort();
       expect(await called).toEqual(Array(2).fill({ outcome: 'retry', reason: 'stopped' }));
       expect(await tested).toEqual(failedTest('stopped'));
-      expect(performance.now() - started).toBeLessThan(timeoutMs / 2);
+      expect(performance.now() - started).toBeLessThan(5_000);
     });
 
     it('connections that are reset: tried again, under the same id', async () => {

@@ -150,7 +150,7 @@ describe.skipIf(!engines())('a deduplicator whose Redis fails', () => {
     const waiting = expect(deduplicator.claim([dedupeClaim('a', 1)])).rejects.toThrow(Unavailable);
     const startedAt = performance.now();
     await deduplicator.close();
-    expect(performance.now() - startedAt).toBeLessThan(timeoutMs / 2);
+    expect(performance.now() - startedAt).toBeLessThan(5_000);
     await waiting;
     await expect(deduplicator.claim([dedupeClaim('a', 1)])).rejects.toThrow(Unavailable);
     await redis.resume();

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import {
   addSamples,
   type HealthBoard,
@@ -8,6 +9,7 @@ import {
   startOf,
 } from '@tributary/core';
 import { afterEach, describe, expect, it } from 'vitest';
+import { measured } from '../../../helpers/measured.ts';
 
 /** Access of the suite to one adapter. */
 export interface HealthBoardHarness {
@@ -89,13 +91,16 @@ export function healthBoardConformance(harness: HealthBoardHarness): void {
     });
 
     it('forgets reports that were not renewed, and keeps renewed ones', async () => {
-      const board = await open(300);
-      await board.report([report('a'), report('b')]);
-      const renewed = async () => {
+      const run = async () => {
+        const board = await open(300);
+        await board.report([report('a'), report('b')]);
+        await sleep(200);
         await board.report([report('b')]);
-        return byName(await board.read('w1'));
+        await sleep(200);
+        return { left: byName(await board.read('w1')), board };
       };
-      await expect.poll(renewed).toEqual(['b/p1']);
+      const { left, board } = await measured(run, (found) => found.left.length === 1);
+      expect(left).toEqual(['b/p1']);
       await expect.poll(() => board.read('w1')).toEqual([]);
     });
 
