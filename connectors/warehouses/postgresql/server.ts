@@ -35,14 +35,19 @@ export class PostgresqlServer {
       : failureOf(error, this.#pool.lastFailure);
   }
 
-  /** Commits what is done behind the statements of `begin`, or nothing of it. */
-  transaction<T>(signal: AbortSignal, begin: string, work: (client: PoolClient) => Promise<T>): Promise<T> {
+  /** Commits what is done behind the statements of `begin`, or nothing of it; with `rollback` it only reads. */
+  transaction<T>(
+    signal: AbortSignal,
+    begin: string,
+    work: (client: PoolClient) => Promise<T>,
+    end: 'commit' | 'rollback' = 'commit',
+  ): Promise<T> {
     return this.use(signal, async (client) => {
       await client.query(begin);
       try {
         const result = await work(client);
-        const { command } = await client.query('commit');
-        if (command !== 'COMMIT') throw new Unavailable('the server rolled the change back');
+        const { command } = await client.query(end);
+        if (command !== end.toUpperCase()) throw new Unavailable('the server rolled the change back');
         return result;
       } catch (error) {
         // After any other error the connection is closed.

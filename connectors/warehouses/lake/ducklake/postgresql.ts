@@ -1,4 +1,5 @@
 import { Unavailable } from '@tributary/core';
+import type { PoolClient } from 'pg';
 import { sqlStateOf } from '../../../postgres/server.ts';
 import type { PostgresqlServer } from '../../postgresql/server.ts';
 import { BEGIN_CHANGE, quoted } from '../../postgresql/sql.ts';
@@ -30,21 +31,12 @@ export class PostgresqlCatalog implements CatalogDatabase {
   }
 
   read<T>(work: (query: Query) => Promise<T>, signal: AbortSignal): Promise<T> {
-    // Without settings of the session: the server may be behind a connection pooler.
-    const begin = `${BEGIN_CHANGE}; set local search_path to ${quoted(this.#schema)}; set local timezone to 'UTC'`;
-    return this.#server.transaction(signal, begin, (client) =>
-      work(async (sql, values = []) => {
-        let at = 0;
-        const numbered = sql.replaceAll('?', () => `$${++at}`);
-        const { rows } = await client.query<Record<string, unknown>>(numbered, [...values]);
-        return rows;
-      }),
-    );
+    return this.#run(work, signal, 'rollback');
   }
 
   async transaction<T>(work: (query: Query) => Promise<T>, signal: AbortSignal): Promise<T | undefined> {
     try {
-      return await this.read(work, signal);
+      return await this.#run(work, signal, 'commit');
     } catch (error) {
       if (error instanceof Unavailable && sqlStateOf(error.cause) === KEY_IS_THERE) return undefined;
       throw error;
@@ -53,5 +45,18 @@ export class PostgresqlCatalog implements CatalogDatabase {
 
   close(): Promise<void> {
     return this.#server.close();
+  }
+
+  #run<T>(work: (query: Query) => Promise<T>, signal: AbortSignal, end: 'commit' | 'rollback'): Promise<T> {
+    // Without settings of the session: the server may be behind a connection pooler.
+    const begin = `${BEGIN_CHANGE}; set local search_path to ${quoted(this.#schema)}; set local timezone to 'UTC'`;
+    const run = (client: PoolClient) =>
+      work(async (sql, values = []) => {
+        let at = 0;
+        const numbered = sql.replaceAll('?', () => `$${++at}`);
+        const { rows } = await client.query<Record<string, unknown>>(numbered, [...values]);
+        return rows;
+      });
+    return this.#server.transaction(signal, begin, run, end);
   }
 }
