@@ -231,22 +231,19 @@ export function stampAttributes(
     return written.map(({ ts: own = ts ?? now, ...attribute }) => ({ ...attribute, ts: own }));
   }
   const times = new PathTimes(held);
-  return written
-    .flatMap((attribute) => {
-      // No record shows an unset: the caller states it, although nothing may be left to remove.
-      const mayBeShown = attribute.unset !== true;
-      return times.asHeld(attribute).map((one) => ({ ...one, mayBeShown }));
-    })
-    .map(({ ts: own = ts, mayBeShown, ...attribute }): ProfileAttribute => {
-      const { order, ...unordered } = attribute;
-      const register = times.registerAt(attribute);
-      const isShown = mayBeShown && register !== undefined && times.isShownAt(attribute, register, own);
-      if (order === undefined && isShown) return { ...register, path: attribute.path };
-      if (own === undefined)
-        return { ...unordered, ts: Math.max(now, times.newestReplacedBy(attribute) + 1) };
-      const stamped = { ...attribute, ts: own };
-      return order === undefined ? afterReplaced(stamped, register) : stamped;
-    });
+  const stamp = ({ ts: own = ts, ...attribute }: NewAttribute, mayBeShown: boolean): ProfileAttribute => {
+    const { order, ...unordered } = attribute;
+    const register = times.registerAt(attribute);
+    const isShown = mayBeShown && register !== undefined && times.isShownAt(attribute, register, own);
+    if (order === undefined && isShown) return { ...register, path: attribute.path };
+    if (own === undefined) return { ...unordered, ts: Math.max(now, times.newestReplacedBy(attribute) + 1) };
+    const stamped = { ...attribute, ts: own };
+    return order === undefined ? afterReplaced(stamped, register) : stamped;
+  };
+  // No record shows an unset: the caller states it, although nothing may be left to remove.
+  return written.flatMap((attribute) =>
+    times.asHeld(attribute).map((one) => stamp(one, attribute.unset !== true)),
+  );
 }
 
 /** The attributes with a current value, in the same order; without unsets and hidden ones. */
