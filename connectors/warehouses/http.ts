@@ -27,8 +27,8 @@ export class HttpApi {
   }
 
   /**
-   * Resolves with a response of any status, whose body may be cut (`whole`). What became of a request is not known where it rejects
-   * with `Unavailable`.
+   * Resolves with a response of any status; its body may be cut (`whole`). Rejects with `Unavailable` where the outcome of the
+   * request is not known.
    */
   async send(request: HttpRequest, signal: AbortSignal, deadlines = this.#deadlines) {
     const { maxResponseBytes, about = '' } = this.#options;

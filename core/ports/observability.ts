@@ -41,6 +41,7 @@ const [counter, gauge, histogram] = [metric('counter'), metric('gauge'), metric(
 
 const stage = 'name of the stage';
 const topic = 'name without the prefix';
+const partition = 'its number';
 const destination = 'id, for the first hundred of a process; all others are `other`';
 const transformation = 'id, for the first hundred of a process; all others are `other`';
 const connector = 'type of destination';
@@ -83,23 +84,23 @@ export const METRICS = {
   }),
   tributary_stage_lag_records: gauge(
     'Records after the position of a stage. Gateways report every stage, also where no process runs it. (min)',
-    { stage, topic, partition: 'its number' },
+    { stage, topic, partition },
   ),
   tributary_stage_lag_events: gauge(
     'Events after the position of a stage. An estimate on Kafka, where a record of a received topic holds several.',
-    { stage, topic, partition: 'its number' },
+    { stage, topic, partition },
   ),
   tributary_stage_lag_seconds: gauge(
     'Age of the oldest record after the position of a stage; 0 without lag. (max)',
-    { stage, topic, partition: 'its number' },
+    { stage, topic, partition },
   ),
   tributary_stage_position: gauge(
     'Offset below which a stage has done all records; its increase is the drain rate. (max)',
-    { stage, topic, partition: 'its number' },
+    { stage, topic, partition },
   ),
   tributary_log_end_offset: gauge(
     'Offset of the next record of a partition; its increase is the arrival rate. (max)',
-    { topic, partition: 'its number' },
+    { topic, partition },
   ),
   tributary_stage_members: gauge('Processes that run a stage, by its consumer group. (min)', { stage }),
   tributary_stage_partitions: gauge('Partitions of the topic with the most that a stage reads.', { stage }),
@@ -132,7 +133,7 @@ export const METRICS = {
   }),
   tributary_stage_position_unknown: gauge(
     '1 for a partition whose position is lost, see `tributary positions`.',
-    { stage, topic, partition: 'its number' },
+    { stage, topic, partition },
   ),
   tributary_events_validated_total: counter('Received events that were validated.', {
     outcome: 'accepted, warned, omitted, rejected, duplicate',

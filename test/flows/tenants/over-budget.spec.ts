@@ -123,7 +123,7 @@ describe('A workspace that amplifies its events', () => {
     );
     expect(await neighbour.get<Storage>('./storage')).toMatchObject({ state: 'ok', over: null });
 
-    // What the budget refused cannot be sent again now, but removed.
+    // Deliveries that the budget refused cannot be redriven now, but they can be discarded.
     const body = { cause: 'over_budget' };
     expect((await owner.call('POST', './deliveries/redrive', { body })).status).toBe(429);
     expect((await owner.call('POST', './deliveries/discard', { body })).status).toBe(202);

@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { access, readdir, readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Unavailable, WarehouseRefused } from '@tributary/core';
@@ -343,7 +342,7 @@ describe('a table that another program changed', () => {
     const before = await files();
     const events = [track('Order', { n: 2 }), track('Refund', { n: 2 })];
     await expect(loader.load(events)).rejects.toThrow(/format version 3/);
-    // What a table wrote behind the refusal of the other would be there then.
+    // A file that one table wrote after the refusal of the other would be there by then.
     await sleep(200);
     expect(await files()).toEqual(before);
   });
@@ -395,14 +394,14 @@ describe('the catalog', () => {
   });
 
   it('that refuses, and breaks off, is told with its status', async () => {
-    const server = createServer((_, response) => {
-      response.writeHead(403, { 'content-type': 'application/json', 'content-length': '500' });
-      response.write('{"error":', () => response.destroy());
-    });
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    onTestFinished(() => void server.close());
-    const { port } = server.address() as AddressInfo;
-    const result = await tested('', 200, { catalog_url: `http://127.0.0.1:${port}` });
+    const server = await onLoopback(
+      createServer((_, response) => {
+        response.writeHead(403, { 'content-type': 'application/json', 'content-length': '500' });
+        response.write('{"error":', () => response.destroy());
+      }),
+    );
+    onTestFinished(() => server.close());
+    const result = await tested('', 200, { catalog_url: server.url });
     expect(result).toEqual({ ok: false, reason: expect.stringMatching(/the catalog answered 403/) });
   });
 
