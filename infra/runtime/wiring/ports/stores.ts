@@ -232,20 +232,21 @@ interface DedupeTools {
  * retryable if Redis may evict keys.
  */
 export function openDeduplicator(config: Config, tools: DedupeTools): Promise<Deduplicator> {
-  return open(config, config.prefix, embeddedFolders(config).dedupe, config.dedupeWindowMs, tools);
+  const { prefix, dedupeWindowMs: windowMs } = config;
+  return openNamed({ prefix, folder: embeddedFolders(config).dedupe, windowMs }, config, tools);
 }
 
 /** A deduplicator for re-evaluated events, with the retention of the log as its window. */
 export function openReevaluations(config: Config, tools: DedupeTools): Promise<Deduplicator> {
   const prefix = `${config.prefix}reevaluated:`;
-  return open(config, prefix, embeddedFolders(config).reevaluated, config.retentionMs, tools);
+  const folder = embeddedFolders(config).reevaluated;
+  return openNamed({ prefix, folder, windowMs: config.retentionMs }, config, tools);
 }
 
-async function open(
+/** `prefix`: of its keys in Redis; `folder`: of its files. */
+async function openNamed(
+  { prefix, folder, windowMs }: Readonly<Record<'prefix' | 'folder', string>> & { readonly windowMs: number },
   config: Config,
-  prefix: string,
-  folder: string,
-  windowMs: number,
   { logger, catalog }: DedupeTools,
 ): Promise<Deduplicator> {
   const redis = redisAccess(config);
