@@ -1,7 +1,7 @@
 import { appendFileSync, existsSync, mkdirSync, readFileSync, truncateSync } from 'node:fs';
 import { createServer, type IncomingMessage } from 'node:http';
 import { dirname } from 'node:path';
-import { onLoopback } from '../helpers/on-loopback.ts';
+import { answering, onLoopback } from '../helpers/on-loopback.ts';
 
 /** A request to the webhook. */
 export interface ReceivedDelivery {
@@ -32,15 +32,17 @@ export async function startReceiver(file: string): Promise<Receiver> {
     return true;
   }
 
-  const server = createServer(async (request, response) => {
-    const body = JSON.parse(await textOf(request)) as
-      | ReceivedDelivery
-      | { deliveries: readonly ReceivedDelivery[] };
-    for (const delivery of 'deliveries' in body ? body.deliveries : [body]) {
-      if (remember(delivery)) appendFileSync(file, `${JSON.stringify(delivery)}\n`);
-    }
-    response.writeHead(204).end();
-  });
+  const server = createServer(
+    answering(async (request, response) => {
+      const body = JSON.parse(await textOf(request)) as
+        | ReceivedDelivery
+        | { deliveries: readonly ReceivedDelivery[] };
+      for (const delivery of 'deliveries' in body ? body.deliveries : [body]) {
+        if (remember(delivery)) appendFileSync(file, `${JSON.stringify(delivery)}\n`);
+      }
+      response.writeHead(204).end();
+    }),
+  );
   const { url, close } = await onLoopback(server);
   return {
     url: `${url}/late`,

@@ -1,5 +1,6 @@
-import type { AddressInfo, Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { SMTPServer, type SMTPServerOptions } from 'smtp-server';
+import { freePort } from '../engines/engine-process.ts';
 import { selfSignedCertificate } from './certificate.ts';
 
 /** A mail as received by the server. */
@@ -24,8 +25,6 @@ export interface MailServerOptions {
   readonly plain?: boolean;
   /** The user that may send; default: any client. */
   readonly user?: { readonly username: string; readonly password: string };
-  /** Default: a free one. */
-  readonly port?: number;
 }
 
 /** A real SMTP server on this machine. */
@@ -44,7 +43,7 @@ export interface MailServer {
 }
 
 export async function startMailServer(options: MailServerOptions = {}): Promise<MailServer> {
-  const { secure = false, plain = false, user, port: wanted = 0 } = options;
+  const { secure = false, plain = false, user } = options;
   const certificate = selfSignedCertificate();
   const taken: TakenMail[] = [];
   const sockets = new Set<Socket>();
@@ -60,6 +59,8 @@ export async function startMailServer(options: MailServerOptions = {}): Promise<
     ...certificate,
     secure,
     logger: false,
+    // Otherwise it greets a client after it asked a name server for the client's name, or waited 1.5 s.
+    disableReverseLookup: true,
     closeTimeout: 100,
     authOptional: user === undefined,
     disabledCommands: [...(plain ? ['STARTTLS'] : []), ...(user === undefined ? ['AUTH'] : [])],
@@ -91,8 +92,9 @@ export async function startMailServer(options: MailServerOptions = {}): Promise<
       });
     },
   };
-  let server = await listening(behaviour, wanted, sockets);
-  const { port } = server;
+  // Unlike a port that the system gives, no other server gets it while this one is stopped.
+  const port = await freePort();
+  let server = await listening(behaviour, port, sockets);
   return {
     port,
     ca: certificate.cert,
@@ -117,10 +119,7 @@ async function listening(options: SMTPServerOptions, port: number, sockets: Set<
   });
   const socket = server.listen(port, '127.0.0.1');
   await new Promise((resolve, reject) => socket.once('listening', resolve).once('error', reject));
-  return {
-    port: (socket.address() as AddressInfo).port,
-    stop: () => new Promise<void>((resolve) => server.close(() => resolve())),
-  };
+  return { stop: () => new Promise<void>((resolve) => server.close(() => resolve())) };
 }
 
 function parsed(message: string): Pick<TakenMail, 'headers' | 'text'> {

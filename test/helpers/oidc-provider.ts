@@ -1,9 +1,9 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { exportJWK, generateKeyPair, importJWK, type JWK, type JWTPayload, SignJWT } from 'jose';
 import Provider, { type KoaContextWithOIDC } from 'oidc-provider';
+import { freePort } from '../engines/engine-process.ts';
 
 export const CLIENT_ID = 'tributary-console';
 const CLIENT_SECRET = 'a secret of the tests';
@@ -58,9 +58,10 @@ export async function startOidcProvider({ consoleAt }: OidcProviderOptions = {})
   let handler: RequestListener = () => {};
   let browserPerson: string | undefined;
   const server = createServer((request, response) => handler(request, response));
-  server.listen(0, '127.0.0.1');
+  // Unlike a port that the system gives, no other server gets it while this one is down.
+  const port = await freePort();
+  server.listen(port, '127.0.0.1');
   await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
   const issuer = `http://127.0.0.1:${port}`;
 
   const answer = () => {

@@ -1,4 +1,4 @@
-import type { Server } from 'node:http';
+import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
 /** A server on a free loopback port. */
@@ -7,6 +7,17 @@ export interface OnLoopback {
   readonly url: string;
   /** Ends its connections as well. */
   close(): Promise<void>;
+}
+
+/** Answers requests after their bodies. A request that breaks off before its end needs no answer, and is no error. */
+export function answering(
+  answer: (request: IncomingMessage, response: ServerResponse) => Promise<unknown>,
+): RequestListener {
+  return (request, response) => {
+    answer(request, response).catch((error: unknown) => {
+      if (request.complete) throw error;
+    });
+  };
 }
 
 export async function onLoopback(server: Server): Promise<OnLoopback> {

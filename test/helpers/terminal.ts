@@ -29,7 +29,7 @@ const IN_BASH = 'exec bash -c "$TERMINAL_COMMAND"';
 export class Terminal {
   readonly #child: ChildProcess;
   readonly #ended: Promise<number | null>;
-  #shown = '';
+  #received = '';
 
   constructor(command: string, { cwd, env }: TerminalOptions) {
     this.#child = spawn('script', ['--quiet', '--return', '--command', IN_BASH, '/dev/null'], {
@@ -39,14 +39,14 @@ export class Terminal {
     });
     this.#ended = new Promise((resolve) => this.#child.once('close', (code) => resolve(code)));
     for (const stream of [this.#child.stdout, this.#child.stderr])
-      stream?.on('data', (chunk: Buffer) => {
-        this.#shown += stripVTControlCharacters(chunk.toString('utf8')).replaceAll('\r', '');
+      stream?.setEncoding('utf8').on('data', (text: string) => {
+        this.#received += text;
       });
   }
 
-  /** All that it has shown, without control sequences. */
+  /** All that it has shown, without control sequences: of the whole, as one may arrive in two parts. */
   get shown(): string {
-    return this.#shown;
+    return stripVTControlCharacters(this.#received).replaceAll('\r', '');
   }
 
   /** Resolves to the first match; rejects when the command has ended without it, or takes too long. */
@@ -54,10 +54,10 @@ export class Terminal {
     const signal = AbortSignal.timeout(withinMs);
     const stdout = this.#child.stdout as NodeJS.ReadableStream;
     for (;;) {
-      const found = pattern.exec(this.#shown);
+      const found = pattern.exec(this.shown);
       if (found !== null) return found;
       const hasEnded = this.#child.exitCode !== null || this.#child.signalCode !== null;
-      if (hasEnded || signal.aborted) throw new Error(`it never showed ${pattern}:\n${this.#shown}`);
+      if (hasEnded || signal.aborted) throw new Error(`it never showed ${pattern}:\n${this.shown}`);
       await Promise.race([once(stdout, 'data', { signal }), this.#ended]).catch((error: unknown) => {
         if (!signal.aborted) throw error;
       });

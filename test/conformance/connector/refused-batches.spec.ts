@@ -13,9 +13,12 @@ afterEach(async () => {
   for (const end of ends.splice(0).reverse()) await end();
 });
 
+/** Ms. Halves are sent in its first quarter alone, which must suffice on a busy machine. */
+const TIMEOUT_MS = 120_000;
+
 /** Sends to a destination of a type, and returns the failed deliveries with their results. */
 async function send(type: string, settings: JsonObject, count: number) {
-  const connectors = createTestConnectors({ egressAllow: ['127.0.0.0/8'], timeoutMs: 5_000 });
+  const connectors = createTestConnectors({ egressAllow: ['127.0.0.0/8'], timeoutMs: TIMEOUT_MS });
   ends.push(() => connectors.close());
   const results = await connectorOf(connectors, type).deliver(
     destination(settings),

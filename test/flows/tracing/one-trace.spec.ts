@@ -3,7 +3,7 @@ import { createServer } from 'node:http';
 import { json } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../../helpers/client.ts';
-import { onLoopback } from '../../helpers/on-loopback.ts';
+import { answering, onLoopback } from '../../helpers/on-loopback.ts';
 import { startTributary, type Tributary } from '../../helpers/tributary.ts';
 import { startWebhook, type Webhook } from '../../helpers/webhook.ts';
 
@@ -222,11 +222,13 @@ interface OtlpCollector {
 
 async function startOtlpCollector(): Promise<OtlpCollector> {
   const spans: CollectedSpan[] = [];
-  const server = createServer(async (request, response) => {
-    const { resourceSpans } = (await json(request)) as Export;
-    spans.push(...resourceSpans.flatMap(({ scopeSpans }) => scopeSpans.flatMap((scope) => scope.spans)));
-    response.writeHead(200, { 'content-type': 'application/json' }).end('{}');
-  });
+  const server = createServer(
+    answering(async (request, response) => {
+      const { resourceSpans } = (await json(request)) as Export;
+      spans.push(...resourceSpans.flatMap(({ scopeSpans }) => scopeSpans.flatMap((scope) => scope.spans)));
+      response.writeHead(200, { 'content-type': 'application/json' }).end('{}');
+    }),
+  );
   const { url, close } = await onLoopback(server);
   return {
     environment: {

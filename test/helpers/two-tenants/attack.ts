@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
+import { isObject } from '@tributary/core';
 import type { RouteOptions } from 'fastify';
 import { type Plan, requestOf, type Side } from './calls.ts';
 import { type Exchange, KINDS, type Kind, type Request, type Response, type Tenant } from './tenant.ts';
@@ -232,6 +233,14 @@ const OF_NOW = [
 ];
 
 function withoutUses(value: unknown): unknown {
-  const text = JSON.stringify(value, (name, inner) => (NOT_OF_THE_TENANT.includes(name) ? undefined : inner));
+  const text = JSON.stringify(value, (name, inner) =>
+    NOT_OF_THE_TENANT.includes(name) ? undefined : unsummed(inner),
+  );
   return JSON.parse(text);
+}
+
+/** An entry of the audit log for the calls of a minute, at whose end all but their number changes; else the value. */
+function unsummed(value: unknown): unknown {
+  if (!isObject(value) || !isObject(value.after) || !('until' in value.after)) return value;
+  return { ...value, entity: undefined, after: value.after.calls };
 }

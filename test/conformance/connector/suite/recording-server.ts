@@ -1,6 +1,6 @@
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { onLoopback } from '../../../helpers/on-loopback.ts';
+import { answering, onLoopback } from '../../../helpers/on-loopback.ts';
 
 export interface RecordedRequest {
   readonly method: string;
@@ -33,13 +33,14 @@ export const answerWith =
 export async function startRecordingServer(): Promise<RecordingServer> {
   const requests: RecordedRequest[] = [];
   const connections = { taken: 0, open: 0 };
-  const server = createServer((request, response) => {
-    void bodyOf(request).then((body) => {
+  const server = createServer(
+    answering(async (request, response) => {
+      const body = await bodyOf(request);
       const { method = '', url = '', headers, rawHeaders } = request;
       requests.push({ method, path: url, headers, rawHeaders, body });
       recording.answer(response, request.socket);
-    });
-  });
+    }),
+  );
   server.on('connection', (socket) => {
     connections.taken += 1;
     connections.open += 1;

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { isObject, parseExact } from '@tributary/core';
-import { onLoopback } from '../../../../helpers/on-loopback.ts';
+import { answering, onLoopback } from '../../../../helpers/on-loopback.ts';
 import type { TestCatalog } from './harness.ts';
 
 /*
@@ -78,23 +78,25 @@ export async function startFakeCatalog(): Promise<TestCatalog & FakeCatalog> {
     return { metadata: changed };
   };
 
-  const server = createServer(async (request, response) => {
-    const send = (status: number, document: Document | undefined) =>
-      response
-        .writeHead(document === undefined ? 204 : status, { 'content-type': 'application/json' })
-        .end(document === undefined ? '' : JSON.stringify(document));
-    try {
-      const url = new URL(request.url ?? '', 'http://catalog');
-      const body = await bodyOf(request);
-      if (url.pathname === '/v1/oauth/tokens')
-        return send(200, { access_token: token, token_type: 'bearer', expires_in: 3_600 });
-      if (request.headers.authorization !== `Bearer ${token}`) throw new Refused(401, 'who are you?');
-      send(200, answer(request.method ?? '', url, body));
-    } catch (error) {
-      if (!(error instanceof Refused)) throw error;
-      send(error.status, { error: { message: error.message, code: error.status, type: 'Refused' } });
-    }
-  });
+  const server = createServer(
+    answering(async (request, response) => {
+      const send = (status: number, document: Document | undefined) =>
+        response
+          .writeHead(document === undefined ? 204 : status, { 'content-type': 'application/json' })
+          .end(document === undefined ? '' : JSON.stringify(document));
+      try {
+        const url = new URL(request.url ?? '', 'http://catalog');
+        const body = await bodyOf(request);
+        if (url.pathname === '/v1/oauth/tokens')
+          return send(200, { access_token: token, token_type: 'bearer', expires_in: 3_600 });
+        if (request.headers.authorization !== `Bearer ${token}`) throw new Refused(401, 'who are you?');
+        send(200, answer(request.method ?? '', url, body));
+      } catch (error) {
+        if (!(error instanceof Refused)) throw error;
+        send(error.status, { error: { message: error.message, code: error.status, type: 'Refused' } });
+      }
+    }),
+  );
   return {
     ...(await onLoopback(server)),
     table: async (namespace, name) => namespaces.get(namespace)?.get(name),
