@@ -117,6 +117,8 @@ describe.skipIf(engines() === undefined)('a gateway that is cut off from Kafka',
     folder = await temporaryFolder();
     server = new ServerProcess(['gateway'], {
       KAFKA_BROKERS: kafka.url,
+      REDIS_URL: 'none',
+      ELASTICSEARCH_URL: 'none',
       TRIBUTARY_DATA_DIR: folder.path,
       TRIBUTARY_PARTITIONS: '1',
       TRIBUTARY_DEV_ISSUER: '1',
