@@ -264,7 +264,7 @@ export function turn(): Promise<void> {
 }
 
 /** Lets time pass in a spec with fake timers. */
-export function passing(time: { now: number; elapsed: number }) {
+export function timePasser(time: { now: number; elapsed: number }) {
   return async (ms: number) => {
     for (let passed = 0; passed < ms; passed += 25) {
       time.elapsed += 25;

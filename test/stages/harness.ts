@@ -154,7 +154,8 @@ function scriptedConnectors(world: Pick<World, 'deliver'>): ConnectorCatalog {
   };
 }
 
-export function passing({ event }: SandboxInput): SandboxResult {
+/** The result of a transformation that returns its event. */
+export function singleOutput({ event }: SandboxInput): SandboxResult {
   return { ok: true, outputs: [event], logs: [], durationMs: 1, loadMs: 0 };
 }
 
@@ -178,7 +179,7 @@ export function setUp(
   } = {},
 ) {
   const world: World = {
-    transform: (_source, input) => passing(input),
+    transform: (_source, input) => singleOutput(input),
     deliver: () => ({ outcome: 'delivered' }),
     evaluate: () => ({ outcome: 'accepted', violations: [] }),
   };

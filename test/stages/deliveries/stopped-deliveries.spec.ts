@@ -1,6 +1,6 @@
 import { type Draft, HEADER, type LogEntry, type Rule, TOPIC } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { entryOf, event, handedOn, passing, setUp, topicsOf } from '../harness.ts';
+import { entryOf, event, handedOn, setUp, singleOutput, topicsOf } from '../harness.ts';
 
 /** A rule with failing deliveries, one of which waits for its second attempt. */
 async function setUpRetrying(rule: Partial<Draft<Rule>> = {}, transformed?: string) {
@@ -11,7 +11,7 @@ async function setUpRetrying(rule: Partial<Draft<Rule>> = {}, transformed?: stri
   if (transformed !== undefined) {
     catalog.addTransformation('tx');
     world.transform = (_, input) =>
-      passing({ ...input, event: JSON.stringify({ ...JSON.parse(input.event), event: transformed }) });
+      singleOutput({ ...input, event: JSON.stringify({ ...JSON.parse(input.event), event: transformed }) });
   }
   const transformation_id = transformed === undefined ? null : 'tx';
   catalog.addRule('rule', 'place', { event_names: ['Order Placed'], transformation_id, ...rule });
@@ -121,7 +121,7 @@ describe('an event in the slow queue of route was delivered although its rule wa
       world.transform = () => never.promise;
       const [waiting] = await run('route', [entryOf(TOPIC.accepted, 0, event('m'))]);
       expect(waiting?.topic).toBe(TOPIC.eventsSlow);
-      world.transform = (_source, input) => passing(input);
+      world.transform = (_source, input) => singleOutput(input);
       expect(topicsOf(await run('route.slow', [handedOn(waiting)]))).toEqual([TOPIC.deliveries]);
       if (change === undefined) catalog.add('rule.deleted', 'rule', {});
       else catalog.add('rule.updated', 'rule', change);
