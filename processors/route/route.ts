@@ -2,6 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import {
   asyncHandler,
   type DeliveryOutcome,
+  type DestinationMismatch,
   destinationMismatch,
   EMBEDDED_EVENT_BYTES,
   EventLoopYielder,
@@ -11,7 +12,6 @@ import {
   isSampled,
   type LogEntry,
   MATCH,
-  type Mismatch,
   measureText,
   messageOf,
   type OutputRecord,
@@ -320,7 +320,7 @@ const SLICE_MS = 2;
  * The result of a rule for an event, the reason why its destination takes none, or `slow` where its transformation has
  * used up its share of the window.
  */
-type Applied = AppliedRule | { readonly notTaken: Mismatch['because'] } | 'slow';
+type Applied = AppliedRule | { readonly notTaken: DestinationMismatch['because'] } | 'slow';
 
 /**
  * Applies rules until their output records suffice for one commit, or until it took long. The other rules become a record of
@@ -423,12 +423,12 @@ function withoutRule(routed: Routed, id: string): readonly OutputRecord[] {
   return applied.outputRecords;
 }
 
-function withoutDestination(routed: Routed, rule: Rule, { because }: Mismatch): Applied {
+function withoutDestination(routed: Routed, rule: Rule, { because }: DestinationMismatch): Applied {
   if (routed.redrives === 0) return { notTaken: because };
   return failed(routed, rule, 'refused', closedReason(because, routed.source.environment));
 }
 
-function closedReason(because: Mismatch['because'], environment: string): string {
+function closedReason(because: DestinationMismatch['because'], environment: string): string {
   switch (because) {
     case 'integrations':
       return 'the `integrations` of the event exclude the destination';
@@ -436,7 +436,7 @@ function closedReason(because: Mismatch['because'], environment: string): string
       return 'the destination is a warehouse, which gets no deliveries';
     case 'destination_disabled':
       return 'the destination is disabled';
-    default:
+    case 'destination_environment':
       return `the destination is not for ${environment}`;
   }
 }
