@@ -188,7 +188,7 @@ const FRESH: Delivery = {
 };
 
 const recordsOf = (delivery: Delivery, outcome: OutcomeFields, headers: Headers, now: number) =>
-  outputRecords(taskOf(FRESH, headers), { delivery, ...outcome }, now, { refersToRecords: false });
+  outputRecords(taskOf(FRESH, headers), { delivery, ...outcome }, now, { isUpgraded: false });
 
 function tried(times: number, outcome: 'delivered' | 'retry' = 'delivered'): Delivery {
   const call = {
@@ -270,7 +270,7 @@ it.each([
     const task = taskOf({ ...FRESH, event }, CAUSE);
     const deferred = { kind: 'deferred', label: '10s', slot: NOW + 20_000, since: NOW } as const;
     const [record] = outputRecords(task, { delivery: task.delivery, ...deferred }, NOW, {
-      refersToRecords: true,
+      isUpgraded: true,
     });
     if (record === undefined) throw new Error('no record');
     const position = { topic: record.topic, partition: 0, offset: 3, index: 0 };

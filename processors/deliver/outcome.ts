@@ -378,11 +378,11 @@ export function outputRecords(
   task: DeliveryTask,
   outcome: Outcome,
   now: number,
-  { refersToRecords }: Pick<CatalogView, 'refersToRecords'>,
+  { isUpgraded }: Pick<CatalogView, 'isUpgraded'>,
 ): readonly OutputRecord[] {
   if (outcome.kind === 'delivered' && outcome.recorded !== true && isDeliveredFirst(task, outcome.delivery))
     return [];
-  return refersToRecords ? referringRecords(task, outcome, now) : wholeRecords(task, outcome, now);
+  return isUpgraded ? referringRecords(task, outcome, now) : wholeRecords(task, outcome, now);
 }
 
 /** Their size does not depend on the event. */

@@ -274,7 +274,7 @@ function routed(
   const { value } = entry;
   const isReferred =
     value.length > EMBEDDED_EVENT_BYTES &&
-    catalog.state.refersToRecords &&
+    catalog.state.isUpgraded &&
     mayReferTo(eventAt?.timestamp ?? entry.timestamp, clock(), retentionMs);
   return {
     entry,

@@ -179,8 +179,8 @@ function createInstallation(
   state: CatalogState,
   { v, entity }: Fact & { type: 'installation.created' },
 ): ConflictReason | undefined {
-  const { installation, refersToRecords } = state;
-  const isUpgrade = v === 2 && !refersToRecords && entity === installation;
+  const { installation, isUpgraded } = state;
+  const isUpgrade = v === 2 && !isUpgraded && entity === installation;
   if (installation !== undefined && !isUpgrade) return 'taken';
   state.putInstallation(entity);
   if (v === 2) state.putFormat('references');
