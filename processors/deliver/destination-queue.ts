@@ -31,7 +31,7 @@ import {
   collectingStep,
   deferralDelay,
   type QueueLoad,
-  scheduleSlot,
+  scheduleDeferral,
   TOGETHER_MS,
   WaitEstimate,
 } from './deferral.ts';
@@ -244,7 +244,7 @@ export class DestinationQueue {
   #usedAt: number;
   /** When the destination last accepted a delivery, epoch ms. */
   #acceptedAt = Number.NEGATIVE_INFINITY;
-  /** Behind the slots of all deferred deliveries, epoch ms. */
+  /** Behind the scheduled times of all deferred deliveries, epoch ms. */
   #queueTail = 0;
   /** The interval in which the destination collects deliveries for its batches, ms; 0 where a batch is kept open for that. */
   #intervalMs = 0;
@@ -313,7 +313,7 @@ export class DestinationQueue {
    */
   #deferred({ task, delivery, destination }: QueueItem): Outcome {
     const { clock, elapsed, schedule, expiryMs } = this.#dependencies;
-    const { slot, deferredSince } = task;
+    const { scheduledAt, deferredSince } = task;
     this.#noteNotAttempted();
     const now = clock();
     // A clock may have been ahead.
@@ -324,10 +324,17 @@ export class DestinationQueue {
     const heldMs = this.#admission.heldMs(elapsed());
     const until = heldMs > 0 ? now + heldMs : undefined;
     const usual = this.#estimate.usual(this.#load());
-    const { at, queueTail } = scheduleSlot({ now, ...usual, queueTail: this.#queueTail, slot, since, until });
+    const { at, queueTail } = scheduleDeferral({
+      now,
+      ...usual,
+      queueTail: this.#queueTail,
+      scheduledAt,
+      since,
+      until,
+    });
     this.#queueTail = queueTail;
     const { label } = deferralDelay(retryDelays(schedule), { now, at, until });
-    return { delivery, kind: 'deferred', label, slot: Math.round(at), since };
+    return { delivery, kind: 'deferred', label, scheduledAt: Math.round(at), since };
   }
 
   /** Defers a delivery to the end of the interval in which its destination collects deliveries. */
@@ -336,7 +343,7 @@ export class DestinationQueue {
     this.#countDeferred(destination);
     const now = clock();
     const { label } = collectingStep(retryDelays(schedule), leftMs, this.#intervalMs);
-    return { delivery, kind: 'deferred', label, slot: now + leftMs, since: task.deferredSince ?? now };
+    return { delivery, kind: 'deferred', label, scheduledAt: now + leftMs, since: task.deferredSince ?? now };
   }
 
   #countDeferred({ type }: Destination): void {
@@ -345,13 +352,13 @@ export class DestinationQueue {
 
   /**
    * How long a delivery may wait for its request: as long as the first retry step, and twice as long from that time before its
-   * slot on, so that it gets room before newer ones. The process holds more than it can send until the next deferred one is
-   * back.
+   * scheduled time on, so that it gets room before newer ones. The process holds more than it can send until the next deferred
+   * one is back.
    */
-  maxWaitMs({ slot }: Pick<DeliveryTask, 'slot'>): number {
+  maxWaitMs({ scheduledAt }: Pick<DeliveryTask, 'scheduledAt'>): number {
     const { schedule, clock } = this.#dependencies;
     const onceMs = schedule[0].ms;
-    return slot !== undefined && slot - clock() <= 2 * onceMs ? 2 * onceMs : onceMs;
+    return scheduledAt !== undefined && scheduledAt - clock() <= 2 * onceMs ? 2 * onceMs : onceMs;
   }
 
   /** How long nothing was queued or under way, ms; 0 while the destination asks to wait. */
@@ -604,7 +611,7 @@ export class DestinationQueue {
     item.waitMs = leftMs > 0 ? SLOW_REQUEST_MS : SLOW_REQUEST_MS + TOGETHER_MS;
     item.collectedUntil = now + (leftMs > 0 ? leftMs : Math.max(0, leftMs + TOGETHER_MS));
     // It has waited for a full batch before.
-    if (leftMs > 0 && item.task.slot !== undefined) this.#notBegun(item);
+    if (leftMs > 0 && item.task.scheduledAt !== undefined) this.#notBegun(item);
     else this.#queued.add(item);
   }
 

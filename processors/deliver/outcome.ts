@@ -70,8 +70,13 @@ export type Outcome = { readonly delivery: DeliveryEnvelope } & (
   | { readonly kind: 'unwanted'; readonly reason: string }
   /** To the slow queue: no request could begin in time, or one takes longer than its stage may wait. */
   | { readonly kind: 'slow' }
-  /** To the retry topic of this label until its slot: its destination has had no room for it `since` then. Epoch ms. */
-  | { readonly kind: 'deferred'; readonly label: string; readonly slot: number; readonly since: number }
+  /** To the retry topic of this label: its destination has had no room for it `since` then. Times are epoch ms. */
+  | {
+      readonly kind: 'deferred';
+      readonly label: string;
+      readonly scheduledAt: number;
+      readonly since: number;
+    }
   /** To the retry topic of this label, which ends before `notBefore` (epoch ms) where `endsEarly`. */
   | {
       readonly kind: 'retry';
@@ -464,8 +469,8 @@ function recordValueOf(
 /** A delivery with an event of `EMBEDDED_EVENT_BYTES`. */
 const COPIED_BYTES = 2 * EMBEDDED_EVENT_BYTES;
 
-function waitsOf({ slot, since }: Extract<Outcome, { kind: 'deferred' }>): Headers {
-  return { [HEADER.scheduledAt]: String(slot), [HEADER.deferredSince]: String(since) };
+function waitsOf({ scheduledAt, since }: Extract<Outcome, { kind: 'deferred' }>): Headers {
+  return { [HEADER.scheduledAt]: String(scheduledAt), [HEADER.deferredSince]: String(since) };
 }
 
 /** A share of the retention: what is older is not referred to any more, so that retention removes nothing that waits. */
