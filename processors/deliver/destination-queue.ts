@@ -50,7 +50,7 @@ import type { DivertedSubjects, InFlightRegistry } from './diverted-deliveries.t
 import { type DestinationReport, type HealthCounts, HealthTally, type PauseReason } from './health.ts';
 import { onAbort } from './on-abort.ts';
 import {
-  type Attempt,
+  type AttemptEnd,
   afterAttempt,
   dead,
   isThrottled,
@@ -493,10 +493,10 @@ export class DestinationQueue {
    * long as its wait lasts while the destination refuses it for its rate. `aloneMs`: how long it waits where it is refused and
    * others are accepted.
    */
-  #attempted(item: QueueItem, attempt: Attempt, aloneMs = 0): void {
+  #attempted(item: QueueItem, end: AttemptEnd, aloneMs = 0): void {
     item.leaveRequest();
     try {
-      if (attempt.kind === 'circuit-open') {
+      if (end.kind === 'circuit-open') {
         const connector = item.destination.type;
         this.#dependencies.metrics.count('tributary_deliveries_total', {
           outcome: 'circuit_open',
@@ -504,10 +504,10 @@ export class DestinationQueue {
         });
         this.#noteNotAttempted();
       }
-      const outcome = afterAttempt(item, attempt, this.#dependencies, this.#dependencies.clock());
+      const outcome = afterAttempt(item, end, this.#dependencies, this.#dependencies.clock());
       item.delivery = outcome.delivery;
       item.isRepeated = outcome.kind === 'again-now';
-      const isRefused = attempt.kind === 'answered' && isThrottled(attempt.result);
+      const isRefused = end.kind === 'answered' && isThrottled(end.result);
       if (outcome.kind === 'again-now') {
         [item.enqueuedAt, item.waitedFrom] = [this.#dependencies.elapsed(), this.#dependencies.waited()];
         this.#queue(item);
@@ -672,10 +672,10 @@ export class DestinationQueue {
     }
   }
 
-  #endQueued(attempt: Attempt): false {
+  #endQueued(end: AttemptEnd): false {
     const queued = [...this.#queued];
     this.#queued.clear();
-    for (const item of queued) this.#attempted(item, attempt);
+    for (const item of queued) this.#attempted(item, end);
     return false;
   }
 

@@ -44,8 +44,8 @@ import {
   withoutWaits,
 } from './delivery-task.ts';
 
-/** The end of one attempt to deliver; but for `answered`, no request was made for it. */
-export type Attempt =
+/** How an attempt to deliver ended; but for `answered`, before a request was made, so that the delivery records none. */
+export type AttemptEnd =
   | {
       readonly kind: 'answered';
       readonly result: DeliveryResult;
@@ -111,43 +111,43 @@ interface Tried {
 /** The outcome of a delivery after one more attempt. */
 export function afterAttempt(
   tried: Tried,
-  attempt: Attempt,
+  end: AttemptEnd,
   policy: RetryPolicy,
   now: number,
 ): Outcome | AgainNow {
   const { delivery } = tried;
-  switch (attempt.kind) {
+  switch (end.kind) {
     case 'answered':
-      return afterAnswer(tried, attempt, policy, now);
+      return afterAnswer(tried, end, policy, now);
     case 'stopped':
-      return dead(delivery, 'rule', attempt.reason);
+      return dead(delivery, 'rule', end.reason);
     case 'no-event':
       return withoutItsEvent(delivery);
     case 'circuit-open':
-      return postponed(begun(tried, now), 'circuit open', policy, now, attempt.openMs);
+      return postponed(begun(tried, now), 'circuit open', policy, now, end.openMs);
     case 'paused':
-      return postponedWhilePaused(delivery, attempt.destination, policy.schedule, now);
+      return postponedWhilePaused(delivery, end.destination, policy.schedule, now);
     case 'unreachable':
-      return attempt.permanent
-        ? dead(delivery, 'destination', attempt.reason)
-        : postponed(begun(tried, now), attempt.reason, policy, now);
+      return end.permanent
+        ? dead(delivery, 'destination', end.reason)
+        : postponed(begun(tried, now), end.reason, policy, now);
   }
 }
 
-type Answered = Extract<Attempt, { kind: 'answered' }>;
+type Answered = Extract<AttemptEnd, { kind: 'answered' }>;
 
-function afterAnswer(tried: Tried, attempt: Answered, policy: RetryPolicy, now: number): Outcome | AgainNow {
+function afterAnswer(tried: Tried, end: Answered, policy: RetryPolicy, now: number): Outcome | AgainNow {
   const { task, delivery, isRepeated } = tried;
-  const { result } = attempt;
+  const { result } = end;
   if (result.outcome === 'unwanted') return { delivery, kind: 'unwanted', reason: result.reason };
   if (result.outcome !== 'delivered') {
-    const failed = withAttempt(begun(tried, now), attempt, isRepeated);
+    const failed = withAttempt(begun(tried, now), end, isRepeated);
     return afterFailure(failed, result, policy, now);
   }
   // Nothing is recorded of it, so its attempt need not be either.
   if (result.recorded !== true && delivery === task.delivery && isFirstTry(task))
     return { delivery, kind: 'delivered' };
-  const delivered = withAttempt(delivery, attempt, isRepeated);
+  const delivered = withAttempt(delivery, end, isRepeated);
   return {
     delivery: delivered,
     kind: 'delivered',
