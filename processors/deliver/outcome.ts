@@ -33,6 +33,7 @@ import {
   withFields,
 } from '@tributary/core';
 import { countedIn, shorten } from '../event-record.ts';
+import { mayReferTo } from '../record-reader.ts';
 import { MAX_RETRY_AFTER_MS } from './admission.ts';
 import {
   type DeliveryTask,
@@ -473,9 +474,6 @@ function waitsOf({ scheduledAt, since }: Extract<Outcome, { kind: 'deferred' }>)
   return { [HEADER.scheduledAt]: String(scheduledAt), [HEADER.deferredSince]: String(since) };
 }
 
-/** A share of the retention: what is older is not referred to any more, so that retention removes nothing that waits. */
-const REFERRED_SHARE = 1 / 4;
-
 /**
  * Whether a delivery that goes on waiting refers to a record that retention may remove while it waits. Then the record of its
  * next attempt holds the delivery with its event.
@@ -488,12 +486,7 @@ export function isHolderOld(
 ): boolean {
   if (kind !== 'retry' && kind !== 'deferred') return false;
   const oldest = Math.min(record.timestamp, delivery.event_at?.timestamp ?? record.timestamp);
-  return now - oldest > retentionMs * REFERRED_SHARE;
-}
-
-/** Whether a record of this time may be referred to. */
-export function mayReferTo(timestamp: number, now: number, retentionMs: number): boolean {
-  return now - timestamp <= retentionMs * REFERRED_SHARE;
+  return !mayReferTo(oldest, now, retentionMs);
 }
 
 /** As `outputRecords`, for a delivery that needs a new holder; it has its event. */

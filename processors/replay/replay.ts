@@ -21,9 +21,9 @@ import {
   TOPIC,
 } from '@tributary/core';
 import { awaitCatalog, awaitFact, factIn } from '../catalog-position.ts';
-import { mayReferTo } from '../deliver/outcome.ts';
 import { timeOf } from '../event-record.ts';
 import { isOfWarehouse } from '../load/lanes.ts';
+import { mayReferTo } from '../record-reader.ts';
 import type { StageParts } from '../stages.ts';
 import {
   compare,

@@ -30,7 +30,6 @@ import {
   transformationInput,
 } from '@tributary/core';
 import { awaitCatalog, catalogPositionOf, isAhead } from '../catalog-position.ts';
-import { mayReferTo } from '../deliver/outcome.ts';
 import { RecordedEvent, verdictIn } from '../event-record.ts';
 import {
   downstreamMs,
@@ -41,7 +40,7 @@ import {
   WorkspaceSlots,
 } from '../fairness/fair-share.ts';
 import type { TransformationTurns } from '../fairness/slowness.ts';
-import type { RecordReader } from '../record-reader.ts';
+import { mayReferTo, type RecordReader } from '../record-reader.ts';
 import type { StageParts } from '../stages.ts';
 import { type Matching, matchOf, matchRules, rulesAtOf, rulesInQuestion, stillTaking } from './matching.ts';
 import {
