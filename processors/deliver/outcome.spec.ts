@@ -188,7 +188,7 @@ const FRESH: Delivery = {
 };
 
 const recordsOf = (delivery: Delivery, outcome: OutcomeFields, headers: Headers, now: number) =>
-  outputRecords(taskOf(FRESH, headers), { delivery, ...outcome }, now, { refersToRecords: false });
+  outputRecords(taskOf(FRESH, headers), { delivery, ...outcome }, now, { isUpgraded: false });
 
 function tried(times: number, outcome: 'delivered' | 'retry' = 'delivered'): Delivery {
   const call = {
@@ -268,14 +268,14 @@ it.each([
   (_size, text, isCopied) => {
     const event = { ...FRESH.event, properties: { text } };
     const task = taskOf({ ...FRESH, event }, CAUSE);
-    const deferred = { kind: 'deferred', label: '10s', slot: NOW + 20_000, since: NOW } as const;
+    const deferred = { kind: 'deferred', label: '10s', scheduledAt: NOW + 20_000, since: NOW } as const;
     const [record] = outputRecords(task, { delivery: task.delivery, ...deferred }, NOW, {
-      refersToRecords: true,
+      isUpgraded: true,
     });
     if (record === undefined) throw new Error('no record');
     const position = { topic: record.topic, partition: 0, offset: 3, index: 0 };
     const again = readTask({ ...record, position, timestamp: NOW }, 0);
-    expect(again).toMatchObject({ delivery: { id: 'd1', rule_id: 'rule' }, slot: NOW + 20_000 });
+    expect(again).toMatchObject({ delivery: { id: 'd1', rule_id: 'rule' }, scheduledAt: NOW + 20_000 });
     expect([hasEvent(again.delivery), again.delivery.event_at === undefined]).toEqual([isCopied, isCopied]);
     expect(record.value.length).toBeLessThan(1_000);
   },

@@ -106,7 +106,7 @@ it('a slow destination with a backlog delayed all others in the slow queue: its 
   while (!isStopped) await pass();
 });
 
-it('a quick destination was idle until the scheduled slots of its deferred deliveries, estimated while it was slow', async () => {
+it('a quick destination was idle until the scheduled times of its deferred deliveries, estimated while it was slow', async () => {
   const { world, time, stages, deliveriesTo } = setUpTwoDestinations();
   const served = new Set<string>();
   const open: { readonly at: number; readonly answer: () => void }[] = [];
