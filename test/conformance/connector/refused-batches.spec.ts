@@ -15,7 +15,7 @@ afterEach(async () => {
 
 /** Sends to a destination of a type, and returns the failed deliveries with their results. */
 async function send(type: string, settings: JsonObject, count: number) {
-  const connectors = createTestConnectors({ egressAllow: ['127.0.0.0/8'], timeoutMs: 5_000 });
+  const connectors = createTestConnectors({ egressAllow: ['127.0.0.0/8'] });
   ends.push(() => connectors.close());
   const results = await connectorOf(connectors, type).deliver(
     destination(settings),
