@@ -13,6 +13,14 @@ import {
 } from '@tributary/core';
 import { LRUCache } from 'lru-cache';
 
+/** A share of the retention: what is older is not referred to any more, so that retention removes nothing that waits. */
+const REFERRED_SHARE = 1 / 4;
+
+/** Whether a record of this time may be referred to. */
+export function mayReferTo(timestamp: number, now: number, retentionMs: number): boolean {
+  return now - timestamp <= retentionMs * REFERRED_SHARE;
+}
+
 /** Characters of records that a process keeps, at most, with a constant for each. */
 const KEPT_CHARS = 16 * 1024 * 1024;
 const RECORD_CHARS = 512;

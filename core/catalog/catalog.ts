@@ -90,10 +90,10 @@ export interface CatalogView {
    */
   readonly installation: string | undefined;
   /**
-   * Whether records may refer to others, and counts be deflated: no process is left, or comes back, of a release that cannot
-   * read them.
+   * Whether the upgrade to this release is finished: no process is left, or comes back, of a release that cannot read what this
+   * one writes, so records may refer to others, counts be deflated, dedupe files be timed, and warehouses be added.
    */
-  readonly refersToRecords: boolean;
+  readonly isUpgraded: boolean;
   /** The topics that were grown, or are about to be. */
   readonly layouts: ReadonlyMap<string, TopicLayout>;
   readonly organizationCount: number;

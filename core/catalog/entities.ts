@@ -268,7 +268,7 @@ export interface Replay extends StoredEntity {
   readonly outcome?: 'accepted' | 'rejected';
   /** Optional filters: an absent or empty list, and an absent id, match all events. */
   readonly event_types?: readonly EventType[];
-  /** Names of track and page events; other types have no name. */
+  /** Names of track events, pages and screens; other types have no name. */
   readonly event_names?: readonly string[];
   readonly environments?: readonly Environment[];
   readonly contract_id?: string;

@@ -69,7 +69,7 @@ function restored(state: CatalogState): CatalogState {
 describe('the rows of a state', () => {
   it('give back all that can be looked up', () => {
     const state = restored(foldAll(HISTORY).state);
-    expect([state.installation, state.refersToRecords]).toEqual(['i1', true]);
+    expect([state.installation, state.isUpgraded]).toEqual(['i1', true]);
     expect(state.account('a1')?.email).toBe('a@example.com');
     expect([...state.workspaceListing('a1').newestFirst()].map(({ id }) => id)).toEqual([WORKSPACE]);
     expect(state.keyByHash('h1')?.key.id).toBe('k1');

@@ -120,6 +120,14 @@ describe('eventFrom', () => {
       }),
     );
   });
+
+  it('made the trace of other events fail where it was nested thousands of levels deep', () => {
+    const nested = (levels: number) =>
+      `{"type":"track","event":"A","user_id":"u","properties":{"a":${'['.repeat(levels - 2)}${']'.repeat(levels - 2)}}}`;
+    expect(eventFrom(SOURCE, nested(128))).toMatchObject({ event: 'A' });
+    expect(() => eventFrom(SOURCE, nested(129))).toThrow('is nested more than 128 levels deep');
+    expect(() => eventFrom(SOURCE, nested(5_000))).toThrow('is nested more than 128 levels deep');
+  });
 });
 
 describe('transformedFrom', () => {

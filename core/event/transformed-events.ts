@@ -1,3 +1,4 @@
+import { deeperThan } from '../contracts/json-values.ts';
 import type { SandboxErrorKind, SandboxResult } from '../ports/sandbox.ts';
 import { InvalidInput } from '../primitives/errors.ts';
 import { mayHoldExactNumbers, parseExact, parseObject, withDigitsOf } from '../primitives/json.ts';
@@ -126,8 +127,13 @@ const LARGE_EXPONENT = /[0-9][eE]\+?[0-9]{3}|[0-9]{300}/;
 /** The escape of a lone surrogate: half of a truncated emoji. */
 const HALF_PAIR = /\\u[dD]/;
 
+/** Twice the levels of a received event, so that one can be wrapped. Code that reads events by recursion relies on a bound. */
+const MAX_OUTPUT_DEPTH = 128;
+
 function readOutput(output: string, exact: unknown): Record<string, unknown> {
   const fields = parseObject(output, parseExact);
+  if (deeperThan(fields as JsonObject, MAX_OUTPUT_DEPTH))
+    throw new InvalidInput(`is nested more than ${MAX_OUTPUT_DEPTH} levels deep`);
   if (LARGE_EXPONENT.test(output) && holdsInfinity(fields))
     throw new InvalidInput('holds a number that is too large');
   const whole = HALF_PAIR.test(output) ? (wellFormed(fields) as Record<string, unknown>) : fields;

@@ -183,8 +183,8 @@ function minuteOf({ receivedAt }: CountedEvent): number {
 }
 
 /** Beside release 0.2.0, which does not know deflated counts, none are recorded that it cannot read. */
-export function countsFormIn({ refersToRecords }: { readonly refersToRecords: boolean }): CountsForm {
-  return refersToRecords ? 'deflated' : 'plain';
+export function countsFormIn({ isUpgraded }: { readonly isUpgraded: boolean }): CountsForm {
+  return isUpgraded ? 'deflated' : 'plain';
 }
 
 /**

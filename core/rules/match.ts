@@ -18,7 +18,7 @@ import { FilterBudget } from './filter-evaluator.ts';
 import { excludes } from './integrations.ts';
 
 /** Why a rule does not match an event, in the order of the checks. */
-export const MISMATCHES = [
+const RULE_MISMATCHES = [
   'disabled',
   'environment',
   'event_type',
@@ -26,17 +26,39 @@ export const MISMATCHES = [
   'filter',
   'filter_failed',
   'filter_not_evaluated',
+] as const;
+
+/** Why the destination of a rule takes no delivery of an event, in the order of the checks. */
+const DESTINATION_MISMATCHES = [
   'destination_disabled',
   'destination_environment',
   'integrations',
   'warehouse',
 ] as const;
 
+export const MISMATCHES = [...RULE_MISMATCHES, ...DESTINATION_MISMATCHES] as const;
+
 /** `message` only for a filter that failed or was not evaluated. */
-export interface Mismatch {
-  readonly because: (typeof MISMATCHES)[number];
+export interface Mismatch<Because extends string = (typeof MISMATCHES)[number]> {
+  readonly because: Because;
   readonly message?: string;
 }
+
+export type RuleMismatch = Mismatch<(typeof RULE_MISMATCHES)[number]>;
+export type DestinationMismatch = Mismatch<(typeof DESTINATION_MISMATCHES)[number]>;
+
+/** What of a rule decides a mismatch. */
+const DECIDED_BY: Readonly<
+  Record<RuleMismatch['because'], 'status' | 'lists' | 'filter' | 'undecided filter'>
+> = {
+  disabled: 'status',
+  environment: 'lists',
+  event_type: 'lists',
+  event_name: 'lists',
+  filter: 'filter',
+  filter_failed: 'undecided filter',
+  filter_not_evaluated: 'undecided filter',
+};
 
 /** Created once: most rules do not match most events. */
 const MISMATCH = {
@@ -48,14 +70,19 @@ const MISMATCH = {
   warehouse: { because: 'warehouse' },
 } satisfies Readonly<Record<string, Mismatch>>;
 
-const NOT_EVALUATED: Mismatch = {
+const NOT_EVALUATED: RuleMismatch = {
   because: 'filter_not_evaluated',
   message: 'not evaluated: the filters of the rules of this workspace take too much work for this event',
 };
 
 /** Whether the filter failed or was not evaluated: the event becomes a dead delivery of that rule. */
-export function isUndecided({ because }: Mismatch): boolean {
-  return because === 'filter_failed' || because === 'filter_not_evaluated';
+export function isUndecided({ because }: RuleMismatch): boolean {
+  return DECIDED_BY[because] === 'undecided filter';
+}
+
+/** Whether the lists of a rule leave an event out, whatever its fields. */
+export function isLeftOut({ because }: RuleMismatch): boolean {
+  return DECIDED_BY[because] === 'lists';
 }
 
 /** An event as rules match it. What route keeps by kind of event is kept by all fields but `event`. */
@@ -81,7 +108,7 @@ export function mismatchOf(
   rule: Rule,
   subject: RuleSubject,
   budget = new FilterBudget(),
-): Mismatch | undefined {
+): RuleMismatch | undefined {
   if (!rule.enabled) return MISMATCH.disabled;
   const { environments, event_types, event_names, filter } = rule;
   if (!environments.includes(subject.environment)) return MISMATCH.environment;
@@ -107,13 +134,16 @@ type DestinedEvent = Pick<CanonicalEvent, 'environment'> & { readonly integratio
 export function destinationMismatch(
   destination: Destination | undefined,
   event: DestinedEvent,
-): Mismatch | undefined {
+): DestinationMismatch | undefined {
   const closed = closedTo(destination, event);
   return closed ?? (destination?.warehouse === true ? MISMATCH.warehouse : undefined);
 }
 
 /** Why a destination takes an event neither by a delivery nor by a load; undefined when it does. */
-export function closedTo(destination: Destination | undefined, event: DestinedEvent): Mismatch | undefined {
+export function closedTo(
+  destination: Destination | undefined,
+  event: DestinedEvent,
+): DestinationMismatch | undefined {
   if (destination?.enabled !== true) return { because: 'destination_disabled' };
   const open = destination.environments ?? ENVIRONMENTS;
   if (!open.includes(event.environment)) return { because: 'destination_environment' };
@@ -123,8 +153,8 @@ export function closedTo(destination: Destination | undefined, event: DestinedEv
 /** Bound on the filter's work for a delivery in flight: a tenth of the bound for all filters of an event. */
 const FILTER_WORK = 10_000;
 
-/** What of a changed rule cancels its deliveries; undefined for what the rule does not decide. */
-const CANCELLED: Readonly<Record<Mismatch['because'], string | undefined>> = {
+/** What of a changed rule cancels its deliveries; undefined for a filter that does not decide. */
+const CANCELLED: Readonly<Record<RuleMismatch['because'], string | undefined>> = {
   disabled: 'the rule is disabled',
   environment: 'the rule does not take events of this environment',
   event_type: 'the rule does not take events of this type',
@@ -132,10 +162,6 @@ const CANCELLED: Readonly<Record<Mismatch['because'], string | undefined>> = {
   filter: 'the filter of the rule does not take the event',
   filter_failed: undefined,
   filter_not_evaluated: undefined,
-  destination_disabled: undefined,
-  destination_environment: undefined,
-  integrations: undefined,
-  warehouse: undefined,
 };
 
 /**

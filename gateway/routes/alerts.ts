@@ -59,7 +59,7 @@ const watchFields = {
   event_name: Type.String({
     minLength: 1,
     maxLength: 200,
-    description: 'Events of this name; only track events and pages have one. Default all.',
+    description: 'Events of this name; only track events, pages and screens have one. Default all.',
   }),
   destination_id: string(
     'Deliveries to this destination. Default: to all that are enabled and not paused.',

@@ -33,10 +33,10 @@ import {
 export const eventType = oneOf(EVENT_TYPES);
 export const contractEventName = Type.String({
   maxLength: 1_000,
-  description: 'Of a track event or a page. Empty: any name without a contract of its own.',
+  description: 'Of a track event, page or screen. Empty: any name without a contract of its own.',
 });
 export const schemaDefinition = freeObject(
-  'The schema of `properties` (track, page) or `traits` (identify, group): field to `{ type, required }`, or JSON Schema.',
+  'The schema of `properties` (track, page, screen) or `traits` (identify, group, alias): field to `{ type, required }`, or JSON Schema.',
 );
 
 export const contractBody = closed(

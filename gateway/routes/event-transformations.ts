@@ -257,6 +257,9 @@ const transformations = catalogList<Transformation>()({
 
 const path = '/workspaces/:workspaceId/event-transformations';
 
+/** A number keeps its digits within `properties`, `traits` and `context` of `event`, as in an event that is sent. */
+const IN_EVENT = 3;
+
 /** `/workspaces/:workspaceId/event-transformations`: JavaScript that is active once it passes its own test. */
 export const transformationRoutes: Routes = async (app, dependencies) => {
   const { catalog, sandbox } = dependencies;
@@ -286,7 +289,7 @@ export const transformationRoutes: Routes = async (app, dependencies) => {
       'tryTransformation',
       'Run a transformation on an event',
       { body: testBody, response: { 200: testResult } },
-      { bodyLimit: MAX_RESOURCE_BYTES },
+      { bodyLimit: MAX_RESOURCE_BYTES, body: 'exact', exactFrom: IN_EVENT },
     ),
     async (request) => {
       const stored = storedOf(request);

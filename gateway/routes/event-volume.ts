@@ -23,7 +23,7 @@ const volumeRecords = listOf(
   Type.Object(
     {
       event_type: oneOf(EVENT_TYPES),
-      event_name: string('Of track and page; else empty.'),
+      event_name: string('Of track events, pages and screens; else empty.'),
       hour_bucket: time,
       event_count: Type.Integer(),
     },

@@ -263,7 +263,7 @@ const rangeQuery = {
   type: Type.Optional(oneOf(EVENT_TYPES)),
   name: Type.Optional(
     Type.String({
-      description: 'The name of a track or page event, or `(other)`.',
+      description: 'The name of a track event, page or screen, or `(other)`.',
       examples: ['Order Placed'],
     }),
   ),

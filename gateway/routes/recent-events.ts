@@ -74,7 +74,11 @@ const recentQuery = closed({
   limit: integerText(LIMIT, 'Events at most.'),
   event_type: Type.Optional(oneOf(EVENT_TYPES, 'Default: all.')),
   event_name: Type.Optional(
-    Type.String({ minLength: 1, maxLength: 1_000, description: 'Of a track event or a page. Default: all.' }),
+    Type.String({
+      minLength: 1,
+      maxLength: 1_000,
+      description: 'Of a track event, page or screen. Default: all.',
+    }),
   ),
   environment: Type.Optional(oneOf(ENVIRONMENTS, 'Default: both.')),
   outcome: Type.Optional(oneOf(['accepted', 'rejected'], 'Default: both.')),

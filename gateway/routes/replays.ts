@@ -65,7 +65,7 @@ const filters = {
     Type.Array(Type.String({ minLength: 1, maxLength: MAX_NAME_LENGTH }), {
       uniqueItems: true,
       maxItems: MAX_EVENT_NAMES,
-      description: 'Names of track events and pages. Empty: all events. Default empty.',
+      description: 'Names of track events, pages and screens. Empty: all events. Default empty.',
     }),
   ),
   environments: optional(

@@ -10,8 +10,8 @@ import { openLogAndCatalog, print, runCommand } from './command.ts';
 export async function upgrade(environment: Environment): Promise<number> {
   return runCommand('upgrade', readCommandConfig(environment), async (tools) => {
     const { catalog } = await openLogAndCatalog(tools);
-    const { installation: known, refersToRecords } = catalog.state;
-    const text = refersToRecords
+    const { installation: known, isUpgraded } = catalog.state;
+    const text = isUpgraded
       ? `the installation ${known} is of this release already`
       : catalog.state.organizationCount === 0
         ? 'there is no installation yet: a new one is of this release from its first start'

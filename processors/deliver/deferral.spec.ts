@@ -1,7 +1,7 @@
 import { type DeliveryResult, HEADER, iso, parseRetrySchedule, retryDelays } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { PartitionWindows } from '../fairness/partition-windows.ts';
-import { deferralDelay, type QueueLoad, scheduleSlot, WaitEstimate } from './deferral.ts';
+import { deferralDelay, type QueueLoad, scheduleDeferral, WaitEstimate } from './deferral.ts';
 import {
   BUSY,
   DESTINATION,
@@ -34,16 +34,16 @@ function simulate(count: number, eachMs: (now: number) => number, estimatedMs = 
   for (; left > 0; tick++) {
     const now = tick * TICK_MS;
     const estimate = estimatedMs(now);
-    for (const slot of back.get(tick) ?? []) {
-      const mayWaitMs = slot !== undefined && slot - now <= 2 * HELD_MS ? 2 * HELD_MS : HELD_MS;
+    for (const scheduledAt of back.get(tick) ?? []) {
+      const mayWaitMs = scheduledAt !== undefined && scheduledAt - now <= 2 * HELD_MS ? 2 * HELD_MS : HELD_MS;
       if (queued * eachMs(now) <= mayWaitMs) queued += 1;
       else {
-        const scheduled = scheduleSlot({
+        const scheduled = scheduleDeferral({
           now,
           waitMs: queued * estimate,
           eachMs: estimate,
           queueTail,
-          slot,
+          scheduledAt,
           since: 0,
         });
         queueTail = scheduled.queueTail;
@@ -74,7 +74,7 @@ describe('the delay of a deferred delivery', () => {
     [119_999, '10s'],
     [7_200_000, '1h'],
     [9e9, '6h'],
-  ])('is at most half of the %d ms to its slot, or the shortest', (at, label) => {
+  ])('is at most half of the %d ms to its scheduled time, or the shortest', (at, label) => {
     expect(deferralDelay(DELAYS, { now: 0, at }).label).toBe(label);
   });
 
@@ -178,28 +178,40 @@ describe('deferral of deliveries that a destination has no room for', () => {
     expect(await deferred(taskOf(delivery('3')))).toBeUndefined();
     time.elapsed += 5_000;
     const result = await deferred(taskOf(delivery('3')));
-    expect(result).toMatchObject({ kind: 'deferred', label: '10s', slot: START + 20_000, since: START });
+    expect(result).toMatchObject({
+      kind: 'deferred',
+      label: '10s',
+      scheduledAt: START + 20_000,
+      since: START,
+    });
     expect(result?.delivery.attempts).toEqual([]);
     expect(begun).toHaveLength(2);
   });
 
-  it('waits the longer the more was deferred before it, and keeps its slot', async () => {
+  it('waits the longer the more was deferred before it, and keeps its scheduled time', async () => {
     const { begin, time, deferred } = setUpHanging();
     void begin('1');
     void begin('2');
     await turn();
     time.elapsed += 10_000;
-    const slots = await Promise.all(Array.from({ length: 12 }, (_, n) => deferred(taskOf(delivery(`${n}`)))));
-    expect(slots.map((one) => (one?.kind === 'deferred' ? one.label : ''))).toEqual([
+    const results = await Promise.all(
+      Array.from({ length: 12 }, (_, n) => deferred(taskOf(delivery(`${n}`)))),
+    );
+    expect(results.map((one) => (one?.kind === 'deferred' ? one.label : ''))).toEqual([
       ...Array(10).fill('10s'),
       ...Array(2).fill('1m'),
     ]);
     time.now += 60_000;
     const again = await deferred(deferredTask(delivery('x'), START + 100_000, START));
-    expect(again).toMatchObject({ kind: 'deferred', label: '10s', slot: START + 100_000, since: START });
+    expect(again).toMatchObject({
+      kind: 'deferred',
+      label: '10s',
+      scheduledAt: START + 100_000,
+      since: START,
+    });
   });
 
-  it('a delivery whose slot has come is let in before a new one', async () => {
+  it('a delivery whose scheduled time has come is let in before a new one', async () => {
     const { begin, time, deferred } = setUpHanging();
     void begin('1');
     void begin('2');
@@ -247,8 +259,8 @@ describe('deferral of deliveries that a destination has no room for', () => {
   });
 
   it.each([
-    [14_000, { kind: 'deferred', label: '10s', slot: START + 14_000, since: START }],
-    [60_000, { label: '1m', slot: START + 60_000 }],
+    [14_000, { kind: 'deferred', label: '10s', scheduledAt: START + 14_000, since: START }],
+    [60_000, { label: '1m', scheduledAt: START + 60_000 }],
   ])('waits for as long as the destination asked, %d ms, however short the queue is', async (ms, outcome) => {
     const { run, deferred } = setUp(() => ({ outcome: 'retry', reason: 'HTTP 503', afterMs: ms }));
     await run(delivery('1'));

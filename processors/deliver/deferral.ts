@@ -1,41 +1,44 @@
 import { hopStep, type RetrySchedule, type RetryStep } from '@tributary/core';
 
 /** A delivery that its destination has no room for now. Times are epoch ms. */
-interface SlotQuestion {
+interface Deferral {
   readonly now: number;
   /** Its wait behind the deliveries that the process holds for the destination, ms. */
   readonly waitMs: number;
   /** Share of one delivery in that wait, ms. */
   readonly eachMs: number;
-  /** Behind the slots of all deliveries deferred before. */
+  /** Behind the scheduled times of all deliveries deferred before. */
   readonly queueTail: number;
-  /** The slot of an earlier deferral, and since when the delivery has been deferred. */
-  readonly slot: number | undefined;
+  /** The scheduled time of an earlier deferral, and since when the delivery has been deferred. */
+  readonly scheduledAt: number | undefined;
   readonly since: number;
   /** Until when the destination asked to wait. */
   readonly until?: number | undefined;
 }
 
 /** When the request of a deferred delivery is expected to begin, and the new queue tail. */
-interface ScheduledSlot {
+interface Schedule {
   readonly at: number;
   readonly queueTail: number;
 }
 
 /**
- * Schedules a delivery behind those deferred before it. One that comes back before its slot and finds no room keeps it,
- * unless there is an earlier one: the destination has become quicker, or was idle. One that finds none at its slot gets a
- * new one, at twice the time that it has waited at least: the destination is slower than estimated.
+ * Schedules a delivery behind those deferred before it. One that comes back before its scheduled time and finds no room keeps
+ * that time, unless there is an earlier one: the destination has become quicker, or was idle. One that finds none at its
+ * scheduled time gets a new one, at twice the time that it has waited at least: the destination is slower than estimated.
  */
-export function scheduleSlot(question: SlotQuestion): ScheduledSlot {
-  const { now, waitMs, eachMs, queueTail, slot = now, since, until = now } = question;
+export function scheduleDeferral(question: Deferral): Schedule {
+  const { now, waitMs, eachMs, queueTail, scheduledAt = now, since, until = now } = question;
   const next = Math.max(queueTail, now + waitMs);
-  const at = Math.max(until, slot > now ? Math.min(slot, next) : Math.max(next, now + (now - since)));
+  const at = Math.max(
+    until,
+    scheduledAt > now ? Math.min(scheduledAt, next) : Math.max(next, now + (now - since)),
+  );
   return { at, queueTail: Math.max(queueTail, at + eachMs) };
 }
 
 /**
- * The delay after which a deferred delivery comes back: the longest within half of the time to its slot, as the slot is an
+ * The delay after which a deferred delivery comes back: the longest within half of the time to its scheduled time, as that is an
  * estimate, and the destination may have room much earlier. Where the destination asked for a longer wait, a delay that leads
  * to its end, if need be a little later, so that few records are written for one wait.
  */

@@ -104,9 +104,13 @@ export function taskOf(one: Delivery, headers: Headers = POSTPONED): DeliveryTas
   return readTask({ key: deliveryKey(one), value, headers, position, timestamp: START }, value.length);
 }
 
-/** A task of a delivery that was deferred until its slot, since then. */
-export function deferredTask(one: Delivery, slot: number, since = START): DeliveryTask {
-  return taskOf(one, { ...POSTPONED, [HEADER.scheduledAt]: `${slot}`, [HEADER.deferredSince]: `${since}` });
+/** A task of a delivery that was deferred until its scheduled time, since then. */
+export function deferredTask(one: Delivery, scheduledAt: number, since = START): DeliveryTask {
+  return taskOf(one, {
+    ...POSTPONED,
+    [HEADER.scheduledAt]: `${scheduledAt}`,
+    [HEADER.deferredSince]: `${since}`,
+  });
 }
 
 /** A destination that does what the test says. */

@@ -41,8 +41,8 @@ export interface DeliveryTask {
   /** Bytes of the record and of the event that it refers to. */
   readonly bytes: number;
   readonly record: DeliveryRecord;
-  /** Its scheduled slot and since when its destination has had no room for it, where it was deferred; epoch ms. */
-  readonly slot: number | undefined;
+  /** Its scheduled time, and since when its destination has had no room for it, where it was deferred; epoch ms. */
+  readonly scheduledAt: number | undefined;
   readonly deferredSince: number | undefined;
 }
 
@@ -89,7 +89,7 @@ function taskOf(
     headers,
     bytes: bytes + (delivery.event_at?.bytes ?? 0),
     record: { position, timestamp },
-    slot: timeIn(headers[HEADER.scheduledAt]),
+    scheduledAt: timeIn(headers[HEADER.scheduledAt]),
     deferredSince: timeIn(headers[HEADER.deferredSince]),
   };
 }

@@ -31,7 +31,7 @@ import {
   collectingStep,
   deferralDelay,
   type QueueLoad,
-  scheduleSlot,
+  scheduleDeferral,
   TOGETHER_MS,
   WaitEstimate,
 } from './deferral.ts';
@@ -50,7 +50,7 @@ import type { DivertedSubjects, InFlightRegistry } from './diverted-deliveries.t
 import { type DestinationReport, type HealthCounts, HealthTally, type PauseReason } from './health.ts';
 import { onAbort } from './on-abort.ts';
 import {
-  type Attempt,
+  type AttemptEnd,
   afterAttempt,
   dead,
   isThrottled,
@@ -244,7 +244,7 @@ export class DestinationQueue {
   #usedAt: number;
   /** When the destination last accepted a delivery, epoch ms. */
   #acceptedAt = Number.NEGATIVE_INFINITY;
-  /** Behind the slots of all deferred deliveries, epoch ms. */
+  /** Behind the scheduled times of all deferred deliveries, epoch ms. */
   #queueTail = 0;
   /** The interval in which the destination collects deliveries for its batches, ms; 0 where a batch is kept open for that. */
   #intervalMs = 0;
@@ -313,7 +313,7 @@ export class DestinationQueue {
    */
   #deferred({ task, delivery, destination }: QueueItem): Outcome {
     const { clock, elapsed, schedule, expiryMs } = this.#dependencies;
-    const { slot, deferredSince } = task;
+    const { scheduledAt, deferredSince } = task;
     this.#noteNotAttempted();
     const now = clock();
     // A clock may have been ahead.
@@ -324,10 +324,17 @@ export class DestinationQueue {
     const heldMs = this.#admission.heldMs(elapsed());
     const until = heldMs > 0 ? now + heldMs : undefined;
     const usual = this.#estimate.usual(this.#load());
-    const { at, queueTail } = scheduleSlot({ now, ...usual, queueTail: this.#queueTail, slot, since, until });
+    const { at, queueTail } = scheduleDeferral({
+      now,
+      ...usual,
+      queueTail: this.#queueTail,
+      scheduledAt,
+      since,
+      until,
+    });
     this.#queueTail = queueTail;
     const { label } = deferralDelay(retryDelays(schedule), { now, at, until });
-    return { delivery, kind: 'deferred', label, slot: Math.round(at), since };
+    return { delivery, kind: 'deferred', label, scheduledAt: Math.round(at), since };
   }
 
   /** Defers a delivery to the end of the interval in which its destination collects deliveries. */
@@ -336,7 +343,7 @@ export class DestinationQueue {
     this.#countDeferred(destination);
     const now = clock();
     const { label } = collectingStep(retryDelays(schedule), leftMs, this.#intervalMs);
-    return { delivery, kind: 'deferred', label, slot: now + leftMs, since: task.deferredSince ?? now };
+    return { delivery, kind: 'deferred', label, scheduledAt: now + leftMs, since: task.deferredSince ?? now };
   }
 
   #countDeferred({ type }: Destination): void {
@@ -345,13 +352,13 @@ export class DestinationQueue {
 
   /**
    * How long a delivery may wait for its request: as long as the first retry step, and twice as long from that time before its
-   * slot on, so that it gets room before newer ones. The process holds more than it can send until the next deferred one is
-   * back.
+   * scheduled time on, so that it gets room before newer ones. The process holds more than it can send until the next deferred
+   * one is back.
    */
-  maxWaitMs({ slot }: Pick<DeliveryTask, 'slot'>): number {
+  maxWaitMs({ scheduledAt }: Pick<DeliveryTask, 'scheduledAt'>): number {
     const { schedule, clock } = this.#dependencies;
     const onceMs = schedule[0].ms;
-    return slot !== undefined && slot - clock() <= 2 * onceMs ? 2 * onceMs : onceMs;
+    return scheduledAt !== undefined && scheduledAt - clock() <= 2 * onceMs ? 2 * onceMs : onceMs;
   }
 
   /** How long nothing was queued or under way, ms; 0 while the destination asks to wait. */
@@ -486,10 +493,10 @@ export class DestinationQueue {
    * long as its wait lasts while the destination refuses it for its rate. `aloneMs`: how long it waits where it is refused and
    * others are accepted.
    */
-  #attempted(item: QueueItem, attempt: Attempt, aloneMs = 0): void {
+  #attempted(item: QueueItem, end: AttemptEnd, aloneMs = 0): void {
     item.leaveRequest();
     try {
-      if (attempt.kind === 'circuit-open') {
+      if (end.kind === 'circuit-open') {
         const connector = item.destination.type;
         this.#dependencies.metrics.count('tributary_deliveries_total', {
           outcome: 'circuit_open',
@@ -497,10 +504,10 @@ export class DestinationQueue {
         });
         this.#noteNotAttempted();
       }
-      const outcome = afterAttempt(item, attempt, this.#dependencies, this.#dependencies.clock());
+      const outcome = afterAttempt(item, end, this.#dependencies, this.#dependencies.clock());
       item.delivery = outcome.delivery;
       item.isRepeated = outcome.kind === 'again-now';
-      const isRefused = attempt.kind === 'answered' && isThrottled(attempt.result);
+      const isRefused = end.kind === 'answered' && isThrottled(end.result);
       if (outcome.kind === 'again-now') {
         [item.enqueuedAt, item.waitedFrom] = [this.#dependencies.elapsed(), this.#dependencies.waited()];
         this.#queue(item);
@@ -604,7 +611,7 @@ export class DestinationQueue {
     item.waitMs = leftMs > 0 ? SLOW_REQUEST_MS : SLOW_REQUEST_MS + TOGETHER_MS;
     item.collectedUntil = now + (leftMs > 0 ? leftMs : Math.max(0, leftMs + TOGETHER_MS));
     // It has waited for a full batch before.
-    if (leftMs > 0 && item.task.slot !== undefined) this.#notBegun(item);
+    if (leftMs > 0 && item.task.scheduledAt !== undefined) this.#notBegun(item);
     else this.#queued.add(item);
   }
 
@@ -665,10 +672,10 @@ export class DestinationQueue {
     }
   }
 
-  #endQueued(attempt: Attempt): false {
+  #endQueued(end: AttemptEnd): false {
     const queued = [...this.#queued];
     this.#queued.clear();
-    for (const item of queued) this.#attempted(item, attempt);
+    for (const item of queued) this.#attempted(item, end);
     return false;
   }
 

@@ -17,7 +17,7 @@ import {
   underIdempotencyKey,
 } from '@tributary/core';
 import type { DeliveryTask } from './delivery-task.ts';
-import { type Attempt, disabledBecause, isThrottled } from './outcome.ts';
+import { type AttemptEnd, disabledBecause, isThrottled } from './outcome.ts';
 
 /** Where a request goes: the destination with unsealed settings, and its connector. */
 export interface Target {
@@ -49,7 +49,7 @@ export class DestinationResolver {
   }
 
   /** The target, or why no request can be made. */
-  resolve(): Target | Extract<Attempt, { kind: 'paused' | 'unreachable' }> {
+  resolve(): Target | Extract<AttemptEnd, { kind: 'paused' | 'unreachable' }> {
     const { catalog, connectors } = this.#dependencies;
     const known = catalog.state.destination(this.#id);
     if (known?.enabled !== true)

@@ -195,8 +195,8 @@ const recordsOf = (
   outcome: OutcomeFields,
   headers: Headers,
   now: number,
-  refersToRecords = true,
-) => outputRecords(taskOf(FRESH, headers), { delivery, ...outcome }, now, { refersToRecords });
+  isUpgraded = true,
+) => outputRecords(taskOf(FRESH, headers), { delivery, ...outcome }, now, { isUpgraded });
 
 /** The outcome in a record that refers to that of `FRESH`. */
 const outcomeIn = (record: OutputRecord | undefined) => {
@@ -267,9 +267,9 @@ describe('the records of a delivery that leaves its stage', () => {
       [HEADER.scheduledAt]: '2',
       [HEADER.deferredSince]: '3',
     };
-    for (const refersToRecords of [true, false]) {
+    for (const isUpgraded of [true, false]) {
       const timesOf = (outcome: OutcomeFields) => {
-        const [record] = recordsOf(tried(1, 'retry'), outcome, waited, NOW, refersToRecords);
+        const [record] = recordsOf(tried(1, 'retry'), outcome, waited, NOW, isUpgraded);
         const names = [HEADER.notBefore, HEADER.scheduledAt, HEADER.deferredSince];
         return names.map((name) => record?.headers[name]);
       };
@@ -297,14 +297,14 @@ it.each([
   (_size, text, isCopied) => {
     const event = { ...FRESH.event, properties: { text } };
     const task = taskOf({ ...FRESH, event }, CAUSE);
-    const deferred = { kind: 'deferred', label: '10s', slot: NOW + 20_000, since: NOW } as const;
+    const deferred = { kind: 'deferred', label: '10s', scheduledAt: NOW + 20_000, since: NOW } as const;
     const [record] = outputRecords(task, { delivery: task.delivery, ...deferred }, NOW, {
-      refersToRecords: true,
+      isUpgraded: true,
     });
     if (record === undefined) throw new Error('no record');
     const position = { topic: record.topic, partition: 0, offset: 3, index: 0 };
     const again = readTask({ ...record, position, timestamp: NOW }, 0);
-    expect(again).toMatchObject({ delivery: { id: 'd1', rule_id: 'rule' }, slot: NOW + 20_000 });
+    expect(again).toMatchObject({ delivery: { id: 'd1', rule_id: 'rule' }, scheduledAt: NOW + 20_000 });
     expect([hasEvent(again.delivery), again.delivery.event_at === undefined]).toEqual([isCopied, isCopied]);
     expect(record.value.length).toBeLessThan(1_000);
   },

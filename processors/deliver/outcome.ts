@@ -33,6 +33,7 @@ import {
   withFields,
 } from '@tributary/core';
 import { countedIn, shorten } from '../event-record.ts';
+import { mayReferTo } from '../record-reader.ts';
 import { MAX_RETRY_AFTER_MS } from './admission.ts';
 import {
   type DeliveryTask,
@@ -44,8 +45,8 @@ import {
   withoutWaits,
 } from './delivery-task.ts';
 
-/** The end of one attempt to deliver; but for `answered`, no request was made for it. */
-export type Attempt =
+/** How an attempt to deliver ended; but for `answered`, before a request was made, so that the delivery records none. */
+export type AttemptEnd =
   | {
       readonly kind: 'answered';
       readonly result: DeliveryResult;
@@ -70,8 +71,13 @@ export type Outcome = { readonly delivery: DeliveryEnvelope } & (
   | { readonly kind: 'unwanted'; readonly reason: string }
   /** To the slow queue: no request could begin in time, or one takes longer than its stage may wait. */
   | { readonly kind: 'slow' }
-  /** To the retry topic of this label until its slot: its destination has had no room for it `since` then. Epoch ms. */
-  | { readonly kind: 'deferred'; readonly label: string; readonly slot: number; readonly since: number }
+  /** To the retry topic of this label: its destination has had no room for it `since` then. Times are epoch ms. */
+  | {
+      readonly kind: 'deferred';
+      readonly label: string;
+      readonly scheduledAt: number;
+      readonly since: number;
+    }
   /** To the retry topic of this label, which ends before `notBefore` (epoch ms) where `endsEarly`. */
   | {
       readonly kind: 'retry';
@@ -106,43 +112,43 @@ interface Tried {
 /** The outcome of a delivery after one more attempt. */
 export function afterAttempt(
   tried: Tried,
-  attempt: Attempt,
+  end: AttemptEnd,
   policy: RetryPolicy,
   now: number,
 ): Outcome | AgainNow {
   const { delivery } = tried;
-  switch (attempt.kind) {
+  switch (end.kind) {
     case 'answered':
-      return afterAnswer(tried, attempt, policy, now);
+      return afterAnswer(tried, end, policy, now);
     case 'stopped':
-      return dead(delivery, 'rule', attempt.reason);
+      return dead(delivery, 'rule', end.reason);
     case 'no-event':
       return withoutItsEvent(delivery);
     case 'circuit-open':
-      return postponed(begun(tried, now), 'circuit open', policy, now, attempt.openMs);
+      return postponed(begun(tried, now), 'circuit open', policy, now, end.openMs);
     case 'paused':
-      return postponedWhilePaused(delivery, attempt.destination, policy.schedule, now);
+      return postponedWhilePaused(delivery, end.destination, policy.schedule, now);
     case 'unreachable':
-      return attempt.permanent
-        ? dead(delivery, 'destination', attempt.reason)
-        : postponed(begun(tried, now), attempt.reason, policy, now);
+      return end.permanent
+        ? dead(delivery, 'destination', end.reason)
+        : postponed(begun(tried, now), end.reason, policy, now);
   }
 }
 
-type Answered = Extract<Attempt, { kind: 'answered' }>;
+type Answered = Extract<AttemptEnd, { kind: 'answered' }>;
 
-function afterAnswer(tried: Tried, attempt: Answered, policy: RetryPolicy, now: number): Outcome | AgainNow {
+function afterAnswer(tried: Tried, end: Answered, policy: RetryPolicy, now: number): Outcome | AgainNow {
   const { task, delivery, isRepeated } = tried;
-  const { result } = attempt;
+  const { result } = end;
   if (result.outcome === 'unwanted') return { delivery, kind: 'unwanted', reason: result.reason };
   if (result.outcome !== 'delivered') {
-    const failed = withAttempt(begun(tried, now), attempt, isRepeated);
+    const failed = withAttempt(begun(tried, now), end, isRepeated);
     return afterFailure(failed, result, policy, now);
   }
   // Nothing is recorded of it, so its attempt need not be either.
   if (result.recorded !== true && delivery === task.delivery && isFirstTry(task))
     return { delivery, kind: 'delivered' };
-  const delivered = withAttempt(delivery, attempt, isRepeated);
+  const delivered = withAttempt(delivery, end, isRepeated);
   return {
     delivery: delivered,
     kind: 'delivered',
@@ -378,11 +384,11 @@ export function outputRecords(
   task: DeliveryTask,
   outcome: Outcome,
   now: number,
-  { refersToRecords }: Pick<CatalogView, 'refersToRecords'>,
+  { isUpgraded }: Pick<CatalogView, 'isUpgraded'>,
 ): readonly OutputRecord[] {
   if (outcome.kind === 'delivered' && outcome.recorded !== true && isDeliveredFirst(task, outcome.delivery))
     return [];
-  return refersToRecords ? referringRecords(task, outcome, now) : wholeRecords(task, outcome, now);
+  return isUpgraded ? referringRecords(task, outcome, now) : wholeRecords(task, outcome, now);
 }
 
 /** Their size does not depend on the event. */
@@ -464,12 +470,9 @@ function recordValueOf(
 /** A delivery with an event of `EMBEDDED_EVENT_BYTES`. */
 const COPIED_BYTES = 2 * EMBEDDED_EVENT_BYTES;
 
-function waitsOf({ slot, since }: Extract<Outcome, { kind: 'deferred' }>): Headers {
-  return { [HEADER.scheduledAt]: String(slot), [HEADER.deferredSince]: String(since) };
+function waitsOf({ scheduledAt, since }: Extract<Outcome, { kind: 'deferred' }>): Headers {
+  return { [HEADER.scheduledAt]: String(scheduledAt), [HEADER.deferredSince]: String(since) };
 }
-
-/** A share of the retention: what is older is not referred to any more, so that retention removes nothing that waits. */
-const REFERRED_SHARE = 1 / 4;
 
 /**
  * Whether a delivery that goes on waiting refers to a record that retention may remove while it waits. Then the record of its
@@ -483,12 +486,7 @@ export function isHolderOld(
 ): boolean {
   if (kind !== 'retry' && kind !== 'deferred') return false;
   const oldest = Math.min(record.timestamp, delivery.event_at?.timestamp ?? record.timestamp);
-  return now - oldest > retentionMs * REFERRED_SHARE;
-}
-
-/** Whether a record of this time may be referred to. */
-export function mayReferTo(timestamp: number, now: number, retentionMs: number): boolean {
-  return now - timestamp <= retentionMs * REFERRED_SHARE;
+  return !mayReferTo(oldest, now, retentionMs);
 }
 
 /** As `outputRecords`, for a delivery that needs a new holder; it has its event. */

@@ -227,7 +227,7 @@ function recordsOf(
     if (destination !== undefined && storesHere(dependencies, destination))
       context.count?.({ scope, received: 0, written: task.bytes });
   }
-  if (state.refersToRecords && isHolderOld(task, outcome, now, retentionMs)) {
+  if (state.isUpgraded && isHolderOld(task, outcome, now, retentionMs)) {
     const over = budgets?.verdictOf(scope);
     if (over === undefined) return renew(dependencies, task, outcome, context);
     // A copy of its event for each of many deliveries: while the log keeps the event, it can be redriven.

@@ -1,6 +1,9 @@
 import { type Charged, type Clock, TokenBuckets } from '@tributary/core';
 
-/** Characters of large profiles of an organization that the stage reads and rewrites a second, and at once. */
+/**
+ * Characters of large profiles of an organization that the stage reads and rewrites a second, and at once, beyond which its
+ * events are diverted. Protects the events of others in the batch; those of calls are charged at the gateway.
+ */
 const PER_SECOND = 1024 * 1024;
 const BURST = 1024 * 1024;
 /** An organization with large profiles keeps few writers busy for so long after its last one, ms. */

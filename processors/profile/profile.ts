@@ -49,7 +49,7 @@ interface EntryWrite extends WriteOfEvent {
 type OrganizationEvents = Map<string, EntryWrite[]>;
 
 /**
- * The stage `profile`: writes identify and group events to profiles, those of one subject in order and different subjects
+ * The stage `profile`: writes identify, group and alias events to profiles, those of one subject in order and different subjects
  * concurrently. Profiles are a function of the set of these events and their times, so batches, partitions and repetitions
  * decide nothing (`core/profiles/links.ts`). Events of other environments than production are only counted: profiles have
  * no environment, and the `user_id` "1" of a test may be a customer's. Idempotent: a repeated event writes the same values

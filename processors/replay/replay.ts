@@ -21,9 +21,9 @@ import {
   TOPIC,
 } from '@tributary/core';
 import { awaitCatalog, awaitFact, factIn } from '../catalog-position.ts';
-import { mayReferTo } from '../deliver/outcome.ts';
 import { timeOf } from '../event-record.ts';
 import { isOfWarehouse } from '../load/lanes.ts';
+import { mayReferTo } from '../record-reader.ts';
 import type { StageParts } from '../stages.ts';
 import {
   compare,
@@ -303,9 +303,8 @@ function selectorOf(
   if (step.phase === 'compare') return compare(replay, dedupeClaims);
   if (replay.outcome === 'rejected') return reevaluate(dependencies, replay, step);
   const { catalog, clock, retentionMs } = dependencies;
-  const { refersToRecords } = catalog.state;
-  const mayRefer = ({ timestamp }: LogEntry) =>
-    refersToRecords && mayReferTo(timestamp, clock(), retentionMs);
+  const { isUpgraded } = catalog.state;
+  const mayRefer = ({ timestamp }: LogEntry) => isUpgraded && mayReferTo(timestamp, clock(), retentionMs);
   return (entry) => toRoute(catalog, replay, entry, mayRefer);
 }
 

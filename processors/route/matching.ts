@@ -4,18 +4,19 @@ import {
   FilterBudget,
   HEADER,
   InvalidInput,
+  isLeftOut,
   isUndecided,
   type LeftOutRule,
   type LogEntry,
   MATCH,
   MAX_FILTER_WORK,
   type Metrics,
-  type Mismatch,
   MS_PER_FILTER_WORK,
   mismatchOf,
   type OutputRecord,
   organizationOf,
   type Rule,
+  type RuleMismatch,
   type RuleSubject,
 } from '@tributary/core';
 import type { RecordedEvent } from '../event-record.ts';
@@ -168,7 +169,7 @@ function* match(
   const kind = kindOf(routed.source);
   const known = named === undefined ? leftOutLists.get(candidates)?.get(kind) : NOT_LEFT_OUT;
   const leftOut: LeftOutRule[] = [];
-  let firstNotEvaluated: { readonly rule: Rule; readonly mismatch: Mismatch } | undefined;
+  let firstNotEvaluated: { readonly rule: Rule; readonly mismatch: RuleMismatch } | undefined;
   let notEvaluated = 0;
   let yieldedMs = 0;
   for (const rule of candidates) {
@@ -183,7 +184,7 @@ function* match(
       continue;
     }
     const { because } = mismatch;
-    if (known === undefined && isLeftOut(because))
+    if (known === undefined && isLeftOut(mismatch))
       leftOut.push({ rule: rule.id, destination: rule.destination_id, because });
     if (!isUndecided(mismatch)) {
       if (named?.has(rule) && routed.redrives > 0)
@@ -191,7 +192,7 @@ function* match(
           ...outputRecords,
           completedOnRedrive(routed, rule, 'its rule does not take the event'),
         ];
-      if (named?.has(rule) ?? because === 'filter') noteNotTaken(routed, rule, because);
+      if (named?.has(rule) ?? !isLeftOut(mismatch)) noteNotTaken(routed, rule, because);
     } else if (routedFor(rule, routed, named).redrives === 0 && !isOpen(rule, routed.source, state))
       // A redrive shows it as retrying, also where its destination is closed.
       noteNotTaken(routed, rule, because);
@@ -230,11 +231,6 @@ function routedFor(rule: Rule, routed: Routed, named: ReadonlySet<Rule> | undefi
 }
 
 const NOT_LEFT_OUT: readonly LeftOutRule[] = [];
-
-/** Whether the lists of a rule leave an event out, whatever its fields. */
-function isLeftOut(because: Mismatch['because']): boolean {
-  return because === 'environment' || because === 'event_type' || because === 'event_name';
-}
 
 function msOf({ left, compiledCharacters }: FilterBudget): number {
   return (MAX_FILTER_WORK - left) * MS_PER_FILTER_WORK + compiledCharacters * MS_PER_COMPILED_CHARACTER;

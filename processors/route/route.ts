@@ -2,6 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import {
   asyncHandler,
   type DeliveryOutcome,
+  type DestinationMismatch,
   destinationMismatch,
   EMBEDDED_EVENT_BYTES,
   EventLoopYielder,
@@ -11,7 +12,6 @@ import {
   isSampled,
   type LogEntry,
   MATCH,
-  type Mismatch,
   measureText,
   messageOf,
   type OutputRecord,
@@ -30,7 +30,6 @@ import {
   transformationInput,
 } from '@tributary/core';
 import { awaitCatalog, catalogPositionOf, isAhead } from '../catalog-position.ts';
-import { mayReferTo } from '../deliver/outcome.ts';
 import { RecordedEvent, verdictIn } from '../event-record.ts';
 import {
   downstreamMs,
@@ -41,7 +40,7 @@ import {
   WorkspaceSlots,
 } from '../fairness/fair-share.ts';
 import type { TransformationTurns } from '../fairness/slowness.ts';
-import type { RecordReader } from '../record-reader.ts';
+import { mayReferTo, type RecordReader } from '../record-reader.ts';
 import type { StageParts } from '../stages.ts';
 import { type Matching, matchOf, matchRules, rulesAtOf, rulesInQuestion, stillTaking } from './matching.ts';
 import {
@@ -274,7 +273,7 @@ function routed(
   const { value } = entry;
   const isReferred =
     value.length > EMBEDDED_EVENT_BYTES &&
-    catalog.state.refersToRecords &&
+    catalog.state.isUpgraded &&
     mayReferTo(eventAt?.timestamp ?? entry.timestamp, clock(), retentionMs);
   return {
     entry,
@@ -320,7 +319,7 @@ const SLICE_MS = 2;
  * The result of a rule for an event, the reason why its destination takes none, or `slow` where its transformation has
  * used up its share of the window.
  */
-type Applied = AppliedRule | { readonly notTaken: Mismatch['because'] } | 'slow';
+type Applied = AppliedRule | { readonly notTaken: DestinationMismatch['because'] } | 'slow';
 
 /**
  * Applies rules until their output records suffice for one commit, or until it took long. The other rules become a record of
@@ -423,12 +422,12 @@ function withoutRule(routed: Routed, id: string): readonly OutputRecord[] {
   return applied.outputRecords;
 }
 
-function withoutDestination(routed: Routed, rule: Rule, { because }: Mismatch): Applied {
+function withoutDestination(routed: Routed, rule: Rule, { because }: DestinationMismatch): Applied {
   if (routed.redrives === 0) return { notTaken: because };
   return failed(routed, rule, 'refused', closedReason(because, routed.source.environment));
 }
 
-function closedReason(because: Mismatch['because'], environment: string): string {
+function closedReason(because: DestinationMismatch['because'], environment: string): string {
   switch (because) {
     case 'integrations':
       return 'the `integrations` of the event exclude the destination';
@@ -436,7 +435,7 @@ function closedReason(because: Mismatch['because'], environment: string): string
       return 'the destination is a warehouse, which gets no deliveries';
     case 'destination_disabled':
       return 'the destination is disabled';
-    default:
+    case 'destination_environment':
       return `the destination is not for ${environment}`;
   }
 }

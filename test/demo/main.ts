@@ -28,6 +28,8 @@ import { NDJSON_FOLDER, prepareWorkspace, WORKSPACE } from './workspace.ts';
 
 /** The pipeline counts as drained after this long without a change. */
 const QUIET_MS = 30_000;
+/** Characters of a full progress bar, and of the longest bar of the chart. */
+const BAR = 40;
 
 /**
  * Sends the departures of January 2013 to a running `npm start`, through its HTTP API alone, as the person whose workspace
@@ -120,8 +122,6 @@ async function drained(
 // Files written into the data folder are readable by the user of Tributary alone, like all files there.
 process.umask(0o077);
 process.exitCode = await reportErrors('demo', demo);
-
-const BAR = 40;
 
 /** A progress line that overwrites itself. */
 function progressLine(done: number, all: number, what: string): string {

@@ -31,11 +31,11 @@ describe('an installation', () => {
   it('that an older release named is upgraded by a second fact with its id, once, and never gets another id', () => {
     const { state, verdicts } = fold(named('i', 1), named('other', 2), named('i', 2), named('i', 2));
     expect(verdicts.slice(2)).toEqual([conflict('taken'), { applied: true, position: 3 }, conflict('taken')]);
-    expect([state.installation, state.refersToRecords]).toEqual(['i', true]);
-    expect(fold(named('i', 1)).state.refersToRecords).toBe(false);
+    expect([state.installation, state.isUpgraded]).toEqual(['i', true]);
+    expect(fold(named('i', 1)).state.isUpgraded).toBe(false);
     expect(fold(named('new', 2), named('i', 1)).state).toMatchObject({
       installation: 'new',
-      refersToRecords: true,
+      isUpgraded: true,
     });
   });
 });

@@ -1,6 +1,7 @@
 import { alertConditionAfter } from '../../alerts/alert.ts';
 import { type ConnectionFacts, connectionChange } from '../../delivery/connection.ts';
 import { conditionAfter } from '../../delivery/destination-health.ts';
+import { adoptedLayout, announcedLayout } from '../../log/layout.ts';
 import type { WorkspaceEntities, WorkspaceEntityKind } from '../catalog.ts';
 import type { ClientKey, Contract, Rule, Transformation } from '../entities.ts';
 import { type ConflictReason, type Fact, isKnownVersion, type Verdict } from '../facts.ts';
@@ -13,7 +14,6 @@ import {
   updateWorkspace,
 } from './organization-facts.ts';
 import type { CatalogState } from './state.ts';
-import { adoptGrowth, announceGrowth } from './topic-facts.ts';
 
 /**
  * Must be raised whenever the same facts would give another state, or the rows of a state change their form: a
@@ -179,8 +179,8 @@ function createInstallation(
   state: CatalogState,
   { v, entity }: Fact & { type: 'installation.created' },
 ): ConflictReason | undefined {
-  const { installation, refersToRecords } = state;
-  const isUpgrade = v === 2 && !refersToRecords && entity === installation;
+  const { installation, isUpgraded } = state;
+  const isUpgrade = v === 2 && !isUpgraded && entity === installation;
   if (installation !== undefined && !isUpgrade) return 'taken';
   state.putInstallation(entity);
   if (v === 2) state.putFormat('references');
@@ -421,5 +421,32 @@ function changeAlertState(
   if (stored === undefined) return 'missing';
   if (expected_version !== undefined && expected_version !== (stored.condition?.turns ?? 0)) return 'version';
   state.put('alert', { ...stored, condition: alertConditionAfter(stored.condition, data, at) });
+  return undefined;
+}
+
+/**
+ * Announces that a topic gets more partitions. Announcing again replaces what was announced. `version` where the topic has
+ * other partitions than the author knew: by multiples alone keys stay, or move from one partition.
+ */
+function announceGrowth(
+  state: CatalogState,
+  { entity, data }: Fact & { type: 'topic.growth_announced' },
+): ConflictReason | undefined {
+  const layout = state.layouts.get(entity) ?? { partitions: data.from, earlier: [] };
+  const isMultiple = data.partitions > layout.partitions && data.partitions % layout.partitions === 0;
+  if (layout.partitions !== data.from || !isMultiple) return 'version';
+  state.putLayout(entity, announcedLayout(layout, data.partitions));
+  return undefined;
+}
+
+/** Adopts an announced growth; adopting it again changes nothing. `missing` for one that was not announced. */
+function adoptGrowth(
+  state: CatalogState,
+  { entity, data, at }: Fact & { type: 'topic.grown' },
+): ConflictReason | undefined {
+  const layout = state.layouts.get(entity);
+  if (layout?.partitions === data.partitions) return undefined;
+  if (layout === undefined || layout.announced !== data.partitions) return 'missing';
+  state.putLayout(entity, adoptedLayout(layout, at));
   return undefined;
 }

@@ -85,7 +85,7 @@ export class CatalogState implements CatalogView {
     this.#installation.add(id);
   }
 
-  get refersToRecords(): boolean {
+  get isUpgraded(): boolean {
     return this.#formats.has('references');
   }
 

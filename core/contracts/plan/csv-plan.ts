@@ -228,6 +228,8 @@ function addRow(row: Row, event: EventTable, faults: PlanRemark[]): undefined {
   event.description ??= row.eventDescription;
   if (row.labels !== undefined) event.labels = { ...event.labels, ...labelsIn(row.labels) };
   const parts = row.property === undefined ? [] : partsOf(row.property);
+  const names = [...parts.map(unescapedName), ...Object.keys(event.labels)];
+  if (names.includes('__proto__')) return fault('holds the key __proto__');
   if (parts.length > MAX_PATH) return fault(`has a property nested more than ${MAX_PATH} deep`);
   if (parts.includes('') && row.property !== undefined && parts.length > 1)
     return fault('has a property with an empty part in its path');
@@ -263,7 +265,22 @@ function schemaCell({ row, members }: Field, { faults }: Remarks): JsonObject {
   }
   if (deeperThan(schema, MAX_SCHEMA_DEPTH))
     return fault(`has a JSON Schema nested more than ${MAX_SCHEMA_DEPTH} deep`);
+  const refused = refusedIn(schema);
+  if (refused !== undefined) return fault(`has a JSON Schema that holds ${refused}`);
   return isObject(schema) ? schema : fault('has a JSON Schema that is not an object');
+}
+
+/** Parts that a body of JSON may not hold either: a plan exported with them could not be imported. */
+function refusedIn(value: Json): string | undefined {
+  if (typeof value === 'number') return Number.isFinite(value) ? undefined : 'a number that is too large';
+  if (typeof value === 'string') return value.isWellFormed() ? undefined : 'half of a surrogate pair';
+  if (typeof value !== 'object' || value === null) return undefined;
+  if (Object.hasOwn(value, '__proto__')) return 'the key __proto__';
+  for (const [name, member] of Object.entries(value)) {
+    const refused = refusedIn(name) ?? refusedIn(member);
+    if (refused !== undefined) return refused;
+  }
+  return undefined;
 }
 
 function objectSchema({ row, members }: Field, remarks: Remarks): JsonObject {

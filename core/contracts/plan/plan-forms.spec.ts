@@ -16,6 +16,8 @@ const RUNS = 50;
  * where none has a neighbour.
  */
 const isReadRight = (schema: JsonObject) => !JSON.stringify(schema).includes('\\\\');
+/** A body of JSON with this name is refused. */
+const isTaken = (schema: JsonObject) => !JSON.stringify(schema).includes('"__proto__"');
 
 const order = planContract({
   schema_definition: {
@@ -79,7 +81,9 @@ describe('a plan', () => {
         fc.property(planContracts, (contracts) => {
           const valid = contracts.filter(
             ({ schema_definition }) =>
-              checkSchema(schema_definition).length === 0 && isReadRight(schema_definition),
+              checkSchema(schema_definition).length === 0 &&
+              isReadRight(schema_definition) &&
+              isTaken(schema_definition),
           );
           const written = writePlan(form, trackingPlanOf('Plan', 1, valid));
           const read = readPlan(
@@ -456,6 +460,18 @@ describe('a table', () => {
       { path: 'line 3', message: 'has a JSON Schema that is not JSON' },
       { path: 'line 5', message: 'has properties of its own, so its data type must be object' },
     ]);
+  });
+
+  it.each([
+    ['__proto__,,', 'holds the key __proto__'],
+    ['a.__proto__.b,,', 'holds the key __proto__'],
+    ['a,__proto__:x,', 'holds the key __proto__'],
+    ['a,,"{""properties"":{""__proto__"":{}}}"', 'has a JSON Schema that holds the key __proto__'],
+    ['a,,"{""enum"":[1e400]}"', 'has a JSON Schema that holds a number that is too large'],
+    ['a,,"{""const"":""\\ud800""}"', 'has a JSON Schema that holds half of a surrogate pair'],
+  ])('stored %s, so that its own export could not be imported', (cells, message) => {
+    const { faults } = readPlan(`Event Name,Property Name,Labels,JSON Schema\nA,${cells}\n`);
+    expect(faults).toEqual([{ path: 'line 2', message }]);
   });
 
   it('has no cell that a spreadsheet evaluates as a formula', () => {

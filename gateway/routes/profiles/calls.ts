@@ -314,7 +314,10 @@ export function eitherRegions(
   return [];
 }
 
-/** Characters of large profiles that an organization may read and rewrite a second; default of the setting. */
+/**
+ * Characters of large profiles that an organization may read and rewrite a second, beyond which its calls are refused; default
+ * of the setting. Protects the thread of the gateway; the stage `profile` and the store on Elasticsearch have their own rates.
+ */
 const PER_SECOND = 1024 * 1024;
 /** So many seconds of it at once. */
 const BURST_SECONDS = 4;

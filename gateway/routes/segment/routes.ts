@@ -38,7 +38,7 @@ const FIELDS = {
   groupId: 'Of a group.',
   previousId: 'The previous id of the user, for alias.',
   properties: 'Of a track, page or screen.',
-  traits: 'Of an identify or group.',
+  traits: 'Of an identify, group or alias.',
   context: 'Circumstances: device, location, library.',
   category: 'Of a page or screen.',
   integrations: 'Which destinations receive it, by name, type or id.',

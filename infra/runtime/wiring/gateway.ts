@@ -153,7 +153,7 @@ async function openDependencies(
       metrics,
       count: countWritten(log, () => countsFormIn(catalog.state)),
     }),
-    isUpgradePending: () => !catalog.state.refersToRecords,
+    isUpgradePending: () => !catalog.state.isUpgraded,
     counters,
     budgets,
     history: await available('history', () => openHistory(config, logger)),

@@ -135,7 +135,7 @@ export async function checkStores(
     const marks = await openStoreMarks(config, logger, (mark) => cleanup.use(mark), onProfilesCreated);
     await refuseUnfinishedMove([marks.profiles, ...marks.others]);
     const id = await installationOf(config, tools, marks, deadline);
-    if (!catalog.state.refersToRecords)
+    if (!catalog.state.isUpgraded)
       logger.warn(
         {},
         'the catalog was begun by an older release, which can still be gone back to: large events are copied for each delivery until `tributary upgrade` has been run, once no process of that release is left',

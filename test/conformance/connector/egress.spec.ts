@@ -1,7 +1,14 @@
 import type { LookupAddress } from 'node:dns';
 import type { ConnectorCatalog, DeliveryResult, Metrics } from '@tributary/core';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { connectorOf, createTestConnectors, delivery, destination, unhurried } from './suite/harness.ts';
+import {
+  connectorOf,
+  createTestConnectors,
+  delivery,
+  destination,
+  TIMEOUT_MS,
+  unhurried,
+} from './suite/harness.ts';
 import { type RecordingServer, startRecordingServer } from './suite/recording-server.ts';
 import { WEBHOOK_SECRET } from './webhook/harness.ts';
 
@@ -103,7 +110,7 @@ describe('the egress guard of a webhook', () => {
   });
 
   it('times out a name server that hangs', async () => {
-    const connectors = create({ resolve: () => new Promise(() => {}) });
+    const connectors = create({ resolve: () => new Promise(() => {}), timeoutMs: TIMEOUT_MS });
     expect(await post(connectors, 'slow.example')).toMatchObject({ outcome: 'retry' });
   });
 

@@ -14,7 +14,7 @@ afterEach(async () => {
 });
 
 async function send(type: string, settings: JsonObject, count = 3): Promise<readonly DeliveryResult[]> {
-  const connectors = createTestConnectors({ egressAllow: ['127.0.0.0/8'], timeoutMs: 5_000 });
+  const connectors = createTestConnectors({ egressAllow: ['127.0.0.0/8'] });
   ends.push(() => connectors.close());
   return connectorOf(connectors, type).deliver(destination(settings), deliveries(count), unhurried);
 }

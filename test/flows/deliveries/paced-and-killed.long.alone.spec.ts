@@ -1,7 +1,15 @@
 // Runs alone in the long form: how old a repeated delivery may be is a time, which a busy machine stretches.
 import { createServer } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { DEFAULT_RETRY_STEPS, parseRetrySchedule, retryTopic, TOPIC } from '@tributary/core';
+import {
+  DEFAULT_RETRY_STEPS,
+  formatPosition,
+  parseRetrySchedule,
+  readDelivery,
+  readDeliveryReference,
+  retryTopic,
+  TOPIC,
+} from '@tributary/core';
 import { afterEach, describe, expect, it } from 'vitest';
 import { eventually } from '../../helpers/client.ts';
 import { entriesOf } from '../../helpers/log-of.ts';
@@ -151,17 +159,18 @@ describe('Paced and killed', () => {
     return late.reduce((sum, count) => sum + count, CALLS_AT_A_TIME * good.length);
   }
 
-  /** Ids of the deliveries in topics, with duplicates. */
+  /** Ids of the deliveries in topics, with duplicates. Only the first record of a delivery has its id. */
   async function idsIn(topics: readonly string[]): Promise<readonly string[]> {
+    const first = new Map(
+      (await entriesOf(tributary, TOPIC.deliveries)).map(({ position, value }) => [
+        formatPosition(position),
+        readDelivery(value).id,
+      ]),
+    );
     const found: string[] = [];
     for (const topic of topics)
-      for (const { value } of await entriesOf(tributary, topic)) {
-        const { delivery = undefined, id = '' } = JSON.parse(value) as {
-          delivery?: { id: string };
-          id?: string;
-        };
-        found.push(delivery?.id ?? id);
-      }
+      for (const { position, value } of await entriesOf(tributary, topic))
+        found.push(first.get(readDeliveryReference(value)?.of ?? formatPosition(position)) ?? '');
     return found;
   }
 

@@ -49,6 +49,16 @@ async function ruleNaming(transformationId: string): Promise<{ id: string }> {
 }
 
 describe('a transformation', () => {
+  it('showed in its test fewer digits of a number than are delivered', async () => {
+    const { id } = await create({ ...doubling, source_code: 'function transform(event) { return event; }' });
+    const answer = await sendText(
+      'POST',
+      `/api/v1/workspaces/${owner.workspaceId}/event-transformations/${id}/test`,
+      '{"event":{"properties":{"id":12345678901234567890}}}',
+    );
+    expect(answer.body).toContain('{"properties":{"id":12345678901234567890}}');
+  });
+
   it('is 413 with a clear message if only its stored form is too large', async () => {
     const numbers = Array.from({ length: 90_000 }, () => '1e20').join(',');
     const body = `{"name":"Grows","source_code":"function transform() {}","test_input":{"n":[${numbers}]}}`;

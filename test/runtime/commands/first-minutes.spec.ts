@@ -94,9 +94,10 @@ describe.skipIf(noTerminal !== undefined)('the first minutes', () => {
     );
   });
 
-  it('the demo needed PORT again: it finds the server by the data folder, and prints its address', async () => {
+  it('the demo needed PORT again: it finds the server by the data folder, prints its address, and sends', async () => {
     const demo = terminal(silent(printed(server.shown).demo), {});
     await demo.shows(new RegExp(`^To http://127.0.0.1:${port}, into the workspace New York departures`, 'm'));
+    await demo.shows(/sending .* of 33,474/);
     await demo.close();
   });
 

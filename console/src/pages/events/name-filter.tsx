@@ -7,7 +7,7 @@ interface Props {
   readonly onChange: (name: string | undefined) => void;
 }
 
-/** The exact name of a track or page event. Reported once typing pauses. */
+/** The exact name of a track event, page or screen. Reported once typing pauses. */
 export function NameFilter({ value, onChange }: Props) {
   const [text, setText] = useState(value ?? '');
   useEffect(() => setText(value ?? ''), [value]);

@@ -57,7 +57,7 @@ function NothingLookedFor() {
     <EmptyState title="Look a person up">
       <Text c="dimmed">
         By an e-mail address, a user_id, an anonymous_id, a telephone number, or any other identity that your
-        sources send. The identify and group events of production write keys make profiles.
+        sources send. The identify, group and alias events of production write keys make profiles.
       </Text>
     </EmptyState>
   );
@@ -97,7 +97,7 @@ function NobodyFound({ scope, lookup, onLookUp }: FoundProps) {
           {lookup.type === ''
             ? 'Looked for as e-mail address, user_id, anonymous_id and telephone number. Name the type to look for another.'
             : `Looked for as ${lookup.type}.`}{' '}
-          Events of development write no profiles, and a track or page event makes none.
+          Events of development write no profiles, and a track, page or screen event makes none.
         </Text>
         {mayWrite && (
           <IdentityButton

@@ -57,7 +57,7 @@ export function RuleFields({ state: { form, isSending } }: { readonly state: Api
       />
       <TagsInput
         label="Event names"
-        description="Of track events and pages, as they are sent. Empty: all names."
+        description="Of track events, pages and screens, as they are sent. Empty: all names."
         data={names.slice(0, SUGGESTED_NAMES)}
         limit={50}
         acceptValueOnBlur

@@ -6,7 +6,7 @@ export type Rule = Schemas['Rule'];
 /** An event as rules select it. */
 export interface EventKind {
   readonly type: EventType;
-  /** Name of a track event or page; otherwise empty. */
+  /** Name of a track event, page or screen; otherwise empty. */
   readonly name: string;
 }
 

@@ -128,7 +128,7 @@ export class FlowWork {
   }
 
   /** Resolves when the stage has no entry of this partition in flight, or the signal fires. */
-  async settled(signal: AbortSignal): Promise<void> {
+  async noneInFlight(signal: AbortSignal): Promise<void> {
     const notify = () => this.#changed();
     signal.addEventListener('abort', notify, { once: true });
     while ((this.#running > 0 || this.#committing) && !signal.aborted) await this.changed();

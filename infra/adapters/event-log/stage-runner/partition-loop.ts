@@ -213,7 +213,7 @@ export class PartitionLoop {
     const maxEntries = stage.maxEntries ?? DEFAULT_BATCH_ENTRIES;
     const { stopping, runner } = this.#options;
     for await (const ready of this.#ready(from, maxEntries)) {
-      if (ready.length === 0) await this.#settle(work.signal, stopping);
+      if (ready.length === 0) await this.#commitReached(work.signal, stopping);
       for (let at = 0; at < ready.length && !stopping.aborted; ) {
         if (runner.space.isFull()) {
           await this.#untilSpace();
@@ -225,15 +225,15 @@ export class PartitionLoop {
       }
     }
     const soon = AbortSignal.timeout(LAST_POSITION_MS);
-    await unlessAborted(this.#settle(work.signal, soon), soon).catch((thrown: unknown) => {
+    await unlessAborted(this.#commitReached(work.signal, soon), soon).catch((thrown: unknown) => {
       if (!soon.aborted) throw thrown;
     });
   }
 
-  /** Stores the position reached, repeating it until `over` fires: a stop does not wait for it for long. */
-  async #settle(signal: AbortSignal, over: AbortSignal): Promise<void> {
+  /** Commits the position reached, repeating it until `over` fires: a stop does not wait for it for long. */
+  async #commitReached(signal: AbortSignal, over: AbortSignal): Promise<void> {
     try {
-      await this.#committer.settle(AbortSignal.any([signal, over]));
+      await this.#committer.commitReached(AbortSignal.any([signal, over]));
     } catch (thrown) {
       if (signal.aborted || !over.aborted) throw thrown;
     }
@@ -287,7 +287,7 @@ export class PartitionLoop {
     } catch (thrown) {
       own.abort(thrown);
       // The next pull dispatches the same entries again, which the stage must not have in flight any more.
-      await flow.settled(leaving);
+      await flow.noneInFlight(leaving);
       throw thrown;
     }
   }

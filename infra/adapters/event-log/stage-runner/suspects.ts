@@ -107,7 +107,7 @@ function isGuilty({ position, timestamp }: LogEntry, { alone, from, timestamp: n
 }
 
 /** How long a suspect has the process to itself, ms: first for the other entries in flight to finish, then for itself. */
-const SETTLE_MS = 1_000;
+const OTHERS_MS = 1_000;
 const ALONE_MS = 1_000;
 
 /** Others are held back for as long after a suspect, ms: the next one may follow. */
@@ -169,7 +169,7 @@ export class SuspectIsolation {
     if (this.#leftMs() > 0) this.#holdOthers();
     await before;
     try {
-      if (this.#leftMs() > 0) await this.#settled(signal);
+      if (this.#leftMs() > 0) await this.#othersEnded(signal);
       // Its time was over before its turn: those behind it need not wait either.
       else turn.resolve();
       inFlight.alone = this.#leftMs() > 0;
@@ -186,10 +186,9 @@ export class SuspectIsolation {
   }
 
   /** Waits for the other entries in flight. */
-  async #settled(signal: AbortSignal): Promise<void> {
-    const settleBy = performance.now() + SETTLE_MS;
-    while (!this.#table.isEmpty && performance.now() < settleBy && !signal.aborted)
-      await pause(POLL_MS, signal);
+  async #othersEnded(signal: AbortSignal): Promise<void> {
+    const until = performance.now() + OTHERS_MS;
+    while (!this.#table.isEmpty && performance.now() < until && !signal.aborted) await pause(POLL_MS, signal);
   }
 
   #leftMs(): number {

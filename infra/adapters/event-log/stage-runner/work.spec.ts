@@ -99,7 +99,7 @@ describe('the count of entries', () => {
     await committer.reach(at(3), never, Tally.of([NOTE, NOTE]));
     expect(counted()).toEqual([1]);
     await committer.commit(at(4), [], never, Tally.of([NOTE]));
-    await committer.settle(never);
+    await committer.commitReached(never);
     await committer.commit(at(5), [], never);
     expect(counted()).toEqual([1, 4, 0]);
   });

@@ -183,17 +183,17 @@ export class Committer {
     return compareCursors(position, this.#committed) < 0;
   }
 
-  /** Moves to a position without output records, which is stored now, with the next commit, or by `settle`. */
+  /** Moves to a position without output records, which is stored now, with the next commit, or by `commitReached`. */
   async reach(to: Cursor, signal: AbortSignal, tally?: Tally): Promise<void> {
     if (compareCursors(to, this.#committed) <= 0) return;
     this.#reached = to;
     if (tally !== undefined) this.#reachedTallies.push(tally);
-    if (this.positionPauseMs() === 0) await this.settle(signal);
+    if (this.positionPauseMs() === 0) await this.commitReached(signal);
     else this.#pausedUntil = performance.now() + this.#lastPauseMs;
   }
 
-  /** Stores the position reached. Rejects as `commit`. */
-  async settle(signal: AbortSignal): Promise<void> {
+  /** Commits the position reached. Rejects as `commit`. */
+  async commitReached(signal: AbortSignal): Promise<void> {
     if (this.#reached !== undefined) await this.commit(this.#reached, [], signal);
   }
 

@@ -90,7 +90,10 @@ export async function openElasticsearchProfileStore(
 
 /** Identities of which the profile is cached; the table takes 96 MiB once it is full. */
 const CACHED_LOCATIONS = 2 ** 22;
-/** Characters of large profiles that an organization may read or rewrite a second in the requests that all share. */
+/**
+ * Characters of large profiles that an organization may read or rewrite a second in the requests that all share, beyond which it
+ * has requests of its own. Protects the latency of others; how much is read and rewritten is bounded by gateway and stage.
+ */
 const LARGE_PER_SECOND = 64 * 1024;
 /** Profiles of which the durable version is known; about 200 bytes each. */
 const DURABLE_VERSIONS = 100_000;

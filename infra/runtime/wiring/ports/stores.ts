@@ -254,7 +254,7 @@ async function openNamed(
     const { openRedisDeduplicator } = await import('../../../adapters/deduplicator/redis/index.ts');
     return openRedisDeduplicator({ ...redis, prefix, windowMs, logger });
   }
-  const mayBeTimed = () => catalog.state.refersToRecords;
+  const mayBeTimed = () => catalog.state.isUpgraded;
   return openSqliteDeduplicator({ folder, windowMs, clock: Date.now, mayBeTimed });
 }
 

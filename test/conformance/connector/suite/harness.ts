@@ -13,7 +13,7 @@ import {
 } from '@tributary/core';
 import type { FaultyProxy } from './faulty-proxy.ts';
 
-/** The timeout of a call to a destination in these tests, ms. */
+/** The timeout of a call that a test lets expire, ms. */
 export const TIMEOUT_MS = 400;
 
 export const WORKSPACE_ID = '0192f0c1-7c7b-7d53-8a55-1d0c5f1e2a01';
@@ -51,15 +51,15 @@ export interface ConnectorHarness {
   close(): Promise<void>;
 }
 
-/** The timeout of a call to a healthy real engine, ms. */
-const ENGINE_TIMEOUT_MS = 8_000;
+/** The timeout of a call that is answered, on a machine that others keep busy, ms. */
+const PATIENT_MS = 30_000;
 
 /**
  * For destinations that are real engines, on 127.0.0.1. Names resolve to nothing unless a test defines them.
  */
 export const ENGINE_CONNECTORS: Partial<ConnectorsOptions> = {
   egressAllow: ['127.0.0.0/8'],
-  timeoutMs: ENGINE_TIMEOUT_MS,
+  timeoutMs: PATIENT_MS,
   resolve: () => Promise.reject(Object.assign(new Error('no such name'), { code: 'ENOTFOUND' })),
 };
 
@@ -84,7 +84,7 @@ export function createTestConnectors(options: Partial<ConnectorsOptions> = {}) {
     clock: Date.now,
     logger: NO_LOGGER,
     metrics: NO_METRICS,
-    timeoutMs: TIMEOUT_MS,
+    timeoutMs: PATIENT_MS,
     ...options,
   });
 }

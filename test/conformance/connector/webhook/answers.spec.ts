@@ -82,6 +82,9 @@ describe('a webhook that received a delivery again although it', () => {
     const smuggled = 'HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n';
     const head = `HTTP/1.1 500 no\r\ncontent-length: 0\r\ncontent-length: ${smuggled.length}\r\n\r\n`;
     server.answer = (_, socket) => socket.write(head + smuggled);
+    // Each response ends at the timeout.
+    await connectors.close();
+    connectors = createTestConnectors({ egressAllow: ['127.0.0.0/8'], timeoutMs: 1_000 });
     const same = ownDestination();
     for (let n = 0; n < 2; n++) {
       const [result] = await connectorOf(connectors, 'webhook').deliver(same, [delivery()], unhurried);

@@ -28,6 +28,11 @@ describe('the webhook connector, on the wire', () => {
     destination({ url: server.url, secret: WEBHOOK_SECRET, ...settings });
   const send = (sent: readonly Delivery[], settings: JsonObject = {}) =>
     connectorOf(connectors, 'webhook').deliver(destinationWith(settings), sent, unhurried);
+  /** For a request that ends at its timeout, after a first answer in time. */
+  const beImpatient = async () => {
+    await connectors.close();
+    connectors = createTestConnectors({ egressAllow: ['127.0.0.0/8'], timeoutMs: 1_000 });
+  };
   const sendOne = async (settings: JsonObject = {}) => (await send([delivery()], settings))[0];
 
   describe('the request', () => {
@@ -163,6 +168,7 @@ describe('the webhook connector, on the wire', () => {
     });
 
     it('that stops while a refused batch is sent in parts has one deadline, and the rest is retried', async () => {
+      await beImpatient();
       server.answer = (response, socket) => {
         if (server.requests.length <= 2)
           answerWith(server.requests.length === 1 ? 400 : 204)(response, socket);
@@ -192,13 +198,14 @@ describe('the webhook connector, on the wire', () => {
       const result = await sendOne();
       expect(result).toMatchObject({ outcome: 'retry', status: 500, response: 'x'.repeat(1_024) });
       await expect.poll(() => server.connections.open).toBe(0);
-      // Bounded by the buffers between the two sides, far below the volume that 400 ms could carry.
+      // Bounded by the buffers between the two sides, far below the volume that a second could carry.
       expect(written).toBeLessThan(32 * 1_024 * 1_024);
     });
   });
 
   describe('a destination that misbehaves', () => {
     it('sends an endless header byte by byte: the status counts, and the connection ends at the timeout', async () => {
+      await beImpatient();
       server.answer = (_, socket) => {
         socket.write('HTTP/1.1 200 OK\r\n');
         const drip = setInterval(() => socket.write('x-drip: 1\r\n'), 20);
@@ -209,6 +216,7 @@ describe('the webhook connector, on the wire', () => {
     });
 
     it('sends an endless body byte by byte: the status counts, and the connection ends at the timeout', async () => {
+      await beImpatient();
       server.answer = (response) => {
         response.writeHead(200).write('taken');
         const drip = setInterval(() => response.write('.'), 20);

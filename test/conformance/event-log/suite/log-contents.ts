@@ -63,7 +63,7 @@ export function keyPerPartition(): string[] {
 export async function eventually(
   check: () => boolean | Promise<boolean>,
   what: string,
-  withinMs = 15_000,
+  withinMs = 60_000,
 ): Promise<void> {
   const deadline = performance.now() + withinMs;
   const holds = async () => {

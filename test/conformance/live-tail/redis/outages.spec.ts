@@ -85,10 +85,10 @@ describe.skipIf(!engines())('a live tail whose Redis fails', () => {
     const following = await follow(reader);
     await command(redis.url, 'CLIENT', 'KILL', 'TYPE', 'pubsub');
     await writer.append(batch(events(0, 3)));
-    await eventually(following.data, (data) => data.length === 3, 3_000);
+    await eventually(following.data, (data) => data.length === 3);
     await command(redis.url, 'CLIENT', 'KILL', 'TYPE', 'pubsub');
     await writer.append(batch(events(3, 6)));
-    await eventually(following.data, (data) => data.length === 6, 3_000);
+    await eventually(following.data, (data) => data.length === 6);
     expect(following.data()).toEqual(said(0, 6));
   });
 

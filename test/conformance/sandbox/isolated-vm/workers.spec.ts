@@ -252,7 +252,8 @@ describe('The worker processes of isolated-vm', () => {
   });
 
   it('that are blocked are relieved by others for queued events', async () => {
-    const sandbox = open({ processes: 2 });
+    // The stopped worker is not killed while this test waits.
+    const sandbox = open({ processes: 2, watchdogMs: 30_000 });
     const programs = Array.from({ length: 8 }, () => program(HONEST));
     for (const one of programs) await sandbox.run(one, [input(1)]);
     const [stopped] = sandbox.workerPids();
@@ -262,7 +263,7 @@ describe('The worker processes of isolated-vm', () => {
     for (const run of waiting) void run.then(() => ++done);
     // Two runs may already be with the stopped worker, and each may have the next run of its owner waiting
     // behind it.
-    await vi.waitFor(() => expect(done).toBeGreaterThanOrEqual(waiting.length - 4), { timeout: 3_000 });
+    await vi.waitFor(() => expect(done).toBeGreaterThanOrEqual(waiting.length - 4), { timeout: 60_000 });
     signal(stopped, 'SIGCONT');
     expect((await Promise.all(waiting)).flatMap(outcomes)).toEqual(Array(24).fill('ok'));
   });
